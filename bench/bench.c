@@ -197,10 +197,8 @@ static void add_text(tl_str *s, const char *text)
     tl_str_addc(s, '"');
     for (; *text; text++) {
         if (*text == '"' || *text == '\\') tl_str_addc(s, '\\');
-        if ((unsigned char)*text < ' ')
-            tl_str_addf(s, "\\u%04x", (unsigned)*text);
-        else
-            tl_str_addc(s, *text);
+        if ((unsigned char)*text < ' ') tl_str_addf(s, "\\u%04x", (unsigned)*text);
+        else tl_str_addc(s, *text);
     }
     tl_str_addc(s, '"');
 }
@@ -226,10 +224,8 @@ static tl_status write_rows(const bench *b)
         add_number(&s, "ours", r->ours, true);
         add_number(&s, "peer", r->peer, peer);
         tl_str_add(&s, ", \"peer_name\": ");
-        if (*r->peer_name)
-            add_text(&s, r->peer_name);
-        else
-            tl_str_add(&s, "null");
+        if (*r->peer_name) add_text(&s, r->peer_name);
+        else tl_str_add(&s, "null");
         add_number(&s, "ratio", peer ? ratio_of(r) : 0, peer);
         add_number(&s, "limit_share", limit ? limit_share_of(r) : 0, limit);
         tl_str_add(&s, "}");

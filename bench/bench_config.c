@@ -1,7 +1,7 @@
 /* Configuration: what stands between the command line and the first step.
  *
- * The peer is the same work in Python: PyYAML reading the same files and OmegaConf merging them, and
- * a Python that has imported nothing but those two (bench/peers/config.py). */
+ * The peer is the same work in Python: PyYAML reading the same files and OmegaConf merging them,
+ * and a Python that has imported nothing but those two (bench/peers/config.py). */
 #include "bench.h"
 
 #include <fcntl.h>
@@ -13,7 +13,9 @@
 #include <tilth/tilth.h>
 
 static const char *const files[] = {
-    "bench/config/full.yaml", "bench/config/optimizer.yaml", "bench/config/data.yaml",
+    "bench/config/full.yaml",
+    "bench/config/optimizer.yaml",
+    "bench/config/data.yaml",
 };
 
 typedef struct work {
@@ -27,8 +29,10 @@ static void parse_experiment(void *payload)
 {
     const work *w = payload;
     const tl_parse_options options = {
-        .experiment = "mock", .config_file = {files, TL_COUNT(files)},
-        .params_override = "trainer.train_steps=100", .strict_override = true,
+        .experiment = "mock",
+        .config_file = {files, TL_COUNT(files)},
+        .params_override = "trainer.train_steps=100",
+        .strict_override = true,
     };
     tl_config *config;
     if (tl_experiment_parse(&config, w->registry, &options) != TL_OK) abort();
@@ -83,7 +87,9 @@ int main(int argc, char **argv)
     bench_peer peer = BENCH_PEER_INIT;
     tl_config *config = NULL;
     const tl_parse_options options = {
-        .experiment = "mock", .config_file = {files, TL_COUNT(files)}, .strict_override = true,
+        .experiment = "mock",
+        .config_file = {files, TL_COUNT(files)},
+        .strict_override = true,
     };
     tl_status st;
     TL_TRY_DONE(st, bench_begin(&b, argc, argv));
@@ -91,8 +97,8 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_experiment_parse(&config, w.registry, &options));
     w.desc = tl_config_desc(config);
     w.value = tl_config_value(config);
-    const char *const command[] = {".venv/bin/python", "bench/peers/config.py", files[0], files[1],
-                                   files[2], NULL};
+    const char *const command[] = {
+        ".venv/bin/python", "bench/peers/config.py", files[0], files[1], files[2], NULL};
     TL_TRY_DONE(st, bench_peer_start(&peer, command));
     st = run_cases(&b, &w, &peer);
 done:

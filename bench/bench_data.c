@@ -245,17 +245,16 @@ static tl_status open_photos(work *w)
 /* --- cases ------------------------------------------------------------------------------------ */
 
 static const tl_feature_spec click_features[] = {
-    {.spec = {"user", TL_I64, {0}}},
-    {.spec = {"item", TL_I64, {0}}},
-    {.spec = {"time", TL_I64, {0}}},
-    {.spec = {"price", TL_F32, {0}}},
-    {.spec = {"scores", TL_F32, {1, {8}}}},
-    {.spec = {"label", TL_I64, {0}}}};
+    {.spec = {"user", TL_I64, {0}}},        {.spec = {"item", TL_I64, {0}}},
+    {.spec = {"time", TL_I64, {0}}},        {.spec = {"price", TL_F32, {0}}},
+    {.spec = {"scores", TL_F32, {1, {8}}}}, {.spec = {"label", TL_I64, {0}}},
+};
 static const tl_feature_spec sentence_features[] = {
     {.spec = {"input_ids", TL_I64, {1, {TOKENS}}}},
     {.spec = {"input_mask", TL_I64, {1, {TOKENS}}}},
     {.spec = {"segment_ids", TL_I64, {1, {TOKENS}}}},
-    {.spec = {"label_ids", TL_I64, {0}}}};
+    {.spec = {"label_ids", TL_I64, {0}}},
+};
 
 /* Closes the data. */
 static tl_status run_case(bench *b, work *w, const bench_case *from)
@@ -313,7 +312,8 @@ static tl_status run_photos(bench *b, work *w, bench_peer *tensorflow, bench_pee
         {.name = "photos to 224, beside PIL",
          .unit = "/s",
          .program = torch,
-         .peer_name = "DataLoader, PIL"}};
+         .peer_name = "DataLoader, PIL"},
+    };
     if (!bench_wants(b, cases[0].name) && !bench_wants(b, cases[1].name)) return TL_OK;
     tl_pool *pool;
     TL_TRY(tl_pool_new(&pool, 0));

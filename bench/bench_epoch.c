@@ -34,17 +34,19 @@ typedef struct training {
 
 static tl_status make(training *t, const char *precision)
 {
-    const tl_parse_options options = {.experiment = "fashion_mnist/cnn",
-                                      .strict_override = true,
-                                      .params_override =
-                                          "tilth.seed=1,task.train_data.global_batch_size=128"};
+    const tl_parse_options options = {
+        .experiment = "fashion_mnist/cnn",
+        .strict_override = true,
+        .params_override = "tilth.seed=1,task.train_data.global_batch_size=128",
+    };
     tl_dtype dtype;
     TL_TRY(tl_mixed_precision_policy(&dtype, precision));
     TL_TRY(tl_registry_new_builtin(&t->registry));
     TL_TRY(tl_experiment_parse(&t->config, t->registry, &options));
     const tl_experiment_config *e = tl_config_value(t->config);
     TL_TRY(tl_get_distribution_strategy(
-        &t->strategy, &(tl_strategy_args){.registry = t->registry, .distribution_strategy = "one_device"}));
+        &t->strategy,
+        &(tl_strategy_args){.registry = t->registry, .distribution_strategy = "one_device"}));
     TL_TRY(tl_get_task(&t->task, &(tl_task_args){.registry = t->registry,
                                                  .config = &e->task,
                                                  .engine = tl_strategy_engine(t->strategy),
@@ -100,8 +102,8 @@ typedef struct start {
 } start;
 
 /* Times of a program that does not do its work would mean nothing. */
-__attribute__((format(printf, 2, 3)))
-static _Noreturn void stop_at(const char *program, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static _Noreturn void stop_at(const char *program,
+                                                                    const char *format, ...)
 {
     va_list values;
     va_start(values, format);
@@ -180,10 +182,12 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, bench_peer_start(&keras, with_keras));
     const bench_case starts[] = {
         {.name = "first step", .program = &torch, .peer_name = "PyTorch, eager"},
-        {.name = "first step, beside Keras", .program = &keras, .peer_name = "Keras"}};
+        {.name = "first step, beside Keras", .program = &keras, .peer_name = "Keras"},
+    };
     const bench_case epochs[] = {
         {.name = "epoch f32", .program = &torch, .peer_name = "best of PyTorch"},
-        {.name = "epoch f32, beside Keras", .program = &keras, .peer_name = "Keras, tf.data"}};
+        {.name = "epoch f32, beside Keras", .program = &keras, .peer_name = "Keras, tf.data"},
+    };
     const bench_case half[] = {
         {.name = "epoch mixed_bfloat16", .program = &torch, .peer_name = "best of PyTorch"}};
     TL_TRY_DONE(st, run_starts(&b, starts, TL_COUNT(starts)));

@@ -118,10 +118,8 @@ static void *random_matrix(tl_dtype type, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         state = state * 1664525u + 1013904223u;
         const float value = (float)(int32_t)state * 0x1p-31f;
-        if (type == TL_F32)
-            ((float *)x)[i] = value;
-        else
-            ((uint16_t *)x)[i] = type == TL_BF16 ? tli_to_bf16(value) : tli_to_f16(value);
+        if (type == TL_F32) ((float *)x)[i] = value;
+        else ((uint16_t *)x)[i] = type == TL_BF16 ? tli_to_bf16(value) : tli_to_f16(value);
     }
     return x;
 }

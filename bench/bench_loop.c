@@ -1,5 +1,6 @@
-/* What the loop around a step costs: the controller with LiBai's hooks, event storage and the data, over the bare
- * compiled step; and for how long a checkpoint that is written in the background holds the training up.
+/* What the loop around a step costs: the controller with LiBai's hooks, event storage and the data,
+ * over the bare compiled step; and for how long a checkpoint that is written in the background
+ * holds the training up.
  *
  * The step is that of the experiment `mock`, which takes two microseconds itself. */
 #include "bench.h"
@@ -22,15 +23,19 @@ typedef struct run {
 
 static tl_status make(run *r)
 {
-    tl_parse_options o = {.experiment = "mock", .strict_override = true,
-                          .params_override = "tilth.seed=1,task.train_data.is_training=true,"
-                                             "trainer.optimizer_config.optimizer.type=sgd,"
-                                             "trainer.optimizer_config.learning_rate.type=constant"};
+    tl_parse_options o = {
+        .experiment = "mock",
+        .strict_override = true,
+        .params_override =
+            "tilth.seed=1,task.train_data.is_training=true,trainer.optimizer_config.optimizer.type="
+            "sgd,trainer.optimizer_config.learning_rate.type=constant"};
     TL_TRY(tl_registry_new_builtin(&r->registry));
     TL_TRY(tl_experiment_parse(&r->config, r->registry, &o));
     const tl_experiment_config *e = tl_config_value(r->config);
-    TL_TRY(tl_get_distribution_strategy(&r->strategy, &(tl_strategy_args){.registry = r->registry}));
-    TL_TRY(tl_get_task(&r->task, &(tl_task_args){.registry = r->registry, .config = &e->task,
+    TL_TRY(
+        tl_get_distribution_strategy(&r->strategy, &(tl_strategy_args){.registry = r->registry}));
+    TL_TRY(tl_get_task(&r->task, &(tl_task_args){.registry = r->registry,
+                                                 .config = &e->task,
                                                  .engine = tl_strategy_engine(r->strategy)}));
     return tl_create_trainer(&r->trainer, e, r->task, r->strategy, true, false, NULL, NULL, 1);
 }
@@ -76,8 +81,10 @@ done:
 static tl_status around(run *r, tl_hook *const *hooks, int64_t count, double *us)
 {
     tl_controller *c;
-    TL_TRY(tl_controller_new(&c, &(tl_controller_args){.trainer = r->trainer, .steps_per_loop = STEPS,
-                                                       .hooks = hooks, .hook_count = count,
+    TL_TRY(tl_controller_new(&c, &(tl_controller_args){.trainer = r->trainer,
+                                                       .steps_per_loop = STEPS,
+                                                       .hooks = hooks,
+                                                       .hook_count = count,
                                                        .quiet = true}));
     int64_t begin = tl_clock_ns();
     tl_status st = tl_controller_train(c, r->trainer->global_step / STEPS * STEPS + STEPS, false);
@@ -92,8 +99,9 @@ static tl_status loop_rows(run *r)
     tl_hooks hooks = {0};
     tl_status st;
     TL_TRY_DONE(st, tl_hooks_add(&hooks, NULL, &tl_iteration_timer_hook, NULL));
-    TL_TRY_DONE(st, tl_hooks_add(&hooks, NULL, &tl_lr_scheduler_hook,
-                                 &(tl_hook_args){.config = &(tl_lr_scheduler_config){.every = 20}}));
+    TL_TRY_DONE(st,
+                tl_hooks_add(&hooks, NULL, &tl_lr_scheduler_hook,
+                             &(tl_hook_args){.config = &(tl_lr_scheduler_config){.every = 20}}));
     TL_TRY_DONE(st, tl_hooks_add(&hooks, NULL, &tl_periodic_writer_hook,
                                  &(tl_hook_args){.period = 20,
                                                  .config = &(tl_periodic_writer_config){NULL, 0}}));
@@ -106,9 +114,10 @@ static tl_status loop_rows(run *r)
             if (us[k] < least[k]) least[k] = us[k];
     }
     printf("bare compiled step                        %6.2f us\n", least[0]);
-    printf("controller, data, metrics                 %6.2f us   +%.2f us\n", least[1], least[1] - least[0]);
-    printf("with timer, rate, storage and writer      %6.2f us   +%.2f us (wanted: below 2)\n", least[2],
-           least[2] - least[0]);
+    printf("controller, data, metrics                 %6.2f us   +%.2f us\n", least[1],
+           least[1] - least[0]);
+    printf("with timer, rate, storage and writer      %6.2f us   +%.2f us (wanted: below 2)\n",
+           least[2], least[2] - least[0]);
 done:
     tl_hooks_free(&hooks);
     return st;
@@ -147,8 +156,8 @@ static tl_status checkpoint_row(tl_engine *engine)
         if (ms < least) least = ms;
         if (ms > most) most = ms;
     }
-    printf("background checkpoint of %d MB blocks  %6.2f to %.2f ms (wanted: below 10)\n", MEGABYTES, least,
-           most);
+    printf("background checkpoint of %d MB blocks  %6.2f to %.2f ms (wanted: below 10)\n",
+           MEGABYTES, least, most);
 done:
     tl_checkpoint_manager_free(&m);
     tl_state_free(&state);

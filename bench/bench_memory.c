@@ -1,5 +1,6 @@
-/* Memory that training takes: what the resident size of a fresh process grows by, at its peak, while a model is
- * made and trained for three steps; ours beside PyTorch's (bench/peers/step.py --memory).
+/* Memory that training takes: what the resident size of a fresh process grows by, at its peak,
+ * while a model is made and trained for three steps; ours beside PyTorch's (bench/peers/step.py
+ * --memory).
  *
  *     bench_memory OUTPUT [FILTER]     # starts itself with --memory NAME for each case */
 #include <stdio.h>
@@ -62,7 +63,8 @@ static void compare(const char *program, const char *name)
 {
     char ours[LINE], peer[LINE];
     snprintf(ours, sizeof ours, "'%s' --memory '%s'", program, name);
-    snprintf(peer, sizeof peer, ".venv-torch/bin/python bench/peers/step.py --memory '%s' 2>/dev/null", name);
+    snprintf(peer, sizeof peer,
+             ".venv-torch/bin/python bench/peers/step.py --memory '%s' 2>/dev/null", name);
     double a = ask(ours), b = ask(peer);
     printf("%-42s %8.1f MB   PyTorch %8.1f MB", name, a, b);
     if (b > 0) printf("   %5.2f of it", a / b);

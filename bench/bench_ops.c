@@ -1,8 +1,9 @@
-/* Ops as a model calls them, eagerly, against PyTorch (bench/peers/ops.py) and the limits of the machine:
- * multiply-adds in registers, or the copying of memory, measured in the same run on as many threads.
+/* Ops as a model calls them, eagerly, against PyTorch (bench/peers/ops.py) and the limits of the
+ * machine: multiply-adds in registers, or the copying of memory, measured in the same run on as
+ * many threads.
  *
- * A row is one call of an op on tensors that are there; "and gradient" adds the whole way back to the
- * inputs. Names are those of the peer's cases. */
+ * A row is one call of an op on tensors that are there; "and gradient" adds the whole way back to
+ * the inputs. Names are those of the peer's cases. */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -39,8 +40,8 @@ typedef tl_tensor *op_fn(tl_ctx *c, tl_tensor *const *in, const int64_t *p);
 struct op_row {
     const char *name;
     op_fn *fn;
-    bool gradient;    /* and the way back to the float inputs */
-    double flops;     /* of a call; 0: it is the bytes that count */
+    bool gradient; /* and the way back to the float inputs */
+    double flops;  /* of a call; 0: it is the bytes that count */
     double bytes;
     tl_shape in[MOST_INPUTS];
     int inputs, labels; /* the last `labels` inputs are int64, below p[0] */
@@ -103,8 +104,15 @@ FN(convolution, tl_convolve2d(c, in[0], in[1], .stride = {p[0]}, .padding = TL_E
 static tl_tensor *conv_grad(tl_ctx *c, tl_tensor *const *in, const int64_t *p, bool of_filter)
 {
     const tl_shape *x = &in[0]->shape, *w = &in[1]->shape;
-    tl_conv_attr a = {.stride_y = p[0], .stride_x = p[0], .dilation_y = 1, .dilation_x = 1, .top = p[1],
-                      .bottom = p[1], .left = p[1], .right = p[1], .groups = 1,
+    tl_conv_attr a = {.stride_y = p[0],
+                      .stride_x = p[0],
+                      .dilation_y = 1,
+                      .dilation_x = 1,
+                      .top = p[1],
+                      .bottom = p[1],
+                      .left = p[1],
+                      .right = p[1],
+                      .groups = 1,
                       .height = of_filter ? w->dims[0] : x->dims[1],
                       .width = of_filter ? w->dims[1] : x->dims[2]};
     return of_filter ? TL_APPLY(c, convolve2d_filter_grad, &a, in[0], in[2])
@@ -116,9 +124,13 @@ FN(convolution_filter, conv_grad(c, in, p, true))
 static tl_tensor *adamw(tl_ctx *c, tl_tensor *const *in, const int64_t *p)
 {
     (void)p;
-    tl_tensor *hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), (double[]){1e-3, 10, 1, 1});
+    tl_tensor *hyper =
+        tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), (double[]){1e-3, 10, 1, 1});
     tl_update_adam(c, in[0], in[1], hyper, in[2], in[3], NULL,
-                   &(tl_adam_attr){.beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-8, .weight_decay = 0.01,
+                   &(tl_adam_attr){.beta_1 = 0.9,
+                                   .beta_2 = 0.999,
+                                   .epsilon = 1e-8,
+                                   .weight_decay = 0.01,
                                    .form = TL_FORM_PYTORCH});
     return in[0];
 }
@@ -155,11 +167,19 @@ static tl_status run_case(bench *b, work *w, bench_peer *torch, const bench_limi
     tl_status st = make_inputs(w);
     double limit = r->flops ? most->flops : most->bytes;
     if (st == TL_OK)
-        st = bench_run(b, &(bench_case){.name = r->name, .unit = r->flops ? "GFLOP/s" : "GB/s",
-                                        .amount = r->flops ? r->flops : r->bytes ? r->bytes : bytes_of(r),
-                                        .payload = w, .ours = run_row, .program = torch,
-                                        .peer_name = "PyTorch", .limit = limit, .rest_s = 0.01,
-                                        .sample_s = 0.02, .rounds = 9});
+        st = bench_run(b, &(bench_case){.name = r->name,
+                                        .unit = r->flops ? "GFLOP/s" : "GB/s",
+                                        .amount = r->flops   ? r->flops
+                                                  : r->bytes ? r->bytes
+                                                             : bytes_of(r),
+                                        .payload = w,
+                                        .ours = run_row,
+                                        .program = torch,
+                                        .peer_name = "PyTorch",
+                                        .limit = limit,
+                                        .rest_s = 0.01,
+                                        .sample_s = 0.02,
+                                        .rounds = 9});
     for (int i = 0; i < r->inputs; i++) tl_tensor_free(&w->in[i]);
     return st;
 }
@@ -172,12 +192,18 @@ static tl_status attention_rows(bench *b, work *w, bench_peer *torch, const benc
         bool back = k >= 4, half = k >= 8;
         char name[64];
         if (half && causal) continue;
-        snprintf(name, sizeof name, "%s attention B8 H12 T%lld D64%s%s", half ? "bf16" : "f32", (long long)t,
-                 causal ? " causal" : "", back ? " and gradient" : "");
+        snprintf(name, sizeof name, "%s attention B8 H12 T%lld D64%s%s", half ? "bf16" : "f32",
+                 (long long)t, causal ? " causal" : "", back ? " and gradient" : "");
         double flops = 4.0 * 96 * (double)(t * t) * 64 * (causal ? 0.5 : 1) * (back ? 3.5 : 1);
         tl_shape s = TL_SHAPE(8, t, 12, 64);
-        op_row row = {.name = name, .fn = attention, .gradient = back, .flops = flops, .in = {s, s, s},
-                      .inputs = 3, .p = {causal}, .dtype = half ? TL_BF16 : TL_F32};
+        op_row row = {.name = name,
+                      .fn = attention,
+                      .gradient = back,
+                      .flops = flops,
+                      .in = {s, s, s},
+                      .inputs = 3,
+                      .p = {causal},
+                      .dtype = half ? TL_BF16 : TL_F32};
         w->row = &row;
         TL_TRY(run_case(b, w, torch, most));
     }
@@ -190,9 +216,9 @@ typedef struct conv_shape {
 
 /* The convolutions of ResNet-50. */
 static const conv_shape resnet[] = {
-    {224, 3, 64, 7, 2},   {56, 64, 64, 1, 1},    {56, 64, 64, 3, 1},   {56, 64, 256, 1, 1},
-    {56, 256, 64, 1, 1},  {56, 256, 128, 1, 1},  {56, 128, 128, 3, 2}, {56, 256, 512, 1, 2},
-    {28, 128, 128, 3, 1}, {28, 128, 512, 1, 1},  {28, 512, 128, 1, 1}, {28, 256, 256, 3, 2},
+    {224, 3, 64, 7, 2},   {56, 64, 64, 1, 1},    {56, 64, 64, 3, 1},    {56, 64, 256, 1, 1},
+    {56, 256, 64, 1, 1},  {56, 256, 128, 1, 1},  {56, 128, 128, 3, 2},  {56, 256, 512, 1, 2},
+    {28, 128, 128, 3, 1}, {28, 128, 512, 1, 1},  {28, 512, 128, 1, 1},  {28, 256, 256, 3, 2},
     {14, 256, 256, 3, 1}, {14, 256, 1024, 1, 1}, {14, 1024, 256, 1, 1}, {14, 512, 512, 3, 2},
     {7, 512, 512, 3, 1},  {7, 512, 2048, 1, 1},  {7, 2048, 512, 1, 1},
 };
@@ -207,10 +233,16 @@ static tl_status conv_rows(bench *b, work *w, bench_peer *torch, const bench_lim
             if (i == 0 && k == 1) continue; // images need no gradient
             int64_t pad = s->kernel / 2, out = (s->size + 2 * pad - s->kernel) / s->stride + 1;
             char name[64];
-            snprintf(name, sizeof name, "conv %lld %lld>%lld k%lld s%lld%s", (long long)s->size, (long long)s->in,
-                     (long long)s->out, (long long)s->kernel, (long long)s->stride, words[k]);
-            op_row row = {.name = name, .fn = fns[k], .inputs = k ? 3 : 2, .dtype = TL_F32, .p = {s->stride, pad},
-                          .flops = 2.0 * 8 * (double)(out * out * s->kernel * s->kernel * s->in * s->out),
+            snprintf(name, sizeof name, "conv %lld %lld>%lld k%lld s%lld%s", (long long)s->size,
+                     (long long)s->in, (long long)s->out, (long long)s->kernel,
+                     (long long)s->stride, words[k]);
+            op_row row = {.name = name,
+                          .fn = fns[k],
+                          .inputs = k ? 3 : 2,
+                          .dtype = TL_F32,
+                          .p = {s->stride, pad},
+                          .flops = 2.0 * 8
+                                   * (double)(out * out * s->kernel * s->kernel * s->in * s->out),
                           .in = {TL_SHAPE(8, s->size, s->size, s->in),
                                  TL_SHAPE(s->kernel, s->kernel, s->in, s->out),
                                  TL_SHAPE(8, out, out, s->out)}};
@@ -226,26 +258,49 @@ static tl_status plain_rows(bench *b, work *w, bench_peer *torch, const bench_li
     const double mib = 1 << 20;
     const op_row rows[] = {
         {"add, one element", add, .in = {TL_SHAPE(1), TL_SHAPE(1)}, .inputs = 2, .bytes = 12},
-        {"add 4096x4096", add, .in = {TL_SHAPE(4096, 4096), TL_SHAPE(4096, 4096)}, .inputs = 2, .bytes = 192 * mib},
-        {"add 4096x4096 and a row", add, .in = {TL_SHAPE(4096, 4096), TL_SHAPE(4096)}, .inputs = 2, .bytes = 128 * mib},
+        {"add 4096x4096", add, .in = {TL_SHAPE(4096, 4096), TL_SHAPE(4096, 4096)}, .inputs = 2,
+         .bytes = 192 * mib},
+        {"add 4096x4096 and a row", add, .in = {TL_SHAPE(4096, 4096), TL_SHAPE(4096)}, .inputs = 2,
+         .bytes = 128 * mib},
         {"exp 2048x3072", exp_, .in = {TL_SHAPE(2048, 3072)}, .inputs = 1, .bytes = 48 * mib},
         {"gelu 2048x3072", gelu, .in = {TL_SHAPE(2048, 3072)}, .inputs = 1, .bytes = 48 * mib},
-        {"gelu 2048x3072 and gradient", gelu, true, .in = {TL_SHAPE(2048, 3072)}, .inputs = 1, .bytes = 144 * mib},
-        {"gelu tanh 2048x3072", gelu_tanh, .in = {TL_SHAPE(2048, 3072)}, .inputs = 1, .bytes = 48 * mib},
-        {"layer_norm 8192x768", layer_norm, .in = {TL_SHAPE(8192, 768), TL_SHAPE(768), TL_SHAPE(768)}, .inputs = 3, .bytes = 48 * mib},
-        {"layer_norm 8192x768 and gradient", layer_norm, true, .in = {TL_SHAPE(8192, 768), TL_SHAPE(768), TL_SHAPE(768)}, .inputs = 3, .bytes = 144 * mib},
+        {"gelu 2048x3072 and gradient", gelu, true, .in = {TL_SHAPE(2048, 3072)}, .inputs = 1,
+         .bytes = 144 * mib},
+        {"gelu tanh 2048x3072", gelu_tanh, .in = {TL_SHAPE(2048, 3072)}, .inputs = 1,
+         .bytes = 48 * mib},
+        {"layer_norm 8192x768", layer_norm,
+         .in = {TL_SHAPE(8192, 768), TL_SHAPE(768), TL_SHAPE(768)}, .inputs = 3, .bytes = 48 * mib},
+        {"layer_norm 8192x768 and gradient", layer_norm, true,
+         .in = {TL_SHAPE(8192, 768), TL_SHAPE(768), TL_SHAPE(768)}, .inputs = 3,
+         .bytes = 144 * mib},
         {"softmax 8192x768", softmax, .in = {TL_SHAPE(8192, 768)}, .inputs = 1, .bytes = 48 * mib},
-        {"softmax 8192x768 and gradient", softmax, true, .in = {TL_SHAPE(8192, 768)}, .inputs = 1, .bytes = 144 * mib},
-        {"batch_norm 64x32x32x64 and gradient", batch_norm, true, .in = {TL_SHAPE(64, 32, 32, 64), TL_SHAPE(64), TL_SHAPE(64)}, .inputs = 3, .bytes = 112 * mib},
-        {"cross_entropy 2048x8192 and gradient", cross_entropy, true, .in = {TL_SHAPE(2048, 8192), TL_SHAPE(2048)}, .inputs = 2, .labels = 1, .p = {8192}, .bytes = 192 * mib},
-        {"lookup 8192x256 of 2048 and gradient", lookup, true, .in = {TL_SHAPE(8192, 256), TL_SHAPE(2048)}, .inputs = 2, .labels = 1, .p = {8192}, .bytes = 14 * mib},
+        {"softmax 8192x768 and gradient", softmax, true, .in = {TL_SHAPE(8192, 768)}, .inputs = 1,
+         .bytes = 144 * mib},
+        {"batch_norm 64x32x32x64 and gradient", batch_norm, true,
+         .in = {TL_SHAPE(64, 32, 32, 64), TL_SHAPE(64), TL_SHAPE(64)}, .inputs = 3,
+         .bytes = 112 * mib},
+        {"cross_entropy 2048x8192 and gradient", cross_entropy, true,
+         .in = {TL_SHAPE(2048, 8192), TL_SHAPE(2048)}, .inputs = 2, .labels = 1, .p = {8192},
+         .bytes = 192 * mib},
+        {"lookup 8192x256 of 2048 and gradient", lookup, true,
+         .in = {TL_SHAPE(8192, 256), TL_SHAPE(2048)}, .inputs = 2, .labels = 1, .p = {8192},
+         .bytes = 14 * mib},
         {"sum 4096x4096", sum_all, .in = {TL_SHAPE(4096, 4096)}, .inputs = 1, .bytes = 64 * mib},
-        {"sum of rows 4096x4096", sum_rows, .in = {TL_SHAPE(4096, 4096)}, .inputs = 1, .bytes = 64 * mib},
-        {"transpose 2048x2048", transposed, .in = {TL_SHAPE(2048, 2048)}, .inputs = 1, .bytes = 32 * mib},
-        {"max_pool 128x28x28x32 and gradient", max_pool, true, .in = {TL_SHAPE(128, 28, 28, 32)}, .inputs = 1, .bytes = 30 * mib},
-        {"linear 128x768x3072 gelu", linear, .in = {TL_SHAPE(128, 768), TL_SHAPE(768, 3072), TL_SHAPE(3072)}, .inputs = 3, .flops = 2.0 * 128 * 768 * 3072},
-        {"linear 8x768x768 gelu", linear, .in = {TL_SHAPE(8, 768), TL_SHAPE(768, 768), TL_SHAPE(768)}, .inputs = 3, .flops = 2.0 * 8 * 768 * 768},
-        {"adamw 10000000", adamw, .in = {TL_SHAPE(10000000), TL_SHAPE(10000000), TL_SHAPE(10000000), TL_SHAPE(10000000)}, .inputs = 4, .bytes = 28e7},
+        {"sum of rows 4096x4096", sum_rows, .in = {TL_SHAPE(4096, 4096)}, .inputs = 1,
+         .bytes = 64 * mib},
+        {"transpose 2048x2048", transposed, .in = {TL_SHAPE(2048, 2048)}, .inputs = 1,
+         .bytes = 32 * mib},
+        {"max_pool 128x28x28x32 and gradient", max_pool, true, .in = {TL_SHAPE(128, 28, 28, 32)},
+         .inputs = 1, .bytes = 30 * mib},
+        {"linear 128x768x3072 gelu", linear,
+         .in = {TL_SHAPE(128, 768), TL_SHAPE(768, 3072), TL_SHAPE(3072)}, .inputs = 3,
+         .flops = 2.0 * 128 * 768 * 3072},
+        {"linear 8x768x768 gelu", linear,
+         .in = {TL_SHAPE(8, 768), TL_SHAPE(768, 768), TL_SHAPE(768)}, .inputs = 3,
+         .flops = 2.0 * 8 * 768 * 768},
+        {"adamw 10000000", adamw,
+         .in = {TL_SHAPE(10000000), TL_SHAPE(10000000), TL_SHAPE(10000000), TL_SHAPE(10000000)},
+         .inputs = 4, .bytes = 28e7},
     };
     for (int64_t i = 0; i < TL_COUNT(rows); i++) {
         w->row = &rows[i];

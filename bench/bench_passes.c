@@ -1,10 +1,10 @@
-/* How long it takes to make a program of a training step, for encoders of 4 to 96 layers: capture, each
- * pass, the plan of memory and what else a program is made of. Deep models have many calls, so what counts is
- * the time for each of them: it should be the same for all depths.
+/* How long it takes to make a program of a training step, for encoders of 4 to 96 layers: capture,
+ * each pass, the plan of memory and what else a program is made of. Deep models have many calls, so
+ * what counts is the time for each of them: it should be the same for all depths.
  *
- * The rows are microseconds for each captured call, the least of several rounds; each stands beside that of
- * the least deep encoder as its peer, so that the ratio shows what depth costs. TILTH_PASSES=graph prints the
- * graphs as they are after each pass instead. */
+ * The rows are microseconds for each captured call, the least of several rounds; each stands beside
+ * that of the least deep encoder as its peer, so that the ratio shows what depth costs.
+ * TILTH_PASSES=graph prints the graphs as they are after each pass instead. */
 #include "bench.h"
 
 #include <malloc.h>
@@ -190,7 +190,8 @@ int main(int argc, char **argv)
     };
     bench b;
 #ifdef M_TRIM_THRESHOLD
-    // What malloc gives back to the system after each round, of large programs only, is not what is measured.
+    // What malloc gives back to the system after each round, of large programs only, is not what is
+    // measured.
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
 #endif

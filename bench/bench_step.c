@@ -1,9 +1,9 @@
 /* Whole training steps (forward, loss, gradients, AdamW) as compiled programs, against the best of
- * PyTorch and JAX in the same run on as many threads (bench/peers/step.py), and against the time that
- * their multiply-adds alone would take on this machine.
+ * PyTorch and JAX in the same run on as many threads (bench/peers/step.py), and against the time
+ * that their multiply-adds alone would take on this machine.
  *
- * TILTH_STEP says what else is shown of each case: "report" a table of its kernels, "graph" its calls as
- * well, "eager" runs it without a program. */
+ * TILTH_STEP says what else is shown of each case: "report" a table of its kernels, "graph" its
+ * calls as well, "eager" runs it without a program. */
 #include "bench.h"
 
 #include <inttypes.h>
@@ -28,9 +28,10 @@ static void warm_up(step_work *w)
     tl_program_stats p;
     tl_function_measure(w->step, &s);
     tl_program_measure(tl_function_program(w->step), &p);
-    printf("  captured in %.0f ms, compiled in %.0f ms, first two steps %.2f s; %" PRId64 " kernels, %" PRId64
-           " of them nests; workspace %.0f MB\n", s.capture_s * 1e3, s.compile_s * 1e3, first, p.kernels,
-           p.nests, (double)p.workspace * 1e-6);
+    printf("  captured in %.0f ms, compiled in %.0f ms, first two steps %.2f s; %" PRId64
+           " kernels, %" PRId64 " of them nests; workspace %.0f MB\n",
+           s.capture_s * 1e3, s.compile_s * 1e3, first, p.kernels, p.nests,
+           (double)p.workspace * 1e-6);
 }
 
 static void show(step_work *w, const char *what)
@@ -61,10 +62,16 @@ static tl_status run_case(bench *b, const step_model *s, tl_dtype dtype, bench_p
     if (st == TL_OK) {
         double flops = dtype == TL_F32 ? most->flops : most->half_flops;
         warm_up(&w);
-        st = bench_run(b, &(bench_case){.name = name, .unit = "ms", .ours = step_work_run, .payload = &w,
-                                        .program = peer, .peer_name = "best of PyTorch, JAX",
-                                        .limit = s->flops / flops * 1e-6, .rest_s = 0.01,
-                                        .sample_s = 0.1, .rounds = 5});
+        st = bench_run(b, &(bench_case){.name = name,
+                                        .unit = "ms",
+                                        .ours = step_work_run,
+                                        .payload = &w,
+                                        .program = peer,
+                                        .peer_name = "best of PyTorch, JAX",
+                                        .limit = s->flops / flops * 1e-6,
+                                        .rest_s = 0.01,
+                                        .sample_s = 0.1,
+                                        .rounds = 5});
         show(&w, what);
     }
     step_work_unmake(&w);
@@ -87,7 +94,8 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, bench_peer_start(&peer, command));
     for (int64_t i = 0; i < step_model_count; i++) {
         TL_TRY_DONE(st, run_case(&b, &step_models[i], TL_F32, &peer, &most));
-        if (step_models[i].half) TL_TRY_DONE(st, run_case(&b, &step_models[i], TL_BF16, &peer, &most));
+        if (step_models[i].half)
+            TL_TRY_DONE(st, run_case(&b, &step_models[i], TL_BF16, &peer, &most));
     }
 done:
     bench_peer_stop(&peer);

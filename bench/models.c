@@ -42,8 +42,11 @@ static tl_tensor *mlp_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
     return x;
 }
 
-static const tl_layer_class mlp_class = {.cls = TL_CLASS(tl_layer_class, "mlp", NULL, mlp, NULL),
-                                         .build = mlp_build, .forward = mlp_forward};
+static const tl_layer_class mlp_class = {
+    .cls = TL_CLASS(tl_layer_class, "mlp", NULL, mlp, NULL),
+    .build = mlp_build,
+    .forward = mlp_forward,
+};
 
 /* --- LeNet ------------------------------------------------------------------------------------ */
 
@@ -76,7 +79,9 @@ static tl_tensor *lenet_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
 
 static const tl_layer_class lenet_class = {
     .cls = TL_CLASS(tl_layer_class, "lenet", NULL, lenet, NULL),
-    .build = lenet_build, .forward = lenet_forward};
+    .build = lenet_build,
+    .forward = lenet_forward,
+};
 
 /* --- ResNet-18 for small images --------------------------------------------------------------- */
 
@@ -88,7 +93,8 @@ typedef struct block {
     tl_layer *conv_1, *norm_1, *conv_2, *norm_2, *conv_3, *norm_3;
 } block;
 
-static tl_layer *conv(tl_scope *s, const char *name, int64_t filters, int64_t kernel, int64_t stride)
+static tl_layer *conv(tl_scope *s, const char *name, int64_t filters, int64_t kernel,
+                      int64_t stride)
 {
     return tl_conv2d(s, name, .filters = filters, .kernel = kernel, .stride = stride,
                      .padding = TL_EXPLICIT, .pad = kernel / 2, .without_bias = true);
@@ -120,7 +126,9 @@ static tl_tensor *block_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 
 static const tl_layer_class block_class = {
     .cls = TL_CLASS(tl_layer_class, "residual_block", NULL, block, NULL),
-    .build = block_build, .forward = block_forward};
+    .build = block_build,
+    .forward = block_forward,
+};
 
 enum { BLOCKS = 8 };
 static const block_config blocks[BLOCKS] = {{64, 64, 1},   {64, 64, 1},   {64, 128, 2},
@@ -155,7 +163,9 @@ static tl_tensor *resnet_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
 
 static const tl_layer_class resnet_class = {
     .cls = TL_CLASS(tl_layer_class, "resnet_18", NULL, resnet, NULL),
-    .build = resnet_build, .forward = resnet_forward};
+    .build = resnet_build,
+    .forward = resnet_forward,
+};
 
 /* --- transformers ----------------------------------------------------------------------------- */
 
@@ -201,7 +211,9 @@ static tl_tensor *transformer_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 
 static const tl_layer_class transformer_class = {
     .cls = TL_CLASS(tl_layer_class, "transformer_block", NULL, transformer_block, NULL),
-    .build = transformer_build, .forward = transformer_forward};
+    .build = transformer_build,
+    .forward = transformer_forward,
+};
 
 typedef struct lm {
     tl_model base;
@@ -235,8 +247,11 @@ static tl_tensor *lm_forward(tl_model *m, tl_ctx *c, tl_tensor *ids)
     return x ? tl_reshape(c, x, TL_SHAPE(-1, n->config->vocabulary)) : NULL;
 }
 
-static const tl_layer_class lm_class = {.cls = TL_CLASS(tl_layer_class, "lm", NULL, lm, NULL),
-                                        .build = lm_build, .forward = lm_forward};
+static const tl_layer_class lm_class = {
+    .cls = TL_CLASS(tl_layer_class, "lm", NULL, lm, NULL),
+    .build = lm_build,
+    .forward = lm_forward,
+};
 
 /* --- the table -------------------------------------------------------------------------------- */
 
@@ -250,26 +265,65 @@ static const lm_config deep[] = {{256, 16, 64, 4, 4, false},
 
 #define SHAPE(...) TL_INIT(TL_COUNT(((const int64_t[]){__VA_ARGS__})), {__VA_ARGS__})
 const step_model step_models[] = {
-    {.name = "tiny mlp 16-32-32-2 B32", .cls = &mlp_class, .config = &tiny, .input = SHAPE(32, 16),
-     .labels = SHAPE(32), .classes = 2, .flops = 0.275e6},
-    {.name = "mlp784-128-10 B32", .cls = &mlp_class, .config = &small, .input = SHAPE(32, 784),
-     .labels = SHAPE(32), .classes = 10, .flops = 13.1e6},
-    {.name = "mlp784-256-256-10 B128", .cls = &mlp_class, .config = &wide, .input = SHAPE(128, 784),
-     .labels = SHAPE(128), .classes = 10, .flops = 155e6, .half = true},
-    {.name = "lenet28 B128", .cls = &lenet_class, .input = SHAPE(128, 28, 28, 1),
-     .labels = SHAPE(128), .classes = 10, .flops = 3.2e9, .half = true},
-    {.name = "resnet18-cifar B64", .cls = &resnet_class, .input = SHAPE(64, 32, 32, 3),
-     .labels = SHAPE(64), .classes = 10, .flops = 213e9, .half = true},
-    {.name = "encoder L4 C256 T128 B16 V8192", .cls = &lm_class, .config = &encoder,
-     .input = SHAPE(16, 128), .labels = SHAPE(16 * 128), .ids = true, .classes = 8192,
-     .flops = 67.5e9, .half = true},
-    {.name = "gpt2-124M B1 T256", .cls = &lm_class, .config = &gpt2, .input = SHAPE(1, 256),
-     .labels = SHAPE(256), .ids = true, .classes = 50304, .flops = 192e9, .half = true},
+    {.name = "tiny mlp 16-32-32-2 B32",
+     .cls = &mlp_class,
+     .config = &tiny,
+     .input = SHAPE(32, 16),
+     .labels = SHAPE(32),
+     .classes = 2,
+     .flops = 0.275e6},
+    {.name = "mlp784-128-10 B32",
+     .cls = &mlp_class,
+     .config = &small,
+     .input = SHAPE(32, 784),
+     .labels = SHAPE(32),
+     .classes = 10,
+     .flops = 13.1e6},
+    {.name = "mlp784-256-256-10 B128",
+     .cls = &mlp_class,
+     .config = &wide,
+     .input = SHAPE(128, 784),
+     .labels = SHAPE(128),
+     .classes = 10,
+     .flops = 155e6,
+     .half = true},
+    {.name = "lenet28 B128",
+     .cls = &lenet_class,
+     .input = SHAPE(128, 28, 28, 1),
+     .labels = SHAPE(128),
+     .classes = 10,
+     .flops = 3.2e9,
+     .half = true},
+    {.name = "resnet18-cifar B64",
+     .cls = &resnet_class,
+     .input = SHAPE(64, 32, 32, 3),
+     .labels = SHAPE(64),
+     .classes = 10,
+     .flops = 213e9,
+     .half = true},
+    {.name = "encoder L4 C256 T128 B16 V8192",
+     .cls = &lm_class,
+     .config = &encoder,
+     .input = SHAPE(16, 128),
+     .labels = SHAPE(16 * 128),
+     .ids = true,
+     .classes = 8192,
+     .flops = 67.5e9,
+     .half = true},
+    {.name = "gpt2-124M B1 T256",
+     .cls = &lm_class,
+     .config = &gpt2,
+     .input = SHAPE(1, 256),
+     .labels = SHAPE(256),
+     .ids = true,
+     .classes = 50304,
+     .flops = 192e9,
+     .half = true},
 };
 const int64_t step_model_count = TL_COUNT(step_models);
 
 #define DEEP(layers, index)                                                                        \
-    TL_INIT(.name = "encoder L" #layers, .cls = &lm_class, .config = &deep[index], .input = SHAPE(4, 16), \
-     .labels = SHAPE(4 * 16), .ids = true, .classes = 256)
+    TL_INIT(.name = "encoder L" #layers, .cls = &lm_class, .config = &deep[index],                 \
+            .input = SHAPE(4, 16), .labels = SHAPE(4 * 16), .ids = true, .classes = 256)
 const step_model deep_models[] = {DEEP(4, 0), DEEP(12, 1), DEEP(48, 2), DEEP(96, 3)};
 const int64_t deep_model_count = TL_COUNT(deep_models);

@@ -31,8 +31,11 @@ tl_status step_work_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
         if (grads[b])
             tl_update_adam(c, tl_model_block(w->model, b)->values, grads[b], w->hyper, w->m[b],
                            w->v[b], NULL,
-                           &(tl_adam_attr){.beta_1 = 0.9, .beta_2 = 0.999, .epsilon = 1e-8,
-                                           .weight_decay = 0.01, .form = TL_FORM_PYTORCH});
+                           &(tl_adam_attr){.beta_1 = 0.9,
+                                           .beta_2 = 0.999,
+                                           .epsilon = 1e-8,
+                                           .weight_decay = 0.01,
+                                           .form = TL_FORM_PYTORCH});
     tl_tensors_put(c, out, "loss", loss);
     return tl_ctx_status(c);
 }
@@ -44,8 +47,8 @@ void step_work_run(void *payload)
     tl_tensors in = {0}, out = {0};
     tl_tensors_put(w->c, &in, "x", w->x);
     tl_tensors_put(w->c, &in, "y", w->y);
-    tl_status st = w->step ? tl_function_call(w->step, w->c, &in, &out)
-                           : step_work_body(w, w->c, &in, &out);
+    tl_status st =
+        w->step ? tl_function_call(w->step, w->c, &in, &out) : step_work_body(w, w->c, &in, &out);
     if (st != TL_OK) {
         fprintf(stderr, "%s\n", tl_error_message());
         abort();
@@ -74,8 +77,9 @@ static tl_status make_slots(step_work *w, tl_ctx *c)
 static tl_status make_data(step_work *w, tl_ctx *c, const step_model *s)
 {
     static const double hyper[TL_HYPER_COUNT] = {1e-3, 10, 1, 1};
-    TL_TRY(keep(&w->x, c, s->ids ? tl_random_integers(c, TL_I64, s->input, 0, s->classes)
-                                 : tl_random_normal(c, TL_F32, s->input, 0, 1)));
+    TL_TRY(keep(&w->x, c,
+                s->ids ? tl_random_integers(c, TL_I64, s->input, 0, s->classes)
+                       : tl_random_normal(c, TL_F32, s->input, 0, 1)));
     TL_TRY(keep(&w->y, c, tl_random_integers(c, TL_I64, s->labels, 0, s->classes)));
     return keep(&w->hyper, c, tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), hyper));
 }
@@ -85,9 +89,13 @@ tl_status step_work_make(step_work *w, const step_model *s, tl_dtype dtype, bool
     tl_spec input = {"x", s->ids ? TL_I64 : TL_F32, s->input};
     TL_TRY(tl_engine_new(&w->engine, &(tl_engine_args){.backend = &tl_backend_cpu}));
     TL_TRY(tl_ctx_new(&w->c, w->engine));
-    TL_TRY(tl_model_new(&w->model, &(tl_model_args){.engine = w->engine, .cls = s->cls,
-                                                    .config = s->config, .inputs = &input,
-                                                    .input_count = 1, .seed = 1, .dtype = dtype}));
+    TL_TRY(tl_model_new(&w->model, &(tl_model_args){.engine = w->engine,
+                                                    .cls = s->cls,
+                                                    .config = s->config,
+                                                    .inputs = &input,
+                                                    .input_count = 1,
+                                                    .seed = 1,
+                                                    .dtype = dtype}));
     tl_mark mark = tl_ctx_begin(w->c);
     tl_status st = make_data(w, w->c, s);
     if (st == TL_OK) st = make_slots(w, w->c);
@@ -95,8 +103,9 @@ tl_status step_work_make(step_work *w, const step_model *s, tl_dtype dtype, bool
     TL_TRY(st);
     tl_ctx_set_training(w->c, true);
     if (eager) return TL_OK;
-    return tl_function_new(&w->step, &(tl_function_args){.engine = w->engine, .name = s->name,
-                                                         .body = step_work_body, .self = w});
+    return tl_function_new(
+        &w->step, &(tl_function_args){
+                      .engine = w->engine, .name = s->name, .body = step_work_body, .self = w});
 }
 
 void step_work_unmake(step_work *w)

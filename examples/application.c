@@ -10,10 +10,12 @@ typedef struct site_flags {
 } site_flags;
 static const tl_field site_fields[] = {
     TL_F(site_flags, site, .s = "south", .pattern = "^(north|south)$", .help = "where we run"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc site_desc = {
-    .name = "site", .help = "flags of this program", .size = sizeof(site_flags),
+    .name = "site",
+    .help = "flags of this program",
+    .size = sizeof(site_flags),
     .fields = site_fields,
 };
 
@@ -23,12 +25,15 @@ static site_flags given;
 
 static tl_status after_train(tl_hook *h)
 {
-    TL_LOG_INFO("%s has trained %lld steps", given.site, (long long)tl_controller_step(h->controller));
+    TL_LOG_INFO("%s has trained %lld steps", given.site,
+                (long long)tl_controller_step(h->controller));
     return TL_OK;
 }
 
 static const tl_hook_class site_hook = {
-    .cls = TL_CLASS(tl_hook_class, "site", NULL, tl_hook, NULL), .after_train = after_train};
+    .cls = TL_CLASS(tl_hook_class, "site", NULL, tl_hook, NULL),
+    .after_train = after_train,
+};
 
 /* Each run of `train` or `train_net` gets a new one. */
 static tl_status add_hooks(tl_hooks *into, const tl_main_run *run, void *payload)
@@ -41,7 +46,10 @@ int main(int argc, char **argv)
 {
     static const tl_module *const modules[] = {&digits_module};
     tl_main_options options = {
-        .modules = modules, .module_count = 1, .flags = &site_desc, .flags_value = &given,
+        .modules = modules,
+        .module_count = 1,
+        .flags = &site_desc,
+        .flags_value = &given,
         .add_hooks = add_hooks,
     };
     return tl_main_with(argc, argv, &options);

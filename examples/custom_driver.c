@@ -18,10 +18,12 @@ typedef struct driver_flags {
 } driver_flags;
 static const tl_field driver_fields[] = {
     TL_F(driver_flags, notify, .s = "", .help = "file that is told how the run ended; '' for none"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc driver_flags_desc = {
-    .name = "driver", .help = "flags of this driver", .size = sizeof(driver_flags),
+    .name = "driver",
+    .help = "flags of this driver",
+    .size = sizeof(driver_flags),
     .fields = driver_fields,
 };
 

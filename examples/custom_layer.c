@@ -2,8 +2,8 @@
  *
  *     $ example_custom_layer
  *
- * The layer is everything between the two lines. It is a class like those that ship: put into a module it
- * has a name in YAML too. */
+ * The layer is everything between the two lines. It is a class like those that ship: put into a
+ * module it has a name in YAML too. */
 #include <tilth/tilth.h>
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -36,12 +36,21 @@ static tl_tensor *gated_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 }
 
 static const tl_field gated_fields[] = {
-    TL_F(gated_config, units, .i = 8, TL_AT_LEAST(1), .help = "size of the result"), TL_F_END};
-static const tl_desc gated_desc = {.name = "gated", .help = "a gated linear map", .size = sizeof(gated_config),
-                                   .fields = gated_fields, .base = &tl_layer_config_desc};
+    TL_F(gated_config, units, .i = 8, TL_AT_LEAST(1), .help = "size of the result"),
+    TL_F_END,
+};
+static const tl_desc gated_desc = {
+    .name = "gated",
+    .help = "a gated linear map",
+    .size = sizeof(gated_config),
+    .fields = gated_fields,
+    .base = &tl_layer_config_desc,
+};
 static const tl_layer_class gated_class = {
     .cls = TL_CLASS(tl_layer_class, "gated", NULL, gated, &gated_desc),
-    .parameters = gated_parameters, .forward = gated_forward};
+    .parameters = gated_parameters,
+    .forward = gated_forward,
+};
 /* ---------------------------------------------------------------------------------------------- */
 
 typedef struct net {
@@ -64,15 +73,19 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
     return tl_call(c, n->head, tl_call(c, n->gated, x));
 }
 
-static const tl_layer_class net_class = {.cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
-                                         .build = net_build, .forward = net_forward};
+static const tl_layer_class net_class = {
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+    .build = net_build,
+    .forward = net_forward,
+};
 
 enum { EXAMPLES = 64, STEPS = 200 };
 
 /* One step of gradient descent: learns the product of two numbers. */
 static tl_status step(tl_ctx *c, tl_model *m, int64_t number, double *loss)
 {
-    const tl_block *block = tl_model_block(m, 0); // all parameters are trained, so there is one block
+    // all parameters are trained, so there is one block
+    const tl_block *block = tl_model_block(m, 0);
     tl_tensor *gradient;
     tl_ctx_set_draws(c, (tl_draws){.seed = 1, .step = number});
     tl_tensor *x = tl_random_uniform(c, TL_F32, TL_SHAPE(EXAMPLES, 2), -1, 1);
@@ -80,7 +93,8 @@ static tl_status step(tl_ctx *c, tl_model *m, int64_t number, double *loss)
     tl_tensor *error = tl_mean(c, tl_square(c, tl_sub(c, tl_call(c, m, x), wanted)), TL_ALL, false);
     TL_TRY(tl_model_gradients(c, m, error, &gradient));
     TL_TRY(tl_tensor_item(error, loss));
-    tl_tensor *hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), (double[]){0.5, 1, 1, 1});
+    tl_tensor *hyper =
+        tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), (double[]){0.5, 1, 1, 1});
     tl_update_sgd(c, block->values, gradient, hyper, NULL, &(tl_sgd_attr){0});
     return tl_ctx_status(c);
 }
@@ -92,8 +106,11 @@ static tl_status train(tl_engine *engine)
     tl_str table = TL_STR_INIT;
     tl_spec input = {"x", TL_F32, TL_SHAPE(EXAMPLES, 2)};
     tl_status st;
-    TL_TRY_DONE(st, tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = &net_class, .inputs = &input,
-                                                      .input_count = 1, .seed = 1}));
+    TL_TRY_DONE(st, tl_model_new(&m, &(tl_model_args){.engine = engine,
+                                                      .cls = &net_class,
+                                                      .inputs = &input,
+                                                      .input_count = 1,
+                                                      .seed = 1}));
     TL_TRY_DONE(st, tl_ctx_new(&c, engine));
     tl_model_summary(m, &table);
     puts(tl_str_text(&table));

@@ -17,11 +17,14 @@ typedef struct my_focal_config {
 static const tl_field my_focal_fields[] = {
     TL_F(my_focal_config, alpha, .d = 0.25, TL_RANGE(0, 1), .help = "weight of targets that are 1"),
     TL_F(my_focal_config, gamma, .d = 2, TL_AT_LEAST(0), .help = "how little easy examples count"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc my_focal_desc = {
-    .name = "my_focal", .help = "focal loss", .size = sizeof(my_focal_config),
-    .base = &tl_loss_config_desc, .fields = my_focal_fields,
+    .name = "my_focal",
+    .help = "focal loss",
+    .size = sizeof(my_focal_config),
+    .base = &tl_loss_config_desc,
+    .fields = my_focal_fields,
 };
 
 /* One value an example: each of its classes is a question of its own, and they are added. */
@@ -41,7 +44,8 @@ static tl_tensor *call(tl_loss *l, tl_ctx *c, tl_tensor *labels, tl_tensor *pred
 
 static const tl_loss_class my_focal = {
     .cls = TL_CLASS(tl_loss_class, "my_focal", NULL, tl_loss, &my_focal_desc, .help = "focal loss"),
-    .call = call};
+    .call = call,
+};
 
 /* --- a task that uses it ---------------------------------------------------------------------- */
 
@@ -80,20 +84,30 @@ static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
 
 static const tl_field fields[] = {
     TL_F(my_task_config, loss, .kind = &tl_kind_loss, .help = "of one-hot targets and logits"),
-    TL_F_END
+    TL_F_END,
 };
-static const tl_desc desc = {.name = "custom_loss", .help = "digits, with a loss that YAML chooses",
-                             .size = sizeof(my_task_config), .base = &digits_desc,
-                             .fields = fields};
+static const tl_desc desc = {
+    .name = "custom_loss",
+    .help = "digits, with a loss that YAML chooses",
+    .size = sizeof(my_task_config),
+    .base = &digits_desc,
+    .fields = fields,
+};
 static const tl_task_class task = {
     .cls = TL_CLASS(tl_task_class, "custom_loss", &digits_task.cls, my_task, &desc,
                     .help = "digits, with a loss that YAML chooses"),
-    .start = start, .dispose = dispose, .build_losses = build_losses};
+    .start = start,
+    .dispose = dispose,
+    .build_losses = build_losses,
+};
 static const tl_experiment_class experiment = {
-    .cls = {.class_size = sizeof(tl_experiment_class), .name = "example/custom_loss",
-            .help = "digits, with a loss of its own", .base = &digits_experiment.cls},
+    .cls = {.class_size = sizeof(tl_experiment_class),
+            .name = "example/custom_loss",
+            .help = "digits, with a loss of its own",
+            .base = &digits_experiment.cls},
     .task = &desc,
-    .defaults = "task: {loss: {type: my_focal, my_focal: {alpha: 0.5}}}"};
+    .defaults = "task: {loss: {type: my_focal, my_focal: {alpha: 0.5}}}",
+};
 
 int main(int argc, char **argv)
 {

@@ -38,9 +38,11 @@ static void dispose(tl_trainer *t)
 }
 
 static const tl_trainer_class my_eager = {
-    .cls = TL_CLASS(tl_trainer_class, "MyEagerTrainer", &tl_eager_trainer.cls, my_eager_trainer,
-                    NULL),
-    .train_step = run_step, .dispose = dispose};
+    .cls =
+        TL_CLASS(tl_trainer_class, "MyEagerTrainer", &tl_eager_trainer.cls, my_eager_trainer, NULL),
+    .train_step = run_step,
+    .dispose = dispose,
+};
 
 /* --- main: the default trainer takes the class for its eager mode ----------------------------- */
 
@@ -71,9 +73,10 @@ int main(int argc, char **argv)
                              {tl_str_text(&output), "command line"}};
     TL_TRY_DONE(st, tl_libai_words(config, words, TL_COUNT(words)));
     TL_TRY_DONE(st, tl_config_finish(config));
-    TL_TRY_DONE(st, tl_default_trainer_new(&t, &(tl_default_trainer_args){
-                        .registry = registry, .config = tl_config_value(config),
-                        .eager = &my_eager}));
+    TL_TRY_DONE(
+        st, tl_default_trainer_new(&t, &(tl_default_trainer_args){.registry = registry,
+                                                                  .config = tl_config_value(config),
+                                                                  .eager = &my_eager}));
     TL_TRY_DONE(st, tl_default_trainer_train(t));
     st = report(t);
 done:

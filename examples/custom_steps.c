@@ -52,16 +52,26 @@ static tl_status validation_step(tl_task *t, tl_step *s)
 /* --- a task of its own: everything else is that of digits_task -------------------------------- */
 
 static const tl_field fields[] = {TL_F_END};
-static const tl_desc desc = {.name = "custom_steps", .help = "digits, with steps written out",
-                             .size = sizeof(digits_config), .base = &digits_desc, .fields = fields};
+static const tl_desc desc = {
+    .name = "custom_steps",
+    .help = "digits, with steps written out",
+    .size = sizeof(digits_config),
+    .base = &digits_desc,
+    .fields = fields,
+};
 static const tl_task_class task = {
     .cls = TL_CLASS(tl_task_class, "custom_steps", &digits_task.cls, digits, &desc,
                     .help = "digits, with steps written out"),
-    .train_step = train_step, .validation_step = validation_step};
+    .train_step = train_step,
+    .validation_step = validation_step,
+};
 static const tl_experiment_class experiment = {
-    .cls = {.class_size = sizeof(tl_experiment_class), .name = "example/custom_steps",
-            .help = "digits, with steps written out", .base = &digits_experiment.cls},
-    .task = &desc};
+    .cls = {.class_size = sizeof(tl_experiment_class),
+            .name = "example/custom_steps",
+            .help = "digits, with steps written out",
+            .base = &digits_experiment.cls},
+    .task = &desc,
+};
 
 int main(int argc, char **argv)
 {

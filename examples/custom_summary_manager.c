@@ -26,8 +26,8 @@ static tl_status summary_writer(tl_event_file **out, tl_summary_manager *m,
     tl_str_addf(&folder, "%s/%s", m->dir, relative_path);
     tl_status st = tl_str_status(&folder);
     if (st == TL_OK)
-        st = tl_event_file_open(out, &(tl_event_file_args){.folder = tl_str_text(&folder),
-                                                           .keep_to = m->keep_to});
+        st = tl_event_file_open(
+            out, &(tl_event_file_args){.folder = tl_str_text(&folder), .keep_to = m->keep_to});
     if (st == TL_OK) st = tl_map_set(writers, relative_path, *out);
     if (st != TL_OK) tl_event_file_close(out);
     tl_str_deinit(&folder);
@@ -91,8 +91,12 @@ static void dispose(tl_summary_manager *m)
 
 static const tl_summary_manager_class custom_manager_class = {
     .cls = TL_CLASS(tl_summary_manager_class, "custom", NULL, custom_manager, NULL),
-    .flush = flush, .summary_writer = summary_writer, .write_summaries = write_summaries,
-    .write_entry = write_entry, .dispose = dispose};
+    .flush = flush,
+    .summary_writer = summary_writer,
+    .write_summaries = write_summaries,
+    .write_entry = write_entry,
+    .dispose = dispose,
+};
 
 /* --- main: run_experiment gets the class, and makes the manager where evaluations are told ---- */
 
@@ -109,8 +113,8 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_registry_add(registry, &digits_module));
     TL_TRY_DONE(st, tl_experiment_parse(&config, registry, &options));
     tl_run_args run = {.eval_summary_cls = &custom_manager_class};
-    st = tl_launch(NULL, &(tl_launch_args){.registry = registry, .config = config, .flags = &flags,
-                                           .run = &run});
+    st = tl_launch(NULL, &(tl_launch_args){
+                             .registry = registry, .config = config, .flags = &flags, .run = &run});
 done:
     if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
     tl_config_free(&config);

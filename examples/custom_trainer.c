@@ -9,8 +9,8 @@
 
 typedef struct custom_trainer {
     tl_trainer base;
-    int64_t examples;   /* trained with so far; kept in checkpoints */
-    double worst_loss;  /* of the evaluation that is going on */
+    int64_t examples;  /* trained with so far; kept in checkpoints */
+    double worst_loss; /* of the evaluation that is going on */
     int64_t batch, worst_batch;
 } custom_trainer;
 
@@ -103,9 +103,15 @@ static tl_status eval_end(tl_trainer *t, void *aggregated, tl_logs *logs)
 
 static const tl_trainer_class custom_trainer_class = {
     .cls = TL_CLASS(tl_trainer_class, "CustomTrainer", &tl_base_trainer.cls, custom_trainer, NULL),
-    .state = state, .next_train_inputs = next_train_inputs, .train_step = train_step,
-    .train_loop_end = train_loop_end, .eval_begin = eval_begin,
-    .next_eval_inputs = next_eval_inputs, .eval_step = eval_step, .eval_end = eval_end};
+    .state = state,
+    .next_train_inputs = next_train_inputs,
+    .train_step = train_step,
+    .train_loop_end = train_loop_end,
+    .eval_begin = eval_begin,
+    .next_eval_inputs = next_eval_inputs,
+    .eval_step = eval_step,
+    .eval_end = eval_end,
+};
 
 int main(int argc, char **argv)
 {
@@ -121,8 +127,8 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_registry_add(registry, &digits_module));
     TL_TRY_DONE(st, tl_experiment_parse(&config, registry, &options));
     tl_run_args run = {.trainer_cls = &custom_trainer_class};
-    st = tl_launch(NULL, &(tl_launch_args){.registry = registry, .config = config, .flags = &flags,
-                                           .run = &run});
+    st = tl_launch(NULL, &(tl_launch_args){
+                             .registry = registry, .config = config, .flags = &flags, .run = &run});
 done:
     if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
     tl_config_free(&config);

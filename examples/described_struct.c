@@ -21,7 +21,7 @@ static const tl_field mnist_fields[] = {
          .help = "relu, gelu or tanh"),
     TL_F(mnist_config, sizes, TL_DEFAULT_LIST(int64_t, 28, 28), .help = "height and width"),
     TL_F(mnist_config, seed, .help = "null draws one"),
-    TL_F_END
+    TL_F_END,
 };
 
 static tl_status mnist_check(const void *value)
@@ -32,8 +32,11 @@ static tl_status mnist_check(const void *value)
 }
 
 static const tl_desc mnist_desc = {
-    .name = "mnist", .help = "a small classifier", .size = sizeof(mnist_config),
-    .fields = mnist_fields, .check = mnist_check,
+    .name = "mnist",
+    .help = "a small classifier",
+    .size = sizeof(mnist_config),
+    .fields = mnist_fields,
+    .check = mnist_check,
 };
 
 static tl_status run(int argc, char **argv)

@@ -5,11 +5,14 @@
 
 static const tl_field fields[] = {
     TL_F(digits_config, num_classes, .i = 10, TL_RANGE(2, 10), .help = "digits, from 0 on"),
-    TL_F_END
+    TL_F_END,
 };
 const tl_desc digits_desc = {
-    .name = "digits", .help = "classification of small images", .size = sizeof(digits_config),
-    .base = &tl_task_config_desc, .fields = fields,
+    .name = "digits",
+    .help = "classification of small images",
+    .size = sizeof(digits_config),
+    .base = &tl_task_config_desc,
+    .fields = fields,
 };
 
 /* --- the model -------------------------------------------------------------------------------- */
@@ -36,15 +39,21 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *image)
 
 static const tl_layer_class net_class = {
     .cls = TL_CLASS(tl_layer_class, "digits_net", NULL, net, NULL),
-    .build = net_build, .forward = net_forward};
+    .build = net_build,
+    .forward = net_forward,
+};
 
 static tl_status build_model(tl_task *t, tl_model **out)
 {
     tl_spec image = {"image", TL_F32, TL_SHAPE(1, DIGIT_SIDE, DIGIT_SIDE, 1)};
-    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &net_class,
-                                              .config = t->config, .inputs = &image,
-                                              .input_count = 1, .seed = t->seed,
-                                              .dtype = t->dtype, .registry = t->registry});
+    return tl_model_new(out, &(tl_model_args){.engine = t->engine,
+                                              .cls = &net_class,
+                                              .config = t->config,
+                                              .inputs = &image,
+                                              .input_count = 1,
+                                              .seed = t->seed,
+                                              .dtype = t->dtype,
+                                              .registry = t->registry});
 }
 
 /* --- the data --------------------------------------------------------------------------------- */
@@ -87,9 +96,12 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
     tl_shape pictures = TL_SHAPE(EXAMPLES, DIGIT_SIDE, DIGIT_SIDE, 1);
     const tl_array arrays[] = {{"image", TL_F32, pictures, images},
                                {"label", TL_I32, TL_SHAPE(EXAMPLES), labels}};
-    return tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays, .count = 2, .copy = true,
+    return tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays,
+                                                         .count = 2,
+                                                         .copy = true,
                                                          .batch_size = data->global_batch_size,
-                                                         .shuffle = training, .repeat = training,
+                                                         .shuffle = training,
+                                                         .repeat = training,
                                                          .seed = input->seed});
 }
 
@@ -163,16 +175,22 @@ static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_
 const tl_task_class digits_task = {
     .cls = TL_CLASS(tl_task_class, "digits", &tl_base_task.cls, digits, &digits_desc,
                     .help = "tells digits apart"),
-    .start = start, .dispose = dispose, .build_model = build_model, .build_inputs = build_inputs,
-    .build_losses = build_losses, .build_metrics = build_metrics,
-    .validation_step = validation_step, .aggregate_logs = aggregate_logs,
+    .start = start,
+    .dispose = dispose,
+    .build_model = build_model,
+    .build_inputs = build_inputs,
+    .build_losses = build_losses,
+    .build_metrics = build_metrics,
+    .validation_step = validation_step,
+    .aggregate_logs = aggregate_logs,
     .reduce_aggregated_logs = reduce_aggregated_logs,
 };
 
 /* --- the experiment: which task, and what differs from the defaults --------------------------- */
 
 const tl_experiment_class digits_experiment = {
-    .cls = {.class_size = sizeof(tl_experiment_class), .name = "example/digits",
+    .cls = {.class_size = sizeof(tl_experiment_class),
+            .name = "example/digits",
             .help = "digits in small pictures"},
     .task = &digits_desc,
     .defaults = "task:\n"

@@ -36,7 +36,9 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *image)
 
 static const tl_layer_class net_class = {
     .cls = TL_CLASS(tl_layer_class, "my_net", NULL, net, NULL),
-    .build = net_build, .forward = net_forward};
+    .build = net_build,
+    .forward = net_forward,
+};
 
 /* --- outside of it: whatever runs during training --------------------------------------------- */
 
@@ -48,7 +50,9 @@ static tl_status after_step(tl_hook *h)
 }
 
 static const tl_hook_class my_hook = {
-    .cls = TL_CLASS(tl_hook_class, "my_hook", NULL, tl_hook, NULL), .after_step = after_step};
+    .cls = TL_CLASS(tl_hook_class, "my_hook", NULL, tl_hook, NULL),
+    .after_step = after_step,
+};
 
 /* Before the others: writers come last, and write what was put until then. */
 static tl_status build_hooks(tl_default_trainer *t)
@@ -61,24 +65,35 @@ static tl_status build_hooks(tl_default_trainer *t)
 static const tl_default_trainer_class my_trainer = {
     .cls = TL_CLASS(tl_default_trainer_class, "MyTrainer", &tl_base_default_trainer.cls,
                     tl_default_trainer, NULL),
-    .build_hooks = build_hooks};
+    .build_hooks = build_hooks,
+};
 
 static tl_status build_model(tl_task *t, tl_model **out)
 {
     tl_spec image = {"image", TL_F32, TL_SHAPE(1, DIGIT_SIDE, DIGIT_SIDE, 1)};
-    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &net_class,
-                                              .config = t->config, .inputs = &image,
-                                              .input_count = 1, .seed = t->seed,
-                                              .dtype = t->dtype, .registry = t->registry});
+    return tl_model_new(out, &(tl_model_args){.engine = t->engine,
+                                              .cls = &net_class,
+                                              .config = t->config,
+                                              .inputs = &image,
+                                              .input_count = 1,
+                                              .seed = t->seed,
+                                              .dtype = t->dtype,
+                                              .registry = t->registry});
 }
 
 static const tl_field fields[] = {TL_F_END};
-static const tl_desc desc = {.name = "my_digits", .help = "digits, and a model that tells of itself",
-                             .size = sizeof(digits_config), .base = &digits_desc, .fields = fields};
+static const tl_desc desc = {
+    .name = "my_digits",
+    .help = "digits, and a model that tells of itself",
+    .size = sizeof(digits_config),
+    .base = &digits_desc,
+    .fields = fields,
+};
 static const tl_task_class task = {
     .cls = TL_CLASS(tl_task_class, "my_digits", &digits_task.cls, digits, &desc,
                     .help = "digits, and a model that tells of itself"),
-    .build_model = build_model};
+    .build_model = build_model,
+};
 
 int main(int argc, char **argv)
 {
@@ -100,9 +115,10 @@ int main(int argc, char **argv)
                              {tl_str_text(&output), "command line"}};
     TL_TRY_DONE(st, tl_libai_words(config, words, TL_COUNT(words)));
     TL_TRY_DONE(st, tl_config_finish(config));
-    TL_TRY_DONE(st, tl_default_trainer_new(&t, &(tl_default_trainer_args){
-                        .cls = &my_trainer, .registry = registry,
-                        .config = tl_config_value(config)}));
+    TL_TRY_DONE(st, tl_default_trainer_new(
+                        &t, &(tl_default_trainer_args){.cls = &my_trainer,
+                                                       .registry = registry,
+                                                       .config = tl_config_value(config)}));
     TL_TRY_DONE(st, tl_default_trainer_train(t));
     tl_event_storage *storage = tl_controller_storage(t->controller);
     TL_TRY_DONE(st, tl_event_storage_latest(&active, storage, "active_units"));

@@ -71,7 +71,10 @@ static tl_status result(tl_evaluator *e, tl_logs *into)
 
 static const tl_evaluator_class confusion_class = {
     .cls = TL_CLASS(tl_evaluator_class, "confusion", NULL, confusion, NULL),
-    .update = update_state, .result = result, .reset = reset_states};
+    .update = update_state,
+    .result = result,
+    .reset = reset_states,
+};
 
 /* --- the task --------------------------------------------------------------------------------- */
 
@@ -124,17 +127,29 @@ static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_
 }
 
 static const tl_field fields[] = {TL_F_END};
-static const tl_desc desc = {.name = "host_metric", .help = "digits, with a metric of the host",
-                             .size = sizeof(digits_config), .base = &digits_desc, .fields = fields};
+static const tl_desc desc = {
+    .name = "host_metric",
+    .help = "digits, with a metric of the host",
+    .size = sizeof(digits_config),
+    .base = &digits_desc,
+    .fields = fields,
+};
 static const tl_task_class task = {
     .cls = TL_CLASS(tl_task_class, "host_metric", &digits_task.cls, host_task, &desc,
                     .help = "digits, with a metric of the host"),
-    .start = start, .dispose = dispose, .validation_step = validation_step,
-    .aggregate_logs = aggregate_logs, .reduce_aggregated_logs = reduce_aggregated_logs};
+    .start = start,
+    .dispose = dispose,
+    .validation_step = validation_step,
+    .aggregate_logs = aggregate_logs,
+    .reduce_aggregated_logs = reduce_aggregated_logs,
+};
 static const tl_experiment_class experiment = {
-    .cls = {.class_size = sizeof(tl_experiment_class), .name = "example/host_metric",
-            .help = "digits, with a metric of the host", .base = &digits_experiment.cls},
-    .task = &desc};
+    .cls = {.class_size = sizeof(tl_experiment_class),
+            .name = "example/host_metric",
+            .help = "digits, with a metric of the host",
+            .base = &digits_experiment.cls},
+    .task = &desc,
+};
 
 int main(int argc, char **argv)
 {

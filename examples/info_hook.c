@@ -31,7 +31,10 @@ static tl_status after_step(tl_hook *h)
 
 static const tl_hook_class info_hook = {
     .cls = TL_CLASS(tl_hook_class, "info", NULL, tl_hook, NULL),
-    .before_train = before_train, .after_train = after_train, .after_step = after_step};
+    .before_train = before_train,
+    .after_train = after_train,
+    .after_step = after_step,
+};
 
 /* --- the trainer: super().build_hooks() would do; written out, to show the order -------------- */
 
@@ -54,7 +57,8 @@ static tl_status build_hooks(tl_default_trainer *t)
 static const tl_default_trainer_class my_trainer = {
     .cls = TL_CLASS(tl_default_trainer_class, "MyTrainer", &tl_base_default_trainer.cls,
                     tl_default_trainer, NULL),
-    .build_hooks = build_hooks};
+    .build_hooks = build_hooks,
+};
 
 /* --- my_train_net ----------------------------------------------------------------------------- */
 
@@ -75,8 +79,9 @@ int main(int argc, char **argv)
     for (int64_t i = 0; i < words.count; i++)
         TL_TRY_DONE(st, tl_libai_words(config, &(tl_word){words.items[i], "command line"}, 1));
     tl_default_trainer_args trainer = {.cls = &my_trainer};
-    st = tl_train_net(NULL, &(tl_train_net_args){.registry = registry, .config = config,
-                                                 .flags = &args, .trainer = &trainer});
+    st = tl_train_net(
+        NULL, &(tl_train_net_args){
+                  .registry = registry, .config = config, .flags = &args, .trainer = &trainer});
 done:
     if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
     tl_config_free(&config);

@@ -15,11 +15,14 @@ typedef struct sign_sgd_config {
 } sign_sgd_config;
 static const tl_field sign_sgd_fields[] = {
     TL_F(sign_sgd_config, beta, .d = 0.9, TL_RANGE(0, 1), .help = "decay of the running gradient"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc sign_sgd_desc = {
-    .name = "sign_sgd", .help = "steps by the sign of the gradient",
-    .size = sizeof(sign_sgd_config), .base = &tl_optimizer_config_desc, .fields = sign_sgd_fields,
+    .name = "sign_sgd",
+    .help = "steps by the sign of the gradient",
+    .size = sizeof(sign_sgd_config),
+    .base = &tl_optimizer_config_desc,
+    .fields = sign_sgd_fields,
 };
 
 /* The running gradient of each block of parameters: in checkpoints as "m/<parameter>". */
@@ -44,9 +47,12 @@ static bool update(tl_ctx *c, const tl_update *u)
 }
 
 static const tl_optimizer_class sign_sgd = {
-    .cls = {.class_size = sizeof(tl_optimizer_class), .name = "sign_sgd",
-            .help = "steps by the sign of the gradient", .config = &sign_sgd_desc},
-    .prepare = prepare, .update = update,
+    .cls = {.class_size = sizeof(tl_optimizer_class),
+            .name = "sign_sgd",
+            .help = "steps by the sign of the gradient",
+            .config = &sign_sgd_desc},
+    .prepare = prepare,
+    .update = update,
 };
 
 /* A branch of `learning_rate: {type: ...}`. */
@@ -56,13 +62,17 @@ typedef struct halving_config {
     int64_t steps;
 } halving_config;
 static const tl_field halving_fields[] = {
-    TL_F(halving_config, initial_learning_rate, .d = 0.005, TL_AT_LEAST(0), .help = "rate at first"),
+    TL_F(halving_config, initial_learning_rate, .d = 0.005, TL_AT_LEAST(0),
+         .help = "rate at first"),
     TL_F(halving_config, steps, .i = 400, TL_AT_LEAST(1), .help = "updates until it is halved"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc halving_desc = {
-    .name = "halving", .help = "half the rate every so many updates",
-    .size = sizeof(halving_config), .base = &tl_learning_rate_config_desc, .fields = halving_fields,
+    .name = "halving",
+    .help = "half the rate every so many updates",
+    .size = sizeof(halving_config),
+    .base = &tl_learning_rate_config_desc,
+    .fields = halving_fields,
 };
 
 /* Ops too: the rate is computed inside the step, from the number of updates that were done. */
@@ -74,8 +84,10 @@ static tl_tensor *halving_rate(tl_ctx *c, const void *config, tl_tensor *step)
 }
 
 static const tl_learning_rate_class halving = {
-    .cls = {.class_size = sizeof(tl_learning_rate_class), .name = "halving",
-            .help = "half the rate every so many updates", .config = &halving_desc},
+    .cls = {.class_size = sizeof(tl_learning_rate_class),
+            .name = "halving",
+            .help = "half the rate every so many updates",
+            .config = &halving_desc},
     .rate = halving_rate,
 };
 

@@ -18,7 +18,8 @@ int main(int argc, char **argv)
     if (st == TL_OK) st = tl_predictor_run(&answers, p, queries, count);
     for (int64_t i = 0; i < count && st == TL_OK; i++) {
         const tl_prediction *a = &answers->items[i];
-        if (a->status == TL_OK) printf("%s: %s %.3f\n", argv[i + 2], a->top[0].name, a->top[0].probability);
+        if (a->status == TL_OK)
+            printf("%s: %s %.3f\n", argv[i + 2], a->top[0].name, a->top[0].probability);
         else printf("%s\n", a->message);
     }
     if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());

@@ -43,7 +43,10 @@ static tl_tensor *result(tl_metric *m, tl_ctx *c)
 /* reset_states() is inherited: it assigns 0 to all of them. */
 static const tl_metric_class my_metric_class = {
     .cls = TL_CLASS(tl_metric_class, "my_metric", NULL, my_metric, NULL),
-    .build = build, .update = update_state, .result = result};
+    .build = build,
+    .update = update_state,
+    .result = result,
+};
 
 /* --- using it --------------------------------------------------------------------------------- */
 

@@ -34,7 +34,8 @@ static inline void test_registry_free(void)
 static inline const tl_registry *test_registry(void)
 {
     if (test_backends) return test_backends;
-    if (tl_registry_new(&test_backends) != TL_OK || tl_registry_add(test_backends, &tl_cpu_module) != TL_OK
+    if (tl_registry_new(&test_backends) != TL_OK
+        || tl_registry_add(test_backends, &tl_cpu_module) != TL_OK
         || tl_registry_add(test_backends, &fake_module) != TL_OK)
         abort();
     atexit(test_registry_free);
@@ -57,8 +58,13 @@ static inline tl_status test_engine_new(tl_engine **out, const tl_backend_class 
     const char *wanted = getenv("TILTH_CHECK");
     TL_TRY(test_backend(&backend, backend));
     if (wanted && *wanted && strcmp(wanted, "0") != 0) {
-        const tl_check_options options = {.outputs = true, .inputs = true, .unwritten = true,
-                                          .memory = true, .input_bytes = 1 << 20};
+        const tl_check_options options = {
+            .outputs = true,
+            .inputs = true,
+            .unwritten = true,
+            .memory = true,
+            .input_bytes = 1 << 20,
+        };
         if (made == TEST_CHECKS_MOST)
             return TL_FAIL(TL_ELIMIT, "a test makes at most %d engines", TEST_CHECKS_MOST);
         TL_TRY(tl_check_new(&test_checks[made], backend, &options));

@@ -26,7 +26,9 @@ static inline void tell_differences(tl_str *out, const char *path, const tl_valu
     if (!found || !expected || found->kind != expected->kind) {
         if (found != expected)
             tl_str_addf(out, "%s: %s\n", path,
-                        !found ? "is missing" : !expected ? "is too much" : "is of another kind");
+                        !found      ? "is missing"
+                        : !expected ? "is too much"
+                                    : "is of another kind");
         return;
     }
     if (found->kind == TL_VALUE_SCALAR) {
@@ -53,7 +55,8 @@ static inline void tell_differences(tl_str *out, const char *path, const tl_valu
 }
 
 /* Fails with all the differences when there are some; `what` names the two. */
-static inline void assert_same_data(const char *what, const tl_value *found, const tl_value *expected)
+static inline void assert_same_data(const char *what, const tl_value *found,
+                                    const tl_value *expected)
 {
     tl_str said = TL_STR_INIT;
     tell_differences(&said, what, found, expected);

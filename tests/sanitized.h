@@ -21,15 +21,18 @@
 #define THREAD_SANITIZED 0
 #endif
 
-/* Before a function of a test that computes what is expected, for long: it is not checked itself. */
+/* Before a function of a test that computes what is expected, for long: it is not checked
+ * itself. */
 #if SANITIZED && !defined(__clang__)
-#define NOT_SANITIZED __attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined, optimize("O2")))
+#define NOT_SANITIZED                                                                              \
+    __attribute__((no_sanitize_address, no_sanitize_thread, no_sanitize_undefined, optimize("O2")))
 #else
 #define NOT_SANITIZED
 #endif
 
-/* Of cases that differ in a type, an instruction set or a number of threads alone, one of `of` is tried under a sanitizer,
- * others for other numbers; the plain run has all of them, and so has tests/soak/sanitizers.sh (TILTH_ALL_CASES). */
+/* Of cases that differ in a type, an instruction set or a number of threads alone, one of `of` is
+ * tried under a sanitizer, others for other numbers; the plain run has all of them, and so has
+ * tests/soak/sanitizers.sh (TILTH_ALL_CASES). */
 static inline bool test_takes(int64_t number, int64_t of)
 {
     return !SANITIZED || number % of == 0 || getenv("TILTH_ALL_CASES");

@@ -1,5 +1,5 @@
-/* All public headers at once, from the lowest layer up, but for those of authors of backends and compilers
- * (sys/sys.h). One noun, one header: include what you use if you want less.
+/* All public headers at once, from the lowest layer up, but for those of authors of backends and
+ * compilers (sys/sys.h). One noun, one header: include what you use if you want less.
  *
  * Thread word: see each header. */
 #ifndef TILTH_TILTH_H

@@ -24,7 +24,9 @@ static void libc_free(void *memory, void *payload)
 }
 
 static const tl_allocator libc_allocator = {
-    .alloc = libc_alloc, .realloc = libc_realloc, .free = libc_free,
+    .alloc = libc_alloc,
+    .realloc = libc_realloc,
+    .free = libc_free,
 };
 static const tl_allocator *current = &libc_allocator;
 

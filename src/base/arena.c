@@ -7,9 +7,9 @@
 #include <tilth/base/integer.h>
 
 /* Memory comes in chunks that form a stack. A scope's mark remembers the top chunk and how much of
- * it was used; ending the scope pops chunks down to it. Popped chunks wait for the next scope, so that a
- * scope entered again and again allocates only once. In the debug twin every object is a chunk, and
- * popped ones are given back at once. */
+ * it was used; ending the scope pops chunks down to it. Popped chunks wait for the next scope, so
+ * that a scope entered again and again allocates only once. In the debug twin every object is a
+ * chunk, and popped ones are given back at once. */
 typedef struct chunk {
     struct chunk *below;
     size_t size, used;

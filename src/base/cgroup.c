@@ -60,7 +60,8 @@ static bool take_own_path(char *line, hierarchy *h)
     if (!path) return false;
     *controllers++ = '\0';
     *path++ = '\0';
-    bool matches = h->v2 ? strcmp(line, "0") == 0 && !*controllers : list_has(controllers, h->controller);
+    bool matches =
+        h->v2 ? strcmp(line, "0") == 0 && !*controllers : list_has(controllers, h->controller);
     // A path that leads out of what this process may see cannot be followed; its visible end can.
     if (matches) snprintf(h->path, sizeof h->path, "%s", strstr(path, "/..") ? "/" : path);
     return matches;
@@ -120,7 +121,8 @@ static double hierarchy_limit(const char *root, hierarchy *h)
 {
     if (!for_lines(root, "/proc/self/cgroup", take_own_path, h)) return 0;
     if (!for_lines(root, "/proc/self/mountinfo", take_mount, h)) {
-        snprintf(h->mount, sizeof h->mount, "/sys/fs/cgroup%s%s", h->v2 ? "" : "/", h->v2 ? "" : h->controller);
+        snprintf(h->mount, sizeof h->mount, "/sys/fs/cgroup%s%s", h->v2 ? "" : "/",
+                 h->v2 ? "" : h->controller);
         snprintf(h->shown, sizeof h->shown, "/");
     }
     // Inside a container the mount often shows only the part from the container's cgroup on.

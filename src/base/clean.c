@@ -10,7 +10,8 @@ typedef struct piece {
     bool obeyed;
 } piece;
 
-/* Does a text of several lines go on as a line of the log begins ("I1116 ")? What is quoted could forge one so. */
+/* Does a text of several lines go on as a line of the log begins ("I1116 ")? What is quoted could
+ * forge one so. */
 static bool begins_as_record(const char *text, size_t left)
 {
     if (left < 6 || !strchr("IWEF", text[0]) || text[5] != ' ') return false;
@@ -23,7 +24,9 @@ static bool begins_as_record(const char *text, size_t left)
 static bool turns_line(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
-    return c[0] == 0xe2 && ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae) || (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
+    return c[0] == 0xe2
+           && ((c[1] == 0x80 && c[2] >= 0xaa && c[2] <= 0xae)
+               || (c[1] == 0x81 && c[2] >= 0xa6 && c[2] <= 0xa9));
 }
 
 static bool is_obeyed(const char *text, size_t left, bool line)
@@ -40,7 +43,8 @@ static piece look(const char *text, size_t left, bool line)
     if (c < 0x80) return (piece){1, is_obeyed(text, left, line)};
     int length = tli_utf8_length(text);
     if (length == 0) return (piece){1, c < 0xa0};
-    return (piece){(size_t)length, (c == 0xc2 && (unsigned char)text[1] < 0xa0) || (length == 3 && turns_line(text))};
+    return (piece){(size_t)length, (c == 0xc2 && (unsigned char)text[1] < 0xa0)
+                                       || (length == 3 && turns_line(text))};
 }
 
 static size_t clean_length(const char *text, size_t length, bool line)
@@ -61,7 +65,8 @@ static size_t show(char out[SHOWN], const char *text)
     const unsigned char *c = (const unsigned char *)text;
     int length = tli_utf8_length(text);
     if (length == 2) snprintf(out, SHOWN, "\\u%04x", c[1]);
-    else if (length == 3) snprintf(out, SHOWN, "\\u%04x", 0x2000u | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu));
+    else if (length == 3)
+        snprintf(out, SHOWN, "\\u%04x", 0x2000u | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu));
     else snprintf(out, SHOWN, "\\x%02x", *c);
     return length > 1 ? (size_t)length : 1;
 }

@@ -18,15 +18,16 @@
 
 enum { CODE_PATH = 512 };
 
-/* The loader believes that one path is one file, but a descriptor's number is given again after it was
- * closed. So no path is used twice: slashes with and without a dot count the calls. */
+/* The loader believes that one path is one file, but a descriptor's number is given again after it
+ * was closed. So no path is used twice: slashes with and without a dot count the calls. */
 static void print_path(char out[CODE_PATH], int fd, const char *name)
 {
     static uint64_t counter;
     int length = snprintf(out, CODE_PATH, "/proc/self/fd");
     for (uint64_t n = __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED); n; n >>= 1)
         length += snprintf(out + length, (size_t)(CODE_PATH - length), n & 1 ? "/." : "/");
-    snprintf(out + length, (size_t)(CODE_PATH - length), "/%d%s%s", fd, name ? "/" : "", name ? name : "");
+    snprintf(out + length, (size_t)(CODE_PATH - length), "/%d%s%s", fd, name ? "/" : "",
+             name ? name : "");
 }
 
 /* Whether the path leads to the file. */
@@ -35,8 +36,9 @@ static tl_status check_path(const char *path, int fd)
     struct stat wanted, found;
     if (fstat(fd, &wanted) != 0) return TLI_FAIL_SYSTEM(errno, "look at", path);
     if (stat(path, &found) != 0)
-        return TL_FAIL(TL_EUNSUPPORTED, "it can only be loaded through /proc/self/fd, which is not there "
-                                        "(mount /proc)");
+        return TL_FAIL(
+            TL_EUNSUPPORTED,
+            "it can only be loaded through /proc/self/fd, which is not there (mount /proc)");
     if (found.st_dev == wanted.st_dev && found.st_ino == wanted.st_ino) return TL_OK;
     return TL_FAIL(TL_EINVAL, "it was replaced while it was loaded");
 }
@@ -81,7 +83,8 @@ tl_status tli_code_copy(int *out, int from)
 {
     const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
     *out = new_memory_file();
-    if (*out < 0) return TL_FAIL(TL_EUNSUPPORTED, "no file can be made in memory: %s", strerror(errno));
+    if (*out < 0)
+        return TL_FAIL(TL_EUNSUPPORTED, "no file can be made in memory: %s", strerror(errno));
     int error = copy_all(*out, from);
     if (!error && fcntl(*out, F_ADD_SEALS, seals) != 0) error = errno;
     if (!error) return TL_OK;

@@ -53,10 +53,8 @@ int tli_write_all(int fd, struct iovec *pieces, int count)
             continue;
         }
         ssize_t written = writev(fd, pieces, count);
-        if (written < 0 && errno == EAGAIN)
-            wait_until_writable(fd);
-        else if (written < 0 && errno != EINTR)
-            return errno;
+        if (written < 0 && errno == EAGAIN) wait_until_writable(fd);
+        else if (written < 0 && errno != EINTR) return errno;
         for (size_t left = written > 0 ? (size_t)written : 0; left > 0;) {
             size_t step = left < pieces->iov_len ? left : pieces->iov_len;
             pieces->iov_base = (char *)pieces->iov_base + step;
@@ -73,8 +71,8 @@ int tli_write_all(int fd, struct iovec *pieces, int count)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* What a shell hands over as a file: it is waited for, since whoever gave the command has named it. Nothing at all is
- * named so as well. */
+/* What a shell hands over as a file: it is waited for, since whoever gave the command has named it.
+ * Nothing at all is named so as well. */
 static bool names_stream(const char *path)
 {
     static const char *const folders[] = {"/dev/fd/", "/proc/self/fd/"};
@@ -101,7 +99,8 @@ static tl_status open_regular(int *fd, struct stat *info, const char *path)
     if (stat(path, info) == 0) TL_TRY(check_regular(info, path));
     *fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (*fd < 0) return TLI_FAIL_SYSTEM(errno, "open", path);
-    tl_status st = fstat(*fd, info) == 0 ? check_regular(info, path) : TLI_FAIL_SYSTEM(errno, "read", path);
+    tl_status st =
+        fstat(*fd, info) == 0 ? check_regular(info, path) : TLI_FAIL_SYSTEM(errno, "read", path);
     if (st != TL_OK) close(*fd);
     return st;
 }
@@ -200,8 +199,7 @@ static tl_status look_at_target(tl_file_writer *w, const char *path)
     struct stat info;
     w->path = tl_strdup(path);
     if (!w->path) return TL_FAIL_NOMEM(strlen(path) + 1);
-    if (stat(path, &info) != 0)
-        return TL_OK; // a new file; what else is wrong shows when it opens
+    if (stat(path, &info) != 0) return TL_OK; // a new file; what else is wrong shows when it opens
     if (S_ISDIR(info.st_mode)) return TLI_FAIL_SYSTEM(EISDIR, "write", path);
     if (!S_ISREG(info.st_mode))
         return TL_FAIL(TL_EINVAL, "cannot write '%s': it is not a regular file", path);

@@ -18,8 +18,7 @@ static tl_status map_bytes(tl_file_mapping *out, int fd, const struct stat *info
     tl_status st = tli_mapping_guard_begin(&guard, data, size);
     if (st == TL_OK)
         *out = (tl_file_mapping){data, size, (uint64_t)info->st_dev, (uint64_t)info->st_ino, guard};
-    else
-        munmap(data, size);
+    else munmap(data, size);
     return st;
 }
 
@@ -30,10 +29,8 @@ tl_status tl_file_map(tl_file_mapping *out, const char *path)
     tl_status st = TL_OK;
     *out = (tl_file_mapping)TL_FILE_MAPPING_INIT;
     TL_TRY(tli_file_open(&fd, &info, path));
-    if (info.st_size == 0)
-        out->data = ""; // the system does not map nothing
-    else
-        st = map_bytes(out, fd, &info, path);
+    if (info.st_size == 0) out->data = ""; // the system does not map nothing
+    else st = map_bytes(out, fd, &info, path);
     close(fd);
     return st;
 }
@@ -47,8 +44,10 @@ void tl_file_unmap(tl_file_mapping *mapping)
 
 static tl_status fail_cut(const char *path, const char *how)
 {
-    return TL_FAIL(TL_EIO, "'%s' became shorter while it was in use%s; files must not change while they are read", path,
-                   how);
+    return TL_FAIL(
+        TL_EIO,
+        "'%s' became shorter while it was in use%s; files must not change while they are read",
+        path, how);
 }
 
 tl_status tl_file_mapping_check(const tl_file_mapping *mapping, const char *path)
@@ -60,6 +59,7 @@ tl_status tl_file_mapping_check(const tl_file_mapping *mapping, const char *path
     if (!mapping->size || stat(path, &info) != 0 || (uint64_t)info.st_dev != mapping->device
         || (uint64_t)info.st_ino != mapping->inode || (size_t)info.st_size >= mapping->size)
         return TL_OK;
-    snprintf(how, sizeof how, ": it has %lld bytes and had %zu", (long long)info.st_size, mapping->size);
+    snprintf(how, sizeof how, ": it has %lld bytes and had %zu", (long long)info.st_size,
+             mapping->size);
     return fail_cut(path, how);
 }

@@ -43,7 +43,8 @@ static void let_go(tli_folder_hold *h)
     h->fd = -1;
 }
 
-/* From then on it is that folder, whatever gets its name, and wherever we stand, until it is removed. */
+/* From then on it is that folder, whatever gets its name, and wherever we stand, until it is
+ * removed. */
 static void settle(tli_folder_hold *h)
 {
     struct stat info;
@@ -59,7 +60,8 @@ static void settle(tli_folder_hold *h)
 static bool is_root(const tli_folder_hold *h)
 {
     struct stat root;
-    return h->fd >= 0 && stat("/", &root) == 0 && root.st_dev == h->device && root.st_ino == h->inode;
+    return h->fd >= 0 && stat("/", &root) == 0 && root.st_dev == h->device
+           && root.st_ino == h->inode;
 }
 
 static void free_hold(tli_folder_hold *h)
@@ -73,7 +75,8 @@ tl_status tli_folder_hold_new(tli_folder_hold **out, const char *path)
     size_t length = strlen(path);
     *out = NULL;
     while (length > 0 && path[length - 1] == '/') length--;
-    if (!length) return TL_OK; // everything lies in the root, and the links that systems are made of
+    // everything lies in the root, and the links that systems are made of
+    if (!length) return TL_OK;
     tli_folder_hold *h = tl_alloc(sizeof *h + length + 1);
     if (!h) return TL_FAIL_NOMEM(sizeof *h + length + 1);
     h->fd = -1;
@@ -117,15 +120,15 @@ static bool any_is_held(void)
 
 /* --- walking ---------------------------------------------------------------------------------- */
 
-/* Outside of held folders links are followed; from the first held folder on the way none is, however the way there is
- * written. */
+/* Outside of held folders links are followed; from the first held folder on the way none is,
+ * however the way there is written. */
 typedef struct walk {
-    int at;           /* the folder that was reached */
-    bool make;        /* folders that are not there */
-    bool inside;      /* of a held folder */
-    bool unsure;      /* not inside by the way we came, but perhaps by where it led */
-    int links;        /* followed so far */
-    const char *path; /* the whole, for messages */
+    int at;                 /* the folder that was reached */
+    bool make;              /* folders that are not there */
+    bool inside;            /* of a held folder */
+    bool unsure;            /* not inside by the way we came, but perhaps by where it led */
+    int links;              /* followed so far */
+    const char *path;       /* the whole, for messages */
     char run[ROOM_FOR_RUN]; /* the held folder's name */
 } walk;
 
@@ -136,8 +139,8 @@ static void enter(walk *w, const char *run)
     snprintf(w->run, sizeof w->run, "%s", run);
 }
 
-/* How much of path[0 .. length) is the name of the outermost held folder that it begins with, and w->at that folder, or
- * -1 as long as it is not there. SIZE_MAX: it begins with none. */
+/* How much of path[0 .. length) is the name of the outermost held folder that it begins with, and
+ * w->at that folder, or -1 as long as it is not there. SIZE_MAX: it begins with none. */
 static size_t begin_in_held(walk *w, const char *path, size_t length)
 {
     const tli_folder_hold *found = NULL;
@@ -174,7 +177,8 @@ static void look_above(walk *w)
     struct stat info, below = {0};
     int at = fcntl(w->at, F_DUPFD_CLOEXEC, 0);
     w->unsure = false;
-    for (int i = 0; i < MOST_LEVELS && at >= 0 && fstat(at, &info) == 0 && !is_held(w, &info); i++) {
+    for (int i = 0; i < MOST_LEVELS && at >= 0 && fstat(at, &info) == 0 && !is_held(w, &info);
+         i++) {
         if (i > 0 && info.st_dev == below.st_dev && info.st_ino == below.st_ino) break; // the root
         below = info;
         int above = openat(at, "..", PLACE | O_DIRECTORY);
@@ -196,11 +200,14 @@ static tl_status fail_step(const walk *w, const char *name, int error, const cha
 {
     struct stat info;
     if (w->inside && fstatat(w->at, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(info.st_mode))
-        return TL_FAIL(TL_EINVAL, "'%.*s' is a symbolic link, and nothing is written through links that lie in the folder "
-                                  "of a run, '%s': put a folder in its place, or name another folder for the run",
-                       (int)end, text, w->run);
+        return TL_FAIL(
+            TL_EINVAL,
+            "'%.*s' is a symbolic link, and nothing is written through links that lie in the "
+            "folder of a run, '%s': put a folder in its place, or name another folder for the run",
+            (int)end, text, w->run);
     if (error == ENOTDIR)
-        return TL_FAIL(TL_EEXISTS, "'%.*s' is no directory: a file of that name is there", (int)end, text);
+        return TL_FAIL(TL_EEXISTS, "'%.*s' is no directory: a file of that name is there", (int)end,
+                       text);
     tl_status st = TLI_FAIL_SYSTEM(error, "open the directory", w->path);
     return tl_error_note(st, "'%.*s'", (int)end, text);
 }
@@ -209,7 +216,8 @@ static tl_status fail_step(const walk *w, const char *name, int error, const cha
 static int open_step(const walk *w, const char *name)
 {
     int next = openat(w->at, name, PLACE | O_NOFOLLOW);
-    if (next < 0 && errno == ENOENT && w->make && (mkdirat(w->at, name, 0777) == 0 || errno == EEXIST))
+    if (next < 0 && errno == ENOENT && w->make
+        && (mkdirat(w->at, name, 0777) == 0 || errno == EEXIST))
         next = openat(w->at, name, PLACE | O_NOFOLLOW);
     return next;
 }
@@ -223,7 +231,10 @@ static tl_status follow(walk *w, const char *name, const char *text, size_t end)
     tl_error before;
     int there = openat(w->at, name, PLACE | O_DIRECTORY);
     ssize_t length = there < 0 ? -1 : readlinkat(w->at, name, target, sizeof target - 1);
-    int error = length < 0 ? errno : length == 0 || length >= (ssize_t)sizeof target - 1 || ++w->links > MOST_LINKS ? ELOOP : 0;
+    int error = length < 0 ? errno
+                : length == 0 || length >= (ssize_t)sizeof target - 1 || ++w->links > MOST_LINKS
+                    ? ELOOP
+                    : 0;
     if (error) {
         if (there >= 0) close(there);
         return fail_step(w, name, error, text, end);
@@ -246,14 +257,16 @@ static tl_status step(walk *w, const char *name, const char *text, size_t end)
     struct stat info;
     const bool up = strcmp(name, "..") == 0;
     if (w->unsure && !up) look_above(w);
-    if (w->inside && up) return TL_FAIL(TL_EINVAL, "'%s' leads out of the folder of a run, '%s'", w->path, w->run);
+    if (w->inside && up)
+        return TL_FAIL(TL_EINVAL, "'%s' leads out of the folder of a run, '%s'", w->path, w->run);
     int next = open_step(w, name);
     if (next < 0) return fail_step(w, name, errno, text, end);
     int error = fstat(next, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? 0 : ENOTDIR;
     if (error) {
         close(next);
-        return error == ENOTDIR && S_ISLNK(info.st_mode) && !w->inside ? follow(w, name, text, end)
-                                                                       : fail_step(w, name, error, text, end);
+        return error == ENOTDIR && S_ISLNK(info.st_mode) && !w->inside
+                   ? follow(w, name, text, end)
+                   : fail_step(w, name, error, text, end);
     }
     arrive(w, next);
     if (up) w->unsure = true;
@@ -321,7 +334,8 @@ static tl_status open_part(int *fd, const char *path, size_t length, int flags)
     *fd = -1;
     if (!any_is_held()) return open_plainly(fd, path, length, flags);
     tl_status st = walk_to(&w, path, length);
-    if (st == TL_OK && (*fd = openat(w.at, ".", flags)) < 0) st = TLI_FAIL_SYSTEM(errno, "open the directory of", path);
+    if (st == TL_OK && (*fd = openat(w.at, ".", flags)) < 0)
+        st = TLI_FAIL_SYSTEM(errno, "open the directory of", path);
     if (w.at >= 0) close(w.at);
     return st;
 }
@@ -405,17 +419,17 @@ tl_status tl_mkdirs(const char *path)
 
 const char *tli_kind_of_file(mode_t mode)
 {
-    return S_ISFIFO(mode)   ? "a pipe"
-           : S_ISSOCK(mode) ? "a socket"
-           : S_ISDIR(mode)  ? "a directory"
+    return S_ISFIFO(mode)                   ? "a pipe"
+           : S_ISSOCK(mode)                 ? "a socket"
+           : S_ISDIR(mode)                  ? "a directory"
            : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
                                             : "no regular file";
 }
 
 static tl_status fail_kind(const char *path, mode_t mode)
 {
-    return TL_FAIL(TL_EINVAL, "cannot write '%s': it is %s, and only regular files are written", path,
-                   tli_kind_of_file(mode));
+    return TL_FAIL(TL_EINVAL, "cannot write '%s': it is %s, and only regular files are written",
+                   path, tli_kind_of_file(mode));
 }
 
 /* A file of ours that is about to be opened. */
@@ -437,7 +451,8 @@ static int copy_bytes(int to, int from, off_t size)
 {
     char buffer[1 << 14];
     for (off_t left = size; left > 0;) {
-        ssize_t got = read(from, buffer, left < (off_t)sizeof buffer ? (size_t)left : sizeof buffer);
+        ssize_t got =
+            read(from, buffer, left < (off_t)sizeof buffer ? (size_t)left : sizeof buffer);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return errno;
         if (got == 0) break; // it was cut short meanwhile
@@ -452,7 +467,8 @@ static int copy_bytes(int to, int from, off_t size)
 static tl_status put_copy(const opening *o, int from, const struct stat *info)
 {
     char temp[300];
-    snprintf(temp, sizeof temp, ".%.200s.%016llx.tmp", o->name, (unsigned long long)tli_random_bits());
+    snprintf(temp, sizeof temp, ".%.200s.%016llx.tmp", o->name,
+             (unsigned long long)tli_random_bits());
     int to = openat(o->folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (to < 0) return fail_opening(o, errno, "make a temporary file beside");
     int error = copy_bytes(to, from, info->st_size);
@@ -465,19 +481,23 @@ static tl_status put_copy(const opening *o, int from, const struct stat *info)
     return fail_opening(o, error, "make a copy of");
 }
 
-/* A file of other names is changed under all of them: this name gets a copy, and its mode. What is copied is the file that
- * was opened, not what may have taken its name since. */
+/* A file of other names is changed under all of them: this name gets a copy, and its mode. What is
+ * copied is the file that was opened, not what may have taken its name since. */
 static tl_status copy_apart(opening *o, const struct stat *opened)
 {
     struct stat info;
-    int from = openat(o->folder, o->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    int from =
+        openat(o->folder, o->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     o->again = true;
-    if (from < 0) return errno == EACCES || errno == EPERM ? fail_opening(o, errno, "make a copy of") : TL_OK;
+    if (from < 0)
+        return errno == EACCES || errno == EPERM ? fail_opening(o, errno, "make a copy of") : TL_OK;
     tl_status st = TL_OK;
     if (fstat(from, &info) == 0 && info.st_dev == opened->st_dev && info.st_ino == opened->st_ino) {
         st = put_copy(o, from, &info);
         if (st == TL_OK)
-            TL_LOG_WARNING("'%s' had other names (hard links): it is a copy now, and they stay as they are", o->path);
+            TL_LOG_WARNING(
+                "'%s' had other names (hard links): it is a copy now, and they stay as they are",
+                o->path);
     }
     close(from);
     return st;
@@ -490,11 +510,11 @@ static tl_status fail_of_others(const opening *o, const struct stat *info)
     struct passwd user, *found = NULL;
     if (getpwuid_r(info->st_uid, &user, memory, sizeof memory, &found) == 0 && found)
         snprintf(owner, sizeof owner, "%.60s", user.pw_name);
-    else
-        snprintf(owner, sizeof owner, "user %u", (unsigned)info->st_uid);
+    else snprintf(owner, sizeof owner, "user %u", (unsigned)info->st_uid);
     if (o->args->denied) *o->args->denied = true;
-    return TL_FAIL(TL_EIO, "cannot write '%s': it belongs to %s, and its mode (%03o) does not let you: ask its owner to let the "
-                           "group write to it (chmod g+w), or name another folder",
+    return TL_FAIL(TL_EIO,
+                   "cannot write '%s': it belongs to %s, and its mode (%03o) does not let you: ask "
+                   "its owner to let the group write to it (chmod g+w), or name another folder",
                    o->path, owner, (unsigned)info->st_mode & 0777);
 }
 
@@ -503,12 +523,17 @@ static tl_status make_way(opening *o, int error)
     struct stat info;
     o->again = error == EINTR;
     if (o->again) return TL_OK;
-    if (fstatat(o->folder, o->name, &info, AT_SYMLINK_NOFOLLOW) != 0) return fail_opening(o, error, "open");
-    if (S_ISREG(info.st_mode) && error == EACCES && info.st_uid != geteuid()) return fail_of_others(o, &info);
+    if (fstatat(o->folder, o->name, &info, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail_opening(o, error, "open");
+    if (S_ISREG(info.st_mode) && error == EACCES && info.st_uid != geteuid())
+        return fail_of_others(o, &info);
     if (S_ISREG(info.st_mode) || S_ISDIR(info.st_mode)) return fail_opening(o, error, "open");
     if (!S_ISLNK(info.st_mode)) return fail_kind(o->path, info.st_mode);
-    if (unlinkat(o->folder, o->name, 0) != 0 && errno != ENOENT) return fail_opening(o, errno, "replace the link");
-    TL_LOG_WARNING("'%s' was a symbolic link: it is a file of its own now, and what it led to stays as it is", o->path);
+    if (unlinkat(o->folder, o->name, 0) != 0 && errno != ENOENT)
+        return fail_opening(o, errno, "replace the link");
+    TL_LOG_WARNING(
+        "'%s' was a symbolic link: it is a file of its own now, and what it led to stays as it is",
+        o->path);
     o->again = true;
     return TL_OK;
 }
@@ -516,9 +541,11 @@ static tl_status make_way(opening *o, int error)
 static tl_status try_to_open(int *fd, struct stat *info, opening *o)
 {
     const tli_open_args *args = o->args;
-    int flags = O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (args->fresh ? O_EXCL : 0);
+    int flags =
+        O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | (args->fresh ? O_EXCL : 0);
     o->again = false;
-    flags |= (args->read_back ? O_RDWR : O_WRONLY) | (args->read_back && !args->append ? 0 : O_APPEND);
+    flags |=
+        (args->read_back ? O_RDWR : O_WRONLY) | (args->read_back && !args->append ? 0 : O_APPEND);
     *fd = openat(o->folder, o->name, flags, 0666);
     if (*fd < 0 && args->fresh && errno == EEXIST) return TLI_FAIL_SYSTEM(EEXIST, "make", o->path);
     if (*fd < 0) return make_way(o, errno);
@@ -541,7 +568,9 @@ tl_status tli_open_own(int *fd, struct stat *info, const char *path, const tli_o
         }
     }
     if (o.folder >= 0) close(o.folder);
-    if (st == TL_OK && o.again) st = TL_FAIL(TL_EIO, "cannot open '%s': somebody puts links in its place, again and again", path);
+    if (st == TL_OK && o.again)
+        st = TL_FAIL(TL_EIO, "cannot open '%s': somebody puts links in its place, again and again",
+                     path);
     return st;
 }
 

@@ -63,8 +63,8 @@ bool tli_isa_supported(tli_isa isa)
         return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
     case TLI_avx512:
         return tli_isa_supported(TLI_avx2) && __builtin_cpu_supports("avx512f")
-            && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
-            && __builtin_cpu_supports("avx512vl");
+               && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")
+               && __builtin_cpu_supports("avx512vl");
     case TLI_amx: return tli_isa_supported(TLI_avx512) && has_amx();
 #endif
     default: return isa == TLI_generic;

@@ -6,15 +6,12 @@
 static void add_plain(tl_str *out, unsigned char c)
 {
     static const char shorts[] = {
-        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r'};
-    if (c == '"' || c == '\\')
-        tl_str_addf(out, "\\%c", c);
-    else if (c < sizeof shorts && shorts[c])
-        tl_str_addf(out, "\\%c", shorts[c]);
-    else if (c < 0x20 || c == 0x7f)
-        tl_str_addf(out, "\\u%04x", c);
-    else
-        tl_str_addc(out, (char)c);
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n', ['\f'] = 'f', ['\r'] = 'r',
+    };
+    if (c == '"' || c == '\\') tl_str_addf(out, "\\%c", c);
+    else if (c < sizeof shorts && shorts[c]) tl_str_addf(out, "\\%c", shorts[c]);
+    else if (c < 0x20 || c == 0x7f) tl_str_addf(out, "\\u%04x", c);
+    else tl_str_addc(out, (char)c);
 }
 
 /* A character of several bytes as \uXXXX, or, beyond U+FFFF, as two of them. */
@@ -22,7 +19,8 @@ static void add_code(tl_str *out, const char *text, int length)
 {
     uint32_t code = (unsigned char)*text & (0x7fu >> length);
     for (int i = 1; i < length; i++) code = code << 6 | ((unsigned char)text[i] & 0x3f);
-    if (code > 0xffff) tl_str_addf(out, "\\u%04x\\u%04x", 0xd7c0 + (code >> 10), 0xdc00 + (code & 0x3ff));
+    if (code > 0xffff)
+        tl_str_addf(out, "\\u%04x\\u%04x", 0xd7c0 + (code >> 10), 0xdc00 + (code & 0x3ff));
     else tl_str_addf(out, "\\u%04x", code);
 }
 

@@ -53,8 +53,9 @@ uint64_t tli_key_hash(const char *text)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, draw_secret);
-    uint64_t v[4] = {secret[0] ^ UINT64_C(0x736f6d6570736575), secret[1] ^ UINT64_C(0x646f72616e646f6d),
-                     secret[0] ^ UINT64_C(0x6c7967656e657261), secret[1] ^ UINT64_C(0x7465646279746573)};
+    uint64_t v[4] = {
+        secret[0] ^ UINT64_C(0x736f6d6570736575), secret[1] ^ UINT64_C(0x646f72616e646f6d),
+        secret[0] ^ UINT64_C(0x6c7967656e657261), secret[1] ^ UINT64_C(0x7465646279746573)};
     size_t length = strlen(text), i = 0;
     for (; i + 8 <= length; i += 8) take_word(v, load_word((const unsigned char *)text + i, 8));
     take_word(v, (uint64_t)length << 56 | load_word((const unsigned char *)text + i, length - i));

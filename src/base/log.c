@@ -237,8 +237,8 @@ static char *format_text(char brief[SHORT_TEXT], size_t *length, const char *for
     return text;
 }
 
-/* What a message quotes may come from a stranger's file, and a log is looked at in a terminal. The text
- * may move into memory of its own. */
+/* What a message quotes may come from a stranger's file, and a log is looked at in a terminal. The
+ * text may move into memory of its own. */
 static char *clean_text(char brief[SHORT_TEXT], char *text, size_t *length)
 {
     if (tli_clean_length(text, *length) == *length) return text;
@@ -254,7 +254,8 @@ static char *clean_text(char brief[SHORT_TEXT], char *text, size_t *length)
     return clean.data;
 }
 
-static void write_record(tl_level level, const char *file, int line, bool told, const char *format, va_list args)
+static void write_record(tl_level level, const char *file, int line, bool told, const char *format,
+                         va_list args)
 {
     if (!tl_log_wants(level)) return;
     int error_number = errno;
@@ -375,8 +376,8 @@ void tl_log_write_stderr(const tl_log_record *record, void *payload)
 bool tl_log_shares_stdout(void)
 {
     struct stat out, err;
-    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 && out.st_dev == err.st_dev
-           && out.st_ino == err.st_ino;
+    return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0
+           && out.st_dev == err.st_dev && out.st_ino == err.st_ino;
 }
 
 /* --- log folders ------------------------------------------------------------------------------ */
@@ -391,10 +392,8 @@ static void find_user(char *out, size_t room)
     if ((!name || !*name) && getpwuid_r(getuid(), &user, memory, sizeof memory, &found) == 0
         && found)
         name = user.pw_name;
-    if (name && *name)
-        snprintf(out, room, "%s", name);
-    else
-        snprintf(out, room, "%u", (unsigned)getuid());
+    if (name && *name) snprintf(out, room, "%s", name);
+    else snprintf(out, room, "%u", (unsigned)getuid());
 }
 
 static void find_host(char *out, size_t room)
@@ -434,8 +433,10 @@ static void point_link_at(int dir, const char *name, const char *folder, const c
     tl_str_addf(&link, "%s.INFO", program);
     tl_str_addf(&temp, ".%s.INFO.%016llx.tmp", program, (unsigned long long)tli_random_bits());
     if (link.failed || temp.failed) goto done;
-    if (fstatat(dir, tl_str_text(&link), &info, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISLNK(info.st_mode)) {
-        TL_LOG_WARNING("'%s/%s' is not a symbolic link, so it is left as it is", folder, tl_str_text(&link));
+    if (fstatat(dir, tl_str_text(&link), &info, AT_SYMLINK_NOFOLLOW) == 0
+        && !S_ISLNK(info.st_mode)) {
+        TL_LOG_WARNING("'%s/%s' is not a symbolic link, so it is left as it is", folder,
+                       tl_str_text(&link));
     } else {
         char reason[128];
         bool made = symlinkat(name, dir, tl_str_text(&temp)) == 0;
@@ -460,8 +461,8 @@ static void close_file(void *payload)
     close((int)(intptr_t)payload);
 }
 
-/* The name is known beforehand to whoever can write there: what has it already is neither followed nor added to, and the
- * log goes to a name that nobody knows. */
+/* The name is known beforehand to whoever can write there: what has it already is neither followed
+ * nor added to, and the log goes to a name that nobody knows. */
 static int make_file(int *fd, int dir, tl_str *path)
 {
     size_t length = path->length;

@@ -8,7 +8,8 @@
 static double bytes_of(const char *directory, bool v2)
 {
     long long numbers[2] = {0};
-    if (tli_cgroup_numbers(directory, v2 ? "/memory.max" : "/memory.limit_in_bytes", numbers) < 1) return 0;
+    if (tli_cgroup_numbers(directory, v2 ? "/memory.max" : "/memory.limit_in_bytes", numbers) < 1)
+        return 0;
     return numbers[0] > 0 ? (double)numbers[0] : 0;
 }
 

@@ -77,7 +77,8 @@ tl_status tl_map_set(tl_map *map, const char *key, void *value)
         e->value = value;
         return TL_OK;
     }
-    if (map->count == INT32_MAX) return TL_FAIL(TL_ELIMIT, "a map holds at most %d keys", INT32_MAX);
+    if (map->count == INT32_MAX)
+        return TL_FAIL(TL_ELIMIT, "a map holds at most %d keys", INT32_MAX);
     TL_TRY(reserve(map));
     tl_map_entry entry = {tl_strdup(key), value, tli_key_hash(key)};
     if (!entry.key) return TL_FAIL_NOMEM(strlen(key) + 1);

@@ -9,8 +9,8 @@
 
 #include <tilth/base/alloc.h>
 
-/* Guards are never given back to the system, only used again: the handler may look at any of them at any time, and takes no
- * lock. */
+/* Guards are never given back to the system, only used again: the handler may look at any of them
+ * at any time, and takes no lock. */
 struct tli_mapping_guard {
     _Atomic(uintptr_t) start, end; /* equal: free */
     atomic_bool cut;
@@ -39,7 +39,8 @@ static tli_mapping_guard *find(uintptr_t place)
 static bool fill(tli_mapping_guard *g, uintptr_t place)
 {
     uintptr_t from = place & ~(page - 1), end = (atomic_load(&g->end) + page - 1) & ~(page - 1);
-    void *zeros = mmap((void *)from, end - from, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *zeros =
+        mmap((void *)from, end - from, PROT_READ, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (zeros == MAP_FAILED) return false;
     atomic_store(&g->cut, true);
     return true;
@@ -47,7 +48,8 @@ static bool fill(tli_mapping_guard *g, uintptr_t place)
 
 static void end_as_usual(const siginfo_t *info)
 {
-    struct sigaction usual = {.sa_handler = SIG_DFL}; // the instruction comes again, and ends the process
+    // the instruction comes again, and ends the process
+    struct sigaction usual = {.sa_handler = SIG_DFL};
     sigaction(SIGBUS, &usual, NULL);
     if (info->si_code <= 0) raise(SIGBUS); // somebody sent it: nothing comes again
 }
@@ -56,7 +58,8 @@ static void hand_on(int number, siginfo_t *info, void *context)
 {
     static _Thread_local volatile sig_atomic_t handing; // to one that hands it back to us
     const struct sigaction *to = &before[atomic_load(&current)];
-    bool usual = !(to->sa_flags & SA_SIGINFO) && (to->sa_handler == SIG_DFL || to->sa_handler == SIG_IGN);
+    bool usual =
+        !(to->sa_flags & SA_SIGINFO) && (to->sa_handler == SIG_DFL || to->sa_handler == SIG_IGN);
     if (usual || handing) {
         end_as_usual(info);
         return;
@@ -76,11 +79,15 @@ static void on_bus_error(int number, siginfo_t *info, void *context)
     errno = saved;
 }
 
-/* Sets the handler, again where somebody has set another one since then: programs do so without asking who was there. */
+/* Sets the handler, again where somebody has set another one since then: programs do so without
+ * asking who was there. */
 static void watch(void)
 {
-    struct sigaction ours = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_ONSTACK}, now;
-    if (sigaction(SIGBUS, NULL, &now) != 0 || (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_bus_error)) return;
+    struct sigaction ours = {.sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO | SA_ONSTACK},
+                     now;
+    if (sigaction(SIGBUS, NULL, &now) != 0
+        || (now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_bus_error))
+        return;
     sigemptyset(&ours.sa_mask);
     page = (uintptr_t)sysconf(_SC_PAGESIZE);
     int next = !atomic_load(&current);

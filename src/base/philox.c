@@ -187,10 +187,8 @@ void tli_philox_blocks(uint32_t *out, uint64_t key, uint64_t stream, uint64_t fi
 #if defined(__aarch64__)
     blocks_wide(out, key, stream, first, count);
 #elif defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2"))
-        blocks_wide(out, key, stream, first, count);
-    else
-        blocks_plain(out, key, stream, first, count);
+    if (__builtin_cpu_supports("avx2")) blocks_wide(out, key, stream, first, count);
+    else blocks_plain(out, key, stream, first, count);
 #else
     blocks_plain(out, key, stream, first, count);
 #endif

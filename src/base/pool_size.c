@@ -69,11 +69,13 @@ static void tell(const char *name, const char *value, int threads, int cpus)
 {
     if ((threads && threads <= cpus) || is_told_already(value)) return;
     if (!threads)
-        TL_LOG_WARNING("%s is '%s'; it takes a whole number of threads from 1 to %d. Using %d, as many as there are "
-                       "CPUs for this process", name, value, TL_POOL_MAX_THREADS, cpus);
+        TL_LOG_WARNING("%s is '%s'; it takes a whole number of threads from 1 to %d. Using %d, as "
+                       "many as there are CPUs for this process",
+                       name, value, TL_POOL_MAX_THREADS, cpus);
     else
-        TL_LOG_WARNING("%s is '%s', and there are %d CPUs for this process: using %d threads, of which some will wait "
-                       "for others", name, value, cpus, threads);
+        TL_LOG_WARNING("%s is '%s', and there are %d CPUs for this process: using %d threads, of "
+                       "which some will wait for others",
+                       name, value, cpus, threads);
 }
 
 int tl_pool_default_threads(void)

@@ -34,11 +34,13 @@ static const char **environment_with(const char *const *variables)
 
 static int set_streams(posix_spawn_file_actions_t *actions, const tli_process_args *args)
 {
-    int error = args->input < 0
-                    ? posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
-                    : posix_spawn_file_actions_adddup2(actions, args->input, STDIN_FILENO);
+    int error =
+        args->input < 0
+            ? posix_spawn_file_actions_addopen(actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+            : posix_spawn_file_actions_adddup2(actions, args->input, STDIN_FILENO);
     if (error) return error;
-    if (args->output < 0) return posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
+    if (args->output < 0)
+        return posix_spawn_file_actions_adddup2(actions, STDERR_FILENO, STDOUT_FILENO);
     error = posix_spawn_file_actions_adddup2(actions, args->output, STDOUT_FILENO);
     return error ? error : posix_spawn_file_actions_adddup2(actions, STDOUT_FILENO, STDERR_FILENO);
 }
@@ -49,9 +51,11 @@ static int set_signals(posix_spawnattr_t *attributes)
     struct sigaction hangup;
     sigemptyset(&none);
     sigfillset(&every);
-    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN) sigdelset(&every, SIGHUP); // as by nohup
-    int error = posix_spawnattr_setflags(attributes,
-                                         POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    // as by nohup
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
+        sigdelset(&every, SIGHUP);
+    int error = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK
+                                                         | POSIX_SPAWN_SETSIGDEF);
     if (!error) error = posix_spawnattr_setpgroup(attributes, 0);
     if (!error) error = posix_spawnattr_setsigmask(attributes, &none);
     return error ? error : posix_spawnattr_setsigdefault(attributes, &every);
@@ -69,7 +73,8 @@ int tli_process_start(pid_t *out, const tli_process_args *args)
         error = set_streams(&actions, args);
         if (!error) error = set_signals(&attributes);
         if (!error)
-            error = posix_spawn(out, args->program, &actions, &attributes, (char *const *)(uintptr_t)args->argv,
+            error = posix_spawn(out, args->program, &actions, &attributes,
+                                (char *const *)(uintptr_t)args->argv,
                                 (char *const *)(uintptr_t)environment);
         posix_spawnattr_destroy(&attributes);
     }

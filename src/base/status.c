@@ -73,7 +73,8 @@ static void mark_if_cut(char *text, size_t size, int wanted)
 tl_status tl_error_set(tl_status code, const char *file, int line, const char *format, ...)
 {
     TL_ASSERT(code != TL_OK);
-    // The arguments may point into the record itself ("%s", tl_error_message()), so print aside first.
+    // The arguments may point into the record itself ("%s", tl_error_message()), so print aside
+    // first.
     char text[TL_ERROR_TEXT];
     va_list args;
     va_start(args, format);

@@ -93,9 +93,9 @@ const char *tl_str_text(const tl_str *s)
 
 tl_status tl_str_status(const tl_str *s)
 {
-    return s->failed ? TL_FAIL(TL_ENOMEM, "out of memory for a text of more than %zu bytes",
-                               s->length)
-                     : TL_OK;
+    return s->failed
+               ? TL_FAIL(TL_ENOMEM, "out of memory for a text of more than %zu bytes", s->length)
+               : TL_OK;
 }
 
 char *tl_str_copy(const tl_str *s, tl_arena *arena)
@@ -117,7 +117,8 @@ double tl_strtod(const char *text, char **end)
 
 enum { DOUBLE_ROOM = 32 };
 
-/* Moves a decimal text one unit of its last digit away from 0; false when that carries out of it. */
+/* Moves a decimal text one unit of its last digit away from 0; false when that carries out of
+ * it. */
 static bool next_decimal(char *text)
 {
     char *p = strchr(text, 'e');
@@ -134,7 +135,8 @@ static bool next_decimal(char *text)
 }
 
 /* The fewest digits that read back as the value, as "d.ddde+xx". With n digits that is the nearest
- * decimal or, just above a power of two, where doubles lie closer below than above, the next one. */
+ * decimal or, just above a power of two, where doubles lie closer below than above, the next
+ * one. */
 static void shortest_scientific(char out[DOUBLE_ROOM], double value)
 {
     for (int digits = 0; digits < 17; digits++) {

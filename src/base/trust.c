@@ -17,9 +17,9 @@
 
 enum { RECORD = 16 << 10 };
 
-/* Directories of a network often do not list who is in a group, and people whose first group it is are
- * listed nowhere. So a group is the user's own only if it has his name and is his first one: that is
- * how systems make it for one user, and what makes them set a umask of 002. */
+/* Directories of a network often do not list who is in a group, and people whose first group it is
+ * are listed nowhere. So a group is the user's own only if it has his name and is his first one:
+ * that is how systems make it for one user, and what makes them set a umask of 002. */
 static bool is_named_after(char name[256], unsigned user, unsigned gid)
 {
     char memory[RECORD];
@@ -45,7 +45,7 @@ static bool is_listed_alone(unsigned gid, const char *name)
     char memory[RECORD];
     struct group record, *found = NULL;
     return getgrgid_r(gid, &record, memory, sizeof memory, &found) == 0 && found
-        && has_only(found, name);
+           && has_only(found, name);
 }
 
 /* Nobody else has it as the first group. */
@@ -82,11 +82,11 @@ bool tli_trust_is_own_group(unsigned user, unsigned gid, const char *passwd, con
 {
     char name[256];
     return is_named_after(name, user, gid) && is_listed_alone(gid, name)
-        && is_first_of_nobody_else(passwd, user, gid) && is_of_nobody_else(group, name, gid);
+           && is_first_of_nobody_else(passwd, user, gid) && is_of_nobody_else(group, name, gid);
 }
 
-/* An access list hides behind the bits of the group: who is named there may be anybody. A descriptor
- * that is only a place cannot be asked for it. */
+/* An access list hides behind the bits of the group: who is named there may be anybody. A
+ * descriptor that is only a place cannot be asked for it. */
 static bool has_access_list(int fd, const struct stat *info)
 {
     int asked = S_ISDIR(info->st_mode) ? openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : fd;
@@ -113,7 +113,8 @@ static tl_status refuse_group(const char *path, const struct stat *info)
 }
 
 /* `sticky_will_do`: others may add names, but cannot touch what is there. */
-static tl_status check_writers(int fd, const struct stat *info, const char *path, bool sticky_will_do)
+static tl_status check_writers(int fd, const struct stat *info, const char *path,
+                               bool sticky_will_do)
 {
     if (S_ISLNK(info->st_mode)) return TL_OK; // nobody can change where it leads
     if (sticky_will_do && S_ISDIR(info->st_mode) && info->st_mode & S_ISVTX) return TL_OK;
@@ -160,7 +161,8 @@ static tl_status step_into(walk *w, int fd)
     TL_TRY(tl_str_status(&w->path));
     if (fd < 0) return TLI_FAIL_SYSTEM(errno, "open", name_of(w));
     if (fstat(fd, &info) != 0) return TLI_FAIL_SYSTEM(errno, "look at", name_of(w));
-    w->shared = S_ISDIR(info.st_mode) && info.st_mode & (S_IWOTH | S_IWGRP) && info.st_mode & S_ISVTX;
+    w->shared =
+        S_ISDIR(info.st_mode) && info.st_mode & (S_IWOTH | S_IWGRP) && info.st_mode & S_ISVTX;
     return check_place(fd, &info, name_of(w));
 }
 

@@ -13,18 +13,9 @@
 
 /* All that ships, in the order in which it is registered. */
 static const tl_module *const modules[] = {
-    &tl_cpu_module,
-    &tl_initializers_module,
-    &tl_regularizers_module,
-    &tl_layers_module,
-    &tl_losses_module,
-    &tl_metrics_module,
-    &tl_optimizers_module,
-    &tl_learning_rates_module,
-    &tl_warmups_module,
-    &tl_train_module,
-    &tl_vision_module,
-    &tl_table_module,
+    &tl_cpu_module,     &tl_initializers_module, &tl_regularizers_module, &tl_layers_module,
+    &tl_losses_module,  &tl_metrics_module,      &tl_optimizers_module,   &tl_learning_rates_module,
+    &tl_warmups_module, &tl_train_module,        &tl_vision_module,       &tl_table_module,
     &tli_mock_module,
 };
 
@@ -34,8 +25,7 @@ tl_status tl_registry_new_builtin(tl_registry **out)
     *out = NULL;
     TL_TRY(tl_registry_new(&r));
     tl_status st = TL_OK;
-    for (int64_t i = 0; i < TL_COUNT(modules); i++)
-        TL_TRY_DONE(st, tl_registry_add(r, modules[i]));
+    for (int64_t i = 0; i < TL_COUNT(modules); i++) TL_TRY_DONE(st, tl_registry_add(r, modules[i]));
     *out = r;
     r = NULL;
 done:

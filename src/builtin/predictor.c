@@ -27,17 +27,19 @@ struct tl_predictor {
     tl_answer_form form;
     const tl_spec *inputs;
     int64_t input_count;
-    size_t *example_bytes;     /* of each input */
+    size_t *example_bytes; /* of each input */
     int64_t top, batch_size;
-    pthread_mutex_t lock;      /* of what follows */
+    pthread_mutex_t lock; /* of what follows */
     seat *free_seats;
-    pthread_mutex_t model_lock; /* a model is captured by one thread at a time; programs run beside each other */
+    /* a model is captured by one thread at a time; programs run beside each other */
+    pthread_mutex_t model_lock;
     bool locks;
 };
 
 /* --- seats ------------------------------------------------------------------------------------ */
 
-/* Programs replay what is captured here, so that this is called once for each seat and size of batch. */
+/* Programs replay what is captured here, so that this is called once for each seat and size of
+ * batch. */
 static tl_status body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     tl_predictor *p = self;
@@ -65,8 +67,12 @@ static tl_status new_seat(seat **out, tl_predictor *p)
     if (!s) return TL_FAIL_NOMEM(sizeof *s);
     tl_status st = tl_ctx_new(&s->ctx, engine);
     if (st == TL_OK)
-        st = tl_function_new(&s->function, &(tl_function_args){.engine = engine, .name = "predict", .body = body, .self = p,
-                                                               .interpret = true}); // kernels take the time
+        st = tl_function_new(&s->function, &(tl_function_args){.engine = engine,
+                                                               .name = "predict",
+                                                               .body = body,
+                                                               .self = p,
+                                                               // kernels take the time
+                                                               .interpret = true});
     if (st == TL_OK) *out = s;
     else free_seat(s);
     return st;
@@ -113,8 +119,9 @@ static tl_status prepare(const tl_predictor *p, const tl_query *q, void *const *
         whole.data = file.data;
         whole.size = file.size;
     }
-    tl_status st = whole.data ? tl_task_prepare_query(p->run.task, &whole, places)
-                              : TL_FAIL(TL_EINVAL, "the query is empty: it has neither a file nor data");
+    tl_status st = whole.data
+                       ? tl_task_prepare_query(p->run.task, &whole, places)
+                       : TL_FAIL(TL_EINVAL, "the query is empty: it has neither a file nor data");
     if (st == TL_OK && q->file) st = tl_file_mapping_check(&file, q->file);
     tl_file_unmap(&file);
     return st == TL_OK || !q->file ? st : tl_error_note(st, "%s", q->file);
@@ -128,7 +135,8 @@ static tl_status prepare_some(int64_t begin, int64_t end, void *payload)
     for (int64_t i = begin; i < end; i++) {
         void **places = k->places + i * p->input_count;
         tl_prediction *a = &k->out->items[k->from + i];
-        for (int64_t n = 0; n < p->input_count; n++) places[n] = k->examples[n] + (size_t)i * p->example_bytes[n];
+        for (int64_t n = 0; n < p->input_count; n++)
+            places[n] = k->examples[n] + (size_t)i * p->example_bytes[n];
         a->status = prepare(p, &k->queries[k->from + i], places);
         if (a->status == TL_OK) continue;
         size_t bytes = strlen(tl_error_message()) + 1;
@@ -140,7 +148,8 @@ static tl_status prepare_some(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-/* Messages go to where answers are; examples that are good come together. `of` says whose each is. */
+/* Messages go to where answers are; examples that are good come together. `of` says whose each
+ * is. */
 static tl_status gather(calling *k, int64_t count, int64_t *of, int64_t *good)
 {
     const tl_predictor *p = k->p;
@@ -152,8 +161,8 @@ static tl_status gather(calling *k, int64_t count, int64_t *of, int64_t *good)
             continue;
         }
         for (int64_t n = 0; n < p->input_count && *good < i; n++)
-            memcpy(k->examples[n] + (size_t)*good * p->example_bytes[n], k->examples[n] + (size_t)i * p->example_bytes[n],
-                   p->example_bytes[n]);
+            memcpy(k->examples[n] + (size_t)*good * p->example_bytes[n],
+                   k->examples[n] + (size_t)i * p->example_bytes[n], p->example_bytes[n]);
         of[(*good)++] = k->from + i;
     }
     return TL_OK;
@@ -164,10 +173,12 @@ static tl_status gather(calling *k, int64_t count, int64_t *of, int64_t *good)
 static const char *name_of(const tl_predictor *p, tl_arena *arena, int64_t class_id)
 {
     const tl_strings *names = &p->run.classes;
-    return class_id < names->count ? names->items[class_id] : tl_arena_printf(arena, "%" PRId64, class_id);
+    return class_id < names->count ? names->items[class_id]
+                                   : tl_arena_printf(arena, "%" PRId64, class_id);
 }
 
-tl_answer *tli_answers_best(tl_arena *arena, int64_t *count, int64_t most, const float *shares, int64_t classes)
+tl_answer *tli_answers_best(tl_arena *arena, int64_t *count, int64_t most, const float *shares,
+                            int64_t classes)
 {
     if (most < 0 || most > classes) most = classes;
     tl_answer *top = tl_arena_array(arena, most ? most : 1, sizeof *top);
@@ -198,9 +209,10 @@ static tl_status rank(const tl_predictor *p, tl_prediction *a, tl_arena *arena)
 static tl_status hand_out(calling *k, const tl_tensor *answers, const int64_t *of, int64_t count)
 {
     tl_arena *arena = k->out->arena;
-    if (!answers || answers->dtype != TL_F32 || answers->shape.rank != 2 || answers->shape.dims[0] != count)
-        return TL_FAIL(TL_EINVAL, "the task '%s' must answer with float32[%lld, count]", k->p->run.task->name,
-                       (long long)count);
+    if (!answers || answers->dtype != TL_F32 || answers->shape.rank != 2
+        || answers->shape.dims[0] != count)
+        return TL_FAIL(TL_EINVAL, "the task '%s' must answer with float32[%lld, count]",
+                       k->p->run.task->name, (long long)count);
     int64_t width = answers->shape.dims[1];
     float *values = tl_arena_array(arena, count * width + 1, sizeof *values);
     if (!values) return TL_ENOMEM;
@@ -225,7 +237,8 @@ static tl_status compute(calling *k, const int64_t *of, int64_t begin, int64_t c
         tl_shape shape = p->inputs[n].shape;
         shape.dims[0] = count;
         tl_tensors_put(c, &in, p->inputs[n].name,
-                       tl_from(c, p->inputs[n].dtype, shape, k->examples[n] + (size_t)begin * p->example_bytes[n]));
+                       tl_from(c, p->inputs[n].dtype, shape,
+                               k->examples[n] + (size_t)begin * p->example_bytes[n]));
     }
     tl_status st = tl_ctx_status(c);
     if (st == TL_OK) st = tl_function_call(k->seat->function, c, &in, &out);
@@ -249,7 +262,8 @@ static tl_status run_batch(calling *k, int64_t count)
     tl_predictor *p = k->p;
     int64_t good = 0, *of = tl_arena_array(k->out->arena, count, sizeof *of);
     if (!of) return TL_ENOMEM;
-    tl_status st = tl_parallel_for(tl_engine_threads(tl_strategy_engine(p->run.strategy)), count, 1, prepare_some, k);
+    tl_status st = tl_parallel_for(tl_engine_threads(tl_strategy_engine(p->run.strategy)), count, 1,
+                                   prepare_some, k);
     if (st == TL_OK) st = gather(k, count, of, &good);
     for (int64_t i = 0; i < count; i++) {
         tl_free(k->messages[i]);
@@ -267,12 +281,15 @@ static tl_status run_all(calling *k, int64_t count, tl_arena *arena)
     k->messages = tl_arena_array(arena, size + 1, sizeof *k->messages);
     if (!k->examples || !k->places || !k->messages) return TL_ENOMEM;
     for (int64_t n = 0; n < p->input_count; n++)
-        if (!(k->examples[n] = tl_arena_alloc(arena, (size_t)size * p->example_bytes[n] + 1))) return TL_ENOMEM;
-    for (; k->from < count; k->from += size) TL_TRY(run_batch(k, count - k->from < size ? count - k->from : size));
+        if (!(k->examples[n] = tl_arena_alloc(arena, (size_t)size * p->example_bytes[n] + 1)))
+            return TL_ENOMEM;
+    for (; k->from < count; k->from += size)
+        TL_TRY(run_batch(k, count - k->from < size ? count - k->from : size));
     return TL_OK;
 }
 
-tl_status tl_predictor_run(tl_predictions **out, tl_predictor *p, const tl_query *queries, int64_t count)
+tl_status tl_predictor_run(tl_predictions **out, tl_predictor *p, const tl_query *queries,
+                           int64_t count)
 {
     tl_predictions *all = tl_alloc_zero(sizeof *all);
     tl_arena *scratch = NULL;
@@ -325,30 +342,38 @@ static tl_status measure_inputs(tl_predictor *p)
     for (int64_t n = 0; n < p->input_count; n++) {
         tl_shape shape = p->inputs[n].shape;
         if (shape.rank < 1)
-            return TL_FAIL(TL_EUNSUPPORTED, "the model's input '%s' has no batches", p->inputs[n].name);
+            return TL_FAIL(TL_EUNSUPPORTED, "the model's input '%s' has no batches",
+                           p->inputs[n].name);
         shape.dims[0] = 1;
         p->example_bytes[n] = (size_t)tl_shape_count(&shape) * tl_dtype_size(p->inputs[n].dtype);
     }
     return TL_OK;
 }
 
-static tl_status open_run(tl_predictor *p, tl_registry *registry, const char *folder, const tl_predictor_args *args)
+static tl_status open_run(tl_predictor *p, tl_registry *registry, const char *folder,
+                          const tl_predictor_args *args)
 {
     TL_TRY(make_locks(p));
     if (!registry) TL_TRY(tl_registry_new_builtin(&p->own_registry));
-    TL_TRY(tl_finished_open(&p->run, &(tl_finished_args){.registry = registry ? registry : p->own_registry,
-                                                         .folder = folder, .checkpoint = args->checkpoint,
-                                                         .experiment = args->experiment, .threads = args->threads}));
+    TL_TRY(tl_finished_open(&p->run,
+                            &(tl_finished_args){.registry = registry ? registry : p->own_registry,
+                                                .folder = folder,
+                                                .checkpoint = args->checkpoint,
+                                                .experiment = args->experiment,
+                                                .threads = args->threads}));
     if (!tl_task_takes_queries(p->run.task))
-        return TL_FAIL(TL_EUNSUPPORTED, "nothing can be predicted: this run is of the task '%s', whose class has no "
-                                        "prepare_query", p->run.task->cls->cls.name);
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "nothing can be predicted: this run is of the task '%s', whose class has no "
+                       "prepare_query",
+                       p->run.task->cls->cls.name);
     tl_task_answer_form(p->run.task, &p->form);
     p->top = args->top ? args->top : USUAL_TOP;
     p->batch_size = args->batch_size > 0 ? args->batch_size : USUAL_BATCH;
     return measure_inputs(p);
 }
 
-tl_status tl_predictor_open(tl_predictor **out, tl_registry *registry, const char *folder, const tl_predictor_args *args)
+tl_status tl_predictor_open(tl_predictor **out, tl_registry *registry, const char *folder,
+                            const tl_predictor_args *args)
 {
     static const tl_predictor_args usual;
     tl_predictor *p = tl_alloc_zero(sizeof *p);

@@ -37,7 +37,8 @@ static const tl_field option_fields[] = {
          .help = "guard zones around tensors, leases, and what lies over what"),
     TL_F(tl_check_options, input_bytes, .i = 1 << 20, TL_AT_LEAST(0),
          .help = "of a larger input, only so many bytes are compared, spread over it"),
-    TL_F_END};
+    TL_F_END,
+};
 static tl_status check_options(const void *value)
 {
     const tl_check_options *o = value; // may come from C, where no parser has looked at the ranges
@@ -145,10 +146,8 @@ static tl_status check_memory_before(const tl_node *call)
 
 static tl_status check_memory_after(const tl_node *call)
 {
-    for (int i = 0; i < call->outputs; i++)
-        TL_TRY(check_guards(call->out[i], "output", i, false));
-    for (int i = 0; i < call->inputs; i++)
-        TL_TRY(check_guards(call->in[i], "input", i, false));
+    for (int i = 0; i < call->outputs; i++) TL_TRY(check_guards(call->out[i], "output", i, false));
+    for (int i = 0; i < call->inputs; i++) TL_TRY(check_guards(call->in[i], "input", i, false));
     return TL_OK;
 }
 
@@ -174,7 +173,8 @@ static tl_status check_unwritten(const tl_node *call)
 
 /* --- tensors of another device ---------------------------------------------------------------- */
 
-/* The call as the host sees it: itself, or images of its tensors where they lie on another device. */
+/* The call as the host sees it: itself, or images of its tensors where they lie on another
+ * device. */
 typedef struct sight {
     tl_node call;
     tl_tensor **headers;
@@ -196,7 +196,8 @@ static void close_sight(sight *s)
 
 static tl_status wait_images(sight *s)
 {
-    for (int i = s->count - 1; s->images && i >= 0; i--) TL_TRY(tli_image_wait(&s->images[i])); // the last comes last
+    // the last comes last
+    for (int i = s->count - 1; s->images && i >= 0; i--) TL_TRY(tli_image_wait(&s->images[i]));
     return TL_OK;
 }
 
@@ -206,7 +207,8 @@ static tl_status open_sight(sight *s, const tl_node *call, bool on_host)
     if (on_host) return TL_OK;
     s->images = tl_alloc_zero((size_t)s->count * sizeof *s->images);
     s->headers = tl_alloc_zero((size_t)s->count * sizeof *s->headers);
-    tl_status st = s->images && s->headers ? TL_OK : TL_FAIL_NOMEM((size_t)s->count * sizeof *s->images);
+    tl_status st =
+        s->images && s->headers ? TL_OK : TL_FAIL_NOMEM((size_t)s->count * sizeof *s->images);
     for (; st == TL_OK && s->opened < s->count; s->opened += st == TL_OK) {
         st = tli_image_begin(&s->images[s->opened], tensor_of(call, s->opened), true);
         s->headers[s->opened] = &s->images[s->opened].tensor;
@@ -220,7 +222,8 @@ static tl_status open_sight(sight *s, const tl_node *call, bool on_host)
 /* What the host has written into the outputs' images is on the device. */
 static tl_status show_outputs(sight *s)
 {
-    for (int i = s->call.inputs; s->images && i < s->count; i++) TL_TRY(tli_image_put(&s->images[i]));
+    for (int i = s->call.inputs; s->images && i < s->count; i++)
+        TL_TRY(tli_image_put(&s->images[i]));
     return wait_images(s);
 }
 
@@ -308,8 +311,8 @@ static bool any_left(const tl_node *call)
 // What looks unwritten may be a number: the kernel runs again over another pattern, and the same
 // element must look unwritten both times, since bytes hold both patterns by right. An op that
 // changes its inputs cannot run twice.
-static tl_status check_left(const tl_check *check, const tl_run *run, const tl_node *real, sight *seen,
-                            tl_kernel_fn *kernel)
+static tl_status check_left(const tl_check *check, const tl_run *run, const tl_node *real,
+                            sight *seen, tl_kernel_fn *kernel)
 {
     const tl_node *call = &seen->call;
     if (!any_left(call)) return TL_OK;
@@ -351,13 +354,15 @@ static bool may_change(const tl_node *call, int i)
     return tli_call_writes(call, i);
 }
 
-static void sum_inputs(const tl_check *check, const tl_node *real, const tl_node *call, uint32_t *sums)
+static void sum_inputs(const tl_check *check, const tl_node *real, const tl_node *call,
+                       uint32_t *sums)
 {
     for (int i = 0; i < call->inputs; i++)
         if (!may_change(real, i)) sums[i] = tli_checksum(call->in[i], check->options.input_bytes);
 }
 
-static tl_status check_sums(const tl_check *check, const tl_node *real, const tl_node *call, const uint32_t *sums)
+static tl_status check_sums(const tl_check *check, const tl_node *real, const tl_node *call,
+                            const uint32_t *sums)
 {
     for (int i = 0; i < call->inputs; i++) {
         if (may_change(real, i)) continue;
@@ -462,7 +467,8 @@ static tl_status watch(tl_check *check, const tl_run *run, const tl_node *real, 
     return finite ? check_finite(check, call) : TL_OK;
 }
 
-/* Parts of a pack may have been computed at their places in it: the output holds what is wanted already. */
+/* Parts of a pack may have been computed at their places in it: the output holds what is wanted
+ * already. */
 static bool is_in_place(const tl_node *call)
 {
     for (int i = 0; call->op->op == TL_OP_pack && i < call->inputs; i++)
@@ -514,7 +520,8 @@ tl_status tl_check_new(tl_check **out, const tl_backend_class *inner,
     snprintf(check->name, sizeof check->name, "check(%s)", inner->cls.name);
     check->inner = inner;
     check->backend = (tl_backend_class){
-        .cls = {.class_size = sizeof(tl_backend_class), .name = check->name,
+        .cls = {.class_size = sizeof(tl_backend_class),
+                .name = check->name,
                 .help = "another backend, each kernel of which is checked"},
         .fallback = inner,
         .device = inner->device,

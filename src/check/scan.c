@@ -25,8 +25,7 @@ void tli_fill_output(const tl_tensor *t, tli_fill fill)
     uint16_t pattern = pattern_of(t->dtype, fill);
     char *data = tl_kernel_data(t);
     size_t bytes = tl_tensor_bytes(t);
-    if (tl_dtype_size(t->dtype) == 1)
-        memset(data, pattern & 0xff, bytes);
+    if (tl_dtype_size(t->dtype) == 1) memset(data, pattern & 0xff, bytes);
     else
         for (size_t i = 0; i < bytes; i += sizeof pattern)
             memcpy(data + i, &pattern, sizeof pattern);

@@ -11,7 +11,7 @@ typedef enum tli_fill { TLI_FILL_FIRST, TLI_FILL_SECOND } tli_fill;
 typedef enum tli_search {
     TLI_FIND_LEFT_FIRST, /* still as filled */
     TLI_FIND_LEFT_SECOND,
-    TLI_FIND_UNWRITTEN,  /* as fresh storage of guarded memory */
+    TLI_FIND_UNWRITTEN, /* as fresh storage of guarded memory */
     TLI_FIND_NOT_FINITE,
     TLI_FIND_NOT_BOOL
 } tli_search;

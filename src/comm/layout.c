@@ -19,11 +19,14 @@ tl_status tl_layout_resolve(tl_layout *out, int64_t world, int64_t tensor, int64
     TL_TRY(at_least_one("pipeline_parallel_size", pipeline));
     tensor = tl_min_i64(tensor, world);
     if (world % tensor)
-        return TL_FAIL(TL_EINVAL, "tensor_parallel_size: %" PRId64 " does not divide the %" PRId64
-                       " processes; start another number of them, or change it", tensor, world);
+        return TL_FAIL(TL_EINVAL,
+                       "tensor_parallel_size: %" PRId64 " does not divide the %" PRId64
+                       " processes; start another number of them, or change it",
+                       tensor, world);
     pipeline = tl_min_i64(pipeline, world / tensor);
     if (world % (tensor * pipeline))
-        return TL_FAIL(TL_EINVAL, "pipeline_parallel_size: %" PRId64 " stages of %" PRId64
+        return TL_FAIL(TL_EINVAL,
+                       "pipeline_parallel_size: %" PRId64 " stages of %" PRId64
                        " processes each (tensor_parallel_size) do not divide the %" PRId64
                        " processes; start another number of them, or change one of the two",
                        pipeline, tensor, world);
@@ -51,8 +54,10 @@ static tl_status check_layers(int64_t layers, int64_t stages)
 {
     TL_TRY(at_least_one("pipeline_parallel_size", stages));
     if (layers >= stages) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "pipeline_num_layers: %" PRId64 " layers cannot be divided among %" PRId64
-                   " stages (pipeline_parallel_size), which need at least one each", layers, stages);
+    return TL_FAIL(TL_EINVAL,
+                   "pipeline_num_layers: %" PRId64 " layers cannot be divided among %" PRId64
+                   " stages (pipeline_parallel_size), which need at least one each",
+                   layers, stages);
 }
 
 tl_status tl_layout_stages(int64_t *out, int64_t layers, int64_t stages)
@@ -70,15 +75,20 @@ tl_status tl_layout_stages(int64_t *out, int64_t layers, int64_t stages)
     return TL_OK;
 }
 
-tl_status tl_layout_check_stages(const int64_t *stage_of, int64_t count, int64_t layers, int64_t stages)
+tl_status tl_layout_check_stages(const int64_t *stage_of, int64_t count, int64_t layers,
+                                 int64_t stages)
 {
     TL_TRY(check_layers(layers, stages));
     if (count != layers)
-        return TL_FAIL(TL_EINVAL, "custom_pipeline_stage_id: it has %" PRId64 " numbers, one for each of the %"
-                       PRId64 " layers (pipeline_num_layers) is expected", count, layers);
+        return TL_FAIL(TL_EINVAL,
+                       "custom_pipeline_stage_id: it has %" PRId64
+                       " numbers, one for each of the %" PRId64
+                       " layers (pipeline_num_layers) is expected",
+                       count, layers);
     for (int64_t i = 0; i < count; i++)
         if (stage_of[i] < 0 || stage_of[i] >= stages)
-            return TL_FAIL(TL_EINVAL, "custom_pipeline_stage_id: layer %" PRId64 " is given to stage %" PRId64
+            return TL_FAIL(TL_EINVAL,
+                           "custom_pipeline_stage_id: layer %" PRId64 " is given to stage %" PRId64
                            "; stages are 0 to %" PRId64 " (pipeline_parallel_size)",
                            i, stage_of[i], stages - 1);
     return TL_OK;

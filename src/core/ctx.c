@@ -67,7 +67,9 @@ tl_arena *tl_ctx_arena(tl_ctx *c)
 
 tl_mark tl_ctx_begin(tl_ctx *c)
 {
-    return (tl_mark){.arena = tl_arena_begin(c->arena), .tensors = c->tensors, .last = c->last,
+    return (tl_mark){.arena = tl_arena_begin(c->arena),
+                     .tensors = c->tensors,
+                     .last = c->last,
                      .modules = c->modules.count + c->unnamed};
 }
 
@@ -76,10 +78,8 @@ void tl_ctx_end(tl_ctx *c, tl_mark mark)
     release_tensors(c, mark.tensors);
     while (c->modules.count + c->unnamed > mark.modules) tl_ctx_leave(c);
     c->last = mark.last;
-    if (c->last)
-        c->last->after = NULL;
-    else
-        c->first = NULL;
+    if (c->last) c->last->after = NULL;
+    else c->first = NULL;
     tl_arena_end(c->arena, mark.arena);
     tl_ctx_clear(c);
 }
@@ -166,10 +166,8 @@ const tl_node *tl_ctx_last_node(const tl_ctx *c)
 
 static void module_stream(const tl_ctx *c, tl_rng *out)
 {
-    if (c->modules.count)
-        *out = c->modules.items[c->modules.count - 1].stream;
-    else
-        tl_rng_init(out, 0);
+    if (c->modules.count) *out = c->modules.items[c->modules.count - 1].stream;
+    else tl_rng_init(out, 0);
 }
 
 void tl_ctx_enter(tl_ctx *c, const char *name)
@@ -183,10 +181,8 @@ void tl_ctx_enter(tl_ctx *c, const char *name)
     if (length) tl_str_addc(&c->path, '/');
     tl_str_add(&c->path, name);
     // Without memory the module is only counted, so that leaving it leaves no other one.
-    if (c->unnamed)
-        (void)TL_FAIL(TL_ENOMEM, "out of memory for the module around '%s'", name);
-    else if (tl_str_status(&c->path) == TL_OK && TL_VEC_PUSH(&c->modules, m))
-        return;
+    if (c->unnamed) (void)TL_FAIL(TL_ENOMEM, "out of memory for the module around '%s'", name);
+    else if (tl_str_status(&c->path) == TL_OK && TL_VEC_PUSH(&c->modules, m)) return;
     c->path.failed = false;
     tl_str_cut(&c->path, length);
     c->unnamed++;
@@ -195,8 +191,7 @@ void tl_ctx_enter(tl_ctx *c, const char *name)
 
 void tl_ctx_leave(tl_ctx *c)
 {
-    if (c->unnamed)
-        c->unnamed--;
+    if (c->unnamed) c->unnamed--;
     else if (c->modules.count)
         tl_str_cut(&c->path, (size_t)c->modules.items[--c->modules.count].path_length);
 }
@@ -267,7 +262,9 @@ tl_tensor *tl_ctx_header(tl_ctx *c)
 static bool storage_at(tl_ctx *c, tl_side side, tl_tensor *t)
 {
     TL_ASSERT(!t->storage); // or its count would be lost
-    if (tli_storage_new(&t->storage, tli_engine_memory(c->engine, side), tl_tensor_bytes(t)) == TL_OK) return true;
+    if (tli_storage_new(&t->storage, tli_engine_memory(c->engine, side), tl_tensor_bytes(t))
+        == TL_OK)
+        return true;
     tl_ctx_fail(c);
     return false;
 }
@@ -318,9 +315,11 @@ static tl_node *copy_node(tl_ctx *c, const tl_node *call)
     memcpy(slots + call->inputs, call->out, (size_t)call->outputs * sizeof *slots);
     n->in = slots;
     n->out = slots + call->inputs;
-    if (call->op->attr && !(n->attr = tli_attr_copy(c->arena, call->op->attr, call->attr))) return NULL;
+    if (call->op->attr && !(n->attr = tli_attr_copy(c->arena, call->op->attr, call->attr)))
+        return NULL;
     n->path = c->label && *c->label ? c->label : "";
-    if (!*n->path && c->path.length && !(n->path = tl_arena_strdup(c->arena, tl_ctx_path(c)))) return NULL;
+    if (!*n->path && c->path.length && !(n->path = tl_arena_strdup(c->arena, tl_ctx_path(c))))
+        return NULL;
     return n;
 }
 
@@ -334,10 +333,8 @@ bool tl_ctx_record(tl_ctx *c, const tl_node *call)
     n->before = c->last;
     n->after = NULL;
     n->index = c->last ? c->last->index + 1 : 0;
-    if (c->last)
-        c->last->after = n;
-    else
-        c->first = n;
+    if (c->last) c->last->after = n;
+    else c->first = n;
     c->last = n;
     for (int i = 0; i < n->outputs; i++) {
         // This context's own.

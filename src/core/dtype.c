@@ -17,7 +17,7 @@ const char *const tl_dtype_names[] = {
 #define TL_DTYPE_TEXT(id, name, bytes, class_) [TL_##id] = name,
     TL_DTYPE_LIST(TL_DTYPE_TEXT)
 #undef TL_DTYPE_TEXT
-    [TL_DTYPE_COUNT] = NULL};
+        [TL_DTYPE_COUNT] = NULL};
 _Static_assert(sizeof tl_dtype_names / sizeof *tl_dtype_names == TL_DTYPE_COUNT + 1,
                "every type has a name");
 // Kernels choose by size between whole numbers of 1, 2, 4 and 8 bytes.

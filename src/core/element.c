@@ -30,8 +30,8 @@ static int64_t whole(double value)
     return value >= 0x1p63 ? INT64_MAX : (int64_t)value;
 }
 
-// A double to a 16-bit float in two roundings would be wrong on ties that the first one makes; rounding
-// the first one to odd keeps them apart.
+// A double to a 16-bit float in two roundings would be wrong on ties that the first one makes;
+// rounding the first one to odd keeps them apart.
 static float odd_float(double value)
 {
     float f = (float)value;

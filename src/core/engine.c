@@ -34,7 +34,8 @@ static tl_status resolve(const tl_backend_class **backend)
 {
     const tl_backend_class *asked = *backend;
     if (asked->choose) TL_TRY_NOTE(asked->choose(backend), "backend '%s'", asked->cls.name);
-    if ((*backend)->supported) TL_TRY_NOTE((*backend)->supported(), "backend '%s'", (*backend)->cls.name);
+    if ((*backend)->supported)
+        TL_TRY_NOTE((*backend)->supported(), "backend '%s'", (*backend)->cls.name);
     return TL_OK;
 }
 
@@ -48,15 +49,18 @@ static tl_status fill_cells(tl_engine *e, const tl_backend_class *backend)
     }
     const tl_device_class *own = e->device->cls, *its = device_of(backend);
     if (its != own && !its->host)
-        return TL_FAIL(TL_EINVAL, "the backend '%s' is for the device '%s', and falls back on '%s', which is for '%s'",
-                       e->backend->cls.name, own->cls.name, backend->cls.name, its->cls.name);
+        return TL_FAIL(
+            TL_EINVAL,
+            "the backend '%s' is for the device '%s', and falls back on '%s', which is for '%s'",
+            e->backend->cls.name, own->cls.name, backend->cls.name, its->cls.name);
     const unsigned staged = its == own ? 0 : TL_KERNEL_STAGED;
     for (const tl_kernels *const *t = backend->tables; t && *t; t++) {
         for (int64_t i = 0; i < (*t)->count; i++) {
             const tl_kernel *k = &(*t)->rows[i];
             bool all = k->dtype == TL_DTYPE_COUNT;
             TL_ASSERT(k->fn && k->op < TL_OP_COUNT && k->dtype <= TL_DTYPE_COUNT);
-            for (int d = all ? 0 : (int)k->dtype; d < (all ? TL_DTYPE_COUNT : (int)k->dtype + 1); d++)
+            for (int d = all ? 0 : (int)k->dtype; d < (all ? TL_DTYPE_COUNT : (int)k->dtype + 1);
+                 d++)
                 e->cells[k->op][d] = (tli_cell){k->fn, k->flags | staged};
         }
     }
@@ -96,8 +100,13 @@ static tl_status open_device(tl_engine *e, const tl_engine_args *args)
         if (!d->host) TL_TRY(tli_losses_new(&e->losses));
         TL_TRY(open_queues(e));
     }
-    tli_memory_args memory = {.engine = e, .device = e->device, .queue = e->queue, .in = e->in, .out = e->out,
-                              .losses = e->losses, .guarded = e->backend->guards_memory};
+    tli_memory_args memory = {.engine = e,
+                              .device = e->device,
+                              .queue = e->queue,
+                              .in = e->in,
+                              .out = e->out,
+                              .losses = e->losses,
+                              .guarded = e->backend->guards_memory};
     tli_memory_init(&e->memory, &memory);
     e->waits = e->losses && wants_waits();
     memory.host = true;
@@ -128,7 +137,8 @@ tl_status tl_engine_new(tl_engine **out, const tl_engine_args *args)
 }
 
 // "cuda:1" is the backend "cuda" on the device 1.
-tl_status tl_engine_open(tl_engine **out, const tl_registry *registry, const char *name, int threads)
+tl_status tl_engine_open(tl_engine **out, const tl_registry *registry, const char *name,
+                         int threads)
 {
     *out = NULL;
     const char *said = name ? NULL : getenv("TILTH_DEVICE");
@@ -136,7 +146,8 @@ tl_status tl_engine_open(tl_engine **out, const tl_registry *registry, const cha
     const char *colon = strchr(name, ':');
     char backend[64];
     const tl_class *cls;
-    snprintf(backend, sizeof backend, "%.*s", colon ? (int)(colon - name) : (int)strlen(name), name);
+    snprintf(backend, sizeof backend, "%.*s", colon ? (int)(colon - name) : (int)strlen(name),
+             name);
     tl_status st = tl_registry_find(&cls, registry, &tl_kind_backend, backend);
     if (st == TL_OK)
         st = tl_engine_new(out, &(tl_engine_args){.backend = (const tl_backend_class *)cls,
@@ -157,7 +168,8 @@ void tl_engine_free(tl_engine **engine)
     tl_engine *e = *engine;
     if (!e) return;
     if (e->queue) { // the last one that is opened
-        (void)!tl_queue_wait(e->queue, tl_queue_ticket(e->queue)); // what is queued may use its threads
+        // what is queued may use its threads
+        (void)!tl_queue_wait(e->queue, tl_queue_ticket(e->queue));
         tli_memory_deinit(&e->memory);
         tli_memory_deinit(&e->staging);
     }
@@ -184,7 +196,8 @@ tl_status tl_engine_wait(tl_engine *e)
     uint64_t from, to;
     if (!e->losses) return TL_OK;
     // What copies left undone, nobody takes for elements: a lease waits for its copy.
-    tl_status in = e->device->cls->clear(e->in, &from, &to), out = e->device->cls->clear(e->out, &from, &to);
+    tl_status in = e->device->cls->clear(e->in, &from, &to),
+              out = e->device->cls->clear(e->out, &from, &to);
     tl_status st = tli_losses_take(e->losses, e->queue);
     return st != TL_OK ? st : out != TL_OK ? out : in;
 }
@@ -285,7 +298,8 @@ static bool only_writes(const tl_node *call, int i)
 static tl_status check_computed(const tl_node *call)
 {
     for (int i = 0; i < call->inputs; i++)
-        if (!only_writes(call, i)) TL_TRY_NOTE(tli_storage_check(call->in[i]->storage), "input %d", i);
+        if (!only_writes(call, i))
+            TL_TRY_NOTE(tli_storage_check(call->in[i]->storage), "input %d", i);
     return TL_OK;
 }
 
@@ -302,10 +316,8 @@ tl_status tli_call_queued(const tl_run *run, const tl_node *call)
     if (run->queue->device->cls->host) return TL_OK;
     for (int i = 0; i < call->outputs; i++) tli_storage_written(call->out[i]->storage);
     for (int i = 0; i < call->inputs; i++) {
-        if (tli_call_writes(call, i))
-            tli_storage_written(call->in[i]->storage);
-        else
-            tli_storage_used(call->in[i]->storage);
+        if (tli_call_writes(call, i)) tli_storage_written(call->in[i]->storage);
+        else tli_storage_used(call->in[i]->storage);
     }
     return e->waits ? tl_engine_wait(run->engine) : TL_OK;
 }
@@ -334,7 +346,8 @@ tl_status tl_engine_limits(tl_engine *e, tl_limits *out)
     const tl_backend_class *b = e->backend;
     while (b && !b->limits) b = b->fallback;
     if (b && device_of(b) == e->device->cls) return b->limits(e, out);
-    return TL_FAIL(TL_EUNSUPPORTED, "the backend '%s' does not know what it can do at most", e->backend->cls.name);
+    return TL_FAIL(TL_EUNSUPPORTED, "the backend '%s' does not know what it can do at most",
+                   e->backend->cls.name);
 }
 
 void *tl_kernel_data(const tl_tensor *t)

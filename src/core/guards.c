@@ -1,5 +1,6 @@
-/* Guard zones around storages, and the pattern of what nobody has written: for checking. On another device than the
- * host both are put there by fills in the engine's queue, and looked at in copies. */
+/* Guard zones around storages, and the pattern of what nobody has written: for checking. On another
+ * device than the host both are put there by fills in the engine's queue, and looked at in
+ * copies. */
 
 #include "core/inner/engine.h"
 
@@ -32,7 +33,8 @@ tl_status tli_guard_zones(tl_storage *s)
 {
     const int64_t guard = (int64_t)tli_guard_size(s->memory);
     TL_TRY(fill(s, -guard, 0, GUARD_BYTE << 8 | GUARD_BYTE));
-    return fill(s, (int64_t)s->bytes / 2 * 2, (int64_t)s->capacity + guard, GUARD_BYTE << 8 | GUARD_BYTE);
+    return fill(s, (int64_t)s->bytes / 2 * 2, (int64_t)s->capacity + guard,
+                GUARD_BYTE << 8 | GUARD_BYTE);
 }
 
 /* --- looking ---------------------------------------------------------------------------------- */
@@ -65,7 +67,8 @@ static tl_status bring_zones(const tl_storage *s, zone zones[2], tl_storage **ou
 {
     const tli_memory *m = s->memory;
     const int64_t size = zones[0].to - zones[0].from;
-    TL_TRY(tli_storage_new(out, tli_engine_staging(m->engine), (size_t)(size + zones[1].to - zones[1].from)));
+    TL_TRY(tli_storage_new(out, tli_engine_staging(m->engine),
+                           (size_t)(size + zones[1].to - zones[1].from)));
     TL_TRY(m->device->cls->after(m->out, m->queue, tl_queue_ticket(m->queue)));
     TL_TRY(bring(s, &zones[0], (*out)->data));
     TL_TRY(bring(s, &zones[1], (char *)(*out)->data + size));

@@ -1,4 +1,5 @@
-/* The host as a device: its memory is everybody's, and whatever is put into its queue is done at once. */
+/* The host as a device: its memory is everybody's, and whatever is put into its queue is done at
+ * once. */
 #include <string.h>
 #include <sys/mman.h>
 #include <tilth/base/alloc.h>
@@ -141,16 +142,26 @@ const tl_device_class tl_device_host = {
 };
 
 static const tl_method methods[] = {
-    TL_METHOD(tl_device_class, open, true),       TL_METHOD(tl_device_class, close, true),
-    TL_METHOD(tl_device_class, alloc, true),      TL_METHOD(tl_device_class, free, true),
-    TL_METHOD(tl_device_class, alloc_host, true), TL_METHOD(tl_device_class, free_host, true),
-    TL_METHOD(tl_device_class, memory, true),     TL_METHOD(tl_device_class, queue_new, true),
-    TL_METHOD(tl_device_class, queue_free, true), TL_METHOD(tl_device_class, copy, true),
-    TL_METHOD(tl_device_class, fill, true),       TL_METHOD(tl_device_class, after, true),
-    TL_METHOD(tl_device_class, done, true),       TL_METHOD(tl_device_class, wait, true),
-    TL_METHOD(tl_device_class, clear, true),      TL_METHOD(tl_device_class, issue, true),
-    TL_METHOD(tl_device_class, event_new, false), TL_METHOD(tl_device_class, event_free, false),
-    TL_METHOD(tl_device_class, record, false),    TL_METHOD(tl_device_class, elapsed, false),
+    TL_METHOD(tl_device_class, open, true),
+    TL_METHOD(tl_device_class, close, true),
+    TL_METHOD(tl_device_class, alloc, true),
+    TL_METHOD(tl_device_class, free, true),
+    TL_METHOD(tl_device_class, alloc_host, true),
+    TL_METHOD(tl_device_class, free_host, true),
+    TL_METHOD(tl_device_class, memory, true),
+    TL_METHOD(tl_device_class, queue_new, true),
+    TL_METHOD(tl_device_class, queue_free, true),
+    TL_METHOD(tl_device_class, copy, true),
+    TL_METHOD(tl_device_class, fill, true),
+    TL_METHOD(tl_device_class, after, true),
+    TL_METHOD(tl_device_class, done, true),
+    TL_METHOD(tl_device_class, wait, true),
+    TL_METHOD(tl_device_class, clear, true),
+    TL_METHOD(tl_device_class, issue, true),
+    TL_METHOD(tl_device_class, event_new, false),
+    TL_METHOD(tl_device_class, event_free, false),
+    TL_METHOD(tl_device_class, record, false),
+    TL_METHOD(tl_device_class, elapsed, false),
     TL_METHOD(tl_device_class, program_build, false),
     TL_METHOD(tl_device_class, program_run, false),
     TL_METHOD(tl_device_class, program_free, false),

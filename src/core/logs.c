@@ -26,7 +26,7 @@ struct tl_logs {
 };
 
 static const char *const kind_names[] = {
-    [TL_LOGS_NUMBER] = "number",       [TL_LOGS_TEXT] = "text", [TL_LOGS_IMAGE] = "image",
+    [TL_LOGS_NUMBER] = "number",       [TL_LOGS_TEXT] = "text",     [TL_LOGS_IMAGE] = "image",
     [TL_LOGS_HISTOGRAM] = "histogram", [TL_LOGS_TENSOR] = "tensor", [TL_LOGS_LOGS] = "logs",
 };
 
@@ -83,7 +83,7 @@ static tl_status put(tl_logs *l, const char *name, item value)
         return TL_OK;
     }
     there = tl_alloc(sizeof *there);
-    tl_status st = !*name    ? TL_FAIL(TL_EINVAL, "logs: a name must not be empty")
+    tl_status st = !*name   ? TL_FAIL(TL_EINVAL, "logs: a name must not be empty")
                    : !there ? TL_FAIL_NOMEM(sizeof *there)
                             : tl_map_set(&l->items, name, there);
     if (st != TL_OK) {
@@ -110,8 +110,9 @@ tl_status tl_logs_put_tensor(tl_logs *l, const char *name, const tl_tensor *t)
 {
     char spec[TL_TENSOR_TEXT];
     if (tl_tensor_count(t) != 1)
-        return TL_FAIL(TL_EINVAL, "%s: %s is no number; log its mean, its largest element or a histogram", name,
-                       tl_tensor_spec(spec, t));
+        return TL_FAIL(TL_EINVAL,
+                       "%s: %s is no number; log its mean, its largest element or a histogram",
+                       name, tl_tensor_spec(spec, t));
     return put_kept(l, name, t, (item){.kind = TL_LOGS_NUMBER});
 }
 
@@ -135,23 +136,27 @@ tl_status tl_logs_put_image(tl_logs *l, const char *name, const tl_tensor *t)
     char spec[TL_TENSOR_TEXT];
     if (!type || (channels != 1 && channels != 3 && channels != 4))
         return TL_FAIL(TL_EINVAL,
-                       "%s: %s is no image; it must be [height, width, channels] of uint8 or floats, with 1, 3 "
-                       "or 4 channels", name, tl_tensor_spec(spec, t));
+                       "%s: %s is no image; it must be [height, width, channels] of uint8 or "
+                       "floats, with 1, 3 or 4 channels",
+                       name, tl_tensor_spec(spec, t));
     return put_kept(l, name, t, (item){.kind = TL_LOGS_IMAGE});
 }
 
 tl_status tl_logs_put_histogram(tl_logs *l, const char *name, const tl_tensor *t, int64_t bins)
 {
     if (bins < 0 || bins > MOST_BINS)
-        return TL_FAIL(TL_EINVAL, "%s: a histogram has 1 to %d bins, not %" PRId64, name, MOST_BINS, bins);
-    return put_kept(l, name, t, (item){.kind = TL_LOGS_HISTOGRAM, .bins = bins ? bins : USUAL_BINS});
+        return TL_FAIL(TL_EINVAL, "%s: a histogram has 1 to %d bins, not %" PRId64, name, MOST_BINS,
+                       bins);
+    return put_kept(l, name, t,
+                    (item){.kind = TL_LOGS_HISTOGRAM, .bins = bins ? bins : USUAL_BINS});
 }
 
 tl_status tl_logs_sub(tl_logs **out, tl_logs *l, const char *name)
 {
     const item *there = tl_map_get(&l->items, name);
     if (there && there->kind != TL_LOGS_LOGS)
-        return TL_FAIL(TL_EEXISTS, "'%s' is a %s already and holds no others", name, kind_names[there->kind]);
+        return TL_FAIL(TL_EEXISTS, "'%s' is a %s already and holds no others", name,
+                       kind_names[there->kind]);
     if (there) {
         *out = there->logs;
         return TL_OK;
@@ -202,7 +207,8 @@ tl_status tl_logs_merge(tl_logs *l, const tl_logs *from)
 
 /* --- paths ------------------------------------------------------------------------------------ */
 
-// A path is a name, or the name of logs, a slash and a path in them; names may have slashes themselves.
+// A path is a name, or the name of logs, a slash and a path in them; names may have slashes
+// themselves.
 static item *find(const tl_logs *l, const char *path, tl_logs **holder)
 {
     item *it = tl_map_get(&l->items, path);
@@ -214,7 +220,8 @@ static item *find(const tl_logs *l, const char *path, tl_logs **holder)
         const char *name = tl_map_key(&l->items, i);
         size_t length = strlen(name);
         const item *sub = tl_map_at(&l->items, i);
-        if (sub->kind != TL_LOGS_LOGS || strncmp(path, name, length) != 0 || path[length] != '/') continue;
+        if (sub->kind != TL_LOGS_LOGS || strncmp(path, name, length) != 0 || path[length] != '/')
+            continue;
         it = find(sub->logs, path + length + 1, holder);
         if (it) return it;
     }
@@ -241,8 +248,13 @@ bool tl_logs_remove(tl_logs *l, const char *path)
 
 static void show(tl_logs_entry *out, const char *name, const item *it)
 {
-    *out = (tl_logs_entry){.name = name, .kind = it->kind, .number = it->number, .tensor = it->tensor,
-                           .text = it->text, .bins = it->bins, .logs = it->logs};
+    *out = (tl_logs_entry){.name = name,
+                           .kind = it->kind,
+                           .number = it->number,
+                           .tensor = it->tensor,
+                           .text = it->text,
+                           .bins = it->bins,
+                           .logs = it->logs};
 }
 
 int64_t tl_logs_count(const tl_logs *l)
@@ -370,10 +382,8 @@ static int64_t bin_of(const double *edges, int64_t bins, double x)
     int64_t low = 0, high = bins - 1;
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
-        if (x >= edges[middle])
-            low = middle;
-        else
-            high = middle - 1;
+        if (x >= edges[middle]) low = middle;
+        else high = middle - 1;
     }
     TL_ASSERT(low >= 0 && low < bins && (low == 0 || x >= edges[low]));
     return low;
@@ -382,7 +392,8 @@ static int64_t bin_of(const double *edges, int64_t bins, double x)
 tl_status tl_logs_entry_histogram(tl_histogram *out, tl_arena *arena, const tl_logs_entry *entry)
 {
     if (entry->kind != TL_LOGS_HISTOGRAM)
-        return TL_FAIL(TL_EINVAL, "'%s' is no histogram but %s", entry->name, kind_names[entry->kind]);
+        return TL_FAIL(TL_EINVAL, "'%s' is no histogram but %s", entry->name,
+                       kind_names[entry->kind]);
     double *edges = tl_arena_array(arena, entry->bins + 1, sizeof *edges);
     int64_t *counts = tl_arena_array(arena, entry->bins, sizeof *counts);
     if (!edges || !counts) return TL_ENOMEM;
@@ -425,11 +436,14 @@ static tl_status add_entry(tl_str *out, const tl_logs_entry *e, int depth)
         add_number(out, number);
         break;
     case TL_LOGS_TEXT:
-        tl_str_addf(out, "'%.*s%s'", SHOWN_TEXT, e->text, strlen(e->text) > SHOWN_TEXT ? "..." : "");
+        tl_str_addf(out, "'%.*s%s'", SHOWN_TEXT, e->text,
+                    strlen(e->text) > SHOWN_TEXT ? "..." : "");
         break;
     case TL_LOGS_IMAGE: tl_str_addf(out, "image %s", tl_tensor_spec(spec, e->tensor)); break;
     case TL_LOGS_TENSOR: tl_str_addf(out, "%s", tl_tensor_spec(spec, e->tensor)); break;
-    case TL_LOGS_HISTOGRAM: tl_str_addf(out, "histogram of %s", tl_tensor_spec(spec, e->tensor)); break;
+    case TL_LOGS_HISTOGRAM:
+        tl_str_addf(out, "histogram of %s", tl_tensor_spec(spec, e->tensor));
+        break;
     case TL_LOGS_LOGS:
         tl_str_addc(out, '{');
         TL_TRY(add_logs(out, e->logs, depth + 1));

@@ -6,8 +6,9 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/status.h>
 
-/* Failures whose work is told apart. Of more, the two oldest become one, and what was computed between them and
- * is still there counts as not computed too: nothing that is missing is ever taken for a result. */
+/* Failures whose work is told apart. Of more, the two oldest become one, and what was computed
+ * between them and is still there counts as not computed too: nothing that is missing is ever taken
+ * for a result. */
 enum { MOST = 16 };
 
 typedef struct loss {
@@ -17,7 +18,7 @@ typedef struct loss {
 
 struct tli_losses {
     pthread_mutex_t lock;
-    atomic_bool any; /* set before a failure is forgotten: who then finds no failure looks here */
+    atomic_bool any;  /* set before a failure is forgotten: who then finds no failure looks here */
     loss items[MOST]; /* in the order of their tickets */
     int count;
 };

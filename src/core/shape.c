@@ -54,7 +54,8 @@ tl_status tl_shape_broadcast(tl_shape *out, const tl_shape *a, const tl_shape *b
         int64_t y = i <= b->rank ? b->dims[b->rank - i] : 1;
         if (x != y && x != 1 && y != 1) {
             char left[TL_SHAPE_TEXT], right[TL_SHAPE_TEXT];
-            return TL_FAIL(TL_EINVAL, "shapes %s and %s do not broadcast: %" PRId64 " meets %" PRId64,
+            return TL_FAIL(TL_EINVAL,
+                           "shapes %s and %s do not broadcast: %" PRId64 " meets %" PRId64,
                            tl_shape_text(left, a), tl_shape_text(right, b), x, y);
         }
         s.dims[s.rank - i] = x == 1 ? y : x;
@@ -67,8 +68,8 @@ const char *tl_shape_text(char out[TL_SHAPE_TEXT], const tl_shape *shape)
 {
     int length = 0, rank = shape->rank < TL_MAX_RANK ? shape->rank : TL_MAX_RANK;
     for (int i = 0; i < rank; i++)
-        length += snprintf(out + length, (size_t)(TL_SHAPE_TEXT - length), "%s%" PRId64, i ? ", " : "[",
-                           shape->dims[i]);
+        length += snprintf(out + length, (size_t)(TL_SHAPE_TEXT - length), "%s%" PRId64,
+                           i ? ", " : "[", shape->dims[i]);
     snprintf(out + length, (size_t)(TL_SHAPE_TEXT - length), length ? "]" : "[]");
     return out;
 }
@@ -86,7 +87,8 @@ void tl_shape_strides(int64_t strides[TL_MAX_RANK], const tl_shape *shape)
 tl_status tl_axis_check(int *out, int64_t axis, int rank, const char *what)
 {
     if (axis < -rank || axis >= rank)
-        return TL_FAIL(TL_EINVAL, "%s: axis %" PRId64 " of a tensor with %d dimensions", what, axis, rank);
+        return TL_FAIL(TL_EINVAL, "%s: axis %" PRId64 " of a tensor with %d dimensions", what, axis,
+                       rank);
     *out = (int)(axis < 0 ? axis + rank : axis);
     TL_ASSERT(*out >= 0 && *out < rank);
     return TL_OK;

@@ -45,7 +45,8 @@ static tl_status queue_copy(tli_image *image, bool goes)
     if (!bytes) return TL_OK;
     TL_TRY(follow(q, m->queue, goes ? &there->used : &there->ticket));
     TL_TRY(follow(q, goes ? m->out : m->in, goes ? &there->leaving : &there->arriving));
-    TL_TRY(d->copy(q, goes ? (void *)theirs : here->data, goes ? here->data : (void *)theirs, bytes));
+    TL_TRY(
+        d->copy(q, goes ? (void *)theirs : here->data, goes ? here->data : (void *)theirs, bytes));
     image->goes = goes;
     image->written = atomic_load_explicit(&there->ticket, memory_order_relaxed);
     image->ticket = tl_queue_ticket(q);
@@ -82,8 +83,10 @@ tl_status tli_image_wait(tli_image *image)
     if (!image->ticket) return TL_OK;
     TL_TRY(tl_queue_wait(image->goes ? there->memory->in : there->memory->out, image->ticket));
     image->ticket = 0;
-    if (!image->goes) return tli_storage_wait(there); // the copy is there, but what it shows may have failed
-    (void)atomic_compare_exchange_strong(&there->ticket, &image->written, 0); // it holds what the host wrote
+    // the copy is there, but what it shows may have failed
+    if (!image->goes) return tli_storage_wait(there);
+    // it holds what the host wrote
+    (void)atomic_compare_exchange_strong(&there->ticket, &image->written, 0);
     return TL_OK;
 }
 
@@ -118,7 +121,8 @@ tl_status tli_lease_reserve(const tl_tensor *t)
     tli_extent extent = tli_extent_of(t);
     tl_storage *room;
     if (t->storage->memory->on_host) return TL_OK;
-    TL_TRY(tli_storage_new(&room, tli_engine_staging(t->storage->memory->engine), (size_t)(extent.to - extent.from)));
+    TL_TRY(tli_storage_new(&room, tli_engine_staging(t->storage->memory->engine),
+                           (size_t)(extent.to - extent.from)));
     tli_storage_release(room);
     return TL_OK;
 }
@@ -134,7 +138,8 @@ static tl_status open_images(tli_image *images, int *opened, const tl_node *call
         TL_TRY(tli_image_begin(&images[i], t, input));
         (*opened)++;
     }
-    for (int i = call->inputs - 1; i >= 0; i--) TL_TRY(tli_image_wait(&images[i])); // the last one's wait is the only one
+    // the last one's wait is the only one
+    for (int i = call->inputs - 1; i >= 0; i--) TL_TRY(tli_image_wait(&images[i]));
     return TL_OK;
 }
 
@@ -145,11 +150,13 @@ static bool is_same(const tl_tensor *a, const tl_tensor *b)
            && memcmp(a->strides, b->strides, (size_t)a->shape.rank * sizeof *a->strides) == 0;
 }
 
-// Which image an input has: one that was given twice has one, so that the kernel sees what it writes.
+// Which image an input has: one that was given twice has one, so that the kernel sees what it
+// writes.
 static int image_of(const tl_node *call, int i)
 {
     for (int k = 0; k < i && k < call->inputs && i < call->inputs; k++)
-        if (call->in[k]->storage == call->in[i]->storage && is_same(call->in[k], call->in[i])) return k;
+        if (call->in[k]->storage == call->in[i]->storage && is_same(call->in[k], call->in[i]))
+            return k;
     return i;
 }
 
@@ -157,13 +164,14 @@ static tl_status put_images(tli_image *images, const tl_node *call)
 {
     const int count = call->inputs + call->outputs;
     for (int i = 0; i < count; i++)
-        if (i >= call->inputs || tli_call_writes(call, i)) TL_TRY(tli_image_put(&images[image_of(call, i)]));
+        if (i >= call->inputs || tli_call_writes(call, i))
+            TL_TRY(tli_image_put(&images[image_of(call, i)]));
     for (int i = count - 1; i >= 0; i--) TL_TRY(tli_image_wait(&images[i]));
     return TL_OK;
 }
 
-// Two inputs that lie over each other otherwise are two images: a kernel that writes one of them must not read
-// the other one where they meet.
+// Two inputs that lie over each other otherwise are two images: a kernel that writes one of them
+// must not read the other one where they meet.
 static tl_status check_apart(const tl_node *call)
 {
     for (int i = 0; i < call->inputs; i++) {
@@ -173,22 +181,25 @@ static tl_status check_apart(const tl_node *call)
             if (!tli_call_writes(call, k) || call->in[i]->storage != call->in[k]->storage) continue;
             if (image_of(call, i) == image_of(call, k)) continue;
             if (a.from < b.to && b.from < a.to)
-                return TL_FAIL(TL_EUNSUPPORTED, "input %d lies over input %d, which is written, and there is no kernel "
-                               "for it on this device", i, k);
+                return TL_FAIL(TL_EUNSUPPORTED,
+                               "input %d lies over input %d, which is written, and there is no "
+                               "kernel for it on this device",
+                               i, k);
         }
     }
     return TL_OK;
 }
 
 // The host's kernel runs in the host's queue: at once.
-static tl_status run_on_images(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel, tli_image *images,
-                               tl_tensor **headers)
+static tl_status run_on_images(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel,
+                               tli_image *images, tl_tensor **headers)
 {
     const tl_backend_class *b = run->engine->backend;
     tl_node staged = *call;
     tl_run here = *run;
     TL_TRY(tl_device_host.queue_new(&here.queue, tl_host()));
-    for (int i = 0; i < call->inputs + call->outputs; i++) headers[i] = &images[image_of(call, i)].tensor;
+    for (int i = 0; i < call->inputs + call->outputs; i++)
+        headers[i] = &images[image_of(call, i)].tensor;
     staged.in = headers;
     staged.out = headers + call->inputs;
     return b->around ? b->around(&here, &staged, kernel) : kernel(&here, &staged);

@@ -8,12 +8,13 @@
 #include "core/inner/tensor.h"
 
 enum { LONGEST_NAME = 255, DEEPEST = 64, SHOWN_TEXT = 40 };
-/* States that the paths of a file may make: so many in all, and for each entry. Layers have an entry or more. */
+/* States that the paths of a file may make: so many in all, and for each entry. Layers have an
+ * entry or more. */
 enum { NESTED_ALWAYS = 1024, NESTED_EACH = 2 };
 
 static const char *const kind_names[] = {
-    [TL_STATE_TENSOR] = "tensor", [TL_STATE_INT] = "int",     [TL_STATE_DOUBLE] = "double",
-    [TL_STATE_BOOL] = "bool",     [TL_STATE_TEXT] = "text",   [TL_STATE_WORDS] = "words",
+    [TL_STATE_TENSOR] = "tensor", [TL_STATE_INT] = "int",   [TL_STATE_DOUBLE] = "double",
+    [TL_STATE_BOOL] = "bool",     [TL_STATE_TEXT] = "text", [TL_STATE_WORDS] = "words",
     [TL_STATE_STATE] = "state",
 };
 
@@ -79,9 +80,11 @@ static tl_status next_name(names *n)
     const char *slash = strchr(n->rest, '/');
     size_t length = slash ? (size_t)(slash - n->rest) : strlen(n->rest);
     if (length == 0)
-        return TL_FAIL(TL_EINVAL, "'%s' is no path: names are joined by one '/', and none is empty", n->path);
+        return TL_FAIL(TL_EINVAL, "'%s' is no path: names are joined by one '/', and none is empty",
+                       n->path);
     if (length > LONGEST_NAME)
-        return TL_FAIL(TL_ELIMIT, "a name in the path '%.60s...' has %zu bytes; at most %d are possible",
+        return TL_FAIL(TL_ELIMIT,
+                       "a name in the path '%.60s...' has %zu bytes; at most %d are possible",
                        n->path, length, LONGEST_NAME);
     if (++n->depth > DEEPEST)
         return TL_FAIL(TL_ELIMIT, "the path '%.60s...' has more than %d names", n->path, DEEPEST);
@@ -125,13 +128,15 @@ static tl_status fail_taken(const char *path, int length, const tli_state_entry 
     tl_str what = TL_STR_INIT;
     tli_state_value_text(&what, there);
     bool whole = path[length] == '\0';
-    tl_status st = TL_FAIL(TL_EEXISTS, "'%s' cannot be added: '%.*s' is there already%s (%s)", path, length,
-                           path, whole ? "" : " and has nothing below it", tl_str_text(&what));
+    tl_status st =
+        TL_FAIL(TL_EEXISTS, "'%s' cannot be added: '%.*s' is there already%s (%s)", path, length,
+                path, whole ? "" : " and has nothing below it", tl_str_text(&what));
     tl_str_deinit(&what);
     return st;
 }
 
-// The innermost state on the way to a path that is there, and the names that are not. All names are checked.
+// The innermost state on the way to a path that is there, and the names that are not. All names are
+// checked.
 static tl_status find_room(tl_state **inner, const char **missing, tl_state *s, const char *path)
 {
     names n = {.path = path, .rest = path};
@@ -141,12 +146,10 @@ static tl_status find_room(tl_state **inner, const char **missing, tl_state *s, 
         TL_TRY(next_name(&n));
         if (*missing) continue;
         tli_state_entry *there = tl_map_get(&s->entries, n.name);
-        if (!there)
-            *missing = at;
+        if (!there) *missing = at;
         else if (!n.rest || there->kind != TL_STATE_STATE)
             return fail_taken(path, taken_length(&n), there);
-        else
-            s = there->at.state;
+        else s = there->at.state;
     }
     *inner = s;
     return TL_OK;
@@ -182,17 +185,18 @@ static tl_status count_nested(tl_state *s, const char *path, const char *missing
     int64_t nested = s->nested, most = NESTED_ALWAYS + NESTED_EACH * (s->added + 1);
     for (const char *slash = missing; (slash = strchr(slash, '/')); slash++) nested++;
     if (s->outside && nested > most)
-        return TL_FAIL(TL_ELIMIT, "'%s' cannot be added: its path makes %" PRId64 " states, and for %" PRId64 " entries at "
-                       "most %" PRId64 " are accepted (%d and %d for each)", path, nested, s->added + 1, most, NESTED_ALWAYS,
-                       NESTED_EACH);
+        return TL_FAIL(TL_ELIMIT,
+                       "'%s' cannot be added: its path makes %" PRId64 " states, and for %" PRId64
+                       " entries at most %" PRId64 " are accepted (%d and %d for each)",
+                       path, nested, s->added + 1, most, NESTED_ALWAYS, NESTED_EACH);
     TL_ASSERT(nested >= s->nested && nested - s->nested < DEEPEST);
     s->nested = nested;
     s->added++;
     return TL_OK;
 }
 
-// Adds the entry at a path. What lacks on the way is made around it first, so that a failure leaves nothing
-// behind. The entry is the state's from now on, and freed when this fails.
+// Adds the entry at a path. What lacks on the way is made around it first, so that a failure leaves
+// nothing behind. The entry is the state's from now on, and freed when this fails.
 static tl_status add_entry(tl_state *s, const char *path, tli_state_entry *e)
 {
     const char *missing;
@@ -427,7 +431,8 @@ void tli_state_read(tl_state_entry *out, const tli_state_entry *e)
 tl_status tli_state_accepts(const tli_state_entry *e, const tl_state_entry *value)
 {
     if (e->kind != value->kind)
-        return TL_FAIL(TL_EINVAL, "it is of the kind %s, not %s", kind_names[e->kind], kind_names[value->kind]);
+        return TL_FAIL(TL_EINVAL, "it is of the kind %s, not %s", kind_names[e->kind],
+                       kind_names[value->kind]);
     if (e->kind == TL_STATE_TENSOR || e->kind == TL_STATE_STATE)
         return TL_FAIL(TL_EINVAL, "a %s is not set; write its elements", kind_names[e->kind]);
     if (e->kind != TL_STATE_WORDS) return TL_OK;
@@ -495,7 +500,8 @@ static tl_status fail_not_found(const tl_state *s, const char *path)
         const tli_state_entry *e = tl_map_get(&s->entries, n.name);
         if (!e) break;
         if (e->kind != TL_STATE_STATE)
-            return TL_FAIL(TL_ENOTFOUND, "there is no '%s': '%.*s' is of the kind %s and has nothing below it",
+            return TL_FAIL(TL_ENOTFOUND,
+                           "there is no '%s': '%.*s' is of the kind %s and has nothing below it",
                            path, taken_length(&n), path, kind_names[e->kind]);
         s = e->at.state;
     }
@@ -509,12 +515,14 @@ tl_status tl_state_get(tl_state_entry *out, const tl_state *s, const char *path,
 {
     if (!tl_state_find(out, s, path)) return fail_not_found(s, path);
     if (out->kind == kind) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "'%s' is of the kind %s, not %s", path, kind_names[out->kind], kind_names[kind]);
+    return TL_FAIL(TL_EINVAL, "'%s' is of the kind %s, not %s", path, kind_names[out->kind],
+                   kind_names[kind]);
 }
 
 static void tell(const tl_state *s)
 {
-    for (int64_t i = 0; i < s->watchers.count; i++) s->watchers.items[i].restored(s->watchers.items[i].self);
+    for (int64_t i = 0; i < s->watchers.count; i++)
+        s->watchers.items[i].restored(s->watchers.items[i].self);
 }
 
 tl_status tl_state_set(tl_state *s, const char *path, const tl_state_entry *value)
@@ -554,7 +562,11 @@ static tl_status collect(tli_state_leaves *out, const tl_state *s, tl_str *path,
         if (e->kind == TL_STATE_STATE) {
             TL_TRY(collect(out, e->at.state, path, depth + 1));
         } else {
-            tli_state_leaf leaf = {.path = tl_str_copy(path, out->arena), .entry = e, .first = out->count};
+            tli_state_leaf leaf = {
+                .path = tl_str_copy(path, out->arena),
+                .entry = e,
+                .first = out->count,
+            };
             if (!leaf.path || !TL_VEC_PUSH(out, leaf)) return TL_ENOMEM;
         }
         tl_str_cut(path, length);
@@ -584,12 +596,10 @@ static tl_status find_aliases(tli_state_leaves *leaves)
                         && tl_tensor_count(leaf->entry->at.tensor);
         if (!elements) continue;
         const char *key = identity(leaf->entry->at.tensor, leaves->arena);
-        if (!key)
-            st = TL_ENOMEM;
+        if (!key) st = TL_ENOMEM;
         else if (tl_map_has(&firsts, key))
             leaf->first = (int64_t)(intptr_t)tl_map_get(&firsts, key);
-        else
-            st = tl_map_set(&firsts, key, (void *)(intptr_t)i);
+        else st = tl_map_set(&firsts, key, (void *)(intptr_t)i);
     }
     // Who shares elements knows the first of all, not another in between.
     for (int64_t i = 0; i < leaves->count; i++)
@@ -661,7 +671,8 @@ static tl_status add_size(const tl_state_entry *entry, void *payload)
 {
     int64_t *sums = payload;
     sums[0]++;
-    if (entry->kind == TL_STATE_TENSOR && !entry->same_as) sums[1] += (int64_t)tl_tensor_bytes(entry->tensor);
+    if (entry->kind == TL_STATE_TENSOR && !entry->same_as)
+        sums[1] += (int64_t)tl_tensor_bytes(entry->tensor);
     return TL_OK;
 }
 
@@ -690,10 +701,13 @@ void tli_state_value_text(tl_str *out, const tli_state_entry *e)
         break;
     case TL_STATE_BOOL: tl_str_addf(out, "bool %s", value.b ? "true" : "false"); break;
     case TL_STATE_TEXT:
-        tl_str_addf(out, "text '%.*s%s'", SHOWN_TEXT, value.text, strlen(value.text) > SHOWN_TEXT ? "..." : "");
+        tl_str_addf(out, "text '%.*s%s'", SHOWN_TEXT, value.text,
+                    strlen(value.text) > SHOWN_TEXT ? "..." : "");
         break;
     case TL_STATE_WORDS: tl_str_addf(out, "%" PRId64 " words", value.count); break;
-    case TL_STATE_STATE: tl_str_addf(out, "%" PRId64 " below it", tl_map_count(&value.state->entries)); break;
+    case TL_STATE_STATE:
+        tl_str_addf(out, "%" PRId64 " below it", tl_map_count(&value.state->entries));
+        break;
     }
 }
 

@@ -31,13 +31,12 @@ static const char *const headings[TL_STATE_VERDICTS] = {
 static void add_finding(tl_str *out, const tl_state_finding *f, int width)
 {
     tl_str_addf(out, "\n    %-*s  ", width, f->path);
-    if (f->wanted && f->found)
-        tl_str_addf(out, "%s wanted, %s found", f->wanted, f->found);
-    else
-        tl_str_add(out, f->wanted ? f->wanted : f->found);
+    if (f->wanted && f->found) tl_str_addf(out, "%s wanted, %s found", f->wanted, f->found);
+    else tl_str_add(out, f->wanted ? f->wanted : f->found);
 }
 
-static void add_verdict(tl_str *out, const tl_state_report *r, tl_state_verdict verdict, int64_t most)
+static void add_verdict(tl_str *out, const tl_state_report *r, tl_state_verdict verdict,
+                        int64_t most)
 {
     int64_t shown = 0, count = r->counts[verdict];
     int width = 0;
@@ -57,7 +56,9 @@ static void add_verdict(tl_str *out, const tl_state_report *r, tl_state_verdict 
 
 void tl_state_report_text(tl_str *out, const tl_state_report *r, int64_t most)
 {
-    tl_str_addf(out, "%" PRId64 " matched, %" PRId64 " missing, %" PRId64 " unexpected, %" PRId64 " different",
+    tl_str_addf(out,
+                "%" PRId64 " matched, %" PRId64 " missing, %" PRId64 " unexpected, %" PRId64
+                " different",
                 r->matched, r->counts[TL_STATE_MISSING], r->counts[TL_STATE_UNEXPECTED],
                 r->counts[TL_STATE_DIFFERENT]);
     for (int v = 0; v < TL_STATE_VERDICTS; v++) add_verdict(out, r, (tl_state_verdict)v, most);
@@ -99,7 +100,8 @@ static tl_status note_entries(tl_state_report *r, tl_state_verdict verdict, cons
 static bool tensors_fit(const tl_tensor *a, const tl_tensor *b, bool cast)
 {
     if (!tl_shape_equal(&a->shape, &b->shape)) return false;
-    return a->dtype == b->dtype || (cast && tl_dtype_is_float(a->dtype) && tl_dtype_is_float(b->dtype));
+    return a->dtype == b->dtype
+           || (cast && tl_dtype_is_float(a->dtype) && tl_dtype_is_float(b->dtype));
 }
 
 static bool entries_fit(const tli_state_entry *a, const tli_state_entry *b, bool cast)
@@ -119,7 +121,9 @@ static tl_status first_difference(int64_t *out, const tl_tensor *a, const tl_ten
     tl_status st = tl_lease_read(&y, b);
     *out = -1;
     for (int64_t i = 0, n = tl_tensor_count(a); st == TL_OK && i < n && *out < 0; i++)
-        if (memcmp((const char *)x.data + (size_t)i * size, (const char *)y.data + (size_t)i * size, size) != 0)
+        if (memcmp((const char *)x.data + (size_t)i * size, (const char *)y.data + (size_t)i * size,
+                   size)
+            != 0)
             *out = i;
     tl_lease_drop(&y);
     tl_lease_drop(&x);
@@ -133,11 +137,12 @@ static const char *element_text(tl_state_report *r, const tl_tensor *t, int64_t 
     if (tl_lease_read(&l, t) != TL_OK) return NULL;
     tl_double_text(number, tli_element_get(t->dtype, l.data, i));
     tl_lease_drop(&l);
-    return tl_arena_printf(r->arena, "%s with %s at element %" PRId64, tl_tensor_spec(spec, t), number, i);
+    return tl_arena_printf(r->arena, "%s with %s at element %" PRId64, tl_tensor_spec(spec, t),
+                           number, i);
 }
 
-static tl_status compare_tensors(tl_state_report *r, bool *equal, const char *path, const tl_tensor *wanted,
-                                 const tl_tensor *there)
+static tl_status compare_tensors(tl_state_report *r, bool *equal, const char *path,
+                                 const tl_tensor *wanted, const tl_tensor *there)
 {
     int64_t at;
     if (wanted->dtype != there->dtype) return TL_OK; // they match because they are cast
@@ -174,7 +179,8 @@ static tl_status compare_values(tl_state_report *r, bool *equal, const char *pat
     return *equal ? TL_OK : note_entries(r, TL_STATE_DIFFERENT, path, wanted, there);
 }
 
-/* What matches what: for each wanted leaf the entry that is there, NULL when there is none that fits. */
+/* What matches what: for each wanted leaf the entry that is there, NULL when there is none that
+ * fits. */
 typedef struct pairing {
     tli_state_leaves wanted, there;
     const tli_state_entry **found; /* by wanted leaf */
@@ -206,7 +212,8 @@ static tl_status compare_leaf(tl_state_report *r, pairing *p, int64_t i, const t
 static bool found_under_alias(const pairing *p, int64_t i)
 {
     for (int64_t k = 0; k < p->wanted.count; k++)
-        if (k != i && p->wanted.items[k].first == p->wanted.items[i].first && p->found[k]) return true;
+        if (k != i && p->wanted.items[k].first == p->wanted.items[i].first && p->found[k])
+            return true;
     return false;
 }
 
@@ -215,10 +222,8 @@ static tl_status note_missing(tl_state_report *r, const pairing *p, const tl_sta
     for (int64_t i = 0; i < p->wanted.count; i++) {
         const tli_state_leaf *leaf = &p->wanted.items[i];
         if (p->found[i] || tli_state_find(there, leaf->path)) continue; // matched, or told already
-        if (found_under_alias(p, i))
-            r->matched++;
-        else
-            TL_TRY(note_entries(r, TL_STATE_MISSING, leaf->path, leaf->entry, NULL));
+        if (found_under_alias(p, i)) r->matched++;
+        else TL_TRY(note_entries(r, TL_STATE_MISSING, leaf->path, leaf->entry, NULL));
     }
     return TL_OK;
 }
@@ -322,10 +327,12 @@ static tl_status copy_pairs(pairing *p)
 {
     for (int64_t i = 0; i < p->wanted.count; i++)
         if (due(p, i))
-            TL_TRY_NOTE(check_entry(p->wanted.items[i].entry, p->found[i]), "%s", p->wanted.items[i].path);
+            TL_TRY_NOTE(check_entry(p->wanted.items[i].entry, p->found[i]), "%s",
+                        p->wanted.items[i].path);
     for (int64_t i = 0; i < p->wanted.count; i++) {
         if (!due(p, i)) continue;
-        TL_TRY_NOTE(copy_entry(p->wanted.items[i].entry, p->found[i]), "%s", p->wanted.items[i].path);
+        TL_TRY_NOTE(copy_entry(p->wanted.items[i].entry, p->found[i]), "%s",
+                    p->wanted.items[i].path);
         p->wanted.items[i].written = true;
     }
     return TL_OK;
@@ -353,10 +360,8 @@ tl_status tl_state_copy(tl_state *to, const tl_state *from, const tl_state_copy_
         tli_state_tell_restored(to, &p.wanted);
     }
     pairing_deinit(&p);
-    if (report)
-        *report = own;
-    else
-        tl_state_report_deinit(&own);
+    if (report) *report = own;
+    else tl_state_report_deinit(&own);
     return st;
 }
 

@@ -59,10 +59,8 @@ static char *allocate_elements(const tli_memory *m, size_t bytes)
 
 static void free_elements(const tli_memory *m, void *data, size_t bytes)
 {
-    if (is_staging(m))
-        m->device->cls->free_host(m->device, data, bytes);
-    else
-        m->device->cls->free(m->device, data, bytes);
+    if (is_staging(m)) m->device->cls->free_host(m->device, data, bytes);
+    else m->device->cls->free(m->device, data, bytes);
 }
 
 static size_t whole_size(const tli_memory *m, size_t capacity)
@@ -220,8 +218,8 @@ static void count_used(tli_memory *m, const tl_storage *s)
     if (m->stats.peak < m->stats.used) m->stats.peak = m->stats.used;
 }
 
-// Copies in other queues may still be on their way in memory that was given back; and the host does not stand in
-// the queue of kernels, as whoever takes memory of the device does.
+// Copies in other queues may still be on their way in memory that was given back; and the host does
+// not stand in the queue of kernels, as whoever takes memory of the device does.
 static bool is_ready(const tl_storage *s)
 {
     const tli_memory *m = s->memory;
@@ -229,7 +227,8 @@ static bool is_ready(const tl_storage *s)
     return d->host
            || (d->done(m->in, atomic_load_explicit(&s->arriving, memory_order_acquire))
                && d->done(m->out, atomic_load_explicit(&s->leaving, memory_order_acquire))
-               && (!m->on_host || d->done(m->queue, atomic_load_explicit(&s->used, memory_order_acquire))));
+               && (!m->on_host
+                   || d->done(m->queue, atomic_load_explicit(&s->used, memory_order_acquire))));
 }
 
 static tl_storage *take_free(tli_memory *m, int class_)
@@ -270,7 +269,8 @@ static void add_room(char *out, size_t size, const tli_memory *m)
     *out = '\0';
     m->device->cls->memory(m->device, &room);
     if (room.free && !is_staging(m))
-        snprintf(out, size, "; '%s' has %" PRId64 " of %" PRId64 " bytes free", m->device->name, room.free, room.total);
+        snprintf(out, size, "; '%s' has %" PRId64 " of %" PRId64 " bytes free", m->device->name,
+                 room.free, room.total);
     else if (room.total && !is_staging(m))
         snprintf(out, size, "; '%s' has %" PRId64 " in all", m->device->name, room.total);
 }
@@ -283,8 +283,10 @@ static tl_status fail_nomem(tli_memory *m, size_t bytes)
     stats = m->stats;
     pthread_mutex_unlock(&m->lock);
     add_room(room, sizeof room, m);
-    return TL_FAIL(TL_ENOMEM, "out of memory: a tensor needs %zu bytes%s, and those that are alive hold %" PRId64 "%s",
-                   bytes, is_staging(m) ? " of the host that the device reaches" : "", stats.used, room);
+    return TL_FAIL(
+        TL_ENOMEM,
+        "out of memory: a tensor needs %zu bytes%s, and those that are alive hold %" PRId64 "%s",
+        bytes, is_staging(m) ? " of the host that the device reaches" : "", stats.used, room);
 }
 
 tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)

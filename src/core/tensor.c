@@ -31,7 +31,8 @@ tl_status tl_tensor_new(tl_tensor **out, tl_engine *engine, tl_dtype dtype, tl_s
     return tl_tensor_new_at(out, engine, TL_AT_DEVICE, dtype, shape);
 }
 
-tl_status tl_tensor_new_at(tl_tensor **out, tl_engine *engine, tl_side side, tl_dtype dtype, tl_shape shape)
+tl_status tl_tensor_new_at(tl_tensor **out, tl_engine *engine, tl_side side, tl_dtype dtype,
+                           tl_shape shape)
 {
     TL_TRY(tl_shape_check(&shape, "tensor"));
     tl_tensor *t = tl_alloc_zero(sizeof *t);
@@ -39,7 +40,8 @@ tl_status tl_tensor_new_at(tl_tensor **out, tl_engine *engine, tl_side side, tl_
     t->dtype = dtype;
     t->shape = shape;
     tli_tensor_row_major(t);
-    tl_status st = tli_storage_new(&t->storage, tli_engine_memory(engine, side), tl_tensor_bytes(t));
+    tl_status st =
+        tli_storage_new(&t->storage, tli_engine_memory(engine, side), tl_tensor_bytes(t));
     if (st != TL_OK) {
         tl_free(t);
         return st;
@@ -53,10 +55,11 @@ static tl_status check_elements(const tl_tensor *t)
 {
     if (t->storage) return TL_OK;
     char spec[TL_TENSOR_TEXT];
-    return TL_FAIL(TL_ESTATE,
-                   "%s has no elements yet: it is being captured, and is computed when the program runs. "
-                   "Log it, or make it an output of the captured function, and read it afterwards",
-                   tl_tensor_spec(spec, t));
+    return TL_FAIL(
+        TL_ESTATE,
+        "%s has no elements yet: it is being captured, and is computed when the program runs. Log "
+        "it, or make it an output of the captured function, and read it afterwards",
+        tl_tensor_spec(spec, t));
 }
 
 tl_status tl_tensor_keep(tl_tensor **out, const tl_tensor *t)
@@ -64,8 +67,11 @@ tl_status tl_tensor_keep(tl_tensor **out, const tl_tensor *t)
     TL_TRY(check_elements(t));
     tl_tensor *k = tl_alloc_zero(sizeof *k);
     if (!k) return TL_FAIL_NOMEM(sizeof *k);
-    *k = (tl_tensor){.dtype = t->dtype, .contiguous = t->contiguous, .shape = t->shape,
-                     .offset = t->offset, .storage = t->storage};
+    *k = (tl_tensor){.dtype = t->dtype,
+                     .contiguous = t->contiguous,
+                     .shape = t->shape,
+                     .offset = t->offset,
+                     .storage = t->storage};
     memcpy(k->strides, t->strides, sizeof k->strides);
     tli_storage_retain(k->storage);
     // Two headers hold it now.
@@ -81,7 +87,8 @@ tl_status tl_tensor_place(tl_tensor *t, const tl_tensor *block, int64_t offset)
         TL_TRY(check_elements(block));
         char part[TL_TENSOR_TEXT], whole[TL_TENSOR_TEXT];
         if (!block->contiguous)
-            return TL_FAIL(TL_EINVAL, "%s is not row-major and has no parts; make it contiguous first",
+            return TL_FAIL(TL_EINVAL,
+                           "%s is not row-major and has no parts; make it contiguous first",
                            tl_tensor_spec(whole, block));
         if (block->dtype != t->dtype || offset < 0
             || tl_tensor_count(t) > tl_tensor_count(block) - offset)
@@ -152,7 +159,8 @@ const char *tl_tensor_spec(char out[TL_TENSOR_TEXT], const tl_tensor *t)
 
 /* --- between strides and rows ----------------------------------------------------------------- */
 
-// Walks all elements in row-major order; `flat` is the side without gaps. The host may look at both.
+// Walks all elements in row-major order; `flat` is the side without gaps. The host may look at
+// both.
 static void walk(const tl_tensor *t, char *flat, bool gather)
 {
     TL_ASSERT(tli_tensor_is_sound(t));
@@ -176,20 +184,16 @@ void tli_tensor_gather(const tl_tensor *t, void *to)
 {
     TL_ASSERT(tli_tensor_is_sound(t));
     size_t bytes = tl_tensor_bytes(t);
-    if (!t->contiguous)
-        walk(t, to, true);
-    else if (bytes)
-        memcpy(to, tl_kernel_data(t), bytes);
+    if (!t->contiguous) walk(t, to, true);
+    else if (bytes) memcpy(to, tl_kernel_data(t), bytes);
 }
 
 void tli_tensor_scatter(const tl_tensor *t, const void *from)
 {
     TL_ASSERT(tli_tensor_is_sound(t));
     size_t bytes = tl_tensor_bytes(t);
-    if (!t->contiguous)
-        walk(t, (char *)from, false); // only read
-    else if (bytes)
-        memcpy(tl_kernel_data(t), from, bytes);
+    if (!t->contiguous) walk(t, (char *)from, false); // only read
+    else if (bytes) memcpy(tl_kernel_data(t), from, bytes);
 }
 
 /* --- leases ----------------------------------------------------------------------------------- */
@@ -210,14 +214,17 @@ static tl_status claim(const tl_tensor *t, bool write)
     TL_TRY(check_elements(t));
     char spec[TL_TENSOR_TEXT];
     if (write && one_element_many_times(t))
-        return TL_FAIL(TL_EINVAL, "%s cannot be written: it shows one element many times; write what it is "
-                       "a view of, or a copy", tl_tensor_spec(spec, t));
+        return TL_FAIL(TL_EINVAL,
+                       "%s cannot be written: it shows one element many times; write what it is a "
+                       "view of, or a copy",
+                       tl_tensor_spec(spec, t));
     atomic_int *leases = &t->storage->leases;
     TL_ASSERT(tli_tensor_is_sound(t));
     int seen = atomic_load(leases);
     do {
         if (seen < 0 || (write && seen > 0))
-            return TL_FAIL(TL_ESTATE, "%s cannot be leased for %s: it is leased for %s; end that lease first",
+            return TL_FAIL(TL_ESTATE,
+                           "%s cannot be leased for %s: it is leased for %s; end that lease first",
                            tl_tensor_spec(spec, t), write ? "writing" : "reading",
                            seen < 0 ? "writing" : "reading");
     } while (!atomic_compare_exchange_weak(leases, &seen, write ? -1 : seen + 1));
@@ -347,8 +354,8 @@ static tl_status check_alike(const tl_tensor *to, const tl_tensor *from)
 {
     char a[TL_TENSOR_TEXT], b[TL_TENSOR_TEXT];
     if (tl_shape_equal(&to->shape, &from->shape)) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "%s cannot be copied to %s: the shapes differ", tl_tensor_spec(a, from),
-                   tl_tensor_spec(b, to));
+    return TL_FAIL(TL_EINVAL, "%s cannot be copied to %s: the shapes differ",
+                   tl_tensor_spec(a, from), tl_tensor_spec(b, to));
 }
 
 // Parts of one storage cannot be leased for reading and for writing at a time.
@@ -392,7 +399,8 @@ static tl_status copy_over_host(tl_tensor *to, const tl_tensor *from)
 static tl_status copy_among_kernels(const tl_tensor *to, const tl_tensor *from)
 {
     const tli_memory *m = to->storage->memory;
-    TL_TRY(m->device->cls->copy(m->queue, tl_kernel_data(to), tl_kernel_data(from), tl_tensor_bytes(to)));
+    TL_TRY(m->device->cls->copy(m->queue, tl_kernel_data(to), tl_kernel_data(from),
+                                tl_tensor_bytes(to)));
     tli_storage_used(from->storage);
     tli_storage_written(to->storage);
     return TL_OK;
@@ -404,8 +412,9 @@ tl_status tl_tensor_copy(tl_tensor *to, const tl_tensor *from)
     TL_TRY(check_elements(from));
     TL_TRY(check_alike(to, from));
     const tli_memory *m = to->storage->memory;
-    if (to->storage == from->storage || m->device->cls->host || m->device != from->storage->memory->device
-        || to->dtype != from->dtype || !to->contiguous || !from->contiguous || m->queue != from->storage->memory->queue)
+    if (to->storage == from->storage || m->device->cls->host
+        || m->device != from->storage->memory->device || to->dtype != from->dtype || !to->contiguous
+        || !from->contiguous || m->queue != from->storage->memory->queue)
         return copy_over_host(to, from);
     TL_TRY(tli_storage_check(from->storage));
     TL_ASSERT(tl_tensor_bytes(to) == tl_tensor_bytes(from) && tli_tensors_are_apart(to, from));
@@ -447,7 +456,8 @@ typedef struct pieces {
     tl_tensor a, b, spare;
 } pieces;
 
-static tl_status place_pieces(pieces *p, const tl_tensor *a, const tl_tensor *b, const tl_tensor *spare, int64_t at)
+static tl_status place_pieces(pieces *p, const tl_tensor *a, const tl_tensor *b,
+                              const tl_tensor *spare, int64_t at)
 {
     const int64_t rest = tl_tensor_count(a) - at, most = tl_tensor_count(spare);
     const tl_shape shape = TL_SHAPE(rest < most ? rest : most);
@@ -495,7 +505,8 @@ static tl_status swap_on_device(tl_tensor *a, tl_tensor *b)
     const int64_t count = tl_tensor_count(a);
     int64_t end = count;
     tl_tensor *spare;
-    TL_TRY(tl_tensor_new(&spare, tl_tensor_engine(a), a->dtype, TL_SHAPE(count < PIECE ? count : PIECE)));
+    TL_TRY(tl_tensor_new(&spare, tl_tensor_engine(a), a->dtype,
+                         TL_SHAPE(count < PIECE ? count : PIECE)));
     tl_status st = swap_until(a, b, spare, &end);
     if (st != TL_OK) {
         tl_error why;
@@ -512,8 +523,10 @@ tl_status tl_tensor_swap(tl_tensor *a, tl_tensor *b)
     char x[TL_TENSOR_TEXT], y[TL_TENSOR_TEXT];
     TL_TRY(check_elements(a));
     TL_TRY(check_elements(b));
-    if (a->dtype != b->dtype || !tl_shape_equal(&a->shape, &b->shape) || !a->contiguous || !b->contiguous)
-        return TL_FAIL(TL_EINVAL, "%s cannot be exchanged for %s", tl_tensor_spec(x, a), tl_tensor_spec(y, b));
+    if (a->dtype != b->dtype || !tl_shape_equal(&a->shape, &b->shape) || !a->contiguous
+        || !b->contiguous)
+        return TL_FAIL(TL_EINVAL, "%s cannot be exchanged for %s", tl_tensor_spec(x, a),
+                       tl_tensor_spec(y, b));
     return a->storage->memory->device->cls->host ? swap_on_host(a, b) : swap_on_device(a, b);
 }
 
@@ -521,7 +534,8 @@ tl_status tl_tensor_clear(tl_tensor *t)
 {
     char spec[TL_TENSOR_TEXT];
     TL_TRY(check_elements(t));
-    if (!t->contiguous) return TL_FAIL(TL_EINVAL, "%s has gaps and cannot be cleared", tl_tensor_spec(spec, t));
+    if (!t->contiguous)
+        return TL_FAIL(TL_EINVAL, "%s has gaps and cannot be cleared", tl_tensor_spec(spec, t));
     const tli_memory *m = t->storage->memory;
     TL_TRY(claim(t, true));
     tl_status st = TL_OK;
@@ -541,8 +555,8 @@ static tl_status check_size(const tl_tensor *t, size_t bytes)
 {
     if (bytes == tl_tensor_bytes(t)) return TL_OK;
     char spec[TL_TENSOR_TEXT];
-    return TL_FAIL(TL_EINVAL, "%s has %zu bytes, not %zu", tl_tensor_spec(spec, t), tl_tensor_bytes(t),
-                   bytes);
+    return TL_FAIL(TL_EINVAL, "%s has %zu bytes, not %zu", tl_tensor_spec(spec, t),
+                   tl_tensor_bytes(t), bytes);
 }
 
 tl_status tl_tensor_set(tl_tensor *t, const void *elements, size_t bytes)

@@ -22,15 +22,16 @@ typedef struct printer {
 static void number_text(const printer *p, char out[NUMBER_TEXT], int64_t at)
 {
     double value = tli_element_get(p->t->dtype, p->elements, at);
-    if (p->t->dtype == TL_BOOL)
-        snprintf(out, NUMBER_TEXT, "%s", value != 0 ? "true" : "false");
+    if (p->t->dtype == TL_BOOL) snprintf(out, NUMBER_TEXT, "%s", value != 0 ? "true" : "false");
     else if (p->t->dtype == TL_I64)
         snprintf(out, NUMBER_TEXT, "%lld", (long long)((const int64_t *)p->elements)[at]);
-    else if (!tl_dtype_is_float(p->t->dtype))
-        snprintf(out, NUMBER_TEXT, "%.0f", value);
+    else if (!tl_dtype_is_float(p->t->dtype)) snprintf(out, NUMBER_TEXT, "%.0f", value);
     else
-        tli_number_text(out, NUMBER_TEXT, p->exponents ? "%.*e" : p->digits ? "%.*f" : "%#.*f", p->digits,
-                        value);
+        tli_number_text(out, NUMBER_TEXT,
+                        p->exponents ? "%.*e"
+                        : p->digits  ? "%.*f"
+                                     : "%#.*f",
+                        p->digits, value);
 }
 
 /* --- what is shown ---------------------------------------------------------------------------- */
@@ -169,7 +170,8 @@ void tl_tensor_text(tl_str *out, const tl_tensor *t)
         return;
     }
     if (tl_lease_read(&l, t) != TL_OK) {
-        tl_str_add(out, tl_error_code() == TL_ESTATE ? " (leased for writing)" : " (no memory to show it)");
+        tl_str_add(out, tl_error_code() == TL_ESTATE ? " (leased for writing)"
+                                                     : " (no memory to show it)");
         return;
     }
     int64_t count = tl_tensor_count(t);

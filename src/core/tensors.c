@@ -27,12 +27,9 @@ static bool grow(tl_ctx *c, tl_tensors *list)
 void tl_tensors_put(tl_ctx *c, tl_tensors *list, const char *name, tl_tensor *t)
 {
     tl_named *there = find(list, name);
-    if (there)
-        there->tensor = t;
-    else if (grow(c, list))
-        list->items[list->count++] = (tl_named){name, t};
-    else
-        tl_ctx_fail(c);
+    if (there) there->tensor = t;
+    else if (grow(c, list)) list->items[list->count++] = (tl_named){name, t};
+    else tl_ctx_fail(c);
 }
 
 tl_tensor *tl_tensors_peek(const tl_tensors *list, const char *name)
@@ -49,8 +46,8 @@ tl_tensor *tl_tensors_get(tl_ctx *c, const tl_tensors *list, const char *name)
     tl_str names = TL_STR_INIT;
     for (int64_t i = 0; i < list->count; i++)
         tl_str_addf(&names, "%s'%s'", i ? ", " : "", list->items[i].name);
-    (void)TL_FAIL(TL_ENOTFOUND, "there is no tensor '%s'%s%s", name, list->count ? "; there are " : "",
-                  tl_str_text(&names));
+    (void)TL_FAIL(TL_ENOTFOUND, "there is no tensor '%s'%s%s", name,
+                  list->count ? "; there are " : "", tl_str_text(&names));
     tl_str_deinit(&names);
     return tl_ctx_fail(c);
 }

@@ -29,8 +29,8 @@ static bool is_sound(const tli_conv *c)
 static axis gradient_axis(int64_t begin, int64_t size, int64_t result, int64_t taps, int64_t stride,
                           int64_t dilation, int64_t before)
 {
-    axis a = {.places = size > begin ? tl_div_up(size - begin, stride) : 0, .source = result,
-              .step = 1};
+    axis a = {
+        .places = size > begin ? tl_div_up(size - begin, stride) : 0, .source = result, .step = 1};
     // Filter element k lies on a pixel at p when p + before - k * dilation is a multiple of stride.
     int64_t t = 0, next;
     while (t < taps && (begin + before - t * dilation) % stride != 0) t++;
@@ -78,7 +78,7 @@ typedef struct patches {
 /* Lanes of a panel are at most 48 (AVX-512). STAGED steps of depth of all of them are 32 KiB of
  * 16-bit numbers: what is put together stays in the first-level cache until it is gathered. */
 enum { LANES_MOST = 64, STAGED = 256 /* depth */ };
-_Static_assert(LANES_MOST * STAGED * 2 <= 32768, "staged rows stay in the first-level cache");
+_Static_assert(LANES_MOST *STAGED * 2 <= 32768, "staged rows stay in the first-level cache");
 _Static_assert(STAGED % 32 == 0, "whole steps of every kernel, of which AMX has the longest");
 
 /* Where the lanes of a panel are in the source. */
@@ -132,10 +132,8 @@ static void find_lanes(const void **rows, const patches *p, const lane *lanes, i
 /* Rows of a panel that do not meet the panel's steps in depth are put together before. */
 static void stage(char *to, const void *from, int64_t bytes)
 {
-    if (from)
-        memcpy(to, from, (size_t)bytes);
-    else
-        memset(to, 0, (size_t)bytes);
+    if (from) memcpy(to, from, (size_t)bytes);
+    else memset(to, 0, (size_t)bytes);
 }
 
 /* A piece of depth that lies in one tap. */
@@ -292,7 +290,7 @@ static bool reads_rows(const tli_gemm *g, const patches *p)
     enum { WIDEST = 128, WIDEST_ALONE = 96, FEWEST = 64, SHORTEST = 8 };
     const int64_t widest = p->y.taps * p->x.taps > 1 ? WIDEST : WIDEST_ALONE;
     return p->kernels->in_rows && p->type == TL_F32 && p->depth <= ZEROS && p->depth >= SHORTEST
-        && g->n <= widest && g->m >= FEWEST && g->n >= p->kernels->in_rows->nr;
+           && g->n <= widest && g->m >= FEWEST && g->n >= p->kernels->in_rows->nr;
 }
 
 /* The product's left side: `images` images of patches. What packs the other side comes later. */
@@ -324,16 +322,24 @@ static void set_patches(tli_gemm *g, patches *p, int64_t images)
 
 static tli_gemm product_of(const tli_conv *c)
 {
-    return (tli_gemm){.alpha = 1, .a_type = c->type, .b_type = c->type, .c_type = c->type,
-                      .batch_rank = 1, .batch = {c->groups}};
+    return (tli_gemm){.alpha = 1,
+                      .a_type = c->type,
+                      .b_type = c->type,
+                      .c_type = c->type,
+                      .batch_rank = 1,
+                      .batch = {c->groups}};
 }
 
 static patches patches_of(const tli_conv *c, tli_isa isa)
 {
     return (patches){
         .kernels = tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, c->type, c->type)),
-        .type = c->type, .size = tl_dtype_size(c->type), .filter = c->k, .filter_width = c->kw,
-        .group_in = c->group_in, .out = c->out,
+        .type = c->type,
+        .size = tl_dtype_size(c->type),
+        .filter = c->k,
+        .filter_width = c->kw,
+        .group_in = c->group_in,
+        .out = c->out,
     };
 }
 
@@ -404,8 +410,8 @@ static tl_status spread_rows(int64_t begin, int64_t end, void *payload)
         char *to = (char *)c->x + (size_t)((image * c->h + y) * c->w + s->x) * bytes;
         const char *from = s->from ? s->from + (size_t)(i * s->columns) * bytes : NULL;
         for (int64_t x = 0; x < s->columns; x++)
-            stage(to + (size_t)(x * c->stride_x) * bytes,
-                  from ? from + (size_t)x * bytes : NULL, (int64_t)bytes);
+            stage(to + (size_t)(x * c->stride_x) * bytes, from ? from + (size_t)x * bytes : NULL,
+                  (int64_t)bytes);
     }
     return TL_OK;
 }
@@ -513,7 +519,8 @@ static void find_pixels(const char **pixels, const places *p, const tap_lanes *t
     const int64_t step = c->stride_x * c->in * (int64_t)p->size;
     for (int64_t i = 0; i < count;) { // a row of places at a time
         const int64_t y = oy * c->stride_y + down, x = ox * c->stride_x + across;
-        const int64_t end = tl_min_i64(count, i + c->ow - ox), width = y >= 0 && y < c->h ? c->w : 0;
+        const int64_t end = tl_min_i64(count, i + c->ow - ox),
+                      width = y >= 0 && y < c->h ? c->w : 0;
         const int64_t start = ((image * c->h + y) * c->w + x) * c->in + t->channel;
         const char *pixel = (const char *)((uintptr_t)c->x + (uintptr_t)(start * (int64_t)p->size));
         for (int64_t at_ = x; i < end; i++, at_ += c->stride_x, pixel += step)
@@ -530,10 +537,8 @@ static inline void copy_lanes(char *to, size_t step, const char *const *pixels, 
                               int64_t count, const size_t bytes)
 {
     for (int64_t i = 0; i < count; i++, to += step) {
-        if (pixels[i])
-            memcpy(to, pixels[i] + offset, bytes);
-        else
-            memset(to, 0, bytes);
+        if (pixels[i]) memcpy(to, pixels[i] + offset, bytes);
+        else memset(to, 0, bytes);
     }
 }
 
@@ -592,8 +597,8 @@ static int taps_of_panel(tap_lanes *taps, const tli_conv *c, int64_t group, int6
         const int64_t tap = (row + lane_) / c->group_in, channel = (row + lane_) % c->group_in;
         const int here = (int)tl_min_i64(lanes - lane_, c->group_in - channel);
         TL_ASSERT(here > 0 && many < LANES_MOST && tap < c->kh * c->kw);
-        taps[many] = (tap_lanes){tap / c->kw, tap % c->kw, group * c->group_in + channel, lane_,
-                                 here};
+        taps[many] =
+            (tap_lanes){tap / c->kw, tap % c->kw, group * c->group_in + channel, lane_, here};
         lane_ += here;
     }
     return many;
@@ -617,10 +622,8 @@ static tl_status pack_places(const void *payload, void *dst_, int64_t batch, int
         for (int64_t at_ = 0; at_ < depth; at_ += STAGE) {
             char *to = dst + (size_t)(at_ * k->mr) * k->element;
             const int64_t some = tl_min_i64(STAGE, depth - at_);
-            if (whole > 0)
-                fill_panels(to, panel, p, taps, whole, k0 + at_, some);
-            else
-                fill_mixed_panel(to, p, taps, many, lanes, k0 + at_, some);
+            if (whole > 0) fill_panels(to, panel, p, taps, whole, k0 + at_, some);
+            else fill_mixed_panel(to, p, taps, many, lanes, k0 + at_, some);
         }
         i += whole > 0 ? whole : lanes;
         dst += (size_t)(whole > 0 ? whole / k->mr : 1) * panel;
@@ -703,8 +706,7 @@ static tl_status turned_filter(tl_pool *pool, tli_isa isa, const tli_conv *c, co
     g.c = room;
     TL_TRY(tli_gemm_run(pool, isa, &g));
     const turning t = {c, room};
-    return tl_parallel_for(pool, tl_div_up(g.n, TURNED), 1, turn_rows,
-                           (void *)(uintptr_t)&t);
+    return tl_parallel_for(pool, tl_div_up(g.n, TURNED), 1, turn_rows, (void *)(uintptr_t)&t);
 }
 
 tl_status tli_conv_gemm_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
@@ -714,8 +716,8 @@ tl_status tli_conv_gemm_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
                       tl_dtype_size(c->type)};
     if (p.kernels->gather_steps_b && c->group_in % p.kernels->nr == 0)
         return turned_filter(pool, isa, c, &p);
-    const bool is_pixelwise = c->kh * c->kw == 1 && c->stride_y * c->stride_x == 1
-                           && c->oh == c->h && c->ow == c->w && c->top == 0 && c->left == 0;
+    const bool is_pixelwise = c->kh * c->kw == 1 && c->stride_y * c->stride_x == 1 && c->oh == c->h
+                              && c->ow == c->w && c->top == 0 && c->left == 0;
     tli_gemm g = product_of(c);
     g.m = c->kh * c->kw * c->group_in;
     g.n = c->group_out;

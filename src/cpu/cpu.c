@@ -7,7 +7,8 @@
 #include "cpu/simd/kernels.h"
 
 const tl_backend_class tl_backend_reference = {
-    .cls = {.class_size = sizeof(tl_backend_class), .name = "reference",
+    .cls = {.class_size = sizeof(tl_backend_class),
+            .name = "reference",
             .help = "plain loops that say what each op means"},
     .tables = tli_reference_tables,
     .nests = &tli_cpu_nests,
@@ -24,10 +25,12 @@ static tl_status measure_limits(tl_engine *engine, tl_limits *out)
     static const tl_kernels *const isa##_tables[] = {TLI_SIMD_FAMILIES(SIMD_TABLE, isa) NULL};     \
     static tl_status isa##_supported(void)                                                         \
     {                                                                                              \
-        return tli_isa_supported(TLI_##isa) ? TL_OK : TL_FAIL(TL_EUNSUPPORTED, "this CPU has no " #isa); \
+        return tli_isa_supported(TLI_##isa) ? TL_OK                                                \
+                                            : TL_FAIL(TL_EUNSUPPORTED, "this CPU has no " #isa);   \
     }                                                                                              \
     static const tl_backend_class isa##_backend = {                                                \
-        .cls = {.class_size = sizeof(tl_backend_class), .name = #isa,                              \
+        .cls = {.class_size = sizeof(tl_backend_class),                                            \
+                .name = #isa,                                                                      \
                 .help = "vector kernels for the instruction set " #isa},                           \
         .fallback = &tl_backend_reference,                                                         \
         .tables = isa##_tables,                                                                    \
@@ -43,14 +46,14 @@ TLI_ISA_LIST(SIMD_BACKEND)
 const tl_backend_class tl_backend_cpu = {
     .cls = {.class_size = sizeof(tl_backend_class),
             .name = "cpu",
-            .help = "the processors of this machine: the best of their instruction sets, or what TILTH_ISA names"},
+            .help = "the processors of this machine: the best of their instruction sets, or what "
+                    "TILTH_ISA names"},
     .choose = tl_cpu_backend,
 };
 
-static const tl_backend_class *const backends[] = {
-    &tl_backend_reference,
+static const tl_backend_class *const backends[] = {&tl_backend_reference,
 #define BACKEND_ADDRESS(isa) &isa##_backend,
-    TLI_ISA_LIST(BACKEND_ADDRESS)
+                                                   TLI_ISA_LIST(BACKEND_ADDRESS)
 #undef BACKEND_ADDRESS
 };
 _Static_assert(sizeof backends / sizeof *backends == 1 + TLI_ISA_COUNT,
@@ -71,11 +74,10 @@ tl_status tl_cpu_backend(const tl_backend_class **out)
     return TL_OK;
 }
 
-static const tl_entry entries[] = {
-    {&tl_kind_backend, &tl_backend_cpu.cls},
-    {&tl_kind_backend, &tl_backend_reference.cls},
+static const tl_entry entries[] = {{&tl_kind_backend, &tl_backend_cpu.cls},
+                                   {&tl_kind_backend, &tl_backend_reference.cls},
 #define BACKEND_ENTRY(isa) {&tl_kind_backend, &isa##_backend.cls},
-    TLI_ISA_LIST(BACKEND_ENTRY)
+                                   TLI_ISA_LIST(BACKEND_ENTRY)
 #undef BACKEND_ENTRY
 };
 const tl_module tl_cpu_module = {TL_MODULE_HEAD("cpu"), entries, TL_COUNT(entries)};

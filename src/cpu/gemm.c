@@ -176,9 +176,9 @@ bool tli_gemm_packs_b(tli_isa isa, const tli_gemm *wanted)
     if (!tl_dtype_is_float(g.a_type) || !tl_dtype_is_float(g.b_type)) return false;
     if (is_wide(g.a_type) != is_wide(g.b_type)) return false;
     merge_batches(&g);
-    const tli_gemm_kernels *k =
-        tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g.a_type, g.b_type));
-    if (g.batch_rank > 0 || g.m <= 0 || g.n <= 0 || g.k <= 0 || tli_gemm_in_rows(&g, k)) return false;
+    const tli_gemm_kernels *k = tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g.a_type, g.b_type));
+    if (g.batch_rank > 0 || g.m <= 0 || g.n <= 0 || g.k <= 0 || tli_gemm_in_rows(&g, k))
+        return false;
     const product p = product_of(&g, k, 0, false);
     return tli_gemm_makes_panels_of_b(&p);
 }
@@ -227,8 +227,7 @@ size_t tli_gemm_packed_b_bytes(tli_isa isa, tl_dtype a_type, tl_dtype b_type, in
 {
     const tli_gemm_kernels *kernels =
         tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, a_type, b_type));
-    return (size_t)tl_div_up(n, kernels->nr)
-           * tli_gemm_panel_bytes(kernels, kernels->nr, k);
+    return (size_t)tl_div_up(n, kernels->nr) * tli_gemm_panel_bytes(kernels, kernels->nr, k);
 }
 
 tl_status tli_gemm_pack_b(void *dst, tl_pool *pool, tli_isa isa, const tli_gemm *g)

@@ -156,9 +156,9 @@ typedef struct tli_gemm_epilogue {
 typedef struct tli_gemm_kernels {
     tli_gemm_kind kind;
     int mr, nr, kr;
-    double weight;     /* multiply-adds of floats that take the time of one of these numbers */
-    int near;          /* bytes of b that every task may read: faster kernels read faster */
-    int mc, kc;        /* rows and depth of a block of a that stays in the second-level cache */
+    double weight; /* multiply-adds of floats that take the time of one of these numbers */
+    int near;      /* bytes of b that every task may read: faster kernels read faster */
+    int mc, kc;    /* rows and depth of a block of a that stays in the second-level cache */
     /* How many tasks may pack the same lanes of a, or of b, each for itself; 0 is 1. More where
      * packing is faster than reading what another core has packed. */
     int repacks_a, repacks_b;

@@ -144,7 +144,7 @@ static int64_t even_piece(int64_t side, int64_t piece, int64_t panel, int64_t lo
 /* Cuts c into tasks of mb x nb. */
 static void cut_sides(product *p, bool b_direct)
 {
-    enum { WIDEST = 1024 };              // columns of a task: a row of its sums is 4 KiB, one page
+    enum { WIDEST = 1024 }; // columns of a task: a row of its sums is 4 KiB, one page
     // Of a task, at least: a panel of one side is used that often by the other
     enum { ROW_PANELS = 2, PANELS = 4 };
     // Tasks of whole rows: for machines of up to 8 cores nothing is left to gain

@@ -76,7 +76,8 @@ static tl_status pack_units(int64_t begin, int64_t end, void *payload)
         const bool is_a = unit < work->a_units;
         const panels *s = is_a ? work->a : work->b;
         const int width = is_a ? p->k->mr : p->k->nr;
-        const int64_t in_row = tl_div_up(s->count, width), index = unit - (is_a ? 0 : work->a_units);
+        const int64_t in_row = tl_div_up(s->count, width),
+                      index = unit - (is_a ? 0 : work->a_units);
         const int64_t lane = s->first + index % in_row * width, k0 = s->k0 + index / in_row * p->kb;
         // As many neighbours of the same block as there are.
         int64_t run = tl_min_i64(end - unit, in_row - index % in_row);
@@ -164,10 +165,10 @@ typedef struct tiling {
     const part *s;
     const block *t;
     int64_t depth;
-    const char *a;            /* the first panel of a, or what a's first tile reads of it */
-    int64_t a_step, c_step;   /* bytes from one tile to the next one below it */
-    int64_t a_row, a_col;     /* where a is read in place */
-    size_t sum;               /* bytes of a sum */
+    const char *a;          /* the first panel of a, or what a's first tile reads of it */
+    int64_t a_step, c_step; /* bytes from one tile to the next one below it */
+    int64_t a_row, a_col;   /* where a is read in place */
+    size_t sum;             /* bytes of a sum */
 } tiling;
 
 static tiling tiling_of(const part *s, const block *t, int64_t k0, int64_t depth)
@@ -209,8 +210,7 @@ static void run_column(const tiling *w, int64_t j, int cols, const char *b, int6
     TL_ASSERT(panels_ || k->strided);
     for (int64_t left = w->t->rows; left > 0; left -= k->mr, a += w->a_step, c += w->c_step) {
         const int rows = (int)tl_min_i64(k->mr, left);
-        if (panels_)
-            k->tile(rows, cols, depth, a, b, c, c_row, alpha, accumulate);
+        if (panels_) k->tile(rows, cols, depth, a, b, c, c_row, alpha, accumulate);
         else
             k->strided(rows, cols, depth, a, w->a_row, w->a_col, b, b_row, c, c_row, alpha,
                        accumulate);
@@ -375,13 +375,11 @@ static tl_status open_block(block *t, const part *s)
     t->accumulate = p->accumulate || !s->first;
     t->row = in_c ? p->c_row : s->sums ? s->cols : t->cols;
     const char *c = tli_gemm_at(p->c, p->c_type, t->i0 * p->c_row + t->j0);
-    if (in_c)
-        t->sums = (char *)(uintptr_t)c;
+    if (in_c) t->sums = (char *)(uintptr_t)c;
     else if (s->sums)
         t->sums =
             (char *)s->sums + (size_t)((t->i0 - s->i0) * s->cols + t->j0 - s->j0) * sum_bytes(p);
-    else
-        t->sums = (char *)room + a + b;
+    else t->sums = (char *)room + a + b;
     TL_ASSERT(in_c || s->sums || tli_scratch_holds(t->sums, sums));
     if (!in_c && s->first && p->accumulate)
         for (int64_t i = 0; i < t->rows; i++)
@@ -493,8 +491,9 @@ static tl_status run_parts(tl_pool *pool, const product *p)
     void *sums = NULL;
     TL_ASSERT(rows % p->mb == 0 && cols % p->nb == 0 && depth > 0 && end <= g->k);
     if (depth < p->depth && p->c_type != p->k->sum_type)
-        TL_TRY(tli_scratch(&sums, TLI_SCRATCH_SPLIT,
-                           (size_t)(tl_min_i64(rows, g->m) * tl_min_i64(cols, g->n)) * sum_bytes(p)));
+        TL_TRY(
+            tli_scratch(&sums, TLI_SCRATCH_SPLIT,
+                        (size_t)(tl_min_i64(rows, g->m) * tl_min_i64(cols, g->n)) * sum_bytes(p)));
     part before = {0};
     for (int64_t j = 0; j < g->n; j += cols)
         for (int64_t i = 0; i < g->m; i += rows) {
@@ -575,10 +574,8 @@ static void add_c(const product *p, void *sums, int64_t i)
         p->k->convert(room, p->k->sum_type, tli_gemm_at(p->c, p->c_type, i * p->c_row + j),
                       p->c_type, count);
         for (int64_t e = 0; e < count; e++) {
-            if (p->k->sum_type == TL_F64)
-                ((double *)sums)[j + e] += room[e];
-            else
-                ((float *)sums)[j + e] += ((const float *)(const void *)room)[e];
+            if (p->k->sum_type == TL_F64) ((double *)sums)[j + e] += room[e];
+            else ((float *)sums)[j + e] += ((const float *)(const void *)room)[e];
         }
     }
 }
@@ -612,8 +609,8 @@ static int64_t slices_of(const product *p)
     enum { PANELS = 8 }; // of b in a task that is not small
     const int64_t m = p->g->m, n = p->g->n;
     const int64_t tasks = p->k->repacks_a
-                            ? tl_div_up(m, p->mb) * tl_div_up(n, p->nb) // small ones are no worse
-                            : tl_div_up(m, p->k->mc) * tl_div_up(n, PANELS * p->k->nr);
+                              ? tl_div_up(m, p->mb) * tl_div_up(n, p->nb) // small ones are no worse
+                              : tl_div_up(m, p->k->mc) * tl_div_up(n, PANELS * p->k->nr);
     const int64_t bytes = m * n * (int64_t)sum_bytes(p);
     const double work = (double)m * (double)n * (double)p->depth * tli_gemm_weight(p->k);
     if (p->whole || tasks >= TASKS || p->mode == TLI_GEMM_ROWS) return 1;
@@ -687,10 +684,8 @@ static void run_small(const product *p)
 {
     float room[TLI_GEMM_SMALL_FLOATS];
     const tli_gemm *g = p->g;
-    if (is_narrow(g))
-        run_narrow(p, room);
-    else
-        run_small_tiles(p, room);
+    if (is_narrow(g)) run_narrow(p, room);
+    else run_small_tiles(p, room);
     if (p->finish)
         finish_block(p, &(block){.rows = g->m, .cols = g->n, .sums = p->c, .row = p->c_row});
 }

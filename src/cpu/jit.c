@@ -113,10 +113,8 @@ static tl_status object_path(char **out, const tl_jit *jit, const job *j)
     size_t size = strlen(jit->cache.path) + TLI_JIT_KEY + sizeof "//k.so";
     *out = tl_alloc(size);
     if (!*out) return TL_FAIL_NOMEM(size);
-    if (jit->cache.in_memory)
-        **out = '\0';
-    else
-        snprintf(*out, size, "%s/%s/k.so", jit->cache.path, j->key.name);
+    if (jit->cache.in_memory) **out = '\0';
+    else snprintf(*out, size, "%s/%s/k.so", jit->cache.path, j->key.name);
     return TL_OK;
 }
 
@@ -174,7 +172,7 @@ static tl_status load_from_cache(tl_jit *jit, job *j)
         if (st == TL_OK) tli_jit_entry_touch(&jit->cache, &j->key);
         // Another process may have taken the entry away between the look and the load.
         j->absent = st == TL_EUNSUPPORTED
-                 && tli_jit_entry_check(&jit->cache, &j->key, reason) != TLI_ENTRY_GOOD;
+                    && tli_jit_entry_check(&jit->cache, &j->key, reason) != TLI_ENTRY_GOOD;
         if (j->absent) st = TL_OK;
     }
     j->seconds += (double)(tl_clock_ns() - begin) * 1e-9;
@@ -330,10 +328,8 @@ tl_status tl_jit_load(tl_jit *jit, tl_jit_unit *units, int64_t count)
         jobs[i].object = -1;
     }
     tl_status st = load_jobs(jit, jobs, count);
-    if (st == TL_OK)
-        report(jit, jobs, count);
-    else
-        tl_jit_unload(jit, units, count);
+    if (st == TL_OK) report(jit, jobs, count);
+    else tl_jit_unload(jit, units, count);
     for (int64_t i = 0; i < count; i++)
         if (jobs[i].object >= 0) close(jobs[i].object);
     tl_free(jobs);
@@ -359,8 +355,7 @@ tl_jit_fn *tl_jit_symbol(const tl_jit_unit *unit, const char *name)
 {
     tl_jit_fn *fn = NULL;
     void *address = unit->handle ? dlsym(unit->handle, name) : NULL;
-    if (address)
-        memcpy(&fn, &address, sizeof fn);
+    if (address) memcpy(&fn, &address, sizeof fn);
     else
         (void)TL_FAIL(TL_ENOTFOUND, "'%s' %s a function '%s'", unit->name,
                       unit->handle ? "does not export" : "is not loaded and has not", name);

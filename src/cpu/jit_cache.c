@@ -131,8 +131,8 @@ static tl_status open_workplace(tli_jit_cache *c)
     }
     if (st == TL_OK || st == TL_ENOMEM) return st;
     return TL_FAIL(TL_EUNSUPPORTED,
-                   "no place to compile in: /tmp and the like cannot be written to, or others could "
-                   "exchange what lies there; set TMPDIR to a folder of your own");
+                   "no place to compile in: /tmp and the like cannot be written to, or others "
+                   "could exchange what lies there; set TMPDIR to a folder of your own");
 }
 
 static tl_status do_without(tli_jit_cache *c, const char *path)

@@ -23,8 +23,8 @@ extern char **environ;
 
 /* Without the C library on the command line the linker has nothing to read but our object, which is
  * a good part of the time that a small unit takes; what the code calls (memcpy, fmaf) is in the
- * process already. Calls inside a unit go to the unit itself, whatever else has such a name. The GNU
- * dialect has no trigraphs: what a comment says cannot become code. */
+ * process already. Calls inside a unit go to the unit itself, whatever else has such a name. The
+ * GNU dialect has no trigraphs: what a comment says cannot become code. */
 static const char *const common_flags[] = {
     // clang-format off
     "-std=gnu17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fPIC",
@@ -84,7 +84,7 @@ static bool is_program(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISREG(info.st_mode)
-        && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0;
+           && faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) == 0;
 }
 
 /* A relative path would mean another file once the program changes its folder. */
@@ -376,11 +376,9 @@ static void add_without_folder(tl_str *out, const char *line, size_t length, con
     TL_ASSERT(skipped > 1 && line);
     for (size_t i = 0; i < length; i++) {
         bool here = length - i > skipped && strncmp(line + i, folder, skipped - 1) == 0
-                 && line[i + skipped - 1] == '/';
-        if (here)
-            i += skipped - 1;
-        else
-            tl_str_addc(out, line[i]);
+                    && line[i + skipped - 1] == '/';
+        if (here) i += skipped - 1;
+        else tl_str_addc(out, line[i]);
     }
 }
 

@@ -61,8 +61,7 @@ static bool is_private(const struct stat *info, const char *name, char reason[TL
         snprintf(reason, TLI_JIT_REASON, "%s belongs to user %u", name, (unsigned)info->st_uid);
     else if (info->st_mode & (S_IWGRP | S_IWOTH))
         snprintf(reason, TLI_JIT_REASON, "others may write to %s", name);
-    else
-        return true;
+    else return true;
     return false;
 }
 

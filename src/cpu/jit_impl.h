@@ -34,8 +34,8 @@ typedef struct tli_jit_cache {
 } tli_jit_cache;
 
 /* `wanted` as in tl_jit_args. Refuses a folder that cannot be written or that code cannot be loaded
- * from. One that others could change (base/inner/trust.h) is told of and not used: then code is compiled
- * into memory. */
+ * from. One that others could change (base/inner/trust.h) is told of and not used: then code is
+ * compiled into memory. */
 TL_NODISCARD tl_status tli_jit_cache_init(tli_jit_cache *c, const char *wanted, size_t max_bytes);
 void tli_jit_cache_deinit(tli_jit_cache *c);
 TL_NODISCARD tl_status tli_jit_cache_measure(const tli_jit_cache *c, int64_t *entries,

@@ -22,7 +22,8 @@ typedef struct measured {
 static tl_status multiply_piece(int64_t begin, int64_t end, void *payload)
 {
     const measured *m = payload;
-    for (int64_t i = begin; i < end; i++) __atomic_store_n(&kept, m->k->peak(ROUNDS), __ATOMIC_RELAXED);
+    for (int64_t i = begin; i < end; i++)
+        __atomic_store_n(&kept, m->k->peak(ROUNDS), __ATOMIC_RELAXED);
     return TL_OK;
 }
 
@@ -50,7 +51,8 @@ static double measure_flops(measured *m, tli_isa isa, tl_dtype dtype)
     int threads = tl_pool_threads(m->pool);
     m->k = tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, dtype, dtype));
     TL_ASSERT(threads > 0 && m->k->peak);
-    return (double)m->k->peak(ROUNDS) * threads / best_seconds(m, threads, 1, multiply_piece) * 1e-9;
+    return (double)m->k->peak(ROUNDS) * threads / best_seconds(m, threads, 1, multiply_piece)
+           * 1e-9;
 }
 
 /* "32768K" of the largest one that the system tells of. */
@@ -65,7 +67,10 @@ static double largest_cache(void)
         if (!f) break;
         if (fscanf(f, "%lf%c", &size, &unit) < 1) size = 0;
         fclose(f);
-        size *= unit == 'K' ? 1024 : unit == 'M' ? 1024 * 1024 : unit == 'G' ? 1024.0 * 1024 * 1024 : 1;
+        size *= unit == 'K'   ? 1024
+                : unit == 'M' ? 1024 * 1024
+                : unit == 'G' ? 1024.0 * 1024 * 1024
+                              : 1;
         if (size > largest) largest = size;
     }
     return largest;

@@ -83,7 +83,7 @@ void tli_loop_init(tli_loop *l, const tl_shape *shape, int operands, const tl_te
     if (l->n == 0 || all_flat(shape, operands, t)) return;
     join_axes(l, shape, t);
     if (!l->rank) return; // one element
-    l->rank--; // the last axis is the row
+    l->rank--;            // the last axis is the row
     l->n = l->dims[l->rank];
     for (int i = 0; i < operands; i++) l->step[i] = l->strides[i][l->rank];
     for (int d = 0; d < l->rank; d++) l->rows *= l->dims[d];

@@ -28,13 +28,13 @@ static inline int64_t tli_loop_grain(int64_t n)
 }
 
 typedef struct tli_loop {
-    int operands, rank;                             /* rank of the axes around the rows */
-    int64_t n, rows;                                /* elements of a row; rows */
+    int operands, rank; /* rank of the axes around the rows */
+    int64_t n, rows;    /* elements of a row; rows */
     int64_t dims[TL_MAX_RANK];
-    char *data[TLI_LOOP_MOST];                      /* first elements */
-    size_t size[TLI_LOOP_MOST];                     /* of an element */
+    char *data[TLI_LOOP_MOST];   /* first elements */
+    size_t size[TLI_LOOP_MOST];  /* of an element */
     int64_t step[TLI_LOOP_MOST]; /* between elements of a row; 0: always the same one */
-    int64_t strides[TLI_LOOP_MOST][TL_MAX_RANK];    /* between rows */
+    int64_t strides[TLI_LOOP_MOST][TL_MAX_RANK]; /* between rows */
 } tli_loop;
 
 /* Every tensor broadcasts to `shape`. */

@@ -58,8 +58,7 @@ void tli_move_init(tli_move *m, const tl_shape *shape, size_t size, void *to,
         m->empty |= dim == 0;
         if (dim == 1) continue;
         const int r = m->rank - 1;
-        const bool joins =
-            r >= 0 && m->to_step[r] == there * dim && m->from_step[r] == here * dim;
+        const bool joins = r >= 0 && m->to_step[r] == there * dim && m->from_step[r] == here * dim;
         if (!joins) m->dims[m->rank++] = 1;
         m->dims[m->rank - 1] *= dim;
         m->to_step[m->rank - 1] = there;
@@ -185,25 +184,22 @@ typedef uint64_t longs2 __attribute__((vector_size(16)));
 #define UNROLLED_8(...) _Pragma("GCC unroll 8") for (__VA_ARGS__)
 #define UNROLLED_16(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
 
-// A square of 16 / size rows and columns: each round interleaves the upper rows with the lower ones;
-// after as many as halve the side to 1, rows are columns.
+// A square of 16 / size rows and columns: each round interleaves the upper rows with the lower
+// ones; after as many as halve the side to 1, rows are columns.
 #define SQUARE(size, vector, side, rounds)                                                         \
     static inline __attribute__((always_inline)) void square_##size(                               \
         char *to, int64_t to_step, const char *from, int64_t from_step)                            \
     {                                                                                              \
         vector a[side], b[side];                                                                   \
-        UNROLLED_16(int i = 0; i < side; i++)                                                      \
-            memcpy(&a[i], from + i * from_step, sizeof a[i]);                                      \
+        UNROLLED_16(int i = 0; i < side; i++) memcpy(&a[i], from + i * from_step, sizeof a[i]);    \
         UNROLLED_4(int r = 0; r < rounds; r++) {                                                   \
-            UNROLLED_8(int i = 0; i < side / 2; i++)                                               \
-            {                                                                                      \
+            UNROLLED_8(int i = 0; i < side / 2; i++) {                                             \
                 b[2 * i] = LOW_##size(a[i], a[i + side / 2]);                                      \
                 b[2 * i + 1] = HIGH_##size(a[i], a[i + side / 2]);                                 \
             }                                                                                      \
             UNROLLED_16(int i = 0; i < side; i++) a[i] = b[i];                                     \
         }                                                                                          \
-        UNROLLED_16(int i = 0; i < side; i++)                                                      \
-            memcpy(to + i * to_step, &a[i], sizeof a[i]);                                          \
+        UNROLLED_16(int i = 0; i < side; i++) memcpy(to + i * to_step, &a[i], sizeof a[i]);        \
     }                                                                                              \
     /* `across` elements that lie together at the source, `along` that do at the target. */        \
     static void tile_##size(char *to, int64_t to_step, const char *from, int64_t from_step,        \
@@ -230,10 +226,10 @@ SQUARE(4, words4, 4, 2)
 SQUARE(8, longs2, 2, 1)
 
 typedef struct transposition {
-    tli_move outer;            /* the other axes */
+    tli_move outer; /* the other axes */
     size_t size;
-    int64_t across, along;     /* elements that lie together at the source, and at the target */
-    int64_t to_step, from_step; /* of `across` at the target, of `along` at the source */
+    int64_t across, along;        /* elements that lie together at the source, and at the target */
+    int64_t to_step, from_step;   /* of `across` at the target, of `along` at the source */
     int64_t width, columns, rows; /* of a tile; tiles */
 } transposition;
 
@@ -259,7 +255,8 @@ static tl_status move_tiles(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-// The axis along which the source has no gaps, when the target has none along the last one; -1: none.
+// The axis along which the source has no gaps, when the target has none along the last one; -1:
+// none.
 static int crossing_axis(const tli_move *m)
 {
     const int last = m->rank - 1;
@@ -272,8 +269,12 @@ static int crossing_axis(const tli_move *m)
 static tl_status transpose(tl_pool *threads, const tli_move *m, int axis)
 {
     const int last = m->rank - 1;
-    transposition t = {.outer = *m, .size = m->size, .across = m->dims[axis], .along = m->dims[last],
-                       .to_step = m->to_step[axis], .from_step = m->from_step[last],
+    transposition t = {.outer = *m,
+                       .size = m->size,
+                       .across = m->dims[axis],
+                       .along = m->dims[last],
+                       .to_step = m->to_step[axis],
+                       .from_step = m->from_step[last],
                        .width = LINE / (int64_t)m->size};
     int64_t others = 1;
     t.outer.rank = 0;
@@ -306,7 +307,8 @@ tl_status tli_move_run(tl_pool *threads, const tli_move *m)
     const bool run = m->from_step[last] == (int64_t)m->size;
     // Elements one by one take longer than their bytes do.
     const int64_t cost = run ? (int64_t)m->size : 16;
-    if (m->rank == 1) return tl_parallel_for(threads, m->dims[0], TASK / cost, move_part, (void *)m);
+    if (m->rank == 1)
+        return tl_parallel_for(threads, m->dims[0], TASK / cost, move_part, (void *)m);
     const int axis = run ? -1 : crossing_axis(m);
     if (axis >= 0) return transpose(threads, m, axis);
     int64_t rows = 1;

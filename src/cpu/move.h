@@ -15,7 +15,7 @@
 
 typedef struct tli_move {
     int rank;
-    size_t size;                                    /* of an element */
+    size_t size; /* of an element */
     int64_t dims[TL_MAX_RANK];
     int64_t to_step[TL_MAX_RANK], from_step[TL_MAX_RANK]; /* bytes */
     char *to;

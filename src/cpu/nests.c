@@ -1,5 +1,5 @@
-/* Loop nests on the CPU: walked by plan.h's rules, interpreted, or printed as C, compiled in a few units side
- * by side, and loaded. */
+/* Loop nests on the CPU: walked by plan.h's rules, interpreted, or printed as C, compiled in a few
+ * units side by side, and loaded. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <tilth/base/alloc.h>
@@ -47,12 +47,14 @@ static tl_status plan(const tl_nest_walk **out, tl_arena *arena, const tl_nest *
     return TL_OK;
 }
 
-/* Two are better apart when they could be walked better so: along other rows, in more tasks, in fewer phases or
- * with less scratch. */
+/* Two are better apart when they could be walked better so: along other rows, in more tasks, in
+ * fewer phases or with less scratch. */
 static bool is_as_good(const tl_nest_cost *both, const tl_nest_cost *a, const tl_nest_cost *b)
 {
-    return both->row == tl_min_i64(a->row, b->row) && both->reduced == tl_max_i64(a->reduced, b->reduced)
-           && both->tasks >= tl_min_i64(a->tasks, b->tasks) && both->phases <= tl_max_i64(a->phases, b->phases)
+    return both->row == tl_min_i64(a->row, b->row)
+           && both->reduced == tl_max_i64(a->reduced, b->reduced)
+           && both->tasks >= tl_min_i64(a->tasks, b->tasks)
+           && both->phases <= tl_max_i64(a->phases, b->phases)
            && both->scratch <= a->scratch + b->scratch;
 }
 
@@ -202,7 +204,8 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
     if (count > FEW_BUFFERS && !(buffers = tl_alloc((size_t)count * sizeof *buffers)))
         return TL_FAIL_NOMEM((size_t)count * sizeof *buffers);
     for (int i = 0; i < call->inputs; i++) buffers[i] = tl_kernel_data(call->in[i]);
-    for (int i = 0; i < call->outputs; i++) buffers[call->inputs + i] = tl_kernel_data(call->out[i]);
+    for (int i = 0; i < call->outputs; i++)
+        buffers[call->inputs + i] = tl_kernel_data(call->out[i]);
     tl_status st = tl_nest_run(plan_of(walk), fn, buffers, scratch ? tl_kernel_data(scratch) : NULL,
                                with->threads);
     if (buffers != few) tl_free(buffers);
@@ -210,8 +213,8 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
 }
 
 const tl_nest_methods tli_cpu_nests = {
-    // 48 terms are what a compiler still keeps in registers, or nearly; longer nests take it long. Starting a call takes
-    // as long as computing some hundred points, a microsecond or two.
+    // 48 terms are what a compiler still keeps in registers, or nearly; longer nests take it long.
+    // Starting a call takes as long as computing some hundred points, a microsecond or two.
     .limits = {.members = 48, .tiny = 128, .small = 4096},
     .plan = plan,
     .as_good = as_good,

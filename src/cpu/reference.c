@@ -8,7 +8,7 @@ const tl_kernels *const tli_reference_tables[] = {
 #define REFERENCE_TABLE(family) &tli_ref_##family,
     TLI_REF_FAMILIES(REFERENCE_TABLE)
 #undef REFERENCE_TABLE
-    NULL};
+        NULL};
 
 tl_status tli_run_reference(const tl_run *run, const tl_node *call)
 {

@@ -1,4 +1,5 @@
-/* Operations on the values of pixels: tables of 256 bytes wherever a value depends on itself alone. */
+/* Operations on the values of pixels: tables of 256 bytes wherever a value depends on itself
+ * alone. */
 #include <math.h>
 #include <string.h>
 
@@ -8,8 +9,8 @@
 
 void tl_pixels_cut(const tl_pixels *out, const tl_pixels *in)
 {
-    TL_ASSERT(out->dtype == TL_U8 && in->dtype == TL_F32 && out->height == in->height && out->width == in->width
-              && out->channels == in->channels);
+    TL_ASSERT(out->dtype == TL_U8 && in->dtype == TL_F32 && out->height == in->height
+              && out->width == in->width && out->channels == in->channels);
     int64_t n = in->width * in->channels;
     for (int64_t y = 0; y < in->height; y++) {
         const float *from = (const float *)in->data + y * in->stride;
@@ -140,7 +141,8 @@ void tl_pixels_solarize(const tl_pixels *out, const tl_pixels *in, int threshold
     for (int64_t y = 0; y < in->height; y++) {
         const uint8_t *from = tli_bytes_row(in, y);
         uint8_t *to = tli_bytes_row(out, y);
-        for (int64_t i = 0; i < n; i++) to[i] = (uint8_t)(from[i] < least ? from[i] : 255 - from[i]);
+        for (int64_t i = 0; i < n; i++)
+            to[i] = (uint8_t)(from[i] < least ? from[i] : 255 - from[i]);
     }
 }
 
@@ -185,7 +187,8 @@ void tl_pixels_contrast(const tl_pixels *out, const tl_pixels *in, double factor
 static inline uint8_t grey_of(uint8_t red, uint8_t green, uint8_t blue)
 {
     const float share = (float)(1 / 255.0);
-    float sum = ((float)red * share * 0.2989f + (float)green * share * 0.587f) + (float)blue * share * 0.114f;
+    float sum = ((float)red * share * 0.2989f + (float)green * share * 0.587f)
+                + (float)blue * share * 0.114f;
     return (uint8_t)(int)(sum * 255.5f);
 }
 
@@ -216,8 +219,8 @@ void tl_pixels_color(const tl_pixels *out, const tl_pixels *in, double factor)
 
 /* --- windows ---------------------------------------------------------------------------------- */
 
-tl_window tli_window_around(int64_t x, int64_t y, int64_t half_width, int64_t half_height, int64_t width,
-                            int64_t height)
+tl_window tli_window_around(int64_t x, int64_t y, int64_t half_width, int64_t half_height,
+                            int64_t width, int64_t height)
 {
     int64_t left = x > half_width ? x - half_width : 0, top = y > half_height ? y - half_height : 0;
     int64_t right = x + half_width < width ? x + half_width : width;
@@ -232,5 +235,6 @@ void tl_pixels_fill(const tl_pixels *p, tl_window w, uint8_t value)
     int64_t right = w.x + w.width < p->width ? w.x + w.width : p->width;
     int64_t bottom = w.y + w.height < p->height ? w.y + w.height : p->height;
     for (int64_t y = top; y < bottom && left < right; y++)
-        memset(tli_bytes_row(p, y) + left * p->channels, value, (size_t)((right - left) * p->channels));
+        memset(tli_bytes_row(p, y) + left * p->channels, value,
+               (size_t)((right - left) * p->channels));
 }

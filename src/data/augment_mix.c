@@ -9,7 +9,8 @@
 
 /* --- draws ------------------------------------------------------------------------------------ */
 
-/* Marsaglia and Tsang's method; shapes below 1 are taken from one more, times a power of a uniform number. */
+/* Marsaglia and Tsang's method; shapes below 1 are taken from one more, times a power of a uniform
+ * number. */
 static double draw_gamma(tl_rng *rng, double shape)
 {
     double d = (shape < 1 ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * d);
@@ -31,15 +32,17 @@ static double draw_beta(tl_rng *rng, double alpha)
 static tl_mixture draw_cut(tl_rng *rng, double alpha, int64_t height, int64_t width)
 {
     double ratio = sqrt(1 - draw_beta(rng, alpha));
-    int64_t cut_height = (int64_t)(ratio * (double)height), cut_width = (int64_t)(ratio * (double)width);
+    int64_t cut_height = (int64_t)(ratio * (double)height),
+            cut_width = (int64_t)(ratio * (double)width);
     int64_t y = tl_rng_below(rng, height), x = tl_rng_below(rng, width);
     double part = (double)(cut_height * cut_width) / (double)(height * width);
     return (tl_mixture){.share = (float)(1 - part),
-                        .window = tli_window_around(x, y, cut_width / 2, cut_height / 2, width, height)};
+                        .window =
+                            tli_window_around(x, y, cut_width / 2, cut_height / 2, width, height)};
 }
 
-tl_mixture_kind tl_mixtures_draw(tl_mixture *out, int64_t count, const tl_mixup_and_cutmix *m, int64_t height,
-                                 int64_t width, tl_rng *rng)
+tl_mixture_kind tl_mixtures_draw(tl_mixture *out, int64_t count, const tl_mixup_and_cutmix *m,
+                                 int64_t height, int64_t width, tl_rng *rng)
 {
     bool mixed = tl_rng_uniform_f32(rng) < m->prob, cut = tl_rng_uniform_f32(rng) < m->switch_prob;
     if (m->mixup_alpha <= 0 || m->cutmix_alpha <= 0) cut = m->cutmix_alpha > 0;
@@ -55,15 +58,16 @@ tl_mixture_kind tl_mixtures_draw(tl_mixture *out, int64_t count, const tl_mixup_
 
 /* --- images and labels ------------------------------------------------------------------------ */
 
-static void add_shares(float *restrict out, const float *restrict a, const float *restrict b, float share, int64_t n)
+static void add_shares(float *restrict out, const float *restrict a, const float *restrict b,
+                       float share, int64_t n)
 {
     float rest = 1 - share;
     for (int64_t i = 0; i < n; i++) out[i] = share * a[i] + rest * b[i];
 }
 
 /* One of the two. */
-static void mix(float *out, const float *in, const float *other, tl_mixture_kind kind, const tl_mixture *m,
-                int64_t height, int64_t width, int64_t channels)
+static void mix(float *out, const float *in, const float *other, tl_mixture_kind kind,
+                const tl_mixture *m, int64_t height, int64_t width, int64_t channels)
 {
     int64_t n = height * width * channels;
     if (kind == TL_MIXTURE_MIXUP) {
@@ -83,13 +87,15 @@ void tl_mixtures_images(float *out, const float *in, int64_t i, int64_t count, t
     int64_t n = height * width * channels, other = count - 1 - i;
     mix(out + i * n, in + i * n, in + other * n, kind, &mixtures[i], height, width, channels);
     if (other != i)
-        mix(out + other * n, in + other * n, in + i * n, kind, &mixtures[other], height, width, channels);
+        mix(out + other * n, in + other * n, in + i * n, kind, &mixtures[other], height, width,
+            channels);
 }
 
 void tl_mixtures_labels(float *out, const int32_t *labels, int64_t count, tl_mixture_kind kind,
                         const tl_mixture *mixtures, double label_smoothing, int64_t num_classes)
 {
-    float off = (float)(label_smoothing / (double)num_classes), on = (float)(1 - label_smoothing + off);
+    float off = (float)(label_smoothing / (double)num_classes),
+          on = (float)(1 - label_smoothing + off);
     for (int64_t i = 0; i < count; i++) {
         float share = kind == TL_MIXTURE_NONE ? 1 : mixtures[i].share, rest = 1 - share;
         int32_t here = labels[i], there = labels[count - 1 - i];
@@ -113,7 +119,8 @@ static tl_status mix_pairs(int64_t begin, int64_t end, void *payload)
 {
     const mix_job *j = payload;
     for (int64_t i = begin; i < end; i++)
-        tl_mixtures_images(j->out, j->in, i, j->count, j->kind, j->mixtures, j->height, j->width, j->channels);
+        tl_mixtures_images(j->out, j->in, i, j->count, j->kind, j->mixtures, j->height, j->width,
+                           j->channels);
     return TL_OK;
 }
 
@@ -126,7 +133,8 @@ static tl_status mix_images(tl_ctx *c, tl_tensor *out, const tl_tensor *in, tl_m
     tl_status st = tl_lease_discard(&to, out);
     if (st == TL_OK) {
         mix_job job = {to.data, from.data, mixtures, kind, d[0], d[1], d[2], d[3]};
-        st = tl_parallel_for(tl_engine_threads(tl_ctx_engine(c)), (d[0] + 1) / 2, 1, mix_pairs, &job);
+        st = tl_parallel_for(tl_engine_threads(tl_ctx_engine(c)), (d[0] + 1) / 2, 1, mix_pairs,
+                             &job);
         if (st == TL_OK) st = tl_lease_end(&to);
         tl_lease_drop(&to);
     }
@@ -134,15 +142,15 @@ static tl_status mix_images(tl_ctx *c, tl_tensor *out, const tl_tensor *in, tl_m
     return st;
 }
 
-static tl_status mix_labels(const tl_mixing *m, tl_tensor *out, const tl_tensor *in, tl_mixture_kind kind,
-                            const tl_mixture *mixtures)
+static tl_status mix_labels(const tl_mixing *m, tl_tensor *out, const tl_tensor *in,
+                            tl_mixture_kind kind, const tl_mixture *mixtures)
 {
     tl_lease from, to;
     TL_TRY(tl_lease_read(&from, in));
     tl_status st = tl_lease_discard(&to, out);
     if (st == TL_OK) {
-        tl_mixtures_labels(to.data, from.data, in->shape.dims[0], kind, mixtures, m->config->label_smoothing,
-                           m->num_classes);
+        tl_mixtures_labels(to.data, from.data, in->shape.dims[0], kind, mixtures,
+                           m->config->label_smoothing, m->num_classes);
         st = tl_lease_end(&to);
     }
     tl_lease_drop(&from);
@@ -152,21 +160,24 @@ static tl_status mix_labels(const tl_mixing *m, tl_tensor *out, const tl_tensor 
 tl_status tl_mixing_batch(void *self, tl_ctx *c, const tl_rng *draws, tl_tensors *batch)
 {
     const tl_mixing *m = self;
-    tl_tensor *images = tl_tensors_get(c, batch, m->image), *labels = tl_tensors_get(c, batch, m->label);
+    tl_tensor *images = tl_tensors_get(c, batch, m->image),
+              *labels = tl_tensors_get(c, batch, m->label);
     if (!images || !labels) return tl_ctx_status(c);
     int64_t count = images->shape.dims[0];
-    if (images->dtype != TL_F32 || images->shape.rank != 4 || labels->dtype != TL_I32 || labels->shape.rank != 1
-        || labels->shape.dims[0] != count) {
+    if (images->dtype != TL_F32 || images->shape.rank != 4 || labels->dtype != TL_I32
+        || labels->shape.rank != 1 || labels->shape.dims[0] != count) {
         char image[TL_TENSOR_TEXT], label[TL_TENSOR_TEXT];
-        return TL_FAIL(TL_EINVAL, "'%s' is %s and '%s' %s; images float32 [batch, height, width, channels] and "
-                                  "labels int32 [batch] can be mixed", m->image, tl_tensor_spec(image, images),
-                       m->label, tl_tensor_spec(label, labels));
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' is %s and '%s' %s; images float32 [batch, height, width, channels] "
+                       "and labels int32 [batch] can be mixed",
+                       m->image, tl_tensor_spec(image, images), m->label,
+                       tl_tensor_spec(label, labels));
     }
     tl_rng rng = *draws;
     tl_mixture *mixtures = tl_arena_array(tl_ctx_arena(c), count, sizeof *mixtures);
     if (!mixtures) return TL_ENOMEM;
-    tl_mixture_kind kind = tl_mixtures_draw(mixtures, count, m->config, images->shape.dims[1], images->shape.dims[2],
-                                            &rng);
+    tl_mixture_kind kind = tl_mixtures_draw(mixtures, count, m->config, images->shape.dims[1],
+                                            images->shape.dims[2], &rng);
     tl_tensor *soft = tl_ctx_tensor(c, TL_AT_HOST, TL_F32, TL_SHAPE(count, m->num_classes));
     if (!soft) return tl_ctx_status(c);
     TL_TRY(mix_labels(m, soft, labels, kind, mixtures));

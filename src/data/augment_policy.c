@@ -7,9 +7,9 @@
 /* --- operations with a level ------------------------------------------------------------------ */
 
 static const char *const op_names[] = {
-    "AutoContrast", "Equalize",  "Invert", "Rotate", "Posterize",  "Solarize",   "Color",  "Contrast",    "Brightness",
-    "Sharpness",    "ShearX",    "ShearY", "TranslateX", "TranslateY", "Cutout", "SolarizeAdd", "Grayscale",
-    "Gaussian_Noise",
+    "AutoContrast", "Equalize",   "Invert",     "Rotate",      "Posterize", "Solarize",
+    "Color",        "Contrast",   "Brightness", "Sharpness",   "ShearX",    "ShearY",
+    "TranslateX",   "TranslateY", "Cutout",     "SolarizeAdd", "Grayscale", "Gaussian_Noise",
 };
 _Static_assert(TL_COUNT(op_names) == TL_AUGMENT_COUNT, "every operation has a name");
 
@@ -47,7 +47,10 @@ static void cut_out(const tl_pixels *p, int64_t half, tl_rng *rng)
 static void move(const tl_pixels *out, const tl_pixels *in, tl_augment_op op, double by)
 {
     float m[6] = {1, 0, 0, 0, 1, 0};
-    m[op == TL_AUGMENT_SHEAR_X ? 1 : op == TL_AUGMENT_SHEAR_Y ? 3 : op == TL_AUGMENT_TRANSLATE_X ? 2 : 5] = (float)by;
+    m[op == TL_AUGMENT_SHEAR_X       ? 1
+      : op == TL_AUGMENT_SHEAR_Y     ? 3
+      : op == TL_AUGMENT_TRANSLATE_X ? 2
+                                     : 5] = (float)by;
     tl_pixels_transform(out, in, m);
 }
 
@@ -60,7 +63,9 @@ static void change_into(const tl_pixels *out, const tl_pixels *in, tl_augment_op
     case TL_AUGMENT_SHARPNESS: tl_pixels_sharpness(out, in, share * 1.8 + 0.1); break;
     case TL_AUGMENT_SHEAR_X:
     case TL_AUGMENT_SHEAR_Y: move(out, in, op, either_sign(rng, share * 0.3)); break;
-    case TL_AUGMENT_GAUSSIAN_NOISE: tl_pixels_blur(out, in, between(rng, share, reach->translate * share)); break;
+    case TL_AUGMENT_GAUSSIAN_NOISE:
+        tl_pixels_blur(out, in, between(rng, share, reach->translate * share));
+        break;
     default: move(out, in, op, either_sign(rng, share * reach->translate)); break;
     }
 }
@@ -71,8 +76,8 @@ static double within(double x, double most)
     return x > 0 ? fmin(x, most) : 0;
 }
 
-void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach, tl_pixels *image, tl_pixels *spare,
-                      tl_rng *rng)
+void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach, tl_pixels *image,
+                      tl_pixels *spare, tl_rng *rng)
 {
     double share = within(level / 10, 100);
     reach = (tl_augment_reach){within(reach.cutout, 1e6), within(reach.translate, 1e6)};
@@ -80,9 +85,13 @@ void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach, tl
     case TL_AUGMENT_AUTOCONTRAST: tl_pixels_autocontrast(image, image); return;
     case TL_AUGMENT_EQUALIZE: tl_pixels_equalize(image, image); return;
     case TL_AUGMENT_INVERT: tl_pixels_invert(image, image); return;
-    case TL_AUGMENT_POSTERIZE: tl_pixels_posterize(image, image, share < 2 ? (int)(share * 4) : 8); return;
+    case TL_AUGMENT_POSTERIZE:
+        tl_pixels_posterize(image, image, share < 2 ? (int)(share * 4) : 8);
+        return;
     case TL_AUGMENT_SOLARIZE: tl_pixels_solarize(image, image, (int)(share * 256)); return;
-    case TL_AUGMENT_SOLARIZE_ADD: tl_pixels_solarize_add(image, image, (int)(share * 110), 128); return;
+    case TL_AUGMENT_SOLARIZE_ADD:
+        tl_pixels_solarize_add(image, image, (int)(share * 110), 128);
+        return;
     case TL_AUGMENT_COLOR: tl_pixels_color(image, image, share * 1.8 + 0.1); return;
     case TL_AUGMENT_CONTRAST: tl_pixels_contrast(image, image, share * 1.8 + 0.1); return;
     case TL_AUGMENT_BRIGHTNESS: tl_pixels_brightness(image, image, share * 1.8 + 0.1); return;
@@ -224,11 +233,13 @@ const tl_augment_policy *tl_augment_policy_find(const char *name)
 
 /* --- AutoAugment, RandAugment ----------------------------------------------------------------- */
 
-static void follow(const tl_augment_policy *p, tl_augment_reach reach, tl_pixels *image, tl_pixels *spare, tl_rng *rng)
+static void follow(const tl_augment_policy *p, tl_augment_reach reach, tl_pixels *image,
+                   tl_pixels *spare, tl_rng *rng)
 {
     const tl_augment_step *row = p->rows[tl_rng_below(rng, p->row_count)];
     for (int64_t i = 0; i < p->step_count; i++)
-        if (tl_rng_uniform_f32(rng) < row[i].prob) tl_augment_apply(row[i].op, row[i].level, reach, image, spare, rng);
+        if (tl_rng_uniform_f32(rng) < row[i].prob)
+            tl_augment_apply(row[i].op, row[i].level, reach, image, spare, rng);
 }
 
 void tl_autoaug_apply(const tl_autoaug *a, tl_pixels *image, tl_pixels *spare, tl_rng *rng)
@@ -240,7 +251,8 @@ void tl_autoaug_apply(const tl_autoaug *a, tl_pixels *image, tl_pixels *spare, t
 
 void tl_three_augment_apply(tl_pixels *image, tl_pixels *spare, tl_rng *rng)
 {
-    follow(tl_augment_policy_find("deit3_three_augment"), (tl_augment_reach){100, 20}, image, spare, rng);
+    follow(tl_augment_policy_find("deit3_three_augment"), (tl_augment_reach){100, 20}, image, spare,
+           rng);
 }
 
 static int64_t choices(tl_augment_op *out, const tl_randaug *a)
@@ -271,7 +283,8 @@ void tl_randaug_apply(const tl_randaug *a, tl_pixels *image, tl_pixels *spare, t
         bool wanted = !a->prob_to_apply.set || tl_rng_uniform_f32(rng) < a->prob_to_apply.value;
         double level = level_of(a, rng);
         if (which < count && wanted)
-            tl_augment_apply(ops[which], level, (tl_augment_reach){a->cutout_const, a->translate_const}, image, spare,
+            tl_augment_apply(ops[which], level,
+                             (tl_augment_reach){a->cutout_const, a->translate_const}, image, spare,
                              rng);
     }
 }
@@ -310,7 +323,8 @@ void tl_random_erasing_apply(const tl_random_erasing *e, const tl_pixels *p, tl_
         int64_t half_width = (int64_t)rint(sqrt(part / aspect) / 2);
         if (2 * half_height >= p->height || 2 * half_width >= p->width) continue;
         // As the original draws it: as if for a corner, but the rectangle lies around it.
-        int64_t y = tl_rng_below(rng, p->height - 2 * half_height), x = tl_rng_below(rng, p->width - 2 * half_width);
+        int64_t y = tl_rng_below(rng, p->height - 2 * half_height),
+                x = tl_rng_below(rng, p->width - 2 * half_width);
         add_noise(p, tli_window_around(x, y, half_width, half_height, p->width, p->height), rng);
         return;
     }

@@ -4,8 +4,8 @@
 
 #include "data/augment_impl.h"
 
-/* As by an fma, also on machines without: with values of few bits both the product and the sum are exact in
- * double. */
+/* As by an fma, also on machines without: with values of few bits both the product and the sum are
+ * exact in double. */
 static inline float add_product(float sum, float weight, float value)
 {
 #ifdef __FP_FAST_FMAF
@@ -17,9 +17,11 @@ static inline float add_product(float sum, float weight, float value)
 
 /* --- 3 x 3 ------------------------------------------------------------------------------------ */
 
-/* Nine weights over three rows, row by row: the order in which TensorFlow adds, so that sums that are nearly
- * whole are cut to the same bytes. `left` and `right` are where the neighbours of a value lie. */
-static inline float weigh(const uint8_t *const rows[3], int64_t left, int64_t here, int64_t right, const float w[9])
+/* Nine weights over three rows, row by row: the order in which TensorFlow adds, so that sums that
+ * are nearly whole are cut to the same bytes. `left` and `right` are where the neighbours of a
+ * value lie. */
+static inline float weigh(const uint8_t *const rows[3], int64_t left, int64_t here, int64_t right,
+                          const float w[9])
 {
     float sum = 0;
     for (int k = 0; k < 3; k++) {
@@ -30,10 +32,12 @@ static inline float weigh(const uint8_t *const rows[3], int64_t left, int64_t he
     return sum;
 }
 
-static void sharpen_row(uint8_t *restrict to, const uint8_t *const rows[3], int64_t n, int64_t c, float factor)
+static void sharpen_row(uint8_t *restrict to, const uint8_t *const rows[3], int64_t n, int64_t c,
+                        float factor)
 {
     const float around = 1.0f / 13.0f, middle = 5.0f / 13.0f;
-    const float weights[9] = {around, around, around, around, middle, around, around, around, around};
+    const float weights[9] = {around, around, around, around, middle,
+                              around, around, around, around};
     for (int64_t i = c; i < n - c; i++) to[i] = tli_byte_cut(weigh(rows, i - c, i, i + c, weights));
     for (int64_t i = c; i < n - c; i++)
         to[i] = tli_byte_cut((float)to[i] + factor * ((float)rows[1][i] - (float)to[i]));
@@ -46,12 +50,14 @@ void tl_pixels_sharpness(const tl_pixels *out, const tl_pixels *in, double facto
     tl_pixels_copy(out, in, false); // the border stays as it is
     if (factor == 1) return;
     for (int64_t y = 1; y < in->height - 1; y++) {
-        const uint8_t *const rows[] = {tli_bytes_row(in, y - 1), tli_bytes_row(in, y), tli_bytes_row(in, y + 1)};
+        const uint8_t *const rows[] = {tli_bytes_row(in, y - 1), tli_bytes_row(in, y),
+                                       tli_bytes_row(in, y + 1)};
         sharpen_row(tli_bytes_row(out, y), rows, n, c, (float)factor);
     }
 }
 
-static void blur_row(uint8_t *restrict to, const uint8_t *const rows[3], int64_t width, int64_t c, const float w[9])
+static void blur_row(uint8_t *restrict to, const uint8_t *const rows[3], int64_t width, int64_t c,
+                     const float w[9])
 {
     int64_t last = (width - 1) * c;
     for (int64_t i = c; i < last; i++) to[i] = tli_byte_cut(weigh(rows, i - c, i, i + c, w));
@@ -66,14 +72,17 @@ void tl_pixels_blur(const tl_pixels *out, const tl_pixels *in, double sigma)
 {
     TL_ASSERT(tli_augment_fit(out, in));
     if (in->width < 1) return;
-    float away = expf(-1.0f / (2.0f * ((float)sigma * (float)sigma))), share = 1.0f / (away + 1.0f + away);
+    float away = expf(-1.0f / (2.0f * ((float)sigma * (float)sigma))),
+          share = 1.0f / (away + 1.0f + away);
     const float line[3] = {away * share, share, away * share};
     float weights[9];
     for (int k = 0; k < 9; k++) weights[k] = line[k / 3] * line[k % 3];
     for (int64_t y = 0; y < in->height; y++) {
         int64_t inner = in->height > 1 ? 1 : 0;
-        int64_t above = y > 0 ? y - 1 : inner, below = y < in->height - 1 ? y + 1 : in->height - 1 - inner;
-        const uint8_t *const rows[] = {tli_bytes_row(in, above), tli_bytes_row(in, y), tli_bytes_row(in, below)};
+        int64_t above = y > 0 ? y - 1 : inner,
+                below = y < in->height - 1 ? y + 1 : in->height - 1 - inner;
+        const uint8_t *const rows[] = {tli_bytes_row(in, above), tli_bytes_row(in, y),
+                                       tli_bytes_row(in, below)};
         blur_row(tli_bytes_row(out, y), rows, in->width, in->channels, weights);
     }
 }
@@ -112,7 +121,8 @@ void tl_pixels_transform(const tl_pixels *out, const tl_pixels *in, const float 
         for (int64_t x = 0; x < out->width; x++, to += c) {
             float from_x = add_product(m[1] * (float)y, m[0], (float)x) + m[2];
             float from_y = add_product(m[4] * (float)y, m[3], (float)x) + m[5];
-            const uint8_t *from = tli_bytes_row(in, nearest(from_y, in->height)) + nearest(from_x, in->width) * c;
+            const uint8_t *from =
+                tli_bytes_row(in, nearest(from_y, in->height)) + nearest(from_x, in->width) * c;
             to[0] = from[0];
             if (c == 1) continue;
             to[1] = from[1];
@@ -126,7 +136,8 @@ void tl_pixels_rotate(const tl_pixels *out, const tl_pixels *in, double degrees)
     const double pi = 3.141592653589793;
     float angle = (float)(degrees * (pi / 180)), cosine = cosf(angle), sine = sinf(angle);
     float right = (float)(in->width - 1), bottom = (float)(in->height - 1);
-    float dx = (right - (cosine * right - sine * bottom)) / 2, dy = (bottom - (sine * right + cosine * bottom)) / 2;
+    float dx = (right - (cosine * right - sine * bottom)) / 2,
+          dy = (bottom - (sine * right + cosine * bottom)) / 2;
     const float m[6] = {cosine, -sine, dx, sine, cosine, dy};
     tl_pixels_transform(out, in, m);
 }

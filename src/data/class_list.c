@@ -21,7 +21,8 @@ static tl_status add_name(tl_map *names, const char *path, char *line, size_t le
     long long number = (long long)tl_map_count(names) + 1;
     if (length && line[length - 1] == '\r') length--;
     if (!length || memchr(line, 0, length))
-        return TL_FAIL(TL_EINVAL, "%s:%lld: a name of a class is expected in each line", path, number);
+        return TL_FAIL(TL_EINVAL, "%s:%lld: a name of a class is expected in each line", path,
+                       number);
     line[length] = '\0';
     if (tl_map_has(names, line))
         return TL_FAIL(TL_EINVAL, "%s:%lld: the class '%s' is there twice", path, number, line);
@@ -36,7 +37,10 @@ static tl_status split_lines(tl_map *names, const char *path, char *text, size_t
         TL_TRY(add_name(names, path, at, length));
         at += length + (stop != NULL);
     }
-    return tl_map_count(names) ? TL_OK : TL_FAIL(TL_EINVAL, "'%s' is empty; a name of a class is expected in each line", path);
+    return tl_map_count(names)
+               ? TL_OK
+               : TL_FAIL(TL_EINVAL, "'%s' is empty; a name of a class is expected in each line",
+                         path);
 }
 
 static tl_status keep_names(tl_strings *out, tl_arena *arena, const tl_map *names)
@@ -69,7 +73,8 @@ tl_status tl_class_list_write(const char *path, tl_strings names)
     tl_status st = TL_OK;
     for (int64_t i = 0; i < names.count && st == TL_OK; i++) {
         if (!*names.items[i] || strpbrk(names.items[i], "\r\n"))
-            st = TL_FAIL(TL_EINVAL, "'%s': the name of class %lld is empty or has a line break", path, (long long)i);
+            st = TL_FAIL(TL_EINVAL, "'%s': the name of class %lld is empty or has a line break",
+                         path, (long long)i);
         tl_str_addf(&text, "%s\n", names.items[i]);
     }
     if (st == TL_OK) st = tl_str_status(&text);
@@ -80,7 +85,8 @@ tl_status tl_class_list_write(const char *path, tl_strings names)
 
 /* --- beside records --------------------------------------------------------------------------- */
 
-// Length of what stands before "-00000-of-00004" and ".gz" in a path; all of it when nothing such does.
+// Length of what stands before "-00000-of-00004" and ".gz" in a path; all of it when nothing such
+// does.
 static size_t prefix_length(const char *path)
 {
     static const char form[] = "-00000-of-00000";
@@ -101,7 +107,8 @@ static bool same_names(tl_strings a, tl_strings b)
     return true;
 }
 
-tl_status tl_class_list_beside(tl_strings *out, tl_arena *arena, const char *const *paths, int64_t count)
+tl_status tl_class_list_beside(tl_strings *out, tl_arena *arena, const char *const *paths,
+                               int64_t count)
 {
     const char *before = NULL, *first = NULL; // prefix that was looked for, list that was found
     *out = (tl_strings){0};
@@ -115,8 +122,10 @@ tl_status tl_class_list_beside(tl_strings *out, tl_arena *arena, const char *con
         tl_strings found;
         TL_TRY(tl_class_list_read(&found, arena, path));
         if (first && !same_names(found, *out))
-            return TL_FAIL(TL_EINVAL, "'%s' and '%s' number classes in different ways; convert both folders with one "
-                                      "list: tilth data convert --classes=%s", first, path, first);
+            return TL_FAIL(TL_EINVAL,
+                           "'%s' and '%s' number classes in different ways; convert both folders "
+                           "with one list: tilth data convert --classes=%s",
+                           first, path, first);
         if (!first) *out = found;
         if (!first) first = path;
     }

@@ -5,7 +5,7 @@
 /* Features of Model Garden that have no counterpart here yet. */
 #define TFDS_ROW(member, text, ...)                                                                \
     TL_F(tl_data_config, member, .flags = TL_FIELD_LATER,                                          \
-         .help = text " of TensorFlow Datasets; instead, write TFRecords and set input_path",       \
+         .help = text " of TensorFlow Datasets; instead, write TFRecords and set input_path",      \
          __VA_ARGS__)
 #define SERVICE_ROW(member, text, ...)                                                             \
     TL_F(tl_data_config, member,                                                                   \
@@ -24,15 +24,14 @@ static const tl_field data_fields[] = {
     TFDS_ROW(tfds_skip_decoding_feature, "features that are not decoded, with commas,", .s = ""),
     TL_F(tl_data_config, global_batch_size, TL_AT_LEAST(0),
          .help = "examples of one step, over all replicas"),
-    TL_F(tl_data_config, is_training,
-         .help = "repeat and shuffle the examples; null is as false"),
+    TL_F(tl_data_config, is_training, .help = "repeat and shuffle the examples; null is as false"),
     TL_F(tl_data_config, drop_remainder, .b = true,
          .help = "leave out the last batch when it is short"),
     TL_F(tl_data_config, shuffle_buffer_size, .i = 100, TL_AT_LEAST(0),
          .help = "examples among which the next one is drawn in training"),
     TL_F(tl_data_config, cache,
-         .help = "keep examples in memory after the first pass: parsed, and images decoded to pixels; random "
-                 "changes are made anew in each pass"),
+         .help = "keep examples in memory after the first pass: parsed, and images decoded to "
+                 "pixels; random changes are made anew in each pass"),
     TL_F(tl_data_config, cycle_length, TL_AT_LEAST(-1),
          .help = "files read at a time, in turn; null or -1 lets the library choose"),
     TL_F(tl_data_config, block_length, .i = 1, TL_AT_LEAST(1),
@@ -41,8 +40,8 @@ static const tl_field data_fields[] = {
          .help = "false allows examples to come in another order each time; here the order is "
                  "always the same"),
     TL_F(tl_data_config, sharding, .b = true,
-         .help = "give each reader a part of the files, or of the examples when files are few; otherwise each "
-                 "reads everything, in an order of its own, also with a seed"),
+         .help = "give each reader a part of the files, or of the examples when files are few; "
+                 "otherwise each reads everything, in an order of its own, also with a seed"),
     TL_F(tl_data_config, seed, .help = "seed of the order of files and examples; null draws one"),
     TL_F(tl_data_config, prefetch_buffer_size, TL_AT_LEAST(-1),
          .help = "batches prepared ahead; null, 0 or -1 lets the library choose"),
@@ -64,8 +63,8 @@ static const tl_field data_fields[] = {
     SERVICE_ROW(trainer_id, "which of the runs that share a service this is",
                 .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE),
     TL_F_OPTIONAL(tl_data_config, sampler, &tl_sampler_config_desc, .flags = TL_FIELD_QUIET,
-                  .help = "LiBai's order of examples, in place of shuffle_buffer_size, cycle_length, block_length "
-                          "and drop_remainder; null for theirs"),
+                  .help = "LiBai's order of examples, in place of shuffle_buffer_size, "
+                          "cycle_length, block_length and drop_remainder; null for theirs"),
     TL_F_END,
 };
 
@@ -73,8 +72,8 @@ static tl_status wrong_path(const char *key, const tl_value *v, const char *expe
 {
     tl_str found = TL_STR_INIT;
     tl_value_name(&found, v);
-    tl_status st = TL_FAIL(TL_EINVAL, "%s: expected %s, found %s", key, expected,
-                           tl_str_text(&found));
+    tl_status st =
+        TL_FAIL(TL_EINVAL, "%s: expected %s, found %s", key, expected, tl_str_text(&found));
     tl_str_deinit(&found);
     return st;
 }
@@ -103,7 +102,8 @@ static tl_status check_data(const void *value)
     const tl_data_config *c = value;
     const tl_value *path = c->input_path;
     if (tl_paths_given(path) && tl_paths_given(c->tfds_name))
-        return TL_FAIL(TL_EINVAL, "input_path: it and tfds_name exclude each other: clear one of them");
+        return TL_FAIL(TL_EINVAL,
+                       "input_path: it and tfds_name exclude each other: clear one of them");
     if (!tl_paths_given(path)) return TL_OK;
     if (path->kind != TL_VALUE_MAP) return check_paths("input_path", path);
     for (int64_t i = 0; i < path->count; i++)

@@ -7,10 +7,14 @@
 enum { LONG_PLACE = 100 /* bytes; no more numbers are added then */ };
 
 static const tl_method methods[] = {
-    TL_METHOD(tl_dataset_class, build, false),    TL_METHOD(tl_dataset_class, next, true),
-    TL_METHOD(tl_dataset_class, rewind, true),    TL_METHOD(tl_dataset_class, state, true),
-    TL_METHOD(tl_dataset_class, describe, false), TL_METHOD(tl_dataset_class, dispose, false),
-    TL_METHOD(tl_dataset_class, length, false),   TL_METHOD(tl_dataset_class, tell, false),
+    TL_METHOD(tl_dataset_class, build, false),
+    TL_METHOD(tl_dataset_class, next, true),
+    TL_METHOD(tl_dataset_class, rewind, true),
+    TL_METHOD(tl_dataset_class, state, true),
+    TL_METHOD(tl_dataset_class, describe, false),
+    TL_METHOD(tl_dataset_class, dispose, false),
+    TL_METHOD(tl_dataset_class, length, false),
+    TL_METHOD(tl_dataset_class, tell, false),
     {NULL, 0, false},
 };
 const tl_kind tl_kind_dataset = {
@@ -84,7 +88,8 @@ static tl_tensor *brought(tl_ctx *c, const tl_tensor *t)
 {
     tl_tensor *there = tl_ctx_tensor(c, TL_AT_DEVICE, t->dtype, t->shape);
     if (!there) return NULL;
-    if (tl_tensor_copy(there, t) != TL_OK || tli_storage_wait(there->storage) != TL_OK) return tl_ctx_fail(c);
+    if (tl_tensor_copy(there, t) != TL_OK || tli_storage_wait(there->storage) != TL_OK)
+        return tl_ctx_fail(c);
     return there;
 }
 
@@ -92,7 +97,8 @@ tl_status tl_dataset_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
 {
     TL_TRY(tli_dataset_make(d, c, out, more));
     for (int64_t i = 0; i < out->count && *more; i++)
-        if (tl_tensor_side(out->items[i].tensor) == TL_AT_HOST) out->items[i].tensor = brought(c, out->items[i].tensor);
+        if (tl_tensor_side(out->items[i].tensor) == TL_AT_HOST)
+            out->items[i].tensor = brought(c, out->items[i].tensor);
     return tl_ctx_status(c);
 }
 

@@ -6,7 +6,8 @@
 
 #include <tilth/data/dataset.h>
 
-/* tl_dataset_next without the way to the device: tensors may lie at the host, where they were made. */
+/* tl_dataset_next without the way to the device: tensors may lie at the host, where they were
+ * made. */
 TL_NODISCARD tl_status tli_dataset_make(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more);
 
 #endif

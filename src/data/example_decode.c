@@ -23,8 +23,8 @@ static tl_status settle_shape(tl_shape *out, const tl_feature_spec *want, int64_
         out->dims[0] = each > 0 ? count / each : 0;
     }
     if (tl_shape_count(out) == count) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "feature '%s' has %" PRId64 " values; %s is expected", want->spec.name, count,
-                   tl_shape_text(text, &want->spec.shape));
+    return TL_FAIL(TL_EINVAL, "feature '%s' has %" PRId64 " values; %s is expected",
+                   want->spec.name, count, tl_shape_text(text, &want->spec.shape));
 }
 
 static tl_status wrong_kind(const tl_feature *f, const tl_feature_spec *want)
@@ -86,7 +86,8 @@ static tl_status read_ints(tl_sample *s, const tl_feature_spec *want, const tl_f
         tli_element_set(want->spec.dtype, to, i, (double)values[i]);
         if (tl_dtype_is_float(want->spec.dtype)) continue;
         if (tli_element_get(want->spec.dtype, to, i) != (double)values[i])
-            return TL_FAIL(TL_EINVAL, "feature '%s' has the value %" PRId64 ", which %s does not hold",
+            return TL_FAIL(TL_EINVAL,
+                           "feature '%s' has the value %" PRId64 ", which %s does not hold",
                            want->spec.name, values[i], tl_dtype_name(want->spec.dtype));
     }
     return TL_OK;
@@ -95,7 +96,8 @@ static tl_status read_ints(tl_sample *s, const tl_feature_spec *want, const tl_f
 static tl_status read_feature(tl_sample *s, const tl_feature_spec *want, const tl_feature *f)
 {
     // A list without values says as much as none.
-    if (f->kind == TL_FEATURE_NONE || (f->count == 0 && want->optional)) return fill_missing(s, want);
+    if (f->kind == TL_FEATURE_NONE || (f->count == 0 && want->optional))
+        return fill_missing(s, want);
     switch (f->kind) {
     case TL_FEATURE_BYTES: return read_text(s, want, f);
     case TL_FEATURE_FLOATS: return read_floats(s, want, f);

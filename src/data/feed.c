@@ -1,4 +1,5 @@
-/* Batches on their way from the host, where they are made, to the device that computes with them. */
+/* Batches on their way from the host, where they are made, to the device that computes with
+ * them. */
 #include <tilth/base/vec.h>
 #include <tilth/data/dataset.h>
 
@@ -9,7 +10,8 @@
 /* So many batches have a place: the next one is brought to its own while one is computed with. */
 enum { DEPTH = 2 };
 
-/* The fields of a batch as the device sees them: always at the same place, while their shapes stay. */
+/* The fields of a batch as the device sees them: always at the same place, while their shapes
+ * stay. */
 typedef struct slot {
     tl_tensor **items;
     int64_t count, capacity;
@@ -50,7 +52,8 @@ static tl_status bring(slot *s, int64_t field, tl_engine *e, const tl_tensor *t)
         tl_tensor_free(there);
         TL_TRY(tl_tensor_new(there, e, t->dtype, t->shape));
     }
-    return tl_tensor_copy(*there, t); // which waits for nobody; the host's memory is not used again before it has run
+    // which waits for nobody; the host's memory is not used again before it has run
+    return tl_tensor_copy(*there, t);
 }
 
 static tl_status feed_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
@@ -109,7 +112,8 @@ static void feed_dispose(tl_dataset *d)
 }
 
 static const tl_dataset_class feed_class = {
-    .cls = TL_CLASS(tl_dataset_class, "feed", NULL, feed, NULL, .help = "brings the batches of another dataset to a device"),
+    .cls = TL_CLASS(tl_dataset_class, "feed", NULL, feed, NULL,
+                    .help = "brings the batches of another dataset to a device"),
     .next = feed_next,
     .rewind = feed_rewind,
     .state = feed_state,

@@ -67,12 +67,9 @@ void tli_bytes_of_floats(uint8_t *restrict out, const float *restrict in, int64_
 static void convert_row(const tl_pixels *out, void *to, const tl_pixels *in, const void *from)
 {
     int64_t n = out->width * out->channels;
-    if (out->dtype == in->dtype)
-        memmove(to, from, (size_t)n * tl_dtype_size(out->dtype));
-    else if (out->dtype == TL_F32)
-        tli_floats_of_bytes(to, from, n);
-    else
-        tli_bytes_of_floats(to, from, n);
+    if (out->dtype == in->dtype) memmove(to, from, (size_t)n * tl_dtype_size(out->dtype));
+    else if (out->dtype == TL_F32) tli_floats_of_bytes(to, from, n);
+    else tli_bytes_of_floats(to, from, n);
 }
 
 static void mirror_bytes(uint8_t *row, int64_t width, int64_t c)
@@ -99,10 +96,8 @@ void tl_pixels_mirror(const tl_pixels *p)
 {
     TL_ASSERT(IS_PLAIN(p));
     for (int64_t y = 0; y < p->height; y++) {
-        if (p->dtype == TL_U8)
-            mirror_bytes(row_of(p, y), p->width, p->channels);
-        else
-            mirror_floats(row_of(p, y), p->width, p->channels);
+        if (p->dtype == TL_U8) mirror_bytes(row_of(p, y), p->width, p->channels);
+        else mirror_floats(row_of(p, y), p->width, p->channels);
     }
 }
 
@@ -120,10 +115,8 @@ static void fill_row(const tl_pixels *p, void *row, int64_t from, int64_t to, do
     uint8_t *bytes = row;
     float *floats = row;
     for (int64_t i = from * p->channels; i < to * p->channels; i++) {
-        if (p->dtype == TL_U8)
-            bytes[i] = byte_of((float)fill);
-        else
-            floats[i] = (float)fill;
+        if (p->dtype == TL_U8) bytes[i] = byte_of((float)fill);
+        else floats[i] = (float)fill;
     }
 }
 
@@ -133,7 +126,8 @@ void tl_pixels_shift(const tl_pixels *out, const tl_pixels *in, int64_t top, int
     TL_ASSERT(IS_PLAIN(out) && out->dtype == in->dtype && out->channels == in->channels);
     size_t pixel = (size_t)out->channels * tl_dtype_size(out->dtype);
     // Columns of `out` that have one of `in` behind them.
-    int64_t from = tl_clamp_i64(-left, 0, out->width), to = tl_clamp_i64(in->width - left, from, out->width);
+    int64_t from = tl_clamp_i64(-left, 0, out->width),
+            to = tl_clamp_i64(in->width - left, from, out->width);
     for (int64_t y = 0; y < out->height; y++) {
         char *row = row_of(out, y);
         int64_t source = y + top;
@@ -187,7 +181,8 @@ tl_window tl_window_center(int64_t height, int64_t width, double fraction)
     float side = (float)fraction * (float)(height < width ? height : width);
     int64_t size = tl_clamp_i64((int64_t)side, 1, height < width ? height : width);
     int64_t y = (int64_t)(((float)height - side) / 2), x = (int64_t)(((float)width - side) / 2);
-    return (tl_window){tl_clamp_i64(x, 0, width - size), tl_clamp_i64(y, 0, height - size), size, size};
+    return (tl_window){tl_clamp_i64(x, 0, width - size), tl_clamp_i64(y, 0, height - size), size,
+                       size};
 }
 
 tl_window tl_window_middle(int64_t height, int64_t width, int64_t want_height, int64_t want_width)

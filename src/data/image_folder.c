@@ -35,7 +35,8 @@ typedef struct listing {
 
 static tl_status unreadable(const char *path)
 {
-    return TL_FAIL(errno == ENOENT ? TL_ENOTFOUND : TL_EIO, "'%s' cannot be read: %s", path, strerror(errno));
+    return TL_FAIL(errno == ENOENT ? TL_ENOTFOUND : TL_EIO, "'%s' cannot be read: %s", path,
+                   strerror(errno));
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -50,7 +51,8 @@ static bool is_folder(const struct dirent *e, const char *path)
     return (e->d_type == DT_UNKNOWN || e->d_type == DT_LNK) && tl_dir_exists(path);
 }
 
-static tl_status read_entries(DIR *dir, name_list *into, tl_arena *arena, const char *folder, bool folders)
+static tl_status read_entries(DIR *dir, name_list *into, tl_arena *arena, const char *folder,
+                              bool folders)
 {
     for (struct dirent *e; (errno = 0, e = readdir(dir));) {
         if (e->d_name[0] == '.') continue;
@@ -101,7 +103,8 @@ static tl_status add_files(listing *l, const name_list *found, int64_t label)
 {
     for (int64_t i = 0; i < found->count; i++) {
         if (!is_image(found->items[i])) TL_TRY(pass_over(l, found->items[i]));
-        else if (!TL_VEC_PUSH(&l->files, (tl_image_file){.path = found->items[i], .label = label})) return TL_ENOMEM;
+        else if (!TL_VEC_PUSH(&l->files, (tl_image_file){.path = found->items[i], .label = label}))
+            return TL_ENOMEM;
     }
     return TL_OK;
 }
@@ -126,7 +129,8 @@ static tl_status add_class(listing *l, const char *path, int64_t label)
 static void add_known(tl_str *out, tl_strings names)
 {
     enum { MOST = 20 };
-    for (int64_t i = 0; i < names.count && i < MOST; i++) tl_str_addf(out, "%s%s", i ? ", " : "", names.items[i]);
+    for (int64_t i = 0; i < names.count && i < MOST; i++)
+        tl_str_addf(out, "%s%s", i ? ", " : "", names.items[i]);
     if (names.count > MOST) tl_str_addf(out, " and %" PRId64 " more", names.count - MOST);
 }
 
@@ -134,8 +138,10 @@ static tl_status unknown_class(const char *path, tl_strings names)
 {
     tl_str known = TL_STR_INIT;
     add_known(&known, names);
-    tl_status st = TL_FAIL(TL_EINVAL, "the folder '%s' is no class: there are %s. Another name for one of them, or a "
-                                      "class that was not trained?", path, tl_str_text(&known));
+    tl_status st = TL_FAIL(TL_EINVAL,
+                           "the folder '%s' is no class: there are %s. Another name for one of "
+                           "them, or a class that was not trained?",
+                           path, tl_str_text(&known));
     tl_str_deinit(&known);
     return st;
 }
@@ -146,7 +152,8 @@ static tl_status put_names(listing *l, tl_map *by_name)
     tl_strings names = l->args->classes;
     for (int64_t i = 0; i < names.count; i++) {
         if (tl_map_has(by_name, names.items[i]))
-            return TL_FAIL(TL_EINVAL, "the class '%s' stands twice in the list of classes", names.items[i]);
+            return TL_FAIL(TL_EINVAL, "the class '%s' stands twice in the list of classes",
+                           names.items[i]);
         TL_TRY(tl_map_set(by_name, names.items[i], NULL));
         char *copy = tl_arena_strdup(l->arena, names.items[i]);
         if (!copy || !TL_VEC_PUSH(&l->classes, copy)) return TL_ENOMEM;
@@ -191,10 +198,13 @@ static tl_status add_listed(listing *l, const name_list *folders)
 static tl_status check_name(const char *path)
 {
     const char *name = tl_path_basename(path);
-    if (strchr(name, '\n')) return TL_FAIL(TL_EINVAL, "'%s': the name of a class has no line break", path);
+    if (strchr(name, '\n'))
+        return TL_FAIL(TL_EINVAL, "'%s': the name of a class has no line break", path);
     for (int length; *name; name += length)
         if (!(length = tli_utf8_length(name)))
-            return TL_FAIL(TL_EINVAL, "'%s': the name of a class is UTF-8, and this folder's is not: rename it", path);
+            return TL_FAIL(
+                TL_EINVAL,
+                "'%s': the name of a class is UTF-8, and this folder's is not: rename it", path);
     return TL_OK;
 }
 
@@ -214,13 +224,17 @@ static tl_status add_classes(listing *l)
     name_list folders = {0};
     tl_status st = read_folder(&folders, l->arena, path, true);
     if (st == TL_OK && !folders.count)
-        st = TL_FAIL(TL_EINVAL, "'%s' holds no folder: a folder of images has one for each class, named after it",
-                     path);
-    if (st == TL_OK) st = l->args->classes.count ? add_listed(l, &folders) : add_sorted(l, &folders);
+        st = TL_FAIL(
+            TL_EINVAL,
+            "'%s' holds no folder: a folder of images has one for each class, named after it",
+            path);
+    if (st == TL_OK)
+        st = l->args->classes.count ? add_listed(l, &folders) : add_sorted(l, &folders);
     TL_VEC_FREE(&folders);
     TL_TRY(st);
     if (l->files.count) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "'%s' holds no image: no file in its folders ends in .jpg, .jpeg or .png", path);
+    return TL_FAIL(TL_EINVAL,
+                   "'%s' holds no image: no file in its folders ends in .jpg, .jpeg or .png", path);
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */
@@ -229,10 +243,13 @@ static tl_status check_path(const tl_image_folder_args *args)
 {
     tl_file_info info;
     TL_TRY(tl_file_stat(&info, args->path));
-    if (!info.exists) return TL_FAIL(TL_ENOTFOUND, "the folder of images '%s' does not exist", args->path);
-    if (!info.is_dir) return TL_FAIL(TL_EINVAL, "'%s' is no folder; a folder of images is wanted", args->path);
+    if (!info.exists)
+        return TL_FAIL(TL_ENOTFOUND, "the folder of images '%s' does not exist", args->path);
+    if (!info.is_dir)
+        return TL_FAIL(TL_EINVAL, "'%s' is no folder; a folder of images is wanted", args->path);
     if (args->holdout >= 0 && args->holdout < 1) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "holdout is %g; a share from 0 to less than 1 is held out", args->holdout);
+    return TL_FAIL(TL_EINVAL, "holdout is %g; a share from 0 to less than 1 is held out",
+                   args->holdout);
 }
 
 static tl_status read_and_split(listing *l)
@@ -244,7 +261,8 @@ static tl_status read_and_split(listing *l)
     if (!(args->holdout > 0)) return TL_OK;
     tli_image_files_split(&l->files, args);
     if (l->files.count) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "'%s': holdout %g leaves no image for %s; there are too few", args->path, args->holdout,
+    return TL_FAIL(TL_EINVAL, "'%s': holdout %g leaves no image for %s; there are too few",
+                   args->path, args->holdout,
                    args->part == TL_HOLDOUT_VALIDATION ? "validation" : "training");
 }
 
@@ -256,7 +274,8 @@ static void *kept(tl_arena *arena, const void *items, int64_t count, size_t size
     if (!copy) *st = TL_ENOMEM;
     return copy;
 }
-#define KEPT(l, list, st) kept((l)->arena, (l)->list.items, (l)->list.count, sizeof *(l)->list.items, st)
+#define KEPT(l, list, st)                                                                          \
+    kept((l)->arena, (l)->list.items, (l)->list.count, sizeof *(l)->list.items, st)
 
 static tl_status give(listing *l)
 {
@@ -279,7 +298,8 @@ static tl_status give(listing *l)
     return TL_OK;
 }
 
-tl_status tl_image_folder_list(tl_image_folder *out, tl_arena *arena, const tl_image_folder_args *args)
+tl_status tl_image_folder_list(tl_image_folder *out, tl_arena *arena,
+                               const tl_image_folder_args *args)
 {
     listing l = {.args = args, .arena = arena, .out = out};
     tl_status st;
@@ -308,7 +328,8 @@ static void note_passed(tl_str *out, const tl_image_folder *f)
     for (int64_t i = 0; i < f->passed_count; i++) {
         const tl_passed_files *p = &f->passed[i];
         all += p->count;
-        tl_str_addf(out, "%s%" PRId64 " %s", i ? ", " : "", p->count, *p->ending ? p->ending : "without an ending");
+        tl_str_addf(out, "%s%" PRId64 " %s", i ? ", " : "", p->count,
+                    *p->ending ? p->ending : "without an ending");
     }
     tl_str_addf(out, " %s not read: .jpg, .jpeg and .png are\n", all == 1 ? "is" : "are");
 }
@@ -317,8 +338,8 @@ static void note_bad(tl_str *out, const tl_image_folder *f)
 {
     enum { MOST = 5 };
     if (!f->bad_count) return;
-    tl_str_addf(out, "'%s': %" PRId64 " image%s cannot be read and %s left out: ", f->path, f->bad_count,
-                f->bad_count == 1 ? "" : "s", f->bad_count == 1 ? "is" : "are");
+    tl_str_addf(out, "'%s': %" PRId64 " image%s cannot be read and %s left out: ", f->path,
+                f->bad_count, f->bad_count == 1 ? "" : "s", f->bad_count == 1 ? "is" : "are");
     for (int64_t i = 0; i < f->bad_count && i < MOST; i++)
         tl_str_addf(out, "%s'%s' (%s)", i ? ", " : "", f->bad[i].path, f->bad[i].why);
     if (f->bad_count > MOST) tl_str_addf(out, " and %" PRId64 " more", f->bad_count - MOST);

@@ -9,10 +9,10 @@ typedef struct tli_image_files {
     int64_t count, capacity;
 } tli_image_files;
 
-/* Reads all files: hashes, and with `check` sizes. Those that cannot be read leave the list for out->bad, or are the
- * failure. */
-TL_NODISCARD tl_status tli_image_files_read(tli_image_files *files, tl_image_folder *out, tl_arena *arena,
-                                            const tl_image_folder_args *args);
+/* Reads all files: hashes, and with `check` sizes. Those that cannot be read leave the list for
+ * out->bad, or are the failure. */
+TL_NODISCARD tl_status tli_image_files_read(tli_image_files *files, tl_image_folder *out,
+                                            tl_arena *arena, const tl_image_folder_args *args);
 /* Leaves the files of one part. */
 void tli_image_files_split(tli_image_files *files, const tl_image_folder_args *args);
 

@@ -1,5 +1,5 @@
-/* Images of a folder as they are read once: hashes of their bytes, sizes, those that are damaged; and which part of
- * them is held out. */
+/* Images of a folder as they are read once: hashes of their bytes, sizes, those that are damaged;
+ * and which part of them is held out. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ uint64_t tl_content_hash(const void *data, size_t size)
         crc = tl_crc32c(crc, bytes + size / 2, PIECE);
         crc = tl_crc32c(crc, bytes + size - PIECE, PIECE);
     }
-    // Sums of like images are alike in their bits: they are stirred, and lengths with them (splitmix64).
+    // Sums of like images are alike in their bits: they are stirred, and lengths with them
+    // (splitmix64).
     uint64_t x = ((uint64_t)size << 32 ^ crc) + UINT64_C(0x9e3779b97f4a7c15);
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
     x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
@@ -111,16 +112,19 @@ static tl_status refuse(const tl_bad_image *bad, int64_t count, int64_t all, con
 {
     enum { MOST = 20 };
     tl_str list = TL_STR_INIT;
-    for (int64_t i = 0; i < count && i < MOST; i++) tl_str_addf(&list, "\n  '%s': %s", bad[i].path, bad[i].why);
+    for (int64_t i = 0; i < count && i < MOST; i++)
+        tl_str_addf(&list, "\n  '%s': %s", bad[i].path, bad[i].why);
     if (count > MOST) tl_str_addf(&list, "\n  and %" PRId64 " more", count - MOST);
-    tl_status st = TL_FAIL(TL_EIO, "'%s': %" PRId64 " of %" PRId64 " images cannot be read; skip_bad leaves them out:%s",
+    tl_status st = TL_FAIL(TL_EIO,
+                           "'%s': %" PRId64 " of %" PRId64
+                           " images cannot be read; skip_bad leaves them out:%s",
                            path, count, all, tl_str_text(&list));
     tl_str_deinit(&list);
     return st;
 }
 
-static tl_status sort_out(tli_image_files *files, char *const *why, tl_image_folder *out, tl_arena *arena,
-                          const tl_image_folder_args *args)
+static tl_status sort_out(tli_image_files *files, char *const *why, tl_image_folder *out,
+                          tl_arena *arena, const tl_image_folder_args *args)
 {
     int64_t good = 0, bad = 0, all = files->count;
     for (int64_t i = 0; i < all; i++) bad += why[i] != NULL;
@@ -146,7 +150,8 @@ tl_status tli_image_files_read(tli_image_files *files, tl_image_folder *out, tl_
 {
     int64_t count = files->count;
     size_t bytes = (size_t)count * sizeof(char *);
-    reading r = {.files = files->items, .why = tl_alloc_zero(bytes ? bytes : 1), .decode = args->check};
+    reading r = {
+        .files = files->items, .why = tl_alloc_zero(bytes ? bytes : 1), .decode = args->check};
     if (!r.why) return TL_FAIL_NOMEM(bytes);
     tl_status st = read_all(&r, count, args->threads);
     if (st == TL_OK) st = sort_out(files, r.why, out, arena, args);
@@ -160,8 +165,8 @@ tl_status tli_image_files_read(tli_image_files *files, tl_image_folder *out, tl_
 /* What a class is divided by: content below `limit` is held out, or as far as the share says. */
 typedef struct division {
     double share;
-    bool all_trained;    /* there is one image, however often */
-    bool lowest_held;    /* the share reaches none: the lowest one is */
+    bool all_trained;     /* there is one image, however often */
+    bool lowest_held;     /* the share reaches none: the lowest one is */
     bool highest_trained; /* the share reaches all: the highest one is not */
     uint64_t lowest, highest;
 } division;
@@ -192,10 +197,12 @@ void tli_image_files_split(tli_image_files *files, const tl_image_folder_args *a
     bool held = args->part == TL_HOLDOUT_VALIDATION;
     int64_t kept = 0;
     for (int64_t from = 0, to; from < files->count; from = to) {
-        for (to = from; to < files->count && files->items[to].label == files->items[from].label;) to++;
+        for (to = from; to < files->count && files->items[to].label == files->items[from].label;)
+            to++;
         division d = divide(files->items + from, to - from, args->holdout);
         for (int64_t i = from; i < to; i++)
-            if (is_held_out(&d, files->items[i].hash) == held) files->items[kept++] = files->items[i];
+            if (is_held_out(&d, files->items[i].hash) == held)
+                files->items[kept++] = files->items[i];
     }
     files->count = kept;
 }

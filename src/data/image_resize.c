@@ -68,12 +68,9 @@ static int64_t most_taps(const tl_pixels_resize_args *a, int64_t in, int64_t out
 {
     float scale = (float)in / (float)out;
     int64_t most;
-    if (a->method == TL_PIXELS_NEAREST)
-        most = 1;
-    else if (a->method == TL_PIXELS_AREA)
-        most = (int64_t)ceilf(scale) + 2;
-    else
-        most = 2 * (int64_t)ceilf(radius_of(a) * stretch_of(a, scale)) + 1;
+    if (a->method == TL_PIXELS_NEAREST) most = 1;
+    else if (a->method == TL_PIXELS_AREA) most = (int64_t)ceilf(scale) + 2;
+    else most = 2 * (int64_t)ceilf(radius_of(a) * stretch_of(a, scale)) + 1;
     return most < in ? most : in;
 }
 
@@ -87,7 +84,8 @@ static span nearest_span(int64_t i, float scale, int64_t in, float *weights)
 static span linear_span(int64_t i, float scale, int64_t in, float *weights)
 {
     float at = ((float)i + 0.5f) * scale - 0.5f, low = floorf(at), part = at - low;
-    int64_t a = tl_clamp_i64((int64_t)low, 0, in - 1), b = tl_clamp_i64((int64_t)low + 1, 0, in - 1);
+    int64_t a = tl_clamp_i64((int64_t)low, 0, in - 1),
+            b = tl_clamp_i64((int64_t)low + 1, 0, in - 1);
     if (a == b) return weights[0] = 1, (span){a, 1, weights};
     weights[0] = 1 - part;
     weights[1] = part;
@@ -139,14 +137,10 @@ static void make_spans(span *out, float *weights, const tl_pixels_resize_args *a
     int64_t most = most_taps(a, in, count);
     bool linear = a->method == TL_PIXELS_BILINEAR && !(a->antialias && scale > 1);
     for (int64_t i = 0; i < count; i++, weights += most) {
-        if (a->method == TL_PIXELS_NEAREST)
-            out[i] = nearest_span(i, scale, in, weights);
-        else if (linear)
-            out[i] = linear_span(i, scale, in, weights);
-        else if (a->method == TL_PIXELS_AREA)
-            out[i] = area_span(i, scale, in, most, weights);
-        else
-            out[i] = kernel_span(a, i, scale, in, most, weights);
+        if (a->method == TL_PIXELS_NEAREST) out[i] = nearest_span(i, scale, in, weights);
+        else if (linear) out[i] = linear_span(i, scale, in, weights);
+        else if (a->method == TL_PIXELS_AREA) out[i] = area_span(i, scale, in, most, weights);
+        else out[i] = kernel_span(a, i, scale, in, most, weights);
         if (a->method == TL_PIXELS_AREA || (a->method != TL_PIXELS_NEAREST && !linear))
             make_one(weights, out[i].count);
     }
@@ -208,16 +202,12 @@ static void sum_rows(float *out, const tl_pixels *in, const span *s)
     } else if (s->count == 1) {
         memcpy(out, floats, (size_t)n * sizeof *out);
     } else if (s->count == 2) {
-        if (is_bytes)
-            mix_bytes(out, bytes, bytes + in->stride, s->weights[1], n);
-        else
-            mix_floats(out, floats, floats + in->stride, s->weights[1], n);
+        if (is_bytes) mix_bytes(out, bytes, bytes + in->stride, s->weights[1], n);
+        else mix_floats(out, floats, floats + in->stride, s->weights[1], n);
     } else {
         for (int64_t k = 0; k < s->count; k++) {
-            if (is_bytes)
-                add_bytes(out, bytes + k * in->stride, s->weights[k], k == 0, n);
-            else
-                add_floats(out, floats + k * in->stride, s->weights[k], k == 0, n);
+            if (is_bytes) add_bytes(out, bytes + k * in->stride, s->weights[k], k == 0, n);
+            else add_floats(out, floats + k * in->stride, s->weights[k], k == 0, n);
         }
     }
 }
@@ -260,8 +250,7 @@ static void make_row(const resizing *r, int64_t y)
     if (r->normal) tli_normalize(r->made, n, &r->by);
     if (r->out->dtype == TL_F32)
         memcpy((float *)r->out->data + y * r->out->stride, r->made, (size_t)n * sizeof *r->made);
-    else
-        tli_bytes_of_floats((uint8_t *)r->out->data + y * r->out->stride, r->made, n);
+    else tli_bytes_of_floats((uint8_t *)r->out->data + y * r->out->stride, r->made, n);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */

@@ -1,8 +1,9 @@
 /* The dataset around a pipeline: what was asked for, and the position.
  *
- * Two indices walk over the same records. `front` runs ahead with who makes batches; `shadow` follows when a batch
- * is taken, and is what states hold. Restoring a state writes into `shadow` and `waiting`, and tells us (on_restore);
- * when the next batch is asked for, the front one starts over from there. */
+ * Two indices walk over the same records. `front` runs ahead with who makes batches; `shadow`
+ * follows when a batch is taken, and is what states hold. Restoring a state writes into `shadow`
+ * and `waiting`, and tells us (on_restore); when the next batch is asked for, the front one starts
+ * over from there. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -49,10 +50,10 @@ static bool waiting_makes_sense(const tli_pipeline *p)
         if (count < 0 || (count > 0 && count >= p->buckets[i].size)) return false;
         for (int64_t k = 0; k < count; k++, at++) {
             bool good = at->stream >= 0 && at->stream < p->stream_count && at->part >= 0
-                     && at->part < p->streams[at->stream].part_count
-                     && tli_part_may_have(&p->streams[at->stream].parts[at->part], at->number)
-                     && at->offset >= 0 && at->epoch >= 0 && at->sequence >= 0
-                     && at->sequence < p->shadow.top.sequence;
+                        && at->part < p->streams[at->stream].part_count
+                        && tli_part_may_have(&p->streams[at->stream].parts[at->part], at->number)
+                        && at->offset >= 0 && at->epoch >= 0 && at->sequence >= 0
+                        && at->sequence < p->shadow.top.sequence;
             if (!good) return false;
         }
     }
@@ -65,8 +66,8 @@ static tl_status check_restored(const tli_pipeline *p)
         return TL_FAIL(TL_EINVAL, "%s", TL_DATASET_OF_OTHER_DATA);
     TL_TRY(tli_index_check(p, &p->shadow));
     if (waiting_makes_sense(p)) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "what waits in buckets at the restored position makes no sense here: the "
-                   "state is of other data");
+    return TL_FAIL(TL_EINVAL, "what waits in buckets at the restored position makes no sense here: "
+                              "the state is of other data");
 }
 
 // After a restore, and at first.
@@ -226,8 +227,7 @@ static tl_status pipeline_tell(tl_dataset *d, tl_str *out)
         if (s->sampler)
             tl_str_addf(out, ", consumed_samples %" PRId64,
                         tl_sampler_consumed(s->sampler, (tl_sampler_place){h->epoch, h->given}));
-    } else
-        tl_str_addf(out, "pass %" PRId64 ", record %" PRId64, at->top.pass, at->top.sequence);
+    } else tl_str_addf(out, "pass %" PRId64 ", record %" PRId64, at->top.pass, at->top.sequence);
     return tl_str_status(out);
 }
 
@@ -255,13 +255,15 @@ static tl_status learn_specs(tli_pipeline *p)
     tli_slot *slot;
     int64_t passed;
     if (p->args.padded || p->args.postprocess)
-        return TL_FAIL(TL_EUNSUPPORTED, "what the batches hold is not known before they come: they are %s",
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "what the batches hold is not known before they come: they are %s",
                        p->args.padded ? "padded" : "changed by 'postprocess'");
     TL_TRY(follow_position(p));
     start_over(p);
     tl_status st = tli_work_next(p, &slot, &passed);
     if (st == TL_OK && !slot)
-        st = TL_FAIL(TL_EUNSUPPORTED, "what the batches hold is not known: there is no sample to look at");
+        st = TL_FAIL(TL_EUNSUPPORTED,
+                     "what the batches hold is not known: there is no sample to look at");
     if (st == TL_OK) st = specs_of(p, &slot->s);
     if (slot) tli_work_back(p, slot);
     start_over(p);
@@ -301,10 +303,12 @@ static tl_status pipeline_length(tl_dataset *d, int64_t *batches)
     tli_pipeline *p = (tli_pipeline *)d;
     const tli_stream *s = &p->streams[0];
     bool by_part = s->readers > 1 && !s->by_record && !s->whole;
-    const char *why = p->args.filter || p->args.leaves_out ? "a filter decides how many samples there are"
-                    : p->args.bucket_by ? "buckets decide how many batches there are"
-                    : p->stream_count > 1 ? "draws decide when a source ends"
-                    : by_part && s->shuffle_parts ? "readers share out other files in each pass" : NULL;
+    const char *why = p->args.filter || p->args.leaves_out
+                          ? "a filter decides how many samples there are"
+                      : p->args.bucket_by           ? "buckets decide how many batches there are"
+                      : p->stream_count > 1         ? "draws decide when a source ends"
+                      : by_part && s->shuffle_parts ? "readers share out other files in each pass"
+                                                    : NULL;
     *batches = -1;
     if (p->args.repeat) return TL_OK;
     if (why) return TL_FAIL(TL_EUNSUPPORTED, "the number of batches is not known: %s", why);

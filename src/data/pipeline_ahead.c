@@ -1,5 +1,5 @@
-/* The thread that makes batches ahead of who asks for them. It owns the front of the pipeline while it is `busy`;
- * who wants to touch that stops it first. */
+/* The thread that makes batches ahead of who asks for them. It owns the front of the pipeline while
+ * it is `busy`; who wants to touch that stops it first. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
@@ -19,7 +19,8 @@ static void *run_ahead(void *payload)
     tli_ahead *a = &p->ahead;
     pthread_mutex_lock(&a->lock);
     for (;;) {
-        while (!a->quit && !(a->run && a->count < a->capacity)) pthread_cond_wait(&a->changed, &a->lock);
+        while (!a->quit && !(a->run && a->count < a->capacity))
+            pthread_cond_wait(&a->changed, &a->lock);
         if (a->quit) break;
         tli_ready *next = ring_at(a, a->count);
         a->busy = true;
@@ -70,7 +71,8 @@ static tl_status start(tli_pipeline *p)
     int error = pthread_create(&p->ahead.thread, NULL, run_ahead, p);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
-        return TL_FAIL(TL_EIO, "a thread for preparing batches cannot be started: %s", strerror(error));
+        return TL_FAIL(TL_EIO, "a thread for preparing batches cannot be started: %s",
+                       strerror(error));
     p->ahead.started = true;
     return TL_OK;
 }

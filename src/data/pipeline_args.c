@@ -14,7 +14,8 @@ enum { MOST_AHEAD = 1 << 16 };
 static tl_status at_least(const char *name, int64_t value, int64_t least)
 {
     if (value >= least) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "%s is %" PRId64 " and must be at least %" PRId64, name, value, least);
+    return TL_FAIL(TL_EINVAL, "%s is %" PRId64 " and must be at least %" PRId64, name, value,
+                   least);
 }
 
 static tl_status check_sources(const tl_pipeline_args *args)
@@ -25,12 +26,13 @@ static tl_status check_sources(const tl_pipeline_args *args)
         const tl_source *s = args->sources[i];
         if (!s) return TL_FAIL(TL_EINVAL, "source %" PRId64 " is NULL", i);
         if (s->parts < 1 || s->parts >= 1 << 24)
-            return TL_FAIL(TL_EINVAL, "source %" PRId64 " (%s) has %" PRId64 " parts", i, s->cls->name,
-                           s->parts);
+            return TL_FAIL(TL_EINVAL, "source %" PRId64 " (%s) has %" PRId64 " parts", i,
+                           s->cls->name, s->parts);
         if (!args->weights) continue;
         double w = args->weights[i];
         if (!(w >= 0) || !isfinite(w))
-            return TL_FAIL(TL_EINVAL, "weight %" PRId64 " is %g; weights are numbers from 0 on", i, w);
+            return TL_FAIL(TL_EINVAL, "weight %" PRId64 " is %g; weights are numbers from 0 on", i,
+                           w);
         sum += w;
     }
     if (args->weights && !(sum > 0 && isfinite(sum)))
@@ -44,36 +46,46 @@ static tl_status check_buckets(const tl_pipeline_args *args)
     TL_TRY(at_least("bucket_count", args->bucket_count, 1));
     for (int64_t i = 0; i < args->bucket_count; i++)
         if (args->bucket_ends[i] < 1 || (i && args->bucket_ends[i] <= args->bucket_ends[i - 1]))
-            return TL_FAIL(TL_EINVAL, "bucket end %" PRId64 " is %" PRId64
-                           "; ends are at least 1 and grow", i, args->bucket_ends[i]);
+            return TL_FAIL(TL_EINVAL,
+                           "bucket end %" PRId64 " is %" PRId64 "; ends are at least 1 and grow", i,
+                           args->bucket_ends[i]);
     for (int64_t i = 0; i <= args->bucket_count; i++)
         TL_TRY(at_least("a bucket's batch size", args->bucket_sizes[i], 1));
     for (int64_t i = 0, all = 0; i <= args->bucket_count; all += args->bucket_sizes[i++])
         if (args->bucket_sizes[i] > INT64_MAX / 64 - all)
-            return TL_FAIL(TL_ELIMIT, "bucket_sizes: that of bucket %" PRId64 " is %" PRId64
-                           ", and all of them together are too many", i, args->bucket_sizes[i]);
+            return TL_FAIL(TL_ELIMIT,
+                           "bucket_sizes: that of bucket %" PRId64 " is %" PRId64
+                           ", and all of them together are too many",
+                           i, args->bucket_sizes[i]);
     return TL_OK;
 }
 
-// What says the order, or which samples a batch has, cannot stand beside a sampler, which says both.
+// What says the order, or which samples a batch has, cannot stand beside a sampler, which says
+// both.
 static tl_status check_sampler(const tl_pipeline_args *args)
 {
     const char *beside = args->weights && args->source_count > 1 ? "weights"
-                       : args->cycle_length > 1 || args->block_length > 1 ? "cycle_length and block_length"
-                       : args->shuffle_parts ? "shuffle_parts"
-                       : args->shuffle ? "shuffle"
-                       : args->filter ? "filter"
-                       : args->leaves_out ? "leaves_out"
-                       : args->repeat || args->drop_remainder ? "repeat and drop_remainder"
-                       : args->bucket_by ? "bucket_by" : NULL;
+                         : args->cycle_length > 1 || args->block_length > 1
+                             ? "cycle_length and block_length"
+                         : args->shuffle_parts                  ? "shuffle_parts"
+                         : args->shuffle                        ? "shuffle"
+                         : args->filter                         ? "filter"
+                         : args->leaves_out                     ? "leaves_out"
+                         : args->repeat || args->drop_remainder ? "repeat and drop_remainder"
+                         : args->bucket_by                      ? "bucket_by"
+                                                                : NULL;
     if (!args->sampler && args->consumed_samples)
-        return TL_FAIL(TL_EINVAL, "consumed_samples is %" PRId64 ", but there is no sampler that it would lead on",
+        return TL_FAIL(TL_EINVAL,
+                       "consumed_samples is %" PRId64
+                       ", but there is no sampler that it would lead on",
                        args->consumed_samples);
     if (args->consumed_samples > INT64_MAX / 8)
         return TL_FAIL(TL_ELIMIT, "consumed_samples is %" PRId64 ", more than will ever be read",
                        args->consumed_samples);
     if (!args->sampler || !beside) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "%s cannot be given beside a sampler, which says what is read, and when", beside);
+    return TL_FAIL(TL_EINVAL,
+                   "%s cannot be given beside a sampler, which says what is read, and when",
+                   beside);
 }
 
 tl_status tli_pipeline_check(const tl_pipeline_args *args)
@@ -91,8 +103,10 @@ tl_status tli_pipeline_check(const tl_pipeline_args *args)
     TL_TRY(at_least("shuffle", args->shuffle, -1));
     TL_TRY(at_least("prefetch", args->prefetch, -1));
     if (args->prefetch > MOST_AHEAD)
-        return TL_FAIL(TL_ELIMIT, "prefetch (prefetch_buffer_size) is %" PRId64 "; at most %d batches "
-                       "are made ahead", args->prefetch, MOST_AHEAD);
+        return TL_FAIL(TL_ELIMIT,
+                       "prefetch (prefetch_buffer_size) is %" PRId64
+                       "; at most %d batches are made ahead",
+                       args->prefetch, MOST_AHEAD);
     for (int64_t i = 0; i < args->map_count; i++)
         if (!args->maps[i].fn) return TL_FAIL(TL_EINVAL, "map %" PRId64 " has no function", i);
     for (int64_t i = 0; i < args->pad_count; i++)
@@ -109,13 +123,16 @@ static tl_status add_parts(tli_stream *s, tl_source *source, int64_t number)
 {
     for (int64_t i = 0; i < source->parts; i++) {
         tli_part *part = &s->parts[s->part_count++];
-        *part = (tli_part){.source = source, .source_number = number, .part = i, .before = s->total};
+        *part =
+            (tli_part){.source = source, .source_number = number, .part = i, .before = s->total};
         TL_TRY(tli_source_length(source, i, &part->length));
         if (part->length < 0 || s->total < 0) s->total = -1;
         else s->total += part->length;
         if (part->length < 0 && !source->cls->step)
-            return TL_FAIL(TL_EINVAL, "source %" PRId64 " (%s) knows no length and cannot be walked: its "
-                           "class has no 'step'", number, source->cls->name);
+            return TL_FAIL(TL_EINVAL,
+                           "source %" PRId64
+                           " (%s) knows no length and cannot be walked: its class has no 'step'",
+                           number, source->cls->name);
     }
     return TL_OK;
 }
@@ -136,7 +153,8 @@ static tl_status walk_offsets(tli_part *part, tl_arena *arena)
     }
     part->length = found.count;
     if (st == TL_OK && found.count) {
-        part->offsets = tl_arena_copy(arena, found.items, (size_t)found.count * sizeof *found.items);
+        part->offsets =
+            tl_arena_copy(arena, found.items, (size_t)found.count * sizeof *found.items);
         if (!part->offsets) st = TL_ENOMEM;
     }
     TL_VEC_FREE(&found);
@@ -171,15 +189,17 @@ static tl_status arrange_shuffle(tli_stream *s, const tl_pipeline_args *args)
 {
     if (args->shuffle == TL_SHUFFLE_ALL && s->total < 0)
         return TL_FAIL(TL_EINVAL,
-                       "shuffle: '%s' does not say how many records it has, so not all of them can be "
-                       "shuffled at once; give the number of records to draw from",
+                       "shuffle: '%s' does not say how many records it has, so not all of them can "
+                       "be shuffled at once; give the number of records to draw from",
                        tli_source_part_name(s->parts[0].source, s->parts[0].part));
     s->whole = s->total >= 0 && (args->shuffle == TL_SHUFFLE_ALL || args->shuffle >= s->total)
-            && args->shuffle != 0;
+               && args->shuffle != 0;
     if (s->whole || args->shuffle <= 1) return TL_OK; // of one there is nothing to draw
     if (args->shuffle > INT64_MAX / 64)
-        return TL_FAIL(TL_ELIMIT, "shuffle (shuffle_buffer_size) is %" PRId64
-                       ", more records than any memory has room for", args->shuffle);
+        return TL_FAIL(TL_ELIMIT,
+                       "shuffle (shuffle_buffer_size) is %" PRId64
+                       ", more records than any memory has room for",
+                       args->shuffle);
     s->capacity = args->shuffle;
     return TL_OK;
 }
@@ -238,7 +258,8 @@ static tl_status fill_buckets(tli_pipeline *p)
     if (args->bucket_by && args->prefetch >= 0) p->work.block = most;
     p->waiting = tl_arena_array(arena, p->waiting_capacity, sizeof *p->waiting);
     if (p->waiting) return TL_OK;
-    return tl_error_note(TL_ENOMEM, "bucket_sizes: up to %" PRId64 " samples wait", p->waiting_capacity);
+    return tl_error_note(TL_ENOMEM, "bucket_sizes: up to %" PRId64 " samples wait",
+                         p->waiting_capacity);
 }
 
 static uint64_t hash_sampler(uint64_t hash, const tl_sampler *s)
@@ -254,8 +275,9 @@ static uint64_t arrangement_of(const tli_pipeline *p)
     uint64_t hash = tl_hash_bytes(TL_HASH_SEED, &p->stream_count, sizeof p->stream_count);
     for (int64_t i = 0; i < p->stream_count; i++) {
         const tli_stream *s = &p->streams[i];
-        const int64_t words[] = {s->part_count, s->cycle,     s->block,    s->shuffle_parts, s->readers,
-                                 s->reader,     s->by_record, s->capacity, s->whole,         s->total};
+        const int64_t words[] = {s->part_count, s->cycle,  s->block,     s->shuffle_parts,
+                                 s->readers,    s->reader, s->by_record, s->capacity,
+                                 s->whole,      s->total};
         hash = tl_hash_bytes(hash, words, sizeof words);
         for (int64_t k = 0; k < s->part_count; k++)
             hash = tl_hash_bytes(hash, &s->parts[k].length, sizeof s->parts[k].length);
@@ -289,8 +311,8 @@ static tl_status copy_args(tli_pipeline *p, const tl_pipeline_args *args)
     a->maps = copied(arena, args->maps, args->map_count, sizeof *args->maps, &st);
     a->pads = copied(arena, args->pads, args->pad_count, sizeof *args->pads, &st);
     a->bucket_ends = copied(arena, args->bucket_ends, ends, sizeof *a->bucket_ends, &st);
-    a->bucket_sizes = copied(arena, args->bucket_sizes, ends ? ends + 1 : 0, sizeof *a->bucket_sizes,
-                             &st);
+    a->bucket_sizes =
+        copied(arena, args->bucket_sizes, ends ? ends + 1 : 0, sizeof *a->bucket_sizes, &st);
     a->padded |= a->bucket_by != NULL;
     a->pad_to_end &= a->bucket_by != NULL;
     if (!a->prefetch) a->prefetch = 2;

@@ -1,5 +1,5 @@
-/* Which samples make a batch. Samples arrive one after the other and wait in a bucket until it is full; without
- * lengths to tell apart there is one bucket. */
+/* Which samples make a batch. Samples arrive one after the other and wait in a bucket until it is
+ * full; without lengths to tell apart there is one bucket. */
 #include <inttypes.h>
 #include <string.h>
 #include <tilth/base/vec.h>
@@ -30,8 +30,8 @@ static tl_status choose_bucket(const tli_pipeline *p, const tl_sample *s, int64_
     if (*out < last || !p->args.pad_to_end) return TL_OK;
     return TL_FAIL(TL_EINVAL,
                    "record %" PRId64 " of '%s' has length %" PRId64
-                   ", but the last bucket ends before %" PRId64 ", to which it would be filled up: cut it, "
-                   "or filter it out",
+                   ", but the last bucket ends before %" PRId64
+                   ", to which it would be filled up: cut it, or filter it out",
                    s->at.number, s->at.file, length, p->args.bucket_ends[last - 1]);
 }
 

@@ -1,5 +1,5 @@
-/* Decoded samples that are kept in memory, found by stream, part and number. Room is made by one thread while
- * nobody looks; entries are then put in by any. */
+/* Decoded samples that are kept in memory, found by stream, part and number. Room is made by one
+ * thread while nobody looks; entries are then put in by any. */
 #include <inttypes.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
@@ -37,7 +37,8 @@ tl_status tli_cache_new(tli_cache **out, const tli_pipeline *p)
     cache->streams = tl_arena_array(arena, p->stream_count, sizeof *cache->streams);
     if (!cache->streams) return TL_ENOMEM;
     for (int64_t i = 0; i < p->stream_count; i++) {
-        cache->streams[i] = tl_arena_array(arena, p->streams[i].part_count, sizeof **cache->streams);
+        cache->streams[i] =
+            tl_arena_array(arena, p->streams[i].part_count, sizeof **cache->streams);
         if (!cache->streams[i]) return TL_ENOMEM;
     }
     *out = cache;
@@ -89,15 +90,19 @@ bool tli_cache_get(const tli_cache *cache, const tli_place *at, tl_sample *out)
 
 static entry *entry_new(const tl_sample *s)
 {
-    size_t head = tl_round_up_size(sizeof(entry) + (size_t)s->count * sizeof(tl_sample_field), ALIGNMENT);
+    size_t head =
+        tl_round_up_size(sizeof(entry) + (size_t)s->count * sizeof(tl_sample_field), ALIGNMENT);
     size_t bytes = head + tl_round_up_size(s->record_size, ALIGNMENT);
-    for (int64_t i = 0; i < s->count; i++) bytes += tl_round_up_size(tli_field_bytes(&s->fields[i]), ALIGNMENT);
+    for (int64_t i = 0; i < s->count; i++)
+        bytes += tl_round_up_size(tli_field_bytes(&s->fields[i]), ALIGNMENT);
     entry *e = tl_alloc_aligned(ALIGNMENT, bytes);
     if (!e) {
         (void)TL_FAIL_NOMEM(bytes);
         return NULL;
     }
-    *e = (entry){.file = s->at.file, .count = s->count, .record_size = s->record_size,
+    *e = (entry){.file = s->at.file,
+                 .count = s->count,
+                 .record_size = s->record_size,
                  .left_out = ((const tli_slot *)s)->left_out};
     char *to = (char *)e + head;
     if (s->record) {

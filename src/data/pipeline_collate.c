@@ -1,4 +1,5 @@
-/* Samples become tensors: rows of memory that the engine owns, written side by side, handed over as they are. */
+/* Samples become tensors: rows of memory that the engine owns, written side by side, handed over as
+ * they are. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -28,8 +29,8 @@ static tl_status unlike(const column *c, const tl_sample *s, const tl_sample_fie
 {
     char one[TL_SHAPE_TEXT], other[TL_SHAPE_TEXT];
     return TL_FAIL(TL_EINVAL,
-                   "field '%s' is %s%s in record %" PRId64 " of '%s', but %s%s in those before it, from "
-                   "record %" PRId64 " of '%s' on: %s",
+                   "field '%s' is %s%s in record %" PRId64
+                   " of '%s', but %s%s in those before it, from record %" PRId64 " of '%s' on: %s",
                    c->name, tl_dtype_name(f->dtype), tl_shape_text(one, &f->shape), s->at.number,
                    s->at.file, tl_dtype_name(c->dtype), tl_shape_text(other, &c->shape),
                    first->at.number, first->at.file, advice);
@@ -42,21 +43,21 @@ static const tl_sample_field *field_of(const tl_sample *s, int64_t i, const char
     return tl_sample_peek(s, name);
 }
 
-static tl_status join(column *c, const tl_sample *s, const tl_sample_field *f, const tl_sample *first,
-                      bool padded)
+static tl_status join(column *c, const tl_sample *s, const tl_sample_field *f,
+                      const tl_sample *first, bool padded)
 {
     if (f->dtype != c->dtype || f->shape.rank != c->shape.rank)
         return unlike(c, s, f, first, "all must have one type and as many axes");
     if (tl_shape_equal(&f->shape, &c->shape)) return TL_OK;
-    if (!padded)
-        return unlike(c, s, f, first, "make them alike, or ask for padded batches");
+    if (!padded) return unlike(c, s, f, first, "make them alike, or ask for padded batches");
     c->ragged = true;
     for (int i = 0; i < c->shape.rank; i++)
         if (f->shape.dims[i] > c->shape.dims[i]) c->shape.dims[i] = f->shape.dims[i];
     return TL_OK;
 }
 
-static tl_status join_sample(collation *all, const tl_sample *s, const tl_sample *first, bool padded)
+static tl_status join_sample(collation *all, const tl_sample *s, const tl_sample *first,
+                             bool padded)
 {
     for (int64_t i = 0; i < all->count; i++) {
         column *c = &all->columns[i];
@@ -72,26 +73,33 @@ static tl_status join_sample(collation *all, const tl_sample *s, const tl_sample
     return TL_FAIL(TL_EINVAL,
                    "record %" PRId64 " of '%s' has %" PRId64 " fields, but record %" PRId64
                    " of '%s' has %" PRId64 "; all of a batch must have the same",
-                   s->at.number, s->at.file, s->count, first->at.number, first->at.file, all->count);
+                   s->at.number, s->at.file, s->count, first->at.number, first->at.file,
+                   all->count);
 }
 
 static tl_status make_columns(const tli_pipeline *p, collation *all)
 {
     const tl_sample *first = &all->members->items[0]->s;
     if (!first->count)
-        return TL_FAIL(TL_EINVAL, "record %" PRId64 " of '%s' has no fields to make a batch of: decode "
-                       "it, or have a map add some", first->at.number, first->at.file);
+        return TL_FAIL(
+            TL_EINVAL,
+            "record %" PRId64
+            " of '%s' has no fields to make a batch of: decode it, or have a map add some",
+            first->at.number, first->at.file);
     all->count = first->count;
     for (int64_t i = 0; i < first->count; i++) {
         const tl_sample_field *f = &first->fields[i];
         if (f->shape.rank == TL_MAX_RANK)
-            return TL_FAIL(TL_ELIMIT, "field '%s' has %d axes, and a batch would have one more than "
-                           "there can be", f->name, TL_MAX_RANK);
+            return TL_FAIL(
+                TL_ELIMIT,
+                "field '%s' has %d axes, and a batch would have one more than there can be",
+                f->name, TL_MAX_RANK);
         all->columns[i] = (column){.name = f->name, .dtype = f->dtype, .shape = f->shape};
     }
     for (int64_t i = 0; i < p->args.pad_count; i++)
         if (!tl_sample_peek(first, p->args.pads[i].name))
-            return TL_FAIL(TL_ENOTFOUND, "pads: there is no field '%s' in record %" PRId64 " of '%s'",
+            return TL_FAIL(TL_ENOTFOUND,
+                           "pads: there is no field '%s' in record %" PRId64 " of '%s'",
                            p->args.pads[i].name, first->at.number, first->at.file);
     for (int64_t i = 1; i < all->members->count; i++)
         TL_TRY(join_sample(all, &all->members->items[i]->s, first, p->args.padded));
@@ -111,7 +119,8 @@ static tl_status pad_element(const tli_pipeline *p, column *c)
                    tl_dtype_name(c->dtype), value);
 }
 
-// Buckets have one length for all their batches: of the field that they go by, and of those as long as it.
+// Buckets have one length for all their batches: of the field that they go by, and of those as long
+// as it.
 static void widen(const tli_pipeline *p, collation *all, int64_t i, int64_t pad_to)
 {
     column *c = &all->columns[i];
@@ -198,7 +207,8 @@ tl_status tli_collate(tli_pipeline *p, const tli_slots *members, int64_t pad_to,
         if (c->ragged) TL_TRY_DONE(st, pad_element(p, c));
         TL_TRY_DONE(st, open_column(p, c, members->count, out));
     }
-    if (st == TL_OK) st = tl_parallel_for(p->pool, members->count, grain_of(&all), write_rows, &all);
+    if (st == TL_OK)
+        st = tl_parallel_for(p->pool, members->count, grain_of(&all), write_rows, &all);
     for (int64_t i = 0; i < all.count && st == TL_OK; i++) st = tl_lease_end(&all.columns[i].lease);
 done:
     for (int64_t i = 0; i < all.count; i++) tl_lease_drop(&all.columns[i].lease);

@@ -38,8 +38,10 @@ static bool is_there(const char *path)
 static tl_status not_found(const char *what, const char *path)
 {
     char *here = *path == '/' ? NULL : getcwd(NULL, 0);
-    tl_status st = here ? TL_FAIL(TL_ENOTFOUND, "%s; it is looked for from '%s', where this was started", what, here)
-                        : TL_FAIL(TL_ENOTFOUND, "%s", what);
+    tl_status st =
+        here ? TL_FAIL(TL_ENOTFOUND, "%s; it is looked for from '%s', where this was started", what,
+                       here)
+             : TL_FAIL(TL_ENOTFOUND, "%s", what);
     free(here);
     return st;
 }
@@ -58,19 +60,20 @@ static tl_status match_one(path_vec *into, tl_arena *arena, const char *pattern)
     int64_t before = into->count;
     for (int64_t i = 0; i < found.count; i++) {
         if (tl_class_list_is(found.items[i])) // lies beside records, and is none
-            TL_LOG_INFO("'%s' matches '%s' and is passed over: it lists classes", found.items[i], pattern);
+            TL_LOG_INFO("'%s' matches '%s' and is passed over: it lists classes", found.items[i],
+                        pattern);
         else if (!TL_VEC_PUSH(into, found.items[i])) return TL_ENOMEM;
     }
     if (into->count > before) return TL_OK;
     if (found.count)
-        return TL_FAIL(TL_ENOTFOUND, "no file of data matches '%s', only '%s', which lists classes", pattern,
-                       found.items[0]);
+        return TL_FAIL(TL_ENOTFOUND, "no file of data matches '%s', only '%s', which lists classes",
+                       pattern, found.items[0]);
     const char *what = tl_arena_printf(arena, "no file matches '%s'", pattern);
     return what ? not_found(what, pattern) : TL_ENOMEM;
 }
 
-// One path, whose name may have commas, or several patterns with commas between them; spaces around them and empty ones do not
-// count.
+// One path, whose name may have commas, or several patterns with commas between them; spaces around
+// them and empty ones do not count.
 static tl_status match_text(path_vec *into, tl_arena *arena, const char *text)
 {
     if (strchr(text, ',') && is_there(text)) return TL_VEC_PUSH(into, text) ? TL_OK : TL_ENOMEM;
@@ -107,7 +110,8 @@ tl_status tl_paths_match(tl_path_list *out, tl_arena *arena, const tl_value *pat
     path_vec found = {0};
     *out = (tl_path_list){0};
     tl_status st = patterns ? match_all(&found, arena, patterns) : TL_OK;
-    if (st == TL_OK && !found.count) st = TL_FAIL(TL_EINVAL, "there are no files: the path is empty");
+    if (st == TL_OK && !found.count)
+        st = TL_FAIL(TL_EINVAL, "there are no files: the path is empty");
     if (st == TL_OK) {
         out->items = tl_arena_copy(arena, found.items, (size_t)found.count * sizeof *found.items);
         out->count = found.count;
@@ -127,7 +131,8 @@ static tl_status open_usual(void *self, const char *name, const char *const *pat
     (void)name;
     if (!tl_dir_exists(paths[0])) return tl_source_tfrecords(out, paths, count, NULL);
     if (count == 1) return tl_source_image_folder(out, &(tl_image_folder_args){.path = paths[0]});
-    return TL_FAIL(TL_EINVAL, "'%s' is a folder; a folder of images must be the only path", paths[0]);
+    return TL_FAIL(TL_EINVAL, "'%s' is a folder; a folder of images must be the only path",
+                   paths[0]);
 }
 
 static tl_status open_source(const tl_pipeline_reader *reader, tl_arena *arena, const char *name,
@@ -143,7 +148,8 @@ static tl_status read_weights(tl_pipeline_args *into, tl_arena *arena, const tl_
                               const tl_value *weights)
 {
     if (weights->kind != TL_VALUE_MAP || weights->count != path->count)
-        return TL_FAIL(TL_EINVAL, "weights: a map with the %" PRId64 " names of input_path is expected",
+        return TL_FAIL(TL_EINVAL,
+                       "weights: a map with the %" PRId64 " names of input_path is expected",
                        path->count);
     double *numbers = tl_arena_array(arena, path->count, sizeof *numbers);
     if (!numbers) return TL_ENOMEM;
@@ -171,16 +177,19 @@ static tl_status read_sources(tl_pipeline_args *into, tl_arena *arena, const tl_
     into->sources = tl_arena_array(arena, count, sizeof *into->sources);
     if (!into->sources) return TL_ENOMEM;
     into->weights = NULL;
-    if (mixed && tl_paths_given(reader->weights)) TL_TRY(read_weights(into, arena, path, reader->weights));
+    if (mixed && tl_paths_given(reader->weights))
+        TL_TRY(read_weights(into, arena, path, reader->weights));
     else if (mixed && training && count > 1)
-        return TL_FAIL(TL_EINVAL, "input_path has %" PRId64
-                       " names to be mixed, but there are no weights to mix them with", count);
+        return TL_FAIL(TL_EINVAL,
+                       "input_path has %" PRId64
+                       " names to be mixed, but there are no weights to mix them with",
+                       count);
     for (into->source_count = 0; into->source_count < count; into->source_count++) {
         const char *name = mixed ? path->pairs[into->source_count].key : NULL;
         const tl_value *patterns = mixed ? path->pairs[into->source_count].value : path;
         tl_source **out = &into->sources[into->source_count];
-        TL_TRY_NOTE(open_source(reader, arena, name, patterns, out), "%s%sinput_path%s%s", section, dot,
-                    name ? "." : "", name ? name : "");
+        TL_TRY_NOTE(open_source(reader, arena, name, patterns, out), "%s%sinput_path%s%s", section,
+                    dot, name ? "." : "", name ? name : "");
     }
     return TL_OK;
 }
@@ -193,8 +202,9 @@ static tl_status read_batch(tl_pipeline_args *into, const tl_data_config *config
         return TL_FAIL(TL_EINVAL, "global_batch_size is %" PRId64 " and must be at least 1",
                        config->global_batch_size);
     if (config->global_batch_size % replicas)
-        return TL_FAIL(TL_EINVAL, "global_batch_size is %" PRId64
-                       ", which is not divisible by the %" PRId64 " replicas",
+        return TL_FAIL(TL_EINVAL,
+                       "global_batch_size is %" PRId64 ", which is not divisible by the %" PRId64
+                       " replicas",
                        config->global_batch_size, replicas);
     into->batch_size = config->global_batch_size / replicas;
     return TL_OK;
@@ -220,7 +230,8 @@ static int64_t chosen(tl_opt_int given, int64_t usual)
     return given.set && given.value > 0 ? given.value : usual;
 }
 
-tl_status tl_pipeline_args_sampler(tl_pipeline_args *into, tl_arena *arena, const tl_data_config *config)
+tl_status tl_pipeline_args_sampler(tl_pipeline_args *into, tl_arena *arena,
+                                   const tl_data_config *config)
 {
     into->sampler = NULL;
     into->consumed_samples = 0;
@@ -231,14 +242,17 @@ tl_status tl_pipeline_args_sampler(tl_pipeline_args *into, tl_arena *arena, cons
     TL_TRY_NOTE(tl_sampler_read(s, config->sampler), "sampler");
     bool training = config->is_training.set && config->is_training.value;
     if (config->sampler->consumed_samples && !training)
-        return TL_FAIL(TL_EINVAL, "sampler.consumed_samples: it is %" PRId64 ", but evaluations begin at the first "
-                       "example: it is for training", config->sampler->consumed_samples);
+        return TL_FAIL(TL_EINVAL,
+                       "sampler.consumed_samples: it is %" PRId64
+                       ", but evaluations begin at the first example: it is for training",
+                       config->sampler->consumed_samples);
     if (s->cls->endless && !training)
-        return TL_FAIL(TL_EINVAL, "sampler: %s never ends, so evaluation would not either; use %s", s->cls->name,
-                       tl_single_round_sampler.name);
+        return TL_FAIL(TL_EINVAL, "sampler: %s never ends, so evaluation would not either; use %s",
+                       s->cls->name, tl_single_round_sampler.name);
     if (!s->cls->endless && training)
-        return TL_FAIL(TL_EINVAL, "sampler: %s makes one pass, and training would end with it; use %s", s->cls->name,
-                       tl_cyclic_sampler.name);
+        return TL_FAIL(TL_EINVAL,
+                       "sampler: %s makes one pass, and training would end with it; use %s",
+                       s->cls->name, tl_cyclic_sampler.name);
     into->sampler = s;
     into->consumed_samples = config->sampler->consumed_samples;
     into->cycle_length = into->block_length = into->shuffle = 0;
@@ -246,8 +260,8 @@ tl_status tl_pipeline_args_sampler(tl_pipeline_args *into, tl_arena *arena, cons
     return TL_OK;
 }
 
-tl_status tl_pipeline_args_read(tl_pipeline_args *into, tl_arena *arena, const tl_data_config *config,
-                                const tl_pipeline_reader *reader)
+tl_status tl_pipeline_args_read(tl_pipeline_args *into, tl_arena *arena,
+                                const tl_data_config *config, const tl_pipeline_reader *reader)
 {
     static const tl_pipeline_reader alone = {.pipelines = 1, .replicas = 1};
     if (!reader) reader = &alone;

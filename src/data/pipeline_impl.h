@@ -9,8 +9,8 @@
  *     pipeline_ahead.c    the thread that makes batches ahead
  *     pipeline.c          the dataset around it all, and its position
  *
- * Thread word: the index `front`, samples and buckets belong to the thread that makes batches; `shadow` and all
- * that is bound in states to the one that asks for them. */
+ * Thread word: the index `front`, samples and buckets belong to the thread that makes batches;
+ * `shadow` and all that is bound in states to the one that asks for them. */
 #ifndef TLI_DATA_PIPELINE_IMPL_H
 #define TLI_DATA_PIPELINE_IMPL_H
 
@@ -36,10 +36,12 @@ typedef struct tli_part {
     int64_t source_number, part;
     int64_t length; /* -1: records are walked */
     int64_t before; /* records of the parts before it, when all have lengths */
-    const int64_t *offsets; /* of each record, where a sampler reads what must be walked; else NULL */
+    /* of each record, where a sampler reads what must be walked; else NULL */
+    const int64_t *offsets;
 } tli_part;
 
-/* What samples are drawn from: a source, or all of them when they are not mixed. Does not change. */
+/* What samples are drawn from: a source, or all of them when they are not mixed. Does not
+ * change. */
 typedef struct tli_stream {
     int64_t number;
     double weight;
@@ -52,9 +54,10 @@ typedef struct tli_stream {
     int64_t capacity;        /* of the buffer in which places are shuffled; 0: none */
     bool whole;              /* instead, the order of all `total` records is drawn */
     int64_t total;           /* -1: not known */
-    const tl_sampler *sampler; /* says the order instead: `whole`, and those of this reader alone; or NULL */
-    int64_t share;             /* records that it says for a pass */
-    bool lacks;                /* some of them, on any rank, only fill up */
+    /* says the order instead: `whole`, and those of this reader alone; or NULL */
+    const tl_sampler *sampler;
+    int64_t share; /* records that it says for a pass */
+    bool lacks;    /* some of them, on any rank, only fill up */
 } tli_stream;
 
 /* A part that is being read. */
@@ -81,11 +84,11 @@ typedef struct tli_cursor {
     tli_open *open;
     uint64_t *buffer; /* two words a place: part and number, offset */
     // What follows from seed and epoch, and of which these are.
-    int64_t *order;   /* of parts, or of records; NULL: as they come */
+    int64_t *order; /* of parts, or of records; NULL: as they come */
     bool drawn;
     uint64_t drawn_seed;
     int64_t drawn_epoch;
-    tl_rng draws;     /* of the buffer */
+    tl_rng draws; /* of the buffer */
 } tli_cursor;
 
 /* Eight-byte members only. */
@@ -108,7 +111,8 @@ typedef struct tli_pipeline tli_pipeline;
 TL_NODISCARD tl_status tli_index_init(tli_pipeline *p, tli_index *x);
 void tli_index_deinit(const tli_pipeline *p, tli_index *x);
 /* *more is false at the end of the pass. */
-TL_NODISCARD tl_status tli_index_next(const tli_pipeline *p, tli_index *x, tli_place *out, bool *more);
+TL_NODISCARD tl_status tli_index_next(const tli_pipeline *p, tli_index *x, tli_place *out,
+                                      bool *more);
 /* To the beginning of the next pass. */
 void tli_index_rewind(const tli_pipeline *p, tli_index *x);
 void tli_index_copy(const tli_pipeline *p, tli_index *to, const tli_index *from);
@@ -139,16 +143,17 @@ TL_NODISCARD tl_status tli_cache_put(tli_cache *cache, const tli_place *at, cons
 
 /* Samples that were prepared, in order, and the error that ended their row. */
 typedef struct tli_work {
-    tli_slots row;  /* prepared: [at, row.count) are still to be taken */
+    tli_slots row; /* prepared: [at, row.count) are still to be taken */
     int64_t at;
-    bool ended;     /* the pass has no more */
+    bool ended;      /* the pass has no more */
     tl_error *error; /* what comes behind the row; its code is TL_OK when nothing failed */
-    tli_slots idle; /* to be used again */
-    int64_t block;  /* samples that are prepared at a time */
+    tli_slots idle;  /* to be used again */
+    int64_t block;   /* samples that are prepared at a time */
 } tli_work;
 
-/* The next sample that the filter lets through, which is the caller's then until tli_work_back; NULL at the end
- * of the pass. `passed` becomes the sequence number after it, or after the last one that was left out. */
+/* The next sample that the filter lets through, which is the caller's then until tli_work_back;
+ * NULL at the end of the pass. `passed` becomes the sequence number after it, or after the last one
+ * that was left out. */
 TL_NODISCARD tl_status tli_work_next(tli_pipeline *p, tli_slot **out, int64_t *passed);
 void tli_work_back(tli_pipeline *p, tli_slot *slot);
 /* Prepares samples of these places, in order, all kept: what waited in buckets. */
@@ -168,8 +173,8 @@ void tli_work_deinit(tli_pipeline *p);
 typedef struct tli_ready {
     tl_named tensors[TL_SAMPLE_FIELDS]; /* headers of ours */
     int64_t count;
-    bool ended;         /* there is none: the pass is over */
-    tl_status failed;   /* or it could not be made: `error` */
+    bool ended;       /* there is none: the pass is over */
+    tl_status failed; /* or it could not be made: `error` */
     tl_error error;
     int64_t sequence;   /* the position after it */
     tli_place *waiting; /* and what waits in buckets then */
@@ -191,7 +196,7 @@ typedef struct tli_ahead {
     bool started;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool made;      /* lock and condition */
+    bool made; /* lock and condition */
     tli_ready *ring;
     int64_t capacity, first, count;
     bool run, busy, quit; /* wanted; in the middle of a batch; the end */
@@ -226,7 +231,8 @@ struct tli_pipeline {
     tli_place *waiting; /* what waits in buckets, one bucket after the other */
     int64_t *waiting_counts;
     int64_t waiting_capacity;
-    bool moved; /* a restore has written here, or nothing was made yet: the front one must start over */
+    /* a restore has written here, or nothing was made yet: the front one must start over */
+    bool moved;
 
     // Who makes batches.
     tl_engine *engine;
@@ -236,9 +242,10 @@ struct tli_pipeline {
     tli_work work;
     tli_bucket *buckets; /* one when there is nothing to tell apart */
     int64_t bucket_count;
-    int64_t passed;      /* sequence number after the last sample that arrived */
-    bool again;          /* what waits must be prepared again */
-    int64_t *epochs, rejected; /* a row of samples that were left out: where it began in each stream, and is */
+    int64_t passed; /* sequence number after the last sample that arrived */
+    bool again;     /* what waits must be prepared again */
+    /* a row of samples that were left out: where it began in each stream, and is */
+    int64_t *epochs, rejected;
     tli_ahead ahead;
 
     tl_spec *specs;

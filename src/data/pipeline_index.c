@@ -1,5 +1,6 @@
-/* Which record comes next: a small machine that walks through the parts of a stream, several at a time, shuffles
- * places of records, and draws among streams. All it needs to go on is in its heads, open parts and buffers. */
+/* Which record comes next: a small machine that walks through the parts of a stream, several at a
+ * time, shuffles places of records, and draws among streams. All it needs to go on is in its heads,
+ * open parts and buffers. */
 #include <inttypes.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
@@ -24,8 +25,10 @@ static tl_status draw_sampled(const tli_stream *s, tli_cursor *c, uint64_t seed)
     TL_TRY_NOTE(tl_sampler_order(&sampler, c->h.epoch, c->order), "sampler %s", sampler.cls->name);
     for (int64_t i = 0; i < s->share; i++)
         if (c->order[i] < 0 || c->order[i] >= s->total)
-            return TL_FAIL(TL_EINVAL, "sampler %s: record %" PRId64 " of epoch %" PRId64 " is number %" PRId64
-                           "; there are %" PRId64, sampler.cls->name, i, c->h.epoch, c->order[i], s->total);
+            return TL_FAIL(TL_EINVAL,
+                           "sampler %s: record %" PRId64 " of epoch %" PRId64 " is number %" PRId64
+                           "; there are %" PRId64,
+                           sampler.cls->name, i, c->h.epoch, c->order[i], s->total);
     return TL_OK;
 }
 
@@ -92,7 +95,8 @@ static void open_part(const tli_stream *s, tli_cursor *c)
     c->h.opened++;
 }
 
-// The next record of the parts that are open, `block` of each in turn; one that ends makes room for the next.
+// The next record of the parts that are open, `block` of each in turn; one that ends makes room for
+// the next.
 static tl_status walk(const tli_stream *s, tli_cursor *c, tl_record_at *out, bool *more)
 {
     tli_head *h = &c->h;
@@ -174,12 +178,12 @@ static tl_status next_of_buffer(const tli_stream *s, tli_cursor *c, tl_record_at
     TL_TRY(fill_buffer(s, c));
     *more = h->held > 0;
     if (!*more) return TL_OK;
-    // A draw takes two words of the stream; the n-th one begins at word 2n, wherever the cursor came from.
+    // A draw takes two words of the stream; the n-th one begins at word 2n, wherever the cursor
+    // came from.
     if (tl_rng_position(&c->draws) != 2 * h->given) tl_rng_seek(&c->draws, 2 * h->given);
     uint64_t *picked = &c->buffer[2 * tl_rng_below(&c->draws, h->held)];
     const uint64_t *last = &c->buffer[2 * --h->held];
-    *out = (tl_record_at){(int64_t)(picked[0] >> NUMBER_BITS),
-                          (int64_t)(picked[0] & NUMBER_MASK),
+    *out = (tl_record_at){(int64_t)(picked[0] >> NUMBER_BITS), (int64_t)(picked[0] & NUMBER_MASK),
                           (int64_t)picked[1]};
     picked[0] = last[0];
     picked[1] = last[1];
@@ -200,11 +204,11 @@ static tl_status empty_pass(const tli_stream *s)
     if (s->readers == 1)
         return TL_FAIL(TL_EINVAL, "'%s' has no records, so repeating them would never end",
                        tli_source_part_name(s->parts[0].source, s->parts[0].part));
-    return TL_FAIL(TL_EINVAL,
-                   "reader %" PRId64 " of %" PRId64
-                   " has no records, so repeating them would never end: there are too few for as many "
-                   "readers",
-                   s->reader, s->readers);
+    return TL_FAIL(
+        TL_EINVAL,
+        "reader %" PRId64 " of %" PRId64
+        " has no records, so repeating them would never end: there are too few for as many readers",
+        s->reader, s->readers);
 }
 
 static tl_status next_of_stream(const tli_pipeline *p, const tli_stream *s, tli_cursor *c,
@@ -287,7 +291,8 @@ static void *zeroed(int64_t count, size_t size, tl_status *st)
 }
 
 // The sequence goes on too: what is drawn for a sample is what it would have been.
-static tl_status begin_sampled(const tli_pipeline *p, tli_index *x, const tli_stream *s, tli_cursor *c)
+static tl_status begin_sampled(const tli_pipeline *p, tli_index *x, const tli_stream *s,
+                               tli_cursor *c)
 {
     tl_sampler_place at;
     TL_TRY(tl_sampler_seek(&at, s->sampler, p->args.consumed_samples));
@@ -373,7 +378,7 @@ static bool place_makes_sense(const tli_stream *s, const uint64_t place[2])
 {
     int64_t part = (int64_t)(place[0] >> NUMBER_BITS);
     return part < s->part_count && place[1] <= INT64_MAX
-        && tli_part_may_have(&s->parts[part], (int64_t)(place[0] & NUMBER_MASK));
+           && tli_part_may_have(&s->parts[part], (int64_t)(place[0] & NUMBER_MASK));
 }
 
 static bool makes_sense(const tli_stream *s, const tli_cursor *c)
@@ -381,15 +386,15 @@ static bool makes_sense(const tli_stream *s, const tli_cursor *c)
     const tli_head *h = &c->h;
     int64_t opened = 0;
     bool good = h->epoch >= 0 && h->given >= 0 && h->walked >= 0 && within(h->dry, 0, 1)
-             && within(h->over, 0, 1) && within(h->next_part, 0, s->part_count + s->readers)
-             && within(h->turn, 0, s->cycle - 1) && within(h->block, 0, s->block - 1)
-             && within(h->held, 0, s->capacity) && within(h->given, 0, INT64_MAX / (4 * s->readers));
+                && within(h->over, 0, 1) && within(h->next_part, 0, s->part_count + s->readers)
+                && within(h->turn, 0, s->cycle - 1) && within(h->block, 0, s->block - 1)
+                && within(h->held, 0, s->capacity)
+                && within(h->given, 0, INT64_MAX / (4 * s->readers));
     for (int64_t i = 0; good && i < s->cycle; i++) {
         good = open_makes_sense(s, &c->open[i]);
         opened += c->open[i].part != 0;
     }
-    for (int64_t i = 0; good && i < h->held; i++)
-        good = place_makes_sense(s, &c->buffer[2 * i]);
+    for (int64_t i = 0; good && i < h->held; i++) good = place_makes_sense(s, &c->buffer[2 * i]);
     return good && opened == h->opened;
 }
 
@@ -399,6 +404,8 @@ tl_status tli_index_check(const tli_pipeline *p, const tli_index *x)
     for (int64_t i = 0; good && i < p->stream_count; i++)
         good = makes_sense(&p->streams[i], &x->streams[i]);
     if (good) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "the restored position (sample %" PRId64 " of pass %" PRId64
-                   ") makes no sense here: the state is of other data", x->top.sequence, x->top.pass);
+    return TL_FAIL(TL_EINVAL,
+                   "the restored position (sample %" PRId64 " of pass %" PRId64
+                   ") makes no sense here: the state is of other data",
+                   x->top.sequence, x->top.pass);
 }

@@ -1,5 +1,6 @@
-/* Records become samples: read, decoded or taken from the cache, mapped, filtered. A row of them is prepared at a
- * time, side by side; each is a function of its place, so nobody sees in which order. */
+/* Records become samples: read, decoded or taken from the cache, mapped, filtered. A row of them is
+ * prepared at a time, side by side; each is a function of its place, so nobody sees in which
+ * order. */
 #include <inttypes.h>
 #include <string.h>
 #include <tilth/base/clock.h>
@@ -7,7 +8,8 @@
 
 #include "data/pipeline_impl.h"
 
-/* A row grows until it is worth handing out to several threads, unless that takes too much memory. */
+/* A row grows until it is worth handing out to several threads, unless that takes too much
+ * memory. */
 enum { ROW_NANOSECONDS = 500000, ROW_BYTES = 4 << 20, ROW_MOST = 4096 };
 
 /* --- one sample ------------------------------------------------------------------------------- */
@@ -62,9 +64,10 @@ static tl_status load(const tli_pipeline *p, tli_slot *slot)
 {
     const tli_part *part = &p->streams[slot->stream].parts[slot->part];
     if (part->length >= 0 && slot->s.at.number >= part->length)
-        return TL_FAIL(TL_EINVAL, "there is no record %" PRId64 " in '%s', which has %" PRId64
-                       ": the restored position is of other data", slot->s.at.number, slot->s.at.file,
-                       part->length);
+        return TL_FAIL(TL_EINVAL,
+                       "there is no record %" PRId64 " in '%s', which has %" PRId64
+                       ": the restored position is of other data",
+                       slot->s.at.number, slot->s.at.file, part->length);
     bool cached = p->cache && !(part->source->in_memory && !p->args.decode.fn);
     if (!cached) return read_and_decode(p, part->source, slot);
     tli_place at;
@@ -83,7 +86,8 @@ static tl_status weigh(const tli_pipeline *p, tli_slot *slot)
     const tl_sample_field *given = tl_sample_peek(&slot->s, TL_BATCH_WEIGHT);
     if (given && !fills) return TL_OK;
     if (given && (given->dtype != TL_F32 || given->shape.rank != 0))
-        return TL_FAIL(TL_EUNSUPPORTED, "'%s' must be one float32 for a sample that fills up a batch",
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "'%s' must be one float32 for a sample that fills up a batch",
                        TL_BATCH_WEIGHT);
     float *weight = tl_sample_add(&slot->s, TL_BATCH_WEIGHT, TL_F32, TL_SCALAR);
     if (!weight) return tl_error_code();
@@ -107,8 +111,10 @@ static tl_status run_maps(const tli_pipeline *p, tli_slot *slot)
 static tl_status leave_out(const tli_pipeline *p, tli_slot *slot)
 {
     if (!p->args.leaves_out)
-        return note(&slot->s, TL_FAIL(TL_EINVAL, "the pipeline does not expect that: its leaves_out is false"),
-                    "left out");
+        return note(
+            &slot->s,
+            TL_FAIL(TL_EINVAL, "the pipeline does not expect that: its leaves_out is false"),
+            "left out");
     slot->keep = false;
     slot->ready = true;
     return TL_OK;
@@ -188,7 +194,8 @@ static tl_status add_to_row(tli_pipeline *p, tli_slots *row, const tli_place *at
     return TL_ENOMEM;
 }
 
-// Places for the next row; less than a whole one at the end of the pass, or before what cannot be walked.
+// Places for the next row; less than a whole one at the end of the pass, or before what cannot be
+// walked.
 static tl_status plan_row(tli_pipeline *p)
 {
     tli_work *w = &p->work;
@@ -242,7 +249,8 @@ static void fill_row(tli_pipeline *p)
 
 /* --- one after the other ---------------------------------------------------------------------- */
 
-// A row of samples that were all left out must not go on for ever: two passes of every stream are enough.
+// A row of samples that were all left out must not go on for ever: two passes of every stream are
+// enough.
 static tl_status count_rejected(tli_pipeline *p, const tli_slot *slot)
 {
     int64_t *first = p->epochs, *last = first + p->stream_count, epoch = slot->s.at.epoch;

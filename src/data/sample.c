@@ -92,7 +92,8 @@ void tli_slot_reset(tli_slot *slot)
 size_t tli_slot_bytes(const tli_slot *slot)
 {
     size_t bytes = slot->used;
-    for (const chunk *c = slot->chunk ? slot->chunk->older : NULL; c; c = c->older) bytes += c->size;
+    for (const chunk *c = slot->chunk ? slot->chunk->older : NULL; c; c = c->older)
+        bytes += c->size;
     return bytes;
 }
 
@@ -274,7 +275,8 @@ tl_status tl_sample_rename(tl_sample *s, const char *name, const char *as)
     int64_t i = find(s, name), other = find(s, as);
     if (i < 0) return not_there(s, name);
     if (other >= 0 && other != i)
-        return TL_FAIL(TL_EEXISTS, "'%s' cannot be renamed: there is a field '%s' already", name, as);
+        return TL_FAIL(TL_EEXISTS, "'%s' cannot be renamed: there is a field '%s' already", name,
+                       as);
     s->fields[i].name = as;
     return TL_OK;
 }

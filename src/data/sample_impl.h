@@ -10,18 +10,19 @@ enum { TLI_DECODING = -1 };
 /* A sample and the memory it uses again and again. */
 typedef struct tli_slot {
     tl_sample s;
-    uint32_t own;        /* a bit for each field whose data may be written */
-    bool keep;           /* it passed the filter */
-    bool left_out;       /* a decode or a map said so */
-    bool ready;          /* it was prepared */
-    int stream;          /* of the pipeline, that it came from */
-    int64_t part;        /* of the stream */
-    int map;             /* which one runs, TLI_DECODING, or their number: the filter. What tl_sample_rng gives
-                          * follows from it */
-    const tl_rng *draws; /* of the pass; NULL: outside of a pipeline */
+    uint32_t own;  /* a bit for each field whose data may be written */
+    bool keep;     /* it passed the filter */
+    bool left_out; /* a decode or a map said so */
+    bool ready;    /* it was prepared */
+    int stream;    /* of the pipeline, that it came from */
+    int64_t part;  /* of the stream */
+    /* which one runs, TLI_DECODING, or their number: the filter. What tl_sample_rng gives follows
+     * from it */
+    int map;
+    const tl_rng *draws;     /* of the pass; NULL: outside of a pipeline */
     struct tli_chunk *chunk; /* where memory comes from; older ones follow */
-    size_t used;         /* of the newest chunk */
-    size_t taken;        /* of all of them */
+    size_t used;             /* of the newest chunk */
+    size_t taken;            /* of all of them */
 } tli_slot;
 
 static inline tli_slot *tli_slot_of(tl_sample *s)

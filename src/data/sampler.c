@@ -21,7 +21,8 @@ static int64_t global_batch(const tl_sampler *s)
 }
 
 // `count` records from `first` on, as they lie or in the order that this seed gives.
-static void fill_order(const tl_sampler *s, uint64_t seed, int64_t first, int64_t *out, int64_t count)
+static void fill_order(const tl_sampler *s, uint64_t seed, int64_t first, int64_t *out,
+                       int64_t count)
 {
     if (!s->shuffle) {
         for (int64_t i = 0; i < count; i++) out[i] = first + i;
@@ -49,7 +50,10 @@ static tl_status cyclic_order(const tl_sampler *s, int64_t epoch, int64_t *out)
 }
 
 const tl_sampler_class tl_cyclic_sampler = {
-    .name = "CyclicSampler", .endless = true, .share = cyclic_share, .order = cyclic_order,
+    .name = "CyclicSampler",
+    .endless = true,
+    .share = cyclic_share,
+    .order = cyclic_order,
 };
 
 /* --- a single round --------------------------------------------------------------------------- */
@@ -72,7 +76,8 @@ static int64_t single_fill(const tl_sampler *s)
 }
 
 // All that the rank owns takes part in the order, also what is left out at its end.
-static tl_status first_of_order(const tl_sampler *s, int64_t first, int64_t owned, int64_t *out, int64_t share)
+static tl_status first_of_order(const tl_sampler *s, int64_t first, int64_t owned, int64_t *out,
+                                int64_t share)
 {
     size_t bytes = (size_t)owned * sizeof *out;
     int64_t *all = tl_alloc(bytes ? bytes : 1);
@@ -89,14 +94,18 @@ static tl_status single_order(const tl_sampler *s, int64_t epoch, int64_t *out)
     int64_t share = single_share(s), fill = single_fill(s);
     int64_t first = s->rank * each + (s->rank < longer ? s->rank : longer);
     (void)epoch; // evaluations see the same each time
-    if (s->drop_last && s->shuffle) return first_of_order(s, first, each + (s->rank < longer), out, share);
+    if (s->drop_last && s->shuffle)
+        return first_of_order(s, first, each + (s->rank < longer), out, share);
     fill_order(s, s->seed, first, out, share - fill);
     if (fill) out[share - 1] = 0;
     return TL_OK;
 }
 
 const tl_sampler_class tl_single_round_sampler = {
-    .name = "SingleRoundSampler", .share = single_share, .order = single_order, .fill = single_fill,
+    .name = "SingleRoundSampler",
+    .share = single_share,
+    .order = single_order,
+    .fill = single_fill,
 };
 
 /* --- any -------------------------------------------------------------------------------------- */
@@ -104,7 +113,8 @@ const tl_sampler_class tl_single_round_sampler = {
 static tl_status check_drop_last(const tl_sampler *s)
 {
     if (!s->drop_last || !s->cls->endless) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "drop_last: %s has no such setting, its batches are always full", s->cls->name);
+    return TL_FAIL(TL_EINVAL, "drop_last: %s has no such setting, its batches are always full",
+                   s->cls->name);
 }
 
 // What a class of one's own says is what memory is made for.
@@ -112,13 +122,17 @@ static tl_status check_share(const tl_sampler *s)
 {
     int64_t share = s->cls->share(s), fill = tl_sampler_fill(s), ranks = ranks_of(s);
     if (share < 0)
-        return TL_FAIL(TL_EINVAL, "%s: 'share' gives %" PRId64 "; it must be at least 0", s->cls->name, share);
+        return TL_FAIL(TL_EINVAL, "%s: 'share' gives %" PRId64 "; it must be at least 0",
+                       s->cls->name, share);
     if (s->cls->endless && share < 1)
-        return TL_FAIL(TL_EINVAL, "%s: there are %" PRId64 " records, too few for a batch of %" PRId64
-                       " on each of %" PRId64 " rank%s", s->cls->name, s->records, s->batch_size, ranks,
-                       ranks == 1 ? "" : "s");
+        return TL_FAIL(TL_EINVAL,
+                       "%s: there are %" PRId64 " records, too few for a batch of %" PRId64
+                       " on each of %" PRId64 " rank%s",
+                       s->cls->name, s->records, s->batch_size, ranks, ranks == 1 ? "" : "s");
     if (fill < 0 || fill > share)
-        return TL_FAIL(TL_EINVAL, "%s: 'fill' gives %" PRId64 "; it must be from 0 to what 'share' gives, %" PRId64,
+        return TL_FAIL(TL_EINVAL,
+                       "%s: 'fill' gives %" PRId64
+                       "; it must be from 0 to what 'share' gives, %" PRId64,
                        s->cls->name, fill, share);
     return TL_OK;
 }
@@ -131,11 +145,14 @@ tl_status tl_sampler_check(const tl_sampler *s)
     if (s->records < 0)
         return TL_FAIL(TL_EINVAL, "records is %" PRId64 " and must be at least 0", s->records);
     if (s->batch_size < 1)
-        return TL_FAIL(TL_EINVAL, "batch_size is %" PRId64 " and must be at least 1", s->batch_size);
+        return TL_FAIL(TL_EINVAL, "batch_size is %" PRId64 " and must be at least 1",
+                       s->batch_size);
     if (ranks < 1 || s->rank < 0 || s->rank >= ranks)
-        return TL_FAIL(TL_EINVAL, "rank is %" PRId64 " of %" PRId64 "; ranks are counted from 0", s->rank, ranks);
+        return TL_FAIL(TL_EINVAL, "rank is %" PRId64 " of %" PRId64 "; ranks are counted from 0",
+                       s->rank, ranks);
     if (__builtin_mul_overflow(s->batch_size, ranks, &all))
-        return TL_FAIL(TL_EINVAL, "batches of %" PRId64 " records on %" PRId64 " ranks do not fit 64 bits",
+        return TL_FAIL(TL_EINVAL,
+                       "batches of %" PRId64 " records on %" PRId64 " ranks do not fit 64 bits",
                        s->batch_size, ranks);
     TL_TRY(check_drop_last(s));
     return check_share(s);
@@ -175,14 +192,19 @@ tl_status tl_sampler_seek(tl_sampler_place *out, const tl_sampler *s, int64_t co
     int64_t share = s->cls->share(s), each = consumed / ranks_of(s);
     *out = (tl_sampler_place){0};
     if (consumed < 0)
-        return TL_FAIL(TL_EINVAL, "consumed_samples is %" PRId64 " and must be at least 0", consumed);
+        return TL_FAIL(TL_EINVAL, "consumed_samples is %" PRId64 " and must be at least 0",
+                       consumed);
     if (consumed % global_batch(s))
-        return TL_FAIL(TL_EINVAL, "consumed_samples is %" PRId64 ", which is no number of whole batches: %" PRId64
-                       " rank%s %" PRId64 " records each at a time, %" PRId64 " together",
-                       consumed, ranks_of(s), ranks_of(s) == 1 ? " reads" : "s read", s->batch_size, global_batch(s));
+        return TL_FAIL(TL_EINVAL,
+                       "consumed_samples is %" PRId64
+                       ", which is no number of whole batches: %" PRId64 " rank%s %" PRId64
+                       " records each at a time, %" PRId64 " together",
+                       consumed, ranks_of(s), ranks_of(s) == 1 ? " reads" : "s read", s->batch_size,
+                       global_batch(s));
     if (share) *out = (tl_sampler_place){each / share, each % share};
     if (s->cls->endless || each < share || !each) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "consumed_samples is %" PRId64 ", but %s makes one pass, of %" PRId64 " records",
+    return TL_FAIL(TL_EINVAL,
+                   "consumed_samples is %" PRId64 ", but %s makes one pass, of %" PRId64 " records",
                    consumed, s->cls->name, s->records);
 }
 
@@ -196,12 +218,14 @@ int64_t tl_sampler_consumed(const tl_sampler *s, tl_sampler_place at)
 static const tl_field sampler_fields[] = {
     TL_F_AS(tl_sampler_config, target, "_target_", .help = "CyclicSampler or SingleRoundSampler"),
     TL_F(tl_sampler_config, shuffle,
-         .help = "read the share of a rank in random order, another one in each pass of CyclicSampler"),
+         .help =
+             "read the share of a rank in random order, another one in each pass of CyclicSampler"),
     TL_F(tl_sampler_config, drop_last,
-         .help = "leave out what does not fill a batch on every rank (SingleRoundSampler; the other one always "
-                 "does)"),
+         .help = "leave out what does not fill a batch on every rank (SingleRoundSampler; the "
+                 "other one always does)"),
     TL_F(tl_sampler_config, consumed_samples, TL_AT_LEAST(0),
-         .help = "in training, examples of all ranks that were read before; what a checkpoint says comes first"),
+         .help = "in training, examples of all ranks that were read before; what a checkpoint says "
+                 "comes first"),
     TL_F_END,
 };
 
@@ -236,8 +260,10 @@ tl_status tl_sampler_read(tl_sampler *into, const tl_sampler_config *config)
     }
     const char *near = tl_nearest(name, names, TL_COUNT(names));
     if (!into->cls)
-        return TL_FAIL(TL_EINVAL, "_target_: expected CyclicSampler or SingleRoundSampler, found '%.80s'%s%s%s",
-                       config->target, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+        return TL_FAIL(
+            TL_EINVAL,
+            "_target_: expected CyclicSampler or SingleRoundSampler, found '%.80s'%s%s%s",
+            config->target, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
     into->shuffle = config->shuffle;
     into->drop_last = config->drop_last;
     return check_drop_last(into);

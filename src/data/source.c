@@ -10,8 +10,10 @@ tl_status tl_source_new(tl_source **out, const tl_source_class *cls)
     tl_arena *arena;
     *out = NULL;
     if (cls->size && cls->size < sizeof(tl_source))
-        return TL_FAIL(TL_EINVAL, "source class '%s': an instance has %zu bytes, fewer than the %zu of a tl_source: "
-                                  "let its struct begin with a tl_source", cls->name, cls->size, sizeof(tl_source));
+        return TL_FAIL(TL_EINVAL,
+                       "source class '%s': an instance has %zu bytes, fewer than the %zu of a "
+                       "tl_source: let its struct begin with a tl_source",
+                       cls->name, cls->size, sizeof(tl_source));
     TL_TRY(tl_arena_new(&arena));
     tl_source *s = tl_arena_alloc(arena, cls->size ? cls->size : sizeof(tl_source));
     if (!s) {
@@ -89,7 +91,11 @@ static tl_status arrays_read(tl_source *s, const tl_record_at *at, tl_sample *ou
 }
 
 static const tl_source_class arrays_class = {
-    .name = "arrays", .size = sizeof(arrays), .length = arrays_length, .read = arrays_read};
+    .name = "arrays",
+    .size = sizeof(arrays),
+    .length = arrays_length,
+    .read = arrays_read,
+};
 
 static tl_status check_arrays(const tl_array *fields, int64_t count)
 {
@@ -175,13 +181,16 @@ static tl_status function_read(tl_source *s, const tl_record_at *at, tl_sample *
 }
 
 static const tl_source_class function_class = {
-    .name = "function", .size = sizeof(function), .length = function_length, .read = function_read};
+    .name = "function",
+    .size = sizeof(function),
+    .length = function_length,
+    .read = function_read,
+};
 
 tl_status tl_source_function(tl_source **out, tl_sample_make_fn *make, void *self, int64_t length)
 {
     *out = NULL;
-    if (length < 0)
-        return TL_FAIL(TL_EINVAL, "a source cannot have %" PRId64 " samples", length);
+    if (length < 0) return TL_FAIL(TL_EINVAL, "a source cannot have %" PRId64 " samples", length);
     TL_TRY(tl_source_new(out, &function_class));
     function *f = (function *)*out;
     f->base.parts = 1;

@@ -15,23 +15,23 @@
 
 /* --- TFRecords -------------------------------------------------------------------------------- */
 
-/* A file, opened when it is first needed, by one thread and outside of the lock. Plain ones are mapped and stay;
- * inflated ones may be given back while nobody reads in them. */
+/* A file, opened when it is first needed, by one thread and outside of the lock. Plain ones are
+ * mapped and stay; inflated ones may be given back while nobody reads in them. */
 typedef struct record_file {
     const char *path;
-    tl_tfrecord_file *file;              /* under the lock, as all below */
-    _Atomic(tl_tfrecord_file *) plain;   /* the same once it is known to stay */
-    bool opening;                        /* somebody is at it */
-    bool given_back;                     /* it was here before */
-    int64_t readers;                     /* of an inflated one */
-    uint64_t used;                       /* when it was last asked for */
+    tl_tfrecord_file *file;            /* under the lock, as all below */
+    _Atomic(tl_tfrecord_file *) plain; /* the same once it is known to stay */
+    bool opening;                      /* somebody is at it */
+    bool given_back;                   /* it was here before */
+    int64_t readers;                   /* of an inflated one */
+    uint64_t used;                     /* when it was last asked for */
 } record_file;
 
 typedef struct tfrecords {
     tl_source base;
     record_file *files;
     size_t keep, inflated; /* bytes of inflated files: wanted at most, there are */
-    bool grown; /* more is kept than was wanted */
+    bool grown;            /* more is kept than was wanted */
     uint64_t clock;
     pthread_mutex_t lock;
     pthread_cond_t opened;
@@ -55,14 +55,16 @@ static void make_room(tfrecords *t, const record_file *but)
     }
 }
 
-// Files that come back in the middle of their records were given back too early: all that is in use is kept.
+// Files that come back in the middle of their records were given back too early: all that is in use
+// is kept.
 static void keep_more(tfrecords *t)
 {
     if (t->inflated <= t->keep) return;
     if (!t->grown)
-        TL_LOG_WARNING("compressed TFRecords: the files that are read at a time need more than the %zu bytes "
-                       "that are kept inflated; they are kept all the same. A smaller cycle_length or "
-                       "shuffle buffer, or plain files, need less memory", t->keep);
+        TL_LOG_WARNING("compressed TFRecords: the files that are read at a time need more than the "
+                       "%zu bytes that are kept inflated; they are kept all the same. A smaller "
+                       "cycle_length or shuffle buffer, or plain files, need less memory",
+                       t->keep);
     t->grown = true;
     t->keep = t->inflated;
 }
@@ -196,16 +198,20 @@ static tl_status check_file(const char *path, bool *empty)
     return TL_OK;
 }
 
-// TensorFlow reads a file of no bytes as one of no records; among others it may be meant, but seldom is.
+// TensorFlow reads a file of no bytes as one of no records; among others it may be meant, but
+// seldom is.
 static tl_status note_empty(const char *path, int64_t empty, int64_t count)
 {
     if (empty == count && count == 1)
         return TL_FAIL(TL_EINVAL, "'%s' is empty: it has 0 bytes, and no records to read", path);
     if (empty == count)
-        return TL_FAIL(TL_EINVAL, "all %" PRId64 " files are empty, '%s' as well: they have 0 bytes, and no records to "
-                       "read", count, path);
-    TL_LOG_WARNING("%" PRId64 " of %" PRId64 " files of records %s empty: '%s' has 0 bytes. Was it cut short?", empty,
-                   count, empty == 1 ? "is" : "are", path);
+        return TL_FAIL(TL_EINVAL,
+                       "all %" PRId64
+                       " files are empty, '%s' as well: they have 0 bytes, and no records to read",
+                       count, path);
+    TL_LOG_WARNING("%" PRId64 " of %" PRId64
+                   " files of records %s empty: '%s' has 0 bytes. Was it cut short?",
+                   empty, count, empty == 1 ? "is" : "are", path);
     return TL_OK;
 }
 
@@ -364,7 +370,8 @@ static tl_status folder_length(tl_source *s, int64_t part, int64_t *records)
 static tl_status read_whole(int fd, int64_t size, const char *path, tl_sample *out)
 {
     if (size > image_limit)
-        return TL_FAIL(TL_ELIMIT, "'%s' has %" PRId64 " bytes; images have at most %" PRId64, path, size, image_limit);
+        return TL_FAIL(TL_ELIMIT, "'%s' has %" PRId64 " bytes; images have at most %" PRId64, path,
+                       size, image_limit);
     char *bytes = tl_sample_add(out, "image/encoded", TL_U8, TL_SHAPE(size));
     if (!bytes) return tl_error_code();
     for (int64_t at = 0; at < size;) {
@@ -372,8 +379,9 @@ static tl_status read_whole(int fd, int64_t size, const char *path, tl_sample *o
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return TLI_FAIL_SYSTEM(errno, "read", path);
         if (n == 0)
-            return TL_FAIL(TL_EIO, "'%s' became shorter while it was read: %" PRId64
-                           " bytes of %" PRId64, path, at, size);
+            return TL_FAIL(TL_EIO,
+                           "'%s' became shorter while it was read: %" PRId64 " bytes of %" PRId64,
+                           path, at, size);
         at += n;
     }
     return TL_OK;

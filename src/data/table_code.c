@@ -29,7 +29,7 @@ struct tl_table_coder {
     category_column *categories;
     tl_map classes;
     tl_map class_numbers; /* the same by their numbers, where all are some */
-    int64_t target; /* -1: the table has none */
+    int64_t target;       /* -1: the table has none */
     tl_arena *arena;
 };
 
@@ -45,7 +45,8 @@ static bool is_among(const tl_strings *names, const char *name)
 tl_table_widths tl_table_schema_widths(const tl_table_schema *s)
 {
     const tl_table_category *categories = s->categories.items;
-    tl_table_widths w = {.numbers = s->numbers.count + s->gaps.count, .categories = s->categories.count};
+    tl_table_widths w = {.numbers = s->numbers.count + s->gaps.count,
+                         .categories = s->categories.count};
     for (int64_t i = 0; i < s->categories.count; i++) {
         int64_t codes = categories[i].values.count + TL_CATEGORY_VALUES;
         w.entries += codes;
@@ -57,7 +58,8 @@ tl_table_widths tl_table_schema_widths(const tl_table_schema *s)
 static tl_status number_values(tl_map *out, const tl_strings *values, int64_t from)
 {
     for (int64_t i = 0; i < values->count; i++)
-        TL_TRY(tl_map_set(out, values->items[i], (void *)(intptr_t)(from + i + 1))); // NULL is: not there
+        // NULL is: not there
+        TL_TRY(tl_map_set(out, values->items[i], (void *)(intptr_t)(from + i + 1)));
     return TL_OK;
 }
 
@@ -72,7 +74,8 @@ static const char *key_of(char key[static 32], double number)
 static bool read_class(double *out, const char *name)
 {
     const tl_cell c = {.text = name, .length = strlen(name)};
-    return tl_cell_number(out, &(tl_table){0}, &c) || tl_cell_number(out, &(tl_table){.decimal_comma = true}, &c);
+    return tl_cell_number(out, &(tl_table){0}, &c)
+           || tl_cell_number(out, &(tl_table){.decimal_comma = true}, &c);
 }
 
 static tl_status number_classes(tl_table_coder *c)
@@ -132,7 +135,8 @@ void tl_table_coder_free(tl_table_coder **out)
     tl_table_coder *c = *out;
     *out = NULL;
     if (!c) return;
-    for (int64_t i = 0; c->categories && i < c->schema->categories.count; i++) tl_map_deinit(&c->categories[i].codes);
+    for (int64_t i = 0; c->categories && i < c->schema->categories.count; i++)
+        tl_map_deinit(&c->categories[i].codes);
     tl_map_deinit(&c->classes);
     tl_map_deinit(&c->class_numbers);
     tl_arena *arena = c->arena;
@@ -154,9 +158,10 @@ static tl_status find_input(int64_t *out, const tl_table *t, const char *name)
     *out = place_of(t, name);
     if (*out >= 0) return TL_OK;
     const char *near = tl_nearest(name, t->names, t->columns);
-    return TL_FAIL(TL_ENOTFOUND, "'%s' has no column '%s', which the model needs%s%s%s%s", t->name, name,
-                   near ? "; is it called '" : "", near ? near : "", near ? "' now?" : "",
-                   t->has_header || t->is_npy ? "" : "; its first line was not taken for names of columns");
+    return TL_FAIL(
+        TL_ENOTFOUND, "'%s' has no column '%s', which the model needs%s%s%s%s", t->name, name,
+        near ? "; is it called '" : "", near ? near : "", near ? "' now?" : "",
+        t->has_header || t->is_npy ? "" : "; its first line was not taken for names of columns");
 }
 
 tl_status tl_table_coder_bind(tl_table_coder *c, const tl_table *t, bool needs_target)
@@ -179,7 +184,8 @@ double tli_table_bend(double value)
     return value > 0 ? log1p(value) : value; // goes on below 0, should there be such
 }
 
-static void code_number(const tl_table_coder *c, int64_t i, const tl_table *t, const tl_cell *cell, float *out)
+static void code_number(const tl_table_coder *c, int64_t i, const tl_table *t, const tl_cell *cell,
+                        float *out)
 {
     const number_column *n = &c->numbers[i];
     const tl_table_schema *s = c->schema;
@@ -218,26 +224,28 @@ static int32_t code_category(const category_column *k, const tl_cell *cell)
     return k->first + (found ? (int32_t)found - 1 : TL_CATEGORY_OTHER);
 }
 
-void tl_table_coder_row(const tl_table_coder *c, const tl_table *t, const tl_cell *cells, float *numbers,
-                        int32_t *categories)
+void tl_table_coder_row(const tl_table_coder *c, const tl_table *t, const tl_cell *cells,
+                        float *numbers, int32_t *categories)
 {
-    for (int64_t i = 0; i < c->schema->numbers.count; i++) code_number(c, i, t, &cells[c->numbers[i].place], numbers);
+    for (int64_t i = 0; i < c->schema->numbers.count; i++)
+        code_number(c, i, t, &cells[c->numbers[i].place], numbers);
     for (int64_t i = 0; i < c->schema->categories.count; i++)
         categories[i] = code_category(&c->categories[i], &cells[c->categories[i].place]);
 }
 
-static tl_status fail_target(const tl_table_coder *c, const tl_table *t, const tl_cell *cell, const char *why)
+static tl_status fail_target(const tl_table_coder *c, const tl_table *t, const tl_cell *cell,
+                             const char *why)
 {
     tl_str text = TL_STR_INIT;
     tl_cell_write(&text, cell);
-    tl_status st = TL_FAIL(TL_EINVAL, "%s:%" PRId64 ": column '%s': '%.80s' is %s", t->name, tl_table_line(t),
-                           c->schema->target, tl_str_text(&text), why);
+    tl_status st = TL_FAIL(TL_EINVAL, "%s:%" PRId64 ": column '%s': '%.80s' is %s", t->name,
+                           tl_table_line(t), c->schema->target, tl_str_text(&text), why);
     tl_str_deinit(&text);
     return st;
 }
 
-tl_status tl_table_coder_target(const tl_table_coder *c, const tl_table *t, const tl_cell *cells, double *out,
-                                bool *missing)
+tl_status tl_table_coder_target(const tl_table_coder *c, const tl_table *t, const tl_cell *cells,
+                                double *out, bool *missing)
 {
     const tl_table_schema *s = c->schema;
     *missing = c->target < 0 || tl_cell_is_missing(&cells[c->target]);
@@ -251,7 +259,8 @@ tl_status tl_table_coder_target(const tl_table_coder *c, const tl_table *t, cons
     }
     int64_t found = look_up(&c->classes, cell);
     char key[32];
-    if (!found && tl_cell_number(out, t, cell)) found = (int64_t)(intptr_t)tl_map_get(&c->class_numbers, key_of(key, *out));
+    if (!found && tl_cell_number(out, t, cell))
+        found = (int64_t)(intptr_t)tl_map_get(&c->class_numbers, key_of(key, *out));
     if (!found) return fail_target(c, t, cell, "no class of those that the training data has");
     *out = (double)(found - 1);
     return TL_OK;
@@ -297,16 +306,19 @@ static tl_status make_room(tl_table_rows *r, bool classes)
     if (grow(&r->numbers, rows, r->widths.numbers, sizeof *r->numbers)
         && grow(&r->categories, rows, r->widths.categories, sizeof *r->categories)
         && grow(&r->classes, rows, classes, sizeof *r->classes)
-        && grow(&r->targets, rows, !classes, sizeof *r->targets) && grow(&r->places, rows, 1, sizeof *r->places)) {
+        && grow(&r->targets, rows, !classes, sizeof *r->targets)
+        && grow(&r->places, rows, 1, sizeof *r->places)) {
         r->capacity = rows;
         return TL_OK;
     }
-    return TL_FAIL(TL_ENOMEM, "the table does not fit into memory: %" PRId64 " rows of %" PRId64 " numbers and %" PRId64
-                              " categories", rows, r->widths.numbers, r->widths.categories);
+    return TL_FAIL(TL_ENOMEM,
+                   "the table does not fit into memory: %" PRId64 " rows of %" PRId64
+                   " numbers and %" PRId64 " categories",
+                   rows, r->widths.numbers, r->widths.categories);
 }
 
-static tl_status add_row(tl_table_rows *r, const tl_table_coder *c, const tl_table *t, const tl_cell *cells,
-                         int64_t place)
+static tl_status add_row(tl_table_rows *r, const tl_table_coder *c, const tl_table *t,
+                         const tl_cell *cells, int64_t place)
 {
     bool classes = c->schema->kind == TL_TABLE_CLASSIFICATION, missing;
     double target;
@@ -325,7 +337,8 @@ static tl_status add_row(tl_table_rows *r, const tl_table_coder *c, const tl_tab
     return TL_OK;
 }
 
-static tl_status load_file(tl_table_rows *r, tl_table_coder *c, const tl_table_load_args *args, int64_t file)
+static tl_status load_file(tl_table_rows *r, tl_table_coder *c, const tl_table_load_args *args,
+                           int64_t file)
 {
     tl_table *t;
     const tl_cell *cells;
@@ -343,7 +356,8 @@ static tl_status load_file(tl_table_rows *r, tl_table_coder *c, const tl_table_l
     return st;
 }
 
-tl_status tl_table_rows_load(tl_table_rows *out, const tl_table_schema *schema, const tl_table_load_args *args)
+tl_status tl_table_rows_load(tl_table_rows *out, const tl_table_schema *schema,
+                             const tl_table_load_args *args)
 {
     tl_table_coder *c;
     *out = (tl_table_rows){.widths = tl_table_schema_widths(schema)};

@@ -12,11 +12,11 @@
 
 enum {
     USUAL_CATEGORIES = 100,
-    MOST_VALUES = 50000,  /* different texts of a column that are counted */
+    MOST_VALUES = 50000, /* different texts of a column that are counted */
     MOST_CLASSES = 1000,
-    MOST_MISSING = 10,    /* different texts that count as missing targets */
-    FEW_INTEGERS = 20,    /* different ones up to which a target of integers is one of classes */
-    MANY_ROWS = 50        /* from which on a value that occurs once counts as rare */
+    MOST_MISSING = 10, /* different texts that count as missing targets */
+    FEW_INTEGERS = 20, /* different ones up to which a target of integers is one of classes */
+    MANY_ROWS = 50     /* from which on a value that occurs once counts as rare */
 };
 static const char asked_for[] = "as it was asked for";
 static const double nearly_all = 0.95, leaning = 2;
@@ -46,7 +46,8 @@ static double lean_of(const tli_table_moments *m)
     return variance > 0 ? m->m3 / (double)m->count / pow(variance, 1.5) : 0;
 }
 
-static tl_status count_value(tl_map *map, bool *too_many, tl_str *text, const tl_cell *c, int64_t most)
+static tl_status count_value(tl_map *map, bool *too_many, tl_str *text, const tl_cell *c,
+                             int64_t most)
 {
     tl_str_cut(text, 0);
     tl_cell_write(text, c);
@@ -75,7 +76,8 @@ static void look_at_cell(tli_table_column *k, const tl_table *t, const tl_cell *
     }
 }
 
-static tl_status look_at_target(tli_table_search *s, const tl_table *t, const tl_cell *c, bool held_out)
+static tl_status look_at_target(tli_table_search *s, const tl_table *t, const tl_cell *c,
+                                bool held_out)
 {
     tli_table_column *k = &s->columns[s->target];
     double value;
@@ -93,7 +95,8 @@ static void look_whether_it_counts(tli_table_search *s, const tl_table *t, const
         tli_table_column *k = &s->columns[i];
         double value;
         if (!k->counts_rows) continue;
-        k->counts_rows = tl_cell_number(&value, t, &cells[i]) && (s->seen == 0 || value == k->last + 1);
+        k->counts_rows =
+            tl_cell_number(&value, t, &cells[i]) && (s->seen == 0 || value == k->last + 1);
         k->last = value;
     }
     s->seen++;
@@ -104,13 +107,17 @@ static tl_status look_at_missing_target(tli_table_search *s, const tl_cell *c)
 {
     bool too_many;
     s->without++;
-    return c->is_number || !c->length ? TL_OK : count_value(&s->missing_texts, &too_many, &s->text, c, MOST_MISSING);
+    return c->is_number || !c->length
+               ? TL_OK
+               : count_value(&s->missing_texts, &too_many, &s->text, c, MOST_MISSING);
 }
 
-static tl_status look_at_row(tli_table_search *s, const tl_table *t, const tl_cell *cells, bool second)
+static tl_status look_at_row(tli_table_search *s, const tl_table *t, const tl_cell *cells,
+                             bool second)
 {
     if (!second) look_whether_it_counts(s, t, cells);
-    if (tl_cell_is_missing(&cells[s->target])) return second ? TL_OK : look_at_missing_target(s, &cells[s->target]);
+    if (tl_cell_is_missing(&cells[s->target]))
+        return second ? TL_OK : look_at_missing_target(s, &cells[s->target]);
     bool held_out = tl_table_is_held_out(t, cells, s->args->held_out);
     if (!second) {
         s->rows++;
@@ -144,14 +151,18 @@ static tl_status take_columns(tli_table_search *s, const tl_table *t)
     s->has_header = t->has_header;
     s->delimiter = t->delimiter;
     s->decimal_comma = t->decimal_comma;
-    if (t->likely_name && !(s->likely_name = tl_arena_strdup(s->arena, t->likely_name))) return TL_ENOMEM;
-    TL_TRY_NOTE(tl_table_find(&s->target, t, a->target && *a->target ? a->target : "-1"), "task.target");
+    if (t->likely_name && !(s->likely_name = tl_arena_strdup(s->arena, t->likely_name)))
+        return TL_ENOMEM;
+    TL_TRY_NOTE(tl_table_find(&s->target, t, a->target && *a->target ? a->target : "-1"),
+                "task.target");
     int64_t at;
     for (int64_t i = 0; i < a->ignore.count; i++) {
         TL_TRY_NOTE(tl_table_find(&at, t, a->ignore.items[i]), "task.ignore");
         if (at == s->target)
-            return TL_FAIL(TL_EINVAL, "task.ignore: '%s' is the target, which is learned; name another column as task.target "
-                                      "to leave it out", names[at]);
+            return TL_FAIL(TL_EINVAL,
+                           "task.ignore: '%s' is the target, which is learned; name another column "
+                           "as task.target to leave it out",
+                           names[at]);
         s->columns[at].why = asked_for;
     }
     for (int64_t i = 0; i < a->categories.count; i++) {
@@ -164,12 +175,14 @@ static tl_status take_columns(tli_table_search *s, const tl_table *t)
 static tl_status check_columns(const tli_table_search *s, const tl_table *t)
 {
     if (t->columns != s->count)
-        return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " columns, and '%s' has %" PRId64, t->name, t->columns,
-                       s->args->paths[0], s->count);
+        return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " columns, and '%s' has %" PRId64, t->name,
+                       t->columns, s->args->paths[0], s->count);
     for (int64_t i = 0; i < s->count; i++)
         if (strcmp(t->names[i], s->names[i]) != 0)
-            return TL_FAIL(TL_EINVAL, "column %" PRId64 " of '%s' is called '%s', and that of '%s' is called '%s'", i + 1,
-                           t->name, t->names[i], s->args->paths[0], s->names[i]);
+            return TL_FAIL(TL_EINVAL,
+                           "column %" PRId64
+                           " of '%s' is called '%s', and that of '%s' is called '%s'",
+                           i + 1, t->name, t->names[i], s->args->paths[0], s->names[i]);
     return TL_OK;
 }
 
@@ -215,15 +228,18 @@ static tl_status join_equal_classes(tli_table_search *s)
     number_class *all = tl_arena_array(s->arena, count + 1, sizeof *all);
     if (!all) return TL_ENOMEM;
     for (int64_t i = 0; i < count; i++) {
-        all[i] = (number_class){.text = tl_map_key(&s->classes, i), .times = (intptr_t)tl_map_at(&s->classes, i)};
+        all[i] = (number_class){.text = tl_map_key(&s->classes, i),
+                                .times = (intptr_t)tl_map_at(&s->classes, i)};
         const tl_cell c = {.text = all[i].text, .length = strlen(all[i].text)};
-        if (!tl_cell_number(&all[i].value, &like, &c)) return TL_OK; // of a file that writes them otherwise
+        // of a file that writes them otherwise
+        if (!tl_cell_number(&all[i].value, &like, &c)) return TL_OK;
     }
     qsort(all, (size_t)count, sizeof *all, compare_numbers);
     tl_status st = TL_OK;
     for (int64_t i = 0, next; i < count && st == TL_OK; i = next) {
         int64_t times = 0;
-        for (next = i; next < count && all[next].value == all[i].value; next++) times += all[next].times;
+        for (next = i; next < count && all[next].value == all[i].value; next++)
+            times += all[next].times;
         st = tl_map_set(&joined, all[i].text, (void *)(intptr_t)times);
     }
     tl_map before = s->classes;
@@ -234,10 +250,12 @@ static tl_status join_equal_classes(tli_table_search *s)
 
 /* --- deciding --------------------------------------------------------------------------------- */
 
-/* Numbers of rows as people and programs write them into tables: id, PassengerId, index, row, "", Unnamed: 0. */
+/* Numbers of rows as people and programs write them into tables: id, PassengerId, index, row, "",
+ * Unnamed: 0. */
 static bool is_called_a_counter(const char *name)
 {
-    static const char *const names[] = {"index", "row", "no", "no.", "nr", "nr.", "#", "rownames", "col_0"};
+    static const char *const names[] = {"index", "row", "no",       "no.",  "nr",
+                                        "nr.",   "#",   "rownames", "col_0"};
     size_t length = strlen(name);
     if (strncasecmp(name, "unnamed", 7) == 0) return true;
     if (length >= 2 && strcasecmp(name + length - 2, "id") == 0) return true;
@@ -257,8 +275,10 @@ static void decide_number(tli_table_column *k, tli_table_moments *m, tli_column_
     double deviation = deviation_of(m);
     k->kind = kind;
     if (m->least == m->most) leave_out(k, "always the same");
-    else if (!(deviation > 0) || !isfinite(deviation) || !isfinite(m->mean)) leave_out(k, "numbers out of range");
-    else if (kind == TLI_COLUMN_NUMBER && k->counts_rows && k->numbers.count > 7 && is_called_a_counter(k->name))
+    else if (!(deviation > 0) || !isfinite(deviation) || !isfinite(m->mean))
+        leave_out(k, "numbers out of range");
+    else if (kind == TLI_COLUMN_NUMBER && k->counts_rows && k->numbers.count > 7
+             && is_called_a_counter(k->name))
         leave_out(k, "it counts the rows");
     if (k->kind != TLI_COLUMN_NUMBER || m->least < 0 || !(lean_of(m) > leaning)) return;
     double spread = deviation_of(&k->logarithms);
@@ -271,15 +291,18 @@ static void decide_kind(tli_table_column *k)
     if (k->why) leave_out(k, k->why);
     else if (!there) leave_out(k, "it is empty");
     else if (k->forced) k->kind = TLI_COLUMN_CATEGORY;
-    else if ((double)k->numbers.count >= nearly_all * (double)there) decide_number(k, &k->numbers, TLI_COLUMN_NUMBER);
-    else if ((double)k->dates.count >= nearly_all * (double)there) decide_number(k, &k->dates, TLI_COLUMN_DATE);
+    else if ((double)k->numbers.count >= nearly_all * (double)there)
+        decide_number(k, &k->numbers, TLI_COLUMN_NUMBER);
+    else if ((double)k->dates.count >= nearly_all * (double)there)
+        decide_number(k, &k->dates, TLI_COLUMN_DATE);
     else k->kind = TLI_COLUMN_CATEGORY;
 }
 
 /* Once the values of a category are counted. */
 static void decide_category(tli_table_column *k)
 {
-    int64_t different = tl_map_count(&k->values), there = k->numbers.count + k->dates.count + k->texts;
+    int64_t different = tl_map_count(&k->values),
+            there = k->numbers.count + k->dates.count + k->texts;
     if (k->kind != TLI_COLUMN_CATEGORY) return;
     if (k->too_many) leave_out(k, "more than 50000 different texts");
     else if (k->forced) return;
@@ -296,25 +319,35 @@ static tl_status decide_target(tl_table_kind *out, const tli_table_search *s)
     bool numbers = k->texts == 0;
     *out = s->args->kind;
     if (!s->rows)
-        return TL_FAIL(TL_EINVAL, "'%s' has no row with a value in the column '%s', the target", file, k->name);
+        return TL_FAIL(TL_EINVAL, "'%s' has no row with a value in the column '%s', the target",
+                       file, k->name);
     if (different < 2)
-        return TL_FAIL(TL_EINVAL, "'%s': the column '%s', the target, always says '%s': there is nothing to learn; name "
-                                  "another column as target", file, k->name, tl_map_key(&s->classes, 0));
+        return TL_FAIL(TL_EINVAL,
+                       "'%s': the column '%s', the target, always says '%s': there is nothing to "
+                       "learn; name another column as target",
+                       file, k->name, tl_map_key(&s->classes, 0));
     if (*out == TL_TABLE_AUTO) {
         bool few = different <= FEW_INTEGERS && 2 * different <= s->rows;
         *out = numbers && (s->fractions || !few) ? TL_TABLE_REGRESSION : TL_TABLE_CLASSIFICATION;
     }
     if (*out == TL_TABLE_REGRESSION && !numbers)
-        return TL_FAIL(TL_EINVAL, "%s:%" PRId64 ": column '%s': regression needs a number, and this is a text", file,
-                       k->odd_line, k->name);
-    if (*out == TL_TABLE_CLASSIFICATION && (s->too_many_classes || (different > 2 && 2 * different > s->rows)))
-        return TL_FAIL(TL_EINVAL, "'%s': the column '%s', the target, has %s%" PRId64 " different values in %" PRId64
-                                  " rows; classes occur more often. Name another column as target, or kind=regression",
-                       file, k->name, s->too_many_classes ? "more than " : "", s->too_many_classes ? MOST_CLASSES : different,
-                       s->rows);
-    if (*out == TL_TABLE_REGRESSION && !(deviation_of(&k->numbers) > 0 && isfinite(deviation_of(&k->numbers))))
-        return TL_FAIL(TL_EINVAL, "'%s': the numbers of the column '%s', the target, are all the same in the rows to learn "
-                                  "from, or out of range", file, k->name);
+        return TL_FAIL(TL_EINVAL,
+                       "%s:%" PRId64 ": column '%s': regression needs a number, and this is a text",
+                       file, k->odd_line, k->name);
+    if (*out == TL_TABLE_CLASSIFICATION
+        && (s->too_many_classes || (different > 2 && 2 * different > s->rows)))
+        return TL_FAIL(
+            TL_EINVAL,
+            "'%s': the column '%s', the target, has %s%" PRId64 " different values in %" PRId64
+            " rows; classes occur more often. Name another column as target, or kind=regression",
+            file, k->name, s->too_many_classes ? "more than " : "",
+            s->too_many_classes ? MOST_CLASSES : different, s->rows);
+    if (*out == TL_TABLE_REGRESSION
+        && !(deviation_of(&k->numbers) > 0 && isfinite(deviation_of(&k->numbers))))
+        return TL_FAIL(TL_EINVAL,
+                       "'%s': the numbers of the column '%s', the target, are all the same in the "
+                       "rows to learn from, or out of range",
+                       file, k->name);
     return TL_OK;
 }
 
@@ -339,11 +372,13 @@ static int compare_classes(const void *a, const void *b)
     const tl_table plain = {0};
     const tl_cell cx = {.text = x, .length = strlen(x)}, cy = {.text = y, .length = strlen(y)};
     double nx, ny;
-    if (tl_cell_number(&nx, &plain, &cx) && tl_cell_number(&ny, &plain, &cy) && nx != ny) return nx < ny ? -1 : 1;
+    if (tl_cell_number(&nx, &plain, &cx) && tl_cell_number(&ny, &plain, &cy) && nx != ny)
+        return nx < ny ? -1 : 1;
     return strcmp(x, y);
 }
 
-static tl_status take_values(tl_table_category *out, const tli_table_search *s, const tli_table_column *k)
+static tl_status take_values(tl_table_category *out, const tli_table_search *s,
+                             const tli_table_column *k)
 {
     int64_t count = tl_map_count(&k->values), most = s->args->max_categories;
     value *all = tl_arena_array(s->arena, count + 1, sizeof *all);
@@ -353,11 +388,13 @@ static tl_status take_values(tl_table_category *out, const tli_table_search *s, 
         all[i] = (value){tl_map_key(&k->values, i), (int64_t)(intptr_t)tl_map_at(&k->values, i)};
     qsort(all, (size_t)count, sizeof *all, compare_values);
     if (most <= 0) most = USUAL_CATEGORIES;
-    *out = (tl_table_category){.name = tl_arena_strdup(s->args->arena, k->name), .values = {kept, 0}};
+    *out =
+        (tl_table_category){.name = tl_arena_strdup(s->args->arena, k->name), .values = {kept, 0}};
     if (!out->name) return TL_ENOMEM;
     for (int64_t i = 0; i < count && i < most; i++) {
         if (all[i].times < 2 && s->training >= MANY_ROWS && out->values.count >= 2) break;
-        if (!(kept[out->values.count++] = tl_arena_strdup(s->args->arena, all[i].text))) return TL_ENOMEM;
+        if (!(kept[out->values.count++] = tl_arena_strdup(s->args->arena, all[i].text)))
+            return TL_ENOMEM;
     }
     return TL_OK;
 }
@@ -371,7 +408,8 @@ static bool add_name(tl_strings *list, const tli_table_search *s, const tli_tabl
 
 static tl_status make_lists(tl_table_schema *out, const tli_table_search *s)
 {
-    tl_strings *const lists[] = {&out->numbers, &out->dates, &out->logarithms, &out->gaps, &out->ignored};
+    tl_strings *const lists[] = {&out->numbers, &out->dates, &out->logarithms, &out->gaps,
+                                 &out->ignored};
     for (int64_t i = 0; i < TL_COUNT(lists); i++) {
         lists[i]->items = tl_arena_array(s->args->arena, s->count + 1, sizeof(char *));
         if (!lists[i]->items) return TL_ENOMEM;
@@ -384,13 +422,16 @@ static tl_status make_lists(tl_table_schema *out, const tli_table_search *s)
 
 static bool add_numbers(tl_table_schema *out, const tli_table_search *s, const tli_table_column *k)
 {
-    const tli_table_moments *m = k->kind == TLI_COLUMN_DATE ? &k->dates : k->logarithm ? &k->logarithms : &k->numbers;
+    const tli_table_moments *m = k->kind == TLI_COLUMN_DATE ? &k->dates
+                                 : k->logarithm             ? &k->logarithms
+                                                            : &k->numbers;
     ((double *)(uintptr_t)out->mean.items)[out->mean.count++] = m->mean;
     ((double *)(uintptr_t)out->stddev.items)[out->stddev.count++] = deviation_of(m);
     bool fine = add_name(&out->numbers, s, k);
     if (k->kind == TLI_COLUMN_DATE) fine = fine && add_name(&out->dates, s, k);
     if (k->logarithm) fine = fine && add_name(&out->logarithms, s, k);
-    int64_t others = k->missing + k->texts + (k->kind == TLI_COLUMN_DATE ? k->numbers.count : k->dates.count);
+    int64_t others =
+        k->missing + k->texts + (k->kind == TLI_COLUMN_DATE ? k->numbers.count : k->dates.count);
     return others ? fine && add_name(&out->gaps, s, k) : fine;
 }
 
@@ -398,11 +439,13 @@ static tl_status fail_without_inputs(const tli_table_search *s)
 {
     int64_t asked = 0;
     for (int64_t i = 0; i < s->count; i++) asked += s->columns[i].why == asked_for;
-    return TL_FAIL(TL_EINVAL, "'%s' has no column to learn '%s' from: all others are %s", s->args->paths[0],
-                   s->names[s->target],
-                   !asked                  ? "empty, always the same, or different in most rows"
-                   : asked == s->count - 1 ? "left out by task.ignore"
-                                           : "left out by task.ignore, empty, always the same, or different in most rows");
+    return TL_FAIL(
+        TL_EINVAL, "'%s' has no column to learn '%s' from: all others are %s", s->args->paths[0],
+        s->names[s->target],
+        !asked ? "empty, always the same, or different in most rows"
+        : asked == s->count - 1
+            ? "left out by task.ignore"
+            : "left out by task.ignore, empty, always the same, or different in most rows");
 }
 
 static tl_status take_inputs(tl_table_schema *out, const tli_table_search *s)
@@ -414,7 +457,8 @@ static tl_status take_inputs(tl_table_schema *out, const tli_table_search *s)
         if (k->kind == TLI_COLUMN_CATEGORY) {
             tl_table_category *all = out->categories.items;
             TL_TRY(take_values(&all[out->categories.count++], s, k));
-        } else if (k->kind == TLI_COLUMN_LEFT_OUT ? !add_name(&out->ignored, s, k) : !add_numbers(out, s, k)) {
+        } else if (k->kind == TLI_COLUMN_LEFT_OUT ? !add_name(&out->ignored, s, k)
+                                                  : !add_numbers(out, s, k)) {
             return TL_ENOMEM;
         }
     }
@@ -435,7 +479,8 @@ static tl_status take_target(tl_table_schema *out, const tli_table_search *s)
     const char **names = tl_arena_array(s->args->arena, count, sizeof *names);
     if (!names) return TL_ENOMEM;
     for (int64_t i = 0; i < count; i++)
-        if (!(names[i] = tl_arena_strdup(s->args->arena, tl_map_key(&s->classes, i)))) return TL_ENOMEM;
+        if (!(names[i] = tl_arena_strdup(s->args->arena, tl_map_key(&s->classes, i))))
+            return TL_ENOMEM;
     qsort(names, (size_t)count, sizeof *names, compare_classes);
     out->class_names = (tl_strings){names, count};
     return TL_OK;
@@ -447,8 +492,10 @@ static tl_status check_parts(const tli_table_search *s)
 {
     int64_t held_out = s->rows - s->training;
     if (s->training > 0 && (s->args->held_out <= 0 || held_out > 0)) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " rows, too few to hold some of them out for validation; name a table "
-                              "for that, or set another validation_split", s->args->paths[0], s->rows);
+    return TL_FAIL(TL_EINVAL,
+                   "'%s' has %" PRId64 " rows, too few to hold some of them out for validation; "
+                   "name a table for that, or set another validation_split",
+                   s->args->paths[0], s->rows);
 }
 
 static tl_status find(tl_table_schema *out, tl_table_findings *found, tli_table_search *s)
@@ -462,12 +509,14 @@ static tl_status find(tl_table_schema *out, tl_table_findings *found, tli_table_
         if (i != s->target) decide_kind(&s->columns[i]);
         categories = categories || (i != s->target && s->columns[i].kind == TLI_COLUMN_CATEGORY);
     }
-    for (int64_t i = 0; categories && i < s->args->path_count; i++) TL_TRY(look_at_file(s, i, true));
+    for (int64_t i = 0; categories && i < s->args->path_count; i++)
+        TL_TRY(look_at_file(s, i, true));
     for (int64_t i = 0; i < s->count; i++)
         if (i != s->target) decide_category(&s->columns[i]);
     TL_TRY(take_target(out, s));
     TL_TRY(take_inputs(out, s));
-    *found = (tl_table_findings){.rows = s->rows, .held_out = s->rows - s->training, .has_header = s->has_header};
+    *found = (tl_table_findings){
+        .rows = s->rows, .held_out = s->rows - s->training, .has_header = s->has_header};
     return tli_table_tell(found, s, out);
 }
 
@@ -475,15 +524,17 @@ static tl_status find(tl_table_schema *out, tl_table_findings *found, tli_table_
 static tl_status fail_with_hint(tl_status status, const tli_table_search *s)
 {
     tl_str message = TL_STR_INIT;
-    tl_str_addf(&message, "%s. The first line was taken for a row, though '%.80s' stands above numbers in it; "
-                          "task.train_data.header=first_line takes it for names of columns",
+    tl_str_addf(&message,
+                "%s. The first line was taken for a row, though '%.80s' stands above numbers in "
+                "it; task.train_data.header=first_line takes it for names of columns",
                 tl_error_message(), s->likely_name);
     if (tl_str_status(&message) == TL_OK) status = TL_FAIL(status, "%s", tl_str_text(&message));
     tl_str_deinit(&message);
     return status;
 }
 
-tl_status tl_table_schema_find(tl_table_schema *out, tl_table_findings *found, const tl_table_find_args *args)
+tl_status tl_table_schema_find(tl_table_schema *out, tl_table_findings *found,
+                               const tl_table_find_args *args)
 {
     tli_table_search s = {.args = args};
     *out = (tl_table_schema){0};

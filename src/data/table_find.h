@@ -14,7 +14,10 @@ typedef struct tli_table_moments {
 } tli_table_moments;
 
 typedef enum tli_column_kind {
-    TLI_COLUMN_LEFT_OUT, TLI_COLUMN_NUMBER, TLI_COLUMN_DATE, TLI_COLUMN_CATEGORY
+    TLI_COLUMN_LEFT_OUT,
+    TLI_COLUMN_NUMBER,
+    TLI_COLUMN_DATE,
+    TLI_COLUMN_CATEGORY
 } tli_column_kind;
 typedef struct tli_table_column {
     const char *name;
@@ -22,13 +25,13 @@ typedef struct tli_table_column {
     const char *why;        /* it is left out */
     int64_t missing, texts; /* cells, and those that are neither a number nor a date */
     tli_table_moments numbers, logarithms, dates;
-    int64_t odd_line;       /* of the first such text */
-    bool forced;            /* to be of categories */
-    bool counts_rows;       /* each number is one more than that of the row before */
-    bool too_many;          /* more values than are counted */
-    double last;            /* number, of all rows */
-    bool logarithm;         /* it is taken as one */
-    tl_map values;          /* to how often they occur */
+    int64_t odd_line; /* of the first such text */
+    bool forced;      /* to be of categories */
+    bool counts_rows; /* each number is one more than that of the row before */
+    bool too_many;    /* more values than are counted */
+    double last;      /* number, of all rows */
+    bool logarithm;   /* it is taken as one */
+    tl_map values;    /* to how often they occur */
 } tli_table_column;
 
 typedef struct tli_table_search {
@@ -37,7 +40,8 @@ typedef struct tli_table_search {
     tli_table_column *columns;
     int64_t count, target;
     const char *const *names;
-    const char *likely_name; /* of a column, in the first line that was taken for a row; NULL: none */
+    /* of a column, in the first line that was taken for a row; NULL: none */
+    const char *likely_name;
     int64_t rows, training; /* with a target; of them, those that are not held out */
     int64_t without;        /* a target */
     tl_map missing_texts;   /* that stand there instead, to how often they occur */
@@ -51,6 +55,7 @@ typedef struct tli_table_search {
 } tli_table_search;
 
 /* What was found, in words for people. */
-TL_NODISCARD tl_status tli_table_tell(tl_table_findings *found, const tli_table_search *s, const tl_table_schema *schema);
+TL_NODISCARD tl_status tli_table_tell(tl_table_findings *found, const tli_table_search *s,
+                                      const tl_table_schema *schema);
 
 #endif

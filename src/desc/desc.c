@@ -364,7 +364,8 @@ static bool field_equal(const tl_field *f, const void *a, const void *b)
         return tl_value_equal(*(const tl_value *const *)a, *(const tl_value *const *)b);
     case TL_TYPE_REF: {
         const tl_ref *p = a, *q = b;
-        return p->target == q->target && strings_equal(p->scope, q->scope) && p->object == q->object;
+        return p->target == q->target && strings_equal(p->scope, q->scope)
+               && p->object == q->object;
     }
     case TL_TYPE_NONE: break;
     }
@@ -428,7 +429,8 @@ static uint64_t hash_field(uint64_t h, const tl_field *f, const void *m)
     case TL_TYPE_DOUBLE:
         if (!optional) return hash_double(h, *(const double *)m);
         h = hash_int(h, ((const tl_opt_double *)m)->set);
-        return hash_double(h, ((const tl_opt_double *)m)->set ? ((const tl_opt_double *)m)->value : 0);
+        return hash_double(h,
+                           ((const tl_opt_double *)m)->set ? ((const tl_opt_double *)m)->value : 0);
     case TL_TYPE_STRING: return hash_string(h, *(const char *const *)m);
     case TL_TYPE_ENUM: return hash_int(h, *(const int *)m);
     case TL_TYPE_STRUCT: return hash_struct(h, f->desc, optional ? *(void *const *)m : m);
@@ -452,6 +454,7 @@ uint64_t tl_desc_hash(uint64_t seed, const tl_desc *desc, const void *value)
 {
     uint64_t h = hash_string(seed, desc->name);
     for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);)
-        if (!(r.field->flags & TL_FIELD_UNSAVED)) h = hash_field(h, r.field, tl_field_at(r.field, value));
+        if (!(r.field->flags & TL_FIELD_UNSAVED))
+            h = hash_field(h, r.field, tl_field_at(r.field, value));
     return h;
 }

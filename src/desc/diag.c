@@ -10,7 +10,8 @@ void tli_diags_deinit(tli_diags *d)
     d->code = TL_OK;
 }
 
-void tli_diag(tli_diags *d, tl_status code, tl_place place, const char *path, const char *format, ...)
+void tli_diag(tli_diags *d, tl_status code, tl_place place, const char *path, const char *format,
+              ...)
 {
     if (d->count++ == 0) d->code = code;
     if (d->count > TLI_DIAGS_SHOWN) return;
@@ -70,8 +71,8 @@ const char *tli_suggest(char *buffer, size_t size, const char *word, const char 
     int shown = 0;
     for (int64_t i = 0; names && strlen(word) >= SHORTEST && i < count && shown < SHOWN; i++) {
         if (!strstr(names[i], word)) continue;
-        int more = snprintf(buffer + used, size - used, "%s'%s'", shown++ ? " or " : ", did you mean ",
-                            names[i]);
+        int more = snprintf(buffer + used, size - used, "%s'%s'",
+                            shown++ ? " or " : ", did you mean ", names[i]);
         if (more < 0 || used + (size_t)more + 2 > size) { // it does not fit: without this one
             buffer[used] = '\0';
             break;

@@ -41,10 +41,10 @@ bool tl_value_is_null(const tl_value *v)
 
 bool tl_value_bool(const tl_value *v, bool *out)
 {
-    static const char *const yes[] = {"true", "True", "TRUE", "yes", "Yes", "YES",
-                                      "on",   "On",   "ON",   NULL};
-    static const char *const no[] = {"false", "False", "FALSE", "no", "No", "NO",
-                                     "off",   "Off",   "OFF",   NULL};
+    static const char *const yes[] = {"true", "True", "TRUE", "yes", "Yes",
+                                      "YES",  "on",   "On",   "ON",  NULL};
+    static const char *const no[] = {"false", "False", "FALSE", "no",  "No",
+                                     "NO",    "off",   "Off",   "OFF", NULL};
     if (v->kind != TL_VALUE_SCALAR || v->quoted) return false;
     *out = is_one_of(v->text, yes);
     return *out || is_one_of(v->text, no);
@@ -240,7 +240,8 @@ static bool scalars_equal(const tl_value *a, const tl_value *b)
     case TL_SCALAR_BOOL: return tl_value_bool(a, &p) && tl_value_bool(b, &q) && p == q;
     case TL_SCALAR_INT: return read_whole(a->text, &i) && read_whole(b->text, &j) && i == j;
     case TL_SCALAR_DOUBLE:
-        return tl_value_double(a, &x) && tl_value_double(b, &y) && (x == y || (isnan(x) && isnan(y)));
+        return tl_value_double(a, &x) && tl_value_double(b, &y)
+               && (x == y || (isnan(x) && isnan(y)));
     case TL_SCALAR_STRING: break;
     }
     return strcmp(a->text, b->text) == 0;
@@ -295,7 +296,8 @@ uint64_t tl_value_hash(uint64_t seed, const tl_value *v)
     uint64_t h = tl_hash_bytes(seed, &(char){(char)v->kind}, 1);
     switch (v->kind) {
     case TL_VALUE_SCALAR: return hash_scalar(h, v);
-    case TL_VALUE_REFERENCE: h = tl_hash_bytes(h, &(char){v->called}, 1); // and its text
+    case TL_VALUE_REFERENCE:
+        h = tl_hash_bytes(h, &(char){v->called}, 1); // and its text
     /* fall through */
     case TL_VALUE_MACRO: return tl_hash_string(h, v->text);
     case TL_VALUE_LIST:
@@ -335,7 +337,8 @@ const tl_value *tl_value_copy(tl_arena *arena, const tl_value *v)
             pairs[i] = v->pairs[i];
             pairs[i].key = tl_arena_strdup(arena, v->pairs[i].key);
             pairs[i].value = tl_value_copy(arena, v->pairs[i].value);
-            if (!pairs[i].key || !pairs[i].value || !copy_place(arena, &pairs[i].place)) return NULL;
+            if (!pairs[i].key || !pairs[i].value || !copy_place(arena, &pairs[i].place))
+                return NULL;
         }
         copy->pairs = pairs;
     }
@@ -387,10 +390,8 @@ void tl_value_name(tl_str *out, const tl_value *v)
     case TL_VALUE_SCALAR: break;
     }
     static const char *const names[] = {
-        [TL_SCALAR_NULL] = "null",
-        [TL_SCALAR_BOOL] = "the bool ",
-        [TL_SCALAR_INT] = "the integer ",
-        [TL_SCALAR_DOUBLE] = "the number ",
+        [TL_SCALAR_NULL] = "null",          [TL_SCALAR_BOOL] = "the bool ",
+        [TL_SCALAR_INT] = "the integer ",   [TL_SCALAR_DOUBLE] = "the number ",
         [TL_SCALAR_STRING] = "the string ",
     };
     tl_scalar type = tl_value_scalar(v);

@@ -1,5 +1,5 @@
-/* When the calls of a run begin and end, by the device's own clock where it has one. On the host, and without such a
- * clock, each call is waited for. */
+/* When the calls of a run begin and end, by the device's own clock where it has one. On the host,
+ * and without such a clock, each call is waited for. */
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
 
@@ -21,7 +21,8 @@ static tl_status make_events(tli_clocks *c)
     const tl_device_class *d = c->queue->device->cls;
     c->events = tl_alloc_zero((size_t)(c->program->step_count + 1) * sizeof *c->events);
     if (!c->events) return TL_FAIL_NOMEM((size_t)(c->program->step_count + 1) * sizeof *c->events);
-    for (int64_t i = 0; i <= c->program->step_count; i++) TL_TRY(d->event_new(&c->events[i], c->queue->device));
+    for (int64_t i = 0; i <= c->program->step_count; i++)
+        TL_TRY(d->event_new(&c->events[i], c->queue->device));
     return d->record(c->events[0], c->queue);
 }
 

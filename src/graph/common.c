@@ -22,8 +22,7 @@ static bool are_equal(const tl_graph *g, const tl_node *a, const tl_node *b)
 static bool can_be_shared(const tl_graph *g, const tl_node *n)
 {
     for (int i = 0; i < n->outputs; i++)
-        if (tli_is_output(g, n->out[i])
-            || (!tli_is_view(n) && tli_is_written(g, n->out[i])))
+        if (tli_is_output(g, n->out[i]) || (!tli_is_view(n) && tli_is_written(g, n->out[i])))
             return false;
     return !tli_has_effects(n) && !(n->op->flags & TL_OP_RANDOM);
 }

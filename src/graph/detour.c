@@ -4,7 +4,8 @@
 
 /* --- the order -------------------------------------------------------------------------------- */
 
-// The call that made what a call shows: itself, unless it is a view; -1: nobody, it came from outside.
+// The call that made what a call shows: itself, unless it is a view; -1: nobody, it came from
+// outside.
 static int64_t maker_of(const tl_node *n)
 {
     const tl_node *maker = tli_is_view(n) ? tli_root(n->out[0])->node : n;
@@ -33,8 +34,8 @@ static tl_status copy_deps(tli_detours *d, tl_arena *arena, const tli_order *o)
 
 enum { NO_LINK = -1 };
 
-// How many calls that no cluster takes lie on the longest chain up to each call, and where it comes from. Gives where the
-// longest ends.
+// How many calls that no cluster takes lie on the longest chain up to each call, and where it comes
+// from. Gives where the longest ends.
 static int64_t find_chains(const tli_detours *d, const tli_order *o, int32_t *length, int32_t *from)
 {
     int64_t end = -1;
@@ -70,7 +71,8 @@ static void find_trunk(tli_detours *d, const tli_order *o, int32_t *length, int3
             if (d->needs[d->deps[k]] > d->needs[i]) d->needs[i] = d->needs[d->deps[k]];
     for (int64_t i = d->count - 1; i >= 0; i--)
         for (int32_t k = d->first_dep[i]; k < d->first_dep[i + 1]; k++)
-            if (d->needed_by[i] < d->needed_by[d->deps[k]]) d->needed_by[d->deps[k]] = d->needed_by[i];
+            if (d->needed_by[i] < d->needed_by[d->deps[k]])
+                d->needed_by[d->deps[k]] = d->needed_by[i];
 }
 
 tl_status tli_detours_make(tli_detours *d, tl_graph *g, const tli_order *o)
@@ -86,7 +88,8 @@ tl_status tli_detours_make(tli_detours *d, tl_graph *g, const tli_order *o)
     find_trunk(d, o, d->stack, d->aside);
     for (int64_t i = 0; i < d->count; i++) {
         d->cluster[i] = d->next[i] = d->place[i] = (int32_t)i;
-        d->at[i] = tli_is_view(o->nodes[i]) ? -1 : (int32_t)i; // what is seen through is in nobody's way
+        // what is seen through is in nobody's way
+        d->at[i] = tli_is_view(o->nodes[i]) ? -1 : (int32_t)i;
     }
     return TL_OK;
 }

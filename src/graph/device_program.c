@@ -1,12 +1,14 @@
-/* Runs of a program as one piece of work, where the device keeps lists of work: its calls are put together once, with the
- * addresses that they have, and then run as a whole. Inputs and outputs lie at the same few places again and again, since
- * memory comes from a pool; a run with others is put into the queue call by call. */
+/* Runs of a program as one piece of work, where the device keeps lists of work: its calls are put
+ * together once, with the addresses that they have, and then run as a whole. Inputs and outputs lie
+ * at the same few places again and again, since memory comes from a pool; a run with others is put
+ * into the queue call by call. */
 #include <tilth/base/alloc.h>
 
 #include "core/inner/engine.h"
 #include "graph/program.h"
 
-/* Draws are values of a run, kernels of the host run at once, and panels are packed anew when weights have moved. */
+/* Draws are values of a run, kernels of the host run at once, and panels are packed anew when
+ * weights have moved. */
 static bool can_be_listed(const tl_program *p)
 {
     for (int64_t i = 0; i < p->step_count; i++) {

@@ -1,6 +1,6 @@
-/* Puts what follows a matrix product into it: bias and activation are added while the sums are still in
- * registers. matmul + bias becomes linear; linear + activation becomes linear with that activation, which
- * hands out the sum as well when a gradient needs it. */
+/* Puts what follows a matrix product into it: bias and activation are added while the sums are
+ * still in registers. matmul + bias becomes linear; linear + activation becomes linear with that
+ * activation, which hands out the sum as well when a gradient needs it. */
 #include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 
@@ -25,7 +25,8 @@ static tl_tensor *add_bias(tl_graph *g, tl_node *n)
             || tli_use_count(g, product) != 1 || !tli_may_move(g, product->node, n))
             continue;
         tl_tensor *const *in = product->node->in;
-        return TL_APPLY(g->ctx, linear, (&(tl_linear_attr){.activation = TL_ACT_NONE}), in[0], in[1], bias);
+        return TL_APPLY(g->ctx, linear, (&(tl_linear_attr){.activation = TL_ACT_NONE}), in[0],
+                        in[1], bias);
     }
     return NULL;
 }

@@ -22,7 +22,10 @@ typedef struct entry {
 struct tl_function {
     tl_function_args args;
     char *name;
-    struct { entry *items; int64_t count, capacity; } entries;
+    struct {
+        entry *items;
+        int64_t count, capacity;
+    } entries;
     entry *latest;
     const tl_nest_methods *nests; /* of the engine; NULL: none */
     tl_nest_compiler *compiler;   /* opened for the first program that is compiled */
@@ -125,18 +128,22 @@ static bool is_compiled_first(const tl_function *f)
     return f->nests && f->nests->compile_first;
 }
 
-static tl_status capture(tl_function *f, entry *e, const tl_ctx *c, const tl_spec *specs, int64_t count)
+static tl_status capture(tl_function *f, entry *e, const tl_ctx *c, const tl_spec *specs,
+                         int64_t count)
 {
     tl_graph *g;
     *e = (entry){.training = tl_ctx_training(c)};
-    TL_TRY(tl_graph_capture(&g, &(tl_capture){.engine = f->args.engine, .body = f->args.body,
-                                              .self = f->args.self, .inputs = specs, .input_count = count,
-                                              .training = e->training, .path = tl_ctx_path(c)}));
+    TL_TRY(tl_graph_capture(&g, &(tl_capture){.engine = f->args.engine,
+                                              .body = f->args.body,
+                                              .self = f->args.self,
+                                              .inputs = specs,
+                                              .input_count = count,
+                                              .training = e->training,
+                                              .path = tl_ctx_path(c)}));
     tl_optimize how = f->args.optimize ? *f->args.optimize : (tl_optimize){0};
     how.no_nests |= f->args.interpret && is_compiled_first(f);
     tl_status st = tl_graph_optimize(g, &how);
-    if (st == TL_OK)
-        return tl_program_new(&e->program, &g, &(tl_program_args){.name = f->name});
+    if (st == TL_OK) return tl_program_new(&e->program, &g, &(tl_program_args){.name = f->name});
     tl_graph_free(&g);
     return st;
 }
@@ -148,7 +155,8 @@ static tl_status add_entry(tl_function *f, tl_ctx *c, const tl_tensors *in)
     tl_spec *specs = tl_alloc((size_t)(in->count + 1) * sizeof *specs);
     if (!specs) return TL_FAIL_NOMEM((size_t)(in->count + 1) * sizeof *specs);
     for (int64_t i = 0; i < in->count; i++)
-        specs[i] = (tl_spec){in->items[i].name, in->items[i].tensor->dtype, in->items[i].tensor->shape};
+        specs[i] =
+            (tl_spec){in->items[i].name, in->items[i].tensor->dtype, in->items[i].tensor->shape};
     tl_status st = capture(f, &e, c, specs, in->count);
     tl_free(specs);
     TL_TRY(st);
@@ -175,7 +183,8 @@ static tl_status compile(tl_function *f, tl_program *p)
     if (st == TL_OK) st = tl_program_compile(p, f->compiler);
     f->stats.compile_s += (double)(tl_clock_ns() - begin) * 1e-9;
     if (st != TL_EUNSUPPORTED || is_compiled_first(f)) return st;
-    TL_LOG_ONCE(TL_LEVEL_WARNING, "%s is interpreted, not compiled: %s", f->name, tl_error_message());
+    TL_LOG_ONCE(TL_LEVEL_WARNING, "%s is interpreted, not compiled: %s", f->name,
+                tl_error_message());
     tl_error_clear();
     f->interpret = true;
     return TL_OK;
@@ -188,7 +197,8 @@ static tl_status make_ready(tl_function *f, tl_ctx *c, const tl_tensors *in)
 {
     TL_TRY(tl_ctx_status(c));
     for (int64_t i = 0; i < in->count; i++)
-        if (!in->items[i].tensor) return TL_FAIL(TL_EINVAL, "input '%s' is NULL", in->items[i].name);
+        if (!in->items[i].tensor)
+            return TL_FAIL(TL_EINVAL, "input '%s' is NULL", in->items[i].name);
     if (!f->latest || !fits(f->latest, c, in) || !tl_program_is_current(f->latest->program))
         f->latest = find(f, c, in);
     if (!f->latest) TL_TRY_NOTE(add_entry(f, c, in), "while it was captured");

@@ -28,12 +28,12 @@ typedef struct fuser {
     tli_walk *walks; /* for one try: as many as a nest may have members */
     tli_order order;
     tli_detours detours;
-    tli_cluster *clusters; /* by index of one of their calls; empty ones have gone into others */
-    int64_t *cluster_of;   /* of each call; -1: none */
+    tli_cluster *clusters;  /* by index of one of their calls; empty ones have gone into others */
+    int64_t *cluster_of;    /* of each call; -1: none */
     int64_t *next, *before; /* clusters over the same space, by index; -1: none */
-    int64_t *earliest;     /* first call of a cluster and of those that follow it there */
+    int64_t *earliest;      /* first call of a cluster and of those that follow it there */
     bool *emitted;
-    tl_node **nests;       /* of clusters, by index */
+    tl_node **nests; /* of clusters, by index */
 } fuser;
 
 static int64_t first_of(const tli_cluster *c)
@@ -98,12 +98,13 @@ static tl_status try_plan(const tl_nest_walk **out, fuser *f, const tli_cluster 
 
 static tl_status join(tli_cluster *out, const tli_cluster *a, const tli_cluster *b)
 {
-    *out = (tli_cluster){.space = tl_shape_count(&b->space) > tl_shape_count(&a->space) ? b->space : a->space};
+    *out = (tli_cluster){.space = tl_shape_count(&b->space) > tl_shape_count(&a->space) ? b->space
+                                                                                        : a->space};
     int64_t i = 0, k = 0;
     while (i < a->members.count || k < b->members.count) {
-        bool from_a = k == b->members.count
-                      || (i < a->members.count
-                          && a->members.items[i]->index < b->members.items[k]->index);
+        bool from_a =
+            k == b->members.count
+            || (i < a->members.count && a->members.items[i]->index < b->members.items[k]->index);
         if (!TL_VEC_PUSH(&out->members, from_a ? a->members.items[i++] : b->members.items[k++]))
             return TL_ENOMEM;
     }
@@ -128,7 +129,8 @@ static tl_status may_join(bool *out, const tl_nest_walk **plan, fuser *f, pair p
     return TL_OK;
 }
 
-/* Clusters that need nothing from each other are better apart when they could be walked better so. */
+/* Clusters that need nothing from each other are better apart when they could be walked better
+ * so. */
 static tl_status are_better_together(bool *out, fuser *f, pair p, const tl_nest_walk *both)
 {
     const tl_nest_walk *a, *b;
@@ -162,11 +164,13 @@ static tl_status try_join(fuser *f, int64_t a, int64_t b, bool beside)
     tli_detours_join(&f->detours, a, b);
     TL_ASSERT(f->cluster_of[both.members.items[0]->index] == a
               || f->cluster_of[both.members.items[0]->index] == b);
-    for (int64_t i = 0; i < both.members.count; i++) f->cluster_of[both.members.items[i]->index] = b;
+    for (int64_t i = 0; i < both.members.count; i++)
+        f->cluster_of[both.members.items[i]->index] = b;
     return TL_OK;
 }
 
-// How far behind its last call what joins a cluster may be: what is computed again must not be computed at once.
+// How far behind its last call what joins a cluster may be: what is computed again must not be
+// computed at once.
 static int64_t reach_of(const fuser *f)
 {
     int64_t far = f->order.count / 8 > LEAST_DISTANCE ? f->order.count / 8 : LEAST_DISTANCE;
@@ -296,7 +300,8 @@ static tl_status find_neighbours(fuser *f, int64_t cluster)
     if (!c->members.count) return TL_OK; // it has gone into another one
     bool tiny = tl_shape_count(&c->space) <= f->methods->limits.tiny;
     int64_t end = last_of(c) + (tiny ? reach_of(f) : NEAR);
-    for (int64_t i = f->next[cluster]; i >= 0 && f->earliest[i] <= end && tries < MOST_TRIES; i = f->next[i]) {
+    for (int64_t i = f->next[cluster]; i >= 0 && f->earliest[i] <= end && tries < MOST_TRIES;
+         i = f->next[i]) {
         if (!suit_each_other(f, c, &f->clusters[i])) continue;
         tries++;
         TL_TRY(try_join(f, cluster, i, true));

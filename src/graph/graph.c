@@ -109,12 +109,13 @@ static tl_status check_writes(const tl_graph *g)
     TLI_EACH_NODE(g, n)
         for (int i = 0; i < n->inputs; i++)
             if (tli_call_writes(n, i) && !n->in[i]->contiguous)
-                return TL_FAIL(TL_EINVAL, "%s%s%s: input %d is written and must have no gaps", n->path,
-                               *n->path ? ": " : "", n->op->name, i);
+                return TL_FAIL(TL_EINVAL, "%s%s%s: input %d is written and must have no gaps",
+                               n->path, *n->path ? ": " : "", n->op->name, i);
     return TL_OK;
 }
 
-// Module by module, so that random calls get the keys that they have when the path is entered eagerly.
+// Module by module, so that random calls get the keys that they have when the path is entered
+// eagerly.
 static tl_status enter_path(tl_ctx *c, const char *path)
 {
     for (const char *name = path; *name;) {

@@ -13,7 +13,7 @@
 /* A tensor from outside and the header that stands for it in the graph. */
 typedef struct tli_outside {
     const tl_tensor *original; /* NULL: the graph's own, as copies of weights are */
-    tl_tensor *header; /* holds its own count of the storage */
+    tl_tensor *header;         /* holds its own count of the storage */
 } tli_outside;
 
 /* A copy of weights, kept from run to run (weight_copies.c). */
@@ -24,15 +24,21 @@ typedef struct tli_weight_copy {
 } tli_weight_copy;
 
 struct tl_graph {
-    tl_ctx *ctx; /* owns nodes and headers */
-    const char *path; /* of the module around it */
+    tl_ctx *ctx;            /* owns nodes and headers */
+    const char *path;       /* of the module around it */
     tl_recompute recompute; /* rather than keep */
     tl_named *inputs, *outputs;
     int64_t input_count, output_count;
-    struct { tli_outside *items; int64_t count, capacity; } outside;
-    struct { tli_weight_copy *items; int64_t count, capacity; } copies;
+    struct {
+        tli_outside *items;
+        int64_t count, capacity;
+    } outside;
+    struct {
+        tli_weight_copy *items;
+        int64_t count, capacity;
+    } copies;
     tl_arena *scratch; /* of the pass that runs: gone when it ends */
-    tli_uses uses; /* of what the list holds: tli_ functions that change it keep them true */
+    tli_uses uses;     /* of what the list holds: tli_ functions that change it keep them true */
 };
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -74,14 +80,14 @@ bool tli_is_written(const tl_graph *g, const tl_tensor *t);
 bool tli_is_output(const tl_graph *g, const tl_tensor *t);
 /* Numbers the nodes in their order, from 0. */
 int64_t tli_number_nodes(tl_graph *g);
-/* Whether all elements of `t` are this number; only for results of `full` that nobody writes, and views
- * of them. */
+/* Whether all elements of `t` are this number; only for results of `full` that nobody writes, and
+ * views of them. */
 bool tli_is_number(const tl_graph *g, const tl_tensor *t, double *number);
 
 /* --- changing --------------------------------------------------------------------------------- */
 
-/* All that changes the list goes through these. They fail for want of memory, and when views cannot show what takes
- * the place of their input; the graph can only be freed then. */
+/* All that changes the list goes through these. They fail for want of memory, and when views cannot
+ * show what takes the place of their input; the graph can only be freed then. */
 
 /* `to` takes the place of `from` in all calls and outputs; views of it are inferred again. */
 TL_NODISCARD tl_status tli_replace(tl_graph *g, tl_tensor *from, tl_tensor *to);
@@ -91,7 +97,8 @@ TL_NODISCARD tl_status tli_set_input(tl_graph *g, tl_node *n, int input, tl_tens
 TL_NODISCARD tl_status tli_add_input(tl_graph *g, tl_node *n, tl_tensor *t);
 /* A call whose results nobody uses. */
 void tli_remove(tl_graph *g, tl_node *n);
-/* New calls are appended by the ops; this brings all behind `last` before `place`, and into the graph. */
+/* New calls are appended by the ops; this brings all behind `last` before `place`, and into the
+ * graph. */
 TL_NODISCARD tl_status tli_move_new(tl_graph *g, tl_node *last, tl_node *place);
 /* Moves one call before another; ask tli_may_move first. */
 TL_NODISCARD tl_status tli_move(tl_graph *g, tl_node *n, tl_node *place);

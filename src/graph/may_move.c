@@ -1,4 +1,5 @@
-/* What passes ask: who uses a tensor, who changes its memory, and whether a call may run elsewhere. */
+/* What passes ask: who uses a tensor, who changes its memory, and whether a call may run
+ * elsewhere. */
 #include "graph/graph.h"
 
 /* --- numbers ---------------------------------------------------------------------------------- */
@@ -96,7 +97,8 @@ const tli_graph_value *tli_first_shown(const tl_graph *g, const tl_tensor *t)
     return v ? &g->uses.values.items[v->maker] : NULL;
 }
 
-const tli_graph_value *tli_next_shown(const tl_graph *g, const tli_graph_value *v, const tli_graph_value *first)
+const tli_graph_value *tli_next_shown(const tl_graph *g, const tli_graph_value *v,
+                                      const tli_graph_value *first)
 {
     const tli_graph_value *next = &g->uses.values.items[v->after];
     TL_ASSERT(next->maker == v->maker); // a ring of one maker
@@ -152,10 +154,8 @@ static bool is_changed(const tl_graph *g, const tl_tensor *t, int64_t from, int6
     int64_t low = 0, high = c ? c->count : 0;
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (order_of(g, tli_changer(g, &c->items[middle])) < from)
-            low = middle + 1;
-        else
-            high = middle;
+        if (order_of(g, tli_changer(g, &c->items[middle])) < from) low = middle + 1;
+        else high = middle;
     }
     // The first that is not before.
     TL_ASSERT(low == 0 || order_of(g, tli_changer(g, &c->items[low - 1])) < from);
@@ -197,7 +197,8 @@ bool tli_reads_the_same(const tl_graph *g, const tl_node *n, const tl_node *plac
     return true;
 }
 
-// Whether a call on the way reads or changes memory that `n` changes. Few calls do, so all values are looked at.
+// Whether a call on the way reads or changes memory that `n` changes. Few calls do, so all values
+// are looked at.
 static bool is_seen_on(const tl_graph *g, way w, const tl_tensor *changed)
 {
     int64_t memory = tli_memory_id(g, changed);

@@ -22,8 +22,13 @@ static double nest_flops(const tl_node *call)
 }
 
 const tl_op_class tli_op_nest = {
-    .op = TL_OP_COUNT, .name = "nest", .help = "many ops in one sweep", .inputs_max = -1, .outputs = 1,
-    .infer = nest_infer, .flops = nest_flops,
+    .op = TL_OP_COUNT,
+    .name = "nest",
+    .help = "many ops in one sweep",
+    .inputs_max = -1,
+    .outputs = 1,
+    .infer = nest_infer,
+    .flops = nest_flops,
 };
 
 tl_status tli_nest_try_plan(tl_graph *g, const tl_nest *nest)
@@ -68,7 +73,8 @@ bool tli_is_nestable(const tl_node *n, tl_shape *space)
     }
     if (n->op->op != TL_OP_copy
         && (!tli_is_elementwise(n) || n->inputs > TL_TERM_INPUTS
-            || !tl_nest_has_op(n->op->op, n->out[0]->dtype, n->in[n->op->by < 0 ? 0 : n->op->by]->dtype)))
+            || !tl_nest_has_op(n->op->op, n->out[0]->dtype,
+                               n->in[n->op->by < 0 ? 0 : n->op->by]->dtype)))
         return false;
     return tl_shape_count(space) > 0;
 }
@@ -83,7 +89,8 @@ static int64_t member_of(const tli_cluster *c, const tl_tensor *root)
 }
 
 // Dims of 1 come and go; the others keep their order.
-static bool walk_reshaped(tli_walk *out, const tl_shape *to, const tli_walk *in, const tl_shape *from)
+static bool walk_reshaped(tli_walk *out, const tl_shape *to, const tli_walk *in,
+                          const tl_shape *from)
 {
     int d = 0;
     for (int i = 0; i < to->rank; i++) {
@@ -97,7 +104,8 @@ static bool walk_reshaped(tli_walk *out, const tl_shape *to, const tli_walk *in,
 }
 
 // Of a view of what a member made; false when a nest cannot see it so.
-static bool walk_view(tli_walk *out, const tli_cluster *c, const tli_walk *walks, const tl_tensor *t)
+static bool walk_view(tli_walk *out, const tli_cluster *c, const tli_walk *walks,
+                      const tl_tensor *t)
 {
     if (!t->view_of) {
         TL_ASSERT(member_of(c, t) >= 0);
@@ -137,13 +145,15 @@ static bool agree(tli_walk *out, const tl_tensor *t, const tli_walk *walk, int r
 }
 
 // The walk of the space that one member iterates over, as far as other members say.
-static bool inherit(tli_walk *out, const tli_cluster *c, const tli_walk *walks, const tl_node *n, int rank)
+static bool inherit(tli_walk *out, const tli_cluster *c, const tli_walk *walks, const tl_node *n,
+                    int rank)
 {
     for (int i = 0; i < TL_MAX_RANK; i++) out->axis[i] = -1;
     for (int i = 0; i < n->inputs; i++) {
         tli_walk walk;
         if (member_of(c, tli_root(n->in[i])) < 0) continue;
-        if (!walk_view(&walk, c, walks, n->in[i]) || !agree(out, n->in[i], &walk, rank)) return false;
+        if (!walk_view(&walk, c, walks, n->in[i]) || !agree(out, n->in[i], &walk, rank))
+            return false;
     }
     return true;
 }
@@ -156,14 +166,16 @@ static bool complete(tli_walk *w, const tl_shape *space, const tl_shape *whole)
     for (int i = 0; i < space->rank; i++) {
         if (space->dims[i] == 1) continue;
         if (w->axis[i] < 0 && same) w->axis[i] = i;
-        if (w->axis[i] < 0 || used[w->axis[i]] || whole->dims[w->axis[i]] != space->dims[i]) return false;
+        if (w->axis[i] < 0 || used[w->axis[i]] || whole->dims[w->axis[i]] != space->dims[i])
+            return false;
         used[w->axis[i]] = true;
     }
     return true;
 }
 
 // From the walk of the space to that of the output.
-static void walk_output(tli_walk *out, const tl_node *n, const tli_walk *space, const tl_shape *dims)
+static void walk_output(tli_walk *out, const tl_node *n, const tli_walk *space,
+                        const tl_shape *dims)
 {
     *out = *space;
     if (!is_reduction(n)) return;
@@ -176,8 +188,8 @@ static void walk_output(tli_walk *out, const tl_node *n, const tli_walk *space, 
     }
 }
 
-static bool walk_member(tli_walk *out, const tli_cluster *c, const tli_walk *walks, const tl_node *n,
-                        tl_shape *space)
+static bool walk_member(tli_walk *out, const tli_cluster *c, const tli_walk *walks,
+                        const tl_node *n, tl_shape *space)
 {
     return tli_is_nestable(n, space) && inherit(out, c, walks, n, space->rank)
            && complete(out, space, &c->space);
@@ -202,8 +214,15 @@ typedef struct builder {
     const tli_cluster *c;
     tli_walk *walks;
     int *term_of; /* of each member's output */
-    struct { tl_term *items; int64_t count, capacity; } terms;
-    struct { tl_tensor **items; int64_t count, capacity; } loads; /* tensors from outside of the cluster */
+    struct {
+        tl_term *items;
+        int64_t count, capacity;
+    } terms;
+    /* tensors from outside of the cluster */
+    struct {
+        tl_tensor **items;
+        int64_t count, capacity;
+    } loads;
 } builder;
 
 static int add_term(builder *b, tl_term t)
@@ -215,7 +234,8 @@ static int number_term(builder *b, tl_dtype dtype, double number)
 {
     for (int64_t i = 0; i < b->terms.count; i++) {
         const tl_term *t = &b->terms.items[i];
-        if (t->kind == TL_TERM_NUMBER && t->dtype == dtype && memcmp(&t->number, &number, sizeof number) == 0)
+        if (t->kind == TL_TERM_NUMBER && t->dtype == dtype
+            && memcmp(&t->number, &number, sizeof number) == 0)
             return (int)i;
     }
     return add_term(b, (tl_term){.kind = TL_TERM_NUMBER, .dtype = dtype, .number = number});
@@ -256,13 +276,14 @@ static int operand(builder *b, tl_tensor *t, const tli_walk *space, int rank)
     return load_term(b, t, space, rank);
 }
 
-static int op_term(builder *b, tl_op op, tl_dtype dtype, const void *attr, int inputs, const int *in,
-                   const char *note)
+static int op_term(builder *b, tl_op op, tl_dtype dtype, const void *attr, int inputs,
+                   const int *in, const char *note)
 {
     TL_ASSERT(inputs <= TL_TERM_INPUTS);
     // Terms before it
     for (int i = 0; i < inputs; i++) TL_ASSERT(in[i] >= 0 && in[i] < b->terms.count);
-    tl_term t = {.kind = TL_TERM_OP, .dtype = dtype, .op = op, .attr = attr, .inputs = inputs, .note = note};
+    tl_term t = {
+        .kind = TL_TERM_OP, .dtype = dtype, .op = op, .attr = attr, .inputs = inputs, .note = note};
     memcpy(t.in, in, (size_t)inputs * sizeof *in);
     return add_term(b, t);
 }
@@ -278,7 +299,11 @@ static int reduce_term(builder *b, const tl_node *n, int in, const tli_walk *spa
     tl_dtype dtype = n->out[0]->dtype;
     bool mean = n->op->op == TL_OP_mean;
     // A mean is rounded once, when it is divided.
-    tl_term t = {.kind = TL_TERM_REDUCE, .op = reduction_of(n), .inputs = 1, .in = {in}, .note = note_of(n),
+    tl_term t = {.kind = TL_TERM_REDUCE,
+                 .op = reduction_of(n),
+                 .inputs = 1,
+                 .in = {in},
+                 .note = note_of(n),
                  .dtype = mean && dtype != TL_F64 ? TL_F32 : dtype};
     double count = 1;
     for (int64_t i = 0; i < a->axes.count; i++) {
@@ -307,9 +332,9 @@ static tl_status add_member(builder *b, int64_t index)
     for (int i = 0; i < n->inputs; i++)
         if ((in[i] = operand(b, n->in[i], &space_walk, space.rank)) < 0) return TL_ENOMEM;
     int term = n->op->op == TL_OP_copy ? in[0]
-               : is_reduction(n)      ? reduce_term(b, n, in[0], &space_walk)
-                                      : op_term(b, n->op->op, n->out[0]->dtype, n->attr, n->inputs, in,
-                                                note_of(n));
+               : is_reduction(n)
+                   ? reduce_term(b, n, in[0], &space_walk)
+                   : op_term(b, n->op->op, n->out[0]->dtype, n->attr, n->inputs, in, note_of(n));
     b->term_of[index] = term;
     return term < 0 ? TL_ENOMEM : TL_OK;
 }
@@ -317,7 +342,8 @@ static tl_status add_member(builder *b, int64_t index)
 /* --- the node --------------------------------------------------------------------------------- */
 
 static tl_status add_stores(builder *b, tl_node *node, tl_nest *nest,
-                            bool (*is_needed)(const tl_tensor *t, const void *payload), const void *payload)
+                            bool (*is_needed)(const tl_tensor *t, const void *payload),
+                            const void *payload)
 {
     const tli_cluster *c = b->c;
     tl_nest_store *stores = tl_arena_array(b->arena, c->members.count, sizeof *stores);
@@ -328,7 +354,8 @@ static tl_status add_stores(builder *b, tl_node *node, tl_nest *nest,
         if (!is_needed(t, payload)) continue;
         int buffer = (int)b->loads.count + node->outputs;
         TL_ASSERT(b->term_of[i] >= 0 && b->term_of[i] < b->terms.count);
-        stores[node->outputs] = (tl_nest_store){b->term_of[i], access_of(t, buffer, &b->walks[i], t->shape.rank)};
+        stores[node->outputs] =
+            (tl_nest_store){b->term_of[i], access_of(t, buffer, &b->walks[i], t->shape.rank)};
         out[node->outputs++] = t;
     }
     nest->stores = stores;
@@ -338,16 +365,19 @@ static tl_status add_stores(builder *b, tl_node *node, tl_nest *nest,
 }
 
 static tl_status build(builder *b, tl_node *node, tl_nest *nest,
-                       bool (*is_needed)(const tl_tensor *t, const void *payload), const void *payload)
+                       bool (*is_needed)(const tl_tensor *t, const void *payload),
+                       const void *payload)
 {
     const tli_cluster *c = b->c;
     if (!b->walks || !b->term_of) return TL_ENOMEM;
-    if (!tli_cluster_walks(c, b->walks)) return TL_FAIL(TL_EUNSUPPORTED, "the calls walk differently");
+    if (!tli_cluster_walks(c, b->walks))
+        return TL_FAIL(TL_EUNSUPPORTED, "the calls walk differently");
     for (int64_t i = 0; i < c->members.count; i++) TL_TRY(add_member(b, i));
     TL_TRY(add_stores(b, node, nest, is_needed, payload));
     nest->rank = c->space.rank;
     memcpy(nest->dims, c->space.dims, sizeof nest->dims);
-    nest->terms = tl_arena_copy(b->arena, b->terms.items, (size_t)b->terms.count * sizeof *nest->terms);
+    nest->terms =
+        tl_arena_copy(b->arena, b->terms.items, (size_t)b->terms.count * sizeof *nest->terms);
     nest->term_count = b->terms.count;
     nest->buffer_count = (int)b->loads.count + node->outputs;
     node->in = tl_arena_copy(b->arena, b->loads.items, (size_t)b->loads.count * sizeof *node->in);
@@ -358,10 +388,13 @@ static tl_status build(builder *b, tl_node *node, tl_nest *nest,
 }
 
 tl_status tli_cluster_node(tl_node **out, tl_graph *g, const tli_cluster *c,
-                           bool (*is_needed)(const tl_tensor *t, const void *payload), const void *payload)
+                           bool (*is_needed)(const tl_tensor *t, const void *payload),
+                           const void *payload)
 {
     tl_arena *arena = g->ctx->arena;
-    builder b = {.g = g, .arena = arena, .c = c,
+    builder b = {.g = g,
+                 .arena = arena,
+                 .c = c,
                  .walks = tl_arena_array(arena, c->members.count, sizeof *b.walks),
                  .term_of = tl_arena_array(arena, c->members.count, sizeof *b.term_of)};
     tl_node *node = tl_arena_alloc(arena, sizeof *node);

@@ -37,7 +37,8 @@ static bool verifies_all(const tl_optimize *how)
 #endif
 }
 
-static tl_status run_pass(tl_graph *g, const tl_pass *pass, const tl_optimize *how, int64_t *changes)
+static tl_status run_pass(tl_graph *g, const tl_pass *pass, const tl_optimize *how,
+                          int64_t *changes)
 {
     tl_arena_mark mark = tl_arena_begin(g->scratch);
     tl_status st = pass->run(g, changes);

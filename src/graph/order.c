@@ -2,7 +2,10 @@
 
 /* --- memory that is written in place ---------------------------------------------------------- */
 
-typedef struct readers { int64_t *items; int64_t count, capacity; } readers;
+typedef struct readers {
+    int64_t *items;
+    int64_t count, capacity;
+} readers;
 
 /* Memory that is changed, and who used it last. */
 typedef struct memory {

@@ -7,10 +7,13 @@
 typedef struct tli_order {
     tl_node **nodes; /* by index */
     int64_t count;
-    /* Those that must run before node i: deps[first[i]] .. deps[first[i + 1] - 1]. They made its inputs,
-     * or read or wrote memory that it writes, or wrote memory that it reads. */
+    /* Those that must run before node i: deps[first[i]] .. deps[first[i + 1] - 1]. They made its
+     * inputs, or read or wrote memory that it writes, or wrote memory that it reads. */
     int64_t *first;
-    struct { int64_t *items; int64_t count, capacity; } deps;
+    struct {
+        int64_t *items;
+        int64_t count, capacity;
+    } deps;
 } tli_order;
 
 /* Numbers the nodes. Arrays but deps lie in the scratch of the pass. */

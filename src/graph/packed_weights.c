@@ -1,6 +1,6 @@
-/* Weights that a program does not write, packed once for many runs: those of evaluation, of prediction, and
- * of the microbatches between two updates. What a training step moves is packed where it is used, which
- * costs the same and keeps no second copy of every weight. */
+/* Weights that a program does not write, packed once for many runs: those of evaluation, of
+ * prediction, and of the microbatches between two updates. What a training step moves is packed
+ * where it is used, which costs the same and keeps no second copy of every weight. */
 #include <tilth/core/engine.h>
 
 #include "core/inner/storage.h"
@@ -8,7 +8,8 @@
 
 enum {
     WEIGHT = 1, /* which input of a product it is */
-    MOST_BYTES = 64 << 20 /* of a program; packing large weights is a small part of products with them */
+    MOST_BYTES =
+        64 << 20 /* of a program; packing large weights is a small part of products with them */
 };
 
 static bool stays_the_same(const tl_graph *g, const tl_tensor *t)
@@ -28,7 +29,9 @@ tl_status tli_packed_find(tl_program *p)
     for (int64_t i = 0; i < p->step_count; i++) {
         tli_step *s = &p->steps[i];
         tl_op op = s->node->op->op;
-        if (!s->kernel.fn || (s->kernel.flags & TL_KERNEL_STAGED) || (op != TL_OP_matmul && op != TL_OP_linear)) continue;
+        if (!s->kernel.fn || (s->kernel.flags & TL_KERNEL_STAGED)
+            || (op != TL_OP_matmul && op != TL_OP_linear))
+            continue;
         if (!stays_the_same(p->graph, s->node->in[WEIGHT])) continue;
         s->packed = tl_arena_alloc(p->graph->ctx->arena, sizeof *s->packed);
         if (!s->packed) return TL_ENOMEM;

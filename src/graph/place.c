@@ -1,11 +1,12 @@
-/* Offsets of rooms in one workspace: the largest first, each at the lowest gap that is free all the time that it is
- * needed.
+/* Offsets of rooms in one workspace: the largest first, each at the lowest gap that is free all the
+ * time that it is needed.
  *
- * Time is the number of the call. A tree over it says what is taken: its leaves are calls, each branch stands for
- * those below it. A room is noted at the few branches that together are its time, and at all above these. What is
- * taken at some time of a room's is then found at few branches too: whatever is noted below them, and what lies
- * over them entirely. Bytes that touch are one span, and well filled memory is a few spans, so deep models with
- * thousands of rooms that wait at the same time take no longer for each. */
+ * Time is the number of the call. A tree over it says what is taken: its leaves are calls, each
+ * branch stands for those below it. A room is noted at the few branches that together are its time,
+ * and at all above these. What is taken at some time of a room's is then found at few branches too:
+ * whatever is noted below them, and what lies over them entirely. Bytes that touch are one span,
+ * and well filled memory is a few spans, so deep models with thousands of rooms that wait at the
+ * same time take no longer for each. */
 #include <stdlib.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
@@ -22,7 +23,7 @@ enum {
     /* Spans without memory of their own: most branches of a well filled plan have no more */
     FEW = 2
 };
-_Static_assert(BITS * (MOST_LEVELS - 1) < 63, "the root stands for all calls that can be counted");
+_Static_assert(BITS *(MOST_LEVELS - 1) < 63, "the root stands for all calls that can be counted");
 
 /* --- spans of bytes that are taken ------------------------------------------------------------ */
 
@@ -46,7 +47,8 @@ static bool make_room(spans *s)
 {
     if (s->count < (s->more ? s->capacity : FEW)) return true;
     bool first = !s->more;
-    if (!tl_vec_grow((void **)&s->more, first ? 0 : s->count, &s->capacity, sizeof *s->more)) return false;
+    if (!tl_vec_grow((void **)&s->more, first ? 0 : s->count, &s->capacity, sizeof *s->more))
+        return false;
     TL_ASSERT(s->capacity > FEW);
     if (first) memcpy(s->more, s->few, sizeof s->few);
     return true;
@@ -59,10 +61,8 @@ static int64_t find_span(const spans *s, int64_t at, bool touching)
     int64_t low = 0, high = s->count;
     while (low < high) {
         int64_t middle = (low + high) / 2;
-        if (items[middle].end > at || (touching && items[middle].end == at))
-            high = middle;
-        else
-            low = middle + 1;
+        if (items[middle].end > at || (touching && items[middle].end == at)) high = middle;
+        else low = middle + 1;
     }
     TL_ASSERT(low == 0 || items[low - 1].end <= at);
     TL_ASSERT(low == s->count || items[low].end > at || (touching && items[low].end == at));
@@ -115,14 +115,15 @@ static int branches_of(const tree *t, const tli_room *r, int64_t out[MOST_BRANCH
     return count;
 }
 
-/* The branches above those: over the first call of the room or over its last one, and over calls at which it is not
- * needed. The highest come first. */
+/* The branches above those: over the first call of the room or over its last one, and over calls at
+ * which it is not needed. The highest come first. */
 static int branches_above(const tree *t, const tli_room *r, int64_t out[MOST_BRANCHES])
 {
     int count = 0;
     for (int level = t->levels - 1; level > 0; level--) {
         int64_t a = r->first >> BITS * level, b = r->last >> BITS * level;
-        if (a == b && a << BITS * level == r->first && ((a + 1) << BITS * level) - 1 == r->last) break;
+        if (a == b && a << BITS * level == r->first && ((a + 1) << BITS * level) - 1 == r->last)
+            break;
         if (a << BITS * level != r->first || a == b) out[count++] = t->first[level] + a;
         if (a != b && ((b + 1) << BITS * level) - 1 != r->last) out[count++] = t->first[level] + b;
     }
@@ -134,7 +135,8 @@ static tl_status note(tree *t, const tli_room *r)
 {
     int64_t branches[MOST_BRANCHES];
     span taken = {r->offset, tl_round_up(r->offset + r->bytes, t->alignment)};
-    TL_ASSERT(r->first <= r->last && r->offset % t->alignment == 0 && taken.end % t->alignment == 0);
+    TL_ASSERT(r->first <= r->last && r->offset % t->alignment == 0
+              && taken.end % t->alignment == 0);
     if (taken.end == taken.begin) return TL_OK;
     for (int i = 0, count = branches_of(t, r, branches); i < count; i++) {
         TL_TRY(take(&t->branches[branches[i]].all, taken));
@@ -187,7 +189,8 @@ static int64_t lowest_gap(const tree *t, const tli_room *r)
         const spans *s = all.items[i];
         const span *items = items_of(s);
         int64_t before = at;
-        for (int64_t k = find_span(s, at, false); k < s->count && items[k].begin - at < r->bytes; k++)
+        for (int64_t k = find_span(s, at, false); k < s->count && items[k].begin - at < r->bytes;
+             k++)
             at = items[k].end;
         since = at == before ? since + 1 : 1;
     }

@@ -17,10 +17,8 @@ static tl_status add_room(tli_plan *p, tl_tensor *t, int64_t bytes, int64_t node
     tli_room room = {.tensor = t, .bytes = bytes, .first = node, .last = node, .inside = -1};
     TL_ASSERT(bytes >= 0 && (!t || !p->room_of[tli_value_id(p->graph, t)])); // one room for each
     if (!TL_VEC_PUSH(&p->rooms, room)) return TL_ENOMEM;
-    if (t)
-        p->room_of[tli_value_id(p->graph, t)] = (int32_t)p->rooms.count;
-    else
-        p->scratch_of[node] = (int32_t)p->rooms.count;
+    if (t) p->room_of[tli_value_id(p->graph, t)] = (int32_t)p->rooms.count;
+    else p->scratch_of[node] = (int32_t)p->rooms.count;
     return TL_OK;
 }
 
@@ -110,7 +108,8 @@ static bool is_sound(const tli_plan *p, const tl_graph *g)
     // Pairs are as many as the square: of a deep model a part must do.
     enum { MOST_COMPARED = 1024 };
     int64_t compared = tl_min_i64(p->rooms.count, MOST_COMPARED);
-    TLI_EACH_NODE(g, n) if (!call_has_rooms(p, n)) return false;
+    TLI_EACH_NODE(g, n)
+        if (!call_has_rooms(p, n)) return false;
     for (int64_t i = 0; i < p->rooms.count; i++)
         if (!lies_inside(p, &p->rooms.items[i])) return false;
     for (int64_t i = 0; i < compared; i++)

@@ -47,7 +47,7 @@ static tl_status note_binding(tl_program *p, tli_binding *b, tl_tensor *root)
     if (!b->views) return TL_ENOMEM;
     int64_t k = 0;
     TLI_EACH_SHOWN(p->graph, root, v)
-        if (v->tensor != root) b->views[k++] = (tli_bound_view){v->tensor, v->tensor->offset};
+    if (v->tensor != root) b->views[k++] = (tli_bound_view){v->tensor, v->tensor->offset};
     TL_ASSERT(k == b->count);
     return TL_OK;
 }
@@ -114,8 +114,10 @@ static tl_status make_step(tl_program *p, tli_step *s, const tl_node *n, const t
     TL_TRY(tl_engine_kernel(p->graph->ctx->engine, n, &s->kernel));
     for (int i = 0; i < n->inputs && !(s->kernel.flags & TL_KERNEL_STRIDED); i++)
         if (!n->in[i]->contiguous)
-            return TL_FAIL(TL_EINVAL, "input %d has gaps, which this kernel cannot take; run the pass "
-                           "'straighten' over the graph first", i);
+            return TL_FAIL(TL_EINVAL,
+                           "input %d has gaps, which this kernel cannot take; run the pass "
+                           "'straighten' over the graph first",
+                           i);
     return TL_OK;
 }
 
@@ -154,7 +156,8 @@ static bool is_noted(const tl_program *p, const tl_tensor *t)
 static tl_status note_written(tl_program *p)
 {
     const tl_graph *g = p->graph;
-    p->written = tl_arena_array(g->ctx->arena, g->input_count + g->outside.count, sizeof *p->written);
+    p->written =
+        tl_arena_array(g->ctx->arena, g->input_count + g->outside.count, sizeof *p->written);
     if (!p->written) return TL_ENOMEM;
     TLI_EACH_NODE(g, n)
         for (int i = 0; tli_has_effects(n) && i < n->inputs; i++) {
@@ -235,10 +238,8 @@ tl_status tl_program_new(tl_program **out, tl_graph **g, const tl_program_args *
     p->methods = tl_engine_nests(p->graph->ctx->engine);
     p->name = tl_arena_strdup(p->graph->ctx->arena, args->name ? args->name : "program");
     tl_status st = p->name ? prepare(p) : TL_ENOMEM;
-    if (st == TL_OK)
-        *out = p;
-    else
-        tl_program_free(&p);
+    if (st == TL_OK) *out = p;
+    else tl_program_free(&p);
     return st;
 }
 
@@ -246,7 +247,8 @@ void tl_program_free(tl_program **program)
 {
     tl_program *p = *program;
     if (!p) return;
-    // What is still in the queue uses its plans and its memory; how that ends is for whoever waits for it.
+    // What is still in the queue uses its plans and its memory; how that ends is for whoever waits
+    // for it.
     tl_queue *q = p->graph->ctx->engine->queue;
     tl_error before;
     tl_error_save(&before);
@@ -283,7 +285,8 @@ static tl_status lend_inputs(tl_program *p, const tl_tensors *in)
             return fail_input(want, is);
         if (!is->storage) return TL_FAIL(TL_ESTATE, "input '%s' has no elements", want->name);
         if (!is->contiguous)
-            return TL_FAIL(TL_EINVAL, "input '%s' is a view with gaps; make it contiguous first", want->name);
+            return TL_FAIL(TL_EINVAL, "input '%s' is a view with gaps; make it contiguous first",
+                           want->name);
         if (!tli_is_here(g->ctx->engine, is))
             return tli_fail_elsewhere(g->ctx->engine, is, "input '%s'", want->name);
         TL_TRY_NOTE(tli_storage_check(is->storage), "input '%s'", want->name);
@@ -438,12 +441,17 @@ static tl_status check_runnable(const tl_program *p, const tl_ctx *c)
 tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     TL_TRY_NOTE(check_runnable(p, c), "%s", p->name);
-    tl_run run = {.engine = c->engine, .queue = c->engine->queue, .threads = c->engine->threads, .draws = c->draws};
+    tl_run run = {.engine = c->engine,
+                  .queue = c->engine->queue,
+                  .threads = c->engine->threads,
+                  .draws = c->draws};
     tl_status st = check_computed(p);
     if (st == TL_OK) st = lend_inputs(p, in);
     if (st == TL_OK) st = lend_outputs(p, c, out);
     if (st == TL_OK) st = refresh_copies(p, &run);
-    if (st == TL_OK) st = p->timing ? run_timed(p, &run) : tli_lists_run(p, &run, put_steps, &(running){p, &run});
+    if (st == TL_OK)
+        st =
+            p->timing ? run_timed(p, &run) : tli_lists_run(p, &run, put_steps, &(running){p, &run});
     note_versions(p, st == TL_OK);
     lend_back(p);
     return st == TL_OK ? TL_OK : tl_error_note(st, "%s", p->name);

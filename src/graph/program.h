@@ -25,7 +25,7 @@ typedef struct tli_packed {
     const tl_tensor *weight;
     tl_tensor *panels; /* NULL: not made yet, or not worth it */
     bool asked, valid;
-    uint64_t version;  /* of the weight's storage that the panels show, when they are valid */
+    uint64_t version; /* of the weight's storage that the panels show, when they are valid */
 } tli_packed;
 
 /* One call: a kernel of the backend, or a nest. */
@@ -34,8 +34,8 @@ typedef struct tli_step {
     tl_kernel kernel;   /* `fn` is NULL for nests */
     tli_packed *packed; /* NULL: none */
     const tl_nest_walk *nest;
-    const tl_nest_code *code; /* of a nest; NULL: interpreted */
-    tl_tensor *scratch;   /* of a nest; NULL: it needs none */
+    const tl_nest_code *code;                 /* of a nest; NULL: interpreted */
+    tl_tensor *scratch;                       /* of a nest; NULL: it needs none */
     int64_t begin_ns, end_ns, total_ns, runs; /* when timed */
 } tli_step;
 
@@ -72,8 +72,10 @@ struct tl_program {
 
 /* --- lists of the device (device_program.c) --------------------------------------------------- */
 
-/* Runs all steps: as one piece of work where the device can, else by `put`, which puts them into the queue one by one. */
-TL_NODISCARD tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void *self), void *self);
+/* Runs all steps: as one piece of work where the device can, else by `put`, which puts them into
+ * the queue one by one. */
+TL_NODISCARD tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void *self),
+                                     void *self);
 /* What was put together is forgotten. */
 void tli_lists_free(tl_program *p);
 

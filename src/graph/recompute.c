@@ -1,6 +1,7 @@
-/* Computes cheap results a second time, right before they are needed again, instead of keeping them: the
- * outputs of activations, sums and dropout that the backward pass reads. Only where what they are made of
- * is there at that time anyway. Draws have keys, so dropout drops the same elements again. */
+/* Computes cheap results a second time, right before they are needed again, instead of keeping
+ * them: the outputs of activations, sums and dropout that the backward pass reads. Only where what
+ * they are made of is there at that time anyway. Draws have keys, so dropout drops the same
+ * elements again. */
 #include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 #include <tilth/ops/matmul.h>
@@ -50,7 +51,8 @@ static bool is_used_again(const tl_graph *g, int64_t far, const tl_node *maker, 
 }
 
 // From call `first` on.
-static tl_status use_instead(tl_graph *g, const tl_node *first, const tl_tensor *t, tl_tensor *instead)
+static tl_status use_instead(tl_graph *g, const tl_node *first, const tl_tensor *t,
+                             tl_tensor *instead)
 {
     for (const tli_use *u = tli_first_use(g, t), *next; u; u = next) {
         tl_node *user = tli_user(g, u);
@@ -81,11 +83,13 @@ static int made_of(const tl_node *n, tl_tensor *const **in)
 }
 
 // Whether `t`, which `n` reads, is there until `last`, or can be made from what is.
-static bool can_be_made(const tl_graph *g, const tl_tensor *t, const tl_node *n, const tl_node *last, int depth)
+static bool can_be_made(const tl_graph *g, const tl_tensor *t, const tl_node *n,
+                        const tl_node *last, int depth)
 {
     if (is_there(g, t, n, last)) return true;
     const tl_node *maker = t->node;
-    if (!maker || !depth || t->output != 0 || !(is_cheap(maker) || hands_out_its_sum(maker))) return false;
+    if (!maker || !depth || t->output != 0 || !(is_cheap(maker) || hands_out_its_sum(maker)))
+        return false;
     tl_tensor *const *in;
     for (int i = 0, count = made_of(maker, &in); i < count; i++)
         if (!can_be_made(g, in[i], maker, last, depth - 1)) return false;
@@ -124,14 +128,15 @@ static tl_status recompute(tl_graph *g, tl_node *n, int64_t far, int64_t *change
     TL_ASSERT(made && tl_shape_equal(&again->shape, &n->out[0]->shape)
               && tli_is_before(g, n, r.first));
     TL_TRY(tli_move_new(g, end, r.first));
-    for (; made != r.first; made = made->after) made->index = r.first->index; // until all are numbered again
+    // until all are numbered again
+    for (; made != r.first; made = made->after) made->index = r.first->index;
     TL_TRY(use_instead(g, r.first, n->out[0], again));
     ++*changes;
     return TL_OK;
 }
 
-// Of those for which no copy is kept from run to run (weight_copies.c). The weights are there all the time: to hold their
-// casts between the passes as well would be a second copy of the model.
+// Of those for which no copy is kept from run to run (weight_copies.c). The weights are there all
+// the time: to hold their casts between the passes as well would be a second copy of the model.
 static bool is_cast_of_weights(const tl_node *n)
 {
     return n->op->op == TL_OP_cast && !n->in[0]->node && n->in[0]->storage;
@@ -139,7 +144,8 @@ static bool is_cast_of_weights(const tl_node *n)
 
 static bool is_worth_it(const tl_graph *g, const tl_node *n)
 {
-    bool takes_part = is_cast_of_weights(n) || (g->recompute && (is_cheap(n) || hands_out_its_sum(n)));
+    bool takes_part =
+        is_cast_of_weights(n) || (g->recompute && (is_cheap(n) || hands_out_its_sum(n)));
     return takes_part && tl_tensor_bytes(n->out[0]) >= LEAST_BYTES;
 }
 
@@ -149,7 +155,8 @@ tl_status tli_pass_recompute(tl_graph *g, int64_t *changes)
     tl_node *first = g->ctx->first;
     while (first && !is_worth_it(g, first)) first = first->after;
     if (!first) return TL_OK;
-    int64_t count = tli_number_nodes(g), far = count / 8 > LEAST_DISTANCE ? count / 8 : LEAST_DISTANCE;
+    int64_t count = tli_number_nodes(g),
+            far = count / 8 > LEAST_DISTANCE ? count / 8 : LEAST_DISTANCE;
     for (tl_node *n = first; n; n = n->after)
         if (is_worth_it(g, n)) TL_TRY(recompute(g, n, far, changes));
     return TL_OK;

@@ -15,7 +15,7 @@
 #include "graph/graph.h"
 
 enum {
-    LEAST_BYTES = 4096, /* smaller ones are kept, as in recompute.c */
+    LEAST_BYTES = 4096,  /* smaller ones are kept, as in recompute.c */
     LEAST_DISTANCE = 16, /* calls between two uses that are far from each other */
     /* Tried one after the other; the best is near the square root of the layers, so 64 are for
      * 4096 */
@@ -58,8 +58,7 @@ static result *result_of(const stretcher *s, const tl_tensor *t)
 
 static tl_status note_results(stretcher *s)
 {
-    TLI_EACH_NODE(s->g, n)
-    {
+    TLI_EACH_NODE(s->g, n) {
         for (int i = 0; i < n->outputs; i++) {
             tl_tensor *t = n->out[i];
             if (t->view_of) continue;
@@ -80,8 +79,7 @@ static void add_waiting(stretcher *s, int64_t far, int64_t *waiting)
 {
     memset(waiting, 0, (size_t)(s->count + 1) * sizeof *waiting);
     for (int64_t i = 0; i < s->results.count; i++) s->results.items[i].last = -1;
-    TLI_EACH_NODE(s->g, n)
-    {
+    TLI_EACH_NODE(s->g, n) {
         for (int i = 0; !tli_is_view(n) && i < n->inputs; i++) {
             result *r = result_of(s, n->in[i]);
             if (!r) continue;
@@ -133,8 +131,7 @@ static void note_uses(stretcher *s)
         r->stays =
             r->made > s->turn || r->bytes < LEAST_BYTES || !can_be_repeated(s, r->tensor->node);
     }
-    TLI_EACH_NODE(s->g, n)
-    {
+    TLI_EACH_NODE(s->g, n) {
         for (int i = 0; !tli_is_view(n) && i < n->inputs; i++) {
             result *r = result_of(s, n->in[i]);
             if (r && n->index <= s->turn) r->last = n->index;
@@ -215,10 +212,8 @@ static int64_t peak_of(const stretcher *s, const int64_t *cuts, int64_t count)
         const result *r = &s->results.items[i];
         if (r->stays) continue;
         int64_t at = stretch_of(cuts, count, r->made);
-        if (crosses(r, cuts, count, at))
-            crossing[at] += r->bytes;
-        else if (r->wanted)
-            inside[at] += r->bytes;
+        if (crosses(r, cuts, count, at)) crossing[at] += r->bytes;
+        else if (r->wanted) inside[at] += r->bytes;
     }
     for (int64_t i = 0; i <= count; i++) {
         kept += crossing[i];
@@ -320,7 +315,8 @@ static tl_status repeat(stretcher *s, const tl_node *n, const tl_node *place, in
     return TL_OK;
 }
 
-// What takes the place of `t` before call `place`: itself, or its second self. NULL: there is no memory.
+// What takes the place of `t` before call `place`: itself, or its second self. NULL: there is no
+// memory.
 static tl_tensor *once_more(stretcher *s, tl_tensor *t, const tl_node *place, int64_t *changes)
 {
     const result *r = result_of(s, t);
@@ -335,8 +331,7 @@ static tl_tensor *once_more(stretcher *s, tl_tensor *t, const tl_node *place, in
 static tl_status use_second_selves(stretcher *s, int64_t *changes)
 {
     tl_graph *g = s->g;
-    TLI_EACH_NODE(g, n)
-    {
+    TLI_EACH_NODE(g, n) {
         if (n->index <= s->turn) continue;
         for (int i = 0; i < n->inputs; i++) {
             tl_node *last = g->ctx->last;

@@ -17,7 +17,8 @@ static bool is_in_place(const tl_node *pack, int i)
 {
     const tl_pack_attr *a = pack->attr;
     const tl_tensor *part = pack->in[i], *whole = pack->out[0];
-    return part->storage && part->storage == whole->storage && part->offset == whole->offset + a->offsets.items[i];
+    return part->storage && part->storage == whole->storage
+           && part->offset == whole->offset + a->offsets.items[i];
 }
 
 /* What a call reads and writes; of a pack the parts that are not in their place already. */
@@ -35,8 +36,10 @@ static double bytes_of(const tli_step *s)
 
 void tl_program_measure(const tl_program *p, tl_program_stats *out)
 {
-    *out = (tl_program_stats){.kernels = p->step_count, .workspace = p->workspace_bytes,
-                              .unplanned = p->unplanned_bytes, .packed = p->packed_bytes,
+    *out = (tl_program_stats){.kernels = p->step_count,
+                              .workspace = p->workspace_bytes,
+                              .unplanned = p->unplanned_bytes,
+                              .packed = p->packed_bytes,
                               .compile_s = p->compile_s};
     for (int64_t i = 0; i < p->graph->copies.count; i++)
         out->copied += (int64_t)tl_tensor_bytes(p->graph->copies.items[i].refresh->out[0]);
@@ -64,13 +67,15 @@ static int by_time(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* What a call needs at least: its multiply-adds in registers, or those of its bytes from memory that no cache can hold.
- * `cached`: all of them may lie there, and how fast that is was not measured. */
+/* What a call needs at least: its multiply-adds in registers, or those of its bytes from memory
+ * that no cache can hold. `cached`: all of them may lie there, and how fast that is was not
+ * measured. */
 static double least_us(bool *cached, const tli_step *s, const tl_limits *most)
 {
     const tl_node *n = s->node;
     bool half = n->inputs && (n->in[0]->dtype == TL_BF16 || n->in[0]->dtype == TL_F16);
-    double compute = tl_node_flops(n) / (half ? most->half_flops : most->flops), bytes = bytes_of(s);
+    double compute = tl_node_flops(n) / (half ? most->half_flops : most->flops),
+           bytes = bytes_of(s);
     double move = bytes > most->cache ? (bytes - most->cache) / most->bytes : 0;
     *cached = bytes <= most->cache && bytes / most->bytes > compute;
     TL_ASSERT(compute >= 0 && move >= 0);
@@ -94,8 +99,9 @@ static void add_row(const tli_step *s, double total, int name, const tl_limits *
     tl_str_addf(out, "%10.1f %5.1f %9.1f %8.1f", us, total > 0 ? 100 * us / total : 0,
                 us > 0 ? flops / us / 1e3 : 0, us > 0 ? bytes / us / 1e3 : 0);
     if (most) add_share(s, us, most, out);
-    tl_str_addf(out, "  %-*s %s  %s%s\n", name, n->op->name, tl_tensor_spec(spec, n->outputs ? n->out[0] : n->in[0]),
-                n->path, s->kernel.flags & TL_KERNEL_STAGED ? " (on the host)" : "");
+    tl_str_addf(out, "  %-*s %s  %s%s\n", name, n->op->name,
+                tl_tensor_spec(spec, n->outputs ? n->out[0] : n->in[0]), n->path,
+                s->kernel.flags & TL_KERNEL_STAGED ? " (on the host)" : "");
 }
 
 static int longest_name(const tl_program *p)
@@ -115,13 +121,17 @@ void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out)
     const tli_step **rows = tl_alloc((size_t)(p->step_count + 1) * sizeof *rows);
     double total = 0;
     for (int64_t i = 0; i < p->step_count; i++) total += mean_us(&p->steps[i]);
-    tl_str_addf(out, "%s: %" PRId64 " kernels (%" PRId64 " nests, %" PRId64 " compiled), %.3f GFLOP, %.1f MB moved, workspace "
-                "%.1f MB (%.1f MB without planning)", p->name, s.kernels, s.nests, s.compiled, s.flops * 1e-9,
-                s.bytes * 1e-6, (double)s.workspace * 1e-6, (double)s.unplanned * 1e-6);
+    tl_str_addf(
+        out,
+        "%s: %" PRId64 " kernels (%" PRId64 " nests, %" PRId64
+        " compiled), %.3f GFLOP, %.1f MB moved, workspace %.1f MB (%.1f MB without planning)",
+        p->name, s.kernels, s.nests, s.compiled, s.flops * 1e-9, s.bytes * 1e-6,
+        (double)s.workspace * 1e-6, (double)s.unplanned * 1e-6);
     if (s.copied) tl_str_addf(out, ", weights in half precision %.1f MB", (double)s.copied * 1e-6);
     if (s.packed) tl_str_addf(out, ", packed weights %.1f MB", (double)s.packed * 1e-6);
     if (total > 0) tl_str_addf(out, ", %.3f ms", total * 1e-3);
-    tl_str_addf(out, "\n        us     %%   GFLOP/s     GB/s%s  kernel\n", most ? "  least us limit%" : "");
+    tl_str_addf(out, "\n        us     %%   GFLOP/s     GB/s%s  kernel\n",
+                most ? "  least us limit%" : "");
     for (int64_t i = 0; rows && i < p->step_count; i++) rows[i] = &p->steps[i];
     if (rows && total > 0) qsort(rows, (size_t)p->step_count, sizeof *rows, by_time);
     int name = longest_name(p);
@@ -138,16 +148,18 @@ tl_status tl_program_trace(const tl_program *p, tl_str *out)
     for (int64_t i = 0; i < p->step_count; i++) {
         const tli_step *s = &p->steps[i];
         if (!s->runs) continue;
-        tl_str_addf(out, "%s\n{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": \"%s\", \"cat\": ", separator,
-                    s->node->op->name);
+        tl_str_addf(out, "%s\n{\"ph\": \"X\", \"pid\": 1, \"tid\": 1, \"name\": \"%s\", \"cat\": ",
+                    separator, s->node->op->name);
         tli_json_add_text(out, s->node->path, false);
-        tl_str_addf(out, ", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"flops\": %.0f, \"bytes\": %.0f}}",
+        tl_str_addf(out,
+                    ", \"ts\": %.3f, \"dur\": %.3f, \"args\": {\"flops\": %.0f, \"bytes\": %.0f}}",
                     (double)(s->begin_ns - p->steps[0].begin_ns) / 1e3,
                     (double)(s->end_ns - s->begin_ns) / 1e3, tl_node_flops(s->node), bytes_of(s));
         separator = ",";
     }
     tl_str_add(out, "\n]}\n");
     if (!*separator)
-        return TL_FAIL(TL_ESTATE, "%s: no run was timed yet; turn timing on and run it first", p->name);
+        return TL_FAIL(TL_ESTATE, "%s: no run was timed yet; turn timing on and run it first",
+                       p->name);
     return tl_str_status(out);
 }

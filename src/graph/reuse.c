@@ -10,7 +10,8 @@ static bool walk_alike(const tl_nest *nest, int i, const tl_access *to)
     for (int64_t k = 0; k < nest->term_count; k++) {
         const tl_term *t = &nest->terms[k];
         if (t->kind != TL_TERM_LOAD || t->from.buffer != i) continue;
-        if (t->from.offset != to->offset || memcmp(t->from.strides, to->strides, sizeof to->strides) != 0)
+        if (t->from.offset != to->offset
+            || memcmp(t->from.strides, to->strides, sizeof to->strides) != 0)
             return false;
     }
     for (int64_t k = 0; k < nest->store_count; k++) {
@@ -53,7 +54,8 @@ static tl_status reuse_inputs(tl_graph *g, tl_node *n, int64_t *changes)
         TL_ASSERT(store->to.buffer == n->inputs + k && store->to.dtype == n->out[k]->dtype);
         if (tli_is_output(g, n->out[k])) continue;
         for (int i = 0; i < n->inputs; i++) {
-            if (!can_be_overwritten(g, n, i, n->out[k]) || !walk_alike(nest, i, &store->to)) continue;
+            if (!can_be_overwritten(g, n, i, n->out[k]) || !walk_alike(nest, i, &store->to))
+                continue;
             tl_status st = try_store(g, nest, store, i);
             if (st == TL_EUNSUPPORTED) continue;
             TL_TRY(st);

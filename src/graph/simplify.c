@@ -59,8 +59,8 @@ static tl_tensor *narrow_source(const tl_tensor *t)
     return n->in[0]->dtype == TL_BF16 || n->in[0]->dtype == TL_F16 ? n->in[0] : NULL;
 }
 
-// Gradients that were widened only to be packed are packed as they are: the same numbers, and half the
-// bytes.
+// Gradients that were widened only to be packed are packed as they are: the same numbers, and half
+// the bytes.
 static tl_tensor *pack_narrow(tl_graph *g, tl_node *n)
 {
     if (n->op->op != TL_OP_pack || n->out[0]->dtype != TL_F32 || !all_take_any_float(g, n->out[0]))
@@ -125,7 +125,9 @@ static tl_tensor *make_numbers(tl_graph *g, tl_node *n)
 {
     double number;
     if (n->op->op != TL_OP_copy || !tli_is_number(g, n->in[0], &number)) return NULL;
-    return tli_is_output(g, n->out[0]) ? NULL : tl_full(g->ctx, n->out[0]->dtype, n->out[0]->shape, number);
+    return tli_is_output(g, n->out[0])
+               ? NULL
+               : tl_full(g->ctx, n->out[0]->dtype, n->out[0]->shape, number);
 }
 
 /* --- the pass --------------------------------------------------------------------------------- */

@@ -29,7 +29,8 @@ static void add_spec(const tl_tensor *t, tl_str *out)
     tl_str_add(out, tl_tensor_spec(spec, t));
 }
 
-// "{axes: [0], keep_dims: false}": attributes are flat, so each line of the document is one of them.
+// "{axes: [0], keep_dims: false}": attributes are flat, so each line of the document is one of
+// them.
 static void add_attr(const tl_node *n, tl_str *out)
 {
     tl_str text = TL_STR_INIT;
@@ -115,16 +116,15 @@ static void add_quoted(const char *text, tl_str *out)
 static void add_source(const tl_graph *g, const tl_tensor *t, tl_str *out)
 {
     tl_str name = TL_STR_INIT;
-    if (t->node)
-        tl_str_addf(&name, "%%%" PRId64, t->node->index);
-    else
-        add_name(g, t, &name);
+    if (t->node) tl_str_addf(&name, "%%%" PRId64, t->node->index);
+    else add_name(g, t, &name);
     add_quoted(tl_str_text(&name), out);
     tl_str_deinit(&name);
 }
 
 // The end of an edge; what goes out of the graph is drawn apart from what may have its name.
-static void add_edge(const tl_graph *g, const tl_tensor *from, const char *mark, const char *to, tl_str *out)
+static void add_edge(const tl_graph *g, const tl_tensor *from, const char *mark, const char *to,
+                     tl_str *out)
 {
     tl_str_add(out, "  \"");
     add_source(g, from, out);
@@ -144,7 +144,9 @@ static void add_end(const char *mark, const char *name, tl_str *out)
 
 static void add_box(const tl_node *n, const char *name, tl_str *out)
 {
-    const char *style = tli_is_view(n) ? ", style=dashed" : n->op == &tli_op_nest ? ", style=filled" : "";
+    const char *style = tli_is_view(n)          ? ", style=dashed"
+                        : n->op == &tli_op_nest ? ", style=filled"
+                                                : "";
     tl_str_addf(out, "  \"%s\" [label=\"%s\\n", name, n->op->name);
     add_quoted(n->path ? n->path : "", out);
     tl_str_addf(out, "\"%s];\n", style);

@@ -41,8 +41,13 @@ static tl_status add_values(tl_graph *g)
     int64_t count = (int64_t)(tli_ctx_next_id(g->ctx) - g->ctx->first_id);
     while (g->uses.values.count < count) {
         int32_t id = (int32_t)g->uses.values.count;
-        tli_graph_value v = {.first = -1, .last = -1, .maker = id, .before = id, .after = id, .memory = id,
-                       .changes = -1};
+        tli_graph_value v = {.first = -1,
+                             .last = -1,
+                             .maker = id,
+                             .before = id,
+                             .after = id,
+                             .memory = id,
+                             .changes = -1};
         if (!TL_VEC_PUSH(&g->uses.values, v)) return TL_ENOMEM;
     }
     return TL_OK;
@@ -134,10 +139,8 @@ static void drop_change(tl_graph *g, const tl_tensor *t, const tl_node *n)
     tli_changes *c = table_of(g, t);
     int64_t kept = 0;
     for (int64_t i = 0; c && i < c->count; i++) {
-        if (c->items[i].call != (int32_t)n->id)
-            c->items[kept++] = c->items[i];
-        else
-            c->writes -= !c->items[i].reuses;
+        if (c->items[i].call != (int32_t)n->id) c->items[kept++] = c->items[i];
+        else c->writes -= !c->items[i].reuses;
     }
     if (c) c->count = kept;
     TL_ASSERT(!c || (c->writes >= 0 && c->writes <= c->count));
@@ -171,15 +174,16 @@ static void drop_changes(tl_graph *g, const tl_node *n)
 static void number_along(tl_graph *g)
 {
     int64_t order = 0;
-    TLI_EACH_NODE(g, n)
-    {
+    TLI_EACH_NODE(g, n) {
         order += usual_gap;
         if (is_adopted(g, n)) call_of(g, n)->order = order;
     }
 }
 
-// Orders that lie evenly between those around `count` calls from `first` on: the one before the first of them, and the step.
-static void find_orders(tl_graph *g, const tl_node *first, int64_t count, int64_t *base, int64_t *step)
+// Orders that lie evenly between those around `count` calls from `first` on: the one before the
+// first of them, and the step.
+static void find_orders(tl_graph *g, const tl_node *first, int64_t count, int64_t *base,
+                        int64_t *step)
 {
     const tl_node *next = first;
     for (int64_t i = 0; i < count; i++) next = next->after;
@@ -196,7 +200,8 @@ static tl_status add_uses(tl_graph *g, const tl_node *n)
 {
     call_of(g, n)->uses = (int32_t)g->uses.uses.count;
     for (int i = 0; i < n->inputs; i++) {
-        if (!TL_VEC_PUSH(&g->uses.uses, (tli_use){.call = (int32_t)n->id, .input = i})) return TL_ENOMEM;
+        if (!TL_VEC_PUSH(&g->uses.uses, (tli_use){.call = (int32_t)n->id, .input = i}))
+            return TL_ENOMEM;
         link_use(g, (int32_t)g->uses.uses.count - 1);
         // Those of a call follow each other.
         TL_ASSERT(g->uses.uses.count - 1 == call_of(g, n)->uses + i);
@@ -235,7 +240,8 @@ static tl_status add_outside(tl_graph *g, tl_tensor *t)
     int64_t memory = tli_pointer_map_get(&g->uses.storages, t->storage), id = tli_value_id(g, t);
     value_of(g, t)->tensor = t;
     value_of(g, t)->memory = (int32_t)(memory < 0 ? id : memory);
-    return memory >= 0 || tli_pointer_map_put(&g->uses.storages, t->storage, id) ? TL_OK : TL_ENOMEM;
+    return memory >= 0 || tli_pointer_map_put(&g->uses.storages, t->storage, id) ? TL_OK
+                                                                                 : TL_ENOMEM;
 }
 
 // All but the memory that it takes.
@@ -263,7 +269,8 @@ tl_status tli_uses_make(tl_graph *g)
     TL_TRY(add_values(g));
     for (int64_t i = 0; i < g->input_count; i++)
         value_of(g, g->inputs[i].tensor)->tensor = g->inputs[i].tensor;
-    for (int64_t i = 0; i < g->outside.count; i++) TL_TRY(add_outside(g, g->outside.items[i].header));
+    for (int64_t i = 0; i < g->outside.count; i++)
+        TL_TRY(add_outside(g, g->outside.items[i].header));
     int64_t order = 0;
     TLI_EACH_NODE(g, n) TL_TRY(adopt(g, n, order += usual_gap));
     for (int64_t i = 0; i < g->output_count; i++) value_of(g, g->outputs[i].tensor)->outputs++;
@@ -299,10 +306,8 @@ static tl_status renew_changes(tl_graph *g, const tl_tensor *t, bool add)
     {
         const tl_node *user = tli_user(g, u);
         if (!tli_call_writes(user, u->input)) continue;
-        if (add)
-            TL_TRY(add_changes(g, user));
-        else
-            drop_changes(g, user);
+        if (add) TL_TRY(add_changes(g, user));
+        else drop_changes(g, user);
     }
     return TL_OK;
 }

@@ -1,12 +1,12 @@
 /* Who uses what, and who writes which memory: a graph knows it at any time, whatever passes do.
  *
- * Tensors of a graph are values, numbered by their ids; calls have numbers too. What is known about both lies in
- * arrays by number. A value has the list of inputs that it is (uses), in the order in which they came. Several
- * values may show the same elements: views, and tensors from outside that share storage. Each memory has one table
- * of the calls that change it, in the order of the list.
+ * Tensors of a graph are values, numbered by their ids; calls have numbers too. What is known about
+ * both lies in arrays by number. A value has the list of inputs that it is (uses), in the order in
+ * which they came. Several values may show the same elements: views, and tensors from outside that
+ * share storage. Each memory has one table of the calls that change it, in the order of the list.
  *
- * Changes go through graph.h (tli_replace, tli_set_input, tli_remove, tli_move, ...), which keep all of this true;
- * tl_graph_verify compares it with what it says about the list.
+ * Changes go through graph.h (tli_replace, tli_set_input, tli_remove, tli_move, ...), which keep
+ * all of this true; tl_graph_verify compares it with what it says about the list.
  *
  * Thread word: one thread at a time. */
 #ifndef TLI_GRAPH_USES_H
@@ -40,7 +40,8 @@ typedef struct tli_graph_value {
     int32_t changes;            /* of that one: its table; -1: nobody changes it */
 } tli_graph_value;
 
-/* A call that changes memory: it writes an input, or puts its result over what was there (reuse.c). */
+/* A call that changes memory: it writes an input, or puts its result over what was there
+ * (reuse.c). */
 typedef struct tli_change {
     int32_t call;
     bool reuses;
@@ -98,7 +99,7 @@ int64_t tli_memory_id(const tl_graph *g, const tl_tensor *t);
 /* --- reading ---------------------------------------------------------------------------------- */
 
 /* Inputs of calls that are `t`, in no order. The body must not change them. */
-#define TLI_EACH_USE(g, t, u)                                                                       \
+#define TLI_EACH_USE(g, t, u)                                                                      \
     for (const tli_use *u = tli_first_use(g, t); u; u = tli_next_use(g, u))
 const tli_use *tli_first_use(const tl_graph *g, const tl_tensor *t);
 const tli_use *tli_next_use(const tl_graph *g, const tli_use *u);
@@ -113,17 +114,20 @@ tl_node *tli_last_reader(const tl_graph *g, const tl_tensor *t);
 bool tli_is_read_after(const tl_graph *g, const tl_tensor *t, const tl_node *n, bool or_itself);
 
 /* All values that show the elements of `t`, itself among them. */
-#define TLI_EACH_SHOWN(g, t, v)                                                                     \
-    for (const tli_graph_value *v = tli_first_shown(g, t), *end_ = v; v; v = tli_next_shown(g, v, end_))
+#define TLI_EACH_SHOWN(g, t, v)                                                                    \
+    for (const tli_graph_value *v = tli_first_shown(g, t), *end_ = v; v;                           \
+         v = tli_next_shown(g, v, end_))
 const tli_graph_value *tli_first_shown(const tl_graph *g, const tl_tensor *t);
-const tli_graph_value *tli_next_shown(const tl_graph *g, const tli_graph_value *v, const tli_graph_value *first);
+const tli_graph_value *tli_next_shown(const tl_graph *g, const tli_graph_value *v,
+                                      const tli_graph_value *first);
 
 /* Whether `a` comes before `b` in the list; NULL is behind all. */
 bool tli_is_before(const tl_graph *g, const tl_node *a, const tl_node *b);
 /* The calls that change the memory of `t`; NULL when nobody does. */
 const tli_changes *tli_changes_of(const tl_graph *g, const tl_tensor *t);
 tl_node *tli_changer(const tl_graph *g, const tli_change *c);
-/* Whether a call behind `from` and before `to`, which are not counted, changes the memory of `t`. */
+/* Whether a call behind `from` and before `to`, which are not counted, changes the memory of
+ * `t`. */
 bool tli_is_changed_between(const tl_graph *g, const tl_tensor *t, const tl_node *from,
                             const tl_node *to);
 
@@ -131,8 +135,8 @@ bool tli_is_changed_between(const tl_graph *g, const tl_tensor *t, const tl_node
 
 /* Whether `n` would read the same elements if it ran right before `place` (NULL: behind all). */
 bool tli_reads_the_same(const tl_graph *g, const tl_node *n, const tl_node *place);
-/* Whether `n` may run there instead: it reads the same, what it reads is made by then, and nobody in between needs
- * what it makes, or sees memory that it writes. */
+/* Whether `n` may run there instead: it reads the same, what it reads is made by then, and nobody
+ * in between needs what it makes, or sees memory that it writes. */
 bool tli_may_move(const tl_graph *g, const tl_node *n, const tl_node *place);
 
 #endif

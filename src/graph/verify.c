@@ -31,9 +31,11 @@ static tl_status check_inferred(const tl_node *n)
         if (is->dtype != should->dtype || !tl_shape_equal(&is->shape, &should->shape))
             return fail_at(n, "an output has another type or shape than the op infers");
         bool view = tli_is_view(n);
-        if (view && (is->offset != should->offset
-                     || memcmp(is->strides, should->strides,
-                               (size_t)is->shape.rank * sizeof *is->strides) != 0))
+        if (view
+            && (is->offset != should->offset
+                || memcmp(is->strides, should->strides,
+                          (size_t)is->shape.rank * sizeof *is->strides)
+                       != 0))
             return fail_at(n, "the view shows other elements than the op infers");
         bool placed = n->op == &tli_op_nest || !is->view_of; // nests may write over an input
         if (view ? is->view_of != n->in[0] : !placed || !is->contiguous)
@@ -62,8 +64,7 @@ static tl_status check_call(const tl_graph *g, const tl_node *n, bool *made)
 static tl_status check_calls(const tl_graph *g, bool *made)
 {
     int64_t index = 0;
-    TLI_EACH_NODE(g, n)
-    {
+    TLI_EACH_NODE(g, n) {
         n->index = index++;
         TL_TRY(check_call(g, n, made));
         TL_TRY(check_inferred(n));
@@ -78,7 +79,8 @@ static tl_status check_calls(const tl_graph *g, bool *made)
 static void forget_changes(tl_graph *g)
 {
     tli_uses *u = &g->uses;
-    for (int64_t i = 0; i < u->changed.count; i++) u->calls.items[u->changed.items[i]].changed = false;
+    for (int64_t i = 0; i < u->changed.count; i++)
+        u->calls.items[u->changed.items[i]].changed = false;
     u->changed.count = 0;
     u->all_changed = false;
 }
@@ -111,7 +113,8 @@ static tl_status check_changed(const tl_graph *g, const tl_node *n)
         if (n->out[i]->node != n || n->out[i]->output != i)
             return fail_at(n, "an output does not know its call");
         const tl_node *user = tli_first_user(g, n->out[i]);
-        if (user && !tli_is_before(g, n, user)) return fail_at(n, "an output is used before it is made");
+        if (user && !tli_is_before(g, n, user))
+            return fail_at(n, "an output is used before it is made");
     }
     return check_inferred(n);
 }

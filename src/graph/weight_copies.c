@@ -1,7 +1,7 @@
-/* Keeps what mixed precision computes with: copies of weights in half precision. Instead of casting all
- * weights in every run, casts read a copy that stays from run to run; updates of the weights write it in
- * the sweep that moves them. A copy whose weights were written by anybody else in the meantime (their
- * storage tells, core/inner/storage.h) is cast again before the run. */
+/* Keeps what mixed precision computes with: copies of weights in half precision. Instead of casting
+ * all weights in every run, casts read a copy that stays from run to run; updates of the weights
+ * write it in the sweep that moves them. A copy whose weights were written by anybody else in the
+ * meantime (their storage tells, core/inner/storage.h) is cast again before the run. */
 #include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 
@@ -9,8 +9,9 @@
 #include "core/inner/tensor.h"
 #include "graph/graph.h"
 
-/* Copies that take more are not kept: memory is what the largest models lack, and their products take so long that
- * casting beside them, in the forward pass and again in the backward pass (recompute.c), is little. */
+/* Copies that take more are not kept: memory is what the largest models lack, and their products
+ * take so long that casting beside them, in the forward pass and again in the backward pass
+ * (recompute.c), is little. */
 static const int64_t most_bytes = (int64_t)128 << 20;
 
 /* Memory from outside, of which [begin, end) has a copy. */
@@ -50,7 +51,8 @@ static bool is_update(const tl_node *n)
 // The call is the last that sees its memory before `end`, which may be NULL.
 static bool is_read_before(const tl_graph *g, const tl_tensor *t, const tl_node *end)
 {
-    return !tli_is_output(g, t) && !tli_is_written(g, t) && (!end || !tli_is_read_after(g, t, end, true));
+    return !tli_is_output(g, t) && !tli_is_written(g, t)
+           && (!end || !tli_is_read_after(g, t, end, true));
 }
 
 static void take_in(weights *w, const tl_tensor *t)
@@ -78,7 +80,8 @@ static tl_status find_writers(bool *all, const tl_graph *g, weights *w)
     return TL_OK;
 }
 
-// Whether a copy of what the casts read is worth keeping; of them those stay noted that can read it.
+// Whether a copy of what the casts read is worth keeping; of them those stay noted that can read
+// it.
 static bool is_worth_it(const tl_graph *g, weights *w)
 {
     int64_t kept = 0;
@@ -144,7 +147,8 @@ static tl_tensor *outside_header(tl_graph *g, tl_storage *storage, tl_dtype dtyp
 }
 
 // The elements of the copy that belong to `t`.
-static tl_tensor *part_of_copy(tl_graph *g, const weights *w, const tl_tensor *copy, const tl_tensor *t)
+static tl_tensor *part_of_copy(tl_graph *g, const weights *w, const tl_tensor *copy,
+                               const tl_tensor *t)
 {
     TL_ASSERT(t->offset >= w->begin && t->offset + tl_tensor_count(t) <= w->end);
     return outside_header(g, copy->storage, w->type, t->shape, t->offset - w->begin);
@@ -155,7 +159,8 @@ static tl_tensor *make_copy(tl_graph *g, const weights *w)
 {
     tl_shape flat = TL_SHAPE(w->end - w->begin);
     tl_tensor *source = outside_header(g, w->storage, TL_F32, flat, w->begin);
-    tl_tensor *made = source ? TL_APPLY(g->ctx, cast, &(tl_cast_attr){.dtype = w->type}, source) : NULL;
+    tl_tensor *made =
+        source ? TL_APPLY(g->ctx, cast, &(tl_cast_attr){.dtype = w->type}, source) : NULL;
     if (!made || !tl_ctx_storage(g->ctx, made)) return NULL;
     tl_node *refresh = made->node;
     TL_ASSERT(refresh == g->ctx->last && tl_tensor_count(made) == w->end - w->begin);
@@ -208,7 +213,8 @@ tl_status tli_pass_weight_copies(tl_graph *g, int64_t *changes)
 {
     all_weights all = {0};
     tl_status st = find_casts(&all, g);
-    for (int64_t i = 0; i < all.count && st == TL_OK; i++) st = keep_copy(g, &all.items[i], changes);
+    for (int64_t i = 0; i < all.count && st == TL_OK; i++)
+        st = keep_copy(g, &all.items[i], changes);
     for (int64_t i = 0; i < all.count; i++) {
         TL_VEC_FREE(&all.items[i].casts);
         TL_VEC_FREE(&all.items[i].updates);

@@ -23,10 +23,13 @@ struct tli_append {
     char *path;
     int fd;
     tl_str waiting;
-    struct { size_t *items; int64_t count, capacity; } lengths; /* of the records in it */
-    int64_t lost;    /* records that were dropped since something could be written */
-    int64_t synced;  /* when, on the clock of tl_clock_ns */
-    bool unsynced;   /* something was handed to the system since */
+    struct {
+        size_t *items;
+        int64_t count, capacity;
+    } lengths;      /* of the records in it */
+    int64_t lost;   /* records that were dropped since something could be written */
+    int64_t synced; /* when, on the clock of tl_clock_ns */
+    bool unsynced;  /* something was handed to the system since */
 };
 
 tl_status tli_append_open(tli_append **out, const char *path, bool fresh, bool lock)
@@ -39,7 +42,8 @@ tl_status tli_append_open(tli_append **out, const char *path, bool fresh, bool l
     a->fd = -1;
     a->path = tl_strdup(path);
     a->synced = tl_clock_ns();
-    st = a->path ? tli_open_own(&a->fd, &info, path, &(tli_open_args){.fresh = fresh}) : TL_FAIL_NOMEM(strlen(path) + 1);
+    st = a->path ? tli_open_own(&a->fd, &info, path, &(tli_open_args){.fresh = fresh})
+                 : TL_FAIL_NOMEM(strlen(path) + 1);
     if (st != TL_OK) {
         (void)tli_append_close(&a);
         return st;
@@ -70,8 +74,8 @@ const char *tli_append_path(const tli_append *a)
     return a->path;
 }
 
-/* A disk may be full for long, and what waits for it must not fill the memory. Half of it goes at a time; the newest
- * record stays, however long it is. */
+/* A disk may be full for long, and what waits for it must not fill the memory. Half of it goes at a
+ * time; the newest record stays, however long it is. */
 static void drop_oldest(tli_append *a)
 {
     size_t bytes = 0;
@@ -79,11 +83,13 @@ static void drop_oldest(tli_append *a)
     while (count < a->lengths.count - 1 && a->waiting.length - bytes > WAITING_MOST / 2)
         bytes += a->lengths.items[count++];
     if (!a->lost && count)
-        TL_LOG_WARNING("'%s' cannot be written: more than %d MiB wait for it, and the oldest records are dropped",
+        TL_LOG_WARNING("'%s' cannot be written: more than %d MiB wait for it, and the oldest "
+                       "records are dropped",
                        a->path, WAITING_MOST >> 20);
     a->lost += count;
     a->lengths.count -= count;
-    memmove(a->lengths.items, a->lengths.items + count, (size_t)a->lengths.count * sizeof *a->lengths.items);
+    memmove(a->lengths.items, a->lengths.items + count,
+            (size_t)a->lengths.count * sizeof *a->lengths.items);
     memmove(a->waiting.data, a->waiting.data + bytes, a->waiting.length - bytes);
     tl_str_cut(&a->waiting, a->waiting.length - bytes);
 }
@@ -105,11 +111,13 @@ tl_status tli_append_record(tli_append *a, const void *data, size_t size)
     return st;
 }
 
-/* Half a record would hide those that come after it. What others have added in the meantime is not ours to cut. */
+/* Half a record would hide those that come after it. What others have added in the meantime is not
+ * ours to cut. */
 static tl_status take_back(const tli_append *a, off_t before, size_t written)
 {
     struct stat now;
-    if (before < 0 || !written || fstat(a->fd, &now) != 0 || now.st_size != before + (off_t)written) return TL_OK;
+    if (before < 0 || !written || fstat(a->fd, &now) != 0 || now.st_size != before + (off_t)written)
+        return TL_OK;
     return ftruncate(a->fd, before) == 0 ? TL_OK : TLI_FAIL_SYSTEM(errno, "shorten", a->path);
 }
 
@@ -127,7 +135,8 @@ tl_status tli_append_flush(tli_append *a)
     tl_str_cut(&a->waiting, 0);
     a->lengths.count = 0;
     if (a->lost)
-        TL_LOG_WARNING("'%s' is written again; %" PRId64 " of its records are lost", a->path, a->lost);
+        TL_LOG_WARNING("'%s' is written again; %" PRId64 " of its records are lost", a->path,
+                       a->lost);
     a->lost = 0;
     return TL_OK;
 }

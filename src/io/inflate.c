@@ -15,8 +15,9 @@ enum { MOST_AT_ONCE = 1 << 30 };
 enum { SMALLEST_BUFFER = 1 << 12, WRITE_BUFFER = 1 << 16 };
 /* No stream of deflate gets smaller than this. */
 enum { BEST_RATIO = 1032 };
-/* What a packed file may become when nobody says more: a multiple of its size that texts, tables and images keep well
- * below, and never less than a few images. A file that was made to fill the memory goes beyond it. */
+/* What a packed file may become when nobody says more: a multiple of its size that texts, tables
+ * and images keep well below, and never less than a few images. A file that was made to fill the
+ * memory goes beyond it. */
 enum { USUAL_RATIO = 100 };
 #define ALWAYS_ACCEPTED ((size_t)64 << 20)
 enum { GZIP_OR_ZLIB = 15 + 32, GZIP = 15 + 16, DEFAULT_LEVEL = 6 };
@@ -69,7 +70,8 @@ static size_t limit_of_environment(void)
     unsigned long long bytes = *text >= '0' && *text <= '9' ? strtoull(text, &end, 10) : 0;
     if (end && !*end && !errno && bytes) return (size_t)bytes;
     if (!atomic_exchange(&told, true))
-        TL_LOG_WARNING("TILTH_UNPACK_LIMIT='%.40s' is no number of bytes, and counts as absent", text);
+        TL_LOG_WARNING("TILTH_UNPACK_LIMIT='%.40s' is no number of bytes, and counts as absent",
+                       text);
     return 0;
 }
 
@@ -104,10 +106,11 @@ static tl_status grow(inflating *f)
     // One byte more than the limit shows that there are more.
     size_t capacity = f->out ? tl_min_size(f->capacity * 2, f->limit + 1) : first_capacity(f);
     if (f->used > f->limit)
-        return TL_FAIL(TL_ELIMIT,
-                       "'%s' holds more than the %zu bytes that are accepted when its %zu are unpacked%s", f->name,
-                       f->limit, (size_t)(f->end - f->start),
-                       f->usual ? "; if it is to be trusted, raise the limit: TILTH_UNPACK_LIMIT=BYTES" : "");
+        return TL_FAIL(
+            TL_ELIMIT,
+            "'%s' holds more than the %zu bytes that are accepted when its %zu are unpacked%s",
+            f->name, f->limit, (size_t)(f->end - f->start),
+            f->usual ? "; if it is to be trusted, raise the limit: TILTH_UNPACK_LIMIT=BYTES" : "");
     char *grown = tl_realloc(f->out, capacity);
     if (!grown) return TL_FAIL_NOMEM(capacity);
     f->out = grown;

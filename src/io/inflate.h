@@ -8,12 +8,14 @@
 bool tli_is_gzip(const void *data, size_t size);
 bool tli_is_packed(const void *data, size_t size);
 
-/* How many bytes so many packed ones may become, when nobody says more; whether TILTH_UNPACK_LIMIT says it. */
+/* How many bytes so many packed ones may become, when nobody says more; whether TILTH_UNPACK_LIMIT
+ * says it. */
 size_t tli_unpack_limit(size_t packed);
 bool tli_unpack_told(void);
 
-/* All members of a stream, one after the other, at most `limit` bytes; 0: in proportion to the size, or what
- * TILTH_UNPACK_LIMIT says. `name` begins messages. The result is the caller's, to be freed with tl_free; NULL after a failure. */
+/* All members of a stream, one after the other, at most `limit` bytes; 0: in proportion to the
+ * size, or what TILTH_UNPACK_LIMIT says. `name` begins messages. The result is the caller's, to be
+ * freed with tl_free; NULL after a failure. */
 tl_status tli_inflate(char **out, size_t *out_size, const char *name, const void *data, size_t size,
                       size_t limit);
 

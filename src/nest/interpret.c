@@ -185,10 +185,8 @@ static void compute_tile(frame *f, int term, int64_t element, int64_t n)
         const int64_t stride = t->from.strides[f->j->s->nest.rank - 1];
         const bool plain =
             t->dtype == TL_F32 || t->dtype == TL_F64 || t->dtype == TL_I32 || t->dtype == TL_I64;
-        if (plain && stride == 1)
-            f->at[term] = address(f, &t->from, element);
-        else
-            fns->load[t->dtype](y, address(f, &t->from, element), stride, n);
+        if (plain && stride == 1) f->at[term] = address(f, &t->from, element);
+        else fns->load[t->dtype](y, address(f, &t->from, element), stride, n);
     } else if (t->kind == TL_TERM_INDEX) {
         index_values(f, term, y, index_at(f, t, element), t->scale, n);
     } else {
@@ -465,10 +463,8 @@ static void run_first(frame *f, int64_t task)
             run_section(f, &s->main);
             if ((r - begin) % TLI_FOLD == TLI_FOLD - 1 || r == end - 1) fold_sums(f);
         }
-        if (!s->joined)
-            keep_narrow_sums(f, (k * s->reduced_pieces + piece) * s->row_pieces + row);
-        else if (s->has_last)
-            run_section(f, &s->last);
+        if (!s->joined) keep_narrow_sums(f, (k * s->reduced_pieces + piece) * s->row_pieces + row);
+        else if (s->has_last) run_section(f, &s->last);
     }
 }
 
@@ -521,10 +517,8 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
     f.numbers = take(&rest, TILE_BYTES);
     TL_ASSERT(rest <= block + bytes); // all of it was asked for
     for (int64_t i = begin; i < end; i++) {
-        if (j->phase == 0)
-            run_first(&f, i);
-        else
-            run_second(&f, i);
+        if (j->phase == 0) run_first(&f, i);
+        else run_second(&f, i);
     }
     tl_free(block);
     return TL_OK;

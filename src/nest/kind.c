@@ -103,14 +103,14 @@ static tl_status clip_bounds(tli_value out[2], tl_dtype dtype, const double numb
     tli_integer_range(dtype, &low, &high);
     TL_ASSERT(!tl_dtype_is_float(dtype));
     if (numbers[0] > (double)high || numbers[1] < (double)low)
-        return TL_FAIL(TL_EUNSUPPORTED, "clip of %s between %g and %g, which it cannot hold; leave "
-                       "it to the op's own kernel", tl_dtype_name(dtype), numbers[0], numbers[1]);
+        return TL_FAIL(
+            TL_EUNSUPPORTED,
+            "clip of %s between %g and %g, which it cannot hold; leave it to the op's own kernel",
+            tl_dtype_name(dtype), numbers[0], numbers[1]);
     for (int i = 0; i < 2; i++) {
         out[i].l = 0;
-        if (dtype == TL_I64)
-            out[i].l = between(numbers[i], low, high);
-        else
-            out[i].i = (int32_t)between(numbers[i], low, high);
+        if (dtype == TL_I64) out[i].l = between(numbers[i], low, high);
+        else out[i].i = (int32_t)between(numbers[i], low, high);
     }
     return TL_OK;
 }
@@ -124,14 +124,10 @@ tl_status tli_op_params(tli_value out[2], tl_op op, tl_dtype dtype, const void *
     if (op == TL_OP_clip && !tl_dtype_is_float(dtype)) return clip_bounds(out, dtype, numbers);
     for (int i = 0; i < 2; i++) {
         out[i].l = 0;
-        if (kind == TLI_KIND_F)
-            out[i].f = (float)numbers[i];
-        else if (kind == TLI_KIND_D)
-            out[i].d = numbers[i];
-        else if (kind == TLI_KIND_L)
-            out[i] = tli_value_of(TL_I64, numbers[i]);
-        else
-            out[i].i = (int32_t)tli_value_of(TL_I64, numbers[i]).l; // only the low digits count
+        if (kind == TLI_KIND_F) out[i].f = (float)numbers[i];
+        else if (kind == TLI_KIND_D) out[i].d = numbers[i];
+        else if (kind == TLI_KIND_L) out[i] = tli_value_of(TL_I64, numbers[i]);
+        else out[i].i = (int32_t)tli_value_of(TL_I64, numbers[i]).l; // only the low digits count
     }
     return TL_OK;
 }

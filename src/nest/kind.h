@@ -43,10 +43,10 @@ static inline int64_t tli_kind_size(tli_kind kind)
 
 /* classes of types that an op takes */
 enum {
-       TLI_TAKES_F = 1, /* float32, bfloat16, float16 */
-       TLI_TAKES_D = 2, /* float64 */
-       TLI_TAKES_N = 4, /* integers */
-       TLI_TAKES_B = 8  /* bool */
+    TLI_TAKES_F = 1, /* float32, bfloat16, float16 */
+    TLI_TAKES_D = 2, /* float64 */
+    TLI_TAKES_N = 4, /* integers */
+    TLI_TAKES_B = 8  /* bool */
 };
 
 typedef enum tli_op_result { TLI_SAME, TLI_TRUTH, TLI_CAST } tli_op_result;

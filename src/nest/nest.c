@@ -266,10 +266,8 @@ static void attr_text(tl_str *out, const tl_term *t)
         const char *text = tl_str_text(&yaml);
         tl_str_add(out, " {");
         for (; *text; text++) {
-            if (*text != '\n')
-                tl_str_addc(out, *text);
-            else if (text[1])
-                tl_str_add(out, ", ");
+            if (*text != '\n') tl_str_addc(out, *text);
+            else if (text[1]) tl_str_add(out, ", ");
         }
         tl_str_addc(out, '}');
     } else {

@@ -100,7 +100,8 @@ static void cut_main(tli_schedule *s)
     s->row_piece = row;
     if (!s->main.reduces) {
         int64_t piece = elements(TASK_COST / cost / (double)reduced);
-        piece = wide ? tl_round_up(tl_max_i64(piece, WIDE_PIECE), TLI_LANES) : tl_round_up(piece, TLI_BLOCK);
+        piece = wide ? tl_round_up(tl_max_i64(piece, WIDE_PIECE), TLI_LANES)
+                     : tl_round_up(piece, TLI_BLOCK);
         if (piece < row - row / 4) s->row_piece = piece;
     }
     s->row_pieces = tl_div_up(row, s->row_piece);
@@ -109,7 +110,8 @@ static void cut_main(tli_schedule *s)
     if (s->reduction_count && strip > 2.0 * TASK_COST
         && (double)s->kept_points * (double)s->row_pieces < ENOUGH_TASKS) {
         const int64_t piece = elements(TASK_COST / cost / (double)s->row_piece);
-        s->reduced_piece = tl_round_up(tl_max_i64(piece, tl_div_up(reduced, MOST_PIECES)), TLI_FOLD);
+        s->reduced_piece =
+            tl_round_up(tl_max_i64(piece, tl_div_up(reduced, MOST_PIECES)), TLI_FOLD);
     }
     s->reduced_piece = tl_min_i64(s->reduced_piece, reduced);
     s->reduced_pieces = tl_div_up(reduced, s->reduced_piece);

@@ -258,10 +258,8 @@ static void place_points_and_reductions(work *w)
         const tl_term *t = &s->nest.terms[i];
         if (!w->needed[i] || s->terms[i].row) continue;
         const bool reduces = t->kind == TL_TERM_REDUCE && t->axes && !is_source(w, i);
-        if (reduces)
-            list_add(&w->section->stages[w->level[t->in[0]]].reduces, i);
-        else
-            list_add(&w->section->stages[w->level[i]].points, i);
+        if (reduces) list_add(&w->section->stages[w->level[t->in[0]]].reduces, i);
+        else list_add(&w->section->stages[w->level[i]].points, i);
     }
     for (int i = 0; !w->last && i < s->reduction_count; i++) {
         const tli_reduction *d = &s->reductions[i];

@@ -114,16 +114,12 @@ static void add_value(tl_str *out, tli_kind kind, tli_value v)
     case TLI_KIND_F: add_double(out, (double)v.f, "f"); break;
     case TLI_KIND_D: add_double(out, v.d, ""); break;
     case TLI_KIND_I:
-        if (v.i == INT32_MIN)
-            tl_str_add(out, "(-2147483647 - 1)");
-        else
-            tl_str_addf(out, "%" PRId32, v.i);
+        if (v.i == INT32_MIN) tl_str_add(out, "(-2147483647 - 1)");
+        else tl_str_addf(out, "%" PRId32, v.i);
         break;
     default:
-        if (v.l == INT64_MIN)
-            tl_str_add(out, "(-9223372036854775807 - 1)");
-        else
-            tl_str_addf(out, "(i64)%" PRId64, v.l);
+        if (v.l == INT64_MIN) tl_str_add(out, "(-9223372036854775807 - 1)");
+        else tl_str_addf(out, "(i64)%" PRId64, v.l);
         break;
     }
 }
@@ -189,8 +185,7 @@ static void add_reduce_input(const printer *p, int term)
     const tl_term *t = term_of(p, term);
     if (t->op == TL_OP_any || t->op == TL_OP_all)
         tl_str_addf(p->out, "truth_of_%c(t%d)", letter_of(p, t->in[0]), t->in[0]);
-    else
-        tl_str_addf(p->out, "t%d", t->in[0]);
+    else tl_str_addf(p->out, "t%d", t->in[0]);
 }
 
 static void add_load(const printer *p, const tl_term *t, const char *element)
@@ -221,10 +216,8 @@ static void add_index(const printer *p, const tl_term *t, const char *element)
     tl_str_addf(p->out, "((%s)%" PRId64, type, t->shift);
     if (t->axis >= 0) {
         tl_str_addf(p->out, " + (%s)%" PRId64 " * (%s)", type, t->scale, type);
-        if (t->axis == p->s->nest.rank - 1)
-            tl_str_add(p->out, element ? element : "0");
-        else
-            tl_str_addf(p->out, "a%d", t->axis);
+        if (t->axis == p->s->nest.rank - 1) tl_str_add(p->out, element ? element : "0");
+        else tl_str_addf(p->out, "a%d", t->axis);
     }
     tl_str_add(p->out, "))");
 }
@@ -263,8 +256,8 @@ static void add_reduce_one(const printer *p, int term)
     tl_str_add(p->out, round ? "))" : ")");
 }
 
-// A character of a comment, the text of which may come from anywhere: nothing in it ends the comment,
-// or goes on with it on the next line, not even as a trigraph.
+// A character of a comment, the text of which may come from anywhere: nothing in it ends the
+// comment, or goes on with it on the next line, not even as a trigraph.
 static void add_comment(tl_str *out, char before, char c, char after)
 {
     if ((unsigned char)c < ' ' || c == 0x7f || c == '\\' || (c == '?' && before == '?')) c = ' ';
@@ -276,7 +269,8 @@ static void add_note(const printer *p, const tl_term *t)
 {
     if (!t->note) return;
     tl_str_add(p->out, " // ");
-    for (const char *c = t->note; *c; c++) add_comment(p->out, c == t->note ? ' ' : c[-1], *c, c[1]);
+    for (const char *c = t->note; *c; c++)
+        add_comment(p->out, c == t->note ? ' ' : c[-1], *c, c[1]);
 }
 
 // "const float t3 = ...;" for a term at a point (element: NULL) or an element of the row.
@@ -384,12 +378,9 @@ static void print_lanes_feed(printer *p, const tli_stage *g, int term)
     const char letter = letter_of(p, term);
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
     tl_str_addf(p->out, "%s_lanes_%c(t%d_lanes, ", name, letter, term);
-    if (lies_kept(p, g, term))
-        tl_str_addf(p->out, "t%d_kept + tile", t->in[0]);
-    else if (lies_ready(p, g, term))
-        add_access(p, &term_of(p, t->in[0])->from, "tile", true);
-    else
-        tl_str_addf(p->out, "t%d_tile", term);
+    if (lies_kept(p, g, term)) tl_str_addf(p->out, "t%d_kept + tile", t->in[0]);
+    else if (lies_ready(p, g, term)) add_access(p, &term_of(p, t->in[0])->from, "tile", true);
+    else tl_str_addf(p->out, "t%d_tile", term);
     tl_str_add(p->out, ", n);\n");
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
     tl_str_addf(p->out,
@@ -616,10 +607,8 @@ static void print_join(printer *p)
                  "for (i64 l = j; l < %" PRId64
                  " && l < j + %d; l++) some = %s_%c(some, s%d_pieces[l * %" PRId64 "]);",
                  count, TLI_FOLD, join, letter, i, step);
-        if (d->wide)
-            line(p, "all = %s_%c(all, some);", join, letter);
-        else
-            line(p, "s%d_total = %s_%c(s%d_total, some);", i, join, letter, i);
+        if (d->wide) line(p, "all = %s_%c(all, some);", join, letter);
+        else line(p, "s%d_total = %s_%c(s%d_total, some);", i, join, letter, i);
         close_block(p);
         if (d->wide) {
             line(p, "s%d_total[i] = all;", i);
@@ -681,8 +670,7 @@ static void print_piece(printer *p, int64_t piece, int64_t pieces, bool from_beg
 {
     const tli_schedule *s = p->s;
     TL_ASSERT(pieces >= 1 && piece * pieces >= s->row);
-    if (pieces == 1)
-        line(p, "const i64 begin = 0, end = %" PRId64 ";", s->row);
+    if (pieces == 1) line(p, "const i64 begin = 0, end = %" PRId64 ";", s->row);
     else
         line(p,
              "const i64 begin = row * %" PRId64 ", end = least(begin + %" PRId64 ", %" PRId64 ");",
@@ -736,8 +724,7 @@ static void print_reduced_points(printer *p)
              "const i64 first = piece * %" PRId64 ", last = least(first + %" PRId64 ", %" PRId64
              ");",
              s->reduced_piece, s->reduced_piece, s->reduced_points);
-    else
-        line(p, "const i64 first = 0, last = %" PRId64 ";", s->reduced_points);
+    else line(p, "const i64 first = 0, last = %" PRId64 ";", s->reduced_points);
     open_block(p, "for (i64 r = first; r < last; r++)");
     print_index(p, s->kept, s->reduced, "r");
     print_section(p, &s->main);
@@ -769,10 +756,8 @@ static void print_first(printer *p, const char *name)
              s->reduced_pieces > 1 ? " + piece" : "");
     print_sums_begin(p);
     print_reduced_points(p);
-    if (!s->joined)
-        print_keep_narrow(p);
-    else if (s->has_last)
-        print_section(p, &s->last);
+    if (!s->joined) print_keep_narrow(p);
+    else if (s->has_last) print_section(p, &s->last);
     if (loop) close_block(p);
     line(p, "(void)scratch, (void)block;");
     close_block(p);
@@ -820,10 +805,8 @@ static void print_description(tl_str *out, const tl_nest *nest)
     tl_str_add(out, "\n/* ");
     const char *first = tl_str_text(&text);
     for (const char *c = first; *c; c++) {
-        if (*c == '\n')
-            tl_str_add(out, c[1] ? "\n * " : " */\n");
-        else
-            add_comment(out, c == first ? ' ' : c[-1], *c, c[1]);
+        if (*c == '\n') tl_str_add(out, c[1] ? "\n * " : " */\n");
+        else add_comment(out, c == first ? ' ' : c[-1], *c, c[1]);
     }
     if (text.failed) out->failed = true;
     tl_str_deinit(&text);

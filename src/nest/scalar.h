@@ -1,7 +1,7 @@
 /* What loop nests need beside the formulas of ops: types in memory, casts, rows that are summed up.
  * Included by the interpreter, and put before the C that is printed, each time behind the formulas:
- * number.h, lane.h, formula.h (src/cpu/simd). So it includes nothing, and neither branches nor calls
- * where a loop around it should become vectors.
+ * number.h, lane.h, formula.h (src/cpu/simd). So it includes nothing, and neither branches nor
+ * calls where a loop around it should become vectors.
  *
  *     y[i] = as_bf16(add_f(x[i], exp_f(b[i])));
  *

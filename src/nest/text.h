@@ -3,6 +3,7 @@
 #ifndef TLI_NEST_TEXT_H
 #define TLI_NEST_TEXT_H
 
-extern const char tli_text_of_number[], tli_text_of_lane[], tli_text_of_formula[], tli_text_of_scalar[];
+extern const char tli_text_of_number[], tli_text_of_lane[], tli_text_of_formula[],
+    tli_text_of_scalar[];
 
 #endif

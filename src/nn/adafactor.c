@@ -85,16 +85,16 @@ static tl_tensor *new_values(tl_ctx *c, const tl_update *u, const numbers *n, in
     const tl_adafactor_keras_config *g = u->config;
     const tl_param *p = tl_optimizer_block_param(u->block, param);
     int64_t count = tl_tensor_count(p->tensor);
-    tl_tensor *w = tl_reshape(c, tl_slice(c, u->values, 0, p->offset, p->offset + count, 1),
-                              p->tensor->shape);
-    tl_tensor *x = tl_reshape(c, tl_slice(c, grad, 0, p->offset, p->offset + count, 1),
-                              p->tensor->shape);
+    tl_tensor *w =
+        tl_reshape(c, tl_slice(c, u->values, 0, p->offset, p->offset + count, 1), p->tensor->shape);
+    tl_tensor *x =
+        tl_reshape(c, tl_slice(c, grad, 0, p->offset, p->offset + count, 1), p->tensor->shape);
     tl_tensor *v = squares(c, u, n, param, tl_shift(c, tl_square(c, x), g->epsilon_1.value));
     tl_tensor *by = tl_mul(c, x, tl_rsqrt(c, v));
     tl_tensor *size = tl_scale(c, root_mean_square(c, by), 1 / g->clip_threshold.value);
     by = tl_div(c, by, tl_clip(c, size, 1, INFINITY));
-    tl_tensor *rate = tl_mul(c, tl_clip(c, root_mean_square(c, w), g->epsilon_2.value, INFINITY),
-                             n->rate);
+    tl_tensor *rate =
+        tl_mul(c, tl_clip(c, root_mean_square(c, w), g->epsilon_2.value, INFINITY), n->rate);
     return tl_where(c, u->apply, tl_sub(c, w, tl_mul(c, rate, by)), w);
 }
 
@@ -109,6 +109,7 @@ bool tli_adafactor_keras_update(tl_ctx *c, const tl_update *u)
         return false;
     }
     for (int64_t i = 0; i < block->param_count; i++) parts[i] = new_values(c, u, &n, i, grad);
-    return tl_assign(c, u->values, tl_pack(c, (int)block->param_count, parts,
-                                           u->block->offsets.items, tl_tensor_count(u->values)));
+    return tl_assign(c, u->values,
+                     tl_pack(c, (int)block->param_count, parts, u->block->offsets.items,
+                             tl_tensor_count(u->values)));
 }

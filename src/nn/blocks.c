@@ -12,14 +12,14 @@
 static bool belongs(const tl_block *b, const tl_param *p)
 {
     return b->dtype == p->tensor->dtype && b->trainable == p->trainable && b->state == p->state
-        && strcmp(b->group, p->group) == 0;
+           && strcmp(b->group, p->group) == 0;
 }
 
 /* A layout that is being made beside the one in use. */
 typedef struct layout {
     tli_blocks blocks;
-    int64_t *sizes;            /* of each block; there are at most as many as parameters */
-    int64_t *block, *offset;   /* of each parameter */
+    int64_t *sizes;          /* of each block; there are at most as many as parameters */
+    int64_t *block, *offset; /* of each parameter */
 } layout;
 
 // The block of a parameter, a new one if need be; -1 when there is no memory.
@@ -27,16 +27,19 @@ static int64_t block_of(tli_blocks *blocks, const tl_param *p)
 {
     for (int64_t i = 0; i < blocks->count; i++)
         if (belongs(&blocks->items[i], p)) return i;
-    tl_block b = {.dtype = p->tensor->dtype, .trainable = p->trainable, .state = p->state,
-                  .group = p->group};
+    tl_block b = {
+        .dtype = p->tensor->dtype, .trainable = p->trainable, .state = p->state, .group = p->group};
     return TL_VEC_PUSH(blocks, b) ? blocks->count - 1 : -1;
 }
 
 // Elements from one parameter to the next begin where the device wants its memory to begin.
 static int64_t alignment_of(const tl_net *net, tl_dtype dtype)
 {
-    int64_t elements = (int64_t)(tl_engine_device(net->engine)->cls->alignment / tl_dtype_size(dtype));
-    return tl_engine_device(net->engine)->cls->host || elements < TLI_PARAM_ALIGNMENT ? TLI_PARAM_ALIGNMENT : elements;
+    int64_t elements =
+        (int64_t)(tl_engine_device(net->engine)->cls->alignment / tl_dtype_size(dtype));
+    return tl_engine_device(net->engine)->cls->host || elements < TLI_PARAM_ALIGNMENT
+               ? TLI_PARAM_ALIGNMENT
+               : elements;
 }
 
 static tl_status plan(layout *to, const tl_net *net)
@@ -51,7 +54,8 @@ static tl_status plan(layout *to, const tl_net *net)
         int64_t b = to->block[i] = block_of(&to->blocks, p);
         if (b < 0) return TL_ENOMEM;
         to->offset[i] = to->sizes[b];
-        to->sizes[b] += tl_round_up(tl_tensor_count(p->tensor), alignment_of(net, p->tensor->dtype));
+        to->sizes[b] +=
+            tl_round_up(tl_tensor_count(p->tensor), alignment_of(net, p->tensor->dtype));
         to->blocks.items[b].param_count++;
     }
     return TL_OK;

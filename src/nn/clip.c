@@ -132,8 +132,8 @@ static void clip_params(tli_gradients *g, double most)
         }
         for (int64_t k = 0; k < count; k++)
             parts[k] = clip_param(g, i, tl_optimizer_block_param(b, k), most);
-        g->grads[i] = tl_pack(g->c, (int)count, parts, b->offsets.items,
-                              tl_tensor_count(g->o->values[i]));
+        g->grads[i] =
+            tl_pack(g->c, (int)count, parts, b->offsets.items, tl_tensor_count(g->o->values[i]));
         g->factors[i] = NULL;
     }
     g->norm = NULL;

@@ -7,8 +7,12 @@ static const tl_field choice_fields[] = {
     TL_F(tl_layer_choice, layer, .kind = &tl_kind_layer, .help = "which one"),
     TL_F_END,
 };
-const tl_desc tli_layer_choice_desc = {.name = "layer_choice", .help = "one layer of a list",
-                                       .size = sizeof(tl_layer_choice), .fields = choice_fields};
+const tl_desc tli_layer_choice_desc = {
+    .name = "layer_choice",
+    .help = "one layer of a list",
+    .size = sizeof(tl_layer_choice),
+    .fields = choice_fields,
+};
 
 static const char *name_of(tl_arena *arena, const tl_layer_choice *choice, int64_t place)
 {

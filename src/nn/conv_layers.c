@@ -75,23 +75,22 @@ CHECK_OF(conv1d)
 /* Rows that several have. */
 #define WINDOW_ROWS(T)                                                                             \
     TLI_REQUIRED_ROW(T, kernel, "height of the window"),                                           \
-    TL_F(T, kernel_width, TL_AT_LEAST(0), .help = "its width; 0: as the height"),                  \
-    TL_F(T, stride, .i = 1, TL_AT_LEAST(1), .help = "step of the window, down"),                   \
-    TL_F(T, stride_width, TL_AT_LEAST(0), .help = "across; 0: as down"),                           \
-    TL_F(T, dilation, .i = 1, TL_AT_LEAST(1), .help = "distance of the window's elements, down"),  \
-    TL_F(T, dilation_width, TL_AT_LEAST(0), .help = "across; 0: as down")
+        TL_F(T, kernel_width, TL_AT_LEAST(0), .help = "its width; 0: as the height"),              \
+        TL_F(T, stride, .i = 1, TL_AT_LEAST(1), .help = "step of the window, down"),               \
+        TL_F(T, stride_width, TL_AT_LEAST(0), .help = "across; 0: as down"),                       \
+        TL_F(T, dilation, .i = 1, TL_AT_LEAST(1),                                                  \
+             .help = "distance of the window's elements, down"),                                   \
+        TL_F(T, dilation_width, TL_AT_LEAST(0), .help = "across; 0: as down")
 #define GROUPS_ROW(T)                                                                              \
     TL_F(T, groups, .i = 1, TL_AT_LEAST(1), .help = "of channels that are not mixed")
 #define LAST_ROWS(T, around)                                                                       \
     TL_F(T, padding, .names = tli_padding_names, .help = "what lies around the " around),          \
-    TL_F(T, pad, TL_AT_LEAST(0), .help = "zeros on each side, when padding is explicit"),          \
-    TLI_ACTIVATION_ROW(T, activation),                                                             \
-    TL_F(T, without_bias, .help = "adds nothing"),                                                 \
-    TLI_INITIALIZER_ROW(T, kernel_initializer, "glorot_uniform when null"),                        \
-    TLI_INITIALIZER_ROW(T, bias_initializer, "zeros when null"),                                   \
-    TLI_REGULARIZER_ROW(T, kernel_regularizer, "none when null"),                                  \
-    TLI_REGULARIZER_ROW(T, bias_regularizer, "none when null"),                                    \
-    TL_F_END
+        TL_F(T, pad, TL_AT_LEAST(0), .help = "zeros on each side, when padding is explicit"),      \
+        TLI_ACTIVATION_ROW(T, activation), TL_F(T, without_bias, .help = "adds nothing"),          \
+        TLI_INITIALIZER_ROW(T, kernel_initializer, "glorot_uniform when null"),                    \
+        TLI_INITIALIZER_ROW(T, bias_initializer, "zeros when null"),                               \
+        TLI_REGULARIZER_ROW(T, kernel_regularizer, "none when null"),                              \
+        TLI_REGULARIZER_ROW(T, bias_regularizer, "none when null"), TL_F_END
 
 /* --- conv2d ----------------------------------------------------------------------------------- */
 

@@ -7,8 +7,8 @@
 
 /* --- the recipe ------------------------------------------------------------------------------- */
 
-// A branch of a one-of with its defaults, of which the caller changes some. It has parts, as what was
-// parsed has: nobody is to take its zeros for members that were left out.
+// A branch of a one-of with its defaults, of which the caller changes some. It has parts, as what
+// was parsed has: nobody is to take its zeros for members that were left out.
 static tl_status choose(void *out, tl_oneof *into, tl_arena *arena, const char *type,
                         const tl_desc *desc)
 {
@@ -68,25 +68,27 @@ tl_status tl_create_optimizer_config(tl_optimization_config *out, tl_arena *aren
 
 /* --- for gin ---------------------------------------------------------------------------------- */
 
-static const char *const types[] = {
-    [TL_CREATE_ADAMW] = "adamw", [TL_CREATE_LAMB] = "lamb", NULL};
+static const char *const types[] = {[TL_CREATE_ADAMW] = "adamw", [TL_CREATE_LAMB] = "lamb", NULL};
 static const tl_field fields[] = {
     TL_F(tl_create_optimizer_args, init_lr, TL_AT_LEAST(0), .flags = TL_FIELD_REQUIRED,
          .help = "learning rate that the warm-up leads to"),
-    TL_F(tl_create_optimizer_args, num_train_steps, TL_AT_LEAST(1),
-         .flags = TL_FIELD_REQUIRED, .help = "updates until end_lr"),
+    TL_F(tl_create_optimizer_args, num_train_steps, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED,
+         .help = "updates until end_lr"),
     TL_F(tl_create_optimizer_args, num_warmup_steps, TL_AT_LEAST(0), .flags = TL_FIELD_REQUIRED,
          .help = "updates of the warm-up; 0 for none"),
     TL_F(tl_create_optimizer_args, end_lr, TL_AT_LEAST(0), .help = "learning rate at the end"),
     TL_F(tl_create_optimizer_args, optimizer_type, .names = types, .help = "adamw or lamb"),
     TL_F(tl_create_optimizer_args, beta_1, .d = 0.9, TL_RANGE(0, 1),
          .help = "decay of the average of gradients"),
-    TL_F(tl_create_optimizer_args, poly_power, .d = 1, .help = "of the fall; 1 for a straight line"),
+    TL_F(tl_create_optimizer_args, poly_power, .d = 1,
+         .help = "of the fall; 1 for a straight line"),
     TL_F_END,
 };
 const tl_desc tl_create_optimizer_desc = {
-    .name = "create_optimizer", .help = "what BERT's optimizer is made of",
-    .size = sizeof(tl_create_optimizer_args), .fields = fields,
+    .name = "create_optimizer",
+    .help = "what BERT's optimizer is made of",
+    .size = sizeof(tl_create_optimizer_args),
+    .fields = fields,
 };
 
 /* What a call gives: a configuration, and the arena in which all of it lies. */

@@ -22,13 +22,18 @@ extern const tl_desc tli_layer_choice_desc;
 #define TLI_LAYER_CLASS(id, instance_, help_, ...)                                                 \
     TLI_CHECKED_LAYER_CLASS(id, instance_, NULL, help_, __VA_ARGS__)
 #define TLI_CHECKED_LAYER_CLASS(id, instance_, check_, help_, ...)                                 \
-    static const tl_desc id##_desc = {.name = #id, .help = help_, .size = sizeof(tl_##id##_config), \
-                                      .fields = id##_fields, .base = &tl_layer_config_desc,        \
+    static const tl_desc id##_desc = {.name = #id,                                                 \
+                                      .help = help_,                                               \
+                                      .size = sizeof(tl_##id##_config),                            \
+                                      .fields = id##_fields,                                       \
+                                      .base = &tl_layer_config_desc,                               \
                                       .check = check_};                                            \
-    const tl_layer_class tl_layer_##id = {                                                         \
-        .cls = {.class_size = sizeof(tl_layer_class), .name = #id, .help = help_,                  \
-                .size = sizeof(instance_), .config = &id##_desc},                                  \
-        __VA_ARGS__};
+    const tl_layer_class tl_layer_##id = {.cls = {.class_size = sizeof(tl_layer_class),            \
+                                                  .name = #id,                                     \
+                                                  .help = help_,                                   \
+                                                  .size = sizeof(instance_),                       \
+                                                  .config = &id##_desc},                           \
+                                          __VA_ARGS__};
 
 /* What `chosen` names, or else the initialiser of that name. */
 static inline tl_oneof tli_initializer_or(const tl_oneof *chosen, const char *otherwise)

@@ -31,7 +31,9 @@ void tl_fans(const tl_shape *shape, double *in, double *out)
 
 #define INITIALIZER(id, name_, config_, help_)                                                     \
     static const tl_initializer_class id##_initializer = {                                         \
-        .cls = {.class_size = sizeof(tl_initializer_class), .name = name_, .help = help_,          \
+        .cls = {.class_size = sizeof(tl_initializer_class),                                        \
+                .name = name_,                                                                     \
+                .help = help_,                                                                     \
                 .config = config_},                                                                \
         .make = id##_make,                                                                         \
     };
@@ -39,11 +41,15 @@ void tl_fans(const tl_shape *shape, double *in, double *out)
 /* --- constants -------------------------------------------------------------------------------- */
 
 static const tl_field constant_fields[] = {
-    TL_F(tl_constant_initializer, value, .help = "of every element"), TL_F_END};
-static const tl_desc constant_desc = {.name = "constant",
-                                      .help = "every element is one number",
-                                      .size = sizeof(tl_constant_initializer),
-                                      .fields = constant_fields};
+    TL_F(tl_constant_initializer, value, .help = "of every element"),
+    TL_F_END,
+};
+static const tl_desc constant_desc = {
+    .name = "constant",
+    .help = "every element is one number",
+    .size = sizeof(tl_constant_initializer),
+    .fields = constant_fields,
+};
 
 static tl_tensor *zeros_make(tl_ctx *c, const void *config, tl_dtype dtype, tl_shape shape)
 {
@@ -70,26 +76,36 @@ INITIALIZER(constant, "constant", &constant_desc, "one number everywhere")
 
 static const tl_field normal_fields[] = {
     TL_F(tl_normal_initializer, mean, .help = "of what is drawn"),
-    TL_F(tl_normal_initializer, stddev, TL_FILLED, .d = 0.05, TL_AT_LEAST(0), .help = "of what is drawn"),
-    TL_F_END};
-static const tl_desc normal_desc = {.name = "normal", .help = "normal numbers",
-                                    .size = sizeof(tl_normal_initializer), .fields = normal_fields};
+    TL_F(tl_normal_initializer, stddev, TL_FILLED, .d = 0.05, TL_AT_LEAST(0),
+         .help = "of what is drawn"),
+    TL_F_END,
+};
+static const tl_desc normal_desc = {
+    .name = "normal",
+    .help = "normal numbers",
+    .size = sizeof(tl_normal_initializer),
+    .fields = normal_fields,
+};
 static const tl_field uniform_fields[] = {
     TL_F(tl_uniform_initializer, low, TL_FILLED, .d = -0.05, .help = "smallest number"),
     TL_F(tl_uniform_initializer, high, TL_FILLED, .d = 0.05, .help = "bound that is not reached"),
-    TL_F_END};
+    TL_F_END,
+};
 static tl_status uniform_check(const void *config)
 {
     const tl_uniform_initializer *u = config;
     if (u->low.value < u->high.value) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "low: it is %g and must be below high, %g", u->low.value, u->high.value);
+    return TL_FAIL(TL_EINVAL, "low: it is %g and must be below high, %g", u->low.value,
+                   u->high.value);
 }
 
-static const tl_desc uniform_desc = {.name = "uniform",
-                                     .help = "numbers between two bounds",
-                                     .size = sizeof(tl_uniform_initializer),
-                                     .fields = uniform_fields,
-                                     .check = uniform_check};
+static const tl_desc uniform_desc = {
+    .name = "uniform",
+    .help = "numbers between two bounds",
+    .size = sizeof(tl_uniform_initializer),
+    .fields = uniform_fields,
+    .check = uniform_check,
+};
 
 static tl_tensor *normal_make(tl_ctx *c, const void *config, tl_dtype dtype, tl_shape shape)
 {
@@ -119,12 +135,18 @@ static const char *const mode_names[] = {"fan_in", "fan_out", "fan_avg", NULL};
 static const char *const scaling_names[] = {"truncated_normal", "untruncated_normal", "uniform",
                                             NULL};
 static const tl_field scaling_fields[] = {
-    TL_F(tl_variance_scaling, scale, TL_FILLED, .d = 1.0, TL_AT_LEAST(0), .help = "of the variance"),
+    TL_F(tl_variance_scaling, scale, TL_FILLED, .d = 1.0, TL_AT_LEAST(0),
+         .help = "of the variance"),
     TL_F(tl_variance_scaling, mode, .names = mode_names, .help = "connections that are counted"),
     TL_F(tl_variance_scaling, distribution, .names = scaling_names, .help = "of what is drawn"),
-    TL_F_END};
-static const tl_desc scaling_desc = {.name = "variance_scaling", .help = "variance by connections",
-                                     .size = sizeof(tl_variance_scaling), .fields = scaling_fields};
+    TL_F_END,
+};
+static const tl_desc scaling_desc = {
+    .name = "variance_scaling",
+    .help = "variance by connections",
+    .size = sizeof(tl_variance_scaling),
+    .fields = scaling_fields,
+};
 
 // Two deviations cut off leave this much of the deviation.
 #define TRUNCATED_DEVIATION 0.87962566103423978
@@ -155,7 +177,8 @@ static tl_tensor *scaling_make(tl_ctx *c, const void *config, tl_dtype dtype, tl
     static tl_tensor *id##_make(tl_ctx *c, const void *config, tl_dtype dtype, tl_shape shape)     \
     {                                                                                              \
         (void)config;                                                                              \
-        return scaled(c, (tl_variance_scaling){TL_SET(scale_), mode_, distribution_}, dtype, shape);       \
+        return scaled(c, (tl_variance_scaling){TL_SET(scale_), mode_, distribution_}, dtype,       \
+                      shape);                                                                      \
     }                                                                                              \
     INITIALIZER(id, #id, NULL, help_)
 
@@ -170,9 +193,15 @@ SCALED(lecun_normal, 1, TL_FAN_IN, TL_TRUNCATED_NORMAL, "LeCun's, truncated norm
 /* --- matrices --------------------------------------------------------------------------------- */
 
 static const tl_field gain_fields[] = {
-    TL_F(tl_gain_initializer, gain, TL_FILLED, .d = 1.0, .help = "factor"), TL_F_END};
+    TL_F(tl_gain_initializer, gain, TL_FILLED, .d = 1.0, .help = "factor"),
+    TL_F_END,
+};
 static const tl_desc gain_desc = {
-    .name = "gain", .help = "a factor", .size = sizeof(tl_gain_initializer), .fields = gain_fields};
+    .name = "gain",
+    .help = "a factor",
+    .size = sizeof(tl_gain_initializer),
+    .fields = gain_fields,
+};
 
 static tl_tensor *identity_make(tl_ctx *c, const void *config, tl_dtype dtype, tl_shape shape)
 {

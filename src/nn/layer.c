@@ -26,12 +26,14 @@ static const tl_field layer_fields[] = {
          .help = "parameter group for optimizers; empty: that of the layer around it"),
     TL_F_END,
 };
-const tl_desc tl_layer_config_desc = {.name = "layer",
-                                      .help = "what all layers have",
-                                      .size = sizeof(tl_layer_config),
-                                      .fields = layer_fields,
-                                      .init = layer_config_init,
-                                      .complete = layer_config_complete};
+const tl_desc tl_layer_config_desc = {
+    .name = "layer",
+    .help = "what all layers have",
+    .size = sizeof(tl_layer_config),
+    .fields = layer_fields,
+    .init = layer_config_init,
+    .complete = layer_config_complete,
+};
 
 static tl_status verify_layer(const tl_class *cls)
 {
@@ -43,9 +45,12 @@ static tl_status verify_layer(const tl_class *cls)
 }
 
 static const tl_method layer_methods[] = {
-    TL_METHOD(tl_layer_class, build, false),   TL_METHOD(tl_layer_class, parameters, false),
-    TL_METHOD(tl_layer_class, forward, false), TL_METHOD(tl_layer_class, forward_all, false),
-    TL_METHOD(tl_layer_class, dispose, false), TL_METHOD(tl_layer_class, parameters_all, false),
+    TL_METHOD(tl_layer_class, build, false),
+    TL_METHOD(tl_layer_class, parameters, false),
+    TL_METHOD(tl_layer_class, forward, false),
+    TL_METHOD(tl_layer_class, forward_all, false),
+    TL_METHOD(tl_layer_class, dispose, false),
+    TL_METHOD(tl_layer_class, parameters_all, false),
     {NULL, 0, false},
 };
 const tl_kind tl_kind_layer = {
@@ -132,10 +137,8 @@ static void add_to_tree(tl_layer *parent, tl_layer *l)
 {
     l->parent = parent;
     if (!parent) return;
-    if (parent->last)
-        parent->last->next = l;
-    else
-        parent->first = l;
+    if (parent->last) parent->last->next = l;
+    else parent->first = l;
     parent->last = l;
 }
 
@@ -192,10 +195,8 @@ static tl_status declare_parameters(tl_layer *l, const tl_tensor *x, const tl_te
         return TL_FAIL(TL_ESTATE, "the layer was not called when the model was made, and so has no "
                                   "parameters; call every layer in the model's forward");
     tl_scope s = tli_scope_of(l->net, l);
-    if (in && all)
-        TL_TRY(all->parameters_all(l, &s, in));
-    else if (one)
-        TL_TRY(one->parameters(l, &s, x ? x : in->items[0].tensor));
+    if (in && all) TL_TRY(all->parameters_all(l, &s, in));
+    else if (one) TL_TRY(one->parameters(l, &s, x ? x : in->items[0].tensor));
     TL_TRY(tl_scope_status(&s));
     l->ready = true;
     return TL_OK;
@@ -221,10 +222,8 @@ tl_layer *tli_layer_enter(tl_ctx *c, tl_layer *l)
     if (outer && *outer->path && outer != l && tli_path_under(name, outer->path))
         name += strlen(outer->path) + 1;
     if (!call) tl_ctx_fail(c);
-    if (l->parent)
-        tl_ctx_enter(c, name);
-    else if (call)
-        call->losses.count = call->updates.count = 0; // the model's own call begins
+    if (l->parent) tl_ctx_enter(c, name);
+    else if (call) call->losses.count = call->updates.count = 0; // the model's own call begins
     if (call) call->current = l;
     return outer;
 }
@@ -294,8 +293,11 @@ static bool prepare_all(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors
 static void fail_several(tl_ctx *c, const tl_tensors *in)
 {
     tl_str names = TL_STR_INIT;
-    for (int64_t i = 0; i < in->count; i++) tl_str_addf(&names, "%s'%s'", i ? ", " : "", in->items[i].name);
-    (void)TL_FAIL(TL_EINVAL, "the layer takes one tensor and was given %lld: %s; a class that takes several has forward_all",
+    for (int64_t i = 0; i < in->count; i++)
+        tl_str_addf(&names, "%s'%s'", i ? ", " : "", in->items[i].name);
+    (void)TL_FAIL(TL_EINVAL,
+                  "the layer takes one tensor and was given %lld: %s; a class that takes several "
+                  "has forward_all",
                   (long long)in->count, tl_str_text(&names));
     tl_str_deinit(&names);
     tl_ctx_fail(c);
@@ -321,10 +323,8 @@ void tl_call_all(tl_ctx *c, tl_layer *l, const tl_tensors *in, tl_tensors *out)
     int64_t before = out->count;
     const tl_layer_class *with = TL_CLASS_METHOD(tl_layer_class, l->cls, forward_all);
     if (prepare_all(c, l, in, &cast)) {
-        if (with)
-            with->forward_all(l, c, &cast, out);
-        else
-            forward_one(c, l, &cast, out);
+        if (with) with->forward_all(l, c, &cast, out);
+        else forward_one(c, l, &cast, out);
         if (!out->count) fail_empty(c, l);
     }
     if (!tl_ctx_failed(c))

@@ -8,8 +8,9 @@ tl_tensor *tli_param(tl_scope *s, const char *name, tl_shape shape, const tl_one
                      const char *otherwise, const tl_oneof *regularizer)
 {
     tl_oneof chosen = tli_initializer_or(initializer ? initializer : &(tl_oneof){0}, otherwise);
-    return tl_scope_param(s, name, &(tl_param_args){.shape = shape, .initializer = &chosen,
-                                                    .regularizer = regularizer});
+    return tl_scope_param(
+        s, name,
+        &(tl_param_args){.shape = shape, .initializer = &chosen, .regularizer = regularizer});
 }
 
 tl_status tli_channels(int64_t *out, const tl_tensor *x, int rank)

@@ -28,12 +28,14 @@ static const tl_field loss_fields[] = {
          .help = "what becomes of the values of examples"),
     TL_F_END,
 };
-const tl_desc tl_loss_config_desc = {.name = "loss",
-                                     .help = "what all losses have",
-                                     .size = sizeof(tl_loss_config),
-                                     .fields = loss_fields,
-                                     .init = loss_config_init,
-                                     .complete = loss_config_complete};
+const tl_desc tl_loss_config_desc = {
+    .name = "loss",
+    .help = "what all losses have",
+    .size = sizeof(tl_loss_config),
+    .fields = loss_fields,
+    .init = loss_config_init,
+    .complete = loss_config_complete,
+};
 
 static const tl_method methods[] = {
     TL_METHOD(tl_loss_class, call, true),

@@ -174,7 +174,8 @@ static tl_tensor *huber_call(tl_loss *l, tl_ctx *c, tl_tensor *y, tl_tensor *p)
     return tl_huber(c, y, p, ((const tl_huber_config *)l->config)->delta.value);
 }
 static const tl_field huber_fields[] = {
-    TL_F(tl_huber_config, delta, TL_FILLED, .d = 1, TL_AT_LEAST(0), .help = "error where the line begins"),
+    TL_F(tl_huber_config, delta, TL_FILLED, .d = 1, TL_AT_LEAST(0),
+         .help = "error where the line begins"),
     TL_F_END,
 };
 TLI_LOSS_DESC(huber, tl_huber_config, "squares near 0, magnitudes farther away")
@@ -185,7 +186,8 @@ static tl_tensor *smooth_l1_call(tl_loss *l, tl_ctx *c, tl_tensor *y, tl_tensor 
     return tl_smooth_l1(c, y, p, ((const tl_smooth_l1_config *)l->config)->beta.value);
 }
 static const tl_field smooth_l1_fields[] = {
-    TL_F(tl_smooth_l1_config, beta, TL_FILLED, .d = 1, TL_AT_LEAST(0), .help = "error where the line begins"),
+    TL_F(tl_smooth_l1_config, beta, TL_FILLED, .d = 1, TL_AT_LEAST(0),
+         .help = "error where the line begins"),
     TL_F_END,
 };
 TLI_LOSS_DESC(smooth_l1, tl_smooth_l1_config, "Huber's loss with a slope of 1")

@@ -18,12 +18,17 @@ tl_tensor *tli_loss_float(tl_ctx *c, tl_tensor *x);
 
 /* A class whose configuration is `config_`, and whose values `call_` gives. */
 #define TLI_LOSS_CLASS(id, config_, call_, help_)                                                  \
-    const tl_loss_class tl_loss_##id = {                                                           \
-        .cls = {.class_size = sizeof(tl_loss_class), .name = #id, .help = help_,                   \
-                .size = sizeof(tl_loss), .config = (config_)},                                     \
-        .call = (call_)};
+    const tl_loss_class tl_loss_##id = {.cls = {.class_size = sizeof(tl_loss_class),               \
+                                                .name = #id,                                       \
+                                                .help = help_,                                     \
+                                                .size = sizeof(tl_loss),                           \
+                                                .config = (config_)},                              \
+                                        .call = (call_)};
 #define TLI_LOSS_DESC(id, T, help_)                                                                \
-    static const tl_desc id##_desc = {.name = #id, .help = help_, .size = sizeof(T),               \
-                                      .fields = id##_fields, .base = &tl_loss_config_desc};
+    static const tl_desc id##_desc = {.name = #id,                                                 \
+                                      .help = help_,                                               \
+                                      .size = sizeof(T),                                           \
+                                      .fields = id##_fields,                                       \
+                                      .base = &tl_loss_config_desc};
 
 #endif

@@ -90,8 +90,10 @@ tl_tensor *tl_binary_focal_crossentropy(tl_ctx *c, tl_tensor *y, tl_tensor *p,
 tl_tensor *tl_focal(tl_ctx *c, tl_tensor *y, tl_tensor *logits, double alpha, double gamma)
 {
     if (!tli_loss_pair(c, &y, &logits)) return NULL;
-    tl_focal_config how = {
-        .from_logits = true, .alpha = TL_SET(alpha), .gamma = TL_SET(gamma), .apply_class_balancing = true};
+    tl_focal_config how = {.from_logits = true,
+                           .alpha = TL_SET(alpha),
+                           .gamma = TL_SET(gamma),
+                           .apply_class_balancing = true};
     return focal_values(c, y, logits, &how);
 }
 
@@ -179,8 +181,11 @@ tl_tensor *tl_poisson(tl_ctx *c, tl_tensor *y, tl_tensor *p)
     TLI_LOSS_DESC(id, T, help_)                                                                    \
     TLI_LOSS_CLASS(id, &id##_desc, id##_call, help_)
 
-static const tl_field binary_crossentropy_fields[] = {FROM_LOGITS(tl_crossentropy_config),
-                                                      SMOOTHING(tl_crossentropy_config), TL_F_END};
+static const tl_field binary_crossentropy_fields[] = {
+    FROM_LOGITS(tl_crossentropy_config),
+    SMOOTHING(tl_crossentropy_config),
+    TL_F_END,
+};
 CONFIGURED(binary_crossentropy, tl_crossentropy_config, "cross-entropy of yes and no")
 
 #define categorical_crossentropy_fields binary_crossentropy_fields
@@ -198,7 +203,8 @@ CONFIGURED(sparse_categorical_crossentropy, tl_sparse_crossentropy_config,
 static const tl_field binary_focal_crossentropy_fields[] = {
     FROM_LOGITS(tl_focal_config),
     SMOOTHING(tl_focal_config),
-    TL_F(tl_focal_config, alpha, TL_FILLED, .d = 0.25, TL_RANGE(0, 1), .help = "weight of targets that are 1"),
+    TL_F(tl_focal_config, alpha, TL_FILLED, .d = 0.25, TL_RANGE(0, 1),
+         .help = "weight of targets that are 1"),
     TL_F(tl_focal_config, gamma, TL_FILLED, .d = 2, TL_AT_LEAST(0),
          .help = "how much less good answers count"),
     TL_F(tl_focal_config, apply_class_balancing, .help = "alpha is used (binary alone)"),

@@ -14,8 +14,9 @@ enum { INITIAL_SCALE = 32768, GROWTH_INTERVAL = 2000 };
 static tl_status check(const tl_optimizer_args *args)
 {
     if (!(args->loss_scale >= 0 && args->loss_scale <= FLT_MAX))
-        return TL_FAIL(TL_EINVAL, "loss_scale is %g; it must be a number above 0, or 0 for a "
-                                  "dynamic one", args->loss_scale);
+        return TL_FAIL(TL_EINVAL,
+                       "loss_scale is %g; it must be a number above 0, or 0 for a dynamic one",
+                       args->loss_scale);
     if (!(args->initial_scale >= 0 && args->initial_scale <= FLT_MAX))
         return TL_FAIL(TL_EINVAL, "initial_scale is %g; it must be a number above 0, or 0 for %d",
                        args->initial_scale, INITIAL_SCALE);

@@ -31,12 +31,14 @@ static const tl_field metric_fields[] = {
          .help = "of the elements of a vector; empty: their numbers"),
     TL_F_END,
 };
-const tl_desc tl_metric_config_desc = {.name = "metric",
-                                       .help = "what all metrics have",
-                                       .size = sizeof(tl_metric_config),
-                                       .fields = metric_fields,
-                                       .init = metric_config_init,
-                                       .complete = metric_config_complete};
+const tl_desc tl_metric_config_desc = {
+    .name = "metric",
+    .help = "what all metrics have",
+    .size = sizeof(tl_metric_config),
+    .fields = metric_fields,
+    .init = metric_config_init,
+    .complete = metric_config_complete,
+};
 
 static const tl_method methods[] = {
     TL_METHOD(tl_metric_class, build, false),
@@ -179,8 +181,7 @@ bool tli_metric_of_values(const tl_metric *m)
 static void check_update(const tl_metric *m, tl_ctx *c, bool by_value, const char *lacking)
 {
     if (tl_ctx_failed(c)) return;
-    if (lacking)
-        (void)TL_FAIL(TL_EINVAL, "metric '%s' was given no %s", m->name, lacking);
+    if (lacking) (void)TL_FAIL(TL_EINVAL, "metric '%s' was given no %s", m->name, lacking);
     else if (by_value != tli_metric_of_values(m))
         (void)TL_FAIL(TL_EINVAL,
                       by_value
@@ -189,8 +190,7 @@ static void check_update(const tl_metric *m, tl_ctx *c, bool by_value, const cha
                           : "metric '%s' is about one tensor: tl_metric_update_value is how it "
                             "is updated",
                       m->name);
-    else
-        return;
+    else return;
     tl_ctx_fail(c);
 }
 

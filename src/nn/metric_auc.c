@@ -91,10 +91,8 @@ static void auc_update(tl_metric *m, tl_ctx *c, tl_tensor *y, tl_tensor *p, tl_t
     if (config->from_logits) p = tl_sigmoid(c, tli_at_least_f32(c, p));
     if (tl_ctx_failed(c)) return;
     tli_answers_of(&answers, c, y, p, weight, a->labels);
-    if (a->thresholds)
-        tli_counts_add(&a->counts, c, &answers, a->thresholds, a->threshold_count);
-    else
-        tli_counts_add_even(&a->counts, c, &answers);
+    if (a->thresholds) tli_counts_add(&a->counts, c, &answers, a->thresholds, a->threshold_count);
+    else tli_counts_add_even(&a->counts, c, &answers);
 }
 
 /* --- the area: all tensors are [labels, thresholds] ------------------------------------------- */
@@ -144,10 +142,8 @@ static tl_tensor *riemann_steps(tl_ctx *c, const tli_counts *k, const tl_auc_con
     tl_tensor *left = lower(c, y), *right = upper(c, y), *height;
     if (config->summation_method == TL_SUMMATION_INTERPOLATION)
         height = tl_scale(c, tl_add(c, left, right), 0.5);
-    else if (config->summation_method == TL_SUMMATION_MINORING)
-        height = tl_minimum(c, left, right);
-    else
-        height = tl_maximum(c, left, right);
+    else if (config->summation_method == TL_SUMMATION_MINORING) height = tl_minimum(c, left, right);
+    else height = tl_maximum(c, left, right);
     return tl_mul(c, tl_sub(c, lower(c, x), upper(c, x)), height);
 }
 

@@ -36,13 +36,18 @@ tl_tensor *tli_at_least_f32(tl_ctx *c, tl_tensor *x);
 bool tli_only_class(tl_ctx *c, tl_tensor **y_true, tl_tensor **y_pred, const tl_opt_int *class_id);
 
 #define TLI_METRIC_DESC(id, T, check_, help_)                                                      \
-    static const tl_desc id##_desc = {.name = #id, .help = help_, .size = sizeof(T),               \
-                                      .fields = id##_fields, .base = &tl_metric_config_desc,       \
+    static const tl_desc id##_desc = {.name = #id,                                                 \
+                                      .help = help_,                                               \
+                                      .size = sizeof(T),                                           \
+                                      .fields = id##_fields,                                       \
+                                      .base = &tl_metric_config_desc,                              \
                                       .check = check_};
 #define TLI_METRIC_CLASS(id, instance_, config_, help_, ...)                                       \
-    const tl_metric_class tl_metric_##id = {                                                       \
-        .cls = {.class_size = sizeof(tl_metric_class), .name = #id, .help = help_,                 \
-                .size = sizeof(instance_), .config = (config_)},                                   \
-        __VA_ARGS__};
+    const tl_metric_class tl_metric_##id = {.cls = {.class_size = sizeof(tl_metric_class),         \
+                                                    .name = #id,                                   \
+                                                    .help = help_,                                 \
+                                                    .size = sizeof(instance_),                     \
+                                                    .config = (config_)},                          \
+                                            __VA_ARGS__};
 
 #endif

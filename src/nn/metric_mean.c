@@ -106,7 +106,8 @@ static tl_tensor *binary_accuracy_values(tl_metric *m, tl_ctx *c, tl_tensor *y, 
     return tl_equal(c, tl_cast(c, y, TL_F32), tl_cast(c, yes, TL_F32));
 }
 static const tl_field binary_accuracy_fields[] = {
-    TL_F(tl_binary_accuracy_config, threshold, TL_FILLED, .d = 0.5, .help = "predictions above it are yes"),
+    TL_F(tl_binary_accuracy_config, threshold, TL_FILLED, .d = 0.5,
+         .help = "predictions above it are yes"),
     TL_F_END,
 };
 TLI_METRIC_DESC(binary_accuracy, tl_binary_accuracy_config, NULL, "share of right yes and no")
@@ -257,8 +258,10 @@ static void sparse_categorical_crossentropy_update(tl_metric *m, tl_ctx *c, tl_t
                                                    tl_tensor *p, tl_tensor *weight)
 {
     const tl_crossentropy_metric_config *config = m->config;
-    tl_sparse_crossentropy_config how = {.from_logits = config->from_logits,
-                                         .ignore_class = config->ignore_class};
+    tl_sparse_crossentropy_config how = {
+        .from_logits = config->from_logits,
+        .ignore_class = config->ignore_class,
+    };
     tl_tensor *values = tl_sparse_categorical_crossentropy(c, y, p, &how);
     if (!values) return;
     if (how.ignore_class.set)

@@ -42,5 +42,6 @@ static tl_tensor *r2_result(tl_metric *m, tl_ctx *c)
     return tl_affine(c, tl_div_no_nan(c, k->residuals, spread), -1, 1);
 }
 
-TLI_METRIC_CLASS(r2_score, r2, &tl_metric_config_desc, "1 - squared errors / squared deviations of the targets",
-                 .build = r2_build, .update = r2_update, .result = r2_result)
+TLI_METRIC_CLASS(r2_score, r2, &tl_metric_config_desc,
+                 "1 - squared errors / squared deviations of the targets", .build = r2_build,
+                 .update = r2_update, .result = r2_result)

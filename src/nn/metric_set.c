@@ -35,8 +35,7 @@ static tl_status take_over(tl_metrics *all, tl_metric *m)
     if (tl_metrics_find(all, m->name))
         st = TL_FAIL(TL_EEXISTS, "there is a metric '%s' already; give this one another name",
                      m->name);
-    else if (!TL_VEC_PUSH(all, m))
-        st = TL_ENOMEM;
+    else if (!TL_VEC_PUSH(all, m)) st = TL_ENOMEM;
     if (st != TL_OK) tl_metric_free(&m);
     return st;
 }

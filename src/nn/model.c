@@ -72,8 +72,7 @@ static tl_status rehearse(tl_net *net)
     net->rehearsing = true;
     if (net->args.input_count == 1 && TL_CLASS_METHOD(tl_layer_class, net->root->cls, forward))
         tl_call(c, net->root, in.items ? in.items[0].tensor : NULL);
-    else
-        tl_call_all(c, net->root, &in, &out);
+    else tl_call_all(c, net->root, &in, &out);
     net->rehearsing = false;
     tli_net_calls_free(net); // they belonged to the rehearsal
     tl_status st = tl_ctx_status(c);
@@ -278,7 +277,8 @@ tl_tensor *tl_model_losses(tl_ctx *c, tl_model *m)
     tl_net *net = m->net;
     tl_tensor *sum = NULL;
     const tli_net_call *call = tli_net_call_find(net, c);
-    for (int64_t i = 0; call && i < call->losses.count; i++) sum = add_term(c, sum, call->losses.items[i]);
+    for (int64_t i = 0; call && i < call->losses.count; i++)
+        sum = add_term(c, sum, call->losses.items[i]);
     for (int64_t i = 0; i < net->params.count; i++) {
         const tl_param *p = net->params.items[i];
         if (!p->regularizer.type || !p->trainable) continue;

@@ -26,12 +26,19 @@ typedef struct tli_update {
     double momentum;
 } tli_update;
 
-/* What the last call of the model in one context has come to: contexts may call a model side by side. */
+/* What the last call of the model in one context has come to: contexts may call a model side by
+ * side. */
 typedef struct tli_net_call {
     const tl_ctx *ctx;
     tl_layer *current; /* the innermost one that is being called; NULL: none */
-    struct { tl_tensor **items; int64_t count, capacity; } losses;
-    struct { tli_update *items; int64_t count, capacity; } updates;
+    struct {
+        tl_tensor **items;
+        int64_t count, capacity;
+    } losses;
+    struct {
+        tli_update *items;
+        int64_t count, capacity;
+    } updates;
     struct tli_net_call *next;
 } tli_net_call;
 
@@ -44,16 +51,25 @@ struct tl_net {
     tl_arena *arena;
     tl_engine *engine;
     tl_layer *root;
-    tl_model_args args;      /* copied, for tl_model_copy; config and inputs in the arena */
+    tl_model_args args; /* copied, for tl_model_copy; config and inputs in the arena */
     const tl_registry *registry;
     tl_registry *own_registry; /* when none was given */
     tl_dtype compute, storage; /* types of computation and of parameters */
     bool rehearsing;           /* parameters may still be declared */
-    struct { tl_param **items; int64_t count, capacity; } params;
+    struct {
+        tl_param **items;
+        int64_t count, capacity;
+    } params;
     tli_blocks blocks;
-    struct { tli_item *items; int64_t count, capacity; } items;
-    struct { tli_alias *items; int64_t count, capacity; } aliases;
-    bool holding;              /* updates wait for tl_model_apply_updates */
+    struct {
+        tli_item *items;
+        int64_t count, capacity;
+    } items;
+    struct {
+        tli_alias *items;
+        int64_t count, capacity;
+    } aliases;
+    bool holding;                  /* updates wait for tl_model_apply_updates */
     _Atomic(tli_net_call *) calls; /* one for each context that has called, none is removed */
 };
 

@@ -19,8 +19,8 @@ tli_net_call *tli_net_call_of(tl_net *net, const tl_ctx *c)
     }
     call->ctx = c;
     call->next = atomic_load_explicit(&net->calls, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak_explicit(&net->calls, &call->next, call, memory_order_release,
-                                                  memory_order_relaxed))
+    while (!atomic_compare_exchange_weak_explicit(&net->calls, &call->next, call,
+                                                  memory_order_release, memory_order_relaxed))
         ;
     return call;
 }

@@ -6,8 +6,8 @@
 
 typedef struct norm {
     tl_layer base;
-    tl_tensor *gamma, *beta;     /* [channels]; NULL when left out */
-    tl_tensor *mean, *variance;  /* batch_norm: running statistics [channels] */
+    tl_tensor *gamma, *beta;    /* [channels]; NULL when left out */
+    tl_tensor *mean, *variance; /* batch_norm: running statistics [channels] */
 } norm;
 
 static tl_status declare(tl_layer *l, tl_scope *s, const tl_tensor *x, bool scaled, bool shifted)
@@ -40,9 +40,12 @@ static tl_tensor *layer_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return tl_layer_normalize(c, x, n->gamma, n->beta, 1, k->epsilon.value);
 }
 
-static const tl_field layer_norm_fields[] = {EPSILON_ROW(tl_layer_norm_config, 1e-5),
-                                             SCALE_ROW(tl_layer_norm_config),
-                                             SHIFT_ROW(tl_layer_norm_config), TL_F_END};
+static const tl_field layer_norm_fields[] = {
+    EPSILON_ROW(tl_layer_norm_config, 1e-5),
+    SCALE_ROW(tl_layer_norm_config),
+    SHIFT_ROW(tl_layer_norm_config),
+    TL_F_END,
+};
 TLI_LAYER_CLASS(layer_norm, norm, "mean 0 and deviation 1 over the last axis",
                 .parameters = layer_norm_parameters, .forward = layer_norm_forward)
 
@@ -57,8 +60,11 @@ static tl_tensor *rms_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return tl_rms_normalize(c, x, ((norm *)l)->gamma, 1, k->epsilon.value);
 }
 
-static const tl_field rms_norm_fields[] = {EPSILON_ROW(tl_rms_norm_config, 1e-6),
-                                           SCALE_ROW(tl_rms_norm_config), TL_F_END};
+static const tl_field rms_norm_fields[] = {
+    EPSILON_ROW(tl_rms_norm_config, 1e-6),
+    SCALE_ROW(tl_rms_norm_config),
+    TL_F_END,
+};
 TLI_LAYER_CLASS(rms_norm, norm, "mean square 1 over the last axis",
                 .parameters = rms_norm_parameters, .forward = rms_norm_forward)
 
@@ -109,9 +115,11 @@ static tl_status batch_norm_parameters(tl_layer *l, tl_scope *s, const tl_tensor
     return tl_scope_status(s);
 }
 
-/* What the running variance takes in. As in Keras, whose kernel for images estimates that of the population and whose
- * other code takes that of the batch: the kernel knows no float64, and is not used over several replicas. */
-static tl_tensor *running_variance(const tl_batch_norm_config *k, tl_ctx *c, const tl_tensor *x, tl_tensor *variance)
+/* What the running variance takes in. As in Keras, whose kernel for images estimates that of the
+ * population and whose other code takes that of the batch: the kernel knows no float64, and is not
+ * used over several replicas. */
+static tl_tensor *running_variance(const tl_batch_norm_config *k, tl_ctx *c, const tl_tensor *x,
+                                   tl_tensor *variance)
 {
     if (!x || x->shape.rank != 4 || x->dtype == TL_F64 || k->synchronized) return variance;
     int64_t n = tl_tensor_count(x) / x->shape.dims[3];
@@ -139,7 +147,8 @@ static const tl_field batch_norm_fields[] = {
     TL_F(tl_batch_norm_config, momentum, TL_FILLED, .d = 0.99, TL_RANGE(0, 1),
          .help = "how much of the running statistics stays"),
     TL_F(tl_batch_norm_config, synchronized,
-         .help = "as Keras's over several replicas: the running variance is that of the batch, of images too"),
+         .help = "as Keras's over several replicas: the running variance is that of the batch, of "
+                 "images too"),
     TL_F_END,
 };
 TLI_LAYER_CLASS(batch_norm, norm, "mean 0 and deviation 1 over the batch",

@@ -17,9 +17,12 @@ typedef struct tli_slot {
 
 /* A trained block. */
 typedef struct tli_part {
-    tl_optimizer_block base; /* first: what classes see */
+    tl_optimizer_block base;      /* first: what classes see */
     const tl_group_config *group; /* NULL: none */
-    struct { tli_slot *items; int64_t count, capacity; } slots;
+    struct {
+        tli_slot *items;
+        int64_t count, capacity;
+    } slots;
     tl_tensor *sum; /* of gradients; NULL until something was accumulated */
 } tli_part;
 
@@ -41,9 +44,9 @@ struct tl_optimizer {
     tl_tensor **average; /* NULL where none is kept */
 
     tl_tensor *iterations, *multiplier, *norm, *finite;
-    tl_tensor *weight_sum;    /* float64; NULL until something was accumulated */
-    tl_tensor *scale, *good;  /* of the loss: float32 and int64; NULL when nothing is scaled */
-    bool dynamic;             /* the scale moves */
+    tl_tensor *weight_sum;   /* float64; NULL until something was accumulated */
+    tl_tensor *scale, *good; /* of the loss: float32 and int64; NULL when nothing is scaled */
+    bool dynamic;            /* the scale moves */
     int64_t growth_interval;
     bool accumulating, swapped, inert;
     tl_tensor *halted; /* borrowed; NULL: never */

@@ -29,12 +29,13 @@ const tl_kind tl_kind_optimizer = {
 #define MOMENTUM_ROW(T, ...)                                                                       \
     TL_F(T, momentum, __VA_ARGS__, TL_RANGE(0, 1),                                                 \
          .help = "share of the last update that is kept in the next one")
-#define NESTEROV_ROW(T)                                                                            \
-    TL_F(T, nesterov, .help = "look ahead along the momentum (Nesterov)")
+#define NESTEROV_ROW(T) TL_F(T, nesterov, .help = "look ahead along the momentum (Nesterov)")
 #define BETA_1_ROW(T)                                                                              \
-    TL_F(T, beta_1, TL_FILLED, .d = 0.9, TL_RANGE(0, 1), .help = "decay of the average of gradients")
+    TL_F(T, beta_1, TL_FILLED, .d = 0.9, TL_RANGE(0, 1),                                           \
+         .help = "decay of the average of gradients")
 #define BETA_2_ROW(T)                                                                              \
-    TL_F(T, beta_2, TL_FILLED, .d = 0.999, TL_RANGE(0, 1), .help = "decay of the average of squared gradients")
+    TL_F(T, beta_2, TL_FILLED, .d = 0.999, TL_RANGE(0, 1),                                         \
+         .help = "decay of the average of squared gradients")
 #define EPSILON_ROW(T, value)                                                                      \
     TL_F(T, epsilon, TL_FILLED, .d = value, TL_AT_LEAST(0), .help = "keeps divisions away from 0")
 #define AMSGRAD_ROW(T)                                                                             \
@@ -42,10 +43,8 @@ const tl_kind tl_kind_optimizer = {
 #define JIT_COMPILE_ROW(T)                                                                         \
     TL_F(T, jit_compile, .help = "compile the update; in graph mode it always is, with the step")
 #define WEIGHT_DECAY_RATE_ROW(T)                                                                   \
-    TL_F(T, weight_decay_rate, TL_AT_LEAST(0),                                                     \
-         .help = "weight decay; 0 for none")
-#define PATTERNS_ROW(T, member, text)                                                              \
-    TL_F(T, member, .flags = TL_FIELD_NULLABLE, .help = text)
+    TL_F(T, weight_decay_rate, TL_AT_LEAST(0), .help = "weight decay; 0 for none")
+#define PATTERNS_ROW(T, member, text) TL_F(T, member, .flags = TL_FIELD_NULLABLE, .help = text)
 #define EXCLUDE_DECAY_ROW(T)                                                                       \
     PATTERNS_ROW(T, exclude_from_weight_decay,                                                     \
                  "patterns of names (regular expressions) that are not decayed")
@@ -65,8 +64,8 @@ const tl_kind tl_kind_optimizer = {
         .check = check_fn,                                                                         \
     };
 #define CLASS_HEAD(label, text)                                                                    \
-    TL_INIT(.class_size = sizeof(tl_optimizer_class), .name = #label, .help = text,                       \
-     .config = &tl_##label##_config_desc)
+    TL_INIT(.class_size = sizeof(tl_optimizer_class), .name = #label, .help = text,                \
+            .config = &tl_##label##_config_desc)
 /* The same with the class that is made from it; its other members follow the check. */
 #define OPTIMIZER(label, text, check_fn, ...)                                                      \
     CONFIG(label, text, check_fn)                                                                  \
@@ -85,7 +84,8 @@ const tl_kind tl_kind_optimizer = {
 static tl_status check_clip(tl_opt_double limit, const char *key)
 {
     if (!limit.set || limit.value > 0) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "%s: must be more than 0, found %g (null clips nothing)", key, limit.value);
+    return TL_FAIL(TL_EINVAL, "%s: must be more than 0, found %g (null clips nothing)", key,
+                   limit.value);
 }
 
 static tl_status check_clipping(const void *value)
@@ -95,9 +95,8 @@ static tl_status check_clipping(const void *value)
     TL_TRY(check_clip(c->clipvalue, "clipvalue"));
     TL_TRY(check_clip(c->global_clipnorm, "global_clipnorm"));
     if (c->clipnorm.set && c->global_clipnorm.set)
-        return TL_FAIL(TL_EINVAL,
-                       "clipnorm: it (each variable alone) and global_clipnorm (all together) exclude "
-                       "each other: make one of them null");
+        return TL_FAIL(TL_EINVAL, "clipnorm: it (each variable alone) and global_clipnorm (all "
+                                  "together) exclude each other: make one of them null");
     return TL_OK;
 }
 
@@ -127,8 +126,9 @@ static tl_status check_adamw(const void *value)
         if (item->kind == TL_VALUE_SCALAR && !tl_value_is_null(item)) continue;
         tl_str found = TL_STR_INIT;
         tl_value_name(&found, item);
-        tl_status st = TL_FAIL(TL_EINVAL, "include_in_weight_decay[%lld]: expected a pattern, found %s",
-                               (long long)i, tl_str_text(&found));
+        tl_status st =
+            TL_FAIL(TL_EINVAL, "include_in_weight_decay[%lld]: expected a pattern, found %s",
+                    (long long)i, tl_str_text(&found));
         tl_str_deinit(&found);
         return st;
     }
@@ -177,8 +177,7 @@ static const tl_field sgd_fields[] = {
     NESTEROV_ROW(tl_sgd_config),
     TL_F_END,
 };
-OPTIMIZER(sgd, "gradient descent with momentum", NULL,
-          .rate = tli_sgd_rate, .decays = true);
+OPTIMIZER(sgd, "gradient descent with momentum", NULL, .rate = tli_sgd_rate, .decays = true);
 
 static const tl_field sgd_experimental_fields[] = {
     NAME_ROW(tl_sgd_experimental_config, "SGD"),
@@ -191,15 +190,10 @@ OPTIMIZER(sgd_experimental, "gradient descent with momentum, without 'decay'", N
           .decays = true);
 
 static const tl_field adam_fields[] = {
-    NAME_ROW(tl_adam_config, "Adam"),
-    BETA_1_ROW(tl_adam_config),
-    BETA_2_ROW(tl_adam_config),
-    EPSILON_ROW(tl_adam_config, 1e-7),
-    AMSGRAD_ROW(tl_adam_config),
-    TL_F_END,
+    NAME_ROW(tl_adam_config, "Adam"),  BETA_1_ROW(tl_adam_config),  BETA_2_ROW(tl_adam_config),
+    EPSILON_ROW(tl_adam_config, 1e-7), AMSGRAD_ROW(tl_adam_config), TL_F_END,
 };
-OPTIMIZER(adam, "Adam", NULL,
-          .decays = true);
+OPTIMIZER(adam, "Adam", NULL, .decays = true);
 
 static const tl_field adam_experimental_fields[] = {
     NAME_ROW(tl_adam_experimental_config, "Adam"),
@@ -210,8 +204,7 @@ static const tl_field adam_experimental_fields[] = {
     JIT_COMPILE_ROW(tl_adam_experimental_config),
     TL_F_END,
 };
-OPTIMIZER(adam_experimental, "Adam, as newer Keras has it", NULL,
-          .decays = true);
+OPTIMIZER(adam_experimental, "Adam, as newer Keras has it", NULL, .decays = true);
 
 static const tl_field adamw_fields[] = {
     NAME_ROW(tl_adamw_config, "AdamWeightDecay"),
@@ -260,8 +253,7 @@ static const tl_field lamb_fields[] = {
     EXCLUDE_ADAPTATION_ROW(tl_lamb_config),
     TL_F_END,
 };
-OPTIMIZER(lamb, "Adam scaled layer by layer, for large batches (LAMB)", NULL,
-          .decays = true);
+OPTIMIZER(lamb, "Adam scaled layer by layer, for large batches (LAMB)", NULL, .decays = true);
 
 static const tl_field lars_fields[] = {
     NAME_ROW(tl_lars_config, "LARS"),
@@ -380,15 +372,17 @@ static const tl_field adafactor_fields[] = {
          .help = "largest root mean square of an update"),
     TL_F(tl_adafactor_config, min_dim_size_to_factor, TL_FILLED, .i = 128,
          .help = "smaller dimensions are not factored"),
-    TL_F(tl_adafactor_config, epsilon1, TL_FILLED, .d = 1e-30, .help = "keeps divisions away from 0"),
-    TL_F(tl_adafactor_config, epsilon2, TL_FILLED, .d = 1e-3, .help = "smallest scale of a variable"),
+    TL_F(tl_adafactor_config, epsilon1, TL_FILLED, .d = 1e-30,
+         .help = "keeps divisions away from 0"),
+    TL_F(tl_adafactor_config, epsilon2, TL_FILLED, .d = 1e-3,
+         .help = "smallest scale of a variable"),
     TL_F(tl_adafactor_config, weight_decay, .help = "weight decay; null for none"),
     TL_F(tl_adafactor_config, include_in_weight_decay, .flags = TL_FIELD_NULLABLE,
          .help = "pattern of the names that are decayed"),
     TL_F_END,
 };
-UNAVAILABLE(adafactor,
-          "not available: its implementation is not public; see adafactor_keras", refuse_adafactor);
+UNAVAILABLE(adafactor, "not available: its implementation is not public; see adafactor_keras",
+            refuse_adafactor);
 
 /* The clip rows come with the base in Model Garden, which does not look at them. */
 #define EMA_CLIP_ROW(member)                                                                       \

@@ -102,8 +102,8 @@ static bool update_adam(tl_ctx *c, const tl_update *u, tl_adam_attr attr)
                           slot(u, "vhat"), &attr);
 }
 
-/* Keras's older optimizers keep their numbers in the type of the weights, and 1 - beta is that of the rounded beta:
- * for 0.999 and float32, apart by 1.3e-5, which their slots show. */
+/* Keras's older optimizers keep their numbers in the type of the weights, and 1 - beta is that of
+ * the rounded beta: for 0.999 and float32, apart by 1.3e-5, which their slots show. */
 static double as_kept(const tl_update *u, double number)
 {
     return u->values->dtype == TL_F64 ? number : (double)(float)number;
@@ -126,9 +126,10 @@ static double as_given(const tl_update *u, double number)
     {                                                                                              \
         const tl_##label##_config *g = u->config;                                                  \
         return update_adam(c, u,                                                                   \
-                           (tl_adam_attr){.beta_1 = number(u, g->beta_1.value),                          \
-                                          .beta_2 = number(u, g->beta_2.value),                          \
-                                          .epsilon = g->epsilon.value, .form = form_,                    \
+                           (tl_adam_attr){.beta_1 = number(u, g->beta_1.value),                    \
+                                          .beta_2 = number(u, g->beta_2.value),                    \
+                                          .epsilon = g->epsilon.value,                             \
+                                          .form = form_,                                           \
                                           .amsgrad = g->amsgrad});                                 \
     }
 ADAM(adam, TL_FORM_KERAS, 0, as_kept)
@@ -162,8 +163,10 @@ bool tli_adamw_update(tl_ctx *c, const tl_update *u)
 {
     const tl_adamw_config *g = u->config;
     return update_adam(c, u,
-                       (tl_adam_attr){.beta_1 = as_kept(u, g->beta_1.value), .beta_2 = as_kept(u, g->beta_2.value),
-                                      .epsilon = g->epsilon.value, .amsgrad = g->amsgrad});
+                       (tl_adam_attr){.beta_1 = as_kept(u, g->beta_1.value),
+                                      .beta_2 = as_kept(u, g->beta_2.value),
+                                      .epsilon = g->epsilon.value,
+                                      .amsgrad = g->amsgrad});
 }
 
 double tli_adamw_clip_norm(const void *config)
@@ -178,8 +181,8 @@ static tl_status mark_layers(const tl_optimizer_block *b, tl_strings decay, tl_s
 {
     TL_TRY(tl_optimizer_mark(b, b->decayed, decay, 0, "exclude_from_weight_decay"));
     return adaptation.count
-        ? tl_optimizer_mark(b, b->adapted, adaptation, 0, "exclude_from_layer_adaptation")
-        : tl_optimizer_mark(b, b->adapted, decay, 0, "exclude_from_weight_decay");
+               ? tl_optimizer_mark(b, b->adapted, adaptation, 0, "exclude_from_layer_adaptation")
+               : tl_optimizer_mark(b, b->adapted, decay, 0, "exclude_from_weight_decay");
 }
 
 static tl_ints all_of(const tl_optimizer_block *b, const int64_t *flags)
@@ -199,9 +202,12 @@ bool tli_lamb_update(tl_ctx *c, const tl_update *u)
     const tl_lamb_config *g = u->config;
     const tl_optimizer_block *b = u->block;
     return tl_update_lamb(c, u->values, u->grad, u->hyper, slot(u, "m"), slot(u, "v"),
-                          &(tl_lamb_attr){.beta_1 = as_kept(u, g->beta_1.value), .beta_2 = as_kept(u, g->beta_2.value),
-                                          .epsilon = g->epsilon.value, .weight_decay = b->weight_decay,
-                                          .offsets = b->offsets, .decayed = all_of(b, b->decayed),
+                          &(tl_lamb_attr){.beta_1 = as_kept(u, g->beta_1.value),
+                                          .beta_2 = as_kept(u, g->beta_2.value),
+                                          .epsilon = g->epsilon.value,
+                                          .weight_decay = b->weight_decay,
+                                          .offsets = b->offsets,
+                                          .decayed = all_of(b, b->decayed),
                                           .adapted = all_of(b, b->adapted)});
 }
 
@@ -218,10 +224,13 @@ bool tli_lars_update(tl_ctx *c, const tl_update *u)
     const tl_lars_config *g = u->config;
     const tl_optimizer_block *b = u->block;
     return tl_update_lars(c, u->values, u->grad, u->hyper, slot(u, "momentum"),
-                          &(tl_lars_attr){.momentum = g->momentum.value, .eeta = g->eeta.value,
-                                          .weight_decay = b->weight_decay, .nesterov = g->nesterov,
+                          &(tl_lars_attr){.momentum = g->momentum.value,
+                                          .eeta = g->eeta.value,
+                                          .weight_decay = b->weight_decay,
+                                          .nesterov = g->nesterov,
                                           .classic_momentum = g->classic_momentum.value,
-                                          .offsets = b->offsets, .decayed = all_of(b, b->decayed),
+                                          .offsets = b->offsets,
+                                          .decayed = all_of(b, b->decayed),
                                           .adapted = all_of(b, b->adapted)});
 }
 
@@ -240,14 +249,16 @@ bool tli_rmsprop_update(tl_ctx *c, const tl_update *u)
     const tl_rmsprop_config *g = u->config;
     return tl_update_rmsprop(c, u->values, u->grad, u->hyper, slot(u, "rms"), slot(u, "mg"),
                              slot(u, "momentum"),
-                             &(tl_rmsprop_attr){.rho = as_kept(u, g->rho.value), .momentum = g->momentum,
-                                                .epsilon = g->epsilon.value, .centered = g->centered});
+                             &(tl_rmsprop_attr){.rho = as_kept(u, g->rho.value),
+                                                .momentum = g->momentum,
+                                                .epsilon = g->epsilon.value,
+                                                .centered = g->centered});
 }
 
 tl_status tli_adagrad_prepare(tl_optimizer_block *b, const void *config)
 {
-    return tl_optimizer_add_slot(b, "accumulator",
-                                 ((const tl_adagrad_config *)config)->initial_accumulator_value.value);
+    return tl_optimizer_add_slot(
+        b, "accumulator", ((const tl_adagrad_config *)config)->initial_accumulator_value.value);
 }
 
 bool tli_adagrad_update(tl_ctx *c, const tl_update *u)

@@ -45,8 +45,9 @@ static tl_status check_gradients(const tl_optimizer *o, tl_tensor *const *grads)
 
 static tl_status check_weight(const tl_tensor *weight)
 {
-    if (!weight || (tl_dtype_is_float(weight->dtype) && tl_tensor_count(weight) == 1
-                    && weight->shape.rank == 0))
+    if (!weight
+        || (tl_dtype_is_float(weight->dtype) && tl_tensor_count(weight) == 1
+            && weight->shape.rank == 0))
         return TL_OK;
     char found[TL_TENSOR_TEXT];
     return TL_FAIL(TL_EINVAL, "the weight is %s and must be a floating-point scalar",
@@ -101,8 +102,7 @@ static void measure(sweep *s, tl_tensor *weight)
     if (weight) {
         divisor = tl_cast(c, weight, TL_F64);
         s->finite = tl_logical_and(c, s->finite, tl_isfinite(c, divisor));
-        s->apply = tl_logical_and(c, s->finite,
-                                  tl_greater(c, divisor, tl_number(c, TL_F64, 0)));
+        s->apply = tl_logical_and(c, s->finite, tl_greater(c, divisor, tl_number(c, TL_F64, 0)));
     } else {
         s->apply = s->finite;
     }
@@ -186,8 +186,7 @@ static tl_status make_sums(tl_optimizer *o)
     return tli_optimizer_tensor(&o->weight_sum, o, TL_F64, TL_SCALAR, 0);
 }
 
-bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads,
-                             tl_tensor *weight)
+bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight)
 {
     if (o->inert) return !tl_ctx_failed(c);
     if (!check(o, c, grads, weight)) return false;
@@ -199,8 +198,7 @@ bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads
     for (int64_t i = 0; i < o->count; i++)
         if (o->parts[i].sum)
             tl_assign_add(c, o->parts[i].sum, tl_cast(c, grads[i], o->values[i]->dtype));
-    tl_assign_add(c, o->weight_sum,
-                  weight ? tl_cast(c, weight, TL_F64) : tl_number(c, TL_F64, 1));
+    tl_assign_add(c, o->weight_sum, weight ? tl_cast(c, weight, TL_F64) : tl_number(c, TL_F64, 1));
     tl_ctx_set_taping(c, taping);
     return !tl_ctx_failed(c);
 }

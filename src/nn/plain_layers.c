@@ -12,8 +12,10 @@ static tl_tensor *activation_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return tl_activate(c, x, ((const tl_activation_config *)l->config)->function);
 }
 
-static const tl_field activation_fields[] = {TLI_ACTIVATION_ROW(tl_activation_config, function),
-                                             TL_F_END};
+static const tl_field activation_fields[] = {
+    TLI_ACTIVATION_ROW(tl_activation_config, function),
+    TL_F_END,
+};
 TLI_LAYER_CLASS(activation, tl_layer, "a function of each element", .forward = activation_forward)
 
 /* --- dropping --------------------------------------------------------------------------------- */
@@ -61,11 +63,12 @@ static tl_tensor *avg_pool_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 
 #define POOL_FIELDS(T)                                                                             \
     TL_F(T, size, .i = 2, TL_AT_LEAST(1), .help = "height of the window"),                         \
-    TL_F(T, size_width, TL_AT_LEAST(0), .help = "its width; 0: as the height"),                    \
-    TL_F(T, stride, TL_AT_LEAST(0), .help = "step of the window, down; 0: its size"),              \
-    TL_F(T, stride_width, TL_AT_LEAST(0), .help = "across; 0: as down"),                           \
-    TL_F(T, padding, .names = tli_padding_names, .help = "what lies around the image"),            \
-    TL_F(T, pad, TL_AT_LEAST(0), .help = "places on each side, when padding is explicit"), TL_F_END
+        TL_F(T, size_width, TL_AT_LEAST(0), .help = "its width; 0: as the height"),                \
+        TL_F(T, stride, TL_AT_LEAST(0), .help = "step of the window, down; 0: its size"),          \
+        TL_F(T, stride_width, TL_AT_LEAST(0), .help = "across; 0: as down"),                       \
+        TL_F(T, padding, .names = tli_padding_names, .help = "what lies around the image"),        \
+        TL_F(T, pad, TL_AT_LEAST(0), .help = "places on each side, when padding is explicit"),     \
+        TL_F_END
 static const tl_field max_pool_fields[] = {POOL_FIELDS(tl_max_pool_config)};
 TLI_LAYER_CLASS(max_pool, tl_layer, "largest element of each window", .forward = max_pool_forward)
 static const tl_field avg_pool_fields[] = {POOL_FIELDS(tl_avg_pool_config)};

@@ -41,16 +41,23 @@ static tl_tensor *l1_l2_loss(tl_ctx *c, const void *config, tl_tensor *w)
 
 #define FACTOR(T, member, what, ...)                                                               \
     TL_F(T, member, __VA_ARGS__, TL_AT_LEAST(0), .help = "factor of the " what)
-static const tl_field l1_fields[] = {FACTOR(tl_l1_regularizer, l1, "magnitudes", TL_FILLED, .d = 0.01), TL_F_END};
-static const tl_field l2_fields[] = {FACTOR(tl_l2_regularizer, l2, "squares", TL_FILLED, .d = 0.01), TL_F_END};
-static const tl_field l1_l2_fields[] = {FACTOR(tl_l1_l2_regularizer, l1, "magnitudes", .d = 0),
-                                        FACTOR(tl_l1_l2_regularizer, l2, "squares", .d = 0), TL_F_END};
+static const tl_field l1_fields[] = {
+    FACTOR(tl_l1_regularizer, l1, "magnitudes", TL_FILLED, .d = 0.01), TL_F_END};
+static const tl_field l2_fields[] = {FACTOR(tl_l2_regularizer, l2, "squares", TL_FILLED, .d = 0.01),
+                                     TL_F_END};
+static const tl_field l1_l2_fields[] = {
+    FACTOR(tl_l1_l2_regularizer, l1, "magnitudes", .d = 0),
+    FACTOR(tl_l1_l2_regularizer, l2, "squares", .d = 0),
+    TL_F_END,
+};
 
 #define REGULARIZER(id, help_)                                                                     \
-    static const tl_desc id##_desc = {.name = #id, .help = help_,                                  \
-                                      .size = sizeof(tl_##id##_regularizer), .fields = id##_fields}; \
+    static const tl_desc id##_desc = {                                                             \
+        .name = #id, .help = help_, .size = sizeof(tl_##id##_regularizer), .fields = id##_fields}; \
     static const tl_regularizer_class id##_regularizer = {                                         \
-        .cls = {.class_size = sizeof(tl_regularizer_class), .name = #id, .help = help_,            \
+        .cls = {.class_size = sizeof(tl_regularizer_class),                                        \
+                .name = #id,                                                                       \
+                .help = help_,                                                                     \
                 .config = &id##_desc},                                                             \
         .loss = id##_loss,                                                                         \
     };

@@ -122,8 +122,8 @@ bool tl_schedule_constant(const tl_schedule *s)
     return !s->warmup && s->rate->rate == tli_constant_rate;
 }
 
-tl_status tl_schedule_length_of(bool *ends, tl_schedule_length *out, const tl_optimization_config *config,
-                                const tl_registry *registry)
+tl_status tl_schedule_length_of(bool *ends, tl_schedule_length *out,
+                                const tl_optimization_config *config, const tl_registry *registry)
 {
     const tl_oneof *rate = &config->learning_rate;
     tl_registry *own = NULL;

@@ -41,15 +41,15 @@ const tl_kind tl_kind_warmup = {
 #define OFFSET_ROW(T)                                                                              \
     TL_F(T, offset, .help = "subtracted from the number of updates; s is what is left")
 #define INITIAL_ROW(T)                                                                             \
-    TL_F(T, initial_learning_rate, TL_AT_LEAST(0), .help = "what the schedule starts from; must be set")
+    TL_F(T, initial_learning_rate, TL_AT_LEAST(0),                                                 \
+         .help = "what the schedule starts from; must be set")
 #define STEPS_ROW(T, member, text) TL_F(T, member, TL_AT_LEAST(1), .help = text)
-#define LIST_ROW(T, member, text)                                                                  \
-    TL_F(T, member, .flags = TL_FIELD_NULLABLE, .help = text)
-#define RATES_ROW(T, text)                                                                         \
-    TL_F(T, values, TL_AT_LEAST(0), .flags = TL_FIELD_NULLABLE, .help = text)
+#define LIST_ROW(T, member, text) TL_F(T, member, .flags = TL_FIELD_NULLABLE, .help = text)
+#define RATES_ROW(T, text) TL_F(T, values, TL_AT_LEAST(0), .flags = TL_FIELD_NULLABLE, .help = text)
 
 /* The description of a schedule's configuration and the class that is made from it. */
-#define SCHEDULE(label, text, check_fn, missing_fn) SCHEDULE_THAT_ENDS(label, text, check_fn, missing_fn, NULL)
+#define SCHEDULE(label, text, check_fn, missing_fn)                                                \
+    SCHEDULE_THAT_ENDS(label, text, check_fn, missing_fn, NULL)
 #define SCHEDULE_THAT_ENDS(label, text, check_fn, missing_fn, length_fn)                           \
     const tl_desc tl_##label##_config_desc = {                                                     \
         .name = #label,                                                                            \
@@ -60,9 +60,13 @@ const tl_kind tl_kind_warmup = {
         .check = check_fn,                                                                         \
     };                                                                                             \
     static const tl_learning_rate_class label##_class = {                                          \
-        .cls = {.class_size = sizeof(tl_learning_rate_class), .name = #label, .help = text,        \
+        .cls = {.class_size = sizeof(tl_learning_rate_class),                                      \
+                .name = #label,                                                                    \
+                .help = text,                                                                      \
                 .config = &tl_##label##_config_desc},                                              \
-        .rate = tli_##label##_rate, .check = missing_fn, .length = length_fn}
+        .rate = tli_##label##_rate,                                                                \
+        .check = missing_fn,                                                                       \
+        .length = length_fn}
 #define WARMUP(label, text)                                                                        \
     const tl_desc tl_##label##_warmup_config_desc = {                                              \
         .name = #label,                                                                            \
@@ -72,7 +76,9 @@ const tl_kind tl_kind_warmup = {
         .base = &tl_warmup_config_desc,                                                            \
     };                                                                                             \
     static const tl_warmup_class label##_warmup_class = {                                          \
-        .cls = {.class_size = sizeof(tl_warmup_class), .name = #label, .help = text,               \
+        .cls = {.class_size = sizeof(tl_warmup_class),                                             \
+                .name = #label,                                                                    \
+                .help = text,                                                                      \
                 .config = &tl_##label##_warmup_config_desc},                                       \
         .rate = tli_##label##_warmup_rate}
 
@@ -236,7 +242,8 @@ const tl_desc tl_learning_rate_config_desc = {
 
 static const tl_field constant_fields[] = {
     NAME_ROW(tl_constant_config, "Constant"),
-    TL_F(tl_constant_config, learning_rate, TL_FILLED, .d = 0.1, TL_AT_LEAST(0), .help = "the learning rate of all steps"),
+    TL_F(tl_constant_config, learning_rate, TL_FILLED, .d = 0.1, TL_AT_LEAST(0),
+         .help = "the learning rate of all steps"),
     TL_F_END,
 };
 SCHEDULE(constant, "one learning rate for all steps", NULL, NULL);
@@ -248,8 +255,7 @@ static const tl_field stepwise_fields[] = {
     OFFSET_ROW(tl_stepwise_config),
     TL_F_END,
 };
-SCHEDULE(stepwise,
-         "constant between boundaries, each of which belongs to the interval before it",
+SCHEDULE(stepwise, "constant between boundaries, each of which belongs to the interval before it",
          check_stepwise, missing_in_stepwise);
 
 static const tl_field exponential_fields[] = {
@@ -257,7 +263,8 @@ static const tl_field exponential_fields[] = {
     INITIAL_ROW(tl_exponential_config),
     STEPS_ROW(tl_exponential_config, decay_steps,
               "steps in which the rate falls by decay_rate; must be set"),
-    TL_F(tl_exponential_config, decay_rate, TL_AT_LEAST(0), .help = "factor that decay_steps bring; must be set"),
+    TL_F(tl_exponential_config, decay_rate, TL_AT_LEAST(0),
+         .help = "factor that decay_steps bring; must be set"),
     TL_F(tl_exponential_config, staircase,
          .help = "fall once in decay_steps, not a little each step"),
     OFFSET_ROW(tl_exponential_config),
@@ -283,11 +290,13 @@ static const tl_field cosine_fields[] = {
     NAME_ROW(tl_cosine_config, "CosineDecay"),
     INITIAL_ROW(tl_cosine_config),
     STEPS_ROW(tl_cosine_config, decay_steps, "steps until the end of the fall; must be set"),
-    TL_F(tl_cosine_config, alpha, TL_AT_LEAST(0), .help = "share of the initial rate that is left at the end"),
+    TL_F(tl_cosine_config, alpha, TL_AT_LEAST(0),
+         .help = "share of the initial rate that is left at the end"),
     OFFSET_ROW(tl_cosine_config),
     TL_F_END,
 };
-SCHEDULE_THAT_ENDS(cosine, "half a cosine wave, then constant", NULL, missing_in_cosine, length_of_cosine);
+SCHEDULE_THAT_ENDS(cosine, "half a cosine wave, then constant", NULL, missing_in_cosine,
+                   length_of_cosine);
 
 static const tl_field cosine_restarts_fields[] = {
     NAME_ROW(tl_cosine_restarts_config, "CosineDecayRestarts"),
@@ -347,15 +356,15 @@ static const tl_field step_cosine_with_offset_fields[] = {
     OFFSET_ROW(tl_step_cosine_with_offset_config),
     TL_F_END,
 };
-SCHEDULE(step_cosine_with_offset,
-         "from value to value along cosines; the last one stays", check_step_cosine,
-         missing_in_step_cosine);
+SCHEDULE(step_cosine_with_offset, "from value to value along cosines; the last one stays",
+         check_step_cosine, missing_in_step_cosine);
 
 static const tl_field multistep_fields[] = {
     NAME_ROW(tl_multistep_config, "MultiStep"),
     INITIAL_ROW(tl_multistep_config),
     LIST_ROW(tl_multistep_config, milestones, "steps from which on the rate is lower; must be set"),
-    TL_F(tl_multistep_config, gamma, TL_FILLED, .d = 0.1, TL_AT_LEAST(0), .help = "factor that each milestone brings"),
+    TL_F(tl_multistep_config, gamma, TL_FILLED, .d = 0.1, TL_AT_LEAST(0),
+         .help = "factor that each milestone brings"),
     OFFSET_ROW(tl_multistep_config),
     TL_F_END,
 };
@@ -367,7 +376,8 @@ static const tl_field cosine_annealing_fields[] = {
     INITIAL_ROW(tl_cosine_annealing_config),
     STEPS_ROW(tl_cosine_annealing_config, decay_steps,
               "length of a fall, and of a rise; must be set"),
-    TL_F(tl_cosine_annealing_config, end_learning_rate, TL_AT_LEAST(0), .help = "what the rate falls to"),
+    TL_F(tl_cosine_annealing_config, end_learning_rate, TL_AT_LEAST(0),
+         .help = "what the rate falls to"),
     OFFSET_ROW(tl_cosine_annealing_config),
     TL_F_END,
 };
@@ -380,7 +390,8 @@ static const tl_field stable_decay_fields[] = {
     STEPS_ROW(tl_stable_decay_config, total_steps, "steps until the end of the fall; must be set"),
     STEPS_ROW(tl_stable_decay_config, decay_steps,
               "the last of them, in which it falls; must be set"),
-    TL_F(tl_stable_decay_config, end_learning_rate, TL_AT_LEAST(0), .help = "what the schedule ends with"),
+    TL_F(tl_stable_decay_config, end_learning_rate, TL_AT_LEAST(0),
+         .help = "what the schedule ends with"),
     TL_F(tl_stable_decay_config, shape, .names = decay_shapes,
          .help = "how it falls: linear, cosine or sqrt (fast at first)"),
     OFFSET_ROW(tl_stable_decay_config),
@@ -406,7 +417,8 @@ const tl_desc tl_warmup_config_desc = {
 
 static const tl_field linear_warmup_fields[] = {
     NAME_ROW(tl_linear_warmup_config, "linear"),
-    TL_F(tl_linear_warmup_config, warmup_learning_rate, TL_AT_LEAST(0), .help = "learning rate of step 0"),
+    TL_F(tl_linear_warmup_config, warmup_learning_rate, TL_AT_LEAST(0),
+         .help = "learning rate of step 0"),
     TL_F_END,
 };
 WARMUP(linear, "a straight line to what the schedule gives at warmup_steps");
@@ -420,14 +432,16 @@ WARMUP(polynomial, "(step / warmup_steps) ^ power of what the schedule gives at 
 
 static const tl_field constant_warmup_fields[] = {
     NAME_ROW(tl_constant_warmup_config, "constant"),
-    TL_F(tl_constant_warmup_config, warmup_learning_rate, TL_AT_LEAST(0), .help = "learning rate of the warm-up"),
+    TL_F(tl_constant_warmup_config, warmup_learning_rate, TL_AT_LEAST(0),
+         .help = "learning rate of the warm-up"),
     TL_F_END,
 };
 WARMUP(constant, "one learning rate for all steps of the warm-up");
 
 static const tl_field peak_warmup_fields[] = {
     NAME_ROW(tl_peak_warmup_config, "peak"),
-    TL_F(tl_peak_warmup_config, peak_learning_rate, TL_FILLED, .d = 0.1, TL_AT_LEAST(0), .help = "learning rate at its end"),
+    TL_F(tl_peak_warmup_config, peak_learning_rate, TL_FILLED, .d = 0.1, TL_AT_LEAST(0),
+         .help = "learning rate at its end"),
     TL_F(tl_peak_warmup_config, power, TL_FILLED, .d = 1, .help = "1 for a straight line"),
     TL_F_END,
 };
@@ -451,8 +465,8 @@ static const tl_entry learning_rates[] = {
     {&tl_kind_learning_rate, &step_cosine_with_offset_class.cls},
     {&tl_kind_learning_rate, &stepwise_class.cls},
 };
-const tl_module tl_learning_rates_module = {
-    TL_MODULE_HEAD("learning_rates"), learning_rates, TL_COUNT(learning_rates)};
+const tl_module tl_learning_rates_module = {TL_MODULE_HEAD("learning_rates"), learning_rates,
+                                            TL_COUNT(learning_rates)};
 
 static const tl_entry warmups[] = {
     {&tl_kind_warmup, &constant_warmup_class.cls},

@@ -139,7 +139,8 @@ tl_tensor *tli_power_rate(tl_ctx *c, const void *config, tl_tensor *step)
 tl_tensor *tli_power_linear_rate(tl_ctx *c, const void *config, tl_tensor *step)
 {
     const tl_power_linear_config *g = config;
-    double total = (double)g->total_decay_steps.value, falling = total * g->linear_decay_fraction.value;
+    double total = (double)g->total_decay_steps.value,
+           falling = total * g->linear_decay_fraction.value;
     tl_tensor *s = since(c, step, g->offset);
     tl_tensor *rate = power_of(c, s, g->initial_learning_rate.value, g->power.value);
     if (!(falling > 0)) return rate;
@@ -151,8 +152,8 @@ tl_tensor *tli_power_with_offset_rate(tl_ctx *c, const void *config, tl_tensor *
 {
     const tl_power_with_offset_config *g = config;
     tl_tensor *before = number(c, g->pre_offset_learning_rate.value);
-    tl_tensor *rate = power_of(c, since(c, step, g->offset), g->initial_learning_rate.value,
-                               g->power.value);
+    tl_tensor *rate =
+        power_of(c, since(c, step, g->offset), g->initial_learning_rate.value, g->power.value);
     tl_tensor *early = tl_less_equal(c, step, number(c, (double)g->offset));
     return choose(c, early, before, tl_minimum(c, rate, before));
 }
@@ -230,8 +231,8 @@ tl_tensor *tli_polynomial_warmup_rate(tl_ctx *c, const void *config, tl_tensor *
     return tl_mul(c, rate_at_end, tl_pow(c, done, number(c, power)));
 }
 
-tl_tensor *tli_constant_warmup_rate(tl_ctx *c, const void *config, tl_tensor *step,
-                                    tl_tensor *rate, tl_tensor *rate_at_end)
+tl_tensor *tli_constant_warmup_rate(tl_ctx *c, const void *config, tl_tensor *step, tl_tensor *rate,
+                                    tl_tensor *rate_at_end)
 {
     (void)step;
     (void)rate;

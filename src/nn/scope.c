@@ -75,8 +75,15 @@ static tl_status copy_choice(tl_scope *s, tl_oneof *to, const tl_oneof *from, co
 {
     if (!from || !from->type) return TL_OK;
     // As a struct with one row, so that literals and parsed choices are completed alike.
-    const tl_field rows[] = {{.name = kind->name, .help = "", .size = sizeof(tl_oneof),
-                              .type = TL_TYPE_ONEOF, .arity = TL_ONE, .kind = kind}, TL_F_END};
+    const tl_field rows[] = {
+        {.name = kind->name,
+         .help = "",
+         .size = sizeof(tl_oneof),
+         .type = TL_TYPE_ONEOF,
+         .arity = TL_ONE,
+         .kind = kind},
+        TL_F_END,
+    };
     const tl_desc desc = {.name = "choice", .help = "", .size = sizeof(tl_oneof), .fields = rows};
     return tl_desc_complete(s->net->arena, &desc, to, from, s->net->registry);
 }

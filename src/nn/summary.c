@@ -39,10 +39,8 @@ static row row_of(const tl_layer *l, int depth)
     int indent = 2 * depth < MOST_INDENT ? 2 * depth : MOST_INDENT;
     snprintf(r.name, sizeof r.name, "%*s%s (%s)", indent, "", *l->name ? l->name : "model",
              l->cls->cls.name);
-    if (l->called)
-        tl_shape_text(r.output, &l->output);
-    else
-        strcpy(r.output, "-");
+    if (l->called) tl_shape_text(r.output, &l->output);
+    else strcpy(r.output, "-");
     int64_t params = own_count(l, false), state = own_count(l, true);
     char more[32];
     grouped(more, state);
@@ -104,8 +102,10 @@ static void add_row(tl_str *out, const widths *w, const row *r)
     size_t begin = out->length;
     add_name(out, w->name, r->name);
     if (w->output) tl_str_addf(out, "%*s%-*s", BETWEEN, "", w->output, r->output);
-    if (*r->params) tl_str_addf(out, "%*s%*s%s", BETWEEN, "", w->params, r->params, w->note ? r->note : "");
-    while (out->length > begin && out->data[out->length - 1] == ' ') tl_str_cut(out, out->length - 1);
+    if (*r->params)
+        tl_str_addf(out, "%*s%*s%s", BETWEEN, "", w->params, r->params, w->note ? r->note : "");
+    while (out->length > begin && out->data[out->length - 1] == ' ')
+        tl_str_cut(out, out->length - 1);
     tl_str_addc(out, '\n');
 }
 

@@ -23,8 +23,12 @@ static const tl_field alpha_fields[] = {
     TL_F(tl_alpha_attr, alpha, .help = "slope at 0 from the left"),
     TL_F_END,
 };
-const tl_desc tli_alpha_desc = {.name = "alpha", .help = "attributes of leaky_relu and elu",
-                                   .size = sizeof(tl_alpha_attr), .fields = alpha_fields};
+const tl_desc tli_alpha_desc = {
+    .name = "alpha",
+    .help = "attributes of leaky_relu and elu",
+    .size = sizeof(tl_alpha_attr),
+    .fields = alpha_fields,
+};
 
 tl_tensor *tl_leaky_relu(tl_ctx *c, tl_tensor *x, double alpha)
 {
@@ -48,8 +52,12 @@ static const tl_field gelu_fields[] = {
     TL_F(tl_gelu_attr, approximate, .help = "through tanh"),
     TL_F_END,
 };
-const tl_desc tli_gelu_desc = {.name = "gelu", .help = "attributes of gelu",
-                                 .size = sizeof(tl_gelu_attr), .fields = gelu_fields};
+const tl_desc tli_gelu_desc = {
+    .name = "gelu",
+    .help = "attributes of gelu",
+    .size = sizeof(tl_gelu_attr),
+    .fields = gelu_fields,
+};
 
 // Second derivatives vanish far out, where powers of x would overflow: 0 * infinity is avoided by
 // staying where they have vanished already.

@@ -68,7 +68,8 @@ static tl_tensor *row_major_copy(tl_ctx *c, tl_tensor *t)
     copy->shape = t->shape;
     tli_tensor_row_major(copy);
     if (!tl_ctx_storage(c, copy)) return NULL;
-    tl_node call = {.op = &tl_op_copy, .in = &t, .out = &copy, .inputs = 1, .outputs = 1, .path = ""};
+    tl_node call = {
+        .op = &tl_op_copy, .in = &t, .out = &copy, .inputs = 1, .outputs = 1, .path = ""};
     if (tl_engine_run(c->engine, &c->draws, &call) == TL_OK) return copy;
     return tl_ctx_fail(c);
 }
@@ -78,9 +79,11 @@ static tl_status check_writes(const tl_node *call)
     for (int i = 0; i < call->inputs && i < 32; i++) {
         if (!(call->op->writes >> i & 1)) continue;
         const tl_tensor *t = call->in[i];
-        if (!t->contiguous) return TL_FAIL(TL_EINVAL, "input %d is written and must have no gaps", i);
+        if (!t->contiguous)
+            return TL_FAIL(TL_EINVAL, "input %d is written and must have no gaps", i);
         if (t->storage && atomic_load_explicit(&t->storage->leases, memory_order_relaxed))
-            return TL_FAIL(TL_ESTATE, "input %d is written while it is leased; end the lease first", i);
+            return TL_FAIL(TL_ESTATE, "input %d is written while it is leased; end the lease first",
+                           i);
     }
     return TL_OK;
 }
@@ -155,8 +158,13 @@ bool tl_apply_all(tl_ctx *c, tl_op number, const void *attr, int inputs, tl_tens
                   tl_tensor **out)
 {
     const tl_op_class *op = classes[number];
-    tl_node call = {.op = op, .attr = attr, .in = in, .out = out, .inputs = inputs,
-                    .outputs = op->outputs, .path = tl_ctx_path(c)};
+    tl_node call = {.op = op,
+                    .attr = attr,
+                    .in = in,
+                    .out = out,
+                    .inputs = inputs,
+                    .outputs = op->outputs,
+                    .path = tl_ctx_path(c)};
     if (!c->failed) {
         tl_status st = apply(c, &call, out);
         if (st == TL_OK) return true;

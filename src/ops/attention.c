@@ -17,10 +17,12 @@ static const tl_field attend_fields[] = {
     TL_F(tl_attend_attr, bias_grad, .help = "its gradient is wanted"),
     TL_F_END,
 };
-static const tl_desc attend_desc = {.name = "attend",
-                                    .help = "attributes of attention",
-                                    .size = sizeof(tl_attend_attr),
-                                    .fields = attend_fields};
+static const tl_desc attend_desc = {
+    .name = "attend",
+    .help = "attributes of attention",
+    .size = sizeof(tl_attend_attr),
+    .fields = attend_fields,
+};
 
 /* --- shape rules ----------------------------------------------------------------------------- */
 

@@ -7,7 +7,11 @@ static const tl_field axis_fields[] = {
     TL_F_END,
 };
 const tl_desc tli_axis_desc = {
-    .name = "axis", .help = "an axis", .size = sizeof(tl_axis_attr), .fields = axis_fields};
+    .name = "axis",
+    .help = "an axis",
+    .size = sizeof(tl_axis_attr),
+    .fields = axis_fields,
+};
 
 tl_tensor *tli_fail(tl_ctx *c, const char *name)
 {

@@ -25,8 +25,12 @@ static const tl_field conv_fields[] = {
     TL_F(tl_conv_attr, width, .help = "columns of what a gradient gives"),
     TL_F_END,
 };
-static const tl_desc conv_desc = {.name = "conv", .help = "attributes of convolutions",
-                                  .size = sizeof(tl_conv_attr), .fields = conv_fields};
+static const tl_desc conv_desc = {
+    .name = "conv",
+    .help = "attributes of convolutions",
+    .size = sizeof(tl_conv_attr),
+    .fields = conv_fields,
+};
 
 /* --- shapes ----------------------------------------------------------------------------------- */
 
@@ -225,8 +229,15 @@ static double convolve2d_filter_grad_flops(const tl_node *n)
 
 #define CONVOLUTION(name_, help_)                                                                  \
     const tl_op_class tl_op_##name_ = {                                                            \
-        .op = TL_OP_##name_, .name = #name_, .help = help_, .attr = &conv_desc, .inputs_min = 2,   \
-        .inputs_max = 2, .outputs = 1, .infer = name_##_infer, .gradient = name_##_gradient,       \
+        .op = TL_OP_##name_,                                                                       \
+        .name = #name_,                                                                            \
+        .help = help_,                                                                             \
+        .attr = &conv_desc,                                                                        \
+        .inputs_min = 2,                                                                           \
+        .inputs_max = 2,                                                                           \
+        .outputs = 1,                                                                              \
+        .infer = name_##_infer,                                                                    \
+        .gradient = name_##_gradient,                                                              \
         .flops = name_##_flops,                                                                    \
     };
 CONVOLUTION(convolve2d, "image and filter to their convolution")
@@ -266,8 +277,10 @@ static tl_status pad_axes(tl_conv_attr *attr, const int64_t *image, const int64_
 static tl_conv_attr attr_of(const int64_t stride[2], const int64_t dilation[2], int64_t groups)
 {
     return (tl_conv_attr){
-        .stride_y = tli_pair(stride, 0), .stride_x = tli_pair(stride, 1),
-        .dilation_y = tli_pair(dilation, 0), .dilation_x = tli_pair(dilation, 1),
+        .stride_y = tli_pair(stride, 0),
+        .stride_x = tli_pair(stride, 1),
+        .dilation_y = tli_pair(dilation, 0),
+        .dilation_x = tli_pair(dilation, 1),
         .groups = groups ? groups : 1,
     };
 }
@@ -321,7 +334,8 @@ tl_tensor *tl_convolve1d_with(tl_ctx *c, tl_tensor *x, const tl_convolve1d_args 
         .filters = tl_reshape(c, filters, TL_SHAPE(1, kd[0], kd[1], kd[2])),
         .stride = {1, args->stride ? args->stride : 1},
         .dilation = {1, args->dilation ? args->dilation : 1},
-        .padding = args->padding, .pads = {0, 0, args->pads[0], args->pads[1]},
+        .padding = args->padding,
+        .pads = {0, 0, args->pads[0], args->pads[1]},
         .groups = args->groups,
     };
     tl_tensor *y = tl_convolve2d_with(c, tl_reshape(c, x, TL_SHAPE(xd[0], 1, xd[1], xd[2])), &flat);

@@ -31,8 +31,12 @@ static const tl_field full_fields[] = {
     TL_F(tl_full_attr, dtype, .names = tl_dtype_names, .help = "of the result"),
     TL_F_END,
 };
-static const tl_desc full_desc = {.name = "full", .help = "attributes of full",
-                                 .size = sizeof(tl_full_attr), .fields = full_fields};
+static const tl_desc full_desc = {
+    .name = "full",
+    .help = "attributes of full",
+    .size = sizeof(tl_full_attr),
+    .fields = full_fields,
+};
 
 static tl_status full_infer(const tl_node *call)
 {
@@ -43,8 +47,14 @@ static tl_status full_infer(const tl_node *call)
 }
 
 const tl_op_class tl_op_full = {
-    .op = TL_OP_full, .name = "full", .help = "every element is the same number",
-    .attr = &full_desc, .outputs = 1, .by = -1, .flags = TL_OP_CONSTANT, .infer = full_infer,
+    .op = TL_OP_full,
+    .name = "full",
+    .help = "every element is the same number",
+    .attr = &full_desc,
+    .outputs = 1,
+    .by = -1,
+    .flags = TL_OP_CONSTANT,
+    .infer = full_infer,
 };
 
 tl_tensor *tl_full(tl_ctx *c, tl_dtype dtype, tl_shape shape, double value)
@@ -93,8 +103,12 @@ static const tl_field arange_fields[] = {
     TL_F(tl_arange_attr, dtype, .names = tl_dtype_names, .help = "of the result"),
     TL_F_END,
 };
-static const tl_desc arange_desc = {.name = "arange", .help = "attributes of arange",
-                                    .size = sizeof(tl_arange_attr), .fields = arange_fields};
+static const tl_desc arange_desc = {
+    .name = "arange",
+    .help = "attributes of arange",
+    .size = sizeof(tl_arange_attr),
+    .fields = arange_fields,
+};
 
 static tl_status arange_infer(const tl_node *call)
 {
@@ -118,8 +132,14 @@ static tl_status arange_infer(const tl_node *call)
 }
 
 const tl_op_class tl_op_arange = {
-    .op = TL_OP_arange, .name = "arange", .help = "numbers at equal distances",
-    .attr = &arange_desc, .outputs = 1, .by = -1, .flags = TL_OP_CONSTANT, .infer = arange_infer,
+    .op = TL_OP_arange,
+    .name = "arange",
+    .help = "numbers at equal distances",
+    .attr = &arange_desc,
+    .outputs = 1,
+    .by = -1,
+    .flags = TL_OP_CONSTANT,
+    .infer = arange_infer,
 };
 
 tl_tensor *tl_arange(tl_ctx *c, tl_dtype dtype, double start, double stop, double step)
@@ -135,8 +155,12 @@ static const tl_field one_hot_fields[] = {
     TL_F(tl_one_hot_attr, dtype, .names = tl_dtype_names, .help = "of the result"),
     TL_F_END,
 };
-static const tl_desc one_hot_desc = {.name = "one_hot", .help = "attributes of one_hot",
-                                     .size = sizeof(tl_one_hot_attr), .fields = one_hot_fields};
+static const tl_desc one_hot_desc = {
+    .name = "one_hot",
+    .help = "attributes of one_hot",
+    .size = sizeof(tl_one_hot_attr),
+    .fields = one_hot_fields,
+};
 
 static tl_status one_hot_infer(const tl_node *call)
 {
@@ -156,9 +180,15 @@ static tl_status one_hot_infer(const tl_node *call)
 }
 
 const tl_op_class tl_op_one_hot = {
-    .op = TL_OP_one_hot, .name = "one_hot", .help = "1 at an index, 0 elsewhere",
-    .attr = &one_hot_desc, .inputs_min = 1, .inputs_max = 1, .outputs = 1,
-    .flags = TL_OP_CONSTANT, .infer = one_hot_infer,
+    .op = TL_OP_one_hot,
+    .name = "one_hot",
+    .help = "1 at an index, 0 elsewhere",
+    .attr = &one_hot_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .flags = TL_OP_CONSTANT,
+    .infer = one_hot_infer,
 };
 
 tl_tensor *tl_one_hot(tl_ctx *c, tl_tensor *indices, int64_t depth, tl_dtype dtype)

@@ -9,10 +9,12 @@ static const tl_field dropout_fields[] = {
     TL_F(tl_dropout_attr, per_example, .help = "one draw for each index of the first axis"),
     TL_F_END,
 };
-static const tl_desc dropout_desc = {.name = "dropout",
-                                     .help = "attributes of dropout",
-                                     .size = sizeof(tl_dropout_attr),
-                                     .fields = dropout_fields};
+static const tl_desc dropout_desc = {
+    .name = "dropout",
+    .help = "attributes of dropout",
+    .size = sizeof(tl_dropout_attr),
+    .fields = dropout_fields,
+};
 
 static tl_status dropout_infer(const tl_node *call)
 {

@@ -110,8 +110,9 @@ static tl_status note_sizes(sum *s, const term *t, int which)
             *size = own;
         } else if (*size != own && !(label >= ELLIPSIS && own == 1)) {
             if (label >= ELLIPSIS)
-                return TL_FAIL(TL_EINVAL, "a dim of '...' is %" PRId64 " in operand %d and %" PRId64
-                               " before", own, which, *size);
+                return TL_FAIL(TL_EINVAL,
+                               "a dim of '...' is %" PRId64 " in operand %d and %" PRId64 " before",
+                               own, which, *size);
             return TL_FAIL(TL_EINVAL, "'%c' is %" PRId64 " in operand %d and %" PRId64 " before",
                            label, own, which, *size);
         }
@@ -200,10 +201,8 @@ static void sum_unneeded(const sum *s, term *t, const labels *other, const bool 
     int count = 0;
     labels kept = {0};
     for (int i = 0; i < t->l.count; i++) {
-        if (needed[t->l.at[i]] || (other && has(other, t->l.at[i])))
-            append(&kept, t->l.at[i]);
-        else
-            axes[count++] = i;
+        if (needed[t->l.at[i]] || (other && has(other, t->l.at[i]))) append(&kept, t->l.at[i]);
+        else axes[count++] = i;
     }
     if (count && t->t) t->t = tl_sum(s->c, t->t, (tl_axes){axes, count}, false);
     t->l = kept;
@@ -354,10 +353,8 @@ static tl_status compute(sum *s, tl_tensor **out)
         bool needed[LABELS] = {false};
         mark(needed, &s->result);
         for (int k = i + 1; k < s->count; k++) mark(needed, &s->terms[k].l);
-        if (i < s->count)
-            TL_TRY(contract(s, &y, s->terms[i], needed));
-        else
-            sum_unneeded(s, &y, NULL, needed);
+        if (i < s->count) TL_TRY(contract(s, &y, s->terms[i], needed));
+        else sum_unneeded(s, &y, NULL, needed);
     }
     arrange(s, &y, &s->result);
     *out = y.t;

@@ -140,8 +140,10 @@ static tl_status want_whole(const tl_tensor *x, double number, const char *what)
     if (tl_dtype_is_float(x->dtype) || (number == trunc(number) && fabs(number) < 0x1p63))
         return TL_OK;
     char spec[TL_TENSOR_TEXT];
-    return TL_FAIL(TL_EINVAL, "%s is %g and must be a whole number for %s; or cast the input to a "
-                   "floating-point type", what, number, tl_tensor_spec(spec, x));
+    return TL_FAIL(
+        TL_EINVAL,
+        "%s is %g and must be a whole number for %s; or cast the input to a floating-point type",
+        what, number, tl_tensor_spec(spec, x));
 }
 
 static const tl_field affine_fields[] = {
@@ -149,8 +151,12 @@ static const tl_field affine_fields[] = {
     TL_F(tl_affine_attr, shift, .help = "is added then"),
     TL_F_END,
 };
-const tl_desc tli_affine_desc = {.name = "affine", .help = "attributes of affine",
-                                 .size = sizeof(tl_affine_attr), .fields = affine_fields};
+const tl_desc tli_affine_desc = {
+    .name = "affine",
+    .help = "attributes of affine",
+    .size = sizeof(tl_affine_attr),
+    .fields = affine_fields,
+};
 
 tl_status tli_infer_affine(const tl_node *call)
 {
@@ -181,8 +187,12 @@ static const tl_field clip_fields[] = {
     TL_F(tl_clip_attr, high, .help = "the most that comes out"),
     TL_F_END,
 };
-const tl_desc tli_clip_desc = {.name = "clip", .help = "attributes of clip",
-                               .size = sizeof(tl_clip_attr), .fields = clip_fields};
+const tl_desc tli_clip_desc = {
+    .name = "clip",
+    .help = "attributes of clip",
+    .size = sizeof(tl_clip_attr),
+    .fields = clip_fields,
+};
 
 tl_status tli_infer_clip(const tl_node *call)
 {
@@ -240,8 +250,12 @@ static const tl_field cast_fields[] = {
     TL_F(tl_cast_attr, dtype, .names = tl_dtype_names, .help = "of the result"),
     TL_F_END,
 };
-const tl_desc tli_cast_desc = {.name = "cast", .help = "attributes of cast",
-                               .size = sizeof(tl_cast_attr), .fields = cast_fields};
+const tl_desc tli_cast_desc = {
+    .name = "cast",
+    .help = "attributes of cast",
+    .size = sizeof(tl_cast_attr),
+    .fields = cast_fields,
+};
 
 tl_status tli_infer_cast(const tl_node *call)
 {

@@ -6,8 +6,8 @@
 
 #include "ops/ops.h"
 
-/* Shape rules. The result is like the only input, which must be of a floating-point type, or a number
- * type. */
+/* Shape rules. The result is like the only input, which must be of a floating-point type, or a
+ * number type. */
 tl_status tli_infer_float(const tl_node *call);
 tl_status tli_infer_number(const tl_node *call);
 /* Two inputs that broadcast, of number types; of floating-point types. */

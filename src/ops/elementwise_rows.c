@@ -39,9 +39,14 @@
 /* --- classes ---------------------------------------------------------------------------------- */
 
 #define CLASS(name_, help_, flags_, inputs, ...)                                                   \
-    const tl_op_class tl_op_##name_ = {                                                            \
-        .op = TL_OP_##name_, .name = #name_, .help = (help_), .inputs_min = (inputs),              \
-        .inputs_max = (inputs), .outputs = 1, .flags = TL_OP_ELEMENTWISE | (flags_), __VA_ARGS__}
+    const tl_op_class tl_op_##name_ = {.op = TL_OP_##name_,                                        \
+                                       .name = #name_,                                             \
+                                       .help = (help_),                                            \
+                                       .inputs_min = (inputs),                                     \
+                                       .inputs_max = (inputs),                                     \
+                                       .outputs = 1,                                               \
+                                       .flags = TL_OP_ELEMENTWISE | (flags_),                      \
+                                       __VA_ARGS__}
 
 /* What it takes, by the kinds that its formulas have. */
 #define INFER_F tli_infer_float
@@ -55,7 +60,7 @@
 #define ROW_UNARY(name, kinds, attr_, flags, help, gradient_)                                      \
     GRADIENT(name, gradient_)                                                                      \
     CLASS(name, help, flags, 1, .infer = INFER_##kinds,                                            \
-          .gradient = (flags) & TL_OP_CONSTANT ? NULL : name##_gradient);                          \
+          .gradient = (flags)&TL_OP_CONSTANT ? NULL : name##_gradient);                            \
     tl_tensor *tl_##name(tl_ctx *c, tl_tensor *x)                                                  \
     {                                                                                              \
         return TL_APPLY(c, name, NULL, x);                                                         \

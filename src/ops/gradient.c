@@ -39,8 +39,8 @@ tl_tensor *tl_sum_to(tl_ctx *c, tl_tensor *g, const tl_shape *shape)
 
 /* --- the walk --------------------------------------------------------------------------------- */
 
-/* About a tensor that lies between `by` and `of`. Notes stand beside the tensors: parameters belong to all
- * contexts, and others may differentiate by them at the same time. */
+/* About a tensor that lies between `by` and `of`. Notes stand beside the tensors: parameters belong
+ * to all contexts, and others may differentiate by them at the same time. */
 typedef struct note {
     tl_tensor *gradient; /* what has come together so far */
     bool on_path, asked; /* it lies there; it is one of `by` */
@@ -49,8 +49,9 @@ typedef struct note {
 typedef struct walk {
     tl_ctx *c;
     const tl_gradient_args *args;
-    bool keep_all; /* what is made on the way is recorded, in order to be differentiated or captured */
-    note *own;     /* of the context's tensors that were there before, by id */
+    /* what is made on the way is recorded, in order to be differentiated or captured */
+    bool keep_all;
+    note *own; /* of the context's tensors that were there before, by id */
     uint64_t own_count;
     note *others; /* of tensors of `by` that are no context's, or another one's */
     tli_pointer_map other_places;
@@ -85,7 +86,8 @@ static tl_status begin_walk(walk *w)
     if (!(w->own = tl_alloc_zero(bytes))) return TL_FAIL_NOMEM(bytes);
     w->others = w->own + w->own_count;
     for (int64_t i = 0; i < count; i++)
-        if (!note_of(w, w->args->by[i]) && !tli_pointer_map_put(&w->other_places, w->args->by[i], i))
+        if (!note_of(w, w->args->by[i])
+            && !tli_pointer_map_put(&w->other_places, w->args->by[i], i))
             return TL_ENOMEM;
     return TL_OK;
 }
@@ -221,7 +223,8 @@ static tl_status walk_back(walk *w, const tl_node *last)
         w->c->label = n->path;
         st = step_back(w, n);
         if (st != TL_OK)
-            (void)tl_error_note(st, "gradient of %s%s%s", n->path, *n->path ? ": " : "", n->op->name);
+            (void)tl_error_note(st, "gradient of %s%s%s", n->path, *n->path ? ": " : "",
+                                n->op->name);
     }
     w->c->label = label;
     return st;
@@ -238,7 +241,8 @@ static tl_status check_args(const tl_ctx *c, const tl_gradient_args *args)
         return TL_FAIL(TL_ESTATE, "a differentiable gradient needs taping to be on");
     if (args->seed && !tl_shape_equal(&args->seed->shape, &of->shape)) {
         char seed[TL_TENSOR_TEXT], spec[TL_TENSOR_TEXT];
-        return TL_FAIL(TL_EINVAL, "the seed is %s and must have the shape of what is differentiated, %s",
+        return TL_FAIL(TL_EINVAL,
+                       "the seed is %s and must have the shape of what is differentiated, %s",
                        tl_tensor_spec(seed, args->seed), tl_tensor_spec(spec, of));
     }
     if (c->capturing) return TL_OK;
@@ -249,7 +253,8 @@ static tl_status check_args(const tl_ctx *c, const tl_gradient_args *args)
     if (!of->tracked)
         return TL_FAIL(TL_ESTATE, "the value does not depend on anything that is watched");
     if (!of->node && !tl_ctx_first_node(c))
-        return TL_FAIL(TL_ESTATE, "nothing was recorded: turn taping on before computing the value");
+        return TL_FAIL(TL_ESTATE,
+                       "nothing was recorded: turn taping on before computing the value");
     return TL_OK;
 }
 
@@ -296,7 +301,8 @@ tl_status tl_gradient_of(tl_ctx *c, const tl_gradient_args *args, tl_tensor **ou
     return st;
 }
 
-tl_status tl_gradient(tl_ctx *c, tl_tensor *of, tl_tensor *const *by, int64_t count, tl_tensor **out)
+tl_status tl_gradient(tl_ctx *c, tl_tensor *of, tl_tensor *const *by, int64_t count,
+                      tl_tensor **out)
 {
     return tl_gradient_of(c, &(tl_gradient_args){.of = of, .by = by, .count = count}, out);
 }

@@ -14,8 +14,12 @@ static const tl_field scatter_fields[] = {
     TL_F(tl_scatter_attr, size, .help = "of that axis of the result"),
     TL_F_END,
 };
-static const tl_desc scatter_desc = {.name = "scatter", .help = "attributes of scattering",
-                                     .size = sizeof(tl_scatter_attr), .fields = scatter_fields};
+static const tl_desc scatter_desc = {
+    .name = "scatter",
+    .help = "attributes of scattering",
+    .size = sizeof(tl_scatter_attr),
+    .fields = scatter_fields,
+};
 
 static tl_status check_size(int64_t size)
 {
@@ -59,8 +63,14 @@ static void gather_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, t
 }
 
 const tl_op_class tl_op_gather = {
-    .op = TL_OP_gather, .name = "gather", .help = "places of an axis, by number",
-    .attr = &tli_axis_desc, .inputs_min = 2, .inputs_max = 2, .outputs = 1, .infer = gather_infer,
+    .op = TL_OP_gather,
+    .name = "gather",
+    .help = "places of an axis, by number",
+    .attr = &tli_axis_desc,
+    .inputs_min = 2,
+    .inputs_max = 2,
+    .outputs = 1,
+    .infer = gather_infer,
     .gradient = gather_gradient,
 };
 
@@ -119,9 +129,15 @@ static void gather_grad_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *
 }
 
 const tl_op_class tl_op_gather_grad = {
-    .op = TL_OP_gather_grad, .name = "gather_grad", .help = "added into zeros at places of an axis",
-    .attr = &scatter_desc, .inputs_min = 2, .inputs_max = 2, .outputs = 1,
-    .infer = gather_grad_infer, .gradient = gather_grad_gradient,
+    .op = TL_OP_gather_grad,
+    .name = "gather_grad",
+    .help = "added into zeros at places of an axis",
+    .attr = &scatter_desc,
+    .inputs_min = 2,
+    .inputs_max = 2,
+    .outputs = 1,
+    .infer = gather_grad_infer,
+    .gradient = gather_grad_gradient,
 };
 
 tl_tensor *tl_gather_grad(tl_ctx *c, tl_tensor *updates, tl_tensor *indices, int64_t axis,
@@ -190,9 +206,14 @@ static void take_along_axis_gradient(tl_ctx *c, const tl_node *n, tl_tensor *con
 }
 
 const tl_op_class tl_op_take_along_axis = {
-    .op = TL_OP_take_along_axis, .name = "take_along_axis",
-    .help = "one place of an axis for each element", .attr = &tli_axis_desc, .inputs_min = 2,
-    .inputs_max = 2, .outputs = 1, .infer = take_along_axis_infer,
+    .op = TL_OP_take_along_axis,
+    .name = "take_along_axis",
+    .help = "one place of an axis for each element",
+    .attr = &tli_axis_desc,
+    .inputs_min = 2,
+    .inputs_max = 2,
+    .outputs = 1,
+    .infer = take_along_axis_infer,
     .gradient = take_along_axis_gradient,
 };
 
@@ -232,9 +253,14 @@ static void take_along_axis_grad_gradient(tl_ctx *c, const tl_node *n, tl_tensor
 }
 
 const tl_op_class tl_op_take_along_axis_grad = {
-    .op = TL_OP_take_along_axis_grad, .name = "take_along_axis_grad",
-    .help = "each element added into zeros at its place of an axis", .attr = &scatter_desc,
-    .inputs_min = 2, .inputs_max = 2, .outputs = 1, .infer = take_along_axis_grad_infer,
+    .op = TL_OP_take_along_axis_grad,
+    .name = "take_along_axis_grad",
+    .help = "each element added into zeros at its place of an axis",
+    .attr = &scatter_desc,
+    .inputs_min = 2,
+    .inputs_max = 2,
+    .outputs = 1,
+    .infer = take_along_axis_grad_infer,
     .gradient = take_along_axis_grad_gradient,
 };
 

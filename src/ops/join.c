@@ -48,8 +48,14 @@ static void concat_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, t
 }
 
 const tl_op_class tl_op_concat = {
-    .op = TL_OP_concat, .name = "concat", .help = "one behind the other along an axis",
-    .attr = &tli_axis_desc, .inputs_min = 1, .inputs_max = -1, .outputs = 1, .infer = concat_infer,
+    .op = TL_OP_concat,
+    .name = "concat",
+    .help = "one behind the other along an axis",
+    .attr = &tli_axis_desc,
+    .inputs_min = 1,
+    .inputs_max = -1,
+    .outputs = 1,
+    .infer = concat_infer,
     .gradient = concat_gradient,
 };
 
@@ -147,7 +153,10 @@ tl_tensor *tl_tile(tl_ctx *c, tl_tensor *x, const int64_t *repeats, int count)
 /* --- pad -------------------------------------------------------------------------------------- */
 
 static const char *const pad_modes[] = {
-    [TL_PAD_CONSTANT] = "constant", [TL_PAD_REFLECT] = "reflect", [TL_PAD_REFLECT + 1] = NULL};
+    [TL_PAD_CONSTANT] = "constant",
+    [TL_PAD_REFLECT] = "reflect",
+    [TL_PAD_REFLECT + 1] = NULL,
+};
 static const tl_field pad_fields[] = {
     TL_F(tl_pad_attr, before, .help = "new places in front of each axis"),
     TL_F(tl_pad_attr, after, .help = "new places behind each axis"),
@@ -156,7 +165,11 @@ static const tl_field pad_fields[] = {
     TL_F_END,
 };
 static const tl_desc pad_desc = {
-    .name = "pad", .help = "attributes of pad", .size = sizeof(tl_pad_attr), .fields = pad_fields};
+    .name = "pad",
+    .help = "attributes of pad",
+    .size = sizeof(tl_pad_attr),
+    .fields = pad_fields,
+};
 
 static tl_status pad_infer(const tl_node *call)
 {
@@ -228,8 +241,15 @@ static void pad_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_t
 }
 
 const tl_op_class tl_op_pad = {
-    .op = TL_OP_pad, .name = "pad", .help = "places added around", .attr = &pad_desc,
-    .inputs_min = 1, .inputs_max = 1, .outputs = 1, .infer = pad_infer, .gradient = pad_gradient,
+    .op = TL_OP_pad,
+    .name = "pad",
+    .help = "places added around",
+    .attr = &pad_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = pad_infer,
+    .gradient = pad_gradient,
 };
 
 tl_tensor *tl_pad_with(tl_ctx *c, tl_tensor *x, tl_pad_args args)

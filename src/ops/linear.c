@@ -12,15 +12,20 @@ const char *const tl_activation_names[] = {
     "none",
 #define TL_ACTIVATION(id, name, keras, call) name,
 #include <tilth/core/elementwise.def>
-    NULL};
+    NULL,
+};
 
 static const tl_field linear_fields[] = {
     TL_F(tl_linear_attr, activation, .names = tl_activation_names, .help = "what follows the sum"),
     TL_F(tl_linear_attr, keep_sum, .help = "output 1 is what the activation was given"),
     TL_F_END,
 };
-static const tl_desc linear_desc = {.name = "linear", .help = "attributes of linear",
-                                    .size = sizeof(tl_linear_attr), .fields = linear_fields};
+static const tl_desc linear_desc = {
+    .name = "linear",
+    .help = "attributes of linear",
+    .size = sizeof(tl_linear_attr),
+    .fields = linear_fields,
+};
 
 /* --- shapes ----------------------------------------------------------------------------------- */
 
@@ -104,9 +109,16 @@ static void linear_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, t
 }
 
 const tl_op_class tl_op_linear = {
-    .op = TL_OP_linear, .name = "linear", .help = "activation(x w + bias)", .attr = &linear_desc,
-    .inputs_min = 2, .inputs_max = 3, .outputs = 2, .infer = linear_infer,
-    .gradient = linear_gradient, .flops = linear_flops,
+    .op = TL_OP_linear,
+    .name = "linear",
+    .help = "activation(x w + bias)",
+    .attr = &linear_desc,
+    .inputs_min = 2,
+    .inputs_max = 3,
+    .outputs = 2,
+    .infer = linear_infer,
+    .gradient = linear_gradient,
+    .flops = linear_flops,
 };
 
 /* --- from outside ----------------------------------------------------------------------------- */
@@ -137,7 +149,8 @@ tl_tensor *tl_linear(tl_ctx *c, tl_tensor *x, tl_tensor *w, tl_tensor *bias,
 tl_tensor *tl_activate(tl_ctx *c, tl_tensor *x, tl_activation activation)
 {
     switch (activation) {
-    case TL_ACT_NONE: return x;
+    case TL_ACT_NONE:
+        return x;
 // clang-format off
 #define TL_ACTIVATION(id, name, keras, call)                                                       \
     case TL_ACT_##id: return call;

@@ -16,10 +16,12 @@ static const tl_field entropy_fields[] = {
     TL_F(tl_entropy_attr, ignored, .help = "label whose loss is 0"),
     TL_F_END,
 };
-static const tl_desc entropy_desc = {.name = "cross_entropy",
-                                     .help = "attributes of cross-entropies",
-                                     .size = sizeof(tl_entropy_attr),
-                                     .fields = entropy_fields};
+static const tl_desc entropy_desc = {
+    .name = "cross_entropy",
+    .help = "attributes of cross-entropies",
+    .size = sizeof(tl_entropy_attr),
+    .fields = entropy_fields,
+};
 
 /* --- what both kinds of targets share -------------------------------------------------------- */
 

@@ -12,8 +12,12 @@ static const tl_field matmul_fields[] = {
     TL_F(tl_matmul_attr, transpose_b, .help = "exchanges the last two dims of the second input"),
     TL_F_END,
 };
-static const tl_desc matmul_desc = {.name = "matmul", .help = "attributes of matmul",
-                                    .size = sizeof(tl_matmul_attr), .fields = matmul_fields};
+static const tl_desc matmul_desc = {
+    .name = "matmul",
+    .help = "attributes of matmul",
+    .size = sizeof(tl_matmul_attr),
+    .fields = matmul_fields,
+};
 
 /* --- shapes ----------------------------------------------------------------------------------- */
 
@@ -47,10 +51,9 @@ static tl_status want_matrices(const tl_tensor *t, const char *what)
 
 static tl_status want_same_type(const tl_tensor *a, const tl_tensor *b)
 {
-    return a->dtype == b->dtype
-               ? TL_OK
-               : TL_FAIL(TL_EINVAL, "%s and %s are of different types; cast one",
-                         tl_dtype_name(a->dtype), tl_dtype_name(b->dtype));
+    return a->dtype == b->dtype ? TL_OK
+                                : TL_FAIL(TL_EINVAL, "%s and %s are of different types; cast one",
+                                          tl_dtype_name(a->dtype), tl_dtype_name(b->dtype));
 }
 
 static tl_status matmul_infer(const tl_node *call)
@@ -134,9 +137,16 @@ static void matmul_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, t
 }
 
 const tl_op_class tl_op_matmul = {
-    .op = TL_OP_matmul, .name = "matmul", .help = "products of matrices", .attr = &matmul_desc,
-    .inputs_min = 2, .inputs_max = 2, .outputs = 1, .infer = matmul_infer,
-    .gradient = matmul_gradient, .flops = matmul_flops,
+    .op = TL_OP_matmul,
+    .name = "matmul",
+    .help = "products of matrices",
+    .attr = &matmul_desc,
+    .inputs_min = 2,
+    .inputs_max = 2,
+    .outputs = 1,
+    .infer = matmul_infer,
+    .gradient = matmul_gradient,
+    .flops = matmul_flops,
 };
 
 /* --- from outside ----------------------------------------------------------------------------- */

@@ -18,10 +18,12 @@ static const tl_field norm_fields[] = {
     TL_F(tl_norm_attr, shifted, .help = "there is a beta"),
     TL_F_END,
 };
-const tl_desc tli_norm_desc = {.name = "norm",
-                               .help = "attributes of normalisations",
-                               .size = sizeof(tl_norm_attr),
-                               .fields = norm_fields};
+const tl_desc tli_norm_desc = {
+    .name = "norm",
+    .help = "attributes of normalisations",
+    .size = sizeof(tl_norm_attr),
+    .fields = norm_fields,
+};
 
 /* --- layout ---------------------------------------------------------------------------------- */
 
@@ -289,10 +291,8 @@ static void norm_gradient(tl_ctx *c, tl_op fused, const tl_node *n, tl_tensor *c
     }
     bool stats = false;
     for (int i = 1; i < n->outputs; i++) stats |= gy[i] != NULL;
-    if (stats || tl_gradient_differentiable(c))
-        plain_gradient(c, n, &l, gy, gx, wanted);
-    else
-        fused_gradient(c, fused, n, &l, gy[0], gx);
+    if (stats || tl_gradient_differentiable(c)) plain_gradient(c, n, &l, gy, gx, wanted);
+    else fused_gradient(c, fused, n, &l, gy[0], gx);
 }
 
 /* --- the ops --------------------------------------------------------------------------------- */

@@ -15,8 +15,8 @@ tl_status tli_infer_broadcast(const tl_node *call)
 {
     const tl_tensor *a = call->in[0], *b = call->in[1];
     if (a->dtype != b->dtype)
-        return TL_FAIL(TL_EINVAL, "%s and %s are of different types; cast one", tl_dtype_name(a->dtype),
-                       tl_dtype_name(b->dtype));
+        return TL_FAIL(TL_EINVAL, "%s and %s are of different types; cast one",
+                       tl_dtype_name(a->dtype), tl_dtype_name(b->dtype));
     call->out[0]->dtype = a->dtype;
     return tl_shape_broadcast(&call->out[0]->shape, &a->shape, &b->shape);
 }
@@ -24,7 +24,8 @@ tl_status tli_infer_broadcast(const tl_node *call)
 tl_status tli_shape_from(tl_shape *out, tl_ints dims)
 {
     if (dims.count > TL_MAX_RANK)
-        return TL_FAIL(TL_EINVAL, "%" PRId64 " dimensions; at most %d are possible", dims.count, TL_MAX_RANK);
+        return TL_FAIL(TL_EINVAL, "%" PRId64 " dimensions; at most %d are possible", dims.count,
+                       TL_MAX_RANK);
     *out = tl_shape_of((int)dims.count, dims.items);
     return TL_OK;
 }
@@ -41,7 +42,9 @@ bool tli_meet(tl_ctx *c, tl_tensor **a, tl_tensor **b)
 static tl_status want(bool holds, const tl_tensor *t, const char *what, const char *wanted)
 {
     char spec[TL_TENSOR_TEXT];
-    return holds ? TL_OK : TL_FAIL(TL_EINVAL, "%s is %s and must be %s", what, tl_tensor_spec(spec, t), wanted);
+    return holds ? TL_OK
+                 : TL_FAIL(TL_EINVAL, "%s is %s and must be %s", what, tl_tensor_spec(spec, t),
+                           wanted);
 }
 
 tl_status tli_want_float(const tl_tensor *t, const char *what)
@@ -62,6 +65,7 @@ tl_status tli_want_integer(const tl_tensor *t, const char *what)
 tl_status tli_want_rank(const tl_tensor *t, int rank, const char *what)
 {
     char spec[TL_TENSOR_TEXT];
-    return t->shape.rank == rank ? TL_OK : TL_FAIL(TL_EINVAL, "%s is %s and must have %d dimensions", what,
-                                                   tl_tensor_spec(spec, t), rank);
+    return t->shape.rank == rank ? TL_OK
+                                 : TL_FAIL(TL_EINVAL, "%s is %s and must have %d dimensions", what,
+                                           tl_tensor_spec(spec, t), rank);
 }

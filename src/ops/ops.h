@@ -8,14 +8,15 @@
 
 /* What the class of an op begins with, and that of its fused gradient. */
 #define TLI_OP_HEAD(name_, help_, attr_, inputs_min_, inputs_max_, outputs_)                       \
-    .op = TL_OP_##name_, .name = #name_, .help = help_, .attr = attr_,                             \
-    .inputs_min = inputs_min_, .inputs_max = inputs_max_, .outputs = outputs_
+    .op = TL_OP_##name_, .name = #name_, .help = help_, .attr = attr_, .inputs_min = inputs_min_,  \
+    .inputs_max = inputs_max_, .outputs = outputs_
 #define TLI_GRAD_HEAD(name_, attr_, inputs_min_, inputs_max_, outputs_)                            \
     TLI_OP_HEAD(name_##_grad, "gradient of " #name_, attr_, inputs_min_, inputs_max_, outputs_)
 
 /* Shape rules that many ops have. */
-tl_status tli_infer_same(const tl_node *call);      /* output 0 is like input 0 */
-tl_status tli_infer_broadcast(const tl_node *call); /* two inputs of one type; the result is like them */
+tl_status tli_infer_same(const tl_node *call); /* output 0 is like input 0 */
+/* two inputs of one type; the result is like them */
+tl_status tli_infer_broadcast(const tl_node *call);
 
 /* The shape that a list of dimensions names; a list that is too long is an error. */
 TL_NODISCARD tl_status tli_shape_from(tl_shape *out, tl_ints dims);

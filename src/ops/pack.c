@@ -10,15 +10,20 @@ static const tl_field pack_fields[] = {
     TL_F(tl_pack_attr, count, .help = "elements of the result"),
     TL_F_END,
 };
-static const tl_desc pack_desc = {.name = "pack", .help = "attributes of pack",
-                                  .size = sizeof(tl_pack_attr), .fields = pack_fields};
+static const tl_desc pack_desc = {
+    .name = "pack",
+    .help = "attributes of pack",
+    .size = sizeof(tl_pack_attr),
+    .fields = pack_fields,
+};
 
 static tl_status pack_infer(const tl_node *call)
 {
     const tl_pack_attr *a = call->attr;
     int64_t at = 0;
     if (a->offsets.count != call->inputs)
-        return TL_FAIL(TL_EINVAL, "%" PRId64 " offsets for %d tensors", a->offsets.count, call->inputs);
+        return TL_FAIL(TL_EINVAL, "%" PRId64 " offsets for %d tensors", a->offsets.count,
+                       call->inputs);
     for (int i = 0; i < call->inputs; i++) {
         const tl_tensor *t = call->in[i];
         char spec[TL_TENSOR_TEXT];
@@ -26,9 +31,10 @@ static tl_status pack_infer(const tl_node *call)
             return TL_FAIL(TL_EINVAL, "tensor %d is %s and must be of the type of the first, %s", i,
                            tl_tensor_spec(spec, t), tl_dtype_name(call->in[0]->dtype));
         if (a->offsets.items[i] < at || tl_tensor_count(t) > a->count - a->offsets.items[i])
-            return TL_FAIL(TL_EINVAL, "tensor %d, %s, does not fit at %" PRId64 ": it must begin at %" PRId64
-                           " or later and end within %" PRId64, i, tl_tensor_spec(spec, t),
-                           a->offsets.items[i], at, a->count);
+            return TL_FAIL(TL_EINVAL,
+                           "tensor %d, %s, does not fit at %" PRId64 ": it must begin at %" PRId64
+                           " or later and end within %" PRId64,
+                           i, tl_tensor_spec(spec, t), a->offsets.items[i], at, a->count);
         at = a->offsets.items[i] + tl_tensor_count(t);
     }
     call->out[0]->dtype = call->in[0]->dtype;
@@ -48,11 +54,19 @@ static void pack_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_
 }
 
 const tl_op_class tl_op_pack = {
-    .op = TL_OP_pack, .name = "pack", .help = "tensors laid flat into one", .attr = &pack_desc,
-    .inputs_min = 1, .inputs_max = -1, .outputs = 1, .infer = pack_infer, .gradient = pack_gradient,
+    .op = TL_OP_pack,
+    .name = "pack",
+    .help = "tensors laid flat into one",
+    .attr = &pack_desc,
+    .inputs_min = 1,
+    .inputs_max = -1,
+    .outputs = 1,
+    .infer = pack_infer,
+    .gradient = pack_gradient,
 };
 
-tl_tensor *tl_pack(tl_ctx *c, int count, tl_tensor *const *tensors, const int64_t *offsets, int64_t elements)
+tl_tensor *tl_pack(tl_ctx *c, int count, tl_tensor *const *tensors, const int64_t *offsets,
+                   int64_t elements)
 {
     tl_pack_attr attr = {.offsets = {offsets, count}, .count = elements};
     return tl_apply(c, TL_OP_pack, &attr, count, tensors);

@@ -21,8 +21,12 @@ static const tl_field pool_fields[] = {
     TL_F(tl_pool_attr, width, .help = "columns of the image that avg_pool2d_grad gives"),
     TL_F_END,
 };
-static const tl_desc pool_desc = {.name = "pool", .help = "attributes of pooling",
-                                  .size = sizeof(tl_pool_attr), .fields = pool_fields};
+static const tl_desc pool_desc = {
+    .name = "pool",
+    .help = "attributes of pooling",
+    .size = sizeof(tl_pool_attr),
+    .fields = pool_fields,
+};
 
 /* --- shapes ----------------------------------------------------------------------------------- */
 
@@ -99,8 +103,14 @@ static void max_pool2d_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *g
 }
 
 const tl_op_class tl_op_max_pool2d = {
-    .op = TL_OP_max_pool2d, .name = "max_pool2d", .help = "the largest element of each window",
-    .attr = &pool_desc, .inputs_min = 1, .inputs_max = 1, .outputs = 1, .infer = pool_infer,
+    .op = TL_OP_max_pool2d,
+    .name = "max_pool2d",
+    .help = "the largest element of each window",
+    .attr = &pool_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = pool_infer,
     .gradient = max_pool2d_gradient,
 };
 
@@ -121,9 +131,14 @@ static void max_pool2d_grad_gradient(tl_ctx *c, const tl_node *n, tl_tensor *con
 }
 
 const tl_op_class tl_op_max_pool2d_grad = {
-    .op = TL_OP_max_pool2d_grad, .name = "max_pool2d_grad",
-    .help = "each number added where the image is largest in its window", .attr = &pool_desc,
-    .inputs_min = 2, .inputs_max = 2, .outputs = 1, .infer = max_pool2d_grad_infer,
+    .op = TL_OP_max_pool2d_grad,
+    .name = "max_pool2d_grad",
+    .help = "each number added where the image is largest in its window",
+    .attr = &pool_desc,
+    .inputs_min = 2,
+    .inputs_max = 2,
+    .outputs = 1,
+    .infer = max_pool2d_grad_infer,
     .gradient = max_pool2d_grad_gradient,
 };
 
@@ -146,9 +161,14 @@ static void max_pool2d_pick_gradient(tl_ctx *c, const tl_node *n, tl_tensor *con
 }
 
 const tl_op_class tl_op_max_pool2d_pick = {
-    .op = TL_OP_max_pool2d_pick, .name = "max_pool2d_pick",
-    .help = "elements where another image is largest in its window", .attr = &pool_desc,
-    .inputs_min = 2, .inputs_max = 2, .outputs = 1, .infer = max_pool2d_pick_infer,
+    .op = TL_OP_max_pool2d_pick,
+    .name = "max_pool2d_pick",
+    .help = "elements where another image is largest in its window",
+    .attr = &pool_desc,
+    .inputs_min = 2,
+    .inputs_max = 2,
+    .outputs = 1,
+    .infer = max_pool2d_pick_infer,
     .gradient = max_pool2d_pick_gradient,
 };
 
@@ -165,8 +185,14 @@ static void avg_pool2d_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *g
 }
 
 const tl_op_class tl_op_avg_pool2d = {
-    .op = TL_OP_avg_pool2d, .name = "avg_pool2d", .help = "the mean of each window",
-    .attr = &pool_desc, .inputs_min = 1, .inputs_max = 1, .outputs = 1, .infer = pool_infer,
+    .op = TL_OP_avg_pool2d,
+    .name = "avg_pool2d",
+    .help = "the mean of each window",
+    .attr = &pool_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = pool_infer,
     .gradient = avg_pool2d_gradient,
 };
 
@@ -192,9 +218,14 @@ static void avg_pool2d_grad_gradient(tl_ctx *c, const tl_node *n, tl_tensor *con
 }
 
 const tl_op_class tl_op_avg_pool2d_grad = {
-    .op = TL_OP_avg_pool2d_grad, .name = "avg_pool2d_grad",
-    .help = "each number shared out over its window", .attr = &pool_desc, .inputs_min = 1,
-    .inputs_max = 1, .outputs = 1, .infer = avg_pool2d_grad_infer,
+    .op = TL_OP_avg_pool2d_grad,
+    .name = "avg_pool2d_grad",
+    .help = "each number shared out over its window",
+    .attr = &pool_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = avg_pool2d_grad_infer,
     .gradient = avg_pool2d_grad_gradient,
 };
 
@@ -212,10 +243,14 @@ static tl_status pool_attr(tl_pool_attr *attr, const tl_tensor *x, const tl_pool
         TL_TRY(tli_window_pad(w, x->shape.dims[1 + i], args->padding, args->pads + 2 * i));
     }
     *attr = (tl_pool_attr){
-        .size_y = windows[0].size, .size_x = windows[1].size,
-        .stride_y = windows[0].stride, .stride_x = windows[1].stride,
-        .top = windows[0].before, .bottom = windows[0].after,
-        .left = windows[1].before, .right = windows[1].after,
+        .size_y = windows[0].size,
+        .size_x = windows[1].size,
+        .stride_y = windows[0].stride,
+        .stride_x = windows[1].stride,
+        .top = windows[0].before,
+        .bottom = windows[0].after,
+        .left = windows[1].before,
+        .right = windows[1].after,
     };
     return TL_OK;
 }
@@ -246,8 +281,10 @@ static tl_tensor *pool1d(tl_ctx *c, tl_op op, tl_tensor *x, const tl_pool1d_args
     if (tli_want_rank(x, 3, "the input") != TL_OK) return tli_refuse(c, name);
     const int64_t *d = x->shape.dims;
     tl_pool2d_args flat = {
-        .size = {1, args->size}, .stride = {1, args->stride ? args->stride : args->size},
-        .padding = args->padding, .pads = {0, 0, args->pads[0], args->pads[1]},
+        .size = {1, args->size},
+        .stride = {1, args->stride ? args->stride : args->size},
+        .padding = args->padding,
+        .pads = {0, 0, args->pads[0], args->pads[1]},
     };
     tl_tensor *y = pool2d(c, op, tl_reshape(c, x, TL_SHAPE(d[0], 1, d[1], d[2])), &flat);
     return y ? tl_reshape(c, y, TL_SHAPE(d[0], y->shape.dims[2], d[2])) : NULL;

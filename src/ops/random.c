@@ -18,8 +18,12 @@ static const tl_field random_fields[] = {
     TL_F(tl_random_attr, dtype, .names = tl_dtype_names, .help = "of the result"),
     TL_F_END,
 };
-static const tl_desc random_desc = {.name = "random", .help = "attributes of random numbers",
-                                    .size = sizeof(tl_random_attr), .fields = random_fields};
+static const tl_desc random_desc = {
+    .name = "random",
+    .help = "attributes of random numbers",
+    .size = sizeof(tl_random_attr),
+    .fields = random_fields,
+};
 
 static tl_status random_infer(const tl_node *call)
 {
@@ -68,8 +72,14 @@ static tl_status bernoulli_infer(const tl_node *call)
 
 #define RANDOM(name_, help_, desc, rule)                                                           \
     const tl_op_class tl_op_##name_ = {                                                            \
-        .op = TL_OP_##name_, .name = #name_, .help = (help_), .attr = &(desc), .outputs = 1,       \
-        .by = -1, .flags = TL_OP_CONSTANT | TL_OP_RANDOM, .infer = rule,                           \
+        .op = TL_OP_##name_,                                                                       \
+        .name = #name_,                                                                            \
+        .help = (help_),                                                                           \
+        .attr = &(desc),                                                                           \
+        .outputs = 1,                                                                              \
+        .by = -1,                                                                                  \
+        .flags = TL_OP_CONSTANT | TL_OP_RANDOM,                                                    \
+        .infer = rule,                                                                             \
     }
 RANDOM(random_uniform, "equally likely numbers in [low, high)", random_desc, uniform_infer);
 RANDOM(random_normal, "normal numbers", random_desc, normal_infer);
@@ -79,8 +89,8 @@ RANDOM(random_bernoulli, "1 with a probability, else 0", random_desc, bernoulli_
 static tl_tensor *draw(tl_ctx *c, tl_op op, tl_dtype dtype, const tl_shape *shape, double a,
                        double b)
 {
-    tl_random_attr attr = {.key = tl_ctx_draw_key(c), .a = a, .b = b, .shape = tli_dims(shape),
-                           .dtype = dtype};
+    tl_random_attr attr = {
+        .key = tl_ctx_draw_key(c), .a = a, .b = b, .shape = tli_dims(shape), .dtype = dtype};
     return tl_apply(c, op, &attr, 0, NULL);
 }
 
@@ -116,10 +126,12 @@ static const tl_field integers_fields[] = {
     TL_F(tl_random_integers_attr, dtype, .names = tl_dtype_names, .help = "of the result"),
     TL_F_END,
 };
-static const tl_desc integers_desc = {.name = "random_integers",
-                                      .help = "attributes of random_integers",
-                                      .size = sizeof(tl_random_integers_attr),
-                                      .fields = integers_fields};
+static const tl_desc integers_desc = {
+    .name = "random_integers",
+    .help = "attributes of random_integers",
+    .size = sizeof(tl_random_integers_attr),
+    .fields = integers_fields,
+};
 
 static tl_status integers_infer(const tl_node *call)
 {
@@ -144,8 +156,13 @@ RANDOM(random_integers, "equally likely integers in [low, high)", integers_desc,
 
 tl_tensor *tl_random_integers(tl_ctx *c, tl_dtype dtype, tl_shape shape, int64_t low, int64_t high)
 {
-    tl_random_integers_attr attr = {.key = tl_ctx_draw_key(c), .low = low, .high = high,
-                                    .shape = tli_dims(&shape), .dtype = dtype};
+    tl_random_integers_attr attr = {
+        .key = tl_ctx_draw_key(c),
+        .low = low,
+        .high = high,
+        .shape = tli_dims(&shape),
+        .dtype = dtype,
+    };
     return tl_apply(c, TL_OP_random_integers, &attr, 0, NULL);
 }
 
@@ -154,10 +171,12 @@ static const tl_field permutation_fields[] = {
     TL_F(tl_permutation_attr, count, .help = "of the numbers"),
     TL_F_END,
 };
-static const tl_desc permutation_desc = {.name = "random_permutation",
-                                         .help = "attributes of random_permutation",
-                                         .size = sizeof(tl_permutation_attr),
-                                         .fields = permutation_fields};
+static const tl_desc permutation_desc = {
+    .name = "random_permutation",
+    .help = "attributes of random_permutation",
+    .size = sizeof(tl_permutation_attr),
+    .fields = permutation_fields,
+};
 
 static tl_status permutation_infer(const tl_node *call)
 {

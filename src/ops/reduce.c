@@ -18,8 +18,12 @@ static const tl_field reduce_fields[] = {
     TL_F(tl_reduce_attr, keep_dims, .help = "leaves a 1 where an axis was"),
     TL_F_END,
 };
-static const tl_desc reduce_desc = {.name = "reduce", .help = "attributes of reductions",
-                                    .size = sizeof(tl_reduce_attr), .fields = reduce_fields};
+static const tl_desc reduce_desc = {
+    .name = "reduce",
+    .help = "attributes of reductions",
+    .size = sizeof(tl_reduce_attr),
+    .fields = reduce_fields,
+};
 
 // What remains of a shape, and the shape with a 1 for each axis that went. Gives how many elements
 // come together in one.
@@ -83,9 +87,15 @@ static tl_tensor *reduce(tl_ctx *c, tl_op op, tl_tensor *x, tl_axes axes, bool k
 }
 
 #define REDUCTION(name_, help_, ...)                                                               \
-    const tl_op_class tl_op_##name_ = {                                                            \
-        .op = TL_OP_##name_, .name = #name_, .help = help_, .attr = &reduce_desc, .inputs_min = 1, \
-        .inputs_max = 1, .outputs = 1, .flops = input_count, __VA_ARGS__};                         \
+    const tl_op_class tl_op_##name_ = {.op = TL_OP_##name_,                                        \
+                                       .name = #name_,                                             \
+                                       .help = help_,                                              \
+                                       .attr = &reduce_desc,                                       \
+                                       .inputs_min = 1,                                            \
+                                       .inputs_max = 1,                                            \
+                                       .outputs = 1,                                               \
+                                       .flops = input_count,                                       \
+                                       __VA_ARGS__};                                               \
     tl_tensor *tl_##name_(tl_ctx *c, tl_tensor *x, tl_axes axes, bool keep_dims)                   \
     {                                                                                              \
         return reduce(c, TL_OP_##name_, x, axes, keep_dims);                                       \
@@ -231,10 +241,8 @@ static void logsumexp_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy
     (void)wanted;
     unreduced(c, n, gy[0], &g);
     // A result rounded to 16 bits would be off by more than the small exponentials bear.
-    if (x == n->in[0])
-        unreduced(c, n, n->out[0], &y);
-    else
-        y = tl_logsumexp(c, x, a->axes, true);
+    if (x == n->in[0]) unreduced(c, n, n->out[0], &y);
+    else y = tl_logsumexp(c, x, a->axes, true);
     if (!y) return;
     tl_tensor *none = tl_equal(c, y, tl_full(c, y->dtype, TL_SCALAR, -INFINITY));
     y = tl_where(c, none, tl_zeros(c, y->dtype, TL_SCALAR), y);
@@ -258,8 +266,12 @@ static const tl_field variance_fields[] = {
     TL_F(tl_variance_attr, correction, .help = "the divisor is the number of elements less this"),
     TL_F_END,
 };
-static const tl_desc variance_desc = {.name = "variance", .help = "attributes of variance",
-                                      .size = sizeof(tl_variance_attr), .fields = variance_fields};
+static const tl_desc variance_desc = {
+    .name = "variance",
+    .help = "attributes of variance",
+    .size = sizeof(tl_variance_attr),
+    .fields = variance_fields,
+};
 
 static tl_status variance_infer(const tl_node *call)
 {
@@ -293,9 +305,15 @@ static double variance_flops(const tl_node *call)
 }
 
 const tl_op_class tl_op_variance = {
-    .op = TL_OP_variance, .name = "variance",
-    .help = "mean square distance from the mean over axes", .attr = &variance_desc, .inputs_min = 1,
-    .inputs_max = 1, .outputs = 1, .infer = variance_infer, .gradient = variance_gradient,
+    .op = TL_OP_variance,
+    .name = "variance",
+    .help = "mean square distance from the mean over axes",
+    .attr = &variance_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = variance_infer,
+    .gradient = variance_gradient,
     .flops = variance_flops,
 };
 
@@ -324,8 +342,12 @@ static const tl_field arg_fields[] = {
     TL_F(tl_arg_attr, keep_dims, .help = "leaves a 1 where the axis was"),
     TL_F_END,
 };
-static const tl_desc arg_desc = {.name = "arg", .help = "attributes of argmax",
-                                 .size = sizeof(tl_arg_attr), .fields = arg_fields};
+static const tl_desc arg_desc = {
+    .name = "arg",
+    .help = "attributes of argmax",
+    .size = sizeof(tl_arg_attr),
+    .fields = arg_fields,
+};
 
 static tl_status arg_infer(const tl_node *call)
 {
@@ -345,8 +367,15 @@ static tl_status arg_infer(const tl_node *call)
 
 #define ARG_REDUCTION(name_, help_)                                                                \
     const tl_op_class tl_op_##name_ = {                                                            \
-        .op = TL_OP_##name_, .name = #name_, .help = help_, .attr = &arg_desc, .inputs_min = 1,    \
-        .inputs_max = 1, .outputs = 1, .flags = TL_OP_CONSTANT, .infer = arg_infer,                \
+        .op = TL_OP_##name_,                                                                       \
+        .name = #name_,                                                                            \
+        .help = help_,                                                                             \
+        .attr = &arg_desc,                                                                         \
+        .inputs_min = 1,                                                                           \
+        .inputs_max = 1,                                                                           \
+        .outputs = 1,                                                                              \
+        .flags = TL_OP_CONSTANT,                                                                   \
+        .infer = arg_infer,                                                                        \
         .flops = input_count,                                                                      \
     };                                                                                             \
     tl_tensor *tl_##name_(tl_ctx *c, tl_tensor *x, int64_t axis, bool keep_dims)                   \
@@ -367,8 +396,12 @@ static const tl_field cumsum_fields[] = {
     TL_F(tl_cumsum_attr, reverse, .help = "starts at the end"),
     TL_F_END,
 };
-static const tl_desc cumsum_desc = {.name = "cumsum", .help = "attributes of cumsum",
-                                    .size = sizeof(tl_cumsum_attr), .fields = cumsum_fields};
+static const tl_desc cumsum_desc = {
+    .name = "cumsum",
+    .help = "attributes of cumsum",
+    .size = sizeof(tl_cumsum_attr),
+    .fields = cumsum_fields,
+};
 
 static tl_status cumsum_infer(const tl_node *call)
 {
@@ -388,8 +421,14 @@ static void cumsum_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, t
 }
 
 const tl_op_class tl_op_cumsum = {
-    .op = TL_OP_cumsum, .name = "cumsum", .help = "sums of all elements up to each",
-    .attr = &cumsum_desc, .inputs_min = 1, .inputs_max = 1, .outputs = 1, .infer = cumsum_infer,
+    .op = TL_OP_cumsum,
+    .name = "cumsum",
+    .help = "sums of all elements up to each",
+    .attr = &cumsum_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = cumsum_infer,
     .gradient = cumsum_gradient,
 };
 

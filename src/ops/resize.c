@@ -15,8 +15,12 @@ static const tl_field resize_fields[] = {
     TL_F(tl_resize_attr, align_corners, .help = "corner pixels lie on each other"),
     TL_F_END,
 };
-static const tl_desc resize_desc = {.name = "resize", .help = "attributes of resize",
-                                    .size = sizeof(tl_resize_attr), .fields = resize_fields};
+static const tl_desc resize_desc = {
+    .name = "resize",
+    .help = "attributes of resize",
+    .size = sizeof(tl_resize_attr),
+    .fields = resize_fields,
+};
 
 /* resize_grad takes what a resized image would be to an image of the attributes' size: the two are
  * linear and each other's transpose. */
@@ -67,21 +71,34 @@ static void resize_grad_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *
 }
 
 const tl_op_class tl_op_resize = {
-    .op = TL_OP_resize, .name = "resize", .help = "an image with other numbers of rows and columns",
-    .attr = &resize_desc, .inputs_min = 1, .inputs_max = 1, .outputs = 1, .infer = resize_infer,
+    .op = TL_OP_resize,
+    .name = "resize",
+    .help = "an image with other numbers of rows and columns",
+    .attr = &resize_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = resize_infer,
     .gradient = resize_gradient,
 };
 
 const tl_op_class tl_op_resize_grad = {
-    .op = TL_OP_resize_grad, .name = "resize_grad",
-    .help = "each pixel shared out where it came from", .attr = &resize_desc, .inputs_min = 1,
-    .inputs_max = 1, .outputs = 1, .infer = resize_infer,
+    .op = TL_OP_resize_grad,
+    .name = "resize_grad",
+    .help = "each pixel shared out where it came from",
+    .attr = &resize_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = resize_infer,
     .gradient = resize_grad_gradient,
 };
 
 tl_tensor *tl_resize_with(tl_ctx *c, tl_tensor *x, const tl_resize_args *args)
 {
-    tl_resize_attr attr = {.height = args->height, .width = args->width, .method = args->method,
+    tl_resize_attr attr = {.height = args->height,
+                           .width = args->width,
+                           .method = args->method,
                            .align_corners = args->align_corners};
     return TL_APPLY(c, resize, &attr, x);
 }

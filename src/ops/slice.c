@@ -13,8 +13,12 @@ static const tl_field slice_fields[] = {
     TL_F(tl_slice_attr, steps, .help = "from one place to the next"),
     TL_F_END,
 };
-static const tl_desc slice_desc = {.name = "slice", .help = "attributes of slice",
-                                   .size = sizeof(tl_slice_attr), .fields = slice_fields};
+static const tl_desc slice_desc = {
+    .name = "slice",
+    .help = "attributes of slice",
+    .size = sizeof(tl_slice_attr),
+    .fields = slice_fields,
+};
 
 // Whether start, start + step, ... (`size` places) all lie within an axis.
 static bool within(int64_t start, int64_t size, int64_t step, int64_t dim)
@@ -77,9 +81,16 @@ static void slice_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl
 }
 
 const tl_op_class tl_op_slice = {
-    .op = TL_OP_slice, .name = "slice", .help = "evenly spaced places of each axis",
-    .attr = &slice_desc, .inputs_min = 1, .inputs_max = 1, .outputs = 1, .flags = TL_OP_VIEW,
-    .infer = slice_infer, .gradient = slice_gradient,
+    .op = TL_OP_slice,
+    .name = "slice",
+    .help = "evenly spaced places of each axis",
+    .attr = &slice_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .flags = TL_OP_VIEW,
+    .infer = slice_infer,
+    .gradient = slice_gradient,
 };
 
 static tl_tensor *slice(tl_ctx *c, tl_tensor *x, const int64_t *starts, const tl_shape *sizes,
@@ -88,8 +99,8 @@ static tl_tensor *slice(tl_ctx *c, tl_tensor *x, const int64_t *starts, const tl
     bool whole = tl_shape_equal(&x->shape, sizes);
     for (int i = 0; whole && i < sizes->rank; i++) whole = sizes->dims[i] <= 1 || steps[i] == 1;
     if (whole) return x;
-    tl_slice_attr attr = {.starts = {starts, sizes->rank}, .sizes = tli_dims(sizes),
-                          .steps = {steps, sizes->rank}};
+    tl_slice_attr attr = {
+        .starts = {starts, sizes->rank}, .sizes = tli_dims(sizes), .steps = {steps, sizes->rank}};
     return TL_APPLY(c, slice, &attr, x);
 }
 
@@ -231,8 +242,12 @@ static const tl_field unslice_fields[] = {
     TL_F(tl_unslice_attr, steps, .help = "from one place to the next"),
     TL_F_END,
 };
-static const tl_desc unslice_desc = {.name = "unslice", .help = "attributes of unslice",
-                                     .size = sizeof(tl_unslice_attr), .fields = unslice_fields};
+static const tl_desc unslice_desc = {
+    .name = "unslice",
+    .help = "attributes of unslice",
+    .size = sizeof(tl_unslice_attr),
+    .fields = unslice_fields,
+};
 
 static tl_status unslice_infer(const tl_node *call)
 {
@@ -258,15 +273,21 @@ static void unslice_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, 
 }
 
 const tl_op_class tl_op_unslice = {
-    .op = TL_OP_unslice, .name = "unslice", .help = "put at evenly spaced places into zeros",
-    .attr = &unslice_desc, .inputs_min = 1, .inputs_max = 1, .outputs = 1, .infer = unslice_infer,
+    .op = TL_OP_unslice,
+    .name = "unslice",
+    .help = "put at evenly spaced places into zeros",
+    .attr = &unslice_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = unslice_infer,
     .gradient = unslice_gradient,
 };
 
 tl_tensor *tl_unslice(tl_ctx *c, tl_tensor *x, tl_shape shape, const int64_t *starts,
                       const int64_t *steps, int count)
 {
-    tl_unslice_attr attr = {.shape = tli_dims(&shape), .starts = {starts, count},
-                            .steps = {steps, count}};
+    tl_unslice_attr attr = {
+        .shape = tli_dims(&shape), .starts = {starts, count}, .steps = {steps, count}};
     return TL_APPLY(c, unslice, &attr, x);
 }

@@ -11,10 +11,12 @@ static const tl_field softmax_fields[] = {
     TL_F(tl_softmax_attr, axis, .help = "along which the shares add up to 1"),
     TL_F_END,
 };
-static const tl_desc softmax_desc = {.name = "softmax",
-                                     .help = "attributes of softmax",
-                                     .size = sizeof(tl_softmax_attr),
-                                     .fields = softmax_fields};
+static const tl_desc softmax_desc = {
+    .name = "softmax",
+    .help = "attributes of softmax",
+    .size = sizeof(tl_softmax_attr),
+    .fields = softmax_fields,
+};
 
 static tl_status softmax_infer(const tl_node *call)
 {

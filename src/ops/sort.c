@@ -20,8 +20,12 @@ static const tl_field sort_fields[] = {
     TL_F(tl_sort_attr, descending, .help = "largest first"),
     TL_F_END,
 };
-static const tl_desc sort_desc = {.name = "sort", .help = "attributes of sort",
-                                  .size = sizeof(tl_sort_attr), .fields = sort_fields};
+static const tl_desc sort_desc = {
+    .name = "sort",
+    .help = "attributes of sort",
+    .size = sizeof(tl_sort_attr),
+    .fields = sort_fields,
+};
 
 static tl_status sort_infer(const tl_node *call)
 {
@@ -44,8 +48,15 @@ static void sort_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_
 }
 
 const tl_op_class tl_op_sort = {
-    .op = TL_OP_sort, .name = "sort", .help = "elements in order along an axis", .attr = &sort_desc,
-    .inputs_min = 1, .inputs_max = 1, .outputs = 2, .infer = sort_infer, .gradient = sort_gradient,
+    .op = TL_OP_sort,
+    .name = "sort",
+    .help = "elements in order along an axis",
+    .attr = &sort_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 2,
+    .infer = sort_infer,
+    .gradient = sort_gradient,
 };
 
 void tl_sort(tl_ctx *c, tl_tensor *x, int64_t axis, bool descending, tl_tensor **values,
@@ -66,8 +77,12 @@ static const tl_field top_k_fields[] = {
     TL_F(tl_top_k_attr, k, .help = "how many of the last axis"),
     TL_F_END,
 };
-static const tl_desc top_k_desc = {.name = "top_k", .help = "attributes of top_k",
-                                   .size = sizeof(tl_top_k_attr), .fields = top_k_fields};
+static const tl_desc top_k_desc = {
+    .name = "top_k",
+    .help = "attributes of top_k",
+    .size = sizeof(tl_top_k_attr),
+    .fields = top_k_fields,
+};
 
 static tl_status top_k_infer(const tl_node *call)
 {
@@ -94,8 +109,14 @@ static void top_k_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl
 }
 
 const tl_op_class tl_op_top_k = {
-    .op = TL_OP_top_k, .name = "top_k", .help = "the largest of the last axis", .attr = &top_k_desc,
-    .inputs_min = 1, .inputs_max = 1, .outputs = 2, .infer = top_k_infer,
+    .op = TL_OP_top_k,
+    .name = "top_k",
+    .help = "the largest of the last axis",
+    .attr = &top_k_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 2,
+    .infer = top_k_infer,
     .gradient = top_k_gradient,
 };
 

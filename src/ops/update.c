@@ -30,20 +30,27 @@ static const char *const form_names[] = {"keras", "pytorch", NULL};
                                      __VA_ARGS__};
 
 static const tl_field update_fields[] = {
-    TL_F(tl_update_attr, copy, .flags = TL_FIELD_QUIET, .help = "the last input is a copy of the parameters in half precision"), TL_F_END};
+    TL_F(tl_update_attr, copy, .flags = TL_FIELD_QUIET,
+         .help = "the last input is a copy of the parameters in half precision"),
+    TL_F_END,
+};
 DESC(update, .base = NULL)
 
-static const tl_field sgd_fields[] = {MOMENTUM_ROW(sgd), DECAY_ROWS(sgd), FORM_ROW(sgd),
-                                      ROW(sgd, nesterov, "look ahead along the momentum"),
-                                      TL_F_END};
+static const tl_field sgd_fields[] = {
+    MOMENTUM_ROW(sgd), DECAY_ROWS(sgd),
+    FORM_ROW(sgd),     ROW(sgd, nesterov, "look ahead along the momentum"),
+    TL_F_END,
+};
 DESC(sgd, .base = &update_desc)
 
-static const tl_field adam_fields[] = {BETA_ROWS(adam),
-                                       EPSILON_ROW(adam),
-                                       DECAY_ROWS(adam),
-                                       FORM_ROW(adam),
-                                       ROW(adam, amsgrad, "divide by the greatest average"),
-                                       TL_F_END};
+static const tl_field adam_fields[] = {
+    BETA_ROWS(adam),
+    EPSILON_ROW(adam),
+    DECAY_ROWS(adam),
+    FORM_ROW(adam),
+    ROW(adam, amsgrad, "divide by the greatest average"),
+    TL_F_END,
+};
 DESC(adam, .base = &update_desc)
 
 static const tl_field rmsprop_fields[] = {
@@ -52,15 +59,18 @@ static const tl_field rmsprop_fields[] = {
     EPSILON_ROW(rmsprop),
     FORM_ROW(rmsprop),
     ROW(rmsprop, centered, "by the variance, not by the mean square"),
-    TL_F_END};
+    TL_F_END,
+};
 DESC(rmsprop, .base = &update_desc)
 
 static const tl_field adagrad_fields[] = {EPSILON_ROW(adagrad), TL_F_END};
 DESC(adagrad, .base = &update_desc)
 
 static const tl_field lamb_fields[] = {
-    BETA_ROWS(lamb), EPSILON_ROW(lamb), DECAY_ROWS(lamb),
-    ROW(lamb, adapted, "whether the rate of each follows its norm"), TL_F_END};
+    BETA_ROWS(lamb),  EPSILON_ROW(lamb),
+    DECAY_ROWS(lamb), ROW(lamb, adapted, "whether the rate of each follows its norm"),
+    TL_F_END,
+};
 DESC(lamb, .base = &update_desc)
 
 static const tl_field lars_fields[] = {
@@ -70,7 +80,8 @@ static const tl_field lars_fields[] = {
     ROW(lars, nesterov, "look ahead along the momentum"),
     ROW(lars, classic_momentum, "the rate goes into the momentum"),
     ROW(lars, adapted, "whether the rate of each follows its norm"),
-    TL_F_END};
+    TL_F_END,
+};
 DESC(lars, .base = &update_desc)
 
 static const tl_field ema_fields[] = {ROW(ema, momentum, "share of the old average"), TL_F_END};
@@ -108,7 +119,8 @@ static tl_status check_copy(const tl_tensor *copy, const tl_tensor *param)
     bool half = copy->dtype == TL_BF16 || copy->dtype == TL_F16;
     if (half && tl_shape_equal(&copy->shape, &param->shape)) return TL_OK;
     char spec[TL_TENSOR_TEXT], wanted[TL_TENSOR_TEXT];
-    return TL_FAIL(TL_EINVAL, "the copy is %s and must be bfloat16 or float16, shaped like the parameters, %s",
+    return TL_FAIL(TL_EINVAL,
+                   "the copy is %s and must be bfloat16 or float16, shaped like the parameters, %s",
                    tl_tensor_spec(spec, copy), tl_tensor_spec(wanted, param));
 }
 
@@ -123,15 +135,16 @@ static const char *or_float64(const tl_tensor *param)
     return param->dtype == TL_F64 ? ", or float64" : "";
 }
 
-// Parameters, gradients, hyper-parameters, then slots, whose number the attributes say, and the copy, where they say
-// that there is one.
+// Parameters, gradients, hyper-parameters, then slots, whose number the attributes say, and the
+// copy, where they say that there is one.
 static tl_status check_block(const tl_node *call, int slots)
 {
     const tl_tensor *param = call->in[PARAM], *hyper = call->in[HYPER];
     bool copy = ((const tl_update_attr *)call->attr)->copy;
     if (call->inputs != SLOTS + slots + copy)
         return TL_FAIL(TL_EINVAL, "%d slots are given; with these attributes it has %d%s",
-                       call->inputs - SLOTS, slots + copy, copy ? ", a copy of the parameters among them" : "");
+                       call->inputs - SLOTS, slots + copy,
+                       copy ? ", a copy of the parameters among them" : "");
     TL_TRY(check_param(param, "the block of parameters"));
     TL_TRY(check_like(call->in[GRAD], param, "the gradient", true));
     if (copy) TL_TRY(check_copy(call->in[SLOTS + slots], param));
@@ -240,7 +253,8 @@ static tl_status ema_infer(const tl_node *call)
 static tl_status assign_infer(const tl_node *call)
 {
     const tl_tensor *target = call->in[0], *value = call->in[1];
-    if (value->dtype == target->dtype && tl_shape_equal(&value->shape, &target->shape)) return TL_OK;
+    if (value->dtype == target->dtype && tl_shape_equal(&value->shape, &target->shape))
+        return TL_OK;
     char spec[TL_TENSOR_TEXT], wanted[TL_TENSOR_TEXT];
     return TL_FAIL(TL_EINVAL, "the value is %s and must be like the target, %s",
                    tl_tensor_spec(spec, value), tl_tensor_spec(wanted, target));

@@ -12,7 +12,11 @@ static const tl_field shape_fields[] = {
     TL_F_END,
 };
 static const tl_desc shape_desc = {
-    .name = "shape", .help = "a shape", .size = sizeof(tl_shape_attr), .fields = shape_fields};
+    .name = "shape",
+    .help = "a shape",
+    .size = sizeof(tl_shape_attr),
+    .fields = shape_fields,
+};
 
 /* --- copy ------------------------------------------------------------------------------------- */
 
@@ -24,8 +28,14 @@ static void copy_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_
 }
 
 const tl_op_class tl_op_copy = {
-    .op = TL_OP_copy, .name = "copy", .help = "the same elements, row-major", .inputs_min = 1,
-    .inputs_max = 1, .outputs = 1, .infer = tli_infer_same, .gradient = copy_gradient,
+    .op = TL_OP_copy,
+    .name = "copy",
+    .help = "the same elements, row-major",
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = tli_infer_same,
+    .gradient = copy_gradient,
 };
 
 tl_tensor *tl_contiguous(tl_ctx *c, tl_tensor *x)
@@ -59,10 +69,8 @@ static bool strides_for(int64_t *out, const tl_tensor *x, const tl_shape *to)
         int end = from;
         last = first + 1;
         while (here != there || (last < to->rank && to->dims[last] == 1)) {
-            if (there < here)
-                there *= dims[end++];
-            else
-                here *= to->dims[last++];
+            if (there < here) there *= dims[end++];
+            else here *= to->dims[last++];
         }
         for (int i = from; i + 1 < end; i++)
             if (strides[i] != dims[i + 1] * strides[i + 1]) return false;
@@ -102,9 +110,16 @@ static void reshape_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, 
 }
 
 const tl_op_class tl_op_reshape = {
-    .op = TL_OP_reshape, .name = "reshape", .help = "the same elements in another shape",
-    .attr = &shape_desc, .inputs_min = 1, .inputs_max = 1, .outputs = 1, .flags = TL_OP_VIEW,
-    .infer = reshape_infer, .gradient = reshape_gradient,
+    .op = TL_OP_reshape,
+    .name = "reshape",
+    .help = "the same elements in another shape",
+    .attr = &shape_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .flags = TL_OP_VIEW,
+    .infer = reshape_infer,
+    .gradient = reshape_gradient,
 };
 
 // Replaces the -1, if there is one, by what the other dimensions leave.
@@ -113,8 +128,7 @@ static void fill_rest(tl_shape *shape, int64_t count)
     int rest = -1;
     int64_t others = 1;
     for (int i = 0; i < shape->rank; i++) {
-        if (shape->dims[i] == -1 && rest < 0)
-            rest = i;
+        if (shape->dims[i] == -1 && rest < 0) rest = i;
         else if (shape->dims[i] < 0 || __builtin_mul_overflow(others, shape->dims[i], &others))
             return; // the shape rule says what is wrong
     }
@@ -175,9 +189,12 @@ static const tl_field transpose_fields[] = {
     TL_F(tl_transpose_attr, perm, .help = "axis of the input for each axis of the result"),
     TL_F_END,
 };
-static const tl_desc transpose_desc = {.name = "transpose", .help = "attributes of transpose",
-                                       .size = sizeof(tl_transpose_attr),
-                                       .fields = transpose_fields};
+static const tl_desc transpose_desc = {
+    .name = "transpose",
+    .help = "attributes of transpose",
+    .size = sizeof(tl_transpose_attr),
+    .fields = transpose_fields,
+};
 
 static tl_status transpose_infer(const tl_node *call)
 {
@@ -215,9 +232,16 @@ static void transpose_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy
 }
 
 const tl_op_class tl_op_transpose = {
-    .op = TL_OP_transpose, .name = "transpose", .help = "the axes in another order",
-    .attr = &transpose_desc, .inputs_min = 1, .inputs_max = 1, .outputs = 1, .flags = TL_OP_VIEW,
-    .infer = transpose_infer, .gradient = transpose_gradient,
+    .op = TL_OP_transpose,
+    .name = "transpose",
+    .help = "the axes in another order",
+    .attr = &transpose_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .flags = TL_OP_VIEW,
+    .infer = transpose_infer,
+    .gradient = transpose_gradient,
 };
 
 tl_tensor *tl_transpose(tl_ctx *c, tl_tensor *x, const int64_t *perm, int count)
@@ -269,9 +293,16 @@ static void broadcast_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy
 }
 
 const tl_op_class tl_op_broadcast_to = {
-    .op = TL_OP_broadcast_to, .name = "broadcast_to", .help = "dimensions of 1 stretched",
-    .attr = &shape_desc, .inputs_min = 1, .inputs_max = 1, .outputs = 1, .flags = TL_OP_VIEW,
-    .infer = broadcast_infer, .gradient = broadcast_gradient,
+    .op = TL_OP_broadcast_to,
+    .name = "broadcast_to",
+    .help = "dimensions of 1 stretched",
+    .attr = &shape_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .flags = TL_OP_VIEW,
+    .infer = broadcast_infer,
+    .gradient = broadcast_gradient,
 };
 
 tl_tensor *tl_broadcast_to(tl_ctx *c, tl_tensor *x, tl_shape shape)

@@ -20,13 +20,16 @@ static const tl_field ckpt_fields[] = {
     TL_F(ckpt_flags, stats,
          .help = "show: the least, mean and greatest element of each tensor, and how many "
                  "are not finite"),
-    TL_F(ckpt_flags, json, .help = "show: a JSON object, {\"checkpoints\": [{\"file\", ..., \"entries\": [...]}, ...]}"),
+    TL_F(ckpt_flags, json,
+         .help =
+             "show: a JSON object, {\"checkpoints\": [{\"file\", ..., \"entries\": [...]}, ...]}"),
     TL_F(ckpt_flags, tolerance,
          .help = "diff: numbers that differ by no more than this count as equal"),
     TL_F(ckpt_flags, overwrite, .help = "convert: replaces files that exist"),
     TL_F(ckpt_flags, experiment, .flags = TL_FIELD_NULLABLE,
          .help = "convert: the experiment of the run, if its folder does not name it"),
-    TL_F_END};
+    TL_F_END,
+};
 static const tl_desc ckpt_flags_desc = {
     .name = "ckpt",
     .help = "flags of `ckpt`",
@@ -41,10 +44,8 @@ static void add_spec(tl_str *out, const tl_safetensors_entry *e)
     tl_str spec = TL_STR_INIT;
     tl_safetensors_spec(&spec, e);
     const char *shape = strchr(tl_str_text(&spec), '[');
-    if (e->readable)
-        tl_str_addf(out, "%s%s", tl_dtype_name(e->dtype), shape ? shape : "");
-    else
-        tli_add_clean_word(out, tl_str_text(&spec));
+    if (e->readable) tl_str_addf(out, "%s%s", tl_dtype_name(e->dtype), shape ? shape : "");
+    else tli_add_clean_word(out, tl_str_text(&spec));
     tl_str_deinit(&spec);
 }
 
@@ -78,10 +79,8 @@ tl_status tli_ckpt_add_row(tli_ckpt *k, tl_arena *arena, const char *path,
 {
     tli_ckpt_row *row = &k->rows[k->count];
     tl_str text = TL_STR_INIT, clean = TL_STR_INIT, json = TL_STR_INIT;
-    if (value)
-        add_value(&text, value);
-    else
-        add_spec(&text, e);
+    if (value) add_value(&text, value);
+    else add_spec(&text, e);
     if (value) tli_ckpt_json_value(&json, value);
     tli_add_clean_word(&clean, tl_str_text(&text));
     *row = (tli_ckpt_row){.path = tl_arena_strdup(arena, path),
@@ -179,8 +178,7 @@ static void add_kind(tl_str *out, const tli_ckpt *k)
     else if (version)
         tl_str_addf(out, "checkpoint, version %d, checksum %08" PRIx32, version,
                     tl_checkpoint_crc(k->c));
-    else
-        tl_str_add(out, "plain safetensors, no checksum");
+    else tl_str_add(out, "plain safetensors, no checksum");
     if (!numerics) return;
     tl_str_add(out, ", computed with '");
     tli_add_clean_word(out, numerics);
@@ -241,7 +239,8 @@ tli_ckpt_stats tli_ckpt_measure(const tl_safetensors_entry *e)
 static void add_stats(tl_str *out, const tl_safetensors_entry *e)
 {
     tli_ckpt_stats s = tli_ckpt_measure(e);
-    if (s.finite) tl_str_addf(out, "  least %.6g, mean %.6g, greatest %.6g", s.least, s.mean, s.greatest);
+    if (s.finite)
+        tl_str_addf(out, "  least %.6g, mean %.6g, greatest %.6g", s.least, s.mean, s.greatest);
     if (s.strange) tl_str_addf(out, "  %" PRId64 " NOT FINITE", s.strange);
 }
 
@@ -267,12 +266,11 @@ static tl_status show(tli_run *run, const char *word, bool stats)
     for (int64_t i = 0; i < k.count; i++) {
         const tli_ckpt_row *row = &k.rows[i];
         tli_add_clean_word(out, row->path);
-        tl_str_pad(out, ' ', strlen(row->path) < width ? (int64_t)(width + 2 - strlen(row->path)) : 2);
+        tl_str_pad(out, ' ',
+                   strlen(row->path) < width ? (int64_t)(width + 2 - strlen(row->path)) : 2);
         tl_str_add(out, row->text);
-        if (row->same_as)
-            tl_str_addf(out, ", the same as %s", row->same_as);
-        else if (stats && row->entry->readable && row->tensor)
-            add_stats(out, row->entry);
+        if (row->same_as) tl_str_addf(out, ", the same as %s", row->same_as);
+        else if (stats && row->entry->readable && row->tensor) add_stats(out, row->entry);
         tl_str_addc(out, '\n');
     }
     st = tl_str_status(out);
@@ -301,7 +299,8 @@ static tl_status show_all_json(tli_run *run, bool stats)
     tli_json j = {.out = &run->text, .indent = 2};
     tli_json_begin(&j, NULL, '{');
     tli_json_begin(&j, "checkpoints", '[');
-    for (int64_t i = 1; i < run->words.count; i++) TL_TRY(show_json(run, &j, run->words.items[i], stats));
+    for (int64_t i = 1; i < run->words.count; i++)
+        TL_TRY(show_json(run, &j, run->words.items[i], stats));
     tli_json_end(&j, ']');
     tli_json_end(&j, '}');
     tl_str_addc(&run->text, '\n');
@@ -407,7 +406,8 @@ static tl_status convert_one(tli_run *run, const void *flags)
 {
     const ckpt_flags *given = flags;
     if (run->words.count != 3) return TL_FAIL(TL_EINVAL, "`convert` needs two names: FROM and TO");
-    return tli_ckpt_convert(run, run->words.items[1], run->words.items[2], given->experiment, given->overwrite);
+    return tli_ckpt_convert(run, run->words.items[1], run->words.items[2], given->experiment,
+                            given->overwrite);
 }
 
 static tl_status run_ckpt(tli_run *run)
@@ -421,16 +421,17 @@ const tli_command tli_command_ckpt = {
     .name = "ckpt",
     .brief = "shows, checks, compares and converts checkpoints",
     .usage =
-        "show|diff|verify FILE... [flags]\n       ckpt convert FROM TO [--experiment=NAME] [--overwrite]\n\n"
+        "show|diff|verify FILE... [flags]\n       ckpt convert FROM TO [--experiment=NAME] "
+        "[--overwrite]\n\n"
         "show tells what is in a checkpoint, another safetensors file, or a TensorBundle (a "
         "checkpoint of TensorFlow: PREFIX or PREFIX.index), verify checks every byte of "
-        "checkpoints, diff tells where two files differ. A FILE may be named without its "
-        "suffix; a folder stands for its latest checkpoint. They end with 1 when a "
-        "file is damaged, or when two differ. convert turns a TensorBundle into a checkpoint, "
-        "when TO ends with .safetensors, or a checkpoint into the TensorBundle with the prefix "
-        "TO. When FROM is in the folder of a run, or in a folder below it, weights and slots get the names that "
-        "they have in Model Garden, or in Tilth. --experiment names the experiment if the folder does not. FROM "
-        "must then belong to that model, and the new checkpoint is for eval, predict and "
+        "checkpoints, diff tells where two files differ. A FILE may be named without its suffix; a "
+        "folder stands for its latest checkpoint. They end with 1 when a file is damaged, or when "
+        "two differ. convert turns a TensorBundle into a checkpoint, when TO ends with "
+        ".safetensors, or a checkpoint into the TensorBundle with the prefix TO. When FROM is in "
+        "the folder of a run, or in a folder below it, weights and slots get the names that they "
+        "have in Model Garden, or in Tilth. --experiment names the experiment if the folder does "
+        "not. FROM must then belong to that model, and the new checkpoint is for eval, predict and "
         "task.init_checkpoint. Otherwise a/b/kernel is a/b/kernel/.ATTRIBUTES/VARIABLE_VALUE.",
     .flags = {{"Checkpoints", &ckpt_flags_desc}},
     .run = run_ckpt,

@@ -28,9 +28,9 @@ typedef struct tli_ckpt {
     tl_map by_path; /* to tli_ckpt_row */
 } tli_ckpt;
 
-/* Opens what tl_checkpoint_locate gave. Rows live in the arena; deinit is due also after a failure. `alike`: as
- * both kinds have it in common, without object graphs and aliases, numbers as tensors, entries of a
- * bundle under the paths that they get in a checkpoint. */
+/* Opens what tl_checkpoint_locate gave. Rows live in the arena; deinit is due also after a failure.
+ * `alike`: as both kinds have it in common, without object graphs and aliases, numbers as tensors,
+ * entries of a bundle under the paths that they get in a checkpoint. */
 TL_NODISCARD tl_status tli_ckpt_open(tli_ckpt *out, tl_arena *arena, const char *file, bool bundle,
                                      bool alike);
 void tli_ckpt_deinit(tli_ckpt *k);
@@ -57,9 +57,9 @@ void tli_ckpt_json_value(tl_str *out, const tl_state_entry *e);
 TL_NODISCARD tl_status tli_ckpt_diff(tl_str *out, int64_t *different, const tli_ckpt *a,
                                      const tli_ckpt *b, double tolerance);
 
-/* Turns a checkpoint into a bundle, or back; what was done, and left out, is appended to the run's text. `experiment`
- * may be NULL. */
-TL_NODISCARD tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const char *experiment,
-                                        bool overwrite);
+/* Turns a checkpoint into a bundle, or back; what was done, and left out, is appended to the run's
+ * text. `experiment` may be NULL. */
+TL_NODISCARD tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to,
+                                        const char *experiment, bool overwrite);
 
 #endif

@@ -29,7 +29,8 @@ static tl_status entry_of(tl_safetensors_entry *out, tl_arena *arena, const tl_t
     return TL_OK;
 }
 
-/* Strings are shown as texts, rows of uint64 as words, and, where rows are not compared, counters as numbers. */
+/* Strings are shown as texts, rows of uint64 as words, and, where rows are not compared, counters
+ * as numbers. */
 static tl_status read_value(tl_state_entry *out, bool *is_value, tl_safetensors_entry *entry,
                             tl_arena *arena, const tl_tensorbundle *b,
                             const tl_tensorbundle_entry *e, bool alike)

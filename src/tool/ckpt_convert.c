@@ -51,10 +51,8 @@ static void tell_left_out(tl_str *out, const char *why, const tl_str *lines)
     tl_str_addf(out, "left out, since %s:\n", why);
     for (const char *p = tl_str_text(lines); *p; p++) {
         const char one[] = {*p, '\0'};
-        if (*p == '\n')
-            tl_str_addc(out, *p);
-        else
-            tli_add_clean_word(out, one);
+        if (*p == '\n') tl_str_addc(out, *p);
+        else tli_add_clean_word(out, one);
     }
 }
 
@@ -67,24 +65,28 @@ static tl_status load_bundle(tl_state **out, const char *from, tl_engine *engine
     return st;
 }
 
-static tl_status from_bundle(tl_str *out, tl_arena *arena, tl_engine *engine, const char *from, const char *to,
-                             const tl_original_names *names)
+static tl_status from_bundle(tl_str *out, tl_arena *arena, tl_engine *engine, const char *from,
+                             const char *to, const tl_original_names *names)
 {
     tl_state *s = NULL;
     tl_str left_out = TL_STR_INIT;
     int64_t entries, bytes;
     tl_status st = names ? tl_original_check(from, names) : TL_OK;
     if (st == TL_OK)
-        st = names ? tl_original_read(&s, from, names, engine, &left_out) : load_bundle(&s, from, engine, &left_out);
+        st = names ? tl_original_read(&s, from, names, engine, &left_out)
+                   : load_bundle(&s, from, engine, &left_out);
     if (st == TL_OK) st = make_folder(arena, to);
-    if (st == TL_OK) st = tl_checkpoint_save(to, s, &(tl_checkpoint_info){.numerics = "TensorFlow"});
+    if (st == TL_OK)
+        st = tl_checkpoint_save(to, s, &(tl_checkpoint_info){.numerics = "TensorFlow"});
     if (st == TL_OK) st = tl_state_size(s, &entries, &bytes);
     if (st == TL_OK) st = tell(out, entries, from, to);
     if (st == TL_OK && names)
-        tl_str_add(out, "It is for eval, predict and task.init_checkpoint; training goes on in the folder of the "
-                        "TensorBundle itself.\n");
+        tl_str_add(out, "It is for eval, predict and task.init_checkpoint; training goes on in the "
+                        "folder of the TensorBundle itself.\n");
     if (st == TL_OK)
-        tell_left_out(out, names ? "checkpoints have no place for it" : "checkpoints hold nothing of that type",
+        tell_left_out(out,
+                      names ? "checkpoints have no place for it"
+                            : "checkpoints hold nothing of that type",
                       &left_out);
     tl_str_deinit(&left_out);
     tl_state_free(&s);
@@ -147,7 +149,8 @@ static tl_status tell_latest(tl_str *out, const char *folder, const char *prefix
     return tl_str_status(out);
 }
 
-/* A folder that has no state file gets one, as from tf.train.Checkpoint: Model Garden looks for checkpoints there. */
+/* A folder that has no state file gets one, as from tf.train.Checkpoint: Model Garden looks for
+ * checkpoints there. */
 static tl_status name_in_folder(tl_str *out, tl_arena *arena, const char *prefix)
 {
     const char *name = tl_path_basename(prefix), *folder = folder_of(arena, prefix);
@@ -173,15 +176,17 @@ static void tell_parts_left_out(tl_str *out, const char *lines)
     for (const char *line = lines; *line; line += strcspn(line, "\n") + 1) {
         size_t length = strcspn(line, strncmp(line, "optimizer/", 10) == 0 ? "\n" : "/\n");
         if (length == known && strncmp(line, last, length) == 0) continue;
-        tl_str_addf(out, "%s%.*s", known ? ", " : "left out, since Model Garden has no place for it: ", (int)length, line);
+        tl_str_addf(
+            out, "%s%.*s",
+            known ? ", " : "left out, since Model Garden has no place for it: ", (int)length, line);
         last = line;
         known = length;
     }
     if (known) tl_str_addc(out, '\n');
 }
 
-static tl_status to_bundle(tl_str *out, tl_arena *arena, tl_engine *engine, const char *from, const char *to,
-                           const tl_original_names *names)
+static tl_status to_bundle(tl_str *out, tl_arena *arena, tl_engine *engine, const char *from,
+                           const char *to, const tl_original_names *names)
 {
     tl_state *s = NULL;
     tl_str left_out = TL_STR_INIT;
@@ -215,20 +220,24 @@ static tl_status check_name(const char *to)
 {
     size_t length = strlen(to);
     if (length && to[length - 1] != '/' && !tl_dir_exists(to)) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "'%s' is %s: TO is the name of a file that ends with " TL_CHECKPOINT_SUFFIX
-                   ", or the prefix of a TensorBundle, such as out/ckpt-1", to,
-                   length ? "a folder" : "no name");
+    return TL_FAIL(TL_EINVAL,
+                   "'%s' is %s: TO is the name of a file that ends with " TL_CHECKPOINT_SUFFIX
+                   ", or the prefix of a TensorBundle, such as out/ckpt-1",
+                   to, length ? "a folder" : "no name");
 }
 
-/* Where a checkpoint lies there may be the configuration of its run, which knows the names of its weights. */
-static tl_status find_names(tl_original_names *out, bool *known, tli_run *run, const char *file, const char *experiment)
+/* Where a checkpoint lies there may be the configuration of its run, which knows the names of its
+ * weights. */
+static tl_status find_names(tl_original_names *out, bool *known, tli_run *run, const char *file,
+                            const char *experiment)
 {
     const char *folder = folder_of(run->arena, file);
     *out = (tl_original_names){0};
     return folder ? tli_finished_names(out, known, run, folder, experiment) : TL_ENOMEM;
 }
 
-tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const char *experiment, bool overwrite)
+tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const char *experiment,
+                           bool overwrite)
 {
     tl_arena *arena = run->arena;
     tl_str *out = &run->text;
@@ -251,11 +260,13 @@ tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const
         TL_TRY(check_free(tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, to), overwrite));
         TL_TRY(check_free(tl_arena_printf(arena, "%s.data-00000-of-00001", to), overwrite));
     }
-    TL_TRY(tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
+    TL_TRY(
+        tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
     tl_status st = find_names(&names, &known, run, file, experiment);
     const tl_original_names *table = known ? &names : NULL;
     if (st == TL_OK)
-        st = bundle ? from_bundle(out, arena, engine, file, to, table) : to_bundle(out, arena, engine, file, to, table);
+        st = bundle ? from_bundle(out, arena, engine, file, to, table)
+                    : to_bundle(out, arena, engine, file, to, table);
     tl_original_names_deinit(&names);
     tl_engine_free(&engine);
     return st;

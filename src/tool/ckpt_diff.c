@@ -68,10 +68,8 @@ static bool compare_rows(tl_str *out, const tli_ckpt_row *a, const tli_ckpt_row 
     if (equal) return true;
     if (told || !same_size || !a->tensor || !x->readable) {
         begin_line(out, '~', a->path);
-        if (told)
-            tl_str_addf(out, "%s | %s\n", a->text, b->text);
-        else
-            tl_str_addf(out, "%s: the bytes differ\n", a->text);
+        if (told) tl_str_addf(out, "%s | %s\n", a->text, b->text);
+        else tl_str_addf(out, "%s: the bytes differ\n", a->text);
         return false;
     }
     distance d = measure(x, y, tolerance);

@@ -16,7 +16,10 @@ typedef struct comparison {
     const char **metrics; /* as the curves have them */
     tl_metric_comp *comps;
     int64_t metric_count;
-    struct { const char **items; int64_t count, capacity; } keys; /* of settings that differ */
+    struct {
+        const char **items;
+        int64_t count, capacity;
+    } keys; /* of settings that differ */
 } comparison;
 
 static const char experiment_key[] = "experiment";
@@ -35,7 +38,8 @@ static bool differs(const comparison *c, const char *key, bool both)
     bool seen = false;
     for (int64_t i = 0; i < c->runs->count; i++) {
         const tli_past_run *p = &c->runs->items[i];
-        if (!p->usable || (key != experiment_key && !p->settings.count)) continue; // what is unknown is no difference
+        // what is unknown is no difference
+        if (!p->usable || (key != experiment_key && !p->settings.count)) continue;
         const char *value = setting_of(p, key);
         if (both && !value) continue;
         if (seen && (!first || !value ? first != value : strcmp(first, value) != 0)) return true;
@@ -69,7 +73,8 @@ static tl_status find_differences(comparison *c)
 {
     tl_map seen = TL_MAP_INIT;
     tl_status st = TL_OK;
-    if (differs(c, experiment_key, false) && !TL_VEC_PUSH(&c->keys, experiment_key)) return TL_ENOMEM;
+    if (differs(c, experiment_key, false) && !TL_VEC_PUSH(&c->keys, experiment_key))
+        return TL_ENOMEM;
     int64_t first = c->keys.count;
     for (int64_t i = 0; i < c->runs->count && st == TL_OK; i++) {
         const tli_past_run *p = &c->runs->items[i];
@@ -77,7 +82,8 @@ static tl_status find_differences(comparison *c)
             const char *key = p->settings.items[k].key;
             if (tl_map_has(&seen, key)) continue;
             st = tl_map_set(&seen, key, &seen);
-            if (st == TL_OK && differs(c, key, false) && !TL_VEC_PUSH(&c->keys, key)) st = TL_ENOMEM;
+            if (st == TL_OK && differs(c, key, false) && !TL_VEC_PUSH(&c->keys, key))
+                st = TL_ENOMEM;
         }
     }
     tl_map_deinit(&seen);
@@ -120,7 +126,8 @@ static int by_place(const void *a, const void *b)
     if (p->run.usable != q->run.usable) return p->run.usable ? -1 : 1;
     if (isnan(p->number) != isnan(q->number)) return isnan(p->number) ? 1 : -1;
     if (p->number < q->number || p->number > q->number) return p->number < q->number ? -1 : 1;
-    int texts = p->text && q->text ? strcmp(p->text, q->text) : (q->text != NULL) - (p->text != NULL);
+    int texts =
+        p->text && q->text ? strcmp(p->text, q->text) : (q->text != NULL) - (p->text != NULL);
     return texts ? texts : p->order < q->order ? -1 : 1;
 }
 
@@ -128,12 +135,14 @@ static int by_place(const void *a, const void *b)
 static const char *sort_key(const comparison *c, const char *word)
 {
     for (int64_t i = 0; i < c->keys.count; i++)
-        if (strcmp(c->keys.items[i], word) == 0 || strcmp(short_key(c, c->keys.items[i]), word) == 0)
+        if (strcmp(c->keys.items[i], word) == 0
+            || strcmp(short_key(c, c->keys.items[i]), word) == 0)
             return c->keys.items[i];
     return NULL;
 }
 
-static tl_status set_place(place *p, const comparison *c, const char *sort, const char *key, const char *metric)
+static tl_status set_place(place *p, const comparison *c, const char *sort, const char *key,
+                           const char *metric)
 {
     p->number = NAN;
     p->text = NULL;
@@ -156,7 +165,9 @@ static tl_status set_place(place *p, const comparison *c, const char *sort, cons
 
 static tl_status sort_runs(comparison *c, const char *sort)
 {
-    bool plain = sort && (strcmp(sort, "name") == 0 || strcmp(sort, "time") == 0 || strcmp(sort, "step") == 0);
+    bool plain =
+        sort
+        && (strcmp(sort, "name") == 0 || strcmp(sort, "time") == 0 || strcmp(sort, "step") == 0);
     const char *key = sort && !plain ? sort_key(c, sort) : NULL;
     const char *metric = !sort && c->metric_count ? c->metrics[0] : NULL;
     if (!sort && !metric) sort = "name";
@@ -213,7 +224,8 @@ static tl_status add_metric(comparison *c, tli_sheet *t, int64_t m, bool csv)
         TL_TRY(tli_sheet_add(&column, t, title, full, true));
     }
     for (int64_t i = 0; i < t->rows; i++) {
-        tli_summary s = tli_curve_summary(tli_past_run_curve(&c->runs->items[i], name), c->comps[m]);
+        tli_summary s =
+            tli_curve_summary(tli_past_run_curve(&c->runs->items[i], name), c->comps[m]);
         const char *cells[COLUMNS] = {cell(c, number, s.best), "", cell(c, number, s.last)};
         if (s.known) cells[AT] = tl_arena_printf(arena, "%" PRId64, s.best_step);
         for (int k = 0; k < COLUMNS; k++) {
@@ -271,7 +283,8 @@ static tl_status write_table(comparison *c, bool csv)
     if (st == TL_OK && csv) tli_sheet_write_csv(&c->run->text, &t);
     else if (st == TL_OK) tli_sheet_write(&c->run->text, &t, c->run->tool->width);
     if (st == TL_OK && !csv && c->keys.count > MOST_SETTINGS)
-        tl_str_addf(&c->run->text, "\n%" PRId64 " more settings differ: --json and --csv show all\n",
+        tl_str_addf(&c->run->text,
+                    "\n%" PRId64 " more settings differ: --json and --csv show all\n",
                     c->keys.count - MOST_SETTINGS);
     TL_VEC_FREE(&t.columns);
     return st == TL_OK ? tl_str_status(&c->run->text) : st;
@@ -343,7 +356,8 @@ static tl_status choose_metrics(comparison *c, tl_strings asked)
     c->metrics[0] = usual;
     for (int64_t m = 0; m < asked.count; m++)
         TL_TRY_NOTE(tli_past_runs_find(&c->metrics[m], c->runs, asked.items[m]), "--metric");
-    for (int64_t m = 0; m < c->metric_count; m++) c->comps[m] = tli_metric_comp_of(c->runs, c->metrics[m]);
+    for (int64_t m = 0; m < c->metric_count; m++)
+        c->comps[m] = tli_metric_comp_of(c->runs, c->metrics[m]);
     return TL_OK;
 }
 
@@ -370,17 +384,21 @@ typedef struct compare_flags {
     bool json, csv;
 } compare_flags;
 static const tl_field compare_fields[] = {
-    TL_F(compare_flags, metric, .help = "a metric to show; may be repeated. The default is the metric that chooses the "
-                                        "best checkpoint, or a loss"),
+    TL_F(compare_flags, metric,
+         .help = "a metric to show; may be repeated. The default is the metric that chooses the "
+                 "best checkpoint, or a loss"),
     TL_F(compare_flags, sort, .flags = TL_FIELD_NULLABLE,
-         .help = "what the runs are sorted by: name, time, step, a setting that differs, or a metric, best first; "
-                 "the default is the first metric"),
+         .help = "what the runs are sorted by: name, time, step, a setting that differs, or a "
+                 "metric, best first; the default is the first metric"),
     TL_F(compare_flags, json, .help = "a JSON object, with all metrics"),
     TL_F(compare_flags, csv, .help = "values with commas between them, for spreadsheets"),
     TL_F_END,
 };
 static const tl_desc compare_flags_desc = {
-    .name = "compare", .help = "flags of `compare`", .size = sizeof(compare_flags), .fields = compare_fields,
+    .name = "compare",
+    .help = "flags of `compare`",
+    .size = sizeof(compare_flags),
+    .fields = compare_fields,
 };
 
 static tl_status compare_read(tli_run *run, tli_past_runs *runs, const compare_flags *given)
@@ -388,7 +406,8 @@ static tl_status compare_read(tli_run *run, tli_past_runs *runs, const compare_f
     bool any = false;
     for (int64_t i = 0; i < runs->count; i++) any |= runs->items[i].usable;
     if (!any) return tli_past_runs_problems(runs);
-    tli_compare_args args = {.metrics = given->metric, .sort = given->sort,
+    tli_compare_args args = {.metrics = given->metric,
+                             .sort = given->sort,
                              .layout = given->json  ? TLI_LAYOUT_JSON
                                        : given->csv ? TLI_LAYOUT_CSV
                                                     : TLI_LAYOUT_TABLE};
@@ -402,7 +421,8 @@ static tl_status run_compare(tli_run *run)
 {
     const compare_flags *given = run->given[0];
     tli_past_runs runs;
-    if (!run->words.count) return TL_FAIL(TL_EINVAL, "no run is named: give the folders of some runs");
+    if (!run->words.count)
+        return TL_FAIL(TL_EINVAL, "no run is named: give the folders of some runs");
     if (given->json && given->csv) return TL_FAIL(TL_EINVAL, "--json and --csv cannot be combined");
     tl_status st = tli_past_runs_read(&runs, run->arena, run->words);
     if (st == TL_OK) st = compare_read(run, &runs, given);
@@ -415,9 +435,9 @@ const tli_command tli_command_compare = {
     .brief = "shows runs side by side: the settings that differ, and their results",
     .usage = "RUN... [flags]\n\n"
              "Each RUN is the folder of a run of `train` or `train_net`. Shows the settings that "
-             "differ, the best value of a metric with its step, its last value, the last step, the time, and "
-             "how the run ended. A run that cannot be read is reported, and the others are still shown; the command "
-             "then ends with 1.",
+             "differ, the best value of a metric with its step, its last value, the last step, the "
+             "time, and how the run ended. A run that cannot be read is reported, and the others "
+             "are still shown; the command then ends with 1.",
     .flags = {{"Comparison", &compare_flags_desc}},
     .run = run_compare,
 };

@@ -10,7 +10,8 @@
 
 typedef struct tli_confusion {
     const char *const *names; /* of the classes */
-    const double *counts;     /* [classes, classes]: of each class (row) what its examples were taken for */
+    /* [classes, classes]: of each class (row) what its examples were taken for */
+    const double *counts;
     int64_t classes;
 } tli_confusion;
 

@@ -6,7 +6,6 @@
 
 #include "base/inner/clean.h"
 
-
 static const char *const encoding_names[] = {"png", "jpeg", "raw", NULL};
 
 static const tl_field data_fields[] = {
@@ -26,11 +25,12 @@ static const tl_field data_fields[] = {
          .help =
              "convert: how the images of an idx file are stored; files of images stay as they are"),
     TL_F(tli_data_flags, classes, .flags = TL_FIELD_NULLABLE,
-         .help = "convert: file with the names of the classes, one on each line, which numbers them; for the records of "
-                 "validation, use the file of training"),
+         .help = "convert: file with the names of the classes, one on each line, which numbers "
+                 "them; for the records of validation, use the file of training"),
     TL_F(tli_data_flags, skip_bad, .help = "convert: images that cannot be decoded are left out"),
     TL_F(tli_data_flags, json, .help = "show: an object of JSON for each file, one a line"),
-    TL_F_END};
+    TL_F_END,
+};
 static const tl_desc data_flags_desc = {
     .name = "data",
     .help = "flags of `data`",
@@ -40,8 +40,8 @@ static const tl_desc data_flags_desc = {
 
 /* --- what a word names ------------------------------------------------------------------------ */
 
-// What says that it is compressed and cannot be unpacked is damaged, and so is what begins as records do and is
-// none in the end; everything else may be another kind of file.
+// What says that it is compressed and cannot be unpacked is damaged, and so is what begins as
+// records do and is none in the end; everything else may be another kind of file.
 static tl_status open_records(tli_data_input *out)
 {
     tl_tfrecord first;
@@ -73,7 +73,8 @@ static tl_status open_file(tli_data_input *out)
     return st;
 }
 
-tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path, const tl_image_folder_args *how)
+tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path,
+                        const tl_image_folder_args *how)
 {
     tl_image_folder_args args = *how;
     *out = (tli_data_input){.path = path};
@@ -135,16 +136,14 @@ const tli_command tli_command_data = {
     .brief = "what is in files of training data, and other files made of them",
     .usage = "show FILE... | convert FILE [LABELS] --out=PREFIX [flags]\n\n"
              "show tells what is in TFRecord files (features, their types and counts, with every "
-             "checksum "
-             "verified), in idx files and in folders of images, which have a subfolder for each "
-             "class; every image is decoded once. convert "
-             "writes TFRecord files of tf.train.Example with image/encoded and image/class/label, "
-             "from a folder "
-             "of images or from an idx file of images and one of their labels; the names of a "
-             "folder's classes go to PREFIX.classes.txt. If images cannot be decoded, convert names all "
-             "of them and writes nothing, unless --skip_bad leaves them out. show continues after a file that cannot "
-             "be shown. It ends with 1 when the first such file is damaged, and with 2 when that file is missing "
-             "or of an unknown kind.",
+             "checksum verified), in idx files and in folders of images, which have a subfolder "
+             "for each class; every image is decoded once. convert writes TFRecord files of "
+             "tf.train.Example with image/encoded and image/class/label, from a folder of images "
+             "or from an idx file of images and one of their labels; the names of a folder's "
+             "classes go to PREFIX.classes.txt. If images cannot be decoded, convert names all of "
+             "them and writes nothing, unless --skip_bad leaves them out. show continues after a "
+             "file that cannot be shown. It ends with 1 when the first such file is damaged, and "
+             "with 2 when that file is missing or of an unknown kind.",
     .flags = {{"Data", &data_flags_desc}},
     .run = run_data,
 };

@@ -35,7 +35,8 @@ typedef struct tli_data_input {
     tl_idx array;
 } tli_data_input;
 /* `how` a folder is listed; its path is left out. */
-tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path, const tl_image_folder_args *how);
+tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path,
+                        const tl_image_folder_args *how);
 void tli_data_close(tli_data_input *in);
 
 /* "12.5 MiB". */
@@ -45,7 +46,8 @@ void tli_data_add_size(tl_str *out, double bytes);
 void tli_data_add_notes(tl_str *out, const tl_image_folder *f);
 /* {"class": 0, "name": "daisy", "count": 12}; without a name when it is NULL. */
 void tli_data_json_class(tli_json *j, int64_t number, const char *name, int64_t count);
-tl_status tli_data_show_records(tli_run *run, const tl_tfrecord_file *f, const tli_data_flags *given);
+tl_status tli_data_show_records(tli_run *run, const tl_tfrecord_file *f,
+                                const tli_data_flags *given);
 
 /* Verbs; `flags` are tli_data_flags. */
 tl_status tli_data_show(tli_run *run, const void *flags);

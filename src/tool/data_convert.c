@@ -18,9 +18,9 @@ typedef struct converting {
     const tli_data_flags *given;
     tl_tfrecord_writer **shards;
     const char **paths;
-    const char *classes;           /* path for the names of the classes, of a folder */
-    tl_path_list others;           /* files of an earlier conversion that no new one replaces */
-    const char *folder_path;       /* these two, or the three below */
+    const char *classes;     /* path for the names of the classes, of a folder */
+    tl_path_list others;     /* files of an earlier conversion that no new one replaces */
+    const char *folder_path; /* these two, or the three below */
     tl_image_folder folder;
     const tl_idx *images, *labels;
     const char *images_path;
@@ -49,7 +49,8 @@ static tl_status make_from_file(converting *c, int64_t index)
     tl_example_add_ints(&w, "image/class/label", &from->label, 1);
     tl_example_add_text(&w, "image/class/text", c->folder.classes[from->label]);
     tl_example_add_text(&w, "image/filename", tl_path_basename(from->path));
-    add_head(&w, from->format == TL_FORMAT_JPEG ? "jpeg" : "png", from->height, from->width, from->channels);
+    add_head(&w, from->format == TL_FORMAT_JPEG ? "jpeg" : "png", from->height, from->width,
+             from->channels);
     tl_status st = tl_example_end(&w);
     if (st == TL_OK) st = tl_file_mapping_check(&file, from->path);
     tl_file_unmap(&file);
@@ -138,8 +139,8 @@ static tl_status check_all_free(converting *c)
     TL_TRY(find_others(c));
     if (!c->others.count || g->overwrite) return TL_OK;
     return TL_FAIL(TL_EEXISTS,
-                   "'%s' exists, from an earlier conversion; a reader of '%s-*' would take it for one of the "
-                   "new files. --overwrite removes it",
+                   "'%s' exists, from an earlier conversion; a reader of '%s-*' would take it for "
+                   "one of the new files. --overwrite removes it",
                    c->others.items[0], g->out);
 }
 
@@ -200,8 +201,10 @@ static tl_status finish_folder(converting *c)
     tli_data_add_notes(out, f);
     for (int64_t i = 0; i < f->count; i++) turned += f->files[i].turned;
     if (turned)
-        tl_str_addf(out, "%" PRId64 " %s turned by EXIF; training on records ignores that unless exif_orientation is "
-                         "true\n", turned, turned == 1 ? "is" : "are");
+        tl_str_addf(out,
+                    "%" PRId64 " %s turned by EXIF; training on records ignores that unless "
+                    "exif_orientation is true\n",
+                    turned, turned == 1 ? "is" : "are");
     return tl_str_status(out);
 }
 
@@ -251,7 +254,8 @@ static tl_status check_pair(const char *images_path, const tl_idx *images, const
     char shape[TL_SHAPE_TEXT];
     int rank = images->shape.rank;
     int64_t channels = rank == 4 ? images->shape.dims[3] : 1;
-    bool empty = rank >= 3 && images->shape.dims[0] && !(images->shape.dims[1] && images->shape.dims[2]);
+    bool empty =
+        rank >= 3 && images->shape.dims[0] && !(images->shape.dims[1] && images->shape.dims[2]);
     if (images->dtype != TL_U8 || (rank != 3 && rank != 4) || channels < 1 || channels > 4 || empty)
         return TL_FAIL(
             TL_EINVAL,
@@ -279,10 +283,14 @@ static tl_status convert_pair(tli_run *run, const tli_data_flags *given,
     tl_idx labels;
     TL_TRY(tl_idx_open(&labels, path));
     tl_status st = check_pair(images->path, &images->array, path, &labels);
-    converting c = {.run = run, .given = given, .images = &images->array, .labels = &labels,
+    converting c = {.run = run,
+                    .given = given,
+                    .images = &images->array,
+                    .labels = &labels,
                     .images_path = images->path};
     if (st == TL_OK && given->classes)
-        st = TL_FAIL(TL_EINVAL, "--classes numbers the classes of a folder; the labels of idx files are numbers already");
+        st = TL_FAIL(TL_EINVAL, "--classes numbers the classes of a folder; the labels of idx "
+                                "files are numbers already");
     if (st == TL_OK) st = check_out(&c);
     if (st == TL_OK) st = convert(&c, labels.shape.dims[0]);
     tl_idx_close(&labels);
@@ -297,7 +305,8 @@ static tl_status convert_folder(tli_run *run, const tli_data_flags *given)
         return TL_FAIL(TL_EINVAL, "one folder of images is converted at a time");
     converting c = {.run = run, .given = given, .folder_path = path};
     TL_TRY(check_out(&c));
-    if (given->classes) TL_TRY_NOTE(tl_class_list_read(&how.classes, run->arena, given->classes), "--classes");
+    if (given->classes)
+        TL_TRY_NOTE(tl_class_list_read(&how.classes, run->arena, given->classes), "--classes");
     TL_TRY(tl_image_folder_list(&c.folder, run->arena, &how));
     return convert(&c, c.folder.count);
 }
@@ -312,10 +321,8 @@ tl_status tli_data_convert(tli_run *run, const void *flags)
                        "`convert` needs --out, the beginning of the names of the new files");
     if (tl_dir_exists(path)) return convert_folder(run, given);
     tl_status st = tli_data_open(&in, run->arena, path, &(tl_image_folder_args){0});
-    if (st == TL_OK && in.kind == TLI_DATA_IDX)
-        st = convert_pair(run, given, &in);
-    else if (st == TL_OK)
-        st = TL_FAIL(TL_EINVAL, "'%s' is a TFRecord file already", in.path);
+    if (st == TL_OK && in.kind == TLI_DATA_IDX) st = convert_pair(run, given, &in);
+    else if (st == TL_OK) st = TL_FAIL(TL_EINVAL, "'%s' is a TFRecord file already", in.path);
     tli_data_close(&in);
     return st;
 }

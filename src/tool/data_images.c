@@ -9,7 +9,6 @@
 
 #include "base/inner/clean.h"
 
-
 void tli_image_facts_deinit(tli_image_facts *f)
 {
     TL_VEC_FREE(&f->heights);
@@ -31,7 +30,10 @@ tl_status tli_image_facts_of(tli_image_facts *f, const tl_image_folder *folder)
 {
     for (int64_t i = 0; i < folder->count; i++) {
         const tl_image_file *file = &folder->files[i];
-        tl_image_head head = {.height = file->height, .width = file->width, .channels = file->channels, .orientation = 1};
+        tl_image_head head = {.height = file->height,
+                              .width = file->width,
+                              .channels = file->channels,
+                              .orientation = 1};
         TL_TRY(tli_image_facts_add(f, &head));
         f->turned += file->turned;
     }
@@ -62,7 +64,9 @@ static range range_of(tli_sides *s)
 static void tell_range(tl_str *out, range r)
 {
     if (r.least == r.most) tl_str_addf(out, "%" PRId64, r.least);
-    else tl_str_addf(out, "%" PRId64 " to %" PRId64 " (median %" PRId64 ")", r.least, r.most, r.median);
+    else
+        tl_str_addf(out, "%" PRId64 " to %" PRId64 " (median %" PRId64 ")", r.least, r.most,
+                    r.median);
 }
 
 void tli_image_facts_tell(tl_str *out, tli_image_facts *f)
@@ -79,12 +83,14 @@ void tli_image_facts_tell(tl_str *out, tli_image_facts *f)
     }
     for (int i = 4; i >= 1; i--) {
         if (!f->channels[i]) continue;
-        tl_str_addf(out, "%s%" PRId64 " ha%s %d channel%s", between, f->channels[i], f->channels[i] == 1 ? "s" : "ve", i,
-                    i == 1 ? "" : "s");
+        tl_str_addf(out, "%s%" PRId64 " ha%s %d channel%s", between, f->channels[i],
+                    f->channels[i] == 1 ? "s" : "ve", i, i == 1 ? "" : "s");
         between = ", ";
     }
     if (good) tl_str_addc(out, '\n');
-    if (f->turned) tl_str_addf(out, "%" PRId64 " %s turned by EXIF\n", f->turned, f->turned == 1 ? "is" : "are");
+    if (f->turned)
+        tl_str_addf(out, "%" PRId64 " %s turned by EXIF\n", f->turned,
+                    f->turned == 1 ? "is" : "are");
     if (f->bad.count) tl_str_addf(out, "%" PRId64 " CORRUPT\n", f->bad.count);
 }
 
@@ -132,8 +138,8 @@ tl_status tli_image_facts_fail(const tli_image_facts *f, const char *path)
         tli_add_clean_word(&list, f->bad.items[i].why);
     }
     if (f->bad.count > MOST) tl_str_addf(&list, "\n  and %" PRId64 " more", f->bad.count - MOST);
-    tl_status st = TL_FAIL(TL_EIO, "'%s': %" PRId64 " of %" PRId64 " images cannot be read:%s", path, f->bad.count,
-                           f->heights.count + f->bad.count, tl_str_text(&list));
+    tl_status st = TL_FAIL(TL_EIO, "'%s': %" PRId64 " of %" PRId64 " images cannot be read:%s",
+                           path, f->bad.count, f->heights.count + f->bad.count, tl_str_text(&list));
     tl_str_deinit(&list);
     return st;
 }
@@ -169,12 +175,15 @@ static tl_status add_bad(tli_image_facts *f, const tli_encoded *e, tl_arena *are
     return why && TL_VEC_PUSH(&f->bad, (tl_bad_image){e->name, why}) ? TL_OK : TL_ENOMEM;
 }
 
-tl_status tli_image_facts_decode(tli_image_facts *f, tli_encoded *images, int64_t count, tl_pool *pool, tl_arena *arena)
+tl_status tli_image_facts_decode(tli_image_facts *f, tli_encoded *images, int64_t count,
+                                 tl_pool *pool, tl_arena *arena)
 {
     enum { GRAIN = 8 };
     tl_status st = tl_parallel_for(pool, count, GRAIN, decode_some, images);
     for (int64_t i = 0; i < count; i++) {
-        if (st == TL_OK) st = images[i].why ? add_bad(f, &images[i], arena) : tli_image_facts_add(f, &images[i].head);
+        if (st == TL_OK)
+            st = images[i].why ? add_bad(f, &images[i], arena)
+                               : tli_image_facts_add(f, &images[i].head);
         tl_free(images[i].why);
         images[i].why = NULL;
     }

@@ -1,4 +1,5 @@
-/* Private to tool: what many images have in common, told by `tilth data`. Thread word: one thread at a time. */
+/* Private to tool: what many images have in common, told by `tilth data`. Thread word: one thread
+ * at a time. */
 #ifndef TILTH_SRC_TOOL_DATA_IMAGES_H
 #define TILTH_SRC_TOOL_DATA_IMAGES_H
 
@@ -39,10 +40,10 @@ typedef struct tli_encoded {
     size_t size;
     const char *name; /* for those that cannot be decoded */
     tl_image_head head;
-    char *why;        /* NULL: all is well */
+    char *why; /* NULL: all is well */
 } tli_encoded;
 /* Decodes them, and adds them to what is known. Names must outlive it. */
-TL_NODISCARD tl_status tli_image_facts_decode(tli_image_facts *f, tli_encoded *images, int64_t count, tl_pool *pool,
-                                              tl_arena *arena);
+TL_NODISCARD tl_status tli_image_facts_decode(tli_image_facts *f, tli_encoded *images,
+                                              int64_t count, tl_pool *pool, tl_arena *arena);
 
 #endif

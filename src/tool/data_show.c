@@ -108,8 +108,8 @@ static tl_status show_array(tli_run *run, const char *path, const tl_idx *x, int
     char shape[TL_SHAPE_TEXT];
     int64_t items = x->shape.dims[0];
     tli_add_clean_word(out, path);
-    tl_str_addf(out, ": idx%s, %s %s, ", x->packed ? ", compressed" : "",
-                tl_dtype_name(x->dtype), tl_shape_text(shape, &x->shape));
+    tl_str_addf(out, ": idx%s, %s %s, ", x->packed ? ", compressed" : "", tl_dtype_name(x->dtype),
+                tl_shape_text(shape, &x->shape));
     tli_data_add_size(out, (double)x->item_size * (double)items);
     tl_str_addc(out, '\n');
     statistics s = statistics_of(x);
@@ -128,9 +128,10 @@ static tl_status show_array(tli_run *run, const char *path, const tl_idx *x, int
 static void show_image(tl_str *out, const tl_image_file *f)
 {
     tli_add_clean_word(out, f->path);
-    tl_str_addf(out, ": class %" PRId64 ", %s %" PRId64 " x %" PRId64 " x %" PRId64 ", %zu bytes%s\n", f->label,
-                tl_image_format_name(f->format), f->height, f->width, f->channels, f->bytes,
-                f->turned ? ", turned by EXIF" : "");
+    tl_str_addf(out,
+                ": class %" PRId64 ", %s %" PRId64 " x %" PRId64 " x %" PRId64 ", %zu bytes%s\n",
+                f->label, tl_image_format_name(f->format), f->height, f->width, f->channels,
+                f->bytes, f->turned ? ", turned by EXIF" : "");
 }
 
 static double bytes_of(const tl_image_folder *f)
@@ -140,11 +141,13 @@ static double bytes_of(const tl_image_folder *f)
     return bytes;
 }
 
-static tl_status show_folder_text(tli_run *run, const tl_image_folder *f, tli_image_facts *facts, int64_t examples)
+static tl_status show_folder_text(tli_run *run, const tl_image_folder *f, tli_image_facts *facts,
+                                  int64_t examples)
 {
     tl_str *out = &run->text;
     tli_add_clean_word(out, f->path);
-    tl_str_addf(out, ": folder of images, %" PRId64 " classes, %" PRId64 " images, ", f->class_count, f->count);
+    tl_str_addf(out, ": folder of images, %" PRId64 " classes, %" PRId64 " images, ",
+                f->class_count, f->count);
     tli_data_add_size(out, bytes_of(f));
     tl_str_addc(out, '\n');
     for (int64_t i = 0; i < f->class_count; i++) {
@@ -169,11 +172,13 @@ static tl_status show_folder_json(tli_run *run, const tl_image_folder *f, tli_im
     tli_json_int(&j, "count", f->count);
     tli_json_int(&j, "bytes", (int64_t)bytes_of(f));
     tli_json_begin(&j, "classes", '[');
-    for (int64_t i = 0; i < f->class_count; i++) tli_data_json_class(&j, i, f->classes[i], f->counts[i]);
+    for (int64_t i = 0; i < f->class_count; i++)
+        tli_data_json_class(&j, i, f->classes[i], f->counts[i]);
     tli_json_end(&j, ']');
     tli_image_facts_json(&j, facts);
     tli_json_begin(&j, "not_read", '{');
-    for (int64_t i = 0; i < f->passed_count; i++) tli_json_int(&j, f->passed[i].ending, f->passed[i].count);
+    for (int64_t i = 0; i < f->passed_count; i++)
+        tli_json_int(&j, f->passed[i].ending, f->passed[i].count);
     tli_json_end(&j, '}');
     tli_json_begin(&j, "empty", '[');
     for (int64_t i = 0; i < f->empty.count; i++) tli_json_text(&j, NULL, f->empty.items[i]);
@@ -188,7 +193,8 @@ static tl_status show_folder(tli_run *run, const tl_image_folder *f, const tli_d
     tli_image_facts facts = {0};
     tl_status st = tli_image_facts_of(&facts, f);
     if (st == TL_OK)
-        st = given->json ? show_folder_json(run, f, &facts) : show_folder_text(run, f, &facts, given->examples);
+        st = given->json ? show_folder_json(run, f, &facts)
+                         : show_folder_text(run, f, &facts, given->examples);
     if (st == TL_OK && facts.bad.count) st = tli_image_facts_fail(&facts, f->path);
     tli_image_facts_deinit(&facts);
     return st;
@@ -199,27 +205,31 @@ static tl_status show_folder(tli_run *run, const tl_image_folder *f, const tli_d
 static tl_status show(tli_run *run, const char *word, const tli_data_flags *given)
 {
     tli_data_input in;
-    tl_status st = tli_data_open(&in, run->arena, word, &(tl_image_folder_args){.check = true, .skip_bad = true});
+    tl_status st = tli_data_open(&in, run->arena, word,
+                                 &(tl_image_folder_args){.check = true, .skip_bad = true});
     if (st == TL_OK && in.kind == TLI_DATA_TFRECORD)
         st = tli_data_show_records(run, in.records, given);
     else if (st == TL_OK && in.kind == TLI_DATA_IDX)
-        st = given->json ? show_array_json(run, word, &in.array) : show_array(run, word, &in.array, given->examples);
-    else if (st == TL_OK)
-        st = show_folder(run, &in.folder, given);
+        st = given->json ? show_array_json(run, word, &in.array)
+                         : show_array(run, word, &in.array, given->examples);
+    else if (st == TL_OK) st = show_folder(run, &in.folder, given);
     tli_data_close(&in);
     return st;
 }
 
 // One file after the other; what cannot be shown is told at the end.
-static tl_status show_all(tli_run *run, const tli_data_flags *given, tl_status *first, tl_str *failures)
+static tl_status show_all(tli_run *run, const tli_data_flags *given, tl_status *first,
+                          tl_str *failures)
 {
     for (int64_t i = 1; i < run->words.count; i++) {
         tl_status st = show(run, run->words.items[i], given);
         if (st == TL_ENOMEM) return st;
         if (st != TL_OK) tl_str_addf(failures, "%s%s", *first ? "\n" : "", tl_error_message());
         if (st != TL_OK && *first == TL_OK) *first = st;
-        if (i + 1 == run->words.count && *first == TL_OK) return TL_OK; // the rest is written as ever
-        if (i + 1 < run->words.count && run->text.length && !given->json) tl_str_addc(&run->text, '\n');
+        // the rest is written as ever
+        if (i + 1 == run->words.count && *first == TL_OK) return TL_OK;
+        if (i + 1 < run->words.count && run->text.length && !given->json)
+            tl_str_addc(&run->text, '\n');
         TL_TRY(tli_write_out(run->tool, &run->text));
         tl_str_cut(&run->text, 0);
     }

@@ -1,4 +1,5 @@
-/* `tilth data show` of files of records: features, the first examples, and their images if they have some. */
+/* `tilth data show` of files of records: features, the first examples, and their images if they
+ * have some. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,12 +58,9 @@ static tl_status add_values(tl_str *out, tl_arena *arena, const tl_feature *f)
     if (f->kind == TL_FEATURE_INTS) TL_TRY(tl_feature_ints(f, "", values, f->count));
     for (int64_t i = 0; i < f->count && i < SHOWN_NUMBERS; i++) {
         tl_str_add(out, i ? ", " : "");
-        if (f->kind == TL_FEATURE_BYTES)
-            add_bytes(out, bytes[i]);
-        else if (f->kind == TL_FEATURE_FLOATS)
-            tl_str_addf(out, "%g", (double)floats[i]);
-        else
-            tl_str_addf(out, "%" PRId64, ints[i]);
+        if (f->kind == TL_FEATURE_BYTES) add_bytes(out, bytes[i]);
+        else if (f->kind == TL_FEATURE_FLOATS) tl_str_addf(out, "%g", (double)floats[i]);
+        else tl_str_addf(out, "%" PRId64, ints[i]);
     }
     if (f->count > SHOWN_NUMBERS) tl_str_addf(out, ", ... (%" PRId64 ")", f->count);
     return TL_OK;
@@ -92,7 +90,7 @@ typedef struct showing {
     int64_t records, wanted, other; /* `other` are no examples */
     size_t least, most;
     tli_image_facts images;
-    tli_encoded *waiting;           /* images to be decoded, DECODED_AT_A_TIME */
+    tli_encoded *waiting; /* images to be decoded, DECODED_AT_A_TIME */
     int64_t waiting_count;
     tl_pool *pool;
     bool json;
@@ -160,29 +158,35 @@ static tl_status note_label(showing *s, const tl_feature *label)
 }
 
 // Images are found again by the number of the record, and by the name that it gives them.
-static tl_status note_image(showing *s, const tl_tfrecord *r, tl_bytes image, const tl_feature *name)
+static tl_status note_image(showing *s, const tl_tfrecord *r, tl_bytes image,
+                            const tl_feature *name)
 {
     tl_bytes text = {"", 0};
     tl_arena *arena = s->run->arena;
-    if (name->kind == TL_FEATURE_BYTES && name->count == 1) TL_TRY(tl_feature_bytes(name, "", &text, 1));
+    if (name->kind == TL_FEATURE_BYTES && name->count == 1)
+        TL_TRY(tl_feature_bytes(name, "", &text, 1));
     if (text.size > LONGEST_NAME) text.size = LONGEST_NAME;
-    char *whole = text.size ? tl_arena_printf(arena, "record %" PRId64 ", '%.*s'", r->number, (int)text.size, text.data)
+    char *whole = text.size ? tl_arena_printf(arena, "record %" PRId64 ", '%.*s'", r->number,
+                                              (int)text.size, text.data)
                             : tl_arena_printf(arena, "record %" PRId64, r->number);
     if (!whole) return TL_ENOMEM;
-    s->waiting[s->waiting_count++] = (tli_encoded){.data = image.data, .size = image.size, .name = whole};
+    s->waiting[s->waiting_count++] =
+        (tli_encoded){.data = image.data, .size = image.size, .name = whole};
     return s->waiting_count < DECODED_AT_A_TIME ? TL_OK : decode_waiting(s);
 }
 
 static tl_status note_example(showing *s, const tl_tfrecord *r)
 {
-    static const char *const names[] = {"image/encoded", "image/format", "image/class/label", "image/filename"};
+    static const char *const names[] = {"image/encoded", "image/format", "image/class/label",
+                                        "image/filename"};
     tl_feature f[4];
     tl_bytes image, format = {"", 0};
     TL_TRY(tl_example_find(f, names, 4, r->data, r->size));
     TL_TRY(note_label(s, &f[2]));
     if (f[0].kind != TL_FEATURE_BYTES || f[0].count != 1) return TL_OK;
     TL_TRY(tl_feature_bytes(&f[0], "", &image, 1));
-    if (f[1].kind == TL_FEATURE_BYTES && f[1].count == 1) TL_TRY(tl_feature_bytes(&f[1], "", &format, 1));
+    if (f[1].kind == TL_FEATURE_BYTES && f[1].count == 1)
+        TL_TRY(tl_feature_bytes(&f[1], "", &format, 1));
     if (format.size == 3 && memcmp(format.data, "raw", 3) == 0) return TL_OK; // pixels as they are
     return note_image(s, r, image, &f[3]);
 }
@@ -220,10 +224,8 @@ static int by_name(const void *a, const void *b)
 
 static void add_range(tl_str *out, int64_t least, int64_t most)
 {
-    if (least == most)
-        tl_str_addf(out, "%" PRId64, least);
-    else
-        tl_str_addf(out, "%" PRId64 " to %" PRId64, least, most);
+    if (least == most) tl_str_addf(out, "%" PRId64, least);
+    else tl_str_addf(out, "%" PRId64 " to %" PRId64, least, most);
 }
 
 static const column **sort_columns(const showing *s)
@@ -279,7 +281,8 @@ static tl_status sort_labels(const showing *s, label **out)
     *out = tl_arena_array(s->run->arena, count ? count : 1, sizeof **out);
     if (!*out) return TL_ENOMEM;
     for (int64_t i = 0; i < count; i++)
-        (*out)[i] = (label){strtoll(tl_map_key(&s->labels, i), NULL, 10), *(const int64_t *)tl_map_at(&s->labels, i)};
+        (*out)[i] = (label){strtoll(tl_map_key(&s->labels, i), NULL, 10),
+                            *(const int64_t *)tl_map_at(&s->labels, i)};
     qsort(*out, (size_t)count, sizeof **out, by_number);
     return TL_OK;
 }
@@ -301,7 +304,8 @@ static tl_status add_labels(showing *s)
         const char *name = name_of(s, sorted[i].number);
         tl_str_addf(out, "  %" PRId64 "%s", sorted[i].number, name ? "  " : "");
         if (name) tli_add_clean_word(out, name);
-        tl_str_addf(out, ", %" PRId64 " record%s\n", sorted[i].count, sorted[i].count == 1 ? "" : "s");
+        tl_str_addf(out, ", %" PRId64 " record%s\n", sorted[i].count,
+                    sorted[i].count == 1 ? "" : "s");
     }
     if (count > MOST) tl_str_addf(out, "  and %" PRId64 " more\n", count - MOST);
     return TL_OK;
@@ -317,7 +321,9 @@ static tl_status report_text(showing *s, bool intact)
                 tl_tfrecord_is_packed(s->file) ? ", compressed" : "", s->records);
     tl_str_add(out, ", ");
     tli_data_add_size(out, (double)tl_tfrecord_size(s->file));
-    tl_str_add(out, !intact ? ", DAMAGED behind them\n" : s->records ? ", all checksums are right\n" : ", EMPTY\n");
+    tl_str_add(out, !intact      ? ", DAMAGED behind them\n"
+                    : s->records ? ", all checksums are right\n"
+                                 : ", EMPTY\n");
     if (s->records) {
         tl_str_add(out, "records have ");
         add_range(out, (int64_t)s->least, (int64_t)s->most);
@@ -410,12 +416,15 @@ static tl_status look_through(showing *s)
         TL_TRY(note_record(s, &r));
     }
     TL_TRY(report(s, true));
-    return s->images.bad.count ? tli_image_facts_fail(&s->images, tl_tfrecord_path(s->file)) : TL_OK;
+    return s->images.bad.count ? tli_image_facts_fail(&s->images, tl_tfrecord_path(s->file))
+                               : TL_OK;
 }
 
-tl_status tli_data_show_records(tli_run *run, const tl_tfrecord_file *f, const tli_data_flags *given)
+tl_status tli_data_show_records(tli_run *run, const tl_tfrecord_file *f,
+                                const tli_data_flags *given)
 {
-    showing s = {.run = run, .file = f, .wanted = given->json ? 0 : given->examples, .json = given->json};
+    showing s = {
+        .run = run, .file = f, .wanted = given->json ? 0 : given->examples, .json = given->json};
     tl_status st = look_through(&s);
     tl_pool_free(&s.pool);
     tli_image_facts_deinit(&s.images);

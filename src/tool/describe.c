@@ -12,12 +12,15 @@ typedef struct describe_flags {
 } describe_flags;
 static const tl_field describe_fields[] = {
     TL_F(describe_flags, names, .help = "the keys alone, one a line, for scripts"),
-    TL_F(describe_flags, json, .help = "a JSON object: {\"name\", \"kind\", \"module\", \"base\", \"help\", \"fields\": "
-                                       "[{\"key\", \"type\", \"default\", \"required\", \"help\"}, ...]}"),
-    TL_F_END
+    TL_F(describe_flags, json,
+         .help = "a JSON object: {\"name\", \"kind\", \"module\", \"base\", \"help\", \"fields\": "
+                 "[{\"key\", \"type\", \"default\", \"required\", \"help\"}, ...]}"),
+    TL_F_END,
 };
 static const tl_desc describe_flags_desc = {
-    .name = "describe", .help = "flags of `describe`", .size = sizeof(describe_flags),
+    .name = "describe",
+    .help = "flags of `describe`",
+    .size = sizeof(describe_flags),
     .fields = describe_fields,
 };
 
@@ -108,8 +111,8 @@ done:
 }
 
 /* *fields, which may be NULL: whether it has any. */
-static tl_status tell_keys(tl_str *out, bool *fields, const tli_run *run, const thing *t, const char *path,
-                           const tl_help_options *o)
+static tl_status tell_keys(tl_str *out, bool *fields, const tli_run *run, const thing *t,
+                           const char *path, const tl_help_options *o)
 {
     bool experiment = t->kind == &tl_kind_experiment;
     if (fields) *fields = experiment || t->cls->config;
@@ -136,9 +139,11 @@ static void add_default(tli_json *j, const tl_help_entry *e)
     bool one = f->arity != TL_LIST;
     char *end;
     if (strcmp(e->text, "null") == 0) tli_json_text(j, "default", NULL);
-    else if (one && f->type == TL_TYPE_BOOL) tli_json_bool(j, "default", strcmp(e->text, "true") == 0);
+    else if (one && f->type == TL_TYPE_BOOL)
+        tli_json_bool(j, "default", strcmp(e->text, "true") == 0);
     else if (one && f->type == TL_TYPE_INT) tli_json_int(j, "default", strtoll(e->text, &end, 10));
-    else if (one && f->type == TL_TYPE_DOUBLE) tli_json_number(j, "default", tl_strtod(e->text, &end));
+    else if (one && f->type == TL_TYPE_DOUBLE)
+        tli_json_number(j, "default", tl_strtod(e->text, &end));
     else tli_json_text(j, "default", e->text);
 }
 
@@ -229,7 +234,10 @@ static tl_status several(const tli_run *run, const thing_list *list)
 {
     tl_str names = TL_STR_INIT;
     for (int64_t i = 0; i < list->count; i++)
-        tl_str_addf(&names, "%s%s:%s", i == 0 ? "" : i + 1 == list->count ? " or " : ", ",
+        tl_str_addf(&names, "%s%s:%s",
+                    i == 0                 ? ""
+                    : i + 1 == list->count ? " or "
+                                           : ", ",
                     list->items[i].kind->name, list->items[i].cls->name);
     tl_status st = TL_FAIL(TL_EINVAL, "'%s' is the name of several things: write %s",
                            run->words.items[0], tl_str_text(&names));
@@ -237,7 +245,8 @@ static tl_status several(const tli_run *run, const thing_list *list)
     return st;
 }
 
-/* An experiment shows the most, and is what a bare name mostly means; it says what else there is. */
+/* An experiment shows the most, and is what a bare name mostly means; it says what else there
+ * is. */
 static bool prefer_experiment(thing_list *list, tli_run *run)
 {
     for (int64_t i = 0; i < list->count; i++) {
@@ -261,7 +270,8 @@ static tl_status run_describe(tli_run *run)
         return TL_FAIL(TL_EINVAL, "a name is missing: `%s list` tells what there is",
                        run->tool->program);
     const tl_kind *kind = tli_peek_kind(run->registry, run->words.items[0]);
-    if (given->names && given->json) return TL_FAIL(TL_EINVAL, "--names and --json cannot be combined");
+    if (given->names && given->json)
+        return TL_FAIL(TL_EINVAL, "--names and --json cannot be combined");
     if (kind && run->words.count == 1)
         return given->json ? tli_list_json(run, kind) : describe_kind(run, kind, given->names);
 
@@ -286,9 +296,9 @@ const tli_command tli_command_describe = {
     .brief = "the fields of something: type, default and help of each",
     .usage = "[KIND] NAME [KEY] [flags]\n\n"
              "Shows what is registered under a name and its fields: the key, its type, its "
-             "default, and what it does. For an experiment it shows the whole configuration. A KEY such as "
-             "trainer.optimizer_config shows that part alone, also one that is not chosen by "
-             "default. When several kinds have the name, the experiment is shown; KIND NAME or "
+             "default, and what it does. For an experiment it shows the whole configuration. A KEY "
+             "such as trainer.optimizer_config shows that part alone, also one that is not chosen "
+             "by default. When several kinds have the name, the experiment is shown; KIND NAME or "
              "KIND:NAME chooses another.",
     .flags = {{"Description", &describe_flags_desc}},
     .run = run_describe,

@@ -19,19 +19,28 @@ typedef struct eval_flags {
     const char *params_override;
 } eval_flags;
 static const tl_field eval_fields[] = {
-    TL_F(eval_flags, mistakes, .i = 5, TL_AT_LEAST(0),
-         .help = "for classifications: how many kinds of mistakes are printed, the most frequent first"),
+    TL_F(
+        eval_flags, mistakes, .i = 5, TL_AT_LEAST(0),
+        .help =
+            "for classifications: how many kinds of mistakes are printed, the most frequent first"),
     TL_F(eval_flags, confusion, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
-         .help = "of classifications: which classes are taken for which, all of it, to standard output in place of the "
-                 "rest (csv, svg, json), or to a file whose name ends so"),
-    TL_F(eval_flags, json, .help = "one JSON object: checkpoint, step, seconds, metrics, and the confusion when asked for"),
-    TL_F(eval_flags, config_file, .flags = TL_FIELD_PATH, .help = "YAML files on top of the run's params.yaml"),
+         .help = "of classifications: which classes are taken for which, all of it, to standard "
+                 "output in place of the rest (csv, svg, json), or to a file whose name ends so"),
+    TL_F(eval_flags, json,
+         .help = "one JSON object: checkpoint, step, seconds, metrics, and the confusion when "
+                 "asked for"),
+    TL_F(eval_flags, config_file, .flags = TL_FIELD_PATH,
+         .help = "YAML files on top of the run's params.yaml"),
     TL_F(eval_flags, params_override, .s = "", .flags = TL_FIELD_PATH,
          .help = "on top of them: a YAML file, or key=value pairs"),
     TL_F_END,
 };
-static const tl_desc eval_flags_desc = {.name = "eval", .help = "flags of `eval`",
-                                        .size = sizeof(eval_flags), .fields = eval_fields};
+static const tl_desc eval_flags_desc = {
+    .name = "eval",
+    .help = "flags of `eval`",
+    .size = sizeof(eval_flags),
+    .fields = eval_fields,
+};
 
 enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table */
 
@@ -55,11 +64,15 @@ static tl_status read_destination(destination *out, const eval_flags *flags)
         else if (dot && strcmp(dot + 1, names[i]) == 0) *out = (destination){(table_form)i, given};
     }
     if (!out->form)
-        return TL_FAIL(TL_EINVAL, "--confusion=%s: expected csv, svg or json, or the name of a file that ends in .csv, .svg "
-                                  "or .json", given);
+        return TL_FAIL(TL_EINVAL,
+                       "--confusion=%s: expected csv, svg or json, or the name of a file that ends "
+                       "in .csv, .svg or .json",
+                       given);
     if (flags->json && !out->file && out->form != JSON)
-        return TL_FAIL(TL_EINVAL, "--confusion=%s and --json both go to standard output: name a file, as in "
-                                  "--confusion=confusion.%s, or say --confusion=json", given, given);
+        return TL_FAIL(TL_EINVAL,
+                       "--confusion=%s and --json both go to standard output: name a file, as in "
+                       "--confusion=confusion.%s, or say --confusion=json",
+                       given, given);
     return TL_OK;
 }
 
@@ -72,9 +85,9 @@ typedef struct outcome {
     tli_confusion confusion; /* no classes: it was not counted */
 } outcome;
 
-/* Counts of what was taken for what; NULL for tasks that answer otherwise, and where examples may have several classes,
- * of which none is taken for another. The programs of the trainer are not captured yet, so that a metric more is just
- * one more. */
+/* Counts of what was taken for what; NULL for tasks that answer otherwise, and where examples may
+ * have several classes, of which none is taken for another. The programs of the trainer are not
+ * captured yet, so that a metric more is just one more. */
 static tl_status count_mistakes(tl_metric **out, const tl_finished *f)
 {
     const tl_shape *answers = &f->trainer->model->output;
@@ -83,11 +96,13 @@ static tl_status count_mistakes(tl_metric **out, const tl_finished *f)
     tl_task_answer_form(f->task, &form);
     if (!form.classes || form.several || answers->rank < 2) return TL_OK;
     return tl_metrics_add(out, f->trainer->validation_metrics, &tl_metric_confusion_matrix,
-                          &(tl_confusion_config){.metric.silent = true, .num_classes = answers->dims[answers->rank - 1]},
+                          &(tl_confusion_config){.metric.silent = true,
+                                                 .num_classes = answers->dims[answers->rank - 1]},
                           "counted mistakes");
 }
 
-static tl_status read_counts(double **out, int64_t *classes, const tl_finished *f, tl_metric *counted)
+static tl_status read_counts(double **out, int64_t *classes, const tl_finished *f,
+                             tl_metric *counted)
 {
     tl_ctx *c = f->trainer->ctx;
     tl_mark mark = tl_ctx_begin(c);
@@ -120,7 +135,9 @@ static tl_status evaluate(outcome *o, const destination *to)
     tl_metric *counted;
     TL_TRY(count_mistakes(&counted, o->f));
     if (to->form && !counted)
-        return TL_FAIL(TL_EINVAL, "--confusion: the task '%s' does not choose one of several classes", o->f->task->name);
+        return TL_FAIL(TL_EINVAL,
+                       "--confusion: the task '%s' does not choose one of several classes",
+                       o->f->task->name);
     int64_t begin = tl_clock_ns();
     TL_TRY(tl_trainer_evaluate(o->f->trainer, t->validation_steps, o->logs));
     o->seconds = (double)(tl_clock_ns() - begin) * 1e-9;
@@ -129,14 +146,16 @@ static tl_status evaluate(outcome *o, const destination *to)
 
 /* --- as text ---------------------------------------------------------------------------------- */
 
-/* The most frequent one that comes behind those that were told: less often, or as often and further on. -1: none. */
+/* The most frequent one that comes behind those that were told: less often, or as often and further
+ * on. -1: none. */
 static int64_t next_mistake(const tli_confusion *k, int64_t last)
 {
     int64_t best = -1;
     for (int64_t i = 0; i < k->classes * k->classes; i++) {
         double times = k->counts[i];
         if (i / k->classes == i % k->classes || times <= 0) continue;
-        if (last >= 0 && (times > k->counts[last] || (times == k->counts[last] && i <= last))) continue;
+        if (last >= 0 && (times > k->counts[last] || (times == k->counts[last] && i <= last)))
+            continue;
         if (best < 0 || times > k->counts[best]) best = i;
     }
     return best;
@@ -146,8 +165,9 @@ static void tell_mistakes(tl_str *out, const tli_confusion *k, int64_t wanted)
 {
     int64_t at = -1;
     for (int64_t i = 0; i < wanted && (at = next_mistake(k, at)) >= 0; i++)
-        tl_str_addf(out, "%s  %.0f of class '%s' taken for '%s'\n", i ? "" : "mistakes, most frequent first:\n",
-                    k->counts[at], k->names[at / k->classes], k->names[at % k->classes]);
+        tl_str_addf(out, "%s  %.0f of class '%s' taken for '%s'\n",
+                    i ? "" : "mistakes, most frequent first:\n", k->counts[at],
+                    k->names[at / k->classes], k->names[at % k->classes]);
 }
 
 static tl_status add_report(const tl_logs_entry *e, void *payload)
@@ -158,10 +178,12 @@ static tl_status add_report(const tl_logs_entry *e, void *payload)
 
 static tl_status tell_text(tl_str *out, const outcome *o, int64_t mistakes)
 {
-    tl_str_addf(out, "%s, step %" PRId64 ", in %.1f s:\n", o->f->file, o->f->trainer->global_step, o->seconds);
+    tl_str_addf(out, "%s, step %" PRId64 ", in %.1f s:\n", o->f->file, o->f->trainer->global_step,
+                o->seconds);
     TL_TRY(tli_add_numbers(out, o->logs, 0, 6, NULL));
     tell_mistakes(out, &o->confusion, mistakes);
-    if (!o->confusion.classes) TL_TRY(tl_logs_walk(o->logs, add_report, out)); // what the task has to say instead
+    // what the task has to say instead
+    if (!o->confusion.classes) TL_TRY(tl_logs_walk(o->logs, add_report, out));
     return tl_str_status(out);
 }
 
@@ -197,20 +219,25 @@ static tl_status tell_json(tl_str *out, const outcome *o, bool confusion)
 /* Whether a checkpoint, which may be the prefix of several files, lies in a folder, or below it. */
 static bool lies_in(const char *file, const char *folder, tl_arena *arena)
 {
-    const char *slash = strrchr(file, '/'), *above = slash ? tl_arena_strndup(arena, file, (size_t)(slash - file) + 1) : ".";
+    const char *slash = strrchr(file, '/'),
+               *above = slash ? tl_arena_strndup(arena, file, (size_t)(slash - file) + 1) : ".";
     char *inner = above ? realpath(above, NULL) : NULL, *outer = realpath(folder, NULL);
     size_t length = outer ? strlen(outer) : 0;
-    bool in = inner && outer && strncmp(inner, outer, length) == 0 && (inner[length] == '/' || !inner[length]);
+    bool in = inner && outer && strncmp(inner, outer, length) == 0
+              && (inner[length] == '/' || !inner[length]);
     free(inner);
     free(outer);
     return in;
 }
 
-/* It is an event of the run when it is the run that was evaluated: its weights, with its own configuration. */
+/* It is an event of the run when it is the run that was evaluated: its weights, with its own
+ * configuration. */
 static bool is_of_the_run(const tl_finished *f, const tl_finished_args *a)
 {
-    bool changed = a->word_count || a->config_file.count || (a->params_override && *a->params_override);
-    return f->kind != TL_FOLDER_EXPORTED && !changed && f->file && lies_in(f->file, a->folder, f->arena);
+    bool changed =
+        a->word_count || a->config_file.count || (a->params_override && *a->params_override);
+    return f->kind != TL_FOLDER_EXPORTED && !changed && f->file
+           && lies_in(f->file, a->folder, f->arena);
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -238,7 +265,8 @@ static tl_status tell(tli_run *run, const outcome *o, const destination *to)
 {
     const eval_flags *flags = run->given[OUTPUT];
     if (to->file) TL_TRY(write_confusion(&o->confusion, to));
-    if (flags->json || (to->form == JSON && !to->file)) return tell_json(&run->text, o, to->form != NONE);
+    if (flags->json || (to->form == JSON && !to->file))
+        return tell_json(&run->text, o, to->form != NONE);
     if (to->file || !to->form) return tell_text(&run->text, o, flags->mistakes);
     if (to->form == CSV) run->form = TLI_FORM_DATA;
     add_confusion(&run->text, &o->confusion, to->form);
@@ -271,13 +299,13 @@ static tl_status run_eval(tli_run *run)
 const tli_command tli_command_eval = {
     .name = "eval",
     .brief = "evaluates a run that was trained before",
-    .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--json] [--confusion=csv|svg|FILE] [--config_file=FILE] "
-             "[--params_override=PAIRS] [WORD...]\n\n"
-             "Evaluates the model of a run with its validation data, and prints the metrics, and which classes "
-             "are taken for each other. It writes only the file of --confusion, and a line of the run's "
-             "metrics.jsonl unless the configuration is changed. Words change the configuration, such as "
-             "task.validation_data.input_path=FILES:\n"
-             TLI_WORDS_HELP,
+    .usage =
+        "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--json] [--confusion=csv|svg|FILE] "
+        "[--config_file=FILE] [--params_override=PAIRS] [WORD...]\n\n"
+        "Evaluates the model of a run with its validation data, and prints the metrics, and which "
+        "classes are taken for each other. It writes only the file of --confusion, and a line of "
+        "the run's metrics.jsonl unless the configuration is changed. Words change the "
+        "configuration, such as task.validation_data.input_path=FILES:\n" TLI_WORDS_HELP,
     .flags = {{"Output", &eval_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .takes_overrides = true,
     .run = run_eval,

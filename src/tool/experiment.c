@@ -39,9 +39,10 @@ tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_option
     return st;
 }
 
-/* A run that has begun in the folder, of an experiment that completes itself by its data, goes on with what it found then:
- * its params.yaml comes before the other files. */
-static tl_status experiment_of_run(tl_config **out, tli_run *run, const tl_parse_options *parse, const char *model_dir)
+/* A run that has begun in the folder, of an experiment that completes itself by its data, goes on
+ * with what it found then: its params.yaml comes before the other files. */
+static tl_status experiment_of_run(tl_config **out, tli_run *run, const tl_parse_options *parse,
+                                   const char *model_dir)
 {
     tl_parse_options all = *parse;
     const char *begun = model_dir ? tl_path_join(run->arena, model_dir, "params.yaml") : "";
@@ -52,13 +53,15 @@ static tl_status experiment_of_run(tl_config **out, tli_run *run, const tl_parse
     const char **files = tl_arena_array(run->arena, parse->config_file.count + 1, sizeof *files);
     if (!files) return TL_ENOMEM;
     files[0] = begun;
-    for (int64_t i = 0; i < parse->config_file.count; i++) files[i + 1] = parse->config_file.items[i];
+    for (int64_t i = 0; i < parse->config_file.count; i++)
+        files[i + 1] = parse->config_file.items[i];
     all.config_file = (tl_strings){files, parse->config_file.count + 1};
     return tli_experiment_of(out, run, &all);
 }
 
-tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tli_run *run, const tl_parse_options *parse,
-                                  const char *model_dir, tl_strings files, tl_strings params)
+tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tli_run *run,
+                                  const tl_parse_options *parse, const char *model_dir,
+                                  tl_strings files, tl_strings params)
 {
     *out = NULL;
     TL_TRY(tl_run_bindings(gin, run->registry, model_dir, files, params));

@@ -6,14 +6,17 @@
 
 #include "tool/tool.h"
 
-/* The experiment's configuration, finished: its defaults, files, --params_override, then words and dotted flags in
- * their order. */
-TL_NODISCARD tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_options *parse);
-/* The same under bindings of gin, which were read before and are in force from then on: those of the flags, or of the run
- * in the folder (NULL: none). Of an experiment that completes itself by its data, params.yaml of the run in the folder is
- * the first of the files. Both are the caller's, the configuration first to be freed. */
-TL_NODISCARD tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tli_run *run, const tl_parse_options *parse,
-                                               const char *model_dir, tl_strings files, tl_strings params);
+/* The experiment's configuration, finished: its defaults, files, --params_override, then words and
+ * dotted flags in their order. */
+TL_NODISCARD tl_status tli_experiment_of(tl_config **out, tli_run *run,
+                                         const tl_parse_options *parse);
+/* The same under bindings of gin, which were read before and are in force from then on: those of
+ * the flags, or of the run in the folder (NULL: none). Of an experiment that completes itself by
+ * its data, params.yaml of the run in the folder is the first of the files. Both are the caller's,
+ * the configuration first to be freed. */
+TL_NODISCARD tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tli_run *run,
+                                               const tl_parse_options *parse, const char *model_dir,
+                                               tl_strings files, tl_strings params);
 /* Frees both; no bindings are in force any more. */
 void tli_experiment_close(tl_config **config, tl_gin **gin);
 /* The overrides in the order in which they were given, flags with dots and words alike. */
@@ -29,8 +32,10 @@ typedef struct tli_lacking_args {
     const tl_train_flags *flags; /* with a mode */
     tl_strings more;             /* (optional) words of its own flags */
 } tli_lacking_args;
-/* A training that lacks settings is told all of them at once, and the command that would do (train/run/lacks.h). */
-TL_NODISCARD tl_status tli_check_lacks(tli_run *run, tl_config *config, const tli_lacking_args *args);
+/* A training that lacks settings is told all of them at once, and the command that would do
+ * (train/run/lacks.h). */
+TL_NODISCARD tl_status tli_check_lacks(tli_run *run, tl_config *config,
+                                       const tli_lacking_args *args);
 /* A word as a shell takes it: as it is, or in quotes. NULL without memory. */
 const char *tli_quoted(tli_run *run, const char *word);
 /* What words mean, for the usage of commands that take them. */

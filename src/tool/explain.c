@@ -20,13 +20,16 @@ static const tl_field explain_fields[] = {
     TL_F(explain_flags, passes, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "file for the graph as text, before and after every pass"),
     TL_F(explain_flags, model_dir, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
-         .help = "folder of a run, in place of --experiment: its configuration, with what gin binds there"),
+         .help = "folder of a run, in place of --experiment: its configuration, with what gin "
+                 "binds there"),
     TL_F(explain_flags, gin_file, .flags = TL_FIELD_PATH, .help = "file with gin bindings"),
     TL_F(explain_flags, gin_params, .help = "a gin binding, such as 'Dense.units = 256'"),
     TL_F_END,
 };
 static const tl_desc explain_flags_desc = {
-    .name = "explain", .help = "flags of `explain`", .size = sizeof(explain_flags),
+    .name = "explain",
+    .help = "flags of `explain`",
+    .size = sizeof(explain_flags),
     .fields = explain_fields,
 };
 
@@ -41,12 +44,16 @@ static tl_status explain(tli_run *run, const tl_experiment_config *params)
     uint64_t seed = tl_experiment_seed(params);
     tl_status st;
     TL_TRY_DONE(st, tl_experiment_open(&strategy, &task, run->registry, params, NULL, seed));
-    TL_TRY_DONE(st, tl_create_trainer(&trainer, params, task, strategy, true, false, NULL, NULL, seed));
-    tl_model_summary_fit(trainer->model, isatty(fileno(run->tool->out)) ? run->tool->width : 0, &run->text);
+    TL_TRY_DONE(st,
+                tl_create_trainer(&trainer, params, task, strategy, true, false, NULL, NULL, seed));
+    tl_model_summary_fit(trainer->model, isatty(fileno(run->tool->out)) ? run->tool->width : 0,
+                         &run->text);
     tl_str_add(&run->text, "\n");
-    st = tl_explain(&run->text, trainer, &(tl_explain_args){.steps = f->steps, .trace_path = f->trace,
-                                                            .graph_path = f->graph,
-                                                            .passes_path = f->passes});
+    st = tl_explain(&run->text, trainer,
+                    &(tl_explain_args){.steps = f->steps,
+                                       .trace_path = f->trace,
+                                       .graph_path = f->graph,
+                                       .passes_path = f->passes});
 done:
     tl_trainer_free(&trainer);
     tl_task_free(&task);
@@ -59,11 +66,16 @@ static tl_status explain_folder(tli_run *run, const explain_flags *f)
 {
     const tl_parse_options *parse = run->given[EXPERIMENT];
     tl_finished finished;
-    tl_finished_args args = {.registry = run->registry, .folder = f->model_dir, .experiment = parse->experiment,
-                             .config_file = parse->config_file, .params_override = parse->params_override};
+    tl_finished_args args = {.registry = run->registry,
+                             .folder = f->model_dir,
+                             .experiment = parse->experiment,
+                             .config_file = parse->config_file,
+                             .params_override = parse->params_override};
     if (f->gin_file.count || f->gin_params.count)
-        return TL_FAIL(TL_EINVAL, "--model_dir=%s: a run has its own bindings; --gin_file and --gin_params go with "
-                                  "--experiment", f->model_dir);
+        return TL_FAIL(TL_EINVAL,
+                       "--model_dir=%s: a run has its own bindings; --gin_file and --gin_params go "
+                       "with --experiment",
+                       f->model_dir);
     TL_TRY(tli_words_of(&args.words, &args.word_count, run));
     tl_status st = tl_finished_read(&finished, &args);
     tl_gin *outer = tl_gin_set_current(finished.gin);
@@ -79,7 +91,8 @@ static tl_status run_explain(tli_run *run)
     tl_config *config;
     tl_gin *gin;
     if (f->model_dir && *f->model_dir) return explain_folder(run, f);
-    TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], NULL, f->gin_file, f->gin_params));
+    TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], NULL, f->gin_file,
+                                   f->gin_params));
     tl_status st = explain(run, tl_config_value(config));
     tli_experiment_close(&config, &gin);
     return st;
@@ -94,11 +107,10 @@ const tli_command tli_command_explain = {
     .name = "explain",
     .brief = "what a training step became, and where its time goes",
     .usage = "--experiment=NAME|--model_dir=FOLDER [flags] [WORD...]\n\n"
-             "Builds the model of an experiment, or of the run in a folder, captures and compiles its training step, runs it a few "
-             "times and shows the model, what each pass did, and every kernel with its time and the "
-             "share of what this machine can do at most. Nothing is saved. Words change the "
-             "configuration:\n"
-             TLI_WORDS_HELP,
+             "Builds the model of an experiment, or of the run in a folder, captures and compiles "
+             "its training step, runs it a few times and shows the model, what each pass did, and "
+             "every kernel with its time and the share of what this machine can do at most. "
+             "Nothing is saved. Words change the configuration:\n" TLI_WORDS_HELP,
     .flags = {{"Output", &explain_flags_desc}, {"Experiment", &tl_parse_options_desc}},
     .takes_overrides = true,
     .run = run_explain,

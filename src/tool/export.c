@@ -18,8 +18,12 @@ static const tl_field export_fields[] = {
          .help = "folder for model.safetensors and the files beside it; made when it is not there"),
     TL_F_END,
 };
-static const tl_desc export_flags_desc = {.name = "export", .help = "flags of `export`",
-                                          .size = sizeof(export_flags), .fields = export_fields};
+static const tl_desc export_flags_desc = {
+    .name = "export",
+    .help = "flags of `export`",
+    .size = sizeof(export_flags),
+    .fields = export_fields,
+};
 
 enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table */
 
@@ -33,8 +37,8 @@ static tl_status write_weights(const tl_finished *f, const char *path)
     char step[32];
     tl_state *state;
     snprintf(step, sizeof step, "%" PRId64, f->trainer->global_step);
-    const tl_safetensors_note notes[] = {{"format", "tilth"}, {"step", step},
-                                         {"averaged", f->averaged ? "true" : "false"}};
+    const tl_safetensors_note notes[] = {
+        {"format", "tilth"}, {"step", step}, {"averaged", f->averaged ? "true" : "false"}};
     TL_TRY(tl_state_new(&state));
     tl_status st = tl_model_state(f->trainer->model, state);
     if (st == TL_OK) st = tl_safetensors_write(path, state, notes, TL_COUNT(notes));
@@ -45,8 +49,9 @@ static tl_status write_weights(const tl_finished *f, const char *path)
 static tl_status add_config(tl_notes *files, const tl_finished *f)
 {
     tl_str text = TL_STR_INIT;
-    tl_status st = f->kind == TL_FOLDER_LIBAI ? tl_yaml_write(&text, &tl_experiment_config_desc, f->params)
-                                              : tl_config_write(&text, f->config, false);
+    tl_status st = f->kind == TL_FOLDER_LIBAI
+                       ? tl_yaml_write(&text, &tl_experiment_config_desc, f->params)
+                       : tl_config_write(&text, f->config, false);
     if (st == TL_OK) st = tl_str_status(&text);
     if (st == TL_OK) st = tl_notes_put(files, "configuration", CONFIG_FILE, tl_str_text(&text));
     tl_str_deinit(&text);
@@ -67,7 +72,8 @@ static tl_status add_classes(tl_notes *files, const tl_finished *f)
     tl_str text = TL_STR_INIT;
     for (int64_t i = 0; i < f->classes.count; i++) tl_str_addf(&text, "%s\n", f->classes.items[i]);
     tl_status st = tl_str_status(&text);
-    if (st == TL_OK && f->classes.count) st = tl_notes_put(files, "classes", TL_CLASSES_FILE, tl_str_text(&text));
+    if (st == TL_OK && f->classes.count)
+        st = tl_notes_put(files, "classes", TL_CLASSES_FILE, tl_str_text(&text));
     tl_str_deinit(&text);
     return st;
 }
@@ -148,8 +154,8 @@ static tl_status export_to(tli_run *run, const tl_finished *f, const char *from,
     TL_TRY_DONE(st, tl_mkdirs(folder));
     TL_TRY_DONE(st, remove_old(run->arena, &files, folder));
     TL_TRY_DONE(st, write_weights(f, weights));
-    tl_str_addf(&run->text, "%s: %" PRId64 " %sparameters of step %" PRId64 "\n", weights, size.params + size.state,
-                f->averaged ? "averaged " : "", f->trainer->global_step);
+    tl_str_addf(&run->text, "%s: %" PRId64 " %sparameters of step %" PRId64 "\n", weights,
+                size.params + size.state, f->averaged ? "averaged " : "", f->trainer->global_step);
     st = write_files(run, &files, folder);
 done:
     tl_notes_deinit(&files);
@@ -164,7 +170,9 @@ static tl_status check_folder(const char *folder)
         tl_error_clear();
         return TL_OK;
     }
-    return TL_FAIL(TL_EINVAL, "--to=%s: this is the folder of a run; name another one, such as %s/exported", folder, folder);
+    return TL_FAIL(TL_EINVAL,
+                   "--to=%s: this is the folder of a run; name another one, such as %s/exported",
+                   folder, folder);
 }
 
 static tl_status run_export(tli_run *run)
@@ -188,11 +196,12 @@ const tli_command tli_command_export = {
     .name = "export",
     .brief = "writes the weights of a run, and everything needed to use them",
     .usage = "--model_dir=FOLDER --to=FOLDER [--checkpoint=latest|best|PATH]\n\n"
-             "Writes model.safetensors, which Python's `safetensors` reads, model.json (every layer with its "
-             "configuration), preprocessing.json (how images are made ready), classes.txt (names of the classes), of "
-             "tables schema.yaml (what their columns are) and "
-             "config.yaml. If the run has kept averages of the weights, the averages are written. `predict` and "
-             "`eval` take the folder as --model_dir, task.init_checkpoint of another run takes model.safetensors.",
+             "Writes model.safetensors, which Python's `safetensors` reads, model.json (every "
+             "layer with its configuration), preprocessing.json (how images are made ready), "
+             "classes.txt (names of the classes), of tables schema.yaml (what their columns are) "
+             "and config.yaml. If the run has kept averages of the weights, the averages are "
+             "written. `predict` and `eval` take the folder as --model_dir, task.init_checkpoint "
+             "of another run takes model.safetensors.",
     .flags = {{"Output", &export_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_export,
 };

@@ -8,7 +8,8 @@
 
 enum { TLI_EXPORT_VERSION = 1 };
 
-/* model.json: where the weights come from, what goes in and out, and every layer with its configuration. */
+/* model.json: where the weights come from, what goes in and out, and every layer with its
+ * configuration. */
 TL_NODISCARD tl_status tli_export_model(tl_str *out, const tl_finished *f);
 
 #endif

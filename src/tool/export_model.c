@@ -52,7 +52,8 @@ static void add_value(tli_json *j, const char *key, const tl_value *v)
 }
 
 /* By way of YAML, so that names and what is left out are those of params.yaml. */
-static tl_status add_struct(tli_json *j, const char *key, tl_arena *arena, const tl_desc *desc, const void *value)
+static tl_status add_struct(tli_json *j, const char *key, tl_arena *arena, const tl_desc *desc,
+                            const void *value)
 {
     const tl_value *v = NULL;
     tl_str yaml = TL_STR_INIT;
@@ -105,9 +106,11 @@ static tl_status add_layers(tli_json *j, tl_arena *arena, const tl_model *m, con
         add_shape(j, "output", &l->output, true);
     }
     add_parameters(j, m, l);
-    if (l->cls->cls.config && l->config) TL_TRY(add_struct(j, "config", arena, l->cls->cls.config, l->config));
+    if (l->cls->cls.config && l->config)
+        TL_TRY(add_struct(j, "config", arena, l->cls->cls.config, l->config));
     tli_json_end(j, '}');
-    for (const tl_layer *child = l->first; child; child = child->next) TL_TRY(add_layers(j, arena, m, child));
+    for (const tl_layer *child = l->first; child; child = child->next)
+        TL_TRY(add_layers(j, arena, m, child));
     return TL_OK;
 }
 

@@ -7,29 +7,38 @@
 #include <tilth/train/run/launch.h>
 
 static const tl_field fields[] = {
-    TL_F(tli_finished_flags, model_dir, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH, .help = "folder of the run"),
+    TL_F(tli_finished_flags, model_dir, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
+         .help = "folder of the run"),
     TL_F(tli_finished_flags, checkpoint, .s = "latest", .flags = TL_FIELD_PATH,
-         .help = "latest (of those that can be read), best, the path of a checkpoint, or its name in the folder"),
+         .help = "latest (of those that can be read), best, the path of a checkpoint, or its name "
+                 "in the folder"),
     TL_F(tli_finished_flags, experiment, .flags = TL_FIELD_NULLABLE,
          .help = "the experiment of the run, if the folder does not name it"),
     TL_F_END,
 };
-const tl_desc tli_finished_flags_desc = {.name = "finished", .help = "which run",
-                                         .size = sizeof(tli_finished_flags), .fields = fields};
+const tl_desc tli_finished_flags_desc = {
+    .name = "finished",
+    .help = "which run",
+    .size = sizeof(tli_finished_flags),
+    .fields = fields,
+};
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
 tl_finished_args tli_finished_args(const tli_run *run, const tli_finished_flags *flags)
 {
-    return (tl_finished_args){.registry = run->registry, .folder = flags->model_dir, .checkpoint = flags->checkpoint,
+    return (tl_finished_args){.registry = run->registry,
+                              .folder = flags->model_dir,
+                              .checkpoint = flags->checkpoint,
                               .experiment = flags->experiment};
 }
 
 /* --- names in Model Garden -------------------------------------------------------------------- */
 
-/* The folder of the run that a checkpoint in `folder` is of: that one, or (as of the best one) the one above. NULL when
- * there is none, or it does not say of which experiment it is. */
-static tl_status find_run(const char **out, tl_arena *arena, const char *folder, const char *experiment)
+/* The folder of the run that a checkpoint in `folder` is of: that one, or (as of the best one) the
+ * one above. NULL when there is none, or it does not say of which experiment it is. */
+static tl_status find_run(const char **out, tl_arena *arena, const char *folder,
+                          const char *experiment)
 {
     const char *const places[] = {folder, tl_path_join(arena, folder, "..")};
     *out = NULL;
@@ -42,15 +51,19 @@ static tl_status find_run(const char **out, tl_arena *arena, const char *folder,
         return TL_OK;
     }
     if (!experiment) return TL_OK;
-    return TL_FAIL(TL_ENOTFOUND, "--experiment=%s: there is no params.yaml in '%s', nor in the folder above it, which "
-                   "would say how the model is made; without --experiment names stay as they are", experiment, folder);
+    return TL_FAIL(
+        TL_ENOTFOUND,
+        "--experiment=%s: there is no params.yaml in '%s', nor in the folder above it, which would "
+        "say how the model is made; without --experiment names stay as they are",
+        experiment, folder);
 }
 
 tl_status tli_finished_names(tl_original_names *out, bool *known, tli_run *run, const char *folder,
                              const char *experiment)
 {
     tl_finished f = {0};
-    tl_finished_args args = {.registry = run->registry, .experiment = experiment, .any_machine = true};
+    tl_finished_args args = {
+        .registry = run->registry, .experiment = experiment, .any_machine = true};
     tl_status st;
     *known = false;
     TL_TRY(tl_original_names_init(out));

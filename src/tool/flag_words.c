@@ -13,7 +13,8 @@ static tl_status add_word(tli_word_list *out, tl_arena *arena, const tl_field *f
     return word && TL_VEC_PUSH(out, word) ? TL_OK : TL_ENOMEM;
 }
 
-static tl_status add_flag(tli_word_list *out, tl_arena *arena, const tl_field *f, const void *member)
+static tl_status add_flag(tli_word_list *out, tl_arena *arena, const tl_field *f,
+                          const void *member)
 {
     char number[40];
     if (f->arity == TL_LIST && f->type == TL_TYPE_STRING) {
@@ -33,7 +34,8 @@ static tl_status add_flag(tli_word_list *out, tl_arena *arena, const tl_field *f
     return add_word(out, arena, f, number);
 }
 
-tl_status tli_flag_words(tli_word_list *out, tl_arena *arena, const tl_desc *desc, const void *value, const char *but)
+tl_status tli_flag_words(tli_word_list *out, tl_arena *arena, const tl_desc *desc,
+                         const void *value, const char *but)
 {
     int64_t count;
     const tl_field **fields = tl_desc_sorted(arena, desc, &count);
@@ -47,7 +49,8 @@ tl_status tli_flag_words(tli_word_list *out, tl_arena *arena, const tl_desc *des
     return TL_OK;
 }
 
-tl_status tli_train_words(tli_word_list *out, const tli_run *run, const tl_train_flags *flags, const tl_parse_options *parse)
+tl_status tli_train_words(tli_word_list *out, const tli_run *run, const tl_train_flags *flags,
+                          const tl_parse_options *parse)
 {
     const tl_main_options *o = run->tool->options;
     TL_TRY(tli_flag_words(out, run->arena, &tl_train_flags_desc, flags, "model_dir"));

@@ -9,7 +9,8 @@
 
 const char *tli_quoted(tli_run *run, const char *word)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,@%=";
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+./:,@%=";
     tl_str text = TL_STR_INIT;
     if (*word && strspn(word, plain) == strlen(word)) return word;
     tl_str_addc(&text, '\'');
@@ -18,13 +19,15 @@ const char *tli_quoted(tli_run *run, const char *word)
         else tl_str_addc(&text, *p);
     }
     tl_str_addc(&text, '\'');
-    const char *copy = tl_str_status(&text) == TL_OK ? tl_arena_strdup(run->arena, tl_str_text(&text)) : NULL;
+    const char *copy =
+        tl_str_status(&text) == TL_OK ? tl_arena_strdup(run->arena, tl_str_text(&text)) : NULL;
     tl_str_deinit(&text);
     return copy;
 }
 
 /* Words of a command, each in a line of its own but for the first ones. */
-static tl_status add_word(tl_str *out, tli_run *run, const char *before, const char *name, const char *value)
+static tl_status add_word(tl_str *out, tli_run *run, const char *before, const char *name,
+                          const char *value)
 {
     const char *word = name ? tl_arena_printf(run->arena, "%s=%s", name, value) : value;
     word = word ? tli_quoted(run, word) : NULL;
@@ -38,7 +41,9 @@ static bool is_lacking(const tl_lacks *lacks, const char *word)
 {
     size_t length = strcspn(word, "=");
     for (int64_t i = 0; i < lacks->count; i++)
-        if (strlen(lacks->items[i].key) == length && strncmp(lacks->items[i].key, word, length) == 0) return true;
+        if (strlen(lacks->items[i].key) == length
+            && strncmp(lacks->items[i].key, word, length) == 0)
+            return true;
     return false;
 }
 
@@ -47,20 +52,24 @@ static bool begins_with(const char *word, const char *begin)
     return strncmp(word, begin, strlen(begin)) == 0;
 }
 
-static tl_status add_flags(tl_str *out, tli_run *run, const tli_lacking_args *args, const char *line)
+static tl_status add_flags(tl_str *out, tli_run *run, const tli_lacking_args *args,
+                           const char *line)
 {
     tli_word_list words = {0};
     tl_status st = tli_train_words(&words, run, args->flags, args->parse);
     for (int64_t i = 0; i < words.count && st == TL_OK; i++)
-        if (!begins_with(words.items[i], "--experiment=") && !begins_with(words.items[i], "--mode="))
+        if (!begins_with(words.items[i], "--experiment=")
+            && !begins_with(words.items[i], "--mode="))
             st = add_word(out, run, line, NULL, words.items[i]);
     TL_VEC_FREE(&words);
-    for (int64_t i = 0; i < args->more.count && st == TL_OK; i++) st = add_word(out, run, line, NULL, args->more.items[i]);
+    for (int64_t i = 0; i < args->more.count && st == TL_OK; i++)
+        st = add_word(out, run, line, NULL, args->more.items[i]);
     return st;
 }
 
 /* The command as it was given, and what it lacks. */
-static tl_status add_command(tl_str *out, tli_run *run, const tli_lacking_args *args, const tl_lacks *lacks)
+static tl_status add_command(tl_str *out, tli_run *run, const tli_lacking_args *args,
+                             const tl_lacks *lacks)
 {
     static const char line[] = " \\\n      ";
     const tl_train_flags *flags = args->flags;
@@ -70,10 +79,12 @@ static tl_status add_command(tl_str *out, tli_run *run, const tli_lacking_args *
     tl_str_addf(out, " %s", args->command);
     TL_TRY(add_word(out, run, " ", "--experiment", args->parse->experiment));
     TL_TRY(add_word(out, run, " ", "--mode", flags->mode));
-    TL_TRY(add_word(out, run, " ", "--model_dir", flags->model_dir ? flags->model_dir : "runs/mine"));
+    TL_TRY(
+        add_word(out, run, " ", "--model_dir", flags->model_dir ? flags->model_dir : "runs/mine"));
     TL_TRY(add_flags(out, run, args, line));
     for (int64_t i = 0; i < count; i++)
-        if (!is_lacking(lacks, words[i].text)) TL_TRY(add_word(out, run, line, NULL, words[i].text));
+        if (!is_lacking(lacks, words[i].text))
+            TL_TRY(add_word(out, run, line, NULL, words[i].text));
     for (int64_t i = 0; i < lacks->count; i++)
         TL_TRY(add_word(out, run, line, lacks->items[i].key, lacks->items[i].value));
     return TL_OK;
@@ -82,7 +93,8 @@ static tl_status add_command(tl_str *out, tli_run *run, const tli_lacking_args *
 static void add_list(tl_str *out, const tl_lacks *lacks)
 {
     for (int64_t i = 0; i < lacks->count; i++)
-        if (lacks->items[i].what) tl_str_addf(out, "    %-44s %s\n", lacks->items[i].key, lacks->items[i].what);
+        if (lacks->items[i].what)
+            tl_str_addf(out, "    %-44s %s\n", lacks->items[i].key, lacks->items[i].what);
 }
 
 /* Once it is known where the data lies, the rest follows. */

@@ -8,13 +8,18 @@ typedef struct list_flags {
     bool names, json;
 } list_flags;
 static const tl_field list_fields[] = {
-    TL_F(list_flags, names, .help = "the names alone, one a line, for scripts; without a kind they "
-                                    "are written kind:name, as `describe` takes them"),
-    TL_F(list_flags, json, .help = "a JSON object: {\"experiments\": [{\"name\", \"help\"}, ...], ...}"),
-    TL_F_END
+    TL_F(list_flags, names,
+         .help = "the names alone, one a line, for scripts; without a kind they are written "
+                 "kind:name, as `describe` takes them"),
+    TL_F(list_flags, json,
+         .help = "a JSON object: {\"experiments\": [{\"name\", \"help\"}, ...], ...}"),
+    TL_F_END,
 };
 static const tl_desc list_flags_desc = {
-    .name = "list", .help = "flags of `list`", .size = sizeof(list_flags), .fields = list_fields,
+    .name = "list",
+    .help = "flags of `list`",
+    .size = sizeof(list_flags),
+    .fields = list_fields,
 };
 
 const tl_kind *tli_peek_kind(const tl_registry *r, const char *name)
@@ -49,8 +54,9 @@ static tl_status list_kinds(tli_run *run, bool names)
     if (!kinds) return TL_ENOMEM;
     for (int64_t i = 0; i < count; i++) {
         if (names) tl_str_addf(&run->text, "%s\n", kinds[i]->plural);
-        else tl_help_row(&run->text, 2, kinds[i]->plural, 20, kinds[i]->help ? kinds[i]->help : "",
-                         run->tool->width);
+        else
+            tl_help_row(&run->text, 2, kinds[i]->plural, 20, kinds[i]->help ? kinds[i]->help : "",
+                        run->tool->width);
     }
     return tl_str_status(&run->text);
 }
@@ -139,12 +145,15 @@ static tl_status kinds_json(tli_run *run)
 static tl_status run_list(tli_run *run)
 {
     const list_flags *given = run->given[0];
-    if (given->names && given->json) return TL_FAIL(TL_EINVAL, "--names and --json cannot be combined");
+    if (given->names && given->json)
+        return TL_FAIL(TL_EINVAL, "--names and --json cannot be combined");
     if (run->words.count > 1)
         return TL_FAIL(TL_EINVAL, "one kind at most, found also '%s'", run->words.items[1]);
-    if (run->words.count == 0) return given->json ? tli_list_json(run, NULL) : list_all(run, given->names);
+    if (run->words.count == 0)
+        return given->json ? tli_list_json(run, NULL) : list_all(run, given->names);
     const char *word = run->words.items[0];
-    if (strcmp(word, "kinds") == 0) return given->json ? kinds_json(run) : list_kinds(run, given->names);
+    if (strcmp(word, "kinds") == 0)
+        return given->json ? kinds_json(run) : list_kinds(run, given->names);
     const tl_kind *kind;
     TL_TRY(tl_registry_find_kind(&kind, run->registry, word));
     return given->json ? tli_list_json(run, kind) : list_kind(run, kind, given->names);

@@ -16,20 +16,10 @@
 #include "tool/tool.h"
 
 static const tli_command *const commands[] = {
-    &tli_command_list,
-    &tli_command_describe,
-    &tli_command_params,
-    &tli_command_train,
-    &tli_command_train_net,
-    &tli_command_eval,
-    &tli_command_predict,
-    &tli_command_export,
-    &tli_command_explain,
-    &tli_command_compare,
-    &tli_command_plot,
-    &tli_command_sweep,
-    &tli_command_ckpt,
-    &tli_command_data,
+    &tli_command_list,      &tli_command_describe, &tli_command_params,  &tli_command_train,
+    &tli_command_train_net, &tli_command_eval,     &tli_command_predict, &tli_command_export,
+    &tli_command_explain,   &tli_command_compare,  &tli_command_plot,    &tli_command_sweep,
+    &tli_command_ckpt,      &tli_command_data,
 };
 
 /* Flags that every command takes. */
@@ -37,12 +27,15 @@ typedef struct common_flags {
     tl_strings plugin;
 } common_flags;
 static const tl_field common_fields[] = {
-    TL_F(common_flags, plugin, .flags = TL_FIELD_PATH, .help = "shared object with tasks, experiments or other classes of "
-                                       "its own, to be loaded first"),
-    TL_F_END
+    TL_F(common_flags, plugin, .flags = TL_FIELD_PATH,
+         .help = "shared object with tasks, experiments or other classes of its own, to be loaded "
+                 "first"),
+    TL_F_END,
 };
 static const tl_desc common_flags_desc = {
-    .name = "common", .help = "flags of every command", .size = sizeof(common_flags),
+    .name = "common",
+    .help = "flags of every command",
+    .size = sizeof(common_flags),
     .fields = common_fields,
 };
 
@@ -95,7 +88,8 @@ void tli_complain(const tli_tool *tool, const char *command, const char *message
 
 static int fail(const tli_tool *tool, const char *command, tl_status status)
 {
-    if (strcmp(tl_error_message(), READER_IS_GONE) != 0) tli_complain(tool, command, tl_error_message());
+    if (strcmp(tl_error_message(), READER_IS_GONE) != 0)
+        tli_complain(tool, command, tl_error_message());
     return tl_exit_code(status);
 }
 
@@ -144,7 +138,8 @@ tl_status tli_write_out(const tli_tool *tool, const tl_str *text)
 {
     tl_str clean = TL_STR_INIT;
     TL_TRY(tl_str_status(text));
-    if (tli_clean_length(tl_str_text(text), text->length) == text->length) return write_bytes(tool, text);
+    if (tli_clean_length(tl_str_text(text), text->length) == text->length)
+        return write_bytes(tool, text);
     tli_add_clean(&clean, tl_str_text(text), text->length);
     tl_status st = write_bytes(tool, &clean);
     tl_str_deinit(&clean);
@@ -153,7 +148,8 @@ tl_status tli_write_out(const tli_tool *tool, const tl_str *text)
 
 tl_status tli_write_form(const tli_tool *tool, const tl_str *text, tli_form form)
 {
-    bool as_it_is = form == TLI_FORM_STYLED || (form == TLI_FORM_DATA && !isatty(fileno(tool->out)));
+    bool as_it_is =
+        form == TLI_FORM_STYLED || (form == TLI_FORM_DATA && !isatty(fileno(tool->out)));
     return as_it_is ? write_bytes(tool, text) : tli_write_out(tool, text);
 }
 
@@ -278,14 +274,16 @@ static void write_usage(tl_str *out, const tli_tool *tool)
     for (int64_t i = 0; i < TL_COUNT(commands); i++)
         tl_help_row(out, 2, commands[i]->name, 14, commands[i]->brief, tool->width);
     tl_help_row(out, 2, "help", 14, "this text, or that of a command", tool->width);
-    tl_str_addf(out, "\n`%s help COMMAND` tells the flags of a command, `%s --version` the version."
-                     "\n\nExit codes:\n", tool->program, tool->program);
+    tl_str_addf(out,
+                "\n`%s help COMMAND` tells the flags of a command, `%s --version` the "
+                "version.\n\nExit codes:\n",
+                tool->program, tool->program);
     tl_help_row(out, 2, "0", 5, "all went well", tool->width);
     tl_help_row(out, 2, "1", 5, "the work failed: a file, memory, or a defect of the program",
                 tool->width);
     tl_help_row(out, 2, "2", 5, "the command line or the configuration is wrong", tool->width);
-    tl_help_row(out, 2, "3", 5, "a signal ended it; the work is saved, and the same command resumes",
-                tool->width);
+    tl_help_row(out, 2, "3", 5,
+                "a signal ended it; the work is saved, and the same command resumes", tool->width);
 }
 
 static int print(const tli_tool *tool, tl_str *text)
@@ -342,8 +340,8 @@ static bool is_any(const char *word, const char *const *words)
 
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv)
 {
-    static const char *const help_words[] = {"help",   "--help",     "-help",       "-h",
-                                             "-?",     "--helpfull", "--helpshort", NULL};
+    static const char *const help_words[] = {"help", "--help",     "-help",       "-h",
+                                             "-?",   "--helpfull", "--helpshort", NULL};
     static const char *const version_words[] = {"--version", "-version", "version", NULL};
     if (argc < 2) {
         tl_str text = TL_STR_INIT;
@@ -399,6 +397,6 @@ int tl_main_with(int argc, char **argv, const tl_main_options *options)
 int tl_main(int argc, char **argv, const tl_module *module)
 {
     const tl_module *const modules[] = {module};
-    return tl_main_with(argc, argv, &(tl_main_options){.modules = modules,
-                                                       .module_count = module != NULL});
+    return tl_main_with(argc, argv,
+                        &(tl_main_options){.modules = modules, .module_count = module != NULL});
 }

@@ -47,9 +47,11 @@ static tl_status add(const tl_logs_entry *e, void *payload)
     return TL_OK;
 }
 
-tl_status tli_add_numbers(tl_str *out, const tl_logs *logs, int indent, int decimals, const char *but)
+tl_status tli_add_numbers(tl_str *out, const tl_logs *logs, int indent, int decimals,
+                          const char *but)
 {
-    numbers n = {.out = out, .indent = indent, .decimals = decimals, .but = but, .name = USUAL_NAME};
+    numbers n = {
+        .out = out, .indent = indent, .decimals = decimals, .but = but, .name = USUAL_NAME};
     TL_TRY(tl_logs_walk(logs, measure, &n));
     TL_TRY(tl_logs_walk(logs, add, &n));
     return tl_str_status(out);

@@ -6,10 +6,12 @@ typedef struct params_flags {
 } params_flags;
 static const tl_field params_fields[] = {
     TL_F(params_flags, explain, .help = "add to each line where its value came from"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc params_flags_desc = {
-    .name = "params", .help = "flags of `params`", .size = sizeof(params_flags),
+    .name = "params",
+    .help = "flags of `params`",
+    .size = sizeof(params_flags),
     .fields = params_fields,
 };
 
@@ -19,22 +21,27 @@ typedef struct gin_flags {
 static const tl_field gin_fields[] = {
     TL_F(gin_flags, gin_file, .flags = TL_FIELD_PATH, .help = "file with gin bindings"),
     TL_F(gin_flags, gin_params, .help = "a gin binding, such as 'Dense.units = 256'"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc gin_flags_desc = {
-    .name = "gin", .help = "gin bindings", .size = sizeof(gin_flags), .fields = gin_fields,
+    .name = "gin",
+    .help = "gin bindings",
+    .size = sizeof(gin_flags),
+    .fields = gin_fields,
 };
 
 enum { OUTPUT, EXPERIMENT, GIN }; /* structs of flags, by their place in the command's table */
 
-/* What no choice of the configuration takes may still be meant for what the program makes while it trains. */
+/* What no choice of the configuration takes may still be meant for what the program makes while it
+ * trains. */
 static tl_status run_params(tli_run *run)
 {
     const params_flags *output = run->given[OUTPUT];
     const gin_flags *given = run->given[GIN];
     tl_config *config;
     tl_gin *gin;
-    TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], NULL, given->gin_file, given->gin_params));
+    TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], NULL,
+                                   given->gin_file, given->gin_params));
     tl_status st = tl_config_write(&run->text, config, output->explain);
     tli_experiment_close(&config, &gin);
     return st;
@@ -51,8 +58,7 @@ const tli_command tli_command_params = {
     .usage = "--experiment=NAME [flags] [WORD...]\n\n"
              "Writes the configuration that training would use: the experiment's defaults, then "
              "each --config_file, --params_override, and last the words and dotted flags in their "
-             "order. Later ones win. Words are\n"
-             TLI_WORDS_HELP,
+             "order. Later ones win. Words are\n" TLI_WORDS_HELP,
     .flags = {{"Output", &params_flags_desc},
               {"Experiment", &tl_parse_options_desc},
               {"Gin", &gin_flags_desc}},

@@ -9,7 +9,8 @@
 typedef struct tli_series {
     const char *label;
     const tli_curve *curve; /* has a finite value */
-    int64_t colour, dash;   /* series of one run are of one colour, where there are several of each */
+    /* series of one run are of one colour, where there are several of each */
+    int64_t colour, dash;
 } tli_series;
 
 /* Round numbers from `first` on, `step` apart. */
@@ -26,7 +27,8 @@ typedef struct tli_figure {
     tli_axis x, y;
 } tli_figure;
 
-/* An axis from the least to the greatest value, with about `ticks` round numbers. `whole`: they are integers. */
+/* An axis from the least to the greatest value, with about `ticks` round numbers. `whole`: they are
+ * integers. */
 tli_axis tli_axis_of(double least, double greatest, int ticks, bool whole);
 double tli_axis_tick(const tli_axis *a, int index);
 /* The number as it stands at the axis. */
@@ -37,13 +39,13 @@ double tli_axis_place(const tli_axis *a, double value);
 void tli_figure_scale(tli_figure *f, int x_ticks, int y_ticks);
 
 typedef enum tli_strokes {
-    TLI_STROKES_ASCII,  /* a sign for each series */
+    TLI_STROKES_ASCII,   /* a sign for each series */
     TLI_STROKES_UNICODE, /* dots of Braille; lines for the axes */
-    TLI_STROKES_COLOURS /* the same in colours */
+    TLI_STROKES_COLOURS  /* the same in colours */
 } tli_strokes;
 /* `height` rows, without the axis and the legend. */
-TL_NODISCARD tl_status tli_figure_text(tl_str *out, tl_arena *arena, tli_figure *f, int width, int height,
-                                       tli_strokes strokes);
+TL_NODISCARD tl_status tli_figure_text(tl_str *out, tl_arena *arena, tli_figure *f, int width,
+                                       int height, tli_strokes strokes);
 void tli_figure_svg(tl_str *out, tli_figure *f);
 
 #endif

@@ -50,7 +50,8 @@ double tli_axis_tick(const tli_axis *a, int index)
 void tli_axis_label(char *out, size_t size, const tli_axis *a, double value)
 {
     double most = fmax(fabs(a->low), fabs(a->high)), last = floor(log10(a->step) + 1e-9);
-    int digits = (int)fmin(fmax(0, -last), 400), figures = (int)fmin(fmax(4, floor(log10(most)) - last + 1), 15);
+    int digits = (int)fmin(fmax(0, -last), 400),
+        figures = (int)fmin(fmax(4, floor(log10(most)) - last + 1), 15);
     if (most >= 1e7 || digits > 6) snprintf(out, size, "%.*g", figures, value);
     else snprintf(out, size, "%.*f", digits, value);
 }

@@ -7,11 +7,21 @@
 #include "tool/svg.h"
 
 /* Of the drawing, in its own units. */
-enum { WIDTH = 860, LEFT = 76, TOP = 44, PLOT_WIDTH = 740, PLOT_HEIGHT = 360, AXIS_HEIGHT = 52, LEGEND_ROW = 20 };
+enum {
+    WIDTH = 860,
+    LEFT = 76,
+    TOP = 44,
+    PLOT_WIDTH = 740,
+    PLOT_HEIGHT = 360,
+    AXIS_HEIGHT = 52,
+    LEGEND_ROW = 20
+};
 enum { MOST_DOTS = 60, LETTER = 7 };
 
-/* Okabe and Ito's colours, which those who see few colours can tell apart too, but yellow, which white swallows. */
-static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333"};
+/* Okabe and Ito's colours, which those who see few colours can tell apart too, but yellow, which
+ * white swallows. */
+static const char *const colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                      "#e69f00", "#56b4e9", "#333333"};
 static const char *const dashes[] = {"", " stroke-dasharray=\"7 4\"", " stroke-dasharray=\"2 3\""};
 
 static const char *colour_of(const tli_figure *f, int64_t series)
@@ -48,22 +58,25 @@ static void add_axes(tl_str *out, const tli_figure *f)
         double x = LEFT + tli_axis_place(&f->x, tli_axis_tick(&f->x, i)) * PLOT_WIDTH;
         tl_str_addf(out, "<path d=\"M%.1f %dv%d\"/>\n", x, TOP, PLOT_HEIGHT);
     }
-    tl_str_addf(out, "</g>\n<path d=\"M%d %dv%dh%d\" fill=\"none\" stroke=\"#444\"/>\n<g font-size=\"13\" fill=\"#444\">\n",
+    tl_str_addf(out,
+                "</g>\n<path d=\"M%d %dv%dh%d\" fill=\"none\" stroke=\"#444\"/>\n<g "
+                "font-size=\"13\" fill=\"#444\">\n",
                 LEFT, TOP, PLOT_HEIGHT, PLOT_WIDTH);
     for (int i = 0; i < f->y.count; i++) {
         double value = tli_axis_tick(&f->y, i);
         tli_axis_label(label, sizeof label, &f->y, value);
-        tl_str_addf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 8, y_of(f, value) + 4.5,
-                    label);
+        tl_str_addf(out, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%s</text>\n", LEFT - 8,
+                    y_of(f, value) + 4.5, label);
     }
     for (int i = 0; i < f->x.count; i++) {
         double value = tli_axis_tick(&f->x, i);
         tli_axis_label(label, sizeof label, &f->x, value);
         tl_str_addf(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
-                    LEFT + tli_axis_place(&f->x, value) * PLOT_WIDTH, TOP + PLOT_HEIGHT + 18, label);
+                    LEFT + tli_axis_place(&f->x, value) * PLOT_WIDTH, TOP + PLOT_HEIGHT + 18,
+                    label);
     }
-    tl_str_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n</g>\n", LEFT + PLOT_WIDTH / 2,
-                TOP + PLOT_HEIGHT + 38);
+    tl_str_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n</g>\n",
+                LEFT + PLOT_WIDTH / 2, TOP + PLOT_HEIGHT + 38);
 }
 
 /* The first, least, greatest and last point of each half unit are all that can be seen of more. */
@@ -82,9 +95,11 @@ static void add_point(tl_str *out, const tli_figure *f, tli_point p, bool *move)
 static void flush(tl_str *out, const tli_figure *f, bundle *b, bool *move)
 {
     bool falls = b->points[2].step < b->points[1].step;
-    const tli_point *in_order[] = {&b->points[0], &b->points[falls ? 2 : 1], &b->points[falls ? 1 : 2], &b->points[3]};
+    const tli_point *in_order[] = {&b->points[0], &b->points[falls ? 2 : 1],
+                                   &b->points[falls ? 1 : 2], &b->points[3]};
     for (int i = 0; i < 4 && b->count; i++)
-        if (i == 0 || in_order[i]->step > in_order[i - 1]->step) add_point(out, f, *in_order[i], move);
+        if (i == 0 || in_order[i]->step > in_order[i - 1]->step)
+            add_point(out, f, *in_order[i], move);
     b->count = 0;
 }
 
@@ -114,14 +129,15 @@ static void add_series(tl_str *out, const tli_figure *f, int64_t index)
         move = true;
     }
     flush(out, f, &b, &move);
-    tl_str_addf(out, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-linejoin=\"round\"%s/>\n",
-                colour_of(f, index), dash_of(f, index));
+    tl_str_addf(
+        out, "\" fill=\"none\" stroke=\"%s\" stroke-width=\"1.8\" stroke-linejoin=\"round\"%s/>\n",
+        colour_of(f, index), dash_of(f, index));
     if (c->count > MOST_DOTS) return;
     tl_str_addf(out, "<g fill=\"%s\">\n", colour_of(f, index));
     for (int64_t i = 0; i < c->count; i++)
         if (!isnan(c->items[i].value))
-            tl_str_addf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>\n", x_of(f, c->items[i].step),
-                        y_of(f, c->items[i].value));
+            tl_str_addf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.6\"/>\n",
+                        x_of(f, c->items[i].step), y_of(f, c->items[i].value));
     tl_str_add(out, "</g>\n");
 }
 
@@ -143,8 +159,10 @@ static void add_legend(tl_str *out, const tli_figure *f, int columns)
     for (int64_t i = 0; i < f->count; i++) {
         int x = LEFT + (int)(i % columns) * (PLOT_WIDTH / columns);
         int y = TOP + PLOT_HEIGHT + AXIS_HEIGHT + (int)(i / columns) * LEGEND_ROW + 8;
-        tl_str_addf(out, "<path d=\"M%d %dh26\" stroke=\"%s\" stroke-width=\"3\"%s/><text x=\"%d\" y=\"%d\">", x, y - 4,
-                    colour_of(f, i), dash_of(f, i), x + 34, y);
+        tl_str_addf(
+            out,
+            "<path d=\"M%d %dh26\" stroke=\"%s\" stroke-width=\"3\"%s/><text x=\"%d\" y=\"%d\">", x,
+            y - 4, colour_of(f, i), dash_of(f, i), x + 34, y);
         tli_svg_text(out, f->series[i].label, 0);
         tl_str_add(out, "</text>\n");
     }
@@ -154,11 +172,13 @@ static void add_legend(tl_str *out, const tli_figure *f, int columns)
 void tli_figure_svg(tl_str *out, tli_figure *f)
 {
     int columns = legend_columns(f);
-    int height = TOP + PLOT_HEIGHT + AXIS_HEIGHT + (int)tl_div_up(f->count, columns) * LEGEND_ROW + 12;
+    int height =
+        TOP + PLOT_HEIGHT + AXIS_HEIGHT + (int)tl_div_up(f->count, columns) * LEGEND_ROW + 12;
     tli_figure_scale(f, 9, 7);
-    tl_str_addf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
-                     "font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">\n"
-                     "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
+    tl_str_addf(out,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
+                "height=\"%d\" font-family=\"Helvetica, Arial, 'Liberation Sans', sans-serif\">\n"
+                "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
                 WIDTH, height, WIDTH, height);
     tl_str_addf(out, "<text x=\"%d\" y=\"27\" font-size=\"16\" fill=\"#222\">", LEFT);
     tli_svg_text(out, f->title, 0);

@@ -8,8 +8,9 @@
 enum { DOT_COLUMNS = 2, DOT_ROWS = 4, WIDEST_LABEL = 16 };
 
 static const char marks[] = "*o+x#@%&=~";
-static const char *const colours[] = {"\033[34m", "\033[31m", "\033[32m", "\033[35m", "\033[33m", "\033[36m",
-                                      "\033[94m", "\033[91m", "\033[92m", "\033[95m", "\033[93m", "\033[96m"};
+static const char *const colours[] = {"\033[34m", "\033[31m", "\033[32m", "\033[35m",
+                                      "\033[33m", "\033[36m", "\033[94m", "\033[91m",
+                                      "\033[92m", "\033[95m", "\033[93m", "\033[96m"};
 #define PLAIN "\033[0m"
 
 /* The area inside the axes: of each cell the dots that are set, and whose they are. */
@@ -22,7 +23,10 @@ typedef struct canvas {
 
 static tl_status make_canvas(canvas *c, tl_arena *arena, int columns, int rows, bool braille)
 {
-    *c = (canvas){.columns = columns, .rows = rows, .dx = braille ? DOT_COLUMNS : 1, .dy = braille ? DOT_ROWS : 1};
+    *c = (canvas){.columns = columns,
+                  .rows = rows,
+                  .dx = braille ? DOT_COLUMNS : 1,
+                  .dy = braille ? DOT_ROWS : 1};
     int64_t cells = (int64_t)columns * rows;
     c->dots = tl_arena_array(arena, cells, sizeof *c->dots);
     c->owner = tl_arena_array(arena, cells, sizeof *c->owner);
@@ -34,7 +38,8 @@ static tl_status make_canvas(canvas *c, tl_arena *arena, int columns, int rows, 
 
 static void set_dot(canvas *c, int x, int y, int16_t owner)
 {
-    static const unsigned char bits[DOT_ROWS][DOT_COLUMNS] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    static const unsigned char bits[DOT_ROWS][DOT_COLUMNS] = {
+        {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     int64_t cell = (int64_t)(y / c->dy) * c->columns + x / c->dx;
     c->dots[cell] |= bits[y % c->dy][x % c->dx];
     c->owner[cell] = owner;
@@ -42,7 +47,8 @@ static void set_dot(canvas *c, int x, int y, int16_t owner)
 
 static void draw_line(canvas *c, int x0, int y0, int x1, int y1, int16_t owner)
 {
-    int dx = abs(x1 - x0), dy = -abs(y1 - y0), sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1, error = dx + dy;
+    int dx = abs(x1 - x0), dy = -abs(y1 - y0), sx = x0 < x1 ? 1 : -1, sy = y0 < y1 ? 1 : -1,
+        error = dx + dy;
     for (;;) {
         set_dot(c, x0, y0, owner);
         if (x0 == x1 && y0 == y1) return;
@@ -139,7 +145,8 @@ static void add_row(const writer *w, int row)
     int tick = tick_in_row(w, row);
     char label[32] = "";
     if (tick >= 0) tli_axis_label(label, sizeof label, &w->f->y, tli_axis_tick(&w->f->y, tick));
-    tl_str_addf(w->out, "%*s %s", w->margin - 2, label, tick >= 0 ? (ascii ? "+" : "┤") : (ascii ? "|" : "│"));
+    tl_str_addf(w->out, "%*s %s", w->margin - 2, label,
+                tick >= 0 ? (ascii ? "+" : "┤") : (ascii ? "|" : "│"));
     int16_t pen = -1;
     for (int x = 0; x < w->c->columns; x++) add_cell(w, (int64_t)row * w->c->columns + x, &pen);
     trim(w->out);
@@ -150,7 +157,8 @@ static void add_row(const writer *w, int row)
 /* The column of a tick of the x axis. */
 static int column_of(const writer *w, int tick)
 {
-    return (int)lround(tli_axis_place(&w->f->x, tli_axis_tick(&w->f->x, tick)) * (w->c->columns - 1));
+    return (int)lround(tli_axis_place(&w->f->x, tli_axis_tick(&w->f->x, tick))
+                       * (w->c->columns - 1));
 }
 
 static void add_x_axis(const writer *w)
@@ -186,14 +194,17 @@ static void add_legend(const writer *w, int width)
         char mark[2] = {mark_of(i), '\0'};
         tl_str_pad(w->out, ' ', w->margin);
         if (w->strokes == TLI_STROKES_ASCII) tl_str_add(w->out, mark);
-        else tl_str_addf(w->out, "%s━━%s", colour_of(w, i), w->strokes == TLI_STROKES_COLOURS ? PLAIN : "");
+        else
+            tl_str_addf(w->out, "%s━━%s", colour_of(w, i),
+                        w->strokes == TLI_STROKES_COLOURS ? PLAIN : "");
         tl_str_addc(w->out, ' ');
         tli_add_cut(w->out, w->f->series[i].label, width - w->margin - 3);
         tl_str_addc(w->out, '\n');
     }
 }
 
-tl_status tli_figure_text(tl_str *out, tl_arena *arena, tli_figure *f, int width, int height, tli_strokes strokes)
+tl_status tli_figure_text(tl_str *out, tl_arena *arena, tli_figure *f, int width, int height,
+                          tli_strokes strokes)
 {
     canvas c;
     // Dots without colours do not say whose they are.
@@ -207,7 +218,8 @@ tl_status tli_figure_text(tl_str *out, tl_arena *arena, tli_figure *f, int width
     }
     if (w.margin < 3) w.margin = 3;
     int columns = width - w.margin;
-    TL_TRY(make_canvas(&c, arena, columns > 8 ? columns : 8, height > 3 ? height : 3, strokes != TLI_STROKES_ASCII));
+    TL_TRY(make_canvas(&c, arena, columns > 8 ? columns : 8, height > 3 ? height : 3,
+                       strokes != TLI_STROKES_ASCII));
     for (int64_t i = 0; i < f->count; i++) draw_series(&c, f, (int16_t)i);
     if (*f->title) tl_str_addf(out, "%*s%s\n", w.margin, "", f->title);
     for (int row = 0; row < c.rows; row++) add_row(&w, row);

@@ -12,22 +12,31 @@
 #include "tool/finished.h"
 
 static const tl_field predict_fields[] = {
-    TL_F(tli_predict_flags, top, .i = 3, TL_AT_LEAST(1), .help = "classes that are printed for each image"),
+    TL_F(tli_predict_flags, top, .i = 3, TL_AT_LEAST(1),
+         .help = "classes that are printed for each image"),
     TL_F(tli_predict_flags, count, .i = 0, TL_AT_LEAST(0),
          .help = "images that are taken from each file with several (idx, TFRecord); 0: all"),
-    TL_F(tli_predict_flags, csv, .help = "a table: file, class, probability, and the next classes; of a table, its rows with the answers behind them"),
+    TL_F(tli_predict_flags, csv,
+         .help = "a table: file, class, probability, and the next classes; of a table, its rows "
+                 "with the answers behind them"),
     TL_F(tli_predict_flags, json, .help = "a JSON object a line: file, class, probability, top"),
     TL_F_END,
 };
-static const tl_desc predict_flags_desc = {.name = "predict", .help = "flags of `predict`",
-                                           .size = sizeof(tli_predict_flags), .fields = predict_fields};
+static const tl_desc predict_flags_desc = {
+    .name = "predict",
+    .help = "flags of `predict`",
+    .size = sizeof(tli_predict_flags),
+    .fields = predict_fields,
+};
 
 enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table */
 
 const char *tli_predict_example(const tl_experiment_config *params, tl_arena *arena)
 {
-    if (params->task.desc && tl_desc_is(params->task.desc, &tl_table_task_config_desc)) return TLI_ANY_TABLE;
-    if (!params->task.desc || !tl_desc_is(params->task.desc, &tl_image_task_config_desc)) return NULL;
+    if (params->task.desc && tl_desc_is(params->task.desc, &tl_table_task_config_desc))
+        return TLI_ANY_TABLE;
+    if (!params->task.desc || !tl_desc_is(params->task.desc, &tl_image_task_config_desc))
+        return NULL;
     const tl_task_config *task = params->task.value;
     const tl_image_data_config *data = (const tl_image_data_config *)task->validation_data;
     const tl_value *path = data && data->file_type == TL_IMAGES_IDX ? data->base.input_path : NULL;
@@ -38,12 +47,14 @@ const char *tli_predict_example(const tl_experiment_config *params, tl_arena *ar
 
 /* --- for people ------------------------------------------------------------------------------- */
 
-static void tell_plainly(tl_str *out, const char *file, const tl_prediction *a, const tl_answer_form *form)
+static void tell_plainly(tl_str *out, const char *file, const tl_prediction *a,
+                         const tl_answer_form *form)
 {
     tl_str_addf(out, "%s:", file);
     for (int64_t i = 0; i < a->top_count; i++)
         tl_str_addf(out, "%s %s %.3f", i ? "," : "", a->top[i].name, a->top[i].probability);
-    for (int64_t i = 0; i < a->count && !form->classes; i++) tl_str_addf(out, "%s %g", i ? "," : "", (double)a->values[i]);
+    for (int64_t i = 0; i < a->count && !form->classes; i++)
+        tl_str_addf(out, "%s %g", i ? "," : "", (double)a->values[i]);
     tl_str_addc(out, '\n');
 }
 
@@ -64,7 +75,8 @@ static void tell_head(tl_str *out, const tl_prediction *a, const tl_answer_form 
     tl_str_addc(out, '\n');
 }
 
-static void tell_row(tl_str *out, const char *file, const tl_prediction *a, const tl_answer_form *form)
+static void tell_row(tl_str *out, const char *file, const tl_prediction *a,
+                     const tl_answer_form *form)
 {
     tli_csv_add(out, file);
     for (int64_t i = 0; i < a->top_count; i++) {
@@ -72,7 +84,8 @@ static void tell_row(tl_str *out, const char *file, const tl_prediction *a, cons
         tli_csv_add(out, a->top[i].name);
         tl_str_addf(out, ",%.7g", a->top[i].probability);
     }
-    for (int64_t i = 0; i < a->count && !form->classes; i++) tl_str_addf(out, ",%.9g", (double)a->values[i]);
+    for (int64_t i = 0; i < a->count && !form->classes; i++)
+        tl_str_addf(out, ",%.9g", (double)a->values[i]);
     tl_str_addc(out, '\n');
 }
 
@@ -92,7 +105,8 @@ static void add_answer(tli_json *j, const tl_answer *a)
     tli_json_number(j, "probability", rounded(a->probability, 7));
 }
 
-static void tell_object(tl_str *out, const char *file, const tl_prediction *a, const tl_answer_form *form)
+static void tell_object(tl_str *out, const char *file, const tl_prediction *a,
+                        const tl_answer_form *form)
 {
     tli_json j = {.out = out};
     tli_json_begin(&j, NULL, '{');
@@ -207,7 +221,8 @@ static tl_status ask_all(tli_asking *a)
     }
     TL_TRY(tli_ask_flush(a));
     if (!a->failed) return TL_OK;
-    return TL_FAIL(TL_EIO, "%" PRId64 " could not be read (see above); %" PRId64 " could", a->failed, a->told);
+    return TL_FAIL(TL_EIO, "%" PRId64 " could not be read (see above); %" PRId64 " could",
+                   a->failed, a->told);
 }
 
 static tl_status run_predict(tli_run *run)
@@ -217,12 +232,13 @@ static tl_status run_predict(tli_run *run)
     tli_asking a = {.run = run, .flags = flags, .text = TL_STR_INIT};
     tl_status st;
     if (!run->words.count)
-        return TL_FAIL(TL_EINVAL, "no image is named: say one or more files (PNG, JPEG, idx, TFRecord; CSV, TSV or npy for a "
-                                  "run of a table) or folders");
+        return TL_FAIL(TL_EINVAL, "no image is named: say one or more files (PNG, JPEG, idx, "
+                                  "TFRecord; CSV, TSV or npy for a run of a table) or folders");
     if (flags->csv && flags->json) return TL_FAIL(TL_EINVAL, "--csv and --json cannot be combined");
     TL_TRY_DONE(st, tl_predictor_open(&a.p, run->registry, which->model_dir,
                                       &(tl_predictor_args){.checkpoint = which->checkpoint,
-                                                           .experiment = which->experiment, .top = flags->top}));
+                                                           .experiment = which->experiment,
+                                                           .top = flags->top}));
     TL_TRY_DONE(st, tl_arena_new(&a.names));
     st = ask_all(&a);
 done:
@@ -236,11 +252,12 @@ const tli_command tli_command_predict = {
     .name = "predict",
     .brief = "predicts the classes of images, or the target of the rows of a table",
     .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--csv|--json] FILE...\n\n"
-             "Gives images to the model of a run, or to an exported model, and prints the likeliest classes of each "
-             "with their probabilities, as it goes. Files are PNG or JPEG, idx or TFRecord files with several "
-             "images, or folders, of which all images in them and below them are taken. For a run of a table they "
-             "are CSV, TSV or npy, and rows are named FILE:LINE. A file that cannot be read is reported on standard "
-             "error, and the others are still read; the exit code is then 1.",
+             "Gives images to the model of a run, or to an exported model, and prints the "
+             "likeliest classes of each with their probabilities, as it goes. Files are PNG or "
+             "JPEG, idx or TFRecord files with several images, or folders, of which all images in "
+             "them and below them are taken. For a run of a table they are CSV, TSV or npy, and "
+             "rows are named FILE:LINE. A file that cannot be read is reported on standard error, "
+             "and the others are still read; the exit code is then 1.",
     .flags = {{"Output", &predict_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_predict,
 };

@@ -1,4 +1,5 @@
-/* Private to the command `predict`: queries on their way to a predictor, and answers on their way out.
+/* Private to the command `predict`: queries on their way to a predictor, and answers on their way
+ * out.
  *
  * Thread word: one thread at a time. */
 #ifndef TILTH_SRC_TOOL_PREDICT_H
@@ -19,31 +20,34 @@ typedef struct tli_asking {
     tli_run *run;
     const tli_predict_flags *flags;
     tl_predictor *p;
-    tl_query queries[TLI_ASKED_AT_ONCE]; /* not answered yet; their `file` is what they are called */
+    /* not answered yet; their `file` is what they are called */
+    tl_query queries[TLI_ASKED_AT_ONCE];
     int64_t waiting;
-    tl_arena *names;     /* of those */
+    tl_arena *names; /* of those */
     int64_t told, failed;
-    tl_str text;         /* what is told next */
-    bool begun;          /* the head of the table is written */
-    tl_strings columns;  /* of tables: that it has from their files */
-    bool ended;          /* the model, or standard output, has failed: nothing goes on */
+    tl_str text;        /* what is told next */
+    bool begun;         /* the head of the table is written */
+    tl_strings columns; /* of tables: that it has from their files */
+    bool ended;         /* the model, or standard output, has failed: nothing goes on */
 } tli_asking;
 
-/* One more; answers come when there are enough. The name is copied, data must stay until tli_ask_flush. */
+/* One more; answers come when there are enough. The name is copied, data must stay until
+ * tli_ask_flush. */
 TL_NODISCARD tl_status tli_ask(tli_asking *a, const char *name, const tl_query *query);
 /* Answers what waits. */
 TL_NODISCARD tl_status tli_ask_flush(tli_asking *a);
-/* The last failure is that of something that was to be asked: it is told, and the rest goes on. One that ended all, or of
- * memory, stays what it is. */
+/* The last failure is that of something that was to be asked: it is told, and the rest goes on. One
+ * that ended all, or of memory, stays what it is. */
 TL_NODISCARD tl_status tli_ask_failed(tli_asking *a, tl_status status);
 
 /* Tells an answer; tli_ask_flush brings it out. */
 void tli_ask_tell(tli_asking *a, const char *file, const tl_prediction *answer);
 
-/* What one word of the command line names, of image classification: an image, a folder with images in it and below it, or
- * a file with several: idx, TFRecord. */
+/* What one word of the command line names, of image classification: an image, a folder with images
+ * in it and below it, or a file with several: idx, TFRecord. */
 TL_NODISCARD tl_status tli_ask_images(tli_asking *a, const char *path);
-/* The same of tables: a file whose rows are told as FILE:LINE, or as they are with the answers behind them (--csv). */
+/* The same of tables: a file whose rows are told as FILE:LINE, or as they are with the answers
+ * behind them (--csv). */
 TL_NODISCARD tl_status tli_ask_table(tli_asking *a, const char *path);
 
 #endif

@@ -54,9 +54,12 @@ static bool begins_as_idx(const tl_file_mapping *file)
 static tl_status ask_arrays(tli_asking *a, const char *path, const tl_idx *idx)
 {
     if (idx->dtype != TL_U8 || idx->shape.rank < 3 || idx->shape.rank > 4)
-        return TL_FAIL(TL_EINVAL, "%s: holds no images: expected bytes [count, height, width]", path);
-    tl_query q = {.size = idx->item_size, .shape = TL_SHAPE(idx->shape.dims[1], idx->shape.dims[2])};
-    if (idx->shape.rank > 3) q.shape = TL_SHAPE(idx->shape.dims[1], idx->shape.dims[2], idx->shape.dims[3]);
+        return TL_FAIL(TL_EINVAL, "%s: holds no images: expected bytes [count, height, width]",
+                       path);
+    tl_query q = {.size = idx->item_size,
+                  .shape = TL_SHAPE(idx->shape.dims[1], idx->shape.dims[2])};
+    if (idx->shape.rank > 3)
+        q.shape = TL_SHAPE(idx->shape.dims[1], idx->shape.dims[2], idx->shape.dims[3]);
     for (int64_t i = 0; i < idx->shape.dims[0] && !is_enough(a, i); i++) {
         q.data = tl_idx_item(idx, i);
         TL_TRY(ask_item(a, path, i, &q));
@@ -86,7 +89,8 @@ static const char *image_key(const tli_asking *a)
 
 static bool is_text(const tl_feature *f, const char *name, tl_bytes *out)
 {
-    return f->kind == TL_FEATURE_BYTES && f->count == 1 && tl_feature_bytes(f, name, out, 1) == TL_OK;
+    return f->kind == TL_FEATURE_BYTES && f->count == 1
+           && tl_feature_bytes(f, name, out, 1) == TL_OK;
 }
 
 /* Pixels that are not encoded come with their size. */
@@ -97,16 +101,17 @@ static tl_status shape_raw(tl_query *q, const tl_feature sizes[3])
     for (int i = 0; i < 3; i++) TL_TRY(tl_feature_ints(&sizes[i], names[i], &n[i], 1));
     if (n[0] < 1 || n[1] < 1 || n[2] < 1 || n[2] > 4 || n[0] > (int64_t)q->size / n[1]
         || (size_t)(n[0] * n[1] * n[2]) != q->size)
-        return TL_FAIL(TL_EINVAL, "%zu bytes are no raw image of %" PRId64 " x %" PRId64 " x %" PRId64, q->size, n[0], n[1],
-                       n[2]);
+        return TL_FAIL(TL_EINVAL,
+                       "%zu bytes are no raw image of %" PRId64 " x %" PRId64 " x %" PRId64,
+                       q->size, n[0], n[1], n[2]);
     q->shape = TL_SHAPE(n[0], n[1], n[2]);
     return TL_OK;
 }
 
 static tl_status ask_example(tli_asking *a, const char *path, const tl_tfrecord *r)
 {
-    const char *const names[] = {image_key(a), "image/filename", "image/format", "image/height", "image/width",
-                                 "image/channels"};
+    const char *const names[] = {image_key(a),   "image/filename", "image/format",
+                                 "image/height", "image/width",    "image/channels"};
     tl_feature f[TL_COUNT(names)];
     tl_bytes image, name, format;
     TL_TRY(tl_example_find(f, names, TL_COUNT(names), r->data, r->size));
@@ -128,7 +133,8 @@ static tl_status ask_records(tli_asking *a, tl_tfrecord_file *file)
         TL_TRY(tl_tfrecord_next(&at, &r, &more));
         if (!more) break;
         tl_status st = ask_example(a, path, &r);
-        if (st != TL_OK) st = tli_ask_failed(a, tl_error_note(st, "%s[%" PRId64 "]", path, r.number));
+        if (st != TL_OK)
+            st = tli_ask_failed(a, tl_error_note(st, "%s[%" PRId64 "]", path, r.number));
         TL_TRY(st);
     }
     return TL_OK;
@@ -157,7 +163,8 @@ static tl_status look(file_kind *out, const char *path)
     *out = ONE_IMAGE;
     TL_TRY(tl_file_map(&file, path));
     if (tl_image_format_of(file.data, file.size) == TL_FORMAT_UNKNOWN) {
-        bool gzip = file.size > 2 && (unsigned char)file.data[0] == 0x1f && (unsigned char)file.data[1] == 0x8b;
+        bool gzip = file.size > 2 && (unsigned char)file.data[0] == 0x1f
+                    && (unsigned char)file.data[1] == 0x8b;
         *out = gzip ? COMPRESSED : begins_as_idx(&file) ? IDX : RECORDS;
     }
     tl_file_unmap(&file);
@@ -186,7 +193,8 @@ static tl_status ask_file(tli_asking *a, const char *path)
     if (kind == IDX) return ask_idx(a, path);
     if (kind == COMPRESSED) return ask_compressed(a, path);
     if (kind == RECORDS) TL_TRY(ask_tfrecord(a, path, &records));
-    return kind == RECORDS && records ? TL_OK : tli_ask(a, path, &(tl_query){0}); // what is no image says so
+    // what is no image says so
+    return kind == RECORDS && records ? TL_OK : tli_ask(a, path, &(tl_query){0});
 }
 
 /* --- folders ---------------------------------------------------------------------------------- */
@@ -194,7 +202,8 @@ static tl_status ask_file(tli_asking *a, const char *path)
 /* Formats that cannot be read are refused by their names, not passed over. */
 static bool is_image(const char *name)
 {
-    static const char *const endings[] = {".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp", ".tif", ".tiff"};
+    static const char *const endings[] = {".jpg", ".jpeg", ".png", ".gif",
+                                          ".bmp", ".webp", ".tif", ".tiff"};
     for (int64_t i = 0; i < TL_COUNT(endings); i++)
         if (ends_in(name, endings[i])) return true;
     return false;
@@ -229,7 +238,8 @@ static tl_status list(name_list *out, tl_arena *arena, const char *path)
 /* All that lies in a folder and below it. */
 typedef struct walk {
     tli_asking *asking;
-    tl_map seen;   /* folders, by device and inode: links may lead to the same one again and again */
+    /* folders, by device and inode: links may lead to the same one again and again */
+    tl_map seen;
     int64_t found; /* images */
 } walk;
 
@@ -238,8 +248,10 @@ static tl_status note_folder(walk *w, const char *path, bool *is_new)
     struct stat info;
     char key[64];
     *is_new = false;
-    if (stat(path, &info) != 0) return TL_FAIL(TL_EIO, "cannot look into '%s': %s", path, strerror(errno));
-    snprintf(key, sizeof key, "%" PRIuMAX " %" PRIuMAX, (uintmax_t)info.st_dev, (uintmax_t)info.st_ino);
+    if (stat(path, &info) != 0)
+        return TL_FAIL(TL_EIO, "cannot look into '%s': %s", path, strerror(errno));
+    snprintf(key, sizeof key, "%" PRIuMAX " %" PRIuMAX, (uintmax_t)info.st_dev,
+             (uintmax_t)info.st_ino);
     *is_new = !tl_map_has(&w->seen, key);
     if (!*is_new) TL_LOG_INFO("'%s' is skipped: it leads to a folder that was read already", path);
     return tl_map_set(&w->seen, key, NULL);
@@ -250,7 +262,8 @@ static tl_status ask_folder(walk *w, const char *path, int depth)
     name_list names = {0};
     tl_arena *arena;
     bool is_new;
-    if (depth > DEEPEST) return TL_FAIL(TL_ELIMIT, "'%s' lies deeper than %d folders", path, DEEPEST);
+    if (depth > DEEPEST)
+        return TL_FAIL(TL_ELIMIT, "'%s' lies deeper than %d folders", path, DEEPEST);
     TL_TRY(note_folder(w, path, &is_new));
     if (!is_new) return TL_OK;
     TL_TRY(tl_arena_new(&arena));
@@ -276,5 +289,7 @@ tl_status tli_ask_images(tli_asking *a, const char *path)
     tl_status st = ask_folder(&w, path, 0);
     tl_map_deinit(&w.seen);
     if (st != TL_OK || w.found) return st;
-    return TL_FAIL(TL_EINVAL, "'%s' holds no image: no file in it, nor below it, ends in .jpg, .jpeg or .png", path);
+    return TL_FAIL(TL_EINVAL,
+                   "'%s' holds no image: no file in it, nor below it, ends in .jpg, .jpeg or .png",
+                   path);
 }

@@ -11,11 +11,14 @@ static tl_status add_row(tli_asking *a, const tl_table_answer *row)
 {
     const tl_table_task_config *task = tl_predictor_finished(a->p)->params->task.value;
     float value = (float)row->value;
-    tl_prediction p = {.values = row->shares ? row->shares : &value, .count = row->shares ? row->classes : 1};
-    tl_answer *top = tli_answers_best(a->names, &p.top_count, a->flags->top, row->shares, row->classes);
+    tl_prediction p = {.values = row->shares ? row->shares : &value,
+                       .count = row->shares ? row->classes : 1};
+    tl_answer *top =
+        tli_answers_best(a->names, &p.top_count, a->flags->top, row->shares, row->classes);
     char *name = tl_arena_printf(a->names, "%s:%" PRId64, row->table->name, row->line);
     if (!top || !name) return TL_ENOMEM;
-    for (int64_t i = 0; i < p.top_count; i++) top[i].name = task->schema->class_names.items[top[i].class_id];
+    for (int64_t i = 0; i < p.top_count; i++)
+        top[i].name = task->schema->class_names.items[top[i].class_id];
     p.top = top;
     tli_ask_tell(a, name, &p);
     return TL_OK;
@@ -27,13 +30,17 @@ static tl_status add_row(tli_asking *a, const tl_table_answer *row)
 static tl_status check_names(const tli_asking *a, const tl_table *t)
 {
     if (t->columns != a->columns.count)
-        return TL_FAIL(TL_EINVAL, "'%s' has %" PRId64 " columns, and the file before it %" PRId64 ": they do not make one "
-                                  "table; ask for them one by one", t->name, t->columns, a->columns.count);
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' has %" PRId64 " columns, and the file before it %" PRId64
+                       ": they do not make one table; ask for them one by one",
+                       t->name, t->columns, a->columns.count);
     for (int64_t i = 0; i < t->columns; i++)
         if (strcmp(t->names[i], a->columns.items[i]) != 0)
-            return TL_FAIL(TL_EINVAL, "column %" PRId64 " of '%s' is called '%s', and that of the file before it '%s': they "
-                                      "do not make one table; ask for them one by one", i + 1, t->name, t->names[i],
-                           a->columns.items[i]);
+            return TL_FAIL(TL_EINVAL,
+                           "column %" PRId64
+                           " of '%s' is called '%s', and that of the file before it '%s': they do "
+                           "not make one table; ask for them one by one",
+                           i + 1, t->name, t->names[i], a->columns.items[i]);
     return TL_OK;
 }
 
@@ -96,9 +103,14 @@ static tl_status tell_row(const tl_table_answer *row, void *payload)
 tl_status tli_ask_table(tli_asking *a, const char *path)
 {
     const tl_finished *f = tl_predictor_finished(a->p);
-    tl_status st = tl_table_predict(&(tl_table_predict_args){.model = f->trainer->model, .task = f->params->task.value,
-                                                             .engine = tl_strategy_engine(f->strategy), .path = path,
-                                                             .begin = begin_table, .row = tell_row, .payload = a});
+    tl_status st =
+        tl_table_predict(&(tl_table_predict_args){.model = f->trainer->model,
+                                                  .task = f->params->task.value,
+                                                  .engine = tl_strategy_engine(f->strategy),
+                                                  .path = path,
+                                                  .begin = begin_table,
+                                                  .row = tell_row,
+                                                  .payload = a});
     tl_status rest = tli_ask_flush(a); // what came before something that cannot be read is told
     return st == TL_OK ? rest : st;
 }

@@ -23,11 +23,11 @@ enum { LONGEST_INFO = 1 << 22, LONGEST_LINE = 1 << 22 };
 typedef struct reader {
     tl_arena *arena;
     tli_past_run *run;
-    tl_map curves;  /* name to place in the list, and one */
-    tl_str name;    /* of the metric that is being read */
+    tl_map curves; /* name to place in the list, and one */
+    tl_str name;   /* of the metric that is being read */
     int64_t order;
-    int64_t strange; /* lines that are not understood */
-    bool training;   /* between its start and its end */
+    int64_t strange;   /* lines that are not understood */
+    bool training;     /* between its start and its end */
     double begun, now; /* seconds, of its events */
 } reader;
 
@@ -90,9 +90,10 @@ static int by_key(const void *a, const void *b)
 const char *tli_past_run_setting(const tli_past_run *r, const char *key)
 {
     const tli_setting wanted = {key, NULL};
-    const tli_setting *found = r->settings.count ? bsearch(&wanted, r->settings.items, (size_t)r->settings.count,
-                                                           sizeof wanted, by_key)
-                                                 : NULL;
+    const tli_setting *found =
+        r->settings.count
+            ? bsearch(&wanted, r->settings.items, (size_t)r->settings.count, sizeof wanted, by_key)
+            : NULL;
     return found ? found->value : NULL;
 }
 
@@ -101,22 +102,27 @@ static bool is_where_it_lies(const char *key)
     return strcmp(key, "train.output_dir") == 0;
 }
 
-/* What chooses the best checkpoint, in the words of Model Garden or of LiBai; a|b is b in a, whose path is a/b. */
+/* What chooses the best checkpoint, in the words of Model Garden or of LiBai; a|b is b in a, whose
+ * path is a/b. */
 static tl_status find_best(reader *r)
 {
     tli_past_run *p = r->run;
-    static const char *const names[] = {"trainer.best_checkpoint_eval_metric", "train.evaluation.eval_metric"};
-    static const char *const comps[] = {"trainer.best_checkpoint_metric_comp", "train.evaluation.eval_mode"};
+    static const char *const names[] = {"trainer.best_checkpoint_eval_metric",
+                                        "train.evaluation.eval_metric"};
+    static const char *const comps[] = {"trainer.best_checkpoint_metric_comp",
+                                        "train.evaluation.eval_mode"};
     p->best_metric = "";
     for (int i = 0; i < 2; i++) {
-        const char *metric = tli_past_run_setting(p, names[i]), *comp = tli_past_run_setting(p, comps[i]);
+        const char *metric = tli_past_run_setting(p, names[i]),
+                   *comp = tli_past_run_setting(p, comps[i]);
         if (!metric || !*metric || strcmp(metric, "null") == 0) continue;
         char *path = tl_arena_strdup(r->arena, metric);
         if (!path) return TL_ENOMEM;
         for (char *bar = path; (bar = strchr(bar, '|'));) *bar = '/';
         p->best_metric = path;
-        p->best_comp = comp && (strcmp(comp, "lower") == 0 || strcmp(comp, "min") == 0) ? TL_METRIC_LOWER
-                                                                                        : TL_METRIC_HIGHER;
+        p->best_comp = comp && (strcmp(comp, "lower") == 0 || strcmp(comp, "min") == 0)
+                           ? TL_METRIC_LOWER
+                           : TL_METRIC_HIGHER;
         break;
     }
     return TL_OK;
@@ -138,7 +144,8 @@ static tl_status read_settings(reader *r)
     }
     int64_t kept = 0;
     for (int64_t i = 0; i < p->settings.count; i++)
-        if (!is_where_it_lies(p->settings.items[i].key)) p->settings.items[kept++] = p->settings.items[i];
+        if (!is_where_it_lies(p->settings.items[i].key))
+            p->settings.items[kept++] = p->settings.items[i];
     p->settings.count = kept;
     if (kept) qsort(p->settings.items, (size_t)kept, sizeof *p->settings.items, by_key);
     return find_best(r);
@@ -198,7 +205,8 @@ static tl_status add_metrics(reader *r, const char *event, int64_t step, json_t 
         if (trained && strncmp(name, "train/", 6) != 0) tl_str_add(&r->name, "train/");
         tl_str_add(&r->name, name);
         TL_TRY(tl_str_status(&r->name));
-        TL_TRY(add_point(r, tl_str_text(&r->name), step, json_is_number(value) ? json_number_value(value) : NAN));
+        TL_TRY(add_point(r, tl_str_text(&r->name), step,
+                         json_is_number(value) ? json_number_value(value) : NAN));
     }
     return TL_OK;
 }
@@ -209,8 +217,10 @@ static double seconds_of(const char *text)
 {
     struct tm t = {0};
     double seconds = 0;
-    if (!text || sscanf(text, "%d-%d-%dT%d:%d:%lfZ", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour, &t.tm_min,
-                        &seconds) != 6)
+    if (!text
+        || sscanf(text, "%d-%d-%dT%d:%d:%lfZ", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour,
+                  &t.tm_min, &seconds)
+               != 6)
         return NAN;
     t.tm_year -= 1900;
     t.tm_mon--;
@@ -239,7 +249,8 @@ static bool is_training(json_t *line)
 static tl_status note_start(reader *r, json_t *line)
 {
     const char *experiment = json_string_value(json_object_get(line, "experiment"));
-    if (experiment && !(r->run->experiment = tl_arena_strdup(r->arena, experiment))) return TL_ENOMEM;
+    if (experiment && !(r->run->experiment = tl_arena_strdup(r->arena, experiment)))
+        return TL_ENOMEM;
     if (!is_training(line)) return TL_OK;
     r->training = true;
     r->begun = r->now;
@@ -264,7 +275,8 @@ static void note_end(reader *r, json_t *line)
 
 static bool has_metrics(const char *event)
 {
-    return strcmp(event, "train") == 0 || strcmp(event, "summary") == 0 || strcmp(event, "evaluation") == 0;
+    return strcmp(event, "train") == 0 || strcmp(event, "summary") == 0
+           || strcmp(event, "evaluation") == 0;
 }
 
 static tl_status read_event(reader *r, json_t *line)
@@ -295,7 +307,8 @@ static bool is_cut(const char *line, const json_error_t *error)
     return *line == '{' && json_error_code(error) == json_error_premature_end_of_input;
 }
 
-/* A line that is no JSON, or too long, is passed over: half of one, or what somebody else has written. */
+/* A line that is no JSON, or too long, is passed over: half of one, or what somebody else has
+ * written. */
 static tl_status read_lines(reader *r, const char *text, size_t size)
 {
     tl_status st = TL_OK;
@@ -307,7 +320,8 @@ static tl_status read_lines(reader *r, const char *text, size_t size)
         bool too_long = stop - at > LONGEST_LINE;
         json_t *line = too_long ? NULL : json_loadb(at, (size_t)(stop - at), 0, &error);
         if (!line && !too_long && is_cut(at, &error))
-            TL_LOG_INFO("'%s': a line of " TL_METRICS_FILE " was cut, and is left out", r->run->folder);
+            TL_LOG_INFO("'%s': a line of " TL_METRICS_FILE " was cut, and is left out",
+                        r->run->folder);
         else if (!json_is_object(line)) r->strange++;
         else st = read_event(r, line);
         json_decref(line);
@@ -328,8 +342,9 @@ static tl_status read_events(bool *there, reader *r)
     tl_file_unmap(&file);
     *there = r->order > 0;
     if (st == TL_OK && r->strange) {
-        r->run->problem = tl_arena_printf(r->arena, "%s: %" PRId64 " line%s not understood, and left out", path,
-                                          r->strange, r->strange == 1 ? " is" : "s are");
+        r->run->problem =
+            tl_arena_printf(r->arena, "%s: %" PRId64 " line%s not understood, and left out", path,
+                            r->strange, r->strange == 1 ? " is" : "s are");
         if (!r->run->problem) return TL_ENOMEM;
     }
     return st;
@@ -402,16 +417,21 @@ static tl_status no_run(const reader *r)
     const char *path = tl_path_join(r->arena, r->run->folder, TL_METRICS_FILE);
     if (!path) return TL_ENOMEM;
     if (!tl_file_exists(path))
-        return TL_FAIL(TL_ENOTFOUND, "'%s' is no folder of a run: it has neither params.yaml nor " TL_METRICS_FILE,
-                       r->run->folder);
-    return TL_FAIL(TL_ENOTFOUND, "'%s' is no folder of a run: it has no params.yaml, and its " TL_METRICS_FILE " %s",
+        return TL_FAIL(
+            TL_ENOTFOUND,
+            "'%s' is no folder of a run: it has neither params.yaml nor " TL_METRICS_FILE,
+            r->run->folder);
+    return TL_FAIL(TL_ENOTFOUND,
+                   "'%s' is no folder of a run: it has no params.yaml, and its " TL_METRICS_FILE
+                   " %s",
                    r->run->folder, r->strange ? "has no line of one" : "is empty");
 }
 
 static tl_status try_read(reader *r)
 {
     bool there;
-    if (!tl_dir_exists(r->run->folder)) return TL_FAIL(TL_ENOTFOUND, "'%s': there is no such folder", r->run->folder);
+    if (!tl_dir_exists(r->run->folder))
+        return TL_FAIL(TL_ENOTFOUND, "'%s': there is no such folder", r->run->folder);
     tl_status settings = read_settings(r);
     if (settings == TL_ENOMEM) return settings;
     tl_error error;
@@ -432,7 +452,8 @@ static void close_reader(reader *r)
 static tl_status read_run(tli_past_run *p, tl_arena *arena, const char *folder)
 {
     reader r = {.arena = arena, .run = p, .curves = TL_MAP_INIT, .name = TL_STR_INIT};
-    *p = (tli_past_run){.folder = folder, .name = folder, .seconds = NAN, .state = "unfinished", .best_metric = ""};
+    *p = (tli_past_run){
+        .folder = folder, .name = folder, .seconds = NAN, .state = "unfinished", .best_metric = ""};
     tl_status st = try_read(&r);
     if (st != TL_OK && st != TL_ENOMEM) {
         p->problem = tl_arena_strdup(arena, tl_error_message());
@@ -457,7 +478,8 @@ static tl_status name_runs(tli_past_runs *runs, tl_arena *arena)
     const char *first = runs->count ? runs->items[0].name : "";
     for (size_t n = 0; first[n]; n++) {
         int64_t i = 1;
-        while (i < runs->count && runs->items[i].name[n] == first[n] && runs->items[i].name[n + 1]) i++;
+        while (i < runs->count && runs->items[i].name[n] == first[n] && runs->items[i].name[n + 1])
+            i++;
         if (i < runs->count || !first[n + 1]) break;
         if (first[n] == '/') common = n + 1;
     }
@@ -532,8 +554,8 @@ tli_summary tli_curve_summary(const tli_curve *curve, tl_metric_comp comp)
 
 tl_metric_comp tli_metric_comp_of(const tli_past_runs *runs, const char *metric)
 {
-    static const char *const lower[] = {"loss", "error", "mse", "mae", "perplexity", "time", "divergence", "wait",
-                                        "memory", "norm"};
+    static const char *const lower[] = {"loss", "error",      "mse",  "mae",    "perplexity",
+                                        "time", "divergence", "wait", "memory", "norm"};
     for (int64_t i = 0; i < runs->count; i++)
         if (strcmp(runs->items[i].best_metric, metric) == 0) return runs->items[i].best_comp;
     for (int i = 0; i < TL_COUNT(lower); i++)
@@ -568,7 +590,10 @@ const char *tli_past_runs_metric(const tli_past_runs *runs)
 
 tl_status tli_past_runs_find(const char **out, const tli_past_runs *runs, const char *metric)
 {
-    struct { const char **items; int64_t count, capacity; } names = {0};
+    struct {
+        const char **items;
+        int64_t count, capacity;
+    } names = {0};
     tl_str list = TL_STR_INIT;
     tl_status st;
     if ((*out = full_name(runs, metric))) return TL_OK;
@@ -583,9 +608,9 @@ tl_status tli_past_runs_find(const char **out, const tli_past_runs *runs, const 
         }
     const char *near = names.count ? tl_nearest(metric, names.items, names.count) : NULL;
     st = !names.count ? TL_FAIL(TL_ENOTFOUND, "the runs have no metrics yet")
-                      : TL_FAIL(TL_ENOTFOUND, "no run has a metric '%.80s'%s%s%s; there are %s", metric,
-                                near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
-                                tl_str_text(&list));
+                      : TL_FAIL(TL_ENOTFOUND, "no run has a metric '%.80s'%s%s%s; there are %s",
+                                metric, near ? " (did you mean '" : "", near ? near : "",
+                                near ? "'?)" : "", tl_str_text(&list));
     TL_VEC_FREE(&names);
     tl_str_deinit(&list);
     return st;
@@ -599,7 +624,8 @@ tl_status tli_past_runs_problems(const tli_past_runs *runs)
 {
     tl_str all = TL_STR_INIT;
     for (int64_t i = 0; i < runs->count; i++)
-        if (runs->items[i].problem) tl_str_addf(&all, "%s%s", all.length ? "\n" : "", runs->items[i].problem);
+        if (runs->items[i].problem)
+            tl_str_addf(&all, "%s%s", all.length ? "\n" : "", runs->items[i].problem);
     tl_status st = all.length ? TL_FAIL(TL_EIO, "%s", tl_str_text(&all)) : TL_OK;
     tl_str_deinit(&all);
     return st;

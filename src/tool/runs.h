@@ -1,7 +1,8 @@
 /* Private to tool: what runs have left in their folders, read to be compared: settings and curves.
  *
- * From params.yaml, or config.yaml of `train_net`; metrics.jsonl (metrics_file.h), or, of runs that have none, the
- * metrics of the best checkpoint. Files may be of anybody, half-written or damaged: what cannot be read is told.
+ * From params.yaml, or config.yaml of `train_net`; metrics.jsonl (metrics_file.h), or, of runs that
+ * have none, the metrics of the best checkpoint. Files may be of anybody, half-written or damaged:
+ * what cannot be read is told.
  *
  * Thread word: one thread at a time. */
 #ifndef TILTH_SRC_TOOL_RUNS_H
@@ -17,8 +18,8 @@ typedef struct tli_point {
     int64_t order; /* in the file */
 } tli_point;
 
-/* The values of a metric, by step; each step once. Those of evaluations have the name that they are told under, those
- * of the training "train/NAME". */
+/* The values of a metric, by step; each step once. Those of evaluations have the name that they are
+ * told under, those of the training "train/NAME". */
 typedef struct tli_curve {
     const char *name;
     tli_point *items;
@@ -34,14 +35,21 @@ typedef struct tli_past_run {
     const char *problem;       /* NULL: none; else what cannot be read */
     bool usable;               /* there is something to be told */
     const char *experiment;    /* NULL: unknown */
-    const char *state;         /* "done", "stopped", "signal", "error", or "unfinished": no end is there */
-    bool finished;             /* of a training: done or stopped */
-    int64_t step;              /* the last one that is known */
-    double seconds;            /* of all that is known; NaN: nothing */
-    const char *best_metric;   /* that chooses its best checkpoint; "": none */
+    const char *state; /* "done", "stopped", "signal", "error", or "unfinished": no end is there */
+    bool finished;     /* of a training: done or stopped */
+    int64_t step;      /* the last one that is known */
+    double seconds;    /* of all that is known; NaN: nothing */
+    const char *best_metric; /* that chooses its best checkpoint; "": none */
     tl_metric_comp best_comp;
-    struct { tli_setting *items; int64_t count, capacity; } settings; /* by key */
-    struct { tli_curve *items; int64_t count, capacity; } curves;     /* in the order in which they first came */
+    struct {
+        tli_setting *items;
+        int64_t count, capacity;
+    } settings; /* by key */
+    /* in the order in which they first came */
+    struct {
+        tli_curve *items;
+        int64_t count, capacity;
+    } curves;
 } tli_past_run;
 
 typedef struct tli_past_runs {
@@ -69,14 +77,15 @@ tli_summary tli_curve_summary(const tli_curve *curve, tl_metric_comp comp);
 
 /* Whether higher is better: as the runs say, or else as the name sounds. */
 tl_metric_comp tli_metric_comp_of(const tli_past_runs *runs, const char *metric);
-/* The metric that most is said with: what chooses the best checkpoint, the loss of evaluations, of training, or what
- * there is. NULL: there is none. */
+/* The metric that most is said with: what chooses the best checkpoint, the loss of evaluations, of
+ * training, or what there is. NULL: there is none. */
 const char *tli_past_runs_metric(const tli_past_runs *runs);
-/* The name of a metric as the curves have it: of evaluations, or else of the training. TL_ENOTFOUND, with those that there are, when no run has it. */
-TL_NODISCARD tl_status tli_past_runs_find(const char **out, const tli_past_runs *runs, const char *metric);
+/* The name of a metric as the curves have it: of evaluations, or else of the training.
+ * TL_ENOTFOUND, with those that there are, when no run has it. */
+TL_NODISCARD tl_status tli_past_runs_find(const char **out, const tli_past_runs *runs,
+                                          const char *metric);
 /* What was wrong, as one failure; TL_OK when nothing was. */
 TL_NODISCARD tl_status tli_past_runs_problems(const tli_past_runs *runs);
-
 
 /* --- comparing (compare.c) -------------------------------------------------------------------- */
 
@@ -99,10 +108,14 @@ typedef struct tli_column {
 typedef struct tli_sheet {
     tl_arena *arena;
     int64_t rows;
-    struct { tli_column *items; int64_t count, capacity; } columns;
+    struct {
+        tli_column *items;
+        int64_t count, capacity;
+    } columns;
 } tli_sheet;
 /* A column with empty cells. */
-TL_NODISCARD tl_status tli_sheet_add(tli_column **out, tli_sheet *t, const char *title, const char *full, bool right);
+TL_NODISCARD tl_status tli_sheet_add(tli_column **out, tli_sheet *t, const char *title,
+                                     const char *full, bool right);
 /* In parts below each other, all with the first column, when it is wider than `width`. */
 void tli_sheet_write(tl_str *out, const tli_sheet *t, int width);
 void tli_sheet_write_csv(tl_str *out, const tli_sheet *t);

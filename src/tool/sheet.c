@@ -13,7 +13,8 @@ int tli_columns(const char *text)
     return count;
 }
 
-tl_status tli_sheet_add(tli_column **out, tli_sheet *t, const char *title, const char *full, bool right)
+tl_status tli_sheet_add(tli_column **out, tli_sheet *t, const char *title, const char *full,
+                        bool right)
 {
     tli_column c = {.title = title, .full = full ? full : title, .right = right};
     c.cells = tl_arena_array(t->arena, t->rows ? t->rows : 1, sizeof *c.cells);
@@ -70,7 +71,8 @@ static void add_cell(tl_str *out, const char *text, int width, bool right, bool 
     if (!right && !last) tl_str_pad(out, ' ', width - wide);
 }
 
-static void add_line(tl_str *out, const tli_sheet *t, const int *widths, int64_t from, int64_t to, int64_t row)
+static void add_line(tl_str *out, const tli_sheet *t, const int *widths, int64_t from, int64_t to,
+                     int64_t row)
 {
     for (int64_t i = 0; i < to; i = i == 0 ? from : i + 1) {
         const tli_column *c = &t->columns.items[i];

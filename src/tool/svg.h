@@ -8,8 +8,8 @@
 
 /* How many letters a text has; a byte that is no UTF-8 counts as one. */
 int64_t tli_svg_letters(const char *text);
-/* A text of XML, with at most so many letters (0: all); one that is longer is cut, and ends in an ellipsis. What is no UTF-8
- * is replaced, for a reader would refuse the whole picture. */
+/* A text of XML, with at most so many letters (0: all); one that is longer is cut, and ends in an
+ * ellipsis. What is no UTF-8 is replaced, for a reader would refuse the whole picture. */
 void tli_svg_text(tl_str *out, const char *text, int64_t most);
 
 #endif

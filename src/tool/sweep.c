@@ -26,12 +26,14 @@
 #include "train/inner/experiment.h"
 
 static const tl_field sweep_fields[] = {
-    TL_F(tli_sweep_flags, grid, .help = "KEY=V1,V2,...: values of a key that are all tried; with several keys, "
-                                        "all combinations. May be repeated"),
+    TL_F(tli_sweep_flags, grid,
+         .help = "KEY=V1,V2,...: values of a key that are all tried; with several keys, all "
+                 "combinations. May be repeated"),
     TL_F(tli_sweep_flags, random,
-         .help = "KEY=log(A,B), uniform(A,B), int(A,B) or choice(V1,V2,...): a key that is drawn for each run. May be "
-                 "repeated"),
-    TL_F(tli_sweep_flags, runs, TL_RANGE(0, 10000), .help = "number of draws for each point of the grid"),
+         .help = "KEY=log(A,B), uniform(A,B), int(A,B) or choice(V1,V2,...): a key that is drawn "
+                 "for each run. May be repeated"),
+    TL_F(tli_sweep_flags, runs, TL_RANGE(0, 10000),
+         .help = "number of draws for each point of the grid"),
     TL_F(tli_sweep_flags, jobs, .i = 1, TL_RANGE(1, 1000),
          .help = "runs at a time; they share the machine's threads"),
     TL_F(tli_sweep_flags, seed, .help = "seed of the draws; the runs themselves use tilth.seed"),
@@ -39,7 +41,10 @@ static const tl_field sweep_fields[] = {
     TL_F_END,
 };
 const tl_desc tli_sweep_flags_desc = {
-    .name = "sweep", .help = "flags of `sweep`", .size = sizeof(tli_sweep_flags), .fields = sweep_fields,
+    .name = "sweep",
+    .help = "flags of `sweep`",
+    .size = sizeof(tli_sweep_flags),
+    .fields = sweep_fields,
 };
 
 enum { SWEEP, RUN, EXPERIMENT }; /* structs of flags, by their place in the command's table */
@@ -58,10 +63,10 @@ typedef struct sweep {
     tl_train_flags flags; /* with a mode */
     job *jobs;
     int64_t count;
-    tli_word_list common; /* words of all runs: flags, and what the command line says */
+    tli_word_list common;     /* words of all runs: flags, and what the command line says */
     const char *variables[2]; /* of their environment */
     char program[4096];
-    int heard; /* signals that were handed on */
+    int heard;          /* signals that were handed on */
     tli_run_lock *lock; /* of the folder: the same sweep twice would be in its own way */
 } sweep;
 
@@ -83,7 +88,8 @@ static tl_status collect_common(sweep *s)
     return TL_OK;
 }
 
-/* What tells this sweep from others. How many jobs there are, and what is told at the end, do not. */
+/* What tells this sweep from others. How many jobs there are, and what is told at the end, do
+ * not. */
 static tl_status collect_arguments(tli_word_list *out, const sweep *s)
 {
     tli_sweep_flags flags = *flags_of(s);
@@ -119,8 +125,11 @@ static tl_status check_lacks(sweep *s, tl_config *config)
     tli_word_list own = {0};
     tl_status st = tli_flag_words(&own, s->run->arena, &tli_sweep_flags_desc, flags_of(s), NULL);
     if (st == TL_OK)
-        st = tli_check_lacks(s->run, config, &(tli_lacking_args){.command = "sweep", .parse = s->run->given[EXPERIMENT],
-                                                                 .flags = &s->flags, .more = {own.items, own.count}});
+        st = tli_check_lacks(s->run, config,
+                             &(tli_lacking_args){.command = "sweep",
+                                                 .parse = s->run->given[EXPERIMENT],
+                                                 .flags = &s->flags,
+                                                 .more = {own.items, own.count}});
     TL_VEC_FREE(&own);
     return st;
 }
@@ -131,7 +140,8 @@ static tl_status check_run(sweep *s, tl_strings words, bool known)
     tl_config *config;
     tl_word *all = tl_arena_array(s->run->arena, words.count, sizeof *all);
     if (!all) return TL_ENOMEM;
-    for (int64_t i = 0; i < words.count; i++) all[i] = (tl_word){words.items[i], "--grid and --random"};
+    for (int64_t i = 0; i < words.count; i++)
+        all[i] = (tl_word){words.items[i], "--grid and --random"};
     TL_TRY(tl_experiment_begin(&config, s->run->registry, s->run->given[EXPERIMENT]));
     tl_status st = tli_experiment_words(config, s->run);
     const tl_parse_options *parse = s->run->given[EXPERIMENT];
@@ -154,7 +164,8 @@ static tl_status check_runs(sweep *s, const tli_sweep *plan)
     tl_gin *outer = tl_gin_set_current(gin);
     for (int64_t i = 0; i < plan->count && st == TL_OK; i++) {
         bool known = false;
-        for (int64_t k = 0; k < i && completes && !known; k++) known = have_same_data(plan->items[i].words, plan->items[k].words);
+        for (int64_t k = 0; k < i && completes && !known; k++)
+            known = have_same_data(plan->items[i].words, plan->items[k].words);
         st = check_run(s, plan->items[i].words, known);
     }
     tl_gin_set_current(outer);
@@ -176,7 +187,10 @@ static tl_status make_jobs(sweep *s, const tli_sweep *plan)
         bool finished;
         if (!log) return TL_ENOMEM;
         TL_TRY(tli_past_run_finished(&finished, folder));
-        s->jobs[i] = (job){.name = plan->items[i].name, .folder = folder, .log = log, .words = plan->items[i].words,
+        s->jobs[i] = (job){.name = plan->items[i].name,
+                           .folder = folder,
+                           .log = log,
+                           .words = plan->items[i].words,
                            .fate = finished ? DONE : WAITING};
     }
     return TL_OK;
@@ -188,7 +202,8 @@ static tl_status share_threads(sweep *s)
     int64_t jobs = flags_of(s)->jobs < s->count ? flags_of(s)->jobs : s->count;
     if (jobs <= 1) return TL_OK;
     int64_t share = tl_pool_default_threads() / jobs;
-    s->variables[0] = tl_arena_printf(s->run->arena, "TILTH_NUM_THREADS=%" PRId64, share > 0 ? share : 1);
+    s->variables[0] =
+        tl_arena_printf(s->run->arena, "TILTH_NUM_THREADS=%" PRId64, share > 0 ? share : 1);
     return s->variables[0] ? TL_OK : TL_ENOMEM;
 }
 
@@ -207,12 +222,14 @@ static void say(sweep *s, const job *j, const char *format, ...)
 {
     tl_str line = TL_STR_INIT;
     va_list args;
-    tl_str_addf(&line, "[%" PRId64 "/%" PRId64 "] %s: ", (int64_t)(j - s->jobs) + 1, s->count, j->name);
+    tl_str_addf(&line, "[%" PRId64 "/%" PRId64 "] %s: ", (int64_t)(j - s->jobs) + 1, s->count,
+                j->name);
     va_start(args, format);
     tl_str_addv(&line, format, args);
     va_end(args);
     tl_str_addc(&line, '\n');
-    if (tli_write_out(s->run->tool, &line) != TL_OK) tl_error_clear(); // a reader that is gone ends no run
+    // a reader that is gone ends no run
+    if (tli_write_out(s->run->tool, &line) != TL_OK) tl_error_clear();
     tl_str_deinit(&line);
 }
 
@@ -235,8 +252,11 @@ static tl_status start_job(sweep *s, job *j)
     struct stat info;
     TL_TRY(tl_checkpoint_latest(&latest, arena, j->folder));
     TL_TRY(tli_open_own(&log, &info, j->log, &(tli_open_args){0}));
-    int error = tli_process_start(&j->pid, &(tli_process_args){.program = s->program, .argv = argv, .input = -1,
-                                                               .variables = s->variables, .output = log});
+    int error = tli_process_start(&j->pid, &(tli_process_args){.program = s->program,
+                                                               .argv = argv,
+                                                               .input = -1,
+                                                               .variables = s->variables,
+                                                               .output = log});
     close(log);
     if (error) return TL_FAIL(TL_EIO, "'%s' cannot be started: %s", s->program, strerror(error));
     j->fate = RUNNING;
@@ -298,7 +318,7 @@ static void end_job(sweep *s, job *j, int status)
 
 static volatile sig_atomic_t caught, caught_count;
 
-static void catch(int number)
+static void catch (int number)
 {
     caught = number;
     caught_count++;
@@ -357,7 +377,8 @@ static tl_status work(sweep *s)
 static tl_status work_with_signals(sweep *s)
 {
     struct sigaction ours = {.sa_handler = catch}, before[TL_COUNT(handed_on)];
-    struct sigaction plain = {.sa_handler = SIG_DFL}, children; // or nobody could be asked how they ended
+    // or nobody could be asked how they ended
+    struct sigaction plain = {.sa_handler = SIG_DFL}, children;
     caught = caught_count = 0;
     sigaction(SIGCHLD, &plain, &children);
     for (int i = 0; i < TL_COUNT(handed_on); i++) {
@@ -408,8 +429,10 @@ static tl_status tell_failed(const sweep *s)
     int64_t failed = count_of(s, FAILED);
     for (int64_t i = 0; i < s->count; i++)
         if (s->jobs[i].fate == FAILED) tl_str_addf(&names, "\n%s", s->jobs[i].log);
-    tl_status st = TL_FAIL(TL_EIO, "%" PRId64 " of %" PRId64 " runs failed; the same command tries them again. Their "
-                                   "logs:%s", failed, s->count, tl_str_text(&names));
+    tl_status st = TL_FAIL(TL_EIO,
+                           "%" PRId64 " of %" PRId64
+                           " runs failed; the same command tries them again. Their logs:%s",
+                           failed, s->count, tl_str_text(&names));
     tl_str_deinit(&names);
     return st;
 }
@@ -417,15 +440,20 @@ static tl_status tell_failed(const sweep *s)
 static tl_status run_all(sweep *s)
 {
     int64_t done = count_of(s, DONE);
-    tl_str_addf(&s->run->text, "%" PRId64 " run%s in %s", s->count, s->count == 1 ? "" : "s", s->flags.model_dir);
-    if (done) tl_str_addf(&s->run->text, ", of which %" PRId64 " %s done", done, done == 1 ? "is" : "are");
+    tl_str_addf(&s->run->text, "%" PRId64 " run%s in %s", s->count, s->count == 1 ? "" : "s",
+                s->flags.model_dir);
+    if (done)
+        tl_str_addf(&s->run->text, ", of which %" PRId64 " %s done", done,
+                    done == 1 ? "is" : "are");
     tl_str_addc(&s->run->text, '\n');
     TL_TRY(tli_tell_now(s->run));
     TL_TRY(work_with_signals(s));
     TL_TRY(tell_table(s));
     if (s->heard)
-        return TL_FAIL(TL_ESTOPPED, "%s ended the sweep, %" PRId64 " of %" PRId64 " runs are done; the same command goes "
-                                    "on", strsignal(caught), count_of(s, DONE), s->count);
+        return TL_FAIL(TL_ESTOPPED,
+                       "%s ended the sweep, %" PRId64 " of %" PRId64
+                       " runs are done; the same command goes on",
+                       strsignal(caught), count_of(s, DONE), s->count);
     return count_of(s, FAILED) ? tell_failed(s) : TL_OK;
 }
 
@@ -433,7 +461,8 @@ static tl_status begin(sweep *s, tli_word_list *arguments)
 {
     tli_sweep plan;
     TL_TRY(tl_check_mode(s->flags.mode));
-    if (!strstr(s->flags.mode, "train")) return TL_FAIL(TL_EINVAL, "--mode=%s trains nothing", s->flags.mode);
+    if (!strstr(s->flags.mode, "train"))
+        return TL_FAIL(TL_EINVAL, "--mode=%s trains nothing", s->flags.mode);
     if (!s->flags.model_dir || !*s->flags.model_dir)
         return TL_FAIL(TL_EINVAL, "no folder is named for the runs: say --model_dir=FOLDER");
     TL_TRY(tli_sweep_plan(&plan, s->run->arena, flags_of(s)));
@@ -443,7 +472,8 @@ static tl_status begin(sweep *s, tli_word_list *arguments)
     TL_TRY(collect_arguments(arguments, s));
     TL_TRY(tl_mkdirs(s->flags.model_dir));
     TL_TRY(tli_run_lock_take(&s->lock, s->flags.model_dir));
-    TL_TRY(tli_sweep_keep(&plan, s->run->arena, s->flags.model_dir, (tl_strings){arguments->items, arguments->count}));
+    TL_TRY(tli_sweep_keep(&plan, s->run->arena, s->flags.model_dir,
+                          (tl_strings){arguments->items, arguments->count}));
     TL_TRY(make_jobs(s, &plan));
     return share_threads(s);
 }
@@ -473,15 +503,18 @@ static tl_status more_help(tli_run *run)
 const tli_command tli_command_sweep = {
     .name = "sweep",
     .brief = "trains many times, with values that are given or drawn, and compares",
-    .usage = "--experiment=NAME --model_dir=FOLDER --grid KEY=V1,V2 | --random 'KEY=log(A,B)' --runs=N "
-             "[--jobs=N] [flags] [WORD...]\n\n"
-             "Each run is a `train` of its own in a folder below FOLDER, with a log.txt; --mode is train_and_eval when "
-             "it is not given. FOLDER/" TLI_SWEEP_FILE " holds what each run sets. The same command resumes: runs that "
-             "are done are skipped, others resumed. A run that fails does not stop the others; the command then "
-             "ends with 1. SIGTERM, SIGINT (Ctrl-C), SIGHUP and SIGUSR1 let all runs save and end with exit code 3. At "
-             "the end comes the table of `compare`. Words change the configuration of all runs:\n"
-             TLI_WORDS_HELP,
-    .flags = {{"Sweep", &tli_sweep_flags_desc}, {"Run", &tl_train_flags_desc}, {"Experiment", &tl_parse_options_desc}},
+    .usage = "--experiment=NAME --model_dir=FOLDER --grid KEY=V1,V2 | --random 'KEY=log(A,B)' "
+             "--runs=N [--jobs=N] [flags] [WORD...]\n\n"
+             "Each run is a `train` of its own in a folder below FOLDER, with a log.txt; --mode is "
+             "train_and_eval when it is not given. FOLDER/" TLI_SWEEP_FILE
+             " holds what each run sets. The same command resumes: runs that are done are skipped, "
+             "others resumed. A run that fails does not stop the others; the command then ends "
+             "with 1. SIGTERM, SIGINT (Ctrl-C), SIGHUP and SIGUSR1 let all runs save and end with "
+             "exit code 3. At the end comes the table of `compare`. Words change the configuration "
+             "of all runs:\n" TLI_WORDS_HELP,
+    .flags = {{"Sweep", &tli_sweep_flags_desc},
+              {"Run", &tl_train_flags_desc},
+              {"Experiment", &tl_parse_options_desc}},
     .takes_overrides = true,
     .run = run_sweep,
     .more_help = more_help,

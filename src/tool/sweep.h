@@ -24,14 +24,18 @@ typedef struct tli_sweep {
     int64_t count;
 } tli_sweep;
 
-/* The runs that the flags ask for: each point of the grid, and of each as many as are drawn. The same flags give the
- * same runs. All in the arena. */
-TL_NODISCARD tl_status tli_sweep_plan(tli_sweep *out, tl_arena *arena, const tli_sweep_flags *flags);
-/* Takes names and values of the runs from FOLDER/sweep.json. When there is none, `out` stays as it is, and is written
- * there. `arguments` are what the command said; TL_EEXISTS when the file is of another command. */
-TL_NODISCARD tl_status tli_sweep_keep(tli_sweep *out, tl_arena *arena, const char *folder, tl_strings arguments);
-/* A word of the command as it stands in that file; NULL when it does not. A command for notifications is nothing that makes
- * a sweep another one, and may hold a secret: it is left out wherever it is given. */
+/* The runs that the flags ask for: each point of the grid, and of each as many as are drawn. The
+ * same flags give the same runs. All in the arena. */
+TL_NODISCARD tl_status tli_sweep_plan(tli_sweep *out, tl_arena *arena,
+                                      const tli_sweep_flags *flags);
+/* Takes names and values of the runs from FOLDER/sweep.json. When there is none, `out` stays as it
+ * is, and is written there. `arguments` are what the command said; TL_EEXISTS when the file is of
+ * another command. */
+TL_NODISCARD tl_status tli_sweep_keep(tli_sweep *out, tl_arena *arena, const char *folder,
+                                      tl_strings arguments);
+/* A word of the command as it stands in that file; NULL when it does not. A command for
+ * notifications is nothing that makes a sweep another one, and may hold a secret: it is left out
+ * wherever it is given. */
 TL_NODISCARD tl_status tli_sweep_public(const char **out, tl_arena *arena, const char *word);
 
 #endif

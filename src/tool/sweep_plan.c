@@ -19,7 +19,12 @@ enum { MOST_RUNS = 10000, LONGEST_NAME = 120, LONGEST_FILE = 1 << 26 };
 /* --- what is varied --------------------------------------------------------------------------- */
 
 typedef enum drawing { GRID, LOG, UNIFORM, WHOLE, CHOICE } drawing;
-static const char *const drawing_names[] = {[LOG] = "log", [UNIFORM] = "uniform", [WHOLE] = "int", [CHOICE] = "choice"};
+static const char *const drawing_names[] = {
+    [LOG] = "log",
+    [UNIFORM] = "uniform",
+    [WHOLE] = "int",
+    [CHOICE] = "choice",
+};
 
 typedef struct axis {
     const char *key, *label; /* the label is the end of the key, which stands in names */
@@ -55,7 +60,8 @@ static tl_status split(tl_strings *out, tl_arena *arena, const char *text)
     return TL_OK;
 }
 
-static tl_status begin_axis(axis *a, const char **rest, tl_arena *arena, const char *text, const char *flag)
+static tl_status begin_axis(axis *a, const char **rest, tl_arena *arena, const char *text,
+                            const char *flag)
 {
     const char *equals = strchr(text, '=');
     if (!equals || equals == text)
@@ -75,7 +81,8 @@ static tl_status read_grid(axis *a, tl_arena *arena, const char *text)
     a->kind = GRID;
     TL_TRY(split(&a->values, arena, rest));
     for (int64_t i = 0; i < a->values.count; i++)
-        if (!*a->values.items[i]) return TL_FAIL(TL_EINVAL, "--grid '%.80s': a value is empty", text);
+        if (!*a->values.items[i])
+            return TL_FAIL(TL_EINVAL, "--grid '%.80s': a value is empty", text);
     return TL_OK;
 }
 
@@ -94,7 +101,8 @@ static tl_status check_range(const axis *a, const char *text)
         return TL_FAIL(TL_EINVAL, "--random '%.80s': log(A,B) needs 0 < A < B", text);
     if (a->kind == UNIFORM && !(a->low < a->high))
         return TL_FAIL(TL_EINVAL, "--random '%.80s': uniform(A,B) needs A < B", text);
-    bool whole = a->low == floor(a->low) && a->high == floor(a->high) && fabs(a->low) < 1e15 && fabs(a->high) < 1e15;
+    bool whole = a->low == floor(a->low) && a->high == floor(a->high) && fabs(a->low) < 1e15
+                 && fabs(a->high) < 1e15;
     if (a->kind == WHOLE && !(whole && a->low <= a->high))
         return TL_FAIL(TL_EINVAL, "--random '%.80s': int(A,B) needs whole numbers, A <= B", text);
     return TL_OK;
@@ -106,16 +114,22 @@ static tl_status read_random(axis *a, tl_arena *arena, const char *text)
     TL_TRY(begin_axis(a, &rest, arena, text, "--random"));
     size_t length = strcspn(rest, "("), all = strlen(rest);
     for (a->kind = LOG; a->kind <= CHOICE; a->kind++)
-        if (strlen(drawing_names[a->kind]) == length && strncmp(rest, drawing_names[a->kind], length) == 0) break;
+        if (strlen(drawing_names[a->kind]) == length
+            && strncmp(rest, drawing_names[a->kind], length) == 0)
+            break;
     if (a->kind > CHOICE || length == all || rest[all - 1] != ')')
-        return TL_FAIL(TL_EINVAL, "--random '%.80s': KEY=log(A,B), uniform(A,B), int(A,B) or choice(V1,V2,...) was "
-                                  "expected", text);
+        return TL_FAIL(TL_EINVAL,
+                       "--random '%.80s': KEY=log(A,B), uniform(A,B), int(A,B) or "
+                       "choice(V1,V2,...) was expected",
+                       text);
     const char *inner = tl_arena_strndup(arena, rest + length + 1, all - length - 2);
     if (!inner) return TL_ENOMEM;
     TL_TRY(split(&a->values, arena, inner));
     if (a->kind == CHOICE) return TL_OK;
-    if (a->values.count != 2 || !read_number(&a->low, a->values.items[0]) || !read_number(&a->high, a->values.items[1]))
-        return TL_FAIL(TL_EINVAL, "--random '%.80s': %s takes two numbers", text, drawing_names[a->kind]);
+    if (a->values.count != 2 || !read_number(&a->low, a->values.items[0])
+        || !read_number(&a->high, a->values.items[1]))
+        return TL_FAIL(TL_EINVAL, "--random '%.80s': %s takes two numbers", text,
+                       drawing_names[a->kind]);
     return check_range(a, text);
 }
 
@@ -128,7 +142,8 @@ static void label_axes(axes *all)
         a->label = dot && dot[1] ? dot + 1 : a->key;
         for (int64_t k = 0; k < all->count; k++) {
             const char *other = all->items[k].key, *behind = strrchr(other, '.');
-            if (k != i && strcmp(behind && behind[1] ? behind + 1 : other, a->label) == 0) a->label = a->key;
+            if (k != i && strcmp(behind && behind[1] ? behind + 1 : other, a->label) == 0)
+                a->label = a->key;
         }
     }
 }
@@ -140,7 +155,8 @@ static tl_status read_axes(axes *out, tl_arena *arena, const tli_sweep_flags *fl
         if (i < flags->grid.count) TL_TRY(read_grid(&a, arena, flags->grid.items[i]));
         else TL_TRY(read_random(&a, arena, flags->random.items[i - flags->grid.count]));
         if (strstr(a.key, "notify"))
-            return TL_FAIL(TL_EINVAL, "'%s' is a command, which cannot be varied: give it as a word", a.key);
+            return TL_FAIL(TL_EINVAL,
+                           "'%s' is a command, which cannot be varied: give it as a word", a.key);
         for (int64_t k = 0; k < out->count; k++)
             if (strcmp(out->items[k].key, a.key) == 0)
                 return TL_FAIL(TL_EINVAL, "the key '%s' is varied twice", a.key);
@@ -152,7 +168,8 @@ static tl_status read_axes(axes *out, tl_arena *arena, const tli_sweep_flags *fl
 
 /* --- the runs --------------------------------------------------------------------------------- */
 
-/* About four digits of the range are enough to vary something, and can be read. Rounding leads to nowhere outside of it. */
+/* About four digits of the range are enough to vary something, and can be read. Rounding leads to
+ * nowhere outside of it. */
 static const char *number_text(const axis *a, tl_arena *arena, double value)
 {
     char text[40];
@@ -184,9 +201,11 @@ static const char *draw(const axis *a, tl_arena *arena, tl_rng *rng)
 }
 
 /* "07-learning_rate=0.01-units=32", of what every shell takes. */
-static const char *name_of(tl_arena *arena, const axes *all, const char *const *values, int64_t index, int64_t count)
+static const char *name_of(tl_arena *arena, const axes *all, const char *const *values,
+                           int64_t index, int64_t count)
 {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-";
     int digits = 1;
     for (int64_t n = count; n >= 10; n /= 10) digits++;
     tl_str name = TL_STR_INIT;
@@ -201,8 +220,8 @@ static const char *name_of(tl_arena *arena, const axes *all, const char *const *
     return copy;
 }
 
-static tl_status make_run(tli_sweep_run *out, tl_arena *arena, const axes *all, int64_t index, int64_t count,
-                          int64_t point, tl_rng *rng)
+static tl_status make_run(tli_sweep_run *out, tl_arena *arena, const axes *all, int64_t index,
+                          int64_t count, int64_t point, tl_rng *rng)
 {
     const char **values = tl_arena_array(arena, all->count, sizeof *values);
     const char **words = tl_arena_array(arena, all->count, sizeof *words);
@@ -225,9 +244,13 @@ static tl_status make_run(tli_sweep_run *out, tl_arena *arena, const axes *all, 
 
 static tl_status count_runs(int64_t *out, const axes *all, const tli_sweep_flags *flags)
 {
-    if (!all->count) return TL_FAIL(TL_EINVAL, "nothing is varied: say --grid KEY=V1,V2 or --random 'KEY=log(A,B)'");
+    if (!all->count)
+        return TL_FAIL(TL_EINVAL,
+                       "nothing is varied: say --grid KEY=V1,V2 or --random 'KEY=log(A,B)'");
     if (flags->runs && !flags->random.count)
-        return TL_FAIL(TL_EINVAL, "--runs is the number of draws, and nothing is drawn: add --random 'KEY=log(A,B)'");
+        return TL_FAIL(
+            TL_EINVAL,
+            "--runs is the number of draws, and nothing is drawn: add --random 'KEY=log(A,B)'");
     if (!flags->runs && flags->random.count)
         return TL_FAIL(TL_EINVAL, "--random needs --runs=N, the number of draws");
     *out = flags->random.count ? flags->runs : 1;
@@ -287,7 +310,8 @@ static const tl_value *without_notify(tl_arena *arena, const tl_value *all)
 }
 
 /* The word up to `length`, and the value. */
-static tl_status word_of(const char **out, tl_arena *arena, const char *word, size_t length, const tl_value *v)
+static tl_status word_of(const char **out, tl_arena *arena, const char *word, size_t length,
+                         const tl_value *v)
 {
     tl_str text = TL_STR_INIT;
     tl_str_addn(&text, word, length);
@@ -384,14 +408,17 @@ static bool have_same_keys(tl_strings a, tl_strings b)
     return true;
 }
 
-static tl_status read_run(tli_sweep_run *out, tl_arena *arena, json_t *one, const char *path, int64_t index)
+static tl_status read_run(tli_sweep_run *out, tl_arena *arena, json_t *one, const char *path,
+                          int64_t index)
 {
     const char *name = json_string_value(json_object_get(one, "name"));
     tl_strings words;
     TL_TRY(read_words(&words, arena, json_object_get(one, "words")));
     if (!is_name(name) || !have_same_keys(out->words, words))
-        return TL_FAIL(TL_EINVAL, "%s: run %" PRId64 " has no name of a folder, or sets other keys than the command "
-                                  "says; remove the file to begin anew", path, index + 1);
+        return TL_FAIL(TL_EINVAL,
+                       "%s: run %" PRId64 " has no name of a folder, or sets other keys than the "
+                       "command says; remove the file to begin anew",
+                       path, index + 1);
     out->name = tl_arena_strdup(arena, name);
     out->words = words;
     return out->name ? TL_OK : TL_ENOMEM;
@@ -400,7 +427,9 @@ static tl_status read_run(tli_sweep_run *out, tl_arena *arena, json_t *one, cons
 static tl_status read_runs(tli_sweep *out, tl_arena *arena, json_t *runs, const char *path)
 {
     if ((int64_t)json_array_size(runs) != out->count)
-        return TL_FAIL(TL_EINVAL, "%s: it has %zu runs, and the command says %" PRId64 "; remove the file to begin anew",
+        return TL_FAIL(TL_EINVAL,
+                       "%s: it has %zu runs, and the command says %" PRId64
+                       "; remove the file to begin anew",
                        path, json_array_size(runs), out->count);
     for (int64_t i = 0; i < out->count; i++)
         TL_TRY(read_run(&out->items[i], arena, json_array_get(runs, (size_t)i), path, i));
@@ -410,12 +439,14 @@ static tl_status read_runs(tli_sweep *out, tl_arena *arena, json_t *runs, const 
 static tl_status compare_arguments(tl_strings there, tl_strings given, const char *path)
 {
     for (int64_t i = 0; i < there.count || i < given.count; i++) {
-        const char *a = i < there.count ? there.items[i] : NULL, *b = i < given.count ? given.items[i] : NULL;
+        const char *a = i < there.count ? there.items[i] : NULL,
+                   *b = i < given.count ? given.items[i] : NULL;
         if (a && b && strcmp(a, b) == 0) continue;
-        return TL_FAIL(TL_EEXISTS, "%s is of another command: it says %s%.200s%s where this one says %s%.200s%s. Give "
-                                   "the same command to go on with it, or another --model_dir",
-                       path, a ? "'" : "", a ? a : "nothing", a ? "'" : "", b ? "'" : "", b ? b : "nothing",
-                       b ? "'" : "");
+        return TL_FAIL(TL_EEXISTS,
+                       "%s is of another command: it says %s%.200s%s where this one says "
+                       "%s%.200s%s. Give the same command to go on with it, or another --model_dir",
+                       path, a ? "'" : "", a ? a : "nothing", a ? "'" : "", b ? "'" : "",
+                       b ? b : "nothing", b ? "'" : "");
     }
     return TL_OK;
 }
@@ -431,7 +462,8 @@ static tl_status read_plan(tli_sweep *out, tl_arena *arena, const char *path, tl
     tl_status st;
     tl_free(text);
     if (!json_is_object(all)) {
-        st = TL_FAIL(TL_EINVAL, "%s:%d: not understood (%s); remove it to begin anew", path, error.line, error.text);
+        st = TL_FAIL(TL_EINVAL, "%s:%d: not understood (%s); remove it to begin anew", path,
+                     error.line, error.text);
         goto done;
     }
     TL_TRY_DONE(st, read_words(&there, arena, json_object_get(all, "arguments")));
@@ -444,11 +476,14 @@ done:
 
 tl_status tli_sweep_keep(tli_sweep *out, tl_arena *arena, const char *folder, tl_strings arguments)
 {
-    const char *path = tl_path_join(arena, folder, TLI_SWEEP_FILE), *params = tl_path_join(arena, folder, "params.yaml");
+    const char *path = tl_path_join(arena, folder, TLI_SWEEP_FILE),
+               *params = tl_path_join(arena, folder, "params.yaml");
     if (!path || !params) return TL_ENOMEM;
     if (tl_file_exists(path)) return read_plan(out, arena, path, arguments);
     if (tl_file_exists(params))
-        return TL_FAIL(TL_EEXISTS, "'%s' is the folder of a run: name another --model_dir for the sweep", folder);
+        return TL_FAIL(TL_EEXISTS,
+                       "'%s' is the folder of a run: name another --model_dir for the sweep",
+                       folder);
     TL_TRY(tl_mkdirs(folder));
     return write_plan(out, path, arguments);
 }

@@ -19,11 +19,13 @@ typedef struct tli_tool {
 
 enum { TLI_MAX_FLAGS = 3 };
 
-/* For whom a text is. What a terminal would obey (base/inner/clean.h) is shown as numbers to people. */
+/* For whom a text is. What a terminal would obey (base/inner/clean.h) is shown as numbers to
+ * people. */
 typedef enum tli_form {
-    TLI_FORM_PLAIN,  /* people */
-    TLI_FORM_DATA,   /* programs, unless standard output is a terminal: a table with commas */
-    TLI_FORM_STYLED, /* people; it has colours of its own, and all that is from outside was cleaned */
+    TLI_FORM_PLAIN, /* people */
+    TLI_FORM_DATA,  /* programs, unless standard output is a terminal: a table with commas */
+    /* people; it has colours of its own, and all that is from outside was cleaned */
+    TLI_FORM_STYLED,
 } tli_form;
 
 /* One command while it runs. */
@@ -53,10 +55,10 @@ typedef struct tli_command {
     tl_status (*more_help)(tli_run *run);
 } tli_command;
 
-extern const tli_command tli_command_list, tli_command_describe, tli_command_params, tli_command_train,
-    tli_command_train_net, tli_command_eval, tli_command_predict, tli_command_export, tli_command_explain,
-    tli_command_ckpt, tli_command_data, tli_command_compare,
-    tli_command_plot, tli_command_sweep;
+extern const tli_command tli_command_list, tli_command_describe, tli_command_params,
+    tli_command_train, tli_command_train_net, tli_command_eval, tli_command_predict,
+    tli_command_export, tli_command_explain, tli_command_ckpt, tli_command_data,
+    tli_command_compare, tli_command_plot, tli_command_sweep;
 
 /* A word behind the command that says what to do. */
 typedef struct tli_verb {
@@ -69,8 +71,8 @@ tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const
 /* The last failure again, as one of a damaged file: TL_EIO. */
 tl_status tli_tool_damaged(void);
 
-/* Writes a file that the command line names. One that cannot be written is TL_EIO, whatever is the matter: the command was
- * done, and its exit code is 1. */
+/* Writes a file that the command line names. One that cannot be written is TL_EIO, whatever is the
+ * matter: the command was done, and its exit code is 1. */
 tl_status tli_write_file(const char *path, const tl_str *text);
 
 /* Runs the command line and gives the exit code. */
@@ -82,11 +84,12 @@ tl_status tli_write_form(const tli_tool *tool, const tl_str *text, tli_form form
 /* The command's output now, since more may fail: what is in the run's text. */
 TL_NODISCARD tl_status tli_tell_now(tli_run *run);
 
-/* A row for each number of the logs, of which `decimals` are shown, behind `indent` columns; the values stand below each
- * other, however long the names are. `but` (or NULL) is left out. */
-tl_status tli_add_numbers(tl_str *out, const tl_logs *logs, int indent, int decimals, const char *but);
-/* Writes "tilth params: MESSAGE" to standard error, further lines indented; bytes that a terminal would obey are shown
- * as numbers, for they may come from a file. */
+/* A row for each number of the logs, of which `decimals` are shown, behind `indent` columns; the
+ * values stand below each other, however long the names are. `but` (or NULL) is left out. */
+tl_status tli_add_numbers(tl_str *out, const tl_logs *logs, int indent, int decimals,
+                          const char *but);
+/* Writes "tilth params: MESSAGE" to standard error, further lines indented; bytes that a terminal
+ * would obey are shown as numbers, for they may come from a file. */
 void tli_complain(const tli_tool *tool, const char *command, const char *message);
 /* Whether the terminal shows UTF-8, as the environment says. */
 bool tli_speaks_utf8(void);

@@ -22,12 +22,14 @@ typedef struct terminal_flags {
 static const char *const shown_names[] = {"auto", "bar", "lines", NULL};
 static const tl_field terminal_fields[] = {
     TL_F(terminal_flags, progress, .names = shown_names,
-         .help = "what is shown of the training: a bar, Model Garden's lines, or a bar when standard "
-                 "output is a terminal"),
+         .help = "what is shown of the training: a bar, Model Garden's lines, or a bar when "
+                 "standard output is a terminal"),
     TL_F_END,
 };
 static const tl_desc terminal_flags_desc = {
-    .name = "terminal", .help = "what is shown", .size = sizeof(terminal_flags),
+    .name = "terminal",
+    .help = "what is shown",
+    .size = sizeof(terminal_flags),
     .fields = terminal_fields,
 };
 
@@ -102,13 +104,16 @@ static tl_status add_folder(tli_run *run, const char *model_dir, const char *nam
 static tl_status tell_files(tli_run *run, const tl_trainer_config *t, const char *model_dir)
 {
     const char *latest;
-    tl_str_addf(&run->text, "\nfiles in %s:\n  %-24s %s\n", model_dir, "params.yaml", "the whole configuration");
+    tl_str_addf(&run->text, "\nfiles in %s:\n  %-24s %s\n", model_dir, "params.yaml",
+                "the whole configuration");
     TL_TRY(tl_checkpoint_latest(&latest, run->arena, model_dir));
-    tl_str_addf(&run->text, "  %-24s %s\n", TL_METRICS_FILE, "what was measured, a JSON object a line");
+    tl_str_addf(&run->text, "  %-24s %s\n", TL_METRICS_FILE,
+                "what was measured, a JSON object a line");
     if (latest)
         tl_str_addf(&run->text, "  %-24s %s\n", "ckpt-*.safetensors",
                     "checkpoints: the same command goes on from the last one");
-    TL_TRY(add_folder(run, model_dir, t->best_checkpoint_export_subdir, "the best checkpoint, and its metrics"));
+    TL_TRY(add_folder(run, model_dir, t->best_checkpoint_export_subdir,
+                      "the best checkpoint, and its metrics"));
     TL_TRY(add_folder(run, model_dir, "train", "summaries of the training, for TensorBoard"));
     if (strcmp(t->validation_summary_subdir, "train") == 0) return TL_OK;
     return add_folder(run, model_dir, t->validation_summary_subdir, "summaries of the evaluations");
@@ -126,7 +131,8 @@ static tl_status tell_next(tli_run *run, const tl_experiment_config *params, con
     if (!program || !folder || !exported) return TL_ENOMEM;
     tl_str_addf(out, "\nnext:\n  %s eval --model_dir=%s\n", program, folder);
     if (image)
-        tl_str_addf(out, "  %s predict --model_dir=%s %s%s\n", program, folder, any ? "" : "--count=8 ", image);
+        tl_str_addf(out, "  %s predict --model_dir=%s %s%s\n", program, folder,
+                    any ? "" : "--count=8 ", image);
     tl_str_addf(out, "  %s export --model_dir=%s --to=%s\n", program, folder, exported);
     return tl_str_status(out);
 }
@@ -144,8 +150,11 @@ static tl_status tell_end(tli_run *run, const tl_experiment_config *params, cons
     tl_progress_time(out, seconds);
     tl_str_addf(out, "%s%s\n", *end->why ? "\nstopped: " : "", end->why);
     if (end->began >= t->train_steps)
-        tl_str_addf(out, "nothing was trained: the run has already reached its end, trainer.train_steps=%" PRId64
-                         "; a greater number trains on\n", t->train_steps);
+        tl_str_addf(
+            out,
+            "nothing was trained: the run has already reached its end, trainer.train_steps=%" PRId64
+            "; a greater number trains on\n",
+            t->train_steps);
     TL_TRY(tli_add_numbers(out, logs, 2, 4, "steps_per_second"));
     TL_TRY(tl_logs_walk(logs, add_text, out));
     TL_TRY(tell_files(run, t, model_dir));
@@ -207,16 +216,20 @@ static tl_status add_own(hooks *h, const tli_run *run, const char *folder)
 {
     const tl_main_options *o = run->tool->options;
     if (!o->add_hooks) return TL_OK;
-    return o->add_hooks(&h->list, &(tl_main_run){.command = "train", .folder = folder, .registry = run->registry},
-                        o->hooks_payload);
+    return o->add_hooks(
+        &h->list, &(tl_main_run){.command = "train", .folder = folder, .registry = run->registry},
+        o->hooks_payload);
 }
 
 static tl_status make_hooks(hooks *h, tli_run *run, const tl_task_config *task, bool bar)
 {
     ending *end = &h->end;
-    tl_progress_args progress = {.to = run->tool->out, .plain = !tli_speaks_utf8(),
-                                 .width = run->tool->width,
-                                 .batch_size = task->train_data ? task->train_data->global_batch_size : 0};
+    tl_progress_args progress = {
+        .to = run->tool->out,
+        .plain = !tli_speaks_utf8(),
+        .width = run->tool->width,
+        .batch_size = task->train_data ? task->train_data->global_batch_size : 0,
+    };
     const tl_train_flags *flags = run->given[RUN];
     tl_hook *drawn = NULL;
     TL_TRY(tl_hooks_add(&h->list, NULL, &ending_class, &(tl_hook_args){.config = &end}));
@@ -229,13 +242,17 @@ static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hook
 {
     tl_logs *logs;
     const tl_parse_options *parse = run->given[EXPERIMENT];
-    tl_run_args more = {.hooks = h->list.items, .hook_count = h->list.count, .quiet = bar,
+    tl_run_args more = {.hooks = h->list.items,
+                        .hook_count = h->list.count,
+                        .quiet = bar,
                         .experiment = parse->experiment};
     const tl_train_flags *flags = run->given[RUN];
     int64_t begin = tl_clock_ns();
     TL_TRY(tl_logs_new(&logs));
-    tl_status st = tl_launch(logs, &(tl_launch_args){.registry = run->registry, .config = config, .gin = gin,
-                                                     .flags = flags, .run = &more});
+    tl_status st = tl_launch(
+        logs,
+        &(tl_launch_args){
+            .registry = run->registry, .config = config, .gin = gin, .flags = flags, .run = &more});
     double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
     if (st == TL_OK && flags->dry_run) st = tell_trial(run, tl_config_value(config), logs);
     else if (st == TL_OK && strstr(flags->mode, "train"))
@@ -246,7 +263,8 @@ static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hook
 
 static tl_status train(tli_run *run, tl_config *config, tl_gin *gin)
 {
-    const tl_task_config *task = ((const tl_experiment_config *)tl_config_value(config))->task.value;
+    const tl_task_config *task =
+        ((const tl_experiment_config *)tl_config_value(config))->task.value;
     const tl_train_flags *flags = run->given[RUN];
     bool terminal = wants_bar(run), bar = terminal && !flags->dry_run;
     hooks h = {0};
@@ -262,7 +280,8 @@ static tl_status train(tli_run *run, tl_config *config, tl_gin *gin)
 static tl_status check_folder(const tli_run *run, const tl_train_flags *flags)
 {
     const tl_parse_options *parse = run->given[EXPERIMENT];
-    bool goes_on = strstr(flags->mode, "train") || tl_experiment_completes(run->registry, parse->experiment);
+    bool goes_on =
+        strstr(flags->mode, "train") || tl_experiment_completes(run->registry, parse->experiment);
     return goes_on ? tl_folder_check_experiment(flags->model_dir, parse->experiment) : TL_OK;
 }
 
@@ -273,10 +292,11 @@ static tl_status run_train(tli_run *run)
     tl_gin *gin;
     TL_TRY(tl_check_mode(flags->mode));
     TL_TRY(check_folder(run, flags));
-    TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], flags->model_dir, flags->gin_file,
-                                   flags->gin_params));
-    tl_status st = tli_check_lacks(run, config, &(tli_lacking_args){.command = "train", .parse = run->given[EXPERIMENT],
-                                                                  .flags = flags});
+    TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], flags->model_dir,
+                                   flags->gin_file, flags->gin_params));
+    tl_status st = tli_check_lacks(
+        run, config,
+        &(tli_lacking_args){.command = "train", .parse = run->given[EXPERIMENT], .flags = flags});
     if (st == TL_OK) st = train(run, config, gin);
     tli_experiment_close(&config, &gin);
     return st;
@@ -291,12 +311,12 @@ const tli_command tli_command_train = {
     .name = "train",
     .brief = "trains, evaluates or both",
     .usage = "--experiment=NAME --mode=MODE --model_dir=FOLDER [flags] [WORD...]\n\n"
-             "Runs an experiment. A run in a folder that holds checkpoints is resumed, "
-             "with the same results as if it had never stopped. SIGTERM, SIGINT (Ctrl-C), "
-             "SIGUSR1 and SIGHUP save a checkpoint and end with exit code 3; a second one ends at once. Words "
-             "change the configuration:\n"
-             TLI_WORDS_HELP,
-    .flags = {{"Run", &tl_train_flags_desc}, {"Experiment", &tl_parse_options_desc},
+             "Runs an experiment. A run in a folder that holds checkpoints is resumed, with the "
+             "same results as if it had never stopped. SIGTERM, SIGINT (Ctrl-C), SIGUSR1 and "
+             "SIGHUP save a checkpoint and end with exit code 3; a second one ends at once. Words "
+             "change the configuration:\n" TLI_WORDS_HELP,
+    .flags = {{"Run", &tl_train_flags_desc},
+              {"Experiment", &tl_parse_options_desc},
               {"Terminal", &terminal_flags_desc}},
     .takes_overrides = true,
     .run = run_train,

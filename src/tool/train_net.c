@@ -19,7 +19,8 @@ static tl_status apply_words(tl_config *config, tli_run *run)
 static tl_status add_own(tl_default_trainer *t, void *payload)
 {
     const tl_main_options *o = payload;
-    tl_main_run run = {.command = "train_net", .folder = t->config->train.output_dir, .registry = t->registry};
+    tl_main_run run = {
+        .command = "train_net", .folder = t->config->train.output_dir, .registry = t->registry};
     return o->add_hooks(&t->hooks, &run, o->hooks_payload);
 }
 
@@ -27,15 +28,18 @@ static tl_status run_train_net(tli_run *run)
 {
     const tl_train_net_flags *flags = run->given[RUN];
     const tl_main_options *o = run->tool->options;
-    tl_default_trainer_args trainer = {.add_hooks = o->add_hooks ? add_own : NULL,
-                                       .hooks_payload = (void *)(uintptr_t)o};
+    tl_default_trainer_args trainer = {
+        .add_hooks = o->add_hooks ? add_own : NULL,
+        .hooks_payload = (void *)(uintptr_t)o,
+    };
     tl_config *config;
     TL_TRY(tl_libai_begin(&config, run->registry, flags->config_file));
     tl_status st = apply_words(config, run);
     if (st == TL_OK)
-        st = tl_train_net(NULL, &(tl_train_net_args){
-                                    .registry = run->registry, .config = config, .flags = flags,
-                                    .trainer = &trainer});
+        st = tl_train_net(NULL, &(tl_train_net_args){.registry = run->registry,
+                                                     .config = config,
+                                                     .flags = flags,
+                                                     .trainer = &trainer});
     tl_config_free(&config);
     return st;
 }

@@ -17,8 +17,10 @@ static const tl_field create_trainer_fields[] = {
     TL_F_END,
 };
 static const tl_desc create_trainer_desc = {
-    .name = "create_trainer", .help = "what a run's trainer is made of",
-    .size = sizeof(create_trainer_args), .fields = create_trainer_fields,
+    .name = "create_trainer",
+    .help = "what a run's trainer is made of",
+    .size = sizeof(create_trainer_args),
+    .fields = create_trainer_fields,
 };
 
 static tl_status create_trainer_call(void **out, tl_gin *gin, const void *value)
@@ -50,8 +52,10 @@ static const tl_field build_optimizer_fields[] = {
     TL_F_END,
 };
 static const tl_desc build_optimizer_desc = {
-    .name = "build_optimizer", .help = "which optimizers a run may have",
-    .size = sizeof(build_optimizer_args), .fields = build_optimizer_fields,
+    .name = "build_optimizer",
+    .help = "which optimizers a run may have",
+    .size = sizeof(build_optimizer_args),
+    .fields = build_optimizer_fields,
 };
 
 /* Types that mean another rule with use_legacy_optimizer = False, and what that is called here. */
@@ -69,7 +73,8 @@ static tl_status refuse_older(const char *type)
         const char *newer = forms[i].newer;
         return TL_FAIL(TL_EINVAL,
                        "build_optimizer.use_legacy_optimizer is False, and '%s' is Keras's older "
-                       "one; %s%s", type,
+                       "one; %s%s",
+                       type,
                        newer ? "set trainer.optimizer_config.optimizer.type to " : "leave it True",
                        newer ? newer : "");
     }
@@ -100,7 +105,8 @@ static tl_status get_train_actions_call(void **out, tl_gin *gin, const void *val
     return r->trains ? tl_get_train_actions(&r->hooks, r->args->params, r->trainer) : TL_OK;
 }
 static const tl_configurable_class get_train_actions = {
-    .cls = TL_CONFIGURABLE("actions.get_train_actions", NULL, .help = "what follows training loops"),
+    .cls =
+        TL_CONFIGURABLE("actions.get_train_actions", NULL, .help = "what follows training loops"),
     .call = get_train_actions_call,
 };
 
@@ -118,12 +124,9 @@ static const tl_configurable_class get_eval_actions = {
 };
 
 static const tl_entry entries[] = {
-    {&tl_kind_configurable, &build_optimizer.cls},
-    {&tl_kind_configurable, &create_trainer.cls},
-    {&tl_kind_configurable, &get_train_actions.cls},
-    {&tl_kind_configurable, &get_eval_actions.cls},
-    {&tl_kind_trainer, &tl_base_trainer.cls},
-    {&tl_kind_trainer, &tl_eager_trainer.cls},
+    {&tl_kind_configurable, &build_optimizer.cls},   {&tl_kind_configurable, &create_trainer.cls},
+    {&tl_kind_configurable, &get_train_actions.cls}, {&tl_kind_configurable, &get_eval_actions.cls},
+    {&tl_kind_trainer, &tl_base_trainer.cls},        {&tl_kind_trainer, &tl_eager_trainer.cls},
     {&tl_kind_trainer, &tl_graph_trainer.cls},
 };
 const tl_module tl_train_module = {TL_MODULE_HEAD("train"), entries, TL_COUNT(entries)};
@@ -144,8 +147,7 @@ tl_status tli_gin_create_trainer(tl_runner *r, tl_trainer **out)
 {
     void *asked, *made = NULL;
     tl_gin_set_payload(r->args->gin, r);
-    if (r->trains)
-        TL_TRY(call(&asked, r->args->gin, "optimizer_factory.build_optimizer"));
+    if (r->trains) TL_TRY(call(&asked, r->args->gin, "optimizer_factory.build_optimizer"));
     tl_status st = call(&made, r->args->gin, "train_utils.create_trainer");
     *out = made;
     return st;

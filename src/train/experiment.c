@@ -35,15 +35,18 @@ static const tl_method experiment_methods[] = {
     {NULL, 0, false},
 };
 /* The nearest descriptions up the chain, or what stands in for them. */
-static const tl_experiment_class no_experiment = {.task = &tl_task_config_desc,
-                                                  .trainer = &tl_trainer_config_desc};
+static const tl_experiment_class no_experiment = {
+    .task = &tl_task_config_desc,
+    .trainer = &tl_trainer_config_desc,
+};
 #define SECTION(cls, section) TL_CLASS_METHOD_OR(tl_experiment_class, cls, section, no_experiment)
 
 static tl_status verify_section(const tl_desc *desc, const tl_desc *base)
 {
     TL_TRY(tl_desc_verify(desc));
     if (tl_desc_is(desc, base)) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "the description '%s' does not derive from '%s'", desc->name, base->name);
+    return TL_FAIL(TL_EINVAL, "the description '%s' does not derive from '%s'", desc->name,
+                   base->name);
 }
 
 static tl_status verify_experiment(const tl_class *cls)
@@ -181,8 +184,8 @@ tl_status tl_experiment_begin(tl_config **out, const tl_registry *registry,
 {
     *out = NULL;
     if (!is_given(options->experiment))
-        return TL_FAIL(TL_EINVAL, "no experiment is named: say --experiment=NAME (the command `list "
-                                  "experiments` shows the names)");
+        return TL_FAIL(TL_EINVAL, "no experiment is named: say --experiment=NAME (the command "
+                                  "`list experiments` shows the names)");
     const tl_class *cls;
     TL_TRY(tl_registry_find(&cls, registry, &tl_kind_experiment, options->experiment));
 
@@ -211,7 +214,8 @@ static tl_status complete(tl_config *config, const tl_class *cls)
     return ((const tl_experiment_class *)cls)->complete(config);
 }
 
-tl_status tl_experiment_finish(tl_config *config, const tl_registry *registry, const char *experiment)
+tl_status tl_experiment_finish(tl_config *config, const tl_registry *registry,
+                               const char *experiment)
 {
     const tl_class *cls;
     TL_TRY(tl_registry_find(&cls, registry, &tl_kind_experiment, experiment));
@@ -228,7 +232,8 @@ tl_status tli_experiment_settle(tl_config *config, const tl_registry *registry)
 
 bool tl_experiment_completes(const tl_registry *registry, const char *experiment)
 {
-    const tl_class *cls = experiment ? tl_registry_peek(registry, &tl_kind_experiment, experiment) : NULL;
+    const tl_class *cls =
+        experiment ? tl_registry_peek(registry, &tl_kind_experiment, experiment) : NULL;
     return cls && TL_CLASS_METHOD(tl_experiment_class, cls, complete);
 }
 

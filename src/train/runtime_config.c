@@ -18,11 +18,10 @@ static const char *const precisions[] = {
 
 #define TPU_ROW(member, text, ...)                                                                 \
     TL_F(tl_runtime_config, member,                                                                \
-         .help = text " of TPUs; instead, training runs on the processors of this machine",         \
+         .help = text " of TPUs; instead, training runs on the processors of this machine",        \
          __VA_ARGS__)
 /* Model Garden declares these, and nothing there looks at them. */
-#define UNREAD_ROW(member, text, ...)                                                              \
-    TL_F(tl_runtime_config, member, .help = text, __VA_ARGS__)
+#define UNREAD_ROW(member, text, ...) TL_F(tl_runtime_config, member, .help = text, __VA_ARGS__)
 
 static const tl_field runtime_fields[] = {
     TL_F(tl_runtime_config, distribution_strategy, .s = "mirrored",
@@ -53,13 +52,11 @@ static const tl_field runtime_fields[] = {
     UNREAD_ROW(gpu_thread_mode, "threads that feed GPUs",
                .flags = TL_FIELD_UNREAD | TL_FIELD_NULLABLE),
     UNREAD_ROW(per_gpu_thread_count, "threads that feed each GPU", .flags = TL_FIELD_UNREAD),
-    UNREAD_ROW(dataset_num_private_threads, "threads of the input alone",
-               .flags = TL_FIELD_UNREAD),
+    UNREAD_ROW(dataset_num_private_threads, "threads of the input alone", .flags = TL_FIELD_UNREAD),
     UNREAD_ROW(worker_hosts, "host:port of all workers, with commas",
                .flags = TL_FIELD_UNREAD | TL_FIELD_NULLABLE),
     UNREAD_ROW(task_index, "which of the workers this is", .i = -1, .flags = TL_FIELD_UNREAD),
-    UNREAD_ROW(num_packs, "pieces in which gradients are summed", .i = 1,
-               .flags = TL_FIELD_UNREAD),
+    UNREAD_ROW(num_packs, "pieces in which gradients are summed", .i = 1, .flags = TL_FIELD_UNREAD),
     UNREAD_ROW(batchnorm_spatial_persistent, "another kernel of batch normalization",
                .flags = TL_FIELD_UNREAD),
     TL_F_END,
@@ -76,8 +73,9 @@ static tl_status check_loss_scale(const tl_value *v)
     }
     tl_str found = TL_STR_INIT;
     tl_value_name(&found, v);
-    tl_status st = TL_FAIL(TL_EINVAL, "loss_scale: expected 'dynamic', a number above 0 or null, "
-                                      "found %s", tl_str_text(&found));
+    tl_status st =
+        TL_FAIL(TL_EINVAL, "loss_scale: expected 'dynamic', a number above 0 or null, found %s",
+                tl_str_text(&found));
     tl_str_deinit(&found);
     return st;
 }

@@ -25,8 +25,10 @@ tl_status tli_strategy_find(tli_strategy_kind *out, const char *name)
         if (strcasecmp(name, names[i]) != 0) continue;
         *out = (tli_strategy_kind)i;
         if (i <= TLI_STRATEGY_MIRRORED) return TL_OK;
-        return TL_FAIL(TL_EUNSUPPORTED, "distribution_strategy: '%s' is not available yet; use "
-                                        "mirrored, one_device or off", name);
+        return TL_FAIL(
+            TL_EUNSUPPORTED,
+            "distribution_strategy: '%s' is not available yet; use mirrored, one_device or off",
+            name);
     }
     // Readers of YAML 1.1 take a bare `off` for false, and write it down so.
     if (strcasecmp(name, "false") == 0)
@@ -46,8 +48,8 @@ static tl_status check_gpus(tli_strategy_kind strategy, int64_t gpus)
         return TL_FAIL(TL_EINVAL, "the strategy '%s' takes one device, num_gpus is %" PRId64,
                        names[strategy], gpus);
     if (gpus > 0)
-        return TL_FAIL(TL_EUNSUPPORTED, "GPUs are not available yet; num_gpus is %" PRId64
-                                        " and must be 0", gpus);
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "GPUs are not available yet; num_gpus is %" PRId64 " and must be 0", gpus);
     return TL_OK;
 }
 
@@ -61,8 +63,9 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
         return TL_FAIL(TL_EUNSUPPORTED, "TPUs are not available; the address '%.80s' was given",
                        args->tpu_address);
     if (args->all_reduce_alg)
-        return TL_FAIL(TL_EUNSUPPORTED, "all_reduce_alg '%.80s': there is one replica, and nothing to "
-                                        "reduce", args->all_reduce_alg);
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "all_reduce_alg '%.80s': there is one replica, and nothing to reduce",
+                       args->all_reduce_alg);
     tl_strategy *s = tl_alloc_zero(sizeof *s);
     if (!s) return TL_FAIL_NOMEM(sizeof *s);
     s->name = names[which];
@@ -116,8 +119,10 @@ tl_status tl_mixed_precision_policy(tl_dtype *out, const char *name)
         *out = policies[i].dtype;
         return TL_OK;
     }
-    return TL_FAIL(TL_EINVAL, "there is no precision policy '%.80s'; there are float32, "
-                              "(mixed_)bfloat16, (mixed_)float16, float64", name);
+    return TL_FAIL(TL_EINVAL,
+                   "there is no precision policy '%.80s'; there are float32, (mixed_)bfloat16, "
+                   "(mixed_)float16, float64",
+                   name);
 }
 
 tl_dtype tl_mixed_precision_dtype(tl_mixed_precision precision)

@@ -6,10 +6,14 @@
 
 #include <tilth/train/strategy.h>
 
-typedef enum tli_strategy_kind { TLI_STRATEGY_OFF, TLI_STRATEGY_ONE_DEVICE, TLI_STRATEGY_MIRRORED } tli_strategy_kind;
+typedef enum tli_strategy_kind {
+    TLI_STRATEGY_OFF,
+    TLI_STRATEGY_ONE_DEVICE,
+    TLI_STRATEGY_MIRRORED
+} tli_strategy_kind;
 
-/* TL_EUNSUPPORTED for those that are known and not available, TL_EINVAL for others; the message begins with
- * "distribution_strategy: ". */
+/* TL_EUNSUPPORTED for those that are known and not available, TL_EINVAL for others; the message
+ * begins with "distribution_strategy: ". */
 TL_NODISCARD tl_status tli_strategy_find(tli_strategy_kind *out, const char *name);
 
 #endif

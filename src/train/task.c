@@ -16,9 +16,11 @@
 static tl_status check_config(const tl_task_class *cls, const tl_object *config)
 {
     const tl_desc *wanted = tl_class_config(&cls->cls);
-    if (!wanted || (config->value && config->desc && tl_desc_is(config->desc, wanted))) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "the task class '%s' takes a config '%s', and was given %s%s%s", cls->cls.name, wanted->name,
-                   config->value ? "'" : "none", config->value && config->desc ? config->desc->name : "",
+    if (!wanted || (config->value && config->desc && tl_desc_is(config->desc, wanted)))
+        return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the task class '%s' takes a config '%s', and was given %s%s%s",
+                   cls->cls.name, wanted->name, config->value ? "'" : "none",
+                   config->value && config->desc ? config->desc->name : "",
                    config->value ? "'" : "");
 }
 
@@ -87,13 +89,15 @@ static bool is_label(const char *name, const char *const *given)
     return strncmp(name, "label_", 6) == 0 || strncmp(name, "target_", 7) == 0;
 }
 
-static void split(const tl_batch *batch, const char *const *given, tl_tensors *features, tl_tensors *labels)
+static void split(const tl_batch *batch, const char *const *given, tl_tensors *features,
+                  tl_tensors *labels)
 {
     *features = *labels = (tl_tensors){0};
     for (int64_t i = 0; i < batch->tensors.count; i++) {
         const tl_named *f = &batch->tensors.items[i];
         if (strcmp(f->name, TL_BATCH_WEIGHT) == 0 || strcmp(f->name, TL_BATCH_NAME) == 0) continue;
-        tl_tensors_put(batch->ctx, is_label(f->name, given) ? labels : features, f->name, f->tensor);
+        tl_tensors_put(batch->ctx, is_label(f->name, given) ? labels : features, f->name,
+                       f->tensor);
     }
     if (!labels->count) *labels = *features;
     if (!features->count) *features = *labels;
@@ -110,7 +114,8 @@ static const char *const *labels_of(const tl_task *t)
     return with ? with->labels : NULL;
 }
 
-void tl_task_split(const tl_task *t, const tl_batch *batch, tl_tensors *features, tl_tensors *labels)
+void tl_task_split(const tl_task *t, const tl_batch *batch, tl_tensors *features,
+                   tl_tensors *labels)
 {
     split(batch, labels_of(t), features, labels);
 }
@@ -122,7 +127,8 @@ static void add_names(tl_str *out, const tl_tensors *tensors)
         tl_str_addf(out, "%s'%s'", i ? ", " : "", tensors->items[i].name);
 }
 
-/* A model that takes one tensor, and what it would be given. Who names data for the first time learns the names here. */
+/* A model that takes one tensor, and what it would be given. Who names data for the first time
+ * learns the names here. */
 static tl_status check_features(const tl_task *t, const tl_step *s, const tl_tensors *features,
                                 const tl_tensors *labels)
 {
@@ -136,9 +142,10 @@ static tl_status check_features(const tl_task *t, const tl_step *s, const tl_ten
     tl_str_addc(&names, ')');
     tl_status st = TL_FAIL(
         TL_EINVAL,
-        "the model takes one tensor, and %d of the batch are features: %s. Labels are called y, label, labels, target or "
-        "targets, or begin with label_ or target_; name others in `labels` of the task's class. Or split the batch in steps "
-        "of your own (tl_batch_split, tl_batch_get), or give the model's class a forward_all, which takes several",
+        "the model takes one tensor, and %d of the batch are features: %s. Labels are called y, "
+        "label, labels, target or targets, or begin with label_ or target_; name others in "
+        "`labels` of the task's class. Or split the batch in steps of your own (tl_batch_split, "
+        "tl_batch_get), or give the model's class a forward_all, which takes several",
         (int)features->count, tl_str_text(&names));
     tl_str_deinit(&names);
     return tl_error_note(st, "task '%s'", t->name);
@@ -152,8 +159,9 @@ static tl_status check_labels(const tl_task *t, const tl_tensors *batch)
         if (tl_tensors_peek(batch, given[i])) continue;
         tl_str names = TL_STR_INIT;
         add_names(&names, batch);
-        tl_status st = TL_FAIL(TL_EINVAL, "task '%s': its class calls '%s' a label, and the batch has none; it has %s",
-                               t->name, given[i], tl_str_text(&names));
+        tl_status st = TL_FAIL(
+            TL_EINVAL, "task '%s': its class calls '%s' a label, and the batch has none; it has %s",
+            t->name, given[i], tl_str_text(&names));
         tl_str_deinit(&names);
         return st;
     }
@@ -237,7 +245,8 @@ static tl_status base_train_step(tl_task *t, tl_step *s)
     TL_TRY(split_step(t, s, &in));
     tl_step_forward_all(s, &in.features, &outputs);
     TL_TRY(tl_ctx_status(s->ctx)); // whoever builds losses finds outputs
-    tl_tensor *losses = tl_task_build_losses(t, s->ctx, &in.labels, &outputs, tl_step_aux_losses(s));
+    tl_tensor *losses =
+        tl_task_build_losses(t, s->ctx, &in.labels, &outputs, tl_step_aux_losses(s));
     tl_step_minimize(s, losses, in.weight);
     TL_TRY(tl_ctx_status(s->ctx));
     tl_task_process_metrics(t, s, &in.labels, &outputs);
@@ -250,7 +259,8 @@ static tl_status base_validation_step(tl_task *t, tl_step *s)
     tl_tensors outputs = {0};
     TL_TRY(split_step(t, s, &in));
     TL_TRY(tl_task_inference_step(t, s, &outputs));
-    tl_tensor *losses = tl_task_build_losses(t, s->ctx, &in.labels, &outputs, tl_step_aux_losses(s));
+    tl_tensor *losses =
+        tl_task_build_losses(t, s->ctx, &in.labels, &outputs, tl_step_aux_losses(s));
     tl_step_report(s, losses, in.weight);
     tl_task_process_metrics(t, s, &in.labels, &outputs);
     return tl_ctx_status(s->ctx);
@@ -292,31 +302,37 @@ static void base_release_aggregated(tl_task *t, void *state)
 static tl_status base_initialize(tl_task *t, tl_model *m)
 {
     const char *from = t->config ? t->config->init_checkpoint : NULL;
-    if (from && *from)
-        TL_TRY(tl_task_initialize_from(t, m, from, (tl_strings){NULL, 0}));
+    if (from && *from) TL_TRY(tl_task_initialize_from(t, m, from, (tl_strings){NULL, 0}));
     else
         TL_LOG_INFO("task '%s': init_checkpoint is not set, the model starts from its initial "
-                    "weights", t->name);
+                    "weights",
+                    t->name);
     return TL_OK;
 }
 
-static tl_status base_create_optimizer(tl_task *t, tl_model *m, const tl_optimization_config *config,
+static tl_status base_create_optimizer(tl_task *t, tl_model *m,
+                                       const tl_optimization_config *config,
                                        const tl_runtime_config *runtime, tl_optimizer **out)
 {
     double scale = 0;
     if (runtime && runtime->loss_scale && !tl_value_is_null(runtime->loss_scale))
         (void)!tl_value_double(runtime->loss_scale, &scale); // "dynamic" leaves it 0
-    return tl_optimizer_new(out, &(tl_optimizer_args){.engine = t->engine, .model = m,
-                                                      .config = config, .registry = t->registry,
-                                                      .scaled = t->dtype == TL_F16,
-                                                      .loss_scale = t->dtype == TL_F16 ? scale : 0});
+    return tl_optimizer_new(out,
+                            &(tl_optimizer_args){.engine = t->engine,
+                                                 .model = m,
+                                                 .config = config,
+                                                 .registry = t->registry,
+                                                 .scaled = t->dtype == TL_F16,
+                                                 .loss_scale = t->dtype == TL_F16 ? scale : 0});
 }
 
 static tl_status base_original_names(tl_task *t, tl_original_names *into)
 {
     (void)into;
-    return TL_FAIL(TL_EUNSUPPORTED, "the task '%s' does not know the names that its weights have in Model Garden; a "
-                                    "task's method original_names tells them", t->name);
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "the task '%s' does not know the names that its weights have in Model Garden; a "
+                   "task's method original_names tells them",
+                   t->name);
 }
 
 static tl_status base_notes(tl_task *t, tl_notes *into)
@@ -355,7 +371,9 @@ static tl_status base_set_classes(tl_task *t, tl_strings names)
 }
 
 const tl_task_class tl_base_task = {
-    .cls = {.class_size = sizeof(tl_task_class), .name = "base", .size = sizeof(tl_task),
+    .cls = {.class_size = sizeof(tl_task_class),
+            .name = "base",
+            .size = sizeof(tl_task),
             .help = "what tasks inherit"},
     .build_model = base_build_model,
     .build_inputs = base_build_inputs,
@@ -395,8 +413,8 @@ void tl_task_split_batch(const tl_task *t, const tl_batch *batch, tl_batch_parts
     if (out->features.count || !batch->tensors.count || tl_ctx_failed(batch->ctx)) return;
     tl_str names = TL_STR_INIT;
     add_names(&names, &batch->tensors);
-    (void)TL_FAIL(TL_EINVAL, "task '%s': nothing of the batch is a feature or a label; it has %s", t->name,
-                  tl_str_text(&names));
+    (void)TL_FAIL(TL_EINVAL, "task '%s': nothing of the batch is a feature or a label; it has %s",
+                  t->name, tl_str_text(&names));
     tl_str_deinit(&names);
     tl_ctx_fail(batch->ctx);
 }
@@ -409,8 +427,8 @@ tl_status tl_task_build_model(tl_task *t, tl_model **out)
     return st;
 }
 
-tl_status tl_task_build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
-                               tl_dataset **out)
+tl_status tl_task_build_inputs(tl_task *t, const tl_data_config *data,
+                               const tl_input_context *input, tl_dataset **out)
 {
     return CALL(t, build_inputs)(t, data, input, out);
 }
@@ -461,7 +479,8 @@ tl_status tl_task_aggregate_logs(tl_task *t, void **state, const tl_logs *step)
     return CALL(t, aggregate_logs)(t, state, step);
 }
 
-tl_status tl_task_reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
+tl_status tl_task_reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step,
+                                         tl_logs *into)
 {
     return CALL(t, reduce_aggregated_logs)(t, state, global_step, into);
 }

@@ -26,8 +26,8 @@ static const tl_field task_fields[] = {
                   .help = "examples to evaluate with"),
     TL_F(tl_task_config, name, .flags = TL_FIELD_NULLABLE,
          .help = "name of the task where there are several"),
-    TL_F_OPTIONAL(tl_task_config, differential_privacy_config,
-                  &tl_differential_privacy_config_desc, .flags = TL_FIELD_LATER,
+    TL_F_OPTIONAL(tl_task_config, differential_privacy_config, &tl_differential_privacy_config_desc,
+                  .flags = TL_FIELD_LATER,
                   .help = "clipped and noisy gradients; null for none; for clipping alone, set "
                           "global_clipnorm of the optimizer"),
     TL_F(tl_task_config, allow_image_summary,

@@ -74,8 +74,11 @@ static tl_tensor *mlp_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return call_all(l->first, c, flatten(c, x));
 }
 
-static const tl_layer_class mlp_class = {.cls = TL_CLASS(tl_layer_class, "mlp", NULL, tl_layer, NULL),
-                                         .build = mlp_build, .forward = mlp_forward};
+static const tl_layer_class mlp_class = {
+    .cls = TL_CLASS(tl_layer_class, "mlp", NULL, tl_layer, NULL),
+    .build = mlp_build,
+    .forward = mlp_forward,
+};
 
 static tl_layer *make_mlp(tl_scope *s, const char *name, const void *config,
                           const tl_backbone_parts *parts)
@@ -89,11 +92,17 @@ static const tl_field mlp_fields[] = {
     TL_F(tl_mlp_config, dropout_rate, TL_RANGE(0, 1), .help = "share of units dropped behind each"),
     TL_F_END,
 };
-static const tl_desc mlp_desc = {.name = "mlp", .help = "dense layers over all pixels",
-                                 .size = sizeof(tl_mlp_config), .fields = mlp_fields};
+static const tl_desc mlp_desc = {
+    .name = "mlp",
+    .help = "dense layers over all pixels",
+    .size = sizeof(tl_mlp_config),
+    .fields = mlp_fields,
+};
 const tl_backbone_class tl_backbone_mlp = {
-    .cls = {.class_size = sizeof(tl_backbone_class), .name = "mlp",
-            .help = "dense layers over all pixels", .config = &mlp_desc},
+    .cls = {.class_size = sizeof(tl_backbone_class),
+            .name = "mlp",
+            .help = "dense layers over all pixels",
+            .config = &mlp_desc},
     .make = make_mlp,
 };
 
@@ -112,8 +121,9 @@ static tl_status add_stage(tl_scope *s, const given *g, int64_t stage)
     tl_arena *arena = tl_scope_arena(s);
     long long number = (long long)stage + 1;
     for (int64_t i = 0; i < k->repeats; i++) {
-        const char *tail = k->repeats > 1 ? tl_arena_printf(arena, "%lld_%lld", number, (long long)i + 1)
-                                          : tl_arena_printf(arena, "%lld", number);
+        const char *tail = k->repeats > 1
+                               ? tl_arena_printf(arena, "%lld_%lld", number, (long long)i + 1)
+                               : tl_arena_printf(arena, "%lld", number);
         char *conv = tail ? tl_arena_printf(arena, "conv_%s", tail) : NULL;
         char *norm = tail ? tl_arena_printf(arena, "norm_%s", tail) : NULL;
         char *active = tail ? tl_arena_printf(arena, "activation_%s", tail) : NULL;
@@ -155,8 +165,11 @@ static tl_tensor *cnn_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return n->dense ? call_all(n->dense, c, flatten(c, x)) : x;
 }
 
-static const tl_layer_class cnn_class = {.cls = TL_CLASS(tl_layer_class, "cnn", NULL, cnn, NULL),
-                                         .build = cnn_build, .forward = cnn_forward};
+static const tl_layer_class cnn_class = {
+    .cls = TL_CLASS(tl_layer_class, "cnn", NULL, cnn, NULL),
+    .build = cnn_build,
+    .forward = cnn_forward,
+};
 
 static tl_layer *make_cnn(tl_scope *s, const char *name, const void *config,
                           const tl_backbone_parts *parts)
@@ -167,8 +180,10 @@ static tl_layer *make_cnn(tl_scope *s, const char *name, const void *config,
 static const tl_field cnn_fields[] = {
     TL_F(tl_cnn_config, filters, TL_DEFAULT_LIST(int64_t, 32, 64), TL_AT_LEAST(1),
          .help = "of the convolutions before each 2x2 pooling"),
-    TL_F(tl_cnn_config, kernel, .i = 3, TL_AT_LEAST(1), .help = "height and width of their windows"),
-    TL_F(tl_cnn_config, repeats, .i = 1, TL_AT_LEAST(1), .help = "convolutions before each pooling"),
+    TL_F(tl_cnn_config, kernel, .i = 3, TL_AT_LEAST(1),
+         .help = "height and width of their windows"),
+    TL_F(tl_cnn_config, repeats, .i = 1, TL_AT_LEAST(1),
+         .help = "convolutions before each pooling"),
     TL_F(tl_cnn_config, units, TL_DEFAULT_LIST(int64_t, 128), TL_AT_LEAST(1),
          .help = "of the dense layers that follow; with none the map is averaged"),
     TL_F(tl_cnn_config, batch_norm, .help = "normalise behind each convolution"),
@@ -176,10 +191,16 @@ static const tl_field cnn_fields[] = {
          .help = "share dropped behind each pooling and each dense layer"),
     TL_F_END,
 };
-static const tl_desc cnn_desc = {.name = "cnn", .help = "a few convolutions, for small images",
-                                 .size = sizeof(tl_cnn_config), .fields = cnn_fields};
+static const tl_desc cnn_desc = {
+    .name = "cnn",
+    .help = "a few convolutions, for small images",
+    .size = sizeof(tl_cnn_config),
+    .fields = cnn_fields,
+};
 const tl_backbone_class tl_backbone_cnn = {
-    .cls = {.class_size = sizeof(tl_backbone_class), .name = "cnn",
-            .help = "a few convolutions, for small images", .config = &cnn_desc},
+    .cls = {.class_size = sizeof(tl_backbone_class),
+            .name = "cnn",
+            .help = "a few convolutions, for small images",
+            .config = &cnn_desc},
     .make = make_cnn,
 };

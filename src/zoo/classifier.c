@@ -40,14 +40,19 @@ static tl_status build(tl_model *m, tl_scope *s, const void *config)
     const classifier_config *c = config;
     const tl_image_model_config *model = c->model;
     const tl_norm_activation *norm = &model->norm_activation;
-    if (c->l2.l2.value > 0) n->penalty = (tl_oneof){.type = "l2", .value = (void *)(uintptr_t)&c->l2};
-    TL_TRY(make_backbone(n, s, model, &(tl_backbone_parts){norm, c->l2.l2.value > 0 ? &n->penalty : NULL}));
+    if (c->l2.l2.value > 0)
+        n->penalty = (tl_oneof){.type = "l2", .value = (void *)(uintptr_t)&c->l2};
+    TL_TRY(make_backbone(n, s, model,
+                         &(tl_backbone_parts){norm, c->l2.l2.value > 0 ? &n->penalty : NULL}));
     if (model->add_head_batch_norm)
         n->norm = tl_batch_norm(s, "norm", .epsilon = TL_SET(norm->norm_epsilon),
-                                .momentum = TL_SET(norm->norm_momentum), .synchronized = norm->use_sync_bn);
-    if (model->dropout_rate > 0) n->dropout = tl_dropout_layer(s, "dropout", .rate = model->dropout_rate);
-    n->head = tl_dense(s, "head", .units = model->num_classes, .kernel_initializer = head_initializer(model),
-                       .kernel_regularizer = n->penalty);
+                                .momentum = TL_SET(norm->norm_momentum),
+                                .synchronized = norm->use_sync_bn);
+    if (model->dropout_rate > 0)
+        n->dropout = tl_dropout_layer(s, "dropout", .rate = model->dropout_rate);
+    n->head =
+        tl_dense(s, "head", .units = model->num_classes,
+                 .kernel_initializer = head_initializer(model), .kernel_regularizer = n->penalty);
     return tl_scope_status(s);
 }
 
@@ -63,7 +68,9 @@ static tl_tensor *forward(tl_model *m, tl_ctx *c, tl_tensor *x)
 
 static const tl_layer_class classifier_class = {
     .cls = TL_CLASS(tl_layer_class, "image_classifier", NULL, classifier, NULL),
-    .build = build, .forward = forward};
+    .build = build,
+    .forward = forward,
+};
 
 static tl_status check_model(const tl_image_model_config *m)
 {
@@ -71,7 +78,8 @@ static tl_status check_model(const tl_image_model_config *m)
         return TL_FAIL(TL_EINVAL, "model.num_classes is %lld: set it to the number of classes",
                        (long long)m->num_classes);
     if (m->input_size.count == 3) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "model.input_size has %lld numbers: set it to [height, width, channels]",
+    return TL_FAIL(TL_EINVAL,
+                   "model.input_size has %lld numbers: set it to [height, width, channels]",
                    (long long)m->input_size.count);
 }
 
@@ -85,8 +93,12 @@ tl_status tl_image_classifier_new(tl_model **out, const tl_image_classifier_args
     classifier_config *c = tl_arena_alloc(args->arena, sizeof *c);
     if (!c) return TL_ENOMEM;
     *c = (classifier_config){args->config, {TL_SET(args->l2_weight_decay / 2)}};
-    return tl_model_new(out, &(tl_model_args){.engine = args->engine, .cls = &classifier_class,
-                                              .config = c, .inputs = &image, .input_count = 1,
-                                              .seed = args->seed, .dtype = args->dtype,
+    return tl_model_new(out, &(tl_model_args){.engine = args->engine,
+                                              .cls = &classifier_class,
+                                              .config = c,
+                                              .inputs = &image,
+                                              .input_count = 1,
+                                              .seed = args->seed,
+                                              .dtype = args->dtype,
                                               .registry = args->registry});
 }

@@ -1,5 +1,5 @@
-/* The starter example: a whole task in one file, to be copied. What it needs of images comes from tl_image_inputs;
- * model, losses and metrics are its own. */
+/* The starter example: a whole task in one file, to be copied. What it needs of images comes from
+ * tl_image_inputs; model, losses and metrics are its own. */
 #include <tilth/nn/metrics.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/loss.h>
@@ -14,8 +14,12 @@ static const tl_field model_fields[] = {
          .help = "height, width and channels of images"),
     TL_F_END,
 };
-static const tl_desc model_desc = {.name = "example_model", .help = "a small convolutional network",
-                                   .size = sizeof(tl_example_model_config), .fields = model_fields};
+static const tl_desc model_desc = {
+    .name = "example_model",
+    .help = "a small convolutional network",
+    .size = sizeof(tl_example_model_config),
+    .fields = model_fields,
+};
 
 typedef struct example_losses {
     double l2_weight_decay;
@@ -25,8 +29,12 @@ static const tl_field losses_fields[] = {
          .help = "read by nothing, as in Model Garden"),
     TL_F_END,
 };
-static const tl_desc losses_desc = {.name = "example_losses", .help = "how answers are judged",
-                                    .size = sizeof(example_losses), .fields = losses_fields};
+static const tl_desc losses_desc = {
+    .name = "example_losses",
+    .help = "how answers are judged",
+    .size = sizeof(example_losses),
+    .fields = losses_fields,
+};
 
 typedef struct example_evaluation {
     int64_t top_k;
@@ -36,10 +44,12 @@ static const tl_field evaluation_fields[] = {
          .help = "the metric top_K_accuracy: the label is among the K greatest answers"),
     TL_F_END,
 };
-static const tl_desc evaluation_desc = {.name = "example_evaluation",
-                                        .help = "what is told of an evaluation",
-                                        .size = sizeof(example_evaluation),
-                                        .fields = evaluation_fields};
+static const tl_desc evaluation_desc = {
+    .name = "example_evaluation",
+    .help = "what is told of an evaluation",
+    .size = sizeof(example_evaluation),
+    .fields = evaluation_fields,
+};
 
 typedef struct example_config {
     tl_task_config base;
@@ -56,19 +66,25 @@ static void init_validation(void *value)
 static const tl_field task_fields[] = {
     TL_F_AS(example_config, base.model, "model", .set = true, .desc = &model_desc,
             .help = "a small convolutional network"),
-    TL_F_OPTIONAL_AS(example_config, base.train_data, "train_data", &tl_image_data_config_desc, .set = true,
-                     .help = "examples to train with"),
-    TL_F_OPTIONAL_AS(example_config, base.validation_data, "validation_data", &tl_image_data_config_desc,
-                     .set = true, .init = init_validation, .help = "examples to evaluate with"),
+    TL_F_OPTIONAL_AS(example_config, base.train_data, "train_data", &tl_image_data_config_desc,
+                     .set = true, .help = "examples to train with"),
+    TL_F_OPTIONAL_AS(example_config, base.validation_data, "validation_data",
+                     &tl_image_data_config_desc, .set = true, .init = init_validation,
+                     .help = "examples to evaluate with"),
     TL_F_STRUCT(example_config, losses, &losses_desc, .help = "how answers are judged"),
-    TL_F_STRUCT(example_config, evaluation, &evaluation_desc, .help = "what is told of an evaluation"),
+    TL_F_STRUCT(example_config, evaluation, &evaluation_desc,
+                .help = "what is told of an evaluation"),
     TL_F(example_config, init_checkpoint_modules, .s = "all", .pattern = "^all$",
          .help = "what init_checkpoint gives: all"),
     TL_F_END,
 };
-const tl_desc tl_example_task_config_desc = {.name = "example_task", .help = "the starter example",
-                                             .size = sizeof(example_config), .fields = task_fields,
-                                             .base = &tl_task_config_desc};
+const tl_desc tl_example_task_config_desc = {
+    .name = "example_task",
+    .help = "the starter example",
+    .size = sizeof(example_config),
+    .fields = task_fields,
+    .base = &tl_task_config_desc,
+};
 
 /* --- the model -------------------------------------------------------------------------------- */
 
@@ -99,8 +115,11 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
     return tl_call(c, n->head, tl_call(c, n->hidden, x));
 }
 
-static const tl_layer_class net_class = {.cls = TL_CLASS(tl_layer_class, "example", NULL, net, NULL),
-                                         .build = net_build, .forward = net_forward};
+static const tl_layer_class net_class = {
+    .cls = TL_CLASS(tl_layer_class, "example", NULL, net, NULL),
+    .build = net_build,
+    .forward = net_forward,
+};
 
 /* --- the task --------------------------------------------------------------------------------- */
 
@@ -113,12 +132,18 @@ static tl_status build_model(tl_task *t, tl_model **out)
 {
     const tl_example_model_config *m = t->config->model.value;
     if (!m || m->num_classes < 1 || m->input_size.count != 3)
-        return TL_FAIL(TL_EINVAL, "task.model: set num_classes, and input_size to [height, width, channels]");
+        return TL_FAIL(TL_EINVAL,
+                       "task.model: set num_classes, and input_size to [height, width, channels]");
     const int64_t *size = m->input_size.items;
     tl_spec image = {"image", TL_F32, TL_SHAPE(1, size[0], size[1], size[2])};
-    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &net_class, .config = m,
-                                              .inputs = &image, .input_count = 1, .seed = t->seed,
-                                              .dtype = t->dtype, .registry = t->registry});
+    return tl_model_new(out, &(tl_model_args){.engine = t->engine,
+                                              .cls = &net_class,
+                                              .config = m,
+                                              .inputs = &image,
+                                              .input_count = 1,
+                                              .seed = t->seed,
+                                              .dtype = t->dtype,
+                                              .registry = t->registry});
 }
 
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
@@ -128,15 +153,17 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
     const tl_image_data_config *train = (const tl_image_data_config *)t->config->train_data;
     tl_strings classes = {0}; // folders of validation are numbered as those of training
     if (train) TL_TRY(tl_image_classes(&classes, t->arena, train, "task.train_data"));
-    return tl_image_inputs(out, &(tl_image_inputs_args){
-                                    .data = (const tl_image_data_config *)data, .size = m->input_size,
-                                    .num_classes = m->num_classes, .input = *input,
-                                    .evaluation = data != t->config->train_data, .class_names = classes,
-                                    .arena = t->arena});
+    return tl_image_inputs(out, &(tl_image_inputs_args){.data = (const tl_image_data_config *)data,
+                                                        .size = m->input_size,
+                                                        .num_classes = m->num_classes,
+                                                        .input = *input,
+                                                        .evaluation = data != t->config->train_data,
+                                                        .class_names = classes,
+                                                        .arena = t->arena});
 }
 
-static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, const tl_tensors *outputs,
-                               tl_tensor *aux)
+static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                               const tl_tensors *outputs, tl_tensor *aux)
 {
     (void)t;
     tl_tensor *logits = outputs->items[0].tensor;
@@ -158,8 +185,11 @@ static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
 
 /* Steps, and starting from other weights, are the base's. */
 const tl_task_class tl_example_task = {
-    .cls = {.class_size = sizeof(tl_task_class), .name = "example_task", .base = &tl_base_task.cls,
-            .size = sizeof(tl_task), .config = &tl_example_task_config_desc,
+    .cls = {.class_size = sizeof(tl_task_class),
+            .name = "example_task",
+            .base = &tl_base_task.cls,
+            .size = sizeof(tl_task),
+            .config = &tl_example_task_config_desc,
             .help = "the starter example: a small network for images"},
     .build_model = build_model,
     .build_inputs = build_inputs,

@@ -30,11 +30,12 @@ typedef struct plan {
     const char *image, *label; /* fields of samples as they come from the source */
     tl_feature_spec features[4];
     tl_example_features example;
-    int64_t made_from;         /* synthetic: the first example */
-    tl_strings class_names;    /* which number each class has; none: those of the data */
-    const char *section;       /* of the configuration */
+    int64_t made_from;      /* synthetic: the first example */
+    tl_strings class_names; /* which number each class has; none: those of the data */
+    const char *section;    /* of the configuration */
     tl_holdout_part part;
-    _Atomic int64_t bad_pass, bad_count; /* images that were left out in the pass that is counted; -1: none yet */
+    /* images that were left out in the pass that is counted; -1: none yet */
+    _Atomic int64_t bad_pass, bad_count;
 } plan;
 
 /* --- plans ------------------------------------------------------------------------------------ */
@@ -49,8 +50,17 @@ static void usual_numbers(tli_view *v)
     }
 }
 
-static const tl_autoaug usual_autoaug = {.augmentation_name = "v0", .cutout_const = 100, .translate_const = 250};
-static const tl_randaug usual_randaug = {.num_layers = 2, .magnitude = 10, .cutout_const = 40, .translate_const = 10};
+static const tl_autoaug usual_autoaug = {
+    .augmentation_name = "v0",
+    .cutout_const = 100,
+    .translate_const = 250,
+};
+static const tl_randaug usual_randaug = {
+    .num_layers = 2,
+    .magnitude = 10,
+    .cutout_const = 40,
+    .translate_const = 10,
+};
 
 /* aug_type, or what aug_policy stands for in its words. */
 static tl_status choose_policy(tli_view *v, const tl_image_data_config *d)
@@ -61,10 +71,12 @@ static tl_status choose_policy(tli_view *v, const tl_image_data_config *d)
     if (strcmp(name, "autoaug") == 0) {
         v->autoaug = chosen->type && chosen->value ? chosen->value : &usual_autoaug;
         if (tl_augment_policy_find(v->autoaug->augmentation_name)) return TL_OK;
-        return TL_FAIL(TL_EINVAL, "aug_type: there is no policy '%s'", v->autoaug->augmentation_name);
+        return TL_FAIL(TL_EINVAL, "aug_type: there is no policy '%s'",
+                       v->autoaug->augmentation_name);
     }
     if (strcmp(name, "randaug") != 0)
-        return TL_FAIL(TL_EINVAL, "there is no augmentation '%s'; there are autoaug and randaug", name);
+        return TL_FAIL(TL_EINVAL, "there is no augmentation '%s'; there are autoaug and randaug",
+                       name);
     v->randaug = chosen->type && chosen->value ? chosen->value : &usual_randaug;
     if (chosen->type) return TL_OK;
     v->older = usual_randaug;
@@ -82,15 +94,24 @@ bool tli_image_turns(const tl_image_data_config *d)
 static tl_status make_view(tli_view *v, const tl_image_data_config *d, tl_ints size)
 {
     if (size.count != 3)
-        return TL_FAIL(TL_EINVAL, "model.input_size has %lld numbers: set it to [height, width, channels]",
+        return TL_FAIL(TL_EINVAL,
+                       "model.input_size has %lld numbers: set it to [height, width, channels]",
                        (long long)size.count);
-    *v = (tli_view){.height = size.items[0], .width = size.items[1], .channels = size.items[2],
-                    .side = d->shorter_side, .resize = (int)d->tf_resize_method,
+    *v = (tli_view){.height = size.items[0],
+                    .width = size.items[1],
+                    .channels = size.items[2],
+                    .side = d->shorter_side,
+                    .resize = (int)d->tf_resize_method,
                     .orient = tli_image_turns(d),
                     .training = d->base.is_training.set && d->base.is_training.value,
-                    .center = d->center_crop_fraction, .crop = d->aug_crop, .flip = d->aug_rand_hflip,
-                    .area_from = d->crop_area_range.items[0], .area_to = d->crop_area_range.items[1],
-                    .pad = d->aug_pad, .jitter = d->color_jitter, .three_augment = d->three_augment,
+                    .center = d->center_crop_fraction,
+                    .crop = d->aug_crop,
+                    .flip = d->aug_rand_hflip,
+                    .area_from = d->crop_area_range.items[0],
+                    .area_to = d->crop_area_range.items[1],
+                    .pad = d->aug_pad,
+                    .jitter = d->color_jitter,
+                    .three_augment = d->three_augment,
                     .erasing = d->random_erasing};
     TL_TRY(choose_policy(v, d));
     if (v->channels > TLI_VIEW_CHANNELS)
@@ -98,8 +119,10 @@ static tl_status make_view(tli_view *v, const tl_image_data_config *d, tl_ints s
                        (long long)v->channels, TLI_VIEW_CHANNELS);
     if (v->training && v->channels != 1 && v->channels != 3
         && (v->jitter > 0 || v->autoaug || v->randaug || v->three_augment))
-        return TL_FAIL(TL_EINVAL, "model.input_size asks for %lld channels; color_jitter, aug_type and three_augment "
-                                  "change images of 1 or 3", (long long)v->channels);
+        return TL_FAIL(TL_EINVAL,
+                       "model.input_size asks for %lld channels; color_jitter, aug_type and "
+                       "three_augment change images of 1 or 3",
+                       (long long)v->channels);
     usual_numbers(v);
     if (!d->mean.count) return TL_OK;
     if (d->mean.count != 1 && d->mean.count != v->channels)
@@ -117,8 +140,8 @@ static bool turns_single_files(const tl_image_data_config *d)
     return !d->exif_orientation.set || d->exif_orientation.value;
 }
 
-tl_status tl_image_prepare(float *out, const tl_image_data_config *data, tl_ints size, const void *file,
-                           size_t bytes)
+tl_status tl_image_prepare(float *out, const tl_image_data_config *data, tl_ints size,
+                           const void *file, size_t bytes)
 {
     tli_view v;
     bool undecodable;
@@ -141,7 +164,8 @@ tl_status tl_image_prepare_pixels(float *out, const tl_image_data_config *data, 
 static void add_numbers(tli_json *j, const char *key, const float *numbers, int64_t count)
 {
     tl_str text = TL_STR_INIT;
-    for (int64_t i = 0; i < count; i++) tl_str_addf(&text, "%s%.7g", i ? ", " : "[", (double)numbers[i]);
+    for (int64_t i = 0; i < count; i++)
+        tl_str_addf(&text, "%s%.7g", i ? ", " : "[", (double)numbers[i]);
     tl_str_addc(&text, ']');
     tli_json_raw(j, key, tl_str_text(&text));
     tl_str_deinit(&text);
@@ -149,8 +173,12 @@ static void add_numbers(tli_json *j, const char *key, const float *numbers, int6
 
 tl_status tli_image_describe(tl_str *out, const tl_image_data_config *data, tl_ints size)
 {
-    static const char *const methods[] = {[TL_IMAGE_BILINEAR] = "bilinear", [TL_IMAGE_NEAREST] = "nearest",
-                                          [TL_IMAGE_AREA] = "area", [TL_IMAGE_BICUBIC] = "bicubic"};
+    static const char *const methods[] = {
+        [TL_IMAGE_BILINEAR] = "bilinear",
+        [TL_IMAGE_NEAREST] = "nearest",
+        [TL_IMAGE_AREA] = "area",
+        [TL_IMAGE_BICUBIC] = "bicubic",
+    };
     static const char *const orders[] = {"", "grey", "grey, alpha", "RGB", "RGBA"};
     tli_json j = {.out = out, .indent = 2};
     tli_view v;
@@ -178,9 +206,9 @@ tl_status tli_image_describe(tl_str *out, const tl_image_data_config *data, tl_i
 /* Bytes that are pixels already, as `tilth data convert --encoding=raw` writes them. */
 tl_status tli_image_shape_raw(const char *name, tl_sample *s)
 {
-    static const tl_feature_spec size[] = {
-        {.spec = {"image/height", TL_I64, {0}}}, {.spec = {"image/width", TL_I64, {0}}},
-        {.spec = {"image/channels", TL_I64, {0}}}};
+    static const tl_feature_spec size[] = {{.spec = {"image/height", TL_I64, {0}}},
+                                           {.spec = {"image/width", TL_I64, {0}}},
+                                           {.spec = {"image/channels", TL_I64, {0}}}};
     static const tl_example_features sizes = {size, TL_COUNT(size)};
     const tl_sample_field *format = tl_sample_peek(s, FORMAT), *image;
     int64_t n[TL_COUNT(size)];
@@ -191,16 +219,20 @@ tl_status tli_image_shape_raw(const char *name, tl_sample *s)
     int64_t bytes = image->shape.dims[0];
     if (n[0] < 1 || n[1] < 1 || n[2] < 1 || n[2] > TLI_VIEW_CHANNELS || n[0] > bytes / n[1]
         || n[0] * n[1] * n[2] != bytes)
-        return TL_FAIL(TL_EINVAL, "'%s' has %lld bytes; a raw image of %lld x %lld x %lld has another number",
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' has %lld bytes; a raw image of %lld x %lld x %lld has another number",
                        name, (long long)bytes, (long long)n[0], (long long)n[1], (long long)n[2]);
     return tl_sample_show(s, name, TL_U8, TL_SHAPE(n[0], n[1], n[2]), image->data);
 }
 
-/* How people find the picture again: the name that the record has, beside the place that the pipeline tells. */
+/* How people find the picture again: the name that the record has, beside the place that the
+ * pipeline tells. */
 static tl_status note_picture(const tl_sample *s, tl_status st)
 {
     const tl_sample_field *name = tl_sample_peek(s, FILENAME);
-    if (st == TL_OK || !name || name->dtype != TL_U8 || name->shape.rank != 1 || !name->shape.dims[0]) return st;
+    if (st == TL_OK || !name || name->dtype != TL_U8 || name->shape.rank != 1
+        || !name->shape.dims[0])
+        return st;
     int length = name->shape.dims[0] > 255 ? 255 : (int)name->shape.dims[0];
     return tl_error_note(st, "the picture '%.*s'", length, (const char *)name->data);
 }
@@ -214,11 +246,11 @@ static void tell_bad(plan *p, const tl_sample *s)
     if (atomic_load(&p->bad_pass) != s->at.epoch) return;
     int64_t count = atomic_fetch_add(&p->bad_count, 1) + 1;
     if (count <= NAMED)
-        TL_LOG_WARNING("%s, skip_bad: left out: record %lld of '%s': %s", p->section, (long long)s->at.number,
-                       s->at.file, tl_error_message());
+        TL_LOG_WARNING("%s, skip_bad: left out: record %lld of '%s': %s", p->section,
+                       (long long)s->at.number, s->at.file, tl_error_message());
     else if ((count & (count - 1)) == 0)
-        TL_LOG_WARNING("%s, skip_bad: %lld images that cannot be decoded were left out so far", p->section,
-                       (long long)count);
+        TL_LOG_WARNING("%s, skip_bad: %lld images that cannot be decoded were left out so far",
+                       p->section, (long long)count);
 }
 
 /* After a failure that is the image's. */
@@ -239,7 +271,8 @@ static tl_status is_other_part(const plan *p, const tl_sample *s, bool *out)
     *out = false;
     if (!(p->data->holdout > 0) || p->data->file_type == TL_IMAGES_FOLDER) return TL_OK;
     TL_TRY(tl_sample_get(s, p->image, &f));
-    uint64_t hash = tl_content_hash(f->data, (size_t)tl_shape_count(&f->shape) * tl_dtype_size(f->dtype));
+    uint64_t hash =
+        tl_content_hash(f->data, (size_t)tl_shape_count(&f->shape) * tl_dtype_size(f->dtype));
     *out = tl_content_held_out(hash, p->data->holdout) != (p->part == TL_HOLDOUT_VALIDATION);
     return TL_OK;
 }
@@ -252,7 +285,8 @@ static tl_status decode_pixels(const plan *p, tl_sample *s)
     TL_TRY(tl_sample_get(s, p->image, &f));
     if (f->shape.rank != 1) return TL_OK;
     TL_TRY(tli_view_decode(&image, &p->view, f->data, (size_t)f->shape.dims[0]));
-    uint8_t *to = tl_sample_add(s, p->image, TL_U8, TL_SHAPE(image.height, image.width, image.channels));
+    uint8_t *to =
+        tl_sample_add(s, p->image, TL_U8, TL_SHAPE(image.height, image.width, image.channels));
     tl_status st = to ? TL_OK : tl_error_code();
     if (to) memcpy(to, image.pixels, (size_t)(image.height * image.width * image.channels));
     tl_image_deinit(&image);
@@ -314,8 +348,10 @@ static tl_status map_label(const plan *p, tl_sample *s)
     TL_TRY(tl_sample_get(s, p->label, &f));
     if (f->dtype == TL_I64 && f->shape.rank == 1) { // any number of them, as files have it
         if (f->shape.dims[0] > 1)
-            return TL_FAIL(TL_EINVAL, "'%s' has %lld classes; set task.train_data.is_multilabel for examples with "
-                                      "several", p->label, (long long)f->shape.dims[0]);
+            return TL_FAIL(TL_EINVAL,
+                           "'%s' has %lld classes; set task.train_data.is_multilabel for examples "
+                           "with several",
+                           p->label, (long long)f->shape.dims[0]);
         if (f->shape.dims[0]) label = *(const int64_t *)f->data;
     } else {
         TL_TRY(tl_sample_int(s, p->label, &label));
@@ -337,14 +373,16 @@ static tl_status view(const plan *p, tl_sample *s, bool *undecodable)
     tl_sample_field from = *f; // the field may be replaced, its data stays
     tl_sample_rng(s, &rng);
     if (from.dtype != TL_U8)
-        return TL_FAIL(TL_EINVAL, "'%s' is %s; expected bytes", p->image, tl_dtype_name(from.dtype));
+        return TL_FAIL(TL_EINVAL, "'%s' is %s; expected bytes", p->image,
+                       tl_dtype_name(from.dtype));
     float *out = tl_sample_add(s, IMAGE, TL_F32, TL_SHAPE(v->height, v->width, v->channels));
     if (!out) return tl_error_code();
     if (from.shape.rank != 1) return tli_view_pixels(out, v, &from.shape, from.data, &rng);
     return tli_view_encoded(out, v, from.data, (size_t)from.shape.dims[0], &rng, undecodable);
 }
 
-/* The end of its path, where people begin to look, and which record it is where the file has many. */
+/* The end of its path, where people begin to look, and which record it is where the file has
+ * many. */
 static tl_status add_name(const plan *p, tl_sample *s)
 {
     enum { LONGEST = 256 };
@@ -352,14 +390,13 @@ static tl_status add_name(const plan *p, tl_sample *s)
     bool named = given && given->dtype == TL_U8 && given->shape.rank == 1 && given->shape.dims[0];
     int64_t all = named ? given->shape.dims[0] : 0, shown = all < LONGEST ? all : LONGEST - 1;
     char text[LONGEST * 2];
-    if (p->data->file_type == TL_IMAGES_FOLDER)
-        snprintf(text, sizeof text, "%s", s->at.file);
+    if (p->data->file_type == TL_IMAGES_FOLDER) snprintf(text, sizeof text, "%s", s->at.file);
     else if (p->data->file_type == TL_IMAGES_SYNTHETIC)
         snprintf(text, sizeof text, "made-up image %lld", (long long)s->at.number);
     else
         snprintf(text, sizeof text, "%.*s%srecord %lld of %s", (int)shown,
-                 named ? (const char *)given->data + all - shown : "", named ? ", " : "", (long long)s->at.number,
-                 s->at.file);
+                 named ? (const char *)given->data + all - shown : "", named ? ", " : "",
+                 (long long)s->at.number, s->at.file);
     size_t length = strlen(text), from = length >= LONGEST ? length - (LONGEST - 1) : 0;
     char *out = tl_sample_add(s, TL_BATCH_NAME, TL_U8, TL_SHAPE(LONGEST));
     if (!out) return tl_error_code();
@@ -389,17 +426,20 @@ static tl_status make_image(void *self, int64_t index, tl_sample *out)
     enum { WAVE = 256 };
     const plan *p = self;
     const tli_view *v = &p->view;
-    uint8_t *pixels = tl_sample_add(out, p->image, TL_U8, TL_SHAPE(v->height, v->width, v->channels));
+    uint8_t *pixels =
+        tl_sample_add(out, p->image, TL_U8, TL_SHAPE(v->height, v->width, v->channels));
     int64_t *label = tl_sample_add(out, p->label, TL_I64, TL_SCALAR);
     uint8_t wave[WAVE];
     tl_rng rng;
     if (!pixels || !label) return tl_error_code();
     tl_rng_init(&rng, (uint64_t)(p->made_from + index));
     *label = index % p->num_classes;
-    for (int i = 0; i < WAVE; i++) wave[i] = (uint8_t)(128 + 18 * sin(i * 2 * 3.14159265358979 / WAVE));
+    for (int i = 0; i < WAVE; i++)
+        wave[i] = (uint8_t)(128 + 18 * sin(i * 2 * 3.14159265358979 / WAVE));
     double lean = 3.14159265358979 * (double)*label / (double)p->num_classes;
     double period = 6 + (double)(v->height < v->width ? v->height : v->width) / 16;
-    int across = (int)lrint(-sin(lean) * 256 * WAVE / period), down = (int)lrint(cos(lean) * 256 * WAVE / period);
+    int across = (int)lrint(-sin(lean) * 256 * WAVE / period),
+        down = (int)lrint(cos(lean) * 256 * WAVE / period);
     int phase = (int)tl_rng_below(&rng, WAVE) * 256;
     uint32_t noise = tl_rng_u32(&rng) | 1;
     for (int64_t y = 0; y < v->height; y++)
@@ -418,28 +458,35 @@ static tl_status make_image(void *self, int64_t index, tl_sample *out)
 static tl_status open_idx(tl_source **out, const char *const *paths, int64_t count)
 {
     if (count != 2)
-        return TL_FAIL(TL_EINVAL, "input_path names %lld files; file_type idx needs two, separated by a "
-                                  "comma: images, labels", (long long)count);
+        return TL_FAIL(TL_EINVAL,
+                       "input_path names %lld files; file_type idx needs two, separated by a "
+                       "comma: images, labels",
+                       (long long)count);
     const tl_idx_field fields[] = {{IMAGE, paths[0]}, {LABEL, paths[1]}};
     return tl_source_idx(out, fields, 2);
 }
 
 /* The names of a folder's classes are those of training, or its own when there are none. */
-static tl_status open_folder(const plan *p, const char *const *paths, int64_t count, tl_source **out)
+static tl_status open_folder(const plan *p, const char *const *paths, int64_t count,
+                             tl_source **out)
 {
     int64_t classes;
     if (count != 1)
-        return TL_FAIL(TL_EINVAL, "%lld folders are named; file_type image_folder takes one", (long long)count);
-    TL_TRY(tl_source_image_folder(out, &(tl_image_folder_args){
-                                           .path = paths[0], .classes = p->class_names, .holdout = p->data->holdout,
-                                           .part = p->part, .skip_bad = p->data->skip_bad}));
+        return TL_FAIL(TL_EINVAL, "%lld folders are named; file_type image_folder takes one",
+                       (long long)count);
+    TL_TRY(tl_source_image_folder(out, &(tl_image_folder_args){.path = paths[0],
+                                                               .classes = p->class_names,
+                                                               .holdout = p->data->holdout,
+                                                               .part = p->part,
+                                                               .skip_bad = p->data->skip_bad}));
     const char *const *names = tl_source_class_names(*out, &classes);
     tl_status st = tli_image_check_classes((tl_strings){names, classes}, p->num_classes);
     if (st != TL_OK) tl_source_free(out);
     return st;
 }
 
-/* Numbers in records are fixed: a list of their names that is beside them must say what training says. */
+/* Numbers in records are fixed: a list of their names that is beside them must say what training
+ * says. */
 static tl_status check_list(const plan *p, const char *const *paths, int64_t count)
 {
     tl_arena *arena;
@@ -449,9 +496,10 @@ static tl_status check_list(const plan *p, const char *const *paths, int64_t cou
     for (int64_t i = 0; st == TL_OK && p->class_names.count && i < found.count; i++) {
         const char *known = i < p->class_names.count ? p->class_names.items[i] : "none";
         if (strcmp(known, found.items[i]) == 0) continue;
-        st = TL_FAIL(TL_EINVAL, "class %lld is '%s' in the list beside the records, and '%s' in training: write them with "
-                                "the list of training, tilth data convert --classes=FILE", (long long)i,
-                     found.items[i], known);
+        st = TL_FAIL(TL_EINVAL,
+                     "class %lld is '%s' in the list beside the records, and '%s' in training: "
+                     "write them with the list of training, tilth data convert --classes=FILE",
+                     (long long)i, found.items[i], known);
     }
     tl_arena_free(&arena);
     return st;
@@ -469,8 +517,10 @@ static tl_status open_files(void *self, const char *name, const char *const *pat
     default: break;
     }
     if (tl_dir_exists(paths[0]))
-        return TL_FAIL(TL_EINVAL, "'%s' is a folder, and file_type is tfrecord: for a folder of images set "
-                                  "%s.file_type=image_folder", paths[0], p->section);
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' is a folder, and file_type is tfrecord: for a folder of images set "
+                       "%s.file_type=image_folder",
+                       paths[0], p->section);
     TL_TRY(check_list(p, paths, count));
     return tl_source_tfrecords(out, paths, count, NULL);
 }
@@ -481,7 +531,8 @@ static tl_status explain_missing(tl_status st, const tl_value *path)
     if (st != TL_ENOTFOUND || !path || path->kind != TL_VALUE_SCALAR
         || !strstr(path->text, "/usr/share/datasets/fashion-mnist/"))
         return st;
-    return tl_error_note(st, "Fashion-MNIST is not installed; run: apt-get install dataset-fashion-mnist");
+    return tl_error_note(
+        st, "Fashion-MNIST is not installed; run: apt-get install dataset-fashion-mnist");
 }
 
 static tl_status read_synthetic(tl_pipeline_args *a, const tl_image_inputs_args *args, plan *p)
@@ -503,7 +554,8 @@ static tl_status read_synthetic(tl_pipeline_args *a, const tl_image_inputs_args 
     a->batch_size = d->global_batch_size / replicas;
     a->drop_remainder = d->drop_remainder && p->view.training;
     a->prefetch = d->prefetch_buffer_size.set && d->prefetch_buffer_size.value > 0
-                      ? d->prefetch_buffer_size.value : 0;
+                      ? d->prefetch_buffer_size.value
+                      : 0;
     a->seed = d->seed.set ? (uint64_t)d->seed.value : args->input.seed;
     tl_status st = tl_pipeline_args_sampler(a, args->arena, d);
     if (st != TL_OK) tl_pipeline_args_drop(a);
@@ -522,30 +574,39 @@ static tl_status read_files(tl_pipeline_args *a, const tl_image_inputs_args *arg
         if (d->base.cache) a->decode = (tl_sample_map){decode_sample, p};
     } else {
         p->features[0] = (tl_feature_spec){.spec = {p->image, TL_U8, TL_SHAPE(-1)}};
-        p->features[1] = (tl_feature_spec){.spec = {p->label, TL_I64, TL_SHAPE(-1)}, .optional = true};
+        p->features[1] =
+            (tl_feature_spec){.spec = {p->label, TL_I64, TL_SHAPE(-1)}, .optional = true};
         p->features[2] = (tl_feature_spec){.spec = {FORMAT, TL_U8, TL_SHAPE(-1)}, .optional = true};
-        p->features[3] = (tl_feature_spec){.spec = {FILENAME, TL_U8, TL_SHAPE(-1)}, .optional = true};
+        p->features[3] =
+            (tl_feature_spec){.spec = {FILENAME, TL_U8, TL_SHAPE(-1)}, .optional = true};
         p->example = (tl_example_features){p->features, 4};
         a->decode = (tl_sample_map){decode_sample, p};
     }
-    if (d->holdout > 0 && d->file_type == TL_IMAGES_IDX) a->decode = (tl_sample_map){decode_sample, p};
+    if (d->holdout > 0 && d->file_type == TL_IMAGES_IDX)
+        a->decode = (tl_sample_map){decode_sample, p};
     a->leaves_out = d->skip_bad || (d->holdout > 0 && d->file_type != TL_IMAGES_FOLDER);
-    tl_status st = tl_pipeline_args_read(
-        a, args->arena, &d->base,
-        &(tl_pipeline_reader){.pipelines = args->input.pipelines, .pipeline = args->input.pipeline,
-                              .replicas = args->input.replicas, .seed = args->input.seed,
-                              .weights = d->weights, .section = p->section, .open = open_files,
-                              .open_self = p});
+    tl_status st = tl_pipeline_args_read(a, args->arena, &d->base,
+                                         &(tl_pipeline_reader){.pipelines = args->input.pipelines,
+                                                               .pipeline = args->input.pipeline,
+                                                               .replicas = args->input.replicas,
+                                                               .seed = args->input.seed,
+                                                               .weights = d->weights,
+                                                               .section = p->section,
+                                                               .open = open_files,
+                                                               .open_self = p});
     return explain_missing(st, d->base.input_path);
 }
 
 static tl_status read_sources(tl_pipeline_args *a, const tl_image_inputs_args *args, plan *p)
 {
-    return args->data->file_type == TL_IMAGES_SYNTHETIC ? read_synthetic(a, args, p) : read_files(a, args, p);
+    return args->data->file_type == TL_IMAGES_SYNTHETIC ? read_synthetic(a, args, p)
+                                                        : read_files(a, args, p);
 }
 
-/* repeated_augment: examples are drawn from so many readers of the same, each in an order of its own. */
-static tl_status read_again(tl_pipeline_args *a, int64_t times, const tl_image_inputs_args *args, plan *p)
+/* repeated_augment: examples are drawn from so many readers of the same, each in an order of its
+ * own. */
+static tl_status read_again(tl_pipeline_args *a, int64_t times, const tl_image_inputs_args *args,
+                            plan *p)
 {
     int64_t once = a->source_count;
     tl_source **sources = tl_arena_array(args->arena, once * times, sizeof *sources);
@@ -569,15 +630,22 @@ tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args)
     *out = NULL;
     plan *p = tl_arena_alloc(args->arena, sizeof *p);
     if (!p) return TL_ENOMEM;
-    *p = (plan){.data = args->data, .num_classes = args->num_classes,
-                .multilabel = args->multilabel || args->data->is_multilabel, .named = args->name_examples,
-                .image = args->data->image_field_key, .label = args->data->label_field_key,
-                .class_names = args->class_names, .part = args->data->holdout_part, .bad_pass = -1,
+    *p = (plan){.data = args->data,
+                .num_classes = args->num_classes,
+                .multilabel = args->multilabel || args->data->is_multilabel,
+                .named = args->name_examples,
+                .image = args->data->image_field_key,
+                .label = args->data->label_field_key,
+                .class_names = args->class_names,
+                .part = args->data->holdout_part,
+                .bad_pass = -1,
                 .section = args->evaluation ? "task.validation_data" : "task.train_data"};
-    if (p->part == TL_HOLDOUT_AUTO) p->part = args->evaluation ? TL_HOLDOUT_VALIDATION : TL_HOLDOUT_TRAIN;
+    if (p->part == TL_HOLDOUT_AUTO)
+        p->part = args->evaluation ? TL_HOLDOUT_VALIDATION : TL_HOLDOUT_TRAIN;
     TL_TRY(make_view(&p->view, args->data, args->size));
     if (args->num_classes < 1)
-        return TL_FAIL(TL_EINVAL, "model.num_classes is %lld: set it to the number of classes in the data",
+        return TL_FAIL(TL_EINVAL,
+                       "model.num_classes is %lld: set it to the number of classes in the data",
                        (long long)args->num_classes);
     if (args->data->base.global_batch_size < 1)
         return TL_FAIL(TL_EINVAL, "global_batch_size is 0: set it in %s", p->section);

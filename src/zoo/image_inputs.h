@@ -8,7 +8,8 @@
 
 /* The feature of records that says how their images are encoded, bytes [-1]; it may be empty. */
 #define TLI_IMAGE_FORMAT "image/format"
-/* Gives the field `image` its shape when the format of the record is "raw": bytes that are pixels already. */
+/* Gives the field `image` its shape when the format of the record is "raw": bytes that are pixels
+ * already. */
 TL_NODISCARD tl_status tli_image_shape_raw(const char *image, tl_sample *s);
 
 #endif

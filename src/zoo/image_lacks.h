@@ -7,6 +7,7 @@
 #include <tilth/zoo/vision.h>
 
 /* The method `lacks` of the task. */
-TL_NODISCARD tl_status tli_image_lacks(const tl_task_config *config, bool trains, bool evaluates, tl_lacks *into);
+TL_NODISCARD tl_status tli_image_lacks(const tl_task_config *config, bool trains, bool evaluates,
+                                       tl_lacks *into);
 
 #endif

@@ -12,7 +12,7 @@ enum {
     MOST_CLASSES = 2048, /* whose matrix is kept */
     MOST_COLUMNS = 12,   /* of the table; above, the most frequent mistakes are told */
     MOST_PAIRS = 10,
-    LONGEST_NAME = 14    /* of a class, in the table */
+    LONGEST_NAME = 14 /* of a class, in the table */
 };
 
 #define LABELS "mistakes/label"
@@ -40,7 +40,8 @@ tl_status tli_mistakes_step(tl_step *s, tl_tensor *labels, tl_tensor *logits)
 {
     tl_ctx *c = s->ctx;
     tl_tensor *weight = tl_step_parts(s)->weight, *name = tl_batch_peek(s->batch, TL_BATCH_NAME);
-    if (labels && logits && labels->shape.rank == logits->shape.rank) labels = tl_argmax(c, labels, -1, false);
+    if (labels && logits && labels->shape.rank == logits->shape.rank)
+        labels = tl_argmax(c, labels, -1, false);
     tl_tensor *shares = tl_softmax(c, tl_cast(c, logits, TL_F32), -1);
     tl_step_log(s, LABELS, tl_cast(c, labels, TL_I64));
     tl_step_log(s, ANSWERS, tl_cast(c, tl_argmax(c, logits, -1, false), TL_I64));
@@ -71,7 +72,8 @@ static tl_status make(mistakes **out, int64_t classes, int64_t most)
     return TL_OK;
 }
 
-/* Into its place among the worst, unless it is better than all of them. Of equals the first ones stay. */
+/* Into its place among the worst, unless it is better than all of them. Of equals the first ones
+ * stay. */
 static tl_status insert(mistakes *m, mistake one, const char *name, int64_t length)
 {
     int64_t at = m->count;
@@ -115,7 +117,8 @@ static tl_status take(mistakes *m, const told *t)
         bool known = y[i] >= 0 && y[i] < m->classes && o[i] >= 0 && o[i] < m->classes;
         if (known && m->matrix) m->matrix[y[i] * m->classes + o[i]]++;
         const char *name = t->named ? (const char *)names.data + i * length : NULL;
-        if (y[i] != o[i]) TL_TRY_DONE(st, insert(m, (mistake){y[i], o[i], p[i], NULL}, name, length));
+        if (y[i] != o[i])
+            TL_TRY_DONE(st, insert(m, (mistake){y[i], o[i], p[i], NULL}, name, length));
     }
 done:
     tl_lease_drop(&labels);
@@ -200,7 +203,8 @@ static void add_table(tl_str *out, const mistakes *m, tl_strings names)
     tl_str_addf(out, "\n  %*s", width, "");
     for (int64_t i = 0; i <= m->classes; i++) {
         tl_str_add(out, "  ");
-        add_cell(out, i < m->classes ? name_of(room, names, i) : "right", i < m->classes ? width : 6, true);
+        add_cell(out, i < m->classes ? name_of(room, names, i) : "right",
+                 i < m->classes ? width : 6, true);
     }
     for (int64_t i = 0; i < m->classes; i++) {
         const int64_t *row = m->matrix + i * m->classes;
@@ -235,8 +239,8 @@ static void add_pairs(tl_str *out, const mistakes *m, tl_strings names)
         if (count < MOST_PAIRS) count++;
     }
     for (int64_t i = 0; i < count; i++)
-        tl_str_addf(out, "\n  %6lld  %s taken for %s", (long long)best[i].count, name_of(a, names, best[i].label),
-                    name_of(b, names, best[i].answer));
+        tl_str_addf(out, "\n  %6lld  %s taken for %s", (long long)best[i].count,
+                    name_of(a, names, best[i].label), name_of(b, names, best[i].answer));
 }
 
 static void add_worst(tl_str *out, const mistakes *m, tl_strings names)
@@ -245,8 +249,8 @@ static void add_worst(tl_str *out, const mistakes *m, tl_strings names)
     tl_str_add(out, "worst mistakes, by how sure the model was:");
     for (int64_t i = 0; i < m->count; i++) {
         const mistake *one = &m->items[i];
-        tl_str_addf(out, "\n  %.4f  %s taken for %s", (double)one->share, name_of(a, names, one->label),
-                    name_of(b, names, one->answer));
+        tl_str_addf(out, "\n  %.4f  %s taken for %s", (double)one->share,
+                    name_of(a, names, one->label), name_of(b, names, one->answer));
         if (one->name && *one->name) tl_str_addf(out, ": %s", one->name);
     }
 }
@@ -256,8 +260,11 @@ tl_status tli_mistakes_tell(const void *state, tl_strings names, tl_logs *into)
     const mistakes *m = state;
     tl_str text = TL_STR_INIT;
     bool table = m->matrix && m->classes <= MOST_COLUMNS, pairs = m->matrix && !table && m->wrong;
-    tl_str_addf(&text, "%lld of %lld images have a wrong answer%s", (long long)m->wrong, (long long)m->seen,
-                table ? "; rows: true class, columns: predicted class" : pairs ? ", most often:" : "");
+    tl_str_addf(&text, "%lld of %lld images have a wrong answer%s", (long long)m->wrong,
+                (long long)m->seen,
+                table   ? "; rows: true class, columns: predicted class"
+                : pairs ? ", most often:"
+                        : "");
     if (table) add_table(&text, m, names);
     if (pairs) add_pairs(&text, m, names);
     tl_status st = tl_str_status(&text);

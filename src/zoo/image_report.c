@@ -37,7 +37,8 @@ tl_status tli_report_step(tl_step *s, tl_tensor *labels, tl_tensor *logits)
     return tl_ctx_status(c);
 }
 
-/* Whatever the normalisation was: the darkest becomes 0, the brightest 255. What is no number is black. */
+/* Whatever the normalisation was: the darkest becomes 0, the brightest 255. What is no number is
+ * black. */
 static void show(uint8_t *out, const float *in, int64_t count)
 {
     float low = INFINITY, high = -INFINITY;

@@ -49,14 +49,17 @@ tl_status tli_survey_file_type(tl_image_files *out, tl_arena *arena, const tl_va
 /* Sums over what was seen so far. */
 typedef struct sums {
     int64_t sides[TLI_SURVEY_LOOKS]; /* shorter ones */
-    double sum[3], squares[3], grey, grey_squares, pixels; /* every image counts as one, whatever its size */
+    /* every image counts as one, whatever its size */
+    double sum[3], squares[3], grey, grey_squares, pixels;
     bool in_color, several_sizes;
     int64_t channels; /* of pixels that are no files */
 } sums;
 
-static void look_at_pixels(tli_survey *s, sums *t, const tl_pixels *p, int64_t height, int64_t width)
+static void look_at_pixels(tli_survey *s, sums *t, const tl_pixels *p, int64_t height,
+                           int64_t width)
 {
-    double sum[3] = {0}, squares[3] = {0}, grey = 0, grey_squares = 0, n = (double)(p->height * p->width);
+    double sum[3] = {0}, squares[3] = {0}, grey = 0, grey_squares = 0,
+           n = (double)(p->height * p->width);
     int64_t colored = 0;
     for (int64_t y = 0; y < p->height; y++) {
         const uint8_t *row = (const uint8_t *)p->data + y * p->stride;
@@ -79,8 +82,8 @@ static void look_at_pixels(tli_survey *s, sums *t, const tl_pixels *p, int64_t h
     t->sides[s->looked++] = height < width ? height : width;
 }
 
-static tl_status look_at_file(tli_survey *s, sums *t, const tl_image_data_config *d, bool folder, const void *data,
-                              size_t size)
+static tl_status look_at_file(tli_survey *s, sums *t, const tl_image_data_config *d, bool folder,
+                              const void *data, size_t size)
 {
     tl_image image = TL_IMAGE_INIT;
     tl_image_head head;
@@ -147,7 +150,8 @@ static tl_status sum_up(tli_survey *s, sums *t)
     s->channels = t->channels ? t->channels : t->in_color ? 3 : 1;
     for (int k = 0; k < 3; k++) {
         s->mean[k] = (s->channels == 3 ? t->sum[k] : t->grey) / n;
-        s->stddev[k] = deviation(s->mean[k], (s->channels == 3 ? t->squares[k] : t->grey_squares) / n);
+        s->stddev[k] =
+            deviation(s->mean[k], (s->channels == 3 ? t->squares[k] : t->grey_squares) / n);
     }
     return TL_OK;
 }
@@ -162,7 +166,9 @@ typedef struct tally {
 static tl_status count_one(tally *t, int64_t label)
 {
     if (label < 0 || label >= MOST_CLASSES)
-        return TL_FAIL(TL_EINVAL, "an example has the class %" PRId64 "; classes are numbered from 0 on", label);
+        return TL_FAIL(TL_EINVAL,
+                       "an example has the class %" PRId64 "; classes are numbered from 0 on",
+                       label);
     if (label >= t->room) {
         int64_t room = label + 1 > 2 * t->room ? label + 1 : 2 * t->room;
         int64_t *counts = tl_arena_array(t->arena, room, sizeof *counts);
@@ -182,7 +188,9 @@ static tl_status count_one(tally *t, int64_t label)
 static tl_status number_classes(tli_survey *s, tally *t)
 {
     if (s->classes.count && t->classes > s->classes.count)
-        return TL_FAIL(TL_EINVAL, "an example has the class %" PRId64 ", and there are names for %" PRId64 " classes",
+        return TL_FAIL(TL_EINVAL,
+                       "an example has the class %" PRId64 ", and there are names for %" PRId64
+                       " classes",
                        t->classes - 1, s->classes.count);
     s->class_count = s->classes.count ? s->classes.count : t->classes;
     int64_t *counts = tl_arena_array(t->arena, s->class_count, sizeof *counts);
@@ -194,11 +202,12 @@ static tl_status number_classes(tli_survey *s, tally *t)
 
 /* --- folders ---------------------------------------------------------------------------------- */
 
-static tl_status survey_folder(tli_survey *s, sums *t, tl_arena *arena, const tl_image_data_config *d,
-                               const char *path)
+static tl_status survey_folder(tli_survey *s, sums *t, tl_arena *arena,
+                               const tl_image_data_config *d, const char *path)
 {
     tl_image_folder f;
-    TL_TRY(tl_image_folder_list(&f, arena, &(tl_image_folder_args){.path = path, .classes = s->classes}));
+    TL_TRY(tl_image_folder_list(&f, arena,
+                                &(tl_image_folder_args){.path = path, .classes = s->classes}));
     s->classes = (tl_strings){f.classes, f.class_count};
     s->class_count = f.class_count;
     s->counts = f.counts;
@@ -213,8 +222,12 @@ static tl_status survey_folder(tli_survey *s, sums *t, tl_arena *arena, const tl
             s->bad++;
             continue;
         }
-        tl_sample_field bytes = {.name = "image", .dtype = TL_U8, .shape = TL_SHAPE((int64_t)file.size),
-                                 .data = file.data};
+        tl_sample_field bytes = {
+            .name = "image",
+            .dtype = TL_U8,
+            .shape = TL_SHAPE((int64_t)file.size),
+            .data = file.data,
+        };
         st = look_at_field(s, t, d, true, &bytes);
         tl_file_unmap(&file);
         TL_TRY(st);
@@ -276,8 +289,9 @@ static tl_status take_part(records *r, tli_survey *s, sums *t, int64_t part)
         }
         tl_status st = take_record(r, s, t, &at);
         if (st != TL_OK)
-            return tl_error_note(st, "record %" PRId64 " of '%s'", at.number,
-                                 r->source->cls->part_name ? r->source->cls->part_name(r->source, part) : "");
+            return tl_error_note(
+                st, "record %" PRId64 " of '%s'", at.number,
+                r->source->cls->part_name ? r->source->cls->part_name(r->source, part) : "");
     }
     return TL_OK;
 }
@@ -290,31 +304,39 @@ static tl_status survey_records(tli_survey *s, sums *t, records *r)
     r->every = tl_div_up(seen, TLI_SURVEY_LOOKS);
     TL_TRY(tl_sample_new(&r->sample));
     tl_status st = TL_OK;
-    for (int64_t i = 0; i < r->source->parts && st == TL_OK; i++) st = read_failed(take_part(r, s, t, i));
+    for (int64_t i = 0; i < r->source->parts && st == TL_OK; i++)
+        st = read_failed(take_part(r, s, t, i));
     if (st == TL_OK) st = number_classes(s, &r->counts);
     tl_sample_free(&r->sample);
     return st;
 }
 
-static tl_status survey_files(tli_survey *s, sums *t, tl_arena *arena, const tl_image_data_config *d,
-                              tl_image_files type, const tl_path_list *paths)
+static tl_status survey_files(tli_survey *s, sums *t, tl_arena *arena,
+                              const tl_image_data_config *d, tl_image_files type,
+                              const tl_path_list *paths)
 {
     const tl_feature_spec features[] = {
         {.spec = {d->image_field_key, TL_U8, TL_SHAPE(-1)}},
         {.spec = {d->label_field_key, TL_I64, TL_SHAPE(-1)}},
-        {.spec = {TLI_IMAGE_FORMAT, TL_U8, TL_SHAPE(-1)}, .optional = true}};
-    records r = {.data = d, .features = {features, TL_COUNT(features)}, .image = d->image_field_key, .label = d->label_field_key,
+        {.spec = {TLI_IMAGE_FORMAT, TL_U8, TL_SHAPE(-1)}, .optional = true},
+    };
+    records r = {.data = d,
+                 .features = {features, TL_COUNT(features)},
+                 .image = d->image_field_key,
+                 .label = d->label_field_key,
                  .counts = {.arena = arena}};
     if (type == TL_IMAGES_IDX) {
         r.image = "image";
         r.label = "label";
         if (paths->count != 2)
-            return TL_FAIL(TL_EINVAL, "%" PRId64 " files are named; file_type idx needs two: images, labels",
+            return TL_FAIL(TL_EINVAL,
+                           "%" PRId64 " files are named; file_type idx needs two: images, labels",
                            paths->count);
         const tl_idx_field pair[] = {{r.image, paths->items[0]}, {r.label, paths->items[1]}};
         TL_TRY(read_failed(tl_source_idx(&r.source, pair, 2)));
     } else {
-        if (!s->classes.count) TL_TRY(tl_class_list_beside(&s->classes, arena, paths->items, paths->count));
+        if (!s->classes.count)
+            TL_TRY(tl_class_list_beside(&s->classes, arena, paths->items, paths->count));
         TL_TRY(read_failed(tl_source_tfrecords(&r.source, paths->items, paths->count, NULL)));
     }
     tl_status st = survey_records(s, t, &r);
@@ -331,9 +353,7 @@ tl_status tli_survey_take(tli_survey *out, tl_arena *arena, const tl_image_data_
     TL_TRY(tl_paths_match(&paths, arena, path));
     if (file_type != TL_IMAGES_FOLDER)
         TL_TRY(survey_files(out, &t, arena, data, file_type, &paths));
-    else if (paths.count == 1)
-        TL_TRY(survey_folder(out, &t, arena, data, paths.items[0]));
-    else
-        return TL_FAIL(TL_EINVAL, "%" PRId64 " folders are named; one is expected", paths.count);
+    else if (paths.count == 1) TL_TRY(survey_folder(out, &t, arena, data, paths.items[0]));
+    else return TL_FAIL(TL_EINVAL, "%" PRId64 " folders are named; one is expected", paths.count);
     return sum_up(out, &t);
 }

@@ -44,12 +44,16 @@ static tl_status build_model(tl_task *t, tl_model **out)
     if (!m->model) return TL_FAIL(TL_EINVAL, "task.model is null: there is no model to build");
     const tl_data_config *data = t->config->train_data;
     TL_TRY(tl_image_classifier_new(
-        out, &(tl_image_classifier_args){.engine = t->engine, .config = m->model,
+        out, &(tl_image_classifier_args){.engine = t->engine,
+                                         .config = m->model,
                                          .l2_weight_decay = m->config->losses.l2_weight_decay,
                                          .batch_size = data ? data->global_batch_size : 1,
-                                         .seed = t->seed, .dtype = t->dtype, .registry = t->registry,
+                                         .seed = t->seed,
+                                         .dtype = t->dtype,
+                                         .registry = t->registry,
                                          .arena = t->arena}));
-    tl_status st = m->config->freeze_backbone ? tl_model_set_trainable(*out, "backbone", false) : TL_OK;
+    tl_status st =
+        m->config->freeze_backbone ? tl_model_set_trainable(*out, "backbone", false) : TL_OK;
     if (st != TL_OK) tl_model_free(out);
     return st;
 }
@@ -69,7 +73,8 @@ static bool is_image_task(const tl_task *t)
 static tl_status find_classes(image_task *m)
 {
     const tl_image_data_config *train = m->train_data;
-    const tl_image_data_config *validation = (const tl_image_data_config *)m->base.config->validation_data;
+    const tl_image_data_config *validation =
+        (const tl_image_data_config *)m->base.config->validation_data;
     m->classes = m->config->class_names;
     if (m->classes.count) return TL_OK;
     if (train) TL_TRY(tl_image_classes(&m->classes, m->base.arena, train, "task.train_data"));
@@ -80,7 +85,8 @@ static tl_status find_classes(image_task *m)
 tl_status tl_image_task_classes(tl_task *t, tl_strings *out)
 {
     *out = (tl_strings){0};
-    if (!is_image_task(t)) return TL_FAIL(TL_EINVAL, "the task '%s' has no classes of images", t->cls->cls.name);
+    if (!is_image_task(t))
+        return TL_FAIL(TL_EINVAL, "the task '%s' has no classes of images", t->cls->cls.name);
     image_task *m = image_task_of(t);
     if (!m->classes_known) TL_TRY(find_classes(m));
     m->classes_known = true;
@@ -90,15 +96,16 @@ tl_status tl_image_task_classes(tl_task *t, tl_strings *out)
 
 tl_status tl_image_task_set_classes(tl_task *t, tl_strings names)
 {
-    if (!is_image_task(t)) return TL_FAIL(TL_EINVAL, "the task '%s' has no classes of images", t->cls->cls.name);
+    if (!is_image_task(t))
+        return TL_FAIL(TL_EINVAL, "the task '%s' has no classes of images", t->cls->cls.name);
     image_task *m = image_task_of(t);
     tl_strings given = m->config->class_names;
     const char **copy = tl_arena_array(t->arena, names.count, sizeof *copy);
     if (!copy) return TL_ENOMEM;
     for (int64_t i = 0; i < names.count; i++) {
         if (given.count && (i >= given.count || strcmp(given.items[i], names.items[i]) != 0))
-            return TL_FAIL(TL_EINVAL, "class %lld is '%s', and task.class_names calls it '%s'", (long long)i,
-                           names.items[i], i < given.count ? given.items[i] : "");
+            return TL_FAIL(TL_EINVAL, "class %lld is '%s', and task.class_names calls it '%s'",
+                           (long long)i, names.items[i], i < given.count ? given.items[i] : "");
         if (!(copy[i] = tl_arena_strdup(t->arena, names.items[i]))) return TL_ENOMEM;
     }
     m->classes = (tl_strings){copy, names.count};
@@ -114,11 +121,13 @@ static tl_strings names_of(image_task *m)
     return names.count == m->model->num_classes ? names : (tl_strings){0};
 }
 
-/* Data of training need not be there for an evaluation, unless its folders say which number a class has. */
+/* Data of training need not be there for an evaluation, unless its folders say which number a class
+ * has. */
 static tl_status classes_for(image_task *m, const tl_image_data_config *data, tl_strings *out)
 {
     tl_status st = tl_image_task_classes(&m->base, out);
-    if (st != TL_ENOTFOUND || data == m->train_data || data->file_type == TL_IMAGES_FOLDER) return st;
+    if (st != TL_ENOTFOUND || data == m->train_data || data->file_type == TL_IMAGES_FOLDER)
+        return st;
     tl_error_clear();
     return TL_OK;
 }
@@ -136,14 +145,17 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
     image_task *m = image_task_of(t);
     tl_strings names;
     TL_TRY(classes_for(m, (const tl_image_data_config *)data, &names));
-    return tl_image_inputs(out, &(tl_image_inputs_args){
-                                    .data = (const tl_image_data_config *)data,
-                                    .size = m->model->input_size,
-                                    .num_classes = m->model->num_classes, .input = *input,
-                                    .evaluation = data != t->config->train_data,
-                                    .multilabel = is_multilabel(m), .class_names = names,
-                                    .name_examples = data != t->config->train_data && tells_mistakes(t),
-                                    .arena = t->arena});
+    return tl_image_inputs(
+        out,
+        &(tl_image_inputs_args){.data = (const tl_image_data_config *)data,
+                                .size = m->model->input_size,
+                                .num_classes = m->model->num_classes,
+                                .input = *input,
+                                .evaluation = data != t->config->train_data,
+                                .multilabel = is_multilabel(m),
+                                .class_names = names,
+                                .name_examples = data != t->config->train_data && tells_mistakes(t),
+                                .arena = t->arena});
 }
 
 /* --- losses ----------------------------------------------------------------------------------- */
@@ -154,10 +166,13 @@ static tl_tensor *one_hot(tl_ctx *c, tl_tensor *labels, const tl_tensor *logits)
     return tl_one_hot(c, labels, logits->shape.dims[logits->shape.rank - 1], TL_F32);
 }
 
-/* Shares of mixed images count as yes when they are more than the smoothing of mixtures alone gives. */
-static tl_tensor *yes_or_no(tl_ctx *c, const image_task *m, tl_tensor *labels, const tl_tensor *logits)
+/* Shares of mixed images count as yes when they are more than the smoothing of mixtures alone
+ * gives. */
+static tl_tensor *yes_or_no(tl_ctx *c, const image_task *m, tl_tensor *labels,
+                            const tl_tensor *logits)
 {
-    if (!labels || !logits || labels->shape.rank != logits->shape.rank) return one_hot(c, labels, logits);
+    if (!labels || !logits || labels->shape.rank != logits->shape.rank)
+        return one_hot(c, labels, logits);
     const tl_mixup_and_cutmix *mixed = m->train_data ? m->train_data->mixup_and_cutmix : NULL;
     if (!mixed) return labels;
     double classes = (double)logits->shape.dims[logits->shape.rank - 1];
@@ -169,11 +184,13 @@ static tl_tensor *yes_or_no(tl_ctx *c, const image_task *m, tl_tensor *labels, c
 static tl_tensor *binary_losses(tl_ctx *c, tl_tensor *targets, tl_tensor *logits)
 {
     if (!targets || !logits) return NULL;
-    return tl_mean(c, tl_sigmoid_cross_entropy(c, tl_cast(c, targets, logits->dtype), logits), TL_AXES(-1), false);
+    return tl_mean(c, tl_sigmoid_cross_entropy(c, tl_cast(c, targets, logits->dtype), logits),
+                   TL_AXES(-1), false);
 }
 
 /* Examples of several classes: the sum over classes. Smoothed labels lie nearer to a half. */
-static tl_tensor *multilabel_losses(tl_ctx *c, const image_task *m, tl_tensor *labels, tl_tensor *logits)
+static tl_tensor *multilabel_losses(tl_ctx *c, const image_task *m, tl_tensor *labels,
+                                    tl_tensor *logits)
 {
     double smoothing = m->config->losses.label_smoothing;
     if (smoothing > 0) {
@@ -183,30 +200,33 @@ static tl_tensor *multilabel_losses(tl_ctx *c, const image_task *m, tl_tensor *l
     return tl_scale(c, binary_losses(c, labels, logits), (double)m->model->num_classes);
 }
 
-static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, const tl_tensors *outputs,
-                               tl_tensor *aux)
+static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                               const tl_tensors *outputs, tl_tensor *aux)
 {
     const image_task *m = image_task_of(t);
     const tl_image_losses *l = &m->config->losses;
     tl_tensor *y = labels->items[0].tensor, *logits = outputs->items[0].tensor, *losses;
     double smoothing = l->one_hot ? l->label_smoothing : 0;
     if (logits && logits->dtype != TL_F64) logits = tl_cast(c, logits, TL_F32);
-    if (is_multilabel(m))
-        losses = multilabel_losses(c, m, y, logits);
+    if (is_multilabel(m)) losses = multilabel_losses(c, m, y, logits);
     else if (l->use_binary_cross_entropy)
         losses = binary_losses(c, yes_or_no(c, m, y, logits), logits);
     else if (y && logits && y->shape.rank == logits->shape.rank)
-        losses = tl_cross_entropy(c, tl_cast(c, y, logits->dtype), logits, l->soft_labels ? 0 : smoothing);
+        losses = tl_cross_entropy(c, tl_cast(c, y, logits->dtype), logits,
+                                  l->soft_labels ? 0 : smoothing);
     else
-        losses = tl_sparse_cross_entropy(c, y, logits, .smoothing = smoothing); // vectors need not be written out
+        // vectors need not be written out
+        losses = tl_sparse_cross_entropy(c, y, logits, .smoothing = smoothing);
     if (aux && logits) losses = tl_add(c, losses, tl_cast(c, aux, logits->dtype));
     return l->loss_weight == 1 ? losses : tl_scale(c, losses, l->loss_weight);
 }
 
 /* --- metrics ---------------------------------------------------------------------------------- */
 
-/* "precision_at_threshold_0.5", of a class with "/3" behind it; "precision/3" without a threshold. */
-static const char *metric_name(image_task *m, const char *what, const double *threshold, int64_t class_id)
+/* "precision_at_threshold_0.5", of a class with "/3" behind it; "precision/3" without a
+ * threshold. */
+static const char *metric_name(image_task *m, const char *what, const double *threshold,
+                               int64_t class_id)
 {
     tl_strings given = names_of(m);
     char number[32], at[64] = "", of[32] = "";
@@ -229,7 +249,10 @@ static tl_status add_precision_and_recall(image_task *m, tl_metrics *into, int64
     for (int i = 0; i < 2; i++) {
         for (int64_t k = 0; k < thresholds.count || k == 0; k++) {
             const double *threshold = k < thresholds.count ? &thresholds.items[k] : NULL;
-            tl_threshold_metric_config config = {.top_k = {true, 1}, .thresholds = {threshold, threshold ? 1 : 0}};
+            tl_threshold_metric_config config = {
+                .top_k = {true, 1},
+                .thresholds = {threshold, threshold ? 1 : 0},
+            };
             const char *name = metric_name(m, names[i], threshold, class_id);
             if (!name) return TL_ENOMEM;
             if (class_id >= 0) config.class_id = (tl_opt_int){true, class_id};
@@ -239,8 +262,8 @@ static tl_status add_precision_and_recall(image_task *m, tl_metrics *into, int64
     return TL_OK;
 }
 
-/* Of examples with several classes: areas under the curve of precision over recall, of all answers and of each
- * class. They take too long for training. */
+/* Of examples with several classes: areas under the curve of precision over recall, of all answers
+ * and of each class. They take too long for training. */
 static tl_status add_areas(const image_task *m, tl_metrics *into)
 {
     tl_auc_config k = {.num_thresholds = 200, .curve = TL_CURVE_PR, .from_logits = true};
@@ -264,10 +287,10 @@ static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
     for (int64_t i = 0; e->report_per_class_precision_and_recall && i < m->model->num_classes; i++)
         TL_TRY(add_precision_and_recall(m, into, i));
     if (training || !t->config->allow_image_summary) return TL_OK;
-    return tl_metrics_add(NULL, into, &tl_metric_confusion_matrix,
-                          &(tl_confusion_config){.num_classes = m->model->num_classes,
-                                                 .metric.labels = names_of(m)},
-                          "confusion");
+    return tl_metrics_add(
+        NULL, into, &tl_metric_confusion_matrix,
+        &(tl_confusion_config){.num_classes = m->model->num_classes, .metric.labels = names_of(m)},
+        "confusion");
 }
 
 static bool wants_vectors(const tl_metric *metric)
@@ -275,7 +298,8 @@ static bool wants_vectors(const tl_metric *metric)
     return metric->cls == &tl_metric_precision || metric->cls == &tl_metric_recall;
 }
 
-static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, const tl_tensors *outputs)
+static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
+                            const tl_tensors *outputs)
 {
     image_task *m = image_task_of(t);
     tl_ctx *c = s->ctx;
@@ -306,8 +330,10 @@ static tl_status validation_step(tl_task *t, tl_step *s)
     tl_tensor *losses = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
     tl_step_report(s, losses, tl_step_parts(s)->weight);
     tl_task_process_metrics(t, s, &labels, &outputs);
-    if (tells_mistakes(t)) TL_TRY(tli_mistakes_step(s, labels.items[0].tensor, outputs.items[0].tensor));
-    if (!t->config->allow_image_summary || is_multilabel(image_task_of(t))) return tl_ctx_status(s->ctx);
+    if (tells_mistakes(t))
+        TL_TRY(tli_mistakes_step(s, labels.items[0].tensor, outputs.items[0].tensor));
+    if (!t->config->allow_image_summary || is_multilabel(image_task_of(t)))
+        return tl_ctx_status(s->ctx);
     return tli_report_step(s, labels.items[0].tensor, outputs.items[0].tensor);
 }
 
@@ -324,7 +350,8 @@ static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
     kept *k = *state;
     if (t->config->allow_image_summary) TL_TRY(tli_report_keep(&k->images, step));
     if (!tells_mistakes(t)) return TL_OK;
-    return tli_mistakes_keep(&k->mistakes, step, m->model->num_classes, m->config->evaluation.report_mistakes);
+    return tli_mistakes_keep(&k->mistakes, step, m->model->num_classes,
+                             m->config->evaluation.report_mistakes);
 }
 
 static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
@@ -332,7 +359,8 @@ static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_
     const kept *k = state;
     (void)global_step;
     if (k->mistakes) TL_TRY(tli_mistakes_tell(k->mistakes, names_of(image_task_of(t)), into));
-    return k->images ? tli_report_tell(t->engine, k->images, names_of(image_task_of(t)), into) : TL_OK;
+    return k->images ? tli_report_tell(t->engine, k->images, names_of(image_task_of(t)), into)
+                     : TL_OK;
 }
 
 static void release_aggregated(tl_task *t, void *state)
@@ -369,7 +397,8 @@ static tl_status initialize(tl_task *t, tl_model *m)
     const char *modules = image_task_of(t)->config->init_checkpoint_modules;
     if (!from || !*from) return TL_OK;
     bool all = strcmp(modules, "all") == 0;
-    return tl_task_initialize_from(t, m, from, all ? (tl_strings){NULL, 0} : (tl_strings){backbone, 1});
+    return tl_task_initialize_from(t, m, from,
+                                   all ? (tl_strings){NULL, 0} : (tl_strings){backbone, 1});
 }
 
 /* There the model is a row of layers, of which the backbone is the first. */
@@ -386,9 +415,11 @@ static tl_status original_names(tl_task *t, tl_original_names *into)
     if (!config) TL_TRY(tl_desc_new(&config, t->arena, cls->config));
     TL_TRY(backbone->original_names(config, into));
     TL_TRY(tl_original_names_same(into, "model/layer_with_weights-0", "backbone"));
-    if (model->add_head_batch_norm) TL_TRY(tl_original_names_add(into, "norm", "model/layer_with_weights-1"));
-    return tl_original_names_add(into, "head", model->add_head_batch_norm ? "model/layer_with_weights-2"
-                                                                          : "model/layer_with_weights-1");
+    if (model->add_head_batch_norm)
+        TL_TRY(tl_original_names_add(into, "norm", "model/layer_with_weights-1"));
+    return tl_original_names_add(into, "head",
+                                 model->add_head_batch_norm ? "model/layer_with_weights-2"
+                                                            : "model/layer_with_weights-1");
 }
 
 /* --- predictions ------------------------------------------------------------------------------ */
@@ -405,12 +436,14 @@ static tl_status view_of(const tl_task *t, const tl_image_data_config **data, tl
     const tl_image_model_config *model = c->model.value;
     *data = (const tl_image_data_config *)(c->validation_data ? c->validation_data : c->train_data);
     if (!*data || !model)
-        return TL_FAIL(TL_EINVAL, "the run has neither train_data nor validation_data, which say how images are made ready");
+        return TL_FAIL(TL_EINVAL, "the run has neither train_data nor validation_data, which say "
+                                  "how images are made ready");
     *size = model->input_size;
     return TL_OK;
 }
 
-/* What lies in data files is turned where the run's own is; photos that people have are, unless that is forbidden. */
+/* What lies in data files is turned where the run's own is; photos that people have are, unless
+ * that is forbidden. */
 static tl_status prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
 {
     const tl_image_data_config *data;
@@ -436,7 +469,8 @@ static tl_tensor *build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *o
 
 static void answer_form(const tl_task *t, tl_answer_form *out)
 {
-    *out = (tl_answer_form){.classes = true, .several = has_several(t), .names = config_of(t)->class_names};
+    *out = (tl_answer_form){
+        .classes = true, .several = has_several(t), .names = config_of(t)->class_names};
 }
 
 static tl_status export_files(tl_task *t, tl_notes *into)
@@ -446,15 +480,19 @@ static tl_status export_files(tl_task *t, tl_notes *into)
     tl_str text = TL_STR_INIT;
     TL_TRY(view_of(t, &data, &size));
     tl_status st = tli_image_describe(&text, data, size);
-    if (st == TL_OK) st = tl_notes_put(into, "preprocessing", "preprocessing.json", tl_str_text(&text));
+    if (st == TL_OK)
+        st = tl_notes_put(into, "preprocessing", "preprocessing.json", tl_str_text(&text));
     tl_str_deinit(&text);
     return st;
 }
 
 const tl_task_class tl_image_classification_task = {
-    .cls = {.class_size = sizeof(tl_task_class), .name = "image_classification",
-            .base = &tl_base_task.cls, .size = sizeof(tl_image_task),
-            .config = &tl_image_task_config_desc, .help = "tells to which class an image belongs"},
+    .cls = {.class_size = sizeof(tl_task_class),
+            .name = "image_classification",
+            .base = &tl_base_task.cls,
+            .size = sizeof(tl_image_task),
+            .config = &tl_image_task_config_desc,
+            .help = "tells to which class an image belongs"},
     .start = start,
     .build_model = build_model,
     .build_inputs = build_inputs,

@@ -45,7 +45,8 @@ static void move(const tl_pixels *out, const tl_pixels *in, int64_t down, int64_
     tl_window from = {right > 0 ? right : 0, down > 0 ? down : 0, in->width - llabs(right),
                       in->height - llabs(down)};
     tl_window to = {right < 0 ? -right : 0, down < 0 ? -down : 0, from.width, from.height};
-    memset(out->data, 0, (size_t)(out->height * out->width * out->channels) * tl_dtype_size(out->dtype));
+    memset(out->data, 0,
+           (size_t)(out->height * out->width * out->channels) * tl_dtype_size(out->dtype));
     if (from.width <= 0 || from.height <= 0) return;
     tl_pixels source = tl_pixels_crop(in, from), target = tl_pixels_crop(out, to);
     tl_pixels_copy(&target, &source, false);
@@ -67,13 +68,17 @@ static void take(const tl_pixels *out, const tl_pixels *part, const look *v)
     if (v->mirror) tl_pixels_mirror(out);
 }
 
-static tl_status resize(const tli_view *p, const tl_pixels *out, const tl_pixels *part, const look *v,
-                        const float *mean, const float *stddev)
+static tl_status resize(const tli_view *p, const tl_pixels *out, const tl_pixels *part,
+                        const look *v, const float *mean, const float *stddev)
 {
-    static const tl_pixels_method methods[] = {TL_PIXELS_BILINEAR, TL_PIXELS_NEAREST, TL_PIXELS_AREA,
-                                               TL_PIXELS_BICUBIC};
-    const tl_pixels_resize_args how = {.method = methods[p->resize], .mirror = v->mirror, .mean = mean,
-                                       .deviation = stddev};
+    static const tl_pixels_method methods[] = {TL_PIXELS_BILINEAR, TL_PIXELS_NEAREST,
+                                               TL_PIXELS_AREA, TL_PIXELS_BICUBIC};
+    const tl_pixels_resize_args how = {
+        .method = methods[p->resize],
+        .mirror = v->mirror,
+        .mean = mean,
+        .deviation = stddev,
+    };
     return tl_pixels_resize(out, part, &how, NULL);
 }
 
@@ -85,8 +90,8 @@ static bool has_policy(const tli_view *p)
 }
 
 /* By way of bytes of the model's size, which policies work on. */
-static tl_status fill_by_policy(const tli_view *p, const tl_pixels *out, const tl_pixels *part, const look *v,
-                                tl_rng *rng)
+static tl_status fill_by_policy(const tli_view *p, const tl_pixels *out, const tl_pixels *part,
+                                const look *v, tl_rng *rng)
 {
     int64_t n = p->height * p->width * p->channels;
     uint8_t *room = tl_alloc((size_t)n * 2);
@@ -111,13 +116,16 @@ static tl_status fill_by_policy(const tli_view *p, const tl_pixels *out, const t
 }
 
 /* Bytes that have been cut to the view's window, to floats of the model's size. */
-static tl_status fill(const tli_view *p, float *memory, const tl_pixels *part, const look *v, tl_rng *rng)
+static tl_status fill(const tli_view *p, float *memory, const tl_pixels *part, const look *v,
+                      tl_rng *rng)
 {
     tl_pixels out = tl_pixels_new(TL_F32, p->height, p->width, p->channels, memory);
     if ((v->down || v->right) && !fits(p, part))
-        return TL_FAIL(TL_EINVAL, "aug_pad moves images that have the model's size, %lld x %lld; this one "
-                                  "has %lld x %lld", (long long)p->height, (long long)p->width,
-                       (long long)part->height, (long long)part->width);
+        return TL_FAIL(TL_EINVAL,
+                       "aug_pad moves images that have the model's size, %lld x %lld; this one has "
+                       "%lld x %lld",
+                       (long long)p->height, (long long)p->width, (long long)part->height,
+                       (long long)part->width);
     if (has_policy(p)) {
         TL_TRY(fill_by_policy(p, &out, part, v, rng));
     } else if (fits(p, part)) {
@@ -131,7 +139,8 @@ static tl_status fill(const tli_view *p, float *memory, const tl_pixels *part, c
 }
 
 /* The same of pixels that are somebody else's, after colours have changed. */
-static tl_status fill_jittered(const tli_view *p, float *memory, const tl_pixels *part, const look *v, tl_rng *rng)
+static tl_status fill_jittered(const tli_view *p, float *memory, const tl_pixels *part,
+                               const look *v, tl_rng *rng)
 {
     size_t bytes = (size_t)(part->height * part->width * part->channels);
     uint8_t *room = tl_alloc(bytes);
@@ -146,7 +155,8 @@ static tl_status fill_jittered(const tli_view *p, float *memory, const tl_pixels
 
 /* --- views ------------------------------------------------------------------------------------ */
 
-/* In training a part that is at least twice as large as it needs to be is read at half the size, and so on. */
+/* In training a part that is at least twice as large as it needs to be is read at half the size,
+ * and so on. */
 static int shrink_of(const tli_view *p, const look *v)
 {
     int shrink = 1;
@@ -158,23 +168,28 @@ static int shrink_of(const tli_view *p, const look *v)
 }
 
 /* The part of the image that is seen this time, as bytes. */
-static tl_status decode(const tli_view *p, tl_image *out, look *v, const void *file, size_t bytes, tl_rng *rng)
+static tl_status decode(const tli_view *p, tl_image *out, look *v, const void *file, size_t bytes,
+                        tl_rng *rng)
 {
     tl_image_head head;
     TL_TRY(tl_image_look(&head, file, bytes));
     if (p->orient) tl_image_upright(&head);
     *v = choose(p, rng, head.height, head.width);
     return tl_image_decode(out, file, bytes,
-                           &(tl_image_args){.channels = p->channels, .window = v->window, .dct = TL_JPEG_FAST,
+                           &(tl_image_args){.channels = p->channels,
+                                            .window = v->window,
+                                            .dct = TL_JPEG_FAST,
                                             .plain_edges = true, // as TensorFlow
-                                            .shrink = shrink_of(p, v), .orient = p->orient});
+                                            .shrink = shrink_of(p, v),
+                                            .orient = p->orient});
 }
 
 /* Every pixel counts. */
 static tl_status reduce(tl_image *out, const tl_image *in, int64_t side)
 {
     int64_t shorter = in->height < in->width ? in->height : in->width;
-    int64_t height = (in->height * side + shorter / 2) / shorter, width = (in->width * side + shorter / 2) / shorter;
+    int64_t height = (in->height * side + shorter / 2) / shorter,
+            width = (in->width * side + shorter / 2) / shorter;
     TL_TRY(tl_image_resize_memory(out, height, width, in->channels));
     tl_pixels to = tl_pixels_of(out), from = tl_pixels_of(in);
     return tl_pixels_resize(&to, &from, &(tl_pixels_resize_args){.method = TL_PIXELS_AREA}, NULL);
@@ -184,7 +199,8 @@ tl_status tli_view_decode(tl_image *out, const tli_view *p, const void *file, si
 {
     tl_image_head head;
     tl_image whole = TL_IMAGE_INIT;
-    tl_image_args args = {.channels = p->channels, .dct = TL_JPEG_FAST, .shrink = 1, .orient = p->orient};
+    tl_image_args args = {
+        .channels = p->channels, .dct = TL_JPEG_FAST, .shrink = 1, .orient = p->orient};
     if (p->side <= 0) return tl_image_decode(out, file, bytes, &args);
     TL_TRY(tl_image_look(&head, file, bytes));
     int64_t shorter = head.height < head.width ? head.height : head.width;
@@ -197,8 +213,8 @@ tl_status tli_view_decode(tl_image *out, const tli_view *p, const void *file, si
 }
 
 /* By way of the whole image. */
-static tl_status view_reduced(float *memory, const tli_view *p, const void *file, size_t bytes, tl_rng *rng,
-                              bool *undecodable)
+static tl_status view_reduced(float *memory, const tli_view *p, const void *file, size_t bytes,
+                              tl_rng *rng, bool *undecodable)
 {
     tl_image image = TL_IMAGE_INIT;
     tl_status st = tli_view_decode(&image, p, file, bytes);
@@ -211,8 +227,8 @@ static tl_status view_reduced(float *memory, const tli_view *p, const void *file
     return st;
 }
 
-tl_status tli_view_encoded(float *memory, const tli_view *p, const void *file, size_t bytes, tl_rng *rng,
-                           bool *undecodable)
+tl_status tli_view_encoded(float *memory, const tli_view *p, const void *file, size_t bytes,
+                           tl_rng *rng, bool *undecodable)
 {
     tl_image image = TL_IMAGE_INIT;
     look v;
@@ -228,16 +244,20 @@ tl_status tli_view_encoded(float *memory, const tli_view *p, const void *file, s
     return st;
 }
 
-tl_status tli_view_pixels(float *memory, const tli_view *p, const tl_shape *s, const void *pixels, tl_rng *rng)
+tl_status tli_view_pixels(float *memory, const tli_view *p, const tl_shape *s, const void *pixels,
+                          tl_rng *rng)
 {
     int64_t channels = s->rank == 3 ? s->dims[2] : 1;
     if (s->rank < 2 || s->rank > 3 || channels != p->channels) {
         char text[TL_SHAPE_TEXT];
-        return TL_FAIL(TL_EINVAL, "images have the shape %s; expected [height, width, %lld], as "
-                                  "model.input_size has it", tl_shape_text(text, s), (long long)p->channels);
+        return TL_FAIL(
+            TL_EINVAL,
+            "images have the shape %s; expected [height, width, %lld], as model.input_size has it",
+            tl_shape_text(text, s), (long long)p->channels);
     }
     look v = choose(p, rng, s->dims[0], s->dims[1]);
-    tl_pixels whole = tl_pixels_new(TL_U8, s->dims[0], s->dims[1], channels, (void *)(uintptr_t)pixels);
+    tl_pixels whole =
+        tl_pixels_new(TL_U8, s->dims[0], s->dims[1], channels, (void *)(uintptr_t)pixels);
     tl_pixels part = tl_pixels_crop(&whole, v.window);
     if (p->training && p->jitter > 0) return fill_jittered(p, memory, &part, &v, rng);
     return fill(p, memory, &part, &v, rng);

@@ -10,12 +10,11 @@
 #include "zoo/image_survey.h"
 #include "zoo/inner/zoo.h"
 
-
 static const double usual_holdout = 0.2;
 enum {
-    SMALL_SIDE = 40,  /* images up to this one keep their size */
-    PHOTO_SIDE = 56,  /* what larger ones are brought to */
-    MANY_SIDE = 32,   /* ... when there are very many of them */
+    SMALL_SIDE = 40, /* images up to this one keep their size */
+    PHOTO_SIDE = 56, /* what larger ones are brought to */
+    MANY_SIDE = 32,  /* ... when there are very many of them */
     MANY = 20000,
     MOST_FILTERS = 128,
     EVALUATIONS = 20, /* at most */
@@ -62,7 +61,8 @@ static tl_status put_path(filling *f, const char *section, const tl_value *path)
 {
     const tl_place place = {.source = TLI_THE_DATA};
     bool one = path->kind == TL_VALUE_SCALAR;
-    return put(f, section, "input_path", one ? tl_value_new_scalar(f->arena, place, path->text, true) : path);
+    return put(f, section, "input_path",
+               one ? tl_value_new_scalar(f->arena, place, path->text, true) : path);
 }
 
 static tl_status put_names(filling *f, tl_strings names)
@@ -71,7 +71,8 @@ static tl_status put_names(filling *f, tl_strings names)
     const tl_value **items = tl_arena_array(f->arena, names.count, sizeof *items);
     if (!items) return TL_ENOMEM;
     for (int64_t i = 0; i < names.count; i++)
-        if (!(items[i] = tl_value_new_scalar(f->arena, place, names.items[i], true))) return TL_ENOMEM;
+        if (!(items[i] = tl_value_new_scalar(f->arena, place, names.items[i], true)))
+            return TL_ENOMEM;
     return put(f, NULL, "class_names", tl_value_new_list(f->arena, place, items, names.count));
 }
 
@@ -91,7 +92,8 @@ static bool has_folders(tl_arena *arena, const char *path)
     return has;
 }
 
-/* A folder that is divided already, into `train` and one for validation: each has folders of classes. */
+/* A folder that is divided already, into `train` and one for validation: each has folders of
+ * classes. */
 static tl_status find_parts(filling *f)
 {
     static const char *const names[] = {"validation", "val", "valid", "test"};
@@ -107,23 +109,30 @@ static tl_status find_parts(filling *f)
         bool free = !tl_config_is_given(f->config, "task.validation_data.input_path")
                     || is_path(task->validation_data->input_path, other);
         if (!free || !tl_dir_exists(other) || !has_folders(f->arena, other)) continue;
-        TL_LOG_INFO("'%s' is divided: training uses '%s', validation uses '%s'", path->text, train, other);
+        TL_LOG_INFO("'%s' is divided: training uses '%s', validation uses '%s'", path->text, train,
+                    other);
         const tl_place place = {.source = TLI_THE_DATA};
-        TL_TRY(put(f, "train_data", "input_path", tl_value_new_scalar(f->arena, place, train, true)));
-        return put(f, "validation_data", "input_path", tl_value_new_scalar(f->arena, place, other, true));
+        TL_TRY(
+            put(f, "train_data", "input_path", tl_value_new_scalar(f->arena, place, train, true)));
+        return put(f, "validation_data", "input_path",
+                   tl_value_new_scalar(f->arena, place, other, true));
     }
     return TL_OK;
 }
 
 static tl_status set_file_type(filling *f, const char *section, const tl_data_config *data)
 {
-    static const char *const names[] = {[TL_IMAGES_TFRECORD] = "tfrecord", [TL_IMAGES_IDX] = "idx",
-                                        [TL_IMAGES_FOLDER] = "image_folder"};
+    static const char *const names[] = {
+        [TL_IMAGES_TFRECORD] = "tfrecord",
+        [TL_IMAGES_IDX] = "idx",
+        [TL_IMAGES_FOLDER] = "image_folder",
+    };
     tl_image_files type;
     const char *key = tl_arena_printf(f->arena, "task.%s.file_type", section);
     if (!key) return TL_ENOMEM;
     if (tl_config_is_given(f->config, key)) return TL_OK;
-    TL_TRY_NOTE(tli_survey_file_type(&type, f->arena, data->input_path), "task.%s.input_path", section);
+    TL_TRY_NOTE(tli_survey_file_type(&type, f->arena, data->input_path), "task.%s.input_path",
+                section);
     return tli_choose(f->config, key, "%s", names[type]);
 }
 
@@ -165,22 +174,29 @@ static tl_status set_model(filling *f, const tli_survey *s)
     int64_t size[2];
     choose_size(size, s);
     TL_TRY(tli_choose(f->config, "task.model.num_classes", "%" PRId64, s->class_count));
-    TL_TRY(tli_choose(f->config, "task.model.input_size", "[%" PRId64 ",%" PRId64 ",%" PRId64 "]", size[0], size[1],
-                      s->channels));
-    const tl_image_model_config *m = ((const tl_task_config *)experiment_of(f)->task.value)->model.value;
-    if (!m || !m->backbone.type || strcmp(m->backbone.type, "cnn") != 0 || m->input_size.count != 3) return TL_OK;
+    TL_TRY(tli_choose(f->config, "task.model.input_size", "[%" PRId64 ",%" PRId64 ",%" PRId64 "]",
+                      size[0], size[1], s->channels));
+    const tl_image_model_config *m =
+        ((const tl_task_config *)experiment_of(f)->task.value)->model.value;
+    if (!m || !m->backbone.type || strcmp(m->backbone.type, "cnn") != 0 || m->input_size.count != 3)
+        return TL_OK;
     // Poolings until the map is about 4 x 4.
-    int64_t side = m->input_size.items[0] < m->input_size.items[1] ? m->input_size.items[0] : m->input_size.items[1];
+    int64_t side = m->input_size.items[0] < m->input_size.items[1] ? m->input_size.items[0]
+                                                                   : m->input_size.items[1];
     tl_str filters = TL_STR_INIT;
     bool small = side <= SMALL_SIDE;
     int64_t count = !small || s->count > MANY ? 24 : 32;
-    for (; side >= 6 && filters.length < 100; side /= 2, count = count < MOST_FILTERS / 2 ? 2 * count : MOST_FILTERS)
+    for (; side >= 6 && filters.length < 100;
+         side /= 2, count = count < MOST_FILTERS / 2 ? 2 * count : MOST_FILTERS)
         tl_str_addf(&filters, "%s%" PRId64, filters.length ? "," : "", count);
     if (!filters.length) tl_str_addf(&filters, "%" PRId64, count);
     tl_status st = tl_str_status(&filters);
-    if (st == TL_OK) st = tli_choose(f->config, "task.model.backbone.cnn.filters", "[%s]", tl_str_text(&filters));
+    if (st == TL_OK)
+        st =
+            tli_choose(f->config, "task.model.backbone.cnn.filters", "[%s]", tl_str_text(&filters));
     tl_str_deinit(&filters);
-    // What small images show is in the middle, and where its parts lie matters; in photos it may be anywhere.
+    // What small images show is in the middle, and where its parts lie matters; in photos it may be
+    // anywhere.
     if (st == TL_OK && small) st = tli_choose(f->config, "task.model.backbone.cnn.units", "[128]");
     return st;
 }
@@ -193,7 +209,8 @@ static tl_status set_numbers(filling *f, const tli_survey *s)
     if (d->mean.count || d->stddev.count) return TL_OK;
     if (s->channels == 3) {
         snprintf(mean, sizeof mean, "[%.1f,%.1f,%.1f]", s->mean[0], s->mean[1], s->mean[2]);
-        snprintf(stddev, sizeof stddev, "[%.1f,%.1f,%.1f]", s->stddev[0], s->stddev[1], s->stddev[2]);
+        snprintf(stddev, sizeof stddev, "[%.1f,%.1f,%.1f]", s->stddev[0], s->stddev[1],
+                 s->stddev[2]);
     } else {
         snprintf(mean, sizeof mean, "[%.1f]", s->mean[0]);
         snprintf(stddev, sizeof stddev, "[%.1f]", s->stddev[0]);
@@ -202,28 +219,33 @@ static tl_status set_numbers(filling *f, const tli_survey *s)
     return set_data(f, "stddev", stddev);
 }
 
-/* Images of the model's size are moved a little, others are cut; those in colour may be mirrored and tinted. Grey ones
- * are often signs, which a mirror spoils. */
+/* Images of the model's size are moved a little, others are cut; those in colour may be mirrored
+ * and tinted. Grey ones are often signs, which a mirror spoils. */
 static tl_status set_changes(filling *f, const tli_survey *s)
 {
     const tl_task_config *task = experiment_of(f)->task.value;
     const tl_image_model_config *m = task->model.value;
     if (!m || m->input_size.count != 3) return TL_OK;
-    int64_t height = m->input_size.items[0], width = m->input_size.items[1], side = height < width ? height : width;
+    int64_t height = m->input_size.items[0], width = m->input_size.items[1],
+            side = height < width ? height : width;
     bool fits = s->one_size && s->height == height && s->width == width, colored = s->channels == 3;
     char number[32];
     if (fits) {
         TL_TRY(tli_choose(f->config, "task.train_data.aug_crop", "false"));
-        TL_TRY(tli_choose(f->config, "task.train_data.aug_pad", "%" PRId64, side / 14 > 0 ? side / 14 : 1));
+        TL_TRY(tli_choose(f->config, "task.train_data.aug_pad", "%" PRId64,
+                          side / 14 > 0 ? side / 14 : 1));
     } else {
-        TL_TRY(tli_choose(f->config, "task.train_data.crop_area_range", "%s", colored ? "[0.65,1]" : "[0.85,1]"));
+        TL_TRY(tli_choose(f->config, "task.train_data.crop_area_range", "%s",
+                          colored ? "[0.65,1]" : "[0.85,1]"));
         snprintf(number, sizeof number, "%" PRId64, side + side / 4);
         TL_TRY(set_data(f, "shorter_side", number));
     }
-    TL_TRY(tli_choose(f->config, "task.train_data.aug_rand_hflip", "%s", colored ? "true" : "false"));
+    TL_TRY(
+        tli_choose(f->config, "task.train_data.aug_rand_hflip", "%s", colored ? "true" : "false"));
     if (colored) TL_TRY(tli_choose(f->config, "task.train_data.color_jitter", "0.3"));
     // Decoded once and kept, where there is room.
-    double kept = (double)(side + side / 4) * (double)(side + side / 4) * 1.5 * (double)s->channels * (double)s->count;
+    double kept = (double)(side + side / 4) * (double)(side + side / 4) * 1.5 * (double)s->channels
+                  * (double)s->count;
     return set_data(f, "cache", kept < CACHE_BYTES ? "true" : "false");
 }
 
@@ -238,7 +260,10 @@ static int64_t epochs_for(int64_t examples)
 
 static tl_status set_batches(filling *f, int64_t examples)
 {
-    int64_t batch = examples >= MANY ? 128 : examples >= 2000 ? 64 : examples >= 128 ? 32 : tl_max_i64(examples / 4, 2);
+    int64_t batch = examples >= MANY   ? 128
+                    : examples >= 2000 ? 64
+                    : examples >= 128  ? 32
+                                       : tl_max_i64(examples / 4, 2);
     const tl_task_config *task = experiment_of(f)->task.value;
     TL_TRY(tli_choose(f->config, "task.train_data.global_batch_size", "%" PRId64, batch));
     TL_TRY(tli_choose(f->config, "task.train_data.shuffle_buffer_size", "%" PRId64,
@@ -247,18 +272,22 @@ static tl_status set_batches(filling *f, int64_t examples)
     return tli_choose(f->config, "task.validation_data.global_batch_size", "%" PRId64, 2 * batch);
 }
 
-/* Intervals are multiples of a loop, and the training of an interval, unless somebody has said how long it is. */
+/* Intervals are multiples of a loop, and the training of an interval, unless somebody has said how
+ * long it is. */
 static tl_status set_steps(filling *f, int64_t examples)
 {
     const tl_experiment_config *e = experiment_of(f);
     const tl_trainer_config *t = e->trainer.value;
-    int64_t batch = tl_max_i64(((const tl_task_config *)e->task.value)->train_data->global_batch_size, 1);
+    int64_t batch =
+        tl_max_i64(((const tl_task_config *)e->task.value)->train_data->global_batch_size, 1);
     int64_t epoch = tl_max_i64(tl_div_up(examples, batch), 1);
     bool given = tl_config_is_given(f->config, "trainer.train_steps");
-    int64_t steps = given ? tl_max_i64(t->train_steps, 1) : tl_max_i64(epochs_for(examples) * epoch, 100);
+    int64_t steps =
+        given ? tl_max_i64(t->train_steps, 1) : tl_max_i64(epochs_for(examples) * epoch, 100);
     int64_t interval = tl_max_i64(tl_div_up(steps, EVALUATIONS), given ? 1 : epoch);
     if (interval > steps) interval = steps;
-    TL_TRY(tli_choose(f->config, "trainer.steps_per_loop", "%" PRId64, interval > 100 ? tl_div_up(interval, 5) : interval));
+    TL_TRY(tli_choose(f->config, "trainer.steps_per_loop", "%" PRId64,
+                      interval > 100 ? tl_div_up(interval, 5) : interval));
     int64_t loop = tl_max_i64(t->steps_per_loop, 1);
     interval = tl_round_up(interval, loop);
     TL_TRY(tli_choose(f->config, "trainer.train_steps", "%" PRId64, tl_round_up(steps, interval)));
@@ -272,11 +301,11 @@ static tl_status set_schedule(filling *f)
     const tl_trainer_config *t = experiment_of(f)->trainer.value;
     const tl_optimization_config *o = &t->optimizer_config;
     if (o->learning_rate.type && strcmp(o->learning_rate.type, "cosine") == 0)
-        TL_TRY(tli_choose(f->config, "trainer.optimizer_config.learning_rate.cosine.decay_steps", "%" PRId64,
-                          tl_max_i64(t->train_steps, 1)));
+        TL_TRY(tli_choose(f->config, "trainer.optimizer_config.learning_rate.cosine.decay_steps",
+                          "%" PRId64, tl_max_i64(t->train_steps, 1)));
     if (o->warmup.type && strcmp(o->warmup.type, "linear") == 0)
-        TL_TRY(tli_choose(f->config, "trainer.optimizer_config.warmup.linear.warmup_steps", "%" PRId64,
-                          t->train_steps / 20));
+        TL_TRY(tli_choose(f->config, "trainer.optimizer_config.warmup.linear.warmup_steps",
+                          "%" PRId64, t->train_steps / 20));
     return TL_OK;
 }
 
@@ -299,9 +328,10 @@ static void warn_of_imbalance(const tli_survey *s)
         if (s->counts[i] > s->counts[most]) most = i;
     }
     if (s->class_count < 2 || s->counts[most] < TIMES * s->counts[least]) return;
-    TL_LOG_WARNING("classes are of different sizes: '%s' has %" PRId64 " images and '%s' %" PRId64
-                   ". The accuracy says little about the small ones; look at them in the table of mistakes",
-                   name_of(s, most, room), s->counts[most], name_of(s, least, other), s->counts[least]);
+    TL_LOG_WARNING(
+        "classes are of different sizes: '%s' has %" PRId64 " images and '%s' %" PRId64
+        ". The accuracy says little about the small ones; look at them in the table of mistakes",
+        name_of(s, most, room), s->counts[most], name_of(s, least, other), s->counts[least]);
 }
 
 static void tell(const tli_survey *s)
@@ -310,12 +340,17 @@ static void tell(const tli_survey *s)
     tl_str text = TL_STR_INIT;
     char room[32];
     tl_str_addf(&text, "%" PRId64 " images of %" PRId64 " classes, %s, ", s->count, s->class_count,
-                s->channels == 3 ? "in colour" : s->channels == 1 ? "grey" : "of several channels");
+                s->channels == 3   ? "in colour"
+                : s->channels == 1 ? "grey"
+                                   : "of several channels");
     if (s->one_size) tl_str_addf(&text, "%" PRId64 " x %" PRId64 ":", s->height, s->width);
-    else tl_str_addf(&text, "of several sizes (half of them have a side below %" PRId64 "):", s->middle);
+    else
+        tl_str_addf(&text,
+                    "of several sizes (half of them have a side below %" PRId64 "):", s->middle);
     for (int64_t i = 0; i < s->class_count && i < SHOWN; i++)
         tl_str_addf(&text, "\n  %8" PRId64 "  %s", s->counts[i], name_of(s, i, room));
-    if (s->class_count > SHOWN) tl_str_addf(&text, "\n  and %" PRId64 " more", s->class_count - SHOWN);
+    if (s->class_count > SHOWN)
+        tl_str_addf(&text, "\n  and %" PRId64 " more", s->class_count - SHOWN);
     if (tl_str_status(&text) == TL_OK) TL_LOG_INFO("%s", tl_str_text(&text));
     tl_str_deinit(&text);
     warn_of_imbalance(s);
@@ -326,9 +361,9 @@ static void tell(const tli_survey *s)
 /* What params.yaml of a run says; the data need not be there then. */
 static bool is_complete(const filling *f)
 {
-    static const char *const keys[] = {"task.model.num_classes",           "task.model.input_size",
-                                       "task.train_data.global_batch_size", "task.train_data.file_type",
-                                       "task.train_data.mean",             "trainer.train_steps"};
+    static const char *const keys[] = {
+        "task.model.num_classes",    "task.model.input_size", "task.train_data.global_batch_size",
+        "task.train_data.file_type", "task.train_data.mean",  "trainer.train_steps"};
     for (int64_t i = 0; i < TL_COUNT(keys); i++)
         if (!tl_config_is_given(f->config, keys[i])) return false;
     return true;
@@ -339,16 +374,19 @@ static tl_status complete(tl_config *config)
     filling f = {config, tl_config_arena(config)};
     const tl_image_task_config *task = experiment_of(&f)->task.value;
     tli_survey survey;
-    if (!task || !task->base.train_data || !tl_paths_given(task->base.train_data->input_path)) return TL_OK;
+    if (!task || !task->base.train_data || !tl_paths_given(task->base.train_data->input_path))
+        return TL_OK;
     TL_TRY(find_parts(&f));
     if (is_complete(&f)) return TL_OK;
     TL_TRY(set_paths(&f));
     const tl_image_data_config *train = (const tl_image_data_config *)task->base.train_data;
     if (train->file_type == TL_IMAGES_SYNTHETIC) return TL_OK;
-    TL_TRY_NOTE(tli_survey_take(&survey, f.arena, train, train->file_type, train->base.input_path, task->class_names),
+    TL_TRY_NOTE(tli_survey_take(&survey, f.arena, train, train->file_type, train->base.input_path,
+                                task->class_names),
                 "task.train_data");
     if (survey.class_count < 2)
-        return TL_FAIL(TL_EINVAL, "task.train_data: all images are of one class; there must be two or more to be told apart");
+        return TL_FAIL(TL_EINVAL, "task.train_data: all images are of one class; there must be two "
+                                  "or more to be told apart");
     if (!task->class_names.count && survey.classes.count) TL_TRY(put_names(&f, survey.classes));
     tell(&survey);
     int64_t examples = (int64_t)ceil((double)survey.count * (1 - train->holdout));
@@ -363,29 +401,31 @@ static tl_status complete(tl_config *config)
 static const char *const restrictions[] = {"task.train_data.is_training != None", NULL};
 
 const tl_experiment_class tli_images_experiment = {
-    .cls = {.class_size = sizeof(tl_experiment_class), .name = "images",
-            .help = "own images: task.train_data.input_path names a folder with one for each class, TFRecords or a pair "
-                    "of idx files, and the rest is found in them"},
+    .cls = {.class_size = sizeof(tl_experiment_class),
+            .name = "images",
+            .help = "own images: task.train_data.input_path names a folder with one for each "
+                    "class, TFRecords or a pair of idx files, and the rest is found in them"},
     .task = &tl_image_task_config_desc,
     .restrictions = restrictions,
     .complete = complete,
-    .defaults = "runtime: {distribution_strategy: one_device}\n"
-                "task:\n"
-                "  model:\n"
-                "    backbone: {type: cnn, cnn: {batch_norm: true, units: []}}\n"
-                "    norm_activation: {norm_momentum: 0.9, norm_epsilon: 1.0e-05}\n"
-                "    kernel_initializer: glorot_uniform\n"
-                "  losses: {label_smoothing: 0.1}\n"
-                "  evaluation: {top_k: 2, report_mistakes: 10}\n"
-                "  train_data: {skip_bad: true, tf_resize_method: area}\n"
-                "  validation_data: {skip_bad: true, tf_resize_method: area, center_crop_fraction: 0.0}\n"
-                "trainer:\n"
-                "  best_checkpoint_export_subdir: best\n"
-                "  best_checkpoint_eval_metric: accuracy\n"
-                "  optimizer_config:\n"
-                "    optimizer: {type: adam}\n"
-                "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.006}}\n"
-                "    warmup: {type: linear}\n"
-                "    ema: {average_decay: 0.99}\n"
-                "tilth: {early_stopping: {metric: accuracy, comp: higher, patience: 10}}\n",
+    .defaults =
+        "runtime: {distribution_strategy: one_device}\n"
+        "task:\n"
+        "  model:\n"
+        "    backbone: {type: cnn, cnn: {batch_norm: true, units: []}}\n"
+        "    norm_activation: {norm_momentum: 0.9, norm_epsilon: 1.0e-05}\n"
+        "    kernel_initializer: glorot_uniform\n"
+        "  losses: {label_smoothing: 0.1}\n"
+        "  evaluation: {top_k: 2, report_mistakes: 10}\n"
+        "  train_data: {skip_bad: true, tf_resize_method: area}\n"
+        "  validation_data: {skip_bad: true, tf_resize_method: area, center_crop_fraction: 0.0}\n"
+        "trainer:\n"
+        "  best_checkpoint_export_subdir: best\n"
+        "  best_checkpoint_eval_metric: accuracy\n"
+        "  optimizer_config:\n"
+        "    optimizer: {type: adam}\n"
+        "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.006}}\n"
+        "    warmup: {type: linear}\n"
+        "    ema: {average_decay: 0.99}\n"
+        "tilth: {early_stopping: {metric: accuracy, comp: higher, patience: 10}}\n",
 };

@@ -1,5 +1,5 @@
-/* The experiment `mock`: all defaults, a model of one layer, and numbers for data. For tests, and for trying out
- * configuration. */
+/* The experiment `mock`: all defaults, a model of one layer, and numbers for data. For tests, and
+ * for trying out configuration. */
 #include <tilth/base/alloc.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/metrics.h>
@@ -24,9 +24,13 @@ static const tl_desc mock_task_desc = {
 static tl_status build_model(tl_task *t, tl_model **out)
 {
     tl_spec x = {"x", TL_F32, TL_SHAPE(USUAL_BATCH, 1)};
-    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &tl_layer_dense,
-                                              .config = &(tl_dense_config){.units = 1}, .inputs = &x,
-                                              .input_count = 1, .seed = t->seed, .dtype = t->dtype,
+    return tl_model_new(out, &(tl_model_args){.engine = t->engine,
+                                              .cls = &tl_layer_dense,
+                                              .config = &(tl_dense_config){.units = 1},
+                                              .inputs = &x,
+                                              .input_count = 1,
+                                              .seed = t->seed,
+                                              .dtype = t->dtype,
                                               .registry = t->registry});
 }
 
@@ -40,11 +44,15 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                                {"y", TL_F32, TL_SHAPE(EXAMPLES, 1), x}};
     bool shuffled = data->is_training.set && data->is_training.value;
     bool endless = shuffled || data == t->config->train_data; // an evaluation ends
-    return tl_dataset_from_arrays(
-        out, &(tl_arrays_args){.arrays = arrays, .count = 2, .copy = true, .shuffle = shuffled,
-                               .seed = input->seed, .repeat = endless,
-                               .batch_size = data->global_batch_size ? data->global_batch_size
-                                                                     : USUAL_BATCH});
+    return tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays,
+                                                         .count = 2,
+                                                         .copy = true,
+                                                         .shuffle = shuffled,
+                                                         .seed = input->seed,
+                                                         .repeat = endless,
+                                                         .batch_size = data->global_batch_size
+                                                                           ? data->global_batch_size
+                                                                           : USUAL_BATCH});
 }
 
 static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
@@ -96,8 +104,11 @@ static void release_aggregated(tl_task *t, void *state)
 }
 
 static const tl_task_class mock_task = {
-    .cls = {.class_size = sizeof(tl_task_class), .name = "mock", .base = &tl_base_task.cls,
-            .size = sizeof(tl_task), .config = &mock_task_desc,
+    .cls = {.class_size = sizeof(tl_task_class),
+            .name = "mock",
+            .base = &tl_base_task.cls,
+            .size = sizeof(tl_task),
+            .config = &mock_task_desc,
             .help = "a task with nothing of its own, for tests"},
     .build_model = build_model,
     .build_inputs = build_inputs,
@@ -110,7 +121,8 @@ static const tl_task_class mock_task = {
 };
 
 static const tl_experiment_class mock_experiment = {
-    .cls = {.class_size = sizeof(tl_experiment_class), .name = "mock",
+    .cls = {.class_size = sizeof(tl_experiment_class),
+            .name = "mock",
             .help = "all defaults, for tests"},
     .task = &mock_task_desc,
 };

@@ -1,4 +1,5 @@
-/* Residual networks, laid out as in Model Garden: He et al. 2015, with the variants of its configuration. */
+/* Residual networks, laid out as in Model Garden: He et al. 2015, with the variants of its
+ * configuration. */
 #include <stdio.h>
 
 #include <tilth/ops/elementwise.h>
@@ -35,14 +36,16 @@ static tl_status check_resnet(const void *value)
 {
     const tl_resnet_config *c = value;
     if (find_variant(c->model_id)) return TL_OK;
-    return TL_FAIL(TL_EUNSUPPORTED, "model_id: there is no ResNet-%lld; there are 10, 18, 26, 34, 50, 101, "
-                                    "152, 200, 270, 350 and 420", (long long)c->model_id);
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "model_id: there is no ResNet-%lld; there are 10, 18, 26, 34, 50, 101, 152, "
+                   "200, 270, 350 and 420",
+                   (long long)c->model_id);
 }
 
 static const char *const stem_names[] = {"v0", "v1", "cifar", NULL};
 static const tl_field resnet_fields[] = {
-    TL_F(tl_resnet_config, model_id, .i = 50, TL_AT_LEAST(1), .help = "number of layers: 10, 18, 26, "
-                                                                     "34, 50, 101, 152, 200, 270, 350 or 420"),
+    TL_F(tl_resnet_config, model_id, .i = 50, TL_AT_LEAST(1),
+         .help = "number of layers: 10, 18, 26, 34, 50, 101, 152, 200, 270, 350 or 420"),
     TL_F(tl_resnet_config, depth_multiplier, .d = 1, TL_RANGE(1e-3, 1e3),
          .help = "of all numbers of filters"),
     TL_F(tl_resnet_config, stem_type, .names = stem_names,
@@ -52,18 +55,23 @@ static const tl_field resnet_fields[] = {
     TL_F(tl_resnet_config, stochastic_depth_drop_rate, TL_RANGE(0, 1),
          .help = "share of examples for which the last blocks are left out in training, earlier "
                  "ones less"),
-    TL_F(tl_resnet_config, scale_stem, .b = true, .help = "depth_multiplier counts for the stem too"),
+    TL_F(tl_resnet_config, scale_stem, .b = true,
+         .help = "depth_multiplier counts for the stem too"),
     TL_F(tl_resnet_config, resnetd_shortcut,
-         .help = "average pooling before the projections of bottlenecks (50 and more layers), in place of "
-                 "their stride"),
+         .help = "average pooling before the projections of bottlenecks (50 and more layers), in "
+                 "place of their stride"),
     TL_F(tl_resnet_config, replace_stem_max_pool,
          .help = "a convolution of stride 2 in place of the pooling behind the stem"),
     TL_F(tl_resnet_config, bn_trainable, .b = true, .help = "train scale and shift of batch norms"),
     TL_F_END,
 };
-static const tl_desc resnet_desc = {.name = "resnet", .help = "residual networks",
-                                    .size = sizeof(tl_resnet_config), .fields = resnet_fields,
-                                    .check = check_resnet};
+static const tl_desc resnet_desc = {
+    .name = "resnet",
+    .help = "residual networks",
+    .size = sizeof(tl_resnet_config),
+    .fields = resnet_fields,
+    .check = check_resnet,
+};
 
 /* --- convolution, batch norm ------------------------------------------------------------------ */
 
@@ -104,11 +112,15 @@ static tl_tensor *unit_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     unit *u = (unit *)l;
     x = tl_call(c, u->norm, tl_call(c, u->conv, x));
-    return u->config->active ? tl_activate(c, x, u->config->all->parts.norm_activation->activation) : x;
+    return u->config->active ? tl_activate(c, x, u->config->all->parts.norm_activation->activation)
+                             : x;
 }
 
-static const tl_layer_class unit_class = {.cls = TL_CLASS(tl_layer_class, "conv_norm", NULL, unit, NULL),
-                                          .build = unit_build, .forward = unit_forward};
+static const tl_layer_class unit_class = {
+    .cls = TL_CLASS(tl_layer_class, "conv_norm", NULL, unit, NULL),
+    .build = unit_build,
+    .forward = unit_forward,
+};
 
 /* `kept` is a member of the layer around it, and so lives as long. */
 static tl_layer *make_unit(tl_scope *s, const char *name, unit_config *kept, unit_config config)
@@ -139,9 +151,9 @@ static tl_status gate_build(tl_layer *l, tl_scope *s, const void *config)
                           .activation = TL_ACT_RELU, // whatever the blocks have
                           .kernel_initializer = TL_INITIALIZER("variance_scaling"),
                           .kernel_regularizer = penalty);
-    g->expand = tl_conv2d(s, "expand", .filters = c->filters, .kernel = 1, .activation = TL_ACT_SIGMOID,
-                          .kernel_initializer = TL_INITIALIZER("variance_scaling"),
-                          .kernel_regularizer = penalty);
+    g->expand = tl_conv2d(
+        s, "expand", .filters = c->filters, .kernel = 1, .activation = TL_ACT_SIGMOID,
+        .kernel_initializer = TL_INITIALIZER("variance_scaling"), .kernel_regularizer = penalty);
     return tl_scope_status(s);
 }
 
@@ -154,7 +166,9 @@ static tl_tensor *gate_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 
 static const tl_layer_class gate_class = {
     .cls = TL_CLASS(tl_layer_class, "squeeze_excitation", NULL, gate, NULL),
-    .build = gate_build, .forward = gate_forward};
+    .build = gate_build,
+    .forward = gate_forward,
+};
 
 /* --- blocks ----------------------------------------------------------------------------------- */
 
@@ -186,14 +200,17 @@ static tl_status block_build(tl_layer *l, tl_scope *s, const void *config)
     int64_t outputs = c->bottleneck ? c->filters * BOTTLENECK_GROWTH : c->filters;
     unit_config *k = b->unit_configs;
     if (c->projection)
-        b->shortcut = make_unit(s, "shortcut", &b->shortcut_config,
-                                (unit_config){c->all, outputs, 1, pools_shortcut(c) ? 1 : c->stride, false});
+        b->shortcut =
+            make_unit(s, "shortcut", &b->shortcut_config,
+                      (unit_config){c->all, outputs, 1, pools_shortcut(c) ? 1 : c->stride, false});
     if (c->bottleneck) {
         b->units[0] = make_unit(s, "conv_1", &k[0], (unit_config){c->all, c->filters, 1, 1, true});
-        b->units[1] = make_unit(s, "conv_2", &k[1], (unit_config){c->all, c->filters, 3, c->stride, true});
+        b->units[1] =
+            make_unit(s, "conv_2", &k[1], (unit_config){c->all, c->filters, 3, c->stride, true});
         b->units[2] = make_unit(s, "conv_3", &k[2], (unit_config){c->all, outputs, 1, 1, false});
     } else {
-        b->units[0] = make_unit(s, "conv_1", &k[0], (unit_config){c->all, c->filters, 3, c->stride, true});
+        b->units[0] =
+            make_unit(s, "conv_1", &k[0], (unit_config){c->all, c->filters, 3, c->stride, true});
         b->units[1] = make_unit(s, "conv_2", &k[1], (unit_config){c->all, c->filters, 3, 1, false});
     }
     if (r->se_ratio > 0) {
@@ -212,14 +229,17 @@ static tl_tensor *block_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     for (int i = 0; i < TL_COUNT(b->units) && b->units[i]; i++) y = tl_call(c, b->units[i], y);
     if (b->gate) y = tl_call(c, b->gate, y);
     if (b->depth) y = tl_call(c, b->depth, y);
-    if (pools_shortcut(k)) x = tl_avg_pool2d(c, x, .size = {2}, .stride = {k->stride}, .padding = TL_SAME);
+    if (pools_shortcut(k))
+        x = tl_avg_pool2d(c, x, .size = {2}, .stride = {k->stride}, .padding = TL_SAME);
     if (b->shortcut) x = tl_call(c, b->shortcut, x);
     return tl_activate(c, tl_add(c, y, x), k->all->parts.norm_activation->activation);
 }
 
 static const tl_layer_class block_class = {
     .cls = TL_CLASS(tl_layer_class, "residual_block", NULL, block, NULL),
-    .build = block_build, .forward = block_forward};
+    .build = block_build,
+    .forward = block_forward,
+};
 
 /* --- the network ------------------------------------------------------------------------------ */
 
@@ -265,11 +285,13 @@ static tl_status build_stages(tl_scope *s, const shared *all)
             char *name = tl_arena_printf(tl_scope_arena(s), "stage_%d_block_%lld", stage + 1,
                                          (long long)i + 1);
             if (!b || !name) return TL_ENOMEM;
-            *b = (block_config){.all = all, .bottleneck = v->bottleneck, .projection = i == 0,
-                                .filters = scaled((int64_t)64 << stage, all->config->depth_multiplier),
-                                .stride = i == 0 && stage > 0 ? 2 : 1,
-                                .drop_rate = all->config->stochastic_depth_drop_rate * (stage + 2)
-                                             / (STAGES + 1)};
+            *b = (block_config){
+                .all = all,
+                .bottleneck = v->bottleneck,
+                .projection = i == 0,
+                .filters = scaled((int64_t)64 << stage, all->config->depth_multiplier),
+                .stride = i == 0 && stage > 0 ? 2 : 1,
+                .drop_rate = all->config->stochastic_depth_drop_rate * (stage + 2) / (STAGES + 1)};
             (void)tl_scope_layer(s, name, &block_class, b);
         }
     }
@@ -301,8 +323,11 @@ static tl_tensor *resnet_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return x;
 }
 
-static const tl_layer_class resnet_class = {.cls = TL_CLASS(tl_layer_class, "resnet", NULL, resnet, NULL),
-                                            .build = resnet_build, .forward = resnet_forward};
+static const tl_layer_class resnet_class = {
+    .cls = TL_CLASS(tl_layer_class, "resnet", NULL, resnet, NULL),
+    .build = resnet_build,
+    .forward = resnet_forward,
+};
 
 static tl_layer *make_resnet(tl_scope *s, const char *name, const void *config,
                              const tl_backbone_parts *parts)
@@ -326,17 +351,23 @@ static tl_status name_stem(naming *n, const char *name)
     char ours[96], theirs[96];
     for (int i = 0; i < 2; i++) {
         snprintf(ours, sizeof ours, "backbone/%s/%s", name, parts[i]);
-        snprintf(theirs, sizeof theirs, "backbone/layer_with_weights-%lld", (long long)n->counted++);
+        snprintf(theirs, sizeof theirs, "backbone/layer_with_weights-%lld",
+                 (long long)n->counted++);
         TL_TRY(tl_original_names_add(n->into, ours, theirs));
     }
     return TL_OK;
 }
 
 /* All of a block is one layer, its parts are attributes. */
-static tl_status name_block(naming *n, const char *name, const tl_resnet_config *c, bool bottleneck, bool projection)
+static tl_status name_block(naming *n, const char *name, const tl_resnet_config *c, bool bottleneck,
+                            bool projection)
 {
-    const struct part { const char *ours, *theirs; bool there; } parts[] = {
-        {"shortcut/conv", bottleneck && c->resnetd_shortcut ? "_shortcut1" : "_shortcut", projection},
+    const struct part {
+        const char *ours, *theirs;
+        bool there;
+    } parts[] = {
+        {"shortcut/conv", bottleneck && c->resnetd_shortcut ? "_shortcut1" : "_shortcut",
+         projection},
         {"shortcut/norm", "_norm0", projection},
         {"conv_1/conv", "_conv1", true},
         {"conv_1/norm", "_norm1", true},
@@ -351,7 +382,8 @@ static tl_status name_block(naming *n, const char *name, const tl_resnet_config 
     for (int i = 0; i < TL_COUNT(parts); i++) {
         if (!parts[i].there) continue;
         snprintf(ours, sizeof ours, "backbone/%s/%s", name, parts[i].ours);
-        snprintf(theirs, sizeof theirs, "backbone/layer_with_weights-%lld/%s", (long long)n->counted, parts[i].theirs);
+        snprintf(theirs, sizeof theirs, "backbone/layer_with_weights-%lld/%s",
+                 (long long)n->counted, parts[i].theirs);
         TL_TRY(tl_original_names_add(n->into, ours, theirs));
     }
     n->counted++;
@@ -366,8 +398,7 @@ static tl_status name_layers(const void *config, tl_original_names *into)
     naming n = {into, 0};
     if (c->stem_type == TL_STEM_V1)
         for (int i = 0; i < TL_COUNT(deep); i++) TL_TRY(name_stem(&n, deep[i]));
-    else
-        TL_TRY(name_stem(&n, "stem"));
+    else TL_TRY(name_stem(&n, "stem"));
     if (c->replace_stem_max_pool) TL_TRY(name_stem(&n, "stem_pool"));
     for (int stage = 0; stage < STAGES; stage++)
         for (int64_t i = 0; i < v->blocks[stage]; i++) {
@@ -379,7 +410,9 @@ static tl_status name_layers(const void *config, tl_original_names *into)
 }
 
 const tl_backbone_class tl_backbone_resnet = {
-    .cls = {.class_size = sizeof(tl_backbone_class), .name = "resnet", .help = "residual networks",
+    .cls = {.class_size = sizeof(tl_backbone_class),
+            .name = "resnet",
+            .help = "residual networks",
             .config = &resnet_desc},
     .make = make_resnet,
     .original_names = name_layers,

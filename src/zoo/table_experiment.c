@@ -47,11 +47,13 @@ static tl_status choose_steps(tl_config *c, int64_t rows)
 {
     enum { EVALUATIONS = 40 };
     TL_TRY(tli_choose(c, "task.train_data.global_batch_size", "%" PRId64, batch_for(rows)));
-    TL_TRY(tli_choose(c, "task.validation_data.global_batch_size", "%" PRId64, clamp((double)rows, 16, 1024)));
+    TL_TRY(tli_choose(c, "task.validation_data.global_batch_size", "%" PRId64,
+                      clamp((double)rows, 16, 1024)));
     const tl_task_config *task = params_of(c)->task.value;
     int64_t batch = task->train_data ? task->train_data->global_batch_size : 1;
     int64_t passes = clamp(4000 / sqrt((double)rows), 10, 200);
-    int64_t interval = clamp((double)rows * (double)passes / (double)(batch > 0 ? batch : 1) / EVALUATIONS, 5, 100000);
+    int64_t interval = clamp(
+        (double)rows * (double)passes / (double)(batch > 0 ? batch : 1) / EVALUATIONS, 5, 100000);
     TL_TRY(tli_choose(c, "trainer.train_steps", "%" PRId64, interval * EVALUATIONS));
     const tl_trainer_config *trainer = params_of(c)->trainer.value;
     interval = clamp((double)trainer->train_steps / EVALUATIONS, 1, 100000);
@@ -66,7 +68,8 @@ static bool is_type(const tl_oneof *chosen, const char *type)
     return chosen->type && strcmp(chosen->type, type) == 0;
 }
 
-/* What the defaults below leave open, as long as nobody has chosen another optimizer, schedule or warm-up. */
+/* What the defaults below leave open, as long as nobody has chosen another optimizer, schedule or
+ * warm-up. */
 static tl_status choose_optimizer(tl_config *c, int64_t rows)
 {
 #define OPTIMIZATION "trainer.optimizer_config."
@@ -74,11 +77,13 @@ static tl_status choose_optimizer(tl_config *c, int64_t rows)
     const tl_optimization_config *o = &trainer->optimizer_config;
     int64_t steps = trainer->train_steps > 0 ? trainer->train_steps : 1;
     if (is_type(&o->optimizer, "adamw"))
-        TL_TRY(tli_choose(c, OPTIMIZATION "optimizer.adamw.weight_decay_rate", "%g", rows < FEW_ROWS ? 0.1 : 0.01));
+        TL_TRY(tli_choose(c, OPTIMIZATION "optimizer.adamw.weight_decay_rate", "%g",
+                          rows < FEW_ROWS ? 0.1 : 0.01));
     if (is_type(&o->learning_rate, "cosine"))
         TL_TRY(tli_choose(c, OPTIMIZATION "learning_rate.cosine.decay_steps", "%" PRId64, steps));
     if (!is_type(&o->warmup, "linear")) return TL_OK;
-    return tli_choose(c, OPTIMIZATION "warmup.linear.warmup_steps", "%" PRId64, clamp((double)steps / 20, 1, 10000));
+    return tli_choose(c, OPTIMIZATION "warmup.linear.warmup_steps", "%" PRId64,
+                      clamp((double)steps / 20, 1, 10000));
 }
 
 /* --- the schema ------------------------------------------------------------------------------- */
@@ -86,7 +91,9 @@ static tl_status choose_optimizer(tl_config *c, int64_t rows)
 static tl_status paths_of(tl_path_list *out, tl_arena *arena, const tl_data_config *data)
 {
     if (data->input_path->kind == TL_VALUE_MAP)
-        return TL_FAIL(TL_EUNSUPPORTED, "task.train_data.input_path is a map; tables are named by a path, or a list");
+        return TL_FAIL(
+            TL_EUNSUPPORTED,
+            "task.train_data.input_path is a map; tables are named by a path, or a list");
     TL_TRY_NOTE(tl_paths_match(out, arena, data->input_path), "task.train_data.input_path");
     return TL_OK;
 }
@@ -97,14 +104,20 @@ static tl_status find_schema(tl_table_schema *schema, tl_table_findings *found, 
     const tl_table_data_config *data = (const tl_table_data_config *)task->base.train_data;
     bool own = tli_table_is_named(task->base.validation_data);
     tl_path_list paths;
-    TL_TRY_NOTE(tl_desc_check(&tl_table_data_config_desc, data), "task.train_data"); // it is read before all is checked
+    // it is read before all is checked
+    TL_TRY_NOTE(tl_desc_check(&tl_table_data_config_desc, data), "task.train_data");
     TL_TRY(paths_of(&paths, tl_config_arena(c), &data->base));
-    return tl_table_schema_find(
-        schema, found,
-        &(tl_table_find_args){.paths = paths.items, .path_count = paths.count, .table = tli_table_args_of(data),
-                              .target = task->target, .kind = task->kind, .ignore = task->ignore,
-                              .categories = task->categories, .max_categories = task->max_categories,
-                              .held_out = own ? 0 : task->validation_split, .arena = tl_config_arena(c)});
+    return tl_table_schema_find(schema, found,
+                                &(tl_table_find_args){.paths = paths.items,
+                                                      .path_count = paths.count,
+                                                      .table = tli_table_args_of(data),
+                                                      .target = task->target,
+                                                      .kind = task->kind,
+                                                      .ignore = task->ignore,
+                                                      .categories = task->categories,
+                                                      .max_categories = task->max_categories,
+                                                      .held_out = own ? 0 : task->validation_split,
+                                                      .arena = tl_config_arena(c)});
 }
 
 static tl_status put_schema(tl_config *c, const tl_table_schema *schema)
@@ -144,8 +157,10 @@ static tl_status complete(tl_config *c)
         TL_LOG_INFO("%s", found.report);
         if (found.warnings) TL_LOG_WARNING("%s", found.warnings);
         TL_TRY(put_schema(c, &schema));
-        TL_TRY(tli_choose(c, "task.train_data.header", "%s", found.has_header ? "first_line" : "none"));
-        TL_TRY(tli_choose(c, "task.validation_data.header", "%s", found.has_header ? "first_line" : "none"));
+        TL_TRY(tli_choose(c, "task.train_data.header", "%s",
+                          found.has_header ? "first_line" : "none"));
+        TL_TRY(tli_choose(c, "task.validation_data.header", "%s",
+                          found.has_header ? "first_line" : "none"));
     }
     int64_t rows = found.rows - found.held_out;
     TL_TRY(choose_model(c, rows));
@@ -157,9 +172,10 @@ static const char *const restrictions[] = {"task.train_data.is_training != None"
                                            "task.validation_data.is_training != None", NULL};
 
 const tl_experiment_class tli_table_experiment = {
-    .cls = {.class_size = sizeof(tl_experiment_class), .name = "table",
-            .help = "your table: say task.train_data.input_path=FILE.csv and task.target=COLUMN, the rest is chosen by "
-                    "what is in it"},
+    .cls = {.class_size = sizeof(tl_experiment_class),
+            .name = "table",
+            .help = "your table: say task.train_data.input_path=FILE.csv and task.target=COLUMN, "
+                    "the rest is chosen by what is in it"},
     .task = &tl_table_task_config_desc,
     .restrictions = restrictions,
     .complete = complete,

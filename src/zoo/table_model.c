@@ -17,7 +17,8 @@ typedef struct table_net_config {
 typedef struct table_net {
     tl_model base;
     const tl_table_model_config *config;
-    tl_layer *embedding, *dense[MOST_LAYERS], *norm[MOST_LAYERS], *dropout[MOST_LAYERS], *linear, *head;
+    tl_layer *embedding, *dense[MOST_LAYERS], *norm[MOST_LAYERS], *dropout[MOST_LAYERS], *linear,
+        *head;
 } table_net;
 
 /* Grows slowly with the number of values that there are to tell apart. */
@@ -35,17 +36,20 @@ static tl_status build(tl_model *m, tl_scope *s, const void *config)
     const tl_table_model_config *c = n->config = k->model;
     tl_arena *arena = tl_scope_arena(s);
     if (k->widths.categories)
-        n->embedding = tl_embedding(s, "embedding", .entries = k->widths.entries, .size = embedding_size(k),
-                                    .initializer = {.type = "random_normal"});
+        n->embedding =
+            tl_embedding(s, "embedding", .entries = k->widths.entries, .size = embedding_size(k),
+                         .initializer = {.type = "random_normal"});
     for (int64_t i = 0; i < c->units.count; i++) {
         char *dense = tl_arena_printf(arena, "dense_%lld", (long long)i + 1);
         char *norm = tl_arena_printf(arena, "norm_%lld", (long long)i + 1);
         char *dropout = tl_arena_printf(arena, "dropout_%lld", (long long)i + 1);
         if (!dense || !norm || !dropout) return TL_ENOMEM;
-        n->dense[i] = tl_dense(s, dense, .units = c->units.items[i], .kernel_initializer = {.type = "he_uniform"},
+        n->dense[i] = tl_dense(s, dense, .units = c->units.items[i],
+                               .kernel_initializer = {.type = "he_uniform"},
                                .activation = c->batch_norm ? TL_ACT_NONE : c->activation);
         if (c->batch_norm) n->norm[i] = tl_batch_norm(s, norm, .momentum = TL_SET(0.9));
-        if (c->dropout_rate > 0) n->dropout[i] = tl_dropout_layer(s, dropout, .rate = c->dropout_rate);
+        if (c->dropout_rate > 0)
+            n->dropout[i] = tl_dropout_layer(s, dropout, .rate = c->dropout_rate);
     }
     if (c->linear && c->units.count)
         n->linear = tl_dense(s, "linear", .units = k->outputs, .without_bias = true,
@@ -84,8 +88,11 @@ static void forward_all(tl_layer *l, tl_ctx *c, const tl_tensors *in, tl_tensors
     tl_tensors_put(c, out, "y", h);
 }
 
-static const tl_layer_class table_net_class = {.cls = TL_CLASS(tl_layer_class, "table_net", NULL, table_net, NULL),
-                                               .build = build, .forward_all = forward_all};
+static const tl_layer_class table_net_class = {
+    .cls = TL_CLASS(tl_layer_class, "table_net", NULL, table_net, NULL),
+    .build = build,
+    .forward_all = forward_all,
+};
 
 tl_status tl_table_model_new(tl_model **out, const tl_table_model_args *args)
 {
@@ -95,14 +102,21 @@ tl_status tl_table_model_new(tl_model **out, const tl_table_model_args *args)
     tl_spec inputs[2];
     *out = NULL;
     if (args->config->units.count > MOST_LAYERS)
-        return TL_FAIL(TL_ELIMIT, "model.units has %lld layers; there may be %d", (long long)args->config->units.count,
-                       MOST_LAYERS);
+        return TL_FAIL(TL_ELIMIT, "model.units has %lld layers; there may be %d",
+                       (long long)args->config->units.count, MOST_LAYERS);
     if (w.numbers) inputs[count++] = (tl_spec){"numbers", TL_F32, TL_SHAPE(batch, w.numbers)};
-    if (w.categories) inputs[count++] = (tl_spec){"categories", TL_I32, TL_SHAPE(batch, w.categories)};
+    if (w.categories)
+        inputs[count++] = (tl_spec){"categories", TL_I32, TL_SHAPE(batch, w.categories)};
     table_net_config *k = tl_arena_alloc(args->arena, sizeof *k);
     if (!k) return TL_ENOMEM;
-    *k = (table_net_config){args->config, w, s->kind == TL_TABLE_REGRESSION ? 1 : s->class_names.count};
-    return tl_model_new(out, &(tl_model_args){.engine = args->engine, .cls = &table_net_class, .config = k,
-                                              .inputs = inputs, .input_count = count, .seed = args->seed,
-                                              .dtype = args->dtype, .registry = args->registry});
+    *k = (table_net_config){args->config, w,
+                            s->kind == TL_TABLE_REGRESSION ? 1 : s->class_names.count};
+    return tl_model_new(out, &(tl_model_args){.engine = args->engine,
+                                              .cls = &table_net_class,
+                                              .config = k,
+                                              .inputs = inputs,
+                                              .input_count = count,
+                                              .seed = args->seed,
+                                              .dtype = args->dtype,
+                                              .registry = args->registry});
 }

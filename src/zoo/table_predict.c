@@ -13,22 +13,27 @@ enum { USUAL_BATCH = 256 };
 
 /* --- a table that was not there in the training ----------------------------------------------- */
 
-static tl_status open_bound(tl_table **out, tl_table_coder *coder, const tl_query *q, const tl_table_args *args)
+static tl_status open_bound(tl_table **out, tl_table_coder *coder, const tl_query *q,
+                            const tl_table_args *args)
 {
-    if (q->data) TL_TRY(tl_table_from_memory(out, q->file ? q->file : "query", q->data, q->size, args));
+    if (q->data)
+        TL_TRY(tl_table_from_memory(out, q->file ? q->file : "query", q->data, q->size, args));
     else TL_TRY(tl_table_open(out, q->file, args));
     tl_status st = tl_table_coder_bind(coder, *out, false);
     if (st != TL_OK) tl_table_free(out);
     return st;
 }
 
-tl_status tli_table_open_asked(tl_table **out, tl_table_coder *coder, const tl_task_config *task, const tl_query *q)
+tl_status tli_table_open_asked(tl_table **out, tl_table_coder *coder, const tl_task_config *task,
+                               const tl_query *q)
 {
     const tl_data_config *data = task->train_data ? task->train_data : task->validation_data;
-    tl_table_args args = data ? tli_table_args_of((const tl_table_data_config *)data) : (tl_table_args){0};
+    tl_table_args args =
+        data ? tli_table_args_of((const tl_table_data_config *)data) : (tl_table_args){0};
     tl_status st = open_bound(out, coder, q, &(tl_table_args){.header = args.header});
     if (st == TL_OK || st == TL_ENOMEM || !args.delimiter) return st;
-    tl_error first; // says more, for people look at the file with the delimiter that it seems to have
+    // says more, for people look at the file with the delimiter that it seems to have
+    tl_error first;
     tl_error_save(&first);
     tl_status again = open_bound(out, coder, q, &args);
     if (again == TL_OK || again == TL_ENOMEM) return again;
@@ -38,7 +43,8 @@ tl_status tli_table_open_asked(tl_table **out, tl_table_coder *coder, const tl_t
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
-/* Rows that wait for their answers. Cells are the table's until the next row, so they are copied. */
+/* Rows that wait for their answers. Cells are the table's until the next row, so they are
+ * copied. */
 typedef struct waiting {
     const tl_table_predict_args *args;
     const tl_table_schema *schema;
@@ -60,7 +66,8 @@ static tl_status make_room(waiting *w)
     int64_t rows = w->room = w->args->batch_size > 0 ? w->args->batch_size : USUAL_BATCH;
     w->outputs = w->schema->kind == TL_TABLE_REGRESSION ? 1 : w->schema->class_names.count;
     w->numbers = tl_arena_array(w->arena, rows * w->widths.numbers + 1, sizeof *w->numbers);
-    w->categories = tl_arena_array(w->arena, rows * w->widths.categories + 1, sizeof *w->categories);
+    w->categories =
+        tl_arena_array(w->arena, rows * w->widths.categories + 1, sizeof *w->categories);
     w->answers = tl_arena_array(w->arena, rows * w->outputs, sizeof *w->answers);
     w->cells = tl_arena_array(w->arena, rows * w->table->columns, sizeof *w->cells);
     w->lines = tl_arena_array(w->arena, rows, sizeof *w->lines);
@@ -76,7 +83,9 @@ static tl_status add_row(waiting *w, const tl_cell *cells)
     for (int64_t i = 0; i < columns; i++) {
         tl_cell *to = &w->cells[at * columns + i];
         *to = cells[i];
-        if (!to->is_number && !(to->text = tl_arena_strndup(w->texts, cells[i].text, cells[i].length))) return TL_ENOMEM;
+        if (!to->is_number
+            && !(to->text = tl_arena_strndup(w->texts, cells[i].text, cells[i].length)))
+            return TL_ENOMEM;
     }
     return TL_OK;
 }
@@ -87,9 +96,11 @@ static tl_tensor *ask(waiting *w)
     tl_ctx *c = w->ctx;
     tl_tensors in = {0}, out = {0};
     if (w->widths.numbers)
-        tl_tensors_put(c, &in, "numbers", tl_from(c, TL_F32, TL_SHAPE(w->count, w->widths.numbers), w->numbers));
+        tl_tensors_put(c, &in, "numbers",
+                       tl_from(c, TL_F32, TL_SHAPE(w->count, w->widths.numbers), w->numbers));
     if (w->widths.categories)
-        tl_tensors_put(c, &in, "categories", tl_from(c, TL_I32, TL_SHAPE(w->count, w->widths.categories), w->categories));
+        tl_tensors_put(c, &in, "categories",
+                       tl_from(c, TL_I32, TL_SHAPE(w->count, w->widths.categories), w->categories));
     tl_call_all(c, w->args->model, &in, &out);
     if (tl_ctx_failed(c)) return NULL;
     tl_tensor *y = tl_cast(c, out.items[0].tensor, TL_F32);
@@ -100,7 +111,8 @@ static tl_status tell_row(const waiting *w, int64_t at)
 {
     const tl_table_schema *s = w->schema;
     const float *answer = w->answers + at * w->outputs;
-    tl_table_answer a = {.table = w->table, .cells = w->cells + at * w->table->columns, .line = w->lines[at]};
+    tl_table_answer a = {
+        .table = w->table, .cells = w->cells + at * w->table->columns, .line = w->lines[at]};
     if (s->kind == TL_TABLE_REGRESSION) {
         a.value = (double)answer[0] * s->target_stddev + s->target_mean;
     } else {
@@ -119,7 +131,8 @@ static tl_status answer_all(waiting *w)
     tl_mark mark = tl_ctx_begin(w->ctx);
     tl_tensor *y = ask(w);
     tl_status st = tl_ctx_status(w->ctx);
-    if (st == TL_OK) st = tl_tensor_get(y, w->answers, (size_t)(w->count * w->outputs) * sizeof *w->answers);
+    if (st == TL_OK)
+        st = tl_tensor_get(y, w->answers, (size_t)(w->count * w->outputs) * sizeof *w->answers);
     tl_ctx_end(w->ctx, mark);
     for (int64_t i = 0; i < w->count && st == TL_OK; i++) st = tell_row(w, i);
     w->count = 0;
@@ -150,7 +163,8 @@ static tl_status answer_file(waiting *w)
 static tl_status predict(waiting *w)
 {
     TL_TRY(tl_table_coder_new(&w->coder, w->schema));
-    TL_TRY(tli_table_open_asked(&w->table, w->coder, &w->args->task->base, &(tl_query){.file = w->args->path}));
+    TL_TRY(tli_table_open_asked(&w->table, w->coder, &w->args->task->base,
+                                &(tl_query){.file = w->args->path}));
     TL_TRY(make_room(w));
     TL_TRY(tl_ctx_new(&w->ctx, w->args->engine));
     if (w->args->begin) TL_TRY(w->args->begin(w->table, w->args->payload));

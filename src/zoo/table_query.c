@@ -1,4 +1,5 @@
-/* Rows that a trained model is asked about one by one (builtin/predictor.h): a text with a head and a row. */
+/* Rows that a trained model is asked about one by one (builtin/predictor.h): a text with a head and
+ * a row. */
 #include <tilth/base/alloc.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
@@ -12,15 +13,20 @@ static const tl_table_schema *schema_of(const tl_task *t)
 }
 
 /* One query has one answer. */
-static tl_status code_one_row(const tl_table_coder *coder, tl_table *table, float *numbers, int32_t *categories)
+static tl_status code_one_row(const tl_table_coder *coder, tl_table *table, float *numbers,
+                              int32_t *categories)
 {
     bool more = true;
     const tl_cell *cells;
     TL_TRY(tl_table_next(table, &cells, &more));
-    if (!more) return TL_FAIL(TL_EINVAL, "there is no row: expected the names of the columns, and a line of values");
+    if (!more)
+        return TL_FAIL(TL_EINVAL,
+                       "there is no row: expected the names of the columns, and a line of values");
     tl_table_coder_row(coder, table, cells, numbers, categories);
     TL_TRY(tl_table_next(table, &cells, &more));
-    return more ? TL_FAIL(TL_EINVAL, "there is more than one row: ask about each in a query of its own") : TL_OK;
+    return more ? TL_FAIL(TL_EINVAL,
+                          "there is more than one row: ask about each in a query of its own")
+                : TL_OK;
 }
 
 tl_status tli_table_prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)

@@ -1,4 +1,5 @@
-/* What an evaluation of a table tells: which classes are taken for others, how large errors are, and the worst rows. */
+/* What an evaluation of a table tells: which classes are taken for others, how large errors are,
+ * and the worst rows. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@ typedef struct report {
     struct {
         double *items;
         int64_t count, capacity;
-    } errors; /* magnitudes, of numbers */
+    } errors;                  /* magnitudes, of numbers */
     bad_row worst[MOST_WORST]; /* the worst one first */
     int64_t worst_count;
 } report;
@@ -44,7 +45,8 @@ tl_status tli_table_report_step(tl_step *s, tl_tensor *labels, tl_tensor *output
     outputs = tl_cast(c, outputs, TL_F32);
     tl_step_log(s, PLACES, tl_cast(c, place, TL_I64));
     tl_step_log(s, LABELS, tl_cast(c, labels, TL_F64));
-    tl_step_log(s, ANSWERS, tl_cast(c, classes ? tl_argmax(c, outputs, -1, false) : outputs, TL_F64));
+    tl_step_log(s, ANSWERS,
+                tl_cast(c, classes ? tl_argmax(c, outputs, -1, false) : outputs, TL_F64));
     if (classes) tl_step_log(s, SHARES, tl_max(c, tl_softmax(c, outputs, -1), TL_AXES(-1), false));
     if (weight) tl_step_log(s, WEIGHTS, tl_cast(c, weight, TL_F32));
     return tl_ctx_status(c);
@@ -63,7 +65,8 @@ static void keep_worst(report *r, const bad_row *row)
     r->worst[at] = *row;
 }
 
-static tl_status keep_row(report *r, const tl_table_schema *s, int64_t place, double label, double answer, float share)
+static tl_status keep_row(report *r, const tl_table_schema *s, int64_t place, double label,
+                          double answer, float share)
 {
     if (s->kind == TL_TABLE_CLASSIFICATION) {
         r->counts[(int64_t)label * s->class_names.count + (int64_t)answer]++;
@@ -71,8 +74,8 @@ static tl_status keep_row(report *r, const tl_table_schema *s, int64_t place, do
         return TL_OK;
     }
     double error = fabs(answer - label) * s->target_stddev;
-    keep_worst(r, &(bad_row){place, label * s->target_stddev + s->target_mean, answer * s->target_stddev + s->target_mean,
-                             error});
+    keep_worst(r, &(bad_row){place, label * s->target_stddev + s->target_mean,
+                             answer * s->target_stddev + s->target_mean, error});
     return TL_VEC_PUSH(&r->errors, error) ? TL_OK : TL_ENOMEM;
 }
 
@@ -88,12 +91,14 @@ static tl_status keep_rows(report *r, const tl_table_schema *s, const tl_logs *s
     static const char *const names[] = {PLACES, LABELS, ANSWERS, SHARES, WEIGHTS};
     tl_lease leases[TL_COUNT(names)] = {{0}};
     tl_status st = TL_OK;
-    for (int i = 0; i < TL_COUNT(names) && st == TL_OK; i++) st = read_entry(&leases[i], step, names[i]);
+    for (int i = 0; i < TL_COUNT(names) && st == TL_OK; i++)
+        st = read_entry(&leases[i], step, names[i]);
     const int64_t *places = leases[0].data;
     const double *labels = leases[1].data, *answers = leases[2].data;
     const float *shares = leases[3].data, *weights = leases[4].data;
     for (int64_t i = 0; i < count && st == TL_OK; i++)
-        if (!weights || weights[i] != 0) st = keep_row(r, s, places[i], labels[i], answers[i], shares ? shares[i] : 0);
+        if (!weights || weights[i] != 0)
+            st = keep_row(r, s, places[i], labels[i], answers[i], shares ? shares[i] : 0);
     for (int i = 0; i < TL_COUNT(names); i++) tl_lease_drop(&leases[i]);
     return st;
 }
@@ -118,8 +123,10 @@ tl_status tli_table_report_keep(void **state, const tli_table_report_of *of, con
 
 static void add_place(tl_str *out, const tli_table_report_of *of, int64_t place)
 {
-    int64_t file = place >> TL_TABLE_LINE_BITS, line = place & (((int64_t)1 << TL_TABLE_LINE_BITS) - 1);
-    tl_str_addf(out, "  %s:%" PRId64 ": ", file < of->files.count ? of->files.items[file] : "row", line);
+    int64_t file = place >> TL_TABLE_LINE_BITS,
+            line = place & (((int64_t)1 << TL_TABLE_LINE_BITS) - 1);
+    tl_str_addf(out, "  %s:%" PRId64 ": ", file < of->files.count ? of->files.items[file] : "row",
+                line);
 }
 
 /* The mean of the shares of right answers of the classes that occur. */
@@ -142,17 +149,21 @@ static void tell_mistakes(tl_str *out, report *r, const tli_table_report_of *of)
     for (int64_t told = 0; told < MOST_MISTAKES; told++) {
         int64_t most = -1;
         for (int64_t i = 0; i < classes * classes; i++)
-            if (i / classes != i % classes && r->counts[i] > 0 && (most < 0 || r->counts[i] > r->counts[most])) most = i;
+            if (i / classes != i % classes && r->counts[i] > 0
+                && (most < 0 || r->counts[i] > r->counts[most]))
+                most = i;
         if (most < 0) break;
-        tl_str_addf(out, "%s  %.0f of class '%s' taken for '%s'\n", told ? "" : "mistakes, most frequent first:\n",
-                    r->counts[most], names[most / classes], names[most % classes]);
+        tl_str_addf(out, "%s  %.0f of class '%s' taken for '%s'\n",
+                    told ? "" : "mistakes, most frequent first:\n", r->counts[most],
+                    names[most / classes], names[most % classes]);
         r->counts[most] = 0;
     }
     for (int64_t i = 0; i < r->worst_count; i++) {
         const bad_row *w = &r->worst[i];
         if (!i) tl_str_add(out, "mistakes it was surest of:\n");
         add_place(out, of, w->place);
-        tl_str_addf(out, "'%s' taken for '%s' (%.3f)\n", names[(int64_t)w->label], names[(int64_t)w->answer], w->badness);
+        tl_str_addf(out, "'%s' taken for '%s' (%.3f)\n", names[(int64_t)w->label],
+                    names[(int64_t)w->answer], w->badness);
     }
 }
 
@@ -170,11 +181,13 @@ static void tell_errors(tl_str *out, report *r, const tli_table_report_of *of)
     qsort(r->errors.items, (size_t)count, sizeof *r->errors.items, compare_doubles);
     tl_str_addf(out, "errors of '%s':", of->schema->target);
     for (int i = 0; i < TL_COUNT(shares); i++)
-        tl_str_addf(out, " %d %% within %.4g,", shares[i], r->errors.items[(count - 1) * shares[i] / 100]);
+        tl_str_addf(out, " %d %% within %.4g,", shares[i],
+                    r->errors.items[(count - 1) * shares[i] / 100]);
     tl_str_addf(out, " the largest %.4g\nworst rows:\n", r->errors.items[count - 1]);
     for (int64_t i = 0; i < r->worst_count; i++) {
         add_place(out, of, r->worst[i].place);
-        tl_str_addf(out, "%s %.6g, predicted %.6g\n", of->schema->target, r->worst[i].label, r->worst[i].answer);
+        tl_str_addf(out, "%s %.6g, predicted %.6g\n", of->schema->target, r->worst[i].label,
+                    r->worst[i].answer);
     }
 }
 
@@ -185,7 +198,8 @@ tl_status tli_table_report_tell(void *state, const tli_table_report_of *of, tl_l
     bool classes = of->schema->kind == TL_TABLE_CLASSIFICATION;
     tl_status st = TL_OK;
     if (classes)
-        st = tl_logs_put(into, "balanced_accuracy", balanced_accuracy(r->counts, of->schema->class_names.count));
+        st = tl_logs_put(into, "balanced_accuracy",
+                         balanced_accuracy(r->counts, of->schema->class_names.count));
     if (classes) tell_mistakes(&text, r, of);
     else tell_errors(&text, r, of);
     if (text.length) tl_str_cut(&text, text.length - 1); // the last line needs no end

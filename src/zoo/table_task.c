@@ -44,10 +44,12 @@ static tl_status start(tl_task *t)
     m->config = (const tl_table_task_config *)t->config;
     m->schema = m->config->schema;
     if (!m->schema && !tli_table_is_named(t->config->train_data))
-        return TL_FAIL(TL_EINVAL, "no table is named: say task.train_data.input_path=FILE.csv, and task.target=COLUMN");
+        return TL_FAIL(
+            TL_EINVAL,
+            "no table is named: say task.train_data.input_path=FILE.csv, and task.target=COLUMN");
     if (!m->schema)
-        return TL_FAIL(TL_EINVAL, "task.schema is null: the experiment 'table' finds it when its configuration is finished "
-                                  "(tl_experiment_parse)");
+        return TL_FAIL(TL_EINVAL, "task.schema is null: the experiment 'table' finds it when its "
+                                  "configuration is finished (tl_experiment_parse)");
     m->classes = m->schema->kind == TL_TABLE_CLASSIFICATION;
     m->report.schema = m->schema;
     return TL_OK;
@@ -57,12 +59,17 @@ static tl_status build_model(tl_task *t, tl_model **out)
 {
     const table_task *m = (const table_task *)t;
     const tl_data_config *data = t->config->train_data;
-    if (!t->config->model.value) return TL_FAIL(TL_EINVAL, "task.model is null: there is no model to build");
-    return tl_table_model_new(out, &(tl_table_model_args){.engine = t->engine, .config = t->config->model.value,
-                                                          .schema = m->schema,
-                                                          .batch_size = data ? data->global_batch_size : 1,
-                                                          .seed = t->seed, .dtype = t->dtype,
-                                                          .registry = t->registry, .arena = t->arena});
+    if (!t->config->model.value)
+        return TL_FAIL(TL_EINVAL, "task.model is null: there is no model to build");
+    return tl_table_model_new(
+        out, &(tl_table_model_args){.engine = t->engine,
+                                    .config = t->config->model.value,
+                                    .schema = m->schema,
+                                    .batch_size = data ? data->global_batch_size : 1,
+                                    .seed = t->seed,
+                                    .dtype = t->dtype,
+                                    .registry = t->registry,
+                                    .arena = t->arena});
 }
 
 /* --- data ------------------------------------------------------------------------------------- */
@@ -85,11 +92,14 @@ static tl_status make_source(tl_source **out, const reading *g, const tl_table_r
     tl_array arrays[4];
     int64_t count = 0;
     if (r->widths.numbers)
-        arrays[count++] = (tl_array){NUMBERS, TL_F32, TL_SHAPE(r->count, r->widths.numbers), r->numbers};
+        arrays[count++] =
+            (tl_array){NUMBERS, TL_F32, TL_SHAPE(r->count, r->widths.numbers), r->numbers};
     if (r->widths.categories)
-        arrays[count++] = (tl_array){CATEGORIES, TL_I32, TL_SHAPE(r->count, r->widths.categories), r->categories};
-    arrays[count++] = g->task->classes ? (tl_array){LABEL, TL_I32, TL_SHAPE(r->count), r->classes}
-                                       : (tl_array){LABEL, TL_F32, TL_SHAPE(r->count, 1), r->targets};
+        arrays[count++] =
+            (tl_array){CATEGORIES, TL_I32, TL_SHAPE(r->count, r->widths.categories), r->categories};
+    arrays[count++] = g->task->classes
+                          ? (tl_array){LABEL, TL_I32, TL_SHAPE(r->count), r->classes}
+                          : (tl_array){LABEL, TL_F32, TL_SHAPE(r->count, 1), r->targets};
     if (g->evaluates) arrays[count++] = (tl_array){PLACE, TL_I64, TL_SHAPE(r->count), r->places};
     return tl_source_arrays(out, arrays, count, false);
 }
@@ -101,12 +111,14 @@ static tl_status remember_files(table_task *m, const char *const *paths, int64_t
     files->items = tl_arena_array(m->base.arena, count, sizeof *files->items);
     if (!files->items) return TL_ENOMEM;
     for (files->count = 0; files->count < count; files->count++)
-        if (!(files->items[files->count] = tl_arena_strdup(m->base.arena, paths[files->count]))) return TL_ENOMEM;
+        if (!(files->items[files->count] = tl_arena_strdup(m->base.arena, paths[files->count])))
+            return TL_ENOMEM;
     return TL_OK;
 }
 
 /* Rows live as long as the task, which outlives its datasets. */
-static tl_status open_files(void *self, const char *name, const char *const *paths, int64_t count, tl_source **out)
+static tl_status open_files(void *self, const char *name, const char *const *paths, int64_t count,
+                            tl_source **out)
 {
     reading *g = self;
     tl_arena *arena = g->task->base.arena;
@@ -119,10 +131,12 @@ static tl_status open_files(void *self, const char *name, const char *const *pat
     TL_TRY(tl_table_rows_load(r, g->task->schema, &g->load));
     if (!r->count)
         return TL_FAIL(TL_EINVAL, "'%s' has no row %s", paths[0],
-                       g->load.part == TL_PART_HELD_OUT ? "that is held out for validation: name a table for that, or set "
-                                                          "task.validation_split"
-                                                        : "with a target");
-    if (r->missing) TL_LOG_INFO("%s: %" PRId64 " rows without a target are left out", paths[0], r->missing);
+                       g->load.part == TL_PART_HELD_OUT
+                           ? "that is held out for validation: name a table for that, or set "
+                             "task.validation_split"
+                           : "with a target");
+    if (r->missing)
+        TL_LOG_INFO("%s: %" PRId64 " rows without a target are left out", paths[0], r->missing);
     if (g->evaluates) TL_TRY(remember_files(g->task, paths, count));
     return make_source(out, g, r);
 }
@@ -131,12 +145,14 @@ static tl_status open_files(void *self, const char *name, const char *const *pat
 static tl_status choose_rows(reading *g, const tl_table_data_config **data)
 {
     const table_task *m = g->task;
-    const tl_data_config *train = m->base.config->train_data, *validation = m->base.config->validation_data;
+    const tl_data_config *train = m->base.config->train_data,
+                         *validation = m->base.config->validation_data;
     bool own = tli_table_is_named(validation);
     g->load.part = own ? TL_PART_ALL : g->evaluates ? TL_PART_HELD_OUT : TL_PART_TRAINING;
     g->load.held_out = m->config->validation_split;
     if (own || !g->evaluates) return TL_OK;
-    if (!tli_table_is_named(train)) return TL_FAIL(TL_EINVAL, "neither train_data nor validation_data names a table");
+    if (!tli_table_is_named(train))
+        return TL_FAIL(TL_EINVAL, "neither train_data nor validation_data names a table");
     const tl_table_data_config *from = (const tl_table_data_config *)train;
     tl_table_data_config *copy = tl_arena_copy(m->base.arena, *data, sizeof *copy);
     if (!copy) return TL_ENOMEM;
@@ -147,8 +163,8 @@ static tl_status choose_rows(reading *g, const tl_table_data_config **data)
     return TL_OK;
 }
 
-static tl_status build_inputs(tl_task *t, const tl_data_config *config, const tl_input_context *input,
-                              tl_dataset **out)
+static tl_status build_inputs(tl_task *t, const tl_data_config *config,
+                              const tl_input_context *input, tl_dataset **out)
 {
     const tl_table_data_config *data = (const tl_table_data_config *)config;
     reading *g = tl_arena_alloc(t->arena, sizeof *g);
@@ -159,22 +175,28 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *config, const tl
     const char *section = g->evaluates ? "task.validation_data" : "task.train_data";
     TL_TRY(choose_rows(g, &data));
     g->load.table = tli_table_args_of(data);
-    const tl_pipeline_reader reader = {.pipelines = input->pipelines, .pipeline = input->pipeline,
-                                       .replicas = input->replicas, .seed = input->seed, .open = open_files,
-                                       .open_self = g};
+    const tl_pipeline_reader reader = {
+        .pipelines = input->pipelines,
+        .pipeline = input->pipeline,
+        .replicas = input->replicas,
+        .seed = input->seed,
+        .open = open_files,
+        .open_self = g,
+    };
     TL_TRY_NOTE(tl_pipeline_args_read(&args, t->arena, &data->base, &reader), "%s", section);
     return tl_pipeline_new(out, &args);
 }
 
 /* --- losses and metrics ----------------------------------------------------------------------- */
 
-static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, const tl_tensors *outputs,
-                               tl_tensor *aux)
+static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                               const tl_tensors *outputs, tl_tensor *aux)
 {
     const table_task *m = (const table_task *)t;
     tl_tensor *y = labels->items[0].tensor, *p = outputs->items[0].tensor;
     if (p && p->dtype != TL_F64) p = tl_cast(c, p, TL_F32);
-    tl_tensor *losses = m->classes ? tl_sparse_cross_entropy(c, y, p) : tl_mean_squared_error(c, y, p);
+    tl_tensor *losses =
+        m->classes ? tl_sparse_cross_entropy(c, y, p) : tl_mean_squared_error(c, y, p);
     return aux && losses ? tl_add(c, losses, tl_cast(c, aux, losses->dtype)) : losses;
 }
 
@@ -192,11 +214,13 @@ static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
 }
 
 /* Errors of numbers are told in the units of the table. */
-static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels, const tl_tensors *outputs)
+static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
+                            const tl_tensors *outputs)
 {
     const table_task *m = (const table_task *)t;
     tl_ctx *c = s->ctx;
-    tl_tensor *y = labels->items[0].tensor, *p = outputs->items[0].tensor, *weight = tl_step_parts(s)->weight;
+    tl_tensor *y = labels->items[0].tensor, *p = outputs->items[0].tensor,
+              *weight = tl_step_parts(s)->weight;
     if (tl_ctx_failed(c)) return;
     bool taping = tl_ctx_set_taping(c, false);
     if (!m->classes) {
@@ -262,13 +286,18 @@ static tl_status lacks(const tl_task_config *config, bool trains, bool evaluates
 {
     (void)trains;
     (void)evaluates;
-    if (((const tl_table_task_config *)config)->schema || tli_table_is_named(config->train_data)) return TL_OK;
-    return tl_lacks_add(into, "task.train_data.input_path", "where the table lies: a CSV, TSV or npy file", "FILE.csv");
+    if (((const tl_table_task_config *)config)->schema || tli_table_is_named(config->train_data))
+        return TL_OK;
+    return tl_lacks_add(into, "task.train_data.input_path",
+                        "where the table lies: a CSV, TSV or npy file", "FILE.csv");
 }
 
 const tl_task_class tl_table_task = {
-    .cls = {.class_size = sizeof(tl_task_class), .name = "table", .base = &tl_base_task.cls,
-            .size = sizeof(table_task), .config = &tl_table_task_config_desc,
+    .cls = {.class_size = sizeof(tl_task_class),
+            .name = "table",
+            .base = &tl_base_task.cls,
+            .size = sizeof(table_task),
+            .config = &tl_table_task_config_desc,
             .help = "learns a column of a table from the others"},
     .start = start,
     .build_model = build_model,
@@ -289,9 +318,12 @@ const tl_task_class tl_table_task = {
 };
 
 /* gin: TableModel.units = [8] */
-static const tl_class table_model = {.class_size = sizeof(tl_class), .name = "table_model",
-                                     .config = &tl_table_model_config_desc,
-                                     .help = "dense layers over the columns of a table"};
+static const tl_class table_model = {
+    .class_size = sizeof(tl_class),
+    .name = "table_model",
+    .config = &tl_table_model_config_desc,
+    .help = "dense layers over the columns of a table",
+};
 
 static const tl_entry entries[] = {
     {&tl_kind_model, &table_model},

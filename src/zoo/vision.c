@@ -7,60 +7,65 @@ static const char *const restrictions[] = {"task.train_data.is_training != None"
                                            "task.validation_data.is_training != None", NULL};
 
 #define EXPERIMENT(id, name_, base_, task_, help_, ...)                                            \
-    static const tl_experiment_class id = {                                                        \
-        .cls = {.class_size = sizeof(tl_experiment_class), .name = name_, .base = base_,           \
-                .help = help_},                                                                    \
-        .task = &task_, .restrictions = restrictions, .defaults = __VA_ARGS__}
+    static const tl_experiment_class id = {.cls = {.class_size = sizeof(tl_experiment_class),      \
+                                                   .name = name_,                                  \
+                                                   .base = base_,                                  \
+                                                   .help = help_},                                 \
+                                           .task = &task_,                                         \
+                                           .restrictions = restrictions,                           \
+                                           .defaults = __VA_ARGS__}
 
 EXPERIMENT(image_classification, "image_classification", NULL, tl_image_task_config_desc,
            "any backbone and data: set task.model and task.train_data",
            "task: {model: {backbone: {type: resnet}}}\n");
 
 /* 312 steps are an epoch. */
-EXPERIMENT(resnet_imagenet, "resnet_imagenet", &image_classification.cls, tl_image_task_config_desc,
-           "ResNet-50 on ImageNet, 90 epochs; train_data.file_type=synthetic to measure without data",
-           "runtime: {enable_xla: true}\n"
-           "task:\n"
-           "  model:\n"
-           "    num_classes: 1001\n"
-           "    input_size: [224, 224, 3]\n"
-           "    backbone: {type: resnet, resnet: {model_id: 50}}\n"
-           "    norm_activation: {norm_momentum: 0.9, norm_epsilon: 1.0e-05}\n"
-           "  losses: {l2_weight_decay: 0.0001}\n"
-           "  train_data: {input_path: 'imagenet-2012-tfrecord/train*', global_batch_size: 4096}\n"
-           "  validation_data: {input_path: 'imagenet-2012-tfrecord/valid*', global_batch_size: 4096}\n"
-           "trainer:\n"
-           "  steps_per_loop: 312\n"
-           "  summary_interval: 312\n"
-           "  checkpoint_interval: 312\n"
-           "  train_steps: 28080\n"
-           "  validation_steps: 12\n"
-           "  validation_interval: 312\n"
-           "  optimizer_config:\n"
-           "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
-           "    learning_rate:\n"
-           "      type: stepwise\n"
-           "      stepwise: {boundaries: [9360, 18720, 24960], values: [1.6, 0.16, 0.016, 0.0016]}\n"
-           "    warmup: {type: linear, linear: {warmup_steps: 1560, warmup_learning_rate: 0}}\n");
+EXPERIMENT(
+    resnet_imagenet, "resnet_imagenet", &image_classification.cls, tl_image_task_config_desc,
+    "ResNet-50 on ImageNet, 90 epochs; train_data.file_type=synthetic to measure without data",
+    "runtime: {enable_xla: true}\n"
+    "task:\n"
+    "  model:\n"
+    "    num_classes: 1001\n"
+    "    input_size: [224, 224, 3]\n"
+    "    backbone: {type: resnet, resnet: {model_id: 50}}\n"
+    "    norm_activation: {norm_momentum: 0.9, norm_epsilon: 1.0e-05}\n"
+    "  losses: {l2_weight_decay: 0.0001}\n"
+    "  train_data: {input_path: 'imagenet-2012-tfrecord/train*', global_batch_size: 4096}\n"
+    "  validation_data: {input_path: 'imagenet-2012-tfrecord/valid*', global_batch_size: 4096}\n"
+    "trainer:\n"
+    "  steps_per_loop: 312\n"
+    "  summary_interval: 312\n"
+    "  checkpoint_interval: 312\n"
+    "  train_steps: 28080\n"
+    "  validation_steps: 12\n"
+    "  validation_interval: 312\n"
+    "  optimizer_config:\n"
+    "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
+    "    learning_rate:\n"
+    "      type: stepwise\n"
+    "      stepwise: {boundaries: [9360, 18720, 24960], values: [1.6, 0.16, 0.016, 0.0016]}\n"
+    "    warmup: {type: linear, linear: {warmup_steps: 1560, warmup_learning_rate: 0}}\n");
 
-EXPERIMENT(example, "tf_vision_example_experiment", NULL, tl_example_task_config_desc,
-           "the starter example: a task to be copied (src/zoo/example_task.c)",
-           "task:\n"
-           "  model: {num_classes: 10, input_size: [128, 128, 3]}\n"
-           "  losses: {l2_weight_decay: 0.0001}\n"
-           "  train_data: {input_path: /path-to-your-training-data, global_batch_size: 256}\n"
-           "  validation_data: {input_path: /path-to-your-validation-data, global_batch_size: 256}\n"
-           "trainer:\n"
-           "  steps_per_loop: 10\n"
-           "  summary_interval: 10\n"
-           "  checkpoint_interval: 10\n"
-           "  train_steps: 900\n"
-           "  validation_steps: 10\n"
-           "  validation_interval: 10\n"
-           "  optimizer_config:\n"
-           "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
-           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 1.6, decay_steps: 3500}}\n"
-           "    warmup: {type: linear, linear: {warmup_steps: 50, warmup_learning_rate: 0}}\n");
+EXPERIMENT(
+    example, "tf_vision_example_experiment", NULL, tl_example_task_config_desc,
+    "the starter example: a task to be copied (src/zoo/example_task.c)",
+    "task:\n"
+    "  model: {num_classes: 10, input_size: [128, 128, 3]}\n"
+    "  losses: {l2_weight_decay: 0.0001}\n"
+    "  train_data: {input_path: /path-to-your-training-data, global_batch_size: 256}\n"
+    "  validation_data: {input_path: /path-to-your-validation-data, global_batch_size: 256}\n"
+    "trainer:\n"
+    "  steps_per_loop: 10\n"
+    "  summary_interval: 10\n"
+    "  checkpoint_interval: 10\n"
+    "  train_steps: 900\n"
+    "  validation_steps: 10\n"
+    "  validation_interval: 10\n"
+    "  optimizer_config:\n"
+    "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
+    "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 1.6, decay_steps: 3500}}\n"
+    "    warmup: {type: linear, linear: {warmup_steps: 50, warmup_learning_rate: 0}}\n");
 
 /* --- small ones ------------------------------------------------------------------------------- */
 
@@ -95,48 +100,51 @@ EXPERIMENT(local, "vision/local", &image_classification.cls, tl_image_task_confi
            "  best_checkpoint_eval_metric: accuracy\n"
            "  optimizer_config:\n"
            "    optimizer: {type: adam}\n"
-           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: 200}}\n");
+           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: "
+           "200}}\n");
 
 /* 60000 images of clothes, 28 x 28, from Debian's package dataset-fashion-mnist. */
 #define FASHION "/usr/share/datasets/fashion-mnist/"
-EXPERIMENT(fashion_mnist, "fashion_mnist/cnn", &image_classification.cls, tl_image_task_config_desc,
-           "a small convolutional network on 60000 pictures of clothes: 0.91 in a minute",
-           "runtime: {distribution_strategy: one_device}\n"
-           "task:\n"
-           "  model:\n"
-           "    num_classes: 10\n"
-           "    input_size: [28, 28, 1]\n"
-           "    backbone: {type: cnn, cnn: {filters: [32, 64], units: [128]}}\n"
-           "    kernel_initializer: glorot_uniform\n"
-           "  class_names: [t-shirt, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle boot]\n"
-           "  train_data:\n"
-           "    file_type: idx\n"
-           "    input_path: " FASHION "train-images-idx3-ubyte.gz," FASHION "train-labels-idx1-ubyte.gz\n"
-           "    global_batch_size: 128\n"
-           "    shuffle_buffer_size: 60000\n"
-           "    aug_crop: false\n"
-           "    aug_rand_hflip: false\n"
-           "    mean: [72.9404]\n"
-           "    stddev: [90.0212]\n"
-           "  validation_data:\n"
-           "    file_type: idx\n"
-           "    input_path: " FASHION "t10k-images-idx3-ubyte.gz," FASHION "t10k-labels-idx1-ubyte.gz\n"
-           "    global_batch_size: 500\n"
-           "    mean: [72.9404]\n"
-           "    stddev: [90.0212]\n"
-           "    center_crop_fraction: 1.0\n"
-           "trainer:\n"
-           "  steps_per_loop: 100\n"
-           "  summary_interval: 100\n"
-           "  checkpoint_interval: 400\n"
-           "  train_steps: 1200\n"
-           "  validation_interval: 400\n"
-           "  best_checkpoint_export_subdir: best\n"
-           "  best_checkpoint_eval_metric: accuracy\n"
-           "  optimizer_config:\n"
-           "    optimizer: {type: adam}\n"
-           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: 1200}}\n"
-           "    warmup: {type: linear, linear: {warmup_steps: 50}}\n");
+EXPERIMENT(
+    fashion_mnist, "fashion_mnist/cnn", &image_classification.cls, tl_image_task_config_desc,
+    "a small convolutional network on 60000 pictures of clothes: 0.91 in a minute",
+    "runtime: {distribution_strategy: one_device}\n"
+    "task:\n"
+    "  model:\n"
+    "    num_classes: 10\n"
+    "    input_size: [28, 28, 1]\n"
+    "    backbone: {type: cnn, cnn: {filters: [32, 64], units: [128]}}\n"
+    "    kernel_initializer: glorot_uniform\n"
+    "  class_names: [t-shirt, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle "
+    "boot]\n"
+    "  train_data:\n"
+    "    file_type: idx\n"
+    "    input_path: " FASHION "train-images-idx3-ubyte.gz," FASHION "train-labels-idx1-ubyte.gz\n"
+    "    global_batch_size: 128\n"
+    "    shuffle_buffer_size: 60000\n"
+    "    aug_crop: false\n"
+    "    aug_rand_hflip: false\n"
+    "    mean: [72.9404]\n"
+    "    stddev: [90.0212]\n"
+    "  validation_data:\n"
+    "    file_type: idx\n"
+    "    input_path: " FASHION "t10k-images-idx3-ubyte.gz," FASHION "t10k-labels-idx1-ubyte.gz\n"
+    "    global_batch_size: 500\n"
+    "    mean: [72.9404]\n"
+    "    stddev: [90.0212]\n"
+    "    center_crop_fraction: 1.0\n"
+    "trainer:\n"
+    "  steps_per_loop: 100\n"
+    "  summary_interval: 100\n"
+    "  checkpoint_interval: 400\n"
+    "  train_steps: 1200\n"
+    "  validation_interval: 400\n"
+    "  best_checkpoint_export_subdir: best\n"
+    "  best_checkpoint_eval_metric: accuracy\n"
+    "  optimizer_config:\n"
+    "    optimizer: {type: adam}\n"
+    "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: 1200}}\n"
+    "    warmup: {type: linear, linear: {warmup_steps: 50}}\n");
 
 EXPERIMENT(fashion_mnist_mlp, "fashion_mnist/mlp", &fashion_mnist.cls, tl_image_task_config_desc,
            "two dense layers on the same pictures",
@@ -147,24 +155,26 @@ EXPERIMENT(fashion_mnist_mlp, "fashion_mnist/mlp", &fashion_mnist.cls, tl_image_
            "  checkpoint_interval: 1000\n"
            "  validation_interval: 1000\n"
            "  optimizer_config:\n"
-           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.001, decay_steps: 4700}}\n");
+           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.001, decay_steps: "
+           "4700}}\n");
 
-EXPERIMENT(fashion_mnist_resnet, "fashion_mnist/resnet", &fashion_mnist.cls, tl_image_task_config_desc,
-           "ResNet-18 for small images on the same pictures: better, and it takes its time",
-           "task:\n"
-           "  model:\n"
-           "    backbone: {type: resnet, resnet: {model_id: 18, stem_type: cifar}}\n"
-           "    norm_activation: {norm_momentum: 0.9, norm_epsilon: 1.0e-05}\n"
-           "  losses: {l2_weight_decay: 0.0005, label_smoothing: 0.1}\n"
-           "  train_data: {aug_rand_hflip: true, aug_pad: 2}\n"
-           "trainer:\n"
-           "  train_steps: 14000\n"
-           "  checkpoint_interval: 1000\n"
-           "  validation_interval: 1000\n"
-           "  optimizer_config:\n"
-           "    optimizer: {type: sgd, sgd: {momentum: 0.9, nesterov: true}}\n"
-           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.1, decay_steps: 14000}}\n"
-           "    warmup: {type: linear, linear: {warmup_steps: 500}}\n");
+EXPERIMENT(
+    fashion_mnist_resnet, "fashion_mnist/resnet", &fashion_mnist.cls, tl_image_task_config_desc,
+    "ResNet-18 for small images on the same pictures: better, and it takes its time",
+    "task:\n"
+    "  model:\n"
+    "    backbone: {type: resnet, resnet: {model_id: 18, stem_type: cifar}}\n"
+    "    norm_activation: {norm_momentum: 0.9, norm_epsilon: 1.0e-05}\n"
+    "  losses: {l2_weight_decay: 0.0005, label_smoothing: 0.1}\n"
+    "  train_data: {aug_rand_hflip: true, aug_pad: 2}\n"
+    "trainer:\n"
+    "  train_steps: 14000\n"
+    "  checkpoint_interval: 1000\n"
+    "  validation_interval: 1000\n"
+    "  optimizer_config:\n"
+    "    optimizer: {type: sgd, sgd: {momentum: 0.9, nesterov: true}}\n"
+    "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.1, decay_steps: 14000}}\n"
+    "    warmup: {type: linear, linear: {warmup_steps: 500}}\n");
 
 static const tl_entry entries[] = {
     {&tl_kind_backbone, &tl_backbone_resnet.cls},

@@ -224,14 +224,10 @@ static void test_another_allocator(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes_of_zero),
-        cmocka_unit_test(test_zeroed),
-        cmocka_unit_test(test_realloc_keeps),
-        cmocka_unit_test(test_alignment),
-        cmocka_unit_test(test_too_much),
-        cmocka_unit_test(test_strdup),
-        cmocka_unit_test(test_fail_at),
-        cmocka_unit_test(test_faults_belong_to_a_thread),
+        cmocka_unit_test(test_sizes_of_zero),     cmocka_unit_test(test_zeroed),
+        cmocka_unit_test(test_realloc_keeps),     cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_too_much),          cmocka_unit_test(test_strdup),
+        cmocka_unit_test(test_fail_at),           cmocka_unit_test(test_faults_belong_to_a_thread),
         cmocka_unit_test(test_another_allocator),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

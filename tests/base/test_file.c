@@ -251,11 +251,13 @@ static void test_read_waits_for_no_pipe(void **state)
     char *data;
     tl_file_mapping map;
     assert_int_equal(mkfifo("pipe", 0600), 0);
-    assert_fails(tl_file_read(&data, NULL, "pipe", LIMIT), TL_EINVAL, "'pipe': it is a pipe, and only regular files");
+    assert_fails(tl_file_read(&data, NULL, "pipe", LIMIT), TL_EINVAL,
+                 "'pipe': it is a pipe, and only regular files");
     assert_fails(tl_file_map(&map, "pipe"), TL_EINVAL, "'pipe': it is a pipe");
     assert_int_equal(symlink("/dev/zero", "link"), 0);
     assert_fails(tl_file_read(&data, NULL, "link", LIMIT), TL_EINVAL, "'link': it is a device");
-    assert_fails(tl_file_read(&data, NULL, "/proc/self/fd/../../../dev/zero", LIMIT), TL_EINVAL, "it is a device");
+    assert_fails(tl_file_read(&data, NULL, "/proc/self/fd/../../../dev/zero", LIMIT), TL_EINVAL,
+                 "it is a device");
     assert_ok(tl_file_read(&data, NULL, "/dev/null", LIMIT)); // for who wants no file
     assert_string_equal(data, "");
     tl_free(data);
@@ -305,7 +307,8 @@ static void test_map_refuses_what_is_no_file(void **state)
     assert_fails(tl_file_map(&map, "gone"), TL_ENOTFOUND, "'gone'");
     assert_null(map.data);
     assert_fails(tl_file_map(&map, home), TL_EINVAL, "Is a directory");
-    assert_fails(tl_file_map(&map, "/dev/null"), TL_EINVAL, "'/dev/null': it is a device, and only regular files");
+    assert_fails(tl_file_map(&map, "/dev/null"), TL_EINVAL,
+                 "'/dev/null': it is a device, and only regular files");
 }
 
 /* --- writing ---------------------------------------------------------------------------------- */
@@ -363,7 +366,8 @@ static void test_write_replaces_links(void **state)
     assert_holds("dangling", "x");
     assert_false(tl_file_exists("nowhere"));
     assert_int_equal(symlink("/dev/stdout", "stream"), 0); // as root one would lose it
-    assert_fails(tl_file_write_atomic("stream", "x", 1), TL_EINVAL, "'stream': it is not a regular file");
+    assert_fails(tl_file_write_atomic("stream", "x", 1), TL_EINVAL,
+                 "'stream': it is not a regular file");
     assert_no_temporary();
 }
 

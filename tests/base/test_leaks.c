@@ -10,7 +10,8 @@
 static char *volatile global; /* volatile: stores that nobody reads would be left out */
 static _Thread_local char *volatile local;
 
-/* Overwrites the stack that plants have used, as deep as finders of leaks go; registers are theirs to restore. */
+/* Overwrites the stack that plants have used, as deep as finders of leaks go; registers are theirs
+ * to restore. */
 __attribute__((noinline)) static void wipe(void)
 {
     volatile char stack[1 << 18];

@@ -141,7 +141,8 @@ static void test_prefix(void **state)
     if (getenv("TZ")) snprintf(zone, sizeof zone, "%s", getenv("TZ"));
     setenv("TZ", "UTC-2", 1);
     tzset();
-    tl_log_record r = {TL_LEVEL_INFO, "trainer.c", 120, 4242, INT64_C(1700014502000456), "", 0, false};
+    tl_log_record r = {TL_LEVEL_INFO, "trainer.c", 120, 4242, INT64_C(1700014502000456), "", 0,
+                       false};
     size_t length = tl_log_prefix(out, &r);
     assert_string_equal(out, "I1115 04:15:02.000456    4242 trainer.c:120] ");
     assert_int_equal(length, strlen(out));
@@ -157,10 +158,8 @@ static void test_prefix(void **state)
     length = tl_log_prefix(out, &r);
     assert_int_equal(length, strlen(out));
     assert_true(matches(out, "2147483647 n+:-2147483648\\] $"));
-    if (zone[0])
-        setenv("TZ", zone, 1);
-    else
-        unsetenv("TZ");
+    if (zone[0]) setenv("TZ", zone, 1);
+    else unsetenv("TZ");
     tzset();
 }
 
@@ -190,10 +189,8 @@ static bool is_coloured(const char *no_color, const char *term)
     assert_int_equal(waitpid(child, &ended, 0), child);
     assert_int_equal(ended, 0);
     close(terminal);
-    if (!strchr(got, '\033'))
-        assert_true(matches(got, "^E[^]]*a\\.c:1\\] text"));
-    else
-        assert_true(matches(got, "^\033\\[31mE[^]]*a\\.c:1\\]\033\\[0m text"));
+    if (!strchr(got, '\033')) assert_true(matches(got, "^E[^]]*a\\.c:1\\] text"));
+    else assert_true(matches(got, "^\033\\[31mE[^]]*a\\.c:1\\]\033\\[0m text"));
     return strchr(got, '\033') != NULL;
 }
 

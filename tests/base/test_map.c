@@ -176,12 +176,9 @@ static void test_hash(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_set_and_get),
-        cmocka_unit_test(test_against_a_model),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_empty),           cmocka_unit_test(test_set_and_get),
+        cmocka_unit_test(test_against_a_model), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_no_memory),       cmocka_unit_test(test_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

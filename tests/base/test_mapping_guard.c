@@ -1,5 +1,5 @@
-/* Mapped files that are cut short: zeros and a message, no signal. Not for ThreadSanitizer, which takes the mapping of zeros for
- * a write. */
+/* Mapped files that are cut short: zeros and a message, no signal. Not for ThreadSanitizer, which
+ * takes the mapping of zeros for a write. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -75,7 +75,8 @@ static void test_several_threads_read_what_is_cut(void **state)
         pthread_t threads[THREADS];
         write_file();
         for (int i = 0; i < FILES; i++) assert_ok(tl_file_map(&m[i], path));
-        for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, read_all, &m[i % FILES]), 0);
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&threads[i], NULL, read_all, &m[i % FILES]), 0);
         assert_int_equal(truncate(path, 0), 0);
         for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
         for (int i = 0; i < FILES; i++) {

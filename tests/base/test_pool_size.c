@@ -18,14 +18,10 @@
 
 static void set_env(const char *tilth, const char *omp)
 {
-    if (tilth)
-        setenv("TILTH_NUM_THREADS", tilth, 1);
-    else
-        unsetenv("TILTH_NUM_THREADS");
-    if (omp)
-        setenv("OMP_NUM_THREADS", omp, 1);
-    else
-        unsetenv("OMP_NUM_THREADS");
+    if (tilth) setenv("TILTH_NUM_THREADS", tilth, 1);
+    else unsetenv("TILTH_NUM_THREADS");
+    if (omp) setenv("OMP_NUM_THREADS", omp, 1);
+    else unsetenv("OMP_NUM_THREADS");
 }
 
 static void test_environment(void **state)
@@ -111,8 +107,10 @@ static void test_values_that_cannot_be_meant_are_told(void **state)
         set_env(bad[i], NULL);
         heard[0] = '\0';
         assert_int_equal(tl_pool_default_threads(), cpus);
-        snprintf(wanted, sizeof wanted, "TILTH_NUM_THREADS is '%s'; it takes a whole number of threads from 1 to 1024. "
-                                        "Using %d, as many as there are CPUs for this process", bad[i], cpus);
+        snprintf(wanted, sizeof wanted,
+                 "TILTH_NUM_THREADS is '%s'; it takes a whole number of threads from 1 to 1024. "
+                 "Using %d, as many as there are CPUs for this process",
+                 bad[i], cpus);
         assert_string_equal(heard, wanted);
         heard[0] = '\0';
         assert_int_equal(tl_pool_default_threads(), cpus);

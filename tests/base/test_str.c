@@ -130,7 +130,7 @@ static void test_errors_stick(void **state)
 static const struct {
     double value;
     const char *text;
-// clang-format off
+    // clang-format off
 } reprs[] = {
     {0.0, "0.0"}, {-0.0, "-0.0"}, {1.0, "1.0"}, {-1.0, "-1.0"}, {0.1, "0.1"}, {0.2, "0.2"},
     {0.30000000000000004, "0.30000000000000004"}, {0.5, "0.5"}, {1.5, "1.5"}, {2.675, "2.675"},
@@ -239,11 +239,11 @@ static void test_nearest(void **state)
         const char *word, *nearest;
     } cases[] = {
         {"train_steps", "train_steps"},
-        {"train_step", "train_steps"},    // one missing
-        {"train_stpes", "train_steps"},   // two swapped
+        {"train_step", "train_steps"},  // one missing
+        {"train_stpes", "train_steps"}, // two swapped
         {"trian_stesp", "train_steps"},
-        {"train__steps", "train_steps"},  // one too many
-        {"Train_steps", "train_steps"},   // another one
+        {"train__steps", "train_steps"}, // one too many
+        {"Train_steps", "train_steps"},  // another one
         {"learningrate", "learning_rate"},
         {"momentun", "momentum"},
         {"tpye", "type"},

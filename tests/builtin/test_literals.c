@@ -1,5 +1,5 @@
-/* Configurations that C programs write as literals: what is left out has its default, and zero can be said wherever it
- * means something. */
+/* Configurations that C programs write as literals: what is left out has its default, and zero can
+ * be said wherever it means something. */
 #include "test.h"
 
 #include <string.h>
@@ -28,7 +28,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A plain member whose default is not zero, though zero would be accepted, cannot be set to zero in a literal. */
+/* A plain member whose default is not zero, though zero would be accepted, cannot be set to zero in
+ * a literal. */
 static void check_field(const tl_desc *desc, const tl_field *f)
 {
     void *value;
@@ -39,7 +40,8 @@ static void check_field(const tl_desc *desc, const tl_field *f)
     assert_ok(tl_desc_new(&value, arena, desc));
     memset(tl_field_at(f, value), 0, f->size);
     if (tl_desc_check(desc, value) == TL_OK)
-        fail_msg("%s.%s is not zero by default, and a literal cannot say zero: make it an optional with TL_FILLED",
+        fail_msg("%s.%s is not zero by default, and a literal cannot say zero: make it an optional "
+                 "with TL_FILLED",
                  desc->name, f->name);
     tl_error_clear();
 }
@@ -76,17 +78,21 @@ static void zero_is_zero(void **state)
     tl_adam_config adam;
     tl_uniform_initializer uniform;
     tl_ema_config ema;
-    assert_ok(tl_desc_complete(arena, &tl_adam_config_desc, &adam, &(tl_adam_config){.beta_1 = TL_SET(0)}, NULL));
+    assert_ok(tl_desc_complete(arena, &tl_adam_config_desc, &adam,
+                               &(tl_adam_config){.beta_1 = TL_SET(0)}, NULL));
     assert_true(adam.beta_1.set && adam.beta_1.value == 0);
     assert_true(adam.beta_2.value == 0.999 && adam.epsilon.value == 1e-7); // left out
-    assert_ok(tl_desc_complete(arena, &tl_ema_config_desc, &ema, &(tl_ema_config){.dynamic_decay = TL_SET(false)}, NULL));
-    assert_true(!ema.dynamic_decay.value && ema.trainable_weights_only.value && ema.average_decay.value == 0.99);
+    assert_ok(tl_desc_complete(arena, &tl_ema_config_desc, &ema,
+                               &(tl_ema_config){.dynamic_decay = TL_SET(false)}, NULL));
+    assert_true(!ema.dynamic_decay.value && ema.trainable_weights_only.value
+                && ema.average_decay.value == 0.99);
     tl_registry *r;
     const tl_class *cls;
     assert_ok(tl_registry_new_builtin(&r));
     assert_ok(tl_registry_find(&cls, r, &tl_kind_initializer, "random_uniform"));
     assert_ok(tl_desc_complete(arena, cls->config, &uniform,
-                               &(tl_uniform_initializer){.low = TL_SET(0), .high = TL_SET(2)}, NULL));
+                               &(tl_uniform_initializer){.low = TL_SET(0), .high = TL_SET(2)},
+                               NULL));
     assert_true(uniform.low.value == 0 && uniform.high.value == 2);
     tl_registry_free(&r);
 }
@@ -104,7 +110,8 @@ static void it_is_a_plain_number_elsewhere(void **state)
     assert_ok(tl_config_yaml(c, "beta_1: 0", "here"));
     assert_fails(tl_config_yaml(c, "beta_2: null", "here"), TL_EINVAL, "beta_2: cannot be null");
     assert_fails(tl_config_yaml(c, "beta_2: 2", "here"), TL_EINVAL, "beta_2");
-    assert_fails(tl_config_word(c, "~epsilon", "here"), TL_EINVAL, "cannot be deleted, because it is not optional");
+    assert_fails(tl_config_word(c, "~epsilon", "here"), TL_EINVAL,
+                 "cannot be deleted, because it is not optional");
     tl_config_free(&c);
     assert_ok(tl_config_new(&c, NULL, &tl_adam_config_desc));
     assert_ok(tl_config_yaml(c, "beta_1: 0", "here"));
@@ -123,8 +130,14 @@ static void it_must_have_a_default(void **state)
     typedef struct lacking {
         tl_opt_double rate;
     } lacking;
-    static const tl_field fields[] = {TL_F(lacking, rate, .flags = TL_FIELD_FILLED, .help = "h"), TL_F_END};
-    static const tl_desc desc = {.name = "lacking", .help = "h", .size = sizeof(lacking), .fields = fields};
+    static const tl_field fields[] = {TL_F(lacking, rate, .flags = TL_FIELD_FILLED, .help = "h"),
+                                      TL_F_END};
+    static const tl_desc desc = {
+        .name = "lacking",
+        .help = "h",
+        .size = sizeof(lacking),
+        .fields = fields,
+    };
     assert_fails(tl_desc_verify(&desc), TL_EINVAL, "set by default");
 }
 

@@ -18,8 +18,10 @@ static void make_pictures(void)
 {
     for (int p = 0; p < PICTURES; p++) {
         for (int i = 0; i < SIDE * SIDE; i++)
-            pictures[p][i] = (uint8_t)(128 + 100 * sin((i / SIDE) * (p % 4 - 1.5) + (i % SIDE) * (p % 3) + p));
-        queries[p] = (tl_query){.data = pictures[p], .size = SIDE * SIDE, .shape = TL_SHAPE(SIDE, SIDE)};
+            pictures[p][i] =
+                (uint8_t)(128 + 100 * sin((i / SIDE) * (p % 4 - 1.5) + (i % SIDE) * (p % 3) + p));
+        queries[p] =
+            (tl_query){.data = pictures[p], .size = SIDE * SIDE, .shape = TL_SHAPE(SIDE, SIDE)};
     }
 }
 
@@ -30,11 +32,14 @@ static void train(const char *folder, bool named)
     tl_config *config;
     parse.experiment = "vision/local";
     assert_ok(tl_experiment_begin(&config, lab_registry, &parse));
-    assert_ok(tl_config_override(config, "tilth.seed=1,tilth.threads=1,tilth.jit=false,trainer.train_steps=4", "test"));
+    assert_ok(tl_config_override(
+        config, "tilth.seed=1,tilth.threads=1,tilth.jit=false,trainer.train_steps=4", "test"));
     if (!named) assert_ok(tl_config_word(config, "task.class_names=[]", "test"));
     assert_ok(tl_experiment_finish(config, lab_registry, parse.experiment));
-    assert_ok(tl_launch(NULL, &(tl_launch_args){.registry = lab_registry, .config = config, .flags = &flags,
-                                                 .run = &(tl_run_args){.quiet = true}}));
+    assert_ok(tl_launch(NULL, &(tl_launch_args){.registry = lab_registry,
+                                                .config = config,
+                                                .flags = &flags,
+                                                .run = &(tl_run_args){.quiet = true}}));
     tl_config_free(&config);
     char name[64];
     snprintf(name, sizeof name, "%s/experiment.txt", folder);
@@ -78,7 +83,9 @@ static void test_classes_by_name_best_first(void **state)
             assert_true(k == 0 || a->top[k - 1].probability >= a->top[k].probability);
             assert_true(a->top[k].probability == (double)a->values[a->top[k].class_id]);
         }
-        assert_string_equal(a->top[0].name, ((const char *const[]){"horizontal", "falling", "vertical", "rising"})[a->top[0].class_id]);
+        assert_string_equal(a->top[0].name,
+                            ((const char *const[]){"horizontal", "falling", "vertical",
+                                                   "rising"})[a->top[0].class_id]);
     }
     tl_predictions_free(&answers);
     answers = ask(p, queries, 0);
@@ -100,7 +107,8 @@ static void test_names_that_the_run_has_noted(void **state)
     assert_int_equal(answers->items[0].top_count, 4);
     for (int k = 0; k < 4; k++)
         assert_string_equal(answers->items[0].top[k].name,
-                            ((const char *const[]){"one", "two words", "three", "four"})[answers->items[0].top[k].class_id]);
+                            ((const char *const[]){"one", "two words", "three",
+                                                   "four"})[answers->items[0].top[k].class_id]);
     tl_predictions_free(&answers);
     tl_predictor_free(&p);
     train("named", true);
@@ -158,7 +166,8 @@ static void test_batches_of_any_size(void **state)
         tl_predictor *q = open_run("run", &(tl_predictor_args){.batch_size = size});
         tl_predictions *some = ask(q, queries, PICTURES);
         for (int i = 0; i < PICTURES; i++)
-            for (int k = 0; k < 4; k++) assert_near(some->items[i].values[k], all->items[i].values[k], 1e-6);
+            for (int k = 0; k < 4; k++)
+                assert_near(some->items[i].values[k], all->items[i].values[k], 1e-6);
         tl_predictions_free(&some);
         tl_predictor_free(&q);
     }
@@ -183,7 +192,9 @@ static void *keep_asking(void *payload)
         if (tl_predictor_run(&answers, a->p, queries + from, count) != TL_OK) return NULL;
         for (int64_t i = 0; i < count; i++)
             for (int k = 0; k < 4; k++)
-                if (fabsf(answers->items[i].values[k] - a->expected->items[from + i].values[k]) > 1e-6f) return NULL;
+                if (fabsf(answers->items[i].values[k] - a->expected->items[from + i].values[k])
+                    > 1e-6f)
+                    return NULL;
         tl_predictions_free(&answers);
     }
     a->same = true;
@@ -221,8 +232,12 @@ static void test_a_bad_query_is_alone_in_its_failure(void **state)
     assert_ok(tl_png_encode(&png, &(tl_png_image){SIDE, SIDE, 1, pictures[3]}));
     assert_ok(tl_file_write_atomic("three.png", tl_str_text(&png), png.length));
     assert_ok(tl_file_write_atomic("text.png", "no image", 8));
-    const tl_query mixed[] = {{.file = "nowhere.png"}, {.file = "three.png"}, {.file = "text.png"}, {0},
-                              {.data = tl_str_text(&png), .size = png.length / 2, .file = "cut"}, queries[3],
+    const tl_query mixed[] = {{.file = "nowhere.png"},
+                              {.file = "three.png"},
+                              {.file = "text.png"},
+                              {0},
+                              {.data = tl_str_text(&png), .size = png.length / 2, .file = "cut"},
+                              queries[3],
                               {.data = tl_str_text(&png), .size = png.length}};
     tl_predictor *p = open_run("run", NULL);
     tl_predictions *answers = ask(p, mixed, TL_COUNT(mixed)), *plain = ask(p, queries, PICTURES);
@@ -246,13 +261,14 @@ static void test_what_cannot_be_opened(void **state)
 {
     (void)state;
     tl_predictor *p;
-    assert_fails(tl_predictor_open(&p, NULL, "nowhere", NULL), TL_ENOTFOUND,
-                 "'nowhere' is no folder of a run: it has no params.yaml (of `train`), no config.yaml (of `train_net`) and "
-                 "no model.json (of `export`); there is no such folder");
+    assert_fails(
+        tl_predictor_open(&p, NULL, "nowhere", NULL), TL_ENOTFOUND,
+        "'nowhere' is no folder of a run: it has no params.yaml (of `train`), no config.yaml (of "
+        "`train_net`) and no model.json (of `export`); there is no such folder");
     assert_null(p);
     train("run", true);
-    assert_fails(tl_predictor_open(&p, NULL, "run", &(tl_predictor_args){.checkpoint = "nothing"}), TL_ENOTFOUND,
-                 "nothing");
+    assert_fails(tl_predictor_open(&p, NULL, "run", &(tl_predictor_args){.checkpoint = "nothing"}),
+                 TL_ENOTFOUND, "nothing");
     assert_null(p);
 }
 
@@ -269,13 +285,19 @@ static tl_status no_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
     (void)l, (void)s, (void)x;
     return TL_OK;
 }
-static const tl_layer_class double_class = {.cls = TL_CLASS(tl_layer_class, "double", NULL, tl_layer, NULL),
-                                            .forward = double_forward, .parameters = no_parameters};
+static const tl_layer_class double_class = {
+    .cls = TL_CLASS(tl_layer_class, "double", NULL, tl_layer, NULL),
+    .forward = double_forward,
+    .parameters = no_parameters,
+};
 
 static tl_status build_model(tl_task *t, tl_model **out)
 {
     tl_spec x = {"x", TL_F32, TL_SHAPE(1, 1)};
-    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &double_class, .inputs = &x, .input_count = 1,
+    return tl_model_new(out, &(tl_model_args){.engine = t->engine,
+                                              .cls = &double_class,
+                                              .inputs = &x,
+                                              .input_count = 1,
                                               .registry = t->registry});
 }
 static tl_status prepare_number(const tl_task *t, const tl_query *q, void *const *inputs)
@@ -286,28 +308,47 @@ static tl_status prepare_number(const tl_task *t, const tl_query *q, void *const
     *(float *)inputs[0] = (float)tl_strtod(text, &end);
     return end == text ? TL_FAIL(TL_EINVAL, "'%s' is no number", text) : TL_OK;
 }
-static const tl_desc number_desc = {.name = "number", .help = "a number", .size = sizeof(tl_task_config),
-                                    .base = &tl_task_config_desc};
+static const tl_desc number_desc = {
+    .name = "number",
+    .help = "a number",
+    .size = sizeof(tl_task_config),
+    .base = &tl_task_config_desc,
+};
 static const tl_task_class number_task = {
-    .cls = TL_CLASS(tl_task_class, "number", &tl_base_task.cls, tl_task, &number_desc, .help = "doubles"),
-    .build_model = build_model, .prepare_query = prepare_number};
+    .cls = TL_CLASS(tl_task_class, "number", &tl_base_task.cls, tl_task, &number_desc,
+                    .help = "doubles"),
+    .build_model = build_model,
+    .prepare_query = prepare_number,
+};
 static const tl_experiment_class number_experiment = {
-    .cls = {.class_size = sizeof(tl_experiment_class), .name = "number", .help = "a number"}, .task = &number_desc};
+    .cls = {.class_size = sizeof(tl_experiment_class), .name = "number", .help = "a number"},
+    .task = &number_desc,
+};
 
 static tl_tensor *say_nothing(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
 {
     (void)t, (void)c, (void)outputs;
     return NULL;
 }
-static const tl_desc silent_desc = {.name = "silent", .help = "nothing", .size = sizeof(tl_task_config),
-                                    .base = &tl_task_config_desc};
+static const tl_desc silent_desc = {
+    .name = "silent",
+    .help = "nothing",
+    .size = sizeof(tl_task_config),
+    .base = &tl_task_config_desc,
+};
 static const tl_task_class silent_task = {
-    .cls = TL_CLASS(tl_task_class, "silent", &number_task.cls, tl_task, &silent_desc, .help = "says nothing"),
-    .build_answers = say_nothing};
+    .cls = TL_CLASS(tl_task_class, "silent", &number_task.cls, tl_task, &silent_desc,
+                    .help = "says nothing"),
+    .build_answers = say_nothing,
+};
 static const tl_experiment_class silent_experiment = {
-    .cls = {.class_size = sizeof(tl_experiment_class), .name = "silent", .help = "nothing"}, .task = &silent_desc};
-static const tl_entry entries[] = {{&tl_kind_task, &number_task.cls}, {&tl_kind_experiment, &number_experiment.cls},
-                                   {&tl_kind_task, &silent_task.cls}, {&tl_kind_experiment, &silent_experiment.cls}};
+    .cls = {.class_size = sizeof(tl_experiment_class), .name = "silent", .help = "nothing"},
+    .task = &silent_desc,
+};
+static const tl_entry entries[] = {{&tl_kind_task, &number_task.cls},
+                                   {&tl_kind_experiment, &number_experiment.cls},
+                                   {&tl_kind_task, &silent_task.cls},
+                                   {&tl_kind_experiment, &silent_experiment.cls}};
 static const tl_module module = {TL_MODULE_HEAD("number"), entries, TL_COUNT(entries)};
 
 /* A run in the folder 'numbers', of one of these. */
@@ -319,21 +360,24 @@ static tl_predictor *open_numbers(const char *experiment)
     uint64_t seed = 1;
     assert_ok(tl_registry_add(lab_registry, &module));
     assert_ok(tl_mkdirs("numbers"));
-    assert_ok(tl_file_write_atomic("numbers/params.yaml", "tilth: {threads: 1}\nruntime: {distribution_strategy: off}\n", 58));
+    assert_ok(tl_file_write_atomic(
+        "numbers/params.yaml", "tilth: {threads: 1}\nruntime: {distribution_strategy: off}\n", 58));
     assert_ok(tl_file_write_atomic("numbers/experiment.txt", experiment, strlen(experiment)));
     assert_ok(tl_state_new(&empty));
     assert_ok(tl_state_bind_int(empty, "global_step", &step));
     assert_ok(tl_state_bind_words(empty, "seed", &seed, 1));
     assert_ok(tl_checkpoint_save("numbers/ckpt-3.safetensors", empty, NULL));
     tl_state_free(&empty);
-    assert_ok(tl_predictor_open(&p, lab_registry, "numbers", &(tl_predictor_args){.checkpoint = "ckpt-3"}));
+    assert_ok(tl_predictor_open(&p, lab_registry, "numbers",
+                                &(tl_predictor_args){.checkpoint = "ckpt-3"}));
     return p;
 }
 
 static void test_a_task_that_answers_with_numbers(void **state)
 {
     (void)state;
-    const tl_query q[] = {{.data = "21", .size = 2}, {.data = "x", .size = 1}, {.data = "-1.5", .size = 4}};
+    const tl_query q[] = {
+        {.data = "21", .size = 2}, {.data = "x", .size = 1}, {.data = "-1.5", .size = 4}};
     tl_predictor *p = open_numbers("number");
     assert_false(tl_predictor_form(p).classes);
     tl_predictions *answers = ask(p, q, 3);
@@ -368,14 +412,13 @@ static void test_a_failure_is_over_when_it_was_told(void **state)
     train("run", true);
     setenv("TILTH_DEVICE", "fake", 1);
     assert_ok(tl_predictor_open(&p, lab_registry, "run", NULL));
-    if (*kept)
-        setenv("TILTH_DEVICE", kept, 1);
-    else
-        unsetenv("TILTH_DEVICE");
+    if (*kept) setenv("TILTH_DEVICE", kept, 1);
+    else unsetenv("TILTH_DEVICE");
     before = ask(p, queries, 3);
     for (int at = 1; at < 8; at++) {
         fake_fail_at(at);
-        assert_fails(tl_predictor_run(&none, p, queries, 3), TL_EIO, "the fake device fails, as it was told");
+        assert_fails(tl_predictor_run(&none, p, queries, 3), TL_EIO,
+                     "the fake device fails, as it was told");
         fake_fail_at(0);
         after = ask(p, queries, 3);
         for (int i = 0; i < 3; i++)

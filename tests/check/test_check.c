@@ -724,7 +724,10 @@ static void contexts_of_several_threads_share_it(void **state)
     (void)state;
     enum { THREADS = 3 };
     fixture f;
-    struct { double out[13]; tl_engine *engine; } jobs[THREADS];
+    struct {
+        double out[13];
+        tl_engine *engine;
+    } jobs[THREADS];
     pthread_t threads[THREADS];
     fixture_open(&f, &tl_backend_reference, NULL);
     for (int i = 0; i < THREADS; i++) {

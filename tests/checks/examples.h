@@ -1,5 +1,5 @@
-/* What examples in comments of headers name without declaring it (examples.sh). First what many of them have; then, behind
- * a line with its path, what those of one header have. */
+/* What examples in comments of headers name without declaring it (examples.sh). First what many of
+ * them have; then, behind a line with its path, what those of one header have. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,8 @@ extern tl_engine *e, *engine;
 extern tl_ctx *c;
 extern tl_state *state;
 extern tl_logs *logs;
-extern tl_tensor *x, *y, *t, *w, *b, *q, *k, *v, *p, *loss, *labels, *logits, *outputs, *weight, *ids, *mask, *mean;
+extern tl_tensor *x, *y, *t, *w, *b, *q, *k, *v, *p, *loss, *labels, *logits, *outputs, *weight,
+    *ids, *mask, *mean;
 extern tl_tensors in, out;
 extern tl_model *m, *model;
 extern tl_scope *s;
@@ -32,15 +33,23 @@ extern const tl_experiment_config *experiment;
 extern const tl_module my_module;
 
 // include/tilth/base/alloc.h
-typedef struct thing { int number; } thing;
+typedef struct thing {
+    int number;
+} thing;
 // include/tilth/base/arena.h
-typedef struct node { int number; } node;
+typedef struct node {
+    int number;
+} node;
 // include/tilth/base/crc32c.h
 const char *header, *body;
 size_t header_size, body_size;
 // include/tilth/base/cxx.h
-typedef struct my_config { int64_t units; } my_config;
-typedef struct net { tl_layer base; } net;
+typedef struct my_config {
+    int64_t units;
+} my_config;
+typedef struct net {
+    tl_layer base;
+} net;
 tl_status build(tl_layer *l, tl_scope *s, const void *config);
 tl_tensor *forward(tl_layer *l, tl_ctx *c, tl_tensor *x);
 // include/tilth/base/file.h
@@ -60,7 +69,9 @@ int64_t bytes;
 void *sgd;
 void (*use)(const char *key, void *value);
 // include/tilth/base/pool.h
-typedef struct matrix { int64_t rows; } matrix;
+typedef struct matrix {
+    int64_t rows;
+} matrix;
 matrix m;
 // include/tilth/base/rng.h
 int64_t step_number;
@@ -70,7 +81,9 @@ double scale;
 // include/tilth/base/str.h
 double loss;
 // include/tilth/base/vec.h
-typedef struct node { int number; } node;
+typedef struct node {
+    int number;
+} node;
 node *n;
 void (*use)(node *n);
 // include/tilth/comm/layout.h
@@ -79,8 +92,12 @@ int64_t world, rank;
 int64_t n;
 // include/tilth/core/state.h
 tl_tensor *kernel;
-struct { int64_t step; } *trainer;
-struct { tl_rng rng; } *pipeline;
+struct {
+    int64_t step;
+} * trainer;
+struct {
+    tl_rng rng;
+} * pipeline;
 tl_state *loaded;
 // include/tilth/core/tensor.h
 float values[6];
@@ -108,9 +125,15 @@ void *self;
 // include/tilth/data/table.h
 const char *const *paths;
 // include/tilth/desc/class.h
-typedef struct shape { int64_t side; } shape;
-typedef struct square_shape { shape base; } square_shape;
-struct { tl_class cls; } any_shape;
+typedef struct shape {
+    int64_t side;
+} shape;
+typedef struct square_shape {
+    shape base;
+} square_shape;
+struct {
+    tl_class cls;
+} any_shape;
 tl_desc square_desc;
 double square_area(const shape *s);
 tl_hook *h;
@@ -120,7 +143,9 @@ tl_task *t;
 tl_step *s;
 // include/tilth/desc/config.h
 tl_desc mnist_desc;
-typedef struct mnist_config { int64_t units; } mnist_config;
+typedef struct mnist_config {
+    int64_t units;
+} mnist_config;
 // include/tilth/desc/flags.h
 tl_desc serve_flags_desc;
 void (*serve)(const void *flags, tl_strings files);
@@ -129,7 +154,9 @@ tl_desc dense_desc;
 void *layer;
 tl_str text;
 tl_gin *gin;
-typedef struct dense_args { int64_t units; } dense_args;
+typedef struct dense_args {
+    int64_t units;
+} dense_args;
 // include/tilth/desc/help.h
 tl_desc mnist_desc;
 // include/tilth/desc/logging_flags.h
@@ -169,10 +196,16 @@ tl_status my_update(tl_evaluator *e, const tl_tensors *groundtruths, const tl_te
 tl_status my_result(tl_evaluator *e, tl_logs *into);
 void my_reset(tl_evaluator *e), my_dispose(tl_evaluator *e);
 // include/tilth/nn/layers.h
-struct { tl_layer *up, *norm, *down; } *l;
-struct { int64_t size; } *c;
+struct {
+    tl_layer *up, *norm, *down;
+} * l;
+struct {
+    int64_t size;
+} * c;
 // include/tilth/nn/loss.h
-typedef struct my_config { double factor; } my_config;
+typedef struct my_config {
+    double factor;
+} my_config;
 tl_desc my_desc;
 // include/tilth/nn/losses.h
 tl_tensor *each;
@@ -226,7 +259,9 @@ tl_pool *pool;
 // include/tilth/sys/nest/print_c.h
 tl_nest_plan *plan;
 // include/tilth/tool/main.h
-typedef struct my_flags { int64_t number; } my_flags;
+typedef struct my_flags {
+    int64_t number;
+} my_flags;
 tl_desc my_flags_desc;
 tl_hook_class my_hook;
 const tl_module *modules[2];
@@ -243,7 +278,9 @@ tl_trainer *t;
 void (*reset_metrics)(tl_trainer *t);
 tl_status (*tell_metrics)(tl_trainer *t, tl_logs *logs);
 // include/tilth/train/experiment.h
-typedef struct my_task_config { tl_task_config base; } my_task_config;
+typedef struct my_task_config {
+    tl_task_config base;
+} my_task_config;
 tl_desc my_data_desc;
 // include/tilth/train/hooks/hooks.h
 tl_event_writer *writers[3];
@@ -270,7 +307,8 @@ tl_dtype dtype;
 // include/tilth/train/task.h
 tl_desc my_config_desc;
 tl_status my_build_model(tl_task *t, tl_model **out);
-tl_status my_build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input, tl_dataset **out);
+tl_status my_build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
+                          tl_dataset **out);
 tl_status my_train_step(tl_task *t, tl_step *s);
 // include/tilth/train/trainer/step.h
 tl_task *t;

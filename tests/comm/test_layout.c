@@ -10,8 +10,8 @@ static void sizes_follow_from_the_processes(void **state)
         int64_t world, tensor, pipeline;
         tl_layout wanted;
     } rows[] = {
-        {1, 1, 1, {1, 1, 1, 1}},   {8, 1, 1, {8, 1, 1, 8}},   {8, 2, 2, {8, 2, 2, 2}},
-        {8, 4, 2, {8, 4, 2, 1}},   {6, 3, 1, {6, 3, 1, 2}},   {12, 2, 3, {12, 2, 3, 2}},
+        {1, 1, 1, {1, 1, 1, 1}},   {8, 1, 1, {8, 1, 1, 8}}, {8, 2, 2, {8, 2, 2, 2}},
+        {8, 4, 2, {8, 4, 2, 1}},   {6, 3, 1, {6, 3, 1, 2}}, {12, 2, 3, {12, 2, 3, 2}},
         {1, 8, 4, {1, 1, 1, 1}}, // one process does everything
         {4, 8, 4, {4, 4, 1, 1}}, // as many as there are
         {8, 2, 100, {8, 2, 4, 1}},
@@ -27,8 +27,10 @@ static void sizes_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     tl_layout l;
-    assert_fails(tl_layout_resolve(&l, 8, 3, 1), TL_EINVAL, "tensor_parallel_size: 3 does not divide the 8");
-    assert_fails(tl_layout_resolve(&l, 8, 2, 3), TL_EINVAL, "pipeline_parallel_size: 3 stages of 2");
+    assert_fails(tl_layout_resolve(&l, 8, 3, 1), TL_EINVAL,
+                 "tensor_parallel_size: 3 does not divide the 8");
+    assert_fails(tl_layout_resolve(&l, 8, 2, 3), TL_EINVAL,
+                 "pipeline_parallel_size: 3 stages of 2");
     assert_fails(tl_layout_resolve(&l, 0, 1, 1), TL_EINVAL, "processes is 0");
     assert_fails(tl_layout_resolve(&l, 4, 0, 1), TL_EINVAL, "tensor_parallel_size is 0");
     assert_fails(tl_layout_resolve(&l, 4, 1, -1), TL_EINVAL, "pipeline_parallel_size is -1");
@@ -82,10 +84,12 @@ static void layers_are_given_to_stages(void **state)
     static const struct {
         int64_t layers, stages, counts[8];
     } rows[] = {
-        {24, 4, {6, 7, 7, 4}}, {8, 4, {2, 2, 3, 1}}, {12, 4, {3, 4, 4, 1}}, {16, 4, {4, 5, 5, 2}},
-        {10, 4, {2, 2, 3, 3}}, {7, 2, {3, 4}},       {6, 4, {1, 1, 2, 2}},
-        {24, 8, {3, 3, 3, 3, 3, 4, 4, 1}},
-        {5, 1, {5}},           {4, 4, {1, 1, 1, 1}}, {9, 3, {3, 3, 3}},
+        {24, 4, {6, 7, 7, 4}}, {8, 4, {2, 2, 3, 1}},
+        {12, 4, {3, 4, 4, 1}}, {16, 4, {4, 5, 5, 2}},
+        {10, 4, {2, 2, 3, 3}}, {7, 2, {3, 4}},
+        {6, 4, {1, 1, 2, 2}},  {24, 8, {3, 3, 3, 3, 3, 4, 4, 1}},
+        {5, 1, {5}},           {4, 4, {1, 1, 1, 1}},
+        {9, 3, {3, 3, 3}},
     };
     for (int64_t i = 0; i < TL_COUNT(rows); i++) {
         int64_t stage[24], counts[8] = {0};
@@ -122,7 +126,8 @@ static void wrong_stages_are_refused(void **state)
     assert_ok(tl_layout_check_stages(stage, 4, 4, 2));
     assert_fails(tl_layout_check_stages(stage, 4, 5, 2), TL_EINVAL, "has 4 numbers");
     stage[3] = 2; // less than the processes there may be, but no stage
-    assert_fails(tl_layout_check_stages(stage, 4, 4, 2), TL_EINVAL, "layer 3 is given to stage 2; stages are 0 to 1");
+    assert_fails(tl_layout_check_stages(stage, 4, 4, 2), TL_EINVAL,
+                 "layer 3 is given to stage 2; stages are 0 to 1");
     stage[3] = -1;
     assert_fails(tl_layout_check_stages(stage, 4, 4, 2), TL_EINVAL, "stage -1");
     assert_fails(tl_layout_check_stages(stage, 1, 1, 2), TL_EINVAL, "at least one each");

@@ -183,7 +183,8 @@ static void null_inputs_give_null(void **state)
 static void modes_are_put_back(void **state)
 {
     fixture *f = *state;
-    bool (*const set[])(tl_ctx *, bool) = {tl_ctx_set_taping, tl_ctx_set_capturing, tl_ctx_set_training};
+    bool (*const set[])(tl_ctx *, bool) = {tl_ctx_set_taping, tl_ctx_set_capturing,
+                                           tl_ctx_set_training};
     bool (*const get[])(const tl_ctx *) = {tl_ctx_taping, tl_ctx_capturing, tl_ctx_training};
     for (int i = 0; i < 3; i++) {
         assert_false(get[i](f->c));
@@ -232,7 +233,8 @@ static void a_scope_leaves_its_modules(void **state)
 static void modules_survive_lack_of_memory(void **state)
 {
     fixture *f = *state;
-    static const char name[] = "a name that is long enough to make the text of the path grow once more: 0123456789";
+    static const char name[] =
+        "a name that is long enough to make the text of the path grow once more: 0123456789";
     int failures = 0;
     for (int round = 0; round < 40; round++) {
         tl_ctx_enter(f->c, "outer");
@@ -371,7 +373,8 @@ static void tensors_have_names(void **state)
     assert_null(tl_tensors_peek(&list, "t20"));
     assert_ok(tl_ctx_status(f->c));
     assert_null(tl_tensors_get(f->c, &list, "mask"));
-    assert_fails(tl_ctx_status(f->c), TL_ENOTFOUND, "there is no tensor 'mask'; there are 't0', 't1'");
+    assert_fails(tl_ctx_status(f->c), TL_ENOTFOUND,
+                 "there is no tensor 'mask'; there are 't0', 't1'");
     tl_ctx_clear(f->c);
     assert_null(tl_tensors_get(f->c, &(tl_tensors){0}, "mask"));
     assert_fails(tl_ctx_status(f->c), TL_ENOTFOUND, "there is no tensor 'mask'");

@@ -1,5 +1,5 @@
-/* Devices: queues and tickets, leases of what lies elsewhere, fallbacks that compute on the host; on the
- * fake device, whose memory the host cannot touch. */
+/* Devices: queues and tickets, leases of what lies elsewhere, fallbacks that compute on the host;
+ * on the fake device, whose memory the host cannot touch. */
 #include "test.h"
 
 #include <stdlib.h>
@@ -62,9 +62,10 @@ static void assert_values(const tl_tensor *t, const double *wanted, int64_t coun
     assert_ok(tl_tensor_get_doubles(t, values, count));
     for (int64_t i = 0; i < count; i++) assert_near(values[i], wanted[i], 0);
 }
-#define VALUES(t, ...) assert_values((t), (const double[]){__VA_ARGS__}, TL_COUNT(((const double[]){__VA_ARGS__})))
+#define VALUES(t, ...)                                                                             \
+    assert_values((t), (const double[]){__VA_ARGS__}, TL_COUNT(((const double[]){__VA_ARGS__})))
 
-/* --- queues ------------------------------------------------------------------------------------- */
+/* --- queues ----------------------------------------------------------------------------------- */
 
 static void work_waits_until_somebody_looks(void **state)
 {
@@ -122,14 +123,16 @@ static void a_failure_shows_where_somebody_waits(void **state)
     double value;
     assert_ok(tl_ctx_status(f->c)); // nothing has run
     assert_fails(tl_tensor_get_doubles(y, &value, 1), TL_EINVAL, "gather: index 7");
-    assert_fails(tl_tensor_item(tl_sum(f->c, x, TL_AXES(0), false), &value), TL_EINVAL, "gather: index 7"); // until it was told
+    // until it was told
+    assert_fails(tl_tensor_item(tl_sum(f->c, x, TL_AXES(0), false), &value), TL_EINVAL,
+                 "gather: index 7");
     assert_fails(tl_engine_wait(f->engine), TL_EINVAL, "gather: index 7");
     assert_ok(tl_engine_wait(f->engine));
     assert_ok(tl_tensor_item(tl_sum(f->c, x, TL_AXES(0), false), &value));
     assert_near(value, 3, 0);
 }
 
-/* --- leases ------------------------------------------------------------------------------------- */
+/* --- leases ----------------------------------------------------------------------------------- */
 
 static void leases_bring_and_take(void **state)
 {
@@ -179,7 +182,7 @@ static void copies_stay_on_the_device(void **state)
     tl_tensor_free(&b);
 }
 
-/* --- calls -------------------------------------------------------------------------------------- */
+/* --- calls ------------------------------------------------------------------------------------ */
 
 static void tensors_of_another_device_are_named(void **state)
 {
@@ -188,7 +191,8 @@ static void tensors_of_another_device_are_named(void **state)
     tl_tensor *here = numbers(f, TL_SHAPE(3)), *there = numbers(&host, TL_SHAPE(3));
     assert_null(tl_add(f->c, here, there));
     assert_fails(tl_ctx_status(f->c), TL_EINVAL,
-                 "add: input 1, float32[3], lies on the device 'host' and is computed with on 'fake:0'; copy it there first");
+                 "add: input 1, float32[3], lies on the device 'host' and is computed with on "
+                 "'fake:0'; copy it there first");
     tl_ctx_clear(f->c);
     assert_null(tl_add(host.c, there, here));
     assert_fails(tl_ctx_status(host.c), TL_EINVAL, "lies on the device 'fake:0'");
@@ -225,7 +229,9 @@ static void kernels_of_the_host_are_staged(void **state)
 }
 
 static const tl_backend_class chosen = {
-    .cls = {.class_size = sizeof(tl_backend_class), .name = "chosen", .help = "falls back on what the machine has"},
+    .cls = {.class_size = sizeof(tl_backend_class),
+            .name = "chosen",
+            .help = "falls back on what the machine has"},
     .fallback = &tl_backend_cpu,
     .device = &fake_device,
 };
@@ -242,7 +248,9 @@ static void fallbacks_are_chosen_too(void **state)
 }
 
 static const tl_backend_class elsewhere = {
-    .cls = {.class_size = sizeof(tl_backend_class), .name = "elsewhere", .help = "falls back on another device"},
+    .cls = {.class_size = sizeof(tl_backend_class),
+            .name = "elsewhere",
+            .help = "falls back on another device"},
     .fallback = &bare,
 };
 
@@ -251,11 +259,12 @@ static void other_fallbacks_are_refused(void **state)
     (void)state;
     tl_engine *e;
     assert_fails(tl_engine_new(&e, &(tl_engine_args){.backend = &elsewhere}), TL_EINVAL,
-                 "the backend 'elsewhere' is for the device 'host', and falls back on 'bare', which is for 'fake'");
+                 "the backend 'elsewhere' is for the device 'host', and falls back on 'bare', "
+                 "which is for 'fake'");
     assert_null(e);
 }
 
-/* --- engines by name ------------------------------------------------------------------------------ */
+/* --- engines by name -------------------------------------------------------------------------- */
 
 static void engines_are_opened_by_name(void **state)
 {
@@ -271,7 +280,8 @@ static void engines_are_opened_by_name(void **state)
     assert_ok(tl_engine_open(&e, r, "fake:0", 1));
     assert_ptr_equal(tl_engine_device(e)->cls, &fake_device);
     tl_engine_free(&e);
-    assert_fails(tl_engine_open(&e, r, "fake:3", 1), TL_EINVAL, "device 'fake': there is no device '3'");
+    assert_fails(tl_engine_open(&e, r, "fake:3", 1), TL_EINVAL,
+                 "device 'fake': there is no device '3'");
     assert_null(e);
     assert_fails(tl_engine_open(&e, r, "gpu", 1), TL_ENOTFOUND, "'gpu'");
     assert_null(e);
@@ -285,10 +295,8 @@ static void engines_are_opened_by_name(void **state)
     assert_ok(tl_engine_open(&e, r, NULL, 1));
     assert_ptr_equal(tl_engine_device(e)->cls, &fake_device);
     tl_engine_free(&e);
-    if (*kept)
-        setenv("TILTH_DEVICE", kept, 1);
-    else
-        unsetenv("TILTH_DEVICE");
+    if (*kept) setenv("TILTH_DEVICE", kept, 1);
+    else unsetenv("TILTH_DEVICE");
     tl_registry_free(&r);
 }
 

@@ -1,5 +1,5 @@
-/* Devices, further: what is left of a failure, queues of copies, memory that several queues use, and what a class
- * may have beside copies and fills; on the fake device. */
+/* Devices, further: what is left of a failure, queues of copies, memory that several queues use,
+ * and what a class may have beside copies and fills; on the fake device. */
 #include "test.h"
 
 #include <stdlib.h>
@@ -74,16 +74,18 @@ static void assert_values(const tl_tensor *t, const double *wanted, int64_t coun
     assert_ok(tl_tensor_get_doubles(t, values, count));
     for (int64_t i = 0; i < count; i++) assert_near(values[i], wanted[i], 0);
 }
-#define VALUES(t, ...) assert_values((t), (const double[]){__VA_ARGS__}, TL_COUNT(((const double[]){__VA_ARGS__})))
+#define VALUES(t, ...)                                                                             \
+    assert_values((t), (const double[]){__VA_ARGS__}, TL_COUNT(((const double[]){__VA_ARGS__})))
 
-/* --- what a failure leaves ------------------------------------------------------------------------ */
+/* --- what a failure leaves -------------------------------------------------------------------- */
 
 static void what_was_not_computed_is_not_read(void **state)
 {
     fixture *f = *state;
     tl_lease l;
     double value;
-    tl_tensor *x = numbers(f, 3), *before = tl_add(f->c, x, x), *wrong = fails_later(f, x), *behind = tl_mul(f->c, x, x);
+    tl_tensor *x = numbers(f, 3), *before = tl_add(f->c, x, x), *wrong = fails_later(f, x),
+              *behind = tl_mul(f->c, x, x);
     assert_fails(tl_engine_wait(f->engine), TL_EINVAL, "gather: index 7");
     assert_ok(tl_engine_wait(f->engine)); // forgotten, but not by what it has left
     VALUES(before, 0, 2, 4);
@@ -137,7 +139,8 @@ static void many_failures_are_told_apart(void **state)
         good = tl_mul(f->c, x, x);
         VALUES(good, 0, 1, 4);
     }
-    for (int i = 0; i < 40; i++) assert_fails(tl_lease_read(&l, lost[i]), TL_EINVAL, "not computed: gather");
+    for (int i = 0; i < 40; i++)
+        assert_fails(tl_lease_read(&l, lost[i]), TL_EINVAL, "not computed: gather");
     VALUES(early, 0, 2, 4);
     VALUES(good, 0, 1, 4);
 }
@@ -168,8 +171,11 @@ static void programs_take_nothing_that_was_not_computed(void **state)
     tl_function *fn;
     assert_ok(tl_tensor_new(&weight, f->engine, TL_F32, TL_SHAPE(3)));
     assert_ok(tl_tensor_set_doubles(weight, (const double[]){1, 2, 3}, 3));
-    assert_ok(tl_function_new(&fn, &(tl_function_args){.engine = f->engine, .name = "doubled", .body = doubled,
-                                                       .self = weight, .interpret = true}));
+    assert_ok(tl_function_new(&fn, &(tl_function_args){.engine = f->engine,
+                                                       .name = "doubled",
+                                                       .body = doubled,
+                                                       .self = weight,
+                                                       .interpret = true}));
     tl_tensors in = {0}, out = {0}, wrong = {0}, none = {0};
     tl_tensors_put(f->c, &in, "x", x);
     assert_ok(tl_function_call(fn, f->c, &in, &out));
@@ -178,9 +184,12 @@ static void programs_take_nothing_that_was_not_computed(void **state)
     tl_tensors_put(f->c, &wrong, "x", tl_add(f->c, x, x));
     tl_assign_add(f->c, weight, x);
     assert_fails(tl_engine_wait(f->engine), TL_EINVAL, "index 7");
-    assert_fails(tl_function_call(fn, f->c, &in, &none), TL_EINVAL, "not computed: gather: index 7"); // the weight
+    // the weight
+    assert_fails(tl_function_call(fn, f->c, &in, &none), TL_EINVAL,
+                 "not computed: gather: index 7");
     assert_ok(tl_tensor_set_doubles(weight, (const double[]){1, 2, 3}, 3));
-    assert_fails(tl_function_call(fn, f->c, &wrong, &none), TL_EINVAL, "input 'x': not computed: gather: index 7");
+    assert_fails(tl_function_call(fn, f->c, &wrong, &none), TL_EINVAL,
+                 "input 'x': not computed: gather: index 7");
     tl_tensors again = {0};
     assert_ok(tl_function_call(fn, f->c, &in, &again));
     VALUES(tl_tensors_peek(&again, "y"), 0, 2, 6);
@@ -188,7 +197,7 @@ static void programs_take_nothing_that_was_not_computed(void **state)
     tl_tensor_free(&weight);
 }
 
-/* --- queues of copies ------------------------------------------------------------------------------- */
+/* --- queues of copies ------------------------------------------------------------------------- */
 
 static void a_lease_leaves_later_work_alone(void **state)
 {
@@ -211,7 +220,8 @@ static void a_lease_leaves_later_work_alone(void **state)
     assert_true(spared > 0);
 }
 
-/* Elements of eight tensors, as they should be and as they are, while leases, ops and copies follow each other. */
+/* Elements of eight tensors, as they should be and as they are, while leases, ops and copies follow
+ * each other. */
 static void walk(fixture *f, tl_rng *r)
 {
     enum { TENSORS = 8, COUNT = 5 };
@@ -292,7 +302,7 @@ static void memory_waits_for_copies_in_other_queues(void **state)
     tli_image_close(&first);
 }
 
-/* --- kernels of the host --------------------------------------------------------------------------- */
+/* --- kernels of the host ---------------------------------------------------------------------- */
 
 static const tl_backend_class bare = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "bare", .help = "has no kernels"},
@@ -323,7 +333,8 @@ static void staged_calls_are_checked(void **state)
     tl_tensor *x = numbers(&f, 3);
     VALUES(tl_add(f.c, x, x), 0, 2, 4);
     assert_null(tl_log(f.c, x));
-    assert_fails(tl_ctx_status(f.c), TL_EINVAL, "log: output 0, float32[3], is -inf at element [0]");
+    assert_fails(tl_ctx_status(f.c), TL_EINVAL,
+                 "log: output 0, float32[3], is -inf at element [0]");
     tl_ctx_clear(f.c);
     assert_int_equal(tl_check_count(check), 1);
     close_all(&f);
@@ -341,7 +352,8 @@ static void an_input_may_be_what_is_written(void **state)
     assert_ok(tl_tensor_part(&low, x, 0, TL_SHAPE(2)));
     assert_ok(tl_tensor_part(&high, x, 1, TL_SHAPE(2)));
     tl_assign_add(f.c, low, high); // over each other, and not the same
-    assert_fails(tl_ctx_status(f.c), TL_EUNSUPPORTED, "input 1 lies over input 0, which is written");
+    assert_fails(tl_ctx_status(f.c), TL_EUNSUPPORTED,
+                 "input 1 lies over input 0, which is written");
     tl_ctx_clear(f.c);
     tl_tensor_free(&low);
     tl_tensor_free(&high);
@@ -354,13 +366,14 @@ static void engines_of_one_device_are_told_apart(void **state)
     open_on(&other, &fake_backend);
     tl_tensor *x = numbers(f, 3), *y = numbers(&other, 3);
     assert_null(tl_add(f->c, x, y));
-    assert_fails(tl_ctx_status(f->c), TL_EINVAL, "input 1, float32[3], is of another engine of 'fake:0'");
+    assert_fails(tl_ctx_status(f->c), TL_EINVAL,
+                 "input 1, float32[3], is of another engine of 'fake:0'");
     tl_ctx_clear(f->c);
     assert_ok(tl_tensor_copy(x, y));
     close_all(&other);
 }
 
-/* --- further means of a class ------------------------------------------------------------------------ */
+/* --- further means of a class ----------------------------------------------------------------- */
 
 static tl_status add_one(void *self)
 {
@@ -372,8 +385,10 @@ static tl_status add_one(void *self)
 static tl_status exp_later(const tl_run *run, const tl_node *call)
 {
     const size_t bytes = tl_tensor_bytes(call->out[0]);
-    TL_TRY(run->queue->device->cls->copy(run->queue, tl_kernel_data(call->out[0]), tl_kernel_data(call->in[0]), bytes));
-    TL_TRY(fake_launch(run->queue, add_one, fake_address(run->queue, tl_kernel_data(call->out[0]))));
+    TL_TRY(run->queue->device->cls->copy(run->queue, tl_kernel_data(call->out[0]),
+                                         tl_kernel_data(call->in[0]), bytes));
+    TL_TRY(
+        fake_launch(run->queue, add_one, fake_address(run->queue, tl_kernel_data(call->out[0]))));
     assert_int_equal(run->queue->device->cls->issue(run->queue), tl_queue_ticket(run->queue));
     return TL_OK;
 }
@@ -432,8 +447,9 @@ static void calls_are_timed_by_the_device(void **state)
     tl_function *fn;
     tl_tensors in = {0}, out = {0}, again = {0};
     tl_str text = TL_STR_INIT;
-    assert_ok(tl_function_new(&fn, &(tl_function_args){.engine = f->engine, .name = "products", .body = products,
-                                                       .interpret = true}));
+    assert_ok(tl_function_new(
+        &fn, &(tl_function_args){
+                 .engine = f->engine, .name = "products", .body = products, .interpret = true}));
     tl_tensors_put(f->c, &in, "x", tl_full(f->c, TL_F32, TL_SHAPE(2, 2), 1));
     assert_ok(tl_function_call(fn, f->c, &in, &out));
     tl_program_set_timing(tl_function_program(fn), true);
@@ -466,8 +482,11 @@ static void a_program_is_one_piece_of_work(void **state)
         assert_ok(tl_tensor_new(&x[i], f->engine, TL_F32, TL_SHAPE(2, 2)));
         assert_ok(tl_tensor_set_doubles(x[i], (const double[]){i + 1, i + 1, i + 1, i + 1}, 4));
     }
-    assert_ok(tl_function_new(&fn, &(tl_function_args){.engine = f->engine, .name = "adds", .body = adds_and_tells,
-                                                       .self = sum, .interpret = true}));
+    assert_ok(tl_function_new(&fn, &(tl_function_args){.engine = f->engine,
+                                                       .name = "adds",
+                                                       .body = adds_and_tells,
+                                                       .self = sum,
+                                                       .interpret = true}));
     double wanted = 0;
     for (int run = 0; run < 12; run++) {
         const int which = run >= 4 && run % 3 == 0; // another place now and then
@@ -514,7 +533,8 @@ static void programs_of_a_device_run_many_times(void **state)
     tl_device_program *p;
     listed l = {f, tl_zeros(f->c, TL_F32, TL_SHAPE(3)), numbers(f, 3)};
     VALUES(l.sum, 0, 0, 0);
-    assert_fails(d->program_build(&p, f->engine->queue, put_nothing, NULL), TL_EINVAL, "no list today");
+    assert_fails(d->program_build(&p, f->engine->queue, put_nothing, NULL), TL_EINVAL,
+                 "no list today");
     assert_null(p);
     assert_ok(d->program_build(&p, f->engine->queue, put_list, &l));
     assert_int_equal(fake_pending(), 0); // nothing of it is to run
@@ -549,7 +569,7 @@ static void a_call_that_is_waited_for_fails_itself(void **state)
     close_all(&f);
 }
 
-/* --- memory ---------------------------------------------------------------------------------------- */
+/* --- memory ----------------------------------------------------------------------------------- */
 
 static void small_tensors_share_blocks(void **state)
 {
@@ -639,7 +659,7 @@ static void swaps_need_little_memory(void **state)
     tl_tensor_free(&b);
 }
 
-/* --- guards ---------------------------------------------------------------------------------------- */
+/* --- guards ----------------------------------------------------------------------------------- */
 
 static tl_status exp_too_far(const tl_run *run, const tl_node *call)
 {
@@ -654,7 +674,9 @@ static const tl_kernel far_rows[] = {{TL_OP_exp, TL_F32, exp_too_far, 0}};
 static const tl_kernels far_kernels = {far_rows, TL_COUNT(far_rows)};
 static const tl_kernels *const far_tables[] = {&far_kernels, NULL};
 static const tl_backend_class far = {
-    .cls = {.class_size = sizeof(tl_backend_class), .name = "far", .help = "writes one element too many"},
+    .cls = {.class_size = sizeof(tl_backend_class),
+            .name = "far",
+            .help = "writes one element too many"},
     .fallback = &tl_backend_reference,
     .tables = far_tables,
 };
@@ -674,11 +696,13 @@ static void guards_stand_on_a_device_too(void **state)
     assert_non_null(tl_add(f.c, x, x));
     assert_null(tl_exp(f.c, x));
     assert_fails(tl_ctx_status(f.c), TL_EINTERNAL,
-                 "exp: the kernel wrote outside of output 0, float32[16], at byte 64 of a storage of 64 bytes");
+                 "exp: the kernel wrote outside of output 0, float32[16], at byte 64 of a storage "
+                 "of 64 bytes");
     tl_ctx_clear(f.c);
     assert_ok(tl_tensor_new(&t, f.engine, TL_F32, TL_SHAPE(3)));
     assert_null(tl_add(f.c, t, t));
-    assert_fails(tl_ctx_status(f.c), TL_ESTATE, "is read before it was written: nobody has set element [0]");
+    assert_fails(tl_ctx_status(f.c), TL_ESTATE,
+                 "is read before it was written: nobody has set element [0]");
     tl_ctx_clear(f.c);
     tl_tensor_free(&t);
     close_all(&f);

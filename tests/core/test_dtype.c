@@ -32,7 +32,8 @@ static void unknown_names_are_refused(void **state)
 {
     (void)state;
     tl_dtype d = TL_I8;
-    assert_fails(tl_dtype_parse(&d, "float23"), TL_EINVAL, "'float23' is not a dtype; did you mean 'float32'?");
+    assert_fails(tl_dtype_parse(&d, "float23"), TL_EINVAL,
+                 "'float23' is not a dtype; did you mean 'float32'?");
     assert_fails(tl_dtype_parse(&d, ""), TL_EINVAL, "'' is not a dtype");
     assert_fails(tl_dtype_parse(&d, "Float32x"), TL_EINVAL, "is not a dtype");
     assert_int_equal(d, TL_I8);
@@ -46,7 +47,8 @@ static void two_types_meet(void **state)
             tl_dtype m = tl_dtype_meet((tl_dtype)a, (tl_dtype)b);
             assert_int_equal(m, tl_dtype_meet((tl_dtype)b, (tl_dtype)a));
             if (a == b) assert_int_equal(m, a);
-            tl_dtype_class high = tl_dtype_classify((tl_dtype)a), other = tl_dtype_classify((tl_dtype)b);
+            tl_dtype_class high = tl_dtype_classify((tl_dtype)a),
+                           other = tl_dtype_classify((tl_dtype)b);
             if (other > high) high = other;
             assert_int_equal(tl_dtype_classify(m), high);
         }
@@ -73,7 +75,8 @@ static double half_value(uint16_t bits, int fraction_bits)
     return sign * ldexp(fraction + (1 << fraction_bits), exponent - bias - fraction_bits);
 }
 
-/* The nearest of all 16-bit floats, by bisection and comparison of distances; ties to the even one. */
+/* The nearest of all 16-bit floats, by bisection and comparison of distances; ties to the even
+ * one. */
 static uint16_t nearest_half(double x, int fraction_bits)
 {
     uint16_t infinity = (uint16_t)(((1 << (15 - fraction_bits)) - 1) << fraction_bits);
@@ -83,15 +86,14 @@ static uint16_t nearest_half(double x, int fraction_bits)
     uint16_t low = 0, high = infinity; // value(low) <= size < value(high)
     while (high - low > 1) {
         uint16_t middle = (uint16_t)((low + high) / 2);
-        if (half_value(middle, fraction_bits) <= size)
-            low = middle;
-        else
-            high = middle;
+        if (half_value(middle, fraction_bits) <= size) low = middle;
+        else high = middle;
     }
     // For rounding, infinity stands one step above the largest number.
     double below = half_value(low, fraction_bits);
-    double above = high == infinity ? below + (below - half_value((uint16_t)(low - 1), fraction_bits))
-                                    : half_value(high, fraction_bits);
+    double above = high == infinity
+                       ? below + (below - half_value((uint16_t)(low - 1), fraction_bits))
+                       : half_value(high, fraction_bits);
     double down = size - below, up = above - size;
     return (uint16_t)(sign | (down < up || (down == up && low % 2 == 0) ? low : high));
 }
@@ -114,8 +116,10 @@ static void all_halves_have_their_value(void **state)
         if (isnan(f) ? !isnan(from_f) : ((double)from_f != f || !signbit(from_f) != !signbit(f)))
             fail_msg("f16 %04x is %a, not %a", (unsigned)i, (double)from_f, f);
         // And back, bit for bit; NaN stays NaN, with its sign.
-        assert_true(same_half(tli_to_bf16(from_b), h, 7) && ((tli_to_bf16(from_b) ^ h) & 0x8000) == 0);
-        assert_true(same_half(tli_to_f16(from_f), h, 10) && ((tli_to_f16(from_f) ^ h) & 0x8000) == 0);
+        assert_true(same_half(tli_to_bf16(from_b), h, 7)
+                    && ((tli_to_bf16(from_b) ^ h) & 0x8000) == 0);
+        assert_true(same_half(tli_to_f16(from_f), h, 10)
+                    && ((tli_to_f16(from_f) ^ h) & 0x8000) == 0);
     }
 }
 
@@ -126,8 +130,10 @@ static void check_float(float x)
         assert_true(isnan(half_value(b, 7)) && isnan(half_value(f, 10)));
         return;
     }
-    if (b != nearest_half(x, 7)) fail_msg("bf16 of %a is %04x, not %04x", (double)x, b, nearest_half(x, 7));
-    if (f != nearest_half(x, 10)) fail_msg("f16 of %a is %04x, not %04x", (double)x, f, nearest_half(x, 10));
+    if (b != nearest_half(x, 7))
+        fail_msg("bf16 of %a is %04x, not %04x", (double)x, b, nearest_half(x, 7));
+    if (f != nearest_half(x, 10))
+        fail_msg("f16 of %a is %04x, not %04x", (double)x, f, nearest_half(x, 10));
 }
 
 static void floats_are_rounded_to_the_nearest(void **state)
@@ -141,8 +147,10 @@ static void floats_are_rounded_to_the_nearest(void **state)
         uint32_t exponent = 127 - 28 + (uint32_t)tl_rng_below(&rng, 46);
         check_float(tli_bits_to_float((tl_rng_u32(&rng) & 0x807fffff) | exponent << 23));
     }
-    const uint32_t special[] = {0, 1, 2, 0x007fffff, 0x00800000, 0x7f7fffff, 0x7f800000, 0x7f800001, 0x7fc00000,
-                                0x7fffffff, 0x477fe000, 0x477fefff, 0x477ff000, 0x33000000, 0x33000001, 0x387fffff};
+    const uint32_t special[] = {0,          1,          2,          0x007fffff,
+                                0x00800000, 0x7f7fffff, 0x7f800000, 0x7f800001,
+                                0x7fc00000, 0x7fffffff, 0x477fe000, 0x477fefff,
+                                0x477ff000, 0x33000000, 0x33000001, 0x387fffff};
     for (int i = 0; i < TL_COUNT(special); i++) {
         check_float(tli_bits_to_float(special[i]));
         check_float(tli_bits_to_float(special[i] | 0x80000000));
@@ -157,7 +165,8 @@ static void ties_go_to_the_even_one(void **state)
         uint32_t tie = ((uint32_t)i << 16) | 0x8000;
         for (int by = -1; by <= 1; by++) check_float(tli_bits_to_float(tie + (uint32_t)by));
         if (i >= 0x7bff) continue;
-        float middle = (float)((half_value((uint16_t)i, 10) + half_value((uint16_t)(i + 1), 10)) / 2);
+        float middle =
+            (float)((half_value((uint16_t)i, 10) + half_value((uint16_t)(i + 1), 10)) / 2);
         check_float(middle);
         check_float(nextafterf(middle, 0));
         check_float(-nextafterf(middle, INFINITY));
@@ -179,13 +188,15 @@ static void doubles_are_rounded_once(void **state)
         double x = sign * tie_b * little, y = sign * tie_f * little;
         if (isfinite(x)) {
             tli_element_set(TL_BF16, &out, 0, x);
-            if (out != nearest_half(x, 7)) fail_msg("bf16 of %a is %04x, not %04x", x, out, nearest_half(x, 7));
+            if (out != nearest_half(x, 7))
+                fail_msg("bf16 of %a is %04x, not %04x", x, out, nearest_half(x, 7));
         }
         tli_element_set(TL_F16, &out, 0, y);
-        if (out != nearest_half(y, 10)) fail_msg("f16 of %a is %04x, not %04x", y, out, nearest_half(y, 10));
+        if (out != nearest_half(y, 10))
+            fail_msg("f16 of %a is %04x, not %04x", y, out, nearest_half(y, 10));
     }
-    const double far[] = {1e300, -1e300, 1e-300, -1e-300, 0x1p-25, 0x1.000001p-25, 0x1p-134, 0x1.0001p-134,
-                          5e-324};
+    const double far[] = {1e300,          -1e300,   1e-300,        -1e-300, 0x1p-25,
+                          0x1.000001p-25, 0x1p-134, 0x1.0001p-134, 5e-324};
     for (int i = 0; i < TL_COUNT(far); i++) {
         uint16_t b, f;
         tli_element_set(TL_BF16, &b, 0, far[i]);
@@ -210,11 +221,13 @@ static void elements_keep_what_they_can_hold(void **state)
     const double whole[] = {0, 1, 2, 100, 127};
     for (int d = 0; d < TL_DTYPE_COUNT; d++) {
         if (d == TL_BOOL) continue;
-        for (int i = 0; i < TL_COUNT(whole); i++) assert_near(through((tl_dtype)d, whole[i]), whole[i], 0);
+        for (int i = 0; i < TL_COUNT(whole); i++)
+            assert_near(through((tl_dtype)d, whole[i]), whole[i], 0);
         if (tl_dtype_is_float((tl_dtype)d)) {
             assert_near(through((tl_dtype)d, -0.5), -0.5, 0);
             assert_true(isnan(through((tl_dtype)d, NAN)));
-            assert_true(isinf(through((tl_dtype)d, -INFINITY)) && through((tl_dtype)d, -INFINITY) < 0);
+            assert_true(isinf(through((tl_dtype)d, -INFINITY))
+                        && through((tl_dtype)d, -INFINITY) < 0);
             assert_true(signbit(through((tl_dtype)d, -0.0)));
         }
     }

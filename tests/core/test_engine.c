@@ -61,7 +61,9 @@ static tl_status no_machine(void)
 }
 
 static const tl_backend_class elsewhere = {
-    .cls = {.class_size = sizeof(tl_backend_class), .name = "toaster", .help = "for other machines"},
+    .cls = {.class_size = sizeof(tl_backend_class),
+            .name = "toaster",
+            .help = "for other machines"},
     .supported = no_machine,
 };
 
@@ -102,7 +104,8 @@ static void kernels_come_from_the_best_table(void **state)
     assert_fails(tl_ctx_status(c), TL_EUNSUPPORTED, "mul: not on Sundays");
     tl_ctx_clear(c);
     assert_null(tl_exp(c, whole));
-    assert_fails(tl_ctx_status(c), TL_EUNSUPPORTED, "exp: there is no exp of float64 on the backend 'high'");
+    assert_fails(tl_ctx_status(c), TL_EUNSUPPORTED,
+                 "exp: there is no exp of float64 on the backend 'high'");
     tl_ctx_free(&c);
     tl_engine_free(&e);
     tl_engine_free(&e);
@@ -265,7 +268,8 @@ static void *compute(void *payload)
         tl_tensor *own;
         if (tl_tensor_keep(&own, j->shared) != TL_OK) return NULL;
         tl_tensor *x = tl_mul(c, own, tl_number(c, TL_F32, j->number));
-        tl_tensor *y = tl_sum(c, tl_add(c, x, tl_ones(c, TL_F32, TL_SHAPE(10 + i, 16))), TL_ALL, false);
+        tl_tensor *y =
+            tl_sum(c, tl_add(c, x, tl_ones(c, TL_F32, TL_SHAPE(10 + i, 16))), TL_ALL, false);
         bool ok = y && tl_tensor_item(y, &j->result) == TL_OK;
         if (i % 10 == 3) { // errors of one context are its own
             ok &= tl_add(c, y, NULL) == NULL && tl_ctx_status(c) == TL_EINVAL;

@@ -49,8 +49,8 @@ static void names_keep_their_order(void **state)
     assert_ok(tl_logs_put(f->l, "zero", -0.0));
     assert_ok(tl_logs_put_text(f->l, "note", "warm"));
     assert_ok(tl_logs_put(f->l, "loss", 0.25)); // keeps its place
-    assert_text(f->l, "loss: 0.25, steps: 100, validation: {accuracy: 0.93}, learning_rate: 1e-05, nan: nan, "
-                      "large: -1e+20, zero: 0, note: 'warm'");
+    assert_text(f->l, "loss: 0.25, steps: 100, validation: {accuracy: 0.93}, learning_rate: 1e-05, "
+                      "nan: nan, large: -1e+20, zero: 0, note: 'warm'");
     assert_int_equal(tl_logs_count(f->l), 8);
     tl_logs_entry e;
     tl_logs_at(&e, f->l, 2);
@@ -79,7 +79,8 @@ static void tensors_are_read_when_asked_for(void **state)
     assert_ok(tl_lease_write(&lease, t));
     assert_ok(tl_logs_new(&other));
     assert_ok(tl_logs_merge(other, f->l));
-    assert_fails(tl_logs_number(&value, other, "loss"), TL_ESTATE, "loss: bfloat16[1, 1] cannot be leased");
+    assert_fails(tl_logs_number(&value, other, "loss"), TL_ESTATE,
+                 "loss: bfloat16[1, 1] cannot be leased");
     assert_near(tl_logs_number_or(other, "loss", -1), -1, 0);
     assert_ok(tl_lease_end(&lease));
     tl_tensor_free(&t);
@@ -88,10 +89,12 @@ static void tensors_are_read_when_asked_for(void **state)
     tl_logs_free(&other);
 
     t = tensor_of(f->engine, TL_F32, TL_SHAPE(2), NULL);
-    assert_fails(tl_logs_put_tensor(f->l, "x", t), TL_EINVAL, "x: float32[2] is no number; log its mean");
+    assert_fails(tl_logs_put_tensor(f->l, "x", t), TL_EINVAL,
+                 "x: float32[2] is no number; log its mean");
     tl_tensor_free(&t);
     tl_tensor captured = {.dtype = TL_F32, .shape = TL_SCALAR};
-    assert_fails(tl_logs_put_tensor(f->l, "x", &captured), TL_ESTATE, "x: float32[] has no elements");
+    assert_fails(tl_logs_put_tensor(f->l, "x", &captured), TL_ESTATE,
+                 "x: float32[] has no elements");
 }
 
 static void paths_find_nested_and_plain_names(void **state)
@@ -119,7 +122,8 @@ static void paths_find_nested_and_plain_names(void **state)
                  "the logs have no 'lost'; they have a/b/c, train/loss, x/y/z/w");
     assert_fails(tl_logs_number(&number, f->l, "a/b"), TL_EINVAL, "'b' is no number but logs");
     assert_fails(tl_logs_put(f->l, "", 1), TL_EINVAL, "a name must not be empty");
-    assert_fails(tl_logs_sub(&a, f->l, "train/loss"), TL_EEXISTS, "'train/loss' is a number already");
+    assert_fails(tl_logs_sub(&a, f->l, "train/loss"), TL_EEXISTS,
+                 "'train/loss' is a number already");
     assert_true(tl_logs_remove(f->l, "a/b/c"));
     assert_false(tl_logs_remove(f->l, "a/b/c"));
     assert_true(tl_logs_remove(f->l, "x/y/z/w"));
@@ -157,9 +161,8 @@ static void logs_are_merged(void **state)
     assert_ok(tl_logs_merge(f->l, f->l));
     tl_logs_free(&other);
     tl_tensor_free(&t);
-    assert_text(f->l,
-                "loss: 4, validation: {loss: 2, accuracy: 5}, was_number: {y: 6}, was_logs: 7, text: 't', "
-                      "spread: histogram of float32[]");
+    assert_text(f->l, "loss: 4, validation: {loss: 2, accuracy: 5}, was_number: {y: 6}, was_logs: "
+                      "7, text: 't', spread: histogram of float32[]");
 }
 
 static tl_status join_names(const tl_logs_entry *e, void *payload)
@@ -178,13 +181,13 @@ static void a_walk_sees_all_leaves(void **state)
     assert_ok(tl_logs_put(f->l, "n", 1));
     assert_ok(tl_logs_sub(&sub, f->l, "in"));
     assert_ok(tl_logs_put_image(sub, "image", image));
-    assert_ok(tl_logs_put_text(sub, "text", "a text that is longer than the console wants to see of it"));
+    assert_ok(
+        tl_logs_put_text(sub, "text", "a text that is longer than the console wants to see of it"));
     assert_ok(tl_logs_put_histogram(f->l, "h", image, 0));
     assert_ok(tl_logs_walk(f->l, join_names, &names));
     assert_string_equal(tl_str_text(&names), "n=number in/image=image in/text=text h=histogram ");
-    assert_text(f->l,
-                "n: 1, in: {image: image float32[1, 1, 3], text: 'a text that is longer than the console w...'}, "
-                      "h: histogram of float32[1, 1, 3]");
+    assert_text(f->l, "n: 1, in: {image: image float32[1, 1, 3], text: 'a text that is longer than "
+                      "the console w...'}, h: histogram of float32[1, 1, 3]");
     assert_ok(tl_logs_put(f->l, "stop", 1));
     assert_ok(tl_logs_put(f->l, "never", 1));
     tl_str_cut(&names, 0);
@@ -197,16 +200,19 @@ static void a_walk_sees_all_leaves(void **state)
 static void images_have_their_shape(void **state)
 {
     fixture *f = *state;
-    const struct { tl_dtype dtype; tl_shape shape; bool good; } cases[] = {
-        {TL_U8, TL_SHAPE(4, 5, 3), true},   {TL_F32, TL_SHAPE(4, 5, 1), true}, {TL_BF16, TL_SHAPE(2, 2, 4),
-                                                                                true},
-        {TL_U8, TL_SHAPE(4, 5, 2), false},  {TL_I32, TL_SHAPE(4, 5, 3), false}, {TL_F32, TL_SHAPE(4, 5), false},
+    const struct {
+        tl_dtype dtype;
+        tl_shape shape;
+        bool good;
+    } cases[] = {
+        {TL_U8, TL_SHAPE(4, 5, 3), true},      {TL_F32, TL_SHAPE(4, 5, 1), true},
+        {TL_BF16, TL_SHAPE(2, 2, 4), true},    {TL_U8, TL_SHAPE(4, 5, 2), false},
+        {TL_I32, TL_SHAPE(4, 5, 3), false},    {TL_F32, TL_SHAPE(4, 5), false},
         {TL_F32, TL_SHAPE(1, 4, 5, 3), false}, {TL_BOOL, TL_SHAPE(4, 5, 1), false},
     };
     for (int i = 0; i < TL_COUNT(cases); i++) {
         tl_tensor *t = tensor_of(f->engine, cases[i].dtype, cases[i].shape, NULL);
-        if (cases[i].good)
-            assert_ok(tl_logs_put_image(f->l, "image", t));
+        if (cases[i].good) assert_ok(tl_logs_put_image(f->l, "image", t));
         else
             assert_fails(tl_logs_put_image(f->l, "image", t), TL_EINVAL,
                          "is no image; it must be [height, width");
@@ -268,7 +274,8 @@ static void histograms_count_what_is_there(void **state)
     tl_tensor_free(&t);
     assert_ok(tl_logs_put(f->l, "n", 1));
     assert_true(tl_logs_find(&e, f->l, "n"));
-    assert_fails(tl_logs_entry_histogram(&h, arena, &e), TL_EINVAL, "'n' is no histogram but number");
+    assert_fails(tl_logs_entry_histogram(&h, arena, &e), TL_EINVAL,
+                 "'n' is no histogram but number");
     tl_arena_free(&arena);
 }
 

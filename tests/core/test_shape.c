@@ -21,16 +21,20 @@ static void shapes_count_their_elements(void **state)
 static void bad_shapes_are_refused(void **state)
 {
     (void)state;
-    tl_shape s = TL_SHAPE(3, -1), large = TL_SHAPE(INT64_MAX / 8, 2), hidden = TL_SHAPE(INT64_MAX, 0, 3);
-    assert_fails(tl_shape_check(&s, "here"), TL_EINVAL, "here: shape [3, -1] has a negative dimension");
+    tl_shape s = TL_SHAPE(3, -1), large = TL_SHAPE(INT64_MAX / 8, 2),
+             hidden = TL_SHAPE(INT64_MAX, 0, 3);
+    assert_fails(tl_shape_check(&s, "here"), TL_EINVAL,
+                 "here: shape [3, -1] has a negative dimension");
     assert_fails(tl_shape_check(&large, "here"), TL_ELIMIT, "has too many elements");
     assert_fails(tl_shape_check(&hidden, "here"), TL_ELIMIT,
                  "has too many elements"); // its strides would not fit
     s.rank = 9;
-    assert_fails(tl_shape_check(&s, "here"), TL_EINVAL, "here: 9 dimensions; at most 8 are possible");
+    assert_fails(tl_shape_check(&s, "here"), TL_EINVAL,
+                 "here: 9 dimensions; at most 8 are possible");
     s.rank = -1;
     assert_fails(tl_shape_check(&s, "here"), TL_EINVAL, "-1 dimensions");
-    tl_shape most = TL_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), just = TL_SHAPE(INT64_MAX / 8), none = TL_SHAPE(0, 5);
+    tl_shape most = TL_SHAPE(1, 1, 1, 1, 1, 1, 1, 1), just = TL_SHAPE(INT64_MAX / 8),
+             none = TL_SHAPE(0, 5);
     assert_ok(tl_shape_check(&most, "here"));
     assert_ok(tl_shape_check(&just, "here"));
     assert_ok(tl_shape_check(&none, "here"));
@@ -39,7 +43,9 @@ static void bad_shapes_are_refused(void **state)
 static void shapes_broadcast(void **state)
 {
     (void)state;
-    const struct { tl_shape a, b, both; } good[] = {
+    const struct {
+        tl_shape a, b, both;
+    } good[] = {
         {TL_SHAPE(32, 1, 128), TL_SHAPE(10, 1), TL_SHAPE(32, 10, 128)},
         {TL_SCALAR, TL_SHAPE(2, 3), TL_SHAPE(2, 3)},
         {TL_SCALAR, TL_SCALAR, TL_SCALAR},
@@ -101,7 +107,8 @@ static void axes_count_from_both_ends(void **state)
     assert_int_equal(axis, 0);
     assert_ok(tl_axis_check(&axis, 2, 3, "sum"));
     assert_int_equal(axis, 2);
-    assert_fails(tl_axis_check(&axis, 3, 3, "sum"), TL_EINVAL, "sum: axis 3 of a tensor with 3 dimensions");
+    assert_fails(tl_axis_check(&axis, 3, 3, "sum"), TL_EINVAL,
+                 "sum: axis 3 of a tensor with 3 dimensions");
     assert_fails(tl_axis_check(&axis, -4, 3, "sum"), TL_EINVAL, "sum: axis -4");
     assert_fails(tl_axis_check(&axis, 0, 0, "sum"), TL_EINVAL, "0 dimensions");
     assert_fails(tl_axis_check(&axis, -1, 0, "sum"), TL_EINVAL, "0 dimensions");
@@ -112,9 +119,12 @@ static void axes_count_from_both_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes_count_their_elements), cmocka_unit_test(bad_shapes_are_refused),
-        cmocka_unit_test(shapes_broadcast),            cmocka_unit_test(shapes_have_a_text),
-        cmocka_unit_test(strides_are_row_major),       cmocka_unit_test(axes_count_from_both_ends),
+        cmocka_unit_test(shapes_count_their_elements),
+        cmocka_unit_test(bad_shapes_are_refused),
+        cmocka_unit_test(shapes_broadcast),
+        cmocka_unit_test(shapes_have_a_text),
+        cmocka_unit_test(strides_are_row_major),
+        cmocka_unit_test(axes_count_from_both_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,8 @@ static tl_tensor *filled(const fixture *f, tl_dtype dtype, tl_shape shape, doubl
 }
 
 // Puts a tensor and forgets the header.
-static void put(const fixture *f, tl_state *s, const char *path, tl_dtype dtype, tl_shape shape, double first)
+static void put(const fixture *f, tl_state *s, const char *path, tl_dtype dtype, tl_shape shape,
+                double first)
 {
     tl_tensor *t = filled(f, dtype, shape, first);
     assert_ok(tl_state_put(s, path, t));
@@ -98,7 +99,8 @@ static void names_are_taken_once(void **state)
     assert_ok(tl_state_put(f->s, "model/kernel", t));
     assert_fails(tl_state_put(f->s, "model/kernel", t), TL_EEXISTS,
                  "'model/kernel' cannot be added: 'model/kernel' is there already (float32[2])");
-    assert_fails(tl_state_bind_int(f->s, "model", &n), TL_EEXISTS, "'model' is there already (1 below it)");
+    assert_fails(tl_state_bind_int(f->s, "model", &n), TL_EEXISTS,
+                 "'model' is there already (1 below it)");
     assert_fails(tl_state_bind_int(f->s, "model/kernel/m/v", &n), TL_EEXISTS,
                  "'model/kernel' is there already and has nothing below it (float32[2])");
     assert_ok(tl_state_put_int(f->s, "model/kernels", 1)); // only begins alike
@@ -150,7 +152,8 @@ static void what_is_not_there_is_suggested(void **state)
                  "'global_step' is of the kind int and has nothing below it");
     assert_fails(tl_state_get(&e, f->s, "global_step", TL_STATE_DOUBLE), TL_EINVAL,
                  "'global_step' is of the kind int, not double");
-    assert_fails(tl_state_get(&e, f->s, "zebra", TL_STATE_INT), TL_ENOTFOUND, "there is no 'zebra'");
+    assert_fails(tl_state_get(&e, f->s, "zebra", TL_STATE_INT), TL_ENOTFOUND,
+                 "there is no 'zebra'");
     assert_null(strstr(tl_error_message(), "did you mean"));
 }
 
@@ -186,22 +189,23 @@ static void scalars_are_read_and_written(void **state)
     assert_ok(tl_state_set(f->s, "d", &(tl_state_entry){.kind = TL_STATE_DOUBLE, .d = -0.5}));
     assert_ok(tl_state_set(f->s, "b", &(tl_state_entry){.kind = TL_STATE_BOOL, .b = true}));
     assert_ok(tl_state_set(f->s, "w",
-                           &(tl_state_entry){.kind = TL_STATE_WORDS, .count = 2,
+                           &(tl_state_entry){.kind = TL_STATE_WORDS,
+                                             .count = 2,
                                              .words = (const uint64_t[]){UINT64_MAX, 0}}));
     assert_ok(tl_state_set(f->s, "t", &(tl_state_entry){.kind = TL_STATE_TEXT, .text = "abc"}));
     assert_true(i == INT64_MIN && d == -0.5 && b && words[0] == UINT64_MAX && words[1] == 0);
     assert_string_equal(tl_str_text(&text), "abc");
-    assert_ok(tl_state_set(f->s, "t",
-                           &(tl_state_entry){.kind = TL_STATE_TEXT, .text = tl_str_text(&text) + 1}));
+    assert_ok(tl_state_set(
+        f->s, "t", &(tl_state_entry){.kind = TL_STATE_TEXT, .text = tl_str_text(&text) + 1}));
     assert_string_equal(tl_str_text(&text), "bc"); // from its own bytes
     assert_fails(tl_state_set(f->s, "i", &(tl_state_entry){.kind = TL_STATE_BOOL}), TL_EINVAL,
                  "'i': it is of the kind int, not bool");
-    assert_fails(tl_state_set(f->s, "w", &(tl_state_entry){.kind = TL_STATE_WORDS, .count = 3}), TL_EINVAL,
-                 "'w': it has 2 words, not 3");
+    assert_fails(tl_state_set(f->s, "w", &(tl_state_entry){.kind = TL_STATE_WORDS, .count = 3}),
+                 TL_EINVAL, "'w': it has 2 words, not 3");
     assert_fails(tl_state_set(f->s, "x", &e), TL_ENOTFOUND, "there is no 'x'");
     put(f, f->s, "tensor", TL_F32, TL_SCALAR, 0);
-    assert_fails(tl_state_set(f->s, "tensor", &(tl_state_entry){.kind = TL_STATE_TENSOR}), TL_EINVAL,
-                 "write its elements");
+    assert_fails(tl_state_set(f->s, "tensor", &(tl_state_entry){.kind = TL_STATE_TENSOR}),
+                 TL_EINVAL, "write its elements");
     tl_str_deinit(&text);
 }
 
@@ -258,7 +262,8 @@ static void parts_are_handed_out(void **state)
     assert_ptr_equal(again, dense);
     assert_text(f->s, "model/encoder/dense/kernel  float32[2]\n");
     assert_text(model, "encoder/dense/kernel  float32[2]\n");
-    assert_fails(tl_state_sub(&again, model, "encoder/dense/kernel"), TL_EEXISTS, "is there already");
+    assert_fails(tl_state_sub(&again, model, "encoder/dense/kernel"), TL_EEXISTS,
+                 "is there already");
 }
 
 static void mounted_states_are_seen_and_not_owned(void **state)
@@ -282,10 +287,12 @@ static void mounted_states_are_seen_and_not_owned(void **state)
     assert_ok(tl_state_size(root, &entries, &bytes));
     assert_int_equal(entries, 5);
     assert_int_equal(bytes, 12);
-    assert_fails(tl_state_mount(root, "model", f->s), TL_EEXISTS, "'model' is there already (2 below it)");
+    assert_fails(tl_state_mount(root, "model", f->s), TL_EEXISTS,
+                 "'model' is there already (2 below it)");
     assert_fails(tl_state_mount(encoder, "self", model), TL_EINVAL, "a state cannot hold itself");
     assert_fails(tl_state_mount(model, "self", model), TL_EINVAL, "a state cannot hold itself");
-    assert_fails(tl_state_mount(model, "encoder/deep/self", root), TL_EINVAL, "a state cannot hold itself");
+    assert_fails(tl_state_mount(model, "encoder/deep/self", root), TL_EINVAL,
+                 "a state cannot hold itself");
     assert_true(tl_state_remove(root, "model"));
     tl_state_free(&root);
     assert_near(element(model, "encoder/kernel", 1), 1, 0);
@@ -321,7 +328,8 @@ static void watchers_are_told_of_restores(void **state)
     assert_true(tl_state_remove(saved, "model"));
     assert_ok(tl_state_copy(f->s, saved, &(tl_state_copy_args){.partial = true}, NULL));
     assert_true(all == 2 && data == 2 && model == 1);
-    assert_ok(tl_state_set(f->s, "data/deep/position", &(tl_state_entry){.kind = TL_STATE_INT, .i = 7}));
+    assert_ok(
+        tl_state_set(f->s, "data/deep/position", &(tl_state_entry){.kind = TL_STATE_INT, .i = 7}));
     assert_true(position == 7 && all == 3 && data == 3 && model == 1);
     // One that does not fit writes nothing.
     assert_fails(tl_state_copy(f->s, saved, NULL, NULL), TL_EINVAL, "do not fit");
@@ -498,7 +506,8 @@ static void values_are_compared_bit_for_bit(void **state)
     assert_ok(tl_state_compare(&r, f->s, copy, &values));
     assert_report(&r, "4 matched, 0 missing, 0 unexpected, 4 different\n"
                       "  different:\n"
-                      "    w  bfloat16[2, 3] with 4.0 at element 4 wanted, bfloat16[2, 3] with -4.0 at element 4 found\n"
+                      "    w  bfloat16[2, 3] with 4.0 at element 4 wanted, bfloat16[2, 3] with "
+                      "-4.0 at element 4 found\n"
                       "    d  double 0.0 wanted, double -0.0 found\n"
                       "    i  int 1 wanted, int 2 found\n"
                       "    t  text 'x' wanted, text 'y' found");
@@ -557,11 +566,13 @@ static void floats_are_converted_when_asked(void **state)
     assert_ok(tl_state_new(&from));
     put(f, f->s, "w", TL_F32, TL_SHAPE(3), 0);
     put(f, from, "w", TL_F64, TL_SHAPE(3), 0.1);
-    assert_fails(tl_state_copy(f->s, from, NULL, NULL), TL_EINVAL, "w  float32[3] wanted, float64[3] found");
+    assert_fails(tl_state_copy(f->s, from, NULL, NULL), TL_EINVAL,
+                 "w  float32[3] wanted, float64[3] found");
     assert_ok(tl_state_copy(f->s, from, &cast, NULL));
     assert_near(element(f->s, "w", 2), (float)2.1, 0);
     tl_state_report r;
-    assert_ok(tl_state_compare(&r, f->s, from, &(tl_state_compare_args){.cast = true, .values = true}));
+    assert_ok(
+        tl_state_compare(&r, f->s, from, &(tl_state_compare_args){.cast = true, .values = true}));
     assert_true(tl_state_report_clean(&r));
     tl_state_report_deinit(&r);
     assert_true(tl_state_remove(from, "w"));
@@ -581,8 +592,10 @@ static void described_tensors_only_compare(void **state)
     assert_ok(tl_state_compare(&r, f->s, file, NULL));
     assert_true(tl_state_report_clean(&r));
     tl_state_report_deinit(&r);
-    assert_fails(tl_state_copy(f->s, file, NULL, NULL), TL_ESTATE, "w: a tensor that is only described");
-    assert_fails(tl_state_compare(&r, f->s, file, &(tl_state_compare_args){.values = true}), TL_ESTATE, "w: ");
+    assert_fails(tl_state_copy(f->s, file, NULL, NULL), TL_ESTATE,
+                 "w: a tensor that is only described");
+    assert_fails(tl_state_compare(&r, f->s, file, &(tl_state_compare_args){.values = true}),
+                 TL_ESTATE, "w: ");
     assert_int_equal(r.count, 0);
     assert_fails(tl_state_describe(file, "x", TL_F32, TL_SHAPE(-1)), TL_EINVAL, "x: shape [-1]");
     tl_state *clone;

@@ -78,10 +78,12 @@ static void bad_shapes_are_refused(void **state)
     tl_tensor *t = NULL;
     assert_fails(tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(-2)), TL_EINVAL,
                  "tensor: shape [-2] has a negative");
-    assert_fails(tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(INT64_MAX, 2)), TL_ELIMIT, "too many elements");
+    assert_fails(tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(INT64_MAX, 2)), TL_ELIMIT,
+                 "too many elements");
     assert_fails(tl_tensor_new(&t, engine, TL_F64, TL_SHAPE(INT64_MAX / 8)), TL_ENOMEM,
                  "out of memory: a tensor needs");
-    assert_fails(tl_tensor_new(&t, engine, TL_U8, TL_SHAPE(INT64_C(1) << 59)), TL_ENOMEM, "out of memory");
+    assert_fails(tl_tensor_new(&t, engine, TL_U8, TL_SHAPE(INT64_C(1) << 59)), TL_ENOMEM,
+                 "out of memory");
     assert_null(t);
 }
 
@@ -126,10 +128,10 @@ static void parts_lie_inside(void **state)
 static void headers_move_between_blocks(void **state)
 {
     (void)state;
-    tl_tensor *a = counting(TL_F32, TL_SHAPE(6)), *b = counting(TL_F32,
-                                                                TL_SHAPE(2, 4)), *i = counting(TL_I32,
-                                                                                               TL_SHAPE(8));
-    tl_tensor t = {.dtype = TL_F32, .shape = TL_SHAPE(2, 2)}, none = {.dtype = TL_F32, .shape = TL_SHAPE(4)};
+    tl_tensor *a = counting(TL_F32, TL_SHAPE(6)), *b = counting(TL_F32, TL_SHAPE(2, 4)),
+              *i = counting(TL_I32, TL_SHAPE(8));
+    tl_tensor t = {.dtype = TL_F32, .shape = TL_SHAPE(2, 2)},
+              none = {.dtype = TL_F32, .shape = TL_SHAPE(4)};
     double values[4];
     assert_ok(tl_tensor_place(&t, a, 2));
     assert_ok(tl_tensor_get_doubles(&t, values, 4));
@@ -182,9 +184,11 @@ static void elements_go_in_and_out(void **state)
     assert_fails(tl_tensor_set(t, values, 6), TL_EINVAL, "int16[2, 2] has 8 bytes, not 6");
     assert_fails(tl_tensor_get(t, back, 9), TL_EINVAL, "has 8 bytes, not 9");
     double doubles[5];
-    assert_fails(tl_tensor_get_doubles(t, doubles, 5), TL_EINVAL, "int16[2, 2] has 4 elements, not 5");
+    assert_fails(tl_tensor_get_doubles(t, doubles, 5), TL_EINVAL,
+                 "int16[2, 2] has 4 elements, not 5");
     assert_fails(tl_tensor_set_doubles(t, doubles, 3), TL_EINVAL, "has 4 elements, not 3");
-    assert_fails(tl_tensor_item(t, &item), TL_EINVAL, "has 4 elements; only a tensor with one has an item");
+    assert_fails(tl_tensor_item(t, &item), TL_EINVAL,
+                 "has 4 elements; only a tensor with one has an item");
     tl_tensor_free(&t);
     t = counting(TL_F32, TL_SHAPE(1, 1));
     assert_ok(tl_tensor_item(t, &item));
@@ -243,8 +247,10 @@ static void leases_exclude_each_other(void **state)
     assert_fails(tl_lease_write(&c, t), TL_ESTATE, "leased for reading");
     assert_ok(tl_lease_end(&b));
     assert_ok(tl_lease_write(&c, same));
-    assert_fails(tl_lease_read(&a, t), TL_ESTATE, "cannot be leased for reading: it is leased for writing");
-    assert_fails(tl_lease_write(&b, t), TL_ESTATE, "cannot be leased for writing: it is leased for writing");
+    assert_fails(tl_lease_read(&a, t), TL_ESTATE,
+                 "cannot be leased for reading: it is leased for writing");
+    assert_fails(tl_lease_write(&b, t), TL_ESTATE,
+                 "cannot be leased for writing: it is leased for writing");
     assert_fails(tl_tensor_get(t, values, sizeof values), TL_ESTATE, "leased for writing");
     assert_ok(tl_lease_end(&c));
     assert_ok(tl_lease_write(&a, t));
@@ -311,7 +317,8 @@ static void allocations_may_fail(void **state)
     for (int64_t nth = 1; nth <= most; nth++) {
         tl_engine_trim(engine);
         tl_alloc_fail_at(nth, 100);
-        assert_fails(tl_tensor_new(&other, engine, TL_F32, TL_SHAPE(7)), TL_ENOMEM, "out of memory");
+        assert_fails(tl_tensor_new(&other, engine, TL_F32, TL_SHAPE(7)), TL_ENOMEM,
+                     "out of memory");
     }
     tl_alloc_fail_at(0, 0);
     assert_null(other);
@@ -327,7 +334,8 @@ static void assert_text(tl_tensor *t, const char *want)
 {
     tl_str text = TL_STR_INIT;
     tl_tensor_text(&text, t);
-    if (strcmp(tl_str_text(&text), want) != 0) fail_msg("got\n%s\n    and not\n%s", tl_str_text(&text), want);
+    if (strcmp(tl_str_text(&text), want) != 0)
+        fail_msg("got\n%s\n    and not\n%s", tl_str_text(&text), want);
     tl_str_deinit(&text);
 }
 
@@ -344,35 +352,41 @@ static void small_tensors_have_a_text(void **state)
 {
     (void)state;
     const double nothing = 0, quarter = 3.25, strange[] = {NAN, -INFINITY, INFINITY, 1, 2, 3};
-    const double mixed[] = {0.1, -2.5, 3, 1000.123, 5, 6}, small[] = {1e-10, 1, 2, 3}, tiny[] = {0, -1.25e-7};
-    const double ints[] = {1, -20, 300, 4, 5, 6}, bools[] = {0, 1}, cube[] = {1, 2, 3, 4, 5, 6, 7, 8.5};
-    const double large[] = {1e20, 1}, whole[] = {12345678, 0.5}, nans[] = {NAN, NAN}, huge[] = {1e300,
-                                                                                                -1e-300, 0};
+    const double mixed[] = {0.1, -2.5, 3, 1000.123, 5, 6}, small[] = {1e-10, 1, 2, 3},
+                 tiny[] = {0, -1.25e-7};
+    const double ints[] = {1, -20, 300, 4, 5, 6}, bools[] = {0, 1},
+                 cube[] = {1, 2, 3, 4, 5, 6, 7, 8.5};
+    const double large[] = {1e20, 1}, whole[] = {12345678, 0.5}, nans[] = {NAN, NAN},
+                 huge[] = {1e300, -1e-300, 0};
     assert_shown(TL_F32, TL_SCALAR, &quarter, "float32[] 3.25");
     assert_shown(TL_I8, TL_SCALAR, &quarter, "int8[] 3");
     assert_shown(TL_F32, TL_SHAPE(0), &nothing, "float32[0] []");
     assert_shown(TL_F32, TL_SHAPE(2, 0, 3), &nothing, "float32[2, 0, 3] []");
     assert_shown(TL_F32, TL_SHAPE(4), cube, "float32[4] [1., 2., 3., 4.]");
-    assert_shown(TL_F32, TL_SHAPE(2, 3), mixed, "float32[2, 3]\n"
-                                                "[[   0.100,   -2.500,    3.000],\n"
-                                                " [1000.123,    5.000,    6.000]]");
-    assert_shown(TL_F32, TL_SHAPE(2, 3), strange, "float32[2, 3]\n"
-                                                  "[[ nan, -inf,  inf],\n"
-                                                  " [  1.,   2.,   3.]]");
+    assert_shown(TL_F32, TL_SHAPE(2, 3), mixed,
+                 "float32[2, 3]\n"
+                 "[[   0.100,   -2.500,    3.000],\n"
+                 " [1000.123,    5.000,    6.000]]");
+    assert_shown(TL_F32, TL_SHAPE(2, 3), strange,
+                 "float32[2, 3]\n"
+                 "[[ nan, -inf,  inf],\n"
+                 " [  1.,   2.,   3.]]");
     assert_shown(TL_F16, TL_SHAPE(2), nans, "float16[2] [nan, nan]");
-    assert_shown(TL_F32, TL_SHAPE(2, 2), small, "float32[2, 2]\n[[1e-10, 1e+00],\n [2e+00, 3e+00]]");
+    assert_shown(TL_F32, TL_SHAPE(2, 2), small,
+                 "float32[2, 2]\n[[1e-10, 1e+00],\n [2e+00, 3e+00]]");
     assert_shown(TL_F64, TL_SHAPE(2), tiny, "float64[2] [ 0.00e+00, -1.25e-07]");
     assert_shown(TL_F32, TL_SHAPE(2), large, "float32[2] [1e+20, 1e+00]");
     assert_shown(TL_F64, TL_SHAPE(3), huge, "float64[3] [ 1e+300, -1e-300,   0e+00]");
     assert_shown(TL_F64, TL_SHAPE(2), whole, "float64[2] [1.2346e+07, 5.0000e-01]");
     assert_shown(TL_I32, TL_SHAPE(2, 3), ints, "int32[2, 3]\n[[  1, -20, 300],\n [  4,   5,   6]]");
     assert_shown(TL_BOOL, TL_SHAPE(2), bools, "bool[2] [false,  true]");
-    assert_shown(TL_F32, TL_SHAPE(2, 2, 2), cube, "float32[2, 2, 2]\n"
-                                                  "[[[1.0, 2.0],\n"
-                                                  "  [3.0, 4.0]],\n"
-                                                  "\n"
-                                                  " [[5.0, 6.0],\n"
-                                                  "  [7.0, 8.5]]]");
+    assert_shown(TL_F32, TL_SHAPE(2, 2, 2), cube,
+                 "float32[2, 2, 2]\n"
+                 "[[[1.0, 2.0],\n"
+                 "  [3.0, 4.0]],\n"
+                 "\n"
+                 " [[5.0, 6.0],\n"
+                 "  [7.0, 8.5]]]");
     int64_t last = INT64_MAX;
     tl_tensor *t = counting(TL_I64, TL_SHAPE(1));
     assert_ok(tl_tensor_set(t, &last, sizeof last));
@@ -443,7 +457,8 @@ static void the_point_is_a_point_in_every_language(void **state)
 {
     (void)state;
     const double half = 0.5;
-    const char *before = setlocale(LC_NUMERIC, NULL), *tries[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"};
+    const char *before = setlocale(LC_NUMERIC, NULL),
+               *tries[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8"};
     char saved[64];
     snprintf(saved, sizeof saved, "%s", before);
     for (int i = 0; i < TL_COUNT(tries); i++)

@@ -69,15 +69,16 @@ enum { PLAIN, TRANSPOSED, STRIDED, LAYOUTS };
 enum { GUARD = 2 };
 
 static inline void lay_out(int64_t *row, int64_t *col, int64_t *count, int layout, int64_t rows,
-                    int64_t cols)
+                           int64_t cols)
 {
     *row = layout == PLAIN ? cols : layout == TRANSPOSED ? 1 : 2 * cols + 3;
     *col = layout == PLAIN ? 1 : layout == TRANSPOSED ? rows : 2;
     *count = rows && cols ? (rows - 1) * *row + (cols - 1) * *col + 1 : 0;
 }
 
-NOT_SANITIZED static inline void copy_out(double *to, const void *from, tl_dtype type, int64_t first, int64_t rows,
-                     int64_t row, int64_t cols, int64_t col)
+NOT_SANITIZED static inline void copy_out(double *to, const void *from, tl_dtype type,
+                                          int64_t first, int64_t rows, int64_t row, int64_t cols,
+                                          int64_t col)
 {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++)
@@ -129,8 +130,8 @@ static inline void forget(operands *o)
     o->sums = o->spread = NULL;
 }
 
-static inline operands make(int64_t m, int64_t n, int64_t k, tl_dtype type, tl_dtype c_type, int a_layout,
-                     int b_layout, int64_t batches)
+static inline operands make(int64_t m, int64_t n, int64_t k, tl_dtype type, tl_dtype c_type,
+                            int a_layout, int b_layout, int64_t batches)
 {
     operands o = {.g = {.m = m,
                         .n = n,
@@ -277,8 +278,8 @@ typedef struct gathered {
     tl_status status;
 } gathered;
 
-static inline tl_status gather(const void *payload, void *dst, int64_t batch, int64_t first, int64_t count,
-                               int64_t k0, int64_t depth)
+static inline tl_status gather(const void *payload, void *dst, int64_t batch, int64_t first,
+                               int64_t count, int64_t k0, int64_t depth)
 {
     const gathered *s = payload;
     if (s->status != TL_OK) return TL_FAIL(s->status, "the operand does not come");

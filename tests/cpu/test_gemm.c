@@ -37,14 +37,15 @@ static void test_middle_shapes(void **state)
 {
     (void)state;
     static const int64_t shapes[][3] = {
-        {63, 64, 65},  {64, 63, 64},  {65, 65, 63}, {127, 129, 31}, {129, 127, 33}, {128, 128, 16},
-        {97, 101, 89}, {8, 200, 260}, {16, 96, 40}, {17, 48, 300},  {1, 300, 130},  {300, 1, 130},
-        {4, 130, 90},  {130, 4, 90},  {1, 1, 1031}, {2, 1, 520},    {5, 3, 517},    {9, 13, 1030},
-        {150, 12, 7},  {12, 150, 9},  {24, 24, 24}, {48, 95, 12},   {96, 97, 4},
-        {67, 48, 18},  {131, 28, 63}, {64, 160, 160}, {301, 20, 1},   {69, 56, 130}, {32, 32, 32},
-        {32, 32, 2},   {33, 16, 34},  {2, 30, 32},  {128, 10, 32},  {200, 128, 32}, {130, 36, 1},
-        {9, 16, 256},  {9, 13, 170},  {3, 50, 81},  {8, 15, 256},
-        {32, 48, 700}, {27, 50, 530}, {20, 34, 75}, {150, 190, 40},
+        {63, 64, 65},   {64, 63, 64},  {65, 65, 63},   {127, 129, 31}, {129, 127, 33},
+        {128, 128, 16}, {97, 101, 89}, {8, 200, 260},  {16, 96, 40},   {17, 48, 300},
+        {1, 300, 130},  {300, 1, 130}, {4, 130, 90},   {130, 4, 90},   {1, 1, 1031},
+        {2, 1, 520},    {5, 3, 517},   {9, 13, 1030},  {150, 12, 7},   {12, 150, 9},
+        {24, 24, 24},   {48, 95, 12},  {96, 97, 4},    {67, 48, 18},   {131, 28, 63},
+        {64, 160, 160}, {301, 20, 1},  {69, 56, 130},  {32, 32, 32},   {32, 32, 2},
+        {33, 16, 34},   {2, 30, 32},   {128, 10, 32},  {200, 128, 32}, {130, 36, 1},
+        {9, 16, 256},   {9, 13, 170},  {3, 50, 81},    {8, 15, 256},   {32, 48, 700},
+        {27, 50, 530},  {20, 34, 75},  {150, 190, 40},
     };
     for (int64_t i = 0; i < TL_COUNT(shapes); i++)
         for (int64_t t = 0; t < TL_COUNT(types); t++)
@@ -329,20 +330,13 @@ static void test_peaks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_shapes),
-        cmocka_unit_test(test_middle_shapes),
-        cmocka_unit_test(test_large_shapes),
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_mixed_types),
-        cmocka_unit_test(test_no_depth),
-        cmocka_unit_test(test_epilogues),
-        cmocka_unit_test(test_plain_epilogues),
-        cmocka_unit_test(test_residual_in_place),
-        cmocka_unit_test(test_packed_before),
-        cmocka_unit_test(test_pack_functions),
-        cmocka_unit_test(test_gather_pieces),
-        cmocka_unit_test(test_gather_steps),
-        cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_small_shapes),      cmocka_unit_test(test_middle_shapes),
+        cmocka_unit_test(test_large_shapes),      cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_mixed_types),       cmocka_unit_test(test_no_depth),
+        cmocka_unit_test(test_epilogues),         cmocka_unit_test(test_plain_epilogues),
+        cmocka_unit_test(test_residual_in_place), cmocka_unit_test(test_packed_before),
+        cmocka_unit_test(test_pack_functions),    cmocka_unit_test(test_gather_pieces),
+        cmocka_unit_test(test_gather_steps),      cmocka_unit_test(test_peaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,8 +59,8 @@ static void find_pieces(const void *payload, const void **rows, int mr, int64_t 
     const in_pieces *s = payload;
     for (int64_t t = 0; t < pieces; t++)
         for (int64_t i = 0; i < count; i++)
-            rows[t * mr + i] = s->data + batch * s->batch + (first + i) * s->row
-                               + (first_piece + t) * s->piece;
+            rows[t * mr + i] =
+                s->data + batch * s->batch + (first + i) * s->row + (first_piece + t) * s->piece;
 }
 
 static void test_rows_in_pieces(void **state)
@@ -105,10 +105,10 @@ static void test_same_bits_on_any_threads(void **state)
 {
     (void)state;
     static const int64_t shapes[][4] = {
-        {130, 200, 60, 1}, {16, 900, 300, 1}, {1, 6000, 400, 1}, {600, 1, 2000, 1},
-        {30, 40, 4500, 1}, {70, 30, 50, 20},  {5, 3, 4500, 2},   {140, 100, 80, 3},
-        {64, 64, 64, 1},   {128, 124, 96, 1}, {24, 52, 9000, 1}, {150, 600, 300, 1},
-        {900, 48, 40, 1},  {333, 64, 33, 2},  {32, 32, 32, 40},  {32, 128, 784, 1},
+        {130, 200, 60, 1}, {16, 900, 300, 1},  {1, 6000, 400, 1}, {600, 1, 2000, 1},
+        {30, 40, 4500, 1}, {70, 30, 50, 20},   {5, 3, 4500, 2},   {140, 100, 80, 3},
+        {64, 64, 64, 1},   {128, 124, 96, 1},  {24, 52, 9000, 1}, {150, 600, 300, 1},
+        {900, 48, 40, 1},  {333, 64, 33, 2},   {32, 32, 32, 40},  {32, 128, 784, 1},
         {784, 128, 32, 1}, {128, 256, 600, 1},
     };
     static const int threads[] = {1, 2, 3, 7, 16};

@@ -1,6 +1,6 @@
-/* Formulas of one argument (nest/inner/formula.h), those of all rows (core/elementwise.def), on every
- * instruction set that this CPU has, against what the rows say in doubles: a spread of floats over
- * every exponent, or, where TILTH_FLOATS is set (tests/soak/floats.sh), all of them. */
+/* Formulas of one argument (nest/inner/formula.h), those of all rows (core/elementwise.def), on
+ * every instruction set that this CPU has, against what the rows say in doubles: a spread of floats
+ * over every exponent, or, where TILTH_FLOATS is set (tests/soak/floats.sh), all of them. */
 #include "test.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
-/* Cases that TensorFlow wrote (tests/golden/cases.py): a file of records, each an example whose features are what
- * goes in and what must come out. Read by our own readers of records and examples. */
+/* Cases that TensorFlow wrote (tests/golden/cases.py): a file of records, each an example whose
+ * features are what goes in and what must come out. Read by our own readers of records and
+ * examples. */
 #ifndef TILTH_TESTS_DATA_GOLDEN_CASES_H
 #define TILTH_TESTS_DATA_GOLDEN_CASES_H
 
@@ -63,7 +64,8 @@ static inline const char *text_of(const golden_case *c, const char *name)
 }
 
 /* Calls `check` with every case of the kind; there must be that many. */
-static inline void each_case(const char *file, const char *kind, int64_t count, void (*check)(const golden_case *c))
+static inline void each_case(const char *file, const char *kind, int64_t count,
+                             void (*check)(const golden_case *c))
 {
     tl_tfrecord_file *f;
     tl_tfrecord r;

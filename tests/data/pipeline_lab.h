@@ -1,5 +1,5 @@
-/* What tests of pipelines share: files of numbered records, and batches that are read as their numbers or as
- * their bytes. */
+/* What tests of pipelines share: files of numbered records, and batches that are read as their
+ * numbers or as their bytes. */
 #ifndef TILTH_TESTS_DATA_PIPELINE_LAB_H
 #define TILTH_TESTS_DATA_PIPELINE_LAB_H
 
@@ -165,7 +165,11 @@ static inline tl_status parted_read(tl_source *s, const tl_record_at *at, tl_sam
 }
 
 static const tl_source_class parted_class = {
-    .name = "parted", .size = sizeof(parted), .length = parted_length, .read = parted_read};
+    .name = "parted",
+    .size = sizeof(parted),
+    .length = parted_length,
+    .read = parted_read,
+};
 
 static inline tl_source *parts(int64_t count, const int64_t *lengths)
 {
@@ -236,7 +240,8 @@ static inline bool read_bytes(tl_str *out, tl_dataset *d)
     for (int64_t i = 0; i < batch.count; i++) {
         char spec[TL_TENSOR_TEXT];
         tl_lease l;
-        tl_str_addf(out, "%s %s ", batch.items[i].name, tl_tensor_spec(spec, batch.items[i].tensor));
+        tl_str_addf(out, "%s %s ", batch.items[i].name,
+                    tl_tensor_spec(spec, batch.items[i].tensor));
         assert_ok(tl_lease_read(&l, batch.items[i].tensor));
         if (tl_tensor_bytes(batch.items[i].tensor))
             tl_str_addn(out, l.data, tl_tensor_bytes(batch.items[i].tensor));

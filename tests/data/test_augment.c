@@ -1,4 +1,5 @@
-/* Random changes of images as Model Garden computes them (tests/golden/augment.py), byte by byte. */
+/* Random changes of images as Model Garden computes them (tests/golden/augment.py), byte by
+ * byte. */
 #include <stdlib.h>
 
 #include <tilth/data/augment.h>
@@ -80,14 +81,15 @@ static void check_operation(const golden_case *c)
     tl_bytes want = bytes_of(c, "want");
     if (!looks_around(op, &out.p, &in.p, x)) {
         plain(op, &out.p, &in.p, x);
-        if (!same(&out.p, want)) fail_msg("%s %g of %d x %d", op, x[0], (int)shape[0], (int)shape[1]);
+        if (!same(&out.p, want))
+            fail_msg("%s %g of %d x %d", op, x[0], (int)shape[0], (int)shape[1]);
         plain(op, &in.p, &in.p, x); // in place
         if (!same(&in.p, want)) fail_msg("%s %g in place", op, x[0]);
         return;
     }
     if (!same(&out.p, want))
-        fail_msg("%s %g %g %g %g %g %g of %d x %d", op, x[0], x[1], x[2], x[3], x[4], x[5], (int)shape[0],
-                 (int)shape[1]);
+        fail_msg("%s %g %g %g %g %g %g of %d x %d", op, x[0], x[1], x[2], x[3], x[4], x[5],
+                 (int)shape[0], (int)shape[1]);
 }
 
 static void operations_are_those_of_the_original(void **state)
@@ -118,7 +120,8 @@ static void check_level(const golden_case *c)
         frame(&out, shape, NULL);
         tl_pixels image = in.p, spare = out.p;
         tl_augment_apply(op, level, (tl_augment_reach){100, 10}, &image, &spare, &rng);
-        assert_true(image.data != spare.data && (image.data == in.p.data || image.data == out.p.data));
+        assert_true(image.data != spare.data
+                    && (image.data == in.p.data || image.data == out.p.data));
         bool first = same(&image, one);
         if (!first && !same(&image, other)) fail_msg("%s at level %g", text_of(c, "op"), level);
         seen[!first] = true;
@@ -166,7 +169,8 @@ static void policies_are_those_of_the_original(void **state)
 
 /* --- edges ------------------------------------------------------------------------------------ */
 
-/* A grey image is changed like a colour image of three equal channels; colour alone is the image itself. */
+/* A grey image is changed like a colour image of three equal channels; colour alone is the image
+ * itself. */
 static void one_channel_is_three_equal_ones(void **state)
 {
     (void)state;
@@ -186,7 +190,9 @@ static void one_channel_is_three_equal_ones(void **state)
         case 1: tl_pixels_contrast(&b, &a, 1.7), tl_pixels_contrast(&d, &c, 1.7); break;
         case 2: tl_pixels_sharpness(&b, &a, 0.3), tl_pixels_sharpness(&d, &c, 0.3); break;
         case 3: tl_pixels_blur(&b, &a, 1), tl_pixels_blur(&d, &c, 1); break;
-        case 4: tl_pixels_transform(&b, &a, half_turn), tl_pixels_transform(&d, &c, half_turn); break;
+        case 4:
+            tl_pixels_transform(&b, &a, half_turn), tl_pixels_transform(&d, &c, half_turn);
+            break;
         default: tl_pixels_autocontrast(&b, &a), tl_pixels_autocontrast(&d, &c); break;
         }
         for (int i = 0; i < 189; i++) assert_int_equal(wide[i], out[i / 3]);
@@ -212,10 +218,13 @@ static void small_images_can_be_changed(void **state)
                 tl_rng rng;
                 tl_rng_init(&rng, (uint64_t)op);
                 tl_pixels image = in.p, spare = out.p;
-                tl_augment_apply((tl_augment_op)op, 9, (tl_augment_reach){3, 20}, &image, &spare, &rng);
+                tl_augment_apply((tl_augment_op)op, 9, (tl_augment_reach){3, 20}, &image, &spare,
+                                 &rng);
                 for (int64_t y = 0; y < shape[0]; y++)
                     for (int64_t k = 0; k < GAP; k++)
-                        assert_int_equal(((uint8_t *)image.data)[y * image.stride + shape[1] * channels + k], MARK);
+                        assert_int_equal(
+                            ((uint8_t *)image.data)[y * image.stride + shape[1] * channels + k],
+                            MARK);
             }
 }
 
@@ -227,12 +236,14 @@ static void numbers_without_sense_are_limited(void **state)
     for (int64_t i = 0; i < TL_COUNT(numbers); i++)
         for (int op = 0; op < TL_AUGMENT_COUNT; op++) {
             uint8_t a[5 * 4 * 3] = {1, 2, 3}, b[5 * 4 * 3];
-            tl_pixels image = tl_pixels_new(TL_U8, 5, 4, 3, a), spare = tl_pixels_new(TL_U8, 5, 4, 3, b);
+            tl_pixels image = tl_pixels_new(TL_U8, 5, 4, 3, a),
+                      spare = tl_pixels_new(TL_U8, 5, 4, 3, b);
             tl_rng rng;
             tl_rng_init(&rng, (uint64_t)op);
-            tl_augment_apply((tl_augment_op)op, numbers[i], (tl_augment_reach){numbers[i], numbers[i]}, &image, &spare,
-                             &rng);
-            tl_augment_apply((tl_augment_op)op, 10, (tl_augment_reach){numbers[i], numbers[i]}, &image, &spare, &rng);
+            tl_augment_apply((tl_augment_op)op, numbers[i],
+                             (tl_augment_reach){numbers[i], numbers[i]}, &image, &spare, &rng);
+            tl_augment_apply((tl_augment_op)op, 10, (tl_augment_reach){numbers[i], numbers[i]},
+                             &image, &spare, &rng);
             tl_color_jitter_apply(numbers[i], &image, &rng);
             assert_true(image.height == 5 && image.width == 4);
         }

@@ -1,4 +1,5 @@
-/* What random changes of images draw: frequencies and moments against those that follow from the definitions. */
+/* What random changes of images draw: frequencies and moments against those that follow from the
+ * definitions. */
 #include "test.h"
 
 #include <stdlib.h>
@@ -16,7 +17,8 @@ static void check_frequency(const char *what, int64_t hits, int64_t draws, doubl
 {
     double far = 5 * sqrt(draws * probability * (1 - probability)) + 1e-9;
     if (fabs((double)hits - draws * probability) > far)
-        fail_msg("%s: %lld of %lld, not %g", what, (long long)hits, (long long)draws, draws * probability);
+        fail_msg("%s: %lld of %lld, not %g", what, (long long)hits, (long long)draws,
+                 draws * probability);
 }
 
 typedef struct moments {
@@ -59,7 +61,8 @@ static void signs_are_equally_likely(void **state)
         for (int64_t i = 0; i < DRAWS / 2; i++) {
             tl_rng rng = stream_of(i);
             for (int v = 0; v < 49; v++) bytes[v] = (uint8_t)(v * 5);
-            tl_pixels image = tl_pixels_new(TL_U8, 7, 7, 1, bytes), spare = tl_pixels_new(TL_U8, 7, 7, 1, other);
+            tl_pixels image = tl_pixels_new(TL_U8, 7, 7, 1, bytes),
+                      spare = tl_pixels_new(TL_U8, 7, 7, 1, other);
             tl_augment_apply(ops[k], 10, (tl_augment_reach){0, 2}, &image, &spare, &rng);
             if (i == 0) memcpy(first, image.data, sizeof first);
             hits += memcmp(first, image.data, sizeof first) == 0;
@@ -122,8 +125,8 @@ static void jitter_is_even_around_one(void **state)
 
 /* --- policies --------------------------------------------------------------------------------- */
 
-/* Of a black image cutouts and inversions are all that can be seen: each row of `vit` cuts out with 0.8, two of
- * the nine invert with 0.6. */
+/* Of a black image cutouts and inversions are all that can be seen: each row of `vit` cuts out with
+ * 0.8, two of the nine invert with 0.6. */
 static void steps_are_taken_with_their_probability(void **state)
 {
     (void)state;
@@ -132,7 +135,8 @@ static void steps_are_taken_with_their_probability(void **state)
     for (int64_t i = 0; i < DRAWS; i++) {
         uint8_t bytes[243] = {0}, other[243];
         tl_rng rng = stream_of(i);
-        tl_pixels image = tl_pixels_new(TL_U8, 9, 9, 3, bytes), spare = tl_pixels_new(TL_U8, 9, 9, 3, other);
+        tl_pixels image = tl_pixels_new(TL_U8, 9, 9, 3, bytes),
+                  spare = tl_pixels_new(TL_U8, 9, 9, 3, other);
         tl_autoaug_apply(&vit, &image, &spare, &rng);
         const uint8_t *p = image.data;
         bool cut = false;
@@ -158,7 +162,8 @@ static void three_augment_does_one_of_three(void **state)
         uint8_t bytes[27], other[27];
         for (int v = 0; v < 27; v++) bytes[v] = v == 12 ? 240 : 0; // one bright red point
         tl_rng rng = stream_of(i);
-        tl_pixels image = tl_pixels_new(TL_U8, 3, 3, 3, bytes), spare = tl_pixels_new(TL_U8, 3, 3, 3, other);
+        tl_pixels image = tl_pixels_new(TL_U8, 3, 3, 3, bytes),
+                  spare = tl_pixels_new(TL_U8, 3, 3, 3, other);
         tl_three_augment_apply(&image, &spare, &rng);
         const uint8_t *p = image.data;
         if (p[12] == 15) solarized++;
@@ -171,22 +176,24 @@ static void three_augment_does_one_of_three(void **state)
     // The middle weight of sigma between 0.1 and 2, integrated.
     moments exact = {0};
     for (int i = 0; i < 100000; i++) {
-        double s = 0.1 + 1.9 * (i + 0.5) / 100000, side = exp(-1 / (2 * s * s)), middle = 1 / (1 + 2 * side);
+        double s = 0.1 + 1.9 * (i + 0.5) / 100000, side = exp(-1 / (2 * s * s)),
+               middle = 1 / (1 + 2 * side);
         add(&exact, floor(240 * middle * middle));
     }
     double mean = exact.sum / exact.count, variance = exact.squares / exact.count - mean * mean;
     assert_near(sigma.sum / sigma.count, mean, 5 * sqrt(variance / sigma.count));
 }
 
-static const char *const all_but_three[] = {"AutoContrast", "Equalize",  "Rotate", "Posterize", "Solarize",
-                                            "Color",        "Contrast",  "Sharpness", "ShearX", "ShearY",
-                                            "TranslateX",   "TranslateY", "SolarizeAdd"};
+static const char *const all_but_three[] = {
+    "AutoContrast", "Equalize", "Rotate", "Posterize",  "Solarize",   "Color",      "Contrast",
+    "Sharpness",    "ShearX",   "ShearY", "TranslateX", "TranslateY", "SolarizeAdd"};
 
 /* Invert, Brightness, Cutout, or none of them. */
 static void randaug_draws_evenly_and_may_do_nothing(void **state)
 {
     (void)state;
-    tl_randaug a = {.num_layers = 1, .magnitude = 10, .cutout_const = 1, .exclude_ops = {all_but_three, 13}};
+    tl_randaug a = {
+        .num_layers = 1, .magnitude = 10, .cutout_const = 1, .exclude_ops = {all_but_three, 13}};
     for (int sometimes = 0; sometimes < 2; sometimes++) {
         int64_t none = 0, inverted = 0, brighter = 0, cut = 0;
         a.prob_to_apply = (tl_opt_double){sometimes, 0.3};
@@ -194,7 +201,8 @@ static void randaug_draws_evenly_and_may_do_nothing(void **state)
             uint8_t bytes[9], other[9];
             memset(bytes, 50, sizeof bytes);
             tl_rng rng = stream_of(i);
-            tl_pixels image = tl_pixels_new(TL_U8, 3, 3, 1, bytes), spare = tl_pixels_new(TL_U8, 3, 3, 1, other);
+            tl_pixels image = tl_pixels_new(TL_U8, 3, 3, 1, bytes),
+                      spare = tl_pixels_new(TL_U8, 3, 3, 1, other);
             tl_randaug_apply(&a, &image, &spare, &rng);
             const uint8_t *p = image.data;
             if (memchr(p, 128, 9)) cut++;
@@ -217,12 +225,14 @@ static void magnitudes_have_their_deviation(void **state)
     const char *excluded[15];
     memcpy(excluded, all_but_three, sizeof all_but_three);
     excluded[13] = "Invert", excluded[14] = "Cutout";
-    const tl_randaug a = {.num_layers = 1, .magnitude = 5, .magnitude_std = 0.8, .exclude_ops = {excluded, 15}};
+    const tl_randaug a = {
+        .num_layers = 1, .magnitude = 5, .magnitude_std = 0.8, .exclude_ops = {excluded, 15}};
     moments level = {0};
     for (int64_t i = 0; i < DRAWS; i++) {
         uint8_t bytes[1] = {200}, other[1];
         tl_rng rng = stream_of(i);
-        tl_pixels image = tl_pixels_new(TL_U8, 1, 1, 1, bytes), spare = tl_pixels_new(TL_U8, 1, 1, 1, other);
+        tl_pixels image = tl_pixels_new(TL_U8, 1, 1, 1, bytes),
+                  spare = tl_pixels_new(TL_U8, 1, 1, 1, other);
         tl_randaug_apply(&a, &image, &spare, &rng);
         uint8_t value = *(uint8_t *)image.data;
         // Untouched ones are 200: level 5 makes the factor 1, so that they look like the middle.
@@ -261,7 +271,12 @@ static double expected_area(const tl_random_erasing *e)
 static void rectangles_are_erased_with_noise(void **state)
 {
     (void)state;
-    const tl_random_erasing e = {.probability = 0.25, .min_area = 0.02, .max_area = 1.0 / 3, .min_aspect = 0.3};
+    const tl_random_erasing e = {
+        .probability = 0.25,
+        .min_area = 0.02,
+        .max_area = 1.0 / 3,
+        .min_aspect = 0.3,
+    };
     int64_t hits = 0;
     moments area = {0}, noise = {0};
     static float image[ERASED * ERASED * 3];
@@ -298,7 +313,8 @@ static void shares_are_beta(void **state)
         double a = alphas[k];
         moments share = {0};
         tl_rng rng = stream_of(k);
-        const tl_mixup_and_cutmix how = {.mixup_alpha = a, .prob = 1, .switch_prob = 1}; // no cutmix_alpha: mixup
+        // no cutmix_alpha: mixup
+        const tl_mixup_and_cutmix how = {.mixup_alpha = a, .prob = 1, .switch_prob = 1};
         assert_int_equal(tl_mixtures_draw(m, DRAWS, &how, 8, 8, &rng), TL_MIXTURE_MIXUP);
         for (int64_t i = 0; i < DRAWS; i++) {
             assert_true(m[i].share >= 0 && m[i].share <= 1);
@@ -319,22 +335,29 @@ static void cuts_have_their_share_and_lie_anywhere(void **state)
     assert_int_equal(tl_mixtures_draw(m, DRAWS, &how, HEIGHT, WIDTH, &rng), TL_MIXTURE_CUTMIX);
     for (int64_t i = 0; i < DRAWS; i++) {
         const tl_window *w = &m[i].window;
-        assert_true(w->x >= 0 && w->y >= 0 && w->width >= 0 && w->height >= 0 && w->x + w->width <= WIDTH
-                    && w->y + w->height <= HEIGHT);
+        assert_true(w->x >= 0 && w->y >= 0 && w->width >= 0 && w->height >= 0
+                    && w->x + w->width <= WIDTH && w->y + w->height <= HEIGHT);
         add(&share, m[i].share);
         // A cut of width c is seen in full, less what lies outside: c - c^2 / 4 / WIDTH on average.
         double c = WIDTH * sqrt(1 - m[i].share);
         add(&width, (double)w->width - (c - c * c / 4 / WIDTH));
     }
-    assert_near(share.sum / share.count, 0.5 + 0.001, 0.0075);                        // cuts are cut to pixels
-    assert_near(width.sum / width.count, -0.9, 0.9);                                  // and so are halves
+    // cuts are cut to pixels
+    assert_near(share.sum / share.count, 0.5 + 0.001, 0.0075);
+    // and so are halves
+    assert_near(width.sum / width.count, -0.9, 0.9);
     assert_near(share.squares / share.count - pow(share.sum / share.count, 2), 1.0 / 12, 0.003);
 }
 
 static void batches_are_mixed_with_their_probability(void **state)
 {
     (void)state;
-    const tl_mixup_and_cutmix how = {.mixup_alpha = 0.8, .cutmix_alpha = 1, .prob = 0.7, .switch_prob = 0.2};
+    const tl_mixup_and_cutmix how = {
+        .mixup_alpha = 0.8,
+        .cutmix_alpha = 1,
+        .prob = 0.7,
+        .switch_prob = 0.2,
+    };
     int64_t kinds[3] = {0};
     for (int64_t i = 0; i < DRAWS; i++) {
         tl_mixture m[2];
@@ -346,7 +369,8 @@ static void batches_are_mixed_with_their_probability(void **state)
     check_frequency("none", kinds[TL_MIXTURE_NONE], DRAWS, 0.3);
 }
 
-/* The function of a pipeline: labels sum to 1, images stay what they are in sum, wrong types are refused. */
+/* The function of a pipeline: labels sum to 1, images stay what they are in sum, wrong types are
+ * refused. */
 static void tensors_are_mixed(void **state)
 {
     (void)state;
@@ -383,7 +407,8 @@ static void tensors_are_mixed(void **state)
     assert_near(after, (double)(16 % 7 + 25 % 7 + 36 % 7 + 49 % 7), 1e-5);
     assert_true(before > 0);
     tl_tensors_put(c, &batch, "label", images);
-    assert_fails(tl_mixing_batch(&mixing, c, &rng, &batch), TL_EINVAL, "labels int32 [batch] can be mixed");
+    assert_fails(tl_mixing_batch(&mixing, c, &rng, &batch), TL_EINVAL,
+                 "labels int32 [batch] can be mixed");
     mixing.label = "class";
     assert_fails(tl_mixing_batch(&mixing, c, &rng, &batch), TL_ENOTFOUND, "'class'");
     tl_tensor_free(&images);

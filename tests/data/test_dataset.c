@@ -426,11 +426,15 @@ typedef struct counting_config {
     int64_t end;
 } counting_config;
 static const tl_field counting_fields[] = {
-    TL_F(counting_config, end, .i = 2, .help = "batches of a pass"), TL_F_END};
-static const tl_desc counting_desc = {.name = "counting",
-                                      .help = "of the test",
-                                      .size = sizeof(counting_config),
-                                      .fields = counting_fields};
+    TL_F(counting_config, end, .i = 2, .help = "batches of a pass"),
+    TL_F_END,
+};
+static const tl_desc counting_desc = {
+    .name = "counting",
+    .help = "of the test",
+    .size = sizeof(counting_config),
+    .fields = counting_fields,
+};
 typedef struct counting {
     tl_dataset base;
     int64_t next, end;
@@ -461,13 +465,14 @@ static tl_status counting_state(tl_dataset *d, tl_state *into)
     return tl_state_bind_int(into, "next", &((counting *)d)->next);
 }
 
-static const tl_dataset_class counting_class = {.cls = TL_CLASS(tl_dataset_class, "counting", NULL,
-                                                                counting, &counting_desc,
-                                                                .help = "of the test"),
-                                                .build = counting_build,
-                                                .next = counting_next,
-                                                .rewind = counting_rewind,
-                                                .state = counting_state};
+static const tl_dataset_class counting_class = {
+    .cls = TL_CLASS(tl_dataset_class, "counting", NULL, counting, &counting_desc,
+                    .help = "of the test"),
+    .build = counting_build,
+    .next = counting_next,
+    .rewind = counting_rewind,
+    .state = counting_state,
+};
 
 static void own_classes_are_datasets(void **state)
 {
@@ -475,7 +480,8 @@ static void own_classes_are_datasets(void **state)
     static const tl_dataset_class lame = {
         .cls = TL_CLASS(tl_dataset_class, "lame", NULL, counting, NULL, .help = "of the test"),
         .next = counting_next,
-        .rewind = counting_rewind};
+        .rewind = counting_rewind,
+    };
     tl_dataset *d;
     const tl_spec *specs;
     int64_t count;

@@ -136,7 +136,10 @@ static void a_view_is_resized_as_its_copy(void **state)
             tl_pixels out_a = tl_pixels_new(TL_F32, 1 + i % 13, 1 + i % 17, 3, a);
             tl_pixels out_b = tl_pixels_new(TL_F32, 1 + i % 13, 1 + i % 17, 3, b);
             tl_pixels_resize_args args = {
-                .method = (tl_pixels_method)method, .antialias = i & 1, .mirror = i & 2};
+                .method = (tl_pixels_method)method,
+                .antialias = i & 1,
+                .mirror = i & 2,
+            };
             assert_ok(tl_pixels_resize(&out_a, &view, &args, &scratch));
             assert_ok(tl_pixels_resize(&out_b, &same, &args, NULL));
             assert_memory_equal(a, b, (size_t)(out_a.height * out_a.width * 3) * sizeof *a);
@@ -268,7 +271,11 @@ static void every_place_but_the_last_is_drawn(void **state)
     tl_rng rng;
     tl_rng_init(&rng, 5);
     tl_random_window_args args = {
-        .area_from = 0.25, .area_to = 0.25, .aspect_from = 1, .aspect_to = 1};
+        .area_from = 0.25,
+        .area_to = 0.25,
+        .aspect_from = 1,
+        .aspect_to = 1,
+    };
     for (int i = 0; i < 900; i++) {
         tl_window w = tl_window_random(&rng, 4, 4, &args);
         assert_true(w.width == 2 && w.height == 2 && w.x < 2 && w.y < 2);

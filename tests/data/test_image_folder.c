@@ -16,7 +16,8 @@ static int set_up(void **state)
 {
     (void)state;
     // In memory where that is possible: hundreds of files are synced.
-    snprintf(root, sizeof root, "%s/tilth_images_XXXXXX", access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp");
+    snprintf(root, sizeof root, "%s/tilth_images_XXXXXX",
+             access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp");
     return mkdtemp(root) && tl_arena_new(&arena) == TL_OK ? 0 : -1;
 }
 
@@ -58,7 +59,8 @@ static void files_are_sorted_by_class_and_name(void **state)
                 {"ok/dog/a.JPG", 2},
                 {"ok/dog/b.png", 2}};
     for (int i = 0; i < TL_COUNT(files); i++) put(files[i]);
-    assert_ok(tl_mkdirs(tl_path_join(arena, root, "ok/dog/c.png"))); // a folder, whatever its name says
+    // a folder, whatever its name says
+    assert_ok(tl_mkdirs(tl_path_join(arena, root, "ok/dog/c.png")));
     tl_image_folder f;
     assert_ok(list(&f, tl_path_join(arena, root, "ok")));
     assert_int_equal(f.class_count, 3);
@@ -70,8 +72,7 @@ static void files_are_sorted_by_class_and_name(void **state)
         assert_string_equal(f.files[i].path, tl_path_join(arena, root, want[i].path));
         assert_int_equal(f.files[i].label, want[i].label);
     }
-    assert_ok(
-        list(&f, tl_path_join(arena, root, "ok/"))); // with a slash, too
+    assert_ok(list(&f, tl_path_join(arena, root, "ok/"))); // with a slash, too
     assert_int_equal(f.count, TL_COUNT(want));
 }
 
@@ -91,7 +92,8 @@ static void what_is_no_folder_of_images_is_refused(void **state)
     put("none/file.png");
     put("hollow/a/a.txt");
     assert_fails(list(&f, tl_path_join(arena, root, "none")), TL_EINVAL, "none' holds no folder");
-    assert_fails(list(&f, tl_path_join(arena, root, "hollow")), TL_EINVAL, "hollow' holds no image");
+    assert_fails(list(&f, tl_path_join(arena, root, "hollow")), TL_EINVAL,
+                 "hollow' holds no image");
     assert_null(f.files);
     assert_fails(list(&f, tl_path_join(arena, root, "nowhere")), TL_ENOTFOUND, "does not exist");
     assert_fails(list(&f, tl_path_join(arena, root, "none/file.png")), TL_EINVAL, "is no folder");
@@ -102,8 +104,9 @@ static void what_is_passed_over_is_told(void **state)
 {
     (void)state;
     tl_image_folder f;
-    static const char *const files[] = {"mixed/b/1.png", "mixed/b/2.gif", "mixed/b/3.GIF", "mixed/b/4.webp",
-                                        "mixed/b/README", "mixed/c/1.png", "mixed/c/2.png", "mixed/a/none.txt"};
+    static const char *const files[] = {"mixed/b/1.png",  "mixed/b/2.gif",   "mixed/b/3.GIF",
+                                        "mixed/b/4.webp", "mixed/b/README",  "mixed/c/1.png",
+                                        "mixed/c/2.png",  "mixed/a/none.txt"};
     for (int i = 0; i < TL_COUNT(files); i++) put(files[i]);
     assert_ok(list(&f, tl_path_join(arena, root, "mixed")));
     assert_int_equal(f.class_count, 2); // the empty one has no number
@@ -112,7 +115,9 @@ static void what_is_passed_over_is_told(void **state)
     assert_int_equal(f.counts[1], 2);
     assert_int_equal(f.empty.count, 1);
     assert_true(notes_have(&f, "mixed/a' holds no image\n"));
-    assert_true(notes_have(&f, "1 .txt, 2 .gif, 1 .webp, 1 without an ending are not read: .jpg, .jpeg and .png are\n"));
+    assert_true(notes_have(
+        &f,
+        "1 .txt, 2 .gif, 1 .webp, 1 without an ending are not read: .jpg, .jpeg and .png are\n"));
     assert_ok(list(&f, tl_path_join(arena, root, "ok")));
     assert_false(notes_have(&f, "no image"));
 }
@@ -139,7 +144,8 @@ static void a_list_says_the_numbers(void **state)
     assert_true(notes_have(&f, "some/hollow' holds no image\n"));
     assert_true(notes_have(&f, "has no folder for the class 'ant'\n"));
     put("some/bee/1.png");
-    assert_fails(tl_image_folder_list(&f, arena, &args), TL_EINVAL, "bee' is no class: there are dog, ant, cat, owl");
+    assert_fails(tl_image_folder_list(&f, arena, &args), TL_EINVAL,
+                 "bee' is no class: there are dog, ant, cat, owl");
     static const char *const twice[] = {"dog", "ant", "dog"};
     args.classes = (tl_strings){twice, 3};
     assert_fails(tl_image_folder_list(&f, arena, &args), TL_EINVAL, "'dog' stands twice");
@@ -156,8 +162,10 @@ static void put_text(const char *path, const char *text)
 
 static void divide(tl_image_folder *f, const char *path, double share, tl_holdout_part part)
 {
-    assert_ok(tl_image_folder_list(f, arena, &(tl_image_folder_args){.path = tl_path_join(arena, root, path),
-                                                                     .holdout = share, .part = part}));
+    assert_ok(tl_image_folder_list(f, arena,
+                                   &(tl_image_folder_args){.path = tl_path_join(arena, root, path),
+                                                           .holdout = share,
+                                                           .part = part}));
 }
 
 static bool holds(const tl_image_folder *f, const char *end)
@@ -184,12 +192,14 @@ static void content_says_what_is_held_out(void **state)
     assert_int_equal(all.count, 201);
     assert_int_equal(train.count + held.count, 201);
     assert_true(held.count > 30 && held.count < 70);
-    for (int64_t i = 0; i < all.count; i++) assert_true(holds(&train, all.files[i].path) != holds(&held, all.files[i].path));
+    for (int64_t i = 0; i < all.count; i++)
+        assert_true(holds(&train, all.files[i].path) != holds(&held, all.files[i].path));
     assert_true(holds(&held, "a/copy.png") == holds(&held, "a/001.png"));
     put_text("split/a/000.png", "another one"); // what comes later moves no other
     divide(&more, "split", 0.25, TL_HOLDOUT_VALIDATION);
     for (int64_t i = 0; i < held.count; i++) assert_true(holds(&more, held.files[i].path));
-    assert_int_equal(tl_content_hash("image 1", 7), UINT64_C(0xc25888ebd10ed033)); // on every machine
+    // on every machine
+    assert_int_equal(tl_content_hash("image 1", 7), UINT64_C(0xc25888ebd10ed033));
 }
 
 // A class of two images or more has one in each part, however small the share is.
@@ -214,10 +224,12 @@ static void each_class_is_in_both_parts(void **state)
         assert_int_equal(f.counts[6], 2);
     }
     put_text("single/a/1.png", "x");
-    assert_fails(tl_image_folder_list(&f, arena, &(tl_image_folder_args){.path = tl_path_join(arena, root, "single"),
-                                                                         .holdout = 0.5,
-                                                                         .part = TL_HOLDOUT_VALIDATION}),
-                 TL_EINVAL, "holdout 0.5 leaves no image for validation");
+    assert_fails(
+        tl_image_folder_list(&f, arena,
+                             &(tl_image_folder_args){.path = tl_path_join(arena, root, "single"),
+                                                     .holdout = 0.5,
+                                                     .part = TL_HOLDOUT_VALIDATION}),
+        TL_EINVAL, "holdout 0.5 leaves no image for validation");
 }
 
 /* --- what is damaged -------------------------------------------------------------------------- */
@@ -234,10 +246,13 @@ static void damaged_images_are_found_together(void **state)
     assert_ok(tl_jpeg_encode(&file, &image, NULL));
     put("bad/a/1.jpg");
     put_text("bad/b/2.png", "GIF89a...");
-    assert_ok(tl_file_write_atomic(tl_path_join(arena, root, "bad/a/0.jpg"), file.data, file.length));
-    assert_ok(tl_file_write_atomic(tl_path_join(arena, root, "bad/b/3.jpg"), file.data, file.length / 2));
+    assert_ok(
+        tl_file_write_atomic(tl_path_join(arena, root, "bad/a/0.jpg"), file.data, file.length));
+    assert_ok(
+        tl_file_write_atomic(tl_path_join(arena, root, "bad/b/3.jpg"), file.data, file.length / 2));
     assert_ok(tl_file_write_atomic(tl_path_join(arena, root, "bad/b/4.jpg"), "", 0));
-    assert_fails(tl_image_folder_list(&f, arena, &args), TL_EIO, "4 of 5 images cannot be read; skip_bad leaves them out");
+    assert_fails(tl_image_folder_list(&f, arena, &args), TL_EIO,
+                 "4 of 5 images cannot be read; skip_bad leaves them out");
     const char *all = tl_error_message();
     assert_non_null(strstr(all, "a/1.jpg': these 1 bytes are no image"));
     assert_non_null(strstr(all, "b/2.png': this is a GIF image"));
@@ -261,7 +276,8 @@ static void lists_of_classes_are_read(void **state)
     (void)state;
     tl_strings names;
     static const char *const two[] = {"a cat", "dog"};
-    char *path = tl_path_join(arena, root, "r/train.classes.txt"), *other = tl_path_join(arena, root, "r/x.classes.txt");
+    char *path = tl_path_join(arena, root, "r/train.classes.txt"),
+         *other = tl_path_join(arena, root, "r/x.classes.txt");
     const char *shards[] = {tl_path_join(arena, root, "r/train-00000-of-00002"),
                             tl_path_join(arena, root, "r/train-00001-of-00002.gz"),
                             tl_path_join(arena, root, "r/x")};
@@ -274,11 +290,14 @@ static void lists_of_classes_are_read(void **state)
     assert_ok(tl_class_list_beside(&names, arena, shards, 3));
     assert_int_equal(names.count, 2);
     put_text("r/x.classes.txt", "dog\na cat\n");
-    assert_fails(tl_class_list_beside(&names, arena, shards, 3), TL_EINVAL, "number classes in different ways");
+    assert_fails(tl_class_list_beside(&names, arena, shards, 3), TL_EINVAL,
+                 "number classes in different ways");
     put_text("r/x.classes.txt", "a\n\nb\n");
-    assert_fails(tl_class_list_read(&names, arena, other), TL_EINVAL, "x.classes.txt:2: a name of a class");
+    assert_fails(tl_class_list_read(&names, arena, other), TL_EINVAL,
+                 "x.classes.txt:2: a name of a class");
     put_text("r/x.classes.txt", "a\nb\na\n");
-    assert_fails(tl_class_list_read(&names, arena, other), TL_EINVAL, "x.classes.txt:3: the class 'a' is there twice");
+    assert_fails(tl_class_list_read(&names, arena, other), TL_EINVAL,
+                 "x.classes.txt:3: the class 'a' is there twice");
     put_text("r/x.classes.txt", "");
     assert_fails(tl_class_list_read(&names, arena, other), TL_EINVAL, "is empty");
     assert_true(tl_class_list_is(path));

@@ -58,8 +58,10 @@ static void check_resized(const golden_case *c)
     while (strcmp(name, methods[m].name) != 0) m++;
     ints_of(c, "shape", shape, 3);
     ints_of(c, "size", size, 2);
-    tl_pixels_resize_args args = {.method = methods[m].method,
-                                  .antialias = int_of(c, "antialias") != 0};
+    tl_pixels_resize_args args = {
+        .method = methods[m].method,
+        .antialias = int_of(c, "antialias") != 0,
+    };
     double most = methods[m].method == TL_PIXELS_BICUBIC && args.antialias ? 2e-4 : methods[m].most;
     int64_t n = size[0] * size[1] * shape[2];
     assert_int_equal(want.size, (size_t)n * sizeof(float));

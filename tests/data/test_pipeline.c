@@ -21,13 +21,13 @@ static void records_come_in_order(void **state)
 static void parts_take_turns_as_in_tf_data(void **state)
 {
     (void)state;
-    ASSERT_IDS(PIPELINE(PARTS(6, 6, 6, 6, 6), .cycle_length = 2, .block_length = 4),
-               0, 1, 2, 3, 100, 101, 102, 103, 4, 5, 104, 105, 200, 201, 202, 203, 300, 301, 302, 303,
-               204, 205, 304, 305, 400, 401, 402, 403, 404, 405);
+    ASSERT_IDS(PIPELINE(PARTS(6, 6, 6, 6, 6), .cycle_length = 2, .block_length = 4), 0, 1, 2, 3,
+               100, 101, 102, 103, 4, 5, 104, 105, 200, 201, 202, 203, 300, 301, 302, 303, 204, 205,
+               304, 305, 400, 401, 402, 403, 404, 405);
     ASSERT_IDS(PIPELINE(PARTS(2, 1, 3), .cycle_length = 8), 0, 100, 200, 1, 201, 202);
     ASSERT_IDS(PIPELINE(PARTS(0, 2, 0, 2), .cycle_length = 2), 100, 101, 300, 301);
-    ASSERT_IDS(PIPELINE(PARTS(9, 4, 8, 1), .cycle_length = 3, .block_length = 2), 0, 1, 100, 101, 200, 201,
-               2, 3, 102, 103, 202, 203, 4, 5, 204, 205, 6, 7, 300, 206, 207, 8);
+    ASSERT_IDS(PIPELINE(PARTS(9, 4, 8, 1), .cycle_length = 3, .block_length = 2), 0, 1, 100, 101,
+               200, 201, 2, 3, 102, 103, 202, 203, 4, 5, 204, 205, 6, 7, 300, 206, 207, 8);
 }
 
 static void sources_follow_each_other(void **state)
@@ -85,10 +85,10 @@ static void shuffles_are_fair(void **state)
 static void order_depends_on_seed_and_pass_alone(void **state)
 {
     (void)state;
-    tl_dataset *a = PIPELINE(PARTS(9, 4, 8, 30), .cycle_length = 3, .shuffle = 8, .shuffle_parts = true,
-                             .seed = 5, .repeat = true);
-    tl_dataset *b = PIPELINE(PARTS(9, 4, 8, 30), .cycle_length = 3, .shuffle = 8, .shuffle_parts = true,
-                             .seed = 5);
+    tl_dataset *a = PIPELINE(PARTS(9, 4, 8, 30), .cycle_length = 3, .shuffle = 8,
+                             .shuffle_parts = true, .seed = 5, .repeat = true);
+    tl_dataset *b = PIPELINE(PARTS(9, 4, 8, 30), .cycle_length = 3, .shuffle = 8,
+                             .shuffle_parts = true, .seed = 5);
     read_stream(&one, a, 39); // 156 records: three passes of 51, and 3 more
     for (int64_t pass = 0; pass < 3; pass++) {
         read_stream(&other, b, MOST);
@@ -97,7 +97,8 @@ static void order_depends_on_seed_and_pass_alone(void **state)
         assert_ok(tl_dataset_rewind(b));
     }
     tl_dataset_free(&b);
-    b = PIPELINE(PARTS(9, 4, 8, 30), .cycle_length = 3, .shuffle = 8, .shuffle_parts = true, .seed = 6);
+    b = PIPELINE(PARTS(9, 4, 8, 30), .cycle_length = 3, .shuffle = 8, .shuffle_parts = true,
+                 .seed = 6);
     read_stream(&other, b, MOST);
     assert_memory_not_equal(one.ids, other.ids, 51 * sizeof *one.ids);
     tl_dataset_free(&a);
@@ -129,9 +130,10 @@ static void readers_share_every_record_out(void **state)
             for (int64_t pass = 0; pass < 2; pass++) {
                 int64_t count = 0;
                 for (int64_t reader = 0; reader < readers; reader++) {
-                    tl_dataset *d = PIPELINE(PARTS(7, 3, 9, 4), .pipelines = readers,
-                                             .pipeline = reader, .cycle_length = 2,
-                                             .shuffle = shuffles[s], .shuffle_parts = s > 0, .seed = 4);
+                    tl_dataset *d =
+                        PIPELINE(PARTS(7, 3, 9, 4), .pipelines = readers, .pipeline = reader,
+                                 .cycle_length = 2, .shuffle = shuffles[s], .shuffle_parts = s > 0,
+                                 .seed = 4);
                     if (pass) {
                         take(d, other.ids);
                         assert_ok(tl_dataset_rewind(d));
@@ -245,8 +247,10 @@ static void maps_leave_samples_out_too(void **state)
     tl_tensors out = {0};
     int64_t batches;
     bool more;
-    ASSERT_IDS(PIPELINE(numbers(20), .maps = maps, .map_count = 1, .leaves_out = true), 0, 3, 6, 9, 12, 15, 18);
-    ASSERT_IDS(PIPELINE(numbers(10), .decode = maps[0], .cache = true, .leaves_out = true), 0, 3, 6, 9);
+    ASSERT_IDS(PIPELINE(numbers(20), .maps = maps, .map_count = 1, .leaves_out = true), 0, 3, 6, 9,
+               12, 15, 18);
+    ASSERT_IDS(PIPELINE(numbers(10), .decode = maps[0], .cache = true, .leaves_out = true), 0, 3, 6,
+               9);
     augment a = {0};
     tl_sample_map counted[] = {maps[0], {add_noise, &a}};
     tl_dataset *d = PIPELINE(numbers(20), .maps = counted, .map_count = 2, .leaves_out = true);
@@ -344,7 +348,8 @@ static void rewinding_draws_anew(void **state)
 {
     (void)state;
     tl_str first = TL_STR_INIT, again = TL_STR_INIT;
-    tl_dataset *d = PIPELINE(numbers(4), .maps = (tl_sample_map[]){{add_noise, NULL}}, .map_count = 1);
+    tl_dataset *d =
+        PIPELINE(numbers(4), .maps = (tl_sample_map[]){{add_noise, NULL}}, .map_count = 1);
     assert_int_equal(read_many(&first, d, 9), 1);
     assert_ok(tl_dataset_rewind(d));
     assert_int_equal(read_many(&again, d, 9), 1);
@@ -452,13 +457,13 @@ static void samples_unlike_the_others_are_refused(void **state)
                  "field 'x' is int32[3, 2] in record 1 of 'function', but int32[0, 2]");
     tl_dataset_free(&d);
     static const tl_pad_value pads[] = {{"x", 0.5}};
-    d = PIPELINE(numbers(10), .maps = (tl_sample_map[]){{ramp, &step}}, .map_count = 1, .padded = true,
-                 .pads = pads, .pad_count = 1);
+    d = PIPELINE(numbers(10), .maps = (tl_sample_map[]){{ramp, &step}}, .map_count = 1,
+                 .padded = true, .pads = pads, .pad_count = 1);
     assert_fails(tl_dataset_next(d, c, &out, &more), TL_EINVAL, "cannot be filled up with 0.5");
     tl_dataset_free(&d);
     static const tl_pad_value unknown[] = {{"y", 0}};
-    d = PIPELINE(numbers(10), .maps = (tl_sample_map[]){{ramp, &step}}, .map_count = 1, .padded = true,
-                 .pads = unknown, .pad_count = 1);
+    d = PIPELINE(numbers(10), .maps = (tl_sample_map[]){{ramp, &step}}, .map_count = 1,
+                 .padded = true, .pads = unknown, .pad_count = 1);
     assert_fails(tl_dataset_next(d, c, &out, &more), TL_ENOTFOUND, "pads: there is no field 'y'");
     tl_dataset_free(&d);
 }
@@ -468,14 +473,15 @@ static void buckets_gather_samples_of_like_length(void **state)
     (void)state;
     static int64_t step = 1; // lengths 0 1 2 3 4 5 6 0 1 2 ...
     static const int64_t ends[] = {2, 5}, sizes[] = {3, 2, 2};
-    static const int64_t wanted[][4] = {{2, 3, -1}, {5, 6, -1}, {0, 1, 7, -1}, {4, 9, -1}, {10, 11, -1},
-                                        {12, 13, -1}, // then what is left, shortest first
-                                        {8, -1}};
+    static const int64_t wanted[][4] = {
+        {2, 3, -1}, {5, 6, -1},   {0, 1, 7, -1},
+        {4, 9, -1}, {10, 11, -1}, {12, 13, -1}, // then what is left, shortest first
+        {8, -1}};
     for (int to_end = 0; to_end < 2; to_end++) {
-        tl_dataset *d = PIPELINE(numbers(14), .maps = (tl_sample_map[]){{ramp, &step}}, .map_count = 1,
-                                 .bucket_by = "x", .bucket_ends = ends, .bucket_count = 2,
-                                 .bucket_sizes = sizes, .pads = (tl_pad_value[]){{"x", -1}}, .pad_count = 1,
-                                 .pad_to_end = to_end);
+        tl_dataset *d = PIPELINE(
+            numbers(14), .maps = (tl_sample_map[]){{ramp, &step}}, .map_count = 1, .bucket_by = "x",
+            .bucket_ends = ends, .bucket_count = 2, .bucket_sizes = sizes,
+            .pads = (tl_pad_value[]){{"x", -1}}, .pad_count = 1, .pad_to_end = to_end);
         if (to_end) {
             tl_tensors batch = {0};
             bool more;
@@ -483,7 +489,8 @@ static void buckets_gather_samples_of_like_length(void **state)
             check_row(&batch, 0, 2, 2, 4);
             check_row(&batch, 1, 3, 3, 4);
             batch = (tl_tensors){0};
-            assert_fails(tl_dataset_next(d, c, &batch, &more), TL_EINVAL, "record 5 of 'function' has length 5");
+            assert_fails(tl_dataset_next(d, c, &batch, &more), TL_EINVAL,
+                         "record 5 of 'function' has length 5");
         } else {
             for (int64_t b = 0; b < TL_COUNT(wanted); b++) {
                 int64_t n = take(d, one.ids), k = 0;
@@ -540,8 +547,11 @@ static void every_batch_has_draws_of_its_own(void **state)
     const char *path = write_file("draws", 0, 30, false);
     tl_source *s = open_files(&path, 1);
     tl_dataset *d = make(s, (tl_pipeline_args){.decode = {tl_example_decode, take_features(2)},
-                                               .bucket_by = "x", .bucket_ends = ends, .bucket_sizes = sizes,
-                                               .bucket_count = 5, .postprocess = gather_draw,
+                                               .bucket_by = "x",
+                                               .bucket_ends = ends,
+                                               .bucket_sizes = sizes,
+                                               .bucket_count = 5,
+                                               .postprocess = gather_draw,
                                                .postprocess_self = &drawn});
     while (take(d, one.ids) >= 0) {}
     tl_dataset_free(&d);
@@ -569,11 +579,12 @@ static tl_status draw_in_filter(void *self, const tl_sample *s, bool *keep)
 static void decode_maps_and_filter_draw_apart(void **state)
 {
     (void)state;
-    tl_dataset *d = PIPELINE(numbers(1), .decode = {draw_into, &drawn_in[0]}, .filter = draw_in_filter,
-                             .filter_self = &drawn_in[2], .map_count = 1,
+    tl_dataset *d = PIPELINE(numbers(1), .decode = {draw_into, &drawn_in[0]},
+                             .filter = draw_in_filter, .filter_self = &drawn_in[2], .map_count = 1,
                              .maps = (tl_sample_map[]){{draw_into, &drawn_in[1]}}, .prefetch = -1);
     assert_int_equal(take(d, one.ids), 1);
-    assert_true(drawn_in[0] != drawn_in[1] && drawn_in[1] != drawn_in[2] && drawn_in[0] != drawn_in[2]);
+    assert_true(drawn_in[0] != drawn_in[1] && drawn_in[1] != drawn_in[2]
+                && drawn_in[0] != drawn_in[2]);
     tl_dataset_free(&d);
 }
 
@@ -592,13 +603,14 @@ static void batches_are_made_with_few_signals(void **state)
     (void)state;
     sigset_t mask;
     sigemptyset(&mask);
-    tl_dataset *d = PIPELINE(numbers(4), .maps = (tl_sample_map[]){{look_at_mask, &mask}}, .map_count = 1,
-                             .threads = 1);
+    tl_dataset *d = PIPELINE(numbers(4), .maps = (tl_sample_map[]){{look_at_mask, &mask}},
+                             .map_count = 1, .threads = 1);
     assert_int_equal(take(d, one.ids), 4);
     tl_dataset_free(&d);
     assert_true(sigismember(&mask, SIGINT) && sigismember(&mask, SIGTERM));
-    assert_false(sigismember(&mask, SIGSEGV) || sigismember(&mask, SIGBUS) || sigismember(&mask, SIGFPE)
-                 || sigismember(&mask, SIGABRT) || sigismember(&mask, SIGPROF));
+    assert_false(sigismember(&mask, SIGSEGV) || sigismember(&mask, SIGBUS)
+                 || sigismember(&mask, SIGFPE) || sigismember(&mask, SIGABRT)
+                 || sigismember(&mask, SIGPROF));
 }
 
 /* --- what it says of itself ------------------------------------------------------------------- */
@@ -608,8 +620,8 @@ static void batches_are_described_before_they_come(void **state)
     (void)state;
     const tl_spec *specs;
     int64_t count;
-    tl_dataset *d = PIPELINE(numbers(10), .maps = (tl_sample_map[]){{add_noise, NULL}}, .map_count = 1,
-                             .filter = thirds_only);
+    tl_dataset *d = PIPELINE(numbers(10), .maps = (tl_sample_map[]){{add_noise, NULL}},
+                             .map_count = 1, .filter = thirds_only);
     assert_int_equal(take(d, one.ids), 4); // 0 3 6 9
     assert_ok(tl_dataset_rewind(d));
     assert_ok(tl_dataset_describe(d, &specs, &count));
@@ -677,24 +689,32 @@ static void bad_arguments_are_refused(void **state)
     refuse((tl_pipeline_args){.batch_size = 1, .weights = (double[]){-1}}, "weight 0 is -1");
     refuse((tl_pipeline_args){.batch_size = 1, .weights = (double[]){0}}, "all weights are 0");
     refuse((tl_pipeline_args){.bucket_by = "x"}, "bucket_count is 0");
-    refuse((tl_pipeline_args){.bucket_by = "x", .bucket_count = 2, .bucket_ends = (int64_t[]){5, 5},
+    refuse((tl_pipeline_args){.bucket_by = "x",
+                              .bucket_count = 2,
+                              .bucket_ends = (int64_t[]){5, 5},
                               .bucket_sizes = (int64_t[]){1, 1, 1}},
            "bucket end 1 is 5");
-    refuse((tl_pipeline_args){.batch_size = 1, .map_count = 1, .maps = (tl_sample_map[]){{NULL, NULL}}},
+    refuse((tl_pipeline_args){.batch_size = 1,
+                              .map_count = 1,
+                              .maps = (tl_sample_map[]){{NULL, NULL}}},
            "map 0 has no function");
     refuse_as(TL_ELIMIT, (tl_pipeline_args){.batch_size = 1, .prefetch = INT64_MAX / 2},
               "prefetch (prefetch_buffer_size) is ");
     refuse_as(TL_ELIMIT,
-              (tl_pipeline_args){.bucket_by = "x", .bucket_count = 1, .bucket_ends = (int64_t[]){5},
+              (tl_pipeline_args){.bucket_by = "x",
+                                 .bucket_count = 1,
+                                 .bucket_ends = (int64_t[]){5},
                                  .bucket_sizes = (int64_t[]){INT64_MAX, INT64_MAX}},
               "bucket_sizes");
     const char *path = write_file("large", 0, 3, false);
     tl_source *files = open_files(&path, 1);
-    refuse_as(TL_ELIMIT, (tl_pipeline_args){.sources = &files, .source_count = 1, .batch_size = 1,
-                                            .shuffle = INT64_MAX},
+    refuse_as(TL_ELIMIT,
+              (tl_pipeline_args){
+                  .sources = &files, .source_count = 1, .batch_size = 1, .shuffle = INT64_MAX},
               "shuffle (shuffle_buffer_size) is 9223372036854775807");
     tl_source *empty[1] = {NULL};
-    refuse((tl_pipeline_args){.batch_size = 1, .sources = empty, .source_count = 1}, "source 0 is NULL");
+    refuse((tl_pipeline_args){.batch_size = 1, .sources = empty, .source_count = 1},
+           "source 0 is NULL");
     refuse((tl_pipeline_args){.batch_size = 1, .sources = empty}, "there are no sources");
 }
 

@@ -34,8 +34,8 @@ static void records_are_read_plain_or_compressed(void **state)
         int64_t count = 0;
         for (int64_t reader = 0; reader < readers; reader++) {
             static stream s;
-            d = FILES(paths, .shuffle = 20, .cycle_length = 3, .shuffle_parts = true, .pipelines = readers,
-                      .pipeline = reader);
+            d = FILES(paths, .shuffle = 20, .cycle_length = 3, .shuffle_parts = true,
+                      .pipelines = readers, .pipeline = reader);
             read_stream(&s, d, MOST);
             memcpy(one.ids + count, s.ids, (size_t)s.count * sizeof *s.ids);
             count += s.count;
@@ -56,8 +56,11 @@ static void inflated_files_make_room_for_others(void **state)
     }
     tl_source *s;
     assert_ok(tl_source_tfrecords(&s, paths, 6, &(tl_tfrecords_args){.keep = 1}));
-    tl_dataset *d = make(s, (tl_pipeline_args){.decode = {tl_example_decode, take_features(2)}, .padded = true,
-                                               .shuffle = 50, .cycle_length = 4, .threads = 3,
+    tl_dataset *d = make(s, (tl_pipeline_args){.decode = {tl_example_decode, take_features(2)},
+                                               .padded = true,
+                                               .shuffle = 50,
+                                               .cycle_length = 4,
+                                               .threads = 3,
                                                .batch_size = 32});
     read_stream(&one, d, MOST);
     assert_each_once(one.ids, one.count, 240);
@@ -72,7 +75,8 @@ static void count_warnings(const tl_log_record *record, void *payload)
     warnings += record->level == TL_LEVEL_WARNING;
 }
 
-// What is read at a time stays, though it is more than was to be kept: no file is inflated twice for it.
+// What is read at a time stays, though it is more than was to be kept: no file is inflated twice
+// for it.
 static void inflated_files_that_are_in_use_stay(void **state)
 {
     (void)state;
@@ -88,9 +92,13 @@ static void inflated_files_that_are_in_use_stay(void **state)
     assert_ok(tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_WARNING, count_warnings, NULL, NULL}));
     tl_source *s;
     assert_ok(tl_source_tfrecords(&s, paths, FILES_READ, &(tl_tfrecords_args){.keep = 1}));
-    tl_dataset *d = make(s, (tl_pipeline_args){.decode = {tl_example_decode, take_features(2)}, .padded = true,
-                                               .cycle_length = FILES_READ, .repeat = true, .batch_size = 10,
-                                               .prefetch = -1, .threads = 1});
+    tl_dataset *d = make(s, (tl_pipeline_args){.decode = {tl_example_decode, take_features(2)},
+                                               .padded = true,
+                                               .cycle_length = FILES_READ,
+                                               .repeat = true,
+                                               .batch_size = 10,
+                                               .prefetch = -1,
+                                               .threads = 1});
     for (int64_t i = 0; i < 60; i++) {
         if (i == 30) before = tl_alloc_calls();
         assert_int_equal(take(d, one.ids), 10);
@@ -149,7 +157,8 @@ static void flip_byte(const char *path, int64_t at)
     tl_free(data);
 }
 
-// Batches before the damage come; the one that holds it fails, again and again, and names the place.
+// Batches before the damage come; the one that holds it fails, again and again, and names the
+// place.
 static void damage_is_found_where_it_is(void **state)
 {
     (void)state;
@@ -177,7 +186,8 @@ static void damage_is_found_where_it_is(void **state)
             assert_non_null(strstr(tl_error_message(), where));
             assert_non_null(strstr(tl_error_message(), paths[1]));
         }
-        flip_byte(paths[1], at.offset + 20); // it was repaired, in a file of its own: the old one is mapped
+        // it was repaired, in a file of its own: the old one is mapped
+        flip_byte(paths[1], at.offset + 20);
         tl_dataset *whole = FILES(paths, .seed = 0);
         carry_over(d, whole);
         assert_int_equal(take(whole, one.ids), 4);
@@ -200,7 +210,8 @@ static void files_that_end_too_early_are_errors(void **state)
     tl_dataset_free(&d);
     tl_source *s;
     const char *missing[] = {paths[0], in_home("nowhere")};
-    assert_fails(tl_source_tfrecords(&s, missing, 2, NULL), TL_ENOTFOUND, "nowhere' does not exist");
+    assert_fails(tl_source_tfrecords(&s, missing, 2, NULL), TL_ENOTFOUND,
+                 "nowhere' does not exist");
     assert_fails(tl_source_tfrecords(&s, missing, 0, NULL), TL_EINVAL, "no files");
     const char *dir[] = {home};
     assert_fails(tl_source_tfrecords(&s, dir, 1, NULL), TL_EINVAL, "is a folder");
@@ -221,7 +232,9 @@ static void not_all_of_a_walked_source_can_be_shuffled(void **state)
     const char *path = write_file("w", 0, 6, false);
     tl_source *s = open_files(&path, 1);
     tl_dataset *d;
-    assert_fails(tl_pipeline_new(&d, &(tl_pipeline_args){.sources = &s, .source_count = 1, .batch_size = 1,
+    assert_fails(tl_pipeline_new(&d, &(tl_pipeline_args){.sources = &s,
+                                                         .source_count = 1,
+                                                         .batch_size = 1,
                                                          .shuffle = TL_SHUFFLE_ALL}),
                  TL_EINVAL, "does not say how many records");
     assert_null(s);
@@ -245,8 +258,13 @@ static void samples_use_their_memory_again(void **state)
     tl_source *s = open_files(paths, 2);
     tl_dataset *d = make(s, (tl_pipeline_args){.decode = {tl_example_decode, take_features(2)},
                                                .maps = (tl_sample_map[]){{copy_and_scale, NULL}},
-                                               .map_count = 1, .padded = true, .shuffle = 10, .repeat = true,
-                                               .batch_size = 10, .prefetch = -1, .threads = 1});
+                                               .map_count = 1,
+                                               .padded = true,
+                                               .shuffle = 10,
+                                               .repeat = true,
+                                               .batch_size = 10,
+                                               .prefetch = -1,
+                                               .threads = 1});
     int64_t before = 0;
     for (int64_t i = 0; i < 60; i++) {
         if (i == 30) before = tl_alloc_calls();
@@ -289,7 +307,8 @@ static void failing_functions_name_the_record(void **state)
             assert_int_equal(take(d, one.ids), 4);
             assert_int_equal(take(d, one.ids), 4);
             assert_fails(tl_dataset_next(d, c, &out, &more), TL_EUNSUPPORTED, "nine is no number");
-            assert_non_null(strstr(tl_error_message(), which ? "filter, record 9 (byte" : "map 0, record 9 (byte"));
+            assert_non_null(strstr(tl_error_message(),
+                                   which ? "filter, record 9 (byte" : "map 0, record 9 (byte"));
             tl_dataset_free(&d);
         }
     tl_source *s = open_files(paths, 1);
@@ -356,7 +375,8 @@ static void features_become_fields(void **state)
         {{.spec = {"name", TL_U8, TL_SHAPE(4)}}, TL_EINVAL, "'name' has 3 values"},
         {{.spec = {"none", TL_F32, TL_SHAPE(4)}}, TL_ENOTFOUND, "no feature 'none'"},
     };
-    for (int64_t i = 0; i < TL_COUNT(bad); i++) decode(&bad[i].spec, 1, s, bad[i].code, bad[i].text);
+    for (int64_t i = 0; i < TL_COUNT(bad); i++)
+        decode(&bad[i].spec, 1, s, bad[i].code, bad[i].text);
     const tl_feature_spec others[] = {{.spec = {"x", TL_BF16, TL_SHAPE(4)}},
                                       {.spec = {"id", TL_F64, TL_SCALAR}}};
     decode(others, 2, s, TL_OK, NULL);
@@ -476,12 +496,14 @@ static void paths_are_matched(void **state)
     tl_path_list found;
     const char *a = write_file("m-1", 0, 1, false), *b = write_file("m-2", 1, 1, false);
     const char *odd = write_file("m[1]", 2, 1, false);
-    assert_ok(tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "'%s/m-?, %s,,'", home, a))));
+    assert_ok(
+        tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "'%s/m-?, %s,,'", home, a))));
     assert_int_equal(found.count, 3);
     assert_string_equal(found.items[0], a);
     assert_string_equal(found.items[1], b);
     assert_string_equal(found.items[2], a);
-    assert_ok(tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "['%s', '%s/m[*']", odd, home))));
+    assert_ok(tl_paths_match(&found, arena,
+                             parse(tl_arena_printf(arena, "['%s', '%s/m[*']", odd, home))));
     assert_int_equal(found.count, 2);
     assert_string_equal(found.items[1], odd);
     assert_fails(tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "'%s/n*'", home))),
@@ -504,12 +526,14 @@ static void names_may_have_commas(void **state)
     assert_ok(tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "'%s'", both))));
     assert_int_equal(found.count, 1);
     assert_string_equal(found.items[0], both);
-    assert_ok(tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "['%s', '', '%s/p,?']", other, home))));
+    assert_ok(tl_paths_match(&found, arena,
+                             parse(tl_arena_printf(arena, "['%s', '', '%s/p,?']", other, home))));
     assert_int_equal(found.count, 3);
     assert_string_equal(found.items[0], other);
     assert_string_equal(found.items[1], both);
-    assert_fails(tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "['%s,%s']", both, other))), TL_ENOTFOUND,
-                 "p,r' does not exist");
+    assert_fails(
+        tl_paths_match(&found, arena, parse(tl_arena_printf(arena, "['%s,%s']", both, other))),
+        TL_ENOTFOUND, "p,r' does not exist");
 }
 
 static tl_dataset *from_config(const char *text, const tl_pipeline_reader *reader)
@@ -529,7 +553,8 @@ static void configurations_mean_what_they_say(void **state)
         snprintf(name, sizeof name, "cfg-%d", i);
         write_file(name, 10 * i, 10, false);
     }
-    const char *text = tl_arena_printf(arena, "{input_path: '%s/cfg-*', global_batch_size: 8}", home);
+    const char *text =
+        tl_arena_printf(arena, "{input_path: '%s/cfg-*', global_batch_size: 8}", home);
     // Evaluation keeps its tail, whatever drop_remainder is by default; nothing is shuffled.
     tl_dataset *d = from_config(text, NULL);
     read_stream(&one, d, MOST);
@@ -537,8 +562,10 @@ static void configurations_mean_what_they_say(void **state)
     assert_int_equal(one.sizes[3], 6);
     assert_int_equal(one.ids[1], 10); // files take turns
     tl_dataset_free(&d);
-    text = tl_arena_printf(arena, "{input_path: '%s/cfg-*', global_batch_size: 8, is_training: true, "
-                           "shuffle_buffer_size: 5, seed: 3}", home);
+    text = tl_arena_printf(arena,
+                           "{input_path: '%s/cfg-*', global_batch_size: 8, is_training: true, "
+                           "shuffle_buffer_size: 5, seed: 3}",
+                           home);
     d = from_config(text, &(tl_pipeline_reader){.replicas = 2});
     read_stream(&one, d, 15); // batches of 4, two passes
     assert_int_equal(one.count, 60);
@@ -558,7 +585,8 @@ static void configurations_mean_what_they_say(void **state)
     }
     assert_each_once(one.ids, count, 30);
     // Or do not.
-    text = tl_arena_printf(arena, "{input_path: '%s/cfg-*', global_batch_size: 8, sharding: false}", home);
+    text = tl_arena_printf(arena, "{input_path: '%s/cfg-*', global_batch_size: 8, sharding: false}",
+                           home);
     d = from_config(text, &(tl_pipeline_reader){.pipelines = 2, .pipeline = 1});
     read_stream(&s, d, MOST);
     assert_each_once(s.ids, s.count, 30);
@@ -570,8 +598,10 @@ static void mixtures_are_maps(void **state)
     (void)state;
     write_file("mix-a", 0, 10, false);
     write_file("mix-b", 10, 10, false);
-    const char *text = tl_arena_printf(arena, "{input_path: {a: '%s/mix-a', b: '%s/mix-b'}, "
-                                       "global_batch_size: 4, is_training: ", home, home);
+    const char *text = tl_arena_printf(
+        arena,
+        "{input_path: {a: '%s/mix-a', b: '%s/mix-b'}, global_batch_size: 4, is_training: ", home,
+        home);
     const char *training = tl_arena_printf(arena, "%strue}", text);
     const char *evaluating = tl_arena_printf(arena, "%sfalse}", text);
     tl_pipeline_args args = {0};
@@ -583,7 +613,8 @@ static void mixtures_are_maps(void **state)
     read_stream(&one, d, MOST);
     assert_each_once(one.ids, one.count, 20);
     tl_dataset_free(&d);
-    assert_fails(tl_pipeline_args_read(&args, arena, configure(training), NULL), TL_EINVAL, "no weights");
+    assert_fails(tl_pipeline_args_read(&args, arena, configure(training), NULL), TL_EINVAL,
+                 "no weights");
     assert_fails(tl_pipeline_args_read(&args, arena, configure(training),
                                        &(tl_pipeline_reader){.weights = parse("{a: 1, c: 2}")}),
                  TL_EINVAL, "none for 'b'");
@@ -597,19 +628,22 @@ static void configurations_that_cannot_be_are_refused(void **state)
 {
     (void)state;
     tl_pipeline_args args = {0};
-    assert_fails(tl_pipeline_args_read(&args, arena, configure("{global_batch_size: 4}"), NULL), TL_EINVAL,
-                 "input_path is empty");
+    assert_fails(tl_pipeline_args_read(&args, arena, configure("{global_batch_size: 4}"), NULL),
+                 TL_EINVAL, "input_path is empty");
     assert_fails(tl_pipeline_args_read(&args, arena, configure("{input_path: x}"), NULL), TL_EINVAL,
                  "global_batch_size is 0");
-    assert_fails(tl_pipeline_args_read(&args, arena, configure("{input_path: x, global_batch_size: 9}"),
+    assert_fails(tl_pipeline_args_read(&args, arena,
+                                       configure("{input_path: x, global_batch_size: 9}"),
                                        &(tl_pipeline_reader){.replicas = 2}),
                  TL_EINVAL, "not divisible by the 2 replicas");
-    assert_fails(tl_pipeline_args_read(&args, arena,
-                                       configure("{input_path: '/no/where*', global_batch_size: 9}"), NULL),
-                 TL_ENOTFOUND, "input_path: no file matches '/no/where*'");
-    assert_fails(tl_pipeline_args_read(&args, arena,
-                                       configure("{input_path: {a: /no/where}, global_batch_size: 9}"), NULL),
-                 TL_ENOTFOUND, "input_path.a: '/no/where' does not exist");
+    assert_fails(
+        tl_pipeline_args_read(&args, arena,
+                              configure("{input_path: '/no/where*', global_batch_size: 9}"), NULL),
+        TL_ENOTFOUND, "input_path: no file matches '/no/where*'");
+    assert_fails(
+        tl_pipeline_args_read(
+            &args, arena, configure("{input_path: {a: /no/where}, global_batch_size: 9}"), NULL),
+        TL_ENOTFOUND, "input_path.a: '/no/where' does not exist");
 }
 
 int main(void)

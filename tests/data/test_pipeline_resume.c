@@ -71,9 +71,16 @@ typedef tl_dataset *maker(void);
 
 static tl_pipeline_args usual(void)
 {
-    return (tl_pipeline_args){.decode = {tl_example_decode, take_features(2)}, .maps = maps, .map_count = 2,
-                              .padded = true, .batch_size = 4, .seed = seed, .threads = threads,
-                              .prefetch = ahead, .cycle_length = 3, .block_length = 2};
+    return (tl_pipeline_args){.decode = {tl_example_decode, take_features(2)},
+                              .maps = maps,
+                              .map_count = 2,
+                              .padded = true,
+                              .batch_size = 4,
+                              .seed = seed,
+                              .threads = threads,
+                              .prefetch = ahead,
+                              .cycle_length = 3,
+                              .block_length = 2};
 }
 
 static tl_dataset *of_files(tl_pipeline_args args)
@@ -204,7 +211,7 @@ static tl_dataset *whole(void)
     return d;
 }
 
-static maker *const makers[] = {plain,    shuffled, filtered, leaving_out, second_reader,
+static maker *const makers[] = {plain,    shuffled, filtered,         leaving_out, second_reader,
                                 bucketed, mixed,    mixed_to_the_end, whole};
 
 /* --- resuming --------------------------------------------------------------------------------- */
@@ -252,7 +259,8 @@ static void resuming_gives_the_very_next_batch(void **state)
     }
 }
 
-// Batches of what is left in buckets take nothing from the streams: only what waits tells them apart.
+// Batches of what is left in buckets take nothing from the streams: only what waits tells them
+// apart.
 static void a_position_among_the_last_batches_is_noticed(void **state)
 {
     (void)state;
@@ -293,9 +301,10 @@ static bool is_something_at(const tl_state *position, const char *name)
     return any != 0;
 }
 
-// A word of a saved position becomes another one; what is restored from it must be refused, and do no harm, also when
-// no batch was taken in between: then all heads are where they were.
-static void refuse_word(tl_dataset *d, const char *name, int64_t word, uint64_t value, int64_t between)
+// A word of a saved position becomes another one; what is restored from it must be refused, and do
+// no harm, also when no batch was taken in between: then all heads are where they were.
+static void refuse_word(tl_dataset *d, const char *name, int64_t word, uint64_t value,
+                        int64_t between)
 {
     tl_state *position, *saved;
     tl_state_entry e;
@@ -306,7 +315,8 @@ static void refuse_word(tl_dataset *d, const char *name, int64_t word, uint64_t 
     assert_ok(tl_state_new(&position));
     assert_ok(tl_dataset_state(d, position));
     do assert_int_equal(read_many(&unused, d, 3), 3);
-    while (!is_something_at(position, "waiting_counts") || !is_something_at(position, "stream_0/open"));
+    while (!is_something_at(position, "waiting_counts")
+           || !is_something_at(position, "stream_0/open"));
     assert_ok(tl_state_clone(&saved, position));
     assert_int_equal(read_many(&unused, d, between), between);
     assert_true(tl_state_find(&e, saved, name));
@@ -340,14 +350,16 @@ static tl_dataset *bucketed_in_cache(bool drawn)
 static void numbers_that_no_record_has_are_refused(void **state)
 {
     (void)state;
-    const uint64_t huge[] = {UINT64_C(1) << 40, UINT64_C(1) << 59, (UINT64_C(1) << 60) - 31, UINT64_MAX / 2};
+    const uint64_t huge[] = {UINT64_C(1) << 40, UINT64_C(1) << 59, (UINT64_C(1) << 60) - 31,
+                             UINT64_MAX / 2};
     ahead = -1;
     threads = 1;
     for (int64_t i = 0; i < TL_COUNT(huge); i++)
         for (int what = 0; what < 2; what++) {
             // The number of the first that waits, and of the next one of the first open part.
             tl_dataset *d = bucketed_in_cache(i % 2);
-            refuse_word(d, what ? "stream_0/open" : "waiting", what ? 1 : 2, huge[i], i < 2 ? 2 : 0);
+            refuse_word(d, what ? "stream_0/open" : "waiting", what ? 1 : 2, huge[i],
+                        i < 2 ? 2 : 0);
             tl_dataset_free(&d);
         }
 }
@@ -504,16 +516,18 @@ static void memory_may_run_out_anywhere(void **state)
         tl_status st = use_pipeline(&out);
         bool reached = tl_alloc_calls() - before >= nth;
         tl_alloc_fail_at(0, 0);
-        // Room for the next sample, where it is missing, is made by another one: that is no failure.
+        // Room for the next sample, where it is missing, is made by another one: that is no
+        // failure.
         if (st != TL_OK && !(reached && st == TL_ENOMEM))
-            fail_msg("allocation %lld: %s: %s", (long long)nth, tl_status_name(st), tl_error_message());
+            fail_msg("allocation %lld: %s: %s", (long long)nth, tl_status_name(st),
+                     tl_error_message());
         if (!reached) break;
     }
     tl_str_deinit(&out);
 }
 
-// A batch that could not be made comes again. One that was made and could not be brought to a device does not: the
-// training ends then, and goes on from its checkpoint.
+// A batch that could not be made comes again. One that was made and could not be brought to a
+// device does not: the training ends then, and goes on from its checkpoint.
 static void a_failed_batch_is_not_lost(void **state)
 {
     (void)state;

@@ -6,13 +6,19 @@
 
 static tl_sampler cyclic(int64_t records, int64_t batch, int64_t ranks, int64_t rank)
 {
-    return (tl_sampler){.cls = &tl_cyclic_sampler, .records = records, .batch_size = batch, .ranks = ranks,
+    return (tl_sampler){.cls = &tl_cyclic_sampler,
+                        .records = records,
+                        .batch_size = batch,
+                        .ranks = ranks,
                         .rank = rank};
 }
 
 static tl_sampler single(int64_t records, int64_t batch, int64_t ranks, int64_t rank)
 {
-    return (tl_sampler){.cls = &tl_single_round_sampler, .records = records, .batch_size = batch, .ranks = ranks,
+    return (tl_sampler){.cls = &tl_single_round_sampler,
+                        .records = records,
+                        .batch_size = batch,
+                        .ranks = ranks,
                         .rank = rank};
 }
 
@@ -27,8 +33,8 @@ static void assert_order(tl_sampler s, tl_sampler_place at, const int64_t *wante
     assert_ok(tl_sampler_order(&s, at.epoch, order));
     for (int64_t i = 0; i < count; i++) assert_int_equal(order[at.offset + i], wanted[i]);
 }
-#define ASSERT_ORDER(s, epoch, offset, ...)                                                                  \
-    assert_order(s, (tl_sampler_place){epoch, offset}, (const int64_t[]){__VA_ARGS__},                       \
+#define ASSERT_ORDER(s, epoch, offset, ...)                                                        \
+    assert_order(s, (tl_sampler_place){epoch, offset}, (const int64_t[]){__VA_ARGS__},             \
                  TL_COUNT(((const int64_t[]){__VA_ARGS__})))
 
 /* --- cyclic ----------------------------------------------------------------------------------- */
@@ -53,14 +59,15 @@ static void a_cycle_on_two_ranks(void **state)
     assert_int_equal(tl_sampler_batches(&s), 2);
 }
 
-// The original counts what all ranks have consumed against what one of them has, and skips half an epoch.
+// The original counts what all ranks have consumed against what one of them has, and skips half an
+// epoch.
 static void consumed_samples_are_those_of_all_ranks(void **state)
 {
     (void)state;
     static const struct {
         int64_t ranks, consumed;
         tl_sampler_place wanted;
-    } rows[] = {{2, 0, {0, 0}}, {2, 4, {0, 2}}, {2, 8, {1, 0}}, {2, 12, {1, 2}},
+    } rows[] = {{2, 0, {0, 0}}, {2, 4, {0, 2}},  {2, 8, {1, 0}}, {2, 12, {1, 2}},
                 {1, 4, {0, 4}}, {1, 10, {1, 0}}, {1, 36, {3, 6}}};
     for (int64_t i = 0; i < TL_COUNT(rows); i++) {
         tl_sampler s = cyclic(10, 2, rows[i].ranks, 0);
@@ -114,7 +121,8 @@ static void a_single_round_on_four_ranks(void **state)
     }
 }
 
-// All records of a rank take part in the order, also those that are then left out: the first ones of it are read.
+// All records of a rank take part in the order, also those that are then left out: the first ones
+// of it are read.
 static void what_is_dropped_is_drawn_too(void **state)
 {
     (void)state;
@@ -190,7 +198,8 @@ static void check_single(tl_sampler s)
     assert_ok(tl_sampler_check(&s));
     int64_t batches = s.drop_last ? s.records / whole : (s.records + whole - 1) / whole;
     assert_int_equal(tl_sampler_batches(&s), batches);
-    assert_int_equal(tl_sampler_lack(&s), s.drop_last ? 0 : (s.ranks - s.records % s.ranks) % s.ranks);
+    assert_int_equal(tl_sampler_lack(&s),
+                     s.drop_last ? 0 : (s.ranks - s.records % s.ranks) % s.ranks);
     count_reads(s, 0, reads);
     for (int64_t i = 0; i < s.records; i++) {
         assert_in_range(reads[i], s.drop_last ? 0 : 1, 1);
@@ -223,7 +232,8 @@ static void samplers_that_cannot_be_are_refused(void **state)
     tl_sampler s = cyclic(10, 2, 2, 0);
     tl_sampler_place at;
     assert_fails(tl_sampler_seek(&at, &s, 3), TL_EINVAL, "no number of whole batches");
-    assert_fails(tl_sampler_seek(&at, &s, 6), TL_EINVAL, "2 ranks read 2 records each at a time, 4 together");
+    assert_fails(tl_sampler_seek(&at, &s, 6), TL_EINVAL,
+                 "2 ranks read 2 records each at a time, 4 together");
     assert_fails(tl_sampler_seek(&at, &s, -4), TL_EINVAL, "at least 0");
     s.cls = &tl_single_round_sampler;
     assert_ok(tl_sampler_seek(&at, &s, 4));
@@ -267,12 +277,14 @@ static tl_status any_order(const tl_sampler *s, int64_t epoch, int64_t *out)
 static void classes_that_make_no_sense_are_refused(void **state)
 {
     (void)state;
-    tl_sampler_class cls = {.name = "Odd", .share = share_of_self, .order = any_order, .fill = fill_of_self};
+    tl_sampler_class cls = {
+        .name = "Odd", .share = share_of_self, .order = any_order, .fill = fill_of_self};
     int64_t numbers_of[2] = {3, 3};
     tl_sampler s = {.cls = &cls, .records = 10, .batch_size = 2, .self = numbers_of};
     assert_ok(tl_sampler_check(&s));
     numbers_of[1] = 4;
-    assert_fails(tl_sampler_check(&s), TL_EINVAL, "Odd: 'fill' gives 4; it must be from 0 to what 'share' gives, 3");
+    assert_fails(tl_sampler_check(&s), TL_EINVAL,
+                 "Odd: 'fill' gives 4; it must be from 0 to what 'share' gives, 3");
     numbers_of[1] = -1;
     assert_fails(tl_sampler_check(&s), TL_EINVAL, "'fill' gives -1");
     numbers_of[0] = -3;
@@ -288,7 +300,8 @@ static stream one;
 static void pipelines_take_the_order_of_a_sampler(void **state)
 {
     (void)state;
-    const tl_sampler plain = {.cls = &tl_cyclic_sampler}, mixed = {.cls = &tl_cyclic_sampler, .shuffle = true};
+    const tl_sampler plain = {.cls = &tl_cyclic_sampler},
+                     mixed = {.cls = &tl_cyclic_sampler, .shuffle = true};
     tl_dataset *d = PIPELINE(numbers(10), .sampler = &plain, .batch_size = 2);
     read_stream(&one, d, 7);
     for (int64_t i = 0; i < 14; i++) assert_int_equal(one.ids[i], i % 10);
@@ -297,7 +310,8 @@ static void pipelines_take_the_order_of_a_sampler(void **state)
     assert_int_equal(batches, -1); // it never ends
     tl_dataset_free(&d);
     for (int64_t rank = 0; rank < 2; rank++) {
-        d = PIPELINE(PARTS(4, 3, 3), .sampler = &plain, .batch_size = 2, .pipelines = 2, .pipeline = rank);
+        d = PIPELINE(PARTS(4, 3, 3), .sampler = &plain, .batch_size = 2, .pipelines = 2,
+                     .pipeline = rank);
         static const int64_t wanted[2][4] = {{0, 1, 2, 3}, {100, 101, 102, 200}};
         read_stream(&one, d, 4);
         for (int64_t i = 0; i < 8; i++) assert_int_equal(one.ids[i], wanted[rank][i % 4]);
@@ -305,7 +319,8 @@ static void pipelines_take_the_order_of_a_sampler(void **state)
         tl_sampler s = cyclic(50, 3, 2, rank);
         s.shuffle = true;
         s.seed = 9;
-        d = PIPELINE(numbers(50), .sampler = &mixed, .batch_size = 3, .pipelines = 2, .pipeline = rank, .seed = 9);
+        d = PIPELINE(numbers(50), .sampler = &mixed, .batch_size = 3, .pipelines = 2,
+                     .pipeline = rank, .seed = 9);
         read_stream(&one, d, 24); // three epochs
         for (int64_t epoch = 0; epoch < 3; epoch++) {
             int64_t order[ROOM];
@@ -332,8 +347,9 @@ static tl_dataset *sampled(int64_t consumed, int threads)
 {
     static const tl_sampler mixed = {.cls = &tl_cyclic_sampler, .shuffle = true};
     static const tl_sample_map maps[] = {{augment, NULL}};
-    return PIPELINE(numbers(50), .sampler = &mixed, .batch_size = 3, .pipelines = 2, .pipeline = 1, .seed = 9,
-                    .consumed_samples = consumed, .maps = maps, .map_count = 1, .threads = threads);
+    return PIPELINE(numbers(50), .sampler = &mixed, .batch_size = 3, .pipelines = 2, .pipeline = 1,
+                    .seed = 9, .consumed_samples = consumed, .maps = maps, .map_count = 1,
+                    .threads = threads);
 }
 
 // From a state, and from the number of samples: the very next batch, with the very same draws.
@@ -341,7 +357,8 @@ static void pipelines_go_on_from_any_batch(void **state)
 {
     (void)state;
     for (int64_t at = 0; at < 20; at++) {
-        tl_str wanted = TL_STR_INIT, skipped = TL_STR_INIT, from_state = TL_STR_INIT, from_number = TL_STR_INIT;
+        tl_str wanted = TL_STR_INIT, skipped = TL_STR_INIT, from_state = TL_STR_INIT,
+               from_number = TL_STR_INIT;
         tl_str told = TL_STR_INIT;
         tl_dataset *a = sampled(0, 1), *b = sampled(0, 2), *n = sampled(at * 3 * 2, 2);
         read_many(&skipped, a, at);
@@ -390,8 +407,10 @@ static void rewinding_keeps_where_it_began(void **state)
 static void positions_belong_to_their_sampler(void **state)
 {
     (void)state;
-    const tl_sampler mixed = {.cls = &tl_cyclic_sampler, .shuffle = true}, plain = {.cls = &tl_cyclic_sampler};
-    tl_dataset *a = PIPELINE(numbers(50), .sampler = &mixed), *b = PIPELINE(numbers(50), .sampler = &plain);
+    const tl_sampler mixed = {.cls = &tl_cyclic_sampler, .shuffle = true},
+                     plain = {.cls = &tl_cyclic_sampler};
+    tl_dataset *a = PIPELINE(numbers(50), .sampler = &mixed),
+               *b = PIPELINE(numbers(50), .sampler = &plain);
     int64_t ids[4];
     take(a, ids);
     carry_over(a, b);
@@ -402,7 +421,8 @@ static void positions_belong_to_their_sampler(void **state)
     tl_dataset_free(&b);
 }
 
-// The weights of the next batch, as many as it has examples; -1: the pass is over, -2: there are none.
+// The weights of the next batch, as many as it has examples; -1: the pass is over, -2: there are
+// none.
 static int64_t take_weights(tl_dataset *d, int64_t *ids, float *out)
 {
     tl_batch b = {.ctx = c};
@@ -411,20 +431,23 @@ static int64_t take_weights(tl_dataset *d, int64_t *ids, float *out)
     assert_ok(tl_dataset_next(d, c, &b.tensors, &more));
     int64_t n = more ? tl_batch_size(&b) : -1;
     if (n > 0) assert_ok(tl_tensor_get(tl_batch_get(&b, "id"), ids, (size_t)n * sizeof *ids));
-    if (n > 0 && tl_batch_weight(&b)) assert_ok(tl_tensor_get(tl_batch_weight(&b), out, (size_t)n * sizeof *out));
+    if (n > 0 && tl_batch_weight(&b))
+        assert_ok(tl_tensor_get(tl_batch_weight(&b), out, (size_t)n * sizeof *out));
     else if (n > 0) n = -2;
     tl_ctx_end(c, mark);
     return n;
 }
 
-/* What ranks that are one short read again does not count: the weights of all ranks are the records. */
+/* What ranks that are one short read again does not count: the weights of all ranks are the
+ * records. */
 static void what_fills_up_weighs_nothing(void **state)
 {
     (void)state;
     const tl_sampler s = {.cls = &tl_single_round_sampler};
     double all = 0;
     for (int64_t rank = 0; rank < 4; rank++) {
-        tl_dataset *d = PIPELINE(numbers(10), .sampler = &s, .batch_size = 2, .pipelines = 4, .pipeline = rank);
+        tl_dataset *d =
+            PIPELINE(numbers(10), .sampler = &s, .batch_size = 2, .pipelines = 4, .pipeline = rank);
         int64_t ids[2], batches;
         float weights[2];
         assert_ok(tl_dataset_length(d, &batches));
@@ -454,10 +477,12 @@ static void what_fills_up_weighs_nothing(void **state)
 static void files_are_sampled(void **state)
 {
     (void)state;
-    const char *paths[] = {write_file("sampled-a", 0, 7, false), write_file("sampled-b", 7, 6, true)};
+    const char *paths[] = {write_file("sampled-a", 0, 7, false),
+                           write_file("sampled-b", 7, 6, true)};
     const tl_sampler s = {.cls = &tl_cyclic_sampler, .shuffle = true};
-    tl_dataset *d = PIPELINE(open_files(paths, 2), .sampler = &s, .batch_size = 4,
-                             .decode = {tl_example_decode, take_features(1)}, .seed = 2, .cache = true);
+    tl_dataset *d =
+        PIPELINE(open_files(paths, 2), .sampler = &s, .batch_size = 4,
+                 .decode = {tl_example_decode, take_features(1)}, .seed = 2, .cache = true);
     tl_sampler same = cyclic(13, 4, 1, 0);
     same.shuffle = true;
     same.seed = 2;
@@ -483,7 +508,11 @@ static tl_status backwards_order(const tl_sampler *s, int64_t epoch, int64_t *ou
     if (wrong && *wrong == epoch) out[1] = s->records;
     return TL_OK;
 }
-static const tl_sampler_class backwards = {.name = "Backwards", .share = backwards_share, .order = backwards_order};
+static const tl_sampler_class backwards = {
+    .name = "Backwards",
+    .share = backwards_share,
+    .order = backwards_order,
+};
 
 static void samplers_of_ones_own(void **state)
 {
@@ -497,7 +526,8 @@ static void samplers_of_ones_own(void **state)
     assert_ok(tl_dataset_rewind(d));
     tl_tensors batch = {0};
     bool more;
-    assert_fails(tl_dataset_next(d, c, &batch, &more), TL_EINVAL, "sampler Backwards: record 1 of epoch 1 is number 5");
+    assert_fails(tl_dataset_next(d, c, &batch, &more), TL_EINVAL,
+                 "sampler Backwards: record 1 of epoch 1 is number 5");
     tl_dataset_free(&d);
 }
 
@@ -520,18 +550,22 @@ static void pipelines_that_cannot_be_are_refused(void **state)
     (void)state;
     static const double weights[] = {1, 2};
     static const tl_sampler none = {0};
-    assert_refused((tl_pipeline_args){.weights = weights}, "weights cannot be given beside a sampler");
+    assert_refused((tl_pipeline_args){.weights = weights},
+                   "weights cannot be given beside a sampler");
     assert_refused((tl_pipeline_args){.shuffle = 10}, "shuffle cannot be given");
     assert_refused((tl_pipeline_args){.shuffle_parts = true}, "shuffle_parts cannot");
     assert_refused((tl_pipeline_args){.cycle_length = 2}, "cycle_length");
     assert_refused((tl_pipeline_args){.repeat = true}, "repeat");
     assert_refused((tl_pipeline_args){.drop_remainder = true}, "drop_remainder");
-    assert_refused((tl_pipeline_args){.batch_size = 11, .pipelines = 2}, "sampler: CyclicSampler: there are 20");
+    assert_refused((tl_pipeline_args){.batch_size = 11, .pipelines = 2},
+                   "sampler: CyclicSampler: there are 20");
     assert_refused((tl_pipeline_args){.consumed_samples = 3}, "no number of whole batches");
     assert_refused((tl_pipeline_args){.sampler = &none}, "class");
     tl_source *source = numbers(10);
     tl_dataset *d;
-    assert_fails(tl_pipeline_new(&d, &(tl_pipeline_args){.sources = &source, .source_count = 1, .batch_size = 2,
+    assert_fails(tl_pipeline_new(&d, &(tl_pipeline_args){.sources = &source,
+                                                         .source_count = 1,
+                                                         .batch_size = 2,
                                                          .consumed_samples = 4}),
                  TL_EINVAL, "there is no sampler");
 }
@@ -539,7 +573,8 @@ static void pipelines_that_cannot_be_are_refused(void **state)
 static void without_memory_nothing_is_lost(void **state)
 {
     (void)state;
-    const char *paths[] = {write_file("scarce-a", 0, 7, false), write_file("scarce-b", 7, 6, false)};
+    const char *paths[] = {write_file("scarce-a", 0, 7, false),
+                           write_file("scarce-b", 7, 6, false)};
     const tl_sampler s = {.cls = &tl_single_round_sampler, .shuffle = true};
     int64_t failed = 0;
     for (bool through = false; !through;) {
@@ -547,9 +582,16 @@ static void without_memory_nothing_is_lost(void **state)
         tl_source *source = open_files(paths, 2);
         int64_t before = tl_alloc_calls();
         tl_alloc_fail_at(failed + 1, 1);
-        tl_status st = tl_pipeline_new(&d, &(tl_pipeline_args){
-            .sources = &source, .source_count = 1, .sampler = &s, .batch_size = 2, .pipelines = 2, .pipeline = 1,
-            .decode = {tl_example_decode, take_features(1)}, .prefetch = -1, .threads = 1});
+        tl_status st =
+            tl_pipeline_new(&d, &(tl_pipeline_args){.sources = &source,
+                                                    .source_count = 1,
+                                                    .sampler = &s,
+                                                    .batch_size = 2,
+                                                    .pipelines = 2,
+                                                    .pipeline = 1,
+                                                    .decode = {tl_example_decode, take_features(1)},
+                                                    .prefetch = -1,
+                                                    .threads = 1});
         tl_alloc_fail_at(0, 0);
         through = tl_alloc_calls() - before <= failed;
         if (!through) assert_int_equal(st, TL_ENOMEM);
@@ -584,7 +626,8 @@ static tl_dataset *from_config(const char *rest)
 {
     tl_pipeline_args args = {.decode = {tl_example_decode, take_features(1)}};
     tl_dataset *d = NULL;
-    const char *text = tl_arena_printf(arena, "{input_path: '%s/few', global_batch_size: 2, %s}", home, rest);
+    const char *text =
+        tl_arena_printf(arena, "{input_path: '%s/few', global_batch_size: 2, %s}", home, rest);
     assert_ok(tl_pipeline_args_read(&args, arena, configure(text),
                                     &(tl_pipeline_reader){.pipelines = 2, .pipeline = 1}));
     assert_ok(tl_pipeline_new(&d, &args));
@@ -595,7 +638,8 @@ static void configurations_choose_a_sampler(void **state)
 {
     (void)state;
     write_file("few", 0, 10, false);
-    tl_dataset *d = from_config("is_training: true, sampler: {_target_: libai.data.samplers.CyclicSampler}");
+    tl_dataset *d =
+        from_config("is_training: true, sampler: {_target_: libai.data.samplers.CyclicSampler}");
     read_stream(&one, d, 3);
     for (int64_t i = 0; i < 6; i++) assert_int_equal(one.ids[i], 4 + i % 4);
     tl_dataset_free(&d);
@@ -604,7 +648,8 @@ static void configurations_choose_a_sampler(void **state)
     static const int64_t later[] = {6, 7, 4, 5};
     assert_memory_equal(one.ids, later, sizeof later);
     tl_dataset_free(&d);
-    d = from_config("is_training: true, seed: 5, sampler: {_target_: CyclicSampler, shuffle: true}");
+    d = from_config(
+        "is_training: true, seed: 5, sampler: {_target_: CyclicSampler, shuffle: true}");
     tl_sampler s = cyclic(10, 2, 2, 1);
     s.shuffle = true;
     s.seed = 5;
@@ -630,7 +675,8 @@ static void assert_config_fails(const char *text, const char *message)
     assert_ok(tl_config_new(&config, NULL, &tl_data_config_desc));
     tl_status st = tl_config_yaml(config, text, "data.yaml");
     if (st == TL_OK) st = tl_config_finish(config);
-    if (st != TL_EINVAL || !strstr(tl_error_message(), message)) fail_msg("%s gave: %s", text, tl_error_message());
+    if (st != TL_EINVAL || !strstr(tl_error_message(), message))
+        fail_msg("%s gave: %s", text, tl_error_message());
     tl_config_free(&config);
 }
 
@@ -639,20 +685,30 @@ static void configurations_that_cannot_be_are_refused(void **state)
     (void)state;
     assert_config_fails("sampler: {shuffle: true}", "sampler._target_: expected CyclicSampler");
     assert_config_fails("sampler: {_target_: CyclicSample}", "did you mean 'CyclicSampler'?");
-    assert_config_fails("sampler: {_target_: CyclicSampler, drop_last: true}", "sampler.drop_last: CyclicSampler has");
-    assert_config_fails("sampler: {_target_: CyclicSampler, consumed_samples: -2}", "consumed_samples");
+    assert_config_fails("sampler: {_target_: CyclicSampler, drop_last: true}",
+                        "sampler.drop_last: CyclicSampler has");
+    assert_config_fails("sampler: {_target_: CyclicSampler, consumed_samples: -2}",
+                        "consumed_samples");
     tl_pipeline_args args = {0};
-    assert_fails(tl_pipeline_args_read(&args, arena, configure("{input_path: x, global_batch_size: 2, "
-                                                               "sampler: {_target_: CyclicSampler}}"), NULL),
-                 TL_EINVAL, "use SingleRoundSampler");
-    assert_fails(tl_pipeline_args_read(&args, arena, configure("{input_path: x, global_batch_size: 2, is_training: "
-                                                               "true, sampler: {_target_: SingleRoundSampler}}"),
-                                       NULL),
-                 TL_EINVAL, "sampler: SingleRoundSampler makes one pass, and training would end with it; use Cyclic");
-    assert_fails(tl_pipeline_args_read(&args, arena,
-                                       configure("{input_path: x, global_batch_size: 2, sampler: {_target_: "
-                                                 "SingleRoundSampler, consumed_samples: 2}}"), NULL),
-                 TL_EINVAL, "sampler.consumed_samples: it is 2, but evaluations begin at the first example");
+    assert_fails(
+        tl_pipeline_args_read(
+            &args, arena,
+            configure("{input_path: x, global_batch_size: 2, sampler: {_target_: CyclicSampler}}"),
+            NULL),
+        TL_EINVAL, "use SingleRoundSampler");
+    assert_fails(
+        tl_pipeline_args_read(&args, arena,
+                              configure("{input_path: x, global_batch_size: 2, is_training: true, "
+                                        "sampler: {_target_: SingleRoundSampler}}"),
+                              NULL),
+        TL_EINVAL,
+        "sampler: SingleRoundSampler makes one pass, and training would end with it; use Cyclic");
+    assert_fails(
+        tl_pipeline_args_read(&args, arena,
+                              configure("{input_path: x, global_batch_size: 2, sampler: {_target_: "
+                                        "SingleRoundSampler, consumed_samples: 2}}"),
+                              NULL),
+        TL_EINVAL, "sampler.consumed_samples: it is 2, but evaluations begin at the first example");
 }
 
 // Model Garden's files stay Model Garden's.
@@ -661,8 +717,8 @@ static void no_sampler_is_not_written(void **state)
     (void)state;
     for (int with = 0; with < 2; with++) {
         tl_str text = TL_STR_INIT;
-        const tl_data_config *config = configure(with ? "{sampler: {_target_: SingleRoundSampler, shuffle: true}}"
-                                                      : "{seed: 1}");
+        const tl_data_config *config = configure(
+            with ? "{sampler: {_target_: SingleRoundSampler, shuffle: true}}" : "{seed: 1}");
         assert_ok(tl_yaml_write(&text, &tl_data_config_desc, config));
         assert_int_equal(strstr(tl_str_text(&text), "sampler") != NULL, with);
         assert_int_equal(strstr(tl_str_text(&text), "_target_: SingleRoundSampler") != NULL, with);

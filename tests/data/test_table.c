@@ -1,4 +1,5 @@
-/* Tables as examples: what columns are found to be, rows as numbers, parts by content, messages with file and line. */
+/* Tables as examples: what columns are found to be, rows as numbers, parts by content, messages
+ * with file and line. */
 #include "io/alloc_failures.h"
 #include "io/folder.h"
 
@@ -81,15 +82,18 @@ static void columns_are_told_apart(void **state)
     assert_string_equal(joined(schema.ignored), "id notes always empty");
     assert_int_equal(schema.categories.count, 2);
     assert_string_equal(k[0].name, "city");
-    assert_string_equal(joined(k[0].values), "Rome Oslo Paris"); // the most frequent first, then by name
+    // the most frequent first, then by name
+    assert_string_equal(joined(k[0].values), "Rome Oslo Paris");
     assert_string_equal(joined(k[1].values), "yes no");
     assert_near(schema.mean.items[0], 485.5 / 7, 1e-12);
     assert_near(schema.target_mean, 2093.5 / 8, 1e-12);
-    says("t.csv: 8 rows, 10 columns, separated by ',', named by the first line; 1 row without a target left out");
+    says("t.csv: 8 rows, 10 columns, separated by ',', named by the first line; 1 row without a "
+         "target left out");
     says("target: price, regression: from 100 to 410, mean 261.688");
     says("numbers: area (12.5 % missing), rooms (12.5 % missing), built (date, as days)");
     says("categories: city (3 values), heated (2 values, 12.5 % missing)");
-    says("left out: id (it counts the rows), notes (different in every row), always (always the same), empty (it is empty)");
+    says("left out: id (it counts the rows), notes (different in every row), always (always the "
+         "same), empty (it is empty)");
     tl_table_widths w = tl_table_schema_widths(&schema);
     assert_int_equal(w.numbers, 5);
     assert_int_equal(w.categories, 2);
@@ -103,7 +107,8 @@ static void targets_are_told_apart(void **state)
     assert_ok(LOOK_PLAINLY("x,y\n1,b\n2,a\n3,b\n4,a\n"));
     assert_int_equal(schema.kind, TL_TABLE_CLASSIFICATION);
     assert_string_equal(joined(schema.class_names), "a b");
-    says("target: y (the last column; task.target=NAME for another), classification: 2 classes: a 50.0 %, b 50.0 %");
+    says("target: y (the last column; task.target=NAME for another), classification: 2 classes: a "
+         "50.0 %, b 50.0 %");
     assert_ok(LOOK_PLAINLY("x,y\n1,10\n2,9\n3,10\n4,9\n"));
     assert_string_equal(joined(schema.class_names), "9 10"); // numbers by their size
     says("(task.kind=regression for numbers)");
@@ -115,9 +120,11 @@ static void targets_are_told_apart(void **state)
     assert_string_equal(joined(schema.class_names), "0.5 1");
     assert_ok(LOOK("x,y\n1,5\n2,4\n1,3\n2,2\n", .target = "0"));
     assert_string_equal(schema.target, "x");
-    assert_fails(LOOK_PLAINLY("x,y\n1,a\n2,b\n3,c\n"), TL_EINVAL, "the column 'y', the target, has 3 different values in 3 rows");
+    assert_fails(LOOK_PLAINLY("x,y\n1,a\n2,b\n3,c\n"), TL_EINVAL,
+                 "the column 'y', the target, has 3 different values in 3 rows");
     assert_fails(LOOK_PLAINLY("x,y\n1,a\n2,a\n3,a\n"), TL_EINVAL, "always says 'a'");
-    assert_fails(LOOK_PLAINLY("x,y\n1,\n2,?\n"), TL_EINVAL, "has no row with a value in the column 'y'");
+    assert_fails(LOOK_PLAINLY("x,y\n1,\n2,?\n"), TL_EINVAL,
+                 "has no row with a value in the column 'y'");
     assert_fails(LOOK("x,y\n1,5\n2,a\n3,6\n", .kind = TL_TABLE_REGRESSION), TL_EINVAL,
                  "t.csv:3: column 'y': regression needs a number");
     assert_fails(LOOK("x,y\n1,5\n", .target = "z"), TL_ENOTFOUND, "task.target: '");
@@ -138,14 +145,17 @@ static void columns_are_what_they_are_asked_to_be(void **state)
     says("left out: zip (as it was asked for)");
     assert_fails(LOOK(text, .ignore = {wrong, 1}), TL_ENOTFOUND, "task.ignore: ");
     const char *const all[] = {"zip", "x", "y"};
-    assert_fails(LOOK(text, .ignore = {all, 3}), TL_EINVAL, "task.ignore: 'y' is the target, which is learned");
-    assert_fails(LOOK(text, .ignore = {all, 2}), TL_EINVAL, "to learn 'y' from: all others are left out by task.ignore");
+    assert_fails(LOOK(text, .ignore = {all, 3}), TL_EINVAL,
+                 "task.ignore: 'y' is the target, which is learned");
+    assert_fails(LOOK(text, .ignore = {all, 2}), TL_EINVAL,
+                 "to learn 'y' from: all others are left out by task.ignore");
 }
 
 static void warns(const char *part)
 {
     if (!found.warnings || !strstr(found.warnings, part))
-        fail_msg("nobody is warned:\n%s\nin:\n%s", part, found.warnings ? found.warnings : "(nothing)");
+        fail_msg("nobody is warned:\n%s\nin:\n%s", part,
+                 found.warnings ? found.warnings : "(nothing)");
 }
 
 /* What may be meant otherwise is told as a warning. */
@@ -155,8 +165,9 @@ static void what_is_taken_otherwise_is_told(void **state)
     assert_ok(LOOK_PLAINLY("x,y\n1,a\n2,b\n3,a\n4,b\n"));
     assert_null(found.warnings);
     assert_fails(LOOK_PLAINLY("id,2019,kind\n1,5,a\n2,6,b\n3,7,a\n4,8,b\n"), TL_EINVAL,
-                 "classes occur more often. Name another column as target, or kind=regression. The first line was taken for a "
-                 "row, though 'id' stands above numbers in it; task.train_data.header=first_line takes it for names");
+                 "classes occur more often. Name another column as target, or kind=regression. The "
+                 "first line was taken for a row, though 'id' stands above numbers in it; "
+                 "task.train_data.header=first_line takes it for names");
     assert_ok(LOOK_PLAINLY("id,2019,kind\n1,5,a\n2,6,b\n3,7,a\n4,8,b\n5,7,a\n6,8,b\n"));
     warns("t.csv:1: the first line is taken for a row, though 'id' stands above numbers in it; "
           "task.train_data.header=first_line takes it for names of columns");
@@ -164,8 +175,8 @@ static void what_is_taken_otherwise_is_told(void **state)
     assert_null(found.warnings);
     assert_ok(LOOK_PLAINLY("x,y\n1,a\n2,none\n3,b\n4,none\n5,a\n6,b\n7,-\n8,\n"));
     assert_string_equal(joined(schema.class_names), "a b");
-    warns("t.csv: 3 rows are left out, as 'none' or '-' in the column 'y', the target, counts as missing; a class needs "
-          "another name");
+    warns("t.csv: 3 rows are left out, as 'none' or '-' in the column 'y', the target, counts as "
+          "missing; a class needs another name");
 }
 
 static void equal_numbers_are_one_class(void **state)
@@ -203,22 +214,28 @@ static void columns_that_count_the_rows(void **state)
     (void)state;
     tl_str s = TL_STR_INIT;
     tl_str_add(&s, "PassengerId,customer_id,day,y\n");
-    for (int i = 0; i < 20; i++) tl_str_addf(&s, "%d,%d,%d,%s\n", i + 1, i * 7 % 20, i + 100, i % 3 ? "a" : "b");
+    for (int i = 0; i < 20; i++)
+        tl_str_addf(&s, "%d,%d,%d,%s\n", i + 1, i * 7 % 20, i + 100, i % 3 ? "a" : "b");
     assert_ok(LOOK_PLAINLY(tl_str_text(&s)));
     assert_string_equal(joined(schema.ignored), "PassengerId");
     says("numbers: customer_id, day (counts the rows)");
     tl_str_deinit(&s);
 }
 
-/* Numbers that lean far to the right become logarithms, rare values one; texts among numbers are gaps. */
+/* Numbers that lean far to the right become logarithms, rare values one; texts among numbers are
+ * gaps. */
 static void many_rows_are_looked_at_closely(void **state)
 {
     (void)state;
     tl_str s = TL_STR_INIT;
     tl_str_add(&s, "money,even,kind,mixed,y\n");
     for (int i = 0; i < 200; i++)
-        tl_str_addf(&s, "%.3f,%d,%s%d,%s,%d\n", exp(i * 0.06), i % 17, i < 195 ? "k" : "rare", i < 195 ? i % 3 : i,
-                    i == 7 ? "broken" : i % 2 ? ".25" : "3.25", i % 2);
+        tl_str_addf(&s, "%.3f,%d,%s%d,%s,%d\n", exp(i * 0.06), i % 17, i < 195 ? "k" : "rare",
+                    i < 195 ? i % 3 : i,
+                    i == 7  ? "broken"
+                    : i % 2 ? ".25"
+                            : "3.25",
+                    i % 2);
     assert_ok(LOOK(tl_str_text(&s), .max_categories = 2));
     const tl_table_category *k = schema.categories.items;
     assert_string_equal(joined(schema.logarithms), "money");
@@ -238,7 +255,9 @@ static void a_schema_is_written_and_read(void **state)
 {
     (void)state;
     tl_str text = TL_STR_INIT;
-    assert_ok(LOOK_PLAINLY("x,\"odd: [name]\",y\n1.25,\"a\nb\",yes\n2,'k',no\n3,\"a\nb\",no\n4,'k',\"a, b\"\n5,'k',yes\n1,'k',\"a, b\"\n"));
+    assert_ok(
+        LOOK_PLAINLY("x,\"odd: [name]\",y\n1.25,\"a\nb\",yes\n2,'k',no\n3,\"a\nb\",no\n4,'k',\"a, "
+                     "b\"\n5,'k',yes\n1,'k',\"a, b\"\n"));
     assert_ok(tl_desc_check(&tl_table_schema_desc, &schema));
     assert_ok(tl_yaml_write(&text, &tl_table_schema_desc, &schema));
     tl_config *c;
@@ -265,7 +284,8 @@ static void rows_become_numbers(void **state)
     assert_ok(LOOK_PLAINLY(houses));
     assert_ok(tl_table_coder_new(&c, &schema));
     // Other columns in another order, and no target.
-    static const char text[] = "heated;city;built;rooms;more;area\nno;Bonn;1970-01-02;NA;1;1e9\n;Rome;x;3;2;70\n";
+    static const char text[] =
+        "heated;city;built;rooms;more;area\nno;Bonn;1970-01-02;NA;1;1e9\n;Rome;x;3;2;70\n";
     assert_ok(tl_table_from_memory(&t, "new.csv", text, sizeof text - 1, NULL));
     assert_ok(tl_table_coder_bind(c, t, false));
     assert_ok(tl_table_next(t, &cells, &more));
@@ -283,11 +303,12 @@ static void rows_become_numbers(void **state)
     assert_true(numbers[2] == 0);
     assert_int_equal(categories[0], TL_CATEGORY_VALUES);
     assert_int_equal(categories[1], 5 + TL_CATEGORY_MISSING);
-    assert_fails(tl_table_coder_bind(c, t, true), TL_ENOTFOUND, "'new.csv' has no column 'price', which the model needs");
+    assert_fails(tl_table_coder_bind(c, t, true), TL_ENOTFOUND,
+                 "'new.csv' has no column 'price', which the model needs");
     tl_table_free(&t);
     assert_ok(tl_table_from_memory(&t, "new.csv", "aera;city\n1;2\n", 14, NULL));
-    assert_fails(tl_table_coder_bind(c, t, false), TL_ENOTFOUND, "has no column 'area', which the model needs; is it called "
-                                                                 "'aera' now?");
+    assert_fails(tl_table_coder_bind(c, t, false), TL_ENOTFOUND,
+                 "has no column 'area', which the model needs; is it called 'aera' now?");
     tl_table_free(&t);
     tl_table_coder_free(&c);
 }
@@ -296,8 +317,9 @@ static tl_status load(tl_table_rows *out, const char *text, tl_table_part part)
 {
     const char *path = in_folder("l.csv");
     put_bytes(path, text, strlen(text));
-    return tl_table_rows_load(out, &schema, &(tl_table_load_args){.paths = &path, .path_count = 1, .part = part,
-                                                                  .held_out = 0.3});
+    return tl_table_rows_load(
+        out, &schema,
+        &(tl_table_load_args){.paths = &path, .path_count = 1, .part = part, .held_out = 0.3});
 }
 
 static void targets_that_cannot_be_are_told(void **state)
@@ -313,7 +335,8 @@ static void targets_that_cannot_be_are_told(void **state)
     assert_fails(load(&r, "x,y\n1,b\n2,c\n", TL_PART_ALL), TL_EINVAL,
                  "l.csv:3: column 'y': 'c' is no class of those that the training data has");
     assert_ok(LOOK_PLAINLY("x,y\n1,1.5\n2,2.5\n3,3.5\n"));
-    assert_fails(load(&r, "x,y\n1,b\n", TL_PART_ALL), TL_EINVAL, "l.csv:2: column 'y': 'b' is no number");
+    assert_fails(load(&r, "x,y\n1,b\n", TL_PART_ALL), TL_EINVAL,
+                 "l.csv:2: column 'y': 'b' is no number");
     assert_ok(load(&r, "x,y\n1,2.5\n", TL_PART_ALL));
     assert_near(r.targets[0], 0, 1e-7);
     tl_table_rows_deinit(&r);
@@ -342,7 +365,8 @@ static void parts_are_chosen_by_content(void **state)
     assert_int_equal(held_out.count % 2, 0);
     assert_in_range(held_out.count, 230, 370);
     assert_int_equal(again.count, held_out.count);
-    for (int64_t i = 0; i < again.count; i++) assert_true(again.numbers[i] == held_out.numbers[again.count - 1 - i]);
+    for (int64_t i = 0; i < again.count; i++)
+        assert_true(again.numbers[i] == held_out.numbers[again.count - 1 - i]);
     tl_table_rows_deinit(&training);
     tl_table_rows_deinit(&held_out);
     tl_table_rows_deinit(&all);
@@ -354,7 +378,8 @@ static void parts_are_chosen_by_content(void **state)
 static void files_that_belong_together_are_alike(void **state)
 {
     (void)state;
-    const char *const paths[] = {tl_arena_strdup(arena, in_folder("a.csv")), tl_arena_strdup(arena, in_folder("b.csv"))};
+    const char *const paths[] = {tl_arena_strdup(arena, in_folder("a.csv")),
+                                 tl_arena_strdup(arena, in_folder("b.csv"))};
     const tl_table_find_args args = {.paths = paths, .path_count = 2, .arena = arena};
     put_bytes(paths[0], "x,y\n1,1.5\n2,2.5\n", 16);
     put_bytes(paths[1], "x,y\n3,3.5\n4,4.5\n", 16);
@@ -372,9 +397,11 @@ static tl_status everything(void)
     tl_arena *mine;
     const char *path = in_folder("t.csv");
     TL_TRY(tl_arena_new(&mine));
-    tl_status st = tl_table_schema_find(&schema, &found, &(tl_table_find_args){.paths = &path, .path_count = 1,
-                                                                               .arena = mine});
-    if (st == TL_OK) st = tl_table_rows_load(&r, &schema, &(tl_table_load_args){.paths = &path, .path_count = 1});
+    tl_status st = tl_table_schema_find(
+        &schema, &found, &(tl_table_find_args){.paths = &path, .path_count = 1, .arena = mine});
+    if (st == TL_OK)
+        st =
+            tl_table_rows_load(&r, &schema, &(tl_table_load_args){.paths = &path, .path_count = 1});
     tl_table_rows_deinit(&r);
     tl_arena_free(&mine);
     return st;

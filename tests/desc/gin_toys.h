@@ -55,9 +55,12 @@ static const tl_field build_encoder_fields[] = {
     TL_F(build_encoder_args, encoder_cls, .help = "what to build"),
     TL_F_END,
 };
-static const tl_desc build_encoder_desc = {.name = "build_encoder", .help = "arguments",
-                                           .size = sizeof(build_encoder_args),
-                                           .fields = build_encoder_fields};
+static const tl_desc build_encoder_desc = {
+    .name = "build_encoder",
+    .help = "arguments",
+    .size = sizeof(build_encoder_args),
+    .fields = build_encoder_fields,
+};
 static inline tl_status build_encoder_call(void **out, tl_gin *gin, const void *args)
 {
     const build_encoder_args *a = args;
@@ -90,8 +93,12 @@ static const tl_field encoder_fields[] = {
     TL_F(encoder_args, init, .help = "what fills the weights"),
     TL_F_END,
 };
-static const tl_desc encoder_desc = {.name = "EncoderScaffold", .help = "arguments",
-                                     .size = sizeof(encoder_args), .fields = encoder_fields};
+static const tl_desc encoder_desc = {
+    .name = "EncoderScaffold",
+    .help = "arguments",
+    .size = sizeof(encoder_args),
+    .fields = encoder_fields,
+};
 static inline tl_status encoder_call(void **out, tl_gin *gin, const void *args)
 {
     const encoder_args *a = args;
@@ -120,9 +127,12 @@ static const tl_field transformer_fields[] = {
     TL_F(transformer_args, inner, .i = 3072, .help = "units between"),
     TL_F_END,
 };
-static const tl_desc transformer_desc = {.name = "TransformerScaffold", .help = "arguments",
-                                         .size = sizeof(transformer_args),
-                                         .fields = transformer_fields};
+static const tl_desc transformer_desc = {
+    .name = "TransformerScaffold",
+    .help = "arguments",
+    .size = sizeof(transformer_args),
+    .fields = transformer_fields,
+};
 static inline tl_status transformer_call(void **out, tl_gin *gin, const void *args)
 {
     const transformer_args *a = args;
@@ -148,8 +158,12 @@ static const tl_field attention_fields[] = {
     TL_F(attention_args, dropout, .d = 0.0, .help = "share of weights dropped"),
     TL_F_END,
 };
-static const tl_desc attention_desc = {.name = "attention", .help = "arguments",
-                                       .size = sizeof(attention_args), .fields = attention_fields};
+static const tl_desc attention_desc = {
+    .name = "attention",
+    .help = "arguments",
+    .size = sizeof(attention_args),
+    .fields = attention_fields,
+};
 static inline tl_status attention_call(void **out, tl_gin *gin, const void *args)
 {
     const attention_args *a = args;
@@ -184,8 +198,12 @@ static const tl_field gated_fields[] = {
     TL_F(gated_args, apply_output_layer_norm, .b = true, .help = "normalise at the end"),
     TL_F_END,
 };
-static const tl_desc gated_desc = {.name = "GatedFeedforward", .help = "arguments",
-                                   .size = sizeof(gated_args), .fields = gated_fields};
+static const tl_desc gated_desc = {
+    .name = "GatedFeedforward",
+    .help = "arguments",
+    .size = sizeof(gated_args),
+    .fields = gated_fields,
+};
 static inline tl_status gated_call(void **out, tl_gin *gin, const void *args)
 {
     const gated_args *a = args;
@@ -203,8 +221,9 @@ static const tl_configurable_class gated_feedforward = {
 
 /* --- what tries one thing each ---------------------------------------------------------------- */
 
-enum { ANYTHING = TL_ACCEPT_BOOL | TL_ACCEPT_NUMBER | TL_ACCEPT_STRING | TL_ACCEPT_LIST
-                  | TL_ACCEPT_MAP };
+enum {
+    ANYTHING = TL_ACCEPT_BOOL | TL_ACCEPT_NUMBER | TL_ACCEPT_STRING | TL_ACCEPT_LIST | TL_ACCEPT_MAP
+};
 typedef struct show_args {
     const tl_value *value, *other;
 } show_args;
@@ -213,8 +232,12 @@ static const tl_field show_fields[] = {
     TL_F(show_args, other, .flags = TL_FIELD_NULLABLE, .accept = ANYTHING, .help = "anything"),
     TL_F_END,
 };
-static const tl_desc show_desc = {.name = "show", .help = "arguments", .size = sizeof(show_args),
-                                  .fields = show_fields};
+static const tl_desc show_desc = {
+    .name = "show",
+    .help = "arguments",
+    .size = sizeof(show_args),
+    .fields = show_fields,
+};
 /* Adds the objects of all references in a value. */
 static inline tl_status show_references(toy *t, tl_gin *gin, const tl_value *v)
 {
@@ -281,8 +304,12 @@ static const tl_field strict_fields[] = {
     TL_F(strict_args, words, TL_DEFAULT_LIST(char *, "it's", "a \"word\""), .help = "words"),
     TL_F_END,
 };
-static const tl_desc strict_desc = {.name = "strict", .help = "arguments",
-                                    .size = sizeof(strict_args), .fields = strict_fields};
+static const tl_desc strict_desc = {
+    .name = "strict",
+    .help = "arguments",
+    .size = sizeof(strict_args),
+    .fields = strict_fields,
+};
 static inline tl_status strict_call(void **out, tl_gin *gin, const void *args)
 {
     const strict_args *a = args;
@@ -301,11 +328,16 @@ static const tl_configurable_class strict = {
 };
 
 static const tl_entry toy_entries[] = {
-    {&tl_kind_configurable, &build_encoder.cls},     {&tl_kind_configurable, &encoder_scaffold.cls},
-    {&tl_kind_configurable, &transformer_scaffold.cls}, {&tl_kind_configurable, &talking_heads.cls},
-    {&tl_kind_configurable, &attention_a.cls},       {&tl_kind_configurable, &attention_b.cls},
-    {&tl_kind_configurable, &gated_feedforward.cls}, {&tl_kind_configurable, &show.cls},
-    {&tl_kind_configurable, &zero.cls},              {&tl_kind_configurable, &lower_zero.cls},
+    {&tl_kind_configurable, &build_encoder.cls},
+    {&tl_kind_configurable, &encoder_scaffold.cls},
+    {&tl_kind_configurable, &transformer_scaffold.cls},
+    {&tl_kind_configurable, &talking_heads.cls},
+    {&tl_kind_configurable, &attention_a.cls},
+    {&tl_kind_configurable, &attention_b.cls},
+    {&tl_kind_configurable, &gated_feedforward.cls},
+    {&tl_kind_configurable, &show.cls},
+    {&tl_kind_configurable, &zero.cls},
+    {&tl_kind_configurable, &lower_zero.cls},
     {&tl_kind_configurable, &strict.cls},
 };
 static const tl_module toy_module = {TL_MODULE_HEAD("toys"), toy_entries, TL_COUNT(toy_entries)};

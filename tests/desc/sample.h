@@ -16,10 +16,14 @@ static const tl_field point_fields[] = {
     TL_F(point, x, .help = "to the right"),
     TL_F(point, y, .d = 1.5, .help = "upwards"),
     TL_F(point, label, .s = "here", .help = "its name"),
-    TL_F_END
+    TL_F_END,
 };
-static const tl_desc point_desc = {.name = "point", .help = "a point of the plane",
-                                   .size = sizeof(point), .fields = point_fields};
+static const tl_desc point_desc = {
+    .name = "point",
+    .help = "a point of the plane",
+    .size = sizeof(point),
+    .fields = point_fields,
+};
 
 typedef struct layer {
     const char *name;
@@ -34,10 +38,14 @@ static const tl_field layer_fields[] = {
     TL_F(layer, kernel, TL_DEFAULT_LIST(int64_t, 3, 3), .help = "height and width"),
     TL_F_OPTIONAL(layer, origin, &point_desc, .help = "where it is drawn"),
     TL_F(layer, bias, .b = true, .help = "whether it has a bias"),
-    TL_F_END
+    TL_F_END,
 };
-static const tl_desc layer_desc = {.name = "layer", .help = "one layer", .size = sizeof(layer),
-                                   .fields = layer_fields};
+static const tl_desc layer_desc = {
+    .name = "layer",
+    .help = "one layer",
+    .size = sizeof(layer),
+    .fields = layer_fields,
+};
 
 typedef struct sgd {
     double momentum;
@@ -46,10 +54,14 @@ typedef struct sgd {
 static const tl_field sgd_fields[] = {
     TL_F(sgd, momentum, .d = 0.9, .help = "share of the last step"),
     TL_F(sgd, nesterov, .help = "look ahead"),
-    TL_F_END
+    TL_F_END,
 };
-static const tl_desc sgd_desc = {.name = "sgd", .help = "plain descent", .size = sizeof(sgd),
-                                 .fields = sgd_fields};
+static const tl_desc sgd_desc = {
+    .name = "sgd",
+    .help = "plain descent",
+    .size = sizeof(sgd),
+    .fields = sgd_fields,
+};
 
 typedef struct adam {
     double beta;
@@ -60,10 +72,14 @@ static const tl_field adam_fields[] = {
     TL_F(adam, beta, .d = 0.999, .help = "decay"),
     TL_F(adam, clip, .help = "largest norm"),
     TL_F_STRUCT(adam, center, &point_desc, .help = "start"),
-    TL_F_END
+    TL_F_END,
 };
-static const tl_desc adam_desc = {.name = "adam", .help = "adaptive", .size = sizeof(adam),
-                                  .fields = adam_fields};
+static const tl_desc adam_desc = {
+    .name = "adam",
+    .help = "adaptive",
+    .size = sizeof(adam),
+    .fields = adam_fields,
+};
 /* "zero" sorts behind "type" and has no fields. */
 static const tl_branch optimizer_branches[] = {
     {"sgd", &sgd_desc}, {"adam", &adam_desc}, {"zero", NULL}, {NULL, NULL}};
@@ -117,15 +133,20 @@ static const tl_field sample_fields[] = {
     TL_F(sample, layers, .desc = &layer_desc, .help = "structs"),
     TL_F(sample, optimizer, .branches = optimizer_branches, .help = "one of several structs"),
     TL_F(sample, extra, .flags = TL_FIELD_NULLABLE,
-         .accept = TL_ACCEPT_BOOL | TL_ACCEPT_NUMBER | TL_ACCEPT_STRING | TL_ACCEPT_LIST
-                   | TL_ACCEPT_MAP, .help = "anything"),
+         .accept =
+             TL_ACCEPT_BOOL | TL_ACCEPT_NUMBER | TL_ACCEPT_STRING | TL_ACCEPT_LIST | TL_ACCEPT_MAP,
+         .help = "anything"),
     TL_F(sample, setting, .s = "[1, two]", .accept = TL_ACCEPT_NUMBER | TL_ACCEPT_LIST,
          .help = "a number or a list"),
     TL_F(sample, model, .desc = &layer_desc, .set = true, .flags = TL_FIELD_NULLABLE,
          .help = "a struct that brings its description"),
-    TL_F_END
+    TL_F_END,
 };
-static const tl_desc sample_desc = {.name = "sample", .help = "a member of every type",
-                                    .size = sizeof(sample), .fields = sample_fields};
+static const tl_desc sample_desc = {
+    .name = "sample",
+    .help = "a member of every type",
+    .size = sizeof(sample),
+    .fields = sample_fields,
+};
 
 #endif

@@ -40,13 +40,17 @@ static const tl_field everything_fields[] = {
     TL_F(everything, low, TL_RANGE(0, 100), .help = "h"),
     TL_F(everything, high, .i = 10, .flags = TL_FIELD_QUIET, .help = "h"),
     TL_F(everything, task, .kind = &tasks, .help = "h"),
-    TL_F_END
+    TL_F_END,
 };
 static const char *const restrictions[] = {"low < high", "task.type != None", "all.extra.a[0] == 1",
                                            NULL};
-static const tl_desc everything_desc = {.name = "everything", .size = sizeof(everything),
-                                        .fields = everything_fields, .check = everything_check,
-                                        .restrictions = restrictions};
+static const tl_desc everything_desc = {
+    .name = "everything",
+    .size = sizeof(everything),
+    .fields = everything_fields,
+    .check = everything_check,
+    .restrictions = restrictions,
+};
 
 static const tl_class drawing = TL_CLASS(tl_class, "drawing", NULL, int, &layer_desc, .help = "h");
 static const tl_class painting =
@@ -245,7 +249,7 @@ void __libc_free(void *memory);
 static struct {
     bool on;
     int64_t calls, fail_at; /* fail_at 0: never */
-    int64_t live; /* below 0 where the C library hands out memory past malloc */
+    int64_t live;           /* below 0 where the C library hands out memory past malloc */
 } heap;
 
 static bool must_fail(void)
@@ -306,8 +310,8 @@ int regcomp(regex_t *expression, const char *pattern, int flags)
 }
 
 /* Under a name of its own, because the header's declaration has an array of variable length. */
-int own_regexec(const regex_t *expression, const char *text, size_t count, void *matches, int flags)
-    __asm__("regexec");
+int own_regexec(const regex_t *expression, const char *text, size_t count, void *matches,
+                int flags) __asm__("regexec");
 int own_regexec(const regex_t *expression, const char *text, size_t count, void *matches, int flags)
 {
     bool was_on = heap.on;

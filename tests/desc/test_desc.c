@@ -78,12 +78,16 @@ static void test_no_default(void **state)
 {
     (void)state;
     static const tl_field fields[] = {
-        TL_F(plain_defaults, b, .help = "h"), TL_F(plain_defaults, i, .help = "h"),
-        TL_F(plain_defaults, d, .help = "h"), TL_F(plain_defaults, s, .help = "h"),
+        TL_F(plain_defaults, b, .help = "h"),
+        TL_F(plain_defaults, i, .help = "h"),
+        TL_F(plain_defaults, d, .help = "h"),
+        TL_F(plain_defaults, s, .help = "h"),
         TL_F(plain_defaults, n, .flags = TL_FIELD_NULLABLE, .help = "h"),
         TL_F(plain_defaults, l, .help = "h"),
         TL_F(plain_defaults, v, .accept = TL_ACCEPT_MAP, .flags = TL_FIELD_NULLABLE, .help = "h"),
-        TL_F(plain_defaults, w, .accept = TL_ACCEPT_STRING, .s = "", .help = "h"), TL_F_END};
+        TL_F(plain_defaults, w, .accept = TL_ACCEPT_STRING, .s = "", .help = "h"),
+        TL_F_END,
+    };
     static const tl_desc desc = {.name = "p", .size = sizeof(plain_defaults), .fields = fields};
     assert_ok(tl_desc_verify(&desc));
     plain_defaults p;
@@ -125,18 +129,36 @@ static void dog_init(void *value)
     ((dog *)value)->base.legs *= 2; // 4 only when the base's init ran before
 }
 
-static const tl_field animal_fields[] = {TL_F(animal, name, .s = "animal", .help = "its name"),
-                                         TL_F(animal, legs, .help = "how many"), TL_F_END};
-static const tl_desc animal_desc = {.name = "animal", .size = sizeof(animal),
-                                    .fields = animal_fields, .init = animal_init};
+static const tl_field animal_fields[] = {
+    TL_F(animal, name, .s = "animal", .help = "its name"),
+    TL_F(animal, legs, .help = "how many"),
+    TL_F_END,
+};
+static const tl_desc animal_desc = {
+    .name = "animal",
+    .size = sizeof(animal),
+    .fields = animal_fields,
+    .init = animal_init,
+};
 static const tl_field dog_fields[] = {
     TL_F_AS(dog, base.name, "name", .s = "dog", .help = "what it is called"),
-    TL_F(dog, speed, .d = 30, .help = "km/h"), TL_F_END};
-static const tl_desc dog_desc = {.name = "dog", .size = sizeof(dog), .fields = dog_fields,
-                                 .base = &animal_desc, .init = dog_init};
+    TL_F(dog, speed, .d = 30, .help = "km/h"),
+    TL_F_END,
+};
+static const tl_desc dog_desc = {
+    .name = "dog",
+    .size = sizeof(dog),
+    .fields = dog_fields,
+    .base = &animal_desc,
+    .init = dog_init,
+};
 static const tl_field puppy_fields[] = {TL_F(puppy, trained, .help = "or not"), TL_F_END};
-static const tl_desc puppy_desc = {.name = "puppy", .size = sizeof(puppy), .fields = puppy_fields,
-                                   .base = &dog_desc};
+static const tl_desc puppy_desc = {
+    .name = "puppy",
+    .size = sizeof(puppy),
+    .fields = puppy_fields,
+    .base = &dog_desc,
+};
 
 static void test_base(void **state)
 {
@@ -175,11 +197,13 @@ static void fill(sample *s, tl_arena *a, bool other)
 {
     tl_config *c;
     assert_ok(tl_config_new(&c, NULL, &sample_desc));
-    assert_ok(tl_config_yaml(c,
+    assert_ok(tl_config_yaml(
+        c,
         "{name: text, note: n, names: [x, y], colors: [red, 'null'], rates: [.nan, 1e22],\n"
         " target: {label: t}, layers: [{name: one, kernel: [1], origin: {x: 2}}, {}],\n"
         " optimizer: {type: adam, adam: {clip: 2, center: {label: c}}, sgd: {momentum: 0.5}},\n"
-        " extra: {k: [1, {l: 'x'}], m: ~}, setting: 5, model: {name: m}}", "fill"));
+        " extra: {k: [1, {l: 'x'}], m: ~}, setting: 5, model: {name: m}}",
+        "fill"));
     if (other) assert_ok(tl_config_override(c, "optimizer.sgd.nesterov=true", "other"));
     assert_ok(tl_desc_copy(a, &sample_desc, s, tl_config_value(c)));
     tl_config_free(&c); // so that anything shared is a use after free
@@ -358,20 +382,28 @@ static bool amount_is_given(const void *value)
     return ((const amount *)value)->given;
 }
 static const tl_field amount_fields[] = {TL_F(amount, number, .i = 3, .help = "of it"), TL_F_END};
-static const tl_desc amount_desc = {.name = "amount",
-                                    .help = "a number",
-                                    .size = sizeof(amount),
-                                    .fields = amount_fields,
-                                    .complete = amount_is_given};
+static const tl_desc amount_desc = {
+    .name = "amount",
+    .help = "a number",
+    .size = sizeof(amount),
+    .fields = amount_fields,
+    .complete = amount_is_given,
+};
 typedef struct amounts {
     amount one;
     tl_structs many;
 } amounts;
 static const tl_field amounts_fields[] = {
     TL_F_STRUCT(amounts, one, &amount_desc, .help = "one"),
-    TL_F(amounts, many, .desc = &amount_desc, .help = "several"), TL_F_END};
+    TL_F(amounts, many, .desc = &amount_desc, .help = "several"),
+    TL_F_END,
+};
 static const tl_desc amounts_desc = {
-    .name = "amounts", .help = "numbers", .size = sizeof(amounts), .fields = amounts_fields};
+    .name = "amounts",
+    .help = "numbers",
+    .size = sizeof(amounts),
+    .fields = amounts_fields,
+};
 
 /* Zeros of a struct that says so are zeros. */
 static void test_complete_leaves_the_complete_alone(void **state)
@@ -430,7 +462,8 @@ static void test_oneof_with_a_default(void **state)
     (void)state;
     static const tl_field fields[] = {
         TL_F(chosen, optimizer, .s = "adam", .branches = optimizer_branches, .help = "h"),
-        TL_F_END};
+        TL_F_END,
+    };
     static const tl_desc desc = {.name = "chosen", .size = sizeof(chosen), .fields = fields};
     assert_ok(tl_desc_verify(&desc));
     chosen c;
@@ -517,7 +550,9 @@ static void test_text_of_long_and_empty_defaults(void **state)
     static const int64_t many[60] = {0};
     static const tl_field fields[] = {
         TL_F(plain_defaults, l, .items = many, .count = 60, .help = "h"),
-        TL_F(plain_defaults, s, .help = "h"), TL_F_END};
+        TL_F(plain_defaults, s, .help = "h"),
+        TL_F_END,
+    };
     static const tl_desc desc = {.name = "p", .size = sizeof(plain_defaults), .fields = fields};
     tl_str text = TL_STR_INIT;
     assert_ok(tl_field_default_text(&text, &desc, &fields[0]));
@@ -567,15 +602,27 @@ static tl_status ranges_check(const void *value)
     return TL_FAIL(TL_ESTATE, "the whole comes last");
 }
 
-static const tl_field range_fields[] = {TL_F(range, low, .help = "h"),
-                                        TL_F(range, high, .i = 10, .help = "h"), TL_F_END};
+static const tl_field range_fields[] = {
+    TL_F(range, low, .help = "h"),
+    TL_F(range, high, .i = 10, .help = "h"),
+    TL_F_END,
+};
 static const char *const range_restrictions[] = {"low != 5", NULL};
-static const tl_desc range_desc = {.name = "range", .size = sizeof(range), .fields = range_fields,
-                                   .check = range_check, .restrictions = range_restrictions};
+static const tl_desc range_desc = {
+    .name = "range",
+    .size = sizeof(range),
+    .fields = range_fields,
+    .check = range_check,
+    .restrictions = range_restrictions,
+};
 static const tl_field strict_fields[] = {TL_F(strict_range, step, .i = 1, .help = "h"), TL_F_END};
-static const tl_desc strict_desc = {.name = "strict_range", .size = sizeof(strict_range),
-                                    .fields = strict_fields, .base = &range_desc,
-                                    .check = strict_check};
+static const tl_desc strict_desc = {
+    .name = "strict_range",
+    .size = sizeof(strict_range),
+    .fields = strict_fields,
+    .base = &range_desc,
+    .check = strict_check,
+};
 static const tl_branch range_branches[] = {
     {"loose", &range_desc}, {"strict", &strict_desc}, {NULL, NULL}};
 static const tl_field ranges_fields[] = {
@@ -583,9 +630,15 @@ static const tl_field ranges_fields[] = {
     TL_F_OPTIONAL(ranges, second, &range_desc, .help = "h"),
     TL_F(ranges, more, .desc = &range_desc, .help = "h"),
     TL_F(ranges, choice, .branches = range_branches, .help = "h"),
-    TL_F(ranges, any, .desc = &strict_desc, .flags = TL_FIELD_NULLABLE, .help = "h"), TL_F_END};
-static const tl_desc ranges_desc = {.name = "ranges", .size = sizeof(ranges),
-                                    .fields = ranges_fields, .check = ranges_check};
+    TL_F(ranges, any, .desc = &strict_desc, .flags = TL_FIELD_NULLABLE, .help = "h"),
+    TL_F_END,
+};
+static const tl_desc ranges_desc = {
+    .name = "ranges",
+    .size = sizeof(ranges),
+    .fields = ranges_fields,
+    .check = ranges_check,
+};
 
 static void test_checks(void **state)
 {

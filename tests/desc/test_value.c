@@ -35,16 +35,15 @@ typedef struct reading {
 
 static const reading readings[] = {
     // null: YAML 1.1's words, and Python's
-    NULLS(""), NULLS("~"), NULLS("null"), NULLS("Null"), NULLS("NULL"), NULLS("None"),
-    WORD("none"), WORD("NONE"), WORD("nil"), WORD("nUll"), WORD("~~"), WORD("null "),
+    NULLS(""), NULLS("~"), NULLS("null"), NULLS("Null"), NULLS("NULL"), NULLS("None"), WORD("none"),
+    WORD("NONE"), WORD("nil"), WORD("nUll"), WORD("~~"), WORD("null "),
 
     // bool: YAML 1.1's words without y and n, as PyYAML has them
     TRUTH("true", 1), TRUTH("True", 1), TRUTH("TRUE", 1), TRUTH("yes", 1), TRUTH("Yes", 1),
     TRUTH("YES", 1), TRUTH("on", 1), TRUTH("On", 1), TRUTH("ON", 1), TRUTH("false", 0),
     TRUTH("False", 0), TRUTH("FALSE", 0), TRUTH("no", 0), TRUTH("No", 0), TRUTH("NO", 0),
-    TRUTH("off", 0), TRUTH("Off", 0), TRUTH("OFF", 0),
-    WORD("y"), WORD("Y"), WORD("n"), WORD("N"), WORD("t"), WORD("f"), WORD("tRUE"), WORD("oN"),
-    WORD("truee"), WORD("true false"),
+    TRUTH("off", 0), TRUTH("Off", 0), TRUTH("OFF", 0), WORD("y"), WORD("Y"), WORD("n"), WORD("N"),
+    WORD("t"), WORD("f"), WORD("tRUE"), WORD("oN"), WORD("truee"), WORD("true false"),
 
     // integers
     WHOLE("0", 0), WHOLE("1", 1), WHOLE("-1", -1), WHOLE("+12", 12), WHOLE("-0", 0),
@@ -55,8 +54,7 @@ static const reading readings[] = {
     WHOLE("0x7fffffffffffffff", INT64_MAX), WHOLE("-0x8000000000000000", INT64_MIN),
     // those that do not fit are still numbers
     FLOAT("9223372036854775808", 9223372036854775808.0),
-    FLOAT("-9223372036854775809", -9223372036854775808.0),
-    FLOAT("100000000000000000000", 1e20),
+    FLOAT("-9223372036854775809", -9223372036854775808.0), FLOAT("100000000000000000000", 1e20),
     WORD("0xffffffffffffffff"), WORD("0x"), WORD("0b"), WORD("0b2"), WORD("0xg"), WORD("-"),
     WORD("+"), WORD("--1"), WORD("+-1"), WORD("- 1"), WORD("1-"), WORD("1 000"), WORD("1,000"),
     WORD("_1"), WORD("-_1"), WORD("_"), WORD("1a"), WORD("a1"), WORD("0x-1"), WORD("0x 1"),
@@ -67,35 +65,32 @@ static const reading readings[] = {
     FLOAT_INT("0.0", 0), FLOAT_INT("1.0", 1), FLOAT_INT("-2.", -2), FLOAT("1.5", 1.5),
     FLOAT(".5", 0.5), FLOAT("-.5", -0.5), FLOAT("+.5", 0.5), FLOAT("1_0.2_5", 10.25),
     FLOAT("1e-4", 1e-4), FLOAT_INT("1e5", 100000), FLOAT_INT("1E5", 100000),
-    FLOAT_INT("12e03", 12000),
-    FLOAT("1e-05", 1e-5), FLOAT_INT("1.0e6", 1000000), FLOAT_INT("1.0e+6", 1000000),
-    FLOAT("1.0e-6", 1e-6), FLOAT_INT("1.5e1", 15), FLOAT("-1.e-3", -1e-3), FLOAT("+0.001", 1e-3),
-    FLOAT_INT("1e+3", 1000), FLOAT("-1.5E-3", -1.5e-3), FLOAT("1e400", INFINITY),
-    FLOAT("-1e400", -INFINITY), FLOAT_INT("1e-400", 0), FLOAT("5e-324", 5e-324),
+    FLOAT_INT("12e03", 12000), FLOAT("1e-05", 1e-5), FLOAT_INT("1.0e6", 1000000),
+    FLOAT_INT("1.0e+6", 1000000), FLOAT("1.0e-6", 1e-6), FLOAT_INT("1.5e1", 15),
+    FLOAT("-1.e-3", -1e-3), FLOAT("+0.001", 1e-3), FLOAT_INT("1e+3", 1000),
+    FLOAT("-1.5E-3", -1.5e-3), FLOAT("1e400", INFINITY), FLOAT("-1e400", -INFINITY),
+    FLOAT_INT("1e-400", 0), FLOAT("5e-324", 5e-324),
     FLOAT("1.7976931348623157e308", 1.7976931348623157e308), FLOAT("0.1", 0.1),
     FLOAT_INT("9007199254740991.0", 9007199254740991),
     // beyond 2^53 the text may have been another number than the double it rounds to
-    FLOAT("9007199254740993.0", 9007199254740992.0), FLOAT("1e30", 1e30),
-    WORD("."), WORD("e5"), WORD("1e"), WORD("1e+"), WORD("1.2.3"), WORD("1e5.5"), WORD("1e5e5"),
-    WORD(".e5"), WORD("-."), WORD("1.5f"), WORD("0x1p3"), WORD("0x1.8"), WORD("1d5"),
+    FLOAT("9007199254740993.0", 9007199254740992.0), FLOAT("1e30", 1e30), WORD("."), WORD("e5"),
+    WORD("1e"), WORD("1e+"), WORD("1.2.3"), WORD("1e5.5"), WORD("1e5e5"), WORD(".e5"), WORD("-."),
+    WORD("1.5f"), WORD("0x1p3"), WORD("0x1.8"), WORD("1d5"),
 
     // infinities
     FLOAT(".inf", INFINITY), FLOAT(".Inf", INFINITY), FLOAT(".INF", INFINITY),
     FLOAT("-.inf", -INFINITY), FLOAT("+.inf", INFINITY), FLOAT(".nan", NAN), FLOAT(".NaN", NAN),
-    FLOAT(".NAN", NAN),
-    WORD_FLOAT("inf", INFINITY), WORD_FLOAT("-inf", -INFINITY), WORD_FLOAT("nan", NAN),
-    WORD_FLOAT("NaN", NAN), WORD_FLOAT("Infinity", INFINITY), WORD_FLOAT("-Infinity", -INFINITY),
-    WORD_FLOAT("infinity", INFINITY),
-    WORD("infinite"), WORD(".infi"), WORD(".na"), WORD("in"), WORD("nano"),
+    FLOAT(".NAN", NAN), WORD_FLOAT("inf", INFINITY), WORD_FLOAT("-inf", -INFINITY),
+    WORD_FLOAT("nan", NAN), WORD_FLOAT("NaN", NAN), WORD_FLOAT("Infinity", INFINITY),
+    WORD_FLOAT("-Infinity", -INFINITY), WORD_FLOAT("infinity", INFINITY), WORD("infinite"),
+    WORD(".infi"), WORD(".na"), WORD("in"), WORD("nano"),
 
     // what YAML 1.1 makes of these is a trap
     WORD("10:30"), WORD("1:30.5"), WORD("190:20:30"), WORD("2001-12-14"), WORD("2001-1-1"),
     WORD("2001-12-14t21:59:43.10-05:00"), WORD("<<"), WORD("="),
     // and the rest
     WORD("hello"), WORD("gs://bucket/x"), WORD("/a/b"), WORD("a b"), WORD("!x"), WORD("@"),
-    WORD("%"),
-    WORD("\xc3\xa9"), WORD("\xd9\xa1"), WORD(" 1"), WORD("1 "), WORD("\t"), WORD("1\n"),
-};
+    WORD("%"), WORD("\xc3\xa9"), WORD("\xd9\xa1"), WORD(" 1"), WORD("1 "), WORD("\t"), WORD("1\n")};
 
 static bool same_double(double a, double b)
 {
@@ -351,7 +346,11 @@ static void test_copy(void **state)
     tl_value *l = tl_value_new_list(other, (tl_place){source, 3, 4}, &s, 1);
     l->tuple = true;
     const tl_value_pair pair = {
-        .key = key, .key_quoted = true, .place = {source, 5, 6}, .value = l};
+        .key = key,
+        .key_quoted = true,
+        .place = {source, 5, 6},
+        .value = l,
+    };
     const tl_value *v = tl_value_new_map(other, (tl_place){source, 5, 1}, &pair, 1);
     const tl_value *copy = tl_value_copy(arena, v);
     assert_non_null(copy);

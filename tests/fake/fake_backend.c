@@ -1,4 +1,5 @@
-/* Kernels of the fake device: the CPU's, put into its queues with the addresses that they see there. */
+/* Kernels of the fake device: the CPU's, put into its queues with the addresses that they see
+ * there. */
 #include "fake/fake_impl.h"
 
 #include <stdlib.h>
@@ -41,7 +42,8 @@ static tl_node *real_call(tl_arena *arena, const fake *d, const tl_node *call)
     n->out = slots + call->inputs;
     n->path = tl_arena_strdup(arena, call->path ? call->path : "");
     // What a nest is made of belongs to its program, which waits before it goes.
-    if (call->op->attr && !(n->attr = tli_attr_copy(arena, call->op->attr, call->attr))) return NULL;
+    if (call->op->attr && !(n->attr = tli_attr_copy(arena, call->op->attr, call->attr)))
+        return NULL;
     return n->path ? n : NULL;
 }
 
@@ -49,7 +51,8 @@ static tl_status run_kernel(task *t)
 {
     tl_status st = t->kernel(&t->with, t->call);
     if (st == TL_OK) return TL_OK;
-    return tl_error_note(st, "%s%s%s", t->call->path, *t->call->path ? ": " : "", t->call->op->name);
+    return tl_error_note(st, "%s%s%s", t->call->path, *t->call->path ? ": " : "",
+                         t->call->op->name);
 }
 
 /* A task for the call, its tensors at the addresses that kernels see. */
@@ -73,7 +76,9 @@ static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *ke
     task *t;
     if (run->queue->device->cls->host) return kernel(run, call); // with images of tensors
     TL_TRY(task_of(&t, run, call));
-    if (run->packed && !(t->with.packed = real_tensor(t->arena, (const fake *)run->queue->device, run->packed))) {
+    if (run->packed
+        && !(t->with.packed =
+                 real_tensor(t->arena, (const fake *)run->queue->device, run->packed))) {
         fake_task_free(t);
         return TL_ENOMEM;
     }
@@ -180,7 +185,8 @@ static tl_status put_nest(const tl_run *run, const tl_node *call, const tl_nest_
     t->run = run_nest;
     t->walk = inner_walk(walk);
     t->code = code ? ((const fake_code *)code)->inner : NULL;
-    if (scratch && !(t->scratch = real_tensor(t->arena, (const fake *)run->queue->device, scratch))) {
+    if (scratch
+        && !(t->scratch = real_tensor(t->arena, (const fake *)run->queue->device, scratch))) {
         fake_task_free(t);
         return TL_ENOMEM;
     }
@@ -233,10 +239,12 @@ static int gather_tables(made *m, const tl_backend_class *inner)
 static tl_status run_pack(task *t)
 {
     size_t bytes;
-    return ((const made *)t->with.engine->backend)->inner->pack(&t->with, t->call, t->scratch, &bytes);
+    return ((const made *)t->with.engine->backend)
+        ->inner->pack(&t->with, t->call, t->scratch, &bytes);
 }
 
-static tl_status put_pack(const tl_run *run, const tl_node *call, const tl_tensor *to, size_t *bytes)
+static tl_status put_pack(const tl_run *run, const tl_node *call, const tl_tensor *to,
+                          size_t *bytes)
 {
     task *t;
     if (!to) return ((const made *)run->engine->backend)->inner->pack(run, call, NULL, bytes);
@@ -263,7 +271,9 @@ tl_status fake_backend_of(const tl_backend_class **out, const tl_backend_class *
         (void)gather_tables(found, inner);
         fill_nests(&found->nests);
         found->backend = (tl_backend_class){
-            .cls = {.class_size = sizeof(tl_backend_class), .name = "fake", .help = "the CPU's kernels, elsewhere"},
+            .cls = {.class_size = sizeof(tl_backend_class),
+                    .name = "fake",
+                    .help = "the CPU's kernels, elsewhere"},
             .tables = found->tables,
             .device = &fake_device,
             .supported = inner->supported,
@@ -301,7 +311,9 @@ static tl_status choose_fake(const tl_backend_class **out)
 }
 
 const tl_backend_class fake_backend = {
-    .cls = {.class_size = sizeof(tl_backend_class), .name = "fake", .help = "the CPU's kernels, elsewhere"},
+    .cls = {.class_size = sizeof(tl_backend_class),
+            .name = "fake",
+            .help = "the CPU's kernels, elsewhere"},
     .choose = choose_fake,
 };
 

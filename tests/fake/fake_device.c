@@ -9,7 +9,6 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
 
-
 static const size_t room = (size_t)64 << 30; /* of addresses; pages come when they are touched */
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -52,7 +51,8 @@ void *fake_real_address(const fake *d, const void *shown)
 
 static tl_status fake_open(tl_device **out, const char *which)
 {
-    if (which && strcmp(which, "0") != 0) return TL_FAIL(TL_EINVAL, "there is no device '%s'", which);
+    if (which && strcmp(which, "0") != 0)
+        return TL_FAIL(TL_EINVAL, "there is no device '%s'", which);
     const char *seed = getenv("TILTH_FAKE_SEED");
     fake *d = tl_alloc_zero(sizeof *d);
     if (!d) return TL_FAIL_NOMEM(sizeof *d);
@@ -62,7 +62,8 @@ static tl_status fake_open(tl_device **out, const char *which)
     int fd = memfd_create("fake device", MFD_CLOEXEC);
     bool made = fd >= 0 && ftruncate(fd, (off_t)room) == 0;
     d->shown = made ? mmap(NULL, room, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
-    d->real = made ? mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0) : MAP_FAILED;
+    d->real = made ? mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0)
+                   : MAP_FAILED;
     if (fd >= 0) close(fd);
     if (d->shown != MAP_FAILED && d->real != MAP_FAILED) {
         *out = &d->base;
@@ -124,8 +125,8 @@ static void fake_free(tl_device *device, void *memory, size_t bytes)
     fake_enter();
     run_all(d);
     memset(fake_real_address(d, memory), 0xdb, bytes); // whoever still reads it shall notice
-    block *b = malloc(sizeof *b); // no failure of this one reaches anybody
-    if (b) { // else these addresses are not used again
+    block *b = malloc(sizeof *b);                      // no failure of this one reaches anybody
+    if (b) {                                           // else these addresses are not used again
         *b = (block){d->free, memory, bytes};
         d->free = b;
     }
@@ -218,10 +219,8 @@ void fake_task_free(task *t)
         tl_free(l);
     }
     tl_arena_free(&t->arena);
-    if (t->own)
-        free(t);
-    else
-        tl_free(t);
+    if (t->own) free(t);
+    else tl_free(t);
 }
 
 static bool can_run(const fake_queue *q)
@@ -320,10 +319,8 @@ void fake_put(tl_queue *queue, task *t)
     fake_queue *q = (fake_queue *)queue;
     fake_enter();
     if (q->recorded) {
-        if (q->recorded->last)
-            q->recorded->last->next = t;
-        else
-            q->recorded->first = t;
+        if (q->recorded->last) q->recorded->last->next = t;
+        else q->recorded->first = t;
         q->recorded->last = t;
         fake_leave();
         return;
@@ -331,10 +328,8 @@ void fake_put(tl_queue *queue, task *t)
     memcpy(t->before, q->before, sizeof t->before);
     t->before_count = q->before_count;
     q->before_count = 0;
-    if (q->last)
-        q->last->next = t;
-    else
-        q->first = t;
+    if (q->last) q->last->next = t;
+    else q->first = t;
     q->last = t;
     pending++;
     __atomic_fetch_add(&q->base.issued, 1, __ATOMIC_RELEASE);
@@ -345,7 +340,8 @@ static bool is_reachable(const fake *d, const void *address, size_t bytes)
 {
     if (is_ours(d, address)) return true;
     for (const block *b = d->host; b; b = b->next)
-        if ((const char *)address >= b->at && (const char *)address + bytes <= b->at + b->bytes) return true;
+        if ((const char *)address >= b->at && (const char *)address + bytes <= b->at + b->bytes)
+            return true;
     return false;
 }
 
@@ -362,7 +358,8 @@ static tl_status fake_copy(tl_queue *q, void *to, const void *from, size_t bytes
     bool reachable = is_reachable(d, to, bytes) && is_reachable(d, from, bytes);
     fake_leave();
     if (!reachable)
-        return TL_FAIL(TL_EINTERNAL, "a copy goes between memory of the device and memory from alloc_host");
+        return TL_FAIL(TL_EINTERNAL,
+                       "a copy goes between memory of the device and memory from alloc_host");
     task *t = copy_task();
     t->run = run_copy;
     t->to = fake_real_address(d, to);
@@ -417,7 +414,8 @@ static tl_status fake_wait(tl_queue *queue, uint64_t ticket)
     fake_enter();
     if (q->recorded) {
         fake_leave();
-        return TL_FAIL(TL_EUNSUPPORTED, "what is put into a list has not run, and cannot be waited for");
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "what is put into a list has not run, and cannot be waited for");
     }
     waits += q->ran < ticket;
     while (q->ran < ticket && run_one((fake *)queue->device)) continue;
@@ -444,7 +442,7 @@ static tl_status fake_clear(tl_queue *queue, uint64_t *from, uint64_t *to)
     return st;
 }
 
-/* --- work by the device's own means ------------------------------------------------------------ */
+/* --- work by the device's own means ----------------------------------------------------------- */
 
 tl_status fake_launch(tl_queue *queue, tl_status (*run)(void *self), void *self)
 {
@@ -485,7 +483,7 @@ static uint64_t fake_issue(tl_queue *queue)
     return ticket;
 }
 
-/* --- events ------------------------------------------------------------------------------------ */
+/* --- events ----------------------------------------------------------------------------------- */
 
 static tl_status fake_event_new(tl_event **out, tl_device *d)
 {
@@ -527,7 +525,7 @@ static tl_status fake_elapsed(const tl_event *from, const tl_event *to, int64_t 
     return came ? TL_OK : TL_FAIL(TL_ESTATE, "the event has not come; wait for it first");
 }
 
-/* --- programs ---------------------------------------------------------------------------------- */
+/* --- programs --------------------------------------------------------------------------------- */
 
 static void fake_program_free(tl_device_program **program)
 {
@@ -545,7 +543,8 @@ static void fake_program_free(tl_device_program **program)
     *program = NULL;
 }
 
-static tl_status fake_program_build(tl_device_program **out, tl_queue *queue, tl_status (*put_all)(void *), void *self)
+static tl_status fake_program_build(tl_device_program **out, tl_queue *queue,
+                                    tl_status (*put_all)(void *), void *self)
 {
     fake_queue *q = (fake_queue *)queue;
     tl_device_program *p = tl_alloc_zero(sizeof *p);
@@ -579,7 +578,9 @@ static tl_status fake_program_run(tl_device_program *p, tl_queue *q)
 }
 
 const tl_device_class fake_device = {
-    .cls = {.class_size = sizeof(tl_device_class), .name = "fake", .help = "the host, as if it were elsewhere"},
+    .cls = {.class_size = sizeof(tl_device_class),
+            .name = "fake",
+            .help = "the host, as if it were elsewhere"},
     .alignment = 256,
     .block = 64 << 10,
     .open = fake_open,

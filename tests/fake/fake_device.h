@@ -1,9 +1,10 @@
 /* A second device, made of the first: it shows what would go wrong on one that is really elsewhere.
  *
- * Its memory is mapped twice. The addresses it hands out may be neither read nor written; its kernels,
- * which are the CPU's, see the same bytes at other addresses. So whoever touches elements without a
- * lease is stopped at once. Its queues run nothing before somebody waits, and then their work in an order
- * drawn from a seed, as far as tickets allow: whoever forgets to wait finds what was there before.
+ * Its memory is mapped twice. The addresses it hands out may be neither read nor written; its
+ * kernels, which are the CPU's, see the same bytes at other addresses. So whoever touches elements
+ * without a lease is stopped at once. Its queues run nothing before somebody waits, and then their
+ * work in an order drawn from a seed, as far as tickets allow: whoever forgets to wait finds what
+ * was there before.
  *
  *     TILTH_DEVICE=fake ctest -R nn_     # the engines of tests are engines of it
  *     TILTH_FAKE_SEED=7                  # another order
@@ -30,7 +31,8 @@ bool fake_wanted(void);
 
 /* The piece of work with this number from now on, over all queues, fails; 0: none. */
 void fake_fail_at(int64_t work);
-/* Puts work into the queue by the device's own means, as kernels of a real one do: the class's `issue` counts it. */
+/* Puts work into the queue by the device's own means, as kernels of a real one do: the class's
+ * `issue` counts it. */
 TL_NODISCARD tl_status fake_launch(tl_queue *q, tl_status (*run)(void *self), void *self);
 /* Where such work sees an address of the device. */
 void *fake_address(const tl_queue *q, const void *shown);
@@ -38,7 +40,8 @@ void *fake_address(const tl_queue *q, const void *shown);
 int64_t fake_pending(void);
 /* How often somebody has waited for work that had not run. */
 int64_t fake_waits(void);
-/* The most bytes from alloc_host at a time, of all fake devices; from now on those that there are, on `reset`. */
+/* The most bytes from alloc_host at a time, of all fake devices; from now on those that there are,
+ * on `reset`. */
 int64_t fake_host_peak(bool reset);
 
 #endif

@@ -86,7 +86,7 @@ struct fake_queue {
     tl_error error;
     moment before[MOST_BEFORE]; /* of what is put in next */
     int before_count;
-    launch *launched; /* that no ticket counts yet */
+    launch *launched;            /* that no ticket counts yet */
     tl_device_program *recorded; /* takes what is put in; NULL: it runs */
 };
 

@@ -1,5 +1,5 @@
-/* Event files. The input is messages, each behind a byte with its length: their frames are made here, since no
- * fuzzer finds a checksum. An input that begins with 0xff is a file as it is. */
+/* Event files. The input is messages, each behind a byte with its length: their frames are made
+ * here, since no fuzzer finds a checksum. An input that begins with 0xff is a file as it is. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,7 +57,8 @@ static void read_all(const char *path)
     must(tl_event_reader_open(&r, path) == TL_OK, "cannot be opened");
     while (more) {
         tl_status st = tl_event_reader_next(r, &e, &more);
-        must(st == TL_OK || (st == TL_EINVAL && strstr(tl_error_message(), "is damaged")), "another failure");
+        must(st == TL_OK || (st == TL_EINVAL && strstr(tl_error_message(), "is damaged")),
+             "another failure");
         if (st == TL_OK && more) seen += look_at(&e);
         if (st != TL_OK && !more) break; // a damaged frame: where the next one starts is not known
     }
@@ -69,8 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char path[64];
     tl_str file = TL_STR_INIT;
     tl_log_set_level(TL_LEVEL_NONE);
-    if (size && data[0] == 0xff)
-        tl_str_addn(&file, (const char *)data + 1, size - 1);
+    if (size && data[0] == 0xff) tl_str_addn(&file, (const char *)data + 1, size - 1);
     else
         for (size_t at = 0; at < size;) {
             size_t length = data[at++];

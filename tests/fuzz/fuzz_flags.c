@@ -39,10 +39,14 @@ static const tl_field fields[] = {
     TL_F(sample, bound, .help = "bound"),
     TL_F(sample, shape, .flags = TL_FIELD_NULLABLE,
          .accept = TL_ACCEPT_LIST | TL_ACCEPT_NUMBER | TL_ACCEPT_MAP, .help = "shape"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc desc = {
-    .name = "sample", .help = "sample", .size = sizeof(sample), .fields = fields};
+    .name = "sample",
+    .help = "sample",
+    .size = sizeof(sample),
+    .fields = fields,
+};
 
 enum { MOST = 256 };
 

@@ -1,5 +1,5 @@
-/* JPEG and PNG images by way of io/image/image.h: the first five bytes say what is wanted, the rest is
- * the file. A window shows what the whole image shows there. */
+/* JPEG and PNG images by way of io/image/image.h: the first five bytes say what is wanted, the rest
+ * is the file. A window shows what the whole image shows there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(head.orientation >= 1 && head.orientation <= 8, "an orientation that there is not");
         bool turned = args.orient && head.orientation != 1;
         if (args.orient) tl_image_upright(&head);
-        must(args.shrink || (head.height == whole.height && head.width == whole.width), "another size");
+        must(args.shrink || (head.height == whole.height && head.width == whole.width),
+             "another size");
         args.window = (tl_window){data[2] % head.width, data[3] % head.height, 1, 1};
         args.window.width += data[4] % (head.width - args.window.x);
         args.window.height += data[4] / 16 % (head.height - args.window.y);

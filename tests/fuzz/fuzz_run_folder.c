@@ -1,8 +1,10 @@
-/* The folder of a run that somebody else has made, opened as `ckpt show`, `compare`, `eval` and a training that goes on do:
- * whatever lies in it is read or refused with a message, and nothing outside of it changes.
+/* The folder of a run that somebody else has made, opened as `ckpt show`, `compare`, `eval` and a
+ * training that goes on do: whatever lies in it is read or refused with a message, and nothing
+ * outside of it changes.
  *
- * The first byte of an input says how it is opened. Then come files: a byte for which one, two for its length (the lowest
- * first), and what is in it. What has checksums is given them here, since no fuzzer finds them. */
+ * The first byte of an input says how it is opened. Then come files: a byte for which one, two for
+ * its length (the lowest first), and what is in it. What has checksums is given them here, since no
+ * fuzzer finds them. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -87,7 +89,8 @@ static void write_at(int at, const char *name, const void *data, size_t size)
 static void check_victim(void)
 {
     struct stat info;
-    must(stat(victim, &info) == 0 && info.st_size == (off_t)strlen(VICTIM), "a file outside of the run has changed");
+    must(stat(victim, &info) == 0 && info.st_size == (off_t)strlen(VICTIM),
+         "a file outside of the run has changed");
 }
 
 static void empty_folder(void)
@@ -124,8 +127,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     write_at(AT_FDCWD, victim, VICTIM, strlen(VICTIM));
     run_fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     must(run_fd >= 0 && atexit(remove_home) == 0, "no folder");
-    must(tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}) == TL_OK, "no engine");
-    must(tl_registry_new(&registry) == TL_OK && tl_registry_add(registry, &toy_module) == TL_OK, "no toys");
+    must(tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1})
+             == TL_OK,
+         "no engine");
+    must(tl_registry_new(&registry) == TL_OK && tl_registry_add(registry, &toy_module) == TL_OK,
+         "no toys");
     return 0;
 }
 
@@ -166,7 +172,8 @@ static void put_events(const uint8_t *data, size_t size)
     }
 }
 
-/* Keys and values, each pair behind their two lengths; keys that are not greater than the one before are left out. */
+/* Keys and values, each pair behind their two lengths; keys that are not greater than the one
+ * before are left out. */
 static void put_index(const uint8_t *data, size_t size)
 {
     tl_str last = TL_STR_INIT;
@@ -189,8 +196,20 @@ static void put_index(const uint8_t *data, size_t size)
 
 /* As seeds_run_folder.py has them. */
 enum {
-    STATE_FILE, PARAMS, FIRST, FIRST_PLAIN, BUNDLE_INDEX, BUNDLE_DATA, EVENTS, METRICS, BINDINGS, CLASSES, THIRD, BEST,
-    EXPERIMENT, FILES
+    STATE_FILE,
+    PARAMS,
+    FIRST,
+    FIRST_PLAIN,
+    BUNDLE_INDEX,
+    BUNDLE_DATA,
+    EVENTS,
+    METRICS,
+    BINDINGS,
+    CLASSES,
+    THIRD,
+    BEST,
+    EXPERIMENT,
+    FILES
 };
 static const struct {
     const char *name;
@@ -240,7 +259,8 @@ static void show_file(const char *path)
     tl_str text = TL_STR_INIT;
     if (refused(tli_checkpoint_open(&c, path, true, &damaged))) return;
     const tl_safetensors *f = tl_checkpoint_file(c);
-    for (int64_t i = 0; i < tl_safetensors_count(f); i++) tl_safetensors_spec(&text, tl_safetensors_at(f, i));
+    for (int64_t i = 0; i < tl_safetensors_count(f); i++)
+        tl_safetensors_spec(&text, tl_safetensors_at(f, i));
     (void)tl_checkpoint_note(c, "experiment");
     tl_str_deinit(&text);
     tl_checkpoint_free(&c);
@@ -338,7 +358,8 @@ static tl_state *new_state(void)
     tl_tensor *kernel;
     step = 0;
     must(tl_state_new(&s) == TL_OK && tl_state_bind_int(s, "step", &step) == TL_OK, "no state");
-    must(tl_tensor_new(&kernel, engine, TL_F32, tl_shape_of(1, (const int64_t[]){2})) == TL_OK, "no tensor");
+    must(tl_tensor_new(&kernel, engine, TL_F32, tl_shape_of(1, (const int64_t[]){2})) == TL_OK,
+         "no tensor");
     must(tl_state_put(s, "model/kernel", kernel) == TL_OK, "no state");
     tl_tensor_free(&kernel);
     return s;
@@ -349,9 +370,15 @@ static void restore(tl_arena *arena, int how)
     tl_state *s = new_state();
     tl_checkpoint_manager *m;
     tl_path_list list;
-    const tl_checkpoint_manager_args args = {.directory = folder, .state = s, .step = &step, .interval = 1,
-                                             .max_to_keep = {true, 1}, .restore_bundle = restore_bundle,
-                                             .read_only = !(how & GOES_ON)};
+    const tl_checkpoint_manager_args args = {
+        .directory = folder,
+        .state = s,
+        .step = &step,
+        .interval = 1,
+        .max_to_keep = {true, 1},
+        .restore_bundle = restore_bundle,
+        .read_only = !(how & GOES_ON),
+    };
     if (!refused(tl_checkpoint_manager_new(&m, &args))) {
         (void)refused(tl_checkpoint_manager_candidates(&list, m, arena));
         bool restored = !refused(tl_checkpoint_manager_restore_or_initialize(m, NULL));
@@ -369,7 +396,8 @@ static bool is_early(const char *line, const char *end, void *payload)
 {
     int64_t at;
     (void)payload;
-    return !tli_json_line_int(&at, line, end, "step") || at <= 1 || tli_json_line_is(line, end, "event", "start");
+    return !tli_json_line_int(&at, line, end, "step") || at <= 1
+           || tli_json_line_is(line, end, "event", "start");
 }
 
 /* What a training that goes on does to what lies behind the step where it goes on. */

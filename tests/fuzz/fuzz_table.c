@@ -1,6 +1,6 @@
-/* Tables: every cell can be read and is UTF-8, a second pass reads the same; what is found out about a table is accepted,
- * written and read again as the same, and every row becomes finite numbers by it. The first byte chooses how it is
- * read. */
+/* Tables: every cell can be read and is UTF-8, a second pass reads the same; what is found out
+ * about a table is accepted, written and read again as the same, and every row becomes finite
+ * numbers by it. The first byte chooses how it is read. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ static uint64_t pass(tl_table *t)
         bool more = true;
         double value;
         tl_status st = tl_table_next(t, &cells, &more);
-        must(st == TL_OK || (st != TL_EINTERNAL && strstr(tl_error_message(), "fuzz")), "a failure without a good message");
+        must(st == TL_OK || (st != TL_EINTERNAL && strstr(tl_error_message(), "fuzz")),
+             "a failure without a good message");
         if (st != TL_OK) return 0;
         if (!more) return hash;
         for (int64_t i = 0; i < t->columns; i++) {
@@ -80,7 +81,8 @@ static void check_reading(const uint8_t *data, size_t size, const tl_table_args 
     tl_table *t;
     tl_status st = tl_table_from_memory(&t, "fuzz", data, size, args);
     if (st != TL_OK) {
-        must(!t && st != TL_EINTERNAL && strstr(tl_error_message(), "fuzz"), "a failure without a good message");
+        must(!t && st != TL_EINTERNAL && strstr(tl_error_message(), "fuzz"),
+             "a failure without a good message");
         return;
     }
     must(t->columns > 0, "a table without columns");
@@ -96,10 +98,12 @@ static void check_written(tl_arena *arena, const tl_table_schema *s)
     tl_config *c;
     (void)arena;
     must(tl_desc_check(&tl_table_schema_desc, s) == TL_OK, "a schema that is not acceptable");
-    must(tl_yaml_write(&text, &tl_table_schema_desc, s) == TL_OK, "a schema that cannot be written");
+    must(tl_yaml_write(&text, &tl_table_schema_desc, s) == TL_OK,
+         "a schema that cannot be written");
     must(tl_config_new(&c, NULL, &tl_table_schema_desc) == TL_OK, "no memory");
     must(tl_config_yaml(c, tl_str_text(&text), "again") == TL_OK, "a schema that cannot be read");
-    must(tl_desc_equal(&tl_table_schema_desc, s, tl_config_value(c)), "a schema that reads as another");
+    must(tl_desc_equal(&tl_table_schema_desc, s, tl_config_value(c)),
+         "a schema that reads as another");
     tl_config_free(&c);
     tl_str_deinit(&text);
 }
@@ -109,33 +113,46 @@ static void check_rows(const tl_table_schema *s, const tl_table_load_args *args,
     tl_table_rows r;
     must(tl_table_rows_load(&r, s, args) == TL_OK, "a table that does not fit its own schema");
     must(r.count == expected, "rows that were lost");
-    for (int64_t i = 0; i < r.count * r.widths.numbers; i++) must(isfinite(r.numbers[i]), "a number that is not finite");
+    for (int64_t i = 0; i < r.count * r.widths.numbers; i++)
+        must(isfinite(r.numbers[i]), "a number that is not finite");
     for (int64_t i = 0; i < r.count * r.widths.categories; i++)
         must(r.categories[i] >= 0 && r.categories[i] < r.widths.entries, "a category that is none");
     for (int64_t i = 0; i < r.count; i++) {
-        if (r.classes) must(r.classes[i] >= 0 && r.classes[i] < s->class_names.count, "a class that is none");
+        if (r.classes)
+            must(r.classes[i] >= 0 && r.classes[i] < s->class_names.count, "a class that is none");
         else must(isfinite(r.targets[i]), "a target that is not finite");
     }
     tl_table_rows_deinit(&r);
 }
 
-static void check_schema(const uint8_t *data, size_t size, const tl_table_args *args, double held_out)
+static void check_schema(const uint8_t *data, size_t size, const tl_table_args *args,
+                         double held_out)
 {
     const char *const paths[] = {path};
     tl_table_schema s;
     tl_table_findings found;
     tl_arena *arena;
-    must(ftruncate(memory, (off_t)size) == 0 && pwrite(memory, data, size, 0) == (ssize_t)size, "no file");
+    must(ftruncate(memory, (off_t)size) == 0 && pwrite(memory, data, size, 0) == (ssize_t)size,
+         "no file");
     must(tl_arena_new(&arena) == TL_OK, "no memory");
-    tl_status st = tl_table_schema_find(&s, &found, &(tl_table_find_args){.paths = paths, .path_count = 1, .table = *args,
-                                                                          .held_out = held_out, .arena = arena});
-    must(st == TL_OK || (st != TL_EINTERNAL && *tl_error_message()), "a failure without a good message");
+    tl_status st = tl_table_schema_find(
+        &s, &found,
+        &(tl_table_find_args){
+            .paths = paths, .path_count = 1, .table = *args, .held_out = held_out, .arena = arena});
+    must(st == TL_OK || (st != TL_EINTERNAL && *tl_error_message()),
+         "a failure without a good message");
     if (st == TL_OK) {
         must(strstr(found.report, path) != NULL, "a report without the file's name");
         check_written(arena, &s);
-        check_rows(&s, &(tl_table_load_args){.paths = paths, .path_count = 1, .table = *args}, found.rows);
-        check_rows(&s, &(tl_table_load_args){.paths = paths, .path_count = 1, .table = *args, .part = TL_PART_HELD_OUT,
-                                             .held_out = held_out}, found.held_out);
+        check_rows(&s, &(tl_table_load_args){.paths = paths, .path_count = 1, .table = *args},
+                   found.rows);
+        check_rows(&s,
+                   &(tl_table_load_args){.paths = paths,
+                                         .path_count = 1,
+                                         .table = *args,
+                                         .part = TL_PART_HELD_OUT,
+                                         .held_out = held_out},
+                   found.held_out);
     }
     tl_arena_free(&arena);
 }
@@ -144,7 +161,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char delimiters[] = {0, 0, ',', ';', '\t', '|', ':', 'x'};
     if (!size) return 0;
-    const tl_table_args args = {.header = (tl_table_header)(data[0] % 3), .delimiter = delimiters[data[0] / 3 % 8]};
+    const tl_table_args args = {
+        .header = (tl_table_header)(data[0] % 3),
+        .delimiter = delimiters[data[0] / 3 % 8],
+    };
     check_reading(data + 1, size - 1, &args);
     check_schema(data + 1, size - 1, &args, data[0] & 1 ? 0.3 : 0);
     return 0;

@@ -91,15 +91,14 @@ static inline int64_t run_pass(tl_graph *g, const char *name)
     int count = 0;
     bool found = false;
     for (const tl_pass *pass = tl_graph_passes; pass->name; pass++) {
-        if (strcmp(pass->name, name) == 0)
-            found = true;
-        else
-            skip[count++] = pass->name;
+        if (strcmp(pass->name, name) == 0) found = true;
+        else skip[count++] = pass->name;
     }
     skip[count] = NULL;
     assert_true(found);
     assert_ok(tl_graph_optimize(
-        g, &(tl_optimize){.skip = skip, .verify = true, .watch = note_changes, .payload = &changes}));
+        g,
+        &(tl_optimize){.skip = skip, .verify = true, .watch = note_changes, .payload = &changes}));
     return changes;
 }
 

@@ -65,9 +65,11 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
     return tl_call(c, n->head, tl_mean(c, x, TL_AXES(1), false));
 }
 
-static const tl_layer_class net_class = {.cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
-                                         .build = net_build,
-                                         .forward = net_forward};
+static const tl_layer_class net_class = {
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+    .build = net_build,
+    .forward = net_forward,
+};
 
 typedef struct trainer {
     tl_model *model;

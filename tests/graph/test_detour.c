@@ -18,10 +18,14 @@ BODY(tangle)
     int64_t count = 2, calls = 10 + *(int64_t *)self % 50;
     tl_rng_init(&rng, *(uint64_t *)self);
     for (int64_t i = 0; i < calls; i++) {
-        tl_tensor *a = pool[tl_rng_below(&rng, count)], *b = pool[count - 1 - tl_rng_below(&rng, count < 6 ? count : 6)];
+        tl_tensor *a = pool[tl_rng_below(&rng, count)],
+                  *b = pool[count - 1 - tl_rng_below(&rng, count < 6 ? count : 6)];
         switch (tl_rng_below(&rng, 6)) {
         case 0: pool[count++] = tl_softmax(c, b, 1); break;
-        case 1: pool[count++] = tl_reshape(c, tl_exp(c, tl_reshape(c, a, TL_SHAPE(24))), TL_SHAPE(4, 6)); break;
+        case 1:
+            pool[count++] =
+                tl_reshape(c, tl_exp(c, tl_reshape(c, a, TL_SHAPE(24))), TL_SHAPE(4, 6));
+            break;
         case 2: pool[count++] = tl_neg(c, b); break;
         default: pool[count++] = tl_add(c, a, b);
         }
@@ -53,7 +57,8 @@ static bool needs(clusters *s, int64_t call, int64_t target)
 
 static bool is_seen_through(const clusters *s, int64_t call, int64_t a, int64_t b)
 {
-    const tl_node *n = s->order->nodes[call], *maker = tli_is_view(n) ? tli_root(n->out[0])->node : NULL;
+    const tl_node *n = s->order->nodes[call],
+                  *maker = tli_is_view(n) ? tli_root(n->out[0])->node : NULL;
     return maker && (s->of[maker->index] == a || s->of[maker->index] == b);
 }
 
@@ -88,12 +93,13 @@ static void join_at_random(tl_graph *g, uint64_t seed, int64_t *joined, int64_t 
     for (int64_t i = 0; i < order.count; i++) s.of[i] = i;
     for (int tries = 0; tries < 60; tries++) {
         int64_t a = tl_rng_below(&rng, order.count), b = tl_rng_below(&rng, order.count);
-        if (!tli_is_nestable(order.nodes[a], &space) || !tli_is_nestable(order.nodes[b], &space)) continue;
+        if (!tli_is_nestable(order.nodes[a], &space) || !tli_is_nestable(order.nodes[b], &space))
+            continue;
         if ((a = s.of[a]) == (b = s.of[b])) continue;
         bool way = has_way(&s, a, b);
         if (tli_has_detour(&detours, a, b) != way)
-            fail_msg("seed %llu: %s detour between clusters %d and %d", (unsigned long long)seed, way ? "a" : "no",
-                     (int)a, (int)b);
+            fail_msg("seed %llu: %s detour between clusters %d and %d", (unsigned long long)seed,
+                     way ? "a" : "no", (int)a, (int)b);
         ++*(way ? refused : joined);
         if (way) continue;
         tli_detours_join(&detours, a, b);

@@ -314,7 +314,8 @@ static void tensors_from_outside_lie_on_its_device(void **state)
         "add: a tensor from outside, float32[24, 40], lies on the device 'fake' and is computed "
         "with on 'host'",
         "add: a tensor from outside, float32[24, 40], lies on the device 'host' and is computed "
-        "with on 'fake'"};
+        "with on 'fake'",
+    };
     for (int i = 0; i < 2; i++) {
         tl_graph *g;
         tl_program *made;

@@ -48,8 +48,9 @@ static int teardown(void **state)
 static tl_function *function(fixture *f, tl_graph_fn *body, void *self)
 {
     tl_function *made;
-    assert_ok(tl_function_new(&made, &(tl_function_args){.engine = f->engine, .name = "test", .body = body,
-                                                         .self = self}));
+    assert_ok(tl_function_new(
+        &made,
+        &(tl_function_args){.engine = f->engine, .name = "test", .body = body, .self = self}));
     return made;
 }
 
@@ -109,7 +110,8 @@ static void captures_each_signature_once(void **state)
 {
     fixture *f = *state;
     tl_function *fn;
-    assert_ok(tl_function_new(&fn, &(tl_function_args){.engine = f->engine, .body = two_results, .programs = 2}));
+    assert_ok(tl_function_new(
+        &fn, &(tl_function_args){.engine = f->engine, .body = two_results, .programs = 2}));
     for (int i = 0; i < 6; i++) {
         tl_tensors in = {0}, out = {0};
         tl_tensors_put(f->c, &in, "x", numbers(f->c, TL_SHAPE(2 + i % 2, 5)));
@@ -158,7 +160,8 @@ static void outputs_have_memory_of_their_own(void **state)
     for (int64_t i = 0; i < out.count; i++) {
         tl_tensor *t = out.items[i].tensor;
         assert_same_bits(t, tl_contiguous(f->c, tl_tensors_peek(&eager, out.items[i].name)));
-        for (int64_t k = 0; k < i; k++) assert_ptr_not_equal(t->storage, out.items[k].tensor->storage);
+        for (int64_t k = 0; k < i; k++)
+            assert_ptr_not_equal(t->storage, out.items[k].tensor->storage);
         assert_ptr_not_equal(t->storage, x->storage);
         assert_ptr_not_equal(t->storage, outside->storage);
     }
@@ -258,8 +261,11 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
     return tl_call(c, n->head, x);
 }
 
-static const tl_layer_class net_class = {.cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
-                                         .build = net_build, .forward = net_forward};
+static const tl_layer_class net_class = {
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+    .build = net_build,
+    .forward = net_forward,
+};
 
 typedef struct trainer {
     tl_model *model;
@@ -272,13 +278,14 @@ static tl_status train_step(void *self, tl_ctx *c, const tl_tensors *in, tl_tens
     tl_tensor *grads[2], *norm, *finite;
     bool taping = tl_ctx_set_taping(c, true);
     tl_tensor *scores = tl_cast(c, tl_call(c, t->model, tl_tensors_get(c, in, "ids")), TL_F32);
-    tl_tensor *loss = tl_mean(c, tl_sparse_cross_entropy(c, tl_tensors_get(c, in, "labels"), scores),
-                              TL_ALL, false);
+    tl_tensor *loss = tl_mean(
+        c, tl_sparse_cross_entropy(c, tl_tensors_get(c, in, "labels"), scores), TL_ALL, false);
     TL_TRY(tl_model_gradients(c, t->model, loss, grads));
     tl_ctx_set_taping(c, taping);
     tl_finite_and_norm(c, grads, 1, &norm, &finite);
-    tl_update_adam(c, tl_model_block(t->model, 0)->values, grads[0], t->hyper, t->m, t->v, NULL,
-                   &(tl_adam_attr){.beta_1 = 0.9, .beta_2 = 0.99, .epsilon = 1e-6, .weight_decay = 0.01});
+    tl_update_adam(
+        c, tl_model_block(t->model, 0)->values, grads[0], t->hyper, t->m, t->v, NULL,
+        &(tl_adam_attr){.beta_1 = 0.9, .beta_2 = 0.99, .epsilon = 1e-6, .weight_decay = 0.01});
     tl_tensors_put(c, out, "loss", loss);
     tl_tensors_put(c, out, "norm", norm);
     return tl_ctx_status(c);
@@ -287,8 +294,12 @@ static tl_status train_step(void *self, tl_ctx *c, const tl_tensors *in, tl_tens
 static void make_trainer(trainer *t, fixture *f, tl_dtype dtype)
 {
     tl_spec input = {"ids", TL_I64, TL_SHAPE(4, 6)};
-    assert_ok(tl_model_new(&t->model, &(tl_model_args){.engine = f->engine, .cls = &net_class, .inputs = &input,
-                                                       .input_count = 1, .seed = 5, .dtype = dtype}));
+    assert_ok(tl_model_new(&t->model, &(tl_model_args){.engine = f->engine,
+                                                       .cls = &net_class,
+                                                       .inputs = &input,
+                                                       .input_count = 1,
+                                                       .seed = 5,
+                                                       .dtype = dtype}));
     assert_int_equal(tl_model_block_count(t->model), 1);
     const tl_tensor *values = tl_model_block(t->model, 0)->values;
     t->m = tl_full(f->c, values->dtype, values->shape, 0);
@@ -373,8 +384,9 @@ static void recomputing_saves_memory(void **state)
     tl_program_stats a, b;
     tl_function *fn = function(f, deep, weights), *again;
     tl_optimize how = {.recompute = true};
-    assert_ok(tl_function_new(&again, &(tl_function_args){.engine = f->engine, .body = deep, .self = weights,
-                                                          .optimize = &how}));
+    assert_ok(tl_function_new(
+        &again,
+        &(tl_function_args){.engine = f->engine, .body = deep, .self = weights, .optimize = &how}));
     tl_tensors_put(f->c, &in, "x", numbers(f->c, TL_SHAPE(64, 32)));
     tl_ctx_set_training(f->c, true);
     tl_ctx_set_draws(f->c, (tl_draws){.seed = 9});
@@ -444,7 +456,8 @@ static void bad_calls_are_refused(void **state)
     tl_tensors in = {0}, out = {0};
     tl_tensors_put(f->c, &in, "x", tl_swap_axes(f->c, numbers(f->c, TL_SHAPE(2, 3)), 0, 1));
     assert_fails(tl_function_call(fn, f->c, &in, &out), TL_ENOTFOUND, "nothing");
-    assert_fails(tl_function_call(good, f->c, &in, &out), TL_EINVAL, "input 'x' is a view with gaps");
+    assert_fails(tl_function_call(good, f->c, &in, &out), TL_EINVAL,
+                 "input 'x' is a view with gaps");
     tl_tensors_put(f->c, &in, "x", numbers(f->c, TL_SHAPE(0, 3)));
     assert_ok(tl_function_call(good, f->c, &in, &out));
     tl_function_free(&fn);

@@ -108,8 +108,7 @@ static void walk_call(memory *m, const tl_node *n, const int64_t *scratch)
     }
     for (int i = 0; i < n->inputs; i++)
         if (tli_call_writes(n, i)) put_value(m, value_of(n->in[i]));
-    if (n->op->op == TL_OP_pack && n->op != &tli_op_nest)
-        put_pack(m, n);
+    if (n->op->op == TL_OP_pack && n->op != &tli_op_nest) put_pack(m, n);
     else
         for (int i = 0; i < n->outputs; i++) put_value(m, n->out[i]);
     // Kernels read inputs while they write outputs.
@@ -140,7 +139,7 @@ static const char *walk(tl_graph *g, const int64_t *scratch, int64_t *bytes, int
     assert_non_null(m.bytes);
     check_rooms(&m);
     TLI_EACH_NODE(g, n)
-    if (!m.complaint && !tli_is_view(n)) walk_call(&m, n, scratch);
+        if (!m.complaint && !tli_is_view(n)) walk_call(&m, n, scratch);
     if (bytes) *bytes = plan.bytes;
     if (unplanned) *unplanned = plan.unplanned;
     if (m.complaint && m.at)
@@ -215,7 +214,7 @@ static void overlaps_are_found(void **state)
     for (int64_t i = 0; i < plan.rooms.count; i++) plan.rooms.items[i].offset = 0;
     memory m = {.g = g, .plan = &plan, .bytes = calloc((size_t)plan.bytes, sizeof *m.bytes)};
     TLI_EACH_NODE(g, n)
-    if (!m.complaint && !tli_is_view(n)) walk_call(&m, n, NULL);
+        if (!m.complaint && !tli_is_view(n)) walk_call(&m, n, NULL);
     assert_non_null(m.complaint);
     free(m.bytes);
     tli_plan_free(&plan);
@@ -227,7 +226,7 @@ static void overlaps_are_found(void **state)
 static const tl_node *pack_of(const tl_graph *g)
 {
     TLI_EACH_NODE(g, n)
-    if (n->op->op == TL_OP_pack && n->op != &tli_op_nest) return n;
+        if (n->op->op == TL_OP_pack && n->op != &tli_op_nest) return n;
     fail_msg("there is no pack");
     return NULL;
 }
@@ -452,7 +451,7 @@ static void programs_need_less_than_their_tensors(void **state)
     tl_program_free(&p);
 }
 
-/* --- gaps ------------------------------------------------------------------------------------------- */
+/* --- gaps ------------------------------------------------------------------------------------- */
 
 static bool collide(const tli_room *a, const tli_room *b)
 {
@@ -465,13 +464,15 @@ static bool fits_at(const tli_room *rooms, int64_t count, tli_room r, int64_t of
 {
     r.offset = offset;
     for (int64_t i = 0; i < count; i++) {
-        bool earlier = rooms[i].bytes > r.bytes || (rooms[i].bytes == r.bytes && rooms[i].at < r.at);
+        bool earlier =
+            rooms[i].bytes > r.bytes || (rooms[i].bytes == r.bytes && rooms[i].at < r.at);
         if (earlier && collide(&rooms[i], &r)) return false;
     }
     return true;
 }
 
-// The largest first, and of equal ones the first: each lies where it fits, and would fit nowhere below.
+// The largest first, and of equal ones the first: each lies where it fits, and would fit nowhere
+// below.
 static void rooms_lie_in_the_lowest_gaps(void **state)
 {
     enum { ROOMS = 60, STEP = 64 };
@@ -482,16 +483,22 @@ static void rooms_lie_in_the_lowest_gaps(void **state)
         tli_plan plan = {.alignment = STEP};
         int64_t calls = 1 + tl_rng_below(&rng, 100);
         for (int64_t i = 0; i < ROOMS; i++) {
-            int64_t first = tl_rng_below(&rng, calls), last = first + tl_rng_below(&rng, calls - first);
-            tli_room r = {.first = first, .last = tl_rng_below(&rng, 2) ? first : last, .inside = -1, .at = i,
-                          .bytes = tl_rng_below(&rng, 4) ? 1 + tl_rng_below(&rng, 500) : tl_rng_below(&rng, 3) * 64};
+            int64_t first = tl_rng_below(&rng, calls),
+                    last = first + tl_rng_below(&rng, calls - first);
+            tli_room r = {.first = first,
+                          .last = tl_rng_below(&rng, 2) ? first : last,
+                          .inside = -1,
+                          .at = i,
+                          .bytes = tl_rng_below(&rng, 4) ? 1 + tl_rng_below(&rng, 500)
+                                                         : tl_rng_below(&rng, 3) * 64};
             assert_true(TL_VEC_PUSH(&plan.rooms, r));
         }
         assert_ok(tli_plan_place(&plan, calls));
         for (int64_t i = 0; i < ROOMS; i++) {
             const tli_room *r = &plan.rooms.items[i];
             assert_true(fits_at(plan.rooms.items, ROOMS, *r, r->offset));
-            for (int64_t at = 0; at < r->offset; at += STEP) assert_false(fits_at(plan.rooms.items, ROOMS, *r, at));
+            for (int64_t at = 0; at < r->offset; at += STEP)
+                assert_false(fits_at(plan.rooms.items, ROOMS, *r, at));
             assert_true(r->offset % STEP == 0 && r->offset + r->bytes <= plan.bytes);
         }
         tli_plan_free(&plan);

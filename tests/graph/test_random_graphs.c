@@ -1,5 +1,5 @@
-/* Random programs of 5 to 60 ops, with gradients: captured, optimised and replayed, against the same
- * ops run one by one on the reference backend. TILTH_GRAPHS is how many are interpreted,
+/* Random programs of 5 to 60 ops, with gradients: captured, optimised and replayed, against the
+ * same ops run one by one on the reference backend. TILTH_GRAPHS is how many are interpreted,
  * TILTH_COMPILED_GRAPHS how many of them are compiled as well (the soak asks for more), and
  * TILTH_GRAPH_SEED where they begin; a failure names its seed. runs: fake device */
 #include "test.h"
@@ -25,7 +25,13 @@
 #include <tilth/ops/view.h>
 #include <tilth/sys/graph/graph.h>
 
-enum { LEAVES = 4, MOST_TENSORS = 80, MOST_ELEMENTS = 4096, USUAL_GRAPHS = 1000, USUAL_COMPILED = 8 };
+enum {
+    LEAVES = 4,
+    MOST_TENSORS = 80,
+    MOST_ELEMENTS = 4096,
+    USUAL_GRAPHS = 1000,
+    USUAL_COMPILED = 8
+};
 
 /* One program: what it does follows from its seed alone, so that it can be run twice. */
 typedef struct recipe {
@@ -130,8 +136,7 @@ static tl_tensor *tamed(tl_ctx *c, tl_op op, tl_tensor *x)
 static tl_tensor *smooth(cook *k, tl_tensor *x)
 {
     const smooth_op *o;
-    do
-        o = &smooth_ops[below(k, TL_COUNT(smooth_ops))];
+    do o = &smooth_ops[below(k, TL_COUNT(smooth_ops))];
     while (tl_op_class_of(o->op)->flags & TL_OP_CONSTANT); // they jump
     return o->call(k->c, tamed(k->c, o->op, x));
 }
@@ -141,7 +146,8 @@ static tl_tensor *fitted(cook *k, const tl_tensor *like, tl_tensor *x)
 {
     if (tl_shape_equal(&x->shape, &like->shape)) return x;
     tl_shape flat = TL_SHAPE(tl_tensor_count(x)), out;
-    if (tl_shape_broadcast(&out, &x->shape, &like->shape) == TL_OK && tl_shape_count(&out) <= MOST_ELEMENTS)
+    if (tl_shape_broadcast(&out, &x->shape, &like->shape) == TL_OK
+        && tl_shape_count(&out) <= MOST_ELEMENTS)
         return x;
     tl_error_clear();
     x = tl_reshape(k->c, x, flat);
@@ -156,7 +162,8 @@ static tl_tensor *chosen(cook *k, tl_tensor *a, tl_tensor *b)
     tl_tensor *x = fitted(k, a, k->pool[0]);
     tl_shape out;
     if (!tl_shape_equal(&b->shape, &a->shape) || !x
-        || tl_shape_broadcast(&out, &x->shape, &a->shape) != TL_OK || !tl_shape_equal(&out, &a->shape))
+        || tl_shape_broadcast(&out, &x->shape, &a->shape) != TL_OK
+        || !tl_shape_equal(&out, &a->shape))
         return tl_maximum(k->c, a, b);
     return tl_where(k->c, tl_less(k->c, x, tl_number(k->c, a->dtype, 0.1)), a, b);
 }
@@ -215,12 +222,11 @@ static tl_tensor *reshaped(cook *k, tl_tensor *x)
     int rank = x->shape.rank;
     int64_t perm[TL_MAX_RANK];
     switch (below(k, 8)) {
-    case 0:
-        tl_rng_permutation(&k->rng, perm, rank);
-        return tl_transpose(c, x, perm, rank);
+    case 0: tl_rng_permutation(&k->rng, perm, rank); return tl_transpose(c, x, perm, rank);
     case 1: return tl_reshape(c, x, TL_SHAPE(-1));
     case 2: return rank < 5 ? tl_expand_dims(c, x, below(k, rank + 1)) : x;
-    case 3: return rank ? tl_slice(c, x, below(k, rank), TL_OPEN, TL_OPEN, below(k, 2) ? 2 : -1) : x;
+    case 3:
+        return rank ? tl_slice(c, x, below(k, rank), TL_OPEN, TL_OPEN, below(k, 2) ? 2 : -1) : x;
     case 4: return tl_contiguous(c, x);
     case 5:
         return 2 * tl_tensor_count(x) <= MOST_ELEMENTS && rank
@@ -251,7 +257,10 @@ static tl_tensor *heavy(cook *k, tl_tensor *x)
     switch (below(k, 8)) {
     case 0: return tl_softmax(c, x, -1);
     case 1: return tl_layer_normalize(c, x, NULL, NULL, 1, 0.1);
-    case 2: return n <= 64 ? tl_scale(c, tl_matmul(c, x, tl_full(c, x->dtype, TL_SHAPE(n, 3), 1)), 1.0 / (double)n) : x;
+    case 2:
+        return n <= 64 ? tl_scale(c, tl_matmul(c, x, tl_full(c, x->dtype, TL_SHAPE(n, 3), 1)),
+                                  1.0 / (double)n)
+                       : x;
     case 3: return tl_dropout(c, x, 0.3);
     case 4: return tl_log_softmax(c, x, 0);
     case 5:
@@ -308,8 +317,9 @@ static tl_status body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *o
     if (below(&k, 3)) {
         TL_TRY(tl_gradient(c, loss, k.pool, LEAVES, grads));
         tl_tensors_put(c, out, "gradient", grads[below(&k, LEAVES)]);
-        tl_tensors_put(c, out, "gradients", tl_add(c, tl_reshape(c, grads[0], TL_SHAPE(-1)),
-                                                   tl_mean(c, grads[1], TL_ALL, false)));
+        tl_tensors_put(
+            c, out, "gradients",
+            tl_add(c, tl_reshape(c, grads[0], TL_SHAPE(-1)), tl_mean(c, grads[1], TL_ALL, false)));
     }
     tl_ctx_set_taping(c, false);
     tl_update_ema(c, r->state, tl_reshape(c, loss, TL_SHAPE(1)), 0.5);
@@ -367,8 +377,9 @@ static void begin(side *s, recipe *r, tl_tensors *in)
     r->state = tl_full(s->c, r->dtype, TL_SHAPE(1), 1);
 }
 
-/* What the same ops give one by one on the engine that is tested: where a sum of differences of equal numbers
- * is all that is left, one rounding of a kernel is far from the reference, and no fault of the graph. */
+/* What the same ops give one by one on the engine that is tested: where a sum of differences of
+ * equal numbers is all that is left, one rounding of a kernel is far from the reference, and no
+ * fault of the graph. */
 static void run_eagerly(side inner, const recipe *r, const char *name, double *out, int64_t count)
 {
     recipe same = *r;
@@ -384,11 +395,12 @@ static bool near(double a, double b, double most)
     return fabs(a - b) <= most * (1 + fabs(b));
 }
 
-/* Elements of a program that may be as far from the reference as the same operations are without a graph. */
+/* Elements of a program that may be as far from the reference as the same operations are without a
+ * graph. */
 enum { MOST_SECOND_OPINIONS = 8 };
 
-static void compare(const side *best, const recipe *r, const char *name, const tl_tensor *is, const tl_tensor *should,
-                    int *opinions)
+static void compare(const side *best, const recipe *r, const char *name, const tl_tensor *is,
+                    const tl_tensor *should, int *opinions)
 {
     static double a[4 * MOST_ELEMENTS], b[4 * MOST_ELEMENTS], eager[4 * MOST_ELEMENTS];
     int64_t count = tl_tensor_count(should);
@@ -404,21 +416,23 @@ static void compare(const side *best, const recipe *r, const char *name, const t
         have_eager = true;
         bool excused = ++*opinions <= MOST_SECOND_OPINIONS && near(a[i], eager[i], most / 10);
         if (!excused || !near(a[i], b[i], 50 * most))
-            fail_msg("seed %llu: element %lld of '%s' is %.9g and should be %.9g", (unsigned long long)r->seed,
-                     (long long)i, name, a[i], b[i]);
+            fail_msg("seed %llu: element %lld of '%s' is %.9g and should be %.9g",
+                     (unsigned long long)r->seed, (long long)i, name, a[i], b[i]);
     }
 }
 
 enum { MOST_PASSES = 16 };
 
-// Every third program is optimised less: passes must not need each other, but for the one that kernels need.
+// Every third program is optimised less: passes must not need each other, but for the one that
+// kernels need.
 static void choose_passes(const char *skip[MOST_PASSES], uint64_t seed)
 {
     tl_rng rng;
     int count = 0;
     tl_rng_init(&rng, seed * 31 + 7);
     for (const tl_pass *pass = tl_graph_passes; pass->name && seed % 3 == 0; pass++)
-        if (strcmp(pass->name, "straighten") != 0 && tl_rng_below(&rng, 3) == 0 && count < MOST_PASSES - 1)
+        if (strcmp(pass->name, "straighten") != 0 && tl_rng_below(&rng, 3) == 0
+            && count < MOST_PASSES - 1)
             skip[count++] = pass->name;
     skip[count] = NULL;
 }
@@ -429,13 +443,16 @@ static void check_graph(side *reference, side *best, uint64_t seed, bool compile
     choose(&r, seed);
     tl_tensors in = {0}, want = {0}, again = {0};
     begin(reference, &r, &in);
-    if (body(&r, reference->c, &in, &want) != TL_OK) fail_msg("seed %llu: %s", (unsigned long long)seed, tl_error_message());
+    if (body(&r, reference->c, &in, &want) != TL_OK)
+        fail_msg("seed %llu: %s", (unsigned long long)seed, tl_error_message());
     begin(best, &r, &again);
     tl_function *f;
     const char *skip[MOST_PASSES];
     choose_passes(skip, seed);
     tl_optimize how = {.skip = skip, .recompute = (tl_recompute)(seed % 5 % 3), .verify = true};
-    assert_ok(tl_function_new(&f, &(tl_function_args){.engine = best->engine, .body = body, .self = &r,
+    assert_ok(tl_function_new(&f, &(tl_function_args){.engine = best->engine,
+                                                      .body = body,
+                                                      .self = &r,
                                                       .interpret = !compiled,
                                                       .optimize = &how}));
     for (int call = 0; call < 2; call++) {
@@ -443,12 +460,14 @@ static void check_graph(side *reference, side *best, uint64_t seed, bool compile
         int opinions = 0;
         tl_lease lease;
         assert_ok(tl_lease_write(&lease, r.state));
-        if (r.dtype == TL_F64) *(double *)lease.data = 1; else *(float *)lease.data = 1;
+        if (r.dtype == TL_F64) *(double *)lease.data = 1;
+        else *(float *)lease.data = 1;
         assert_ok(tl_lease_end(&lease));
         if (tl_function_call(f, best->c, &again, &got) != TL_OK)
             fail_msg("seed %llu: %s", (unsigned long long)seed, tl_error_message());
         for (int64_t i = 0; i < want.count; i++)
-            compare(best, &r, want.items[i].name, got.items[i].tensor, want.items[i].tensor, &opinions);
+            compare(best, &r, want.items[i].name, got.items[i].tensor, want.items[i].tensor,
+                    &opinions);
     }
     tl_function_free(&f);
     tl_ctx_end(best->c, best->mark);
@@ -478,11 +497,13 @@ static void random_graphs_are_as_eager(void **state)
     int64_t compiled = setting("TILTH_COMPILED_GRAPHS", USUAL_COMPILED);
     uint64_t first = (uint64_t)setting("TILTH_GRAPH_SEED", 1);
     side reference = {0}, best = {0};
-    assert_ok(tl_engine_new(&reference.engine, &(tl_engine_args){.backend = reference_backend(), .threads = 1}));
+    assert_ok(tl_engine_new(&reference.engine,
+                            &(tl_engine_args){.backend = reference_backend(), .threads = 1}));
     assert_ok(test_engine_new(&best.engine, NULL, 2));
     assert_ok(tl_ctx_new(&reference.c, reference.engine));
     assert_ok(tl_ctx_new(&best.c, best.engine));
-    for (int64_t i = 0; i < count; i++) check_graph(&reference, &best, first + (uint64_t)i, i < compiled);
+    for (int64_t i = 0; i < count; i++)
+        check_graph(&reference, &best, first + (uint64_t)i, i < compiled);
     print_message("%lld programs, %lld of them compiled\n", (long long)count, (long long)compiled);
     tl_ctx_free(&reference.c);
     tl_ctx_free(&best.c);

@@ -52,10 +52,11 @@ static tl_tensor *block_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     return tl_add(c, x, tl_dropout(c, y, 0.1));
 }
 
-static const tl_layer_class block_class = {.cls =
-                                               TL_CLASS(tl_layer_class, "block", NULL, block, NULL),
-                                           .build = block_build,
-                                           .forward = block_forward};
+static const tl_layer_class block_class = {
+    .cls = TL_CLASS(tl_layer_class, "block", NULL, block, NULL),
+    .build = block_build,
+    .forward = block_forward,
+};
 
 typedef struct encoder {
     tl_model base;
@@ -82,7 +83,8 @@ static tl_tensor *encoder_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
 static const tl_layer_class encoder_class = {
     .cls = TL_CLASS(tl_layer_class, "encoder", NULL, encoder, NULL),
     .build = encoder_build,
-    .forward = encoder_forward};
+    .forward = encoder_forward,
+};
 
 typedef struct trainer {
     tl_model *model;

@@ -41,7 +41,8 @@ static void lose_the_end(tl_graph *g)
 }
 static void use_early(tl_graph *g)
 {
-    assert_ok(tli_move(g, nth(g, NEG), nth(g, EXP))); // this is fine, and so is what follows but for the last
+    // this is fine, and so is what follows but for the last
+    assert_ok(tli_move(g, nth(g, NEG), nth(g, EXP)));
     assert_ok(tl_graph_verify(g));
     assert_ok(tli_move(g, nth(g, 2), nth(g, 1)));
 }
@@ -144,10 +145,8 @@ static counted count_marks(const char *text)
     bool inside = false;
     for (const char *p = text; *p; p++) {
         if (inside) {
-            if (*p == '\\')
-                p++;
-            else
-                inside = *p != '"';
+            if (*p == '\\') p++;
+            else inside = *p != '"';
             continue;
         }
         inside = *p == '"';
@@ -165,8 +164,7 @@ static void expect_drawing(const tl_graph *g)
 {
     tl_str text = TL_STR_INIT;
     int64_t edges = g->output_count, boxes = g->input_count + g->output_count;
-    TLI_EACH_NODE(g, n)
-    {
+    TLI_EACH_NODE(g, n) {
         boxes++;
         edges += n->inputs;
     }
@@ -427,7 +425,8 @@ static void bytes_in_the_cache_are_not_compared_with_memory(void **state)
     tl_program_set_timing(p, true);
     run(f, p);
     tl_program_measure(p, &stats);
-    tl_program_report(p, &most, &text); // memory so slow that every call would be faster than possible
+    // memory so slow that every call would be faster than possible
+    tl_program_report(p, &most, &text);
     assert_int_equal(count_lines(tl_str_text(&text), "       0.0  cache  "), stats.kernels);
     tl_str_cut(&text, 0);
     most.cache = 0;
@@ -447,7 +446,8 @@ BODY(layered)
     tl_ctx_enter(c, "second");
     tl_tensor *b = tl_mul(c, a, y);
     tl_ctx_leave(c);
-    if (tl_gradient(c, tl_sum(c, b, TL_AXES(0, 1), false), &x, 1, &g) == TL_OK) tl_tensors_put(c, out, "g", g);
+    if (tl_gradient(c, tl_sum(c, b, TL_AXES(0, 1), false), &x, 1, &g) == TL_OK)
+        tl_tensors_put(c, out, "g", g);
 }
 
 /* What the gradient of a call is made of belongs to the module of that call. */
@@ -456,7 +456,8 @@ static void gradients_carry_the_names_of_their_modules(void **state)
     fixture *f = *state;
     tl_graph *g = captured(f, layered, NULL);
     tl_str seen = TL_STR_INIT;
-    for (const tl_node *n = tl_graph_first(g); n; n = n->after) tl_str_addf(&seen, "%s:%s ", n->path, n->op->name);
+    for (const tl_node *n = tl_graph_first(g); n; n = n->after)
+        tl_str_addf(&seen, "%s:%s ", n->path, n->op->name);
     const char *text = tl_str_text(&seen), *after = strstr(text, "second:mul ");
     assert_non_null(after);
     if (!strstr(after + 1, "second:mul ") || !strstr(after + 1, "first:mul ")) fail_msg("%s", text);
@@ -472,8 +473,10 @@ int main(void)
         cmocka_unit_test(json_is_told_from_what_is_none),
         cmocka_unit_test_setup_teardown(traces_are_json_with_an_event_a_kernel, setup, teardown),
         cmocka_unit_test_setup_teardown(reports_name_every_kernel, setup, teardown),
-        cmocka_unit_test_setup_teardown(bytes_in_the_cache_are_not_compared_with_memory, setup, teardown),
-        cmocka_unit_test_setup_teardown(gradients_carry_the_names_of_their_modules, setup, teardown),
+        cmocka_unit_test_setup_teardown(bytes_in_the_cache_are_not_compared_with_memory, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(gradients_carry_the_names_of_their_modules, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(programs_refuse_other_inputs, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

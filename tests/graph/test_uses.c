@@ -1,5 +1,6 @@
-/* What a graph keeps about uses of tensors and changes of memory: that it stays true while the list is changed, that
- * faults in it are found, and what follows from it, whether a call may run elsewhere. */
+/* What a graph keeps about uses of tensors and changes of memory: that it stays true while the list
+ * is changed, that faults in it are found, and what follows from it, whether a call may run
+ * elsewhere. */
 #include "graph/graph_test.h"
 
 #include "graph/graph.h"
@@ -17,9 +18,10 @@ static tl_node *only(const tl_graph *g, const char *op)
     return nth(g, op, 0);
 }
 
-/* --- kept up ---------------------------------------------------------------------------------------- */
+/* --- kept up ---------------------------------------------------------------------------------- */
 
-// A view of a view is written in place, and so is memory from outside; both are read before and after.
+// A view of a view is written in place, and so is memory from outside; both are read before and
+// after.
 BODY(writes_and_views)
 {
     UNUSED_BODY_ARGS;
@@ -104,7 +106,8 @@ static void new_calls_are_taken_in(void **state)
     fixture *f = *state;
     tl_graph *g = with_state(f);
     tl_node *last = g->ctx->last, *place = only(g, "abs");
-    tl_tensor *twice = tl_scale(g->ctx, place->in[0], 2), *flat = tl_reshape(g->ctx, twice, TL_SHAPE(24));
+    tl_tensor *twice = tl_scale(g->ctx, place->in[0], 2),
+              *flat = tl_reshape(g->ctx, twice, TL_SHAPE(24));
     assert_fails(tl_graph_verify(g), TL_EINTERNAL, "it was not brought into the graph");
     assert_ok(tli_move_new(g, last, place));
     assert_ok(tl_graph_verify(g));
@@ -114,7 +117,7 @@ static void new_calls_are_taken_in(void **state)
     tl_graph_free(&g);
 }
 
-/* --- faults ----------------------------------------------------------------------------------------- */
+/* --- faults ----------------------------------------------------------------------------------- */
 
 static tli_graph_value *value(tl_graph *g, const tl_tensor *t)
 {
@@ -191,13 +194,15 @@ static void faults_are_found(void **state)
     }
 }
 
-/* --- may it run elsewhere? -------------------------------------------------------------------------- */
+/* --- may it run elsewhere? -------------------------------------------------------------------- */
 
 static void calls_move_where_nothing_changes(void **state)
 {
     tl_graph *g = with_state(*state);
-    tl_node *add = only(g, "add"), *exp = only(g, "exp"), *neg = only(g, "neg"), *abs = only(g, "abs");
-    tl_node *square = only(g, "square"), *first = nth(g, "update_ema", 0), *second = nth(g, "update_ema", 1);
+    tl_node *add = only(g, "add"), *exp = only(g, "exp"), *neg = only(g, "neg"),
+            *abs = only(g, "abs");
+    tl_node *square = only(g, "square"), *first = nth(g, "update_ema", 0),
+            *second = nth(g, "update_ema", 1);
     // Not before what it reads is made, nor behind who needs it.
     assert_false(tli_may_move(g, neg, add));
     assert_false(tli_may_move(g, add, neg));

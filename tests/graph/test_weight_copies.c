@@ -1,5 +1,5 @@
-/* What programs keep of weights from run to run: copies in half precision, read instead of casts and renewed by
- * updates, and panels for the kernels of products. Neither is ever stale. */
+/* What programs keep of weights from run to run: copies in half precision, read instead of casts
+ * and renewed by updates, and panels for the kernels of products. Neither is ever stale. */
 #include "graph_test.h"
 #include <tilth/sys/graph/program.h>
 
@@ -39,7 +39,8 @@ static void make_layer(layer *l, fixture *f, tl_dtype half, void (*update)(tl_ct
 
 static void free_layer(layer *l)
 {
-    tl_tensor **all[] = {&l->weights, &l->bias, &l->block, &l->gradient, &l->hyper, &l->slot[0], &l->slot[1]};
+    tl_tensor **all[] = {&l->weights, &l->bias,    &l->block,  &l->gradient,
+                         &l->hyper,   &l->slot[0], &l->slot[1]};
     for (size_t i = 0; i < TL_COUNT(all); i++) tl_tensor_free(all[i]);
 }
 
@@ -88,8 +89,12 @@ static void by_adam(tl_ctx *c, const layer *l)
 {
     static const int64_t offsets[] = {0, WEIGHTS}, decayed[] = {1, 0};
     tl_update_adam(c, l->block, l->gradient, l->hyper, l->slot[0], l->slot[1], NULL,
-                   &(tl_adam_attr){.beta_1 = 0.9, .beta_2 = 0.99, .epsilon = 1e-7, .weight_decay = 0.1,
-                                   .offsets = {offsets, 2}, .decayed = {decayed, 2}});
+                   &(tl_adam_attr){.beta_1 = 0.9,
+                                   .beta_2 = 0.99,
+                                   .epsilon = 1e-7,
+                                   .weight_decay = 0.1,
+                                   .offsets = {offsets, 2},
+                                   .decayed = {decayed, 2}});
 }
 
 static void by_rmsprop(tl_ctx *c, const layer *l)
@@ -100,7 +105,8 @@ static void by_rmsprop(tl_ctx *c, const layer *l)
 
 static void by_adagrad(tl_ctx *c, const layer *l)
 {
-    tl_update_adagrad(c, l->block, l->gradient, l->hyper, l->slot[0], &(tl_adagrad_attr){.epsilon = 1e-7});
+    tl_update_adagrad(c, l->block, l->gradient, l->hyper, l->slot[0],
+                      &(tl_adagrad_attr){.epsilon = 1e-7});
 }
 
 static void by_lamb(tl_ctx *c, const layer *l)
@@ -145,8 +151,8 @@ static void assert_same_steps(fixture *f, tl_dtype half, void (*update)(tl_ctx *
 
 static void every_update_renews_the_copy(void **state)
 {
-    void (*const updates[])(tl_ctx *, const layer *) = {by_sgd,  by_adam, by_rmsprop,      by_adagrad,
-                                                        by_lamb, by_lars, updates_in_parts};
+    void (*const updates[])(tl_ctx *, const layer *) = {
+        by_sgd, by_adam, by_rmsprop, by_adagrad, by_lamb, by_lars, updates_in_parts};
     for (size_t i = 0; i < TL_COUNT(updates); i++) {
         assert_same_steps(*state, TL_BF16, updates[i]);
         assert_same_steps(*state, TL_F16, updates[i]);
@@ -239,14 +245,16 @@ BODY(reads_after_the_update)
     UNUSED_BODY_ARGS;
     tl_tensor *w = tl_cast(c, l->weights, TL_BF16);
     by_adam(c, l);
-    tl_tensors_put(c, out, "sums", tl_matmul(c, tl_cast(c, x, TL_BF16), w)); // of the weights before it
+    // of the weights before it
+    tl_tensors_put(c, out, "sums", tl_matmul(c, tl_cast(c, x, TL_BF16), w));
 }
 
 BODY(writes_in_another_way)
 {
     layer *l = self;
     UNUSED_BODY_ARGS;
-    tl_tensors_put(c, out, "sums", tl_matmul(c, tl_cast(c, x, TL_BF16), tl_cast(c, l->weights, TL_BF16)));
+    tl_tensors_put(c, out, "sums",
+                   tl_matmul(c, tl_cast(c, x, TL_BF16), tl_cast(c, l->weights, TL_BF16)));
     double_the_weights(c, l);
 }
 
@@ -274,14 +282,15 @@ BODY(hands_out_its_cast)
 
 static void casts_stay_where_a_copy_would_be_wrong_or_useless(void **state)
 {
-    static tl_graph_fn *const bodies[] = {reads_after_the_update, writes_in_another_way, casts_a_little,
-                                          casts_to_double, hands_out_its_cast};
+    static tl_graph_fn *const bodies[] = {reads_after_the_update, writes_in_another_way,
+                                          casts_a_little, casts_to_double, hands_out_its_cast};
     fixture *f = *state;
     layer l;
     make_layer(&l, f, TL_BF16, NULL);
     for (size_t i = 0; i < TL_COUNT(bodies); i++) {
         tl_graph *g = captured(f, bodies[i], &l);
-        assert_ok(tl_graph_optimize(g, &(tl_optimize){.skip = (const char *const[]){"weight copies", "fuse", NULL}}));
+        assert_ok(tl_graph_optimize(
+            g, &(tl_optimize){.skip = (const char *const[]){"weight copies", "fuse", NULL}}));
         assert_int_equal(run_pass(g, "weight copies"), 0);
         tl_graph_free(&g);
     }
@@ -303,7 +312,8 @@ BODY(wide_step)
     const wide_layer *l = self;
     UNUSED_BODY_ARGS;
     tl_tensor *w = tl_cast(c, l->weights, l->dtype);
-    tl_tensor *rows = tl_cast(c, tl_mul(c, l->x, tl_full(c, TL_F32, TL_SHAPE(1, 1), 0.5)), l->dtype);
+    tl_tensor *rows =
+        tl_cast(c, tl_mul(c, l->x, tl_full(c, TL_F32, TL_SHAPE(1, 1), 0.5)), l->dtype);
     tl_tensor *sums = l->turned ? tl_matmul_with(c, rows, w, false, true)
                                 : tl_linear(c, rows, w, tl_cast(c, l->bias, l->dtype), TL_ACT_RELU);
     tl_tensors_put(c, out, "sums", tl_cast(c, sums, TL_F32));
@@ -357,7 +367,8 @@ static void weights_that_stay_are_packed_once(void **state)
         assert_ok(tl_program_new(&p, &g, &(tl_program_args){.name = "evaluation"}));
         for (int run = 0; run < 3; run++) assert_as_eager(f, p, &l);
         tl_program_measure(p, &stats);
-        if (types[i / 2] == TL_F32) assert_true(stats.packed >= (int64_t)tl_tensor_bytes(l.weights));
+        if (types[i / 2] == TL_F32)
+            assert_true(stats.packed >= (int64_t)tl_tensor_bytes(l.weights));
         tl_lease lease;
         assert_ok(tl_lease_write(&lease, l.weights));
         ((float *)lease.data)[77] = 5;
@@ -390,7 +401,8 @@ static void panels_that_a_failure_left_are_packed_again(void **state)
         tl_tensors_put(f.c, &in, "y", x);
         assert_ok(tl_engine_wait(f.engine));
         fake_fail_at(at);
-        tl_status st = tl_program_run(p, f.c, &in, &out); // fails at once where calls are waited for
+        // fails at once where calls are waited for
+        tl_status st = tl_program_run(p, f.c, &in, &out);
         if (st == TL_OK) st = tl_engine_wait(f.engine);
         assert_true(st == TL_EIO || (st == TL_OK && at > 1));
         fake_fail_at(0);
@@ -410,8 +422,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_update_renews_the_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(the_reference_renews_it_too, setup, teardown),
         cmocka_unit_test_setup_teardown(a_copy_follows_weights_that_others_write, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_update_that_is_left_out_leaves_the_copy, setup, teardown),
-        cmocka_unit_test_setup_teardown(casts_stay_where_a_copy_would_be_wrong_or_useless, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_update_that_is_left_out_leaves_the_copy, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(casts_stay_where_a_copy_would_be_wrong_or_useless, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(weights_that_stay_are_packed_once, setup, teardown),
         cmocka_unit_test(panels_that_a_failure_left_are_packed_again),
     };

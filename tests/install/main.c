@@ -1,4 +1,5 @@
-/* A program outside the tree that uses the installed library. Prints the version it was built with. */
+/* A program outside the tree that uses the installed library. Prints the version it was built
+ * with. */
 #include <stdio.h>
 
 #include <tilth/base/log.h>

@@ -50,7 +50,8 @@ static tl_status image(tl_event_file *f, tl_engine *e, int64_t step, const char 
     return st;
 }
 
-static tl_status histogram(tl_event_file *f, tl_engine *e, int64_t step, const char *tag, char *rest, bool same)
+static tl_status histogram(tl_event_file *f, tl_engine *e, int64_t step, const char *tag,
+                           char *rest, bool same)
 {
     int64_t bins = strtoll(rest, &rest, 10), count = strtoll(rest, &rest, 10);
     tl_tensor *t = NULL;
@@ -64,8 +65,9 @@ static tl_status histogram(tl_event_file *f, tl_engine *e, int64_t step, const c
         free(values);
         if (st != TL_OK) goto done;
     }
-    st = tl_event_file_entry(f, step, &(tl_logs_entry){.name = tag, .kind = TL_LOGS_HISTOGRAM, .tensor = t,
-                                                       .bins = bins});
+    st = tl_event_file_entry(
+        f, step,
+        &(tl_logs_entry){.name = tag, .kind = TL_LOGS_HISTOGRAM, .tensor = t, .bins = bins});
 done:
     tl_tensor_free(&t);
     return st;
@@ -76,14 +78,15 @@ static const tl_hparam params[] = {
     {.name = "optimizer", .kind = TL_HPARAM_TEXT, .text = "adamw"},
     {.name = "nesterov", .kind = TL_HPARAM_BOOL, .truth = true},
 };
-static const tl_hparam_metric metrics[] = {{.tag = "accuracy", .group = "validation", .title = "Accuracy"},
-                                           {.tag = "loss"}};
+static const tl_hparam_metric metrics[] = {
+    {.tag = "accuracy", .group = "validation", .title = "Accuracy"}, {.tag = "loss"}};
 
 static tl_status obey(tl_event_file *f, tl_engine *e, char *line)
 {
     if (strcmp(line, "hparams") == 0)
         return tl_event_file_hparams(f, params, TL_COUNT(params), metrics, TL_COUNT(metrics));
-    if (strcmp(line, "start") == 0) return tl_event_file_run_start(f, params, TL_COUNT(params), "group 7");
+    if (strcmp(line, "start") == 0)
+        return tl_event_file_run_start(f, params, TL_COUNT(params), "group 7");
     if (strcmp(line, "end") == 0) return tl_event_file_run_end(f, true);
     if (strcmp(line, "flush") == 0) {
         TL_TRY(tl_event_file_flush(f));
@@ -109,8 +112,10 @@ int main(int argc, char **argv)
     tl_event_file *f = NULL;
     char *line = NULL;
     size_t room = 0;
-    tl_event_file_args args = {.folder = argv[1], .keep_to = {argc > 2, argc > 2 ? strtoll(argv[2], NULL, 10) : 0}};
-    tl_status st = tl_engine_new(&e, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1});
+    tl_event_file_args args = {.folder = argv[1],
+                               .keep_to = {argc > 2, argc > 2 ? strtoll(argv[2], NULL, 10) : 0}};
+    tl_status st =
+        tl_engine_new(&e, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1});
     if (st == TL_OK) st = tl_event_file_open(&f, &args);
     while (st == TL_OK && getline(&line, &room, stdin) >= 0) {
         line[strcspn(line, "\n")] = '\0';

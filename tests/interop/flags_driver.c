@@ -1,5 +1,6 @@
-/* The other side of check_flags.py: each line of standard input is a command line, its words separated
- * by tabs; each line of standard output is what the flags then are, separated by "|", or "refused". */
+/* The other side of check_flags.py: each line of standard input is a command line, its words
+ * separated by tabs; each line of standard output is what the flags then are, separated by "|", or
+ * "refused". */
 #include <stdio.h>
 #include <string.h>
 
@@ -25,10 +26,14 @@ static const tl_field fields[] = {
     TL_F(sample, color, .i = 1, .names = color_names, .help = "an enum"),
     TL_F(sample, file, .help = "strings"),
     TL_F(sample, size, .help = "integers"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc desc = {
-    .name = "sample", .help = "sample", .size = sizeof(sample), .fields = fields};
+    .name = "sample",
+    .help = "sample",
+    .size = sizeof(sample),
+    .fields = fields,
+};
 
 static void print(const sample *s, tl_strings rest)
 {

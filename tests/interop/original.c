@@ -1,11 +1,13 @@
-/* What check_original.py asks of the library: a model that starts from a checkpoint of Model Garden, put to work.
+/* What check_original.py asks of the library: a model that starts from a checkpoint of Model
+ * Garden, put to work.
  *
  *     original logits CONFIG PREFIX IN OUT   # answers to IN's "image", as OUT's "logits"
  *     original step CONFIG PREFIX IN OUT     # one step of training with IN's "image" and "label",
  *                                            # then a checkpoint for Model Garden at the prefix
  *                                            # OUT; prints the loss
  *
- * CONFIG is a file for the experiment image_classification; IN, and OUT of logits, are safetensors. */
+ * CONFIG is a file for the experiment image_classification; IN, and OUT of logits, are
+ * safetensors. */
 #include <stdio.h>
 #include <string.h>
 
@@ -60,7 +62,10 @@ static tl_status make_data(tl_dataset **out, const tl_state *in)
     tl_status st = lend(&arrays[0], &leases[0], in, "image");
     if (st == TL_OK) st = lend(&arrays[1], &leases[1], in, "label");
     if (st == TL_OK)
-        st = tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays, .count = 2, .copy = true, .repeat = true,
+        st = tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays,
+                                                           .count = 2,
+                                                           .copy = true,
+                                                           .repeat = true,
                                                            .batch_size = arrays[0].shape.dims[0]});
     for (int i = 0; i < 2; i++) tl_lease_drop(&leases[i]);
     return st;
@@ -79,8 +84,12 @@ static tl_status prepare(work *w, const char *const *files, const char *in, bool
     TL_TRY(tl_task_original_names(w->task, &w->names));
     TL_TRY(tl_safetensors_read(&w->in, in, tl_strategy_engine(w->strategy)));
     TL_TRY(make_data(&w->data, w->in));
-    tl_trainer_args args = {.config = w->params, .strategy = w->strategy, .task = w->task, .train = train,
-                            .evaluate = !train, .seed = 1};
+    tl_trainer_args args = {.config = w->params,
+                            .strategy = w->strategy,
+                            .task = w->task,
+                            .train = train,
+                            .evaluate = !train,
+                            .seed = 1};
     *(train ? &args.train_dataset : &args.validation_dataset) = w->data;
     w->data = NULL;
     return tl_trainer_new(&w->trainer, &args);
@@ -108,7 +117,8 @@ static tl_status learn(work *w, const char *out)
     tl_logs *logs;
     TL_TRY(tl_logs_new(&logs));
     tl_status st = tl_trainer_train(w->trainer, 1, logs);
-    if (st == TL_OK) st = tl_original_write(out, tl_trainer_checkpoint(w->trainer), &w->names, NULL);
+    if (st == TL_OK)
+        st = tl_original_write(out, tl_trainer_checkpoint(w->trainer), &w->names, NULL);
     if (st == TL_OK) printf("%.9g\n", tl_logs_number_or(logs, "training_loss", -1));
     tl_logs_free(&logs);
     return st;

@@ -2,8 +2,8 @@
  *
  *     random_driver CONFIG BATCHES
  *
- * CONFIG is a file for the experiment image_classification. Writes "image" and then "label" of one batch after the
- * other, as they lie in memory. */
+ * CONFIG is a file for the experiment image_classification. Writes "image" and then "label" of one
+ * batch after the other, as they lie in memory. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -58,7 +58,8 @@ static tl_status write_batch(work *w)
     bool more = true;
     TL_TRY(tl_dataset_next(w->data, w->ctx, &batch, &more));
     if (!more) return TL_FAIL(TL_EINVAL, "the examples end; expected them to repeat");
-    tl_tensor *image = tl_tensors_get(w->ctx, &batch, "image"), *label = tl_tensors_get(w->ctx, &batch, "label");
+    tl_tensor *image = tl_tensors_get(w->ctx, &batch, "image"),
+              *label = tl_tensors_get(w->ctx, &batch, "label");
     TL_TRY(tl_ctx_status(w->ctx));
     TL_TRY(write_out(image));
     return write_out(label);
@@ -68,7 +69,8 @@ int main(int argc, char **argv)
 {
     work w = {0};
     const char *const files[] = {argc > 1 ? argv[1] : NULL};
-    tl_status st = argc == 3 ? prepare(&w, files) : TL_FAIL(TL_EINVAL, "usage: random_driver CONFIG BATCHES");
+    tl_status st =
+        argc == 3 ? prepare(&w, files) : TL_FAIL(TL_EINVAL, "usage: random_driver CONFIG BATCHES");
     for (long i = 0; st == TL_OK && i < strtol(argv[2], NULL, 10); i++) {
         tl_mark mark = tl_ctx_begin(w.ctx);
         st = write_batch(&w);

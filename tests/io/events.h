@@ -1,5 +1,5 @@
-/* What tests of event files share: an empty folder to stand in, and all that a folder's event files say as
- * one line of text. */
+/* What tests of event files share: an empty folder to stand in, and all that a folder's event files
+ * say as one line of text. */
 #ifndef TILTH_TESTS_IO_EVENTS_H
 #define TILTH_TESTS_IO_EVENTS_H
 
@@ -69,16 +69,14 @@ static inline void tell_value(tl_str *out, int64_t step, const tl_event_value *v
     double sum = 0;
     for (int64_t i = 0; i < v->row_count; i++) sum += v->rows[3 * i + 2];
     tl_str_addf(out, "%s@%lld=", v->tag, (long long)step);
-    if (strcmp(v->plugin, "scalars") == 0)
-        tl_str_addf(out, "%g ", v->number);
-    else if (strcmp(v->plugin, "text") == 0)
-        tl_str_addf(out, "'%s' ", v->strings[0].data);
+    if (strcmp(v->plugin, "scalars") == 0) tl_str_addf(out, "%g ", v->number);
+    else if (strcmp(v->plugin, "text") == 0) tl_str_addf(out, "'%s' ", v->strings[0].data);
     else if (strcmp(v->plugin, "images") == 0)
-        tl_str_addf(out, "%sx%s*%lld ", v->strings[0].data, v->strings[1].data, (long long)v->string_count - 2);
+        tl_str_addf(out, "%sx%s*%lld ", v->strings[0].data, v->strings[1].data,
+                    (long long)v->string_count - 2);
     else if (strcmp(v->plugin, "histograms") == 0)
         tl_str_addf(out, "%g/%lld ", sum, (long long)v->row_count);
-    else
-        tl_str_addf(out, "%s ", v->plugin);
+    else tl_str_addf(out, "%s ", v->plugin);
 }
 
 /* The next event; false at the end. */
@@ -106,7 +104,8 @@ static inline void tell_file(tl_str *out, const char *path)
     tl_event_reader_close(&r);
 }
 
-/* All event files of the folder say just this: "tag@step=value " for each value, in the order of reading. */
+/* All event files of the folder say just this: "tag@step=value " for each value, in the order of
+ * reading. */
 static inline void assert_events(const char *folder, const char *want)
 {
     tl_arena *arena;

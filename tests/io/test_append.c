@@ -44,7 +44,8 @@ static int number_at(const char *text)
     return number;
 }
 
-/* Of what waits the newest is kept, in whole records; it is told once that there is less, and how much at the end. */
+/* Of what waits the newest is kept, in whole records; it is told once that there is less, and how
+ * much at the end. */
 static void what_waits_is_bounded(void **state)
 {
     (void)state;
@@ -75,7 +76,8 @@ static void what_waits_is_bounded(void **state)
     assert_int_equal(number_at(text), 0);
     int first = number_at(text + RECORD);
     assert_true(first > 1);
-    for (size_t at = RECORD; at < size; at += RECORD) assert_int_equal(number_at(text + at), first++);
+    for (size_t at = RECORD; at < size; at += RECORD)
+        assert_int_equal(number_at(text + at), first++);
     assert_int_equal(first, RECORDS);
     tl_free(text);
     tl_log_sink_remove(sink);
@@ -99,7 +101,8 @@ static void a_long_record_stays(void **state)
     tl_free(record);
 }
 
-/* Others add to the file too, such as an evaluation beside a training: a disk that is full must not cut theirs. */
+/* Others add to the file too, such as an evaluation beside a training: a disk that is full must not
+ * cut theirs. */
 static void what_others_wrote_stays(void **state)
 {
     (void)state;

@@ -252,7 +252,9 @@ static inline const void *attr_for(tl_op what, int variant)
 #define ATTR_gelu &gelu[variant]
 #define ATTR_cast &cast
 #define TL_ELEMENTWISE(op, form, kinds, attr, cost, flags, help, meaning, gradient)                \
-    case TL_OP_##op: found = ATTR_##attr; break;
+    case TL_OP_##op:                                                                               \
+        found = ATTR_##attr;                                                                       \
+        break;
 #include <tilth/core/elementwise.def>
     default: break;
     }
@@ -298,8 +300,7 @@ static inline value round_value(tl_dtype dtype, value v)
 static inline value get_value(tl_dtype dtype, const void *data, int64_t i)
 {
     value v = {0, 0};
-    if (tl_dtype_is_float(dtype))
-        v.d = tli_element_get(dtype, data, i);
+    if (tl_dtype_is_float(dtype)) v.d = tli_element_get(dtype, data, i);
     else
         v.l =
             dtype == TL_I64 ? ((const int64_t *)data)[i] : (int64_t)tli_element_get(dtype, data, i);
@@ -392,10 +393,8 @@ static inline value naive_op(const build *b, const tl_term *t, const value *in)
     if (t->op == TL_OP_cast) return naive_cast(from, t->dtype, in[0]);
     if (floats && tl_op_class_of(t->op)->flags & TL_OP_TRUTH)
         out.l = naive_float(t, in[0].d, in[1].d) != 0;
-    else if (floats)
-        out.d = naive_float(t, in[0].d, in[1].d);
-    else
-        out.l = naive_int(t, in[0].l, in[1].l);
+    else if (floats) out.d = naive_float(t, in[0].d, in[1].d);
+    else out.l = naive_int(t, in[0].l, in[1].l);
     return out;
 }
 
@@ -545,10 +544,8 @@ static inline void run_naive(const build *b, char **out, double **scales)
         v.values[t] = calloc((size_t)v.points, sizeof(value));
         v.scale[t] = calloc((size_t)v.points, sizeof(double));
         for (int64_t i = 0; i < v.points; i++) {
-            if (b->terms[t].kind == TL_TERM_REDUCE)
-                naive_reduce(b, &v, t, i);
-            else
-                naive_term(b, &v, t, i);
+            if (b->terms[t].kind == TL_TERM_REDUCE) naive_reduce(b, &v, t, i);
+            else naive_term(b, &v, t, i);
         }
     }
     uint32_t varies[MOST_TERMS];
@@ -565,10 +562,8 @@ static inline void run_naive(const build *b, char **out, double **scales)
             const value x = v.values[st->term][i];
             if (tl_dtype_is_float(st->to.dtype))
                 tli_element_set(st->to.dtype, out[st->to.buffer], at, x.d);
-            else if (st->to.dtype == TL_I64)
-                ((int64_t *)out[st->to.buffer])[at] = x.l;
-            else
-                tli_element_set(st->to.dtype, out[st->to.buffer], at, (double)x.l);
+            else if (st->to.dtype == TL_I64) ((int64_t *)out[st->to.buffer])[at] = x.l;
+            else tli_element_set(st->to.dtype, out[st->to.buffer], at, (double)x.l);
             scales[st->to.buffer][at] = v.scale[st->term][i];
         }
     }

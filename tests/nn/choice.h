@@ -11,9 +11,15 @@ typedef struct holder {
     tl_oneof layer;
 } holder;
 static const tl_field holder_fields[] = {
-    TL_F(holder, layer, .kind = &tl_kind_layer, .help = "which one"), TL_F_END};
+    TL_F(holder, layer, .kind = &tl_kind_layer, .help = "which one"),
+    TL_F_END,
+};
 static const tl_desc holder_desc = {
-    .name = "holder", .help = "a layer", .size = sizeof(holder), .fields = holder_fields};
+    .name = "holder",
+    .help = "a layer",
+    .size = sizeof(holder),
+    .fields = holder_fields,
+};
 
 static tl_registry *registry;
 

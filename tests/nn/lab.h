@@ -81,10 +81,11 @@ static inline tl_tensor *probe_forward(tl_model *m, tl_ctx *ctx, tl_tensor *x)
     return x;
 }
 
-static const tl_layer_class probe_class = {.cls =
-                                               TL_CLASS(tl_layer_class, "probe", NULL, probe, NULL),
-                                           .build = probe_build,
-                                           .forward = probe_forward};
+static const tl_layer_class probe_class = {
+    .cls = TL_CLASS(tl_layer_class, "probe", NULL, probe, NULL),
+    .build = probe_build,
+    .forward = probe_forward,
+};
 
 static inline tl_status try_class(tl_model **out, const tl_layer_class *cls, const void *config,
                                   tl_dtype compute, tl_dtype dtype, tl_shape shape)

@@ -211,8 +211,8 @@ static void test_swap_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),     cmocka_unit_test(test_first_update),
-        cmocka_unit_test(test_statistics), cmocka_unit_test(test_swap),
+        cmocka_unit_test(test_values),        cmocka_unit_test(test_first_update),
+        cmocka_unit_test(test_statistics),    cmocka_unit_test(test_swap),
         cmocka_unit_test(test_swap_is_exact), cmocka_unit_test(test_swap_refused),
     };
     return cmocka_run_group_tests(tests, open_labs, close_labs);

@@ -68,7 +68,8 @@ static const tl_evaluator_class median_class = {
     .update = median_update,
     .result = median_result,
     .reset = median_reset,
-    .dispose = median_dispose};
+    .dispose = median_dispose,
+};
 
 static tl_status give(tl_evaluator *e, const double *y, const double *p)
 {
@@ -109,7 +110,8 @@ static void bad_classes_are_refused(void **state)
     static const tl_evaluator_class lame = {
         .cls = TL_CLASS(tl_evaluator_class, "lame", NULL, median, NULL, .help = "of the test"),
         .update = median_update,
-        .result = median_result};
+        .result = median_result,
+    };
     tl_evaluator *e;
     disposed = 0;
     assert_fails(tl_evaluator_new(&e, &lame, NULL, NULL), TL_EINVAL, "reset");

@@ -12,12 +12,16 @@ typedef struct my_model_config {
 } my_model_config;
 static const tl_field my_model_fields[] = {
     TL_F(my_model_config, width, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED, .help = "of the body"),
-    TL_F(my_model_config, head, .kind = &tl_kind_layer, .help = "the last layer"), TL_F_END};
-static const tl_desc my_model_desc = {.name = "my_model",
-                                      .help = "a model",
-                                      .size = sizeof(my_model_config),
-                                      .fields = my_model_fields,
-                                      .base = &tl_layer_config_desc};
+    TL_F(my_model_config, head, .kind = &tl_kind_layer, .help = "the last layer"),
+    TL_F_END,
+};
+static const tl_desc my_model_desc = {
+    .name = "my_model",
+    .help = "a model",
+    .size = sizeof(my_model_config),
+    .fields = my_model_fields,
+    .base = &tl_layer_config_desc,
+};
 
 static tl_status my_model_build(tl_layer *l, tl_scope *s, const void *config)
 {
@@ -37,7 +41,8 @@ static tl_tensor *my_model_forward(tl_layer *l, tl_ctx *ctx, tl_tensor *x)
 static const tl_layer_class my_model = {
     .cls = TL_CLASS(tl_layer_class, "my_model", NULL, tl_layer, &my_model_desc, .help = "a model"),
     .build = my_model_build,
-    .forward = my_model_forward};
+    .forward = my_model_forward,
+};
 
 /* A configurable that takes layers as references, to be made now or later. */
 typedef struct pair_args {
@@ -47,9 +52,15 @@ typedef struct pair_args {
 static const tl_field pair_fields[] = {
     TL_F(pair_args, now, .kind = &tl_kind_layer, .help = "a layer"),
     TL_F(pair_args, later, .help = "anything"),
-    TL_F(pair_args, initializer, .kind = &tl_kind_initializer, .help = "of both"), TL_F_END};
+    TL_F(pair_args, initializer, .kind = &tl_kind_initializer, .help = "of both"),
+    TL_F_END,
+};
 static const tl_desc pair_desc = {
-    .name = "pair", .help = "arguments", .size = sizeof(pair_args), .fields = pair_fields};
+    .name = "pair",
+    .help = "arguments",
+    .size = sizeof(pair_args),
+    .fields = pair_fields,
+};
 static tl_oneof *made[3];
 static tl_status pair_call(void **out, tl_gin *gin, const void *args)
 {
@@ -64,7 +75,9 @@ static tl_status pair_call(void **out, tl_gin *gin, const void *args)
     return TL_OK;
 }
 static const tl_configurable_class pair = {
-    .cls = TL_CONFIGURABLE("tests.pair", &pair_desc, .help = "two layers"), .call = pair_call};
+    .cls = TL_CONFIGURABLE("tests.pair", &pair_desc, .help = "two layers"),
+    .call = pair_call,
+};
 
 static const tl_entry entries[] = {{&tl_kind_layer, &my_model.cls},
                                    {&tl_kind_configurable, &pair.cls}};
@@ -472,7 +485,9 @@ static void names_may_become_ambiguous(void **state)
 {
     (void)state;
     static const tl_configurable_class other = {
-        .cls = TL_CONFIGURABLE("others.Dense", NULL, .help = "another"), .call = pair_call};
+        .cls = TL_CONFIGURABLE("others.Dense", NULL, .help = "another"),
+        .call = pair_call,
+    };
     static const tl_entry entry[] = {{&tl_kind_configurable, &other.cls}};
     static const tl_module others = {TL_MODULE_HEAD("others"), entry, 1};
     tl_registry *own;
@@ -502,10 +517,12 @@ static void names_of_one_spelling_are_told_apart(void **state)
     (void)state;
     static const tl_layer_class snake = {
         .cls = TL_CLASS(tl_layer_class, "two_words", NULL, tl_layer, &my_model_desc, .help = "one"),
-        .forward = my_model_forward};
+        .forward = my_model_forward,
+    };
     static const tl_layer_class camel = {
         .cls = TL_CLASS(tl_layer_class, "TwoWords", NULL, tl_layer, &my_model_desc, .help = "two"),
-        .forward = my_model_forward};
+        .forward = my_model_forward,
+    };
     static const tl_entry entry[] = {{&tl_kind_layer, &snake.cls}, {&tl_kind_layer, &camel.cls}};
     static const tl_module words = {TL_MODULE_HEAD("words"), entry, 2};
     tl_registry *own;

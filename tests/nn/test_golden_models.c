@@ -1,6 +1,6 @@
-/* Ten steps of SGD on four small models, against PyTorch's (tests/golden/models.py): in float64 one run
- * from the same weights; in float32 each step from PyTorch's weights of that step. Both eagerly and as a
- * compiled function. runs: fake device */
+/* Ten steps of SGD on four small models, against PyTorch's (tests/golden/models.py): in float64 one
+ * run from the same weights; in float32 each step from PyTorch's weights of that step. Both eagerly
+ * and as a compiled function. runs: fake device */
 #include "test.h"
 
 #include <tilth/base/file.h>
@@ -123,8 +123,10 @@ static tl_status cnn_build(tl_model *m, tl_scope *s, const void *config)
 {
     net *n = (net *)m;
     (void)config;
-    n->part[0] = tl_conv2d(s, "conv_1", .filters = 4, .kernel = 3, .padding = TL_SAME, .activation = TL_ACT_RELU);
-    n->part[1] = tl_conv2d(s, "conv_2", .filters = 8, .kernel = 3, .padding = TL_SAME, .activation = TL_ACT_RELU);
+    n->part[0] = tl_conv2d(s, "conv_1", .filters = 4, .kernel = 3, .padding = TL_SAME,
+                           .activation = TL_ACT_RELU);
+    n->part[1] = tl_conv2d(s, "conv_2", .filters = 8, .kernel = 3, .padding = TL_SAME,
+                           .activation = TL_ACT_RELU);
     n->part[2] = tl_dense(s, "hidden", .units = 16, .activation = TL_ACT_RELU);
     n->part[3] = tl_dense(s, "head", .units = 4);
     return tl_scope_status(s);
@@ -143,10 +145,12 @@ static tl_status resnet_build(tl_model *m, tl_scope *s, const void *config)
 {
     net *n = (net *)m;
     (void)config;
-    n->part[0] = tl_conv2d(s, "conv_1", .filters = 8, .kernel = 3, .stride = 2, .padding = TL_EXPLICIT, .pad = 1,
-                           .without_bias = true);
-    n->part[1] = tl_conv2d(s, "conv_2", .filters = 8, .kernel = 3, .padding = TL_SAME, .without_bias = true);
-    n->part[2] = tl_conv2d(s, "project", .filters = 8, .kernel = 1, .stride = 2, .without_bias = true);
+    n->part[0] = tl_conv2d(s, "conv_1", .filters = 8, .kernel = 3, .stride = 2,
+                           .padding = TL_EXPLICIT, .pad = 1, .without_bias = true);
+    n->part[1] =
+        tl_conv2d(s, "conv_2", .filters = 8, .kernel = 3, .padding = TL_SAME, .without_bias = true);
+    n->part[2] =
+        tl_conv2d(s, "project", .filters = 8, .kernel = 1, .stride = 2, .without_bias = true);
     n->part[3] = tl_batch_norm(s, "norm_1", .epsilon = TL_SET(1e-5));
     n->part[4] = tl_batch_norm(s, "norm_2", .epsilon = TL_SET(1e-5));
     n->part[5] = tl_batch_norm(s, "norm_3", .epsilon = TL_SET(1e-5));
@@ -190,10 +194,12 @@ static tl_tensor *transformer_forward(tl_model *m, tl_ctx *c, tl_tensor *ids)
 }
 
 #define MODEL(id)                                                                                  \
-    static const tl_layer_class id##_class = {                                                     \
-        .cls = {.class_size = sizeof(tl_layer_class), .name = #id, .help = "a golden model",       \
-                .size = sizeof(net)},                                                              \
-        .build = id##_build, .forward = id##_forward};
+    static const tl_layer_class id##_class = {.cls = {.class_size = sizeof(tl_layer_class),        \
+                                                      .name = #id,                                 \
+                                                      .help = "a golden model",                    \
+                                                      .size = sizeof(net)},                        \
+                                              .build = id##_build,                                 \
+                                              .forward = id##_forward};
 MODEL(mlp)
 MODEL(cnn)
 MODEL(resnet)
@@ -238,7 +244,8 @@ static tl_status sgd_step(void *self, tl_ctx *c, const tl_tensors *in, tl_tensor
 }
 
 // Eagerly where there is no function.
-static double take_step(tl_engine *engine, tl_function *f, tl_model *m, const char *name, tl_dtype dtype)
+static double take_step(tl_engine *engine, tl_function *f, tl_model *m, const char *name,
+                        tl_dtype dtype)
 {
     tl_tensors in = {0}, out = {0};
     tl_ctx *c;
@@ -289,15 +296,20 @@ static void check_type(tl_engine *engine, const tl_layer_class *cls, tl_dtype dt
 {
     const char *name = cls->cls.name;
     bool wide = dtype == TL_F64;
-    const entry *x = find("%s/x", name), *losses = find(wide ? "%s/f64 losses" : "%s/f32 losses", name);
+    const entry *x = find("%s/x", name),
+                *losses = find(wide ? "%s/f64 losses" : "%s/f32 losses", name);
     tl_spec input = {"x", x->kind == 2 ? TL_I64 : dtype, x->shape};
     tl_model *m;
     tl_function *f = NULL;
-    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = cls, .inputs = &input,
-                                                .input_count = 1, .seed = 1, .dtype = dtype}));
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine,
+                                                .cls = cls,
+                                                .inputs = &input,
+                                                .input_count = 1,
+                                                .seed = 1,
+                                                .dtype = dtype}));
     if (compiled)
-        assert_ok(tl_function_new(&f, &(tl_function_args){.engine = engine, .name = name, .body = sgd_step,
-                                                          .self = m}));
+        assert_ok(tl_function_new(
+            &f, &(tl_function_args){.engine = engine, .name = name, .body = sgd_step, .self = m}));
     if (wide) load(m, "%s/f64", name, 0);
     for (int step = 0; step < STEPS; step++) {
         if (!wide) load(m, "%s/f32 %d", name, step);
@@ -326,7 +338,8 @@ static void on_every_backend(const tl_layer_class *cls)
     int64_t count;
     const tl_backend_class *const *backends = tl_cpu_backends(&count);
     for (int64_t i = 0; i < count; i++)
-        if (!backends[i]->supported || backends[i]->supported() == TL_OK) run_model(backends[i], cls);
+        if (!backends[i]->supported || backends[i]->supported() == TL_OK)
+            run_model(backends[i], cls);
 }
 
 #define TEST(id)                                                                                   \

@@ -81,7 +81,11 @@ static void draws_have_their_moments(void **state)
 static void variances_follow_the_fans(void **state)
 {
     (void)state;
-    static const struct { const char *name; double scale; int fan; bool uniform;
+    static const struct {
+        const char *name;
+        double scale;
+        int fan;
+        bool uniform;
     } rules[] = {
         {"glorot_uniform", 1, 2, true},    {"glorot_normal", 1, 2, false},
         {"he_uniform", 2, 0, true},        {"he_normal", 2, 0, false},
@@ -98,7 +102,8 @@ static void variances_follow_the_fans(void **state)
                 rules[i].uniform ? sqrt(3 * variance) : 2 * sqrt(variance) / 0.87962566103423978;
             check_moments(shapes[k], OF(rules[i].name), 0, variance, bound);
         }
-    tl_variance_scaling v = {.scale = TL_SET(3), .mode = TL_FAN_OUT, .distribution = TL_UNTRUNCATED_NORMAL};
+    tl_variance_scaling v = {
+        .scale = TL_SET(3), .mode = TL_FAN_OUT, .distribution = TL_UNTRUNCATED_NORMAL};
     check_moments(shapes[0], (tl_oneof){.type = "variance_scaling", .value = &v}, 0, 3.0 / 80, 0);
     check_moments(TL_SHAPE(5000), OF("lecun_uniform"), 0, 1.0 / 5000,
                   sqrt(3.0 / 5000)); // a vector is both
@@ -200,7 +205,8 @@ static tl_tensor *too_small(tl_ctx *ctx, const void *config, tl_dtype dtype, tl_
 }
 static const tl_initializer_class small_class = {
     .cls = {.class_size = sizeof(tl_initializer_class), .name = "small", .help = "a mistake"},
-    .make = too_small};
+    .make = too_small,
+};
 static const tl_entry small_entry[] = {{&tl_kind_initializer, &small_class.cls}};
 static const tl_module small_module = {TL_MODULE_HEAD("small"), small_entry, 1};
 

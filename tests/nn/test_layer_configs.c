@@ -252,9 +252,9 @@ static void zeros_of_complete_configurations_stay(void **state)
     assert_ok(tl_desc_defaults(arena, tl_layer_batch_norm.cls.config, &norm));
     norm.momentum.value = 0;
     tl_sequential_config config = {
-        .layers = TL_LAYERS(
-            {.layer = {.type = "batch_norm", .value = &norm}},
-            {.layer = {.type = "batch_norm", .value = &(tl_batch_norm_config){.epsilon = TL_SET(0.5)}}})};
+        .layers = TL_LAYERS({.layer = {.type = "batch_norm", .value = &norm}},
+                            {.layer = {.type = "batch_norm",
+                                       .value = &(tl_batch_norm_config){.epsilon = TL_SET(0.5)}}})};
     assert_ok(try_class(&m, &tl_layer_sequential, &config, TL_F32, TL_F32, TL_SHAPE(2, 5)));
     assert_true(((const tl_batch_norm_config *)m->first->config)->momentum.value == 0);
     assert_true(((const tl_batch_norm_config *)m->first->next->config)->momentum.value == 0.99);
@@ -343,7 +343,11 @@ typedef struct odd_config {
 } odd_config;
 static const tl_field odd_fields[] = {TL_F(odd_config, size, .help = "of it"), TL_F_END};
 static const tl_desc odd_desc = {
-    .name = "odd", .help = "odd", .size = sizeof(odd_config), .fields = odd_fields};
+    .name = "odd",
+    .help = "odd",
+    .size = sizeof(odd_config),
+    .fields = odd_fields,
+};
 
 static tl_tensor *same_x(tl_layer *l, tl_ctx *ctx, tl_tensor *x)
 {
@@ -357,7 +361,8 @@ static void a_registered_layer_has_a_layers_configuration(void **state)
     (void)state;
     static const tl_layer_class odd = {
         .cls = TL_CLASS(tl_layer_class, "odd", NULL, tl_layer, &odd_desc, .help = "odd"),
-        .forward = same_x};
+        .forward = same_x,
+    };
     static const tl_layer_class bare = {
         .cls = TL_CLASS(tl_layer_class, "bare", NULL, tl_layer, NULL, .help = "bare")};
     static const tl_entry odd_entry[] = {{&tl_kind_layer, &odd.cls}},

@@ -67,7 +67,8 @@ LAYER(dense_without_bias, TL_F64, TL_SHAPE(3, 4),
       return tl_matmul(c, x, param(m, "l/kernel")))
 LAYER(dense_mish, TL_F64, TL_SHAPE(3, 4), tl_dense(s, "l", .units = 5, .activation = TL_ACT_MISH),
       return tl_mish(c, tl_add(c, tl_matmul(c, x, param(m, "l/kernel")), param(m, "l/bias"))))
-LAYER(embedding, TL_I64, TL_SHAPE(2, 3), tl_embedding(s, "l", .entries = 5, .size = 4, .scale = TL_SET(3)),
+LAYER(embedding, TL_I64, TL_SHAPE(2, 3),
+      tl_embedding(s, "l", .entries = 5, .size = 4, .scale = TL_SET(3)),
       return tl_scale(c, tl_matmul(c, tl_one_hot(c, x, 5, TL_F64), param(m, "l/table")), 3))
 
 /* --- convolution: a sum over the window ------------------------------------------------------- */
@@ -88,9 +89,9 @@ static tl_tensor *seen(tl_tensor *x, int64_t i, int64_t j, int64_t step, int64_t
 LAYER(conv2d, TL_F64, TL_SHAPE(2, 7, 7, 3),
       tl_conv2d(s, "l", .filters = 4, .kernel = 3, .stride = 2, .activation = TL_ACT_ELU),
       tl_tensor *sum = param(m, "l/bias");
-      for (int i = 0; i < 9; i++)
-          sum = tl_add(c, sum, tl_matmul(c, seen(x, i / 3, i % 3, 2, 3),
-                                         tap(param(m, "l/kernel"), i / 3, i % 3)));
+      for (int i = 0; i < 9; i++) sum = tl_add(c, sum,
+                                               tl_matmul(c, seen(x, i / 3, i % 3, 2, 3),
+                                                         tap(param(m, "l/kernel"), i / 3, i % 3)));
       return tl_elu(c, sum, 1))
 LAYER(conv2d_padded, TL_F64, TL_SHAPE(1, 4, 4, 2),
       tl_conv2d(s, "l", .filters = 3, .kernel = 3, .padding = TL_EXPLICIT, .pad = 1,
@@ -104,8 +105,9 @@ LAYER(conv2d_padded, TL_F64, TL_SHAPE(1, 4, 4, 2),
 LAYER(conv2d_groups, TL_F64, TL_SHAPE(2, 2, 2, 4),
       tl_conv2d(s, "l", .filters = 6, .kernel = 1, .groups = 2, .without_bias = true),
       tl_tensor *k = tap(param(m, "l/kernel"), 0, 0);
-      tl_tensor *halves[2] = {tl_matmul(c, tl_slice(c, x, 3, 0, 2, 1), tl_slice(c, k, 1, 0, 3, 1)),
-                              tl_matmul(c, tl_slice(c, x, 3, 2, 4, 1), tl_slice(c, k, 1, 3, 6, 1))};
+      tl_tensor
+          * halves[2] = {tl_matmul(c, tl_slice(c, x, 3, 0, 2, 1), tl_slice(c, k, 1, 0, 3, 1)),
+                         tl_matmul(c, tl_slice(c, x, 3, 2, 4, 1), tl_slice(c, k, 1, 3, 6, 1))};
       return tl_concat(c, halves, 2, 3))
 LAYER(
     conv2d_transpose, TL_F64, TL_SHAPE(2, 3, 3, 2),
@@ -122,8 +124,9 @@ LAYER(depthwise, TL_F64, TL_SHAPE(2, 4, 4, 3),
       tl_depthwise_conv2d(s, "l", .kernel = 2, .multiplier = 2),
       tl_tensor *sum = tl_number(c, TL_F64, 0);
       for (int i = 0; i < 4; i++)
-          sum = tl_add(c, sum, tl_mul(c, tl_expand_dims(c, seen(x, i / 2, i % 2, 1, 3), 4),
-                                      tap(param(m, "l/kernel"), i / 2, i % 2)));
+          sum = tl_add(c, sum,
+                       tl_mul(c, tl_expand_dims(c, seen(x, i / 2, i % 2, 1, 3), 4),
+                              tap(param(m, "l/kernel"), i / 2, i % 2)));
       return tl_add(c, tl_reshape(c, sum, TL_SHAPE(2, 3, 3, 6)), param(m, "l/bias")))
 LAYER(conv1d, TL_F64, TL_SHAPE(2, 9, 3),
       tl_conv1d(s, "l", .filters = 4, .kernel = 3, .dilation = 2),
@@ -146,7 +149,8 @@ LAYER(layer_norm, TL_F64, TL_SHAPE(2, 3, 6), tl_layer_norm(s, "l"),
                     param(m, "l/beta")))
 LAYER(layer_norm_bare, TL_F64, TL_SHAPE(3, 6),
       tl_layer_norm(s, "l", .epsilon = TL_SET(0.1), .without_scale = true, .without_shift = true),
-      assert_int_equal(tl_model_param_count(m), 0); return normal(x, TL_AXES(-1), 0.1))
+      assert_int_equal(tl_model_param_count(m), 0);
+      return normal(x, TL_AXES(-1), 0.1))
 LAYER(rms_norm, TL_F64, TL_SHAPE(3, 6), tl_rms_norm(s, "l"),
       tl_tensor *square = tl_mean(c, tl_square(c, x), TL_AXES(-1), true);
       return tl_mul(c, tl_mul(c, x, tl_rsqrt(c, tl_shift(c, square, 1e-6))), param(m, "l/gamma")))
@@ -279,12 +283,7 @@ static void flatten_keeps_an_empty_batch(void **state)
 /* --- made of others --------------------------------------------------------------------------- */
 
 #define DENSE(n)                                                                                   \
-    TL_INIT(                                                                                              \
-        .type = "dense", .value = &(tl_dense_config)                                               \
-        {                                                                                          \
-            .units = (n), .activation = TL_ACT_TANH                                                \
-        }                                                                                          \
-    )
+    TL_INIT(.type = "dense", .value = &(tl_dense_config){.units = (n), .activation = TL_ACT_TANH})
 static tl_tensor *dense_of(const tl_model *m, const char *path, tl_tensor *x)
 {
     char kernel[64], bias[64];
@@ -444,8 +443,8 @@ static void draws_are_keyed_by_path_call_and_step(void **state)
     tl_ctx_set_draws(c, (tl_draws){.seed = 5, .step = 3});
     tl_call(c, m, x);
     memcpy(before, drops, sizeof before);
-    assert_true(apart(before[0], before[1]) > 1); // two calls of one layer
-    assert_true(apart(before[0], before[2]) > 1); // two layers
+    assert_true(apart(before[0], before[1]) > 1);          // two calls of one layer
+    assert_true(apart(before[0], before[2]) > 1);          // two layers
     tl_ctx_set_draws(c, (tl_draws){.seed = 5, .step = 3}); // the step again
     tl_call(c, m, x);
     for (int i = 0; i < 4; i++) assert_same(before[i], drops[i], 0);

@@ -19,12 +19,16 @@ typedef struct scaled_config {
     double factor;
 } scaled_config;
 static const tl_field scaled_fields[] = {
-    TL_F(scaled_config, factor, .d = 3, TL_AT_LEAST(1), .help = "of the squares"), TL_F_END};
-static const tl_desc scaled_desc = {.name = "scaled",
-                                    .help = "of the test",
-                                    .size = sizeof(scaled_config),
-                                    .fields = scaled_fields,
-                                    .base = &tl_loss_config_desc};
+    TL_F(scaled_config, factor, .d = 3, TL_AT_LEAST(1), .help = "of the squares"),
+    TL_F_END,
+};
+static const tl_desc scaled_desc = {
+    .name = "scaled",
+    .help = "of the test",
+    .size = sizeof(scaled_config),
+    .fields = scaled_fields,
+    .base = &tl_loss_config_desc,
+};
 
 static int built, disposed;
 
@@ -50,7 +54,8 @@ static const tl_loss_class scaled_class = {
     .cls = TL_CLASS(tl_loss_class, "scaled", NULL, tl_loss, &scaled_desc, .help = "of the test"),
     .call = scaled_call,
     .build = scaled_build,
-    .dispose = scaled_dispose};
+    .dispose = scaled_dispose,
+};
 
 static tl_tensor *payload_loss(void *payload, tl_ctx *ctx, tl_tensor *y, tl_tensor *p)
 {

@@ -14,9 +14,15 @@ typedef struct holder {
     tl_oneof loss;
 } holder;
 static const tl_field holder_fields[] = {
-    TL_F(holder, loss, .kind = &tl_kind_loss, .help = "which one"), TL_F_END};
+    TL_F(holder, loss, .kind = &tl_kind_loss, .help = "which one"),
+    TL_F_END,
+};
 static const tl_desc holder_desc = {
-    .name = "holder", .help = "a loss", .size = sizeof(holder), .fields = holder_fields};
+    .name = "holder",
+    .help = "a loss",
+    .size = sizeof(holder),
+    .fields = holder_fields,
+};
 
 static int open_all(void **state)
 {

@@ -31,8 +31,8 @@ static void set_all(lab *l, double value)
     for (int i = 0; i < PARAMS; i++) {
         double values[MOST];
         for (int k = 0; k < MOST; k++) values[k] = value;
-        assert_ok(tl_tensor_set_doubles(l->grad_parts[i], values,
-                                        tl_tensor_count(l->grad_parts[i])));
+        assert_ok(
+            tl_tensor_set_doubles(l->grad_parts[i], values, tl_tensor_count(l->grad_parts[i])));
     }
 }
 
@@ -158,8 +158,11 @@ static void test_refused(void **state)
     tl_optimizer *o;
     tl_config *s = settings_of(ADAM);
     lab_open_model(&l, TL_F32);
-    tl_optimizer_args args = {.engine = l.engine, .model = l.model, .config = tl_config_value(s),
-                              .scaled = true, .loss_scale = -2};
+    tl_optimizer_args args = {.engine = l.engine,
+                              .model = l.model,
+                              .config = tl_config_value(s),
+                              .scaled = true,
+                              .loss_scale = -2};
     assert_fails(tl_optimizer_new(&o, &args), TL_EINVAL, "loss_scale is -2");
     args.loss_scale = NAN;
     assert_fails(tl_optimizer_new(&o, &args), TL_EINVAL, "loss_scale");
@@ -195,9 +198,11 @@ static tl_tensor *line_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
 {
     return tl_call(c, ((line *)m)->dense, x);
 }
-static const tl_layer_class line_class = {.cls = TL_CLASS(tl_layer_class, "line", NULL, line, NULL),
-                                          .build = line_build,
-                                          .forward = line_forward};
+static const tl_layer_class line_class = {
+    .cls = TL_CLASS(tl_layer_class, "line", NULL, line, NULL),
+    .build = line_build,
+    .forward = line_forward,
+};
 
 typedef struct training {
     tl_engine *engine;
@@ -230,15 +235,20 @@ static double train_line(tl_dtype dtype, bool scaled, int mode, double *scale)
                                "learning_rate: {type: constant, constant: {learning_rate: 5.0e6}}\n"
                                "ema: {}");
     assert_ok(tl_ctx_new(&t.c, t.engine));
-    assert_ok(tl_model_new(&t.model, &(tl_model_args){.engine = t.engine, .cls = &line_class,
-                                                      .inputs = &input, .input_count = 1, .seed = 3,
+    assert_ok(tl_model_new(&t.model, &(tl_model_args){.engine = t.engine,
+                                                      .cls = &line_class,
+                                                      .inputs = &input,
+                                                      .input_count = 1,
+                                                      .seed = 3,
                                                       .dtype = dtype}));
-    assert_ok(tl_optimizer_new(&t.o, &(tl_optimizer_args){.engine = t.engine, .model = t.model,
+    assert_ok(tl_optimizer_new(&t.o, &(tl_optimizer_args){.engine = t.engine,
+                                                          .model = t.model,
                                                           .config = tl_config_value(s),
                                                           .scaled = scaled,
                                                           .initial_scale = scaled ? 0x1p45 : 0}));
     if (mode != EAGER)
-        assert_ok(tl_function_new(&t.step, &(tl_function_args){.engine = t.engine, .body = train,
+        assert_ok(tl_function_new(&t.step, &(tl_function_args){.engine = t.engine,
+                                                               .body = train,
                                                                .self = &t,
                                                                .interpret = mode == INTERPRETED}));
     double values[32], loss = NAN;

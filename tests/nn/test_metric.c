@@ -243,14 +243,16 @@ static tl_tensor *no_result(tl_metric *m, tl_ctx *ctx)
 static void telling_says_what_is_wrong(void **state)
 {
     (void)state;
-    static const tl_metric_class matrix = {.cls = TL_CLASS(tl_metric_class, "matrix",
-                                                           &agreement_class.cls, agreement, NULL,
-                                                           .help = "of the test"),
-                                           .result = matrix_result};
-    static const tl_metric_class none = {.cls =
-                                             TL_CLASS(tl_metric_class, "none", &agreement_class.cls,
-                                                      agreement, NULL, .help = "of the test"),
-                                         .result = no_result};
+    static const tl_metric_class matrix = {
+        .cls = TL_CLASS(tl_metric_class, "matrix", &agreement_class.cls, agreement, NULL,
+                        .help = "of the test"),
+        .result = matrix_result,
+    };
+    static const tl_metric_class none = {
+        .cls = TL_CLASS(tl_metric_class, "none", &agreement_class.cls, agreement, NULL,
+                        .help = "of the test"),
+        .result = no_result,
+    };
     tl_metric *m = make(&matrix, NULL);
     tl_logs *logs;
     double value;
@@ -389,10 +391,12 @@ static void bad_classes_and_configurations_are_refused(void **state)
     static const tl_metric_class small = {
         .cls = {.class_size = sizeof(tl_metric_class), .name = "small", .help = "x", .size = 4},
         .update = agreement_update,
-        .result = agreement_result};
+        .result = agreement_result,
+    };
     static const tl_metric_class lame = {
         .cls = TL_CLASS(tl_metric_class, "lame", NULL, agreement, NULL, .help = "x"),
-        .update = agreement_update};
+        .update = agreement_update,
+    };
     tl_metric *m;
     assert_fails(tl_metric_new(&m, engine, &small, NULL, NULL), TL_EINVAL, "tl_metric");
     assert_fails(tl_metric_new(&m, engine, &lame, NULL, NULL), TL_EINVAL, "result");

@@ -14,9 +14,15 @@ typedef struct holder {
     tl_oneof metric;
 } holder;
 static const tl_field holder_fields[] = {
-    TL_F(holder, metric, .kind = &tl_kind_metric, .help = "which one"), TL_F_END};
+    TL_F(holder, metric, .kind = &tl_kind_metric, .help = "which one"),
+    TL_F_END,
+};
 static const tl_desc holder_desc = {
-    .name = "holder", .help = "a metric", .size = sizeof(holder), .fields = holder_fields};
+    .name = "holder",
+    .help = "a metric",
+    .size = sizeof(holder),
+    .fields = holder_fields,
+};
 
 static int open_all(void **state)
 {
@@ -42,10 +48,8 @@ static int close_all(void **state)
 static tl_status step(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     tl_tensor *y = tl_tensors_peek(in, "y"), *p = tl_tensors_get(c, in, "p");
-    if (y)
-        tl_metric_update(self, c, y, p, tl_tensors_peek(in, "w"));
-    else
-        tl_metric_update_value(self, c, p, tl_tensors_peek(in, "w"));
+    if (y) tl_metric_update(self, c, y, p, tl_tensors_peek(in, "w"));
+    else tl_metric_update_value(self, c, p, tl_tensors_peek(in, "w"));
     tl_tensors_put(c, out, "result", tl_metric_result(self, c));
     return tl_ctx_status(c);
 }

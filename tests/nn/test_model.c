@@ -8,9 +8,9 @@ static void net_build_(probe *p, tl_scope *s)
 {
     p->part[0] = tl_dense(s, "up", .units = 5, .activation = TL_ACT_TANH);
     p->part[1] = tl_batch_norm(s, "norm", .momentum = TL_SET(0.75));
-    p->part[2] =
-        tl_dense(s, "down", .units = 3, .layer.group = "head",
-                 .kernel_regularizer = TL_REGULARIZER_OF("l2", tl_l2_regularizer, .l2 = TL_SET(0.5)));
+    p->part[2] = tl_dense(s, "down", .units = 3, .layer.group = "head",
+                          .kernel_regularizer =
+                              TL_REGULARIZER_OF("l2", tl_l2_regularizer, .l2 = TL_SET(0.5)));
 }
 static const recipe net = {net_build_, NULL};
 
@@ -228,13 +228,15 @@ static void running_variance_of_other_images_is_of_the_batch(void **state)
     static const struct {
         void (*build)(probe *p, tl_scope *s);
         tl_dtype dtype;
-    } rows[] = {{norm_only, TL_F64}, {synchronized_norm_only, TL_F32}, {synchronized_norm_only, TL_F64}};
+    } rows[] = {
+        {norm_only, TL_F64}, {synchronized_norm_only, TL_F32}, {synchronized_norm_only, TL_F64}};
     double pixels[8] = {1, 3, 5, 7, 1, 3, 5, 7};
     for (int64_t i = 0; i < TL_COUNT(rows); i++) {
         const recipe r = {rows[i].build, NULL};
         tl_model *m = make_model(&r, rows[i].dtype, rows[i].dtype, TL_SHAPE(2, 2, 2, 1));
         tl_ctx_set_training(c, true);
-        tl_tensor *y = tl_call(c, m, tl_from_doubles(c, rows[i].dtype, TL_SHAPE(2, 2, 2, 1), pixels));
+        tl_tensor *y =
+            tl_call(c, m, tl_from_doubles(c, rows[i].dtype, TL_SHAPE(2, 2, 2, 1), pixels));
         assert_near(at(y, 0), -3 / sqrt(5 + 1e-3), 1e-5);
         assert_near(at(param(m, "norm/moving_variance"), 0), 0.75 + 0.25 * 5, 1e-6);
         tl_ctx_set_training(c, false);
@@ -399,7 +401,9 @@ static void mixes(tl_layer *l, tl_ctx *ctx, const tl_tensors *in, tl_tensors *ou
     tl_tensors_put(ctx, out, "product", tl_mul(ctx, a, b));
 }
 static const tl_layer_class mixer_class = {
-    .cls = TL_CLASS(tl_layer_class, "mixer", NULL, tl_layer, NULL), .forward_all = mixes};
+    .cls = TL_CLASS(tl_layer_class, "mixer", NULL, tl_layer, NULL),
+    .forward_all = mixes,
+};
 
 static void named_tensors_go_in_and_out(void **state)
 {
@@ -421,7 +425,8 @@ static void named_tensors_go_in_and_out(void **state)
     assert_fails(tl_model_new(&m, &args), TL_ENOTFOUND, "there is no tensor 'b'; there are 'a'");
     args = (tl_model_args){
         .engine = engine, .cls = &probe_class, .config = &net, .inputs = inputs, .input_count = 2};
-    assert_fails(tl_model_new(&m, &args), TL_EINVAL, "the layer takes one tensor and was given 2: '");
+    assert_fails(tl_model_new(&m, &args), TL_EINVAL,
+                 "the layer takes one tensor and was given 2: '");
 }
 
 /* --- for people ------------------------------------------------------------------------------- */
@@ -433,15 +438,14 @@ static void the_table_reads_well(void **state)
     assert_ok(tl_model_set_trainable(m, "up", false));
     tl_str text = TL_STR_INIT;
     tl_model_summary(m, &text);
-    assert_string_equal(tl_str_text(&text),
-                        "layer (type)         output  parameters\n"
-                        "---------------------------------------\n"
-                        "model (probe)        [4, 3]\n"
-                        "  up (dense)         [4, 5]          40  frozen\n"
-                        "  norm (batch_norm)  [4, 5]          10  + 10 state\n"
-                        "  down (dense)       [4, 3]          18\n"
-                        "---------------------------------------\n"
-                        "parameters: 68, trained: 28, frozen: 40, state: 10\n");
+    assert_string_equal(tl_str_text(&text), "layer (type)         output  parameters\n"
+                                            "---------------------------------------\n"
+                                            "model (probe)        [4, 3]\n"
+                                            "  up (dense)         [4, 5]          40  frozen\n"
+                                            "  norm (batch_norm)  [4, 5]          10  + 10 state\n"
+                                            "  down (dense)       [4, 3]          18\n"
+                                            "---------------------------------------\n"
+                                            "parameters: 68, trained: 28, frozen: 40, state: 10\n");
     tl_str_deinit(&text);
     tl_model_free(&m);
 }
@@ -462,16 +466,15 @@ static void the_table_fits_the_terminal(void **state)
     tl_model *m = make_net(TL_F32);
     tl_str text = TL_STR_INIT;
     tl_model_summary_fit(m, 48, &text);
-    assert_string_equal(tl_str_text(&text),
-                        "layer (type)      output  parameters\n"
-                        "------------------------------------\n"
-                        "model (probe)     [4, 3]\n"
-                        "  up (dense)      [4, 5]          40\n"
-                        "  norm (batch_..  [4, 5]          10  + 10 state\n"
-                        "  down (dense)    [4, 3]          18\n"
-                        "------------------------------------\n"
-                        "parameters: 68, trained: 68, frozen: 0,\n"
-                        "state: 10\n");
+    assert_string_equal(tl_str_text(&text), "layer (type)      output  parameters\n"
+                                            "------------------------------------\n"
+                                            "model (probe)     [4, 3]\n"
+                                            "  up (dense)      [4, 5]          40\n"
+                                            "  norm (batch_..  [4, 5]          10  + 10 state\n"
+                                            "  down (dense)    [4, 3]          18\n"
+                                            "------------------------------------\n"
+                                            "parameters: 68, trained: 68, frozen: 0,\n"
+                                            "state: 10\n");
     for (int width = 40; width < 60; width++) {
         tl_str_cut(&text, 0);
         tl_model_summary_fit(m, width, &text);

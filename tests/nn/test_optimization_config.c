@@ -279,10 +279,13 @@ static void test_clipping_to_nothing_is_refused(void **state)
     (void)state;
     assert_refused("optimizer: {type: sgd, sgd: {clipnorm: 0}}", TL_EINVAL,
                    "optimizer.sgd.clipnorm: must be more than 0, found 0 (null clips nothing)");
-    assert_refused("optimizer: {type: adam, adam: {clipvalue: 0.0}}", TL_EINVAL, "optimizer.adam.clipvalue: must be");
-    assert_refused("optimizer: {type: adamw_experimental, adamw_experimental: {global_clipnorm: 0}}", TL_EINVAL,
-                   "optimizer.adamw_experimental.global_clipnorm: must be");
-    assert_accepted("optimizer: {type: adamw, adamw: {gradient_clip_norm: 0}}"); // as in Model Garden: none
+    assert_refused("optimizer: {type: adam, adam: {clipvalue: 0.0}}", TL_EINVAL,
+                   "optimizer.adam.clipvalue: must be");
+    assert_refused(
+        "optimizer: {type: adamw_experimental, adamw_experimental: {global_clipnorm: 0}}",
+        TL_EINVAL, "optimizer.adamw_experimental.global_clipnorm: must be");
+    // as in Model Garden: none
+    assert_accepted("optimizer: {type: adamw, adamw: {gradient_clip_norm: 0}}");
 }
 
 static void test_unpublished_optimizers_are_refused_when_chosen(void **state)
@@ -343,19 +346,27 @@ static void test_patterns(void **state)
 static void test_ranges_and_names(void **state)
 {
     (void)state;
-    static const struct { const char *yaml, *message; tl_status code; } cases[] = {
+    static const struct {
+        const char *yaml, *message;
+        tl_status code;
+    } cases[] = {
         {"optimizer: {sgd: {momentum: 1.5}}", "optimizer.sgd.momentum", TL_EINVAL},
         {"optimizer: {adam: {beta_1: -0.1}}", "optimizer.adam.beta_1", TL_EINVAL},
         {"optimizer: {adam: {clipnorm: -1}}", "optimizer.adam.clipnorm", TL_EINVAL},
         {"learning_rate: {cosine: {decay_steps: 0}}", "rate.cosine.decay_steps", TL_EINVAL},
         {"learning_rate: {cosine: {initial_learning_rate: -0.1}}",
          "learning_rate.cosine.initial_learning_rate: must be at least 0.0, found -0.1", TL_EINVAL},
-        {"learning_rate: {constant: {learning_rate: -1e-9}}", "rate.constant.learning_rate", TL_EINVAL},
-        {"learning_rate: {constant: {learning_rate: .nan}}", "rate.constant.learning_rate", TL_EINVAL},
-        {"learning_rate: {stepwise: {values: [0.1, -0.1]}}", "rate.stepwise.values[1]: must be at least 0.0", TL_EINVAL},
-        {"learning_rate: {polynomial: {end_learning_rate: -1}}", "rate.polynomial.end_learning_rate", TL_EINVAL},
+        {"learning_rate: {constant: {learning_rate: -1e-9}}", "rate.constant.learning_rate",
+         TL_EINVAL},
+        {"learning_rate: {constant: {learning_rate: .nan}}", "rate.constant.learning_rate",
+         TL_EINVAL},
+        {"learning_rate: {stepwise: {values: [0.1, -0.1]}}",
+         "rate.stepwise.values[1]: must be at least 0.0", TL_EINVAL},
+        {"learning_rate: {polynomial: {end_learning_rate: -1}}",
+         "rate.polynomial.end_learning_rate", TL_EINVAL},
         {"learning_rate: {cosine: {alpha: -1}}", "rate.cosine.alpha", TL_EINVAL},
-        {"warmup: {linear: {warmup_learning_rate: -1}}", "warmup.linear.warmup_learning_rate", TL_EINVAL},
+        {"warmup: {linear: {warmup_learning_rate: -1}}", "warmup.linear.warmup_learning_rate",
+         TL_EINVAL},
         {"warmup: {peak: {peak_learning_rate: -1}}", "warmup.peak.peak_learning_rate", TL_EINVAL},
         {"ema: {average_decay: 2}", "ema.average_decay", TL_EINVAL},
         {"warmup: {linear: {warmup_steps: -1}}", "warmup.linear.warmup_steps", TL_EINVAL},
@@ -376,8 +387,8 @@ static void test_descriptions_are_sound(void **state)
 {
     (void)state;
     assert_ok(tl_desc_verify(&tl_optimization_config_desc));
-    static const tl_kind *const kinds[] = {
-        &tl_kind_optimizer, &tl_kind_learning_rate, &tl_kind_warmup};
+    static const tl_kind *const kinds[] = {&tl_kind_optimizer, &tl_kind_learning_rate,
+                                           &tl_kind_warmup};
     for (int64_t k = 0; k < TL_COUNT(kinds); k++)
         for (int64_t i = 0; i < tl_registry_count(registry, kinds[k]); i++)
             assert_ok(tl_class_verify(kinds[k], tl_registry_at(registry, kinds[k], i)));

@@ -141,8 +141,8 @@ static void micro_values(double values[PARAMS][MOST], int window, int micro)
 static void put_gradients(lab *l, double values[PARAMS][MOST])
 {
     for (int i = 0; i < PARAMS; i++)
-        assert_ok(tl_tensor_set_doubles(l->grad_parts[i], values[i],
-                                        tl_tensor_count(l->grad_parts[i])));
+        assert_ok(
+            tl_tensor_set_doubles(l->grad_parts[i], values[i], tl_tensor_count(l->grad_parts[i])));
 }
 
 static void run_whole(lab *l, int window)
@@ -308,7 +308,8 @@ static void test_numbers(void **state)
     lab_open(&l, TL_F32,
              "optimizer: {type: sgd, sgd: {decay: 0.5}}\n"
              "learning_rate: {type: polynomial, polynomial: {initial_learning_rate: 1,\n"
-             "  decay_steps: 4, end_learning_rate: 0}}", EAGER);
+             "  decay_steps: 4, end_learning_rate: 0}}",
+             EAGER);
     assert_int_equal(tl_optimizer_iterations(l.o), 0);
     assert_near(tl_optimizer_learning_rate(l.o), 1, 0);
     lab_run_number(&l, 1);
@@ -495,9 +496,9 @@ static void test_paths(void **state)
 {
     (void)state;
     static const char *const wanted[] = {
-        "iterations", "rate_multiplier", "m/dense/kernel", "m/dense/bias", "m/layer_norm/gamma",
-        "m/conv/kernel", "v/dense/kernel", "vhat/conv/kernel", "average/dense/kernel",
-        "average/statistic", "loss_scale/scale", "loss_scale/good_steps",
+        "iterations",           "rate_multiplier",   "m/dense/kernel",   "m/dense/bias",
+        "m/layer_norm/gamma",   "m/conv/kernel",     "v/dense/kernel",   "vhat/conv/kernel",
+        "average/dense/kernel", "average/statistic", "loss_scale/scale", "loss_scale/good_steps",
     };
     lab l;
     tl_state *s;
@@ -559,10 +560,16 @@ typedef struct sign_config {
     double beta;
 } sign_config;
 static const tl_field sign_fields[] = {
-    TL_F(sign_config, beta, .d = 0.5, .help = "share of the old gradient"), TL_F_END};
-static const tl_desc sign_desc = {.name = "sign", .help = "steps by signs",
-                                  .size = sizeof(sign_config), .base = &tl_optimizer_config_desc,
-                                  .fields = sign_fields};
+    TL_F(sign_config, beta, .d = 0.5, .help = "share of the old gradient"),
+    TL_F_END,
+};
+static const tl_desc sign_desc = {
+    .name = "sign",
+    .help = "steps by signs",
+    .size = sizeof(sign_config),
+    .base = &tl_optimizer_config_desc,
+    .fields = sign_fields,
+};
 
 static tl_status sign_prepare(tl_optimizer_block *b, const void *config)
 {
@@ -585,21 +592,31 @@ static bool sign_update(tl_ctx *c, const tl_update *u)
     tl_tensor *by = tl_add(c, tl_sign(c, next), tl_scale(c, u->values, u->block->weight_decay));
     by = tl_mul(c, by, tl_cast(c, u->rate, dtype));
     tl_assign(c, m, tl_where(c, u->apply, next, m));
-    return tl_assign(c, u->values,
-                     tl_where(c, u->apply, tl_sub(c, u->values, by), u->values));
+    return tl_assign(c, u->values, tl_where(c, u->apply, tl_sub(c, u->values, by), u->values));
 }
 static const tl_optimizer_class sign_class = {
-    .cls = {.class_size = sizeof(tl_optimizer_class), .name = "sign", .help = "steps by signs",
+    .cls = {.class_size = sizeof(tl_optimizer_class),
+            .name = "sign",
+            .help = "steps by signs",
             .config = &sign_desc},
     .update = sign_update,
     .prepare = sign_prepare,
     .decays = true,
 };
 // What was compiled when the table was only a head; it takes its methods from a newer one.
-static const tl_class old_class = {.class_size = sizeof(tl_class), .name = "old", .help = "older",
-                                   .base = &sign_class.cls, .config = &sign_desc};
-static const tl_class bare_class = {.class_size = sizeof(tl_class), .name = "bare", .help = "bare",
-                                    .config = &sign_desc};
+static const tl_class old_class = {
+    .class_size = sizeof(tl_class),
+    .name = "old",
+    .help = "older",
+    .base = &sign_class.cls,
+    .config = &sign_desc,
+};
+static const tl_class bare_class = {
+    .class_size = sizeof(tl_class),
+    .name = "bare",
+    .help = "bare",
+    .config = &sign_desc,
+};
 
 static void check_own(const char *type, int mode)
 {
@@ -646,32 +663,41 @@ static void test_refused(void **state)
     assert_fails(try_optimizer(&o, &l, RATE, NULL, 0), TL_EINVAL, "optimizer.type: must be set");
     assert_fails(try_optimizer(&o, &l, "optimizer: {type: sgd}", NULL, 0), TL_EINVAL,
                  "learning_rate.type: must be set");
-    assert_fails(try_optimizer(&o, &l, "optimizer: {type: sgd}\nlearning_rate: {type: cosine}",
-                               NULL, 0),
-                 TL_EINVAL, "initial_learning_rate: must be set");
+    assert_fails(
+        try_optimizer(&o, &l, "optimizer: {type: sgd}\nlearning_rate: {type: cosine}", NULL, 0),
+        TL_EINVAL, "initial_learning_rate: must be set");
     assert_fails(try_optimizer(&o, &l, "optimizer: {type: bare}\n" RATE, NULL, 0), TL_EUNSUPPORTED,
                  "'bare' can be configured, but has no method 'update'");
-    assert_fails(try_optimizer(&o, &l, "optimizer: {type: adamw, adamw: {weight_decay_rate: 1,\n"
-                                       "  exclude_from_weight_decay: ['a(']}}\n" RATE, NULL, 0),
+    assert_fails(try_optimizer(&o, &l,
+                               "optimizer: {type: adamw, adamw: {weight_decay_rate: 1,\n"
+                               "  exclude_from_weight_decay: ['a(']}}\n" RATE,
+                               NULL, 0),
                  TL_EINVAL, "exclude_from_weight_decay: 'a(' is no regular expression");
-    assert_fails(try_optimizer(&o, &l, "optimizer: {type: adamw, adamw: {weight_decay_rate: 1,\n"
-                                       "  include_in_weight_decay: '['}}\n" RATE, NULL, 0),
+    assert_fails(try_optimizer(&o, &l,
+                               "optimizer: {type: adamw, adamw: {weight_decay_rate: 1,\n"
+                               "  include_in_weight_decay: '['}}\n" RATE,
+                               NULL, 0),
                  TL_EINVAL, "include_in_weight_decay: '['");
-    assert_fails(try_optimizer(&o, &l, "optimizer: {type: lamb, lamb: {\n"
-                                       "  exclude_from_layer_adaptation: [ok, '*)']}}\n" RATE,
+    assert_fails(try_optimizer(&o, &l,
+                               "optimizer: {type: lamb, lamb: {\n"
+                               "  exclude_from_layer_adaptation: [ok, '*)']}}\n" RATE,
                                NULL, 0),
                  TL_EINVAL, "exclude_from_layer_adaptation: '*)'");
     tl_slide_config slide = {.norm_type = "layer"};
-    tl_optimization_config literal = {.optimizer = {.type = "slide", .value = &slide},
-                                      .learning_rate = {.type = "constant"}};
-    assert_fails(tl_optimizer_new(&o, &(tl_optimizer_args){.engine = l.engine, .model = l.model,
-                                                           .config = &literal}),
-                 TL_EUNSUPPORTED, "slide");
+    tl_optimization_config literal = {
+        .optimizer = {.type = "slide", .value = &slide},
+        .learning_rate = {.type = "constant"},
+    };
+    assert_fails(
+        tl_optimizer_new(
+            &o, &(tl_optimizer_args){.engine = l.engine, .model = l.model, .config = &literal}),
+        TL_EUNSUPPORTED, "slide");
     tl_sgd_config both = {.base = {.clipnorm = {true, 1}, .global_clipnorm = {true, 1}}};
     literal.optimizer = (tl_oneof){.type = "sgd", .value = &both};
-    assert_fails(tl_optimizer_new(&o, &(tl_optimizer_args){.engine = l.engine, .model = l.model,
-                                                           .config = &literal}),
-                 TL_EINVAL, "clipnorm");
+    assert_fails(
+        tl_optimizer_new(
+            &o, &(tl_optimizer_args){.engine = l.engine, .model = l.model, .config = &literal}),
+        TL_EINVAL, "clipnorm");
     assert_ok(tl_model_set_trainable(l.model, "", false));
     assert_fails(try_optimizer(&o, &l, all_rules[0], NULL, 0), TL_EINVAL, "no parameters to train");
     assert_null(o);
@@ -738,17 +764,21 @@ static void test_literal(void **state)
     (void)state;
     lab a, b;
     double x[ELEMENTS], y[ELEMENTS];
-    lab_open(&a, TL_F32, "optimizer: {type: adam, adam: {beta_1: 0.5}}\n" RATE
-                         "ema: {average_decay: 0, dynamic_decay: false}", EAGER);
+    lab_open(&a, TL_F32,
+             "optimizer: {type: adam, adam: {beta_1: 0.5}}\n" RATE
+             "ema: {average_decay: 0, dynamic_decay: false}",
+             EAGER);
     lab_open_model(&b, TL_F32);
     tl_adam_config adam = {.beta_1 = TL_SET(0.5)};
     tl_constant_config rate = {.learning_rate = TL_SET(0.125)};
     tl_ema_config ema = {.average_decay = TL_SET(0), .dynamic_decay = TL_SET(false)};
-    tl_optimization_config literal = {.optimizer = {.type = "adam", .value = &adam},
-                                      .learning_rate = {.type = "constant", .value = &rate},
-                                      .ema = &ema};
-    assert_ok(tl_optimizer_new(&b.o, &(tl_optimizer_args){.engine = b.engine, .model = b.model,
-                                                          .config = &literal}));
+    tl_optimization_config literal = {
+        .optimizer = {.type = "adam", .value = &adam},
+        .learning_rate = {.type = "constant", .value = &rate},
+        .ema = &ema,
+    };
+    assert_ok(tl_optimizer_new(
+        &b.o, &(tl_optimizer_args){.engine = b.engine, .model = b.model, .config = &literal}));
     new_grads(&b);
     for (int step = 1; step < 4; step++) {
         lab_run_number(&a, step);
@@ -778,8 +808,12 @@ static void test_no_memory_for_new(void **state)
     lab_open_model(&l, TL_F32);
     assert_ok(tl_model_set_group(l.model, "bias", "g"));
     tl_group_config group = {.group = "g", .rate = {true, 2}};
-    tl_optimizer_args args = {.engine = l.engine, .model = l.model, .config = tl_config_value(s),
-                              .scaled = true, .groups = &group, .group_count = 1};
+    tl_optimizer_args args = {.engine = l.engine,
+                              .model = l.model,
+                              .config = tl_config_value(s),
+                              .scaled = true,
+                              .groups = &group,
+                              .group_count = 1};
     int64_t before = tl_alloc_calls();
     assert_ok(tl_optimizer_new(&o, &args));
     int64_t calls = tl_alloc_calls() - before;

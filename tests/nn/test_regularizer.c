@@ -82,7 +82,9 @@ static void mistakes_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(terms_are_sums), LAB_TEST(none_is_nothing), LAB_TEST(terms_add_up_in_float32),
+        LAB_TEST(terms_are_sums),
+        LAB_TEST(none_is_nothing),
+        LAB_TEST(terms_add_up_in_float32),
         LAB_TEST(mistakes_are_told),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);

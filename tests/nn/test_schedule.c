@@ -53,7 +53,8 @@ static void test_stepwise(void **state)
                  1e-15, {0, 0.01}, {250, 0.055}, {499, 0.09982}, {500, 0.1}, {5500, 0.1},
                  {10000, 0.1}, {10001, 0.01}, {20000, 0.01}, {20001, 0.001});
     assert_rates("learning_rate: {type: stepwise, stepwise: {boundaries: [10], values: [2, 1],\n"
-                 "  offset: 5}}", 0, {0, 2}, {15, 2}, {16, 1});
+                 "  offset: 5}}",
+                 0, {0, 2}, {15, 2}, {16, 1});
     assert_rates("learning_rate: {type: stepwise, stepwise: {values: [0.25]}}", 0, {0, 0.25},
                  {9, 0.25});
 }
@@ -67,10 +68,12 @@ static void test_polynomial_warmup(void **state)
                  1e-15, {0, 0.1 / 250000}, {1, 0.1 / 250000}, {250, 0.025}, {500, 0.1},
                  {10001, 0.01});
     assert_rates("learning_rate: {type: constant, constant: {learning_rate: 3}}\n"
-                 "warmup: {type: polynomial, polynomial: {warmup_steps: 0}}", 0, {0, 3}, {1, 3});
+                 "warmup: {type: polynomial, polynomial: {warmup_steps: 0}}",
+                 0, {0, 3}, {1, 3});
 }
 
-/* The WarmUp of official/nlp/optimization.py: to a rate of its own, from which the schedule has fallen already. */
+/* The WarmUp of official/nlp/optimization.py: to a rate of its own, from which the schedule has
+ * fallen already. */
 static void test_peak_warmup(void **state)
 {
     (void)state;
@@ -159,10 +162,9 @@ static void test_powers(void **state)
 static void test_step_cosine(void **state)
 {
     (void)state;
-    const char *yaml =
-        "learning_rate: {type: step_cosine_with_offset, step_cosine_with_offset: {\n"
-        "  values: [0.0001, 0.00005], boundaries: [0, 500000], offset: 10000}}\n"
-        "warmup: {type: linear, linear: {warmup_steps: 10000}}";
+    const char *yaml = "learning_rate: {type: step_cosine_with_offset, step_cosine_with_offset: {\n"
+                       "  values: [0.0001, 0.00005], boundaries: [0, 500000], offset: 10000}}\n"
+                       "warmup: {type: linear, linear: {warmup_steps: 10000}}";
     assert_rates(yaml, 1e-14, {0, 0}, {5000, 5e-5}, {10000, 1e-4},
                  {20000, 5e-5 + 2.5e-5 * (1 + cos(pi / 50))});
     // As near as the original's test asks for, where it rounds to float32.
@@ -180,12 +182,17 @@ static void test_offsets(void **state)
     (void)state;
     static const char *const rows[] = {
         "type: stepwise, stepwise: {boundaries: [3, 7], values: [1, 2, 3], offset: %d}",
-        "type: exponential, exponential: {initial_learning_rate: 0.3, decay_steps: 3, decay_rate: 0.7, offset: %d}",
-        "type: polynomial, polynomial: {initial_learning_rate: 0.3, decay_steps: 9, power: 1.7, offset: %d}",
+        "type: exponential, exponential: {initial_learning_rate: 0.3, decay_steps: 3, decay_rate: "
+        "0.7, offset: %d}",
+        "type: polynomial, polynomial: {initial_learning_rate: 0.3, decay_steps: 9, power: 1.7, "
+        "offset: %d}",
         "type: cosine, cosine: {initial_learning_rate: 0.3, decay_steps: 9, offset: %d}",
-        "type: cosine_restarts, cosine_restarts: {initial_learning_rate: 0.3, first_decay_steps: 3, offset: %d}",
-        "type: power_linear, power_linear: {initial_learning_rate: 0.3, total_decay_steps: 9, offset: %d}",
-        "type: step_cosine_with_offset, step_cosine_with_offset: {boundaries: [0, 9], values: [3, 2], offset: %d}",
+        "type: cosine_restarts, cosine_restarts: {initial_learning_rate: 0.3, first_decay_steps: "
+        "3, offset: %d}",
+        "type: power_linear, power_linear: {initial_learning_rate: 0.3, total_decay_steps: 9, "
+        "offset: %d}",
+        "type: step_cosine_with_offset, step_cosine_with_offset: {boundaries: [0, 9], values: [3, "
+        "2], offset: %d}",
     };
     for (int64_t i = 0; i < TL_COUNT(rows); i++) {
         tl_config *s[2];
@@ -270,7 +277,8 @@ static void test_missing_keys(void **state)
     (void)state;
     assert_missing("{}", "learning_rate.type: must be set");
     assert_missing("learning_rate: {type: exponential, exponential: {initial_learning_rate: 1,\n"
-                   "  decay_steps: 3}}", "learning_rate.exponential: decay_rate: must be set");
+                   "  decay_steps: 3}}",
+                   "learning_rate.exponential: decay_rate: must be set");
     assert_missing("learning_rate: {type: exponential, exponential: {initial_learning_rate: 1}}",
                    "decay_steps: must be set");
     assert_missing("learning_rate: {type: polynomial, polynomial: {initial_learning_rate: 1}}",
@@ -279,7 +287,8 @@ static void test_missing_keys(void **state)
     assert_missing("learning_rate: {type: cosine, cosine: {initial_learning_rate: 1}}",
                    "learning_rate.cosine: decay_steps: must be set");
     assert_missing("learning_rate: {type: cosine_restarts, cosine_restarts: {\n"
-                   "  initial_learning_rate: 1}}", "first_decay_steps: must be set");
+                   "  initial_learning_rate: 1}}",
+                   "first_decay_steps: must be set");
     assert_missing("learning_rate: {type: power_linear, power_linear: {initial_learning_rate: 1}}",
                    "total_decay_steps: must be set");
     assert_missing("learning_rate: {type: power}", "initial_learning_rate: must be set");
@@ -290,13 +299,16 @@ static void test_missing_keys(void **state)
     assert_missing("learning_rate: {type: stepwise, stepwise: {values: [1, 2]}}",
                    "boundaries: must be set");
     assert_missing("learning_rate: {type: step_cosine_with_offset,\n"
-                   "  step_cosine_with_offset: {boundaries: [1, 2]}}", "values: must be set");
+                   "  step_cosine_with_offset: {boundaries: [1, 2]}}",
+                   "values: must be set");
     assert_missing("learning_rate: {type: multistep, multistep: {initial_learning_rate: 1}}",
                    "milestones: must be set");
     assert_missing("learning_rate: {type: cosine_annealing,\n"
-                   "  cosine_annealing: {initial_learning_rate: 1}}", "decay_steps: must be set");
+                   "  cosine_annealing: {initial_learning_rate: 1}}",
+                   "decay_steps: must be set");
     assert_missing("learning_rate: {type: stable_decay, stable_decay: {initial_learning_rate: 1,\n"
-                   "  total_steps: 4}}", "decay_steps: must be set");
+                   "  total_steps: 4}}",
+                   "decay_steps: must be set");
     assert_missing("learning_rate: {type: constant}\nwarmup: {type: linear}",
                    "warmup.linear.warmup_steps: must be set");
     assert_missing("learning_rate: {type: constant}\nwarmup: {type: polynomial}",
@@ -317,8 +329,11 @@ static void test_literals(void **state)
     steps.boundaries.count = 1;
     assert_ok(schedule_rate(&rate, &o, 0));
     assert_near(rate, 1, 0);
-    tl_stable_decay_config decay = {.initial_learning_rate = {true, 1}, .total_steps = {true, 4},
-                                    .decay_steps = {true, 5}};
+    tl_stable_decay_config decay = {
+        .initial_learning_rate = {true, 1},
+        .total_steps = {true, 4},
+        .decay_steps = {true, 5},
+    };
     o.learning_rate = (tl_oneof){.type = "stable_decay", .value = &decay};
     assert_fails(schedule_rate(&rate, &o, 0), TL_EINVAL, "decay_steps: 5 is more than");
     o.learning_rate = (tl_oneof){.type = "constnt"};
@@ -368,7 +383,8 @@ static const char *const all[] = {
     "  decay_steps: 5, shape: sqrt}}",
 };
 static const char *const warmups[] = {
-    "{}", "{type: linear, linear: {warmup_steps: 4}}",
+    "{}",
+    "{type: linear, linear: {warmup_steps: 4}}",
     "{type: polynomial, polynomial: {warmup_steps: 4, power: 1.5}}",
     "{type: constant, constant: {warmup_steps: 4, warmup_learning_rate: 0.125}}",
     "{type: peak, peak: {warmup_steps: 4, power: 1.5}}",

@@ -102,11 +102,14 @@ static tl_tensor *identity(tl_layer *l, tl_ctx *ctx, tl_tensor *x)
     return x;
 }
 static const tl_layer_class small_class = {
-    .cls = TL_CLASS(tl_layer_class, "small", NULL, int, NULL), .forward = identity};
+    .cls = TL_CLASS(tl_layer_class, "small", NULL, int, NULL),
+    .forward = identity,
+};
 REFUSED(a_class_computes_something, TL_EINVAL,
         "class 'empty': it has neither 'forward' nor 'forward_all'",
         tl_scope_layer(s, "x", &empty_class, NULL))
-REFUSED(an_instance_begins_with_a_layer, TL_EINVAL, "class 'small': its instances have 4 bytes, fewer than the",
+REFUSED(an_instance_begins_with_a_layer, TL_EINVAL,
+        "class 'small': its instances have 4 bytes, fewer than the",
         tl_scope_layer(s, "x", &small_class, NULL))
 
 /* --- calling ---------------------------------------------------------------------------------- */
@@ -129,12 +132,16 @@ static const tl_field steps_fields[] = {
     TL_F(steps_config, depth, TL_AT_LEAST(1), .help = "h"),
     TL_F_END,
 };
-static const tl_desc steps_desc = {.name = "steps",
-                                   .size = sizeof(steps_config),
-                                   .base = &tl_layer_config_desc,
-                                   .fields = steps_fields};
+static const tl_desc steps_desc = {
+    .name = "steps",
+    .size = sizeof(steps_config),
+    .base = &tl_layer_config_desc,
+    .fields = steps_fields,
+};
 static const tl_layer_class steps_class = {
-    .cls = TL_CLASS(tl_layer_class, "steps", NULL, tl_layer, &steps_desc), .forward = identity};
+    .cls = TL_CLASS(tl_layer_class, "steps", NULL, tl_layer, &steps_desc),
+    .forward = identity,
+};
 REFUSED(whole_numbers_of_lists_keep_to_their_range, TL_EINVAL,
         "x: sizes is 0 and must be at least 1",
         tl_scope_layer(s, "x", &steps_class,
@@ -269,7 +276,10 @@ static void holder_dispose(tl_layer *l)
 }
 static const tl_layer_class holder_class = {
     .cls = TL_CLASS(tl_layer_class, "holder", NULL, tl_layer, NULL),
-    .build = holder_build, .forward = identity, .dispose = holder_dispose};
+    .build = holder_build,
+    .forward = identity,
+    .dispose = holder_dispose,
+};
 
 static void two_holders(probe *p, tl_scope *s)
 {

@@ -1,7 +1,7 @@
 /* needs: threads
  *
- * Two threads with a context each differentiate one model at the same time: they share its parameters, and nothing
- * that they note about them. */
+ * Two threads with a context each differentiate one model at the same time: they share its
+ * parameters, and nothing that they note about them. */
 #include "nn/lab.h"
 
 #include <pthread.h>
@@ -24,7 +24,8 @@ static tl_tensor *transformer_forward(probe *p, tl_ctx *ctx, tl_tensor *x)
     for (int i = 0; i < 3; i++) part[i] = tl_take(ctx, qkv, 2, i);
     tl_tensor *seen = tl_attend(ctx, part[0], part[1], part[2]);
     x = tl_add(ctx, x, tl_reshape(ctx, seen, TL_SHAPE(-1, TIME, SIZE)));
-    tl_tensor *hidden = tl_dropout(ctx, tl_call(ctx, p->part[2], tl_call(ctx, p->part[0], x)), 0.25);
+    tl_tensor *hidden =
+        tl_dropout(ctx, tl_call(ctx, p->part[2], tl_call(ctx, p->part[0], x)), 0.25);
     return tl_add(ctx, x, tl_call(ctx, p->part[3], hidden));
 }
 static const recipe transformer = {transformer_build, transformer_forward};
@@ -72,7 +73,8 @@ static void begin(worker *w, tl_model *m, const tl_tensor *x)
     assert_true(tl_model_block_count(m) <= MOST_BLOCKS);
     assert_ok(tl_ctx_new(&w->ctx, engine));
     for (int64_t b = 0; b < tl_model_block_count(m); b++) {
-        w->gradients[b] = calloc((size_t)tl_tensor_count(tl_model_block(m, b)->values), sizeof(double));
+        w->gradients[b] =
+            calloc((size_t)tl_tensor_count(tl_model_block(m, b)->values), sizeof(double));
         assert_non_null(w->gradients[b]);
     }
 }
@@ -134,7 +136,8 @@ static void ids_tell_contexts_apart(void **state)
     tl_tensor *by[] = {b, next, kept, b}, *grads[TL_COUNT(by)];
     for (size_t i = 0; i < TL_COUNT(by); i++) assert_ok(tl_watch(by[i]));
     tl_ctx_set_taping(c, true);
-    tl_tensor *sum = tl_add(c, tl_scale(c, b, 2), tl_add(c, tl_scale(c, next, 3), tl_scale(c, kept, 4)));
+    tl_tensor *sum =
+        tl_add(c, tl_scale(c, b, 2), tl_add(c, tl_scale(c, next, 3), tl_scale(c, kept, 4)));
     assert_ok(tl_gradient(c, tl_sum(c, sum, TL_ALL, false), by, TL_COUNT(by), grads));
     assert_near(at(grads[0], 1), 2, 0);
     assert_near(at(grads[1], 1), 3, 0);

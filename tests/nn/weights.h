@@ -50,7 +50,8 @@ static inline tl_status build_holder(tl_layer *l, tl_scope *s, const void *confi
 static const tl_layer_class holder = {
     .cls = TL_CLASS(tl_layer_class, "holder", NULL, tl_layer, NULL),
     .build = build_holder,
-    .forward = pass_on};
+    .forward = pass_on,
+};
 
 static inline tl_status build_weights(tl_layer *l, tl_scope *s, const void *config)
 {
@@ -65,7 +66,8 @@ static inline tl_status build_weights(tl_layer *l, tl_scope *s, const void *conf
 static const tl_layer_class weights_class = {
     .cls = TL_CLASS(tl_layer_class, "weights", NULL, tl_layer, NULL),
     .build = build_weights,
-    .forward = pass_on};
+    .forward = pass_on,
+};
 
 /* Numbers between -1 and 1, as tests/golden/optimizers.py has them. */
 static inline void pseudo_values(double *out, int64_t seed, int64_t count)
@@ -108,9 +110,9 @@ typedef struct lab {
     tl_optimizer *o;
     tl_function *step;
     tl_tensor *params[PARAMS];
-    tl_tensor *grads[MOST_BLOCKS];        /* by block */
-    tl_tensor *grad_parts[PARAMS];        /* the same by parameter */
-    tl_tensor *weight;                    /* or NULL */
+    tl_tensor *grads[MOST_BLOCKS];               /* by block */
+    tl_tensor *grad_parts[PARAMS];               /* the same by parameter */
+    tl_tensor *weight;                           /* or NULL */
     tl_status (*body)(struct lab *l, tl_ctx *c); /* what a step does; NULL: applies */
 } lab;
 
@@ -137,8 +139,8 @@ static inline void new_grads(lab *l)
         snprintf(path, sizeof path, "%s/%s", wanted_params[i].layer, wanted_params[i].name);
         const tl_param *p = tl_model_find(l->model, path);
         if (p->trainable)
-            assert_ok(tl_tensor_part(&l->grad_parts[i], l->grads[p->block], p->offset,
-                                     p->tensor->shape));
+            assert_ok(
+                tl_tensor_part(&l->grad_parts[i], l->grads[p->block], p->offset, p->tensor->shape));
     }
 }
 
@@ -160,8 +162,10 @@ static inline void lab_open_model(lab *l, tl_dtype dtype)
     tl_spec input = {"x", TL_F32, TL_SHAPE(1)};
     *l = (lab){.engine = lab_engine};
     assert_ok(tl_ctx_new(&l->c, l->engine));
-    assert_ok(tl_model_new(&l->model, &(tl_model_args){.engine = l->engine, .cls = &weights_class,
-                                                       .inputs = &input, .input_count = 1,
+    assert_ok(tl_model_new(&l->model, &(tl_model_args){.engine = l->engine,
+                                                       .cls = &weights_class,
+                                                       .inputs = &input,
+                                                       .input_count = 1,
                                                        .dtype = dtype}));
     for (int i = 0; i < PARAMS; i++) l->params[i] = param_of(l, i);
     put_values(l->params, 1, 1, true);
@@ -181,7 +185,8 @@ static inline void lab_open_optimizer(lab *l, const char *yaml, const tl_optimiz
     new_grads(l);
     if (mode != EAGER)
         assert_ok(tl_function_new(&l->step, &(tl_function_args){.engine = l->engine,
-                                                                .body = lab_step, .self = l,
+                                                                .body = lab_step,
+                                                                .self = l,
                                                                 .interpret = mode == INTERPRETED}));
 }
 
@@ -213,8 +218,7 @@ static inline void lab_run(lab *l)
 {
     tl_mark mark = tl_ctx_begin(l->c);
     tl_tensors in = {0}, out = {0};
-    assert_ok(l->step ? tl_function_call(l->step, l->c, &in, &out)
-                      : lab_step(l, l->c, &in, &out));
+    assert_ok(l->step ? tl_function_call(l->step, l->c, &in, &out) : lab_step(l, l->c, &in, &out));
     tl_ctx_end(l->c, mark);
 }
 

@@ -31,18 +31,12 @@ static options parse_options(int argc, char **argv)
         const char **text = strcmp(argv[i], "--only") == 0            ? &o.only
                             : strcmp(argv[i], "--golden-inputs") == 0 ? &o.golden_inputs
                                                                       : NULL;
-        if (text && i + 1 < argc)
-            *text = argv[++i];
-        else if (strcmp(argv[i], "--no-golden") == 0)
-            o.no_golden = true;
-        else if (strcmp(argv[i], "--verbose") == 0)
-            o.verbose = true;
-        else if (strcmp(argv[i], "--coverage") == 0)
-            o.coverage = true;
-        else if (strcmp(argv[i], "--compiled") == 0)
-            o.compiled = true;
-        else
-            usage(argv[0]);
+        if (text && i + 1 < argc) *text = argv[++i];
+        else if (strcmp(argv[i], "--no-golden") == 0) o.no_golden = true;
+        else if (strcmp(argv[i], "--verbose") == 0) o.verbose = true;
+        else if (strcmp(argv[i], "--coverage") == 0) o.coverage = true;
+        else if (strcmp(argv[i], "--compiled") == 0) o.compiled = true;
+        else usage(argv[0]);
     }
     return o;
 }
@@ -93,12 +87,14 @@ static void open_places(oc_places *places)
 // Over the best backend. NaN and infinity are some rows' subject, and compared elsewhere.
 static void open_checked(oc_places *places)
 {
-    static const tl_check_options all = {.finite = TL_CHECK_OFF,
-                                         .outputs = true,
-                                         .inputs = true,
-                                         .unwritten = true,
-                                         .memory = true,
-                                         .input_bytes = 1 << 20};
+    static const tl_check_options all = {
+        .finite = TL_CHECK_OFF,
+        .outputs = true,
+        .inputs = true,
+        .unwritten = true,
+        .memory = true,
+        .input_bytes = 1 << 20,
+    };
     must(tl_check_new(&places->watch, tl_engine_backend(oc_best(places)->engine), &all), "check");
     const tl_backend_class *backend = tl_check_backend(places->watch);
     open_place(&places->check, backend, backend->cls.name, 2);
@@ -205,8 +201,7 @@ static void check_fails(oc_plan *p, const oc_place *place)
         const bool at_once = st != TL_OK;
         if (!at_once) st = late;
         oc_checks++;
-        if (st == TL_OK)
-            oc_complain(p, "must fail with \"%s\", and succeeded", p->k->fails);
+        if (st == TL_OK) oc_complain(p, "must fail with \"%s\", and succeeded", p->k->fails);
         else if (!strstr(tl_error_message(), p->k->fails))
             oc_complain(p, "must fail with \"%s\", and failed (%s) with: %s", p->k->fails,
                         tl_status_name(st), tl_error_message());
@@ -281,8 +276,7 @@ static int check_compiled(const op_case *cases, int64_t count, const oc_places *
         if (known) continue;
         if (make_plan(&plans[kept], &cases[i], &places->at[0][0]) && plans[kept].want.out[0].count)
             kept++;
-        else
-            oc_give_back(&plans[kept].memory);
+        else oc_give_back(&plans[kept].memory);
     }
     oc_check_compiled(plans, kept, oc_best(places));
     for (int64_t i = 0; i < kept; i++) oc_give_back(&plans[i].memory);
@@ -309,9 +303,10 @@ int op_cases_main(int argc, char **argv, const char *family, const op_case *case
     open_places(&places);
     open_checked(&places);
     if (o.golden_inputs || o.coverage || o.compiled) {
-        int code = o.coverage   ? tell_coverage(cases, count, &places)
-                   : o.compiled ? check_compiled(cases, count, &places)
-                              : write_golden_inputs(o.golden_inputs, family, cases, count, &places);
+        int code = o.coverage ? tell_coverage(cases, count, &places)
+                   : o.compiled
+                       ? check_compiled(cases, count, &places)
+                       : write_golden_inputs(o.golden_inputs, family, cases, count, &places);
         close_places(&places);
         exit(code);
     }

@@ -21,8 +21,8 @@
  *
  * Programs take `--only TEXT` (rows whose name contains it), `--no-golden`, `--verbose`,
  * `--golden-inputs FILE` (writes what ops.py reads, and exits), `--coverage` (tells what ops the
- * rows run, and exits; test_coverage.c asks for it) and `--compiled` (one row of each call, all in one
- * compiled function, and exits; test_compiled.c asks for it). */
+ * rows run, and exits; test_coverage.c asks for it) and `--compiled` (one row of each call, all in
+ * one compiled function, and exits; test_compiled.c asks for it). */
 #ifndef TILTH_TESTS_OP_CASES_H
 #define TILTH_TESTS_OP_CASES_H
 
@@ -49,7 +49,7 @@ struct op_case {
     const char *name; /* unique in its file */
     const char *in[OP_CASE_MAX];
     void (*call)(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out);
-    int outputs; /* 0 means 1 */
+    int outputs;   /* 0 means 1 */
     int64_t p[12]; /* numbers for call */
     double q[6];
     unsigned flags;
@@ -58,18 +58,18 @@ struct op_case {
      * that are None or missing at the end are not compared, and no gradient is taken of them. */
     const char *torch;
     const char *fails; /* the call must fail with a message that contains this (in float32) */
-    double scale; /* multiplies tolerances; 0 means 1 */
+    double scale;      /* multiplies tolerances; 0 means 1 */
 };
 
 /* flags of a case */
 enum {
-    CASE_NO_GRADIENT = 1,     /* integer or constant results: nothing is watched */
-    CASE_NO_SECOND = 2,       /* first order only: the refusal is checked */
-    CASE_EXACT = 4,           /* outputs equal bit for bit on every backend */
-    CASE_RANDOM = 8,          /* draws: types are compared with the reference in their own type */
-    CASE_F32_UP = 16,         /* not for bfloat16 and float16 */
-    CASE_NO_F64 = 32,         /* the reference is computed in float32: no differences */
-    CASE_NO_DIFFERENCES = 64  /* at a kink: gradients between backends and with PyTorch */
+    CASE_NO_GRADIENT = 1,    /* integer or constant results: nothing is watched */
+    CASE_NO_SECOND = 2,      /* first order only: the refusal is checked */
+    CASE_EXACT = 4,          /* outputs equal bit for bit on every backend */
+    CASE_RANDOM = 8,         /* draws: types are compared with the reference in their own type */
+    CASE_F32_UP = 16,        /* not for bfloat16 and float16 */
+    CASE_NO_F64 = 32,        /* the reference is computed in float32: no differences */
+    CASE_NO_DIFFERENCES = 64 /* at a kink: gradients between backends and with PyTorch */
 };
 
 /* OP_CALL(softmax, tl_softmax(c, in[0], k->p[0])) defines a call with one output. */

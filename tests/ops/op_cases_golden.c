@@ -68,10 +68,8 @@ static void write_row(FILE *to, const oc_plan *p)
         fprintf(to, "%s{\"shape\": ", i ? ", " : "");
         write_shape(to, &p->want.out[i].shape);
         fprintf(to, ", \"weights\": ");
-        if (p->weights[i])
-            write_numbers(to, p->weights[i], p->want.out[i].count);
-        else
-            fprintf(to, "null");
+        if (p->weights[i]) write_numbers(to, p->weights[i], p->want.out[i].count);
+        else fprintf(to, "null");
         putc('}', to);
     }
     fprintf(to, "]}");

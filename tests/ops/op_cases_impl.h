@@ -77,11 +77,11 @@ typedef struct oc_plan {
     oc_memory memory;
     int inputs, outputs;
     oc_input in[OP_CASE_MAX];
-    bool gradients; /* something is differentiated */
-    tl_dtype base;  /* the type of the reference: TL_F64, or TL_F32 when the row has no F64 */
+    bool gradients;  /* something is differentiated */
+    tl_dtype base;   /* the type of the reference: TL_F64, or TL_F32 when the row has no F64 */
     oc_results want; /* the reference's */
     double *weights[OP_CASE_MAX]; /* of each float output; NULL for others */
-    int complaints; /* reported so far */
+    int complaints;               /* reported so far */
 } oc_plan;
 
 typedef struct oc_place {
@@ -113,11 +113,11 @@ typedef struct oc_run {
     const oc_plan *plan;
     const oc_place *place;
     tl_dtype dtype;
-    bool plain;                          /* inputs without their layout */
+    bool plain; /* inputs without their layout */
     bool capturing;
-    bool differentiable;                 /* gradients are to be differentiated again */
-    unsigned in_loss;                    /* outputs that make the loss, one bit each */
-    const double *const *elements;       /* of the inputs; NULL: the plan's */
+    bool differentiable;           /* gradients are to be differentiated again */
+    unsigned in_loss;              /* outputs that make the loss, one bit each */
+    const double *const *elements; /* of the inputs; NULL: the plan's */
     tl_mark mark;
     tl_tensor *in[OP_CASE_MAX], *out[OP_CASE_MAX];
     tl_tensor *by[OP_CASE_MAX], *gradient[OP_CASE_MAX];
@@ -188,7 +188,7 @@ enum {
     OC_IN_GRADIENT = 2,    /* by a gradient that is compared with differences */
     OC_DIFFERENTIATED = 4, /* its own gradient is compared with differences, or with PyTorch's */
     OC_GIVES_FLOAT = 8,
-    OC_PYTORCH = 16        /* its result goes into something that PyTorch's is compared with */
+    OC_PYTORCH = 16 /* its result goes into something that PyTorch's is compared with */
 };
 void oc_note_coverage(oc_plan *p, const oc_place *reference, unsigned seen[TL_OP_COUNT]);
 /* A line for each op that the rows run. */

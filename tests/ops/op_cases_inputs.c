@@ -240,10 +240,8 @@ void oc_input_fill(oc_input *in, oc_memory *memory, const char *row, int positio
     tl_rng rng;
     stream_of(&rng, row, "input", position);
     in->v = oc_doubles(memory, in->count);
-    if (in->values == OC_DISTINCT)
-        fill_distinct(in, memory, &rng);
-    else if (in->values == OC_LISTED)
-        fill_listed(in);
+    if (in->values == OC_DISTINCT) fill_distinct(in, memory, &rng);
+    else if (in->values == OC_LISTED) fill_listed(in);
     else
         for (int64_t i = 0; i < in->count; i++) in->v[i] = one_value(in, &rng);
     if (in->layout == 'B') repeat_first_slice(in);

@@ -131,8 +131,8 @@ static int make_folder(void **state)
     (void)state;
     char command[4096];
     assert_non_null(mkdtemp(folder));
-    snprintf(command, sizeof command, "mkdir -p '%s/include/tilth/core' '%s/src/nest/inner'", folder,
-             folder);
+    snprintf(command, sizeof command, "mkdir -p '%s/include/tilth/core' '%s/src/nest/inner'",
+             folder, folder);
     return system(command);
 }
 

@@ -26,10 +26,10 @@ static void depthwise(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tens
 static void transpose(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
 {
     const int64_t *p = k->p;
-    out[0] = tl_convolve2d_transpose(c, in[0], in[1], .stride = {p[0], p[1]},
-                                     .dilation = {p[2], p[3]}, .padding = (tl_padding)p[4],
-                                     .pads = {p[5], p[6], p[7], p[8]}, .groups = p[9],
-                                     .size = {p[10], p[11]});
+    out[0] =
+        tl_convolve2d_transpose(c, in[0], in[1], .stride = {p[0], p[1]}, .dilation = {p[2], p[3]},
+                                .padding = (tl_padding)p[4], .pads = {p[5], p[6], p[7], p[8]},
+                                .groups = p[9], .size = {p[10], p[11]});
 }
 
 /* Stride, dilation, padding, before, after, groups. */
@@ -57,8 +57,13 @@ OP_CALL(channels_first,
 // The gradients are ops of their own; what they refuse is seen only from here.
 static tl_tensor *apply(tl_ctx *c, tl_op op, tl_tensor *const *in, int64_t height, int64_t width)
 {
-    tl_conv_attr attr = {.stride_y = 1, .stride_x = 1, .dilation_y = 1, .dilation_x = 1,
-                         .groups = 1, .height = height, .width = width};
+    tl_conv_attr attr = {.stride_y = 1,
+                         .stride_x = 1,
+                         .dilation_y = 1,
+                         .dilation_x = 1,
+                         .groups = 1,
+                         .height = height,
+                         .width = width};
     return tl_apply(c, op, &attr, 2, in);
 }
 OP_CALL(input_grad, apply(c, TL_OP_convolve2d_input_grad, in, k->p[0], k->p[1]))
@@ -77,7 +82,8 @@ OP_CALL(filter_grad, apply(c, TL_OP_convolve2d_filter_grad, in, k->p[0], k->p[1]
 #define PADDED "F.conv2d(F.pad(" IMAGE ", (p[7],p[8],p[5],p[6])), " FILTER ", " OPTIONS ")" BACK
 #define SAME                                                                                       \
     "(lambda same: F.conv2d(F.pad(" IMAGE ", same(a.shape[2], b.shape[1], p[1], p[3])"             \
-    " + same(a.shape[1], b.shape[0], p[0], p[2])), " FILTER ", " OPTIONS ")" BACK ")(" SAME_RULE ")"
+    " + same(a.shape[1], b.shape[0], p[0], p[2])), " FILTER ", " OPTIONS ")" BACK ")(" SAME_RULE   \
+    ")"
 #define PLAIN "F.conv2d(" IMAGE ", " FILTER ")" BACK
 #define DEPTHWISE_FILTER "b.permute(2,3,0,1).reshape(-1, 1, b.shape[0], b.shape[1])"
 #define DEPTHWISE                                                                                  \

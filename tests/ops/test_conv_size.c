@@ -182,7 +182,8 @@ static void sizes(void **state)
         each_run(&tl_backend_reference, 1, &cases[k], TL_F64, keep_exact);
         for (int64_t b = 0; b < count; b++)
             for (int d = 0; d < 3; d++) {
-                if (!all[b]->supported || all[b]->supported() != TL_OK || !test_takes(k + b + d, 4)) continue;
+                if (!all[b]->supported || all[b]->supported() != TL_OK || !test_takes(k + b + d, 4))
+                    continue;
                 each_run(all[b], 1, &cases[k], dtypes[d], near_exact_bits);
                 for (int t = 0; t < 3; t++)
                     each_run(all[b], threads[t], &cases[k], dtypes[d], same_bits);

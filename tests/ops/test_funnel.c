@@ -15,7 +15,8 @@ static void first_and_second_derivative(void **state)
     assert_ok(tl_watch(x));
     tl_ctx_set_taping(c, true);
     tl_tensor *y = tl_mul(c, tl_exp(c, x), tl_mul(c, x, x)); // x^2 e^x
-    assert_ok(tl_gradient_of(c, &(tl_gradient_args){.of = y, .by = &x, .count = 1, .differentiable = true}, &g));
+    assert_ok(tl_gradient_of(
+        c, &(tl_gradient_args){.of = y, .by = &x, .count = 1, .differentiable = true}, &g));
     assert_ok(tl_tensor_item(g, &v));
     assert_near(v, exp(0.5) * (0.25 + 1.0), 1e-14);
     assert_ok(tl_gradient(c, g, &x, 1, &h));
@@ -31,8 +32,10 @@ static void broadcasting_is_summed_back(void **state)
     assert_ok(tl_watch(a));
     assert_ok(tl_watch(b));
     tl_ctx_set_taping(c, true);
-    tl_tensor *y = tl_sum(c, tl_mul(c, tl_transpose(c, a, (const int64_t[]){1, 0}, 2),
-                                    tl_reshape(c, b, TL_SHAPE(3, 1))), TL_ALL, false);
+    tl_tensor *y = tl_sum(
+        c,
+        tl_mul(c, tl_transpose(c, a, (const int64_t[]){1, 0}, 2), tl_reshape(c, b, TL_SHAPE(3, 1))),
+        TL_ALL, false);
     assert_ok(tl_gradient(c, y, (tl_tensor *[]){a, b}, 2, g));
     double ga[6], gb[3];
     assert_ok(tl_tensor_get_doubles(g[0], ga, 6));

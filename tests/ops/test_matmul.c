@@ -14,9 +14,9 @@ OP_CALL(linear_of_null, tl_linear(c, in[0], NULL, NULL, TL_ACT_NONE))
 
 // Through a broadcast batch, and through axes in another order.
 OP_CALL(stretched, tl_matmul(c, tl_broadcast_to(c, in[0], TL_SHAPE(3, 2, 4)), in[1]))
-OP_CALL(heads, tl_matmul_with(c, tl_transpose(c, in[0], (const int64_t[]){0, 2, 1, 3}, 4),
-                              tl_transpose(c, in[1], (const int64_t[]){0, 2, 1, 3}, 4), false,
-                              true))
+OP_CALL(heads,
+        tl_matmul_with(c, tl_transpose(c, in[0], (const int64_t[]){0, 2, 1, 3}, 4),
+                       tl_transpose(c, in[1], (const int64_t[]){0, 2, 1, 3}, 4), false, true))
 // Two layers: a gradient that passes through another product.
 OP_CALL(layers, tl_linear(c, tl_linear(c, in[0], in[1], in[2], (tl_activation)k->p[0]), in[3], NULL,
                           (tl_activation)k->p[1]))

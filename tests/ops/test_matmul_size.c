@@ -44,8 +44,9 @@ static tl_status compute(tl_ctx *c, tl_dtype dtype, tl_tensor **out)
     out[4] = tl_matmul_with(c, stack, stack, false, true);
     out[5] = tl_matmul(c, tl_reshape(c, stack, TL_SHAPE(1, all)),
                        tl_reshape(c, stack, TL_SHAPE(all, 1)));
-    out[6] = tl_einsum(c, "aij,bji->ab", 2, (tl_tensor *[]){stack, tl_transpose(c, stack,
-                       (const int64_t[]){0, 2, 1}, 3)});
+    out[6] =
+        tl_einsum(c, "aij,bji->ab", 2,
+                  (tl_tensor *[]){stack, tl_transpose(c, stack, (const int64_t[]){0, 2, 1}, 3)});
     return tl_ctx_status(c);
 }
 
@@ -106,7 +107,11 @@ static void keep_exact(int which, const tl_tensor *t, const char *backend)
 static void near_exact(int which, const tl_tensor *t, const char *backend)
 {
     static const double most[] = {
-        [TL_F32] = 1e-5, [TL_BF16] = 1e-2, [TL_F16] = 2e-3, [TL_F64] = 1e-13};
+        [TL_F32] = 1e-5,
+        [TL_BF16] = 1e-2,
+        [TL_F16] = 2e-3,
+        [TL_F64] = 1e-13,
+    };
     double *own = doubles_of(t), off = 0, size = 0;
     for (int64_t i = 0; i < tl_tensor_count(t); i++) {
         off += (own[i] - exact[which][i]) * (own[i] - exact[which][i]);

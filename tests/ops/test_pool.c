@@ -29,9 +29,16 @@ OP_CALL(channels_first,
 static tl_tensor *apply(tl_ctx *c, const op_case *k, tl_op op, int inputs, tl_tensor *const *in)
 {
     const int64_t *p = k->p;
-    tl_pool_attr attr = {.size_y = p[0], .size_x = p[1], .stride_y = p[2], .stride_x = p[3],
-                         .top = p[5], .bottom = p[6], .left = p[7], .right = p[8],
-                         .height = p[9], .width = p[10]};
+    tl_pool_attr attr = {.size_y = p[0],
+                         .size_x = p[1],
+                         .stride_y = p[2],
+                         .stride_x = p[3],
+                         .top = p[5],
+                         .bottom = p[6],
+                         .left = p[7],
+                         .right = p[8],
+                         .height = p[9],
+                         .width = p[10]};
     return tl_apply(c, op, &attr, inputs, in);
 }
 OP_CALL(max_grad, apply(c, k, TL_OP_max_pool2d_grad, 2, in))
@@ -49,15 +56,14 @@ OP_CALL(avg_grad, apply(c, k, TL_OP_avg_pool2d_grad, 1, in))
     "F.max_pool2d(F.pad(" IMAGE ", (p[7],p[8],p[5],p[6]), value=-math.inf), " WINDOW ")" BACK
 #define AVG_OVER(x) "F.avg_pool2d(" x ", " WINDOW ", divisor_override=1)"
 #define AVG_PADDED                                                                                 \
-    "(lambda pad: " AVG_OVER("F.pad(" IMAGE ", pad)") " / "                                        \
-    AVG_OVER("F.pad(torch.ones_like(" IMAGE "), pad)") ")((p[7],p[8],p[5],p[6]))" BACK
+    "(lambda pad: " AVG_OVER("F.pad(" IMAGE ", pad)") " / " AVG_OVER(                              \
+        "F.pad(torch.ones_like(" IMAGE "), pad)") ")((p[7],p[8],p[5],p[6]))" BACK
 #define SAME_PADS                                                                                  \
     "(lambda same: same(a.shape[2], p[1], p[3]) + same(a.shape[1], p[0], p[2]))(" SAME_RULE ")"
-#define MAX_SAME                                                                                   \
-    "F.max_pool2d(F.pad(" IMAGE ", " SAME_PADS ", value=-math.inf), " WINDOW ")" BACK
+#define MAX_SAME "F.max_pool2d(F.pad(" IMAGE ", " SAME_PADS ", value=-math.inf), " WINDOW ")" BACK
 #define AVG_SAME                                                                                   \
-    "(lambda pad: " AVG_OVER("F.pad(" IMAGE ", pad)") " / "                                        \
-    AVG_OVER("F.pad(torch.ones_like(" IMAGE "), pad)") ")(" SAME_PADS ")" BACK
+    "(lambda pad: " AVG_OVER("F.pad(" IMAGE ", pad)") " / " AVG_OVER(                              \
+        "F.pad(torch.ones_like(" IMAGE "), pad)") ")(" SAME_PADS ")" BACK
 #define MAX_VALID "F.max_pool2d(" IMAGE ", " WINDOW ")" BACK
 #define AVG_VALID "F.avg_pool2d(" IMAGE ", " WINDOW ")" BACK
 

@@ -358,8 +358,10 @@ static void elements_depend_on_their_place(void **state)
 
 static void types_see_the_same_numbers(void **state)
 {
-    static const struct { tl_dtype dtype; double most; } types[] = {
-        {TL_F32, 0x1p-24}, {TL_BF16, 0x1p-8}, {TL_F16, 0x1p-11}};
+    static const struct {
+        tl_dtype dtype;
+        double most;
+    } types[] = {{TL_F32, 0x1p-24}, {TL_BF16, 0x1p-8}, {TL_F16, 0x1p-11}};
     (void)state;
     for (size_t d = 0; d < 4; d++) {
         start(0, 0, 0, 8);

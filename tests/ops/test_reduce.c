@@ -42,26 +42,27 @@ OP_CALL(normalized, tl_div(c, tl_sub(c, in[0], tl_mean(c, in[0], TL_AXES(-1), tr
  * the axes in p. */
 #define COMMON(op, v, torch_all, torch_axes)                                                       \
     {#op " all", {"3x5" v}, op, .p = {-1}, .torch = torch_all},                                    \
-    {#op " all kept", {"3x5" v}, op, .p = {-1, [8] = 1}},                                          \
-    {#op " scalar", {"-" v}, op, .p = {-1}},                                                       \
-    {#op " rows", {"4x3" v}, op, .p = {1, 0}, .torch = torch_axes},                                \
-    {#op " columns", {"3x7" v}, op, .p = {1, -1}, .torch = torch_axes},                            \
-    {#op " columns kept", {"3x7" v}, op, .p = {1, 1, [8] = 1}, .torch = torch_axes},               \
-    {#op " middle", {"2x3x4" v}, op, .p = {1, 1}, .torch = torch_axes},                            \
-    {#op " outer two", {"2x3x4" v}, op, .p = {2, 2, 0}},                                           \
-    {#op " inner two kept", {"2x3x4" v}, op, .p = {2, -1, -2, [8] = 1}},                           \
-    {#op " no axes", {"2x3" v}, op, .p = {0}},                                                     \
-    {#op " of 1", {"2x1x3" v}, op, .p = {1, 1}},                                                   \
-    {#op " T", {"4x3" v ":T"}, op, .p = {1, 0}, .torch = torch_axes},                              \
-    {#op " T columns", {"2x4x3" v ":T"}, op, .p = {2, 0, 2}},                                      \
-    {#op " S", {"3x5" v ":S"}, op, .p = {1, 1}, .torch = torch_axes},                              \
-    {#op " B", {"3x5" v ":B"}, op, .p = {1, 1}},                                                   \
-    {#op " 8", {"2x1x2x1x3x1x2x2" v}, op, .p = {4, 0, 4, 5, 7}},                                   \
-    {#op " 8 T", {"2x1x2x1x3x1x2x2" v ":T"}, op, .p = {3, 2, 6, 7, [8] = 1}},                      \
-    {#op " to nothing", {"0x3" v}, op, .p = {1, 1}},                                               \
-    {#op " axis", {"3x5" v}, op, .p = {1, 2}, .fails = "axes: axis 2 of a tensor with 2"},         \
-    {#op " axis before", {"3x5" v}, op, .p = {1, -3}, .fails = "axes: axis -3"},                   \
-    {#op " axis twice", {"3x5" v}, op, .p = {2, 1, -1}, .fails = "axis 1 is named twice"}
+        {#op " all kept", {"3x5" v}, op, .p = {-1, [8] = 1}},                                      \
+        {#op " scalar", {"-" v}, op, .p = {-1}},                                                   \
+        {#op " rows", {"4x3" v}, op, .p = {1, 0}, .torch = torch_axes},                            \
+        {#op " columns", {"3x7" v}, op, .p = {1, -1}, .torch = torch_axes},                        \
+        {#op " columns kept", {"3x7" v}, op, .p = {1, 1, [8] = 1}, .torch = torch_axes},           \
+        {#op " middle", {"2x3x4" v}, op, .p = {1, 1}, .torch = torch_axes},                        \
+        {#op " outer two", {"2x3x4" v}, op, .p = {2, 2, 0}},                                       \
+        {#op " inner two kept", {"2x3x4" v}, op, .p = {2, -1, -2, [8] = 1}},                       \
+        {#op " no axes", {"2x3" v}, op, .p = {0}}, {#op " of 1", {"2x1x3" v}, op, .p = {1, 1}},    \
+        {#op " T", {"4x3" v ":T"}, op, .p = {1, 0}, .torch = torch_axes},                          \
+        {#op " T columns", {"2x4x3" v ":T"}, op, .p = {2, 0, 2}},                                  \
+        {#op " S", {"3x5" v ":S"}, op, .p = {1, 1}, .torch = torch_axes},                          \
+        {#op " B", {"3x5" v ":B"}, op, .p = {1, 1}},                                               \
+        {#op " 8", {"2x1x2x1x3x1x2x2" v}, op, .p = {4, 0, 4, 5, 7}},                               \
+        {#op " 8 T", {"2x1x2x1x3x1x2x2" v ":T"}, op, .p = {3, 2, 6, 7, [8] = 1}},                  \
+        {#op " to nothing", {"0x3" v}, op, .p = {1, 1}},                                           \
+        {#op " axis", {"3x5" v}, op, .p = {1, 2}, .fails = "axes: axis 2 of a tensor with 2"},     \
+        {#op " axis before", {"3x5" v}, op, .p = {1, -3}, .fails = "axes: axis -3"},               \
+    {                                                                                              \
+#op " axis twice", {"3x5" v }, op, .p = {2, 1, -1 }, .fails = "axis 1 is named twice"      \
+    }
 
 #define DIM "(dim=p[1:1+p[0]], keepdim=bool(p[8]))"
 
@@ -305,7 +306,11 @@ static const op_case cases[] = {
     {"sum parts", {"3x50001:in(0,1)"}, sum, .p = {1, 1}, .flags = CASE_NO_GRADIENT},
     {"sum parts of columns", {"701x301:in(0,1)"}, sum, .p = {1, 0}, .flags = CASE_NO_GRADIENT},
     {"sum blocks", {"3x41x700:in(0,1)"}, sum, .p = {1, 1}, .flags = CASE_NO_GRADIENT},
-    {"sum outside and middle", {"6x5x40x9:in(0,1)"}, sum, .p = {2, 0, 2}, .flags = CASE_NO_GRADIENT},
+    {"sum outside and middle",
+     {"6x5x40x9:in(0,1)"},
+     sum,
+     .p = {2, 0, 2},
+     .flags = CASE_NO_GRADIENT},
     {"sum ends", {"20x30x50:in(0,1)"}, sum, .p = {2, 0, 2}, .flags = CASE_NO_GRADIENT},
     {"sum few columns", {"5003x7:in(0,1)"}, sum, .p = {1, 0}, .flags = CASE_NO_GRADIENT},
     {"sum short rows", {"5003x3:in(0,1)"}, sum, .p = {1, 1}, .flags = CASE_NO_GRADIENT},
@@ -318,10 +323,19 @@ static const op_case cases[] = {
     {"mean parts", {"140001:in(0,1)"}, mean, .p = {-1}, .flags = CASE_NO_GRADIENT},
     {"variance parts", {"2x70001"}, variance, .p = {1, 1}, .flags = CASE_NO_GRADIENT},
     {"variance blocks", {"141x1100"}, variance, .p = {1, 0}, .flags = CASE_NO_GRADIENT},
-    {"variance short rows", {"3001x4"}, variance, .p = {1, 1}, .flags = CASE_NO_GRADIENT, .scale = 4},
+    {"variance short rows",
+     {"3001x4"},
+     variance,
+     .p = {1, 1},
+     .flags = CASE_NO_GRADIENT,
+     .scale = 4},
     {"logsumexp parts", {"140001:in(-8,8)"}, logsumexp, .p = {-1}, .flags = CASE_NO_GRADIENT},
     {"logsumexp blocks", {"60x700:in(-8,8)"}, logsumexp, .p = {1, 0}, .flags = CASE_NO_GRADIENT},
-    {"logsumexp short rows", {"3001x3:in(-8,8)"}, logsumexp, .p = {1, 1}, .flags = CASE_NO_GRADIENT},
+    {"logsumexp short rows",
+     {"3001x3:in(-8,8)"},
+     logsumexp,
+     .p = {1, 1},
+     .flags = CASE_NO_GRADIENT},
     {"sum i32 parts", {"140001:i32:in(-30000,30000)"}, sum, .p = {-1}, CONSTANT},
     {"sum i64 columns", {"203x701:i64"}, sum, .p = {1, 0}, CONSTANT},
     {"max i32 rows", {"7x3001:i32:in(-30000,30000)"}, max, .p = {1, 1}, CONSTANT},

@@ -10,7 +10,9 @@ OP_CALL(of_null, tl_resize(c, NULL, 2, 2))
 
 static tl_tensor *back(tl_ctx *c, const op_case *k, tl_tensor *const *in)
 {
-    tl_resize_attr attr = {.height = k->p[0], .width = k->p[1], .method = (tl_resize_method)k->p[2],
+    tl_resize_attr attr = {.height = k->p[0],
+                           .width = k->p[1],
+                           .method = (tl_resize_method)k->p[2],
                            .align_corners = k->p[3]};
     return tl_apply(c, TL_OP_resize_grad, &attr, 1, in);
 }
@@ -24,7 +26,8 @@ OP_CALL(resize_grad, back(c, k, in))
 // The nearest of aligned corners: rounded, halves up.
 #define ROUNDED                                                                                    \
     "(lambda r: a[:, r(a.shape[1], p[0])][:, :, r(a.shape[2], p[1])])(lambda n, m: "               \
-    "torch.tensor([(2 * i * (n - 1) + m - 1) // (2 * (m - 1)) if m > 1 else 0 for i in range(m)]))"
+    "torch.tensor([(2 * i * (n - 1) + m - 1) // (2 * (m - 1)) if m > 1 else 0 for i in "           \
+    "range(m)]))"
 
 enum { N = TL_NEAREST, B = TL_BILINEAR };
 

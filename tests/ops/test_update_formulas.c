@@ -146,8 +146,7 @@ static void adam_formula(numbers *s, const void *attr)
         if (decayed[tensor_of(i)]) s->w[i] -= s->rate * a->weight_decay * s->w[i];
         if (a->form == TL_FORM_PYTORCH)
             s->w[i] -= s->rate / c1 * m[i] / (sqrt(second) / sqrt(c2) + a->epsilon);
-        else
-            s->w[i] -= s->rate * sqrt(c2) / c1 * m[i] / (sqrt(second) + a->epsilon);
+        else s->w[i] -= s->rate * sqrt(c2) / c1 * m[i] / (sqrt(second) + a->epsilon);
     }
 }
 
@@ -386,27 +385,33 @@ static void a_copy_is_an_attribute(void **state)
     tl_ctx *c;
     double w[2] = {1, 2}, h[TL_HYPER_COUNT] = {0.5, 1, 1, 1}, got[2];
     tl_tensor *none[1] = {NULL};
-    tl_sgd_attr plain = {.momentum = 0}, copied = {.update.copy = true}, slow = {.update.copy = true, .momentum = 0.5};
+    tl_sgd_attr plain = {.momentum = 0}, copied = {.update.copy = true},
+                slow = {.update.copy = true, .momentum = 0.5};
     assert_ok(test_engine_new(&e, NULL, 1));
     assert_ok(tl_ctx_new(&c, e));
     tl_tensor *grad = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w);
     tl_tensor *hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), h);
     const tl_dtype types[] = {TL_BF16, TL_F16};
     for (int i = 0; i < 2; i++) {
-        tl_tensor *param = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w), *copy = tl_zeros(c, types[i], TL_SHAPE(2));
-        assert_true(tl_apply_all(c, TL_OP_update_sgd, &copied, 4, (tl_tensor *[]){param, grad, hyper, copy}, none));
+        tl_tensor *param = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w),
+                  *copy = tl_zeros(c, types[i], TL_SHAPE(2));
+        assert_true(tl_apply_all(c, TL_OP_update_sgd, &copied, 4,
+                                 (tl_tensor *[]){param, grad, hyper, copy}, none));
         assert_ok(tl_tensor_get_doubles(copy, got, 2));
         assert_true(got[0] == 0.5 && got[1] == 1);
     }
-    tl_tensor *param = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w), *copy = tl_zeros(c, TL_BF16, TL_SHAPE(2));
+    tl_tensor *param = tl_from_doubles(c, TL_F32, TL_SHAPE(2), w),
+              *copy = tl_zeros(c, TL_BF16, TL_SHAPE(2));
     const struct {
         const tl_sgd_attr *attr;
         int inputs;
         const char *text;
     } bad[] = {
         {&plain, 4, "1 slots are given; with these attributes it has 0"},
-        {&copied, 3, "0 slots are given; with these attributes it has 1, a copy of the parameters among them"},
-        {&slow, 4, "1 slots are given; with these attributes it has 2, a copy of the parameters among them"},
+        {&copied, 3,
+         "0 slots are given; with these attributes it has 1, a copy of the parameters among them"},
+        {&slow, 4,
+         "1 slots are given; with these attributes it has 2, a copy of the parameters among them"},
         {&copied, 4, "the copy is float32[2] and must be bfloat16 or float16"},
     };
     for (int i = 0; i < (int)TL_COUNT(bad); i++) {

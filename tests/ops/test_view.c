@@ -498,10 +498,8 @@ int main(int argc, char **argv)
     int failed = op_cases_main(argc, argv, "view", cases, TL_COUNT(cases));
     if (argc > 2) return failed; // some rows only, or their inputs
     const struct CMUnitTest tests[] = {
-        LAB_TEST(views_share_their_storage),
-        LAB_TEST(nothing_to_do_gives_the_tensor_itself),
-        LAB_TEST(missing_inputs_are_told),
-        LAB_TEST(types_meet_when_put_together),
+        LAB_TEST(views_share_their_storage),     LAB_TEST(nothing_to_do_gives_the_tensor_itself),
+        LAB_TEST(missing_inputs_are_told),       LAB_TEST(types_meet_when_put_together),
         LAB_TEST(many_tensors_are_put_together),
     };
     int broken = cmocka_run_group_tests(tests, NULL, NULL);

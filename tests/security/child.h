@@ -1,4 +1,5 @@
-/* `tilth WORDS` as a process of its own: how it ended, what it said, and how much memory it had at most. */
+/* `tilth WORDS` as a process of its own: how it ended, what it said, and how much memory it had at
+ * most. */
 #ifndef TILTH_TESTS_SECURITY_CHILD_H
 #define TILTH_TESTS_SECURITY_CHILD_H
 
@@ -21,7 +22,8 @@ static inline void be_child(const char *program, const char *const *words)
     char *argv[32] = {(char *)(uintptr_t)program};
     for (int i = 0; words[i] && i < 30; i++) argv[i + 1] = (char *)(uintptr_t)words[i];
     alarm(CHILD_SECONDS);
-    if (!freopen(in_folder("stdout"), "w", stdout) || !freopen(in_folder("stderr"), "w", stderr)) _exit(99);
+    if (!freopen(in_folder("stdout"), "w", stdout) || !freopen(in_folder("stderr"), "w", stderr))
+        _exit(99);
     execv(program, argv);
     _exit(98);
 }
@@ -53,7 +55,8 @@ static inline void child_wait(pid_t child)
 }
 
 /* Runs it, from beginning to end. */
-#define child_run(...) child_wait(child_start(TILTH_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}))
+#define child_run(...)                                                                             \
+    child_wait(child_start(TILTH_PROGRAM, (const char *const[]){__VA_ARGS__, NULL}))
 
 /* With this exit code and this on standard error. */
 static inline void child_ended(int code, const char *message)
@@ -69,7 +72,8 @@ static inline void child_took_less(long megabytes)
         fail_msg("it took %ld MiB, more than %ld: %s", child_peak / 1024, megabytes, child_err);
 }
 
-static inline int child_remove(const char *path, const struct stat *info, int type, struct FTW *where)
+static inline int child_remove(const char *path, const struct stat *info, int type,
+                               struct FTW *where)
 {
     (void)info, (void)type, (void)where;
     return remove(path);

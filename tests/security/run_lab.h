@@ -1,4 +1,5 @@
-/* What tests of run folders that mean harm have in common: a small run, and something precious beside it. */
+/* What tests of run folders that mean harm have in common: a small run, and something precious
+ * beside it. */
 #ifndef TILTH_TESTS_SECURITY_RUN_LAB_H
 #define TILTH_TESTS_SECURITY_RUN_LAB_H
 
@@ -14,11 +15,12 @@ static inline void train_on(const char *folder, int steps, const char *more)
     char dir[64], last[64];
     snprintf(dir, sizeof dir, "--model_dir=%s", folder);
     snprintf(last, sizeof last, "trainer.train_steps=%d", steps);
-    run("train", "--experiment=vision/local", "--mode=train_and_eval", dir, last, "tilth.seed=1", "tilth.threads=1",
-        "tilth.jit=false", "trainer.steps_per_loop=2", "trainer.summary_interval=2", "trainer.checkpoint_interval=2",
+    run("train", "--experiment=vision/local", "--mode=train_and_eval", dir, last, "tilth.seed=1",
+        "tilth.threads=1", "tilth.jit=false", "trainer.steps_per_loop=2",
+        "trainer.summary_interval=2", "trainer.checkpoint_interval=2",
         "trainer.validation_interval=2", "trainer.validation_steps=1", "trainer.max_to_keep=1",
-        "trainer.best_checkpoint_export_subdir=best", "trainer.best_checkpoint_eval_metric=accuracy",
-        more ? more : "tilth.checkpoint_minutes=0");
+        "trainer.best_checkpoint_export_subdir=best",
+        "trainer.best_checkpoint_eval_metric=accuracy", more ? more : "tilth.checkpoint_minutes=0");
 }
 
 static inline void begin_run(const char *folder)

@@ -1,5 +1,5 @@
-/* Small files that were made to take all memory or time: each is refused with a message that says the limit, or takes memory
- * in proportion to its size. */
+/* Small files that were made to take all memory or time: each is refused with a message that says
+ * the limit, or takes memory in proportion to its size. */
 #include "security/child.h"
 
 #include <zlib.h>
@@ -19,7 +19,8 @@
 
 enum { PIECE = 16 << 20 };
 
-/* A stream of deflate in pieces that do not refer to one another, so that a piece can be there many times. */
+/* A stream of deflate in pieces that do not refer to one another, so that a piece can be there many
+ * times. */
 static void add_piece(tl_str *out, const void *data, size_t size, int flush)
 {
     z_stream z = {0};
@@ -37,14 +38,17 @@ static void add_piece(tl_str *out, const void *data, size_t size, int flush)
     tl_free(packed);
 }
 
-/* One stream, right to its checksum: a head, and then `pieces` times 16 MiB of a pattern. Few of these are ever in memory. */
-static void put_gzip(const char *name, const void *head, size_t head_size, const char *pattern, int pieces)
+/* One stream, right to its checksum: a head, and then `pieces` times 16 MiB of a pattern. Few of
+ * these are ever in memory. */
+static void put_gzip(const char *name, const void *head, size_t head_size, const char *pattern,
+                     int pieces)
 {
     static const char begin[] = "\x1f\x8b\x08\0\0\0\0\0\0\xff";
     tl_str file = TL_STR_INIT, piece = TL_STR_INIT;
     char *data = tl_alloc(PIECE);
     assert_non_null(data);
-    for (size_t i = 0, length = strlen(pattern) ? strlen(pattern) : 1; i < PIECE; i++) data[i] = pattern[i % length];
+    for (size_t i = 0, length = strlen(pattern) ? strlen(pattern) : 1; i < PIECE; i++)
+        data[i] = pattern[i % length];
     tl_str_addn(&file, begin, 10);
     add_piece(&file, head, head_size, Z_FULL_FLUSH);
     add_piece(&piece, data, PIECE, Z_FULL_FLUSH);
@@ -77,7 +81,8 @@ static void check_gzip(const char *name)
 static void a_megabyte_that_holds_a_gigabyte_is_refused(void **state)
 {
     (void)state;
-    const char idx[] = "\0\0\x08\1\x40\0\0\0", record[] = "\0\0\0\x40\0\0\0\0\0\0\0\0", csv[] = "a,b\n";
+    const char idx[] = "\0\0\x08\1\x40\0\0\0", record[] = "\0\0\0\x40\0\0\0\0\0\0\0\0",
+               csv[] = "a,b\n";
     put_gzip("labels-idx1-ubyte.gz", idx, 8, "", 64);
     check_gzip("labels-idx1-ubyte.gz");
     put_gzip("train.tfrecord.gz", record, 12, "", 64);
@@ -91,7 +96,8 @@ static void tables_are_bounded_too(void **state)
     (void)state;
     tl_table *t;
     put_gzip("rows.csv.gz", "a,b\n", 4, "1,2\n", 8);
-    assert_fails(tl_table_open(&t, in_folder("rows.csv.gz"), &(tl_table_args){0}), TL_ELIMIT, "TILTH_UNPACK_LIMIT=");
+    assert_fails(tl_table_open(&t, in_folder("rows.csv.gz"), &(tl_table_args){0}), TL_ELIMIT,
+                 "TILTH_UNPACK_LIMIT=");
 }
 
 static void the_limit_can_be_raised(void **state)
@@ -111,11 +117,12 @@ static void the_limit_can_be_raised(void **state)
 
 /* --- safetensors ------------------------------------------------------------------------------ */
 
-/* Of a length that nobody who reads headers of up to 10 MB can refuse; a part of it shows the same proportion sooner. Under
- * sanitizers everything is slow, and memory is not looked at. */
+/* Of a length that nobody who reads headers of up to 10 MB can refuse; a part of it shows the same
+ * proportion sooner. Under sanitizers everything is slow, and memory is not looked at. */
 enum { WHOLE = 9900000 };
 static size_t most;
-/* Of an entry its description, its state, and its line are kept: for each byte of its text no more than this. */
+/* Of an entry its description, its state, and its line are kept: for each byte of its text no more
+ * than this. */
 enum { MOST_FOR_A_BYTE = 32 };
 
 static tl_str header = TL_STR_INIT;
@@ -153,13 +160,15 @@ static void headers_take_memory_in_proportion(void **state)
 {
     (void)state;
     tl_str_add(&header, "{");
-    for (int i = 0; header.length < most; i++) tl_str_addf(&header, "%s\"%x\":" EMPTY_TENSOR, i ? "," : "", i);
+    for (int i = 0; header.length < most; i++)
+        tl_str_addf(&header, "%s\"%x\":" EMPTY_TENSOR, i ? "," : "", i);
     tl_str_add(&header, "}");
     put_safetensors("entries.safetensors");
     show_ckpt("entries.safetensors");
     child_ended(0, "");
     tl_str_add(&header, "{\"__metadata__\":{");
-    for (int i = 0; header.length < most; i++) tl_str_addf(&header, "%s\"%x\":\"\"", i ? "," : "", i);
+    for (int i = 0; header.length < most; i++)
+        tl_str_addf(&header, "%s\"%x\":\"\"", i ? "," : "", i);
     tl_str_add(&header, "}}");
     put_safetensors("notes.safetensors");
     show_ckpt("notes.safetensors");
@@ -218,7 +227,8 @@ static void a_long_name_does_not_widen_every_line(void **state)
 
 static void begin_checkpoint(void)
 {
-    tl_str_add(&header, OPENING "00000000\",\"tilth.format\":\"1\",\"tilth.entries\":\"[[\\\"a\\\",\\\"tensor\\\"");
+    tl_str_add(&header, OPENING
+               "00000000\",\"tilth.format\":\"1\",\"tilth.entries\":\"[[\\\"a\\\",\\\"tensor\\\"");
 }
 
 static void put_checkpoint(const char *name)
@@ -236,7 +246,8 @@ static void the_list_of_a_checkpoint_is_bounded(void **state)
 {
     (void)state;
     begin_checkpoint();
-    for (int i = 0; header.length < most; i++) tl_str_addf(&header, "],[\\\"%d\\\",\\\"same\\\",\\\"a\\\"", i);
+    for (int i = 0; header.length < most; i++)
+        tl_str_addf(&header, "],[\\\"%d\\\",\\\"same\\\",\\\"a\\\"", i);
     put_checkpoint("same.safetensors");
     show_ckpt("same.safetensors");
     child_ended(0, "");
@@ -258,7 +269,8 @@ static void the_list_of_a_checkpoint_is_bounded(void **state)
 static void endless_made_up_data_is_refused(void **state)
 {
     (void)state;
-    child_run("params", "--experiment=vision/local", "task.train_data.synthetic_examples=9223372036854775807");
+    child_run("params", "--experiment=vision/local",
+              "task.train_data.synthetic_examples=9223372036854775807");
     child_ended(2, "between 1 and 100000000");
 }
 
@@ -267,7 +279,8 @@ static void lines_of_metrics_are_bounded(void **state)
     (void)state;
     enum { LINE = 8 << 20 };
     tl_str text = TL_STR_INIT;
-    tl_str_add(&text, "{\"event\":\"train\",\"step\":1,\"metrics\":{\"loss\":1}}\n{\"event\":\"train\",\"step\":2,\"x\":[0");
+    tl_str_add(&text, "{\"event\":\"train\",\"step\":1,\"metrics\":{\"loss\":1}}\n{\"event\":"
+                      "\"train\",\"step\":2,\"x\":[0");
     while (text.length < LINE) tl_str_add(&text, ",0");
     tl_str_add(&text, "]}\n");
     tl_str_pad(&text, '[', LINE);
@@ -337,13 +350,15 @@ static void put_npy(const char *shape)
 static void tables_do_not_believe_their_heads(void **state)
 {
     (void)state;
-    static const char *const shapes[] = {"(1000000000000, 4)", "(9223372036854775807, 9223372036854775807)",
+    static const char *const shapes[] = {"(1000000000000, 4)",
+                                         "(9223372036854775807, 9223372036854775807)",
                                          "(1, 1000000000000)", "(1000000000000, 0)"};
     tl_table *t;
     for (int i = 0; i < TL_COUNT(shapes); i++) {
         put_npy(shapes[i]);
         tl_status st = tl_table_open(&t, in_folder("x.npy"), &(tl_table_args){0});
-        if (st == TL_OK || !strstr(tl_error_message(), "x.npy")) fail_msg("%s: %s", shapes[i], tl_error_message());
+        if (st == TL_OK || !strstr(tl_error_message(), "x.npy"))
+            fail_msg("%s: %s", shapes[i], tl_error_message());
     }
     tl_str text = TL_STR_INIT;
     for (int i = 0; i < 2000000; i++) tl_str_add(&text, "1,");
@@ -356,7 +371,8 @@ static void frames_do_not_believe_their_heads(void **state)
 {
     (void)state;
     tl_str file = TL_STR_INIT;
-    put_bytes(in_folder("x-idx3-ubyte"), "\0\0\x08\3\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16);
+    put_bytes(in_folder("x-idx3-ubyte"),
+              "\0\0\x08\3\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 16);
     child_run("data", "show", in_folder("x-idx3-ubyte"));
     child_ended(2, "too many elements");
     put_bytes(in_folder("y-idx3-ubyte"), "\0\0\x08\3\x7f\xff\xff\xff\0\0\0\1\0\0\0\1", 16);
@@ -404,7 +420,8 @@ static void blocks_do_not_believe_their_heads(void **state)
     put_bytes(in_folder("x.index"), t.data, t.length);
     put_bytes(in_folder("x.data-00000-of-00001"), "", 0);
     tl_str_deinit(&t);
-    assert_fails(tl_tensorbundle_open(&b, in_folder("x")), TL_EINVAL, "claims more bytes than it can hold");
+    assert_fails(tl_tensorbundle_open(&b, in_folder("x")), TL_EINVAL,
+                 "claims more bytes than it can hold");
 }
 
 /* Entries whose shapes hold more than there is, or whose names are nested without end. */
@@ -417,7 +434,8 @@ static void put_bundle(const tl_str *value, int names)
         tl_str_cut(&key, 0);
         tl_str_addf(&key, "n%03d", i);
         for (int k = 1; k < names; k++) tl_str_add(&key, "/a");
-        assert_ok(tli_table_add(&w, (tli_bytes){key.data, key.length}, (tli_bytes){value->data, value->length}));
+        assert_ok(tli_table_add(&w, (tli_bytes){key.data, key.length},
+                                (tli_bytes){value->data, value->length}));
     }
     assert_ok(tli_table_finish(&w));
     put_bytes(in_folder("x.index"), table.data, table.length);
@@ -463,7 +481,8 @@ static uint64_t hash_of_a_child(void)
 static void every_process_hashes_keys_in_its_own_way(void **state)
 {
     (void)state;
-    uint64_t own = tli_key_hash("model/dense/kernel"), first = hash_of_a_child(), second = hash_of_a_child();
+    uint64_t own = tli_key_hash("model/dense/kernel"), first = hash_of_a_child(),
+             second = hash_of_a_child();
     assert_true(own == tli_key_hash("model/dense/kernel"));
     assert_true(own != first && own != second && first != second);
 }
@@ -489,14 +508,22 @@ static void keys_spread_evenly(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        CHILD_TEST(a_megabyte_that_holds_a_gigabyte_is_refused), CHILD_TEST(tables_are_bounded_too),
-        CHILD_TEST(the_limit_can_be_raised), HEADER_TEST(headers_take_memory_in_proportion),
-        HEADER_TEST(shapes_of_a_million_numbers_are_refused), HEADER_TEST(paths_do_not_multiply_memory),
-        HEADER_TEST(a_long_name_does_not_widen_every_line), HEADER_TEST(the_list_of_a_checkpoint_is_bounded),
-        CHILD_TEST(endless_made_up_data_is_refused), CHILD_TEST(lines_of_metrics_are_bounded),
-        CHILD_TEST(images_have_sizes_in_proportion), CHILD_TEST(tables_do_not_believe_their_heads),
-        CHILD_TEST(frames_do_not_believe_their_heads), CHILD_TEST(blocks_do_not_believe_their_heads),
-        CHILD_TEST(bundles_do_not_believe_their_index), CHILD_TEST(every_process_hashes_keys_in_its_own_way),
+        CHILD_TEST(a_megabyte_that_holds_a_gigabyte_is_refused),
+        CHILD_TEST(tables_are_bounded_too),
+        CHILD_TEST(the_limit_can_be_raised),
+        HEADER_TEST(headers_take_memory_in_proportion),
+        HEADER_TEST(shapes_of_a_million_numbers_are_refused),
+        HEADER_TEST(paths_do_not_multiply_memory),
+        HEADER_TEST(a_long_name_does_not_widen_every_line),
+        HEADER_TEST(the_list_of_a_checkpoint_is_bounded),
+        CHILD_TEST(endless_made_up_data_is_refused),
+        CHILD_TEST(lines_of_metrics_are_bounded),
+        CHILD_TEST(images_have_sizes_in_proportion),
+        CHILD_TEST(tables_do_not_believe_their_heads),
+        CHILD_TEST(frames_do_not_believe_their_heads),
+        CHILD_TEST(blocks_do_not_believe_their_heads),
+        CHILD_TEST(bundles_do_not_believe_their_index),
+        CHILD_TEST(every_process_hashes_keys_in_its_own_way),
         cmocka_unit_test(keys_spread_evenly),
     };
     if (argc == 2 && strcmp(argv[1], "--hash") == 0) {

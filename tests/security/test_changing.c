@@ -1,5 +1,6 @@
-/* Files that somebody changes while they are read. What was counted in a first pass is no promise for the second: copies
- * stay within the memory that was made for them, and what is missing is an error. */
+/* Files that somebody changes while they are read. What was counted in a first pass is no promise
+ * for the second: copies stay within the memory that was made for them, and what is missing is an
+ * error. */
 #include "security/child.h"
 
 #include <fcntl.h>
@@ -21,8 +22,8 @@
 
 /* --- examples --------------------------------------------------------------------------------- */
 
-/* Room for exactly so many values, with something known before and behind it. It lies at the end of its memory, so that
- * a sanitizer sees the first byte too many as well. */
+/* Room for exactly so many values, with something known before and behind it. It lies at the end of
+ * its memory, so that a sanitizer sees the first byte too many as well. */
 enum { GUARD = 64 };
 static unsigned char *room_memory;
 static size_t room_size;
@@ -48,7 +49,8 @@ static void check_room(void)
 static tl_status read_values(const tl_feature *f)
 {
     size_t element = f->kind == TL_FEATURE_FLOATS ? sizeof(float)
-                     : f->kind == TL_FEATURE_INTS ? sizeof(int64_t) : sizeof(tl_bytes);
+                     : f->kind == TL_FEATURE_INTS ? sizeof(int64_t)
+                                                  : sizeof(tl_bytes);
     void *to = new_room((size_t)f->count * element);
     tl_status st = f->kind == TL_FEATURE_FLOATS ? tl_feature_floats(f, "f", to, f->count)
                    : f->kind == TL_FEATURE_INTS ? tl_feature_ints(f, "f", to, f->count)
@@ -113,7 +115,8 @@ static void lists_that_become_longer_stay_in_their_room(void **state)
     assert_ok(tl_example_end(&w));
     tl_feature f = find(&example);
     assert_int_equal(f.count, 1);
-    // The list before was of one float; the message around it is as long as it was, its packed list claims more.
+    // The list before was of one float; the message around it is as long as it was, its packed list
+    // claims more.
     char *packed = (char *)(uintptr_t)f.values.data + 3;
     assert_int_equal(*packed, 4);
     *packed = 16;
@@ -195,7 +198,8 @@ static void damage(const char *path)
     tl_free(bytes);
 }
 
-/* The events of a file that is being read: the next one is damaged, or has other values, and none reaches beyond itself. */
+/* The events of a file that is being read: the next one is damaged, or has other values, and none
+ * reaches beyond itself. */
 static void an_event_file_may_change(void **state)
 {
     (void)state;
@@ -229,7 +233,8 @@ static void an_event_file_may_change(void **state)
 /* One tensor of strings and one of floats. */
 static void put_bundle(const char *prefix, int64_t strings)
 {
-    tl_str table = TL_STR_INIT, data = TL_STR_INIT, value = TL_STR_INIT, path = TL_STR_INIT, numbers = TL_STR_INIT;
+    tl_str table = TL_STR_INIT, data = TL_STR_INIT, value = TL_STR_INIT, path = TL_STR_INIT,
+           numbers = TL_STR_INIT;
     tli_table_writer w = {.out = &table};
     uint32_t crc = 0;
     for (int64_t i = 0; i < strings; i++) tl_str_addc(&data, 1);
@@ -292,8 +297,8 @@ static void a_bundle_may_change(void **state)
 static void a_checkpoint_may_change(void **state)
 {
     (void)state;
-    static const char header[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"U8\","
-                                 "\"shape\":[8],\"data_offsets\":[8,16]}}";
+    static const char header[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]},"
+                                 "\"b\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[8,16]}}";
     tl_safetensors *f;
     tl_str file = TL_STR_INIT;
     tli_put_u64(&file, sizeof header - 1);
@@ -336,14 +341,20 @@ static void add_png(tl_str *png, uint32_t height, uint32_t width)
 {
     Bytef rows[64 * 70], packed[512];
     uLongf size = sizeof packed;
-    uint8_t head[13] = {0, 0, (uint8_t)(width >> 8), (uint8_t)width, 0, 0, (uint8_t)(height >> 8), (uint8_t)height, 8};
+    uint8_t head[13] = {0, 0, (uint8_t)(width >> 8),  (uint8_t)width,
+                        0, 0, (uint8_t)(height >> 8), (uint8_t)height,
+                        8};
     memset(rows, 0, sizeof rows);
     assert_int_equal(compress2(packed, &size, rows, (uLong)height * (width + 1), 9), Z_OK);
-    const struct { const char *type; const void *data; size_t size; } chunks[] = {
-        {"IHDR", head, sizeof head}, {"IDAT", packed, size}, {"IEND", "", 0}};
+    const struct {
+        const char *type;
+        const void *data;
+        size_t size;
+    } chunks[] = {{"IHDR", head, sizeof head}, {"IDAT", packed, size}, {"IEND", "", 0}};
     tl_str_addn(png, "\x89PNG\r\n\x1a\n", 8);
     for (int i = 0; i < 3; i++) {
-        uLong crc = crc32(crc32(0, (const Bytef *)chunks[i].type, 4), chunks[i].data, (uInt)chunks[i].size);
+        uLong crc =
+            crc32(crc32(0, (const Bytef *)chunks[i].type, 4), chunks[i].data, (uInt)chunks[i].size);
         for (int k = 3; k >= 0; k--) tl_str_addc(png, (char)(chunks[i].size >> 8 * k));
         tl_str_addn(png, chunks[i].type, 4);
         tl_str_addn(png, chunks[i].data, chunks[i].size);
@@ -351,7 +362,8 @@ static void add_png(tl_str *png, uint32_t height, uint32_t width)
     }
 }
 
-/* Between the look at its head and its pixels an image takes on another shape, with as many pixels. */
+/* Between the look at its head and its pixels an image takes on another shape, with as many
+ * pixels. */
 static void an_image_may_change(void **state)
 {
     (void)state;
@@ -366,7 +378,8 @@ static void an_image_may_change(void **state)
     writer w = {.to = file, .contents = shapes, .count = 2};
     assert_int_equal(pthread_create(&w.thread, NULL, write_over, &w), 0);
     for (int i = 0; i < (SANITIZED ? 2000 : 20000); i++) {
-        tl_status st = tl_image_decode(&image, file, ROOM, &(tl_image_args){.window = {63, 63, 1, 1}});
+        tl_status st =
+            tl_image_decode(&image, file, ROOM, &(tl_image_args){.window = {63, 63, 1, 1}});
         if (st == TL_OK) assert_true(image.height == 1 && image.width == 1);
         else assert_true(*tl_error_message() != '\0');
     }
@@ -385,14 +398,16 @@ static void put_records(tl_str *out, size_t size, bool many)
     tl_str example = TL_STR_INIT;
     for (int i = 0; i < NUMBERS; i++) ints[i] = many ? 1 : -1;
     tl_example_writer w = tl_example_begin(&example);
-    for (int i = 0; i < (many ? 10 : 1); i++) tl_example_add_ints(&w, many ? "g" : "f", ints, NUMBERS);
+    for (int i = 0; i < (many ? 10 : 1); i++)
+        tl_example_add_ints(&w, many ? "g" : "f", ints, NUMBERS);
     assert_ok(tl_example_end(&w));
     while (out->length < size) tl_tfrecord_add(out, example.data, example.length);
     tl_str_cut(out, size);
     tl_str_deinit(&example);
 }
 
-/* `data show` of a file that another process writes over all the while: it says what it saw, or that the file is damaged. */
+/* `data show` of a file that another process writes over all the while: it says what it saw, or
+ * that the file is damaged. */
 static void a_file_is_overwritten_while_it_is_shown(void **state)
 {
     (void)state;
@@ -423,11 +438,16 @@ static void a_file_is_overwritten_while_it_is_shown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ints_that_become_more_stay_in_their_room), cmocka_unit_test(ints_that_become_fewer_are_an_error),
+        cmocka_unit_test(ints_that_become_more_stay_in_their_room),
+        cmocka_unit_test(ints_that_become_fewer_are_an_error),
         cmocka_unit_test(lists_that_become_longer_stay_in_their_room),
-        cmocka_unit_test(texts_that_become_more_stay_in_their_room), cmocka_unit_test(random_changes_stay_in_their_room),
-        CHILD_TEST(an_event_file_may_change), CHILD_TEST(a_bundle_may_change), CHILD_TEST(a_checkpoint_may_change),
-        cmocka_unit_test(an_image_may_change), CHILD_TEST(a_file_is_overwritten_while_it_is_shown),
+        cmocka_unit_test(texts_that_become_more_stay_in_their_room),
+        cmocka_unit_test(random_changes_stay_in_their_room),
+        CHILD_TEST(an_event_file_may_change),
+        CHILD_TEST(a_bundle_may_change),
+        CHILD_TEST(a_checkpoint_may_change),
+        cmocka_unit_test(an_image_may_change),
+        CHILD_TEST(a_file_is_overwritten_while_it_is_shown),
     };
     return cmocka_run_group_tests_name("changing", tests, NULL, NULL);
 }

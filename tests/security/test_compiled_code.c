@@ -1,5 +1,5 @@
-/* Attempts to have code of another user run through the cache of compiled code. The other user is 12345;
- * only root can play both. */
+/* Attempts to have code of another user run through the cache of compiled code. The other user is
+ * 12345; only root can play both. */
 #include "cpu/jit_test.h"
 
 #include <sched.h>
@@ -63,9 +63,10 @@ static void link_through_a_folder_of_another(void)
 /* user::rwx, user:12345:rwx, group::r-x, mask::rwx, other::--- looks like 0770. */
 static void named_in_an_access_list(void)
 {
-    static const unsigned char list[] = {
-        2, 0, 0, 0, 1,    0, 7, 0, 255, 255, 255, 255, 2,    0, 7, 0, 0x39, 0x30, 0,   0,   4,   0,
-        5, 0, 255, 255, 255, 255, 0x10, 0, 7, 0, 255, 255, 255, 255, 0x20, 0, 0, 0, 255, 255, 255, 255};
+    static const unsigned char list[] = {2,   0,   0,   0,    1,   0,    7,    0,   255, 255, 255,
+                                         255, 2,   0,   7,    0,   0x39, 0x30, 0,   0,   4,   0,
+                                         5,   0,   255, 255,  255, 255,  0x10, 0,   7,   0,   255,
+                                         255, 255, 255, 0x20, 0,   0,    0,    255, 255, 255, 255};
     if (setxattr("above/middle", "system.posix_acl_access", list, sizeof list, 0) != 0)
         assert_int_equal(chmod("above/middle", 0777), 0); // a file system without them
 }
@@ -87,7 +88,8 @@ static int compile_into_memory(void)
     for (int i = 0; i < 2; i++) {
         tl_jit *jit;
         tl_jit_stats stats;
-        tl_jit_unit units[] = {{.name = "add", .source = add_one}, {.name = "same", .source = add_one}};
+        tl_jit_unit units[] = {{.name = "add", .source = add_one},
+                               {.name = "same", .source = add_one}};
         if (tl_jit_new(&jit, &(tl_jit_args){.cache_dir = CACHE}) != TL_OK) return 2;
         if (tl_jit_load(jit, units, 2) != TL_OK || *units[0].path || units[0].cached) return 3;
         int_fn *fn = (int_fn *)tl_jit_symbol(&units[1], "add");
@@ -152,8 +154,8 @@ static const char *const forged = "#include <fcntl.h>\n#include <unistd.h>\n"
                                   "{ close(open(MARK, O_CREAT | O_WRONLY, 0666)); }\n"
                                   "int add(int x) { return x - 1; }\n";
 
-/* The cache of the user, and beside it one in which the object under the same key is another; the owner
- * of the folder above puts one in place of the other, as fast as he can. */
+/* The cache of the user, and beside it one in which the object under the same key is another; the
+ * owner of the folder above puts one in place of the other, as fast as he can. */
 static pid_t begin_exchanging(char mark[600])
 {
     char path[512], command[2600], object[512];
@@ -164,7 +166,8 @@ static pid_t begin_exchanging(char mark[600])
     put("forged.c", forged, 0644);
     snprintf(command, sizeof command,
              "cp -a above/cache above/forged && cc -shared -fPIC -nostdlib -DMARK='\"%s\"' -o "
-             "\"above/forged/${0#*/above/cache/}\" forged.c", mark);
+             "\"above/forged/${0#*/above/cache/}\" forged.c",
+             mark);
     pid_t compiler = fork();
     if (compiler == 0) {
         execl("/bin/sh", "sh", "-c", command, object, (char *)NULL);
@@ -175,9 +178,11 @@ static pid_t begin_exchanging(char mark[600])
     assert_int_equal(chmod(home, 0755), 0);
     pid_t child = fork();
     if (child == 0) {
-        if (setgid(OTHER) != 0 || setuid(OTHER) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) _exit(1);
+        if (setgid(OTHER) != 0 || setuid(OTHER) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+            _exit(1);
         alarm(60);
-        for (;;) (void)!renameat2(AT_FDCWD, "above/cache", AT_FDCWD, "above/forged", RENAME_EXCHANGE);
+        for (;;)
+            (void)!renameat2(AT_FDCWD, "above/cache", AT_FDCWD, "above/forged", RENAME_EXCHANGE);
     }
     return child;
 }
@@ -213,7 +218,8 @@ static void test_group_of_the_user_alone(void **state)
 {
     (void)state;
     if (geteuid() != 0) skip();
-    if (!tli_trust_is_own_group(0, 0, "/etc/passwd", "/etc/group")) skip(); // root is not alone here
+    // root is not alone here
+    if (!tli_trust_is_own_group(0, 0, "/etc/passwd", "/etc/group")) skip();
     assert_int_equal(mkdir("above", 0755), 0);
     assert_int_equal(mkdir("above/cache", 0755), 0);
     assert_int_equal(chmod("above", 0775), 0);
@@ -231,15 +237,18 @@ static void test_which_groups_are_the_users(void **state)
     } cases[] = {
         {"root:x:0:0::/:/bin/sh\nann:x:1000:1000::/:/bin/sh\n", "root:x:0:\nann:x:1000:\n", true},
         {"root:x:0:0::/:/bin/sh\n", "root:x:0:root\n", true},
-        {"root:x:0:0::/:/bin/sh\nann:x:1000:0::/:/bin/sh\n", "root:x:0:\n", false}, // ann's first group
+        // ann's first group
+        {"root:x:0:0::/:/bin/sh\nann:x:1000:0::/:/bin/sh\n", "root:x:0:\n", false},
         {"root:x:0:0::/:/bin/sh\n", "root:x:0:root,ann\n", false},
-        {"root:x:0:0::/:/bin/sh\n", "root:x:0:\nwheel:x:0:ann\n", false}, // another name of the same
+        // another name of the same
+        {"root:x:0:0::/:/bin/sh\n", "root:x:0:\nwheel:x:0:ann\n", false},
     };
     if (!tli_trust_is_own_group(0, 0, "/etc/passwd", "/etc/group")) skip();
     for (int64_t i = 0; i < TL_COUNT(cases); i++) {
         put("passwd", cases[i].passwd, 0600);
         put("group", cases[i].group, 0600);
-        if (tli_trust_is_own_group(0, 0, "passwd", "group") != cases[i].own) fail_msg("case %d", (int)i);
+        if (tli_trust_is_own_group(0, 0, "passwd", "group") != cases[i].own)
+            fail_msg("case %d", (int)i);
     }
     assert_false(tli_trust_is_own_group(0, 0, "nowhere", "group"));
     assert_false(tli_trust_is_own_group(0, 0, "passwd", "nowhere"));
@@ -250,7 +259,8 @@ static void test_which_groups_are_the_users(void **state)
 /* Without /proc what the cache has is loaded by its path. */
 static int load_without_proc(void)
 {
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) return 0;
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+        return 0;
     if (mount("none", "/proc", "tmpfs", 0, NULL) != 0) return 0;
     return load_once("cache", NULL) ? 0 : 1;
 }
@@ -290,7 +300,8 @@ static int run_as_another(const char *program, char out[1024])
     assert_true(child >= 0);
     if (child == 0) {
         dup2(ends[1], 1);
-        if (setgid(OTHER) == 0 && setuid(OTHER) == 0) execl(program, program, "variables", "own", (char *)NULL);
+        if (setgid(OTHER) == 0 && setuid(OTHER) == 0)
+            execl(program, program, "variables", "own", (char *)NULL);
         _exit(127);
     }
     close(ends[1]);

@@ -1,5 +1,5 @@
-/* Pipes and devices where a file is expected: nothing waits for them. A command that hangs is ended by the alarm, and the
- * test with it. */
+/* Pipes and devices where a file is expected: nothing waits for them. A command that hangs is ended
+ * by the alarm, and the test with it. */
 #include "security/run_lab.h"
 
 #include <fcntl.h>
@@ -45,8 +45,9 @@ static void look_at_run(void)
 static void test_files_of_a_run(void **state)
 {
     (void)state;
-    static const char *const names[] = {"params.yaml", "checkpoint", "experiment.txt", "classes.txt", "metrics.jsonl",
-                                        "ckpt-2.safetensors", "training.lock", "bindings.gin", "best/info.json"};
+    static const char *const names[] = {"params.yaml",   "checkpoint",    "experiment.txt",
+                                        "classes.txt",   "metrics.jsonl", "ckpt-2.safetensors",
+                                        "training.lock", "bindings.gin",  "best/info.json"};
     char path[64];
     for (int i = 0; i < TL_COUNT(names); i++) {
         for (int k = 0; k < (i < 2 ? TL_COUNT(put) : 1); k++) {
@@ -109,14 +110,16 @@ static void test_data(void **state)
         run("data", "show", "labels-idx1-ubyte");
         assert_int_not_equal(code, 0);
         run("data", "show", "photos");
-        run("train", "--experiment=vision/local", "--mode=train", "--model_dir=other", "tilth.jit=false",
-            "task.train_data.file_type=image_folder", "task.train_data.input_path=photos");
+        run("train", "--experiment=vision/local", "--mode=train", "--model_dir=other",
+            "tilth.jit=false", "task.train_data.file_type=image_folder",
+            "task.train_data.input_path=photos");
         assert_int_not_equal(code, 0);
-        run("train", "--experiment=vision/local", "--mode=train", "--model_dir=other", "tilth.jit=false",
-            "task.train_data.file_type=tfrecord", "task.train_data.input_path=records.tfrecord");
+        run("train", "--experiment=vision/local", "--mode=train", "--model_dir=other",
+            "tilth.jit=false", "task.train_data.file_type=tfrecord",
+            "task.train_data.input_path=records.tfrecord");
         assert_int_not_equal(code, 0);
-        run("train", "--experiment=vision/local", "--mode=train", "--model_dir=other", "tilth.jit=false",
-            "task.init_checkpoint=table.csv");
+        run("train", "--experiment=vision/local", "--mode=train", "--model_dir=other",
+            "tilth.jit=false", "task.init_checkpoint=table.csv");
         assert_int_not_equal(code, 0);
     }
 }

@@ -1,5 +1,5 @@
-/* Attempts to have code of another user run as a plug-in, or as a library that a plug-in wants. The other
- * user is 12345; only root can play both. */
+/* Attempts to have code of another user run as a plug-in, or as a library that a plug-in wants. The
+ * other user is 12345; only root can play both. */
 #include "test.h"
 
 #include <fcntl.h>
@@ -36,10 +36,10 @@ static int begin_all(void **state)
     (void)state;
     if (!mkdtemp(home) || chmod(home, 0755) != 0 || chdir(home) != 0) return 1;
     if (tl_file_write_atomic("plugin.c", source, strlen(source)) != TL_OK) return 1;
-    run("cc -std=gnu17 -shared -fPIC -I'" TEST_DATA "/../include' -o plugin.so plugin.c && "
-        "echo '__attribute__((constructor)) static void f(void) { void _exit(int); _exit(99); }' >helper.c && "
-        "cc -w -shared -fPIC -o libhelper.so helper.c && "
-        "cc -std=gnu17 -shared -fPIC -I'" TEST_DATA "/../include' -o wants.so plugin.c "
+    run("cc -std=gnu17 -shared -fPIC -I'" TEST_DATA
+        "/../include' -o plugin.so plugin.c && echo '__attribute__((constructor)) static void "
+        "f(void) { void _exit(int); _exit(99); }' >helper.c && cc -w -shared -fPIC -o libhelper.so "
+        "helper.c && cc -std=gnu17 -shared -fPIC -I'" TEST_DATA "/../include' -o wants.so plugin.c "
         "-Wl,--no-as-needed -L. -lhelper -Wl,-rpath,'$ORIGIN'");
     return 0;
 }
@@ -55,7 +55,8 @@ static int end_all(void **state)
 static int begin(void **state)
 {
     (void)state;
-    run("rm -rf above theirs really mark && umask 022 && mkdir -p above/middle && cp plugin.so above/middle");
+    run("rm -rf above theirs really mark && umask 022 && mkdir -p above/middle && cp plugin.so "
+        "above/middle");
     return 0;
 }
 
@@ -131,7 +132,8 @@ static void test_what_others_could_have_changed(void **state)
         begin(NULL);
         cases[i].spoil();
         assert_fails(load(PLUGIN), TL_EINVAL, "refused, because ");
-        if (!strstr(tl_error_message(), cases[i].why)) fail_msg("case %d: %s", (int)i, tl_error_message());
+        if (!strstr(tl_error_message(), cases[i].why))
+            fail_msg("case %d: %s", (int)i, tl_error_message());
         if (tl_file_exists("mark")) fail_msg("case %d ran", (int)i); // nothing of it, not even that
     }
     begin(NULL);
@@ -179,11 +181,13 @@ static void test_without_proc(void **state)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        bool hidden = unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0
+        bool hidden = unshare(CLONE_NEWNS) == 0
+                      && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0
                       && mount("none", "/proc", "tmpfs", 0, NULL) == 0;
         if (!hidden) _exit(77);
         tl_status st = load(PLUGIN);
-        _exit(st != TL_EUNSUPPORTED || !strstr(tl_error_message(), "mount /proc") || tl_file_exists("mark"));
+        _exit(st != TL_EUNSUPPORTED || !strstr(tl_error_message(), "mount /proc")
+              || tl_file_exists("mark"));
     }
     int ended;
     assert_int_equal(waitpid(child, &ended, 0), child);

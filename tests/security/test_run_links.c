@@ -12,7 +12,8 @@
 
 #include "base/inner/folder.h"
 
-/* Stand in for the C library's: when something of that name has been opened, or looked at, a link takes its place. */
+/* Stand in for the C library's: when something of that name has been opened, or looked at, a link
+ * takes its place. */
 static struct {
     const char *name, *to;
 } exchange;
@@ -48,7 +49,8 @@ static void test_files_of_a_run(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "params.yaml", "experiment.txt", "checkpoint", "training.lock", "metrics.jsonl", "operative_config.train.gin",
+        "params.yaml",        "experiment.txt", "checkpoint",
+        "training.lock",      "metrics.jsonl",  "operative_config.train.gin",
         "ckpt-4.safetensors", "best/info.json", "best/checkpoint",
     };
     char path[128];
@@ -68,7 +70,8 @@ static void test_files_of_a_run(void **state)
 static void test_links_that_lead_nowhere(void **state)
 {
     (void)state;
-    static const char *const names[] = {"training.lock", "metrics.jsonl", "checkpoint", "experiment.txt", "classes.txt"};
+    static const char *const names[] = {"training.lock", "metrics.jsonl", "checkpoint",
+                                        "experiment.txt", "classes.txt"};
     char path[128];
     assert_ok(tl_mkdirs("run"));
     for (int i = 0; i < TL_COUNT(names); i++) {
@@ -86,7 +89,8 @@ static void test_links_that_lead_nowhere(void **state)
 static void test_hard_links(void **state)
 {
     (void)state;
-    static const char *const names[] = {"run/metrics.jsonl", "run/training.lock", "run/params.yaml", "run/checkpoint"};
+    static const char *const names[] = {"run/metrics.jsonl", "run/training.lock", "run/params.yaml",
+                                        "run/checkpoint"};
     begin_run("run");
     make_victim();
     for (int i = 0; i < TL_COUNT(names); i++) {
@@ -114,8 +118,10 @@ static void test_linked_folders_are_refused(void **state)
         assert_ok(tl_mkdirs("elsewhere"));
         put_link("../elsewhere", names[i]);
         train_on("run", 2, NULL);
-        snprintf(message, sizeof message, "'%s' is a symbolic link, and nothing is written through links that lie in the "
-                                          "folder of a run, 'run'", names[i]);
+        snprintf(message, sizeof message,
+                 "'%s' is a symbolic link, and nothing is written through links that lie in the "
+                 "folder of a run, 'run'",
+                 names[i]);
         if (code == 0) fail_msg("%s was followed", names[i]);
         ended(code, message);
         assert_ok(tl_glob(&there, lab_arena, "elsewhere/*"));
@@ -141,34 +147,39 @@ static void test_the_folder_itself_may_be_a_link(void **state)
 
 static void train_net(void)
 {
-    put_text("net.yaml", "model: {_target_: image_classification, num_classes: 3, input_size: [8, 8, 1],\n"
-                         "        backbone: {type: mlp, mlp: {units: [8]}}}\n"
-                         "dataloader:\n"
-                         "  train: {file_type: synthetic, synthetic_examples: 50}\n"
-                         "  test: [{file_type: synthetic, synthetic_examples: 20}]\n"
-                         "optim: {_target_: SGD, lr: 0.1}\n"
-                         "train: {train_iter: 4, train_micro_batch_size: 5, output_dir: run, evaluation: {enabled: false}}\n"
-                         "tilth: {jit: false}\n");
+    put_text("net.yaml",
+             "model: {_target_: image_classification, num_classes: 3, input_size: [8, 8, 1],\n"
+             "        backbone: {type: mlp, mlp: {units: [8]}}}\n"
+             "dataloader:\n"
+             "  train: {file_type: synthetic, synthetic_examples: 50}\n"
+             "  test: [{file_type: synthetic, synthetic_examples: 20}]\n"
+             "optim: {_target_: SGD, lr: 0.1}\n"
+             "train: {train_iter: 4, train_micro_batch_size: 5, output_dir: run, evaluation: "
+             "{enabled: false}}\n"
+             "tilth: {jit: false}\n");
     run("train_net", "--config-file=net.yaml");
 }
 
 static void evaluate_net(void)
 {
-    run("train_net", "--config-file=net.yaml", "--eval-only", "train.evaluation.enabled=true", "train.resume=true");
+    run("train_net", "--config-file=net.yaml", "--eval-only", "train.evaluation.enabled=true",
+        "train.resume=true");
 }
 
 static void test_files_of_train_net(void **state)
 {
     (void)state;
-    static const char *const names[] = {"log.txt", "config.yaml", "metrics.json", "last_checkpoint",
-                                        "model_final.safetensors", "previous-1"};
+    static const char *const names[] = {
+        "log.txt",   "config.yaml", "metrics.json", "last_checkpoint", "model_final.safetensors",
+        "previous-1"};
     char path[64];
     make_victim();
     train_net();
     ended(0, "");
     for (int i = 0; i < TL_COUNT(names); i++) {
         snprintf(path, sizeof path, "run/%s", names[i]);
-        put_link(strcmp(names[i], "previous-1") == 0 ? "../victim" : "../victim/model.safetensors", path);
+        put_link(strcmp(names[i], "previous-1") == 0 ? "../victim" : "../victim/model.safetensors",
+                 path);
     }
     train_net();
     ended(0, "");
@@ -235,8 +246,8 @@ static void sweep(void)
     assert_true(child >= 0);
     if (child == 0) {
         if (!freopen("out.txt", "w", stdout) || !freopen("err.txt", "w", stderr)) _exit(9);
-        execl(TILTH_PROGRAM, "tilth", "sweep", "--experiment=vision/local", "--mode=train", "--model_dir=many",
-              "--grid=trainer.train_steps=2", "tilth.jit=false", (char *)NULL);
+        execl(TILTH_PROGRAM, "tilth", "sweep", "--experiment=vision/local", "--mode=train",
+              "--model_dir=many", "--grid=trainer.train_steps=2", "tilth.jit=false", (char *)NULL);
         _exit(9);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
@@ -253,7 +264,8 @@ static void test_logs_of_a_sweep(void **state)
     assert_ok(tl_glob(&there, lab_arena, "many/*/log.txt"));
     assert_int_equal(there.count, 1);
     put_link("../../victim/model.safetensors", there.items[0]);
-    const char *done = tl_path_join(lab_arena, tl_path_dirname(lab_arena, there.items[0]), "metrics.jsonl");
+    const char *done =
+        tl_path_join(lab_arena, tl_path_dirname(lab_arena, there.items[0]), "metrics.jsonl");
     unlink(done); // so that it is run again
     sweep();
     victim_is_unharmed();
@@ -286,7 +298,8 @@ static void test_names_of_logs_that_were_guessed(void **state)
     unsetenv("LOGNAME");
     victim_is_unharmed();
     char *text;
-    assert_ok(tl_file_read(&text, NULL, "logs/prog.INFO", 1 << 20)); // the log is there all the same
+    // the log is there all the same
+    assert_ok(tl_file_read(&text, NULL, "logs/prog.INFO", 1 << 20));
     assert_non_null(strstr(text, "] told\n"));
     tl_free(text);
 }
@@ -295,7 +308,8 @@ static void test_names_of_logs_that_were_guessed(void **state)
 static void test_logs_in_a_run(void **state)
 {
     (void)state;
-    static const char *const folders[] = {"--log_dir=run/logs", "--log_dir=./run/logs/", "--log_dir=run/logs/new"};
+    static const char *const folders[] = {"--log_dir=run/logs", "--log_dir=./run/logs/",
+                                          "--log_dir=run/logs/new"};
     tl_path_list there;
     make_victim();
     begin_run("run");
@@ -322,7 +336,8 @@ static void test_logs_in_a_run(void **state)
 
 /* --- what takes the place of a folder meanwhile ----------------------------------------------- */
 
-/* Somebody who can write there exchanges a folder of ours for a link, when it has been made already. */
+/* Somebody who can write there exchanges a folder of ours for a link, when it has been made
+ * already. */
 static void test_folders_that_become_links(void **state)
 {
     (void)state;
@@ -338,12 +353,16 @@ static void test_folders_that_become_links(void **state)
     assert_ok(tl_file_writer_write(w, "x", 1));
     assert_ok(tl_file_writer_commit(&w)); // where it was begun
     holds("run/away/er/file", "x");
-    assert_fails(tl_file_write_atomic("run/deep/model.safetensors", "x", 1), TL_EINVAL, "'run/deep' is a symbolic link");
-    assert_fails(tl_file_remove("run/deep/model.safetensors"), TL_EINVAL, "'run/deep' is a symbolic link");
+    assert_fails(tl_file_write_atomic("run/deep/model.safetensors", "x", 1), TL_EINVAL,
+                 "'run/deep' is a symbolic link");
+    assert_fails(tl_file_remove("run/deep/model.safetensors"), TL_EINVAL,
+                 "'run/deep' is a symbolic link");
     assert_fails(tl_mkdirs("run/deep/new"), TL_EINVAL, "'run/deep' is a symbolic link");
     assert_fails(tl_mkdirs("run//./deep//"), TL_EINVAL, "is a symbolic link");
-    assert_fails(tl_mkdirs("run/away/../../made"), TL_EINVAL, "leads out of the folder of a run, 'run'");
-    assert_fails(tl_event_file_open(&events, &(tl_event_file_args){.folder = "run/deep"}), TL_EINVAL, "symbolic link");
+    assert_fails(tl_mkdirs("run/away/../../made"), TL_EINVAL,
+                 "leads out of the folder of a run, 'run'");
+    assert_fails(tl_event_file_open(&events, &(tl_event_file_args){.folder = "run/deep"}),
+                 TL_EINVAL, "symbolic link");
     victim_is_unharmed();
     tli_folder_hold_free(&hold);
     assert_ok(tl_mkdirs("run/deep")); // nobody's run
@@ -354,8 +373,9 @@ static void test_other_spellings(void **state)
 {
     (void)state;
     static const char *const held[] = {"run", "./run", "deep/../run/", "linked", "gone/../run"};
-    static const char *const ways[] = {"run/out", "./run/out", ".//run/./out/", "deep/../run/out", "linked/out", "to_out",
-                                       "above/run/out", "deep/up/run/out"};
+    static const char *const ways[] = {"run/out",         "./run/out",      ".//run/./out/",
+                                       "deep/../run/out", "linked/out",     "to_out",
+                                       "above/run/out",   "deep/up/run/out"};
     char here[4096], absolute[4200];
     assert_non_null(getcwd(here, sizeof here));
     snprintf(absolute, sizeof absolute, "%s/run/out", here);
@@ -372,12 +392,15 @@ static void test_other_spellings(void **state)
         assert_ok(tli_folder_hold_new(&hold, held[h]));
         const bool known = strncmp(held[h], "gone", 4) != 0;
         for (int i = 0; i <= TL_COUNT(ways) && known; i++) {
-            const char *way = i < TL_COUNT(ways) ? ways[i] : absolute, *file = tl_path_join(lab_arena, way, "file");
-            assert_fails(tl_file_write_atomic(file, "x", 1), TL_EINVAL, "is a symbolic link, and nothing is written");
+            const char *way = i < TL_COUNT(ways) ? ways[i] : absolute,
+                       *file = tl_path_join(lab_arena, way, "file");
+            assert_fails(tl_file_write_atomic(file, "x", 1), TL_EINVAL,
+                         "is a symbolic link, and nothing is written");
             assert_fails(tl_mkdirs(file), TL_EINVAL, "is a symbolic link, and nothing is written");
         }
         assert_ok(tl_mkdirs("deep/up/deep/new/er")); // not in the run
-        assert_ok(tl_file_write_atomic("./linked/file", "x", 1)); // in it, and through no link that lies in it
+        // in it, and through no link that lies in it
+        assert_ok(tl_file_write_atomic("./linked/file", "x", 1));
         tli_folder_hold_free(&hold);
     }
     victim_is_unharmed();
@@ -395,11 +418,14 @@ static void test_runs_that_we_stand_in(void **state)
     assert_ok(tli_folder_hold_new(&hold, "run"));
     assert_int_equal(chdir("run/sub"), 0);
     assert_fails(tl_file_write_atomic("out/file", "x", 1), TL_EINVAL, "'out' is a symbolic link");
-    assert_fails(tl_file_write_atomic("../sub/out/file", "x", 1), TL_EINVAL, "'../sub/out' is a symbolic link");
+    assert_fails(tl_file_write_atomic("../sub/out/file", "x", 1), TL_EINVAL,
+                 "'../sub/out' is a symbolic link");
     assert_int_equal(chdir("deeper"), 0);
-    assert_fails(tl_file_write_atomic("../out/file", "x", 1), TL_EINVAL, "'../out' is a symbolic link");
+    assert_fails(tl_file_write_atomic("../out/file", "x", 1), TL_EINVAL,
+                 "'../out' is a symbolic link");
     assert_ok(tl_file_write_atomic("../file", "x", 1));
-    assert_ok(tl_file_write_atomic("../../../beside", "x", 1)); // whoever stands in a run may name what lies beside it
+    // whoever stands in a run may name what lies beside it
+    assert_ok(tl_file_write_atomic("../../../beside", "x", 1));
     assert_int_equal(chdir("../../.."), 0);
     tli_folder_hold_free(&hold);
     victim_is_unharmed();
@@ -486,7 +512,8 @@ static void test_files_exchanged_while_they_are_copied(void **state)
     assert_ok(tl_mkdirs("run"));
     put_text("bait", "bait\n");
     assert_int_equal(link("bait", "run/metrics.jsonl"), 0);
-    assert_int_equal(link("bait", "second"), 0); // it still has other names when it has lost this one
+    // it still has other names when it has lost this one
+    assert_int_equal(link("bait", "second"), 0);
     exchange.name = "metrics.jsonl";
     exchange.to = "../victim/model.safetensors";
     assert_ok(tli_open_own(&fd, &info, "run/metrics.jsonl", &(tli_open_args){0}));
@@ -516,7 +543,8 @@ static void test_events_exchanged_while_they_are_cut(void **state)
     assert_ok(tli_folder_hold_new(&hold, "run"));
     assert_int_equal(rename("run/train", "run/away"), 0);
     put_link("../other/train", "run/train");
-    assert_fails(tl_event_folder_rewind("run/train", 0, false), TL_EINVAL, "'run/train' is a symbolic link");
+    assert_fails(tl_event_folder_rewind("run/train", 0, false), TL_EINVAL,
+                 "'run/train' is a symbolic link");
     tli_folder_hold_free(&hold);
 }
 
@@ -553,11 +581,13 @@ static void test_files_that_others_may_only_read(void **state)
     put_text("run/training.lock", "");
     assert_int_equal(chmod("run/training.lock", 0644), 0);
     assert_int_equal(seteuid(65534), 0);
-    tl_status st = tli_open_own(&fd, &info, "run/training.lock", &(tli_open_args){.read_back = true, .denied = &denied});
+    tl_status st = tli_open_own(&fd, &info, "run/training.lock",
+                                &(tli_open_args){.read_back = true, .denied = &denied});
     assert_int_equal(seteuid(0), 0);
     assert_int_equal(st, TL_EIO);
     assert_true(denied);
-    text_has(tl_error_message(), "cannot write 'run/training.lock': it belongs to root, and its mode (644) does not let you: ask");
+    text_has(tl_error_message(), "cannot write 'run/training.lock': it belongs to root, and its "
+                                 "mode (644) does not let you: ask");
 }
 
 /* Old exports are removed with all that is in them; not with what links in them lead to. */
@@ -571,7 +601,8 @@ static void test_old_exports(void **state)
     put_link("../../victim", "run/export-1/link");
     put_link("../victim", "run/export-2");
     assert_ok(tl_mkdirs("run/export-3"));
-    assert_ok(tl_export_file_manager_new(&m, &(tl_export_file_manager_args){.base = "run/export", .max_to_keep = {true, 1}}));
+    assert_ok(tl_export_file_manager_new(
+        &m, &(tl_export_file_manager_args){.base = "run/export", .max_to_keep = {true, 1}}));
     assert_ok(tl_export_file_manager_clean_up(m));
     tl_export_file_manager_free(&m);
     assert_false(tl_file_exists("run/export-1") || tl_file_exists("run/export-2"));

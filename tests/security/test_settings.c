@@ -5,8 +5,10 @@ static void test_settings_that_lead_out(void **state)
 {
     (void)state;
     static const char *const words[] = {
-        "trainer.validation_summary_subdir=../out", "trainer.validation_summary_subdir=/tmp/out",
-        "trainer.best_checkpoint_export_subdir=a/../../out", "trainer.best_checkpoint_export_subdir=..",
+        "trainer.validation_summary_subdir=../out",
+        "trainer.validation_summary_subdir=/tmp/out",
+        "trainer.best_checkpoint_export_subdir=a/../../out",
+        "trainer.best_checkpoint_export_subdir=..",
     };
     char key[96];
     begin_run("run");

@@ -5,7 +5,8 @@
 static void name_too_old(const char *item)
 {
     tl_str text = TL_STR_INIT;
-    tl_str_addf(&text, "model_checkpoint_path: \"ckpt-2\"\nall_model_checkpoint_paths: \"%s\"\n", item);
+    tl_str_addf(&text, "model_checkpoint_path: \"ckpt-2\"\nall_model_checkpoint_paths: \"%s\"\n",
+                item);
     tl_str_add(&text, "all_model_checkpoint_paths: \"ckpt-2\"\n");
     assert_ok(tl_str_status(&text));
     put_text("run/checkpoint", tl_str_text(&text));
@@ -24,8 +25,15 @@ static void test_what_is_too_old_is_removed_in_the_folder_only(void **state)
     put_text("run/.safetensors", PRECIOUS);
     assert_ok(tl_mkdirs("run/ckpt-1"));
     const char *const items[] = {
-        "../victim/model", "./../victim/model", "ckpt-1/../../victim/model", "/../victim/model", absolute, "model",
-        "ckpt-007", "", "ckpt-1/../model",
+        "../victim/model",
+        "./../victim/model",
+        "ckpt-1/../../victim/model",
+        "/../victim/model",
+        absolute,
+        "model",
+        "ckpt-007",
+        "",
+        "ckpt-1/../model",
     };
     int last = 2;
     for (int i = 0; i < TL_COUNT(items); i++) {
@@ -61,8 +69,9 @@ static void test_links_and_folders_of_our_names(void **state)
 
     assert_ok(tl_mkdirs("run/ckpt-3.safetensors"));
     put_text("run/ckpt-3.safetensors/notes", PRECIOUS);
-    put_text("run/checkpoint", "model_checkpoint_path: \"ckpt-4\"\nall_model_checkpoint_paths: \"ckpt-3\"\n"
-                               "all_model_checkpoint_paths: \"ckpt-4\"\n");
+    put_text("run/checkpoint",
+             "model_checkpoint_path: \"ckpt-4\"\nall_model_checkpoint_paths: \"ckpt-3\"\n"
+             "all_model_checkpoint_paths: \"ckpt-4\"\n");
     train_on("run", 6, NULL);
     ended(0, "");
     holds("run/ckpt-3.safetensors/notes", PRECIOUS);
@@ -79,8 +88,9 @@ static void test_what_is_damaged_elsewhere_is_not_renamed(void **state)
     const char *const items[] = {"../victim/model", absolute, "model"};
     put_text("run/model.safetensors", PRECIOUS);
     for (int i = 0; i < TL_COUNT(items); i++) {
-        snprintf(text, sizeof text, "model_checkpoint_path: \"%s\"\nall_model_checkpoint_paths: \"ckpt-%d\"\n", items[i],
-                 2 + 2 * i);
+        snprintf(text, sizeof text,
+                 "model_checkpoint_path: \"%s\"\nall_model_checkpoint_paths: \"ckpt-%d\"\n",
+                 items[i], 2 + 2 * i);
         put_text("run/checkpoint", text);
         train_on("run", 4 + 2 * i, NULL);
         ended(0, "");
@@ -102,7 +112,8 @@ static void test_nothing_but_what_lies_outside(void **state)
     train_on("run", 4, NULL);
     ended(0, "");
     victim_is_unharmed();
-    logged("it names no checkpoint in its folder, but '../victim/model'; taking the checkpoints that lie in 'run' instead");
+    logged("it names no checkpoint in its folder, but '../victim/model'; taking the checkpoints "
+           "that lie in 'run' instead");
 }
 
 /* A folder that was moved has a state file that names where it was. */
@@ -132,8 +143,10 @@ static void put_many(const char *latest, const char *preserved)
     enum { ITEMS = 40000 };
     tl_str text = TL_STR_INIT;
     tl_str_addf(&text, "model_checkpoint_path: \"%s\"\n", latest);
-    for (int i = 0; i < ITEMS; i++) tl_str_addf(&text, "all_model_checkpoint_paths: \"ckpt-%d\"\n", i + 100);
-    for (int i = 0; i < ITEMS; i++) tl_str_addf(&text, "all_model_checkpoint_timestamps: %d.0\n", i % 2 * 1700000000);
+    for (int i = 0; i < ITEMS; i++)
+        tl_str_addf(&text, "all_model_checkpoint_paths: \"ckpt-%d\"\n", i + 100);
+    for (int i = 0; i < ITEMS; i++)
+        tl_str_addf(&text, "all_model_checkpoint_timestamps: %d.0\n", i % 2 * 1700000000);
     tl_str_addf(&text, "last_preserved_timestamp: %s\n", preserved);
     assert_ok(tl_str_status(&text));
     assert_ok(tl_file_write_atomic("run/checkpoint", tl_str_text(&text), text.length));

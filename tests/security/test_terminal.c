@@ -1,5 +1,5 @@
-/* Attempts to reach the terminal of whoever looks at a stranger's files: names that hold ESC ] 0 ; (it
- * sets the title), U+009B (it begins what ESC [ begins) and a byte 9B that is no UTF-8. */
+/* Attempts to reach the terminal of whoever looks at a stranger's files: names that hold ESC ] 0 ;
+ * (it sets the title), U+009B (it begins what ESC [ begins) and a byte 9B that is no UTF-8. */
 #include "tool/past_runs.h"
 
 #include <fcntl.h>
@@ -12,15 +12,20 @@
 
 #include "base/inner/clean.h"
 
-#define EVIL "e\x1b]0;owned\x07\xc2\x9b" "2J\x7f"
+#define EVIL                                                                                       \
+    "e\x1b]0;owned\x07\xc2\x9b"                                                                    \
+    "2J\x7f"
 #define EVIL_SHOWN "e\\x1b]0;owned\\x07\\u009b2J\\x7f"
-#define RAW "r\x9b" "2J"
+#define RAW                                                                                        \
+    "r\x9b"                                                                                        \
+    "2J"
 #define RAW_SHOWN "r\\x9b2J"
 
 static void is_clean(const char *text)
 {
     for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        bool control = (*p < 0x20 && *p != '\t' && *p != '\n') || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0);
+        bool control = (*p < 0x20 && *p != '\t' && *p != '\n') || *p == 0x7f
+                       || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0);
         bool alone = *p >= 0x80 && *p < 0xa0 && (p == (const unsigned char *)text || p[-1] < 0x80);
         if (control || alone) fail_msg("byte %02x of: %s", *p, text);
     }
@@ -48,12 +53,16 @@ static void test_what_is_cleaned(void **state)
         {"\x7f", "\\x7f"},
         {"\xc2\x80\xc2\x9f\xc2\xa0", "\\u0080\\u009f\xc2\xa0"},
         {"\x9b\x80\xa0\xff", "\\x9b\\x80\xa0\xff"},
-        {"\xe2\x94\x81 \xc3\xa9 \xf0\x9f\x8c\xb1", "\xe2\x94\x81 \xc3\xa9 \xf0\x9f\x8c\xb1"}, // 9b is part of them
-        {"\xe2\x9b", "\xe2\\x9b"},                                                            // cut
+        // 9b is part of them
+        {"\xe2\x94\x81 \xc3\xa9 \xf0\x9f\x8c\xb1", "\xe2\x94\x81 \xc3\xa9 \xf0\x9f\x8c\xb1"},
+        {"\xe2\x9b", "\xe2\\x9b"}, // cut
         {"\xc2", "\xc2"},
-        {"a\nI1116 12:00:00.000000 1 run.c:1] all is well", "a\\x0aI1116 12:00:00.000000 1 run.c:1] all is well"}, // no line
+        // no line
+        {"a\nI1116 12:00:00.000000 1 run.c:1] all is well",
+         "a\\x0aI1116 12:00:00.000000 1 run.c:1] all is well"},
         {"a\nI11 6\nI1116", "a\nI11 6\nI1116"},
-        {"\xe2\x80\xaetxt\xe2\x81\xa9\xe2\x80\xa9", "\\u202etxt\\u2069\xe2\x80\xa9"}, // read from the right
+        // read from the right
+        {"\xe2\x80\xaetxt\xe2\x81\xa9\xe2\x80\xa9", "\\u202etxt\\u2069\xe2\x80\xa9"},
         {"\xc0\x9b", "\xc0\\x9b"}, // over-long
         {"", ""},
     };
@@ -91,7 +100,8 @@ static void test_log_lines(void **state)
     assert_true(kept >= 0 && file >= 0);
     dup2(file, 2);
     int64_t sink;
-    assert_ok(tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_WARNING, tl_log_write_stderr, NULL, NULL}));
+    assert_ok(
+        tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_WARNING, tl_log_write_stderr, NULL, NULL}));
     TL_LOG_WARNING("class '%s'", EVIL);
     TL_LOG_WARNING("%01500d '%s'", 0, EVIL);
     TL_LOG_WARNING("class '%s'", RAW);
@@ -126,9 +136,9 @@ static void write_png(const char *path)
 
 static void train(void)
 {
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "--progress=lines", "tilth.seed=1",
-        "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=4", "task.class_names=[]",
-        "task.validation_data.synthetic_examples=64");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "--progress=lines",
+        "tilth.seed=1", "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=4",
+        "task.class_names=[]", "task.validation_data.synthetic_examples=64");
     ended(0, "");
     put_text("run/classes.txt", EVIL "\n" RAW "\nbird\nfish\n");
 }
@@ -165,7 +175,8 @@ static void test_state_file(void **state)
 {
     (void)state;
     train();
-    put_text("run/checkpoint", "model_checkpoint_path: \"" EVIL "\"\nall_model_checkpoint_paths: \"" EVIL "\"\n");
+    put_text("run/checkpoint",
+             "model_checkpoint_path: \"" EVIL "\"\nall_model_checkpoint_paths: \"" EVIL "\"\n");
     run("ckpt", "show", "run");
     all_is_clean();
     run("eval", "--model_dir=run");
@@ -242,15 +253,19 @@ static void test_curves(void **state)
     (void)state;
     past_run("past", 0.1, 8, 0.75);
     past_run("other", 0.2, 8, 0.5);
-    add_text("past/metrics.jsonl", "{\"event\": \"train\", \"step\": 40, \"metrics\": {\"e\\u001b]0;x\\u0007\\u009b2J\": 1.5}}\n"
-                                   "{\"event\": \"train\", \"step\": 50, \"metrics\": {\"e\\u001b]0;x\\u0007\\u009b2J\": 1.0}}\n");
+    add_text("past/metrics.jsonl", "{\"event\": \"train\", \"step\": 40, \"metrics\": "
+                                   "{\"e\\u001b]0;x\\u0007\\u009b2J\": 1.5}}\n"
+                                   "{\"event\": \"train\", \"step\": 50, \"metrics\": "
+                                   "{\"e\\u001b]0;x\\u0007\\u009b2J\": 1.0}}\n");
     run("compare", "past", "other");
     all_is_clean();
     run("compare", "--json", "past", "other");
     all_is_clean();
     run("plot", "past");
     all_is_clean();
-    run("plot", "past", "--metric=e\x1b]0;x\x07\xc2\x9b" "2J");
+    run("plot", "past",
+        "--metric=e\x1b]0;x\x07\xc2\x9b"
+        "2J");
     all_is_clean();
     has("e\\x1b]0;x\\x07\\u009b2J");
 }
@@ -265,11 +280,14 @@ static void run_on_terminal(char *text, size_t room, int argc, char *const *argv
     assert_true(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
     FILE *to = fopen(ptsname(master), "w");
     assert_non_null(to);
-    tli_tool tool = {.program = "tilth", .options = &options, .out = to, .err = stderr, .width = 60};
+    tli_tool tool = {
+        .program = "tilth", .options = &options, .out = to, .err = stderr, .width = 60};
     assert_int_equal(tli_tool_main(&tool, argc, argv), 0);
     fflush(to);
     size_t length = 0;
-    for (ssize_t got; length + 1 < room && (got = read(master, text + length, room - length - 1)) > 0;) length += (size_t)got;
+    for (ssize_t got;
+         length + 1 < room && (got = read(master, text + length, room - length - 1)) > 0;)
+        length += (size_t)got;
     text[length] = '\0';
     fclose(to);
     close(master);
@@ -301,9 +319,14 @@ static void test_on_a_terminal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_cleaned), TOOL_TEST(test_log_lines), TOOL_TEST(test_class_names),
-        TOOL_TEST(test_state_file),             TOOL_TEST(test_tensor_names), TOOL_TEST(test_data),
-        TOOL_TEST(test_curves),                 TOOL_TEST(test_on_a_terminal),
+        cmocka_unit_test(test_what_is_cleaned),
+        TOOL_TEST(test_log_lines),
+        TOOL_TEST(test_class_names),
+        TOOL_TEST(test_state_file),
+        TOOL_TEST(test_tensor_names),
+        TOOL_TEST(test_data),
+        TOOL_TEST(test_curves),
+        TOOL_TEST(test_on_a_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,9 @@
  *     images photos FOLDER [COUNT [SEED]]            boats, houses and trees, some broken or turned
  *     images clothes IMAGES LABELS FOLDER [COUNT]    an idx pair as PNG and JPEG, 28 to 200 pixels
  *
- * Photos differ in what is drawn alone: sizes, colours, places, grounds and light are drawn from the same numbers for
- * all classes. How well the mean colour of a picture tells its class is printed: not much better than guessing. */
+ * Photos differ in what is drawn alone: sizes, colours, places, grounds and light are drawn from
+ * the same numbers for all classes. How well the mean colour of a picture tells its class is
+ * printed: not much better than guessing. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +64,8 @@ static float *at(const canvas *c, int64_t x, int64_t y)
 
 static color color_at(const canvas *c, double x, double y)
 {
-    int64_t i = (int64_t)fmin(fmax(x, 0), (double)c->width - 1), k = (int64_t)fmin(fmax(y, 0), (double)c->height - 1);
+    int64_t i = (int64_t)fmin(fmax(x, 0), (double)c->width - 1),
+            k = (int64_t)fmin(fmax(y, 0), (double)c->height - 1);
     const float *p = at(c, i, k);
     return (color){{p[0], p[1], p[2]}};
 }
@@ -73,14 +75,16 @@ static color color_at(const canvas *c, double x, double y)
 static point placed(const stand *s, double x, double y)
 {
     double u = (s->mirror ? -x : x) * s->size, v = y * s->size;
-    return (point){s->x + u * cos(s->turn) - v * sin(s->turn), s->y + u * sin(s->turn) + v * cos(s->turn)};
+    return (point){s->x + u * cos(s->turn) - v * sin(s->turn),
+                   s->y + u * sin(s->turn) + v * cos(s->turn)};
 }
 
 static bool is_inside(const point *p, int count, double x, double y)
 {
     bool inside = false;
     for (int i = 0, k = count - 1; i < count; k = i++)
-        if ((p[i].y > y) != (p[k].y > y) && x < (p[k].x - p[i].x) * (y - p[i].y) / (p[k].y - p[i].y) + p[i].x)
+        if ((p[i].y > y) != (p[k].y > y)
+            && x < (p[k].x - p[i].x) * (y - p[i].y) / (p[k].y - p[i].y) + p[i].x)
             inside = !inside;
     return inside;
 }
@@ -88,7 +92,8 @@ static bool is_inside(const point *p, int count, double x, double y)
 /* A polygon, a little brighter to one side. */
 static void fill(canvas *c, const point *p, int count, color ink)
 {
-    double top = p[0].y, bottom = top, left = p[0].x, right = left, lean = between(&c->rng, -0.2, 0.2);
+    double top = p[0].y, bottom = top, left = p[0].x, right = left,
+           lean = between(&c->rng, -0.2, 0.2);
     for (int i = 1; i < count; i++) {
         top = fmin(top, p[i].y), bottom = fmax(bottom, p[i].y);
         left = fmin(left, p[i].x), right = fmax(right, p[i].x);
@@ -108,13 +113,15 @@ static void fill_at(canvas *c, const stand *s, const point *shape, int count, co
     fill(c, p, count, ink);
 }
 
-static void box(canvas *c, const stand *s, double left, double top, double right, double bottom, color ink)
+static void box(canvas *c, const stand *s, double left, double top, double right, double bottom,
+                color ink)
 {
     const point p[] = {{left, top}, {right, top}, {right, bottom}, {left, bottom}};
     fill_at(c, s, p, 4, ink);
 }
 
-static void blob(canvas *c, const stand *s, double x, double y, double width, double height, color ink)
+static void blob(canvas *c, const stand *s, double x, double y, double width, double height,
+                 color ink)
 {
     point p[MOST_POINTS];
     for (int i = 0; i < MOST_POINTS; i++) {
@@ -132,9 +139,12 @@ static void draw_boat(canvas *c, const stand *s, color ink)
     double deck = between(r, 0.35, 0.55), keel = between(r, 0.45, 0.75);
     const point hull[] = {{-1, deck}, {1, deck}, {keel, 0.9}, {-keel, 0.9}};
     double mast = between(r, -0.25, 0.25), top = between(r, -1, -0.75);
-    const point main_sail[] = {{mast + 0.07, top + 0.05}, {mast + 0.07, deck - 0.1},
+    const point main_sail[] = {{mast + 0.07, top + 0.05},
+                               {mast + 0.07, deck - 0.1},
                                {mast + between(r, 0.5, 0.85), deck - 0.1}};
-    const point jib[] = {{mast - 0.07, top + 0.25}, {mast - 0.07, deck - 0.1}, {mast - between(r, 0.4, 0.7), deck - 0.1}};
+    const point jib[] = {{mast - 0.07, top + 0.25},
+                         {mast - 0.07, deck - 0.1},
+                         {mast - between(r, 0.4, 0.7), deck - 0.1}};
     color sail = color_unlike(r, ink);
     fill_at(c, s, hull, 4, ink);
     box(c, s, mast - 0.04, top, mast + 0.04, deck, any_color(r));
@@ -145,8 +155,10 @@ static void draw_boat(canvas *c, const stand *s, color ink)
 static void draw_house(canvas *c, const stand *s, color ink)
 {
     tl_rng *r = &c->rng;
-    double eaves = between(r, -0.35, 0), wide = between(r, 0.65, 0.9), ridge = between(r, -0.3, 0.3);
-    const point roof[] = {{-wide - 0.1, eaves}, {ridge, between(r, -1, -0.75)}, {wide + 0.1, eaves}};
+    double eaves = between(r, -0.35, 0), wide = between(r, 0.65, 0.9),
+           ridge = between(r, -0.3, 0.3);
+    const point roof[] = {
+        {-wide - 0.1, eaves}, {ridge, between(r, -1, -0.75)}, {wide + 0.1, eaves}};
     color glass = color_unlike(r, ink), door = color_unlike(r, ink);
     box(c, s, -wide, eaves, wide, 0.95, ink);
     fill_at(c, s, roof, 3, color_unlike(r, ink));
@@ -168,8 +180,8 @@ static void draw_tree(canvas *c, const stand *s, color ink)
     for (int64_t i = 0; i < leaves; i++) {
         color shade = ink;
         for (int k = 0; k < 3; k++) shade.c[k] *= between(r, 0.8, 1.15);
-        blob(c, s, between(r, -0.45, 0.45), crown + between(r, -0.3, 0.35), between(r, 0.28, 0.5), between(r, 0.22, 0.4),
-             shade);
+        blob(c, s, between(r, -0.45, 0.45), crown + between(r, -0.3, 0.35), between(r, 0.28, 0.5),
+             between(r, 0.22, 0.4), shade);
     }
 }
 
@@ -200,7 +212,8 @@ static void draw_ground(canvas *c)
         for (int64_t x = 0; x < c->width; x++)
             for (int k = 0; k < 3; k++) {
                 double t = (double)y / horizon;
-                at(c, x, y)[k] = (float)(t < 1 ? above.c[k] + (below.c[k] - above.c[k]) * t : land.c[k]);
+                at(c, x, y)[k] =
+                    (float)(t < 1 ? above.c[k] + (below.c[k] - above.c[k]) * t : land.c[k]);
             }
     roughen(c, between(r, 5, 35), between(r, 4, 23));
 }
@@ -211,8 +224,8 @@ static void draw_others(canvas *c, int64_t count)
     tl_rng *r = &c->rng;
     for (int64_t i = 0; i < count; i++) {
         double side = (double)(c->width < c->height ? c->width : c->height);
-        stand s = {between(r, 0, (double)c->width), between(r, 0, (double)c->height), between(r, 0.04, 0.14) * side,
-                   between(r, 0, 6.28), false};
+        stand s = {between(r, 0, (double)c->width), between(r, 0, (double)c->height),
+                   between(r, 0.04, 0.14) * side, between(r, 0, 6.28), false};
         if (tl_rng_below(r, 2)) blob(c, &s, 0, 0, 1, between(r, 0.3, 1), any_color(r));
         else box(c, &s, -1, -between(r, 0.2, 1), 1, between(r, 0.2, 1), any_color(r));
     }
@@ -229,9 +242,11 @@ static void finish(canvas *c)
 static void draw(canvas *c, int class_id)
 {
     tl_rng *r = &c->rng;
-    double side = (double)(c->width < c->height ? c->width : c->height), size = between(r, 0.28, 0.46) * side;
-    stand s = {between(r, size, (double)c->width - size), between(r, size, (double)c->height - size), size,
-               between(r, -0.25, 0.25), tl_rng_below(r, 2) == 1};
+    double side = (double)(c->width < c->height ? c->width : c->height),
+           size = between(r, 0.28, 0.46) * side;
+    stand s = {between(r, size, (double)c->width - size),
+               between(r, size, (double)c->height - size), size, between(r, -0.25, 0.25),
+               tl_rng_below(r, 2) == 1};
     draw_ground(c);
     draw_others(c, 1 + tl_rng_below(r, 5));
     color ink = color_unlike(r, color_at(c, s.x, s.y));
@@ -243,17 +258,20 @@ static void draw(canvas *c, int class_id)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Bytes of a picture as a camera stores them that was held in one of eight ways: shown by `orientation` it is
- * upright again. */
+/* Bytes of a picture as a camera stores them that was held in one of eight ways: shown by
+ * `orientation` it is upright again. */
 static tl_status store(tl_image *out, const canvas *c, int orientation, int64_t channels)
 {
     bool swap = orientation >= 5;
-    TL_TRY(tl_image_resize_memory(out, swap ? c->width : c->height, swap ? c->height : c->width, channels));
+    TL_TRY(tl_image_resize_memory(out, swap ? c->width : c->height, swap ? c->height : c->width,
+                                  channels));
     for (int64_t y = 0; y < out->height; y++)
         for (int64_t x = 0; x < out->width; x++) {
             int64_t u = swap ? y : x, v = swap ? x : y;
-            if (orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7) u = c->width - 1 - u;
-            if (orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8) v = c->height - 1 - v;
+            if (orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7)
+                u = c->width - 1 - u;
+            if (orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8)
+                v = c->height - 1 - v;
             const float *p = at(c, u, v);
             uint8_t *to = out->pixels + (y * out->width + x) * channels;
             float grey = 0.299f * p[0] + 0.587f * p[1] + 0.114f * p[2];
@@ -266,8 +284,10 @@ static tl_status store(tl_image *out, const canvas *c, int orientation, int64_t 
 /* The EXIF segment behind the first two bytes of a JPEG. */
 static void add_orientation(tl_str *out, const tl_str *jpeg, int orientation)
 {
-    const char exif[] = {'\xff', '\xe1', 0, 34, 'E', 'x', 'i', 'f', 0, 0, 'M', 'M', 0, 42, 0, 0, 0, 8, 0, 1,
-                         1, 18, 0, 3, 0, 0, 0, 1, 0, (char)orientation, 0, 0, 0, 0, 0, 0};
+    const char exif[] = {'\xff', '\xe1', 0, 34, 'E', 'x', 'i', 'f', 0, 0,
+                         'M',    'M',    0, 42, 0,   0,   0,   8,   0, 1,
+                         1,      18,     0, 3,  0,   0,   0,   1,   0, (char)orientation,
+                         0,      0,      0, 0,  0,   0};
     tl_str_addn(out, jpeg->data, 2);
     tl_str_addn(out, exif, sizeof exif);
     tl_str_addn(out, jpeg->data + 2, jpeg->length - 2);
@@ -285,11 +305,13 @@ static tl_status encode(tl_str *out, const tl_image *image, bool png, int orient
     return st == TL_OK ? tl_str_status(out) : st;
 }
 
-static tl_status write_in(const char *folder, const char *class_name, const char *name, const void *data, size_t size)
+static tl_status write_in(const char *folder, const char *class_name, const char *name,
+                          const void *data, size_t size)
 {
     tl_arena *arena;
     TL_TRY(tl_arena_new(&arena));
-    const char *in = tl_path_join(arena, folder, class_name), *path = in ? tl_path_join(arena, in, name) : NULL;
+    const char *in = tl_path_join(arena, folder, class_name),
+               *path = in ? tl_path_join(arena, in, name) : NULL;
     tl_status st = path ? tl_mkdirs(in) : TL_ENOMEM;
     if (st == TL_OK) st = tl_file_write_atomic(path, data, size);
     tl_arena_free(&arena);
@@ -317,7 +339,8 @@ static color mean_of(const canvas *c)
 {
     color sum = {{0, 0, 0}};
     int64_t count = c->width * c->height;
-    for (int64_t i = 0; i < count * 3; i++) sum.c[i % 3] += fmin(fmax((double)c->pixels[i], 0), 255) / (double)count;
+    for (int64_t i = 0; i < count * 3; i++)
+        sum.c[i % 3] += fmin(fmax((double)c->pixels[i], 0), 255) / (double)count;
     return sum;
 }
 
@@ -341,11 +364,16 @@ static tl_status make_photo(photo *out, const char *folder, int64_t index, uint6
     out->class_id = (int)(index % CLASSES);
     draw(&c, out->class_id);
     out->mean = mean_of(&c);
-    snprintf(name, sizeof name, "IMG_%04lld%s", (long long)index, png ? ".png" : index % 7 ? ".jpg" : ".JPEG");
+    snprintf(name, sizeof name, "IMG_%04lld%s", (long long)index,
+             png         ? ".png"
+             : index % 7 ? ".jpg"
+                         : ".JPEG");
     tl_status st = store(&image, &c, orientation, channels);
     if (st == TL_OK) st = encode(&file, &image, png, orientation, quality);
-    if (st == TL_OK) st = write_in(folder, class_names[out->class_id], name, file.data, file.length);
-    for (int i = 0; i < BROKEN && index == 1 && st == TL_OK; i++) st = write_broken(folder, i, &file);
+    if (st == TL_OK)
+        st = write_in(folder, class_names[out->class_id], name, file.data, file.length);
+    for (int i = 0; i < BROKEN && index == 1 && st == TL_OK; i++)
+        st = write_broken(folder, i, &file);
     tl_str_deinit(&file);
     tl_image_deinit(&image);
     tl_free(c.pixels);
@@ -359,8 +387,10 @@ static double told_by_color(const photo *photos, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         int64_t nearest = -1;
         for (int64_t k = 0; k < count; k++)
-            if (k != i && (nearest < 0 || distance(photos[i].mean, photos[k].mean)
-                                              < distance(photos[i].mean, photos[nearest].mean)))
+            if (k != i
+                && (nearest < 0
+                    || distance(photos[i].mean, photos[k].mean)
+                           < distance(photos[i].mean, photos[nearest].mean)))
                 nearest = k;
         right += nearest >= 0 && photos[nearest].class_id == photos[i].class_id;
     }
@@ -373,15 +403,16 @@ static tl_status make_photos(const char *folder, int64_t count, uint64_t seed)
     tl_status st = photos ? TL_OK : TL_FAIL_NOMEM(1);
     for (int64_t i = 0; i < count && st == TL_OK; i++) st = make_photo(&photos[i], folder, i, seed);
     if (st == TL_OK)
-        printf("%lld photos of %d classes; their mean colours tell %.2f of them\n", (long long)count, CLASSES,
-               told_by_color(photos, count));
+        printf("%lld photos of %d classes; their mean colours tell %.2f of them\n",
+               (long long)count, CLASSES, told_by_color(photos, count));
     tl_free(photos);
     return st;
 }
 
 /* --- clothes ---------------------------------------------------------------------------------- */
 
-static tl_status make_garment(const char *folder, const uint8_t *pixels, int64_t side, int label, int64_t index)
+static tl_status make_garment(const char *folder, const uint8_t *pixels, int64_t side, int label,
+                              int64_t index)
 {
     char class_name[16], name[32];
     tl_image image = TL_IMAGE_INIT;
@@ -393,7 +424,9 @@ static tl_status make_garment(const char *folder, const uint8_t *pixels, int64_t
     tl_pixels from = tl_pixels_new(TL_U8, side, side, 1, (void *)(uintptr_t)pixels);
     tl_status st = tl_image_resize_memory(&image, size, size, 1);
     tl_pixels to = tl_pixels_of(&image);
-    if (st == TL_OK) st = tl_pixels_resize(&to, &from, &(tl_pixels_resize_args){.method = TL_PIXELS_BILINEAR}, NULL);
+    if (st == TL_OK)
+        st = tl_pixels_resize(&to, &from, &(tl_pixels_resize_args){.method = TL_PIXELS_BILINEAR},
+                              NULL);
     if (st == TL_OK) st = encode(&file, &image, png, 1, (int)between(&rng, 60, 96));
     snprintf(class_name, sizeof class_name, "kind %d", label);
     snprintf(name, sizeof name, "%05lld%s", (long long)index, png ? ".png" : ".jpg");
@@ -403,7 +436,8 @@ static tl_status make_garment(const char *folder, const uint8_t *pixels, int64_t
     return st;
 }
 
-static tl_status make_clothes(const char *images_path, const char *labels_path, const char *folder, int64_t most)
+static tl_status make_clothes(const char *images_path, const char *labels_path, const char *folder,
+                              int64_t most)
 {
     tl_idx images, labels;
     TL_TRY(tl_idx_open(&images, images_path));
@@ -423,11 +457,14 @@ int main(int argc, char **argv)
 {
     tl_status st;
     if (argc > 2 && strcmp(argv[1], "photos") == 0)
-        st = make_photos(argv[2], argc > 3 ? atoll(argv[3]) : 600, argc > 4 ? strtoull(argv[4], NULL, 10) : 1);
+        st = make_photos(argv[2], argc > 3 ? atoll(argv[3]) : 600,
+                         argc > 4 ? strtoull(argv[4], NULL, 10) : 1);
     else if (argc > 4 && strcmp(argv[1], "clothes") == 0)
         st = make_clothes(argv[2], argv[3], argv[4], argc > 5 ? atoll(argv[5]) : 0);
     else
-        st = TL_FAIL(TL_EINVAL, "usage: images photos FOLDER [COUNT [SEED]], or clothes IMAGES LABELS FOLDER [COUNT]");
+        st = TL_FAIL(
+            TL_EINVAL,
+            "usage: images photos FOLDER [COUNT [SEED]], or clothes IMAGES LABELS FOLDER [COUNT]");
     if (st == TL_OK) return 0;
     fprintf(stderr, "images: %s\n", tl_error_message());
     return 1;

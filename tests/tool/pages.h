@@ -1,5 +1,5 @@
-/* What the pages for people tell them to type: commands in blocks and in sentences of Markdown, and in the examples of
- * the manual page; and what a page says that a command answers. */
+/* What the pages for people tell them to type: commands in blocks and in sentences of Markdown, and
+ * in the examples of the manual page; and what a page says that a command answers. */
 #ifndef TILTH_TESTS_TOOL_PAGES_H
 #define TILTH_TESTS_TOOL_PAGES_H
 
@@ -57,7 +57,10 @@ static inline void page_block_line(page_reader *r, const char *line, size_t leng
 {
     bool prompt = length > 2 && line[0] == '$' && line[1] == ' ';
     r->prompts |= prompt;
-    bool begins = prompt || (!r->prompts && (strncmp(line, "tilth ", 6) == 0 || strncmp(line, "./build.sh ", 11) == 0));
+    bool begins =
+        prompt
+        || (!r->prompts
+            && (strncmp(line, "tilth ", 6) == 0 || strncmp(line, "./build.sh ", 11) == 0));
     if (!r->open && !begins) {
         if (!r->count || r->asked != r->count) return;
         tl_str_addn(&r->items[r->count - 1].answer, line, length);
@@ -68,7 +71,9 @@ static inline void page_block_line(page_reader *r, const char *line, size_t leng
     if (prompt) line += 2, length -= 2;
     const char *comment = memmem(line, length, " #", 2);
     if (comment) length = (size_t)(comment - line);
-    size_t mark = length && line[length - 1] == '\\' ? 1 : length > 1 && strncmp(line + length - 2, "\\e", 2) == 0 ? 2 : 0;
+    size_t mark = length && line[length - 1] == '\\'                        ? 1
+                  : length > 1 && strncmp(line + length - 2, "\\e", 2) == 0 ? 2
+                                                                            : 0;
     r->open = mark > 0;
     tl_str_addn(&r->text, line, length - mark);
     if (r->open) return;
@@ -83,7 +88,8 @@ static inline void page_sentences(page_reader *r, const char *text, size_t lengt
     while ((from = memchr(text, '`', (size_t)(end - text)))) {
         const char *to = memchr(from + 1, '`', (size_t)(end - from - 1));
         if (!to) return;
-        bool command = strncmp(from + 1, "tilth ", 6) == 0 || strncmp(from + 1, "./build.sh ", 11) == 0;
+        bool command =
+            strncmp(from + 1, "tilth ", 6) == 0 || strncmp(from + 1, "./build.sh ", 11) == 0;
         if (command) page_add(r, from + 1, (size_t)(to - from - 1));
         text = to + 1;
     }

@@ -1,5 +1,5 @@
-/* What tests that start the program have in common: a folder of their own, and lines of a shell in which `tilth` is the
- * program. */
+/* What tests that start the program have in common: a folder of their own, and lines of a shell in
+ * which `tilth` is the program. */
 #ifndef TILTH_TESTS_TOOL_SHELL_LAB_H
 #define TILTH_TESTS_TOOL_SHELL_LAB_H
 
@@ -23,7 +23,8 @@ static inline int shell_open(void **state)
     return mkdtemp(shell_home) && chdir(shell_home) == 0 ? 0 : -1;
 }
 
-static inline int shell_remove(const char *path, const struct stat *info, int type, struct FTW *where)
+static inline int shell_remove(const char *path, const struct stat *info, int type,
+                               struct FTW *where)
 {
     (void)info, (void)type, (void)where;
     return remove(path);
@@ -48,7 +49,8 @@ static inline void hear(const char *path)
 static inline int shell(const char *line)
 {
     char text[2048];
-    int used = snprintf(text, sizeof text, "tilth() { '%s' \"$@\"; }\n{ %s\n} >said.txt 2>&1", TILTH_PROGRAM, line);
+    int used = snprintf(text, sizeof text, "tilth() { '%s' \"$@\"; }\n{ %s\n} >said.txt 2>&1",
+                        TILTH_PROGRAM, line);
     assert_true(used > 0 && used < (int)sizeof text);
     int status = system(text);
     hear("said.txt");
@@ -65,7 +67,8 @@ static inline void has(const char *part)
 static inline void ends(int code, const char *line, const char *part)
 {
     int found = shell(line);
-    if (found != code) fail_msg("%s: exit code %d, not %d:\n%s", line, found, code, said ? said : "");
+    if (found != code)
+        fail_msg("%s: exit code %d, not %d:\n%s", line, found, code, said ? said : "");
     has(part);
 }
 

@@ -88,7 +88,8 @@ static void test_show(void **state)
     has("int 5");
     put_bytes(in_folder("checkpoint"), "model_checkpoint_path: 'ckpt-6'", 31);
     ckpt("show", folder);
-    ended(2, "/ckpt-6.safetensors', the latest checkpoint that the folder tells of, is not there; name another");
+    ended(2, "/ckpt-6.safetensors', the latest checkpoint that the folder tells of, is not there; "
+             "name another");
 }
 
 static void test_show_plain(void **state)
@@ -127,7 +128,7 @@ static void test_verify(void **state)
     ended(1, "is damaged: the checksum of its");
     text_has(err, "there is no checkpoint '");
     has("good.safetensors: intact"); // the others are told all the same
-    ckpt("show", bad); // as the manual has it, whatever looks at it
+    ckpt("show", bad);               // as the manual has it, whatever looks at it
     ended(1, "is damaged");
     ckpt("diff", good, bad);
     ended(1, "is damaged");
@@ -206,7 +207,8 @@ static void test_bundles(void **state)
     ended(1, "x.data-00000-of-00001");
 }
 
-static void add(tli_table_writer *w, const char *key, size_t key_size, const char *value, size_t size)
+static void add(tli_table_writer *w, const char *key, size_t key_size, const char *value,
+                size_t size)
 {
     assert_ok(tli_table_add(w, (tli_bytes){key, key_size}, (tli_bytes){value, size}));
 }
@@ -299,10 +301,11 @@ static void test_convert(void **state)
 
 /* --- of runs ---------------------------------------------------------------------------------- */
 
-static const char model_yaml[] =
-    "task: {model: {num_classes: 10, input_size: [32, 32, 3], backbone: {type: resnet, resnet: {model_id: 10}}}}\n";
+static const char model_yaml[] = "task: {model: {num_classes: 10, input_size: [32, 32, 3], "
+                                 "backbone: {type: resnet, resnet: {model_id: 10}}}}\n";
 
-/* One small weight for each layer of that model, as a trainer would name them; `most`: of no more layers. */
+/* One small weight for each layer of that model, as a trainer would name them; `most`: of no more
+ * layers. */
 static void save_weights(const char *path, const char *before, int64_t most)
 {
     tl_parse_options parse = TL_PARSE_OPTIONS_INIT;
@@ -344,8 +347,8 @@ static void save_weights(const char *path, const char *before, int64_t most)
 static void test_convert_run(void **state)
 {
     (void)state;
-    static const char elsewhere[] =
-        "runtime: {distribution_strategy: tpu, tpu: 'grpc://10.0.0.2', num_gpus: 8, all_reduce_alg: nccl}\n";
+    static const char elsewhere[] = "runtime: {distribution_strategy: tpu, tpu: 'grpc://10.0.0.2', "
+                                    "num_gpus: 8, all_reduce_alg: nccl}\n";
     char path[512], yaml[512], text[64];
     int64_t entries;
     snprintf(path, sizeof path, "%s", in_folder("ckpt-12.safetensors"));
@@ -355,17 +358,19 @@ static void test_convert_run(void **state)
         put_bytes(in_folder("params.yaml"), yaml, strlen(yaml));
         ckpt("convert", path, in_folder("b"), "--experiment=image_classification", "--overwrite");
         ended(0, "");
-        assert_int_equal(sscanf(strstr(out, "/b: ") + 4, "%" SCNd64, &entries), 1); // with save_counter
+        // with save_counter
+        assert_int_equal(sscanf(strstr(out, "/b: ") + 4, "%" SCNd64, &entries), 1);
         ckpt("show", in_folder("b"));
         ended(0, "");
         has("\nbackbone/layer_with_weights-0/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
         has("\nmodel/layer_with_weights-1/kernel/.ATTRIBUTES/VARIABLE_VALUE ");
         snprintf(text, sizeof text, "\n%" PRId64 " entries", entries + 1); // and the graph
         has(text);
-        ckpt("convert", in_folder("b"), in_folder("c.safetensors"), "--experiment=image_classification", "--overwrite");
+        ckpt("convert", in_folder("b"), in_folder("c.safetensors"),
+             "--experiment=image_classification", "--overwrite");
         ended(0, "");
-        has("It is for eval, predict and task.init_checkpoint; training goes on in the folder of the "
-            "TensorBundle itself.\n");
+        has("It is for eval, predict and task.init_checkpoint; training goes on in the folder of "
+            "the TensorBundle itself.\n");
         ckpt("show", in_folder("c"));
         has("\nmodel/head/kernel");
         has("int 12\n");
@@ -386,8 +391,9 @@ static void test_convert_run(void **state)
     ckpt("convert", path, in_folder("best/c"));
     ended(0, "");
     has("The latest in that folder is still b: Model Garden goes on from there.\n");
-    static const char *const files[] = {"best/b.index", "best/b.data-00000-of-00001", "best/c.index",
-                                        "best/c.data-00000-of-00001", "best/checkpoint"};
+    static const char *const files[] = {"best/b.index", "best/b.data-00000-of-00001",
+                                        "best/c.index", "best/c.data-00000-of-00001",
+                                        "best/checkpoint"};
     for (int64_t i = 0; i < TL_COUNT(files); i++) remove(in_folder(files[i]));
     remove(path);
     assert_int_equal(remove(in_folder("best")), 0);
@@ -400,7 +406,8 @@ static void test_convert_another_model(void **state)
     save_weights(in_folder("ckpt-12.safetensors"), "model/", 3);
     ckpt("convert", in_folder("ckpt-12"), in_folder("b"), "--experiment=image_classification");
     ended(0, "");
-    ckpt("convert", in_folder("b"), in_folder("c.safetensors"), "--experiment=image_classification");
+    ckpt("convert", in_folder("b"), in_folder("c.safetensors"),
+         "--experiment=image_classification");
     ended(2, "b' is a checkpoint of another model: it lacks ");
     text_has(err, " layers of this one: 'backbone/layer_with_weights-");
     assert_false(tl_file_exists(in_folder("c.safetensors")));
@@ -431,9 +438,15 @@ static void test_mistakes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_show), LAB_TEST(test_show_plain), LAB_TEST(test_verify),
-        LAB_TEST(test_diff), LAB_TEST(test_bundles),    LAB_TEST(test_convert),
-        LAB_TEST(test_unknown_pieces), LAB_TEST(test_convert_run), LAB_TEST(test_convert_another_model),
+        LAB_TEST(test_show),
+        LAB_TEST(test_show_plain),
+        LAB_TEST(test_verify),
+        LAB_TEST(test_diff),
+        LAB_TEST(test_bundles),
+        LAB_TEST(test_convert),
+        LAB_TEST(test_unknown_pieces),
+        LAB_TEST(test_convert_run),
+        LAB_TEST(test_convert_another_model),
         LAB_TEST(test_mistakes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -224,11 +224,13 @@ static void folders_are_shown(void **state)
     has("daisy/1.png: class 0, PNG 1 x 2 x 3, ");
 }
 
-/* A JPEG that ends half-way, a PNG that is a GIF, files that are not read, a class without images, and one that lies on
- * its side. */
+/* A JPEG that ends half-way, a PNG that is a GIF, files that are not read, a class without images,
+ * and one that lies on its side. */
 static void put_mixed_folder(void)
 {
-    static const char exif[] = "\xff\xe1\0\x22" "Exif\0\0" "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
+    static const char exif[] = "\xff\xe1\0\x22"
+                               "Exif\0\0"
+                               "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
     uint8_t pixels[40 * 30];
     tl_str file = TL_STR_INIT, turned = TL_STR_INIT;
     for (size_t i = 0; i < sizeof pixels; i++) pixels[i] = (uint8_t)(i * 7);
@@ -257,7 +259,8 @@ static void damaged_images_are_told_together(void **state)
     ended(1, "mixed': 2 of 4 images cannot be read:\n");
     text_has(err, "a/cut.jpg: reading a JPEG image: Premature end");
     text_has(err, "a/wrong.png: this is a GIF image");
-    has("images are 30 to 40 (median 30) pixels high and 30 to 40 (median 30) wide; 2 have 1 channel\n");
+    has("images are 30 to 40 (median 30) pixels high and 30 to 40 (median 30) wide; 2 have 1 "
+        "channel\n");
     has("1 is turned by EXIF\n2 CORRUPT\n");
     has("mixed/b' holds no image\n");
     has("1 .webp is not read: .jpg, .jpeg and .png are\n");
@@ -299,7 +302,9 @@ static void damaged_records_are_found(void **state)
     }
     put_bytes(in_folder("pictures"), file.data, file.length);
     data("show", in_folder("pictures"));
-    ended(1, "pictures': 2 of 2 images cannot be read:\n  record 1, 'the one': reading a JPEG image: ");
+    ended(
+        1,
+        "pictures': 2 of 2 images cannot be read:\n  record 1, 'the one': reading a JPEG image: ");
     has("3 classes\n  0, 1 record\n");
     has("2 CORRUPT\n");
     tl_str_deinit(&file);
@@ -315,14 +320,17 @@ static void what_is_shown_comes_as_json(void **state)
     data("show", in_folder("mixed"), in_folder("labels"), in_folder("some.tfrecord"), "--json");
     ended(1, "2 of 4 images cannot be read");
     has("/mixed\", \"kind\": \"image_folder\", \"count\": 2, \"bytes\": ");
-    has("\"classes\": [{\"class\": 0, \"name\": \"a\", \"count\": 1}, {\"class\": 1, \"name\": \"c\", \"count\": 1}], "
-        "\"height\": {\"min\": 30, \"median\": 30, \"max\": 40}, \"width\": {\"min\": 30, \"median\": 30, \"max\": 40}, "
-        "\"channels\": {\"1\": 2}, \"turned\": 1, \"corrupt\": [{\"file\": ");
+    has("\"classes\": [{\"class\": 0, \"name\": \"a\", \"count\": 1}, {\"class\": 1, \"name\": "
+        "\"c\", \"count\": 1}], \"height\": {\"min\": 30, \"median\": 30, \"max\": 40}, \"width\": "
+        "{\"min\": 30, \"median\": 30, \"max\": 40}, \"channels\": {\"1\": 2}, \"turned\": 1, "
+        "\"corrupt\": [{\"file\": ");
     has("\"not_read\": {\".webp\": 1}, \"empty\": [");
-    has("\"kind\": \"idx\", \"count\": 3, \"bytes\": 3, \"compressed\": false, \"dtype\": \"uint8\", \"shape\": [3], ");
+    has("\"kind\": \"idx\", \"count\": 3, \"bytes\": 3, \"compressed\": false, \"dtype\": "
+        "\"uint8\", \"shape\": [3], ");
     has("\"classes\": [{\"class\": 0, \"count\": 1}, {\"class\": 2, \"count\": 2}]}\n");
     has("\"kind\": \"tfrecord\", \"count\": 4, ");
-    has("\"features\": [{\"name\": \"ids\", \"type\": \"int64\", \"records\": 3, \"min\": 4, \"max\": 10, ");
+    has("\"features\": [{\"name\": \"ids\", \"type\": \"int64\", \"records\": 3, \"min\": 4, "
+        "\"max\": 10, ");
     int lines = 0;
     for (const char *p = out; *p; p++) lines += *p == '\n';
     assert_int_equal(lines, 3); // an object each
@@ -334,7 +342,8 @@ static void a_list_says_the_numbers_of_records(void **state)
     (void)state;
     put_folder();
     put_bytes(in_folder("list.txt"), "tulip\nrose\ndaisy\n", 17);
-    data("convert", in_folder("flowers"), "--out", in_folder("listed/v"), "--classes", in_folder("list.txt"));
+    data("convert", in_folder("flowers"), "--out", in_folder("listed/v"), "--classes",
+         in_folder("list.txt"));
     went_well();
     has("has no folder for the class 'tulip'\n");
     tl_tfrecord_file *f;
@@ -349,11 +358,12 @@ static void a_list_says_the_numbers_of_records(void **state)
     }
     tl_tfrecord_close(&f);
     put_bytes(in_folder("list.txt"), "rose\n", 5);
-    data("convert", in_folder("flowers"), "--out", in_folder("listed/w"), "--classes", in_folder("list.txt"));
+    data("convert", in_folder("flowers"), "--out", in_folder("listed/w"), "--classes",
+         in_folder("list.txt"));
     ended(2, "daisy' is no class: there are rose");
     put_pair();
-    data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("listed/x"), "--classes",
-         in_folder("list.txt"));
+    data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("listed/x"),
+         "--classes", in_folder("list.txt"));
     ended(2, "--classes numbers the classes of a folder");
 }
 
@@ -367,8 +377,8 @@ static void pairs_become_records(void **state)
     for (int e = 0; e < 3; e++) {
         char flag[32];
         snprintf(flag, sizeof flag, "--encoding=%s", encodings[e]);
-        data("convert", in_folder("images.gz"), in_folder("labels"), "--out", in_folder("new/train"),
-             "--shards=2", "--noshuffle", "--overwrite", flag);
+        data("convert", in_folder("images.gz"), in_folder("labels"), "--out",
+             in_folder("new/train"), "--shards=2", "--noshuffle", "--overwrite", flag);
         went_well();
         has("wrote 3 examples to ");
         has("train-00000-of-00002 ... train-00001-of-00002\n");
@@ -387,10 +397,8 @@ static void pairs_become_records(void **state)
                 assert_int_equal(int_in(&r, "image/height"), 4);
                 tl_bytes encoded = bytes_in(&r, "image/encoded");
                 tl_image image = TL_IMAGE_INIT;
-                if (e == 2)
-                    assert_int_equal((uint8_t)encoded.data[7], (20 * i + 7) * 4);
-                else
-                    assert_ok(tl_image_decode(&image, encoded.data, encoded.size, NULL));
+                if (e == 2) assert_int_equal((uint8_t)encoded.data[7], (20 * i + 7) * 4);
+                else assert_ok(tl_image_decode(&image, encoded.data, encoded.size, NULL));
                 if (e == 0) assert_int_equal(image.pixels[7], (20 * i + 7) * 4);
                 if (e < 2)
                     assert_true(image.height == 4 && image.width == 5 && image.channels == 1);
@@ -510,7 +518,8 @@ static void mistakes_are_told(void **state)
     tl_shape four = TL_SHAPE(2, 3, 3, 4), flat = TL_SHAPE(2, 0, 3);
     assert_ok(tl_idx_write(in_folder("four"), TL_U8, &four, pixels));
     assert_ok(tl_idx_write(in_folder("flat"), TL_U8, &flat, pixels));
-    data("convert", in_folder("four"), in_folder("two"), "--out", in_folder("x"), "--encoding=jpeg");
+    data("convert", in_folder("four"), in_folder("two"), "--out", in_folder("x"),
+         "--encoding=jpeg");
     ended(2, "four', image ");
     text_has(err, "a JPEG image has 1 (grey) or 3 (RGB) channels, not 4");
     data("convert", in_folder("flat"), in_folder("two"), "--out", in_folder("x"), "--encoding=raw");
@@ -524,10 +533,14 @@ static void mistakes_are_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(records_are_shown),    cmocka_unit_test(damage_is_shown),
-        cmocka_unit_test(all_files_are_shown),  cmocka_unit_test(earlier_conversions_do_not_stay),
-        cmocka_unit_test(arrays_are_shown),     cmocka_unit_test(folders_are_shown),
-        cmocka_unit_test(pairs_become_records), cmocka_unit_test(folders_become_records),
+        cmocka_unit_test(records_are_shown),
+        cmocka_unit_test(damage_is_shown),
+        cmocka_unit_test(all_files_are_shown),
+        cmocka_unit_test(earlier_conversions_do_not_stay),
+        cmocka_unit_test(arrays_are_shown),
+        cmocka_unit_test(folders_are_shown),
+        cmocka_unit_test(pairs_become_records),
+        cmocka_unit_test(folders_become_records),
         cmocka_unit_test(damaged_images_are_told_together),
         cmocka_unit_test(damaged_records_are_found),
         cmocka_unit_test(what_is_shown_comes_as_json),

@@ -1,6 +1,6 @@
-/* What README.md, the manual page and the pages below docs tell people to type is typed here, in a folder that has the
- * files they speak of; where a page quotes the answer, it is compared. The flags and keys that they name are there.
- * needs: no sanitizer */
+/* What README.md, the manual page and the pages below docs tell people to type is typed here, in a
+ * folder that has the files they speak of; where a page quotes the answer, it is compared. The
+ * flags and keys that they name are there. needs: no sanitizer */
 #include "tool/pages.h"
 #include "tool/photos.h"
 
@@ -24,24 +24,32 @@ typedef struct need {
 } need;
 
 #define SHORT " tilth.jit=false tilth.threads=1 tilth.seed=1"
-#define CLOTHES(which, name) "task." which ".input_path=" name "-images-idx3-ubyte.gz," name "-labels-idx1-ubyte.gz "
-#define MOCK                                                                                                            \
-    "trainer.optimizer_config.optimizer.type=sgd trainer.optimizer_config.learning_rate.type=constant "                 \
-    "trainer.optimizer_config.learning_rate.constant.learning_rate=0.1 trainer.steps_per_loop=20 "                      \
+#define CLOTHES(which, name)                                                                       \
+    "task." which ".input_path=" name "-images-idx3-ubyte.gz," name "-labels-idx1-ubyte.gz "
+#define MOCK                                                                                       \
+    "trainer.optimizer_config.optimizer.type=sgd "                                                 \
+    "trainer.optimizer_config.learning_rate.type=constant "                                        \
+    "trainer.optimizer_config.learning_rate.constant.learning_rate=0.1 trainer.steps_per_loop=20 " \
     "trainer.summary_interval=20 trainer.checkpoint_interval=50 trainer.validation_steps=2" SHORT
 #define ELSEWHERE "tests/tool/test_commands.c runs it"
 
 static const need needs[] = {
     // README.md
-    {.said = "tilth train --experiment=fashion_mnist/cnn --mode=train_and_eval --model_dir=build/demo/fashion_mnist",
-     .more = "--progress=bar trainer.train_steps=2 task.validation_data.global_batch_size=50 "
-             CLOTHES("train_data", "train") CLOTHES("validation_data", "t10k") SHORT},
-    {.said = "tilth predict --model_dir=build/demo/fashion_mnist --count=2 t10k-images-idx3-ubyte.gz", .any_answer = true},
+    {.said = "tilth train --experiment=fashion_mnist/cnn --mode=train_and_eval "
+             "--model_dir=build/demo/fashion_mnist",
+     .more =
+         "--progress=bar trainer.train_steps=2 task.validation_data.global_batch_size=50 " CLOTHES(
+             "train_data", "train") CLOTHES("validation_data", "t10k") SHORT},
+    {.said =
+         "tilth predict --model_dir=build/demo/fashion_mnist --count=2 t10k-images-idx3-ubyte.gz",
+     .any_answer = true},
     {.said = "tilth train --experiment=vision/local --mode=train_and_eval --model_dir=runs/local",
      .more = "trainer.train_steps=20" SHORT},
-    {.said = "tilth train --experiment=images --mode=train_and_eval --model_dir=runs/mine task.train_data.input_path=photos",
+    {.said = "tilth train --experiment=images --mode=train_and_eval --model_dir=runs/mine "
+             "task.train_data.input_path=photos",
      .more = "trainer.train_steps=4" SHORT},
-    {.said = "tilth params --explain", .more = "--experiment=images task.train_data.input_path=photos"},
+    {.said = "tilth params --explain",
+     .more = "--experiment=images task.train_data.input_path=photos"},
     {.said = "tilth train --experiment=table --mode=train_and_eval --model_dir=runs/t "
              "task.train_data.input_path=houses.csv task.target=price",
      .more = "trainer.train_steps=4" SHORT},
@@ -51,15 +59,18 @@ static const need needs[] = {
     {.said = "tilth eval --confusion=svg", .more = "--model_dir=runs/mine"},
     {.said = "tilth export", .more = "--model_dir=runs/mine --to=exported"},
     {.said = "tilth explain", .more = "--experiment=vision/local --steps=1" SHORT},
-    {.said = "tilth sweep", .more = "--experiment=vision/local --model_dir=seeds --grid tilth.seed=1,2 "
-                                    "trainer.train_steps=4 tilth.jit=false tilth.threads=1"},
+    {.said = "tilth sweep",
+     .more = "--experiment=vision/local --model_dir=seeds --grid tilth.seed=1,2 "
+             "trainer.train_steps=4 tilth.jit=false tilth.threads=1"},
     {.said = "tilth compare", .more = "runs/local runs/mine"},
     {.said = "tilth plot", .more = "runs/local runs/mine"},
     {.said = "tilth params --experiment=mock trainer.train_stps=500", .code = 2},
-    {.said = "tilth train --experiment=mock --mode=train_and_eval --model_dir=run1 trainer.train_steps=100 ...",
+    {.said = "tilth train --experiment=mock --mode=train_and_eval --model_dir=run1 "
+             "trainer.train_steps=100 ...",
      .more = MOCK},
     {.said = "tilth ckpt show|diff|verify",
-     .instead = "tilth ckpt show run1 && tilth ckpt diff run1 run1/ckpt-100 && tilth ckpt verify run1"},
+     .instead =
+         "tilth ckpt show run1 && tilth ckpt diff run1 run1/ckpt-100 && tilth ckpt verify run1"},
     {.said = "tilth ckpt convert", .more = "run1/ckpt-50 made/ckpt-50 --overwrite"},
     {.said = "tilth train_net", .more = "--config-file=mock.yaml --fast-dev-run"},
     // docs/export.md
@@ -69,7 +80,8 @@ static const need needs[] = {
     {.said = "tilth predict --model_dir=mine", .more = "photos/lying/1.png"},
     {.said = "tilth eval", .more = "--model_dir=mine"},
     {.said = "tilth train",
-     .more = "--experiment=vision/local --mode=train --model_dir=another trainer.train_steps=1" SHORT},
+     .more =
+         "--experiment=vision/local --mode=train --model_dir=another trainer.train_steps=1" SHORT},
     {.said = "tilth model", .why = "no command: the format of model.json"},
     {.said = "tilth describe layer NAME", .instead = "tilth describe layer dense"},
     // the manual page
@@ -78,16 +90,19 @@ static const need needs[] = {
              "'trainer.optimizer_config.learning_rate.cosine.initial_learning_rate=log(1e-4,1e-1)'",
      .more = "trainer.train_steps=1 trainer.validation_steps=1" SHORT},
     // the other pages
-    {.said = "tilth train --plugin=./libdigits.so ... trainer.optimizer_config.optimizer.type=sign_sgd",
+    {.said =
+         "tilth train --plugin=./libdigits.so ... trainer.optimizer_config.optimizer.type=sign_sgd",
      .why = "the test example_plugin builds it and runs this"},
     {.said = "tilth train --plugin=...", .why = "the test example_plugin does it"},
     {.said = "tilth describe KIND NAME", .instead = "tilth describe optimizer adamw"},
     {.said = "tilth describe mine", .instead = "tilth describe mock"},
-    {.said = "tilth train --experiment=fashion_mnist/cnn --mode=train_and_eval --model_dir=runs/cnn",
+    {.said =
+         "tilth train --experiment=fashion_mnist/cnn --mode=train_and_eval --model_dir=runs/cnn",
      .more = "--dry_run task.validation_data.global_batch_size=50 " CLOTHES("train_data", "train")
-             CLOTHES("validation_data", "t10k") SHORT},
+         CLOTHES("validation_data", "t10k") SHORT},
     {.said = "tilth explain --passes=FILE",
-     .instead = "tilth explain --experiment=vision/local --steps=1 --passes=passes.txt" SHORT " && test -s passes.txt"},
+     .instead = "tilth explain --experiment=vision/local --steps=1 --passes=passes.txt" SHORT
+                " && test -s passes.txt"},
     {.said = "tilth params --experiment=bert/pretraining "
              "--config_file=nlp/bert/experiments/wiki_books_pretrain.yaml 2>&1",
      .why = ELSEWHERE},
@@ -108,7 +123,8 @@ static const need needs[] = {
      .why = ELSEWHERE},
     {.said = "tilth params --experiment=NAME", .instead = "tilth params --experiment=table"},
     {.said = "tilth describe task digits", .instead = "tilth describe task mock"},
-    {.said = "tilth train_net --config-file=F", .instead = "tilth train_net --config-file=mock.yaml --fast-dev-run"},
+    {.said = "tilth train_net --config-file=F",
+     .instead = "tilth train_net --config-file=mock.yaml --fast-dev-run"},
 };
 static bool needed[TL_COUNT(needs)];
 
@@ -130,9 +146,12 @@ static void put_houses(void)
         double area = 30 + i * 37 % 170;
         if (i % 15 == 4) tl_str_addf(&s, "%d,,", i + 1);
         else tl_str_addf(&s, "%d,%g,", i + 1, area);
-        tl_str_addf(&s, "%d,%d-%02d-%02d,%s,%s,a house with %d windows,%.2f\n", 1 + i * 7 % 12, 1920 + i * 53 % 100,
-                    1 + i * 5 % 12, 1 + i * 11 % 28, cities[i * 3 % 4], i % 3 == 0 ? "" : i % 3 == 1 ? "yes" : "no", i * i,
-                    area * (1000 + i * 29 % 700));
+        tl_str_addf(&s, "%d,%d-%02d-%02d,%s,%s,a house with %d windows,%.2f\n", 1 + i * 7 % 12,
+                    1920 + i * 53 % 100, 1 + i * 5 % 12, 1 + i * 11 % 28, cities[i * 3 % 4],
+                    i % 3 == 0   ? ""
+                    : i % 3 == 1 ? "yes"
+                                 : "no",
+                    i * i, area * (1000 + i * 29 % 700));
     }
     put("houses.csv", tl_str_text(&s));
     tl_str_add(&fresh, "area,rooms,built,city,garage\n80,3,1990-01-02,Oslo,yes\n");
@@ -148,8 +167,10 @@ static void put_clothes(const char *name, int count)
     assert_non_null(pixels);
     for (int i = 0; i < count * 28 * 28; i++) pixels[i] = (uint8_t)(i * 7 % 251);
     for (int i = 0; i < count; i++) labels[i] = (uint8_t)(i % 10);
-    assert_ok(tl_idx_write(tl_arena_printf(lab_arena, "%s-images-idx3-ubyte.gz", name), TL_U8, &images, pixels));
-    assert_ok(tl_idx_write(tl_arena_printf(lab_arena, "%s-labels-idx1-ubyte.gz", name), TL_U8, &row, labels));
+    assert_ok(tl_idx_write(tl_arena_printf(lab_arena, "%s-images-idx3-ubyte.gz", name), TL_U8,
+                           &images, pixels));
+    assert_ok(tl_idx_write(tl_arena_printf(lab_arena, "%s-labels-idx1-ubyte.gz", name), TL_U8, &row,
+                           labels));
 }
 
 static int shell(const char *line)
@@ -158,11 +179,13 @@ static int shell(const char *line)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* What people have when they come to a page: data, files of configuration, a checkpoint of TensorFlow's. */
+/* What people have when they come to a page: data, files of configuration, a checkpoint of
+ * TensorFlow's. */
 static int settle(void **state)
 {
     if (lab_open(state) != 0) return -1;
-    const char *path = tl_arena_printf(lab_arena, "%s:%s", tl_path_dirname(lab_arena, TILTH_PROGRAM), getenv("PATH"));
+    const char *path = tl_arena_printf(lab_arena, "%s:%s",
+                                       tl_path_dirname(lab_arena, TILTH_PROGRAM), getenv("PATH"));
     setenv("PATH", path, 1);
     put_photos("photos", 24);
     put_photos("flowers/train", 8);
@@ -188,11 +211,13 @@ static bool bar_at(const char *at)
 /* Behind the time and place of a message in the log, which the pages leave out. */
 static const char *message_of(const char *line)
 {
-    const char *end = strchr("IWE", line[0]) && isdigit((unsigned char)line[1]) ? strstr(line, "] ") : NULL;
+    const char *end =
+        strchr("IWE", line[0]) && isdigit((unsigned char)line[1]) ? strstr(line, "] ") : NULL;
     return end ? end + 2 : line + strspn(line, " ");
 }
 
-/* With one sign for each number, for each name in '', for a bar and for each gap: other data gives others. */
+/* With one sign for each number, for each name in '', for a bar and for each gap: other data gives
+ * others. */
 static const char *plain(const char *line, size_t length)
 {
     tl_str s = TL_STR_INIT;
@@ -202,7 +227,8 @@ static const char *plain(const char *line, size_t length)
         const char *close = *at == '\'' ? strchr(at + 1, '\'') : NULL;
         if (isdigit((unsigned char)*at)) tl_strtod(at, &end), at = end, tl_str_addc(&s, '#');
         else if (close) at = close + 1, tl_str_add(&s, "'#'");
-        else if (bar_at(at)) for (tl_str_addc(&s, '='); bar_at(at);) at += 3;
+        else if (bar_at(at))
+            for (tl_str_addc(&s, '='); bar_at(at);) at += 3;
         else if (*at == ' ') at += strspn(at, " "), tl_str_addc(&s, ' ');
         else tl_str_addc(&s, *at++);
     }
@@ -212,7 +238,8 @@ static const char *plain(const char *line, size_t length)
     return found ? found : "";
 }
 
-/* The next line of what was said that is, or where the page ends with "..." begins as, this one; NULL: there is none. */
+/* The next line of what was said that is, or where the page ends with "..." begins as, this one;
+ * NULL: there is none. */
 static const char *find_line(const char *said, const char *line, size_t length)
 {
     const char *dots = memmem(line, length, "...", 3);
@@ -235,7 +262,8 @@ static void check_answer(const page_command *c, const char *said)
         if (!length) continue;
         at = find_line(at, line, length);
         if (!at)
-            fail_msg("%s: `%s` does not say here:\n%.*s\nbut:\n%s", c->page, c->text, (int)length, line, said);
+            fail_msg("%s: `%s` does not say here:\n%.*s\nbut:\n%s", c->page, c->text, (int)length,
+                     line, said);
     }
 }
 
@@ -256,18 +284,21 @@ static void run_command(const page_command *c)
 {
     const need *n = need_of(c->text);
     if (n->why) return;
-    size_t length = strlen(c->text), dots = length > 4 && strcmp(c->text + length - 4, " ...") == 0 ? 4 : 0;
+    size_t length = strlen(c->text),
+           dots = length > 4 && strcmp(c->text + length - 4, " ...") == 0 ? 4 : 0;
     const char *more = n->more ? n->more : "";
-    const char *line = n->instead ? n->instead
-                                  : tl_arena_printf(lab_arena, "%.*s %s", (int)(length - dots), c->text, more);
+    const char *line =
+        n->instead ? n->instead
+                   : tl_arena_printf(lab_arena, "%.*s %s", (int)(length - dots), c->text, more);
     char *said;
     size_t said_length;
     int code = shell(tl_arena_printf(lab_arena, "{ %s\n} >said.txt 2>&1 </dev/null", line));
     assert_ok(tl_file_read(&said, &said_length, "said.txt", 1 << 24));
     if (code != n->code)
-        fail_msg("%s: `%s`, run as\n  %s\nends with %d, not %d:\n%s\nWhat it needs here is to be added to the table "
-                 "`needs` in tests/tool/test_documents.c, or its files to `settle` there.",
-                 c->page, c->text, line, code, n->code, said);
+        fail_msg(
+            "%s: `%s`, run as\n  %s\nends with %d, not %d:\n%s\nWhat it needs here is to be added "
+            "to the table `needs` in tests/tool/test_documents.c, or its files to `settle` there.",
+            c->page, c->text, line, code, n->code, said);
     if (!n->any_answer) check_answer(c, said);
     tl_free(said);
 }
@@ -280,7 +311,8 @@ static void check_build_word(const page_command *c)
     const char *there = tl_arena_printf(lab_arena, "grep -q '^word_%s()' '" ROOT "build.sh'", word);
     if (*name == '<') name[0] = '\0'; // stands for one
     if (strcmp(word, "bench") == 0 && *name)
-        there = tl_arena_printf(lab_arena, "cd '" ROOT "bench' && ls | grep -qE '^(bench_)?%s[.](c|sh|py)$'", name);
+        there = tl_arena_printf(
+            lab_arena, "cd '" ROOT "bench' && ls | grep -qE '^(bench_)?%s[.](c|sh|py)$'", name);
     if (strcmp(word, "interop") == 0 && *name)
         there = tl_arena_printf(lab_arena, "test -f '" ROOT "tests/interop/check_%s.py'", name);
     if (shell(there) != 0) fail_msg("%s: `%s`: there is no such word or name", c->page, c->text);
@@ -304,7 +336,8 @@ static void run_page(const char *page)
     if (strcmp(page + length - 2, ".1") == 0) read_manual(&reader, text);
     else read_markdown(&reader, text);
     for (int i = 0; i < reader.count; i++) {
-        if (strncmp(reader.items[i].text, "./build.sh ", 11) == 0) check_build_word(&reader.items[i]);
+        if (strncmp(reader.items[i].text, "./build.sh ", 11) == 0)
+            check_build_word(&reader.items[i]);
         else run_command(&reader.items[i]);
     }
     page_forget(&reader);
@@ -322,9 +355,10 @@ static void test_readme(void **state)
 static void test_manual(void **state)
 {
     (void)state;
-    assert_int_equal(shell("for run in run1 run2; do tilth train --experiment=mock --mode=train --model_dir=out/$run "
-                           "trainer.train_steps=1000 " MOCK " trainer.checkpoint_interval=1000 >said.txt 2>&1 "
-                           "|| exit 1; done"), 0);
+    assert_int_equal(shell("for run in run1 run2; do tilth train --experiment=mock --mode=train "
+                           "--model_dir=out/$run trainer.train_steps=1000 " MOCK
+                           " trainer.checkpoint_interval=1000 >said.txt 2>&1 || exit 1; done"),
+                     0);
     run_page("docs/tilth.1");
 }
 
@@ -338,7 +372,9 @@ static void test_other_pages(void **state)
         assert_ok(tl_glob(&found, lab_arena, tl_arena_printf(lab_arena, ROOT "%s", patterns[i])));
         for (int64_t k = 0; k < found.count; k++) {
             const char *page = found.items[k] + strlen(ROOT);
-            bool elsewhere = strcmp(page, "README.md") == 0 || strcmp(page, "docs/mistakes.md") == 0; // mistakes.sh
+            // mistakes.sh
+            bool elsewhere =
+                strcmp(page, "README.md") == 0 || strcmp(page, "docs/mistakes.md") == 0;
             if (!elsewhere) run_page(page);
         }
     }
@@ -348,21 +384,24 @@ static void test_no_need_is_left(void **state)
 {
     (void)state;
     for (int64_t i = 0; i < TL_COUNT(needs); i++)
-        if (!needed[i]) fail_msg("no page says `%s` any more; the table has it still", needs[i].said);
+        if (!needed[i])
+            fail_msg("no page says `%s` any more; the table has it still", needs[i].said);
 }
 
 /* --- flags and keys --------------------------------------------------------------------------- */
 
 static bool flag_in(const char *help, const char *flag, size_t length)
 {
-    if (length > 2 && strncmp(flag, "no", 2) == 0 && flag_in(help, flag + 2, length - 2)) return true;
+    if (length > 2 && strncmp(flag, "no", 2) == 0 && flag_in(help, flag + 2, length - 2))
+        return true;
     const char *plain_form = tl_arena_printf(lab_arena, " --%.*s", (int)length, flag);
     const char *negated = tl_arena_printf(lab_arena, " --[no]%.*s", (int)length, flag);
     const char *ends = " =\n";
     for (const char *at = help; (at = strstr(at, " --")); at++)
         for (int form = 0; form < 2; form++) {
             const char *wanted = form ? negated : plain_form;
-            if (strncmp(at, wanted, strlen(wanted)) == 0 && strchr(ends, at[strlen(wanted)])) return true;
+            if (strncmp(at, wanted, strlen(wanted)) == 0 && strchr(ends, at[strlen(wanted)]))
+                return true;
         }
     return false;
 }
@@ -377,26 +416,33 @@ static char *said_by(const char *line)
     return text;
 }
 
-/* Each flag of the synopsis is one of its command, and each that the text names is one of some command. */
+/* Each flag of the synopsis is one of its command, and each that the text names is one of some
+ * command. */
 static void test_flags_of_the_manual(void **state)
 {
     (void)state;
     char *text = read_page("docs/tilth.1"), *help = NULL;
-    char *all = said_by("for c in $(tilth help | sed -n 's/^  \\([a-z_]*\\)  .*/\\1/p'); do tilth help $c; done");
+    char *all = said_by(
+        "for c in $(tilth help | sed -n 's/^  \\([a-z_]*\\)  .*/\\1/p'); do tilth help $c; done");
     for (const char *line = text, *next; *line; line = next) {
         next = line_end(line);
         size_t end = (size_t)(next - line);
         bool synopsis = line < strstr(text, ".Sh DESCRIPTION");
         if (synopsis && strncmp(line, ".Nm\n.Cm ", 8) == 0) {
             tl_free(help);
-            help = said_by(tl_arena_printf(lab_arena, "tilth help %.*s", (int)strcspn(line + 8, " \n"), line + 8));
+            help = said_by(tl_arena_printf(lab_arena, "tilth help %.*s",
+                                           (int)strcspn(line + 8, " \n"), line + 8));
         }
-        for (const char *flag = line; (flag = memmem(flag, end - (size_t)(flag - line), "Fl -", 4)); flag++) {
+        for (const char *flag = line; (flag = memmem(flag, end - (size_t)(flag - line), "Fl -", 4));
+             flag++) {
             size_t length = strspn(flag + 4, "abcdefghijklmnopqrstuvwxyz_-");
             if (!length || memchr(flag + 4, '.', strcspn(flag + 4, " \n"))) continue; // a key
-            bool there = flag_in(synopsis && help ? help : all, flag + 4, length) || strncmp(flag + 4, "version", 7) == 0
+            bool there = flag_in(synopsis && help ? help : all, flag + 4, length)
+                         || strncmp(flag + 4, "version", 7) == 0
                          || strncmp(flag + 4, "helpfull", 8) == 0; // of every command
-            if (!there) fail_msg("docs/tilth.1: there is no --%.*s: %.*s", (int)length, flag + 4, (int)end, line);
+            if (!there)
+                fail_msg("docs/tilth.1: there is no --%.*s: %.*s", (int)length, flag + 4, (int)end,
+                         line);
         }
     }
     tl_free(help);
@@ -412,17 +458,21 @@ static void test_bindings_of_the_manual(void **state)
     char *text = read_page("docs/tilth.1");
     for (const char *at = strstr(text, ".Sh GIN"); at && (at = strstr(at, "Li ")); at++) {
         size_t line = strcspn(at + 3, "\n");
-        const char *words = tl_arena_printf(lab_arena, "%.*s", (int)line, at + 3), *equals = strstr(words, " = ");
+        const char *words = tl_arena_printf(lab_arena, "%.*s", (int)line, at + 3),
+                   *equals = strstr(words, " = ");
         if (!equals || strncmp(equals, " = Ns", 5) == 0) continue;
         char *save, *list = tl_arena_strdup(lab_arena, words);
         for (char *one = strtok_r(list, " ", &save); one; one = strtok_r(NULL, " ", &save)) {
-            if (!strchr(one, '.') || !isalpha((unsigned char)one[0])) continue; // the name; "=" and the value follow it
+            if (!strchr(one, '.') || !isalpha((unsigned char)one[0]))
+                continue; // the name; "=" and the value follow it
             strtok_r(NULL, " ", &save);
             const char *value = strtok_r(NULL, " ", &save);
             assert_non_null(value);
             const char *flag = tl_arena_printf(lab_arena, "--gin_params='%s = %s'", one, value);
-            tl_free(said_by(tl_arena_printf(lab_arena, "tilth train --experiment=vision/local --mode=train --model_dir=gin%d "
-                                                       "trainer.train_steps=1 %s" SHORT, count++, flag)));
+            tl_free(said_by(tl_arena_printf(lab_arena,
+                                            "tilth train --experiment=vision/local --mode=train "
+                                            "--model_dir=gin%d trainer.train_steps=1 %s" SHORT,
+                                            count++, flag)));
         }
     }
     assert_true(count >= 3);
@@ -434,7 +484,10 @@ static bool key_is_there(const char *key)
 {
     static const char *const experiments[] = {"images", "table", "mock"};
     for (int64_t i = 0; i < TL_COUNT(experiments); i++)
-        if (shell(tl_arena_printf(lab_arena, "tilth describe %s %s >said.txt 2>&1", experiments[i], key)) == 0) return true;
+        if (shell(tl_arena_printf(lab_arena, "tilth describe %s %s >said.txt 2>&1", experiments[i],
+                                  key))
+            == 0)
+            return true;
     return false;
 }
 
@@ -445,7 +498,8 @@ static void check_keys(const char *page)
     for (int64_t i = 0; i < TL_COUNT(sections); i++)
         for (const char *at = text; (at = strstr(at, sections[i])); at++) {
             bool begins = at > text && strchr(" `'-", at[-1]);
-            size_t section = strlen(sections[i]), length = section + strspn(at + section, "abcdefghijklmnopqrstuvwxyz_.");
+            size_t section = strlen(sections[i]),
+                   length = section + strspn(at + section, "abcdefghijklmnopqrstuvwxyz_.");
             while (length && at[length - 1] == '.') length--;
             if (!begins || length <= section || at[length] == '(' || at[length] == '/') continue;
             const char *key = tl_arena_printf(lab_arena, "%.*s", (int)length, at);
@@ -458,7 +512,8 @@ static void check_keys(const char *page)
 static void test_keys(void **state)
 {
     (void)state;
-    static const char *const pages[] = {"README.md", "docs/tilth.1", "docs/export.md", "docs/differences.md"};
+    static const char *const pages[] = {"README.md", "docs/tilth.1", "docs/export.md",
+                                        "docs/differences.md"};
     for (int64_t i = 0; i < TL_COUNT(pages); i++) check_keys(pages[i]);
 }
 

@@ -30,8 +30,9 @@ static void test_export(void **state)
     assert_true(first_of("out/model/model.safetensors", "backbone/conv_1/kernel")
                 == first_of("run/ckpt-60.safetensors", "model/backbone/conv_1/kernel"));
     // What was exported can be what another run starts from.
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=again", "--progress=lines",
-        "task.init_checkpoint=out/model/model.safetensors", "trainer.train_steps=1", "tilth.jit=false");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=again",
+        "--progress=lines", "task.init_checkpoint=out/model/model.safetensors",
+        "trainer.train_steps=1", "tilth.jit=false");
     ended(0, "");
 }
 
@@ -71,7 +72,8 @@ static void test_the_best_with_averages(void **state)
     run("eval", "--model_dir=run", "--checkpoint=best");
     ended(0, "");
     assert_near(number_behind("accuracy"), number_in("run/best/info.json", "accuracy"), 2e-6);
-    assert_near(number_behind("validation_loss"), number_in("run/best/info.json", "validation_loss"), 2e-6);
+    assert_near(number_behind("validation_loss"),
+                number_in("run/best/info.json", "validation_loss"), 2e-6);
     const char *told = strstr(out, "run/best/best_ckpt-");
     assert_non_null(told);
     snprintf(file, sizeof file, "%.*s", (int)strcspn(told, ","), told);
@@ -87,8 +89,9 @@ static void test_what_is_done_to_photos(void **state)
 {
     (void)state;
     put_photos_of("photos", 8, 100);
-    run("train", "--experiment=images", "--mode=train", "--model_dir=run", "task.train_data.input_path=photos",
-        "trainer.train_steps=1", "tilth.jit=false", "tilth.threads=1", "task.model.backbone.cnn.filters=[2]");
+    run("train", "--experiment=images", "--mode=train", "--model_dir=run",
+        "task.train_data.input_path=photos", "trainer.train_steps=1", "tilth.jit=false",
+        "tilth.threads=1", "task.model.backbone.cnn.filters=[2]");
     ended(0, "");
     run("export", "--model_dir=run", "--to=out");
     ended(0, "");

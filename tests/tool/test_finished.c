@@ -21,12 +21,14 @@ static void test_eval(void **state)
     double wrong = 0, accuracy = number_behind("accuracy");
     run("eval", "--model_dir=run", "--mistakes=12");
     ended(0, "");
-    for (const char *p = strstr(out, "first:\n"); p && *p; p = strchr(p + 1, '\n')) wrong += atof(p + 1);
+    for (const char *p = strstr(out, "first:\n"); p && *p; p = strchr(p + 1, '\n'))
+        wrong += atof(p + 1);
     assert_near(wrong, 512 * (1 - accuracy), 0.01);
     run("eval", "--model_dir=run", "--checkpoint=best");
     ended(0, "");
     has("run/best/best_ckpt-");
-    run("eval", "--model_dir=run", "--checkpoint=run/ckpt-30", "task.validation_data.synthetic_examples=64");
+    run("eval", "--model_dir=run", "--checkpoint=run/ckpt-30",
+        "task.validation_data.synthetic_examples=64");
     ended(0, "");
     has("run/ckpt-30.safetensors, step 30, in ");
     assert_near(fmod(number_behind("accuracy") * 64, 1), 0, 1e-3);
@@ -40,7 +42,8 @@ static void test_eval_refuses(void **state)
     run("eval", "--model_dir=nowhere");
     ended(2, "'nowhere' is no folder of a run: it has no params.yaml");
     train_local("run", NULL);
-    run("eval", "--model_dir=run", "--checkpoint=ckpt-30", "--params_override=task.validation_data.synthetic_examples=64");
+    run("eval", "--model_dir=run", "--checkpoint=ckpt-30",
+        "--params_override=task.validation_data.synthetic_examples=64");
     ended(0, "");
     run("eval", "--model_dir=run", "--params_override=task.validation_data.synthetic_exmples=64");
     ended(2, "synthetic_examples");
@@ -79,11 +82,11 @@ static void test_a_damaged_checkpoint(void **state)
     run("export", "--model_dir=run", "--to=out");
     ended(0, "");
     has("parameters of step 30\n");
-    assert_true(tl_file_exists("run/ckpt-60.safetensors")); // whoever looks changes nothing
+    assert_true(tl_file_exists("run/ckpt-60.safetensors"));     // whoever looks changes nothing
     run("eval", "--model_dir=run", "--checkpoint=run/ckpt-60"); // nothing else is meant
     ended(2, "run/ckpt-60.safetensors");
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=next", "task.init_checkpoint=run",
-        "trainer.train_steps=1", "tilth.jit=false");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=next",
+        "task.init_checkpoint=run", "trainer.train_steps=1", "tilth.jit=false");
     ended(2, "the latest checkpoint of the folder 'run' (an older one can be named instead)");
     damage("run/ckpt-30.safetensors");
     run("eval", "--model_dir=run");
@@ -130,12 +133,14 @@ static void test_predict(void **state)
     assert_near(sum, 1, 0.003);
 }
 
-/* Where examples may have several classes, none is taken for another, and each has a probability of its own. */
+/* Where examples may have several classes, none is taken for another, and each has a probability of
+ * its own. */
 static void test_several_classes(void **state)
 {
     (void)state;
-    run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=run", "--progress=lines",
-        "tilth.seed=1", "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=4", "trainer.validation_interval=4",
+    run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=run",
+        "--progress=lines", "tilth.seed=1", "tilth.threads=1", "tilth.jit=false",
+        "trainer.train_steps=4", "trainer.validation_interval=4",
         "trainer.best_checkpoint_eval_metric=globalPR-AUC", "task.train_data.is_multilabel=true");
     ended(0, "");
     run("eval", "--model_dir=run");
@@ -152,10 +157,12 @@ static void test_several_classes(void **state)
     for (const char *p = strchr(out, ':'); p && *p; p++)
         if (p[0] == ' ' && (p[1] == '0' || p[1] == '1') && p[2] == '.') sum += atof(p + 1);
     assert_true(sum > 1.2 && sum < 3.5);
-    run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=other", "--progress=lines",
-        "tilth.seed=1", "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=4", "trainer.validation_interval=4",
+    run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=other",
+        "--progress=lines", "tilth.seed=1", "tilth.threads=1", "tilth.jit=false",
+        "trainer.train_steps=4", "trainer.validation_interval=4",
         "task.train_data.is_multilabel=true");
-    ended(2, "trainer.best_checkpoint_eval_metric must be one of the metrics that evaluations tell");
+    ended(2,
+          "trainer.best_checkpoint_eval_metric must be one of the metrics that evaluations tell");
     ended(2, "globalPR-AUC");
 }
 
@@ -171,9 +178,10 @@ static void test_predict_refuses(void **state)
     run("predict", "--model_dir=run", "nowhere.png");
     ended(1, "nowhere.png");
     run("train", "--experiment=mock", "--mode=train", "--model_dir=mock", "trainer.train_steps=2",
-        "trainer.optimizer_config.optimizer.type=sgd", "trainer.optimizer_config.learning_rate.type=constant",
-        "trainer.optimizer_config.learning_rate.constant.learning_rate=0.1", "trainer.steps_per_loop=2",
-        "trainer.summary_interval=2", "tilth.jit=false");
+        "trainer.optimizer_config.optimizer.type=sgd",
+        "trainer.optimizer_config.learning_rate.type=constant",
+        "trainer.optimizer_config.learning_rate.constant.learning_rate=0.1",
+        "trainer.steps_per_loop=2", "trainer.summary_interval=2", "tilth.jit=false");
     ended(0, "");
     assert_null(strstr(out, "predict"));
     run("predict", "--model_dir=mock", "text.png");

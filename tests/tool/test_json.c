@@ -28,7 +28,8 @@ static json_t *with(json_t *list, const char *key, const char *text)
 static void assert_text(json_t *object, const char *key, const char *wanted)
 {
     const char *found = json_string_value(json_object_get(object, key));
-    if (!found || strcmp(found, wanted) != 0) fail_msg("%s: '%s', not '%s'", key, found ? found : "none", wanted);
+    if (!found || strcmp(found, wanted) != 0)
+        fail_msg("%s: '%s', not '%s'", key, found ? found : "none", wanted);
 }
 
 static void test_list(void **state)
@@ -65,7 +66,8 @@ static void test_describe(void **state)
     assert_near(json_real_value(json_object_get(with(fields, "key", "beta_1"), "default")), 0.9, 0);
     assert_true(json_is_false(json_object_get(with(fields, "key", "amsgrad"), "default")));
     assert_true(json_is_null(json_object_get(with(fields, "key", "clipnorm"), "default")));
-    assert_text(with(fields, "key", "beta_1"), "help", "decay of the average of gradients (from 0 to 1)");
+    assert_text(with(fields, "key", "beta_1"), "help",
+                "decay of the average of gradients (from 0 to 1)");
     json_decref(all);
     run("describe", "experiment:vision/local", "trainer.optimizer_config", "--json");
     ended(0, "");
@@ -92,16 +94,18 @@ static void test_describe(void **state)
 static void test_ckpt_show(void **state)
 {
     (void)state;
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "--progress=lines", "tilth.jit=false",
-        "tilth.seed=7", "trainer.train_steps=2");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "--progress=lines",
+        "tilth.jit=false", "tilth.seed=7", "trainer.train_steps=2");
     ended(0, "");
     run("ckpt", "show", "run", "run/ckpt-2", "--json", "--stats");
     ended(0, "");
-    json_t *all = parsed(), *files = json_object_get(all, "checkpoints"), *file = json_array_get(files, 0);
+    json_t *all = parsed(), *files = json_object_get(all, "checkpoints"),
+           *file = json_array_get(files, 0);
     assert_int_equal(json_array_size(files), 2);
     assert_text(file, "file", "run/ckpt-2.safetensors");
     assert_text(file, "format", "checkpoint");
-    json_t *entries = json_object_get(file, "entries"), *step = with(entries, "path", "global_step");
+    json_t *entries = json_object_get(file, "entries"),
+           *step = with(entries, "path", "global_step");
     assert_int_equal(json_integer_value(json_object_get(step, "value")), 2);
     assert_text(step, "kind", "int");
     json_t *head = with(entries, "path", "model/head/bias");
@@ -119,6 +123,7 @@ static void test_ckpt_show(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TOOL_TEST(test_list), TOOL_TEST(test_describe), TOOL_TEST(test_ckpt_show)};
+    const struct CMUnitTest tests[] = {TOOL_TEST(test_list), TOOL_TEST(test_describe),
+                                       TOOL_TEST(test_ckpt_show)};
     return cmocka_run_group_tests_name("json", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Hooks of a program that is made with tl_main: made anew for each run, of `train` and of `train_net`. */
+/* Hooks of a program that is made with tl_main: made anew for each run, of `train` and of
+ * `train_net`. */
 #include "train/mock.h"
 
 #include "tool/tool.h"
@@ -42,8 +43,12 @@ static void count_dispose(tl_hook *h)
 }
 
 static const tl_hook_class counting_class = {
-    .cls = TL_CLASS(tl_hook_class, "counting", NULL, counting, NULL), .start = count_start, .after_step = count_step,
-    .after_train = count_training, .dispose = count_dispose};
+    .cls = TL_CLASS(tl_hook_class, "counting", NULL, counting, NULL),
+    .start = count_start,
+    .after_step = count_step,
+    .after_train = count_training,
+    .dispose = count_dispose,
+};
 
 static tl_status add_hooks(tl_hooks *into, const tl_main_run *run, void *payload)
 {
@@ -127,7 +132,9 @@ static void each_run_of_train_net_has_its_own(void **state)
     (void)state;
     toy_put("mock.yaml", mock);
     for (int i = 1; i <= 2; i++) {
-        assert_int_equal(run("train_net", "--config-file=mock.yaml", "train.train_iter=4", "graph.enabled=false"), 0);
+        assert_int_equal(run("train_net", "--config-file=mock.yaml", "train.train_iter=4",
+                             "graph.enabled=false"),
+                         0);
         assert_counted(i, "train_net", "out", 4);
     }
     refuses = true;

@@ -3,8 +3,8 @@
 
 static void train(const char *more)
 {
-    run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=run", "--progress=lines",
-        "tilth.jit=false", "tilth.seed=1", "trainer.train_steps=2", more);
+    run("train", "--experiment=vision/local", "--mode=train_and_eval", "--model_dir=run",
+        "--progress=lines", "tilth.jit=false", "tilth.seed=1", "trainer.train_steps=2", more);
 }
 
 static void assert_same_files(const char *a, const char *b)
@@ -52,7 +52,8 @@ static void a_hostile_folder_runs_nothing(void **state)
     put_text("run/params.yaml", tl_str_text(&params));
     tl_free(text);
     tl_str_deinit(&params);
-    static const char notice[] = "params.yaml: tilth.notify is left out: commands are not taken from the folder";
+    static const char notice[] =
+        "params.yaml: tilth.notify is left out: commands are not taken from the folder";
     run("eval", "--model_dir=run");
     ended(0, "");
     assert_non_null(strstr(tl_str_text(&tool_log), notice));

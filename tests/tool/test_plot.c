@@ -57,7 +57,8 @@ static void test_dots_where_they_can_be_shown(void **state)
     has("\xe2\xa0"); // Braille
     has("━━ train/training_loss\n");
     fits();
-    run("plot", "runs/a", "runs/b", "--metric=training_loss"); // without colours nobody could tell them apart
+    // without colours nobody could tell them apart
+    run("plot", "runs/a", "runs/b", "--metric=training_loss");
     has("* a\n");
     has_not("\033");
     fits();
@@ -93,8 +94,9 @@ static void test_svg(void **state)
     (void)state;
     past_run("runs/a", 0.1, 32, 0.5);
     past_run("runs/b<&>\"\xff", 0.1, 32, 0.75);
-    add_text("runs/a/metrics.jsonl", "{\"event\": \"evaluation\", \"step\": 40, \"metrics\": {\"accuracy\": null}}\n"
-                                     "{\"event\": \"evaluation\", \"step\": 50, \"metrics\": {\"accuracy\": 0.25}}\n");
+    add_text("runs/a/metrics.jsonl",
+             "{\"event\": \"evaluation\", \"step\": 40, \"metrics\": {\"accuracy\": null}}\n"
+             "{\"event\": \"evaluation\", \"step\": 50, \"metrics\": {\"accuracy\": 0.25}}\n");
     run("plot", "runs/a", "runs/b<&>\"\xff", "--metric=accuracy", "--svg=curves.svg");
     ended(0, "");
     assert_string_equal(out, "curves.svg: 2 curves\n");
@@ -127,9 +129,19 @@ static void test_svg(void **state)
 static void test_labels(void **state)
 {
     (void)state;
-    static const struct { double least, greatest; int ticks; bool whole; } cases[] = {
-        {-5.0000001, -5, 6, false}, {-5.0000001, -5, 1, false}, {0.31, 0.79, 1, false}, {1e9, 1e9 + 1, 6, false},
-        {0, 1, 1, true}, {99999990, 100000000, 9, true}, {0.001, 0.002, 200, false}, {1e-7, 2e-7, 3, false},
+    static const struct {
+        double least, greatest;
+        int ticks;
+        bool whole;
+    } cases[] = {
+        {-5.0000001, -5, 6, false},
+        {-5.0000001, -5, 1, false},
+        {0.31, 0.79, 1, false},
+        {1e9, 1e9 + 1, 6, false},
+        {0, 1, 1, true},
+        {99999990, 100000000, 9, true},
+        {0.001, 0.002, 200, false},
+        {1e-7, 2e-7, 3, false},
     };
     for (size_t i = 0; i < TL_COUNT(cases); i++) {
         tli_axis a = tli_axis_of(cases[i].least, cases[i].greatest, cases[i].ticks, cases[i].whole);
@@ -149,21 +161,22 @@ static void test_labels(void **state)
     has("\n0.5 +");
 }
 
-/* One point, one value, no step, the greatest numbers there are, and more points than there are dots. */
+/* One point, one value, no step, the greatest numbers there are, and more points than there are
+ * dots. */
 static void test_strange_curves(void **state)
 {
     (void)state;
     static const char *const texts[] = {
         "{\"event\": \"train\", \"step\": 0, \"metrics\": {\"x\": 0}}\n",
         "{\"event\": \"train\", \"step\": 7, \"metrics\": {\"x\": -3.5}}\n",
-        "{\"event\": \"train\", \"step\": 1, \"metrics\": {\"x\": 5}}\n{\"event\": \"train\", \"step\": 9, \"metrics\": "
-        "{\"x\": 5}}\n",
-        "{\"event\": \"train\", \"step\": 1, \"metrics\": {\"x\": 1.7e308}}\n{\"event\": \"train\", \"step\": "
-        "9223372036854775807, \"metrics\": {\"x\": -1.7e308}}\n",
-        "{\"event\": \"train\", \"step\": 1, \"metrics\": {\"x\": 5e-324}}\n{\"event\": \"train\", \"step\": 2, "
-        "\"metrics\": {\"x\": 1e-323}}\n",
-        "{\"event\": \"train\", \"step\": 1, \"metrics\": {\"x\": 1e9}}\n{\"event\": \"train\", \"step\": 2, "
-        "\"metrics\": {\"x\": 1000000001}}\n",
+        "{\"event\": \"train\", \"step\": 1, \"metrics\": {\"x\": 5}}\n{\"event\": \"train\", "
+        "\"step\": 9, \"metrics\": {\"x\": 5}}\n",
+        "{\"event\": \"train\", \"step\": 1, \"metrics\": {\"x\": 1.7e308}}\n{\"event\": "
+        "\"train\", \"step\": 9223372036854775807, \"metrics\": {\"x\": -1.7e308}}\n",
+        "{\"event\": \"train\", \"step\": 1, \"metrics\": {\"x\": 5e-324}}\n{\"event\": \"train\", "
+        "\"step\": 2, \"metrics\": {\"x\": 1e-323}}\n",
+        "{\"event\": \"train\", \"step\": 1, \"metrics\": {\"x\": 1e9}}\n{\"event\": \"train\", "
+        "\"step\": 2, \"metrics\": {\"x\": 1000000001}}\n",
     };
     static const char *const locales[] = {"C", "C.UTF-8"};
     assert_ok(tl_mkdirs("run"));
@@ -182,7 +195,8 @@ static void test_strange_curves(void **state)
     }
     tl_str many = TL_STR_INIT;
     for (int i = 0; i < 5000; i++)
-        tl_str_addf(&many, "{\"event\": \"train\", \"step\": %d, \"metrics\": {\"x\": %d}}\n", i, i * 37 % 101);
+        tl_str_addf(&many, "{\"event\": \"train\", \"step\": %d, \"metrics\": {\"x\": %d}}\n", i,
+                    i * 37 % 101);
     put_text("run/metrics.jsonl", tl_str_text(&many));
     tl_str_deinit(&many);
     width = 80;
@@ -199,8 +213,12 @@ static void test_strange_curves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TOOL_TEST(test_signs), TOOL_TEST(test_dots_where_they_can_be_shown),
-        TOOL_TEST(test_without_a_metric_it_is_the_losses), TOOL_TEST(test_svg), TOOL_TEST(test_labels), TOOL_TEST(test_strange_curves),
+        TOOL_TEST(test_signs),
+        TOOL_TEST(test_dots_where_they_can_be_shown),
+        TOOL_TEST(test_without_a_metric_it_is_the_losses),
+        TOOL_TEST(test_svg),
+        TOOL_TEST(test_labels),
+        TOOL_TEST(test_strange_curves),
     };
     return cmocka_run_group_tests_name("plot", tests, NULL, NULL);
 }

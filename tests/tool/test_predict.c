@@ -28,11 +28,12 @@ static void write_png(const char *path, int which)
 /* A run of four steps, and pictures for it. */
 static void train_with(const char *more)
 {
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "--progress=lines", "tilth.seed=1",
-        "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=4", more);
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "--progress=lines",
+        "tilth.seed=1", "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=4", more);
     ended(0, "");
     for (int k = 0; k < 4; k++)
-        for (int i = 0; i < SIDE * SIDE; i++) pixels[k][i] = (uint8_t)(128 + 90 * sin((i / SIDE) * (k + 1) + (i % SIDE) * (3 - k)));
+        for (int i = 0; i < SIDE * SIDE; i++)
+            pixels[k][i] = (uint8_t)(128 + 90 * sin((i / SIDE) * (k + 1) + (i % SIDE) * (3 - k)));
 }
 
 static void train(void)
@@ -113,7 +114,8 @@ static void test_folders(void **state)
     ended(0, "");
     assert_int_equal(lines_of(out), 3);
     assert_string_equal(told_of("pictures/z.png"), plain);
-    const char *first = strstr(out, "pictures/b/deep/two.png:"), *second = strstr(out, "pictures/b/one.PNG:");
+    const char *first = strstr(out, "pictures/b/deep/two.png:"),
+               *second = strstr(out, "pictures/b/one.PNG:");
     assert_true(first == out && second > first && strstr(out, "pictures/z.png:") > second);
     put_text("pictures/moving.gif", "GIF89a and more");
     run("predict", "--model_dir=run", "pictures");
@@ -151,7 +153,8 @@ static void write_records(const char *path, bool gzip)
     for (int i = 0; i < 4; i++) {
         tl_str record = TL_STR_INIT, png = TL_STR_INIT;
         assert_ok(tl_png_encode(&png, &(tl_png_image){SIDE, SIDE, 1, pixels[i]}));
-        tl_bytes encoded = {tl_str_text(&png), png.length}, raw = {(const char *)pixels[i], SIDE * SIDE};
+        tl_bytes encoded = {tl_str_text(&png), png.length},
+                 raw = {(const char *)pixels[i], SIDE * SIDE};
         int64_t side = SIDE, one = 1;
         tl_example_writer e = tl_example_begin(&record);
         if (i == 2) {
@@ -234,8 +237,10 @@ static void test_json(void **state)
     const char *file, *name, *best, *next;
     double p, q, r;
     assert_non_null(j);
-    assert_int_equal(json_unpack(j, "{s:s, s:s, s:F, s:[{s:s, s:F}, o]}", "file", &file, "class", &name, "probability", &p, "top",
-                                 "class", &best, "probability", &q, &second), 0);
+    assert_int_equal(json_unpack(j, "{s:s, s:s, s:F, s:[{s:s, s:F}, o]}", "file", &file, "class",
+                                 &name, "probability", &p, "top", "class", &best, "probability", &q,
+                                 &second),
+                     0);
     assert_string_equal(file, "it \"is\".png");
     assert_string_equal(name, best);
     assert_true(p == q);
@@ -254,7 +259,8 @@ static void test_csv(void **state)
     write_png("one, two.png", 0);
     run("predict", "--model_dir=run", "--csv", "--top=4", "one, two.png");
     ended(0, "");
-    has("file,class,probability,class_2,probability_2,class_3,probability_3,class_4,probability_4\n\"one, two.png\",");
+    has("file,class,probability,class_2,probability_2,class_3,probability_3,class_4,probability_"
+        "4\n\"one, two.png\",");
     has("\"a \"\"b\"\"\",0.");
     has("\"c,d\",0.");
     assert_int_equal(lines_of(out), 2);
@@ -265,17 +271,21 @@ static void test_rows_of_a_table(void **state)
     (void)state;
     tl_str csv = TL_STR_INIT;
     tl_str_add(&csv, "size,colour,kind\n");
-    for (int i = 0; i < 60; i++) tl_str_addf(&csv, "%d,%s,%s\n", i % 20, i % 3 ? "red" : "blue", i % 20 > 9 ? "large" : "small");
+    for (int i = 0; i < 60; i++)
+        tl_str_addf(&csv, "%d,%s,%s\n", i % 20, i % 3 ? "red" : "blue",
+                    i % 20 > 9 ? "large" : "small");
     put_text("t.csv", tl_str_text(&csv));
     tl_str_deinit(&csv);
-    run("train", "--experiment=table", "--mode=train", "--model_dir=run", "--progress=lines", "task.train_data.input_path=t.csv",
-        "task.target=kind", "trainer.train_steps=40", "tilth.jit=false", "tilth.seed=1", "tilth.threads=1");
+    run("train", "--experiment=table", "--mode=train", "--model_dir=run", "--progress=lines",
+        "task.train_data.input_path=t.csv", "task.target=kind", "trainer.train_steps=40",
+        "tilth.jit=false", "tilth.seed=1", "tilth.threads=1");
     ended(0, "");
     put_text("new.csv", "colour,size\nred,1\nblue,19\n");
     run("predict", "--model_dir=run", "new.csv", "nowhere.csv");
     ended(1, "nowhere.csv");
     assert_int_equal(lines_of(out), 2);
-    assert_true(strncmp(told_of("new.csv:2"), ": small 0.", 10) == 0 || strncmp(told_of("new.csv:2"), ": small 1.", 10) == 0);
+    assert_true(strncmp(told_of("new.csv:2"), ": small 0.", 10) == 0
+                || strncmp(told_of("new.csv:2"), ": small 1.", 10) == 0);
     assert_true(strncmp(told_of("new.csv:3"), ": large ", 8) == 0);
     run("predict", "--model_dir=run", "--json", "new.csv");
     ended(0, "");
@@ -290,7 +300,8 @@ static void test_rows_of_a_table(void **state)
     // One by one, from C, they are the same.
     tl_predictor *p;
     tl_predictions *answers;
-    const tl_query q[] = {{.data = "size,colour\n1,red\n", .size = 18}, {.data = "colour\nred\n", .size = 11}};
+    const tl_query q[] = {{.data = "size,colour\n1,red\n", .size = 18},
+                          {.data = "colour\nred\n", .size = 11}};
     assert_ok(tl_predictor_open(&p, NULL, "out", NULL));
     assert_ok(tl_predictor_run(&answers, p, q, 2));
     assert_int_equal(answers->items[0].status, TL_OK);
@@ -306,7 +317,8 @@ static void test_eval_as_json(void **state)
 {
     (void)state;
     train();
-    run("eval", "--model_dir=run", "--json", "--confusion=c.csv", "task.validation_data.synthetic_examples=64");
+    run("eval", "--model_dir=run", "--json", "--confusion=c.csv",
+        "task.validation_data.synthetic_examples=64");
     ended(0, "");
     json_error_t error;
     json_t *j = json_loads(out, 0, &error), *names, *counts;
@@ -314,8 +326,10 @@ static void test_eval_as_json(void **state)
     json_int_t step;
     double accuracy, right = 0, all = 0;
     assert_non_null(j);
-    assert_int_equal(json_unpack(j, "{s:s, s:I, s:{s:F}, s:{s:o, s:o}}", "checkpoint", &checkpoint, "step", &step, "metrics",
-                                 "accuracy", &accuracy, "confusion", "classes", &names, "counts", &counts), 0);
+    assert_int_equal(json_unpack(j, "{s:s, s:I, s:{s:F}, s:{s:o, s:o}}", "checkpoint", &checkpoint,
+                                 "step", &step, "metrics", "accuracy", &accuracy, "confusion",
+                                 "classes", &names, "counts", &counts),
+                     0);
     assert_string_equal(checkpoint, "run/ckpt-4.safetensors");
     assert_int_equal(step, 4);
     assert_string_equal(json_string_value(json_array_get(names, 2)), "vertical");
@@ -348,7 +362,8 @@ static void test_confusion(void **state)
     assert_memory_equal(out, "<svg ", 5);
     has("64 examples");
     has(">horizontal</text>");
-    run("eval", "--model_dir=run", "--confusion=c.svg", "task.validation_data.synthetic_examples=64");
+    run("eval", "--model_dir=run", "--confusion=c.svg",
+        "task.validation_data.synthetic_examples=64");
     ended(0, "");
     has("accuracy ");
     assert_true(tl_file_exists("c.svg"));
@@ -356,7 +371,8 @@ static void test_confusion(void **state)
     ended(2, "expected csv, svg or json, or the name of a file");
     run("eval", "--model_dir=run", "--confusion=csv", "--json");
     ended(2, "both go to standard output");
-    run("eval", "--model_dir=run", "--confusion=nowhere/c.svg", "task.validation_data.synthetic_examples=64");
+    run("eval", "--model_dir=run", "--confusion=nowhere/c.svg",
+        "task.validation_data.synthetic_examples=64");
     ended(1, "nowhere/c.svg");
 }
 
@@ -364,7 +380,8 @@ static void test_confusion(void **state)
 static void test_names_in_a_picture(void **state)
 {
     (void)state;
-    static const char *const names[] = {"a<\xff\"&", "a name of far more letters than can be shown \xc3\xa4"};
+    static const char *const names[] = {"a<\xff\"&",
+                                        "a name of far more letters than can be shown \xc3\xa4"};
     static const double counts[] = {1, 2, 3, 4};
     tl_str text = TL_STR_INIT;
     tli_confusion_svg(&text, &(tli_confusion){.names = names, .counts = counts, .classes = 2});
@@ -435,7 +452,9 @@ static void test_an_evaluation_is_an_event_of_the_run(void **state)
 /* A JPEG whose EXIF says that it is to be turned, alone and in a record, as class 1. */
 static void write_turned(const char *file, const char *records)
 {
-    static const char exif[] = "\xff\xe1\0\x22" "Exif\0\0" "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
+    static const char exif[] = "\xff\xe1\0\x22"
+                               "Exif\0\0"
+                               "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
     uint8_t stripes[SIDE * SIDE];
     tl_str plain = TL_STR_INIT, turned = TL_STR_INIT, record = TL_STR_INIT;
     tl_tfrecord_writer *w;
@@ -469,9 +488,10 @@ static double predicted(const char *path)
     ended(0, "");
     json_t *json = json_loads(out, 0, &error);
     assert_non_null(json);
-    json_array_foreach(json_object_get(json, "top"), i, entry)
-        if (strcmp(json_string_value(json_object_get(entry, "class")), "falling") == 0)
-            probability = json_number_value(json_object_get(entry, "probability"));
+    json_array_foreach(
+        json_object_get(json, "top"), i,
+        entry) if (strcmp(json_string_value(json_object_get(entry, "class")), "falling") == 0)
+        probability = json_number_value(json_object_get(entry, "probability"));
     json_decref(json);
     return probability;
 }
@@ -481,11 +501,13 @@ static double evaluated(void)
 {
     json_error_t error;
     run("eval", "--model_dir=run", "--json", "task.validation_data.file_type=tfrecord",
-        "task.validation_data.input_path=turned.tfrecord", "task.validation_data.drop_remainder=false");
+        "task.validation_data.input_path=turned.tfrecord",
+        "task.validation_data.drop_remainder=false");
     ended(0, "");
     json_t *json = json_loads(out, 0, &error);
     assert_non_null(json);
-    double loss = json_number_value(json_object_get(json_object_get(json, "metrics"), "validation_loss"));
+    double loss =
+        json_number_value(json_object_get(json_object_get(json, "metrics"), "validation_loss"));
     json_decref(json);
     return exp(-loss);
 }
@@ -514,21 +536,26 @@ static void test_a_run_of_train_net(void **state)
 {
     (void)state;
     train();
-    put_text("net.yaml", "model: {_target_: image_classification, num_classes: 4, input_size: [16, 16, 1],\n"
-                         "        backbone: {type: cnn, cnn: {filters: [4], units: [8]}}}\n"
-                         "dataloader:\n"
-                         "  train: &data {file_type: synthetic, synthetic_examples: 64, aug_crop: false, mean: [128], stddev: [64]}\n"
-                         "  test: [*data]\n"
-                         "train: {output_dir: net, train_iter: 4, train_micro_batch_size: 16, test_micro_batch_size: 16,\n"
-                         "        evaluation: {eval_period: 2, eval_metric: accuracy}, checkpointer: {period: 2}}\n"
-                         "tilth: {jit: false, threads: 1}\n");
+    put_text(
+        "net.yaml",
+        "model: {_target_: image_classification, num_classes: 4, input_size: [16, 16, 1],\n"
+        "        backbone: {type: cnn, cnn: {filters: [4], units: [8]}}}\n"
+        "dataloader:\n"
+        "  train: &data {file_type: synthetic, synthetic_examples: 64, aug_crop: false, mean: "
+        "[128], stddev: [64]}\n"
+        "  test: [*data]\n"
+        "train: {output_dir: net, train_iter: 4, train_micro_batch_size: 16, "
+        "test_micro_batch_size: 16,\n"
+        "        evaluation: {eval_period: 2, eval_metric: accuracy}, checkpointer: {period: 2}}\n"
+        "tilth: {jit: false, threads: 1}\n");
     run("train_net", "--config-file=net.yaml");
     ended(0, "");
     run("eval", "--model_dir=net");
     ended(0, "");
     has("net/ckpt-4.safetensors, step 4, in ");
     has("accuracy ");
-    run("eval", "--model_dir=net", "--checkpoint=best", "dataloader.test.synthetic_examples=32", "--json");
+    run("eval", "--model_dir=net", "--checkpoint=best", "dataloader.test.synthetic_examples=32",
+        "--json");
     ended(0, "");
     has("net/model_best.safetensors");
     write_png("one.png", 0);
@@ -550,25 +577,31 @@ static void test_a_run_of_train_net(void **state)
 
 #define NET "train_net", "--config-file=net.yaml", "--resume"
 
-/* Data of training may be gone: what the classes are is noted in the folder of the run and in its checkpoints. */
+/* Data of training may be gone: what the classes are is noted in the folder of the run and in its
+ * checkpoints. */
 static void test_a_run_of_train_net_has_notes(void **state)
 {
     (void)state;
     assert_ok(tl_mkdirs("pictures/bee"));
     assert_ok(tl_mkdirs("pictures/ant"));
     assert_ok(tl_mkdirs("test/bee"));
-    for (int i = 0; i < SIDE * SIDE; i++) pixels[0][i] = (uint8_t)(i % 251), pixels[1][i] = (uint8_t)(255 - i % 251);
+    for (int i = 0; i < SIDE * SIDE; i++)
+        pixels[0][i] = (uint8_t)(i % 251), pixels[1][i] = (uint8_t)(255 - i % 251);
     write_png("pictures/bee/1.png", 0);
     write_png("pictures/ant/1.png", 1);
     write_png("test/bee/2.png", 0);
-    put_text("net.yaml", "model: {_target_: image_classification, num_classes: 2, input_size: [16, 16, 1],\n"
-                         "        backbone: {type: mlp, mlp: {units: [8]}}}\n"
-                         "dataloader:\n"
-                         "  train: {file_type: image_folder, input_path: pictures, aug_crop: false}\n"
-                         "  test: [{file_type: image_folder, input_path: test, aug_crop: false, drop_remainder: false}]\n"
-                         "train: {output_dir: net, train_iter: 4, train_micro_batch_size: 2, test_micro_batch_size: 2,\n"
-                         "        evaluation: {eval_period: 4, eval_metric: accuracy}, checkpointer: {period: 2}}\n"
-                         "tilth: {jit: false, threads: 1}\n");
+    put_text(
+        "net.yaml",
+        "model: {_target_: image_classification, num_classes: 2, input_size: [16, 16, 1],\n"
+        "        backbone: {type: mlp, mlp: {units: [8]}}}\n"
+        "dataloader:\n"
+        "  train: {file_type: image_folder, input_path: pictures, aug_crop: false}\n"
+        "  test: [{file_type: image_folder, input_path: test, aug_crop: false, drop_remainder: "
+        "false}]\n"
+        "train: {output_dir: net, train_iter: 4, train_micro_batch_size: 2, test_micro_batch_size: "
+        "2,\n"
+        "        evaluation: {eval_period: 4, eval_metric: accuracy}, checkpointer: {period: 2}}\n"
+        "tilth: {jit: false, threads: 1}\n");
     run(NET);
     ended(0, "");
     char *names;
@@ -578,7 +611,8 @@ static void test_a_run_of_train_net_has_notes(void **state)
     write_png("one.png", 0);
     assert_int_equal(rename("pictures/ant", "pictures/cow"), 0);
     run(NET, "train.train_iter=6");
-    ended(2, "net/classes.txt: the run in this folder was begun with another text (line 1 differs)");
+    ended(2,
+          "net/classes.txt: the run in this folder was begun with another text (line 1 differs)");
     assert_int_equal(rename("pictures", "elsewhere"), 0);
     char last[1024];
     int before = events_of("net/metrics.jsonl", last);
@@ -625,20 +659,25 @@ static void test_what_is_exported(void **state)
     assert_ok(tl_file_read(&names, NULL, "out/classes.txt", 100));
     assert_string_equal(names, "cat\ndog\nbird\nfish\n");
     tl_free(names);
-    json_t *p = read_json("out/preprocessing.json"), *m = read_json("out/model.json"), *layers, *filters;
+    json_t *p = read_json("out/preprocessing.json"), *m = read_json("out/model.json"), *layers,
+           *filters;
     const char *order, *resize, *task, *activation;
     double mean, stddev, fraction;
     int height, classes;
-    assert_int_equal(json_unpack(p, "{s:i, s:s, s:s, s:F, s:[F], s:[F]}", "height", &height, "channel_order", &order, "resize",
-                                 &resize, "center_crop_fraction", &fraction, "mean", &mean, "stddev", &stddev), 0);
+    assert_int_equal(json_unpack(p, "{s:i, s:s, s:s, s:F, s:[F], s:[F]}", "height", &height,
+                                 "channel_order", &order, "resize", &resize, "center_crop_fraction",
+                                 &fraction, "mean", &mean, "stddev", &stddev),
+                     0);
     assert_int_equal(height, 16);
     assert_string_equal(order, "grey");
     assert_string_equal(resize, "bilinear");
     assert_near(mean, 128, 0);
     assert_near(stddev, 64, 0);
     assert_near(fraction, 1, 0);
-    assert_int_equal(json_unpack(m, "{s:s, s:{s:s}, s:o, s:{s:i, s:{s:{s:o}}}}", "task", &task, "output", "activation", &activation,
-                                 "layers", &layers, "model", "num_classes", &classes, "backbone", "cnn", "filters", &filters), 0);
+    assert_int_equal(json_unpack(m, "{s:s, s:{s:s}, s:o, s:{s:i, s:{s:{s:o}}}}", "task", &task,
+                                 "output", "activation", &activation, "layers", &layers, "model",
+                                 "num_classes", &classes, "backbone", "cnn", "filters", &filters),
+                     0);
     assert_string_equal(task, "image_classification");
     assert_string_equal(activation, "softmax");
     assert_int_equal(classes, 4);
@@ -647,8 +686,9 @@ static void test_what_is_exported(void **state)
     for (size_t i = 0; i < json_array_size(layers); i++) {
         const char *path, *cls;
         int kernel = 0;
-        assert_int_equal(json_unpack(json_array_get(layers, i), "{s:s, s:s, s?{s?i}}", "path", &path, "class", &cls, "config", "kernel",
-                                     &kernel), 0);
+        assert_int_equal(json_unpack(json_array_get(layers, i), "{s:s, s:s, s?{s?i}}", "path",
+                                     &path, "class", &cls, "config", "kernel", &kernel),
+                         0);
         found |= strcmp(path, "backbone/conv_2") == 0 && strcmp(cls, "conv2d") == 0 && kernel == 3;
     }
     assert_true(found);
@@ -687,7 +727,8 @@ static void test_an_exported_folder_is_used(void **state)
     put_text("empty.txt", "");
     assert_ok(tl_mkdirs("nothing"));
     run("predict", "--model_dir=nothing", "one.png");
-    ended(2, "it has no params.yaml (of `train`), no config.yaml (of `train_net`) and no model.json (of `export`)");
+    ended(2, "it has no params.yaml (of `train`), no config.yaml (of `train_net`) and no "
+             "model.json (of `export`)");
 }
 
 int main(void)

@@ -1,6 +1,5 @@
-/* Runs that are killed, asked to end or short of room, and gone on with, end with the same bytes as one that was not.
- * TILTH_KILLS says how often the first is tried (12).
- * needs: no sanitizer */
+/* Runs that are killed, asked to end or short of room, and gone on with, end with the same bytes as
+ * one that was not. TILTH_KILLS says how often the first is tried (12). needs: no sanitizer */
 #include "tool/shell_lab.h"
 
 #include <signal.h>
@@ -23,8 +22,8 @@ static int setup(void **state)
 
 enum { WORDS = 32 };
 
-/* Dropout, shuffled data, momentum, averages, checkpoints within loops and evaluations between them. `more` are words
- * that come last and win; NULL: none. */
+/* Dropout, shuffled data, momentum, averages, checkpoints within loops and evaluations between
+ * them. `more` are words that come last and win; NULL: none. */
 static pid_t start_with(const char *folder, const char *mode, const char *const *more)
 {
     pid_t child = fork();
@@ -35,15 +34,25 @@ static pid_t start_with(const char *folder, const char *mode, const char *const 
     snprintf(flag, sizeof flag, "--mode=%s", mode);
     snprintf(log, sizeof log, "%s.log", folder);
     const char *words[WORDS] = {
-        "tilth", "train", "--experiment=mock", flag, dir, "tilth.seed=7",
-        "task.train_data.is_training=true", "trainer.train_steps=60000", "trainer.steps_per_loop=5000",
-        "trainer.summary_interval=5000", "trainer.checkpoint_interval=3000",
-        "trainer.validation_interval=10000", "trainer.validation_steps=5",
+        "tilth",
+        "train",
+        "--experiment=mock",
+        flag,
+        dir,
+        "tilth.seed=7",
+        "task.train_data.is_training=true",
+        "trainer.train_steps=60000",
+        "trainer.steps_per_loop=5000",
+        "trainer.summary_interval=5000",
+        "trainer.checkpoint_interval=3000",
+        "trainer.validation_interval=10000",
+        "trainer.validation_steps=5",
         "trainer.optimizer_config.optimizer.type=adam",
         "trainer.optimizer_config.learning_rate.type=cosine",
         "trainer.optimizer_config.learning_rate.cosine.decay_steps=60000",
         "trainer.optimizer_config.learning_rate.cosine.initial_learning_rate=0.01",
-        "trainer.best_checkpoint_export_subdir=best", "trainer.best_checkpoint_eval_metric=mse",
+        "trainer.best_checkpoint_export_subdir=best",
+        "trainer.best_checkpoint_eval_metric=mse",
         "trainer.best_checkpoint_metric_comp=lower",
         "++trainer.optimizer_config.ema.average_decay=0.99"};
     for (int at = 21; more && *more && at < WORDS - 1;) words[at++] = *more++;
@@ -98,7 +107,8 @@ static char *numbers_told(const char *folder)
         while (tl_event_reader_next(r, &e, &more) == TL_OK && more)
             for (int64_t k = 0; k < e.count; k++)
                 if (strcmp(e.values[k].tag, "steps_per_second") != 0)
-                    tl_str_addf(&out, "%s@%lld=%.9g\n", e.values[k].tag, (long long)e.step, e.values[k].number);
+                    tl_str_addf(&out, "%s@%lld=%.9g\n", e.values[k].tag, (long long)e.step,
+                                e.values[k].number);
         tl_event_reader_close(&r);
     }
     tl_arena_free(&arena);
@@ -216,8 +226,8 @@ static void a_signal_in_an_evaluation_loses_nothing(void **state)
     (void)state;
     static const char *const long_evaluation[] = {
         "task.validation_data.is_training=true", // without end
-        "trainer.validation_steps=2000000000", "trainer.validation_interval=10", "trainer.checkpoint_interval=10",
-        NULL};
+        "trainer.validation_steps=2000000000", "trainer.validation_interval=10",
+        "trainer.checkpoint_interval=10", NULL};
     assert_int_equal(finish(start("whole", "train_and_eval")), 0);
     pid_t child = start_with("term", "train_and_eval", long_evaluation);
     wait_for("term.log", "steps of evaluation", 1);
@@ -225,10 +235,12 @@ static void a_signal_in_an_evaluation_loses_nothing(void **state)
     kill(child, SIGTERM);
     assert_int_equal(finish(child), 3);
     assert_int_equal(saved_step("term"), 10);
-    assert_int_equal(times_in("term.log", "SIGTERM ended the training at step 10, which is saved"), 1);
+    assert_int_equal(times_in("term.log", "SIGTERM ended the training at step 10, which is saved"),
+                     1);
     assert_int_equal(finish(start("term", "train_and_eval")), 0);
     assert_same("whole/ckpt-60000.safetensors", "term/ckpt-60000.safetensors");
-    assert_int_equal(times_in("term.log", "eval | step:     10 | running"), 1); // not again: the interval is another
+    // not again: the interval is another
+    assert_int_equal(times_in("term.log", "eval | step:     10 | running"), 1);
 }
 
 /* --- full disks ------------------------------------------------------------------------------- */
@@ -271,7 +283,8 @@ static void a_full_disk_ends_the_run_and_costs_nothing(void **state)
 static void a_full_disk_is_survived_where_that_is_wanted(void **state)
 {
     (void)state;
-    static const char *const survives[] = {"trainer.max_to_keep=null", "trainer.train_steps=2000000000",
+    static const char *const survives[] = {"trainer.max_to_keep=null",
+                                           "trainer.train_steps=2000000000",
                                            "tilth.survive_write_failures=true", NULL};
     if (!mount_small()) skip();
     pid_t child = start_with("disk/run", "train", survives);
@@ -290,10 +303,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(killed_runs_end_the_same, setup, shell_close),
         cmocka_unit_test_setup_teardown(a_signal_in_a_step_saves_it, setup, shell_close),
-        cmocka_unit_test_setup_teardown(a_run_that_was_asked_to_end_goes_on_exactly, setup, shell_close),
-        cmocka_unit_test_setup_teardown(a_signal_in_an_evaluation_loses_nothing, setup, shell_close),
+        cmocka_unit_test_setup_teardown(a_run_that_was_asked_to_end_goes_on_exactly, setup,
+                                        shell_close),
+        cmocka_unit_test_setup_teardown(a_signal_in_an_evaluation_loses_nothing, setup,
+                                        shell_close),
         cmocka_unit_test_setup_teardown(a_full_disk_ends_the_run_and_costs_nothing, setup, unmount),
-        cmocka_unit_test_setup_teardown(a_full_disk_is_survived_where_that_is_wanted, setup, unmount),
+        cmocka_unit_test_setup_teardown(a_full_disk_is_survived_where_that_is_wanted, setup,
+                                        unmount),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

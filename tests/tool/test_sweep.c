@@ -64,8 +64,10 @@ static void test_what_is_drawn(void **state)
     int small = 0, gelu = 0;
     for (int64_t i = 0; i < s.count; i++) {
         const char *const *words = s.items[i].words.items;
-        for (int k = 0; k < 4; k++) assert_string_equal(words[k], again.items[i].words.items[k]); // the same
-        double rate = strtod(words[0] + 5, NULL), drop = strtod(words[1] + 5, NULL), units = strtod(words[2] + 6, NULL);
+        // the same
+        for (int k = 0; k < 4; k++) assert_string_equal(words[k], again.items[i].words.items[k]);
+        double rate = strtod(words[0] + 5, NULL), drop = strtod(words[1] + 5, NULL),
+               units = strtod(words[2] + 6, NULL);
         assert_true(rate >= 1e-4 && rate <= 1e-1);
         assert_true(drop >= 0 && drop <= 0.5);
         assert_true(units >= -3 && units <= 3 && units == (int)units);
@@ -97,19 +99,25 @@ static void test_narrow_ranges(void **state)
     assert_ok(plan(&s));
     for (int64_t i = 0; i < s.count; i++) {
         const char *const *words = s.items[i].words.items;
-        double a = strtod(words[0] + 2, NULL), b = strtod(words[1] + 2, NULL), c = strtod(words[2] + 2, NULL);
+        double a = strtod(words[0] + 2, NULL), b = strtod(words[1] + 2, NULL),
+               c = strtod(words[2] + 2, NULL);
         assert_true(a >= 0.12341 && a <= 0.12344);
         assert_true(b >= 0.99999 && b <= 1);
         assert_true(c >= -1000.00002 && c <= -1000.00001);
         for (int64_t k = 0; k < i; k++)
-            for (int n = 0; n < 3; n++) assert_string_not_equal(words[n], s.items[k].words.items[n]);
+            for (int n = 0; n < 3; n++)
+                assert_string_not_equal(words[n], s.items[k].words.items[n]);
     }
 }
 
 static void test_bad_flags(void **state)
 {
     (void)state;
-    static const struct { const char *grid, *drawn; int64_t runs; const char *message; } cases[] = {
+    static const struct {
+        const char *grid, *drawn;
+        int64_t runs;
+        const char *message;
+    } cases[] = {
         {NULL, NULL, 0, "nothing is varied"},
         {"rate", NULL, 0, "--grid 'rate': KEY=V1,V2 was expected"},
         {"=1,2", NULL, 0, "--grid '=1,2'"},
@@ -121,7 +129,8 @@ static void test_bad_flags(void **state)
         {NULL, "rate=int(0.5,2)", 1, "int(A,B) needs whole numbers"},
         {NULL, "rate=log(1,2,3)", 1, "log takes two numbers"},
         {NULL, "rate=log(1,x)", 1, "log takes two numbers"},
-        {NULL, "rate=normal(0,1)", 1, "KEY=log(A,B), uniform(A,B), int(A,B) or choice(V1,V2,...) was expected"},
+        {NULL, "rate=normal(0,1)", 1,
+         "KEY=log(A,B), uniform(A,B), int(A,B) or choice(V1,V2,...) was expected"},
         {NULL, "rate=log(1,2", 1, "was expected"},
         {"rate=1,2", "rate=log(1,2)", 1, "the key 'rate' is varied twice"},
         {"rate=1,2", "x=log(1,2)", 10000, "more than 10000 runs"},
@@ -150,8 +159,12 @@ static void test_secrets_stay_out(void **state)
 {
     (void)state;
     static const char *const words[] = {
-        "tilth.notify=SECRET", "+tilth.notify=SECRET", "++tilth.notify=SECRET", "tilth={notify: SECRET}",
-        "tilth={notify: SECRET, seed: 1}", "--params_override=tilth.notify='SECRET x',tilth.seed=3",
+        "tilth.notify=SECRET",
+        "+tilth.notify=SECRET",
+        "++tilth.notify=SECRET",
+        "tilth={notify: SECRET}",
+        "tilth={notify: SECRET, seed: 1}",
+        "--params_override=tilth.notify='SECRET x',tilth.seed=3",
         "--params_override={tilth: {notify: SECRET, seed: 3}, trainer: {train_steps: 5}}",
         "--params_override=tilth.notify: SECRET\ntilth.seed: 3",
     };
@@ -164,15 +177,17 @@ static void test_secrets_stay_out(void **state)
     assert_null(public_word("--params_override=tilth.notify=SECRET"));
     assert_non_null(strstr(public_word(words[5]), "seed: 3")); // others stay
     assert_non_null(strstr(public_word(words[6]), "train_steps: 5"));
-    assert_string_equal(public_word("--params_override=notify.yaml"), "--params_override=notify.yaml");
+    assert_string_equal(public_word("--params_override=notify.yaml"),
+                        "--params_override=notify.yaml");
     assert_string_equal(public_word("trainer.train_steps=5"), "trainer.train_steps=5");
 }
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-#define TINY                                                                                                            \
-    "tilth.jit=false", "trainer.steps_per_loop=5", "trainer.summary_interval=5", "trainer.validation_interval=10",      \
-        "trainer.validation_steps=2", "trainer.optimizer_config.optimizer.type=sgd",                                    \
+#define TINY                                                                                       \
+    "tilth.jit=false", "trainer.steps_per_loop=5", "trainer.summary_interval=5",                   \
+        "trainer.validation_interval=10", "trainer.validation_steps=2",                            \
+        "trainer.optimizer_config.optimizer.type=sgd",                                             \
         "trainer.optimizer_config.learning_rate.type=constant"
 
 /* Longer than any test takes; should one fail, what it has started comes to an end all the same. */
@@ -230,12 +245,14 @@ static int count_in(const char *path, const char *part)
 static void test_runs_and_a_table(void **state)
 {
     (void)state;
-    sweep(0, RATES, "--jobs=2", "trainer.train_steps=20", TINY, "tilth.notify=cat >>told", "tilth.seed=1");
+    sweep(0, RATES, "--jobs=2", "trainer.train_steps=20", TINY, "tilth.notify=cat >>told",
+          "tilth.seed=1");
     assert_in("out.txt", "2 runs in many\n[1/2] 1-learning_rate=0.1: begins\n");
     assert_in("out.txt", "[2/2] 2-learning_rate=0.001: done in ");
     assert_in("out.txt", "\n\nrun                    validation_loss  at ");
     char *text = read_text("out.txt"), *table = strstr(text, "\n\nrun ");
-    const char *rows[] = {strstr(table, "\n1-learning_rate=0.1 "), strstr(table, "\n2-learning_rate=0.001 ")};
+    const char *rows[] = {strstr(table, "\n1-learning_rate=0.1 "),
+                          strstr(table, "\n2-learning_rate=0.001 ")};
     double losses[2] = {strtod(rows[0] + 20, NULL), strtod(rows[1] + 22, NULL)};
     assert_true(losses[0] > 0 && losses[1] > 0);
     assert_int_equal(rows[0] < rows[1], losses[0] <= losses[1]); // the best one first
@@ -251,29 +268,35 @@ static void test_runs_and_a_table(void **state)
     assert_int_equal(count_in("many/1-learning_rate=0.1/metrics.jsonl", "\"event\": \"start\""), 1);
     // Another one is refused, and so is what cannot be right.
     sweep(2, RATES, "trainer.train_steps=30", TINY, "tilth.seed=1");
-    assert_in("err.txt", "many/sweep.json is of another command: it says 'trainer.train_steps=20' where this one says "
-                         "'trainer.train_steps=30'");
+    assert_in("err.txt", "many/sweep.json is of another command: it says 'trainer.train_steps=20' "
+                         "where this one says 'trainer.train_steps=30'");
     sweep(2, "--grid=trainer.train_stps=1,2", TINY);
-    assert_in("err.txt", "--grid and --random: trainer.train_stps: unknown key, did you mean 'train_steps'?");
+    assert_in("err.txt",
+              "--grid and --random: trainer.train_stps: unknown key, did you mean 'train_steps'?");
 }
 
 /* The file may be of anybody: it says values, and nothing else. */
 static void test_a_hostile_file(void **state)
 {
     (void)state;
-    static const char *const words[] = {"\"tilth.notify=touch harm\"", "\"tilth.seed=1\", \"tilth.notify=touch harm\"",
+    static const char *const words[] = {"\"tilth.notify=touch harm\"",
+                                        "\"tilth.seed=1\", \"tilth.notify=touch harm\"",
                                         "\"tilth.seed\"", ""};
     for (size_t i = 0; i < TL_COUNT(words); i++) {
         char text[512];
         assert_ok(tl_mkdirs("many"));
-        snprintf(text, sizeof text, "{\"arguments\": [\"--grid=tilth.seed=1\", \"--mode=train\", \"--experiment=vision/local\"],"
-                                    " \"runs\": [{\"name\": \"1-seed=1\", \"words\": [%s]}]}", words[i]);
+        snprintf(text, sizeof text,
+                 "{\"arguments\": [\"--grid=tilth.seed=1\", \"--mode=train\", "
+                 "\"--experiment=vision/local\"], \"runs\": [{\"name\": \"1-seed=1\", \"words\": "
+                 "[%s]}]}",
+                 words[i]);
         put_text("many/sweep.json", text);
         sweep(2, "--experiment=vision/local", "--grid=tilth.seed=1", "--mode=train");
         assert_in("err.txt", "sets other keys than the command says");
     }
-    put_text("many/sweep.json", "{\"arguments\": [\"--grid=tilth.seed=1\", \"--mode=train\", \"--experiment=vision/local\"], "
-                                "\"runs\": [{\"name\": \"../up\", \"words\": [\"tilth.seed=1\"]}]}");
+    put_text("many/sweep.json", "{\"arguments\": [\"--grid=tilth.seed=1\", \"--mode=train\", "
+                                "\"--experiment=vision/local\"], \"runs\": [{\"name\": \"../up\", "
+                                "\"words\": [\"tilth.seed=1\"]}]}");
     sweep(2, "--experiment=vision/local", "--grid=tilth.seed=1", "--mode=train");
     assert_in("err.txt", "has no name of a folder");
     put_text("many/sweep.json", "{\"arguments\": ");
@@ -287,7 +310,8 @@ static void test_a_run_that_fails_stops_no_other(void **state)
 {
     (void)state;
     sweep(1, "--grid=trainer.best_checkpoint_eval_metric=nothing,mse", "trainer.train_steps=10",
-          "trainer.best_checkpoint_export_subdir=best", "trainer.best_checkpoint_metric_comp=lower", TINY);
+          "trainer.best_checkpoint_export_subdir=best", "trainer.best_checkpoint_metric_comp=lower",
+          TINY);
     assert_in("out.txt", "[1/2] 1-best_checkpoint_eval_metric=nothing: failed (exit code ");
     assert_in("out.txt", "[2/2] 2-best_checkpoint_eval_metric=mse: done in ");
     assert_in("err.txt", "1 of 2 runs failed; the same command tries them again");
@@ -317,8 +341,9 @@ static void wait_for(const char *path, const char *part)
 static void test_it_is_stopped_and_gone_on_with(void **state)
 {
     (void)state;
-    const char *const words[] = {"--grid=tilth.seed=1,2,3", "--jobs=2", "trainer.train_steps=2000",
-                                 "trainer.checkpoint_interval=2000", TINY, NULL};
+    const char *const words[] = {
+        "--grid=tilth.seed=1,2,3",          "--jobs=2", "trainer.train_steps=2000",
+        "trainer.checkpoint_interval=2000", TINY,       NULL};
     pid_t child = start(words);
     wait_for("many/2-seed=2/metrics.jsonl", "\"event\": \"train\"");
     kill(child, SIGINT);
@@ -331,8 +356,10 @@ static void test_it_is_stopped_and_gone_on_with(void **state)
     finish(child, 0);
     assert_in("out.txt", "[2/3] 2-seed=2: goes on\n");
     assert_in("out.txt", "[3/3] 3-seed=3: begins\n");
-    assert_int_equal(count_in("many/2-seed=2/metrics.jsonl", "\"event\": \"train\""), 400); // each loop once
-    assert_int_equal(count_in("many/2-seed=2/metrics.jsonl", "\"resumed_from\": \"many/2-seed=2/ckpt-"), 1);
+    // each loop once
+    assert_int_equal(count_in("many/2-seed=2/metrics.jsonl", "\"event\": \"train\""), 400);
+    assert_int_equal(
+        count_in("many/2-seed=2/metrics.jsonl", "\"resumed_from\": \"many/2-seed=2/ckpt-"), 1);
 }
 
 /* What every run would stumble over is told before the first one begins, and leaves no folder. */
@@ -342,20 +369,22 @@ static void test_all_is_checked_at_first(void **state)
     sweep(2, "--grid=tilth.seed=1,2", "--mode=train", "--gin_params=Adam.beta_9 = 3");
     assert_in("err.txt", "'beta_9'");
     sweep(2, "--grid=tilth.seed=1,2", "--mode=train", "--experiment=table");
-    assert_in("err.txt", "the experiment 'table' lacks 1 setting:\n    task.train_data.input_path ");
+    assert_in("err.txt",
+              "the experiment 'table' lacks 1 setting:\n    task.train_data.input_path ");
     assert_in("err.txt", " sweep --experiment=table --mode=train --model_dir=many");
     assert_in("err.txt", "--grid=tilth.seed=1,2");
     put_text("t.csv", "x,y\n1,a\n2,b\n3,a\n4,b\n5,a\n6,b\n7,a\n8,b\n9,a\n10,b\n");
-    sweep(2, "--experiment=table", "--grid=task.model.units=[4],[5]", "--mode=train", "--gin_params=TableModel.units = [6]",
-          "task.train_data.input_path=t.csv");
+    sweep(2, "--experiment=table", "--grid=task.model.units=[4],[5]", "--mode=train",
+          "--gin_params=TableModel.units = [6]", "task.train_data.input_path=t.csv");
     assert_in("err.txt", "task.model.units: gin binds another value to it");
     assert_false(tl_dir_exists("many"));
-    sweep(2, "--experiment=table", "--grid=tilth.seed=1,2,3", "--grid=trainer.train_steps=1,-1", "--mode=train",
-          "task.train_data.input_path=t.csv");
+    sweep(2, "--experiment=table", "--grid=tilth.seed=1,2,3", "--grid=trainer.train_steps=1,-1",
+          "--mode=train", "task.train_data.input_path=t.csv");
     assert_int_equal(count_in("err.txt", "t.csv: 10 rows"), 1); // the table is looked at once
-    sweep(2, "--experiment=table", "--grid=task.target=x,y", "--grid=trainer.train_steps=1,-2", "--mode=train",
-          "task.train_data.input_path=t.csv");
-    assert_int_equal(count_in("err.txt", "t.csv: 10 rows"), 1); // that of the next target would come after what is wrong
+    sweep(2, "--experiment=table", "--grid=task.target=x,y", "--grid=trainer.train_steps=1,-2",
+          "--mode=train", "task.train_data.input_path=t.csv");
+    // that of the next target would come after what is wrong
+    assert_int_equal(count_in("err.txt", "t.csv: 10 rows"), 1);
 }
 
 /* The folder of a sweep is that of one process. */
@@ -415,7 +444,8 @@ static void test_an_ignored_hangup_stays_ignored(void **state)
     kill((pid_t)atoi(pid + 4), SIGHUP);
     tl_free(text);
     int before = count_in(file, "\"event\": \"train\""), now = before;
-    for (int i = 0; i < 12000 && now < before + 20; i++, rest()) now = count_in(file, "\"event\": \"train\"");
+    for (int i = 0; i < 12000 && now < before + 20; i++, rest())
+        now = count_in(file, "\"event\": \"train\"");
     assert_true(now >= before + 20); // both go on
     kill(child, SIGTERM);
     finish(child, 3);

@@ -1,11 +1,13 @@
-/* A table of one's own, through the program: one command, what it says, what can be done with the run, what cannot be. */
+/* A table of one's own, through the program: one command, what it says, what can be done with the
+ * run, what cannot be. */
 #include "tool/tool_lab.h"
 
 #include <tilth/base/rng.h>
 #include <tilth/builtin/predictor.h>
 
-#define TABLE "train", "--experiment=table", "--mode=train_and_eval", "--progress=bar", "tilth.jit=false", "tilth.seed=1", \
-              "tilth.threads=1"
+#define TABLE                                                                                      \
+    "train", "--experiment=table", "--mode=train_and_eval", "--progress=bar", "tilth.jit=false",   \
+        "tilth.seed=1", "tilth.threads=1"
 
 /* The kind follows from the two numbers, but for a few. */
 static void write_plants(const char *path, int rows)
@@ -17,8 +19,8 @@ static void write_plants(const char *path, int rows)
     tl_str_add(&s, "name,height,soil,kind\r\n");
     for (int i = 0; i < rows; i++) {
         double height = tl_rng_uniform_f64(&rng);
-        tl_str_addf(&s, "\"plant %d, green\",%.3f,%s,%s\r\n", i, height, soils[tl_rng_below(&rng, 3)],
-                    height > 0.5 || i % 20 == 0 ? "tree" : "herb");
+        tl_str_addf(&s, "\"plant %d, green\",%.3f,%s,%s\r\n", i, height,
+                    soils[tl_rng_below(&rng, 3)], height > 0.5 || i % 20 == 0 ? "tree" : "herb");
     }
     assert_ok(tl_file_write_atomic(path, tl_str_text(&s), s.length));
     tl_str_deinit(&s);
@@ -28,10 +30,12 @@ static void test_one_command(void **state)
 {
     (void)state;
     write_plants("plants.csv", 240);
-    run(TABLE, "--model_dir=run", "task.train_data.input_path=plants.csv", "trainer.train_steps=120");
+    run(TABLE, "--model_dir=run", "task.train_data.input_path=plants.csv",
+        "trainer.train_steps=120");
     ended(0, "");
     logged("plants.csv: 240 rows, 4 columns, separated by ',', named by the first line\n"
-           "  target: kind (the last column; task.target=NAME for another), classification: 2 classes: herb ");
+           "  target: kind (the last column; task.target=NAME for another), classification: 2 "
+           "classes: herb ");
     logged("\n  numbers: height\n  categories: soil (2 values, ");
     logged("\n  left out: name (different in every row)\n  for validation: ");
     has("\n  accuracy ");
@@ -52,7 +56,8 @@ static void test_one_command(void **state)
     has("\n?,0.05,,herb,0.");
     // The run has its schema: the table may have changed since, and is not looked at.
     tl_str_cut(&tool_log, 0);
-    run("eval", "--model_dir=run", "--checkpoint=best", "task.validation_data.input_path=plants.csv");
+    run("eval", "--model_dir=run", "--checkpoint=best",
+        "task.validation_data.input_path=plants.csv");
     ended(0, "");
     assert_null(strstr(tl_str_text(&tool_log), "left out: name"));
 }
@@ -67,7 +72,8 @@ static void test_tables_that_are_asked_about(void **state)
     put_text("one.csv", "soil,height\nclay,0.9\n");
     put_text("turned.csv", "height,soil\n0.9,clay\n");
     run("predict", "--model_dir=run", "--csv", "one.csv", "turned.csv");
-    ended(1, "column 1 of 'turned.csv' is called 'height', and that of the file before it 'soil': they do not make one table");
+    ended(1, "column 1 of 'turned.csv' is called 'height', and that of the file before it 'soil': "
+             "they do not make one table");
     assert_null(strstr(out, "0.9,clay"));
     run("predict", "--model_dir=run", "one.csv", "turned.csv"); // no table
     ended(0, "");
@@ -84,11 +90,13 @@ static void test_tables_that_are_asked_about(void **state)
     // A delimiter that nobody finds out is that of the run; one that is found goes on being found.
     tl_str colons = TL_STR_INIT;
     tl_str_add(&colons, "soil:height:kind\n");
-    for (int i = 0; i < 40; i++) tl_str_addf(&colons, "%s:%d.5:%s\n", i % 3 ? "clay" : "sand", i % 7, i % 7 > 3 ? "tree" : "herb");
+    for (int i = 0; i < 40; i++)
+        tl_str_addf(&colons, "%s:%d.5:%s\n", i % 3 ? "clay" : "sand", i % 7,
+                    i % 7 > 3 ? "tree" : "herb");
     put_text("colons.txt", tl_str_text(&colons));
     tl_str_deinit(&colons);
-    run(TABLE, "--model_dir=other", "task.train_data.input_path=colons.txt", "task.train_data.delimiter=:",
-        "task.validation_data.delimiter=:", "trainer.train_steps=2");
+    run(TABLE, "--model_dir=other", "task.train_data.input_path=colons.txt",
+        "task.train_data.delimiter=:", "task.validation_data.delimiter=:", "trainer.train_steps=2");
     ended(0, "");
     run("predict", "--model_dir=other", "--csv", "colons.txt");
     ended(0, "");
@@ -104,8 +112,10 @@ static void test_tables_that_are_asked_about(void **state)
 static void test_queries_are_rows(void **state)
 {
     (void)state;
-    static const char one[] = "soil,height\nclay,0.9\n", two[] = "soil,height\nclay,0.9\nsand,0.1\n", none[] = "soil,height\n";
-    const tl_query q[] = {{.data = one, .size = sizeof one - 1}, {.data = two, .size = sizeof two - 1},
+    static const char one[] = "soil,height\nclay,0.9\n",
+                      two[] = "soil,height\nclay,0.9\nsand,0.1\n", none[] = "soil,height\n";
+    const tl_query q[] = {{.data = one, .size = sizeof one - 1},
+                          {.data = two, .size = sizeof two - 1},
                           {.data = none, .size = sizeof none - 1}};
     tl_predictor *p;
     tl_predictions *answers;
@@ -116,7 +126,8 @@ static void test_queries_are_rows(void **state)
     assert_ok(tl_predictor_run(&answers, p, q, 3));
     assert_int_equal(answers->items[0].status, TL_OK);
     assert_int_equal(answers->items[1].status, TL_EINVAL);
-    text_has(answers->items[1].message, "there is more than one row: ask about each in a query of its own");
+    text_has(answers->items[1].message,
+             "there is more than one row: ask about each in a query of its own");
     text_has(answers->items[2].message, "there is no row");
     tl_predictions_free(&answers);
     tl_predictor_free(&p);
@@ -147,8 +158,8 @@ static void test_an_export_replaces_an_older_one(void **state)
     run("predict", "--model_dir=out", "--json", "new.csv");
     ended(0, "");
     has("{\"file\": \"new.csv:2\", \"class\": \"");
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=images", "trainer.train_steps=1",
-        "tilth.jit=false");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=images",
+        "trainer.train_steps=1", "tilth.jit=false");
     run("export", "--model_dir=images", "--to=out");
     ended(0, "");
     assert_true(tl_file_exists("out/preprocessing.json"));
@@ -164,19 +175,24 @@ static void test_mistakes_are_told(void **state)
     write_plants("plants.csv", 100);
     run(TABLE, "--model_dir=run");
     ended(2, "the experiment 'table' lacks 1 setting:\n    task.train_data.input_path   ");
-    run(TABLE, "--model_dir=run", "--gin_params=TableModel.units = [5]", "--nostrict_override", "--params_override=tilth.seed=3");
-    ended(2, " train --experiment=table --mode=train_and_eval --model_dir=run \\\n"
-             "      '--gin_params=TableModel.units = [5]' \\\n      --params_override=tilth.seed=3 \\\n"
-             "      --strict_override=false \\\n      tilth.jit=false");
+    run(TABLE, "--model_dir=run", "--gin_params=TableModel.units = [5]", "--nostrict_override",
+        "--params_override=tilth.seed=3");
+    ended(
+        2,
+        " train --experiment=table --mode=train_and_eval --model_dir=run \\\n"
+        "      '--gin_params=TableModel.units = [5]' \\\n      --params_override=tilth.seed=3 \\\n"
+        "      --strict_override=false \\\n      tilth.jit=false");
     run(TABLE, "--model_dir=run", "task.train_data.input_path=plants.csv", "task.target=kin");
-    ended(2, "task.target: 'plants.csv' has no column 'kin', did you mean 'kind'?; it has name, height, soil, kind");
+    ended(2, "task.target: 'plants.csv' has no column 'kin', did you mean 'kind'?; it has name, "
+             "height, soil, kind");
     assert_ok(tl_file_write_atomic("bad.csv", "a,b\n1,2\n3\n", 10));
     run(TABLE, "--model_dir=run", "task.train_data.input_path=bad.csv");
     ended(1, "bad.csv:3: the row has 1 cell, and the first line has 2");
     assert_false(tl_dir_exists("run"));
 }
 
-#define FOUR_STEPS TABLE, "--progress=lines", "task.train_data.input_path=plants.csv", "trainer.train_steps=4"
+#define FOUR_STEPS                                                                                 \
+    TABLE, "--progress=lines", "task.train_data.input_path=plants.csv", "trainer.train_steps=4"
 
 static void test_gin_names_the_model(void **state)
 {
@@ -196,10 +212,11 @@ static void test_gin_names_the_model(void **state)
     has("# --gin_params 'TableModel.units = [5]'");
     run(FOUR_STEPS, "--model_dir=bad", "--gin_params=TableModel.unitz = [5]");
     ended(2, "'models.TableModel' has no parameter 'unitz', did you mean 'units'?");
-    run(FOUR_STEPS, "--model_dir=bad", "--gin_params=TableModel.units = [5]", "task.model.units=[6]");
+    run(FOUR_STEPS, "--model_dir=bad", "--gin_params=TableModel.units = [5]",
+        "task.model.units=[6]");
     ended(2, "task.model.units: gin binds another value to it");
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=bad", "trainer.train_steps=4",
-        "--gin_params=TableModel.units = [5]");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=bad",
+        "trainer.train_steps=4", "--gin_params=TableModel.units = [5]");
     ended(2, "the binding has no effect: this run makes no TableModel");
     assert_false(tl_dir_exists("bad"));
 }

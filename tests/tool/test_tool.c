@@ -174,7 +174,8 @@ static void test_describe_required(void **state)
 {
     (void)state;
     run("describe", "layer:dense", "units");
-    assert_string_equal(out, "units: int, required\n    size of the result's last axis (at least 1)\n");
+    assert_string_equal(out,
+                        "units: int, required\n    size of the result's last axis (at least 1)\n");
 }
 
 static void test_describe_experiment(void **state)
@@ -439,7 +440,10 @@ static void test_log_file(void **state)
 
 static const tl_field mine_fields[] = {TL_F_END};
 static const tl_desc mine_task_desc = {
-    .name = "mine_task", .help = "my task", .size = sizeof(tl_task_config), .fields = mine_fields,
+    .name = "mine_task",
+    .help = "my task",
+    .size = sizeof(tl_task_config),
+    .fields = mine_fields,
     .base = &tl_task_config_desc,
 };
 static const tl_task_class mine_task = {
@@ -449,9 +453,15 @@ typedef struct mine_flags {
     const char *hospital;
 } mine_flags;
 static const tl_field mine_flag_fields[] = {
-    TL_F(mine_flags, hospital, .s = "none", .help = "where the images come from"), TL_F_END};
+    TL_F(mine_flags, hospital, .s = "none", .help = "where the images come from"),
+    TL_F_END,
+};
 static const tl_desc mine_flags_desc = {
-    .name = "mine", .help = "m", .size = sizeof(mine_flags), .fields = mine_flag_fields};
+    .name = "mine",
+    .help = "m",
+    .size = sizeof(mine_flags),
+    .fields = mine_flag_fields,
+};
 static mine_flags given;
 
 /* Flags of the application are there while a command runs. */
@@ -477,8 +487,11 @@ static const tl_module *const mine_modules[] = {&mine_module};
 static void test_application(void **state)
 {
     (void)state;
-    tool_options = (tl_main_options){.modules = mine_modules, .module_count = 1, .version = "9.9",
-                                .flags = &mine_flags_desc, .flags_value = &given};
+    tool_options = (tl_main_options){.modules = mine_modules,
+                                     .module_count = 1,
+                                     .version = "9.9",
+                                     .flags = &mine_flags_desc,
+                                     .flags_value = &given};
     run("list", "experiments", "--names");
     went_well();
     has("mine/small\nmock\n");
@@ -499,9 +512,15 @@ static void test_application_flag_that_is_taken(void **state)
 {
     (void)state;
     static const tl_field taken[] = {
-        TL_F_AS(mine_flags, hospital, "verbosity", .help = "taken"), TL_F_END};
+        TL_F_AS(mine_flags, hospital, "verbosity", .help = "taken"),
+        TL_F_END,
+    };
     static const tl_desc taken_desc = {
-        .name = "taken", .help = "t", .size = sizeof(mine_flags), .fields = taken};
+        .name = "taken",
+        .help = "t",
+        .size = sizeof(mine_flags),
+        .fields = taken,
+    };
     tool_options = (tl_main_options){.flags = &taken_desc, .flags_value = &given};
     run("list");
     failed(2, "the flag --verbosity is defined twice: by 'tilth' and by 'Logging'");
@@ -597,7 +616,7 @@ static void test_completion(void **state)
     assert_string_equal(complete("tilth describe optimizer:sg"), "sgd\nsgd_experimental\n");
     assert_string_equal(complete("tilth describe sgd mom"), "momentum\n");
     text_has(complete("tilth describe mock trainer.optimizer_config.o"),
-        "trainer.optimizer_config.optimizer.type\n");
+             "trainer.optimizer_config.optimizer.type\n");
     assert_string_equal(complete("tilth params --experi"), "--experiment=\n");
     assert_string_equal(complete("tilth params --noexp"), "--noexplain\n");
     assert_string_equal(complete("tilth params --experiment=m"), "mock\n");
@@ -617,18 +636,36 @@ static void test_completion(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        t(test_usage), t(test_version), t(test_help_of_commands),
-        t(test_unknown_commands_and_flags), t(test_list), t(test_list_for_scripts),
-        t(test_list_mistakes), t(test_describe), t(test_describe_required),
+        t(test_usage),
+        t(test_version),
+        t(test_help_of_commands),
+        t(test_unknown_commands_and_flags),
+        t(test_list),
+        t(test_list_for_scripts),
+        t(test_list_mistakes),
+        t(test_describe),
+        t(test_describe_required),
         t(test_describe_experiment),
-        t(test_describe_a_part), t(test_describe_means_the_experiment_first),
-        t(test_describe_for_scripts), t(test_describe_mistakes),
-        t(test_params), t(test_params_later_sources_win), t(test_params_words),
-        t(test_params_explain), t(test_params_from_a_flagfile), t(test_params_mistakes),
-        t(test_params_not_strict), t(test_params_gin), t(test_params_helpfull),
-        t(test_control_bytes_do_not_reach_the_terminal), t(test_log_file), t(test_application),
+        t(test_describe_a_part),
+        t(test_describe_means_the_experiment_first),
+        t(test_describe_for_scripts),
+        t(test_describe_mistakes),
+        t(test_params),
+        t(test_params_later_sources_win),
+        t(test_params_words),
+        t(test_params_explain),
+        t(test_params_from_a_flagfile),
+        t(test_params_mistakes),
+        t(test_params_not_strict),
+        t(test_params_gin),
+        t(test_params_helpfull),
+        t(test_control_bytes_do_not_reach_the_terminal),
+        t(test_log_file),
+        t(test_application),
         t(test_application_flag_that_is_taken),
-        t(test_full_disk), t(test_reader_goes_away), t(test_closed_output),
+        t(test_full_disk),
+        t(test_reader_goes_away),
+        t(test_closed_output),
         t(test_completion),
     };
     width = 80;

@@ -1,6 +1,5 @@
-/* The careless user: mistyped commands, the same folder twice, rates beyond reason, Ctrl-C. Nothing that was good
- * breaks, and the program says what to do.
- * needs: no sanitizer */
+/* The careless user: mistyped commands, the same folder twice, rates beyond reason, Ctrl-C. Nothing
+ * that was good breaks, and the program says what to do. needs: no sanitizer */
 #include "tool/shell_lab.h"
 
 #include <signal.h>
@@ -10,8 +9,9 @@
 #include <tilth/io/tensorflow/example.h>
 #include <tilth/io/tensorflow/tfrecord.h>
 
-#define TRAIN \
-    "tilth train --experiment=vision/local --model_dir=run tilth.jit=false tilth.seed=1 trainer.train_steps=4 "
+#define TRAIN                                                                                      \
+    "tilth train --experiment=vision/local --model_dir=run tilth.jit=false tilth.seed=1 "          \
+    "trainer.train_steps=4 "
 
 /* --- running ---------------------------------------------------------------------------------- */
 
@@ -44,8 +44,9 @@ static void unchanged(char *before)
     tl_free(after);
 }
 
-#define SGD "--params_override=trainer.optimizer_config.optimizer.type=sgd," \
-            "trainer.optimizer_config.learning_rate.type=constant"
+#define SGD                                                                                        \
+    "--params_override=trainer.optimizer_config.optimizer.type=sgd,"                               \
+    "trainer.optimizer_config.learning_rate.type=constant"
 
 /* A training without end, and what it says in talk.txt. */
 static pid_t start(const char *more)
@@ -59,8 +60,9 @@ static pid_t start(const char *more)
     prctl(PR_SET_PDEATHSIG, SIGKILL); // a test that fails leaves nobody behind
     if (!freopen("talk.txt", "a", stdout) || !freopen("talk.txt", "a", stderr)) _exit(9);
     execl(TILTH_PROGRAM, "tilth", "train", "--experiment=mock", "--mode=train", "--model_dir=run",
-          "task.train_data.is_training=true", "trainer.train_steps=2000000000", "trainer.steps_per_loop=1000000",
-          "trainer.summary_interval=1000000", "trainer.checkpoint_interval=1000", SGD, more, NULL);
+          "task.train_data.is_training=true", "trainer.train_steps=2000000000",
+          "trainer.steps_per_loop=1000000", "trainer.summary_interval=1000000",
+          "trainer.checkpoint_interval=1000", SGD, more, NULL);
     _exit(9);
 }
 
@@ -111,13 +113,15 @@ static void write_records(const char *path, int damaged)
     }
     assert_ok(tl_tfrecord_writer_commit(&w));
     assert_ok(tl_file_read(&bytes, &size, path, 1 << 20));
-    for (size_t i = (size_t)damaged; i < RECORDS; i++) bytes[size / RECORDS * i + size / RECORDS / 2] ^= 1;
+    for (size_t i = (size_t)damaged; i < RECORDS; i++)
+        bytes[size / RECORDS * i + size / RECORDS / 2] ^= 1;
     assert_ok(tl_file_write_atomic(path, bytes, size));
     tl_free(bytes);
 }
 
-#define RECORDS_OF(file)                                                                                       \
-    "task.train_data.file_type=tfrecord task.train_data.input_path=" file " task.train_data.global_batch_size=4 " \
+#define RECORDS_OF(file)                                                                           \
+    "task.train_data.file_type=tfrecord task.train_data.input_path=" file                          \
+    " task.train_data.global_batch_size=4 "                                                        \
     "task.train_data.shuffle_buffer_size=1 task.train_data.cycle_length=1 "
 
 #define NET "tilth train_net --config-file=net.yaml "
@@ -130,7 +134,8 @@ static void write_net(void)
         "dataloader:\n"
         "  train: {file_type: synthetic, synthetic_examples: 50}\n"
         "optim: {_target_: SGD, lr: 0.1}\n"
-        "train: {train_iter: 4, train_micro_batch_size: 5, output_dir: run, evaluation: {enabled: false}}\n"
+        "train: {train_iter: 4, train_micro_batch_size: 5, output_dir: run, evaluation: {enabled: "
+        "false}}\n"
         "tilth: {jit: false}\n";
     assert_ok(tl_file_write_atomic("net.yaml", text, strlen(text)));
 }
@@ -143,13 +148,19 @@ static void test_a_mistyped_resume_changes_nothing(void **state)
     ends(0, TRAIN "--mode=train_and_eval", "done: step 4");
     char *before = snapshot();
     assert_non_null(strstr(before, "run/params.yaml"));
-    ends(2, TRAIN "--mode=train trainer.train_steps=8 'task.model.backbone.cnn.filters=[4]'", "does not fit");
+    ends(2, TRAIN "--mode=train trainer.train_steps=8 'task.model.backbone.cnn.filters=[4]'",
+         "does not fit");
     unchanged(before);
     before = snapshot();
     ends(2, TRAIN "--mode=train trainer.train_steps=8 --experiment=mock", "");
-    ends(2, TRAIN "--mode=train trainer.train_steps=8 task.train_data.file_type=tfrecord "
-                  "task.train_data.input_path=nowhere", "nowhere");
-    ends(2, TRAIN "--mode=train trainer.train_steps=8 task.init_checkpoint=nowhere task.model.num_classes=5", "");
+    ends(2,
+         TRAIN "--mode=train trainer.train_steps=8 task.train_data.file_type=tfrecord "
+               "task.train_data.input_path=nowhere",
+         "nowhere");
+    ends(2,
+         TRAIN
+         "--mode=train trainer.train_steps=8 task.init_checkpoint=nowhere task.model.num_classes=5",
+         "");
     unchanged(before);
     ends(0, TRAIN "--mode=train trainer.train_steps=8", "restored model from run/ckpt-4");
 }
@@ -158,7 +169,9 @@ static void test_refused_runs_leave_no_folder(void **state)
 {
     (void)state;
     write_records("bad.tfrecord", 0);
-    ends(2, TRAIN "--mode=train task.train_data.file_type=tfrecord task.train_data.input_path=nowhere", "nowhere");
+    ends(2,
+         TRAIN "--mode=train task.train_data.file_type=tfrecord task.train_data.input_path=nowhere",
+         "nowhere");
     ends(2, TRAIN "--mode=train task.init_checkpoint=nowhere", "nowhere");
     ends(2, TRAIN "--mode=train trainer.optimizer_config.optimizer.type=nothing", "nothing");
     ends(1, TRAIN "--mode=train " RECORDS_OF("bad.tfrecord"), "training data: ");
@@ -195,15 +208,18 @@ static void test_two_runs_in_one_folder(void **state)
     wait_for("saved checkpoint to");
     char *before = text_of("run/params.yaml");
     snprintf(wanted, sizeof wanted, "'run' is in use: process %ld on ", (long)child);
-    ends(2, "tilth train --experiment=mock --mode=train --model_dir=run trainer.train_steps=5 " SGD, wanted);
+    ends(2, "tilth train --experiment=mock --mode=train --model_dir=run trainer.train_steps=5 " SGD,
+         wanted);
     has("name another folder");
     char *after = text_of("run/params.yaml");
     assert_string_equal(before, after);
     tl_free(before);
     tl_free(after);
     // Looking is allowed.
-    ends(0, "tilth train --experiment=mock --mode=eval --model_dir=run trainer.validation_steps=1 " SGD,
-         "eval | step:");
+    ends(
+        0,
+        "tilth train --experiment=mock --mode=eval --model_dir=run trainer.validation_steps=1 " SGD,
+        "eval | step:");
     ends(0, "tilth eval --model_dir=run trainer.validation_steps=1", "");
     kill(child, SIGKILL);
     assert_int_equal(finish(child), -SIGKILL);
@@ -220,24 +236,28 @@ static void test_waiting_ends(void **state)
     ends(2, TRAIN "--mode=continuous_eval trainer.continuous_eval_timeout=0",
          "no checkpoint has appeared in 'run' for 0 s");
     ends(0, TRAIN "--mode=train", "done: step 4");
-    ends(0, TRAIN "--mode=continuous_eval trainer.continuous_eval_timeout=1 trainer.train_steps=100",
+    ends(0,
+         TRAIN "--mode=continuous_eval trainer.continuous_eval_timeout=1 trainer.train_steps=100",
          "no new checkpoint has appeared in 'run' for 1 s: the evaluation ends");
     has("eval | step:      4 | eval time");
-    ends(0, TRAIN "--mode=continuous_eval trainer.continuous_eval_timeout=3000", "eval | step:      4 | eval time");
+    ends(0, TRAIN "--mode=continuous_eval trainer.continuous_eval_timeout=3000",
+         "eval | step:      4 | eval time");
 }
 
 /* --- blowing up ------------------------------------------------------------------------------- */
 
-#define RATE(value)                                                                                                   \
-    TRAIN "--mode=train trainer.checkpoint_interval=1 trainer.optimizer_config.learning_rate.type=constant "           \
-          "trainer.optimizer_config.learning_rate.constant.learning_rate=" value " "                                   \
+#define RATE(value)                                                                                \
+    TRAIN "--mode=train trainer.checkpoint_interval=1 "                                            \
+          "trainer.optimizer_config.learning_rate.type=constant "                                  \
+          "trainer.optimizer_config.learning_rate.constant.learning_rate=" value " "               \
           "trainer.optimizer_config.optimizer.type=sgd "
 
 static void test_a_rate_beyond_reason(void **state)
 {
     (void)state;
     ends(1, RATE("1e30"), "numbers are not finite");
-    has("'run/ckpt-1.safetensors' led straight to it, and is kept as 'run/ckpt-1.safetensors.poisoned'");
+    has("'run/ckpt-1.safetensors' led straight to it, and is kept as "
+        "'run/ckpt-1.safetensors.poisoned'");
     has("Lower the learning rate and start again");
     assert_false(tl_file_exists("run/checkpoint"));
     ends(0, RATE("0.01"), "done: step 4");
@@ -285,7 +305,8 @@ static void test_a_lost_state_file(void **state)
     (void)state;
     ends(0, TRAIN "--mode=train trainer.checkpoint_interval=2", "done: step 4");
     assert_int_equal(unlink("run/checkpoint"), 0);
-    ends(0, TRAIN "--mode=train trainer.train_steps=6", "'run' has checkpoints, but no file 'checkpoint'");
+    ends(0, TRAIN "--mode=train trainer.train_steps=6",
+         "'run' has checkpoints, but no file 'checkpoint'");
     has("restored model from run/ckpt-4.safetensors.");
     assert_true(tl_file_exists("run/checkpoint") && tl_file_exists("run/ckpt-2.safetensors"));
 }
@@ -295,9 +316,14 @@ static void test_a_lost_state_file(void **state)
 static void test_a_signal_is_answered(void **state)
 {
     (void)state;
-    const struct { int number; const char *said; } rows[] = {
-        {SIGINT, "SIGINT: this step is being finished, and saved; a second signal ends it at once\n"},
-        {SIGHUP, "SIGHUP: this step is being finished, and saved; a second signal ends it at once\n"},
+    const struct {
+        int number;
+        const char *said;
+    } rows[] = {
+        {SIGINT,
+         "SIGINT: this step is being finished, and saved; a second signal ends it at once\n"},
+        {SIGHUP,
+         "SIGHUP: this step is being finished, and saved; a second signal ends it at once\n"},
     };
     for (int i = 0; i < 2; i++) {
         pid_t child = start("trainer.max_to_keep=1");
@@ -326,7 +352,8 @@ static void test_a_signal_is_answered(void **state)
 static void test_a_dry_run_keeps_nothing(void **state)
 {
     (void)state;
-    ends(0, TRAIN "--mode=train_and_eval --dry_run ++trainer.optimizer_config.ema.average_decay=0.99",
+    ends(0,
+         TRAIN "--mode=train_and_eval --dry_run ++trainer.optimizer_config.ema.average_decay=0.99",
          "dry run: everything works, and nothing was kept\n");
     has("  the first step ");
     has("  a step after that ");
@@ -334,12 +361,15 @@ static void test_a_dry_run_keeps_nothing(void **state)
     has("  peak memory ");
     has("  4 steps ");
     assert_false(tl_file_exists("run"));
-    ends(2, TRAIN "--mode=train --dry_run task.train_data.file_type=tfrecord task.train_data.input_path=nowhere",
+    ends(2,
+         TRAIN "--mode=train --dry_run task.train_data.file_type=tfrecord "
+               "task.train_data.input_path=nowhere",
          "nowhere");
     ends(2, TRAIN "--mode=eval --dry_run", "");
     ends(0, TRAIN "--mode=train_and_eval", "done: step 4");
     char *before = snapshot();
-    ends(0, TRAIN "--mode=train_and_eval --dry_run trainer.train_steps=40", "dry run: everything works");
+    ends(0, TRAIN "--mode=train_and_eval --dry_run trainer.train_steps=40",
+         "dry run: everything works");
     ends(2, TRAIN "--mode=train --dry_run 'task.model.backbone.cnn.filters=[4]'", "does not fit");
     unchanged(before);
 }

@@ -1,11 +1,14 @@
-/* What an operator does: tries a run beforehand, is told of its events, looks at what several have come to. */
+/* What an operator does: tries a run beforehand, is told of its events, looks at what several have
+ * come to. */
 #include "tool/tool_lab.h"
 
 #include <jansson.h>
 
-#define LOCAL "--experiment=vision/local", "--mode=train_and_eval", "--progress=lines", "tilth.jit=false", \
-              "tilth.threads=1", "tilth.seed=1", "trainer.train_steps=4", "trainer.steps_per_loop=2", \
-              "trainer.summary_interval=2", "trainer.checkpoint_interval=2", "trainer.validation_interval=4"
+#define LOCAL                                                                                      \
+    "--experiment=vision/local", "--mode=train_and_eval", "--progress=lines", "tilth.jit=false",   \
+        "tilth.threads=1", "tilth.seed=1", "trainer.train_steps=4", "trainer.steps_per_loop=2",    \
+        "trainer.summary_interval=2", "trainer.checkpoint_interval=2",                             \
+        "trainer.validation_interval=4"
 
 /* The events of a run, a letter each; every line is an object with a step and a time. */
 static void events_of(char *letters, const char *path)
@@ -35,7 +38,8 @@ static void test_every_event_is_a_line(void **state)
     run("train", LOCAL, "--model_dir=run", "tilth.notify=cat >> told.jsonl");
     ended(0, "");
     events_of(letters, "run/metrics.jsonl");
-    if (letters[0] != 's' || letters[strlen(letters) - 1] != 'e' || !strchr(letters, 't') || !strchr(letters, 'c'))
+    if (letters[0] != 's' || letters[strlen(letters) - 1] != 'e' || !strchr(letters, 't')
+        || !strchr(letters, 'c'))
         fail_msg("the events are %s", letters);
     char told[64];
     events_of(told, "told.jsonl");

@@ -1,5 +1,5 @@
-/* Own images through the program: one command that needs a folder alone, what it tells, how it goes on; and settings
- * that are missing, told all at once. */
+/* Own images through the program: one command that needs a folder alone, what it tells, how it goes
+ * on; and settings that are missing, told all at once. */
 #include "tool/photos.h"
 #include "tool/tool_lab.h"
 
@@ -7,9 +7,9 @@
 
 static void train(const char *more)
 {
-    run("train", "--experiment=images", "--mode=train_and_eval", "--model_dir=run", "--progress=lines",
-        "task.train_data.input_path=pictures", "tilth.seed=1", "tilth.threads=1", "tilth.jit=false",
-        "tilth.early_stopping=null", more);
+    run("train", "--experiment=images", "--mode=train_and_eval", "--model_dir=run",
+        "--progress=lines", "task.train_data.input_path=pictures", "tilth.seed=1",
+        "tilth.threads=1", "tilth.jit=false", "tilth.early_stopping=null", more);
 }
 
 static char *params(void)
@@ -89,17 +89,21 @@ static void test_names_that_are_not_utf8(void **state)
     assert_false(tl_dir_exists("run"));
 }
 
-/* Which is what one does with the worst of them. What is kept of a position may have another form then. */
+/* Which is what one does with the worst of them. What is kept of a position may have another form
+ * then. */
 static void test_a_photo_is_removed(void **state)
 {
     (void)state;
     put_photos("pictures", 24);
     run("train", "--experiment=images", "--mode=train", "--model_dir=run", "--progress=lines",
-        "task.train_data.input_path=pictures", "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=4",
-        "task.train_data.shuffle_buffer_size=14", "task.validation_data.input_path=pictures");
+        "task.train_data.input_path=pictures", "tilth.threads=1", "tilth.jit=false",
+        "trainer.train_steps=4", "task.train_data.shuffle_buffer_size=14",
+        "task.validation_data.input_path=pictures");
     ended(0, "");
     for (int i = 12; i < 24; i++)
-        assert_int_equal(remove(tl_arena_printf(lab_arena, "pictures/%s/%d.png", i % 2 ? "lying" : "standing", i)), 0);
+        assert_int_equal(remove(tl_arena_printf(lab_arena, "pictures/%s/%d.png",
+                                                i % 2 ? "lying" : "standing", i)),
+                         0);
     train("trainer.train_steps=6");
     ended(1, "'run/ckpt-4.safetensors': training data: the restored position is of other data");
     ended(1, "begin in another folder");
@@ -109,14 +113,15 @@ static void test_a_photo_is_removed(void **state)
 static void test_a_folder_is_of_one_experiment(void **state)
 {
     (void)state;
-    static const char *const others[] = {"--experiment=images", "--experiment=table", "--experiment=mock"};
+    static const char *const others[] = {"--experiment=images", "--experiment=table",
+                                         "--experiment=mock"};
     char *name;
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "--progress=lines", "tilth.jit=false",
-        "trainer.train_steps=1");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "--progress=lines",
+        "tilth.jit=false", "trainer.train_steps=1");
     ended(0, "");
     for (int64_t i = 0; i < TL_COUNT(others); i++) {
-        run("train", others[i], "--mode=train_and_eval", "--model_dir=run", "--progress=lines", "tilth.jit=false",
-            "trainer.train_steps=2");
+        run("train", others[i], "--mode=train_and_eval", "--model_dir=run", "--progress=lines",
+            "tilth.jit=false", "trainer.train_steps=2");
         ended(2, "the run in 'run' belongs to the experiment 'vision/local', not to ");
         ended(2, "--experiment=vision/local, or use another folder");
         assert_null(strstr(err, "unknown key"));
@@ -134,7 +139,8 @@ static void test_damaged_records_end_with_1(void **state)
     run("data", "convert", "pictures", "--out=cut");
     ended(0, "");
     assert_int_equal(truncate("cut-00000-of-00001", 700), 0);
-    run("train", "--experiment=images", "--mode=train", "--model_dir=run", "task.train_data.input_path=cut-*");
+    run("train", "--experiment=images", "--mode=train", "--model_dir=run",
+        "task.train_data.input_path=cut-*");
     ended(1, "cut-00000-of-00001', record ");
     ended(1, "it was cut short");
     assert_false(tl_dir_exists("run"));
@@ -163,15 +169,23 @@ static void test_what_lacks_is_told_at_once(void **state)
 {
     (void)state;
     static const char *const keys[] = {
-        "task.model.num_classes ", "task.model.input_size ", "task.train_data.input_path ",
-        "task.train_data.file_type ", "task.train_data.global_batch_size ", "task.validation_data.input_path ",
-        "task.validation_data.global_batch_size ", "trainer.train_steps ", "trainer.optimizer_config.optimizer.type ",
-        "trainer.optimizer_config.learning_rate.type ", "--experiment=images needs task.train_data.input_path alone"};
+        "task.model.num_classes ",
+        "task.model.input_size ",
+        "task.train_data.input_path ",
+        "task.train_data.file_type ",
+        "task.train_data.global_batch_size ",
+        "task.validation_data.input_path ",
+        "task.validation_data.global_batch_size ",
+        "trainer.train_steps ",
+        "trainer.optimizer_config.optimizer.type ",
+        "trainer.optimizer_config.learning_rate.type ",
+        "--experiment=images needs task.train_data.input_path alone"};
     run("train", "--experiment=image_classification", "--mode=train_and_eval", "--model_dir=run");
     for (int64_t i = 0; i < TL_COUNT(keys); i++) ended(2, keys[i]);
     assert_false(tl_dir_exists("run"));
-    static const char *const nothing[] = {"task.train_data.input_path=''", "task.train_data.input_path=null",
-                                          "task.train_data.input_path=[]", "task.train_data.input_path={}"};
+    static const char *const nothing[] = {
+        "task.train_data.input_path=''", "task.train_data.input_path=null",
+        "task.train_data.input_path=[]", "task.train_data.input_path={}"};
     for (int64_t i = 0; i < TL_COUNT(nothing); i++) { // is one and the same
         run("train", "--experiment=images", "--mode=train_and_eval", "--model_dir=run", nothing[i]);
         ended(2, "lacks 1 setting:\n    task.train_data.input_path ");
@@ -184,7 +198,8 @@ static void test_the_example_works(void **state)
     const char *words[MOST_WORDS] = {0};
     put_photos("my pictures", 12);
     run("train", "--experiment=image_classification", "--mode=train_and_eval", "--model_dir=run",
-        "task.train_data.input_path=my pictures", "trainer.optimizer_config.learning_rate.type=cosine");
+        "task.train_data.input_path=my pictures",
+        "trainer.optimizer_config.learning_rate.type=cosine");
     ended(2, "task.model.num_classes=2 \\\n");
     ended(2, "'task.train_data.input_path=my pictures'");
     ended(2, "learning_rate.cosine.initial_learning_rate");
@@ -205,8 +220,8 @@ static void test_the_example_works(void **state)
 static void test_steps_of_nothing_are_meant_when_they_are_said(void **state)
 {
     (void)state;
-    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run", "trainer.train_steps=0",
-        "tilth.jit=false", "--progress=lines");
+    run("train", "--experiment=vision/local", "--mode=train", "--model_dir=run",
+        "trainer.train_steps=0", "tilth.jit=false", "--progress=lines");
     ended(0, "");
 }
 

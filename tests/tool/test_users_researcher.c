@@ -1,8 +1,10 @@
-/* What a researcher does: changes a model by gin, looks at what became of it, evaluates it, goes on with it. */
+/* What a researcher does: changes a model by gin, looks at what became of it, evaluates it, goes on
+ * with it. */
 #include "tool/tool_lab.h"
 
-#define LOCAL "--experiment=vision/local", "--mode=train", "--progress=lines", "tilth.jit=false", "tilth.threads=1", \
-              "tilth.seed=1", "trainer.train_steps=2"
+#define LOCAL                                                                                      \
+    "--experiment=vision/local", "--mode=train", "--progress=lines", "tilth.jit=false",            \
+        "tilth.threads=1", "tilth.seed=1", "trainer.train_steps=2"
 
 static void reads(const char *path, const char *part)
 {
@@ -30,7 +32,9 @@ static void test_a_binding_changes_the_model(void **state)
     run("train", LOCAL, "--model_dir=small", "--gin_params=Cnn.filters = [4]");
     ended(0, "");
     int64_t small = parameters();
-    if (small >= plain) fail_msg("%lld parameters, and %lld without the binding", (long long)small, (long long)plain);
+    if (small >= plain)
+        fail_msg("%lld parameters, and %lld without the binding", (long long)small,
+                 (long long)plain);
     reads("small/params.yaml", "filters: [4]");
     reads("small/bindings.gin", "Cnn.filters = [4]\n");
     reads("small/operative_config.train.gin", "Cnn.filters = [4]\n");
@@ -43,7 +47,8 @@ static void test_a_binding_changes_the_model(void **state)
 static void test_optimizers_rates_and_layers_too(void **state)
 {
     (void)state;
-    run("train", LOCAL, "--model_dir=run", "--gin_params=Adam.beta_1 = 0.5", "--gin_params=head/Dense.without_bias = True",
+    run("train", LOCAL, "--model_dir=run", "--gin_params=Adam.beta_1 = 0.5",
+        "--gin_params=head/Dense.without_bias = True",
         "--gin_params=Cosine.initial_learning_rate = 0.0625");
     ended(0, "");
     reads("run/params.yaml", "beta_1: 0.5");
@@ -63,7 +68,8 @@ static void test_what_has_no_effect_is_told(void **state)
     run("train", LOCAL, "--model_dir=run", "--gin_params=Sgd.momentum = 0.5");
     ended(2, "Sgd.momentum: the binding has no effect: this run makes no Sgd; it makes Adam");
     run("train", LOCAL, "--model_dir=run", "--gin_params=Dense.units = 7");
-    ended(2, "Dense.units: the binding has no effect: this run gives 'units' to every Dense itself");
+    ended(2,
+          "Dense.units: the binding has no effect: this run gives 'units' to every Dense itself");
     run("train", LOCAL, "--model_dir=run", "--gin_params=Cn.filters = [4]");
     ended(2, "there is no configurable 'Cn', did you mean 'Cnn'?");
     put_text("some.gin", "# mine\nAdam.beta_1 = 0.5\nSgd.momentum = 0.5\n");
@@ -91,13 +97,16 @@ static void test_bindings_go_with_the_run(void **state)
     has("head (dense)");
     run("train", LOCAL, "--model_dir=run", "trainer.train_steps=3"); // untold
     ended(0, "");
-    run("train", LOCAL, "--model_dir=run", "trainer.train_steps=4", "--gin_params=head/Dense.without_bias = True");
+    run("train", LOCAL, "--model_dir=run", "trainer.train_steps=4",
+        "--gin_params=head/Dense.without_bias = True");
     ended(0, "");
-    run("train", LOCAL, "--model_dir=run", "trainer.train_steps=5", "--gin_params=Adam.beta_1 = 0.5");
+    run("train", LOCAL, "--model_dir=run", "trainer.train_steps=5",
+        "--gin_params=Adam.beta_1 = 0.5");
     ended(2, "run/bindings.gin: the run in this folder was begun with another text");
     run("train", LOCAL, "--model_dir=other");
     ended(0, "");
-    run("train", LOCAL, "--model_dir=other", "trainer.train_steps=4", "--gin_params=Adam.beta_1 = 0.5");
+    run("train", LOCAL, "--model_dir=other", "trainer.train_steps=4",
+        "--gin_params=Adam.beta_1 = 0.5");
     ended(2, "the run in 'other' was begun without gin's bindings");
     run("train", "--experiment=vision/local", "--mode=continuous_eval", "--model_dir=run",
         "trainer.continuous_eval_timeout=0", "trainer.train_steps=4", "tilth.jit=false");

@@ -1,4 +1,5 @@
-/* What tests of commands that look at runs have in common: `tilth WORDS` as people see it, in a folder of its own. */
+/* What tests of commands that look at runs have in common: `tilth WORDS` as people see it, in a
+ * folder of its own. */
 #ifndef TILTH_TESTS_TOOL_TOOL_LAB_H
 #define TILTH_TESTS_TOOL_TOOL_LAB_H
 
@@ -33,7 +34,8 @@ static inline int tool_close(void **state)
 
 static inline void logged(const char *part)
 {
-    if (!strstr(tl_str_text(&tool_log), part)) fail_msg("nobody is told:\n%s\nin:\n%s", part, tl_str_text(&tool_log));
+    if (!strstr(tl_str_text(&tool_log), part))
+        fail_msg("nobody is told:\n%s\nin:\n%s", part, tl_str_text(&tool_log));
 }
 
 /* 60 steps on made-up images, with a bar; `more` is one word more, or NULL. */
@@ -41,8 +43,9 @@ static inline void train_local(const char *folder, const char *more)
 {
     char dir[64];
     snprintf(dir, sizeof dir, "--model_dir=%s", folder);
-    run("train", "--experiment=vision/local", "--mode=train_and_eval", dir, "--progress=bar", "tilth.seed=1",
-        "tilth.threads=1", "task.train_data.global_batch_size=8", "trainer.train_steps=60", "trainer.validation_interval=30",
+    run("train", "--experiment=vision/local", "--mode=train_and_eval", dir, "--progress=bar",
+        "tilth.seed=1", "tilth.threads=1", "task.train_data.global_batch_size=8",
+        "trainer.train_steps=60", "trainer.validation_interval=30",
         "trainer.checkpoint_interval=30", more ? more : "tilth.jit=false");
     ended(0, "");
 }

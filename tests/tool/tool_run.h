@@ -27,8 +27,11 @@ static inline void run_list(const char *const *words)
     size_t out_size, err_size;
     tool_forget();
     for (; *words; words++) argv[argc++] = (char *)(uintptr_t)*words;
-    tli_tool tool = {.program = "tilth", .options = &tool_options, .out = open_memstream(&out, &out_size),
-                     .err = open_memstream(&err, &err_size), .width = width};
+    tli_tool tool = {.program = "tilth",
+                     .options = &tool_options,
+                     .out = open_memstream(&out, &out_size),
+                     .err = open_memstream(&err, &err_size),
+                     .width = width};
     assert_non_null(tool.out);
     assert_non_null(tool.err);
     code = tli_tool_main(&tool, argc, argv);

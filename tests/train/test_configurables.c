@@ -1,5 +1,5 @@
-/* What Model Garden marks @gin.configurable in its training library is there under its name, and does in a run what gin
- * binds. */
+/* What Model Garden marks @gin.configurable in its training library is there under its name, and
+ * does in a run what gin binds. */
 #include "train/mock.h"
 
 #include <tilth/desc/gin.h>
@@ -28,7 +28,8 @@ static tl_status loop_end(tl_trainer *t, tl_logs *logs)
 }
 static const tl_trainer_class my_trainer = {
     .cls = TL_CLASS(tl_trainer_class, "MyTrainer", &tl_base_trainer.cls, tl_trainer, NULL),
-    .train_loop_end = loop_end};
+    .train_loop_end = loop_end,
+};
 static const tl_entry my_entries[] = {{&tl_kind_trainer, &my_trainer.cls}};
 static const tl_module my_module = {TL_MODULE_HEAD("mine"), my_entries, TL_COUNT(my_entries)};
 
@@ -40,17 +41,26 @@ static tl_status run_mock(tl_gin *gin, const char *type)
     tl_strategy *strategy;
     tl_task *task;
     snprintf(override, sizeof override,
-             "trainer.train_steps=2,trainer.validation_steps=1,trainer.steps_per_loop=1,tilth.jit=false,"
-             "trainer.optimizer_config.learning_rate.type=constant,trainer.optimizer_config.optimizer.type=%s", type);
-    assert_ok(tl_experiment_parse(&config, all, &(tl_parse_options){.experiment = "mock",
-                                                                    .params_override = override}));
+             "trainer.train_steps=2,trainer.validation_steps=1,trainer.steps_per_loop=1,tilth.jit="
+             "false,trainer.optimizer_config.learning_rate.type=constant,trainer.optimizer_config."
+             "optimizer.type=%s",
+             type);
+    assert_ok(tl_experiment_parse(
+        &config, all, &(tl_parse_options){.experiment = "mock", .params_override = override}));
     const tl_experiment_config *e = tl_config_value(config);
-    assert_ok(tl_get_distribution_strategy(&strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "one_device"}));
-    assert_ok(tl_get_task(&task, &(tl_task_args){.registry = all, .config = &e->task,
+    assert_ok(tl_get_distribution_strategy(
+        &strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "one_device"}));
+    assert_ok(tl_get_task(&task, &(tl_task_args){.registry = all,
+                                                 .config = &e->task,
                                                  .engine = tl_strategy_engine(strategy)}));
-    tl_status st = tl_run_experiment(NULL, &(tl_run_args){.strategy = strategy, .task = task,
-                                                          .mode = "train", .params = e,
-                                                          .model_dir = "run", .gin = gin, .seed = 1, .quiet = true});
+    tl_status st = tl_run_experiment(NULL, &(tl_run_args){.strategy = strategy,
+                                                          .task = task,
+                                                          .mode = "train",
+                                                          .params = e,
+                                                          .model_dir = "run",
+                                                          .gin = gin,
+                                                          .seed = 1,
+                                                          .quiet = true});
     tl_task_free(&task);
     tl_strategy_free(&strategy);
     tl_config_free(&config);
@@ -61,7 +71,8 @@ static void operative(tl_gin *gin, const char *wanted)
 {
     tl_str text = TL_STR_INIT;
     assert_ok(tl_gin_operative(&text, gin));
-    if (!strstr(tl_str_text(&text), wanted)) fail_msg("no '%s' in:\n%s", wanted, tl_str_text(&text));
+    if (!strstr(tl_str_text(&text), wanted))
+        fail_msg("no '%s' in:\n%s", wanted, tl_str_text(&text));
     tl_str_deinit(&text);
 }
 
@@ -83,7 +94,8 @@ static void older_optimizers_can_be_refused(void **state)
     static const struct {
         const char *type, *message; /* NULL: it is taken */
     } cases[] = {
-        {"sgd", "'sgd' is Keras's older one; set trainer.optimizer_config.optimizer.type to sgd_experimental"},
+        {"sgd", "'sgd' is Keras's older one; set trainer.optimizer_config.optimizer.type to "
+                "sgd_experimental"},
         {"adam", "type to adam_experimental"},
         {"rmsprop", "'rmsprop' is Keras's older one; leave it True"},
         {"adagrad", "leave it True"},
@@ -104,7 +116,8 @@ static void older_optimizers_can_be_refused(void **state)
 
 /* --- names ------------------------------------------------------------------------------------ */
 
-/* official/core, official/modeling/optimization and official/nlp/optimization.py; what ends a name means it too. */
+/* official/core, official/modeling/optimization and official/nlp/optimization.py; what ends a name
+ * means it too. */
 static void every_name_is_known(void **state)
 {
     (void)state;
@@ -137,12 +150,16 @@ static void every_choice_has_a_name(void **state)
         for (int64_t i = 0; i < tl_registry_count(all, kinds[k]); i++, names++) {
             char name[96];
             void *choice;
-            snprintf(name, sizeof name, "%s.%s", kinds[k]->plural, tl_registry_at(all, kinds[k], i)->name);
-            if (strcmp(name, "optimizers.adafactor") == 0 || strcmp(name, "optimizers.slide") == 0) {
-                assert_fails(tl_gin_call_name(&choice, gin, name), TL_EUNSUPPORTED, "no published implementation");
+            snprintf(name, sizeof name, "%s.%s", kinds[k]->plural,
+                     tl_registry_at(all, kinds[k], i)->name);
+            if (strcmp(name, "optimizers.adafactor") == 0
+                || strcmp(name, "optimizers.slide") == 0) {
+                assert_fails(tl_gin_call_name(&choice, gin, name), TL_EUNSUPPORTED,
+                             "no published implementation");
                 continue;
             }
-            if (tl_gin_call_name(&choice, gin, name) != TL_OK) fail_msg("%s: %s", name, tl_error_message());
+            if (tl_gin_call_name(&choice, gin, name) != TL_OK)
+                fail_msg("%s: %s", name, tl_error_message());
             assert_string_equal(((tl_oneof *)choice)->type, tl_registry_at(all, kinds[k], i)->name);
             if (strcmp(name, "optimizers.adam") == 0)
                 assert_near(((tl_adam_config *)((tl_oneof *)choice)->value)->beta_1.value, 0.5, 0);
@@ -162,14 +179,21 @@ static const struct {
 } recipes[] = {
     {"create_optimizer.init_lr = 5e-5\ncreate_optimizer.num_train_steps = 100\n"
      "create_optimizer.num_warmup_steps = 10\n",
-     "adamw", {0, 4.999999873689376e-06, 1.500000053056283e-05, 4.499999704421498e-05, 4.499999704421498e-05,
-               4.44999968749471e-05, 1.99999976757681e-05}, 0.9},
-    {"create_optimizer:\n  init_lr = 1e-3\n  num_train_steps = 50\n  num_warmup_steps = 4\n  end_lr = 1e-4\n"
+     "adamw",
+     {0, 4.999999873689376e-06, 1.500000053056283e-05, 4.499999704421498e-05, 4.499999704421498e-05,
+      4.44999968749471e-05, 1.99999976757681e-05},
+     0.9},
+    {"create_optimizer:\n  init_lr = 1e-3\n  num_train_steps = 50\n  num_warmup_steps = 4\n  "
+     "end_lr = 1e-4\n"
      "  optimizer_type = 'lamb'\n  poly_power = 2.0\n  beta_1 = 0.8\n",
-     "lamb", {0, 0.0002500000118743628, 0.000750000006519258, 0.000705160025972873, 0.0006760000833310187,
-              0.0006475599366240203, 9.999999747378752e-05}, 0.8},
+     "lamb",
+     {0, 0.0002500000118743628, 0.000750000006519258, 0.000705160025972873, 0.0006760000833310187,
+      0.0006475599366240203, 9.999999747378752e-05},
+     0.8},
     {"create_optimizer:\n  init_lr = 0.5\n  num_train_steps = 8\n  num_warmup_steps = 0\n",
-     "adamw", {0.5, 0.4375, 0.3125, 0, 0, 0, 0}, 0.9},
+     "adamw",
+     {0.5, 0.4375, 0.3125, 0, 0, 0, 0},
+     0.9},
 };
 
 static void berts_optimizer(void **state)
@@ -216,8 +240,8 @@ static void berts_optimizer_is_checked(void **state)
     tl_arena *arena;
     tl_optimization_config o;
     assert_ok(tl_arena_new(&arena));
-    assert_fails(tl_create_optimizer_config(&o, arena, &(tl_create_optimizer_args){.init_lr = 1}), TL_EINVAL,
-                 "num_train_steps");
+    assert_fails(tl_create_optimizer_config(&o, arena, &(tl_create_optimizer_args){.init_lr = 1}),
+                 TL_EINVAL, "num_train_steps");
     tl_arena_free(&arena);
 }
 
@@ -241,9 +265,12 @@ static void berts_optimizer_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LIBAI_TEST(the_trainer_is_what_gin_says),  LIBAI_TEST(older_optimizers_can_be_refused),
-        LIBAI_TEST(every_name_is_known),           LIBAI_TEST(every_choice_has_a_name),
-        LIBAI_TEST(berts_optimizer),               LIBAI_TEST(berts_optimizer_is_checked),
+        LIBAI_TEST(the_trainer_is_what_gin_says),
+        LIBAI_TEST(older_optimizers_can_be_refused),
+        LIBAI_TEST(every_name_is_known),
+        LIBAI_TEST(every_choice_has_a_name),
+        LIBAI_TEST(berts_optimizer),
+        LIBAI_TEST(berts_optimizer_is_checked),
         LIBAI_TEST(berts_optimizer_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

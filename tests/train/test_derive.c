@@ -1,5 +1,6 @@
-/* Deriving from every class that ships: with no size, with members of one's own behind the base's, and with too small a
- * size. Under AddressSanitizer a method of the base that writes beside the object is seen. */
+/* Deriving from every class that ships: with no size, with members of one's own behind the base's,
+ * and with too small a size. Under AddressSanitizer a method of the base that writes beside the
+ * object is seen. */
 #include "train/mock.h"
 
 #include <tilth/data/source.h>
@@ -21,7 +22,8 @@ static int64_t *mine_of(void *object, size_t base)
 
 static tl_class derived(const tl_class *base, size_t size, int way)
 {
-    tl_class c = {.class_size = base->class_size, .name = "mine", .base = base, .config = base->config};
+    tl_class c = {
+        .class_size = base->class_size, .name = "mine", .base = base, .config = base->config};
     if (way == OWN) c.size = size + sizeof(int64_t);
     if (way == SMALL) c.size = size - 1;
     return c;
@@ -38,7 +40,8 @@ static void assert_too_small(tl_status st, size_t size, const char *base)
 {
     char text[256];
     snprintf(text, sizeof text,
-             "class 'mine': its instances have %zu bytes, fewer than the %zu of its base '%s': let their struct begin",
+             "class 'mine': its instances have %zu bytes, fewer than the %zu of its base '%s': let "
+             "their struct begin",
              size - 1, size, base);
     assert_message(st, TL_EINVAL, text);
 }
@@ -78,7 +81,8 @@ static const struct {
     {&tl_memory_stats_hook, sizeof(tl_memory_stats_instance), NULL, NULL},
     {&tl_throughput_hook, sizeof(tl_throughput_instance), NULL, NULL},
     {&tl_conditional_hook, sizeof(tl_conditional_instance), &conditional, "needs a condition"},
-    {&tl_export_model_hook, sizeof(tl_export_model_instance), &export_config, "needs a file manager"},
+    {&tl_export_model_hook, sizeof(tl_export_model_instance), &export_config,
+     "needs a file manager"},
     {&tl_ema_checkpoint_hook, sizeof(tl_ema_checkpoint_instance), &ema, "needs a folder"},
     {&tl_recovery_hook, sizeof(tl_recovery_instance), &recovery, "needs a config"},
     {&tl_early_stopping_hook, sizeof(tl_early_stopping_instance), &stopping, "needs a config"},
@@ -91,7 +95,8 @@ enum { HOOKS = TL_COUNT(hooks) };
     "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"                          \
     "ema: {average_decay: 0.5, dynamic_decay: false}\n"
 
-/* Hooks of all classes in one training, with evaluations and checkpoints. The metrics of training are no toy's. */
+/* Hooks of all classes in one training, with evaluations and checkpoints. The metrics of training
+ * are no toy's. */
 static void use_hooks(toy *y, tl_hook *const *made)
 {
     enum { WITHOUT_METRICS = HOOKS - 1 };
@@ -109,13 +114,15 @@ static void hooks_of_every_class(void **state)
     toy *y = *state;
     static tl_hook_class classes[HOOKS];
     tl_hook *made[HOOKS], *none;
-    assert_ok(tl_export_file_manager_new(&exports, &(tl_export_file_manager_args){.base = "export"}));
+    assert_ok(
+        tl_export_file_manager_new(&exports, &(tl_export_file_manager_args){.base = "export"}));
     export_config.files = exports;
     for (int way = ZERO; way < WAYS; way++) {
         for (int i = 0; i < HOOKS; i++) {
             const char *base = hooks[i].cls->cls.name;
             classes[i] = (tl_hook_class){.cls = derived(&hooks[i].cls->cls, hooks[i].size, way)};
-            tl_status st = tl_hook_new(&made[i], &classes[i], &(tl_hook_args){.name = base, .config = hooks[i].config});
+            tl_status st = tl_hook_new(&made[i], &classes[i],
+                                       &(tl_hook_args){.name = base, .config = hooks[i].config});
             if (way == SMALL) {
                 assert_too_small(st, hooks[i].size, base);
                 assert_null(made[i]);
@@ -147,7 +154,10 @@ static void a_start_calls_that_of_its_base(void **state)
 {
     (void)state;
     for (int i = 0; i < HOOKS; i++) {
-        tl_hook_class forgetful = {.cls = derived(&hooks[i].cls->cls, hooks[i].size, ZERO), .start = forgetful_start};
+        tl_hook_class forgetful = {
+            .cls = derived(&hooks[i].cls->cls, hooks[i].size, ZERO),
+            .start = forgetful_start,
+        };
         tl_hook *h;
         tl_status st = tl_hook_new(&h, &forgetful, NULL);
         if (hooks[i].cls->start) assert_message(st, TL_ESTATE, "must call the start of '");
@@ -176,7 +186,9 @@ static tl_status my_best_after_step(tl_hook *h)
 
 static const tl_hook_class my_best_class = {
     .cls = TL_CLASS(tl_hook_class, "my_best", &tl_best_checkpointer_hook.cls, my_best, NULL),
-    .start = my_best_start, .after_step = my_best_after_step};
+    .start = my_best_start,
+    .after_step = my_best_after_step,
+};
 
 static void a_hook_with_a_member(void **state)
 {
@@ -201,7 +213,11 @@ static void say_nothing(const char *line, void *payload)
     (void)line, (void)payload;
 }
 
-static const tl_console_writer_args console = {.batch_size = 4, .max_iteration = 9, .say = say_nothing};
+static const tl_console_writer_args console = {
+    .batch_size = 4,
+    .max_iteration = 9,
+    .say = say_nothing,
+};
 static const tl_json_writer_args json = {.path = "metrics.json"};
 static const tl_tensorboard_writer_args tensorboard = {.folder = "events"};
 static const struct {
@@ -212,7 +228,8 @@ static const struct {
 } writers[] = {
     {&tl_console_writer, sizeof(tl_console_writer_instance), &console, NULL},
     {&tl_json_writer, sizeof(tl_json_writer_instance), &json, "needs a path"},
-    {&tl_tensorboard_writer, sizeof(tl_tensorboard_writer_instance), &tensorboard, "needs a folder"},
+    {&tl_tensorboard_writer, sizeof(tl_tensorboard_writer_instance), &tensorboard,
+     "needs a folder"},
 };
 
 static void writers_of_every_class(void **state)
@@ -223,7 +240,9 @@ static void writers_of_every_class(void **state)
     assert_ok(tl_event_storage_put(s, "total_loss", 0.5));
     for (int way = ZERO; way < WAYS; way++)
         for (int i = 0; i < TL_COUNT(writers); i++) {
-            tl_event_writer_class cls = {.cls = derived(&writers[i].cls->cls, writers[i].size, way)};
+            tl_event_writer_class cls = {
+                .cls = derived(&writers[i].cls->cls, writers[i].size, way),
+            };
             tl_event_writer *w, *none;
             tl_status st = tl_event_writer_new(&w, &cls, writers[i].args);
             if (way == SMALL) {
@@ -256,7 +275,10 @@ static void an_init_calls_that_of_its_base(void **state)
     assert_ok(tl_event_storage_new(&s, 0));
     assert_ok(tl_event_storage_put(s, "total_loss", 0.5));
     for (int i = 0; i < TL_COUNT(writers); i++) {
-        tl_event_writer_class cls = {.cls = derived(&writers[i].cls->cls, 0, ZERO), .init = forgetful_init};
+        tl_event_writer_class cls = {
+            .cls = derived(&writers[i].cls->cls, 0, ZERO),
+            .init = forgetful_init,
+        };
         tl_event_writer *w;
         assert_ok(tl_event_writer_new(&w, &cls, NULL));
         if (writers[i].without) {
@@ -272,7 +294,8 @@ static void an_init_calls_that_of_its_base(void **state)
 
 static void summary_managers_of_every_class(void **state)
 {
-    static const tl_summary_manager_class *const bases[] = {&tl_summary_manager_scalars, &tl_summary_manager_images};
+    static const tl_summary_manager_class *const bases[] = {&tl_summary_manager_scalars,
+                                                            &tl_summary_manager_images};
     const size_t size = sizeof(tl_summary_manager);
     int64_t step = 3;
     tl_logs *logs;
@@ -283,7 +306,8 @@ static void summary_managers_of_every_class(void **state)
         for (int i = 0; i < TL_COUNT(bases); i++) {
             tl_summary_manager_class cls = {.cls = derived(&bases[i]->cls, size, way)};
             tl_summary_manager *m;
-            tl_status st = tl_summary_manager_new(&m, &cls, &(tl_summary_manager_args){.dir = "s", .step = &step});
+            tl_status st = tl_summary_manager_new(
+                &m, &cls, &(tl_summary_manager_args){.dir = "s", .step = &step});
             if (way == SMALL) {
                 assert_too_small(st, size, bases[i]->cls.name);
                 continue;
@@ -308,7 +332,8 @@ static const char *const tiny_images =
     "  validation_data: {file_type: synthetic, synthetic_examples: 8, global_batch_size: 4}\n"
     "runtime: {run_eagerly: true}\n"
     "tilth: {jit: false, threads: 1, seed: 1}\n"
-    "trainer: {train_steps: 2, steps_per_loop: 1, checkpoint_interval: 1, validation_interval: 1, validation_steps: 1,\n"
+    "trainer: {train_steps: 2, steps_per_loop: 1, checkpoint_interval: 1, validation_interval: 1, "
+    "validation_steps: 1,\n"
     "          summary_interval: 1, train_tf_function: false, eval_tf_function: false,\n"
     "          " RATES "}\n";
 static const char *const tiny_example =
@@ -317,12 +342,14 @@ static const char *const tiny_example =
     "  train_data: {file_type: synthetic, synthetic_examples: 8, global_batch_size: 4}\n"
     "  validation_data: {file_type: synthetic, synthetic_examples: 8, global_batch_size: 4}\n"
     "tilth: {jit: false, threads: 1, seed: 1}\n"
-    "trainer: {train_steps: 2, steps_per_loop: 1, train_tf_function: false, eval_tf_function: false,\n"
+    "trainer: {train_steps: 2, steps_per_loop: 1, train_tf_function: false, eval_tf_function: "
+    "false,\n"
     "          " RATES "}\n";
 static const char *const tiny_mock =
     "tilth: {jit: false, threads: 1, seed: 1}\n"
     "task: {train_data: {global_batch_size: 10}, validation_data: {global_batch_size: 10}}\n"
-    "trainer: {train_steps: 2, steps_per_loop: 1, train_tf_function: false, eval_tf_function: false,\n"
+    "trainer: {train_steps: 2, steps_per_loop: 1, train_tf_function: false, eval_tf_function: "
+    "false,\n"
     "          " RATES "}\n";
 
 typedef struct experiment {
@@ -334,13 +361,17 @@ typedef struct experiment {
 
 static void open_experiment(experiment *e, const char *name, const char *yaml)
 {
-    assert_ok(tl_experiment_begin(&e->config, all, &(tl_parse_options){.experiment = name, .strict_override = true}));
+    assert_ok(tl_experiment_begin(
+        &e->config, all, &(tl_parse_options){.experiment = name, .strict_override = true}));
     assert_ok(tl_config_yaml(e->config, yaml, "test.yaml"));
     assert_ok(tl_config_finish(e->config));
     e->params = tl_config_value(e->config);
     assert_ok(tl_get_distribution_strategy(
-        &e->strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "one_device", .threads = 1}));
-    e->args = (tl_task_args){.registry = all, .config = &e->params->task, .engine = tl_strategy_engine(e->strategy),
+        &e->strategy,
+        &(tl_strategy_args){.registry = all, .distribution_strategy = "one_device", .threads = 1}));
+    e->args = (tl_task_args){.registry = all,
+                             .config = &e->params->task,
+                             .engine = tl_strategy_engine(e->strategy),
                              .seed = 1};
 }
 
@@ -388,8 +419,12 @@ static void tasks_of_every_class(void **state)
         open_experiment(&e, tasks[i].experiment, *tasks[i].yaml);
         assert_ok(tl_get_task_class(&base, all, e.args.config));
         for (int way = ZERO; way < WAYS; way++) {
-            // A start that does not call the base's is as good: there is nothing that the base has to make.
-            tl_task_class cls = {.cls = derived(&base->cls, size, way), .start = way == OWN ? own_start : NULL};
+            // A start that does not call the base's is as good: there is nothing that the base has
+            // to make.
+            tl_task_class cls = {
+                .cls = derived(&base->cls, size, way),
+                .start = way == OWN ? own_start : NULL,
+            };
             tl_task *t;
             tl_status st = tl_task_new(&t, &cls, &e.args);
             if (way == SMALL) {
@@ -413,8 +448,8 @@ typedef struct my_task {
     int64_t asked;
 } my_task;
 
-static tl_tensor *my_build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels, const tl_tensors *outputs,
-                                  tl_tensor *aux)
+static tl_tensor *my_build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                                  const tl_tensors *outputs, tl_tensor *aux)
 {
     ((my_task *)t)->asked++;
     return tl_image_classification_task.build_losses(t, c, labels, outputs, aux);
@@ -422,7 +457,8 @@ static tl_tensor *my_build_losses(tl_task *t, tl_ctx *c, const tl_tensors *label
 
 static const tl_task_class my_task_class = {
     .cls = TL_CLASS(tl_task_class, "my_task", &tl_image_classification_task.cls, my_task, NULL),
-    .build_losses = my_build_losses};
+    .build_losses = my_build_losses,
+};
 
 static void a_task_with_a_member(void **state)
 {
@@ -440,16 +476,21 @@ static void a_task_with_a_member(void **state)
 /* The base's methods read its config. */
 static void a_config_that_is_not_the_bases(void **state)
 {
-    static const tl_desc other = {.name = "other", .size = sizeof(tl_task_config), .base = &tl_task_config_desc};
+    static const tl_desc other = {
+        .name = "other",
+        .size = sizeof(tl_task_config),
+        .base = &tl_task_config_desc,
+    };
     const tl_task_class wrong = {
-        .cls = TL_CLASS(tl_task_class, "wrong", &tl_image_classification_task.cls, my_task, &other)};
+        .cls =
+            TL_CLASS(tl_task_class, "wrong", &tl_image_classification_task.cls, my_task, &other)};
     experiment e;
     tl_task *t;
     (void)state;
     open_experiment(&e, "mock", tiny_mock);
     assert_fails(tl_task_new(&t, &wrong, &e.args), TL_EINVAL,
-                 "task class 'wrong': its config 'other' does not derive from 'image_classification', the config of its base "
-                 "'image_classification'");
+                 "task class 'wrong': its config 'other' does not derive from "
+                 "'image_classification', the config of its base 'image_classification'");
     assert_fails(tl_task_new(&t, &my_task_class, &e.args), TL_EINVAL,
                  "takes a config 'image_classification', and was given 'mock_task'");
     e.args.config = &(tl_object){0};
@@ -476,12 +517,20 @@ static void trainers_of_every_class(void **state)
         experiment e;
         tl_task *task;
         tl_trainer *t;
-        open_experiment(&e, "mock", graph ? "tilth: {jit: false, threads: 1}\ntrainer: {" RATES "}\n" : tiny_mock);
+        open_experiment(&e, "mock",
+                        graph ? "tilth: {jit: false, threads: 1}\ntrainer: {" RATES "}\n"
+                              : tiny_mock);
         assert_ok(tl_get_task(&task, &e.args));
         for (int way = ZERO; way < WAYS; way++) {
             tl_trainer_class cls = {.cls = derived(base, size, way)};
-            tl_trainer_args args = {.cls = &cls, .config = e.params, .strategy = e.strategy, .task = task, .train = true,
-                                    .evaluate = true};
+            tl_trainer_args args = {
+                .cls = &cls,
+                .config = e.params,
+                .strategy = e.strategy,
+                .task = task,
+                .train = true,
+                .evaluate = true,
+            };
             if (way == SMALL) {
                 assert_too_small(tl_trainer_new(&t, &args), size, base->name);
                 continue;
@@ -498,9 +547,11 @@ static void trainers_of_every_class(void **state)
             // Without what it would train, or without half of it.
             args.config = NULL;
             assert_fails(tl_trainer_new(&t, &args), TL_EINVAL, "was given a task without a config");
-            args = (tl_trainer_args){.cls = &cls, .strategy = e.strategy, .train = true, .evaluate = true};
+            args = (tl_trainer_args){
+                .cls = &cls, .strategy = e.strategy, .train = true, .evaluate = true};
             assert_ok(tl_trainer_new(&t, &args));
-            assert_fails(tl_trainer_train(t, 1, logs), TL_ESTATE, "the trainer 'mine' has no task to train");
+            assert_fails(tl_trainer_train(t, 1, logs), TL_ESTATE,
+                         "the trainer 'mine' has no task to train");
             assert_fails(tl_trainer_evaluate(t, 1, logs), TL_ESTATE, "made without evaluation");
             tl_trainer_free(&t);
             tl_logs_free(&logs);
@@ -515,7 +566,9 @@ static void default_trainers(void **state)
     const size_t size = sizeof(tl_default_trainer);
     (void)state;
     for (int way = ZERO; way < WAYS; way++) {
-        const tl_default_trainer_class cls = {.cls = derived(&tl_base_default_trainer.cls, size, way)};
+        const tl_default_trainer_class cls = {
+            .cls = derived(&tl_base_default_trainer.cls, size, way),
+        };
         tl_config *c = config_of(mock, "train.train_iter=2 graph.enabled=false");
         tl_default_trainer *t;
         assert_ok(tl_config_finish(c));
@@ -555,10 +608,13 @@ static tl_status my_run(tl_runner *r, tl_logs *logs)
 static void runners(void **state)
 {
     static const tl_runner_class good = {
-        .cls = TL_CLASS(tl_runner_class, "good", &tl_base_runner.cls, my_runner, NULL), .build_hooks = my_build_hooks,
-        .run = my_run};
+        .cls = TL_CLASS(tl_runner_class, "good", &tl_base_runner.cls, my_runner, NULL),
+        .build_hooks = my_build_hooks,
+        .run = my_run,
+    };
     // One that names no base inherits from it all the same.
-    static const tl_runner_class plain = {.cls = {.class_size = sizeof(tl_runner_class), .name = "plain"}};
+    static const tl_runner_class plain = {
+        .cls = {.class_size = sizeof(tl_runner_class), .name = "plain"}};
     static const tl_runner_class small = {
         .cls = TL_CLASS(tl_runner_class, "small", &tl_base_runner.cls, int, NULL)};
     experiment e;
@@ -566,14 +622,20 @@ static void runners(void **state)
     (void)state;
     open_experiment(&e, "mock", tiny_mock);
     assert_ok(tl_get_task(&task, &e.args));
-    tl_run_args args = {.strategy = e.strategy, .task = task, .mode = "train", .params = e.params, .model_dir = "run",
-                        .without_summaries = true, .runner = &good};
+    tl_run_args args = {.strategy = e.strategy,
+                        .task = task,
+                        .mode = "train",
+                        .params = e.params,
+                        .model_dir = "run",
+                        .without_summaries = true,
+                        .runner = &good};
     assert_ok(tl_run_experiment(NULL, &args));
     assert_int_equal(built_before_run, MINE);
     args.runner = &plain;
     assert_ok(tl_run_experiment(NULL, &args));
     args.runner = &small;
-    assert_fails(tl_run_experiment(NULL, &args), TL_EINVAL, "runner class 'small': its instances have 4 bytes");
+    assert_fails(tl_run_experiment(NULL, &args), TL_EINVAL,
+                 "runner class 'small': its instances have 4 bytes");
     tl_task_free(&task);
     close_experiment(&e);
 }
@@ -609,19 +671,22 @@ static tl_status make_layer(const tl_class *cls)
     tl_layer_class quiet = {.cls = *cls, .forward = as_it_is};
     tl_spec x = {"x", TL_F32, TL_SHAPE(2, 4, 4, 4)};
     tl_model *m;
-    tl_status st = tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = &quiet, .inputs = &x, .input_count = 1,
-                                                     .registry = all});
+    tl_status st = tl_model_new(
+        &m, &(tl_model_args){
+                .engine = engine, .cls = &quiet, .inputs = &x, .input_count = 1, .registry = all});
     tl_model_free(&m);
     return st;
 }
 
-/* Without a config of their own they take that of the base, whose required fields are missed by name. */
+/* Without a config of their own they take that of the base, whose required fields are missed by
+ * name. */
 static void every_part_that_is_registered(void **state)
 {
     static const struct {
         const tl_kind *kind;
         tl_status (*make)(const tl_class *cls);
-    } kinds[] = {{&tl_kind_metric, make_metric}, {&tl_kind_loss, make_loss}, {&tl_kind_layer, make_layer}};
+    } kinds[] = {
+        {&tl_kind_metric, make_metric}, {&tl_kind_loss, make_loss}, {&tl_kind_layer, make_layer}};
     union {
         tl_class cls;
         tl_metric_class metric;
@@ -631,7 +696,8 @@ static void every_part_that_is_registered(void **state)
     (void)state;
     tl_strategy *strategy;
     assert_ok(tl_get_distribution_strategy(
-        &strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "one_device", .threads = 1}));
+        &strategy,
+        &(tl_strategy_args){.registry = all, .distribution_strategy = "one_device", .threads = 1}));
     engine = tl_strategy_engine(strategy);
     for (int k = 0; k < TL_COUNT(kinds); k++) {
         const tl_kind *kind = kinds[k].kind;

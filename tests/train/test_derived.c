@@ -1,4 +1,5 @@
-/* Settings that follow from others, or cannot go together: schedules as long as the training, evaluations of nothing. */
+/* Settings that follow from others, or cannot go together: schedules as long as the training,
+ * evaluations of nothing. */
 #include "test.h"
 #include "engine.h"
 
@@ -27,11 +28,14 @@ static int close_registry(void **state)
 
 static tl_status parse_mock(tl_config **out, const char *override)
 {
-    return tl_experiment_parse(out, registry, &(tl_parse_options){.experiment = "mock", .params_override = override,
-                                                                  .strict_override = true});
+    return tl_experiment_parse(out, registry,
+                               &(tl_parse_options){.experiment = "mock",
+                                                   .params_override = override,
+                                                   .strict_override = true});
 }
 
-#define RATE "trainer: {train_steps: 700, optimizer_config: {optimizer: {type: sgd}, learning_rate: "
+#define RATE                                                                                       \
+    "trainer: {train_steps: 700, optimizer_config: {optimizer: {type: sgd}, learning_rate: "
 
 static int64_t length_of(const char *override)
 {
@@ -40,8 +44,9 @@ static int64_t length_of(const char *override)
     bool ends;
     assert_ok(parse_mock(&c, override));
     const tl_experiment_config *e = tl_config_value(c);
-    assert_ok(tl_schedule_length_of(&ends, &length, &((const tl_trainer_config *)e->trainer.value)->optimizer_config,
-                                    registry));
+    assert_ok(tl_schedule_length_of(
+        &ends, &length, &((const tl_trainer_config *)e->trainer.value)->optimizer_config,
+        registry));
     tl_config_free(&c);
     return ends ? length.steps.value : -1;
 }
@@ -54,11 +59,17 @@ static void test_schedules_get_the_length_of_the_training(void **state)
         int64_t as_given, to_end;
     } cases[] = {
         {"{type: cosine, cosine: {initial_learning_rate: 1, decay_steps: 100}}", 100, 700},
-        {"{type: cosine, cosine: {initial_learning_rate: 1, decay_steps: 9000, offset: 50}}", 9000, 650},
+        {"{type: cosine, cosine: {initial_learning_rate: 1, decay_steps: 9000, offset: 50}}", 9000,
+         650},
         {"{type: polynomial, polynomial: {initial_learning_rate: 1, decay_steps: 100}}", 100, 700},
-        {"{type: polynomial, polynomial: {initial_learning_rate: 1, decay_steps: 100, cycle: true}}", -1, -1},
-        {"{type: power_linear, power_linear: {initial_learning_rate: 1}}", 0, 700}, // null is filled in
-        {"{type: stable_decay, stable_decay: {initial_learning_rate: 1, total_steps: 90, decay_steps: 9}}", 90, 700},
+        {"{type: polynomial, polynomial: {initial_learning_rate: 1, decay_steps: 100, cycle: "
+         "true}}",
+         -1, -1},
+        // null is filled in
+        {"{type: power_linear, power_linear: {initial_learning_rate: 1}}", 0, 700},
+        {"{type: stable_decay, stable_decay: {initial_learning_rate: 1, total_steps: 90, "
+         "decay_steps: 9}}",
+         90, 700},
         {"{type: exponential, exponential: {decay_steps: 100}}", -1, -1},
         {"{type: constant}", -1, -1},
     };
@@ -66,16 +77,21 @@ static void test_schedules_get_the_length_of_the_training(void **state)
         char text[512];
         snprintf(text, sizeof text, "{" RATE "%s}}}", cases[i].rate);
         assert_int_equal(length_of(text), cases[i].as_given);
-        snprintf(text, sizeof text, "{tilth: {schedule_to_end: true}, " RATE "%s}}}", cases[i].rate);
+        snprintf(text, sizeof text, "{tilth: {schedule_to_end: true}, " RATE "%s}}}",
+                 cases[i].rate);
         assert_int_equal(length_of(text), cases[i].to_end);
     }
     tl_config *c;
-    assert_fails(parse_mock(&c, "{tilth: {schedule_to_end: true}, " RATE
-                                "{type: cosine, cosine: {decay_steps: 9, offset: 700}}}}}"),
-                 TL_EINVAL, "tilth.schedule_to_end: trainer.optimizer_config.learning_rate.cosine.offset is 700");
-    assert_ok(parse_mock(&c, "{tilth: {schedule_to_end: true}, " RATE "{type: cosine, cosine: {decay_steps: 9}}}}}"));
-    assert_string_equal(tl_config_source(c, "trainer.optimizer_config.learning_rate.cosine.decay_steps"),
-                        "tilth.schedule_to_end");
+    assert_fails(
+        parse_mock(&c, "{tilth: {schedule_to_end: true}, " RATE
+                       "{type: cosine, cosine: {decay_steps: 9, offset: 700}}}}}"),
+        TL_EINVAL,
+        "tilth.schedule_to_end: trainer.optimizer_config.learning_rate.cosine.offset is 700");
+    assert_ok(parse_mock(&c, "{tilth: {schedule_to_end: true}, " RATE
+                             "{type: cosine, cosine: {decay_steps: 9}}}}}"));
+    assert_string_equal(
+        tl_config_source(c, "trainer.optimizer_config.learning_rate.cosine.decay_steps"),
+        "tilth.schedule_to_end");
     tl_config_free(&c);
 }
 
@@ -116,15 +132,21 @@ static void assert_told(const char *override, const char *wanted)
 static void test_a_schedule_that_ends_too_early_is_told(void **state)
 {
     (void)state;
-    assert_told("{" RATE "{type: cosine, cosine: {initial_learning_rate: 1, decay_steps: 100, alpha: 0.5}}}}}",
-                "the learning rate 'cosine' ends at step 100 (decay_steps), and training goes on to step 700 with the "
-                "rate 0.5: set trainer.optimizer_config.learning_rate.cosine.decay_steps=700, or "
-                "tilth.schedule_to_end=true\n");
-    assert_told("{" RATE "{type: cosine, cosine: {initial_learning_rate: 1, decay_steps: 700}}}}}", "");
+    assert_told(
+        "{" RATE
+        "{type: cosine, cosine: {initial_learning_rate: 1, decay_steps: 100, alpha: 0.5}}}}}",
+        "the learning rate 'cosine' ends at step 100 (decay_steps), and training goes on to step "
+        "700 with the rate 0.5: set trainer.optimizer_config.learning_rate.cosine.decay_steps=700, "
+        "or tilth.schedule_to_end=true\n");
+    assert_told("{" RATE "{type: cosine, cosine: {initial_learning_rate: 1, decay_steps: 700}}}}}",
+                "");
     assert_told("{" RATE "{type: constant}}}}", "");
-    assert_told("{tilth: {schedule_to_end: true}, " RATE "{type: cosine, cosine: {decay_steps: 100}}}}}", "");
-    assert_told("{tilth: {schedule_to_end: true}, " RATE "{type: exponential}}}}",
-                "tilth.schedule_to_end changes nothing: the learning rate 'exponential' has no end\n");
+    assert_told("{tilth: {schedule_to_end: true}, " RATE
+                "{type: cosine, cosine: {decay_steps: 100}}}}}",
+                "");
+    assert_told(
+        "{tilth: {schedule_to_end: true}, " RATE "{type: exponential}}}}",
+        "tilth.schedule_to_end changes nothing: the learning rate 'exponential' has no end\n");
 }
 
 int main(void)

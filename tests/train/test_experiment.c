@@ -36,7 +36,10 @@ static const tl_field deep_model_fields[] = {
     TL_F_END,
 };
 static const tl_desc deep_model_desc = {
-    .name = "deep_model", .size = sizeof(deep_model_config), .fields = deep_model_fields};
+    .name = "deep_model",
+    .size = sizeof(deep_model_config),
+    .fields = deep_model_fields,
+};
 
 typedef struct deep_task_config {
     tl_task_config base;
@@ -96,7 +99,8 @@ static const tl_experiment_class deep_experiment = {
     .fill = fill_deep,
 };
 static const tl_experiment_class deeper_experiment = {
-    .cls = {.class_size = sizeof(tl_experiment_class), .name = "test/deeper",
+    .cls = {.class_size = sizeof(tl_experiment_class),
+            .name = "test/deeper",
             .base = &deep_experiment.cls},
     .defaults = "task: {model: {depth: 50}}",
 };
@@ -174,7 +178,10 @@ static const char *file_with(const char *name, const char *text)
 static tl_status parse(tl_config **out, const char *experiment, const char *override)
 {
     const tl_parse_options options = {
-        .experiment = experiment, .params_override = override, .strict_override = true};
+        .experiment = experiment,
+        .params_override = override,
+        .strict_override = true,
+    };
     return tl_experiment_parse(out, registry, &options);
 }
 
@@ -204,7 +211,8 @@ static void test_mock_is_the_originals_mock(void **state)
 }
 
 /* All 41 experiments of Model Garden: their runtime and trainer, put on top of the defaults, are
- * written back as they were. (Some ask for what is not there yet, so the configs are not finished.) */
+ * written back as they were. (Some ask for what is not there yet, so the configs are not
+ * finished.) */
 static void test_runtime_and_trainer_of_all_experiments(void **state)
 {
     (void)state;
@@ -291,16 +299,16 @@ static void test_defaults_of_an_experiment(void **state)
     const deep_task_config *task = e->task.value;
     const long_trainer_config *trainer = e->trainer.value;
     assert_ptr_equal(e->task.desc, &deep_task_desc);
-    assert_true(task->label_smoothing == 0.1);            // fill
+    assert_true(task->label_smoothing == 0.1); // fill
     assert_string_equal(task->base.name, "filled");
     assert_int_equal(trainer->base.train_steps, 300);
-    assert_int_equal(trainer->base.steps_per_loop, 11);   // the text, after fill
+    assert_int_equal(trainer->base.steps_per_loop, 11); // the text, after fill
     assert_int_equal(task->base.train_data->global_batch_size, 8);
     assert_int_equal(((const deep_data_config *)task->base.train_data)->width, 28);
     assert_int_equal(((const deep_model_config *)task->base.model.value)->depth, 2);
     assert_string_equal(trainer->base.optimizer_config.optimizer.type, "sgd");
-    assert_non_null(strstr(tl_config_source(c, "trainer.steps_per_loop"),
-                           "experiment 'test/deep'"));
+    assert_non_null(
+        strstr(tl_config_source(c, "trainer.steps_per_loop"), "experiment 'test/deep'"));
     assert_string_equal(tl_config_source(c, "trainer.checkpoint_interval"), "default");
     tl_config_free(&c);
 }
@@ -456,7 +464,10 @@ static void test_params_yaml_reads_back_equal(void **state)
     assert_ok(tl_serialize_config(a, model_dir)); // each start writes it again
     const char *params = tl_path_join(arena, model_dir, "params.yaml");
     const tl_parse_options o = {
-        .experiment = "test/deep", .config_file = {&params, 1}, .strict_override = true};
+        .experiment = "test/deep",
+        .config_file = {&params, 1},
+        .strict_override = true,
+    };
     assert_ok(tl_experiment_parse(&b, registry, &o));
     assert_true(tl_desc_equal(&tl_experiment_config_desc, tl_config_value(a), tl_config_value(b)));
     assert_true(tl_value_equal(written(a), written(b)));
@@ -508,16 +519,24 @@ static void test_fields_without_a_feature_are_refused_by_name(void **state)
 {
     (void)state;
     static const char *const changes[] = {
-        "runtime.num_gpus=1", "runtime.tpu=x", "runtime.all_reduce_alg=nccl",
-        "runtime.tpu_enable_xla_dynamic_padder=false", "trainer.allow_tpu_summary=true",
-        "task.train_data.tfds_name=mnist", "task.train_data.tfds_split=train",
-        "task.validation_data.tfds_data_dir=d", "task.train_data.tfds_as_supervised=true",
-        "task.train_data.tfds_skip_decoding_feature=image", "task.train_data.ram_budget=4",
+        "runtime.num_gpus=1",
+        "runtime.tpu=x",
+        "runtime.all_reduce_alg=nccl",
+        "runtime.tpu_enable_xla_dynamic_padder=false",
+        "trainer.allow_tpu_summary=true",
+        "task.train_data.tfds_name=mnist",
+        "task.train_data.tfds_split=train",
+        "task.validation_data.tfds_data_dir=d",
+        "task.train_data.tfds_as_supervised=true",
+        "task.train_data.tfds_skip_decoding_feature=image",
+        "task.train_data.ram_budget=4",
         "task.train_data.enable_tf_data_service=true",
-        "task.train_data.tf_data_service_address=a", "task.train_data.tf_data_service_job_name=j",
+        "task.train_data.tf_data_service_address=a",
+        "task.train_data.tf_data_service_job_name=j",
         "task.train_data.enable_shared_tf_data_service_between_parallel_trainers=true",
         "task.train_data.apply_tf_data_service_before_batching=true",
-        "task.train_data.trainer_id=x", "task.train_data.autotune_algorithm=hill_climb",
+        "task.train_data.trainer_id=x",
+        "task.train_data.autotune_algorithm=hill_climb",
     };
     for (int64_t i = 0; i < TL_COUNT(changes); i++) {
         tl_config *c;
@@ -577,11 +596,18 @@ static void test_fields_that_nothing_reads_give_one_notice(void **state)
 {
     (void)state;
     static const char *const changes[] = {
-        "runtime.gpu_thread_mode=x", "runtime.dataset_num_private_threads=4",
-        "runtime.per_gpu_thread_count=2", "runtime.worker_hosts='a:1'", "runtime.task_index=0",
-        "runtime.num_packs=2", "runtime.batchnorm_spatial_persistent=true",
-        "runtime.num_cores_per_replica=2", "runtime.default_shard_dim=0",
-        "runtime.use_tpu_mp_strategy=true", "runtime.enable_xla=true", "trainer.optimizer_config.ema.clipnorm=1",
+        "runtime.gpu_thread_mode=x",
+        "runtime.dataset_num_private_threads=4",
+        "runtime.per_gpu_thread_count=2",
+        "runtime.worker_hosts='a:1'",
+        "runtime.task_index=0",
+        "runtime.num_packs=2",
+        "runtime.batchnorm_spatial_persistent=true",
+        "runtime.num_cores_per_replica=2",
+        "runtime.default_shard_dim=0",
+        "runtime.use_tpu_mp_strategy=true",
+        "runtime.enable_xla=true",
+        "trainer.optimizer_config.ema.clipnorm=1",
     };
     for (int64_t i = 0; i < TL_COUNT(changes); i++) {
         tl_config *c;
@@ -645,7 +671,9 @@ static void test_missing_files(void **state)
 static void test_values_are_checked(void **state)
 {
     (void)state;
-    static const struct { const char *change, *message; } cases[] = {
+    static const struct {
+        const char *change, *message;
+    } cases[] = {
         {"trainer.steps_per_loop=0", "trainer.steps_per_loop"},
         {"trainer.summary_interval=0", "trainer.summary_interval"},
         {"trainer.checkpoint_interval=-1", "trainer.checkpoint_interval"},
@@ -673,22 +701,33 @@ static void test_values_are_checked(void **state)
     }
     tl_config *c;
     assert_fails(parse(&c, "mock", "task.train_data.input_path=a,task.train_data.tfds_name=b"),
-                 TL_EUNSUPPORTED, "task.train_data.input_path: it and tfds_name exclude each other");
+                 TL_EUNSUPPORTED,
+                 "task.train_data.input_path: it and tfds_name exclude each other");
 }
 
 static void test_values_that_are_fine(void **state)
 {
     (void)state;
     static const char *const changes[] = {
-        "runtime.distribution_strategy=ONE_DEVICE", "runtime.distribution_strategy='off'",
-        "{runtime: {distribution_strategy: off}}", "runtime.distribution_strategy=mirrored",
-        "runtime.loss_scale=null", "runtime.mixed_precision_dtype=float32",
-        "runtime.mixed_precision_dtype=mixed_float16", "runtime.mixed_precision_dtype=mixed_bfloat16",
-        "runtime.mixed_precision_dtype=null", "trainer.validation_interval=0",
-        "trainer.validation_steps=-1", "trainer.continuous_eval_timeout=null",
-        "task.train_data=null", "task.model=null", "task.init_checkpoint=null",
-        "task.train_data.input_path='a*, b'", "{task: {train_data: {input_path: [a, b]}}}",
-        "{task: {train_data: {input_path: {x: a, y: [b, c]}}}}", "task.train_data.input_path=null",
+        "runtime.distribution_strategy=ONE_DEVICE",
+        "runtime.distribution_strategy='off'",
+        "{runtime: {distribution_strategy: off}}",
+        "runtime.distribution_strategy=mirrored",
+        "runtime.loss_scale=null",
+        "runtime.mixed_precision_dtype=float32",
+        "runtime.mixed_precision_dtype=mixed_float16",
+        "runtime.mixed_precision_dtype=mixed_bfloat16",
+        "runtime.mixed_precision_dtype=null",
+        "trainer.validation_interval=0",
+        "trainer.validation_steps=-1",
+        "trainer.continuous_eval_timeout=null",
+        "task.train_data=null",
+        "task.model=null",
+        "task.init_checkpoint=null",
+        "task.train_data.input_path='a*, b'",
+        "{task: {train_data: {input_path: [a, b]}}}",
+        "{task: {train_data: {input_path: {x: a, y: [b, c]}}}}",
+        "task.train_data.input_path=null",
     };
     for (int64_t i = 0; i < TL_COUNT(changes); i++) {
         tl_config *c;

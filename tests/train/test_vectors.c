@@ -1,5 +1,5 @@
-/* Vectors of the originals' own tests that no other file has: evaluations over an iterator, results of the mock task,
- * numbers in nested logs, the list of parameters, activations. */
+/* Vectors of the originals' own tests that no other file has: evaluations over an iterator, results
+ * of the mock task, numbers in nested logs, the list of parameters, activations. */
 #include "train/toy.h"
 
 #include <tilth/builtin/builtin.h>
@@ -51,8 +51,12 @@ static void sum_leave(tl_trainer *t, void *state)
 }
 static const tl_trainer_class summing = {
     .cls = TL_CLASS(tl_trainer_class, "summing", &tl_base_trainer.cls, tl_trainer, NULL),
-    .eval_begin = sum_begin, .eval_step = sum_step, .eval_reduce = sum_reduce, .eval_end = sum_end,
-    .eval_leave = sum_leave};
+    .eval_begin = sum_begin,
+    .eval_step = sum_step,
+    .eval_reduce = sum_reduce,
+    .eval_end = sum_end,
+    .eval_leave = sum_leave,
+};
 
 static tl_dataset *zero_to_nine(void)
 {
@@ -60,8 +64,8 @@ static tl_dataset *zero_to_nine(void)
     for (int i = 0; i < 10; i++) values[i] = (float)i;
     const tl_array array = {"value", TL_F32, TL_SHAPE(10), values};
     tl_dataset *d;
-    assert_ok(tl_dataset_from_arrays(&d, &(tl_arrays_args){.arrays = &array, .count = 1, .batch_size = 1,
-                                                           .copy = true}));
+    assert_ok(tl_dataset_from_arrays(
+        &d, &(tl_arrays_args){.arrays = &array, .count = 1, .batch_size = 1, .copy = true}));
     return d;
 }
 
@@ -79,7 +83,9 @@ static double evaluated(toy *y, int64_t steps)
 static void open_summing(toy *y, bool anew)
 {
     recreate = anew;
-    assert_ok(tl_trainer_new(&y->t, &(tl_trainer_args){.cls = &summing, .strategy = y->strategy, .evaluate = true,
+    assert_ok(tl_trainer_new(&y->t, &(tl_trainer_args){.cls = &summing,
+                                                       .strategy = y->strategy,
+                                                       .evaluate = true,
                                                        .validation_dataset = zero_to_nine()}));
     assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.evaluator = y->t, .quiet = true}));
 }
@@ -117,11 +123,13 @@ static void evaluate_mock(toy *y, tl_logs *logs, bool with_loss)
     assert_ok(tl_registry_new_builtin(&all));
     assert_ok(tl_experiment_parse(&config, all, &(tl_parse_options){.experiment = "mock"}));
     const tl_experiment_config *e = tl_config_value(config);
-    assert_ok(tl_get_task(&task, &(tl_task_args){.registry = all, .config = &e->task,
+    assert_ok(tl_get_task(&task, &(tl_task_args){.registry = all,
+                                                 .config = &e->task,
                                                  .engine = tl_strategy_engine(y->strategy)}));
     if (!with_loss) {
-        silent = (tl_task_class){.cls = TL_CLASS(tl_task_class, "silent", &task->cls->cls, tl_task, NULL),
-                                 .validation_step = tells_no_loss};
+        silent = (tl_task_class){
+            .cls = TL_CLASS(tl_task_class, "silent", &task->cls->cls, tl_task, NULL),
+            .validation_step = tells_no_loss};
         task->cls = &silent;
     }
     assert_ok(tl_create_trainer(&y->t, e, task, y->strategy, false, true, NULL, NULL, 1));
@@ -167,7 +175,8 @@ static void leaves_are_found_by_their_path(void **state)
     assert_near(value, 5, 0);
     assert_fails(tli_metric_get(&value, logs, "a|i"), TL_EINVAL, "several metrics"); // no leaf
     assert_fails(tli_metric_get(&value, logs, "a|i|y"), TL_ENOTFOUND, "no metric 'a|i|y'");
-    assert_fails(tli_metric_get(&value, logs, "a|i|x|z"), TL_ENOTFOUND, "a|i|x"); // through a number
+    // through a number
+    assert_fails(tli_metric_get(&value, logs, "a|i|x|z"), TL_ENOTFOUND, "a|i|x");
     tl_logs_free(&logs);
 }
 
@@ -191,15 +200,20 @@ static tl_tensor *pair_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
     return tl_call(c, ((pair *)m)->second, tl_call(c, ((pair *)m)->first, x));
 }
 static const tl_layer_class pair_class = {
-    .cls = TL_CLASS(tl_layer_class, "pair", NULL, pair, NULL), .build = pair_build, .forward = pair_forward};
+    .cls = TL_CLASS(tl_layer_class, "pair", NULL, pair, NULL),
+    .build = pair_build,
+    .forward = pair_forward,
+};
 
 static void parameters_are_listed(void **state)
 {
     toy *y = *state;
     tl_model *m;
     tl_spec x = {"x", TL_F32, TL_SHAPE(1, 3)};
-    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = tl_strategy_engine(y->strategy), .cls = &pair_class,
-                                                .inputs = &x, .input_count = 1}));
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = tl_strategy_engine(y->strategy),
+                                                .cls = &pair_class,
+                                                .inputs = &x,
+                                                .input_count = 1}));
     assert_ok(tl_write_model_params(m, "params.txt"));
     assert_file("params.txt", "dense/kernel [3, 4]\n"
                               "dense/bias [4]\n"
@@ -235,10 +249,8 @@ static void activations_have_the_originals_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TOY_TEST(evaluations_begin_anew_or_go_on),
-        TOY_TEST(the_mock_task_counts_its_batches),
-        TOY_TEST(leaves_are_found_by_their_path),
-        TOY_TEST(parameters_are_listed),
+        TOY_TEST(evaluations_begin_anew_or_go_on),       TOY_TEST(the_mock_task_counts_its_batches),
+        TOY_TEST(leaves_are_found_by_their_path),        TOY_TEST(parameters_are_listed),
         TOY_TEST(activations_have_the_originals_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
-/* A trainer whose steps take no time and whose numbers a test writes down beforehand; a folder to stand in; and
- * what was logged. */
+/* A trainer whose steps take no time and whose numbers a test writes down beforehand; a folder to
+ * stand in; and what was logged. */
 #ifndef TILTH_TESTS_TRAIN_TOY_H
 #define TILTH_TESTS_TRAIN_TOY_H
 
@@ -56,13 +56,15 @@ static inline void assert_files(const char *pattern, const char *wanted)
     tl_str names = TL_STR_INIT;
     assert_ok(tl_arena_new(&arena));
     assert_ok(tl_glob(&found, arena, pattern));
-    for (int64_t i = 0; i < found.count; i++) tl_str_addf(&names, "%s%s", i ? " " : "", found.items[i]);
+    for (int64_t i = 0; i < found.count; i++)
+        tl_str_addf(&names, "%s%s", i ? " " : "", found.items[i]);
     assert_string_equal(tl_str_text(&names), wanted);
     tl_str_deinit(&names);
     tl_arena_free(&arena);
 }
 
-/* Numbers in the event files of a folder, in the order of their files: "tag@step=value ". `tag` NULL: all. */
+/* Numbers in the event files of a folder, in the order of their files: "tag@step=value ". `tag`
+ * NULL: all. */
 static inline void toy_events(tl_str *out, const char *folder, const char *tag)
 {
     tl_arena *arena;
@@ -77,7 +79,8 @@ static inline void toy_events(tl_str *out, const char *folder, const char *tag)
         while (tl_event_reader_next(r, &e, &more) == TL_OK && more)
             for (int64_t k = 0; k < e.count; k++)
                 if (!tag || strcmp(e.values[k].tag, tag) == 0)
-                    tl_str_addf(out, "%s@%lld=%g ", e.values[k].tag, (long long)e.step, e.values[k].number);
+                    tl_str_addf(out, "%s@%lld=%g ", e.values[k].tag, (long long)e.step,
+                                e.values[k].number);
         tl_event_reader_close(&r);
     }
     tl_arena_free(&arena);
@@ -115,10 +118,10 @@ enum { TOY_STEPS = 64 };
 
 /* What happens at each step; filled before it does. */
 static struct toy_plan {
-    double loss[TOY_STEPS];    /* of a loop that ends at this step */
-    double result[TOY_STEPS];  /* "accuracy" of an evaluation at this step */
-    int64_t blows_up_at;       /* this step is not finite; 0: none */
-    int64_t blows_up;          /* so many times */
+    double loss[TOY_STEPS];     /* of a loop that ends at this step */
+    double result[TOY_STEPS];   /* "accuracy" of an evaluation at this step */
+    int64_t blows_up_at;        /* this step is not finite; 0: none */
+    int64_t blows_up;           /* so many times */
     int64_t trained, evaluated; /* how often it did */
     double seen[TOY_STEPS * 4]; /* ids of the batches */
     int64_t seen_count;
@@ -138,9 +141,11 @@ static inline tl_tensor *toy_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     (void)c;
     return x;
 }
-static const tl_layer_class toy_layer = {.cls = TL_CLASS(tl_layer_class, "toy", NULL, tl_layer, NULL),
-                                         .build = toy_layer_build,
-                                         .forward = toy_forward};
+static const tl_layer_class toy_layer = {
+    .cls = TL_CLASS(tl_layer_class, "toy", NULL, tl_layer, NULL),
+    .build = toy_layer_build,
+    .forward = toy_forward,
+};
 
 static inline tl_tensor *toy_weight(const tl_trainer *t)
 {
@@ -228,7 +233,10 @@ static inline tl_status toy_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs
 
 static const tl_trainer_class toy_trainer = {
     .cls = TL_CLASS(tl_trainer_class, "toy", &tl_base_trainer.cls, tl_trainer, NULL),
-    .train_step = toy_train_step, .train_loop_end = toy_loop_end, .evaluate = toy_evaluate};
+    .train_step = toy_train_step,
+    .train_loop_end = toy_loop_end,
+    .evaluate = toy_evaluate,
+};
 
 /* --- all together ----------------------------------------------------------------------------- */
 
@@ -247,8 +255,10 @@ static inline int toy_setup(void **state)
     *state = &given;
     strcpy(toy_folder + sizeof toy_folder - 7, "XXXXXX");
     open_registry(state);
-    assert_ok(tl_get_distribution_strategy(
-        &given.strategy, &(tl_strategy_args){.registry = test_registry(), .distribution_strategy = "off", .threads = 1}));
+    assert_ok(tl_get_distribution_strategy(&given.strategy,
+                                           &(tl_strategy_args){.registry = test_registry(),
+                                                               .distribution_strategy = "off",
+                                                               .threads = 1}));
     assert_ok(tl_log_sink_add(&toy_sink, &(tl_log_sink){TL_LEVEL_DEBUG, toy_hear, NULL, NULL}));
     return mkdtemp(toy_folder) && chdir(toy_folder) == 0 ? 0 : -1;
 }
@@ -256,16 +266,24 @@ static inline int toy_setup(void **state)
 /* `rates`: optimizer, learning rate and averages as YAML; NULL: the trainer has no model. */
 static inline void toy_open(toy *y, const char *rates, tl_dataset *data)
 {
-    tl_trainer_args args = {.cls = &toy_trainer, .strategy = y->strategy, .train = true, .evaluate = true,
+    tl_trainer_args args = {.cls = &toy_trainer,
+                            .strategy = y->strategy,
+                            .train = true,
+                            .evaluate = true,
                             .train_dataset = data};
     if (rates) {
         tl_engine *engine = tl_strategy_engine(y->strategy);
         tl_spec input = {"x", TL_F32, TL_SHAPE(1)};
         tl_config *s = settings_of(rates);
-        assert_ok(tl_model_new(&args.model, &(tl_model_args){.engine = engine, .cls = &toy_layer,
-                                                             .inputs = &input, .input_count = 1}));
-        assert_ok(tl_optimizer_new(&args.optimizer, &(tl_optimizer_args){
-            .engine = engine, .model = args.model, .config = tl_config_value(s), .registry = registry}));
+        assert_ok(tl_model_new(&args.model, &(tl_model_args){.engine = engine,
+                                                             .cls = &toy_layer,
+                                                             .inputs = &input,
+                                                             .input_count = 1}));
+        assert_ok(
+            tl_optimizer_new(&args.optimizer, &(tl_optimizer_args){.engine = engine,
+                                                                   .model = args.model,
+                                                                   .config = tl_config_value(s),
+                                                                   .registry = registry}));
         tl_config_free(&s);
     }
     assert_ok(tl_trainer_new(&y->t, &args));
@@ -279,13 +297,22 @@ typedef struct toy_options {
 static inline tl_status toy_try_control(toy *y, tl_hook *const *hooks, int64_t count, toy_options o)
 {
     if (o.interval)
-        assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
-            .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step,
-            .interval = o.interval, .max_to_keep = {o.max_to_keep > 0, o.max_to_keep},
-            .background = o.background}));
-    return tl_controller_new(&y->c, &(tl_controller_args){
-        .trainer = y->t, .evaluator = y->t, .steps_per_loop = o.steps_per_loop ? o.steps_per_loop : 100,
-        .checkpoint_manager = y->manager, .hooks = hooks, .hook_count = count, .quiet = true});
+        assert_ok(tl_checkpoint_manager_new(
+            &y->manager,
+            &(tl_checkpoint_manager_args){.directory = "run",
+                                          .state = tl_trainer_checkpoint(y->t),
+                                          .step = &y->t->global_step,
+                                          .interval = o.interval,
+                                          .max_to_keep = {o.max_to_keep > 0, o.max_to_keep},
+                                          .background = o.background}));
+    return tl_controller_new(
+        &y->c, &(tl_controller_args){.trainer = y->t,
+                                     .evaluator = y->t,
+                                     .steps_per_loop = o.steps_per_loop ? o.steps_per_loop : 100,
+                                     .checkpoint_manager = y->manager,
+                                     .hooks = hooks,
+                                     .hook_count = count,
+                                     .quiet = true});
 }
 
 static inline void toy_control(toy *y, tl_hook *const *hooks, int64_t count, toy_options o)

@@ -1,4 +1,5 @@
-/* A trainer of a small real model, with dropout and running statistics, of which one example may make it blow up.
+/* A trainer of a small real model, with dropout and running statistics, of which one example may
+ * make it blow up.
  *
  *     two w;
  *     open_two(&w, "runtime.run_eagerly=true", NULL);
@@ -26,9 +27,9 @@
 
 enum { EXAMPLES = 48, WIDTH = 6 };
 
-static bool spoiled;  /* one example makes the model blow up */
-static bool hopeless; /* then all do */
-static bool mislabelled; /* one example has a label that is none */
+static bool spoiled;      /* one example makes the model blow up */
+static bool hopeless;     /* then all do */
+static bool mislabelled;  /* one example has a label that is none */
 static int64_t data_ends; /* after so many batches; 0: never */
 
 typedef struct net {
@@ -66,7 +67,10 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
     return tl_call(c, n->head, tl_call(c, n->drop, x));
 }
 static const tl_layer_class net_class = {
-    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL), .build = net_build, .forward = net_forward};
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+    .build = net_build,
+    .forward = net_forward,
+};
 
 static float xs[EXAMPLES][WIDTH], weights[EXAMPLES];
 static int32_t ys[EXAMPLES], ids[EXAMPLES];
@@ -91,8 +95,12 @@ static inline void make_examples(void)
 static tl_status build_model(tl_task *t, tl_model **out)
 {
     tl_spec x = {"x", TL_F32, TL_SHAPE(8, WIDTH)};
-    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &net_class, .inputs = &x,
-                                              .input_count = 1, .seed = 3, .dtype = t->dtype});
+    return tl_model_new(out, &(tl_model_args){.engine = t->engine,
+                                              .cls = &net_class,
+                                              .inputs = &x,
+                                              .input_count = 1,
+                                              .seed = 3,
+                                              .dtype = t->dtype});
 }
 
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
@@ -105,9 +113,12 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
     (void)input;
     bool training = data->is_training.set && data->is_training.value;
     tl_dataset *all;
-    TL_TRY(tl_dataset_from_arrays(&all, &(tl_arrays_args){.arrays = arrays, .count = weighted ? 3 : 2,
-                                                          .batch_size = batch_size, .copy = true,
-                                                          .seed = 5, .shuffle = training,
+    TL_TRY(tl_dataset_from_arrays(&all, &(tl_arrays_args){.arrays = arrays,
+                                                          .count = weighted ? 3 : 2,
+                                                          .batch_size = batch_size,
+                                                          .copy = true,
+                                                          .seed = 5,
+                                                          .shuffle = training,
                                                           .repeat = training}));
     if (training && data_ends) return tl_dataset_take(out, &all, data_ends);
     if (training) {
@@ -133,12 +144,21 @@ static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
 }
 
 static const tl_field no_fields[] = {TL_F_END};
-static const tl_desc task_desc = {.name = "two_task", .help = "two classes", .size = sizeof(tl_task_config),
-                                  .fields = no_fields, .base = &tl_task_config_desc};
+static const tl_desc task_desc = {
+    .name = "two_task",
+    .help = "two classes",
+    .size = sizeof(tl_task_config),
+    .fields = no_fields,
+    .base = &tl_task_config_desc,
+};
 static const tl_task_class two_task = {
-    .cls = TL_CLASS(tl_task_class, "two", &tl_base_task.cls, tl_task, &task_desc, .help = "two classes"),
-    .build_model = build_model, .build_inputs = build_inputs, .build_losses = build_losses,
-    .build_metrics = build_metrics};
+    .cls = TL_CLASS(tl_task_class, "two", &tl_base_task.cls, tl_task, &task_desc,
+                    .help = "two classes"),
+    .build_model = build_model,
+    .build_inputs = build_inputs,
+    .build_losses = build_losses,
+    .build_metrics = build_metrics,
+};
 static const tl_experiment_class two_experiment = {
     .cls = {.class_size = sizeof(tl_experiment_class), .name = "two", .help = "two classes"},
     .task = &task_desc,
@@ -146,9 +166,12 @@ static const tl_experiment_class two_experiment = {
                 "trainer:\n"
                 "  optimizer_config:\n"
                 "    optimizer: {type: adamw, adamw: {weight_decay_rate: 0.01}}\n"
-                "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.05, decay_steps: 100}}\n"
-                "tilth: {seed: 11}\n"};
-static const tl_entry entries[] = {{&tl_kind_task, &two_task.cls}, {&tl_kind_experiment, &two_experiment.cls}};
+                "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.05, "
+                "decay_steps: 100}}\n"
+                "tilth: {seed: 11}\n",
+};
+static const tl_entry entries[] = {{&tl_kind_task, &two_task.cls},
+                                   {&tl_kind_experiment, &two_experiment.cls}};
 static const tl_module two_module = {TL_MODULE_HEAD("two"), entries, TL_COUNT(entries)};
 
 /* --- a trainer for it ------------------------------------------------------------------------- */
@@ -164,7 +187,8 @@ typedef struct two {
 
 static inline void open_two(two *w, const char *override, const tl_trainer_class *cls)
 {
-    tl_parse_options o = {.experiment = "two", .params_override = override, .strict_override = true};
+    tl_parse_options o = {
+        .experiment = "two", .params_override = override, .strict_override = true};
     *w = (two){0};
     make_examples();
     assert_ok(tl_registry_new_builtin(&w->registry));
@@ -172,9 +196,12 @@ static inline void open_two(two *w, const char *override, const tl_trainer_class
     assert_ok(tl_registry_add(w->registry, &fake_module));
     assert_ok(tl_experiment_parse(&w->config, w->registry, &o));
     const tl_experiment_config *e = tl_config_value(w->config);
-    assert_ok(tl_get_distribution_strategy(&w->strategy, &(tl_strategy_args){.registry = w->registry, .threads = 2}));
-    assert_ok(tl_get_task(&w->task, &(tl_task_args){.registry = w->registry, .config = &e->task,
-                                                    .dtype = tl_mixed_precision_dtype(e->runtime.mixed_precision_dtype),
+    assert_ok(tl_get_distribution_strategy(
+        &w->strategy, &(tl_strategy_args){.registry = w->registry, .threads = 2}));
+    assert_ok(tl_get_task(&w->task, &(tl_task_args){.registry = w->registry,
+                                                    .config = &e->task,
+                                                    .dtype = tl_mixed_precision_dtype(
+                                                        e->runtime.mixed_precision_dtype),
                                                     .engine = tl_strategy_engine(w->strategy)}));
     assert_ok(tl_create_trainer(&w->t, e, w->task, w->strategy, true, true, NULL, cls, 11));
     assert_ok(tl_logs_new(&w->logs));

@@ -1,5 +1,5 @@
-/* Image classification with random changes, mixtures and several labels: what is read and written back, what comes
- * out of the pipeline, losses and metrics. needs: threads */
+/* Image classification with random changes, mixtures and several labels: what is read and written
+ * back, what comes out of the pipeline, losses and metrics. needs: threads */
 #include "zoo/zoo_lab.h"
 
 #include <tilth/io/tensorflow/example.h>
@@ -58,20 +58,26 @@ static void compare(const char *yaml, const char *file)
 static void test_what_is_written_back(void **state)
 {
     (void)state;
-    compare("task: {train_data: {" IMAGENET ", aug_type: {type: randaug, randaug: {magnitude: 9, exclude_ops: "
-            "[Cutout]}}, mixup_and_cutmix: {}}}", TEST_DATA "/data/configs/deit_imagenet_pretrain.yaml");
+    compare("task: {train_data: {" IMAGENET ", aug_type: {type: randaug, randaug: {magnitude: 9, "
+            "exclude_ops: [Cutout]}}, mixup_and_cutmix: {}}}",
+            TEST_DATA "/data/configs/deit_imagenet_pretrain.yaml");
     compare("task: {train_data: {" IMAGENET ", aug_type: {type: randaug}}}",
             TEST_DATA "/data/configs/resnet_rs_imagenet.yaml");
     compare("task: {train_data: {" IMAGENET ", aug_type: null, random_erasing: null}}",
             TEST_DATA "/data/configs/resnet_imagenet.yaml");
-    const tl_value *d = train_data_of("task: {train_data: {aug_type: {type: autoaug}, random_erasing: {}}}");
-    const tl_value *type = tl_value_get(d, "aug_type"), *erasing = tl_value_get(d, "random_erasing");
+    const tl_value *d =
+        train_data_of("task: {train_data: {aug_type: {type: autoaug}, random_erasing: {}}}");
+    const tl_value *type = tl_value_get(d, "aug_type"),
+                   *erasing = tl_value_get(d, "random_erasing");
     double x;
     assert_int_equal(type->count, 2); // the other branch is left out
-    assert_string_equal(tl_value_get(tl_value_get(type, "autoaug"), "augmentation_name")->text, "v0");
-    assert_true(tl_value_double(tl_value_get(tl_value_get(type, "autoaug"), "translate_const"), &x) && x == 250);
+    assert_string_equal(tl_value_get(tl_value_get(type, "autoaug"), "augmentation_name")->text,
+                        "v0");
+    assert_true(tl_value_double(tl_value_get(tl_value_get(type, "autoaug"), "translate_const"), &x)
+                && x == 250);
     assert_int_equal(erasing->count, 4);
-    d = tl_value_get(train_data_of("task: {train_data: {decoder: {type: label_map_decoder}}}"), "decoder");
+    d = tl_value_get(train_data_of("task: {train_data: {decoder: {type: label_map_decoder}}}"),
+                     "decoder");
     assert_int_equal(tl_value_get(d, "label_map_decoder")->count, 3);
     assert_true(tl_value_double(tl_value_get(erasing, "max_area"), &x) && x == 1.0 / 3);
 }
@@ -88,19 +94,31 @@ static void refuse(const char *yaml, const char *text)
 static void test_what_is_refused(void **state)
 {
     (void)state;
-    refuse("task: {train_data: {aug_type: {type: autoaug, autoaug: {augmentation_name: v7}}}}", "known: v0, test");
-    refuse("task: {train_data: {aug_type: {type: autoaug, autoaug: {augmentation_name: detection_v0}}}}", "boxes");
-    refuse("task: {train_data: {aug_type: {type: ssd_random_crop}}}", "unknown type 'ssd_random_crop'");
-    refuse("task: {train_data: {aug_type: {type: randaug, randaug: {exclude_ops: [Cut]}}}}", "exclude_ops");
-    refuse("task: {train_data: {aug_type: {type: randaug, randaug: {exclude_ops: [Grayscale]}}}}", "Grayscale");
-    refuse("task: {train_data: {aug_type: {type: randaug, randaug: {prob_to_apply: 1.5}}}}", "prob_to_apply");
-    refuse("task: {train_data: {aug_policy: cutmix}}", "aug_policy: expected autoaug or randaug, found 'cutmix'");
+    refuse("task: {train_data: {aug_type: {type: autoaug, autoaug: {augmentation_name: v7}}}}",
+           "known: v0, test");
+    refuse("task: {train_data: {aug_type: {type: autoaug, autoaug: {augmentation_name: "
+           "detection_v0}}}}",
+           "boxes");
+    refuse("task: {train_data: {aug_type: {type: ssd_random_crop}}}",
+           "unknown type 'ssd_random_crop'");
+    refuse("task: {train_data: {aug_type: {type: randaug, randaug: {exclude_ops: [Cut]}}}}",
+           "exclude_ops");
+    refuse("task: {train_data: {aug_type: {type: randaug, randaug: {exclude_ops: [Grayscale]}}}}",
+           "Grayscale");
+    refuse("task: {train_data: {aug_type: {type: randaug, randaug: {prob_to_apply: 1.5}}}}",
+           "prob_to_apply");
+    refuse("task: {train_data: {aug_policy: cutmix}}",
+           "aug_policy: expected autoaug or randaug, found 'cutmix'");
     refuse("task: {train_data: {color_jitter: -0.1}}", "color_jitter");
     refuse("task: {train_data: {color_jitter: 1e300}}", "color_jitter");
-    refuse("task: {train_data: {aug_type: {type: randaug, randaug: {cutout_const: 1e300}}}}", "cutout_const");
-    refuse("task: {train_data: {aug_type: {type: autoaug, autoaug: {translate_const: 1e300}}}}", "translate_const");
-    refuse("task: {train_data: {repeated_augment: 2, sampler: {_target_: CyclicSampler}}}", "repeated_augment");
-    refuse("task: {validation_data: {is_multilabel: true}}", "validation_data.is_multilabel: train_data.is_multi");
+    refuse("task: {train_data: {aug_type: {type: randaug, randaug: {cutout_const: 1e300}}}}",
+           "cutout_const");
+    refuse("task: {train_data: {aug_type: {type: autoaug, autoaug: {translate_const: 1e300}}}}",
+           "translate_const");
+    refuse("task: {train_data: {repeated_augment: 2, sampler: {_target_: CyclicSampler}}}",
+           "repeated_augment");
+    refuse("task: {validation_data: {is_multilabel: true}}",
+           "validation_data.is_multilabel: train_data.is_multi");
     refuse("task: {train_data: {repeated_augment: 0}}", "repeated_augment");
     refuse("task: {train_data: {random_erasing: {min_area: 0.5, max_area: 0.1}}}", "min_area");
     refuse("task: {train_data: {is_multilabel: true, mixup_and_cutmix: {}}}", "mixup_and_cutmix");
@@ -122,7 +140,8 @@ typedef struct data {
 } data;
 
 #define SYNTHETIC(rest)                                                                            \
-    "task: {model: {num_classes: 5, input_size: [12, 12, 3]}, train_data: {file_type: synthetic, synthetic_examples: " \
+    "task: {model: {num_classes: 5, input_size: [12, 12, 3]}, train_data: {file_type: synthetic, " \
+    "synthetic_examples: "                                                                         \
     "32, global_batch_size: 4, seed: 5" rest "}}"
 
 static void open_data(data *d, const char *yaml, int threads)
@@ -131,9 +150,12 @@ static void open_data(data *d, const char *yaml, int threads)
     const tl_task_config *t = d->run.task->config;
     const tl_image_model_config *m = t->model.value;
     tl_status st = tl_image_inputs(
-        &d->set, &(tl_image_inputs_args){.data = (const tl_image_data_config *)t->train_data, .size = m->input_size,
-                                         .num_classes = m->num_classes, .input = {.pipelines = 1, .replicas = 1},
-                                         .threads = threads, .arena = d->run.task->arena});
+        &d->set, &(tl_image_inputs_args){.data = (const tl_image_data_config *)t->train_data,
+                                         .size = m->input_size,
+                                         .num_classes = m->num_classes,
+                                         .input = {.pipelines = 1, .replicas = 1},
+                                         .threads = threads,
+                                         .arena = d->run.task->arena});
     if (st != TL_OK) fail_msg("%s: %s", yaml, tl_error_message());
     assert_ok(tl_ctx_new(&d->ctx, d->run.task->engine));
 }
@@ -161,8 +183,10 @@ static void next(data *d, batch *out)
 }
 
 #define EVERYTHING                                                                                 \
-    ", color_jitter: 0.4, three_augment: true, random_erasing: {probability: 0.5}, mixup_and_cutmix: {prob: 0.9}, "    \
-    "repeated_augment: 3, aug_type: {type: randaug, randaug: {magnitude_std: 0.5, prob_to_apply: 0.8}}"
+    ", color_jitter: 0.4, three_augment: true, random_erasing: {probability: 0.5}, "               \
+    "mixup_and_cutmix: {prob: 0.9}, "                                                              \
+    "repeated_augment: 3, aug_type: {type: randaug, randaug: {magnitude_std: 0.5, prob_to_apply: " \
+    "0.8}}"
 
 /* Whatever is drawn belongs to the sample or to the batch. */
 static void test_a_resumed_pipeline_goes_on(void **state)
@@ -170,8 +194,10 @@ static void test_a_resumed_pipeline_goes_on(void **state)
     (void)state;
     static const char *const kinds[] = {
         SYNTHETIC(EVERYTHING), SYNTHETIC(", cache: true" EVERYTHING),
-        SYNTHETIC(", color_jitter: 0.3, aug_type: {type: autoaug, autoaug: {augmentation_name: reduced_imagenet}}"),
-        SYNTHETIC(", aug_policy: randaug, randaug_magnitude: 7"), SYNTHETIC(", aug_policy: autoaug")};
+        SYNTHETIC(", color_jitter: 0.3, aug_type: {type: autoaug, autoaug: {augmentation_name: "
+                  "reduced_imagenet}}"),
+        SYNTHETIC(", aug_policy: randaug, randaug_magnitude: 7"),
+        SYNTHETIC(", aug_policy: autoaug")};
     static batch first[6], again;
     for (int64_t k = 0; k < TL_COUNT(kinds); k++) {
         data a, b, c;
@@ -209,11 +235,13 @@ static void test_a_resumed_pipeline_goes_on(void **state)
 static void test_every_change_changes_something(void **state)
 {
     (void)state;
-    static const char *const changes[] = {
-        SYNTHETIC(", color_jitter: 0.4"), SYNTHETIC(", three_augment: true"),
-        SYNTHETIC(", random_erasing: {probability: 1.0}"), SYNTHETIC(", aug_type: {type: autoaug}"),
-        SYNTHETIC(", aug_type: {type: randaug}"), SYNTHETIC(", aug_policy: autoaug"),
-        SYNTHETIC(", aug_policy: randaug")};
+    static const char *const changes[] = {SYNTHETIC(", color_jitter: 0.4"),
+                                          SYNTHETIC(", three_augment: true"),
+                                          SYNTHETIC(", random_erasing: {probability: 1.0}"),
+                                          SYNTHETIC(", aug_type: {type: autoaug}"),
+                                          SYNTHETIC(", aug_type: {type: randaug}"),
+                                          SYNTHETIC(", aug_policy: autoaug"),
+                                          SYNTHETIC(", aug_policy: randaug")};
     static batch plain, changed;
     data d;
     open_data(&d, SYNTHETIC(""), 1);
@@ -223,7 +251,8 @@ static void test_every_change_changes_something(void **state)
         open_data(&d, changes[i], 1);
         next(&d, &changed);
         close_data(&d);
-        if (memcmp(plain.image, changed.image, sizeof plain.image) == 0) fail_msg("%s changes nothing", changes[i]);
+        if (memcmp(plain.image, changed.image, sizeof plain.image) == 0)
+            fail_msg("%s changes nothing", changes[i]);
         assert_memory_equal(plain.label, changed.label, sizeof plain.label);
     }
 }
@@ -258,11 +287,18 @@ static void test_mixtures_have_soft_labels(void **state)
         for (int i = 0; i < BATCH; i++) {
             int one = (int)plain.label[i], other = (int)plain.label[BATCH - 1 - i];
             const double *row = mixed.label + i * CLASSES, *x = plain.image + i * MOST / BATCH;
-            const double *y = plain.image + (BATCH - 1 - i) * MOST / BATCH, *z = mixed.image + i * MOST / BATCH;
+            const double *y = plain.image + (BATCH - 1 - i) * MOST / BATCH,
+                         *z = mixed.image + i * MOST / BATCH;
             double share = (row[one] - 0.02) / 0.9;
             for (int c = 0; c < CLASSES; c++)
                 if (one != other)
-                    assert_near(row[c], 0.02 + 0.9 * (c == one ? share : c == other ? 1 - share : 0), 1e-5);
+                    assert_near(row[c],
+                                0.02
+                                    + 0.9
+                                          * (c == one     ? share
+                                             : c == other ? 1 - share
+                                                          : 0),
+                                1e-5);
             for (int v = 0; v < MOST / BATCH && one != other; v++)
                 assert_near(z[v], share * x[v] + (1 - share) * y[v], 1e-4);
         }
@@ -301,8 +337,8 @@ static void test_channels_that_cannot_be_changed(void **state)
     lab_run r;
     tl_dataset *d = NULL;
     lab_begin(&r, "image_classification",
-              "task: {model: {num_classes: 5, input_size: [8, 8, 4]}, train_data: {file_type: synthetic, "
-              "global_batch_size: 4, three_augment: true}}");
+              "task: {model: {num_classes: 5, input_size: [8, 8, 4]}, train_data: {file_type: "
+              "synthetic, global_batch_size: 4, three_augment: true}}");
     assert_fails(tl_task_build_inputs(r.task, r.task->config->train_data,
                                       &(tl_input_context){.pipelines = 1, .replicas = 1}, &d),
                  TL_EINVAL, "4 channels");
@@ -314,7 +350,9 @@ static void test_policies_that_were_not_read(void **state)
 {
     (void)state;
     static const tl_autoaug wrong = {.augmentation_name = "v9"};
-    static const tl_oneof chosen[] = {{.type = "autoaug"}, {.type = "randaug"}, {.type = "mixup"},
+    static const tl_oneof chosen[] = {{.type = "autoaug"},
+                                      {.type = "randaug"},
+                                      {.type = "mixup"},
                                       {.type = "autoaug", .value = (void *)(uintptr_t)&wrong}};
     lab_run r;
     lab_begin(&r, "image_classification", SYNTHETIC(""));
@@ -323,9 +361,12 @@ static void test_policies_that_were_not_read(void **state)
         tl_image_data_config d = *(const tl_image_data_config *)r.task->config->train_data;
         tl_dataset *set = NULL;
         d.aug_type = chosen[i];
-        tl_status st = tl_image_inputs(
-            &set, &(tl_image_inputs_args){.data = &d, .size = m->input_size, .num_classes = 5,
-                                          .input = {.pipelines = 1, .replicas = 1}, .arena = r.task->arena});
+        tl_status st =
+            tl_image_inputs(&set, &(tl_image_inputs_args){.data = &d,
+                                                          .size = m->input_size,
+                                                          .num_classes = 5,
+                                                          .input = {.pipelines = 1, .replicas = 1},
+                                                          .arena = r.task->arena});
         assert_int_equal(st, i < 2 ? TL_OK : TL_EINVAL);
         if (i >= 2) assert_non_null(strstr(tl_error_message(), i == 2 ? "'mixup'" : "'v9'"));
         tl_dataset_free(&set);
@@ -353,13 +394,17 @@ static void test_inputs_without_memory(void **state)
         bool more = true;
         tl_alloc_fail_at(nth, 1);
         tl_status st = tl_image_inputs(
-            &set, &(tl_image_inputs_args){.data = (const tl_image_data_config *)t->train_data, .size = m->input_size,
-                                          .num_classes = m->num_classes, .input = {.pipelines = 1, .replicas = 1},
-                                          .threads = 1, .arena = d.run.task->arena});
+            &set, &(tl_image_inputs_args){.data = (const tl_image_data_config *)t->train_data,
+                                          .size = m->input_size,
+                                          .num_classes = m->num_classes,
+                                          .input = {.pipelines = 1, .replicas = 1},
+                                          .threads = 1,
+                                          .arena = d.run.task->arena});
         if (st == TL_OK) st = tl_ctx_new(&c, d.run.task->engine);
         if (st == TL_OK) st = tl_dataset_next(set, c, &tensors, &more);
         tl_alloc_fail_at(0, 0);
-        if (st != TL_OK && st != TL_ENOMEM) fail_msg("allocation %lld: %s", (long long)nth, tl_error_message());
+        if (st != TL_OK && st != TL_ENOMEM)
+            fail_msg("allocation %lld: %s", (long long)nth, tl_error_message());
         done = st == TL_OK && nth > 20;
         tl_ctx_free(&c);
         tl_dataset_free(&set);
@@ -414,13 +459,15 @@ static void write_records(const char *path)
 }
 
 #define SEVERAL(rest)                                                                              \
-    "task: {model: {num_classes: 5, input_size: [12, 12, 3]}, train_data: {input_path: some.tfrecord, "               \
+    "task: {model: {num_classes: 5, input_size: [12, 12, 3]}, train_data: {input_path: "           \
+    "some.tfrecord, "                                                                              \
     "global_batch_size: 4, is_multilabel: true, shuffle_buffer_size: 0" rest "}}"
 
 static void test_labels_of_several_classes(void **state)
 {
     (void)state;
-    static const double wanted[BATCH * CLASSES] = {0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 0, 0, 0, 0, 0};
+    static const double wanted[BATCH * CLASSES] = {0, 1, 0, 1, 0, 1, 0, 0, 0, 0,
+                                                   1, 0, 1, 0, 1, 0, 0, 0, 0, 0};
     static batch b;
     data d;
     write_records("some.tfrecord");
@@ -430,8 +477,10 @@ static void test_labels_of_several_classes(void **state)
     for (int i = 0; i < BATCH * CLASSES; i++) assert_near(b.label[i], wanted[i], 0);
     close_data(&d);
     // Who expects one class is told what to set.
-    open_data(&d, "task: {model: {num_classes: 5, input_size: [12, 12, 3]}, train_data: {input_path: some.tfrecord, "
-                  "global_batch_size: 4, shuffle_buffer_size: 0}}", 1);
+    open_data(&d,
+              "task: {model: {num_classes: 5, input_size: [12, 12, 3]}, train_data: {input_path: "
+              "some.tfrecord, global_batch_size: 4, shuffle_buffer_size: 0}}",
+              1);
     tl_tensors some = {0};
     bool more;
     assert_int_equal(tl_dataset_next(d.set, d.ctx, &some, &more), TL_EINVAL);
@@ -457,12 +506,14 @@ static double binary(double target, double x)
 static void test_losses_of_several_classes(void **state)
 {
     (void)state;
-    static const double logits[2][3] = {{1, 2, -1}, {0.5, -0.5, 0}}, targets[2][3] = {{0, 1, 1}, {0, 0, 0}};
+    static const double logits[2][3] = {{1, 2, -1}, {0.5, -0.5, 0}},
+                        targets[2][3] = {{0, 1, 1}, {0, 0, 0}};
     static const double smoothings[] = {0, 0.2};
     static const char *const yamls[] = {
         "task: {model: {num_classes: 3}, train_data: {is_multilabel: true}}",
-        "task: {model: {num_classes: 3}, train_data: {is_multilabel: true}, losses: {label_smoothing: 0.2, one_hot: "
-        "false, use_binary_cross_entropy: true}}"};
+        "task: {model: {num_classes: 3}, train_data: {is_multilabel: true}, losses: "
+        "{label_smoothing: 0.2, one_hot: false, use_binary_cross_entropy: true}}",
+    };
     for (int k = 0; k < 2; k++) {
         lab_run r;
         tl_ctx *c;
@@ -470,7 +521,8 @@ static void test_losses_of_several_classes(void **state)
         tl_tensors labels = {0}, outputs = {0};
         lab_begin(&r, "image_classification", yamls[k]);
         assert_ok(tl_ctx_new(&c, r.task->engine));
-        tl_tensors_put(c, &labels, "label", tl_from_doubles(c, TL_F32, TL_SHAPE(2, 3), &targets[0][0]));
+        tl_tensors_put(c, &labels, "label",
+                       tl_from_doubles(c, TL_F32, TL_SHAPE(2, 3), &targets[0][0]));
         tl_tensors_put(c, &outputs, "y", tl_from_doubles(c, TL_F32, TL_SHAPE(2, 3), &logits[0][0]));
         tl_tensor *losses = tl_task_build_losses(r.task, c, &labels, &outputs, NULL);
         assert_ok(tl_ctx_status(c));
@@ -478,7 +530,8 @@ static void test_losses_of_several_classes(void **state)
         for (int e = 0; e < 2; e++) {
             double wanted = 0;
             for (int i = 0; i < 3; i++)
-                wanted += binary(targets[e][i] * (1 - smoothings[k]) + smoothings[k] / 2, logits[e][i]);
+                wanted +=
+                    binary(targets[e][i] * (1 - smoothings[k]) + smoothings[k] / 2, logits[e][i]);
             assert_near(found[e], wanted, 1e-5);
         }
         tl_ctx_free(&c);
@@ -500,16 +553,19 @@ static void test_they_train(void **state)
 {
     (void)state;
     static const char *const experiments[] = {
-        "task: {model: {num_classes: 5, input_size: [12, 12, 3], backbone: {type: mlp}}, allow_image_summary: true, "
-        "train_data: {file_type: synthetic, global_batch_size: 8, is_multilabel: true}, validation_data: {file_type: "
-        "synthetic, global_batch_size: 8, synthetic_examples: 20}}\n"
-        "trainer: {train_steps: 4, optimizer_config: {optimizer: {type: sgd}, learning_rate: {type: constant, "
-        "constant: {learning_rate: 0.1}}}}",
-        "task: {model: {num_classes: 5, input_size: [12, 12, 3], backbone: {type: mlp}}, losses: {one_hot: false, "
-        "soft_labels: true}, train_data: {file_type: synthetic, global_batch_size: 8, mixup_and_cutmix: {}}, "
-        "validation_data: {file_type: synthetic, global_batch_size: 8, synthetic_examples: 20}}\n"
-        "trainer: {train_steps: 4, optimizer_config: {optimizer: {type: sgd}, learning_rate: {type: constant, "
-        "constant: {learning_rate: 0.1}}}}"};
+        "task: {model: {num_classes: 5, input_size: [12, 12, 3], backbone: {type: mlp}}, "
+        "allow_image_summary: true, train_data: {file_type: synthetic, global_batch_size: 8, "
+        "is_multilabel: true}, validation_data: {file_type: synthetic, global_batch_size: 8, "
+        "synthetic_examples: 20}}\n"
+        "trainer: {train_steps: 4, optimizer_config: {optimizer: {type: sgd}, learning_rate: "
+        "{type: constant, constant: {learning_rate: 0.1}}}}",
+        "task: {model: {num_classes: 5, input_size: [12, 12, 3], backbone: {type: mlp}}, losses: "
+        "{one_hot: false, soft_labels: true}, train_data: {file_type: synthetic, "
+        "global_batch_size: 8, mixup_and_cutmix: {}}, validation_data: {file_type: synthetic, "
+        "global_batch_size: 8, synthetic_examples: 20}}\n"
+        "trainer: {train_steps: 4, optimizer_config: {optimizer: {type: sgd}, learning_rate: "
+        "{type: constant, constant: {learning_rate: 0.1}}}}",
+    };
     for (int k = 0; k < 2; k++) {
         lab_run r;
         lab_train(&r, "image_classification", experiments[k]);
@@ -531,20 +587,13 @@ static void test_they_train(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_what_is_written_back),
-        LAB_TEST(test_what_is_refused),
-        LAB_TEST(test_a_resumed_pipeline_goes_on),
-        LAB_TEST(test_every_change_changes_something),
-        LAB_TEST(test_evaluation_is_not_changed),
-        LAB_TEST(test_mixtures_have_soft_labels),
-        LAB_TEST(test_examples_come_again),
-        LAB_TEST(test_channels_that_cannot_be_changed),
-        LAB_TEST(test_policies_that_were_not_read),
-        LAB_TEST(test_inputs_without_memory),
-        LAB_TEST(test_fractions_are_cut_off),
-        LAB_TEST(test_labels_of_several_classes),
-        LAB_TEST(test_losses_of_several_classes),
-        LAB_TEST(test_they_train),
+        LAB_TEST(test_what_is_written_back),        LAB_TEST(test_what_is_refused),
+        LAB_TEST(test_a_resumed_pipeline_goes_on),  LAB_TEST(test_every_change_changes_something),
+        LAB_TEST(test_evaluation_is_not_changed),   LAB_TEST(test_mixtures_have_soft_labels),
+        LAB_TEST(test_examples_come_again),         LAB_TEST(test_channels_that_cannot_be_changed),
+        LAB_TEST(test_policies_that_were_not_read), LAB_TEST(test_inputs_without_memory),
+        LAB_TEST(test_fractions_are_cut_off),       LAB_TEST(test_labels_of_several_classes),
+        LAB_TEST(test_losses_of_several_classes),   LAB_TEST(test_they_train),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Experiments of image classification: Model Garden's files as data, what is refused, what the small ones say. */
+/* Experiments of image classification: Model Garden's files as data, what is refused, what the
+ * small ones say. */
 #include "zoo/zoo_lab.h"
 
 #include "same_data.h"
@@ -52,8 +53,8 @@ static void test_all_files_are_data(void **state)
     }
 }
 
-/* The experiment alone, and the file on top of it, are what the file says. Nothing is added: what Model
- * Garden does not have is not written as long as it has its default. */
+/* The experiment alone, and the file on top of it, are what the file says. Nothing is added: what
+ * Model Garden does not have is not written as long as it has its default. */
 static void compare(const char *experiment, const char *file)
 {
     const tl_value *theirs;
@@ -66,8 +67,11 @@ static void compare(const char *experiment, const char *file)
 
 static void compare_read(const char *experiment, const char *file)
 {
-    const tl_parse_options options = {.experiment = experiment, .config_file = {&file, 1},
-                                      .strict_override = true};
+    const tl_parse_options options = {
+        .experiment = experiment,
+        .config_file = {&file, 1},
+        .strict_override = true,
+    };
     const tl_value *theirs, *kept;
     tl_config *c;
     assert_ok(tl_yaml_read(&theirs, lab_arena, file));
@@ -120,16 +124,18 @@ static const tl_value *changed(const tl_value *v)
     case TL_SCALAR_INT:
     case TL_SCALAR_DOUBLE:
         assert_true(tl_value_double(v, &number));
-        text = tl_arena_printf(lab_arena, "%g", tl_value_scalar(v) == TL_SCALAR_INT ? number + 1 : number / 2 + 0.125);
+        text = tl_arena_printf(
+            lab_arena, "%g", tl_value_scalar(v) == TL_SCALAR_INT ? number + 1 : number / 2 + 0.125);
         break;
     default: break;
     }
-    return text ? tl_value_new_scalar(lab_arena, (tl_place){.source = "changed"}, text, false) : NULL;
+    return text ? tl_value_new_scalar(lab_arena, (tl_place){.source = "changed"}, text, false)
+                : NULL;
 }
 
 /* With this one field changed, that field says so, and no other is different from the file. */
-static void change(const char *experiment, const tl_value *whole, const tl_value_pair *path, int depth,
-                   const tl_value *to)
+static void change(const char *experiment, const tl_value *whole, const tl_value_pair *path,
+                   int depth, const tl_value *to)
 {
     tl_config *c;
     tl_str said = TL_STR_INIT, where = TL_STR_INIT;
@@ -148,7 +154,8 @@ static void change(const char *experiment, const tl_value *whole, const tl_value
     }
     tl_str_add(&where, ": is '");
     const char *end = strchr(tl_str_text(&said), '\n');
-    if (strncmp(tl_str_text(&said), tl_str_text(&where), where.length) != 0 || end[1] || !same_scalar(found, to))
+    if (strncmp(tl_str_text(&said), tl_str_text(&where), where.length) != 0 || end[1]
+        || !same_scalar(found, to))
         fail_msg("%s%s' differs in:\n%s", tl_str_text(&where), to->text, tl_str_text(&said));
     tl_str_deinit(&said);
     tl_str_deinit(&where);
@@ -218,15 +225,18 @@ static void refuse(const char *yaml, const char *text)
 {
     tl_config *c = NULL;
     tl_status st = lab_parse(&c, "image_classification", yaml);
-    if (st != TL_EUNSUPPORTED && st != TL_EINVAL && st != TL_ENOTFOUND) fail_msg("%s: %s", yaml, tl_status_name(st));
-    if (!strstr(tl_error_message(), text)) fail_msg("%s: %s\n    lacks %s", yaml, tl_error_message(), text);
+    if (st != TL_EUNSUPPORTED && st != TL_EINVAL && st != TL_ENOTFOUND)
+        fail_msg("%s: %s", yaml, tl_status_name(st));
+    if (!strstr(tl_error_message(), text))
+        fail_msg("%s: %s\n    lacks %s", yaml, tl_error_message(), text);
     assert_null(c);
 }
 
 static void test_what_is_not_there_is_refused_by_name(void **state)
 {
     (void)state;
-    refuse("task: {model: {backbone: {type: vit}}}", "unknown type 'vit' (known: cnn, mlp, resnet)");
+    refuse("task: {model: {backbone: {type: vit}}}",
+           "unknown type 'vit' (known: cnn, mlp, resnet)");
     refuse("task: {model: {backbone: {resnet: {model_id: 27}}}}", "there is no ResNet-27");
     refuse("task: {train_data: {file_type: sstable}}", "sstable is not supported");
     refuse("task: {train_data: {file_type: csv}}", "file_type");
@@ -253,9 +263,9 @@ static void test_what_does_not_fit_is_refused(void **state)
 static void test_all_experiments_can_be_read_back(void **state)
 {
     (void)state;
-    static const char *const names[] = {"image_classification", "resnet_imagenet",
-                                        "tf_vision_example_experiment", "vision/local",
-                                        "fashion_mnist/cnn", "fashion_mnist/mlp", "fashion_mnist/resnet"};
+    static const char *const names[] = {
+        "image_classification", "resnet_imagenet",   "tf_vision_example_experiment", "vision/local",
+        "fashion_mnist/cnn",    "fashion_mnist/mlp", "fashion_mnist/resnet"};
     for (int64_t i = 0; i < TL_COUNT(names); i++) {
         tl_config *c, *again;
         tl_str text = TL_STR_INIT;
@@ -273,7 +283,8 @@ static void test_activations_by_keras_names(void **state)
 {
     (void)state;
     tl_config *c;
-    assert_ok(lab_parse(&c, "vision/local", "task: {model: {norm_activation: {activation: swish}}}"));
+    assert_ok(
+        lab_parse(&c, "vision/local", "task: {model: {norm_activation: {activation: swish}}}"));
     const tl_task_config *task = ((const tl_experiment_config *)tl_config_value(c))->task.value;
     const tl_image_model_config *m = task->model.value;
     assert_int_equal(m->norm_activation.activation, TL_ACT_SILU);

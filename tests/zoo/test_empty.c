@@ -1,4 +1,5 @@
-/* Every key of every experiment, emptied or put back to the default of its table, comes back from params.yaml. */
+/* Every key of every experiment, emptied or put back to the default of its table, comes back from
+ * params.yaml. */
 #include "zoo/zoo_lab.h"
 
 enum { MOST_EMPTY = 5, MOST_BYTES = 64 };
@@ -40,7 +41,8 @@ static int add_value(const tl_value **out, int count, const tl_field *f)
 static int add_list(char (*out)[MOST_BYTES], int count, const tl_field *f)
 {
     memcpy(out[count++], &(tl_structs){"", 0}, sizeof(tl_structs));
-    if (f->flags & TL_FIELD_NULLABLE) memcpy(out[count++], &(tl_structs){NULL, 0}, sizeof(tl_structs));
+    if (f->flags & TL_FIELD_NULLABLE)
+        memcpy(out[count++], &(tl_structs){NULL, 0}, sizeof(tl_structs));
     return count;
 }
 
@@ -108,14 +110,16 @@ static void walk(const tl_desc *desc, void *value)
 {
     int64_t count;
     const tl_field **fields = tl_desc_sorted(lab_arena, desc, &count);
-    char kept[MOST_BYTES], (*empty)[MOST_BYTES] = tl_arena_alloc(lab_arena, MOST_EMPTY * MOST_BYTES);
+    char kept[MOST_BYTES],
+        (*empty)[MOST_BYTES] = tl_arena_alloc(lab_arena, MOST_EMPTY * MOST_BYTES);
     size_t length = path.length;
     for (int64_t i = 0; i < count; i++) {
         const tl_field *f = fields[i];
         void *member = tl_field_at(f, value);
         tl_str_addf(&path, "%s%s", length ? "." : "", f->name);
         walk_member(f, member);
-        bool section = f->type == TL_TYPE_OBJECT || (f->type == TL_TYPE_STRUCT && f->arity == TL_ONE);
+        bool section =
+            f->type == TL_TYPE_OBJECT || (f->type == TL_TYPE_STRUCT && f->arity == TL_ONE);
         int choices = section ? 0 : empty_values(empty, desc, f);
         for (int j = 0; j < choices; j++) {
             if (memcmp(member, empty[j], f->size) == 0) continue;
@@ -151,7 +155,8 @@ static void test_names_of_classes_can_be_taken_away(void **state)
     tl_config *c;
     assert_ok(lab_parse(&c, options.experiment, NULL));
     assert_ok(tl_config_write(&text, c, false));
-    assert_non_null(strstr(tl_str_text(&text), "class_names: [")); // nothing changes for who keeps them
+    // nothing changes for who keeps them
+    assert_non_null(strstr(tl_str_text(&text), "class_names: ["));
     tl_config_free(&c);
     tl_str_cut(&text, 0);
     assert_ok(tl_experiment_begin(&c, lab_registry, &options));
@@ -167,7 +172,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_what_is_empty_survives, lab_open, lab_close),
-        cmocka_unit_test_setup_teardown(test_names_of_classes_can_be_taken_away, lab_open, lab_close),
+        cmocka_unit_test_setup_teardown(test_names_of_classes_can_be_taken_away, lab_open,
+                                        lab_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,18 @@
-/* 100 steps of the network of fashion_mnist/cnn, trained by the task image_classification, against PyTorch's
- * (tests/golden/images.py): in float64 a whole run from the same weights; in float32 single steps from PyTorch's
- * weights and averages. */
+/* 100 steps of the network of fashion_mnist/cnn, trained by the task image_classification, against
+ * PyTorch's (tests/golden/images.py): in float64 a whole run from the same weights; in float32
+ * single steps from PyTorch's weights and averages. */
 #include "zoo/zoo_lab.h"
 
 #include "nn/golden_file.h"
 
-enum { STEPS = 100, BATCH = 16, SIZE = 12, CLASSES = 10, BATCHES = 5, PIXELS = BATCH * SIZE * SIZE };
+enum {
+    STEPS = 100,
+    BATCH = 16,
+    SIZE = 12,
+    CLASSES = 10,
+    BATCHES = 5,
+    PIXELS = BATCH * SIZE * SIZE
+};
 
 static const char *const settings =
     "runtime: {distribution_strategy: one_device}\n"
@@ -36,14 +43,16 @@ static tl_dataset *make_data(tl_dtype dtype)
             numbers[b * PIXELS + i] = v;
             floats[b * PIXELS + i] = (float)v;
         }
-        for (int64_t j = 0; j < BATCH; j++) labels[b * BATCH + j] = (int32_t)((j * 7 + b * 3) % CLASSES);
+        for (int64_t j = 0; j < BATCH; j++)
+            labels[b * BATCH + j] = (int32_t)((j * 7 + b * 3) % CLASSES);
     }
     const tl_array arrays[] = {{"image", dtype, TL_SHAPE(BATCHES * BATCH, SIZE, SIZE, 1),
                                 dtype == TL_F64 ? (const void *)numbers : floats},
                                {"label", TL_I32, TL_SHAPE(BATCHES * BATCH), labels}};
     tl_dataset *d;
-    assert_ok(tl_dataset_from_arrays(&d, &(tl_arrays_args){.arrays = arrays, .count = 2, .copy = true,
-                                                           .repeat = true, .batch_size = BATCH}));
+    assert_ok(tl_dataset_from_arrays(
+        &d, &(tl_arrays_args){
+                .arrays = arrays, .count = 2, .copy = true, .repeat = true, .batch_size = BATCH}));
     return d;
 }
 
@@ -72,7 +81,8 @@ static double distance(const tl_tensor *t, const char *format, const char *a, co
     const golden *g = golden_peek(format, a, b);
     assert_non_null(g);
     assert_ok(tl_tensor_get_doubles(t, values, tl_tensor_count(t)));
-    for (int64_t i = 0; i < tl_tensor_count(t); i++) most = fmax(most, fabs(values[i] - golden_at(g, i)));
+    for (int64_t i = 0; i < tl_tensor_count(t); i++)
+        most = fmax(most, fabs(values[i] - golden_at(g, i)));
     return most;
 }
 
@@ -82,11 +92,18 @@ static void begin(lab_run *r, tl_dtype dtype)
     tl_model *m;
     lab_begin(r, "image_classification", settings);
     assert_ok(tl_image_classifier_new(
-        &m, &(tl_image_classifier_args){.engine = r->task->engine, .config = r->task->config->model.value,
-                                        .l2_weight_decay = 1e-3, .batch_size = BATCH, .dtype = dtype,
-                                        .registry = lab_registry, .arena = r->task->arena}));
-    assert_ok(tl_trainer_new(&r->trainer, &(tl_trainer_args){.config = r->params, .strategy = r->strategy,
-                                                             .task = r->task, .model = m, .train = true,
+        &m, &(tl_image_classifier_args){.engine = r->task->engine,
+                                        .config = r->task->config->model.value,
+                                        .l2_weight_decay = 1e-3,
+                                        .batch_size = BATCH,
+                                        .dtype = dtype,
+                                        .registry = lab_registry,
+                                        .arena = r->task->arena}));
+    assert_ok(tl_trainer_new(&r->trainer, &(tl_trainer_args){.config = r->params,
+                                                             .strategy = r->strategy,
+                                                             .task = r->task,
+                                                             .model = m,
+                                                             .train = true,
                                                              .train_dataset = make_data(dtype)}));
 }
 
@@ -119,8 +136,8 @@ static void test_a_run_in_float64(void **state)
     lab_end(&r);
 }
 
-/* Weights, both averages, the number of updates and the place in the data are put to what they were before a step of
- * PyTorch's. */
+/* Weights, both averages, the number of updates and the place in the data are put to what they were
+ * before a step of PyTorch's. */
 static void test_steps_in_float32(void **state)
 {
     (void)state;

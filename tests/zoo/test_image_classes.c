@@ -1,5 +1,5 @@
-/* Classes of image data: one numbering for training and validation, names from folders and from lists beside
- * records; parts that are held out; images that are damaged or lie on their side. */
+/* Classes of image data: one numbering for training and validation, names from folders and from
+ * lists beside records; parts that are held out; images that are damaged or lie on their side. */
 #include "zoo/zoo_lab.h"
 
 #include <tilth/io/tensorflow/example.h>
@@ -118,10 +118,11 @@ static tl_status read_pass(pass *out, const char *yaml, bool training, int most)
     return st;
 }
 
-#define COMMON "global_batch_size: 4, mean: [0], stddev: [1], center_crop_fraction: 1.0, aug_crop: false, "       \
-               "aug_rand_hflip: false"
-#define TASK(model, train, validation)                                                                           \
-    "task: {model: {" model ", input_size: [8, 8, 1]}, train_data: {" COMMON ", " train "}, "                     \
+#define COMMON                                                                                     \
+    "global_batch_size: 4, mean: [0], stddev: [1], center_crop_fraction: 1.0, aug_crop: false, "   \
+    "aug_rand_hflip: false"
+#define TASK(model, train, validation)                                                             \
+    "task: {model: {" model ", input_size: [8, 8, 1]}, train_data: {" COMMON ", " train "}, "      \
     "validation_data: {" COMMON ", " validation "}}"
 #define FOLDER(path) "file_type: image_folder, input_path: " path
 
@@ -129,7 +130,8 @@ static void fails_with(const char *yaml, bool training, const char *message)
 {
     pass p;
     assert_int_not_equal(read_pass(&p, yaml, training, MOST), TL_OK);
-    if (!strstr(tl_error_message(), message)) fail_msg("'%s' lacks '%s'", tl_error_message(), message);
+    if (!strstr(tl_error_message(), message))
+        fail_msg("'%s' lacks '%s'", tl_error_message(), message);
 }
 
 static int64_t warnings;
@@ -145,7 +147,8 @@ static int64_t listen(void)
 {
     int64_t handle;
     warnings = 0;
-    assert_ok(tl_log_sink_add(&handle, &(tl_log_sink){.min_level = TL_LEVEL_WARNING, .write = keep_warning}));
+    assert_ok(tl_log_sink_add(
+        &handle, &(tl_log_sink){.min_level = TL_LEVEL_WARNING, .write = keep_warning}));
     return handle;
 }
 
@@ -174,10 +177,13 @@ static void validation_has_the_numbers_of_training(void **state)
     assert_int_equal(warnings, 1);
     assert_string_equal(last_warning, "'valid' has no folder for the class 'ant'");
     // Names that are given say the numbers of both.
-    const char *given = "task: {class_names: [cat, bee, ant], model: {num_classes: 3, input_size: [8, 8, 1]}, train_data: {"
-                        COMMON ", " FOLDER("train") "}, validation_data: {" COMMON ", " FOLDER("valid") "}}";
+    const char *given =
+        "task: {class_names: [cat, bee, ant], model: {num_classes: 3, input_size: [8, 8, 1]}, "
+        "train_data: {" COMMON ", " FOLDER("train") "}, validation_data: {" COMMON
+                                                    ", " FOLDER("valid") "}}";
     assert_ok(read_pass(&p, given, false, MOST));
-    assert_true(p.images[0] == 32 && p.labels[0] == 0); // class after class, in the order of the list
+    // class after class, in the order of the list
+    assert_true(p.images[0] == 32 && p.labels[0] == 0);
     assert_true(p.images[1] == 22 && p.labels[1] == 1);
 }
 
@@ -198,7 +204,8 @@ static void classes_that_do_not_agree_are_errors(void **state)
                "task.train_data.file_type=image_folder");
     put_image("valid/dog/1.png", 1);
     fails_with(TASK("num_classes: 3", FOLDER("train"), FOLDER("valid")), false,
-               "task.validation_data.input_path: the folder 'valid/dog' is no class: there are ant, bee, cat");
+               "task.validation_data.input_path: the folder 'valid/dog' is no class: there are "
+               "ant, bee, cat");
 }
 
 static void names_of(lab_run *r, const char *wanted)
@@ -224,11 +231,13 @@ static void tasks_know_their_classes(void **state)
     lab_end(&r);
     put_records("rec/train-00000-of-00001", 6, -1);
     put_records("rec/valid-00000-of-00001", 6, -1);
-    const char *records = TASK("num_classes: 3", "input_path: 'rec/train*'", "input_path: 'rec/valid*'");
+    const char *records =
+        TASK("num_classes: 3", "input_path: 'rec/train*'", "input_path: 'rec/valid*'");
     lab_begin(&r, "image_classification", records);
     names_of(&r, "");
     lab_end(&r);
-    put_bytes("rec/train.classes.txt", "x\ny\nz\n", 6); // is matched by the pattern, and is no record
+    // is matched by the pattern, and is no record
+    put_bytes("rec/train.classes.txt", "x\ny\nz\n", 6);
     put_bytes("rec/valid.classes.txt", "x\ny\n", 4);
     pass p;
     assert_ok(read_pass(&p, records, true, 6));
@@ -237,9 +246,11 @@ static void tasks_know_their_classes(void **state)
     lab_begin(&r, "image_classification", records);
     names_of(&r, "x,y,z,");
     lab_end(&r);
-    // Numbers in records are what they are: a list that has others is an error, and so is one of another length.
+    // Numbers in records are what they are: a list that has others is an error, and so is one of
+    // another length.
     put_bytes("rec/valid.classes.txt", "y\nz\n", 4);
-    fails_with(records, false, "class 0 is 'y' in the list beside the records, and 'x' in training");
+    fails_with(records, false,
+               "class 0 is 'y' in the list beside the records, and 'x' in training");
     put_bytes("rec/train.classes.txt", "x\ny\n", 4);
     fails_with(records, true, "the data has 2 classes (x, y), and task.model.num_classes is 3");
 }
@@ -301,13 +312,19 @@ static void content_divides_folders_and_records(void **state)
         put_image(path, i);
     }
     check_division(TASK("num_classes: 3", HELD(FOLDER("all")), HELD(FOLDER("all"))), COUNT);
-    check_division(TASK("num_classes: 3", HELD("input_path: all.tfrecord"), HELD("input_path: all.tfrecord")), COUNT);
+    check_division(
+        TASK("num_classes: 3", HELD("input_path: all.tfrecord"), HELD("input_path: all.tfrecord")),
+        COUNT);
     check_division(TASK("num_classes: 3", HELD("cache: true, input_path: all.tfrecord"),
-                        HELD("cache: true, input_path: all.tfrecord")), COUNT);
+                        HELD("cache: true, input_path: all.tfrecord")),
+                   COUNT);
     // An image is on the same side in both, in whatever order.
-    assert_ok(read_pass(&folder, TASK("num_classes: 3", HELD(FOLDER("all")), HELD(FOLDER("all"))), false, MOST));
-    assert_ok(read_pass(&records, TASK("num_classes: 3", HELD("input_path: all.tfrecord"),
-                                       HELD("input_path: all.tfrecord")), false, MOST));
+    assert_ok(read_pass(&folder, TASK("num_classes: 3", HELD(FOLDER("all")), HELD(FOLDER("all"))),
+                        false, MOST));
+    assert_ok(read_pass(
+        &records,
+        TASK("num_classes: 3", HELD("input_path: all.tfrecord"), HELD("input_path: all.tfrecord")),
+        false, MOST));
     assert_int_equal(folder.count, records.count);
     for (int i = 0; i < folder.count; i++) {
         bool found = false;
@@ -323,9 +340,12 @@ static void damaged_pictures_are_named_or_left_out(void **state)
     (void)state;
     pass p;
     put_records("bad.tfrecord", 10, 7);
-#define BAD(more) TASK("num_classes: 3", "input_path: bad.tfrecord" more, "input_path: bad.tfrecord" more)
-    fails_with(BAD(""), false, " of 'bad.tfrecord': the picture 'picture7.png': reading a PNG image: ");
-    fails_with(BAD(", cache: true"), false, " of 'bad.tfrecord': the picture 'picture7.png': reading a PNG image: ");
+#define BAD(more)                                                                                  \
+    TASK("num_classes: 3", "input_path: bad.tfrecord" more, "input_path: bad.tfrecord" more)
+    fails_with(BAD(""), false,
+               " of 'bad.tfrecord': the picture 'picture7.png': reading a PNG image: ");
+    fails_with(BAD(", cache: true"), false,
+               " of 'bad.tfrecord': the picture 'picture7.png': reading a PNG image: ");
     for (int cached = 0; cached < 2; cached++) {
         int64_t handle = listen();
         const char *yaml = cached ? BAD(", skip_bad: true, cache: true") : BAD(", skip_bad: true");
@@ -334,8 +354,9 @@ static void damaged_pictures_are_named_or_left_out(void **state)
         assert_int_equal(p.count, 9);
         for (int i = 0; i < 9; i++) assert_int_equal(p.images[i], i < 7 ? i : i + 1);
         assert_int_equal(warnings, 1);
-        assert_non_null(strstr(last_warning, "task.validation_data, skip_bad: left out: record 7 of 'bad.tfrecord': the "
-                                             "picture 'picture7.png': reading a PNG image"));
+        assert_non_null(strstr(last_warning,
+                               "task.validation_data, skip_bad: left out: record 7 of "
+                               "'bad.tfrecord': the picture 'picture7.png': reading a PNG image"));
         assert_ok(read_pass(&p, yaml, true, 40)); // pass after pass
         for (int i = 0; i < p.count; i++) assert_int_not_equal(p.images[i], 7);
     }
@@ -356,10 +377,12 @@ static void empty_files_of_records_are_told(void **state)
     put_bytes("none/a", "", 0);
     put_bytes("none/b", "", 0);
     int64_t handle = listen();
-    assert_ok(read_pass(&p, TASK("num_classes: 3", "input_path: 'some/*'", "input_path: 'some/*'"), false, MOST));
+    assert_ok(read_pass(&p, TASK("num_classes: 3", "input_path: 'some/*'", "input_path: 'some/*'"),
+                        false, MOST));
     tl_log_sink_remove(handle);
     assert_int_equal(p.count, 6);
-    assert_string_equal(last_warning, "1 of 2 files of records is empty: 'some/b' has 0 bytes. Was it cut short?");
+    assert_string_equal(
+        last_warning, "1 of 2 files of records is empty: 'some/b' has 0 bytes. Was it cut short?");
     fails_with(TASK("num_classes: 3", "input_path: 'some/b'", "input_path: 'some/b'"), true,
                "task.train_data.input_path: 'some/b' is empty: it has 0 bytes");
     fails_with(TASK("num_classes: 3", "input_path: 'none/*'", "input_path: 'none/*'"), false,
@@ -371,10 +394,13 @@ static void empty_files_of_records_are_told(void **state)
 /* A JPEG that is dark above and bright below when it is seen upright, stored on its side. */
 static tl_str turned_jpeg(void)
 {
-    static const char exif[] = "\xff\xe1\0\x22" "Exif\0\0" "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
+    static const char exif[] = "\xff\xe1\0\x22"
+                               "Exif\0\0"
+                               "II*\0\x08\0\0\0\1\0\x12\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0";
     uint8_t pixels[SIDE * SIDE];
     tl_str plain = TL_STR_INIT, out = TL_STR_INIT;
-    for (int i = 0; i < SIDE * SIDE; i++) pixels[i] = i % SIDE < SIDE / 2 ? 20 : 220; // columns become rows
+    // columns become rows
+    for (int i = 0; i < SIDE * SIDE; i++) pixels[i] = i % SIDE < SIDE / 2 ? 20 : 220;
     assert_ok(tl_jpeg_encode(&plain, &(tl_image){SIDE, SIDE, 1, pixels, 0}, NULL));
     tl_str_addn(&out, plain.data, 2);
     tl_str_addn(&out, exif, 36);
@@ -410,8 +436,10 @@ static void folders_are_turned_and_records_are_not(void **state)
     };
     for (int i = 0; i < TL_COUNT(cases); i++) {
         char yaml[1024];
-        snprintf(yaml, sizeof yaml, "task: {model: {num_classes: 1, input_size: [8, 8, 1]}, train_data: {}, "
-                                    "validation_data: {" COMMON ", %s}}", cases[i].data);
+        snprintf(yaml, sizeof yaml,
+                 "task: {model: {num_classes: 1, input_size: [8, 8, 1]}, train_data: {}, "
+                 "validation_data: {" COMMON ", %s}}",
+                 cases[i].data);
         lab_run r;
         tl_dataset *d;
         tl_ctx *c;
@@ -426,10 +454,12 @@ static void folders_are_turned_and_records_are_not(void **state)
         assert_ok(tl_tensor_get(tl_batch_get(&b, "image"), pixels, sizeof pixels));
         assert_int_equal(is_upright(pixels), cases[i].upright);
         // A single file is turned unless that is forbidden.
-        const tl_image_data_config *data = (const tl_image_data_config *)r.task->config->validation_data;
+        const tl_image_data_config *data =
+            (const tl_image_data_config *)r.task->config->validation_data;
         const int64_t size[] = {SIDE, SIDE, 1};
         assert_ok(tl_image_prepare(pixels, data, (tl_ints){size, 3}, jpeg.data, jpeg.length));
-        assert_int_equal(is_upright(pixels), !data->exif_orientation.set || data->exif_orientation.value);
+        assert_int_equal(is_upright(pixels),
+                         !data->exif_orientation.set || data->exif_orientation.value);
         tl_ctx_end(c, mark);
         tl_ctx_free(&c);
         tl_dataset_free(&d);
@@ -446,10 +476,11 @@ static void settings_that_cannot_be_are_refused(void **state)
     tl_config *c;
     assert_fails(lab_parse(&c, "vision/local", "task: {train_data: {holdout: 0.1}}"), TL_EINVAL,
                  "file_type synthetic makes examples of its own");
-    assert_fails(lab_parse(&c, "image_classification", "task: {train_data: {holdout: 1.0}}"), TL_EINVAL, "holdout");
+    assert_fails(lab_parse(&c, "image_classification", "task: {train_data: {holdout: 1.0}}"),
+                 TL_EINVAL, "holdout");
     assert_fails(lab_parse(&c, "image_classification",
-                           "task: {train_data: {skip_bad: true, sampler: {shuffle: true}}}"), TL_EINVAL,
-                 "skip_bad");
+                           "task: {train_data: {skip_bad: true, sampler: {shuffle: true}}}"),
+                 TL_EINVAL, "skip_bad");
 }
 
 int main(void)

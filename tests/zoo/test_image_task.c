@@ -1,5 +1,5 @@
-/* The task image_classification: losses by their formulas, metrics, data of every kind, runs that go on, weights of
- * other runs, images for people. runs: fake device */
+/* The task image_classification: losses by their formulas, metrics, data of every kind, runs that
+ * go on, weights of other runs, images for people. runs: fake device */
 #include "zoo/zoo_lab.h"
 
 #include <tilth/io/checkpoint/checkpoint.h>
@@ -45,7 +45,8 @@ static void losses_of(double out[EXAMPLES], const char *yaml, bool soft, double 
     tl_tensor *y = soft ? tl_from_doubles(c, TL_F32, TL_SHAPE(EXAMPLES, CLASSES), &soft_of[0][0])
                         : tl_from(c, TL_I64, TL_SHAPE(EXAMPLES), labels_of);
     tl_tensors_put(c, &labels, "label", y);
-    tl_tensors_put(c, &outputs, "y", tl_from_doubles(c, TL_F32, TL_SHAPE(EXAMPLES, CLASSES), &logits_of[0][0]));
+    tl_tensors_put(c, &outputs, "y",
+                   tl_from_doubles(c, TL_F32, TL_SHAPE(EXAMPLES, CLASSES), &logits_of[0][0]));
     tl_tensor *extra = aux != 0 ? tl_number(c, TL_F32, aux) : NULL;
     tl_tensor *losses = tl_task_build_losses(r.task, c, &labels, &outputs, extra);
     assert_ok(tl_ctx_status(c));
@@ -91,12 +92,15 @@ static void test_binary_cross_entropy(void **state)
     losses_of(found, "task: {losses: {use_binary_cross_entropy: true}}", false, 0);
     for (int e = 0; e < EXAMPLES; e++) {
         double wanted = 0;
-        for (int k = 0; k < CLASSES; k++) wanted += binary(k == labels_of[e], logits_of[e][k]) / CLASSES;
+        for (int k = 0; k < CLASSES; k++)
+            wanted += binary(k == labels_of[e], logits_of[e][k]) / CLASSES;
         assert_near(found[e], wanted, 1e-6);
     }
     // Shares above the smoothing of mixtures / classes are a yes: 0.01 here.
-    losses_of(found, "task: {losses: {use_binary_cross_entropy: true}, "
-                     "train_data: {mixup_and_cutmix: {label_smoothing: 0.03}}}", true, 0);
+    losses_of(found,
+              "task: {losses: {use_binary_cross_entropy: true}, train_data: {mixup_and_cutmix: "
+              "{label_smoothing: 0.03}}}",
+              true, 0);
     for (int e = 0; e < EXAMPLES; e++) {
         double wanted = 0;
         for (int k = 0; k < CLASSES; k++)
@@ -167,7 +171,8 @@ static void check_pass(const char *yaml)
 }
 
 #define DATA(type, path)                                                                           \
-    "task: {model: {num_classes: 3, input_size: [8, 8, 1]}, validation_data: {global_batch_size: 4, mean: [100], "   \
+    "task: {model: {num_classes: 3, input_size: [8, 8, 1]}, validation_data: {global_batch_size: " \
+    "4, mean: [100], "                                                                             \
     "stddev: [50], center_crop_fraction: 1.0, file_type: " type ", input_path: '" path "'}}"
 
 static void write_idx(void)
@@ -248,8 +253,9 @@ static void write_raw(const char *path, int count, bool cut)
         tl_example_writer e = tl_example_begin(&example);
         int64_t label = i / 4;
         pixels_of(pixels, i);
-        tl_example_add_bytes(&e, "image/encoded",
-                             &(tl_bytes){(const char *)pixels, sizeof pixels - (cut && i + 1 == count)}, 1);
+        tl_example_add_bytes(
+            &e, "image/encoded",
+            &(tl_bytes){(const char *)pixels, sizeof pixels - (cut && i + 1 == count)}, 1);
         tl_example_add_ints(&e, "image/class/label", &label, 1);
         tl_example_add_text(&e, "image/format", "raw");
         tl_example_add_ints(&e, "image/height", &side, 1);
@@ -276,11 +282,13 @@ static void crops(double *out, int64_t count, uint64_t seed)
     lab_run r;
     tl_dataset *d;
     tl_ctx *c;
-    lab_begin(&r, "image_classification",
-              "task: {model: {num_classes: 2, input_size: [8, 8, 3]}, train_data: {global_batch_size: 2, "
-              "file_type: image_folder, input_path: large, crop_area_range: [0.2, 0.9]}}");
+    lab_begin(
+        &r, "image_classification",
+        "task: {model: {num_classes: 2, input_size: [8, 8, 3]}, train_data: {global_batch_size: 2, "
+        "file_type: image_folder, input_path: large, crop_area_range: [0.2, 0.9]}}");
     assert_ok(tl_task_build_inputs(r.task, r.task->config->train_data,
-                                   &(tl_input_context){.pipelines = 1, .replicas = 1, .seed = seed}, &d));
+                                   &(tl_input_context){.pipelines = 1, .replicas = 1, .seed = seed},
+                                   &d));
     assert_ok(tl_ctx_new(&c, r.task->engine));
     for (int64_t i = 0; i < count; i++) {
         tl_mark mark = tl_ctx_begin(c);
@@ -344,7 +352,8 @@ static void refuse_data(const char *yaml, const char *message)
         tl_dataset_free(&d);
     }
     assert_int_not_equal(st, TL_OK);
-    if (!strstr(tl_error_message(), message)) fail_msg("'%s' lacks '%s'", tl_error_message(), message);
+    if (!strstr(tl_error_message(), message))
+        fail_msg("'%s' lacks '%s'", tl_error_message(), message);
     lab_end(&r);
 }
 
@@ -354,15 +363,20 @@ static void test_data_that_cannot_be(void **state)
     write_idx();
     refuse_data(DATA("idx", "images.idx.gz"), "needs two");
     write_raw("raw.tfrecord", 1, true);
-    refuse_data(DATA("tfrecord", "raw.tfrecord"), "'image/encoded' has 63 bytes; a raw image of 8 x 8 x 1");
+    refuse_data(DATA("tfrecord", "raw.tfrecord"),
+                "'image/encoded' has 63 bytes; a raw image of 8 x 8 x 1");
     refuse_data(DATA("idx", "nowhere.gz,labels.idx"), "nowhere.gz");
-    refuse_data("task: {model: {num_classes: 3, input_size: [8, 8, 3]}, validation_data: {global_batch_size: 4, "
-                "file_type: idx, input_path: 'images.idx.gz,labels.idx'}}", "input_size");
-    refuse_data("task: {model: {num_classes: 2, input_size: [8, 8, 1]}, validation_data: {global_batch_size: 10, "
-                "file_type: idx, input_path: 'images.idx.gz,labels.idx'}}", "its class is 2");
-    refuse_data("task: {model: {num_classes: 3, input_size: [8, 8, 1]}, validation_data: {file_type: synthetic}}",
+    refuse_data("task: {model: {num_classes: 3, input_size: [8, 8, 3]}, validation_data: "
+                "{global_batch_size: 4, file_type: idx, input_path: 'images.idx.gz,labels.idx'}}",
+                "input_size");
+    refuse_data("task: {model: {num_classes: 2, input_size: [8, 8, 1]}, validation_data: "
+                "{global_batch_size: 10, file_type: idx, input_path: 'images.idx.gz,labels.idx'}}",
+                "its class is 2");
+    refuse_data("task: {model: {num_classes: 3, input_size: [8, 8, 1]}, validation_data: "
+                "{file_type: synthetic}}",
                 "task.validation_data");
-    refuse_data("task: {model: {input_size: [8, 8, 1]}, validation_data: {global_batch_size: 4, file_type: synthetic}}",
+    refuse_data("task: {model: {input_size: [8, 8, 1]}, validation_data: {global_batch_size: 4, "
+                "file_type: synthetic}}",
                 "model.num_classes is 0");
     if (!tl_dir_exists("/usr/share/datasets/fashion-mnist")) {
         lab_run r;
@@ -387,7 +401,8 @@ static void test_inputs_without_memory(void **state)
         st = tl_task_build_inputs(r.task, r.task->config->train_data,
                                   &(tl_input_context){.pipelines = 1, .replicas = 1}, &d);
         tl_alloc_fail_at(0, 0);
-        if (st != TL_OK && st != TL_ENOMEM) fail_msg("allocation %lld: %s", (long long)nth, tl_error_message());
+        if (st != TL_OK && st != TL_ENOMEM)
+            fail_msg("allocation %lld: %s", (long long)nth, tl_error_message());
         tl_dataset_free(&d);
     }
     lab_end(&r);
@@ -402,8 +417,16 @@ static void test_views(void **state)
     float out[SIDE * SIDE], half[16];
     const tl_shape shape = TL_SHAPE(SIDE, SIDE);
     pixels_of(in, 0);
-    tli_view v = {.height = SIDE, .width = SIDE, .channels = 1, .mean = {0}, .stddev = {1}, .training = true,
-                  .flip = true, .pad = 2, .area_from = 0.08, .area_to = 1};
+    tli_view v = {.height = SIDE,
+                  .width = SIDE,
+                  .channels = 1,
+                  .mean = {0},
+                  .stddev = {1},
+                  .training = true,
+                  .flip = true,
+                  .pad = 2,
+                  .area_from = 0.08,
+                  .area_to = 1};
     bool mirrored = false, moved = false;
     for (uint64_t seed = 0; seed < 40; seed++) {
         tl_rng rng;
@@ -417,7 +440,8 @@ static void test_views(void **state)
     }
     assert_true(mirrored && moved);
     // The middle half, at its own size.
-    v = (tli_view){.height = 4, .width = 4, .channels = 1, .mean = {10}, .stddev = {2}, .center = 0.5};
+    v = (tli_view){
+        .height = 4, .width = 4, .channels = 1, .mean = {10}, .stddev = {2}, .center = 0.5};
     assert_ok(tli_view_pixels(half, &v, &shape, in, NULL));
     for (int y = 0; y < 4; y++)
         for (int x = 0; x < 4; x++)
@@ -426,8 +450,8 @@ static void test_views(void **state)
 
 /* --- runs ------------------------------------------------------------------------------------- */
 
-static const char *const quick = "trainer: {train_steps: 40, steps_per_loop: 10, summary_interval: 10, "
-                                 "checkpoint_interval: 20, validation_interval: 20}\n"
+static const char *const quick = "trainer: {train_steps: 40, steps_per_loop: 10, summary_interval: "
+                                 "10, checkpoint_interval: 20, validation_interval: 20}\n"
                                  "tilth: {seed: 3, threads: 1}\n";
 
 static tl_status launch(tl_logs *logs, const char *experiment, const char *folder, const char *yaml)
@@ -438,10 +462,12 @@ static tl_status launch(tl_logs *logs, const char *experiment, const char *folde
     assert_ok(tl_config_yaml(c, quick, "quick"));
     assert_ok(tl_config_yaml(c, yaml ? yaml : "{}", "yaml"));
     assert_ok(tl_config_finish(c));
-    tl_status st = tl_launch(logs, &(tl_launch_args){.registry = lab_registry, .config = c,
-                                                     .run = &(tl_run_args){.quiet = true},
-                                                     .flags = &(tl_train_flags){.mode = "train_and_eval",
-                                                                                .model_dir = folder}});
+    tl_status st =
+        tl_launch(logs, &(tl_launch_args){.registry = lab_registry,
+                                          .config = c,
+                                          .run = &(tl_run_args){.quiet = true},
+                                          .flags = &(tl_train_flags){.mode = "train_and_eval",
+                                                                     .model_dir = folder}});
     tl_config_free(&c);
     return st;
 }
@@ -482,10 +508,11 @@ static void test_metrics_of_an_evaluation(void **state)
     double all = 0, one;
     assert_ok(tl_logs_new(&logs));
     assert_ok(launch(logs, "vision/local", "m",
-                     "task: {allow_image_summary: true, model: {output_softmax: true}, evaluation: {top_k: 3, "
-                     "precision_and_recall_thresholds: [0.25, 0.75], "
+                     "task: {allow_image_summary: true, model: {output_softmax: true}, evaluation: "
+                     "{top_k: 3, precision_and_recall_thresholds: [0.25, 0.75], "
                      "report_per_class_precision_and_recall: true}}\n"));
-    double accuracy = tl_logs_number_or(logs, "accuracy", -1), top = tl_logs_number_or(logs, "top_3_accuracy", -1);
+    double accuracy = tl_logs_number_or(logs, "accuracy", -1),
+           top = tl_logs_number_or(logs, "top_3_accuracy", -1);
     assert_true(accuracy >= 0 && top >= accuracy && top <= 1);
     assert_true(tl_logs_number_or(logs, "precision_at_threshold_0.25", -1) >= 0);
     assert_true(tl_logs_number_or(logs, "recall_at_threshold_0.75", -1) >= 0);
@@ -525,8 +552,10 @@ static void test_images_of_an_evaluation(void **state)
 static void test_images_that_count(void **state)
 {
     (void)state;
-    static const float pixels[4][4] = {{0, 1, 2, 4}, {5, 6, 7, 8}, {NAN, 1, 3, INFINITY}, {0, 0, 1, 1}};
-    static const float weights[4] = {1, 0, 0.5f, 1}, logits[4][2] = {{0, 1}, {0, 1}, {0, 1}, {0, 1}};
+    static const float pixels[4][4] = {
+        {0, 1, 2, 4}, {5, 6, 7, 8}, {NAN, 1, 3, INFINITY}, {0, 0, 1, 1}};
+    static const float weights[4] = {1, 0, 0.5f, 1},
+                       logits[4][2] = {{0, 1}, {0, 1}, {0, 1}, {0, 1}};
     static const int32_t labels[4] = {0, 0, 0, 1};
     static const uint8_t wanted[2][4] = {{0, 64, 128, 255}, {0, 0, 255, 255}};
     uint8_t found[2][4];
@@ -544,7 +573,8 @@ static void test_images_that_count(void **state)
     tl_step s = {.ctx = c, .batch = &b, .logs = &told};
     tl_tensors_put(c, &b.tensors, "image", tl_from(c, TL_F32, TL_SHAPE(4, 2, 2, 1), pixels));
     tl_tensors_put(c, &b.tensors, TL_BATCH_WEIGHT, tl_from(c, TL_F32, TL_SHAPE(4), weights));
-    assert_ok(tli_report_step(&s, tl_from(c, TL_I32, TL_SHAPE(4), labels), tl_from(c, TL_F32, TL_SHAPE(4, 2), logits)));
+    assert_ok(tli_report_step(&s, tl_from(c, TL_I32, TL_SHAPE(4), labels),
+                              tl_from(c, TL_F32, TL_SHAPE(4, 2), logits)));
     for (int64_t i = 0; i < told.count; i++)
         assert_ok(tl_logs_put_any(step, told.items[i].name, told.items[i].tensor));
     assert_ok(tli_report_keep(&kept, step));
@@ -565,7 +595,8 @@ static void test_weights_of_another_run(void **state)
     (void)state;
     assert_ok(launch(NULL, "vision/local", "first", NULL));
     lab_run r;
-    lab_train(&r, "vision/local", "task: {init_checkpoint: first, init_checkpoint_modules: backbone}");
+    lab_train(&r, "vision/local",
+              "task: {init_checkpoint: first, init_checkpoint_modules: backbone}");
     double before[4 * 32], after[4 * 32], conv[8];
     tl_model *m = r.trainer->model;
     assert_ok(tl_tensor_get_doubles(tl_model_find(m, "head/kernel")->tensor, before, 128));
@@ -595,8 +626,8 @@ static void test_the_starter_example_trains(void **state)
                      "task:\n"
                      "  model: {num_classes: 3, input_size: [16, 16, 1]}\n"
                      "  train_data: {file_type: synthetic, input_path: '', global_batch_size: 8}\n"
-                     "  validation_data: {file_type: synthetic, input_path: '', global_batch_size: 8, "
-                     "synthetic_examples: 24}\n"));
+                     "  validation_data: {file_type: synthetic, input_path: '', global_batch_size: "
+                     "8, synthetic_examples: 24}\n"));
     assert_true(tl_logs_number_or(logs, "accuracy", -1) >= 0);
     assert_true(tl_logs_number_or(logs, "top_5_accuracy", -1) == 1);
     tl_logs_free(&logs);

@@ -1,4 +1,5 @@
-/* The experiment `images`: what it finds in folders, records and idx files, and what it leaves as it was given. */
+/* The experiment `images`: what it finds in folders, records and idx files, and what it leaves as
+ * it was given. */
 #include "zoo/zoo_lab.h"
 
 #include <tilth/data/batch.h>
@@ -14,7 +15,8 @@ static tl_str png_of(int64_t height, int64_t width, int64_t channels, int number
     tl_str out = TL_STR_INIT;
     uint8_t *pixels = tl_alloc((size_t)(height * width * channels));
     assert_non_null(pixels);
-    for (int64_t i = 0; i < height * width * channels; i++) pixels[i] = (uint8_t)(i * 31 + number * 57);
+    for (int64_t i = 0; i < height * width * channels; i++)
+        pixels[i] = (uint8_t)(i * 31 + number * 57);
     assert_ok(tl_png_encode(&out, &(tl_png_image){width, height, channels, pixels}));
     tl_free(pixels);
     return out;
@@ -29,17 +31,20 @@ static void put_image(const char *path, int64_t height, int64_t width, int64_t c
 }
 
 /* `count` images of each class of the list, whose names may have spaces and quotes. */
-static void put_folder(const char *folder, const char *const *classes, int count, int64_t side, int64_t channels)
+static void put_folder(const char *folder, const char *const *classes, int count, int64_t side,
+                       int64_t channels)
 {
     int number = 0;
     for (; *classes; classes++)
         for (int i = 0; i < count; i++, number++)
-            put_image(tl_arena_printf(lab_arena, "%s/%s/%d.png", folder, *classes, i), side, side, channels, number);
+            put_image(tl_arena_printf(lab_arena, "%s/%s/%d.png", folder, *classes, i), side, side,
+                      channels, number);
 }
 #define CLASSES(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 /* `called` may be empty. */
-static void put_record(tl_tfrecord_writer *w, int number, int64_t label, int64_t channels, tl_bytes called)
+static void put_record(tl_tfrecord_writer *w, int number, int64_t label, int64_t channels,
+                       tl_bytes called)
 {
     tl_str example = TL_STR_INIT, png = png_of(12, 12, channels, number);
     tl_example_writer e = tl_example_begin(&example);
@@ -72,7 +77,11 @@ static const tl_trainer_config *trainer;
 static tl_status try_images(const char *words)
 {
     tl_config_free(&config);
-    const tl_parse_options o = {.experiment = "images", .strict_override = true, .params_override = words};
+    const tl_parse_options o = {
+        .experiment = "images",
+        .strict_override = true,
+        .params_override = words,
+    };
     TL_TRY(tl_experiment_parse(&config, lab_registry, &o));
     const tl_experiment_config *e = tl_config_value(config);
     task = e->task.value;
@@ -118,17 +127,19 @@ static void test_a_folder_is_enough(void **state)
     assert_int_equal(trainer->validation_interval % trainer->steps_per_loop, 0);
     assert_string_equal(tl_config_source(config, "task.model.num_classes"), "the data");
     assert_string_equal(tl_config_source(config, "task.class_names"), "the data");
-    assert_string_equal(tl_config_source(config, "task.train_data.input_path"), "--params_override");
+    assert_string_equal(tl_config_source(config, "task.train_data.input_path"),
+                        "--params_override");
 }
 
 static void test_what_is_given_stays(void **state)
 {
     (void)state;
     put_folder("pets", CLASSES("cat", "dog"), 8, 12, 3);
-    assert_ok(try_images("task.train_data.input_path=pets,task.model.input_size=[16,16,3],trainer.train_steps=7,"
-                         "task.train_data.global_batch_size=3,task.train_data.holdout=0.5,"
-                         "task.model.backbone.cnn.filters=[4],task.train_data.mean=[1],task.train_data.stddev=[2],"
-                         "trainer.optimizer_config.learning_rate.cosine.initial_learning_rate=0.5"));
+    assert_ok(
+        try_images("task.train_data.input_path=pets,task.model.input_size=[16,16,3],trainer.train_"
+                   "steps=7,task.train_data.global_batch_size=3,task.train_data.holdout=0.5,task."
+                   "model.backbone.cnn.filters=[4],task.train_data.mean=[1],task.train_data.stddev="
+                   "[2],trainer.optimizer_config.learning_rate.cosine.initial_learning_rate=0.5"));
     size_is(16, 16, 3);
     assert_int_equal(trainer->train_steps, 7);
     assert_int_equal(train->base.global_batch_size, 3);
@@ -197,7 +208,8 @@ static void test_records_with_a_list(void **state)
     // Names by hand, and too few of them.
     assert_ok(try_images("task.train_data.input_path='train-*',task.class_names=[x,y,z]"));
     assert_int_equal(model->num_classes, 3);
-    assert_fails(try_images("task.train_data.input_path='train-*',task.class_names=[x,y]"), TL_EINVAL, "names for 2 classes");
+    assert_fails(try_images("task.train_data.input_path='train-*',task.class_names=[x,y]"),
+                 TL_EINVAL, "names for 2 classes");
 }
 
 static void test_idx_files(void **state)
@@ -226,7 +238,8 @@ static void test_a_run_does_not_look_again(void **state)
     const char *file = "run/params.yaml";
     tl_config *again;
     assert_ok(tl_experiment_parse(&again, lab_registry,
-                                  &(tl_parse_options){.experiment = "images", .strict_override = true,
+                                  &(tl_parse_options){.experiment = "images",
+                                                      .strict_override = true,
                                                       .config_file = {&file, 1}}));
     const tl_experiment_config *e = tl_config_value(again);
     assert_true(tl_desc_equal(&tl_experiment_config_desc, e, tl_config_value(config)));
@@ -248,20 +261,26 @@ static void test_classes_are_told(void **state)
     assert_ok(tl_log_sink_add(&handle, &(tl_log_sink){TL_LEVEL_INFO, hear, NULL, &heard}));
     assert_ok(try_images("task.train_data.input_path=pets"));
     assert_true(tl_log_sink_remove(handle));
-    assert_non_null(strstr(tl_str_text(&heard), "22 images of 2 classes, in colour, 12 x 12:\n        20  cat\n         2  dog\n"));
-    assert_non_null(strstr(tl_str_text(&heard), "classes are of different sizes: 'cat' has 20 images and 'dog' 2."));
+    assert_non_null(
+        strstr(tl_str_text(&heard),
+               "22 images of 2 classes, in colour, 12 x 12:\n        20  cat\n         2  dog\n"));
+    assert_non_null(strstr(tl_str_text(&heard),
+                           "classes are of different sizes: 'cat' has 20 images and 'dog' 2."));
     tl_str_deinit(&heard);
 }
 
 static void test_mistakes(void **state)
 {
     (void)state;
-    assert_fails(try_images("task.train_data.input_path=nowhere"), TL_ENOTFOUND, "task.train_data.input_path");
+    assert_fails(try_images("task.train_data.input_path=nowhere"), TL_ENOTFOUND,
+                 "task.train_data.input_path");
     assert_ok(tl_mkdirs("bad/a"));
     assert_ok(tl_file_write_atomic("bad/a/x.jpg", "no picture", 10));
-    assert_fails(try_images("task.train_data.input_path=bad"), TL_EDATA, "none of 1 images could be decoded");
+    assert_fails(try_images("task.train_data.input_path=bad"), TL_EDATA,
+                 "none of 1 images could be decoded");
     put_folder("alone", CLASSES("cat"), 4, 12, 3);
-    assert_fails(try_images("task.train_data.input_path=alone"), TL_EINVAL, "all images are of one class");
+    assert_fails(try_images("task.train_data.input_path=alone"), TL_EINVAL,
+                 "all images are of one class");
     // Nothing is said: nothing is found, so that the configuration can be looked at.
     assert_ok(try_images(""));
     assert_int_equal(model->num_classes, 0);
@@ -269,11 +288,12 @@ static void test_mistakes(void **state)
 
 /* --- images that are brought down ------------------------------------------------------------- */
 
-static const char reduced[] = "task:\n"
-                              "  model: {num_classes: 2, input_size: [8, 8, 3]}\n"
-                              "  evaluation: {report_mistakes: 3}\n"
-                              "  validation_data: {file_type: image_folder, input_path: wide, global_batch_size: 4,\n"
-                              "                    shorter_side: 10, center_crop_fraction: 0.9, cache: %s}\n";
+static const char reduced[] =
+    "task:\n"
+    "  model: {num_classes: 2, input_size: [8, 8, 3]}\n"
+    "  evaluation: {report_mistakes: 3}\n"
+    "  validation_data: {file_type: image_folder, input_path: wide, global_batch_size: 4,\n"
+    "                    shorter_side: 10, center_crop_fraction: 0.9, cache: %s}\n";
 
 /* The first batch of four images, and their names. */
 static void read_batch(double *pixels, char names[4][256], const char *settings)
@@ -340,14 +360,16 @@ static void test_names_of_records(void **state)
         put_record(w, i, i % 2, 3, (tl_bytes){called, lengths[i]});
     }
     assert_ok(tl_tfrecord_writer_commit(&w));
-    read_batch(pixels, names, "task:\n"
-                              "  model: {num_classes: 2, input_size: [8, 8, 3]}\n"
-                              "  evaluation: {report_mistakes: 3}\n"
-                              "  validation_data: {input_path: long, global_batch_size: 4}\n");
+    read_batch(pixels, names,
+               "task:\n"
+               "  model: {num_classes: 2, input_size: [8, 8, 3]}\n"
+               "  evaluation: {report_mistakes: 3}\n"
+               "  validation_data: {input_path: long, global_batch_size: 4}\n");
     assert_string_equal(names[0], "xxxxxxxxxxxx/cat.png, record 0 of long");
     for (int i = 1; i < 4; i++) {
         assert_int_equal(strlen(names[i]), 255);
-        assert_non_null(strstr(names[i], tl_arena_printf(lab_arena, "xxxxxx/cat.png, record %d of long", i)));
+        assert_non_null(
+            strstr(names[i], tl_arena_printf(lab_arena, "xxxxxx/cat.png, record %d of long", i)));
     }
 }
 
@@ -364,8 +386,9 @@ static const char *text_of(const lab_run *r, const char *name)
 static void test_mistakes_are_told(void **state)
 {
     (void)state;
-    static const char few[] = "task: {evaluation: {report_mistakes: 3}, validation_data: {synthetic_examples: 50}}\n"
-                              "tilth: {jit: false}\n";
+    static const char few[] =
+        "task: {evaluation: {report_mistakes: 3}, validation_data: {synthetic_examples: 50}}\n"
+        "tilth: {jit: false}\n";
     static const char many[] = "task:\n"
                                "  model: {num_classes: 15}\n"
                                "  class_names: []\n"
@@ -373,9 +396,11 @@ static void test_mistakes_are_told(void **state)
                                "  validation_data: {synthetic_examples: 60}\n"
                                "tilth: {jit: false}\n";
     lab_run r;
-    lab_train(&r, "vision/local", few); // 50 are no whole batches: what fills up the last one does not count
+    // 50 are no whole batches: what fills up the last one does not count
+    lab_train(&r, "vision/local", few);
     assert_ok(tl_trainer_evaluate(r.trainer, -1, r.logs));
-    assert_non_null(strstr(text_of(&r, "confusion_table"), " of 50 images have a wrong answer; rows: true class"));
+    assert_non_null(strstr(text_of(&r, "confusion_table"),
+                           " of 50 images have a wrong answer; rows: true class"));
     assert_non_null(strstr(text_of(&r, "confusion_table"), "\n  falling "));
     const char *worst = text_of(&r, "worst_mistakes");
     int lines = 0;
@@ -390,7 +415,8 @@ static void test_mistakes_are_told(void **state)
     lab_end(&r);
     lab_train(&r, "vision/local", many);
     assert_ok(tl_trainer_evaluate(r.trainer, -1, r.logs));
-    assert_non_null(strstr(text_of(&r, "confusion_table"), " of 60 images have a wrong answer, most often:\n       4  "));
+    assert_non_null(strstr(text_of(&r, "confusion_table"),
+                           " of 60 images have a wrong answer, most often:\n       4  "));
     lab_end(&r);
 }
 

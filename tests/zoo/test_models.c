@@ -45,8 +45,8 @@ static void check(const wanted *w)
     "task: {model: {num_classes: " #classes ", input_size: " size ", backbone: " backbone "}}"
 #define RESNET(more) "{type: resnet, resnet: {" more "}}"
 
-/* torchvision's numbers, and where the first stage has a projection 64 * 64 + 2 * 64 more: as in Model Garden, all
- * first blocks have one. */
+/* torchvision's numbers, and where the first stage has a projection 64 * 64 + 2 * 64 more: as in
+ * Model Garden, all first blocks have one. */
 static void test_sizes_of_resnets(void **state)
 {
     (void)state;
@@ -54,8 +54,10 @@ static void test_sizes_of_resnets(void **state)
         {MODEL("[64, 64, 3]", 1000, RESNET("model_id: 18")), 11689512 + 4224, 9600 + 128},
         {MODEL("[64, 64, 3]", 1000, RESNET("model_id: 34")), 21797672 + 4224, 17024 + 128},
         {MODEL("[64, 64, 3]", 1000, RESNET("model_id: 50")), 25557032, 53120},
-        {MODEL("[32, 32, 3]", 10, RESNET("model_id: 18, stem_type: cifar")), 11173962 + 4224, 9600 + 128},
-        {MODEL("[28, 28, 1]", 10, RESNET("model_id: 18, stem_type: cifar")), 11172810 + 4224, 9600 + 128},
+        {MODEL("[32, 32, 3]", 10, RESNET("model_id: 18, stem_type: cifar")), 11173962 + 4224,
+         9600 + 128},
+        {MODEL("[28, 28, 1]", 10, RESNET("model_id: 18, stem_type: cifar")), 11172810 + 4224,
+         9600 + 128},
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++) check(&all[i]);
 }
@@ -76,7 +78,8 @@ static void test_variants_of_resnets(void **state)
          11181642 + 4224 + 64 * 64 * 9 + 128, 9728 + 128},
         // It has as many filters as the blocks behind it, whatever the stem has.
         {MODEL("[32, 32, 3]", 10,
-               RESNET("model_id: 18, depth_multiplier: 0.5, scale_stem: false, replace_stem_max_pool: true")),
+               RESNET("model_id: 18, depth_multiplier: 0.5, scale_stem: false, "
+                      "replace_stem_max_pool: true")),
          2817546 + 64 * 32 * 9 + 64 - 32 * 32 * 9 - 32 * 32, 4928 + 64},
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++) check(&all[i]);
@@ -91,7 +94,8 @@ static void test_sizes_of_small_networks(void **state)
         {MODEL("[28, 28, 1]", 10, "{type: cnn}"), 421642, 0},
         {MODEL("[28, 28, 1]", 10, "{type: cnn, cnn: {filters: [8], units: [], batch_norm: true}}"),
          72 + 16 + 90, 16},
-        {MODEL("[28, 28, 1]", 10, "{type: cnn, cnn: {filters: [8], repeats: 2, units: [], dropout_rate: 0.2}}"),
+        {MODEL("[28, 28, 1]", 10,
+               "{type: cnn, cnn: {filters: [8], repeats: 2, units: [], dropout_rate: 0.2}}"),
          80 + 584 + 90, 0},
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++) check(&all[i]);
@@ -100,8 +104,10 @@ static void test_sizes_of_small_networks(void **state)
 static void test_the_head(void **state)
 {
     (void)state;
-    check(&(wanted){"task: {model: {num_classes: 3, input_size: [8, 8, 1], dropout_rate: 0.5, add_head_batch_norm: "
-                    "true, backbone: {type: cnn, cnn: {filters: [4], units: []}}}}", 40 + 8 + 15, 8});
+    check(&(wanted){
+        "task: {model: {num_classes: 3, input_size: [8, 8, 1], dropout_rate: 0.5, "
+        "add_head_batch_norm: true, backbone: {type: cnn, cnn: {filters: [4], units: []}}}}",
+        40 + 8 + 15, 8});
 }
 
 /* --- what options do -------------------------------------------------------------------------- */
@@ -131,17 +137,22 @@ static int64_t pool(double *out, const double *in, int64_t channels, int64_t str
     return side;
 }
 
-/* A block whose own convolutions give nothing gives its shortcut: of `in`, or of that pooled with `stride`. */
-static void check_shortcut(const char *id, const char *name, const char *last, int64_t channels, int64_t stride)
+/* A block whose own convolutions give nothing gives its shortcut: of `in`, or of that pooled with
+ * `stride`. */
+static void check_shortcut(const char *id, const char *name, const char *last, int64_t channels,
+                           int64_t stride)
 {
     static const float zeros[64];
-    double in[SIDE * SIDE * MOST_CHANNELS] = {0}, seen[SIDE * SIDE * MOST_CHANNELS], alone[4096], found[4096];
+    double in[SIDE * SIDE * MOST_CHANNELS] = {0}, seen[SIDE * SIDE * MOST_CHANNELS], alone[4096],
+                            found[4096];
     char yaml[256], path[96];
     lab_run r;
     tl_model *m;
     tl_ctx *c;
-    snprintf(yaml, sizeof yaml, "task: {model: {num_classes: 3, input_size: [8, 8, 1], backbone: {type: resnet, resnet: "
-                                "{model_id: %s, depth_multiplier: 0.0625, resnetd_shortcut: true}}}}", id);
+    snprintf(yaml, sizeof yaml,
+             "task: {model: {num_classes: 3, input_size: [8, 8, 1], backbone: {type: resnet, "
+             "resnet: {model_id: %s, depth_multiplier: 0.0625, resnetd_shortcut: true}}}}",
+             id);
     lab_begin(&r, "image_classification", yaml);
     assert_ok(tl_task_build_model(r.task, &m));
     snprintf(path, sizeof path, "backbone/%s/%s/norm/gamma", name, last);
@@ -157,7 +168,8 @@ static void check_shortcut(const char *id, const char *name, const char *last, i
     assert_ok(tl_ctx_new(&c, r.task->engine));
     tl_mark mark = tl_ctx_begin(c);
     tl_tensor *x = tl_from_doubles(c, TL_F32, TL_SHAPE(1, SIDE, SIDE, channels), in);
-    tl_tensor *y = tl_call(c, shortcut, tl_from_doubles(c, TL_F32, TL_SHAPE(1, side, side, channels), seen));
+    tl_tensor *y =
+        tl_call(c, shortcut, tl_from_doubles(c, TL_F32, TL_SHAPE(1, side, side, channels), seen));
     tl_tensor *z = tl_call(c, block, x);
     assert_ok(tl_ctx_status(c));
     assert_true(tl_shape_equal(&y->shape, &z->shape));
@@ -187,8 +199,9 @@ static void test_gates_do_not_follow_the_activation(void **state)
     lab_run r;
     tl_model *m;
     lab_begin(&r, "image_classification",
-              "task: {model: {num_classes: 3, input_size: [8, 8, 1], norm_activation: {activation: swish}, "
-              "backbone: {type: resnet, resnet: {model_id: 18, depth_multiplier: 0.0625, se_ratio: 0.25}}}}");
+              "task: {model: {num_classes: 3, input_size: [8, 8, 1], norm_activation: {activation: "
+              "swish}, backbone: {type: resnet, resnet: {model_id: 18, depth_multiplier: 0.0625, "
+              "se_ratio: 0.25}}}}");
     assert_ok(tl_task_build_model(r.task, &m));
     const tl_layer *reduce = tl_model_find(m, "backbone/stage_1_block_1/gate/reduce/kernel")->layer;
     const tl_layer *expand = tl_model_find(m, "backbone/stage_1_block_1/gate/expand/kernel")->layer;
@@ -205,10 +218,11 @@ static void test_regularizers_and_parts(void **state)
     tl_model *m;
     tl_ctx *c;
     tl_layer *part;
-    lab_begin(&r, "image_classification",
-              "task: {losses: {l2_weight_decay: 0.2}, model: {num_classes: 3, input_size: [8, 8, 1], "
-              "backbone: {type: resnet, resnet: {model_id: 50, stem_type: cifar, depth_multiplier: 0.0625, "
-              "se_ratio: 0.25, stochastic_depth_drop_rate: 0.5, resnetd_shortcut: true}}}}");
+    lab_begin(
+        &r, "image_classification",
+        "task: {losses: {l2_weight_decay: 0.2}, model: {num_classes: 3, input_size: [8, 8, 1], "
+        "backbone: {type: resnet, resnet: {model_id: 50, stem_type: cifar, depth_multiplier: "
+        "0.0625, se_ratio: 0.25, stochastic_depth_drop_rate: 0.5, resnetd_shortcut: true}}}}");
     assert_ok(tl_task_build_model(r.task, &m));
     assert_int_equal(tl_model_item_count(m), 1);
     assert_string_equal(tl_model_item(m, 0, &part), "backbone");
@@ -239,7 +253,8 @@ static void test_regularizers_and_parts(void **state)
     lab_end(&r);
 }
 
-/* What Model Garden's try_count_params and try_count_flops say of the same models: scripts read those lines. */
+/* What Model Garden's try_count_params and try_count_flops say of the same models: scripts read
+ * those lines. */
 static void test_counts_of_model_garden(void **state)
 {
     (void)state;
@@ -249,9 +264,11 @@ static void test_counts_of_model_garden(void **state)
     } all[] = {
         {MODEL("[32, 32, 3]", 10, RESNET("model_id: 18")), 11195594, 74610186},
         {MODEL("[28, 28, 3]", 10, RESNET("model_id: 18")), 11195594, 68924106},
-        {MODEL("[32, 32, 3]", 10, RESNET("model_id: 18, stem_type: v1, se_ratio: 0.25")), 11565514, 85120874},
+        {MODEL("[32, 32, 3]", 10, RESNET("model_id: 18, stem_type: v1, se_ratio: 0.25")), 11565514,
+         85120874},
         {MODEL("[64, 64, 3]", 1000, RESNET("model_id: 50")), 25610152, 671990760},
-        {MODEL("[64, 64, 3]", 7, RESNET("model_id: 50, resnetd_shortcut: true, replace_stem_max_pool: true")),
+        {MODEL("[64, 64, 3]", 7,
+               RESNET("model_id: 50, resnetd_shortcut: true, replace_stem_max_pool: true")),
          23612615, 686829575},
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++) {
@@ -323,9 +340,9 @@ static void test_a_model_in_c(void **state)
     k.num_classes = 10;
     k.input_size = (tl_ints){(const int64_t[]){28, 28, 1}, 3};
     k.backbone = (tl_oneof){.type = "cnn"};
-    assert_ok(tl_image_classifier_new(&m, &(tl_image_classifier_args){.engine = e, .config = &k,
-                                                                      .registry = lab_registry,
-                                                                      .arena = lab_arena}));
+    assert_ok(tl_image_classifier_new(
+        &m, &(tl_image_classifier_args){
+                .engine = e, .config = &k, .registry = lab_registry, .arena = lab_arena}));
     assert_int_equal(tl_model_measure(m).params, 421642);
     tl_model_free(&m);
     tl_engine_free(&e);
@@ -340,20 +357,29 @@ static const tl_field mean_fields[] = {
     TL_F(mean_config, channels, .i = 5, TL_AT_LEAST(1), .help = "of the only convolution"),
     TL_F_END,
 };
-static const tl_desc mean_desc = {.name = "mean", .help = "one convolution", .size = sizeof(mean_config),
-                                  .fields = mean_fields};
+static const tl_desc mean_desc = {
+    .name = "mean",
+    .help = "one convolution",
+    .size = sizeof(mean_config),
+    .fields = mean_fields,
+};
 
-static tl_layer *make_mean(tl_scope *s, const char *name, const void *config, const tl_backbone_parts *parts)
+static tl_layer *make_mean(tl_scope *s, const char *name, const void *config,
+                           const tl_backbone_parts *parts)
 {
     return tl_conv2d(s, name, .filters = ((const mean_config *)config)->channels, .kernel = 1,
                      .activation = parts->norm_activation->activation);
 }
 static const tl_backbone_class mean_backbone = {
-    .cls = {.class_size = sizeof(tl_backbone_class), .name = "mean", .help = "one convolution",
+    .cls = {.class_size = sizeof(tl_backbone_class),
+            .name = "mean",
+            .help = "one convolution",
             .config = &mean_desc},
-    .make = make_mean};
+    .make = make_mean,
+};
 static const tl_entry mean_entries[] = {{&tl_kind_backbone, &mean_backbone.cls}};
-static const tl_module mean_module = {TL_MODULE_HEAD("test_mean"), mean_entries, TL_COUNT(mean_entries)};
+static const tl_module mean_module = {TL_MODULE_HEAD("test_mean"), mean_entries,
+                                      TL_COUNT(mean_entries)};
 
 static void test_a_backbone_of_ones_own(void **state)
 {
@@ -368,8 +394,9 @@ static void test_zeros_are_meant(void **state)
     (void)state;
     lab_run r;
     tl_model *m;
-    lab_begin(&r, "vision/local", "task: {model: {norm_activation: {norm_momentum: 0, norm_epsilon: 0}, backbone: "
-                                  "{cnn: {batch_norm: true}}}}");
+    lab_begin(&r, "vision/local",
+              "task: {model: {norm_activation: {norm_momentum: 0, norm_epsilon: 0}, backbone: "
+              "{cnn: {batch_norm: true}}}}");
     assert_ok(tl_task_build_model(r.task, &m));
     const tl_layer *norm = tl_model_find(m, "backbone/norm_1/gamma")->layer;
     const tl_batch_norm_config *k = norm->config;
@@ -383,14 +410,17 @@ static void test_all_norms_are_synchronized(void **state)
     (void)state;
     static const char *const backbones[] = {
         "{type: cnn, cnn: {batch_norm: true}}",
-        "{type: resnet, resnet: {model_id: 18, stem_type: cifar, depth_multiplier: 0.0625}}"};
+        "{type: resnet, resnet: {model_id: 18, stem_type: cifar, depth_multiplier: 0.0625}}",
+    };
     for (int i = 0; i < 4; i++) {
         lab_run r;
         tl_model *m;
         int64_t norms = 0;
         bool asked = i % 2;
-        char *yaml = tl_arena_printf(lab_arena, "task: {model: {add_head_batch_norm: true, norm_activation: "
-                                     "{use_sync_bn: %s}, backbone: %s}}", asked ? "true" : "false", backbones[i / 2]);
+        char *yaml = tl_arena_printf(lab_arena,
+                                     "task: {model: {add_head_batch_norm: true, norm_activation: "
+                                     "{use_sync_bn: %s}, backbone: %s}}",
+                                     asked ? "true" : "false", backbones[i / 2]);
         lab_begin(&r, "vision/local", yaml);
         assert_ok(tl_task_build_model(r.task, &m));
         for (int64_t k = 0; k < tl_model_param_count(m); k++) {
@@ -408,10 +438,13 @@ static void test_all_norms_are_synchronized(void **state)
 static void test_models_that_cannot_be(void **state)
 {
     (void)state;
-    static const struct { const char *yaml, *message; } all[] = {
+    static const struct {
+        const char *yaml, *message;
+    } all[] = {
         {"task: {model: {input_size: [8, 8, 1]}}", "model.num_classes is 0"},
         {"task: {model: {num_classes: 2}}", "model.input_size has 0 numbers"},
-        {"task: {model: {num_classes: 2, input_size: [8, 8, 1], backbone: {type: null}}}", "no backbone"},
+        {"task: {model: {num_classes: 2, input_size: [8, 8, 1], backbone: {type: null}}}",
+         "no backbone"},
         {"task: {model: {num_classes: 2, input_size: [8, 8, 1], kernel_initializer: he}}", "'he'"},
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++) {
@@ -421,7 +454,8 @@ static void test_models_that_cannot_be(void **state)
         tl_status st = tl_task_build_model(r.task, &m);
         assert_int_not_equal(st, TL_OK);
         if (!strstr(tl_error_message(), all[i].message))
-            fail_msg("%s: the message '%s' lacks '%s'", all[i].yaml, tl_error_message(), all[i].message);
+            fail_msg("%s: the message '%s' lacks '%s'", all[i].yaml, tl_error_message(),
+                     all[i].message);
         lab_end(&r);
     }
 }
@@ -431,9 +465,10 @@ static void test_without_memory(void **state)
 {
     (void)state;
     static const char *const all[] = {
-        ("task: {model: {backbone: {type: resnet, resnet: {model_id: 18, stem_type: cifar, se_ratio: 0.25, "
-         "depth_multiplier: 0.0625}}}}"),
-        "task: {model: {dropout_rate: 0.1, backbone: {cnn: {batch_norm: true, dropout_rate: 0.1}}}}",
+        ("task: {model: {backbone: {type: resnet, resnet: {model_id: 18, stem_type: cifar, "
+         "se_ratio: 0.25, depth_multiplier: 0.0625}}}}"),
+        "task: {model: {dropout_rate: 0.1, backbone: {cnn: {batch_norm: true, dropout_rate: "
+        "0.1}}}}",
         "task: {model: {backbone: {type: mlp}}}",
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++) {
@@ -446,7 +481,8 @@ static void test_without_memory(void **state)
             tl_alloc_fail_at(++nth, 2);
             st = tl_task_build_model(r.task, &m);
             tl_alloc_fail_at(0, 0);
-            if (st != TL_OK && st != TL_ENOMEM) fail_msg("allocation %lld: %s", (long long)nth, tl_error_message());
+            if (st != TL_OK && st != TL_ENOMEM)
+                fail_msg("allocation %lld: %s", (long long)nth, tl_error_message());
             tl_model_free(&m);
         }
         assert_true(nth > 3);

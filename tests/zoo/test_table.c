@@ -1,5 +1,6 @@
-/* The experiment `table`: a file is enough, what is given stays, it learns classes and numbers, a run that was interrupted
- * ends with the same bytes, evaluations name the worst rows, new files are answered by the stored schema. */
+/* The experiment `table`: a file is enough, what is given stays, it learns classes and numbers, a
+ * run that was interrupted ends with the same bytes, evaluations name the worst rows, new files are
+ * answered by the stored schema. */
 #include "zoo/zoo_lab.h"
 
 #include <math.h>
@@ -11,8 +12,8 @@
 
 /* --- tables ----------------------------------------------------------------------------------- */
 
-/* price = 3 area (twice that in Oslo) + noise; some areas and cities are missing. `broken` is a line whose price is
- * nonsense. */
+/* price = 3 area (twice that in Oslo) + noise; some areas and cities are missing. `broken` is a
+ * line whose price is nonsense. */
 static void write_houses(const char *path, int rows, int broken)
 {
     static const char *const cities[] = {"Rome", "Oslo", ""};
@@ -54,10 +55,12 @@ static tl_status launch(tl_logs *logs, const char *folder, const char *yaml)
 {
     tl_config *c;
     TL_TRY(lab_parse(&c, "table", yaml));
-    tl_status st = tl_launch(logs, &(tl_launch_args){.registry = lab_registry, .config = c,
-                                                     .run = &(tl_run_args){.quiet = true},
-                                                     .flags = &(tl_train_flags){.mode = "train_and_eval",
-                                                                                .model_dir = folder}});
+    tl_status st =
+        tl_launch(logs, &(tl_launch_args){.registry = lab_registry,
+                                          .config = c,
+                                          .run = &(tl_run_args){.quiet = true},
+                                          .flags = &(tl_train_flags){.mode = "train_and_eval",
+                                                                     .model_dir = folder}});
     tl_config_free(&c);
     return st;
 }
@@ -90,11 +93,14 @@ static void test_numbers_are_learned(void **state)
     tl_logs *logs;
     write_houses("houses.csv", 600, 101);
     assert_ok(tl_logs_new(&logs));
-    assert_ok(launch(logs, "run", "task: {train_data: {input_path: houses.csv}, validation_data: {input_path: houses.csv}}\n"
-                                  "tilth: {seed: 3, threads: 1, jit: false, early_stopping: null}\n"
-                                  "trainer: {train_steps: 600}\n"));
+    assert_ok(launch(
+        logs, "run",
+        "task: {train_data: {input_path: houses.csv}, validation_data: {input_path: houses.csv}}\n"
+        "tilth: {seed: 3, threads: 1, jit: false, early_stopping: null}\n"
+        "trainer: {train_steps: 600}\n"));
     assert_true(tl_logs_number_or(logs, "mean_absolute_error", 1e9) < 100);
-    assert_true(tl_logs_number_or(logs, "root_mean_squared_error", 0) > 20); // in units of the table
+    // in units of the table
+    assert_true(tl_logs_number_or(logs, "root_mean_squared_error", 0) > 20);
     text_has(logs, "errors of 'price': 50 % within ");
     text_has(logs, "worst rows:\n  houses.csv:101: price 5000, predicted ");
     tl_logs_free(&logs);
@@ -116,8 +122,10 @@ static void test_classes_are_learned(void **state)
     write_ring("ring.csv", 800, false);
     write_ring("more.csv", 100, false);
     assert_ok(tl_logs_new(&logs));
-    assert_ok(launch(logs, "run", "task: {train_data: {input_path: ring.csv}, validation_data: {input_path: more.csv}}\n"
-                                  OWN "trainer: {train_steps: 400}\n"));
+    assert_ok(launch(
+        logs, "run",
+        "task: {train_data: {input_path: ring.csv}, validation_data: {input_path: more.csv}}\n" OWN
+        "trainer: {train_steps: 400}\n"));
     assert_ok(tl_logs_number(&accuracy, logs, "accuracy"));
     assert_true(accuracy > 0.85); // the largest class alone would be right half the time
     assert_true(tl_logs_number_or(logs, "balanced_accuracy", 0) > 0.8);
@@ -131,10 +139,11 @@ static void test_classes_are_learned(void **state)
 static void test_a_run_goes_on_with_the_same_bytes(void **state)
 {
     (void)state;
-    static const char all[] = HOUSES "tilth: {seed: 3, threads: 1, jit: false}\n"
-                              "trainer: {train_steps: 40, checkpoint_interval: 20, steps_per_loop: 10, summary_interval: 10, "
-                              "validation_interval: 20, optimizer_config: {learning_rate: {cosine: {decay_steps: 40}}, "
-                              "warmup: {linear: {warmup_steps: 3}}}}\n";
+    static const char all[] =
+        HOUSES "tilth: {seed: 3, threads: 1, jit: false}\n"
+               "trainer: {train_steps: 40, checkpoint_interval: 20, steps_per_loop: 10, "
+               "summary_interval: 10, validation_interval: 20, optimizer_config: {learning_rate: "
+               "{cosine: {decay_steps: 40}}, warmup: {linear: {warmup_steps: 3}}}}\n";
     char threads[sizeof all], fewer[sizeof all];
     strcpy(threads, all);
     *strstr(strstr(threads, "threads"), "1") = '3';
@@ -156,8 +165,9 @@ static void test_what_is_given_stays(void **state)
     (void)state;
     tl_config *c;
     write_houses("houses.csv", 200, 0);
-    assert_ok(lab_parse(&c, "table", HOUSES "trainer: {train_steps: 80, optimizer_config: {learning_rate: {cosine: "
-                                            "{initial_learning_rate: 0.5}}}}\n"));
+    assert_ok(lab_parse(&c, "table",
+                        HOUSES "trainer: {train_steps: 80, optimizer_config: {learning_rate: "
+                               "{cosine: {initial_learning_rate: 0.5}}}}\n"));
     const tl_experiment_config *e = tl_config_value(c);
     const tl_trainer_config *t = e->trainer.value;
     const tl_table_task_config *task = e->task.value;
@@ -192,14 +202,17 @@ static void test_a_stored_schema_is_taken(void **state)
     char *target = strstr(text.data, "\n  target: price");
     assert_non_null(target);
     memcpy(target + 11, "prine", 5);
-    assert_fails(lab_parse(&again, "table", tl_str_text(&text)), TL_EINVAL, "target: the schema is for 'price'");
+    assert_fails(lab_parse(&again, "table", tl_str_text(&text)), TL_EINVAL,
+                 "target: the schema is for 'price'");
     memcpy(target + 11, "price", 5);
     lab_run r;
     lab_begin(&r, "table", tl_str_text(&text));
     tl_dataset *d;
-    assert_fails(tl_task_build_inputs(r.task, r.task->config->train_data,
-                                      &(tl_input_context){.pipelines = 1, .replicas = 1}, &d), TL_ENOTFOUND,
-                 "task.train_data: input_path: 'houses.csv' has no column 'area', which the model needs");
+    assert_fails(
+        tl_task_build_inputs(r.task, r.task->config->train_data,
+                             &(tl_input_context){.pipelines = 1, .replicas = 1}, &d),
+        TL_ENOTFOUND,
+        "task.train_data: input_path: 'houses.csv' has no column 'area', which the model needs");
     lab_end(&r);
     tl_config_free(&c);
     tl_str_deinit(&text);
@@ -209,7 +222,8 @@ static void refused(const char *yaml, const char *message)
 {
     tl_status st = launch(NULL, "refused", yaml);
     if (st == TL_OK) fail_msg("this was accepted: %s", yaml);
-    if (!strstr(tl_error_message(), message)) fail_msg("%s\nsays: %s\nnot: %s", yaml, tl_error_message(), message);
+    if (!strstr(tl_error_message(), message))
+        fail_msg("%s\nsays: %s\nnot: %s", yaml, tl_error_message(), message);
 }
 
 static void test_what_cannot_be_is_told(void **state)
@@ -217,17 +231,23 @@ static void test_what_cannot_be_is_told(void **state)
     (void)state;
     write_houses("houses.csv", 100, 0);
     write_ring("ring.csv", 100, true);
-    refused("{}", "no table is named: say task.train_data.input_path=FILE.csv, and task.target=COLUMN");
-    refused("task: {train_data: {input_path: nowhere.csv}}", "task.train_data.input_path: 'nowhere.csv' does not exist");
+    refused("{}",
+            "no table is named: say task.train_data.input_path=FILE.csv, and task.target=COLUMN");
+    refused("task: {train_data: {input_path: nowhere.csv}}",
+            "task.train_data.input_path: 'nowhere.csv' does not exist");
     refused("task: {train_data: {input_path: houses.csv}, target: prize}",
-            "task.target: 'houses.csv' has no column 'prize', did you mean 'price'?; it has id, area, city, price");
+            "task.target: 'houses.csv' has no column 'prize', did you mean 'price'?; it has id, "
+            "area, city, price");
     refused("task: {train_data: {input_path: houses.csv}, kind: classification}",
             "the column 'price', the target, has 100 different values in 100 rows");
     refused("task: {train_data: {input_path: houses.csv}, validation_data: {input_path: ring.csv}}",
             "task.validation_data: input_path: 'ring.csv' has no column 'area'");
-    refused("task: {train_data: {input_path: {a: houses.csv}}}", "task.train_data.input_path is a map");
-    refused("task: {train_data: {input_path: houses.csv, delimiter: ab}}", "delimiter: expected one character, or tab");
-    refused("task: {train_data: {input_path: houses.csv}, validation_split: 0.0001}", "too few to hold some of them out");
+    refused("task: {train_data: {input_path: {a: houses.csv}}}",
+            "task.train_data.input_path is a map");
+    refused("task: {train_data: {input_path: houses.csv, delimiter: ab}}",
+            "delimiter: expected one character, or tab");
+    refused("task: {train_data: {input_path: houses.csv}, validation_split: 0.0001}",
+            "too few to hold some of them out");
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
@@ -256,9 +276,13 @@ static tl_status predict(answers *out, lab_run *r, const char *text)
 {
     *out = (answers){0};
     assert_ok(tl_file_write_atomic("new.csv", text, strlen(text)));
-    return tl_table_predict(&(tl_table_predict_args){.model = r->trainer->model, .task = r->params->task.value,
-                                                     .engine = tl_strategy_engine(r->strategy), .path = "new.csv",
-                                                     .batch_size = 2, .row = keep_answer, .payload = out});
+    return tl_table_predict(&(tl_table_predict_args){.model = r->trainer->model,
+                                                     .task = r->params->task.value,
+                                                     .engine = tl_strategy_engine(r->strategy),
+                                                     .path = "new.csv",
+                                                     .batch_size = 2,
+                                                     .row = keep_answer,
+                                                     .payload = out});
 }
 
 static void test_new_rows_are_answered(void **state)
@@ -267,7 +291,8 @@ static void test_new_rows_are_answered(void **state)
     lab_run r;
     answers k;
     write_ring("ring.csv", 300, true);
-    lab_train(&r, "table", "task: {train_data: {input_path: ring.csv}}\n" OWN "trainer: {train_steps: 300}\n");
+    lab_train(&r, "table",
+              "task: {train_data: {input_path: ring.csv}}\n" OWN "trainer: {train_steps: 300}\n");
     assert_ok(tl_trainer_train(r.trainer, 300, r.logs));
     assert_ok(predict(&k, &r, "more,y,x\nq,0.1,-0.1\nq,2,2\n\nz,3,-1\n"));
     assert_int_equal(k.rows, 3);
@@ -279,7 +304,8 @@ static void test_new_rows_are_answered(void **state)
     assert_string_equal(k.class_name, "inside");
     assert_ok(predict(&k, &r, "x;y\n"));
     assert_int_equal(k.rows, 0);
-    assert_fails(predict(&k, &r, "x;z\n0;0\n"), TL_ENOTFOUND, "'new.csv' has no column 'y', which the model needs");
+    assert_fails(predict(&k, &r, "x;z\n0;0\n"), TL_ENOTFOUND,
+                 "'new.csv' has no column 'y', which the model needs");
     assert_fails(predict(&k, &r, "x;y\n0;0\n1\n"), TL_EDATA, "new.csv:3: the row has 1 cell");
     lab_end(&r);
 }
@@ -290,12 +316,16 @@ static void test_parameters_have_names(void **state)
     (void)state;
     lab_run r;
     write_houses("houses.csv", 200, 0);
-    lab_train(&r, "table", OWN "task: {train_data: {input_path: houses.csv}, target: price, "
-                               "model: {units: [8], batch_norm: true, embedding_size: 3}}\n");
+    lab_train(&r, "table",
+              OWN "task: {train_data: {input_path: houses.csv}, target: price, model: {units: [8], "
+                  "batch_norm: true, embedding_size: 3}}\n");
     static const struct {
         const char *path;
         int64_t rows, columns;
-    } wanted[] = {{"embedding/table", 4, 3}, {"dense_1/kernel", 5, 8}, {"norm_1/gamma", 8, 0}, {"linear/kernel", 5, 1},
+    } wanted[] = {{"embedding/table", 4, 3},
+                  {"dense_1/kernel", 5, 8},
+                  {"norm_1/gamma", 8, 0},
+                  {"linear/kernel", 5, 1},
                   {"head/kernel", 8, 1}};
     for (int i = 0; i < TL_COUNT(wanted); i++) {
         const tl_param *p = tl_model_find(r.trainer->model, wanted[i].path);

@@ -1,4 +1,5 @@
-/* What tests of the zoo have in common: all that ships, an engine, a folder of their own, experiments from text. */
+/* What tests of the zoo have in common: all that ships, an engine, a folder of their own,
+ * experiments from text. */
 #ifndef TILTH_TESTS_ZOO_ZOO_LAB_H
 #define TILTH_TESTS_ZOO_ZOO_LAB_H
 
@@ -74,16 +75,21 @@ static inline void lab_begin(lab_run *r, const char *experiment, const char *yam
     assert_ok(lab_parse(&r->config, experiment, yaml));
     r->params = tl_config_value(r->config);
     assert_ok(tl_get_distribution_strategy(
-        &r->strategy, &(tl_strategy_args){.registry = lab_registry, .distribution_strategy = "one_device", .threads = 1}));
-    assert_ok(tl_get_task(&r->task, &(tl_task_args){.registry = lab_registry, .config = &r->params->task,
-                                                    .engine = tl_strategy_engine(r->strategy), .seed = 1}));
+        &r->strategy, &(tl_strategy_args){.registry = lab_registry,
+                                          .distribution_strategy = "one_device",
+                                          .threads = 1}));
+    assert_ok(tl_get_task(&r->task, &(tl_task_args){.registry = lab_registry,
+                                                    .config = &r->params->task,
+                                                    .engine = tl_strategy_engine(r->strategy),
+                                                    .seed = 1}));
     assert_ok(tl_logs_new(&r->logs));
 }
 
 static inline void lab_train(lab_run *r, const char *experiment, const char *yaml)
 {
     lab_begin(r, experiment, yaml);
-    assert_ok(tl_create_trainer(&r->trainer, r->params, r->task, r->strategy, true, true, NULL, NULL, 1));
+    assert_ok(
+        tl_create_trainer(&r->trainer, r->params, r->task, r->strategy, true, true, NULL, NULL, 1));
 }
 
 static inline void lab_end(lab_run *r)

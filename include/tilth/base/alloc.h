@@ -7,7 +7,8 @@
  *
  * Objects whose lifetimes end together belong into an arena (arena.h) instead.
  *
- * Thread word: free-threaded, except tl_allocator_set, which belongs before the first allocation. */
+ * Thread word: free-threaded, except tl_allocator_set, which belongs before the first
+ * allocation. */
 #ifndef TILTH_BASE_ALLOC_H
 #define TILTH_BASE_ALLOC_H
 
@@ -35,8 +36,8 @@ typedef struct tl_allocator {
 /* NULL brings the default back. The struct must outlive all that is allocated through it. */
 TL_API void tl_allocator_set(const tl_allocator *allocator);
 
-/* Fault injection: the `nth` allocation of this thread from now on (1 is the next one) fails, and so
- * do `count - 1` after it. An nth of 0 turns it off. */
+/* Fault injection: the `nth` allocation of this thread from now on (1 is the next one) fails, and
+ * so do `count - 1` after it. An nth of 0 turns it off. */
 TL_API void tl_alloc_fail_at(int64_t nth, int64_t count);
 /* Allocations of this thread so far, failed ones included. */
 TL_API int64_t tl_alloc_calls(void);

@@ -9,9 +9,8 @@
  *     tl_arena_free(&a);
  *
  * Allocation functions set the thread's error record when they return NULL, so that callers write
- * `if (!n) return TL_ENOMEM;`.
- * In debug builds (TL_ARENA_DEBUG) each object is an allocation of its own, so that AddressSanitizer
- * sees overruns and uses after the end of a scope.
+ * `if (!n) return TL_ENOMEM;`. In debug builds (TL_ARENA_DEBUG) each object is an allocation of its
+ * own, so that AddressSanitizer sees overruns and uses after the end of a scope.
  *
  * Thread word: one thread at a time. */
 #ifndef TILTH_BASE_ARENA_H

@@ -1,5 +1,6 @@
-/* For programs in C++20: what the macros of other headers need there, since C++ has neither compound literals nor
- * _Generic. Designators stand in the order of the members, and .a.b = x is written .a = TL_INIT(.b = x):
+/* For programs in C++20: what the macros of other headers need there, since C++ has neither
+ * compound literals nor _Generic. Designators stand in the order of the members, and .a.b = x is
+ * written .a = TL_INIT(.b = x):
  *
  *     tl_layer *head = tl_dense(s, "head", .units = 3, .activation = TL_ACT_RELU);
  *     static const tl_field fields[] = {
@@ -9,18 +10,20 @@
  *         .build = build, .forward = forward);
  *     TL_TRY(tl_model_new(&m, TL_LITERAL(tl_model_args, .engine = e, .cls = &net_class)));
  *
- * TL_INIT and TL_LITERAL work in C as well; what TL_LITERAL points to lives, in C++, until the end of the expression.
+ * TL_INIT and TL_LITERAL work in C as well; what TL_LITERAL points to lives, in C++, until the end
+ * of the expression.
  *
  * Thread word: immutable. */
 #ifndef TILTH_BASE_CXX_H
 #define TILTH_BASE_CXX_H
 
-/* TL_INIT(...): braces; members that are left out are zero. TL_LITERAL(type, ...): where a struct with these members
- * lies. Those that end in _ are for the headers. */
+/* TL_INIT(...): braces; members that are left out are zero. TL_LITERAL(type, ...): where a struct
+ * with these members lies. Those that end in _ are for the headers. */
 #ifdef __cplusplus
 
-/* -Wextra of g++ warns of members that designators leave out, and here they always may be. It is silent where the braces
- * come from a header of the system, which is all that this says of this one. */
+/* -Wextra of g++ warns of members that designators leave out, and here they always may be. It is
+ * silent where the braces come from a header of the system, which is all that this says of this
+ * one. */
 #pragma GCC system_header
 
 #include <cstddef>

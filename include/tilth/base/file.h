@@ -24,11 +24,11 @@ TL_BEGIN
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The whole file, with a NUL after its last byte that `size` does not count. `size` may be NULL.
- * A file of more than `limit` bytes is TL_ELIMIT. Files of the kernel, whose size is not known before
- * their end, are read as well. A pipe, a socket or a device is TL_EINVAL, and never waited for, unless
- * the path is /dev/stdin, /dev/null or /dev/fd/N, as a shell hands streams over. Freed with tl_free; *data is NULL
- * after a failure. */
+/* The whole file, with a NUL after its last byte that `size` does not count. `size` may be NULL. A
+ * file of more than `limit` bytes is TL_ELIMIT. Files of the kernel, whose size is not known before
+ * their end, are read as well. A pipe, a socket or a device is TL_EINVAL, and never waited for,
+ * unless the path is /dev/stdin, /dev/null or /dev/fd/N, as a shell hands streams over. Freed with
+ * tl_free; *data is NULL after a failure. */
 TL_API TL_NODISCARD tl_status tl_file_read(char **data, size_t *size, const char *path,
                                            size_t limit);
 
@@ -41,14 +41,15 @@ typedef struct tl_file_mapping {
 } tl_file_mapping;
 #define TL_FILE_MAPPING_INIT TL_INIT(NULL, 0, 0, 0, NULL)
 
-/* Only regular files can be mapped. Where somebody cuts the file short while it is mapped, zeros are read behind its new
- * end, and tl_file_mapping_check tells; files written through tl_file_writer are replaced. Mapping sets a handler
- * of SIGBUS for that, which hands on what is no concern of a mapping. */
+/* Only regular files can be mapped. Where somebody cuts the file short while it is mapped, zeros
+ * are read behind its new end, and tl_file_mapping_check tells; files written through
+ * tl_file_writer are replaced. Mapping sets a handler of SIGBUS for that, which hands on what is no
+ * concern of a mapping. */
 TL_API TL_NODISCARD tl_status tl_file_map(tl_file_mapping *out, const char *path);
 /* An unmapped one is fine. */
 TL_API void tl_file_unmap(tl_file_mapping *mapping);
-/* Fails when the file that was mapped from `path` has become shorter since then: to be asked after what was read is
- * believed. One system call. Files that were replaced or removed are fine. */
+/* Fails when the file that was mapped from `path` has become shorter since then: to be asked after
+ * what was read is believed. One system call. Files that were replaced or removed are fine. */
 TL_API TL_NODISCARD tl_status tl_file_mapping_check(const tl_file_mapping *mapping,
                                                     const char *path);
 
@@ -59,8 +60,8 @@ TL_API TL_NODISCARD tl_status tl_file_mapping_check(const tl_file_mapping *mappi
  *
  * The bytes go to `.NAME.<16 hex digits>.tmp` in the same directory, which is synced, renamed, and
  * removed if anything fails; only a process killed in the middle leaves one behind. A new file gets
- * mode 0666 less the umask, one that is replaced hands its mode on. A symbolic link is replaced, and
- * the file it leads to stays as it is. Devices and pipes cannot be replaced and are refused. */
+ * mode 0666 less the umask, one that is replaced hands its mode on. A symbolic link is replaced,
+ * and the file it leads to stays as it is. Devices and pipes cannot be replaced and are refused. */
 TL_API TL_NODISCARD tl_status tl_file_write_atomic(const char *path, const void *data, size_t size);
 
 /* The same in pieces, for what does not fit in memory twice:
@@ -104,7 +105,8 @@ TL_API bool tl_dir_exists(const char *path);
 /* `folder/name`, with one slash between them; `name` alone when it is absolute or the folder is "".
  * NULL, with the error set, when there is no memory. */
 TL_API char *tl_path_join(tl_arena *arena, const char *folder, const char *name);
-/* False for an absolute path and for one with `..` in it: what `folder/path` leads out of the folder. */
+/* False for an absolute path and for one with `..` in it: what `folder/path` leads out of the
+ * folder. */
 TL_API bool tl_path_stays_inside(const char *path);
 /* What stands before the last slash: "a/b.c" gives "a", "b.c" gives ".", "/b.c" gives "/". */
 TL_API char *tl_path_dirname(tl_arena *arena, const char *path);

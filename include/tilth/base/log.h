@@ -118,13 +118,14 @@ TL_API bool tl_log_sink_remove(int64_t handle);
  * TERM is not "dumb". The payload is not used. */
 TL_API void tl_log_write_stderr(const tl_log_record *record, void *payload);
 
-/* Whether standard output and standard error are one file, pipe or terminal: what is written to both stands there
- * twice. */
+/* Whether standard output and standard error are one file, pipe or terminal: what is written to
+ * both stands there twice. */
 TL_API bool tl_log_shares_stdout(void);
 
 /* Adds a sink that writes `PROGRAM.HOST.USER.log.INFO.YYYYMMDD-HHMMSS.PID` in the folder, which is
- * made when it is not there, and points the symbolic link `PROGRAM.INFO` at it, as absl does. What has
- * that name already is left alone, and the file gets 16 hexadecimal digits behind its own. The file begins with one line that says when, where and how it was written; each message is in the
+ * made when it is not there, and points the symbolic link `PROGRAM.INFO` at it, as absl does. What
+ * has that name already is left alone, and the file gets 16 hexadecimal digits behind its own. The
+ * file begins with one line that says when, where and how it was written; each message is in the
  * file when the call that made it returns. It is closed when the sink is removed. `program` NULL is
  * the name of the running program. */
 TL_API TL_NODISCARD tl_status tl_log_folder_add(int64_t *handle, const char *folder,

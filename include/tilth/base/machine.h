@@ -10,8 +10,8 @@
 
 TL_BEGIN
 
-/* Bytes of memory that this process can have at most: all that is built in, or less when its cgroup has a limit; whoever
- * else uses some of it does not count. HUGE_VAL when nobody knows. */
+/* Bytes of memory that this process can have at most: all that is built in, or less when its cgroup
+ * has a limit; whoever else uses some of it does not count. HUGE_VAL when nobody knows. */
 TL_API double tl_machine_memory(void);
 
 TL_END

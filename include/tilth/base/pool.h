@@ -47,8 +47,8 @@ TL_API int tl_pool_threads(const tl_pool *pool);
 
 /* TILTH_NUM_THREADS, else OMP_NUM_THREADS (its first number), else the CPUs that this process may
  * use: the smaller one of its affinity mask and its cgroup's quota, which is rounded up. A variable
- * whose value is not acceptable counts as absent here, with a warning, and one that asks for more threads than CPUs is
- * told as well; tl_pool_size_from_env fails. */
+ * whose value is not acceptable counts as absent here, with a warning, and one that asks for more
+ * threads than CPUs is told as well; tl_pool_size_from_env fails. */
 TL_API int tl_pool_default_threads(void);
 
 /* What the environment asks for, 0 when it asks for nothing. A value that is not a whole number

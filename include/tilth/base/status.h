@@ -10,12 +10,12 @@
  *     ...
  *     TL_TRY_NOTE(scale_read(&scale, argv[1]), "--scale");   // "--scale: 'x' is not a number"
  *
- * TL_FAIL is the only way to make a failure, so a code never travels without its text. The text lives
- * in a record of the calling thread, of fixed size: failing allocates nothing. The thread pool copies
- * the record of a failed worker back to the thread that waits for it.
+ * TL_FAIL is the only way to make a failure, so a code never travels without its text. The text
+ * lives in a record of the calling thread, of fixed size: failing allocates nothing. The thread
+ * pool copies the record of a failed worker back to the thread that waits for it.
  *
- * Programmer errors (a NULL handle, an unbalanced scope) are TL_ASSERT instead: on in debug and test
- * builds, gone in release builds.
+ * Programmer errors (a NULL handle, an unbalanced scope) are TL_ASSERT instead: on in debug and
+ * test builds, gone in release builds.
  *
  * Thread word: free-threaded (each thread has its own record). */
 #ifndef TILTH_BASE_STATUS_H

@@ -14,13 +14,14 @@
  *     tl_predictions_free(&answers);
  *     tl_predictor_free(&p);
  *
- * The folder is that of a run (`tilth train`, `tilth train_net`), or what `tilth export` wrote. It says how queries are
- * made ready, as the task's evaluations do it, and what classes are called.
+ * The folder is that of a run (`tilth train`, `tilth train_net`), or what `tilth export` wrote. It
+ * says how queries are made ready, as the task's evaluations do it, and what classes are called.
  *
  * Any task whose class has prepare_query (train/task.h) can be asked.
  *
- * Ownership: the caller's. Thread word: tl_predictor_run free-threaded, opening and freeing one thread at a time. What
- * is answered does not depend on the number of threads, neither those that ask nor those that compute. */
+ * Ownership: the caller's. Thread word: tl_predictor_run free-threaded, opening and freeing one
+ * thread at a time. What is answered does not depend on the number of threads, neither those that
+ * ask nor those that compute. */
 #ifndef TILTH_BUILTIN_PREDICTOR_H
 #define TILTH_BUILTIN_PREDICTOR_H
 
@@ -38,8 +39,8 @@ typedef struct tl_predictor_args {
     int threads;            /* (optional: as the run has it) to compute with */
 } tl_predictor_args;
 /* `registry` NULL: what is built in; else it must outlive the predictor. `args` may be NULL. */
-TL_API TL_NODISCARD tl_status tl_predictor_open(tl_predictor **out, tl_registry *registry, const char *folder,
-                                                const tl_predictor_args *args);
+TL_API TL_NODISCARD tl_status tl_predictor_open(tl_predictor **out, tl_registry *registry,
+                                                const char *folder, const tl_predictor_args *args);
 /* NULL is fine. */
 TL_API void tl_predictor_free(tl_predictor **p);
 
@@ -58,7 +59,8 @@ typedef struct tl_answer {
 typedef struct tl_prediction {
     tl_status status;    /* TL_OK, or why there is no answer */
     const char *message; /* NULL: there is one */
-    const tl_answer *top; /* of classes: the likeliest ones, best first; of equal ones the lower number */
+    /* of classes: the likeliest ones, best first; of equal ones the lower number */
+    const tl_answer *top;
     int64_t top_count;
     const float *values; /* all numbers; of classes their probabilities, by number */
     int64_t count;
@@ -70,10 +72,11 @@ typedef struct tl_predictions {
     int64_t count;
     tl_arena *arena;
 } tl_predictions;
-/* Answers queries, in batches. What is wrong with one (a file that is no image) is its own, and does not keep the others
- * from their answers; a failure of the call is one of memory, or of the model. */
-TL_API TL_NODISCARD tl_status tl_predictor_run(tl_predictions **out, tl_predictor *p, const tl_query *queries,
-                                               int64_t count);
+/* Answers queries, in batches. What is wrong with one (a file that is no image) is its own, and
+ * does not keep the others from their answers; a failure of the call is one of memory, or of the
+ * model. */
+TL_API TL_NODISCARD tl_status tl_predictor_run(tl_predictions **out, tl_predictor *p,
+                                               const tl_query *queries, int64_t count);
 /* NULL is fine. */
 TL_API void tl_predictions_free(tl_predictions **predictions);
 

@@ -1,5 +1,5 @@
-/* The checking backend: another backend with a watchman before each kernel. Any program can run under it;
- * it needs no tool and finds what would otherwise show up as a wrong number much later.
+/* The checking backend: another backend with a watchman before each kernel. Any program can run
+ * under it; it needs no tool and finds what would otherwise show up as a wrong number much later.
  *
  *     tl_check *check;
  *     TL_TRY(tl_check_new(&check, &tl_backend_reference, NULL));            // or any other backend
@@ -21,10 +21,11 @@
  *     an input with elements that nobody has written                     TL_ESTATE
  *     NaN or infinity from finite inputs: the first op that makes one    TL_EINVAL, or a warning
  *
- * An op without float inputs makes what it was asked for (tl_full of infinity): that is not refused.
+ * An op without float inputs makes what it was asked for (tl_full of infinity): that is not
+ * refused.
  *
- * A tensor of another engine may be an input: what concerns its storage is checked as far as that can be
- * known. Costs a few passes over all inputs and outputs of each op.
+ * A tensor of another engine may be an input: what concerns its storage is checked as far as that
+ * can be known. Costs a few passes over all inputs and outputs of each op.
  *
  * Ownership: the caller's; it must outlive its engines. Thread word: free-threaded. */
 #ifndef TILTH_CHECK_CHECK_H
@@ -40,11 +41,12 @@ typedef enum tl_check_level { TL_CHECK_OFF, TL_CHECK_WARN, TL_CHECK_FAIL } tl_ch
 /* A described struct: tl_check_options_desc has the defaults, which is everything. */
 typedef struct tl_check_options {
     tl_check_level finite; /* NaN and infinity */
-    bool outputs;          /* outputs are filled with a pattern before the kernel, and searched for it */
-    bool inputs;           /* inputs are the same after the kernel */
-    bool unwritten;        /* inputs were written by somebody */
-    bool memory;           /* guard zones, leases, what lies over what */
-    int64_t input_bytes;   /* of a larger input, only so many are compared, spread over it */
+    /* outputs are filled with a pattern before the kernel, and searched for it */
+    bool outputs;
+    bool inputs;         /* inputs are the same after the kernel */
+    bool unwritten;      /* inputs were written by somebody */
+    bool memory;         /* guard zones, leases, what lies over what */
+    int64_t input_bytes; /* of a larger input, only so many are compared, spread over it */
 } tl_check_options;
 TL_API extern const tl_desc tl_check_options_desc;
 
@@ -57,8 +59,8 @@ TL_API void tl_check_free(tl_check **check);
 /* The backend, named "check(reference)" and so on; it lives as long as `check`. */
 TL_API const tl_backend_class *tl_check_backend(const tl_check *check);
 
-/* The first op that made NaN or infinity since the start or the last reset: "encoder: exp: output 0, ...".
- * "" when there was none. Valid until the reset. Only the first one is warned about. */
+/* The first op that made NaN or infinity since the start or the last reset: "encoder: exp: output
+ * 0, ...". "" when there was none. Valid until the reset. Only the first one is warned about. */
 TL_API const char *tl_check_first(const tl_check *check);
 /* How many ops did so: the first one, and those that its numbers did not reach. */
 TL_API int64_t tl_check_count(const tl_check *check);

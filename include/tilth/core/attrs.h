@@ -154,14 +154,14 @@ typedef struct tl_softmax_attr {
 } tl_softmax_attr;
 
 typedef struct tl_entropy_attr {
-    double smoothing;    /* share of the target that is spread evenly over the classes */
-    tl_opt_int ignored;  /* the label whose loss is 0 */
+    double smoothing;   /* share of the target that is spread evenly over the classes */
+    tl_opt_int ignored; /* the label whose loss is 0 */
 } tl_entropy_attr;
 
 /* --- attention, dropout ----------------------------------------------------------------------- */
 typedef struct tl_attend_attr {
-    double scale, rate;  /* of the scores; of the dropout of weights */
-    int64_t key;         /* of the dropout's draws */
+    double scale, rate; /* of the scores; of the dropout of weights */
+    int64_t key;        /* of the dropout's draws */
     bool causal;
     bool masked, biased; /* whether there are inputs mask and bias */
     bool bias_grad;      /* the gradient's: whether it gives that of the bias */
@@ -179,13 +179,15 @@ typedef enum tl_update_form { TL_FORM_KERAS, TL_FORM_PYTORCH } tl_update_form;
 
 /* What the attributes of all updates begin with. */
 typedef struct tl_update_attr {
-    bool copy; /* the last input, behind the slots, is a copy of the parameters in half precision, which is written as
-                * well. Compiled programs set it */
+    /* the last input, behind the slots, is a copy of the parameters in half precision, which is
+     * written as well. Compiled programs set it */
+    bool copy;
 } tl_update_attr;
 
-/* Members that several updates share. The tensors of a block: tensor i begins at element offsets[i] and
- * ends where the next one begins; no offsets: the block is one tensor. `decayed` and `adapted` say for
- * each tensor, by 0 or 1, whether its weights decay and whether its rate follows its norm; empty: all. */
+/* Members that several updates share. The tensors of a block: tensor i begins at element offsets[i]
+ * and ends where the next one begins; no offsets: the block is one tensor. `decayed` and `adapted`
+ * say for each tensor, by 0 or 1, whether its weights decay and whether its rate follows its norm;
+ * empty: all. */
 typedef struct tl_sgd_attr {
     tl_update_attr update;
     double momentum, weight_decay; /* the decay is added to the gradient */

@@ -10,9 +10,9 @@
  * keeps the first message. A context that failed computes nothing until tl_ctx_end or
  * tl_ctx_clear.
  *
- * Three modes, two booleans. Plain: ops run. `taping`: ops that a gradient may flow through are also
- * recorded. `capturing`: every op is recorded and none runs, so tensors have types and shapes but no
- * elements, and asking for those is refused.
+ * Three modes, two booleans. Plain: ops run. `taping`: ops that a gradient may flow through are
+ * also recorded. `capturing`: every op is recorded and none runs, so tensors have types and shapes
+ * but no elements, and asking for those is refused.
  *
  * Ownership: the caller's; tensors and nodes made in it are its own. Thread word: one thread at a
  * time; contexts of one engine may run side by side. */
@@ -44,8 +44,8 @@ typedef struct tl_mark {
     int64_t modules;
 } tl_mark;
 TL_API tl_mark tl_ctx_begin(tl_ctx *c);
-/* Ends the scope: its tensors and records are gone, and so is its error. Modules that were entered in it
- * and not left, because something failed in between, are left. */
+/* Ends the scope: its tensors and records are gone, and so is its error. Modules that were entered
+ * in it and not left, because something failed in between, are left. */
 TL_API void tl_ctx_end(tl_ctx *c, tl_mark mark);
 
 /* --- errors ----------------------------------------------------------------------------------- */
@@ -73,11 +73,11 @@ TL_API bool tl_ctx_training(const tl_ctx *c);
 TL_API const tl_node *tl_ctx_first_node(const tl_ctx *c);
 TL_API const tl_node *tl_ctx_last_node(const tl_ctx *c);
 
-/* Where what is logged goes: a list of the context's arena, or NULL (at first), which forgets it. Gives what was
- * set before. */
+/* Where what is logged goes: a list of the context's arena, or NULL (at first), which forgets it.
+ * Gives what was set before. */
 TL_API tl_tensors *tl_ctx_set_log(tl_ctx *c, tl_tensors *log);
-/* Says something about what is computed, from anywhere in a model: a tensor under a name. In a captured step it
- * becomes an output of the program, read only when somebody asks for it. */
+/* Says something about what is computed, from anywhere in a model: a tensor under a name. In a
+ * captured step it becomes an output of the program, read only when somebody asks for it. */
 TL_API void tl_ctx_log(tl_ctx *c, const char *name, tl_tensor *t);
 
 /* --- modules and random numbers --------------------------------------------------------------- */
@@ -107,13 +107,15 @@ TL_API void tl_draw_stream(tl_rng *out, const tl_draws *draws, int64_t key);
 /* --- for ops ---------------------------------------------------------------------------------- */
 
 /* The funnel's pieces: a header of the context, zeroed; storage for a header whose type and shape
- * are set; a record of a call, its arrays and attributes copied. NULL or false: the context failed. */
+ * are set; a record of a call, its arrays and attributes copied. NULL or false: the context
+ * failed. */
 TL_API tl_tensor *tl_ctx_header(tl_ctx *c);
 TL_API bool tl_ctx_storage(tl_ctx *c, tl_tensor *t);
 /* A tensor of the context, row-major, its elements uninitialised. */
 TL_API tl_tensor *tl_ctx_tensor(tl_ctx *c, tl_side side, tl_dtype dtype, tl_shape shape);
 TL_API bool tl_ctx_record(tl_ctx *c, const tl_node *call);
-/* Gives the storage of a tensor of the context back before its scope ends. It has no elements then. */
+/* Gives the storage of a tensor of the context back before its scope ends. It has no elements
+ * then. */
 TL_API void tl_ctx_drop(tl_ctx *c, tl_tensor *t);
 /* The tensor made last; older ones follow by `next`. */
 TL_API tl_tensor *tl_ctx_newest(const tl_ctx *c);

@@ -1,5 +1,5 @@
-/* The engine: where tensors live and who computes them. It holds a device, a backend's table of kernels
- * for it, the threads that run them, and the pool that tensor memory comes from.
+/* The engine: where tensors live and who computes them. It holds a device, a backend's table of
+ * kernels for it, the threads that run them, and the pool that tensor memory comes from.
  *
  *     tl_engine *e;
  *     TL_TRY(tl_engine_open(&e, registry, "cpu", 0));
@@ -22,18 +22,20 @@ typedef struct tl_engine tl_engine;
 typedef struct tl_backend_class tl_backend_class;
 typedef struct tl_device tl_device;
 
-/* An engine by the name of its backend: "cpu", "cuda", or "cuda:1" for one of several devices. NULL is
- * what TILTH_DEVICE says, else "cpu". */
-TL_API TL_NODISCARD tl_status tl_engine_open(tl_engine **out, const tl_registry *registry, const char *name,
-                                             int threads);
+/* An engine by the name of its backend: "cpu", "cuda", or "cuda:1" for one of several devices. NULL
+ * is what TILTH_DEVICE says, else "cpu". */
+TL_API TL_NODISCARD tl_status tl_engine_open(tl_engine **out, const tl_registry *registry,
+                                             const char *name, int threads);
 
 typedef struct tl_engine_args {
     const tl_backend_class *backend; /* required */
-    const char *which;               /* (optional: the first) of the devices of the backend's kind */
-    tl_engine *beside;               /* (optional: none) of the same device: each computes with tensors of the other,
-                                      * and what both are asked to compute is computed in the order of the calls. It
-                                      * lives longer than the new one */
-    int threads;                     /* 0: tl_pool_default_threads() */
+    /* (optional: the first) of the devices of the backend's kind */
+    const char *which;
+    /* (optional: none) of the same device: each computes with tensors of the other, and what both
+     * are asked to compute is computed in the order of the calls. It lives longer than the new
+     * one */
+    tl_engine *beside;
+    int threads; /* 0: tl_pool_default_threads() */
 } tl_engine_args;
 
 /* The same for a backend that is at hand. */
@@ -43,12 +45,13 @@ TL_API void tl_engine_free(tl_engine **engine);
 TL_API const tl_backend_class *tl_engine_backend(const tl_engine *engine);
 TL_API tl_device *tl_engine_device(const tl_engine *engine);
 TL_API tl_pool *tl_engine_threads(const tl_engine *engine);
-/* Waits until all that was computed so far is there. A failure of something that was computed since somebody
- * last waited comes out here, and is forgotten then: what follows is computed again. What was to be computed
- * between the failure and this call is not; whoever reads it is told that failure. */
+/* Waits until all that was computed so far is there. A failure of something that was computed since
+ * somebody last waited comes out here, and is forgotten then: what follows is computed again. What
+ * was to be computed between the failure and this call is not; whoever reads it is told that
+ * failure. */
 TL_API TL_NODISCARD tl_status tl_engine_wait(tl_engine *engine);
-/* After a failure `st` that has been told: the engine computes again, whatever has failed in it. Gives `st`
- * back, its message as it was. TL_OK does nothing. */
+/* After a failure `st` that has been told: the engine computes again, whatever has failed in it.
+ * Gives `st` back, its message as it was. TL_OK does nothing. */
 TL_API TL_NODISCARD tl_status tl_engine_recover(tl_engine *engine, tl_status st);
 
 /* Memory of tensors, in bytes. What tensors gave back is kept for the next ones. */

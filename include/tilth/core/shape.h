@@ -20,7 +20,8 @@ typedef struct tl_shape {
 
 /* TL_SHAPE(2, 3); TL_SCALAR has rank 0 and one element. */
 #define TL_SHAPE(...)                                                                              \
-    tl_shape_of((int)TL_COUNT_OF_(const int64_t, __VA_ARGS__), TL_ITEMS_(const int64_t, __VA_ARGS__))
+    tl_shape_of((int)TL_COUNT_OF_(const int64_t, __VA_ARGS__),                                     \
+                TL_ITEMS_(const int64_t, __VA_ARGS__))
 #define TL_SCALAR tl_shape_of(0, NULL)
 /* A rank above TL_MAX_RANK is a programmer's error. */
 TL_API tl_shape tl_shape_of(int rank, const int64_t *dims);
@@ -31,7 +32,8 @@ TL_API TL_NODISCARD tl_status tl_shape_check(const tl_shape *shape, const char *
 TL_API int64_t tl_shape_count(const tl_shape *shape);
 TL_API bool tl_shape_equal(const tl_shape *a, const tl_shape *b);
 /* What two shapes become together, as NumPy does it: aligned at the last dimension, 1 stretches. */
-TL_API TL_NODISCARD tl_status tl_shape_broadcast(tl_shape *out, const tl_shape *a, const tl_shape *b);
+TL_API TL_NODISCARD tl_status tl_shape_broadcast(tl_shape *out, const tl_shape *a,
+                                                 const tl_shape *b);
 /* "[2, 3]"; "[]" for a scalar. Gives `out` back. */
 TL_API const char *tl_shape_text(char out[TL_SHAPE_TEXT], const tl_shape *shape);
 /* Row-major strides, in elements. */

@@ -5,8 +5,8 @@
  *     tl_tensors_put(c, &in, "mask", mask);
  *     tl_tensor *ids = tl_tensors_get(c, &in, "ids");      // missing: the context fails, naming it
  *
- * Ownership: the list lies in the context's arena and goes with its scope. Thread word: one thread at a
- * time. */
+ * Ownership: the list lies in the context's arena and goes with its scope. Thread word: one thread
+ * at a time. */
 #ifndef TILTH_CORE_TENSORS_H
 #define TILTH_CORE_TENSORS_H
 

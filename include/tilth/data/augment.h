@@ -6,11 +6,12 @@
  *     tl_autoaug_apply(&policy, &image, &spare, &rng);           // the two may have changed places
  *     tl_pixels_solarize(&image, &image, 128);
  *
- * Every operation computes what Model Garden's official/vision/ops/augment.py does, byte by byte: where it
- * leaves a fraction behind it is cut off and not rounded, what lies outside of a moved image is its reflection.
+ * Every operation computes what Model Garden's official/vision/ops/augment.py does, byte by byte:
+ * where it leaves a fraction behind it is cut off and not rounded, what lies outside of a moved
+ * image is its reflection.
  *
- * Images are bytes of 1 or 3 channels; of a single channel, colour and grey are the image itself. All draws come
- * from the stream that is given: equal streams give equal images.
+ * Images are bytes of 1 or 3 channels; of a single channel, colour and grey are the image itself.
+ * All draws come from the stream that is given: equal streams give equal images.
  *
  * Ownership: pixels point to somebody's memory; configurations to that of their arena. Thread word:
  * free-threaded. */
@@ -25,12 +26,14 @@ TL_BEGIN
 
 /* --- one operation ---------------------------------------------------------------------------- */
 
-/* Floats become bytes of the same size: within 0 and 255, fractions cut off. tl_pixels_copy rounds. */
+/* Floats become bytes of the same size: within 0 and 255, fractions cut off. tl_pixels_copy
+ * rounds. */
 TL_API void tl_pixels_cut(const tl_pixels *out, const tl_pixels *in);
 
 /* `out` and `in` have the same size and channels, and may be the same. */
 
-/* Each channel by itself: its least value becomes 0 and its greatest 255; values become about equally frequent. */
+/* Each channel by itself: its least value becomes 0 and its greatest 255; values become about
+ * equally frequent. */
 TL_API void tl_pixels_autocontrast(const tl_pixels *out, const tl_pixels *in);
 TL_API void tl_pixels_equalize(const tl_pixels *out, const tl_pixels *in);
 TL_API void tl_pixels_invert(const tl_pixels *out, const tl_pixels *in);
@@ -39,9 +42,11 @@ TL_API void tl_pixels_posterize(const tl_pixels *out, const tl_pixels *in, int b
 /* Inverts values from `threshold` on. The threshold is a byte: 256 is 0, and inverts all. */
 TL_API void tl_pixels_solarize(const tl_pixels *out, const tl_pixels *in, int threshold);
 /* Adds to values below `threshold`. */
-TL_API void tl_pixels_solarize_add(const tl_pixels *out, const tl_pixels *in, int addition, int threshold);
+TL_API void tl_pixels_solarize_add(const tl_pixels *out, const tl_pixels *in, int addition,
+                                   int threshold);
 TL_API void tl_pixels_grayscale(const tl_pixels *out, const tl_pixels *in);
-/* `factor` 1 is the image itself; 0 is grey, the mean of the channel, or black. More than 1 exaggerates. */
+/* `factor` 1 is the image itself; 0 is grey, the mean of the channel, or black. More than 1
+ * exaggerates. */
 TL_API void tl_pixels_color(const tl_pixels *out, const tl_pixels *in, double factor);
 TL_API void tl_pixels_contrast(const tl_pixels *out, const tl_pixels *in, double factor);
 TL_API void tl_pixels_brightness(const tl_pixels *out, const tl_pixels *in, double factor);
@@ -91,11 +96,11 @@ TL_API bool tl_augment_op_find(tl_augment_op *out, const char *name);
 typedef struct tl_augment_reach {
     double cutout, translate;
 } tl_augment_reach;
-/* `level` from 0 to 10 becomes the operation's own argument; its sign, where it has one, is drawn, and so is the
- * place of a cutout. What comes out lies in `image`, which may have changed places with `spare`: another one of
- * the same size. */
-TL_API void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach, tl_pixels *image,
-                             tl_pixels *spare, tl_rng *rng);
+/* `level` from 0 to 10 becomes the operation's own argument; its sign, where it has one, is drawn,
+ * and so is the place of a cutout. What comes out lies in `image`, which may have changed places
+ * with `spare`: another one of the same size. */
+TL_API void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach,
+                             tl_pixels *image, tl_pixels *spare, tl_rng *rng);
 
 /* --- policies --------------------------------------------------------------------------------- */
 
@@ -116,14 +121,16 @@ TL_API const tl_augment_policy *tl_augment_policy_find(const char *name);
 /* All of them, in the order of their table; NULL behind the last one. */
 TL_API const tl_augment_policy *tl_augment_policy_at(int64_t i);
 
-/* Configurations with Model Garden's names and defaults: aug_type's branches autoaug and randaug. */
+/* Configurations with Model Garden's names and defaults: aug_type's branches autoaug and
+ * randaug. */
 typedef struct tl_autoaug {
-    const char *augmentation_name; /* v0: of a policy */
+    const char *augmentation_name;        /* v0: of a policy */
     double cutout_const, translate_const; /* 100, 250 */
 } tl_autoaug;
 typedef struct tl_randaug {
-    int64_t num_layers; /* 2: so many operations, one after the other; each, and none, is equally likely */
-    double magnitude;   /* 10: their level */
+    /* 2: so many operations, one after the other; each, and none, is equally likely */
+    int64_t num_layers;
+    double magnitude;                     /* 10: their level */
     double cutout_const, translate_const; /* 40, 10 */
     double magnitude_std;        /* 0: deviation of the level, which stays within 0 and 10 */
     tl_opt_double prob_to_apply; /* null, always: of each layer */
@@ -137,54 +144,67 @@ TL_API void tl_randaug_apply(const tl_randaug *a, tl_pixels *image, tl_pixels *s
 /* Grey, solarized or blurred: one of the three. */
 TL_API void tl_three_augment_apply(tl_pixels *image, tl_pixels *spare, tl_rng *rng);
 
-/* Brightness, contrast and colour by factors between 1 - amount (but not below 0) and 1 + amount. In place. */
+/* Brightness, contrast and colour by factors between 1 - amount (but not below 0) and 1 + amount.
+ * In place. */
 TL_API void tl_color_jitter_apply(double amount, const tl_pixels *image, tl_rng *rng);
 
-/* With `probability` a rectangle of random area and aspect is covered with noise of mean 0 and deviation 1. For
- * images of floats that have been normalised. */
+/* With `probability` a rectangle of random area and aspect is covered with noise of mean 0 and
+ * deviation 1. For images of floats that have been normalised. */
 typedef struct tl_random_erasing {
     double probability;        /* 0.25 */
     double min_area, max_area; /* 0.02, 1/3 of the image */
     double min_aspect;         /* 0.3; the greatest is 1 / min_aspect */
 } tl_random_erasing;
 extern TL_API const tl_desc tl_random_erasing_desc;
-TL_API void tl_random_erasing_apply(const tl_random_erasing *e, const tl_pixels *image, tl_rng *rng);
+TL_API void tl_random_erasing_apply(const tl_random_erasing *e, const tl_pixels *image,
+                                    tl_rng *rng);
 
 /* --- mixtures --------------------------------------------------------------------------------- */
 
-/* Image i of a batch of n is mixed with image n - 1 - i, and so are their labels: mixup adds the two, cutmix puts
- * a part of one into the other. */
+/* Image i of a batch of n is mixed with image n - 1 - i, and so are their labels: mixup adds the
+ * two, cutmix puts a part of one into the other. */
 typedef struct tl_mixup_and_cutmix {
-    double mixup_alpha, cutmix_alpha; /* 0.8, 1: shares are of beta(alpha, alpha); 0: that one is not done */
-    double prob;                      /* 1: that the batch is mixed */
-    double switch_prob;               /* 0.5: that cutmix is done, and not mixup */
-    double label_smoothing;           /* 0.1: also of labels that are not mixed */
+    /* 0.8, 1: shares are of beta(alpha, alpha); 0: that one is not done */
+    double mixup_alpha, cutmix_alpha;
+    double prob;            /* 1: that the batch is mixed */
+    double switch_prob;     /* 0.5: that cutmix is done, and not mixup */
+    double label_smoothing; /* 0.1: also of labels that are not mixed */
 } tl_mixup_and_cutmix;
 extern TL_API const tl_desc tl_mixup_and_cutmix_desc;
 
-typedef enum tl_mixture_kind { TL_MIXTURE_NONE, TL_MIXTURE_MIXUP, TL_MIXTURE_CUTMIX } tl_mixture_kind;
+typedef enum tl_mixture_kind {
+    TL_MIXTURE_NONE,
+    TL_MIXTURE_MIXUP,
+    TL_MIXTURE_CUTMIX
+} tl_mixture_kind;
 typedef struct tl_mixture {
     float share;      /* of the image itself, in the label */
     tl_window window; /* cutmix: what comes from the other one */
 } tl_mixture;
 /* What happens to a batch of `count` images: one mixture for each. */
-TL_API tl_mixture_kind tl_mixtures_draw(tl_mixture *out, int64_t count, const tl_mixup_and_cutmix *m, int64_t height,
-                                        int64_t width, tl_rng *rng);
-/* Images i and count - 1 - i, of `height * width * channels` floats each; `out` and `in` do not overlap. */
-TL_API void tl_mixtures_images(float *out, const float *in, int64_t i, int64_t count, tl_mixture_kind kind,
-                               const tl_mixture *mixtures, int64_t height, int64_t width, int64_t channels);
+TL_API tl_mixture_kind tl_mixtures_draw(tl_mixture *out, int64_t count,
+                                        const tl_mixup_and_cutmix *m, int64_t height, int64_t width,
+                                        tl_rng *rng);
+/* Images i and count - 1 - i, of `height * width * channels` floats each; `out` and `in` do not
+ * overlap. */
+TL_API void tl_mixtures_images(float *out, const float *in, int64_t i, int64_t count,
+                               tl_mixture_kind kind, const tl_mixture *mixtures, int64_t height,
+                               int64_t width, int64_t channels);
 /* [count, num_classes] of class numbers. */
-TL_API void tl_mixtures_labels(float *out, const int32_t *labels, int64_t count, tl_mixture_kind kind,
-                               const tl_mixture *mixtures, double label_smoothing, int64_t num_classes);
+TL_API void tl_mixtures_labels(float *out, const int32_t *labels, int64_t count,
+                               tl_mixture_kind kind, const tl_mixture *mixtures,
+                               double label_smoothing, int64_t num_classes);
 
-/* Both for a batch of a pipeline: tl_mixing_batch is a tl_batch_fn whose `self` is a tl_mixing. Images are float32
- * [batch, height, width, channels]; labels, int32 [batch], become float32 [batch, num_classes]. */
+/* Both for a batch of a pipeline: tl_mixing_batch is a tl_batch_fn whose `self` is a tl_mixing.
+ * Images are float32 [batch, height, width, channels]; labels, int32 [batch], become float32
+ * [batch, num_classes]. */
 typedef struct tl_mixing {
     const tl_mixup_and_cutmix *config;
     const char *image, *label;
     int64_t num_classes;
 } tl_mixing;
-TL_API TL_NODISCARD tl_status tl_mixing_batch(void *self, tl_ctx *c, const tl_rng *draws, tl_tensors *batch);
+TL_API TL_NODISCARD tl_status tl_mixing_batch(void *self, tl_ctx *c, const tl_rng *draws,
+                                              tl_tensors *batch);
 
 TL_END
 

@@ -18,8 +18,8 @@ typedef struct tl_batch {
 
 /* The field that holds how much each example counts. */
 #define TL_BATCH_WEIGHT "weight"
-/* The field that says where each example came from, for people: texts, uint8 [batch, length], zeros behind them. No model
- * is given it. */
+/* The field that says where each example came from, for people: texts, uint8 [batch, length], zeros
+ * behind them. No model is given it. */
 #define TL_BATCH_NAME "example_name"
 
 /* What its fields are for; a task says so (tl_task_class.split_batch). */

@@ -7,8 +7,8 @@
  *     const tl_desc my_data_desc = {.name = "my_data", .size = sizeof(my_data_config),
  *                                   .fields = my_fields, .base = &tl_data_config_desc};
  *
- * Names and defaults are those of Model Garden's DataConfig, but for `sampler`, which is LiBai's and left out of
- * what is written while it is null; tasks derive from it.
+ * Names and defaults are those of Model Garden's DataConfig, but for `sampler`, which is LiBai's
+ * and left out of what is written while it is null; tasks derive from it.
  *
  * Thread word: immutable. */
 #ifndef TILTH_DATA_CONFIG_H
@@ -49,7 +49,8 @@ typedef struct tl_data_config {
 
 extern TL_API const tl_desc tl_data_config_desc;
 
-/* Whether a value of it such as input_path says anything: NULL, null, an empty text, list or map do not. */
+/* Whether a value of it such as input_path says anything: NULL, null, an empty text, list or map do
+ * not. */
 TL_API bool tl_paths_given(const tl_value *paths);
 
 TL_END

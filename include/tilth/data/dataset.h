@@ -35,8 +35,8 @@ typedef struct tl_dataset_class {
     tl_class cls;
     /* (optional) Prepares a new instance, whose config is set. */
     tl_status (*build)(tl_dataset *d);
-    /* Required. One batch, put into `out`; its tensors belong to `c`. Those that the host fills are best
-     * made at the host (TL_AT_HOST), from where they are brought. *more is true when called;
+    /* Required. One batch, put into `out`; its tensors belong to `c`. Those that the host fills are
+     * best made at the host (TL_AT_HOST), from where they are brought. *more is true when called;
      * false says that there was none: the pass is over, and `out` is left alone. Ending does not
      * move the position: asking again ends again. */
     tl_status (*next)(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more);
@@ -50,7 +50,8 @@ typedef struct tl_dataset_class {
     void (*dispose)(tl_dataset *d);
     /* (optional: unknown) Batches of a pass from its beginning; -1: without end. */
     tl_status (*length)(tl_dataset *d, int64_t *batches);
-    /* (optional: the integers that `state` binds, by their names) Adds where the next batch lies, in words. */
+    /* (optional: the integers that `state` binds, by their names) Adds where the next batch lies,
+     * in words. */
     tl_status (*tell)(tl_dataset *d, tl_str *out);
 } tl_dataset_class;
 TL_API extern const tl_kind tl_kind_dataset;
@@ -69,15 +70,17 @@ TL_API TL_NODISCARD tl_status tl_dataset_new(tl_dataset **out, const tl_dataset_
 /* NULL is fine. */
 TL_API void tl_dataset_free(tl_dataset **d);
 
-/* Puts one batch into `out`, or sets *more to false. Names of fields are the dataset's. After a failure the same
- * batch comes again, unless it was made and could not be brought to the device. */
+/* Puts one batch into `out`, or sets *more to false. Names of fields are the dataset's. After a
+ * failure the same batch comes again, unless it was made and could not be brought to the device. */
 TL_API TL_NODISCARD tl_status tl_dataset_next(tl_dataset *d, tl_ctx *c, tl_tensors *out,
                                               bool *more);
 TL_API TL_NODISCARD tl_status tl_dataset_rewind(tl_dataset *d);
 /* What is told of a state that is of other data. */
-#define TL_DATASET_OF_OTHER_DATA                                                                                         \
-    "the restored position is of other data, or of another arrangement of it (files, readers, cycle_length, "            \
-    "block_length, shuffle, sampler, buckets): it cannot be gone on from. Put the data back as it was, or begin in "     \
+#define TL_DATASET_OF_OTHER_DATA                                                                   \
+    "the restored position is of other data, or of another arrangement of it (files, readers, "    \
+    "cycle_length, "                                                                               \
+    "block_length, shuffle, sampler, buckets): it cannot be gone on from. Put the data back as "   \
+    "it was, or begin in "                                                                         \
     "another folder"
 /* The dataset must outlive the state. */
 TL_API TL_NODISCARD tl_status tl_dataset_state(tl_dataset *d, tl_state *into);
@@ -87,7 +90,8 @@ TL_API TL_NODISCARD tl_status tl_dataset_describe(tl_dataset *d, const tl_spec *
 /* Batches of a pass from its beginning, or -1 when it has no end. TL_EUNSUPPORTED when the dataset
  * does not know. */
 TL_API TL_NODISCARD tl_status tl_dataset_length(tl_dataset *d, int64_t *batches);
-/* Adds where the next batch lies, for people: "epoch 2, position 640". Nothing where that is not known. */
+/* Adds where the next batch lies, for people: "epoch 2, position 640". Nothing where that is not
+ * known. */
 TL_API TL_NODISCARD tl_status tl_dataset_tell(tl_dataset *d, tl_str *out);
 
 /* --- sources ---------------------------------------------------------------------------------- */
@@ -103,7 +107,7 @@ typedef struct tl_arrays_args {
     const tl_array *arrays; /* all with as many examples; one may be "weight" */
     int64_t count;
     int64_t batch_size;
-    bool shuffle;        /* the order of a pass is drawn from (seed, number of the pass) alone */
+    bool shuffle; /* the order of a pass is drawn from (seed, number of the pass) alone */
     uint64_t seed;
     bool repeat;         /* passes follow each other without end. A batch that reaches the end of a
                           * pass goes on in the next, so all are full, unless drop_remainder */
@@ -121,7 +125,7 @@ typedef struct tl_dataset_function {
     void *self;
     const tl_spec *specs; /* (optional: unknown) of a full batch; copied */
     int64_t spec_count;
-    int64_t length;       /* (optional: unknown) batches of a pass; -1: without end */
+    int64_t length; /* (optional: unknown) batches of a pass; -1: without end */
 } tl_dataset_function;
 TL_API TL_NODISCARD tl_status tl_dataset_from_function(tl_dataset **out,
                                                        const tl_dataset_function *args);
@@ -141,8 +145,10 @@ TL_API TL_NODISCARD tl_status tl_dataset_pad(tl_dataset **out, tl_dataset **inne
                                              int64_t batch_size);
 /* Batches that are brought to the engine's device while it computes with those before them, without
  * anybody waiting. They must be used by contexts of this engine. Position and state are those of
- * `inner`; on an engine of the host it is `inner` itself. Trainers put it around what they are given. */
-TL_API TL_NODISCARD tl_status tl_dataset_to_device(tl_dataset **out, tl_dataset **inner, tl_engine *engine);
+ * `inner`; on an engine of the host it is `inner` itself. Trainers put it around what they are
+ * given. */
+TL_API TL_NODISCARD tl_status tl_dataset_to_device(tl_dataset **out, tl_dataset **inner,
+                                                   tl_engine *engine);
 
 TL_END
 

@@ -5,14 +5,16 @@
  *     for (int64_t i = 0; i < f.count; i++)
  *         printf("%s %s\n", f.files[i].path, f.classes[f.files[i].label]);
  *
- * Classes are numbered by their names, sorted by bytes whatever the locale, or as a given list says; the files of
- * each class are sorted as well, and stand one class after the other. Names that begin with a dot are passed over.
- * So is everything whose name does not end in .jpg, .jpeg or .png, in small or capital letters, but it is counted.
- * Folders within a class are not searched, and are no images whatever their names. A class folder without an image
- * is told, and has no number unless the list gives it one.
+ * Classes are numbered by their names, sorted by bytes whatever the locale, or as a given list
+ * says; the files of each class are sorted as well, and stand one class after the other. Names that
+ * begin with a dot are passed over. So is everything whose name does not end in .jpg, .jpeg or
+ * .png, in small or capital letters, but it is counted. Folders within a class are not searched,
+ * and are no images whatever their names. A class folder without an image is told, and has no
+ * number unless the list gives it one.
  *
- * Part of a folder can be held out of training, for validation. Which part an image belongs to follows from its
- * bytes: the same picture is always on the same side, on every machine, and pictures that come later move no other.
+ * Part of a folder can be held out of training, for validation. Which part an image belongs to
+ * follows from its bytes: the same picture is always on the same side, on every machine, and
+ * pictures that come later move no other.
  *
  * Ownership: the arena's. Thread word: immutable once listed. */
 #ifndef TILTH_DATA_IMAGE_FOLDER_H
@@ -33,8 +35,8 @@ typedef enum tl_holdout_part {
     TL_HOLDOUT_VALIDATION /* what is held out */
 } tl_holdout_part;
 
-/* A number that follows from the bytes, on every machine the same one, spread evenly over 64 bits. Of more than 64
- * KiB the beginning, the middle, the end and the length count. */
+/* A number that follows from the bytes, on every machine the same one, spread evenly over 64 bits.
+ * Of more than 64 KiB the beginning, the middle, the end and the length count. */
 TL_API uint64_t tl_content_hash(const void *data, size_t size);
 /* Whether content of this hash belongs to a share that is held out: 0 for nothing, 1 for all. */
 TL_API bool tl_content_held_out(uint64_t hash, double share);
@@ -70,8 +72,8 @@ typedef struct tl_image_folder {
     const tl_image_file *files;
     int64_t count;
     // What is to be told; tl_image_folder_notes does.
-    tl_strings empty;      /* class folders without an image */
-    tl_strings missing;    /* classes of the given list that have no folder */
+    tl_strings empty;   /* class folders without an image */
+    tl_strings missing; /* classes of the given list that have no folder */
     const tl_passed_files *passed;
     int64_t passed_count;
     const tl_bad_image *bad;
@@ -80,37 +82,42 @@ typedef struct tl_image_folder {
 
 typedef struct tl_image_folder_args {
     const char *path;
-    /* (optional: sorted by name) Names of the classes in the order of their numbers. A folder of images whose
-     * name is not among them is an error; a name without a folder is told. */
+    /* (optional: sorted by name) Names of the classes in the order of their numbers. A folder of
+     * images whose name is not among them is an error; a name without a folder is told. */
     tl_strings classes;
     double holdout; /* (optional: 0, nothing is held out) a share: 0 <= holdout < 1 */
-    /* (optional: what is left) A class of two different images or more has one in each part, that with the lowest
-     * hash in validation. A class of one is trained with. */
+    /* (optional: what is left) A class of two different images or more has one in each part, that
+     * with the lowest hash in validation. A class of one is trained with. */
     tl_holdout_part part;
-    bool check;    /* every image is read and decoded once, side by side, so that those that cannot be are known */
-    bool skip_bad; /* images that cannot be read are left out and stand in `bad`; otherwise they are TL_EIO, all in
-                    * one message. Only `check` and `holdout` read images. */
-    int threads;   /* (optional: as many as the machine has) */
+    /* every image is read and decoded once, side by side, so that those that cannot be are known */
+    bool check;
+    /* images that cannot be read are left out and stand in `bad`; otherwise they are TL_EIO, all in
+     * one message. Only `check` and `holdout` read images. */
+    bool skip_bad;
+    int threads; /* (optional: as many as the machine has) */
 } tl_image_folder_args;
 
 /* A folder without a class, or without any image at all, is TL_EINVAL. */
 TL_API TL_NODISCARD tl_status tl_image_folder_list(tl_image_folder *out, tl_arena *arena,
                                                    const tl_image_folder_args *args);
-/* A line for each thing that should be told of the folder, each with a newline; nothing when all is well. */
+/* A line for each thing that should be told of the folder, each with a newline; nothing when all is
+ * well. */
 TL_API void tl_image_folder_notes(tl_str *out, const tl_image_folder *f);
 
 /* --- lists of classes ------------------------------------------------------------------------- */
 
-/* Names of classes, one a line in the order of their numbers, as `PREFIX.classes.txt` beside records has them.
- * Empty lines, and a name that comes twice, are TL_EINVAL. */
-TL_API TL_NODISCARD tl_status tl_class_list_read(tl_strings *out, tl_arena *arena, const char *path);
+/* Names of classes, one a line in the order of their numbers, as `PREFIX.classes.txt` beside
+ * records has them. Empty lines, and a name that comes twice, are TL_EINVAL. */
+TL_API TL_NODISCARD tl_status tl_class_list_read(tl_strings *out, tl_arena *arena,
+                                                 const char *path);
 TL_API TL_NODISCARD tl_status tl_class_list_write(const char *path, tl_strings names);
 /* Whether a path is that of such a list: patterns for records pass it over. */
 TL_API bool tl_class_list_is(const char *path);
-/* The list beside files of records: PREFIX.classes.txt for PREFIX-00000-of-00004, and for a file by itself its name
- * with .classes.txt behind it. Empty when there is none; two lists that differ are TL_EINVAL. */
-TL_API TL_NODISCARD tl_status tl_class_list_beside(tl_strings *out, tl_arena *arena, const char *const *paths,
-                                                   int64_t count);
+/* The list beside files of records: PREFIX.classes.txt for PREFIX-00000-of-00004, and for a file by
+ * itself its name with .classes.txt behind it. Empty when there is none; two lists that differ are
+ * TL_EINVAL. */
+TL_API TL_NODISCARD tl_status tl_class_list_beside(tl_strings *out, tl_arena *arena,
+                                                   const char *const *paths, int64_t count);
 
 TL_END
 

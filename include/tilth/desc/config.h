@@ -1,5 +1,5 @@
-/* A configuration being put together: a described struct, the sources that changed it, and where each
- * value came from.
+/* A configuration being put together: a described struct, the sources that changed it, and where
+ * each value came from.
  *
  *     tl_config *c;
  *     TL_TRY(tl_config_new(&c, registry, &mnist_desc));
@@ -10,9 +10,9 @@
  *     ...
  *     tl_config_free(&c);
  *
- * Later sources win. Each source is applied as a whole; all that is wrong with it is reported together,
- * and the configuration must not be used after a failure. Strict by default: unknown keys fail, with
- * the nearest known one; when not strict they are skipped with a warning each.
+ * Later sources win. Each source is applied as a whole; all that is wrong with it is reported
+ * together, and the configuration must not be used after a failure. Strict by default: unknown keys
+ * fail, with the nearest known one; when not strict they are skipped with a warning each.
  *
  * Thread word: one thread at a time until finished, immutable afterwards. */
 #ifndef TILTH_DESC_CONFIG_H
@@ -25,7 +25,8 @@ TL_BEGIN
 
 typedef struct tl_config tl_config;
 
-/* `registry` (may be NULL) is asked for the branches of open one-ofs; it must outlive the config. */
+/* `registry` (may be NULL) is asked for the branches of open one-ofs; it must outlive the
+ * config. */
 TL_API TL_NODISCARD tl_status tl_config_new(tl_config **out, const tl_registry *registry,
                                             const tl_desc *desc);
 TL_API void tl_config_free(tl_config **config);
@@ -37,9 +38,9 @@ TL_API const void *tl_config_value(const tl_config *c);
 TL_API void *tl_config_edit(tl_config *c);
 TL_API tl_arena *tl_config_arena(tl_config *c);
 
-/* Sources. A map is merged into structs and free-form maps, key by key, and an empty one empties a free-form map; lists
- * and scalars replace. `source` names the
- * text in messages and in tl_config_source. */
+/* Sources. A map is merged into structs and free-form maps, key by key, and an empty one empties a
+ * free-form map; lists and scalars replace. `source` names the text in messages and in
+ * tl_config_source. */
 TL_API TL_NODISCARD tl_status tl_config_apply(tl_config *c, const tl_value *map);
 TL_API TL_NODISCARD tl_status tl_config_read(tl_config *c, const char *path);
 TL_API TL_NODISCARD tl_status tl_config_yaml(tl_config *c, const char *text, const char *source);
@@ -57,12 +58,12 @@ typedef struct tl_word {
     const char *text, *source;
 } tl_word;
 TL_API TL_NODISCARD tl_status tl_config_words(tl_config *c, const tl_word *words, int64_t count);
-/* What stands behind the `=` of a word, in the arena; and a word with this in its place: for who has words of their own
- * (libai.h). */
+/* What stands behind the `=` of a word, in the arena; and a word with this in its place: for who
+ * has words of their own (libai.h). */
 TL_API TL_NODISCARD tl_status tl_word_value(const tl_value **out, tl_arena *arena, const char *text,
                                             const char *source);
-TL_API TL_NODISCARD tl_status tl_config_word_value(tl_config *c, const char *word, const tl_value *value,
-                                                   const char *source);
+TL_API TL_NODISCARD tl_status tl_config_word_value(tl_config *c, const char *word,
+                                                   const tl_value *value, const char *source);
 /* The CSV form alone, as a map. Fails when the text is not of that form. */
 TL_API TL_NODISCARD tl_status tl_csv_parse(const tl_value **out, tl_arena *arena, const char *text,
                                            const char *source);
@@ -72,18 +73,19 @@ TL_API TL_NODISCARD tl_status tl_config_finish(tl_config *c);
 /* One more restriction, "a.b <= c.d"; `text` must outlive the config. */
 TL_API TL_NODISCARD tl_status tl_config_restrict(tl_config *c, const char *text);
 
-/* What is in the configuration now, such as an experiment's own defaults, is what a reader of its YAML will start from:
- * tl_config_write then leaves a quiet field out only when it has its default there too. */
+/* What is in the configuration now, such as an experiment's own defaults, is what a reader of its
+ * YAML will start from: tl_config_write then leaves a quiet field out only when it has its default
+ * there too. */
 TL_API TL_NODISCARD tl_status tl_config_mark_base(tl_config *c);
 
-/* Where the value at a dotted path came from: "a.yaml:7:3", "--params_override", "default". This and
- * the explained form below keep texts in the config: one thread at a time. */
+/* Where the value at a dotted path came from: "a.yaml:7:3", "--params_override", "default". This
+ * and the explained form below keep texts in the config: one thread at a time. */
 TL_API const char *tl_config_source(tl_config *c, const char *path);
-/* Whether somebody has set the value at a dotted path, or one below it: not when it is the default of its row, or what an
- * experiment's own defaults say. */
+/* Whether somebody has set the value at a dotted path, or one below it: not when it is the default
+ * of its row, or what an experiment's own defaults say. */
 TL_API bool tl_config_is_given(tl_config *c, const char *path);
-/* What tl_yaml_write writes, and what must be written beside it to be read again (tl_config_mark_base). With `explain`,
- * each line says where its value came from. */
+/* What tl_yaml_write writes, and what must be written beside it to be read again
+ * (tl_config_mark_base). With `explain`, each line says where its value came from. */
 TL_API TL_NODISCARD tl_status tl_config_write(tl_str *out, const tl_config *c, bool explain);
 
 /* Chooses a branch of a one-of by name, from its closed list or from the registry, and gives the

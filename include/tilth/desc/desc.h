@@ -19,12 +19,12 @@
  *     const tl_desc mnist_desc = {.name = "mnist", .help = "...", .size = sizeof(mnist_config),
  *                                 .fields = mnist_fields};
  *
- * The type of a row is taken from the member, so row and member cannot disagree. What the members of
- * a struct point at belongs to the arena that the struct was filled from (or is static); nothing is
- * freed on its own.
+ * The type of a row is taken from the member, so row and member cannot disagree. What the members
+ * of a struct point at belongs to the arena that the struct was filled from (or is static); nothing
+ * is freed on its own.
  *
- * In C++20 designators follow the order of tl_field's members: default, range, flags, help (base/cxx.h).
- * Thread word: immutable (tables); one thread at a time (a struct being filled). */
+ * In C++20 designators follow the order of tl_field's members: default, range, flags, help
+ * (base/cxx.h). Thread word: immutable (tables); one thread at a time (a struct being filled). */
 #ifndef TILTH_DESC_DESC_H
 #define TILTH_DESC_DESC_H
 
@@ -56,8 +56,9 @@ typedef struct tl_structs { void *items; int64_t count; } tl_structs;
 typedef struct tl_object { const tl_desc *desc; void *value; } tl_object;
 // clang-format on
 
-/* One of several described structs, chosen by name: `type: sgd` beside `sgd: {...}`. The others that
- * have been set keep their values, should the choice come back to them, but are not written out. */
+/* One of several described structs, chosen by name: `type: sgd` beside `sgd: {...}`. The others
+ * that have been set keep their values, should the choice come back to them, but are not written
+ * out. */
 typedef struct tl_oneof_part {
     const char *name;
     const tl_desc *desc;
@@ -65,10 +66,10 @@ typedef struct tl_oneof_part {
     struct tl_oneof_part *next;
 } tl_oneof_part;
 typedef struct tl_oneof {
-    const char *type;         /* NULL: none */
-    void *value;              /* the chosen struct; NULL when type is NULL or has no fields */
-    const tl_desc *desc;      /* of value */
-    tl_oneof_part *parts;     /* every branch touched so far */
+    const char *type;     /* NULL: none */
+    void *value;          /* the chosen struct; NULL when type is NULL or has no fields */
+    const tl_desc *desc;  /* of value */
+    tl_oneof_part *parts; /* every branch touched so far */
 } tl_oneof;
 typedef struct tl_branch {
     const char *name;
@@ -102,21 +103,26 @@ typedef enum tl_arity { TL_ONE, TL_OPTIONAL, TL_LIST } tl_arity;
 
 /* flags of a row */
 enum {
-    TL_FIELD_NULLABLE = 1,   /* a string, value, object, one-of or list that may be null (optionals
+    TL_FIELD_NULLABLE = 1, /* a string, value, object, one-of or list that may be null (optionals
                               * always may); a list is null when its items are NULL, a one-of
                               * when it chooses nothing */
-    TL_FIELD_REQUIRED = 2,   /* must be given: a flag, a gin parameter; of a configuration, a number
+    TL_FIELD_REQUIRED = 2, /* must be given: a flag, a gin parameter; of a configuration, a number
                               * whose range leaves its default out */
-    TL_FIELD_LATER = 4,      /* the feature is not there yet: an error when it differs from its default */
-    TL_FIELD_UNREAD = 8,     /* Model Garden never reads it, nor do we: one notice when it is changed */
-    TL_FIELD_QUIET = 16,     /* left out of YAML while it is at its default */
-    TL_FIELD_DENIED = 32,    /* gin may not bind it */
-    TL_FIELD_UNSAVED = 64,   /* of who gives the command, not of what is run: never in YAML that is written, and
-                              * two values that differ in it alone are equal */
-    TL_FIELD_PATH = 128,     /* strings and values that are paths: ~/ at their beginning is the user's home */
-    TL_FIELD_INSIDE = 256,   /* strings that name something in another folder, the model's: absolute paths and `..` are
-                              * refused */
-    TL_FIELD_FILLED = 512    /* an optional that is never null (TL_FILLED) */
+    /* the feature is not there yet: an error when it differs from its default */
+    TL_FIELD_LATER = 4,
+    /* Model Garden never reads it, nor do we: one notice when it is changed */
+    TL_FIELD_UNREAD = 8,
+    TL_FIELD_QUIET = 16,  /* left out of YAML while it is at its default */
+    TL_FIELD_DENIED = 32, /* gin may not bind it */
+    /* of who gives the command, not of what is run: never in YAML that is written, and two values
+     * that differ in it alone are equal */
+    TL_FIELD_UNSAVED = 64,
+    /* strings and values that are paths: ~/ at their beginning is the user's home */
+    TL_FIELD_PATH = 128,
+    /* strings that name something in another folder, the model's: absolute paths and `..` are
+     * refused */
+    TL_FIELD_INSIDE = 256,
+    TL_FIELD_FILLED = 512 /* an optional that is never null (TL_FILLED) */
 };
 
 /* what a TL_TYPE_VALUE row accepts, beside null when it is nullable */
@@ -138,9 +144,9 @@ struct tl_field {
     bool b;
     int64_t i; /* also the enum's number */
     double d;
-    const char *s;      /* string; type of a one-of with closed branches; YAML text of a value */
-    bool set;           /* an optional, object or nullable list that is not null by default */
-    const void *items;  /* list */
+    const char *s;     /* string; type of a one-of with closed branches; YAML text of a value */
+    bool set;          /* an optional, object or nullable list that is not null by default */
+    const void *items; /* list */
     int64_t count;
     void (*init)(void *value); /* struct: changes its defaults after desc->init */
     /* restrictions */
@@ -148,9 +154,9 @@ struct tl_field {
     double min, max;     /* numbers, also in lists */
     const char *pattern; /* strings: POSIX extended regular expression */
     /* what it is made of */
-    const char *const *names;     /* enum: its names by number, then NULL; the name "null" is null */
-    const tl_branch *branches;    /* one-of: closed list, then {NULL, NULL} ... */
-    const tl_kind *kind;          /* ... or open: the registered classes of this kind; a reference:
+    const char *const *names;  /* enum: its names by number, then NULL; the name "null" is null */
+    const tl_branch *branches; /* one-of: closed list, then {NULL, NULL} ... */
+    const tl_kind *kind;       /* ... or open: the registered classes of this kind; a reference:
                                    * those that it may name; a struct: gin binds its members as
                                    * those of the class whose config it is */
     int accept, flags;
@@ -161,12 +167,13 @@ struct tl_desc {
     const char *name, *help;
     size_t size;
     const tl_field *fields; /* ends with TL_F_END */
-    const tl_desc *base;    /* of the struct's first member; a row with an inherited name refines it */
-    void (*init)(void *value);  /* optional: changes defaults after the rows', base's first */
-    /* Optional: what concerns several fields at once. Runs after parsing, base's first, inner structs
-     * first. The failure it makes is reported with the key of the struct and where it was written; a
-     * message that begins with a field's name and a colon ("low: must be below high") is reported
-     * at that field. */
+    /* of the struct's first member; a row with an inherited name refines it */
+    const tl_desc *base;
+    void (*init)(void *value); /* optional: changes defaults after the rows', base's first */
+    /* Optional: what concerns several fields at once. Runs after parsing, base's first, inner
+     * structs first. The failure it makes is reported with the key of the struct and where it was
+     * written; a message that begins with a field's name and a colon ("low: must be below high") is
+     * reported at that field. */
     tl_status (*check)(const void *value);
     /* Optional: "task.train_data.is_training != None" and the like, then NULL. Paths start here. */
     const char *const *restrictions;
@@ -234,7 +241,8 @@ TL_BEGIN
 
 /* A row for any member but an embedded or optional struct. */
 #define TL_F(T, member, ...) TL_F_AS(T, member, #member, __VA_ARGS__)
-/* The same under another name: for refining `base.model` as "model", or a key that is a C keyword. */
+/* The same under another name: for refining `base.model` as "model", or a key that is a C
+ * keyword. */
 #define TL_F_AS(T, member, label, ...)                                                             \
     TL_TABLE_(tl_field, TL_F_PLACE_(T, member, label), .type = TL_TYPE_OF(T, member),              \
               .arity = TL_ARITY_OF(T, member), __VA_ARGS__)
@@ -242,7 +250,8 @@ TL_BEGIN
 #define TL_F_STRUCT(T, member, description, ...)                                                   \
     TL_TABLE_(tl_field, TL_F_PLACE_(T, member, #member), .type = TL_TYPE_STRUCT, .arity = TL_ONE,  \
               .desc = (description), __VA_ARGS__)
-/* A member that points to a described struct or is NULL (null); `.set = true` makes one by default. */
+/* A member that points to a described struct or is NULL (null); `.set = true` makes one by
+ * default. */
 #define TL_F_OPTIONAL(T, member, description, ...)                                                 \
     TL_F_OPTIONAL_AS(T, member, #member, description, __VA_ARGS__)
 #define TL_F_OPTIONAL_AS(T, member, label, description, ...)                                       \
@@ -250,9 +259,10 @@ TL_BEGIN
               .arity = TL_OPTIONAL, .desc = (description), __VA_ARGS__)
 #define TL_F_END TL_TABLE_(tl_field, .name = NULL)
 
-/* In a row of a tl_opt_int, tl_opt_double or tl_opt_bool that always has a value: it is an optional for the sake of C
- * literals alone, where what is left out gets its default, and TL_SET(0) is zero. Read, written and described it is a plain
- * number: TL_F(my_config, momentum, TL_FILLED, .d = 0.9, TL_RANGE(0, 1), .help = "...") */
+/* In a row of a tl_opt_int, tl_opt_double or tl_opt_bool that always has a value: it is an optional
+ * for the sake of C literals alone, where what is left out gets its default, and TL_SET(0) is zero.
+ * Read, written and described it is a plain number: TL_F(my_config, momentum, TL_FILLED, .d = 0.9,
+ * TL_RANGE(0, 1), .help = "...") */
 #define TL_FILLED .set = true, .flags = TL_FIELD_FILLED
 /* An optional with a value, in a literal: (my_config){.momentum = TL_SET(0)} */
 #define TL_SET(number) TL_INIT(true, (number))
@@ -285,7 +295,8 @@ TL_API TL_NODISCARD tl_status tl_desc_copy(tl_arena *arena, const tl_desc *desc,
                                            const void *from);
 /* For structs written as C literals, where a member that is left out is zero: `to` becomes a deep
  * copy of `from` with every zero member at its default, also in structs inside it and in lists of
- * structs. An optional that is set is not zero, whatever its value (TL_SET). One-ofs may name a branch and point at its struct, the rest is found in the registry. */
+ * structs. An optional that is set is not zero, whatever its value (TL_SET). One-ofs may name a
+ * branch and point at its struct, the rest is found in the registry. */
 TL_API TL_NODISCARD tl_status tl_desc_complete(tl_arena *arena, const tl_desc *desc, void *to,
                                                const void *from, const tl_registry *registry);
 /* Deep equality; two NaNs are equal. Branches of a one-of that are not chosen do not count. */

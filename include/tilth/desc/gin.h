@@ -49,9 +49,10 @@
  * not count when nothing has just that name (`Conv2D`, `conv2d`). A reference in place of a struct
  * goes to the one-of in it, if there is one alone (the items of `layers`).
  *
- * Not all is made by a call. What a run builds from a class and its configuration takes the bindings of that class too:
- * tl_gin_configure puts them into the choices of a configuration, tl_gin_fill into what a program gives to a layer, a
- * loss or a metric and leaves open. The scope of a layer is its path: `head/Dense.kernel_initializer = @HeNormal()`.
+ * Not all is made by a call. What a run builds from a class and its configuration takes the
+ * bindings of that class too: tl_gin_configure puts them into the choices of a configuration,
+ * tl_gin_fill into what a program gives to a layer, a loss or a metric and leaves open. The scope
+ * of a layer is its path: `head/Dense.kernel_initializer = @HeNormal()`.
  *
  * Objects: what your own calls give is yours, but choices live as long as gin. Objects that were
  * made for `@name()` arguments, and singletons, are gin's, and are freed with it (last ones first,
@@ -89,14 +90,14 @@ extern TL_API const tl_kind tl_kind_configurable;
 
 /* what is accepted at most */
 enum {
-    TL_GIN_MAX_BYTES = 16 << 20,   /* of one file or text */
-    TL_GIN_MAX_TOTAL = 64 << 20,   /* of all of them together */
-    TL_GIN_MAX_FILES = 1024,       /* opened in all */
-    TL_GIN_MAX_INCLUDES = 32,      /* inside each other */
-    TL_GIN_MAX_DEPTH = 64,         /* brackets inside each other */
-    TL_GIN_MAX_NODES = 1 << 20,    /* items that macros may add when they are put in */
-    TL_GIN_MAX_CALLS = 1 << 16,    /* `@name()` arguments evaluated for one call */
-    TL_GIN_MAX_NESTING = 256       /* calls, macros and brackets inside each other at run time */
+    TL_GIN_MAX_BYTES = 16 << 20, /* of one file or text */
+    TL_GIN_MAX_TOTAL = 64 << 20, /* of all of them together */
+    TL_GIN_MAX_FILES = 1024,     /* opened in all */
+    TL_GIN_MAX_INCLUDES = 32,    /* inside each other */
+    TL_GIN_MAX_DEPTH = 64,       /* brackets inside each other */
+    TL_GIN_MAX_NODES = 1 << 20,  /* items that macros may add when they are put in */
+    TL_GIN_MAX_CALLS = 1 << 16,  /* `@name()` arguments evaluated for one call */
+    TL_GIN_MAX_NESTING = 256     /* calls, macros and brackets inside each other at run time */
 };
 
 /* `registry` must outlive gin; `import` may add modules to it. */
@@ -108,7 +109,8 @@ TL_API TL_NODISCARD tl_status tl_gin_add_path(tl_gin *gin, const char *folder);
 /* Lets `import a.b.c` load `libtilth-c.so` when no module of that name is there, from the folders
  * in `path` (separated by ':'); NULL takes them from the environment variable TILTH_PLUGIN_PATH. */
 TL_API TL_NODISCARD tl_status tl_gin_allow_plugins(tl_gin *gin, const char *path);
-/* From here on, `include` is an error, or is not: a text that may be a stranger's has no say in which files are read. */
+/* From here on, `include` is an error, or is not: a text that may be a stranger's has no say in
+ * which files are read. */
 TL_API void tl_gin_refuse_includes(tl_gin *gin, bool refuse);
 /* From here on, bindings of unknown configurables are left out instead of being errors: all of
  * them, or those of the given names. Unknown imports are left out with either. */
@@ -179,8 +181,8 @@ TL_API TL_NODISCARD tl_status tl_gin_call_begin_ref(tl_gin_call **out, tl_gin *g
 TL_API void *tl_gin_call_args(tl_gin_call *call);
 TL_API void tl_gin_call_give(tl_gin_call *call, const char *param);
 TL_API void tl_gin_call_require(tl_gin_call *call, const char *param);
-/* The program makes this call whether there is gin or not: what fails in it names the configurable only when gin binds
- * something there. */
+/* The program makes this call whether there is gin or not: what fails in it names the configurable
+ * only when gin binds something there. */
 TL_API void tl_gin_call_own(tl_gin_call *call);
 TL_API TL_NODISCARD tl_status tl_gin_call_run(void **out, tl_gin_call **call);
 /* For a call that will not be run. */
@@ -198,25 +200,26 @@ TL_API TL_NODISCARD tl_status tl_instantiate(void **out, tl_gin *gin, const tl_v
 
 /* --- what is made without a call -------------------------------------------------------------- */
 
-/* Puts what is bound into the choices of a configuration that is open: where a one-of has chosen a class that gin
- * names, the bindings of the class go before what files, and an experiment's own defaults, say of that choice. Where
- * the command line has said something else (words, --params_override), it is TL_EINVAL, with both places. */
+/* Puts what is bound into the choices of a configuration that is open: where a one-of has chosen a
+ * class that gin names, the bindings of the class go before what files, and an experiment's own
+ * defaults, say of that choice. Where the command line has said something else (words,
+ * --params_override), it is TL_EINVAL, with both places. */
 TL_API TL_NODISCARD tl_status tl_gin_configure(tl_gin *gin, tl_config *config);
-/* Puts what is bound for the class into its configuration, which was completed from what a caller gave (a literal, or
- * NULL): members that the literal gives are the caller's, as arguments are. A literal that is complete, as parsed ones
- * are, gives all. `scope`, "" or "a/b", is opened inside the current one; gin may be NULL. What the members point at comes
- * from the arena. */
-TL_API TL_NODISCARD tl_status tl_gin_fill(tl_gin *gin, const char *scope, const tl_class *cls, void *config,
-                                          const void *given, tl_arena *arena);
+/* Puts what is bound for the class into its configuration, which was completed from what a caller
+ * gave (a literal, or NULL): members that the literal gives are the caller's, as arguments are. A
+ * literal that is complete, as parsed ones are, gives all. `scope`, "" or "a/b", is opened inside
+ * the current one; gin may be NULL. What the members point at comes from the arena. */
+TL_API TL_NODISCARD tl_status tl_gin_fill(tl_gin *gin, const char *scope, const tl_class *cls,
+                                          void *config, const void *given, tl_arena *arena);
 
-/* Bindings that nothing has used so far. Those of --gin_params, or of whatever they come with when `strict`, are
- * TL_EINVAL, all together and each with a reason; others are warned of. */
+/* Bindings that nothing has used so far. Those of --gin_params, or of whatever they come with when
+ * `strict`, are TL_EINVAL, all together and each with a reason; others are warned of. */
 TL_API TL_NODISCARD tl_status tl_gin_check_used(tl_gin *gin, bool strict);
 /* True when nothing is bound at all. */
 TL_API bool tl_gin_is_empty(const tl_gin *gin);
 
-/* The bindings that are in force on this thread, NULL when there are none: what models, losses and metrics are made with.
- * Setting them gives those before, to be set again:
+/* The bindings that are in force on this thread, NULL when there are none: what models, losses and
+ * metrics are made with. Setting them gives those before, to be set again:
  *     tl_gin *outer = tl_gin_set_current(gin);
  *     ...
  *     tl_gin_set_current(outer); */
@@ -230,8 +233,8 @@ TL_API void *tl_gin_payload(const tl_gin *gin);
 /* --- out -------------------------------------------------------------------------------------- */
 
 /* What the calls so far have used, scope by scope, defaults included, in gin's own layout; values
- * that callers gave, and those that gin has no literal for (infinities, not-a-number), are left out, as gin
- * does it. Reading it back gives the other ones again. */
+ * that callers gave, and those that gin has no literal for (infinities, not-a-number), are left
+ * out, as gin does it. Reading it back gives the other ones again. */
 TL_API TL_NODISCARD tl_status tl_gin_operative(tl_str *out, tl_gin *gin);
 /* All bindings, used or not. */
 TL_API TL_NODISCARD tl_status tl_gin_config_str(tl_str *out, tl_gin *gin);

@@ -47,10 +47,10 @@ TL_API void tl_registry_free(tl_registry **registry);
 /* Adds all entries of a module, or none: every entry is verified first. `module` must outlive the
  * registry. Adding the same module again does nothing. */
 TL_API TL_NODISCARD tl_status tl_registry_add(tl_registry *r, const tl_module *module);
-/* Loads a shared object and adds its `tl_module_main`. Refuses files that others may have written or
- * put there: file and folders, up to the root, must belong to the user or to root, and nobody else may
- * write to them. Nothing of the object runs before that is known. It stays loaded until the registry is
- * freed. */
+/* Loads a shared object and adds its `tl_module_main`. Refuses files that others may have written
+ * or put there: file and folders, up to the root, must belong to the user or to root, and nobody
+ * else may write to them. Nothing of the object runs before that is known. It stays loaded until
+ * the registry is freed. */
 TL_API TL_NODISCARD tl_status tl_registry_load(tl_registry *r, const char *path);
 /* True when a module of that name was added. */
 TL_API bool tl_registry_has_module(const tl_registry *r, const char *name);
@@ -63,7 +63,8 @@ TL_API TL_NODISCARD tl_status tl_registry_find_by_config(const tl_class **out, c
                                                          const tl_kind *kind,
                                                          const tl_desc *config);
 /* The same without a failure: NULL when there is none. */
-TL_API const tl_class *tl_registry_peek(const tl_registry *r, const tl_kind *kind, const char *name);
+TL_API const tl_class *tl_registry_peek(const tl_registry *r, const tl_kind *kind,
+                                        const char *name);
 
 /* Entries of a kind, sorted by name. */
 TL_API int64_t tl_registry_count(const tl_registry *r, const tl_kind *kind);

@@ -2,9 +2,9 @@
  *
  * In: one document, through libyaml, into values (value.h). Anchors, aliases and merge keys work;
  * duplicate keys, unknown tags, documents after the first, and input that is too large, too deep or
- * would expand too far are refused. JSON is read as the YAML it is.
- * Out: as Model Garden writes it: keys sorted, block maps, lists in one line, so that any YAML reader
- * takes it and what is written reads back equal.
+ * would expand too far are refused. JSON is read as the YAML it is. Out: as Model Garden writes it:
+ * keys sorted, block maps, lists in one line, so that any YAML reader takes it and what is written
+ * reads back equal.
  *
  * Thread word: one thread at a time for each arena. */
 #ifndef TILTH_DESC_YAML_H

@@ -1,5 +1,5 @@
-/* Functions: a C callback that runs ops, captured once for each signature of its inputs and replayed
- * from then on as an optimised program.
+/* Functions: a C callback that runs ops, captured once for each signature of its inputs and
+ * replayed from then on as an optimised program.
  *
  *     static tl_status step(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
  *     {
@@ -13,10 +13,11 @@
  *     TL_TRY(tl_function_call(f, c, &in, &out));
  *     tl_function_free(&f);
  *
- * A signature is the names, types and shapes of the inputs, whether the context trains, and the path of
- * the module that calls, by which random draws are keyed. What the callback reads from elsewhere is fixed when it is captured: numbers become constants, tensors from
- * outside (parameters, slots) are read and written in place in each call and must outlive the
- * function. When their memory has moved, the function captures again.
+ * A signature is the names, types and shapes of the inputs, whether the context trains, and the
+ * path of the module that calls, by which random draws are keyed. What the callback reads from
+ * elsewhere is fixed when it is captured: numbers become constants, tensors from outside
+ * (parameters, slots) are read and written in place in each call and must outlive the function.
+ * When their memory has moved, the function captures again.
  *
  * A signature that is called a second time is compiled; one that is seen once is interpreted. The
  * bits are the same. A backend that cannot interpret compiles at the first call.
@@ -53,7 +54,8 @@ typedef struct tl_function_args {
     tl_graph_fn *body;
     void *self;
     int64_t programs; /* (optional: 8) how many signatures are kept; the one unused longest goes */
-    bool interpret;   /* never compile; where the backend cannot interpret, calls stay as they are */
+    /* never compile; where the backend cannot interpret, calls stay as they are */
+    bool interpret;
     const tl_optimize *optimize; /* (optional: all passes) borrowed */
 } tl_function_args;
 TL_API TL_NODISCARD tl_status tl_function_new(tl_function **out, const tl_function_args *args);

@@ -10,8 +10,8 @@
  * they are the machine's.
  *
  * A file must not change while it is open: a plain one of one-byte types is mapped, and who reads
- * behind the end of one that became shorter reads zeros (tl_file_mapping_check tells). Files that are
- * replaced are fine.
+ * behind the end of one that became shorter reads zeros (tl_file_mapping_check tells). Files that
+ * are replaced are fine.
  *
  * Ownership: the elements are the file's, and valid until it is closed. Thread word: free-threaded
  * for a const file. */

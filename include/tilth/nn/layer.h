@@ -59,11 +59,11 @@ struct tl_layer {
     const char *name, *path; /* "dense", "encoder/layer_0/dense"; "" for the model itself */
     const void *config; /* a copy, completed with defaults; of a class that describes none it is the
                          * pointer that was given, which must stay valid as long as the model */
-    tl_net *net;             /* the model's parameters */
+    tl_net *net;        /* the model's parameters */
     tl_layer *parent, *first, *last, *next; /* the tree */
-    bool ready;              /* parameters are declared */
-    bool frozen;             /* its parameters are not trained */
-    tl_shape input, output;  /* of the first call; a dash in the summary when never called */
+    bool ready;                             /* parameters are declared */
+    bool frozen;                            /* its parameters are not trained */
+    tl_shape input, output; /* of the first call; a dash in the summary when never called */
     bool called;
 };
 
@@ -91,8 +91,8 @@ TL_API tl_tensor *tl_layer_value(tl_ctx *c, const tl_layer *l, tl_tensor *parame
 TL_API tl_tensor *tl_layer_param(const tl_layer *l, const char *name);
 /* Adds a term to the losses of this call of the model (tl_model_losses). */
 TL_API void tl_layer_add_loss(tl_ctx *c, tl_layer *l, tl_tensor *loss);
-/* Moves a running statistic of the layer: average = momentum average + (1 - momentum) value; at once, or
- * when the step is known to be good (tl_model_hold_updates). */
+/* Moves a running statistic of the layer: average = momentum average + (1 - momentum) value; at
+ * once, or when the step is known to be good (tl_model_hold_updates). */
 TL_API void tl_layer_update(tl_ctx *c, tl_layer *l, tl_tensor *average, tl_tensor *value,
                             double momentum);
 

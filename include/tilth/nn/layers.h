@@ -5,9 +5,10 @@
  *     l->norm = tl_layer_norm(s, "norm");
  *     l->down = tl_dense(s, "down", .units = c->size, .layer.frozen = true);
  *
- * In these literals a member that is left out has the default that stands behind it. Numbers whose default
- * is not zero, and that may be zero, are optionals: .momentum = TL_SET(0.9), .epsilon = TL_SET(0). What YAML
- * says is taken as it stands. Images are NHWC, sequences [batch, time, channels].
+ * In these literals a member that is left out has the default that stands behind it. Numbers whose
+ * default is not zero, and that may be zero, are optionals: .momentum = TL_SET(0.9), .epsilon =
+ * TL_SET(0). What YAML says is taken as it stands. Images are NHWC, sequences [batch, time,
+ * channels].
  *
  * Thread word: one thread at a time. */
 #ifndef TILTH_NN_LAYERS_H
@@ -31,8 +32,8 @@ TL_API extern const tl_module tl_layers_module;
 #define TL_LAYER_(scope, kind, ...) TL_NAMED_LAYER_(scope, kind, __VA_ARGS__)
 #define TL_NAMED_LAYER_(scope, kind, label, ...)                                                   \
     tl_scope_layer((scope), NULL, &tl_layer_##kind,                                                \
-                   TL_LITERAL(tl_##kind##_config, .layer = TL_INIT(.name = (label))                \
-                              __VA_OPT__(, ) __VA_ARGS__))
+                   TL_LITERAL(tl_##kind##_config,                                                  \
+                              .layer = TL_INIT(.name = (label)) __VA_OPT__(, ) __VA_ARGS__))
 #endif
 
 /* --- dense, embedding ------------------------------------------------------------------------- */
@@ -40,11 +41,11 @@ TL_API extern const tl_module tl_layers_module;
 /* y = activation(x w + b) over the last axis. Parameters kernel [inputs, units], bias [units]. */
 typedef struct tl_dense_config {
     tl_layer_config layer;
-    int64_t units;                /* required */
-    tl_activation activation;     /* none */
+    int64_t units;            /* required */
+    tl_activation activation; /* none */
     bool without_bias;
-    tl_oneof kernel_initializer;  /* glorot_uniform */
-    tl_oneof bias_initializer;    /* zeros */
+    tl_oneof kernel_initializer;                   /* glorot_uniform */
+    tl_oneof bias_initializer;                     /* zeros */
     tl_oneof kernel_regularizer, bias_regularizer; /* none */
 } tl_dense_config;
 TL_API extern const tl_layer_class tl_layer_dense;
@@ -54,7 +55,7 @@ TL_API extern const tl_layer_class tl_layer_dense;
 typedef struct tl_embedding_config {
     tl_layer_config layer;
     int64_t entries, size; /* required */
-    tl_opt_double scale;          /* 1: what looked-up rows are multiplied by */
+    tl_opt_double scale;   /* 1: what looked-up rows are multiplied by */
     tl_oneof initializer;  /* random_uniform */
     tl_oneof regularizer;  /* none */
 } tl_embedding_config;
@@ -69,17 +70,17 @@ TL_API tl_tensor *tl_embedding_scores(tl_ctx *c, tl_layer *embedding, tl_tensor 
 /* Parameters kernel [height, width, inputs / groups, filters], bias [filters]. */
 typedef struct tl_conv2d_config {
     tl_layer_config layer;
-    int64_t filters;                      /* required */
-    int64_t kernel, kernel_width;         /* required; width: as the height */
-    int64_t stride, stride_width;         /* 1; as the height */
-    int64_t dilation, dilation_width;     /* 1; as the height */
-    int64_t groups;                       /* 1 */
-    tl_padding padding;                   /* valid */
-    int64_t pad;                          /* 0; TL_EXPLICIT: zeros on each side */
-    tl_activation activation;             /* none */
+    int64_t filters;                  /* required */
+    int64_t kernel, kernel_width;     /* required; width: as the height */
+    int64_t stride, stride_width;     /* 1; as the height */
+    int64_t dilation, dilation_width; /* 1; as the height */
+    int64_t groups;                   /* 1 */
+    tl_padding padding;               /* valid */
+    int64_t pad;                      /* 0; TL_EXPLICIT: zeros on each side */
+    tl_activation activation;         /* none */
     bool without_bias;
-    tl_oneof kernel_initializer;          /* glorot_uniform */
-    tl_oneof bias_initializer;            /* zeros */
+    tl_oneof kernel_initializer;                   /* glorot_uniform */
+    tl_oneof bias_initializer;                     /* zeros */
     tl_oneof kernel_regularizer, bias_regularizer; /* none */
 } tl_conv2d_config;
 TL_API extern const tl_layer_class tl_layer_conv2d;
@@ -95,16 +96,16 @@ TL_API extern const tl_layer_class tl_layer_conv2d_transpose;
  * [inputs * multiplier]. */
 typedef struct tl_depthwise_conv2d_config {
     tl_layer_config layer;
-    int64_t multiplier;                   /* 1: filters of each channel */
-    int64_t kernel, kernel_width;         /* required; width: as the height */
-    int64_t stride, stride_width;         /* 1; as the height */
-    int64_t dilation, dilation_width;     /* 1; as the height */
-    tl_padding padding;                   /* valid */
-    int64_t pad;                          /* 0; TL_EXPLICIT: zeros on each side */
-    tl_activation activation;             /* none */
+    int64_t multiplier;               /* 1: filters of each channel */
+    int64_t kernel, kernel_width;     /* required; width: as the height */
+    int64_t stride, stride_width;     /* 1; as the height */
+    int64_t dilation, dilation_width; /* 1; as the height */
+    tl_padding padding;               /* valid */
+    int64_t pad;                      /* 0; TL_EXPLICIT: zeros on each side */
+    tl_activation activation;         /* none */
     bool without_bias;
-    tl_oneof kernel_initializer;          /* glorot_uniform */
-    tl_oneof bias_initializer;            /* zeros */
+    tl_oneof kernel_initializer;                   /* glorot_uniform */
+    tl_oneof bias_initializer;                     /* zeros */
     tl_oneof kernel_regularizer, bias_regularizer; /* none */
 } tl_depthwise_conv2d_config;
 TL_API extern const tl_layer_class tl_layer_depthwise_conv2d;
@@ -113,15 +114,15 @@ TL_API extern const tl_layer_class tl_layer_depthwise_conv2d;
 /* Along time. Parameters kernel [width, inputs / groups, filters], bias [filters]. */
 typedef struct tl_conv1d_config {
     tl_layer_config layer;
-    int64_t filters;                      /* required */
-    int64_t kernel;                       /* required */
-    int64_t stride, dilation, groups;     /* 1 */
-    tl_padding padding;                   /* valid */
-    int64_t pad;                          /* 0; TL_EXPLICIT: zeros on each side */
-    tl_activation activation;             /* none */
+    int64_t filters;                  /* required */
+    int64_t kernel;                   /* required */
+    int64_t stride, dilation, groups; /* 1 */
+    tl_padding padding;               /* valid */
+    int64_t pad;                      /* 0; TL_EXPLICIT: zeros on each side */
+    tl_activation activation;         /* none */
     bool without_bias;
-    tl_oneof kernel_initializer;          /* glorot_uniform */
-    tl_oneof bias_initializer;            /* zeros */
+    tl_oneof kernel_initializer;                   /* glorot_uniform */
+    tl_oneof bias_initializer;                     /* zeros */
     tl_oneof kernel_regularizer, bias_regularizer; /* none */
 } tl_conv1d_config;
 TL_API extern const tl_layer_class tl_layer_conv1d;
@@ -132,7 +133,7 @@ TL_API extern const tl_layer_class tl_layer_conv1d;
 /* Mean 0 and deviation 1 over the last axis. Parameters gamma and beta, [channels] each. */
 typedef struct tl_layer_norm_config {
     tl_layer_config layer;
-    tl_opt_double epsilon; /* 1e-5: added to the variance */
+    tl_opt_double epsilon;             /* 1e-5: added to the variance */
     bool without_scale, without_shift; /* no gamma, no beta */
 } tl_layer_norm_config;
 TL_API extern const tl_layer_class tl_layer_layer_norm;
@@ -160,14 +161,15 @@ TL_API extern const tl_layer_class tl_layer_group_norm;
 /* In training by the statistics of the batch, over all axes but the last; these also move the
  * states moving_mean and moving_variance. Otherwise, and for a frozen layer, by the states.
  *
- * As in Keras, moving_variance takes in the variance of the batch, but for images (rank 4, not float64) that of the
- * population as it is estimated from them, n / (n - 1) times as much; with `synchronized` that of the batch too. */
+ * As in Keras, moving_variance takes in the variance of the batch, but for images (rank 4, not
+ * float64) that of the population as it is estimated from them, n / (n - 1) times as much; with
+ * `synchronized` that of the batch too. */
 typedef struct tl_batch_norm_config {
     tl_layer_config layer;
-    tl_opt_double epsilon;  /* 1e-3 */
+    tl_opt_double epsilon; /* 1e-3 */
     bool without_scale, without_shift;
     tl_opt_double momentum; /* 0.99: how much of the running statistics stays */
-    bool synchronized; /* as Keras's over several replicas */
+    bool synchronized;      /* as Keras's over several replicas */
 } tl_batch_norm_config;
 TL_API extern const tl_layer_class tl_layer_batch_norm;
 #define tl_batch_norm(scope, ...) TL_LAYER_(scope, batch_norm, __VA_ARGS__)
@@ -179,12 +181,12 @@ TL_API extern const tl_layer_class tl_layer_batch_norm;
  * may be seen. Layers query, key, value, output. */
 typedef struct tl_attention_config {
     tl_layer_config layer;
-    int64_t heads;         /* required */
-    int64_t kv_heads;      /* as heads: fewer share keys and values */
-    int64_t head_size;     /* size / heads */
+    int64_t heads;     /* required */
+    int64_t kv_heads;  /* as heads: fewer share keys and values */
+    int64_t head_size; /* size / heads */
     bool causal;
     bool without_bias;
-    double dropout;        /* 0 */
+    double dropout;              /* 0 */
     tl_oneof kernel_initializer; /* glorot_uniform */
 } tl_attention_config;
 TL_API extern const tl_layer_class tl_layer_attention;

@@ -60,7 +60,7 @@ struct tl_loss {
     const void *config; /* a copy, completed with defaults; of a class that describes none it is the
                          * pointer that was given, which must stay valid as long as the loss */
     tl_reduction reduction;
-    tl_arena *arena;    /* lives as long as the loss */
+    tl_arena *arena; /* lives as long as the loss */
 };
 
 /* First member of every loss's configuration. */

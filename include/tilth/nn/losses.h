@@ -57,11 +57,11 @@ TL_API extern const tl_loss_class tl_loss_sparse_categorical_crossentropy;
  */
 typedef struct tl_focal_config {
     tl_loss_config loss;
-    bool from_logits;            /* false */
-    double label_smoothing;      /* 0 */
-    tl_opt_double alpha;                /* 0.25: weight of targets of 1; of those of 0, 1 - alpha */
-    tl_opt_double gamma;                /* 2 */
-    bool apply_class_balancing;  /* (binary) false: alpha is not used */
+    bool from_logits;           /* false */
+    double label_smoothing;     /* 0 */
+    tl_opt_double alpha;        /* 0.25: weight of targets of 1; of those of 0, 1 - alpha */
+    tl_opt_double gamma;        /* 2 */
+    bool apply_class_balancing; /* (binary) false: alpha is not used */
 } tl_focal_config;
 TL_API tl_tensor *tl_binary_focal_crossentropy(tl_ctx *c, tl_tensor *y_true, tl_tensor *y_pred,
                                                const tl_focal_config *how);

@@ -85,7 +85,7 @@ struct tl_metric {
                          * pointer that was given, which must stay valid as long as the metric */
     bool silent;        /* as its configuration says */
     tl_engine *engine;
-    tl_arena *arena;    /* lives as long as the metric */
+    tl_arena *arena; /* lives as long as the metric */
     tl_tensors states;
 };
 
@@ -155,8 +155,8 @@ TL_API TL_NODISCARD tl_status tl_metrics_add(tl_metric **out, tl_metrics *all,
                                              const tl_metric_class *cls, const void *config,
                                              const char *name);
 TL_API TL_NODISCARD tl_status tl_metrics_add_of(tl_metric **out, tl_metrics *all,
-                                                const tl_oneof *metric,
-                                                const tl_registry *registry, const char *name);
+                                                const tl_oneof *metric, const tl_registry *registry,
+                                                const char *name);
 TL_API int64_t tl_metrics_count(const tl_metrics *all);
 TL_API tl_metric *tl_metrics_at(const tl_metrics *all, int64_t index);
 /* NULL when there is none of that name. */

@@ -55,7 +55,8 @@ TL_API extern const tl_metric_class tl_metric_sparse_top_k_categorical_accuracy;
 TL_API extern const tl_metric_class tl_metric_mean_squared_error;
 TL_API extern const tl_metric_class tl_metric_root_mean_squared_error;
 TL_API extern const tl_metric_class tl_metric_mean_absolute_error;
-/* 1 - squared errors / squared deviations of the targets from their mean, over all elements together. */
+/* 1 - squared errors / squared deviations of the targets from their mean, over all elements
+ * together. */
 TL_API extern const tl_metric_class tl_metric_r2_score;
 /* The cosine of the angle between targets and predictions along the last axis. */
 TL_API extern const tl_metric_class tl_metric_cosine_similarity;
@@ -93,7 +94,7 @@ TL_API extern const tl_metric_class tl_metric_false_negatives;
  * when there are none. Predictions outside of [0, 1] are an error. */
 typedef struct tl_at_metric_config {
     tl_metric_config metric;
-    tl_opt_double value;           /* 0.5: the precision, or recall, that is wanted */
+    tl_opt_double value;    /* 0.5: the precision, or recall, that is wanted */
     int64_t num_thresholds; /* 200, from 0 to 1 */
     tl_opt_int class_id;
 } tl_at_metric_config;
@@ -109,11 +110,11 @@ typedef enum tl_auc_summation {
 } tl_auc_summation;
 typedef struct tl_auc_config {
     tl_metric_config metric;
-    int64_t num_thresholds; /* 200 */
-    tl_auc_curve curve;     /* roc */
+    int64_t num_thresholds;            /* 200 */
+    tl_auc_curve curve;                /* roc */
     tl_auc_summation summation_method; /* interpolation */
-    tl_doubles thresholds;  /* none: even steps; else those between 0 and 1 */
-    int64_t num_labels;     /* 0: one curve for all; else one for each place of the last axis, and
+    tl_doubles thresholds;             /* none: even steps; else those between 0 and 1 */
+    int64_t num_labels;       /* 0: one curve for all; else one for each place of the last axis, and
                              * their mean (multi_label) */
     tl_doubles label_weights; /* none: all alike */
     bool from_logits;
@@ -145,8 +146,8 @@ TL_API extern const tl_metric_class tl_metric_fbeta_score;
  * weight 0. */
 typedef struct tl_confusion_config {
     tl_metric_config metric;
-    int64_t num_classes;     /* required */
-    tl_opt_int ignore_class; /* targets that do not count */
+    int64_t num_classes;             /* required */
+    tl_opt_int ignore_class;         /* targets that do not count */
     bool dense_y_true, dense_y_pred; /* they are scores; by itself that one is, which has one
                                       * dimension more than the other */
 } tl_confusion_config;

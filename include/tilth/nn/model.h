@@ -33,7 +33,8 @@ typedef struct tl_model_args {
                      * float32, or float64 for TL_F64 */
     const tl_registry *registry; /* (optional: what ships) where layers and initialisers are looked
                                   * up by name; must outlive the model and its copies */
-    tl_gin *gin; /* (optional: tl_gin_current) binds what its layers leave open; must outlive them too */
+    /* (optional: tl_gin_current) binds what its layers leave open; must outlive them too */
+    tl_gin *gin;
 } tl_model_args;
 
 TL_API TL_NODISCARD tl_status tl_model_new(tl_model **out, const tl_model_args *args);
@@ -44,12 +45,12 @@ TL_API void tl_model_free(tl_model **m);
 TL_API TL_NODISCARD tl_status tl_model_copy(tl_model **out, const tl_model *m);
 
 typedef struct tl_param {
-    const char *path;   /* "conv/kernel" */
+    const char *path; /* "conv/kernel" */
     tl_tensor *tensor;
-    tl_layer *layer;    /* whose it is */
+    tl_layer *layer; /* whose it is */
     bool trainable, state;
     const char *group;
-    int64_t block, offset;  /* where it lies: index of the block, place in it in elements */
+    int64_t block, offset; /* where it lies: index of the block, place in it in elements */
     tl_oneof initializer, regularizer;
     const char *const *aliases; /* other paths of the same parameter, then NULL */
 } tl_param;
@@ -64,7 +65,7 @@ typedef struct tl_block {
     const char *group;
     tl_tensor *values; /* flat, parameters one behind the other, each begins at a multiple of 16;
                         * zeros between them */
-    const int64_t *params;   /* indices of its parameters, in order */
+    const int64_t *params; /* indices of its parameters, in order */
     int64_t param_count;
 } tl_block;
 TL_API int64_t tl_model_block_count(const tl_model *m);
@@ -93,11 +94,12 @@ TL_API TL_NODISCARD tl_status tl_model_initialize(tl_model *m, uint64_t seed);
  * model, whose scope (tl_ctx_begin) must still be open; NULL when there is nothing. */
 TL_API tl_tensor *tl_model_losses(tl_ctx *c, tl_model *m);
 
-/* Running statistics are not moved by calls of the model from now on, but by tl_model_apply_updates: so
- * a step whose gradients are not finite leaves them as they were. Gives what was set before. */
+/* Running statistics are not moved by calls of the model from now on, but by
+ * tl_model_apply_updates: so a step whose gradients are not finite leaves them as they were. Gives
+ * what was set before. */
 TL_API bool tl_model_hold_updates(tl_model *m, bool hold);
-/* Moves them as the last call of the model wanted, whose scope must still be open; not when `finite`, a
- * bool scalar, is false (NULL: always). */
+/* Moves them as the last call of the model wanted, whose scope must still be open; not when
+ * `finite`, a bool scalar, is false (NULL: always). */
 TL_API void tl_model_apply_updates(tl_ctx *c, tl_model *m, tl_tensor *finite);
 
 /* Parameters and state by path, for checkpoints; a tied parameter once, with its aliases. */
@@ -107,12 +109,14 @@ TL_API int64_t tl_model_item_count(const tl_model *m);
 TL_API const char *tl_model_item(const tl_model *m, int64_t index, tl_layer **part);
 
 /* Elements: of parameters, of those that are trained, of state. */
-typedef struct tl_model_size { int64_t params, trainable, state; } tl_model_size;
+typedef struct tl_model_size {
+    int64_t params, trainable, state;
+} tl_model_size;
 TL_API tl_model_size tl_model_measure(const tl_model *m);
 /* A table of layers, shapes and parameter counts, for people. */
 TL_API void tl_model_summary(const tl_model *m, tl_str *out);
-/* The same in at most `width` columns (40 or more; 0: as many as it takes): names are shortened, and where that does not
- * do, shapes are left out. */
+/* The same in at most `width` columns (40 or more; 0: as many as it takes): names are shortened,
+ * and where that does not do, shapes are left out. */
 TL_API void tl_model_summary_fit(const tl_model *m, int width, tl_str *out);
 
 TL_END

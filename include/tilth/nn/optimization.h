@@ -62,7 +62,8 @@ typedef struct tl_learning_rate_class {
     tl_tensor *(*rate)(tl_ctx *c, const void *config, tl_tensor *step);
     /* Optional: what is still missing to compute it; the message begins with the key. */
     tl_status (*check)(const void *config);
-    /* Optional: false when the rate goes on changing. Without it nobody knows, as of constant ones. */
+    /* Optional: false when the rate goes on changing. Without it nobody knows, as of constant
+     * ones. */
     bool (*length)(tl_schedule_length *out, const void *config);
 } tl_learning_rate_class;
 
@@ -118,8 +119,8 @@ typedef struct tl_adamw_config {
     tl_opt_double beta_1, beta_2, epsilon;
     double weight_decay_rate;
     tl_opt_double gradient_clip_norm;
-    const tl_value *include_in_weight_decay;   /* list of patterns, one pattern, or NULL */
-    tl_strings exclude_from_weight_decay; /* patterns; may be null */
+    const tl_value *include_in_weight_decay; /* list of patterns, one pattern, or NULL */
+    tl_strings exclude_from_weight_decay;    /* patterns; may be null */
     bool amsgrad;
 } tl_adamw_config;
 
@@ -225,8 +226,7 @@ extern TL_API const tl_desc tl_optimizer_config_desc, tl_sgd_config_desc,
     tl_adamw_config_desc, tl_adamw_experimental_config_desc, tl_lamb_config_desc,
     tl_lars_config_desc, tl_rmsprop_config_desc, tl_adagrad_config_desc,
     tl_adafactor_keras_config_desc, tl_torch_adamw_config_desc, tl_torch_sgd_config_desc,
-    tl_slide_config_desc, tl_adafactor_config_desc,
-    tl_ema_config_desc;
+    tl_slide_config_desc, tl_adafactor_config_desc, tl_ema_config_desc;
 
 /* --- learning rates --------------------------------------------------------------------------- */
 
@@ -243,8 +243,8 @@ typedef struct tl_constant_config {
 /* values[0] up to and including s = boundaries[0], values[1] up to boundaries[1], ... */
 typedef struct tl_stepwise_config {
     tl_learning_rate_config base;
-    tl_ints boundaries;    /* steps; may be null */
-    tl_doubles values;     /* rates, one more than boundaries; may be null */
+    tl_ints boundaries; /* steps; may be null */
+    tl_doubles values;  /* rates, one more than boundaries; may be null */
     int64_t offset;
 } tl_stepwise_config;
 
@@ -308,8 +308,8 @@ typedef struct tl_power_with_offset_config {
  * boundary values[0], from the last one on the last value. */
 typedef struct tl_step_cosine_with_offset_config {
     tl_learning_rate_config base;
-    tl_ints boundaries;    /* steps; may be null */
-    tl_doubles values;     /* rates, as many as boundaries; may be null */
+    tl_ints boundaries; /* steps; may be null */
+    tl_doubles values;  /* rates, as many as boundaries; may be null */
     int64_t offset;
 } tl_step_cosine_with_offset_config;
 
@@ -319,7 +319,7 @@ typedef struct tl_step_cosine_with_offset_config {
 typedef struct tl_multistep_config {
     tl_learning_rate_config base;
     tl_opt_double initial_learning_rate;
-    tl_ints milestones;    /* steps; may be null */
+    tl_ints milestones; /* steps; may be null */
     tl_opt_double gamma;
     int64_t offset;
 } tl_multistep_config;

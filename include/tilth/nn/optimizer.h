@@ -5,7 +5,7 @@
  *     TL_TRY(tl_optimizer_new(&o, &(tl_optimizer_args){.engine = e, .model = m,
  *                                                      .config = &config}));
  *
- *     ...                                                       // in a step, eager or captured: the loss
+ *     ...                                            // in a step, eager or captured: the loss
  *     TL_TRY(tl_model_gradients(c, m, tl_optimizer_scaled_loss(o, c, loss), grads));
  *     tl_optimizer_apply(o, c, grads, NULL);
  *     TL_TRY(tl_ctx_status(c));
@@ -34,14 +34,14 @@ typedef struct tl_optimizer_args {
     tl_model *model;
     const tl_optimization_config *config; /* copied; its one-ofs may be C literals, as
                                            * tl_desc_complete takes them */
-    const tl_registry *registry; /* (optional: what ships) must outlive the optimizer */
+    const tl_registry *registry;          /* (optional: what ships) must outlive the optimizer */
     const tl_group_config *groups; /* (optional: none) copied; groups that are not named are updated
                                     * as the optimizer's configuration says */
     int64_t group_count;
-    bool scaled;       /* gradients are those of a scaled loss, as float16 needs it */
-    double loss_scale; /* a fixed scale; 0: a dynamic one, by what follows */
-    double initial_scale;     /* (optional: 32768) */
-    int64_t growth_interval;  /* (optional: 2000) updates in a row after which it is doubled; it is
+    bool scaled;             /* gradients are those of a scaled loss, as float16 needs it */
+    double loss_scale;       /* a fixed scale; 0: a dynamic one, by what follows */
+    double initial_scale;    /* (optional: 32768) */
+    int64_t growth_interval; /* (optional: 2000) updates in a row after which it is doubled; it is
                                * halved, but not below 1, when gradients are not finite */
 } tl_optimizer_args;
 
@@ -80,11 +80,12 @@ TL_API bool tl_optimizer_set_accumulating(tl_optimizer *o, bool on);
 TL_API bool tl_optimizer_accumulating(const tl_optimizer *o);
 /* Forgets what was summed up and not applied: a step that failed half-way. */
 TL_API TL_NODISCARD tl_status tl_optimizer_discard(tl_optimizer *o);
-/* Makes tl_optimizer_apply and tl_optimizer_accumulate do nothing, for steps that are only looked at. Gives what
- * was set before. */
+/* Makes tl_optimizer_apply and tl_optimizer_accumulate do nothing, for steps that are only looked
+ * at. Gives what was set before. */
 TL_API bool tl_optimizer_set_inert(tl_optimizer *o, bool on);
-/* While this bool scalar holds true, gradients count as not finite: updates leave everything as it was. For steps that
- * were put behind one that must end the training. Borrowed; steps that were captured before do not heed it. */
+/* While this bool scalar holds true, gradients count as not finite: updates leave everything as it
+ * was. For steps that were put behind one that must end the training. Borrowed; steps that were
+ * captured before do not heed it. */
 TL_API void tl_optimizer_set_halted(tl_optimizer *o, tl_tensor *halted);
 
 /* The loss, times the scale; itself when nothing is scaled. */
@@ -143,10 +144,10 @@ TL_API TL_NODISCARD tl_status tl_optimizer_state(tl_optimizer *o, tl_state *into
 struct tl_optimizer_block {
     tl_optimizer *optimizer;
     const tl_block *block;
-    tl_ints offsets;      /* where its parameters begin, for attributes of updates */
-    int64_t *decayed;     /* of each parameter: 1 (at first) when it decays, 0 when not */
-    int64_t *adapted;     /* of each parameter: 1 (at first) when its rate follows its norm */
-    double weight_decay;  /* 0 at first; the group's takes the place of what `prepare` sets */
+    tl_ints offsets;     /* where its parameters begin, for attributes of updates */
+    int64_t *decayed;    /* of each parameter: 1 (at first) when it decays, 0 when not */
+    int64_t *adapted;    /* of each parameter: 1 (at first) when its rate follows its norm */
+    double weight_decay; /* 0 at first; the group's takes the place of what `prepare` sets */
 };
 TL_API const tl_param *tl_optimizer_block_param(const tl_optimizer_block *b, int64_t index);
 
@@ -166,8 +167,8 @@ TL_API TL_NODISCARD tl_status tl_optimizer_mark(const tl_optimizer_block *b, int
 /* For `update`. */
 struct tl_update {
     const tl_optimizer_block *block;
-    const void *config;                /* of the optimizer */
-    tl_tensor *values, *grad, *hyper;  /* as the ops of ops/update.h take them */
+    const void *config;               /* of the optimizer */
+    tl_tensor *values, *grad, *hyper; /* as the ops of ops/update.h take them */
     /* Elements of hyper, for updates that are made of ops; float64 scalars. */
     tl_tensor *rate, *step;
     tl_tensor *scale; /* the gradient is still to be multiplied by it */

@@ -36,14 +36,15 @@ TL_API tl_tensor *tl_schedule_apply(tl_ctx *c, const tl_schedule *s, tl_tensor *
 /* True when it gives one rate for all steps. */
 TL_API bool tl_schedule_constant(const tl_schedule *s);
 
-/* How long the learning rate changes, before it stays where it is; false when it has no end. `registry` NULL: what
- * ships. */
+/* How long the learning rate changes, before it stays where it is; false when it has no end.
+ * `registry` NULL: what ships. */
 TL_API TL_NODISCARD tl_status tl_schedule_length_of(bool *ends, tl_schedule_length *out,
                                                     const tl_optimization_config *config,
                                                     const tl_registry *registry);
 
 /* The rate of one step at once, by the same ops, with the classes that ship. */
-TL_API TL_NODISCARD tl_status tl_schedule_rate(double *out, tl_engine *engine, const tl_optimization_config *config,
+TL_API TL_NODISCARD tl_status tl_schedule_rate(double *out, tl_engine *engine,
+                                               const tl_optimization_config *config,
                                                int64_t iteration);
 
 TL_END

@@ -12,8 +12,8 @@
 
 TL_BEGIN
 
-/* Those without numbers (tl_relu(c, x), tl_silu(c, x) and so on) are rows of core/elementwise.def, which
- * elementwise.h declares. Here are those that have some. */
+/* Those without numbers (tl_relu(c, x), tl_silu(c, x) and so on) are rows of core/elementwise.def,
+ * which elementwise.h declares. Here are those that have some. */
 
 /* x, or alpha * x where x is not positive; gradient alpha at 0. */
 TL_API tl_tensor *tl_leaky_relu(tl_ctx *c, tl_tensor *x, double alpha);

@@ -26,21 +26,21 @@ TL_API tl_tensor *tl_matmul_with(tl_ctx *c, tl_tensor *a, tl_tensor *b, bool tra
 
 /* activation(x w + bias) in one pass: x [..., k], w [k, n] (inputs before outputs, as in Keras) and
  * bias [n] or NULL; the result is [..., n]. For activations whose gradient needs it, what the
- * activation was given is kept beside the result while gradients are recorded. An activation that is
- * not fused (attrs.h) is a second op. */
+ * activation was given is kept beside the result while gradients are recorded. An activation that
+ * is not fused (attrs.h) is a second op. */
 TL_API tl_tensor *tl_linear(tl_ctx *c, tl_tensor *x, tl_tensor *w, tl_tensor *bias,
                             tl_activation activation);
 /* The function alone; x itself for TL_ACT_NONE. */
 TL_API tl_tensor *tl_activate(tl_ctx *c, tl_tensor *x, tl_activation activation);
-/* By number, then NULL: "none", "relu", "relu6", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid", "elu",
- * "softplus", "mish", "hard_swish", "hard_sigmoid". */
+/* By number, then NULL: "none", "relu", "relu6", "gelu", "gelu_tanh", "silu", "tanh", "sigmoid",
+ * "elu", "softplus", "mish", "hard_swish", "hard_sigmoid". */
 TL_API extern const char *const tl_activation_names[];
 
 /* Sums of products by Einstein's rule: one letter for each dim of each operand, then what is left.
  * "ij,jk->ik" is a matrix product, "bij->b" sums, "ij->ji" transposes; without "->" the letters
  * that occur once are left, in alphabetical order. "..." stands for the dims that have no letter;
- * those broadcast. A letter twice in one operand (a diagonal) is refused. More than two operands are
- * multiplied from left to right. */
+ * those broadcast. A letter twice in one operand (a diagonal) is refused. More than two operands
+ * are multiplied from left to right. */
 TL_API tl_tensor *tl_einsum(tl_ctx *c, const char *equation, int count, tl_tensor *const *operands);
 
 TL_END

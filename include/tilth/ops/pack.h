@@ -8,8 +8,8 @@
 
 TL_BEGIN
 
-/* Tensors of one type laid flat into `elements` elements, each from its offset on; what lies between them
- * is 0. Offsets increase, and tensors do not overlap. */
+/* Tensors of one type laid flat into `elements` elements, each from its offset on; what lies
+ * between them is 0. Offsets increase, and tensors do not overlap. */
 TL_API tl_tensor *tl_pack(tl_ctx *c, int count, tl_tensor *const *tensors, const int64_t *offsets,
                           int64_t elements);
 

@@ -9,9 +9,8 @@
  * of threads, and when a captured program is run again. Element i depends on i alone: a longer
  * tensor begins with the elements of a shorter one.
  *
- * Precision: floats are drawn in float32 whatever the type, and rounded once: all types see the same
- * numbers. None of them has a gradient.
- * Thread word: one thread at a time for a context. */
+ * Precision: floats are drawn in float32 whatever the type, and rounded once: all types see the
+ * same numbers. None of them has a gradient. Thread word: one thread at a time for a context. */
 #ifndef TILTH_OPS_RANDOM_H
 #define TILTH_OPS_RANDOM_H
 

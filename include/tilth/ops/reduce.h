@@ -19,7 +19,8 @@ TL_BEGIN
 /* Axes, negative ones counted from the end. NULL items: all axes. */
 typedef tl_ints tl_axes;
 #define TL_AXES(...)                                                                               \
-    TL_VALUE_(tl_axes, TL_ITEMS_(const int64_t, __VA_ARGS__), TL_COUNT_OF_(const int64_t, __VA_ARGS__))
+    TL_VALUE_(tl_axes, TL_ITEMS_(const int64_t, __VA_ARGS__),                                      \
+              TL_COUNT_OF_(const int64_t, __VA_ARGS__))
 #define TL_ALL TL_VALUE_(tl_axes, NULL, 0)
 
 /* --- numbers ---------------------------------------------------------------------------------- */

@@ -83,8 +83,8 @@ TL_API bool tl_update_lars(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tens
 TL_API bool tl_update_ema(tl_ctx *c, tl_tensor *average, tl_tensor *value, double momentum);
 TL_API bool tl_update_ema_by(tl_ctx *c, tl_tensor *average, tl_tensor *value, tl_tensor *momentum);
 
-/* target = value, target += value: counters, sums of metrics. Both are of one type and shape; sums of
- * float16 and bfloat16 are rounded each time, integers wrap. */
+/* target = value, target += value: counters, sums of metrics. Both are of one type and shape; sums
+ * of float16 and bfloat16 are rounded each time, integers wrap. */
 TL_API bool tl_assign(tl_ctx *c, tl_tensor *target, tl_tensor *value);
 TL_API bool tl_assign_add(tl_ctx *c, tl_tensor *target, tl_tensor *value);
 

@@ -79,7 +79,7 @@ TL_API tl_tensor *tl_unslice(tl_ctx *c, tl_tensor *x, tl_shape shape, const int6
 
 typedef struct tl_pad_args {
     int64_t before[TL_MAX_RANK], after[TL_MAX_RANK]; /* how many places more, for each axis */
-    double value;     /* of the new places, with TL_PAD_CONSTANT */
+    double value;                                    /* of the new places, with TL_PAD_CONSTANT */
     tl_pad_mode mode; /* TL_PAD_REFLECT mirrors without repeating the edge: fewer places than the
                          axis has */
 } tl_pad_args;

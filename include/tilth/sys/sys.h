@@ -1,5 +1,5 @@
-/* What authors of backends, devices, ops and compilers use beside tilth.h: all headers of sys/, from the lowest
- * layer up.
+/* What authors of backends, devices, ops and compilers use beside tilth.h: all headers of sys/,
+ * from the lowest layer up.
  *
  * Thread word: see each header. */
 #ifndef TILTH_SYS_SYS_H

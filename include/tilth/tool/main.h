@@ -50,14 +50,14 @@ typedef struct tl_main_run {
 } tl_main_run;
 
 typedef struct tl_main_options {
-    const char *program;              /* NULL: the last part of argv[0] */
-    const char *version;              /* NULL: that of Tilth */
-    const tl_module *const *modules;  /* beside what is built in */
+    const char *program;             /* NULL: the last part of argv[0] */
+    const char *version;             /* NULL: that of Tilth */
+    const tl_module *const *modules; /* beside what is built in */
     int64_t module_count;
-    const tl_desc *flags;             /* NULL: none */
-    void *flags_value;                /* the struct they describe; filled when a command starts */
-    /* NULL: none. Adds hooks to a run, which frees them. They are called before those that the experiment asks for, and
-     * before train_net's writers; not when train_net evaluates only. */
+    const tl_desc *flags; /* NULL: none */
+    void *flags_value;    /* the struct they describe; filled when a command starts */
+    /* NULL: none. Adds hooks to a run, which frees them. They are called before those that the
+     * experiment asks for, and before train_net's writers; not when train_net evaluates only. */
     tl_status (*add_hooks)(tl_hooks *into, const tl_main_run *run, void *payload);
     void *hooks_payload;
 } tl_main_options;

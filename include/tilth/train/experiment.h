@@ -96,12 +96,12 @@ typedef struct tl_differential_privacy_config {
 /* Each task derives from it and refines `model`, and `train_data` and `validation_data` where its
  * examples need more than tl_data_config has:
  *     static const tl_field my_task_fields[] = {
- *         TL_F_OPTIONAL_AS(my_task_config, base.train_data, "train_data", &my_data_desc, .set = true,
- *                          .help = "photos and what they were sold for"),
+ *         TL_F_OPTIONAL_AS(my_task_config, base.train_data, "train_data", &my_data_desc,
+ *                          .set = true, .help = "photos and what they were sold for"),
  *         TL_F_END}; */
 typedef struct tl_task_config {
-    const char *init_checkpoint; /* "" or NULL: none */
-    tl_object model;             /* of no description in the base: null */
+    const char *init_checkpoint;                  /* "" or NULL: none */
+    tl_object model;                              /* of no description in the base: null */
     tl_data_config *train_data, *validation_data; /* or NULL */
     const char *name;                             /* or NULL */
     tl_differential_privacy_config *differential_privacy_config; /* or NULL */
@@ -124,10 +124,10 @@ typedef struct tl_own_config {
     int64_t gradient_accumulation;
     tl_recompute recompute;
     tl_early_stopping_config *early_stopping; /* or NULL */
-    bool survive_write_failures; /* as in tl_controller_args */
+    bool survive_write_failures;              /* as in tl_controller_args */
     bool schedule_to_end;
-    const char *notify; /* NULL: nobody is told; as in tl_metrics_file_config */
-    double checkpoint_minutes;   /* as in tl_checkpoint_manager_args; 0: none by time */
+    const char *notify;        /* NULL: nobody is told; as in tl_metrics_file_config */
+    double checkpoint_minutes; /* as in tl_checkpoint_manager_args; 0: none by time */
 } tl_own_config;
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -160,21 +160,21 @@ typedef struct tl_experiment_class {
     tl_status (*fill)(tl_experiment_config *experiment, tl_arena *arena);
     /* Optional: "task.train_data.is_training != None", ..., NULL. */
     const char *const *restrictions;
-    /* Optional: looks at the data, and fills in what nobody has said (tl_config_is_given), by tl_config_word; called
-     * once all sources were read. A base's comes first. */
+    /* Optional: looks at the data, and fills in what nobody has said (tl_config_is_given), by
+     * tl_config_word; called once all sources were read. A base's comes first. */
     tl_status (*complete)(tl_config *config);
 } tl_experiment_class;
 
 extern TL_API const tl_kind tl_kind_task, tl_kind_experiment;
-/* What tasks have in their section `model`, for gin: a class is a name and a config, and the row `model` of the task
- * names this kind. */
+/* What tasks have in their section `model`, for gin: a class is a name and a config, and the row
+ * `model` of the task names this kind. */
 extern TL_API const tl_kind tl_kind_model;
 
 /* --- putting one together --------------------------------------------------------------------- */
 
 /* What the command line says about an experiment. The description makes flags of it. */
 typedef struct tl_parse_options {
-    const char *experiment;      /* or NULL */
+    const char *experiment; /* or NULL */
     tl_strings config_file;
     const char *params_override; /* NULL or "": nothing */
     const char *tpu;             /* NULL or "": nothing */
@@ -190,12 +190,13 @@ extern TL_API const tl_desc tl_parse_options_desc;
  * `registry` must outlive the config. *out is NULL after a failure. */
 TL_API TL_NODISCARD tl_status tl_experiment_begin(tl_config **out, const tl_registry *registry,
                                                   const tl_parse_options *options);
-/* Completes what an experiment leaves to its data, puts in what gin binds (tl_gin_current), stretches the learning rate
- * where tilth.schedule_to_end says so, and finishes. `experiment` is the name it began with. */
+/* Completes what an experiment leaves to its data, puts in what gin binds (tl_gin_current),
+ * stretches the learning rate where tilth.schedule_to_end says so, and finishes. `experiment` is
+ * the name it began with. */
 TL_API TL_NODISCARD tl_status tl_experiment_finish(tl_config *config, const tl_registry *registry,
                                                    const char *experiment);
-/* Whether an experiment completes itself by its data: a run of it that goes on takes its params.yaml as the first
- * of its files, since the data may have changed. */
+/* Whether an experiment completes itself by its data: a run of it that goes on takes its
+ * params.yaml as the first of its files, since the data may have changed. */
 TL_API bool tl_experiment_completes(const tl_registry *registry, const char *experiment);
 /* Begun and finished. */
 TL_API TL_NODISCARD tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,

@@ -7,11 +7,11 @@
  *     TL_TRY(tl_mixed_precision_policy(&dtype, "mixed_bfloat16"));  // for the arguments of a task
  *     tl_strategy_free(&s);
  *
- * `off`, `one_device` and `mirrored` without GPUs run one replica on the processors of this machine.
- * The others are known by name and refused.
+ * `off`, `one_device` and `mirrored` without GPUs run one replica on the processors of this
+ * machine. The others are known by name and refused.
  *
- * Ownership: the caller's; it must outlive what was made with its engine. Thread word: free-threaded,
- * but for tl_strategy_free. */
+ * Ownership: the caller's; it must outlive what was made with its engine. Thread word:
+ * free-threaded, but for tl_strategy_free. */
 #ifndef TILTH_TRAIN_STRATEGY_H
 #define TILTH_TRAIN_STRATEGY_H
 
@@ -24,8 +24,8 @@ TL_BEGIN
 typedef struct tl_strategy tl_strategy;
 
 typedef struct tl_strategy_args {
-    const tl_registry *registry;       /* knows the backends */
-    const char *device;                /* (optional: what TILTH_DEVICE says, else "cpu") as in tl_engine_open */
+    const tl_registry *registry; /* knows the backends */
+    const char *device; /* (optional: what TILTH_DEVICE says, else "cpu") as in tl_engine_open */
     const char *distribution_strategy; /* (optional: "mirrored") in any case */
     int64_t num_gpus;
     const char *all_reduce_alg; /* (optional: the library chooses) */
@@ -41,8 +41,9 @@ TL_API const char *tl_strategy_name(const tl_strategy *s);
 TL_API int64_t tl_strategy_replicas(const tl_strategy *s);
 TL_API tl_engine *tl_strategy_engine(const tl_strategy *s);
 
-/* The type that the model of a task computes in (tl_task_args) under a policy: "float32", "bfloat16" or
- * "mixed_bfloat16", "float16" or "mixed_float16", "float64"; weights stay float32 (float64). */
+/* The type that the model of a task computes in (tl_task_args) under a policy: "float32",
+ * "bfloat16" or "mixed_bfloat16", "float16" or "mixed_float16", "float64"; weights stay float32
+ * (float64). */
 TL_API TL_NODISCARD tl_status tl_mixed_precision_policy(tl_dtype *out, const char *name);
 /* The same for the setting of an experiment, and what its policy is called. */
 TL_API tl_dtype tl_mixed_precision_dtype(tl_mixed_precision precision);

@@ -1,4 +1,5 @@
-/* Tasks: model, data, losses, metrics and one step of something that is learned, as seen by one replica.
+/* Tasks: model, data, losses, metrics and one step of something that is learned, as seen by one
+ * replica.
  *
  *     typedef struct my_task { tl_task base; ... } my_task;
  *     static const tl_task_class my_class = {
@@ -11,12 +12,13 @@
  *                                            .logging_dir = model_dir, .engine = e}));
  *     tl_task_free(&t);
  *
- * Methods are Model Garden's; each can be left out, and is then the base's (tl_base_task). Calling a method of
- * the base from one's own is a plain call: tl_base_task.train_step(t, s).
+ * Methods are Model Garden's; each can be left out, and is then the base's (tl_base_task). Calling
+ * a method of the base from one's own is a plain call: tl_base_task.train_step(t, s).
  *
- * Batches are named tensors. Those called y, label, labels, target or targets, or whose names begin with
- * label_ or target_, are labels; `weight` weighs the examples, `example_name` names them; the rest goes to the model. A
- * batch without labels serves as both. A task whose labels have other names says so in its class:
+ * Batches are named tensors. Those called y, label, labels, target or targets, or whose names begin
+ * with label_ or target_, are labels; `weight` weighs the examples, `example_name` names them; the
+ * rest goes to the model. A batch without labels serves as both. A task whose labels have other
+ * names says so in its class:
  *
  *     static const char *const labels[] = {"price", NULL};
  *     static const tl_task_class priced = {
@@ -60,7 +62,8 @@ struct tl_task {
     tl_gin *gin;     /* what is bound; NULL: nothing. In force while its methods run */
 };
 
-/* Which part of the examples is read: one of `pipelines` readers, each for `replicas / pipelines`. */
+/* Which part of the examples is read: one of `pipelines` readers, each for `replicas /
+ * pipelines`. */
 typedef struct tl_input_context {
     int64_t pipelines, pipeline, replicas;
     uint64_t seed;
@@ -71,16 +74,20 @@ typedef struct tl_query {
     const char *file; /* (optional) read when there is no data; else it only stands in messages */
     const void *data;
     size_t size;
-    tl_shape shape;   /* (optional) of an array of bytes: pixels [height, width] or [height, width, channels] */
-    bool of_data;     /* out of a data file, such as a TFRecord: made ready as the run's evaluation does it with its own
-                       * (exif_orientation); else as a file that people have */
+    /* (optional) of an array of bytes: pixels [height, width] or [height, width, channels] */
+    tl_shape shape;
+    /* out of a data file, such as a TFRecord: made ready as the run's evaluation does it with its
+     * own (exif_orientation); else as a file that people have */
+    bool of_data;
 } tl_query;
 
 /* What answers are. */
 typedef struct tl_answer_form {
-    bool classes;     /* a probability of each class; else numbers */
-    bool several;     /* any number of the classes may be right: each has a probability of its own */
-    tl_strings names; /* of the classes, as the task has them; none: numbers, or what the run has noted */
+    bool classes; /* a probability of each class; else numbers */
+    /* any number of the classes may be right: each has a probability of its own */
+    bool several;
+    /* of the classes, as the task has them; none: numbers, or what the run has noted */
+    tl_strings names;
 } tl_answer_form;
 
 struct tl_task_class {
@@ -109,50 +116,57 @@ struct tl_task_class {
 
     /* Base: forward, build_losses, tl_step_minimize, process_metrics. */
     tl_status (*train_step)(tl_task *t, tl_step *s);
-    /* Base: inference_step, build_losses, tl_step_report, process_metrics. What is logged beside the loss
-     * goes to aggregate_logs. */
+    /* Base: inference_step, build_losses, tl_step_report, process_metrics. What is logged beside
+     * the loss goes to aggregate_logs. */
     tl_status (*validation_step)(tl_task *t, tl_step *s);
     /* Base: the model's answers to the batch. */
     tl_status (*inference_step)(tl_task *t, tl_step *s, tl_tensors *outputs);
 
-    /* Metrics of the host. Called with what each validation step logged; *state is the task's, NULL at the
-     * first. Base: nothing is kept. */
+    /* Metrics of the host. Called with what each validation step logged; *state is the task's, NULL
+     * at the first. Base: nothing is kept. */
     tl_status (*aggregate_logs)(tl_task *t, void **state, const tl_logs *step);
     /* Results of what was kept; called once at the end, when state is not NULL. */
-    tl_status (*reduce_aggregated_logs)(tl_task *t, void *state, int64_t global_step, tl_logs *into);
+    tl_status (*reduce_aggregated_logs)(tl_task *t, void *state, int64_t global_step,
+                                        tl_logs *into);
     /* Frees the state, also after a failure. Required where aggregate_logs allocates. */
     void (*release_aggregated)(tl_task *t, void *state);
 
-    /* Base: reads init_checkpoint, when it is set. Not called when there is a checkpoint to resume. */
+    /* Base: reads init_checkpoint, when it is set. Not called when there is a checkpoint to
+     * resume. */
     tl_status (*initialize)(tl_task *t, tl_model *m);
     /* Base: what the config says, with a loss scale when the runtime computes in float16. */
     tl_status (*create_optimizer)(tl_task *t, tl_model *m, const tl_optimization_config *config,
                                   const tl_runtime_config *runtime, tl_optimizer **out);
-    /* Which objects the layers of the model are in checkpoints of Model Garden. Base: TL_EUNSUPPORTED. */
+    /* Which objects the layers of the model are in checkpoints of Model Garden. Base:
+     * TL_EUNSUPPORTED. */
     tl_status (*original_names)(tl_task *t, tl_original_names *into);
     /* Notes that a run of it keeps, such as the names of classes. Base: none. */
     tl_status (*notes)(tl_task *t, tl_notes *into);
-    /* (optional: by their names, as above) Which of a batch are labels, then NULL. Nothing else is one then. */
+    /* (optional: by their names, as above) Which of a batch are labels, then NULL. Nothing else is
+     * one then. */
     const char *const *labels;
 
-    /* Predictions (builtin/predictor.h): what the model says to queries that come one by one, without labels. These
-     * three are called by several threads at a time. Base: TL_EUNSUPPORTED; the first output as float32; numbers. */
-    /* Makes an example of a query, whose data is there: `inputs` are its places in a batch for tl_model_inputs, one
-     * for each, in their types and shapes. */
+    /* Predictions (builtin/predictor.h): what the model says to queries that come one by one,
+     * without labels. These three are called by several threads at a time. Base: TL_EUNSUPPORTED;
+     * the first output as float32; numbers. */
+    /* Makes an example of a query, whose data is there: `inputs` are its places in a batch for
+     * tl_model_inputs, one for each, in their types and shapes. */
     tl_status (*prepare_query)(const tl_task *t, const tl_query *q, void *const *inputs);
     /* The answers: float32 [batch, count]. */
     tl_tensor *(*build_answers)(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
     void (*answer_form)(const tl_task *t, tl_answer_form *out);
     /* Takes the names of classes that a run has noted, when it is opened again. Base: nothing. */
     tl_status (*set_classes)(tl_task *t, tl_strings names);
-    /* Adds files for others who use the weights, such as how inputs are made (`tilth export`). Base: none. */
+    /* Adds files for others who use the weights, such as how inputs are made (`tilth export`).
+     * Base: none. */
     tl_status (*export_files)(tl_task *t, tl_notes *into);
-    /* (optional) Adds the settings of `config`, which is the task's, without which a run cannot begin; called before
-     * anything is built. */
+    /* (optional) Adds the settings of `config`, which is the task's, without which a run cannot
+     * begin; called before anything is built. */
     tl_status (*lacks)(const tl_task_config *config, bool trains, bool evaluates, tl_lacks *into);
-    /* What of a batch goes to the model, what its answers are compared with, and how much each example counts. It may
-     * call ops; a failure is the context's. Examples that only fill up a batch weigh 0 in the field
-     * `weight` (tl_batch_weight), which a task that weighs in its own way multiplies by. Base: by names, as above. */
+    /* What of a batch goes to the model, what its answers are compared with, and how much each
+     * example counts. It may call ops; a failure is the context's. Examples that only fill up a
+     * batch weigh 0 in the field `weight` (tl_batch_weight), which a task that weighs in its own
+     * way multiplies by. Base: by names, as above. */
     void (*split_batch)(const tl_task *t, const tl_batch *batch, tl_batch_parts *out);
 };
 TL_API extern const tl_task_class tl_base_task;
@@ -162,9 +176,11 @@ typedef struct tl_task_args {
     const tl_object *config;     /* the section `task` of an experiment, must outlive the task */
     const char *logging_dir;     /* (optional: none) */
     tl_engine *engine;
-    tl_dtype dtype;              /* (optional: TL_F32) to compute in; strategy.h knows the policies */
+    /* (optional: TL_F32) to compute in; strategy.h knows the policies */
+    tl_dtype dtype;
     uint64_t seed;
-    tl_gin *gin;                 /* (optional: tl_gin_current) must outlive the task and its models */
+    /* (optional: tl_gin_current) must outlive the task and its models */
+    tl_gin *gin;
 } tl_task_args;
 /* The task whose config this is. */
 TL_API TL_NODISCARD tl_status tl_get_task(tl_task **out, const tl_task_args *args);
@@ -199,7 +215,8 @@ TL_API TL_NODISCARD tl_status tl_task_create_optimizer(tl_task *t, tl_model *m,
                                                        tl_optimizer **out);
 TL_API TL_NODISCARD tl_status tl_task_original_names(tl_task *t, tl_original_names *into);
 TL_API TL_NODISCARD tl_status tl_task_notes(tl_task *t, tl_notes *into);
-TL_API TL_NODISCARD tl_status tl_task_prepare_query(const tl_task *t, const tl_query *q, void *const *inputs);
+TL_API TL_NODISCARD tl_status tl_task_prepare_query(const tl_task *t, const tl_query *q,
+                                                    void *const *inputs);
 TL_API tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
 TL_API void tl_task_answer_form(const tl_task *t, tl_answer_form *out);
 TL_API TL_NODISCARD tl_status tl_task_set_classes(tl_task *t, tl_strings names);
@@ -209,8 +226,8 @@ TL_API bool tl_task_takes_queries(const tl_task *t);
 
 /* As the task's class does it; `out` is empty before. In a step: tl_step_parts. */
 TL_API void tl_task_split_batch(const tl_task *t, const tl_batch *batch, tl_batch_parts *out);
-/* What of a batch, or of what steps have logged, are features and labels: by the names that labels usually have, or by
- * those that the task's class gives them. */
+/* What of a batch, or of what steps have logged, are features and labels: by the names that labels
+ * usually have, or by those that the task's class gives them. */
 TL_API void tl_batch_split(const tl_batch *batch, tl_tensors *features, tl_tensors *labels);
 TL_API void tl_task_split(const tl_task *t, const tl_batch *batch, tl_tensors *features,
                           tl_tensors *labels);

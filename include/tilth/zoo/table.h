@@ -1,13 +1,14 @@
-/* Tables: a CSV, TSV or npy file, a target column, and a network that learns it; classification or regression.
+/* Tables: a CSV, TSV or npy file, a target column, and a network that learns it; classification or
+ * regression.
  *
  *     tilth train --experiment=table --mode=train_and_eval --model_dir=runs/t \
  *         task.train_data.input_path=houses.csv task.target=price
  *     tilth predict --model_dir=runs/t new.csv
  *
- * What the columns are is found from the training data (data/table.h), once: it becomes task.schema, part of the run's
- * params.yaml, of its schema.yaml and of its checkpoints. By the number of rows the experiment chooses what nobody has
- * set: the network, the batch, the steps, the rate. Without task.validation_data.input_path a fifth of the rows is held
- * out.
+ * What the columns are is found from the training data (data/table.h), once: it becomes
+ * task.schema, part of the run's params.yaml, of its schema.yaml and of its checkpoints. By the
+ * number of rows the experiment chooses what nobody has set: the network, the batch, the steps, the
+ * rate. Without task.validation_data.input_path a fifth of the rows is held out.
  *
  * In C, the answers of a model to the rows of a file:
  *
@@ -50,10 +51,10 @@ typedef struct tl_table_model_args {
     uint64_t seed;
     tl_dtype dtype;
     const tl_registry *registry;
-    tl_arena *arena;                     /* lives as long as the model and its copies */
+    tl_arena *arena; /* lives as long as the model and its copies */
 } tl_table_model_args;
-/* Inputs "numbers" float32 [batch, numbers] and "categories" int32 [batch, categories], where the schema has such; gives
- * logits [batch, classes], or standardised numbers [batch, 1]. */
+/* Inputs "numbers" float32 [batch, numbers] and "categories" int32 [batch, categories], where the
+ * schema has such; gives logits [batch, classes], or standardised numbers [batch, 1]. */
 TL_API TL_NODISCARD tl_status tl_table_model_new(tl_model **out, const tl_table_model_args *args);
 
 /* --- the task --------------------------------------------------------------------------------- */
@@ -66,9 +67,9 @@ typedef struct tl_table_data_config {
 extern TL_API const tl_desc tl_table_data_config_desc;
 
 typedef struct tl_table_task_config {
-    tl_task_config base;     /* model: tl_table_model_config; data: tl_table_data_config */
-    const char *target;      /* "": the last column */
-    tl_table_kind kind;      /* auto */
+    tl_task_config base; /* model: tl_table_model_config; data: tl_table_data_config */
+    const char *target;  /* "": the last column */
+    tl_table_kind kind;  /* auto */
     tl_strings ignore, categories;
     int64_t max_categories;
     double validation_split;
@@ -82,12 +83,12 @@ TL_API extern const tl_task_class tl_table_task;
 /* Borrowed until the function returns. */
 typedef struct tl_table_answer {
     const tl_table *table;
-    const tl_cell *cells;   /* the row as it is in the file */
+    const tl_cell *cells; /* the row as it is in the file */
     int64_t line;
-    double value;           /* of regression: the answer */
-    int64_t class_id;       /* of classification: the likeliest class */
+    double value;     /* of regression: the answer */
+    int64_t class_id; /* of classification: the likeliest class */
     const char *class_name;
-    const float *shares;    /* probabilities of all classes; NULL for regression */
+    const float *shares; /* probabilities of all classes; NULL for regression */
     int64_t classes;
 } tl_table_answer;
 typedef tl_status tl_table_answer_fn(const tl_table_answer *a, void *payload);
@@ -97,15 +98,16 @@ typedef struct tl_table_predict_args {
     const tl_table_task_config *task; /* with a schema */
     tl_engine *engine;
     const char *path;
-    int64_t batch_size;               /* (optional: 256) */
+    int64_t batch_size; /* (optional: 256) */
     /* (optional) Called once before the rows, of which there may be none. */
     tl_status (*begin)(const tl_table *table, void *payload);
-    tl_table_answer_fn *row;          /* called for each row, in order; a failure ends it, and is handed on */
+    /* called for each row, in order; a failure ends it, and is handed on */
+    tl_table_answer_fn *row;
     void *payload;
 } tl_table_predict_args;
-/* The file needs the columns that the model was trained with, by their names; others, and the target, may be there or
- * not. Values that the training data did not have count as one that is rare. Rows before one that cannot be read are
- * answered. */
+/* The file needs the columns that the model was trained with, by their names; others, and the
+ * target, may be there or not. Values that the training data did not have count as one that is
+ * rare. Rows before one that cannot be read are answered. */
 TL_API TL_NODISCARD tl_status tl_table_predict(const tl_table_predict_args *args);
 
 /* The task and the experiment, ready for a registry. */

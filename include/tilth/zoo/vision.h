@@ -20,11 +20,11 @@
  *         .engine = e, .config = &m, .registry = r, .arena = arena}));
  *     tl_tensor *logits = tl_call(c, model, images);           // [batch, height, width, channels]
  *
- * Names and defaults are those of Model Garden's official/vision/configs. What it has and is not here yet is
- * refused when it is asked for.
+ * Names and defaults are those of Model Garden's official/vision/configs. What it has and is not
+ * here yet is refused when it is asked for.
  *
- * A backbone of one's own is a class of the kind `backbone`: a described configuration and a function that
- * makes a layer; in a module it can be chosen by its name in YAML.
+ * A backbone of one's own is a class of the kind `backbone`: a described configuration and a
+ * function that makes a layer; in a module it can be chosen by its name in YAML.
  *
  * Thread word: immutable (configurations, classes). */
 #ifndef TILTH_ZOO_VISION_H
@@ -55,28 +55,30 @@ typedef struct tl_backbone_parts {
 
 typedef struct tl_backbone_class {
     tl_class cls;
-    /* Required. A layer under the scope's that makes [batch, height, width, channels] or [batch, features] of
-     * images [batch, height, width, channels]. `config` and what `parts` points at stay valid as long as the
-     * model. NULL, with the error set, when that failed. */
-    tl_layer *(*make)(tl_scope *s, const char *name, const void *config, const tl_backbone_parts *parts);
-    /* (optional) Which objects its layers, below "backbone", are in checkpoints of Model Garden; there too they
-     * lie below "backbone". NULL: it has no such backbone. */
+    /* Required. A layer under the scope's that makes [batch, height, width, channels] or [batch,
+     * features] of images [batch, height, width, channels]. `config` and what `parts` points at
+     * stay valid as long as the model. NULL, with the error set, when that failed. */
+    tl_layer *(*make)(tl_scope *s, const char *name, const void *config,
+                      const tl_backbone_parts *parts);
+    /* (optional) Which objects its layers, below "backbone", are in checkpoints of Model Garden;
+     * there too they lie below "backbone". NULL: it has no such backbone. */
     tl_status (*original_names)(const void *config, tl_original_names *into);
 } tl_backbone_class;
 TL_API extern const tl_kind tl_kind_backbone;
 
-/* resnet: 10, 18, 26 and 34 of blocks of two 3x3 convolutions, 50, 101, 152, 200, 270, 350 and 420 of bottlenecks,
- * the stride in the 3x3 convolution. As in Model Garden the first block of every stage has a projection. */
+/* resnet: 10, 18, 26 and 34 of blocks of two 3x3 convolutions, 50, 101, 152, 200, 270, 350 and 420
+ * of bottlenecks, the stride in the 3x3 convolution. As in Model Garden the first block of every
+ * stage has a projection. */
 typedef enum tl_resnet_stem {
     TL_STEM_V0,   /* 7x7, stride 2 */
     TL_STEM_V1,   /* three 3x3, the first with stride 2 */
     TL_STEM_CIFAR /* one 3x3, and no pooling behind it: for small images */
 } tl_resnet_stem;
 typedef struct tl_resnet_config {
-    int64_t model_id; /* 50 */
+    int64_t model_id;        /* 50 */
     double depth_multiplier; /* 1: of all numbers of filters */
     tl_resnet_stem stem_type;
-    double se_ratio;  /* 0: no squeeze and excitation */
+    double se_ratio; /* 0: no squeeze and excitation */
     double stochastic_depth_drop_rate;
     bool scale_stem;
     bool resnetd_shortcut;      /* of bottlenecks alone */
@@ -85,13 +87,14 @@ typedef struct tl_resnet_config {
 } tl_resnet_config;
 TL_API extern const tl_backbone_class tl_backbone_resnet;
 
-/* cnn: for each number of filters, convolutions of that many and a 2x2 max pooling; then dense layers. */
+/* cnn: for each number of filters, convolutions of that many and a 2x2 max pooling; then dense
+ * layers. */
 typedef struct tl_cnn_config {
-    tl_ints filters;   /* 32, 64 */
-    int64_t kernel;    /* 3 */
-    int64_t repeats;   /* 1: convolutions before each pooling */
-    tl_ints units;     /* 128: of the dense layers; none: the map is pooled */
-    bool batch_norm;   /* after each convolution */
+    tl_ints filters;     /* 32, 64 */
+    int64_t kernel;      /* 3 */
+    int64_t repeats;     /* 1: convolutions before each pooling */
+    tl_ints units;       /* 128: of the dense layers; none: the map is pooled */
+    bool batch_norm;     /* after each convolution */
     double dropout_rate; /* behind each pooling */
 } tl_cnn_config;
 TL_API extern const tl_backbone_class tl_backbone_cnn;
@@ -113,23 +116,26 @@ typedef struct tl_image_model_config {
     tl_norm_activation norm_activation;
     bool add_head_batch_norm;
     const char *kernel_initializer; /* of the head: random_uniform */
-    bool output_softmax; /* only metrics see it */
+    bool output_softmax;            /* only metrics see it */
 } tl_image_model_config;
 extern TL_API const tl_desc tl_norm_activation_desc, tl_image_model_config_desc;
 
 typedef struct tl_image_classifier_args {
     tl_engine *engine;
     const tl_image_model_config *config; /* must outlive the model and its copies */
-    double l2_weight_decay;              /* w: w / 2 times the squares of all kernels is added to the loss */
-    int64_t batch_size;                  /* (optional: 1) of the rehearsal */
+    /* w: w / 2 times the squares of all kernels is added to the loss */
+    double l2_weight_decay;
+    int64_t batch_size; /* (optional: 1) of the rehearsal */
     uint64_t seed;
     tl_dtype dtype;
-    const tl_registry *registry;         /* knows the backbone; must outlive the model and its copies */
-    tl_arena *arena;                     /* lives as long as the model and its copies */
+    /* knows the backbone; must outlive the model and its copies */
+    const tl_registry *registry;
+    tl_arena *arena; /* lives as long as the model and its copies */
 } tl_image_classifier_args;
-/* backbone, optional batch norm, mean over the map, dropout, dense layer: logits [batch, classes]. The backbone
- * is the part "backbone" of checkpoints. */
-TL_API TL_NODISCARD tl_status tl_image_classifier_new(tl_model **out, const tl_image_classifier_args *args);
+/* backbone, optional batch norm, mean over the map, dropout, dense layer: logits [batch, classes].
+ * The backbone is the part "backbone" of checkpoints. */
+TL_API TL_NODISCARD tl_status tl_image_classifier_new(tl_model **out,
+                                                      const tl_image_classifier_args *args);
 
 /* --- data ------------------------------------------------------------------------------------- */
 
@@ -143,7 +149,10 @@ typedef enum tl_image_files {
 } tl_image_files;
 
 typedef enum tl_image_resize {
-    TL_IMAGE_BILINEAR, TL_IMAGE_NEAREST, TL_IMAGE_AREA, TL_IMAGE_BICUBIC
+    TL_IMAGE_BILINEAR,
+    TL_IMAGE_NEAREST,
+    TL_IMAGE_AREA,
+    TL_IMAGE_BICUBIC
 } tl_image_resize;
 
 typedef struct tl_image_data_config {
@@ -167,49 +176,58 @@ typedef struct tl_image_data_config {
     bool three_augment;
     tl_oneof decoder;
     /* Ours. */
-    tl_doubles mean, stddev;   /* of bytes, one for each channel; none: ImageNet's */
-    int64_t aug_pad;           /* instead of aug_crop: shifted by up to so many pixels; at most 4096 */
+    tl_doubles mean, stddev; /* of bytes, one for each channel; none: ImageNet's */
+    /* instead of aug_crop: shifted by up to so many pixels; at most 4096 */
+    int64_t aug_pad;
     int64_t synthetic_examples;
-    int64_t shorter_side;         /* larger images are brought down to it before all else; 0: as they are */
-    double holdout;               /* share that is held out for validation, by content: data/image_folder.h */
-    tl_holdout_part holdout_part; /* auto: what is left for train_data, what is held out for validation_data */
+    /* larger images are brought down to it before all else; 0: as they are */
+    int64_t shorter_side;
+    /* share that is held out for validation, by content: data/image_folder.h */
+    double holdout;
+    /* auto: what is left for train_data, what is held out for validation_data */
+    tl_holdout_part holdout_part;
     bool skip_bad;                /* images that cannot be decoded are left out, and told */
     tl_opt_bool exif_orientation; /* null: for file_type image_folder, and for single files */
 } tl_image_data_config;
 extern TL_API const tl_desc tl_image_data_config_desc;
 
-/* Names of the classes of data, in the order of their numbers: the folders of a folder of images, or the list beside
- * TFRecords (tl_class_list_beside). Empty when there are none, and for records that are not there. `section` stands
- * in messages: "task.train_data". */
-TL_API TL_NODISCARD tl_status tl_image_classes(tl_strings *out, tl_arena *arena, const tl_image_data_config *data,
+/* Names of the classes of data, in the order of their numbers: the folders of a folder of images,
+ * or the list beside TFRecords (tl_class_list_beside). Empty when there are none, and for records
+ * that are not there. `section` stands in messages: "task.train_data". */
+TL_API TL_NODISCARD tl_status tl_image_classes(tl_strings *out, tl_arena *arena,
+                                               const tl_image_data_config *data,
                                                const char *section);
 
-/* Batches of "image" float32 [batch, height, width, channels], normalised, and "label" int32 [batch], as the
- * configuration says. Labels are float32 [batch, num_classes] when images are mixed, or may have several classes.
- * `size` is height, width, channels. */
+/* Batches of "image" float32 [batch, height, width, channels], normalised, and "label" int32
+ * [batch], as the configuration says. Labels are float32 [batch, num_classes] when images are
+ * mixed, or may have several classes. `size` is height, width, channels. */
 typedef struct tl_image_inputs_args {
     const tl_image_data_config *data; /* must outlive the dataset */
     tl_ints size;
     int64_t num_classes;
     tl_input_context input;
-    bool evaluation;                  /* each example once, the last short batch too */
-    bool multilabel;                  /* also when `data` does not say so: evaluation follows training */
-    /* (optional: a folder's own, sorted) Of training, for validation as well: which number a folder's class has. A
-     * class that is not among them, and another number of them than num_classes, are errors. */
+    bool evaluation; /* each example once, the last short batch too */
+    /* also when `data` does not say so: evaluation follows training */
+    bool multilabel;
+    /* (optional: a folder's own, sorted) Of training, for validation as well: which number a
+     * folder's class has. A class that is not among them, and another number of them than
+     * num_classes, are errors. */
     tl_strings class_names;
-    bool name_examples;               /* batches have the field TL_BATCH_NAME too */
-    int threads;                      /* (optional: as many as the machine has) */
-    tl_arena *arena;                  /* lives as long as the dataset */
+    bool name_examples; /* batches have the field TL_BATCH_NAME too */
+    int threads;        /* (optional: as many as the machine has) */
+    tl_arena *arena;    /* lives as long as the dataset */
 } tl_image_inputs_args;
 TL_API TL_NODISCARD tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args);
 
-/* What the task does to an image in evaluation: an encoded image in, normalised float32 out, size[0] x size[1] x
- * size[2] of them. A JPEG is turned as its EXIF orientation says unless `data` forbids it. */
-TL_API TL_NODISCARD tl_status tl_image_prepare(float *out, const tl_image_data_config *data, tl_ints size,
-                                               const void *file, size_t bytes);
+/* What the task does to an image in evaluation: an encoded image in, normalised float32 out,
+ * size[0] x size[1] x size[2] of them. A JPEG is turned as its EXIF orientation says unless `data`
+ * forbids it. */
+TL_API TL_NODISCARD tl_status tl_image_prepare(float *out, const tl_image_data_config *data,
+                                               tl_ints size, const void *file, size_t bytes);
 /* The same for pixels that are bytes already: [height, width] or [height, width, channels]. */
 TL_API TL_NODISCARD tl_status tl_image_prepare_pixels(float *out, const tl_image_data_config *data,
-                                                      tl_ints size, tl_shape shape, const void *pixels);
+                                                      tl_ints size, tl_shape shape,
+                                                      const void *pixels);
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 
@@ -224,7 +242,8 @@ typedef struct tl_image_evaluation {
     int64_t top_k;
     tl_doubles precision_and_recall_thresholds;
     bool report_per_class_precision_and_recall;
-    int64_t report_mistakes; /* ours: texts with what was taken for what, and so many of the worst; 0: none */
+    /* ours: texts with what was taken for what, and so many of the worst; 0: none */
+    int64_t report_mistakes;
 } tl_image_evaluation;
 
 typedef struct tl_image_task_config {
@@ -246,20 +265,22 @@ typedef struct tl_image_task {
     const tl_image_task_config *config;
     const tl_image_model_config *model;
     const tl_image_data_config *train_data; /* NULL: none */
-    tl_strings classes;                     /* their names, once they were looked for (tl_image_task_classes) */
+    /* their names, once they were looked for (tl_image_task_classes) */
+    tl_strings classes;
     bool classes_known;
 } tl_image_task;
 TL_API extern const tl_task_class tl_image_classification_task;
 
-/* Names of the classes of a task of that class, in the order of their numbers: config.class_names, or those of
- * train_data (tl_image_classes), or where that names no files those of validation_data. One mapping for training and
- * evaluation. Empty when there are none. The names are the task's. */
+/* Names of the classes of a task of that class, in the order of their numbers: config.class_names,
+ * or those of train_data (tl_image_classes), or where that names no files those of validation_data.
+ * One mapping for training and evaluation. Empty when there are none. The names are the task's. */
 TL_API TL_NODISCARD tl_status tl_image_task_classes(tl_task *t, tl_strings *out);
-/* The names that a run has stored go before those of the data, which may not be there any more. Copied. With
- * config.class_names they must be the same. */
+/* The names that a run has stored go before those of the data, which may not be there any more.
+ * Copied. With config.class_names they must be the same. */
 TL_API TL_NODISCARD tl_status tl_image_task_set_classes(tl_task *t, tl_strings names);
 
-/* The starter example: Model Garden's template for tasks of one's own, and so is src/zoo/example_task.c. */
+/* The starter example: Model Garden's template for tasks of one's own, and so is
+ * src/zoo/example_task.c. */
 typedef struct tl_example_model_config {
     int64_t num_classes;
     tl_ints input_size;

@@ -1,10 +1,10 @@
-/* Instruction sets: the files of simd/ are compiled once for each, and their exported names carry its
- * name behind them.
+/* Instruction sets: the files of simd/ are compiled once for each, and their exported names carry
+ * its name behind them.
  *
  *     void TLI_ISA_NAME(tli_scale)(float *x, int64_t n) { ... } // tli_scale_neon, ...
  *
- * The list below names every set that this build has, the plainest first. A CPU runs the last one it
- * supports; TILTH_ISA names another one.
+ * The list below names every set that this build has, the plainest first. A CPU runs the last one
+ * it supports; TILTH_ISA names another one.
  *
  * Thread word: free-threaded. */
 #ifndef TLI_BASE_ISA_H
@@ -24,7 +24,7 @@ typedef enum tli_isa {
 #define TLI_ISA_ENUM(name) TLI_##name,
     TLI_ISA_LIST(TLI_ISA_ENUM)
 #undef TLI_ISA_ENUM
-    TLI_ISA_COUNT
+        TLI_ISA_COUNT
 } tli_isa;
 
 const char *tli_isa_text(tli_isa isa);

@@ -6,7 +6,8 @@
 
 #include <tilth/base/str.h>
 
-/* A text in quotes, with U+FFFD for what is no UTF-8; null for NULL. `ascii`: other characters as \uXXXX. */
+/* A text in quotes, with U+FFFD for what is no UTF-8; null for NULL. `ascii`: other characters as
+ * \uXXXX. */
 void tli_json_add_text(tl_str *out, const char *text, bool ascii);
 
 #endif

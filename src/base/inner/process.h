@@ -11,11 +11,13 @@ typedef struct tli_process_args {
     const char *const *argv;      /* ends with NULL */
     const char *const *variables; /* "NAME=value", for the environment; ends with NULL */
     int input;                    /* its standard input; negative: nothing is in it */
-    int output;                   /* where all that it writes goes; negative: to our standard error */
+    /* where all that it writes goes; negative: to our standard error */
+    int output;
 } tli_process_args;
 
-/* In a group of its own: signals of a terminal are for us, and it can be ended with all that it has started. It handles
- * signals as a new program does; a SIGHUP that is ignored stays so. 0, or an errno. */
+/* In a group of its own: signals of a terminal are for us, and it can be ended with all that it has
+ * started. It handles signals as a new program does; a SIGHUP that is ignored stays so. 0, or an
+ * errno. */
 int tli_process_start(pid_t *out, const tli_process_args *args);
 
 #endif

@@ -13,8 +13,8 @@
  *     ... pthread_create ...
  *     pthread_sigmask(SIG_SETMASK, &before, NULL);
  *
- * All, for signals are for the program's own threads, but those that a thread brings upon itself: handlers
- * and crash reports must see them. */
+ * All, for signals are for the program's own threads, but those that a thread brings upon itself:
+ * handlers and crash reports must see them. */
 void tli_thread_mask(sigset_t *out);
 
 #endif

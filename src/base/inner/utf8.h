@@ -8,8 +8,8 @@
 
 #define TLI_UTF8_REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
-/* Bytes of the character at `p`, or 0 when what stands there is none (cut, over-long, a surrogate, beyond
- * U+10FFFF). Reads no further than a NUL. */
+/* Bytes of the character at `p`, or 0 when what stands there is none (cut, over-long, a surrogate,
+ * beyond U+10FFFF). Reads no further than a NUL. */
 static inline int tli_utf8_length(const char *text)
 {
     const uint8_t *p = (const uint8_t *)text;

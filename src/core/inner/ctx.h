@@ -21,18 +21,25 @@ struct tl_ctx {
     tl_arena *arena;
     bool taping, capturing, training, failed;
     bool differentiable; /* inside a gradient that will be differentiated */
-    tl_tensor *tensors; /* newest first */
-    uint64_t first_id; /* of its tensors; those of other contexts are far away */
+    tl_tensor *tensors;  /* newest first */
+    uint64_t first_id;   /* of its tensors; those of other contexts are far away */
     tl_node *first, *last;
     tl_draws draws;
     tl_str path;
-    const char *label; /* of what is recorded now, in place of the path: gradients belong to the call that they are of;
-                        * NULL or "": the path */
-    struct { tli_module *items; int64_t count, capacity; } modules;
+    /* of what is recorded now, in place of the path: gradients belong to the call that they are of;
+     * NULL or "": the path */
+    const char *label;
+    struct {
+        tli_module *items;
+        int64_t count, capacity;
+    } modules;
     int64_t unnamed; /* modules inside the last one that could not be noted for lack of memory */
-    struct { tli_ordinal *items; int64_t count, capacity; } ordinals;
+    struct {
+        tli_ordinal *items;
+        int64_t count, capacity;
+    } ordinals;
     tl_tensors *log; /* NULL: nobody listens */
-    tl_error error; /* the first one */
+    tl_error error;  /* the first one */
 };
 
 /* Attributes of a call, their lists included. NULL: no memory. */

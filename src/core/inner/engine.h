@@ -15,11 +15,11 @@ typedef struct tli_cell {
 struct tl_engine {
     const tl_backend_class *backend;
     tl_device *device;
-    tl_queue *queue; /* what ops are put into, in the order of their calls */
+    tl_queue *queue;    /* what ops are put into, in the order of their calls */
     tl_queue *in, *out; /* copies from the host and to it; on the host they are the same one */
-    bool waits;      /* after each call, so that it is the call that fails */
+    bool waits;         /* after each call, so that it is the call that fails */
     tli_losses *losses; /* work of the queue that was left undone; NULL on the host */
-    bool beside;     /* device, queues and losses are another engine's */
+    bool beside;        /* device, queues and losses are another engine's */
     tl_pool *threads;
     tli_memory memory;  /* of the device */
     tli_memory staging; /* of the host, where the device's is another one */
@@ -54,7 +54,8 @@ TL_NODISCARD tl_status tli_check_device(const tl_engine *e, const tl_node *call)
 TL_NODISCARD tl_status tli_call_queued(const tl_run *run, const tl_node *call);
 /* Runs a call of a kernel that the engine gave, around hook included. */
 TL_NODISCARD tl_status tli_run_kernel(const tl_run *run, const tl_node *call, const tl_kernel *k);
-/* A call whose kernel is one of the host, on an engine of another device: inputs come, outputs go. */
+/* A call whose kernel is one of the host, on an engine of another device: inputs come, outputs
+ * go. */
 TL_NODISCARD tl_status tli_run_staged(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel);
 
 #endif

@@ -1,5 +1,5 @@
-/* bfloat16 and float16 as bits, one value at a time; rounding to nearest, ties to even. Kernels have
- * vector forms of the same (cpu/simd/vec.h).
+/* bfloat16 and float16 as bits, one value at a time; rounding to nearest, ties to even. Kernels
+ * have vector forms of the same (cpu/simd/vec.h).
  *
  * Thread word: free-threaded. */
 #ifndef TLI_CORE_HALF_H
@@ -36,7 +36,8 @@ static inline uint16_t tli_to_bf16(float f)
 
 static inline float tli_from_f16(uint16_t h)
 {
-    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 0x1fu, fraction = h & 0x3ffu;
+    uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 0x1fu,
+             fraction = h & 0x3ffu;
     if (exponent == 31) return tli_bits_to_float(sign | 0x7f800000u | (fraction << 13));
     if (exponent) return tli_bits_to_float(sign | ((exponent + 112) << 23) | (fraction << 13));
     float small = (float)fraction * 0x1p-24f; // subnormal or zero: exact
@@ -45,7 +46,8 @@ static inline float tli_from_f16(uint16_t h)
 
 static inline uint16_t tli_to_f16(float f)
 {
-    uint32_t bits = tli_float_to_bits(f), sign = (bits >> 16) & 0x8000u, magnitude = bits & 0x7fffffffu;
+    uint32_t bits = tli_float_to_bits(f), sign = (bits >> 16) & 0x8000u,
+             magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
     if (magnitude >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u); // rounds to infinity
     if (magnitude < 0x38800000u) {

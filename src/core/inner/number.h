@@ -8,8 +8,10 @@
 #include <math.h>
 #include <stdio.h>
 
-/* "%.*f" or another format that takes digits and a number; "nan", "inf" and "-inf" for what is not finite. */
-static inline void tli_number_text(char *out, size_t size, const char *format, int digits, double value)
+/* "%.*f" or another format that takes digits and a number; "nan", "inf" and "-inf" for what is not
+ * finite. */
+static inline void tli_number_text(char *out, size_t size, const char *format, int digits,
+                                   double value)
 {
     if (!isfinite(value)) {
         snprintf(out, size, "%s", isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");

@@ -15,12 +15,13 @@ struct tl_state {
         tli_state_watcher *items;
         int64_t count, capacity;
     } watchers;
-    bool outside;   /* its paths come from a file */
+    bool outside;          /* its paths come from a file */
     int64_t added, nested; /* by paths, from here: entries, and the states around them */
 };
 
-/* What is added to the state from now on has paths of a file. Each name of a path can be a state, which takes far more
- * memory than the name has letters: more of them than entries need is TL_ELIMIT. */
+/* What is added to the state from now on has paths of a file. Each name of a path can be a state,
+ * which takes far more memory than the name has letters: more of them than entries need is
+ * TL_ELIMIT. */
 void tli_state_distrust(tl_state *s);
 
 typedef struct tli_state_entry {
@@ -60,7 +61,8 @@ typedef struct tli_state_leaves {
 /* All leaves in order. Deinit is due also after a failure. */
 TL_NODISCARD tl_status tli_state_collect(tli_state_leaves *out, const tl_state *s);
 void tli_state_leaves_deinit(tli_state_leaves *l);
-/* Tells the watchers of `s`, whose leaves these are, and of all states below it, where a leaf was written. */
+/* Tells the watchers of `s`, whose leaves these are, and of all states below it, where a leaf was
+ * written. */
 void tli_state_tell_restored(const tl_state *s, const tli_state_leaves *leaves);
 
 tli_state_entry *tli_state_find(const tl_state *s, const char *path);

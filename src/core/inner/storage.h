@@ -1,5 +1,5 @@
-/* Storage of tensors, counted, from a pool of its engine: memory of the engine's device, or memory of the
- * host that the device reaches.
+/* Storage of tensors, counted, from a pool of its engine: memory of the engine's device, or memory
+ * of the host that the device reaches.
  *
  * Guarded memory (for checking) lies between guard zones, and holds a pattern wherever nobody has
  * written since it was handed out.
@@ -15,7 +15,7 @@
 
 enum {
     TLI_SIZE_CLASSES = 256,
-    TLI_GUARD = 64,      /* bytes before the storage, and at least as many behind it */
+    TLI_GUARD = 64,        /* bytes before the storage, and at least as many behind it */
     TLI_UNWRITTEN = 0x7ffd /* two bytes, again and again: a quiet NaN in every float type */
 };
 
@@ -24,32 +24,34 @@ typedef struct tli_slab tli_slab;
 typedef struct tli_losses tli_losses; /* core/inner/losses.h */
 struct tl_storage {
     atomic_int refs;
-    atomic_int leases; /* readers; -1 while leased for writing */
+    atomic_int leases;             /* readers; -1 while leased for writing */
     atomic_uint_least64_t version; /* another one after each write in place */
-    /* Tickets. In the engine's queue, of the last work that writes it, and of the last that touches its memory,
-     * whosesoever that was; in the queues of copies to the device and to the host, of the last one that uses it. */
+    /* Tickets. In the engine's queue, of the last work that writes it, and of the last that touches
+     * its memory, whosesoever that was; in the queues of copies to the device and to the host, of
+     * the last one that uses it. */
     atomic_uint_least64_t ticket, used;
     atomic_uint_least64_t arriving, leaving;
     tli_memory *memory;
     tli_slab *slab; /* that it was cut from; NULL: it is a block of the device's own */
-    void *data; /* an address of the device, which only its kernels may look at */
+    void *data;     /* an address of the device, which only its kernels may look at */
     int size_class;
-    size_t bytes, capacity; /* asked for, and there */
+    size_t bytes, capacity;  /* asked for, and there */
     struct tl_storage *next; /* in the list of free ones */
 };
 typedef struct tl_storage tl_storage;
 
-/* Free storage waits in lists by size; a list holds storages whose capacity is that of the class. */
+/* Free storage waits in lists by size; a list holds storages whose capacity is that of the
+ * class. */
 struct tli_memory {
     pthread_mutex_t lock;
     tl_storage *free[TLI_SIZE_CLASSES];
     tl_memory_stats stats;
     tl_engine *engine;
     tl_device *device;
-    tl_queue *queue;  /* whose work uses it */
+    tl_queue *queue;    /* whose work uses it */
     tl_queue *in, *out; /* of copies between the host and the device */
     tli_losses *losses; /* what of that work was left undone; NULL on the host */
-    bool on_host;     /* the host may look at it */
+    bool on_host;       /* the host may look at it */
     bool guarded;
     tli_slab *slabs; /* that small storages are cut from, the one in use first */
 };
@@ -97,20 +99,21 @@ static inline void tli_ticket_raise(atomic_uint_least64_t *at, uint64_t ticket)
 {
     uint64_t seen = atomic_load_explicit(at, memory_order_relaxed);
     while (seen < ticket
-           && !atomic_compare_exchange_weak_explicit(at, &seen, ticket, memory_order_release, memory_order_relaxed))
+           && !atomic_compare_exchange_weak_explicit(at, &seen, ticket, memory_order_release,
+                                                     memory_order_relaxed))
         continue;
 }
 /* The host is to look at it: waits until what writes it has run. */
 TL_NODISCARD tl_status tli_storage_wait(const tl_storage *s);
 /* The host is to write it, where it lies at the host: waits until nobody uses it. */
 TL_NODISCARD tl_status tli_storage_wait_to_write(const tl_storage *s);
-/* Whether what was to write it last has not run, as work before it failed, and that failure was told
- * meanwhile. What writes it anew makes it good. */
+/* Whether what was to write it last has not run, as work before it failed, and that failure was
+ * told meanwhile. What writes it anew makes it good. */
 bool tli_storage_is_lost(const tl_storage *s);
 /* The same as a failure: that of the work before it. */
 TL_NODISCARD tl_status tli_storage_check(const tl_storage *s);
-/* Whether no guard zone was written, waiting for what may do it; else `*at` is the first such byte, counted from
- * the storage's first. Always so for memory that is not guarded. */
+/* Whether no guard zone was written, waiting for what may do it; else `*at` is the first such byte,
+ * counted from the storage's first. Always so for memory that is not guarded. */
 TL_NODISCARD tl_status tli_storage_intact(const tl_storage *s, bool *intact, int64_t *at);
 
 /* --- guards (guards.c) ------------------------------------------------------------------------ */

@@ -12,12 +12,13 @@ bool tli_tensor_is_row_major(const tl_tensor *t);
 void tli_tensor_gather(const tl_tensor *t, void *to);
 void tli_tensor_scatter(const tl_tensor *t, const void *from);
 
-/* Makes sure that there is memory for a lease of the tensor, in the pool of its engine: one that follows, with none in
- * between, does not fail for lack of it. */
+/* Makes sure that there is memory for a lease of the tensor, in the pool of its engine: one that
+ * follows, with none in between, does not fail for lack of it. */
 TL_NODISCARD tl_status tli_lease_reserve(const tl_tensor *t);
 
-/* Queues the copy of a tensor at the host to one at the device, both without gaps. It runs beside kernels that were
- * queued before and do not use `to`; those that are queued from now on find it done. */
+/* Queues the copy of a tensor at the host to one at the device, both without gaps. It runs beside
+ * kernels that were queued before and do not use `to`; those that are queued from now on find it
+ * done. */
 TL_NODISCARD tl_status tli_send(const tl_tensor *to, const tl_tensor *from);
 
 /* Bytes of its storage that a tensor reaches: [from, to). Empty for a tensor without elements. */
@@ -26,14 +27,14 @@ typedef struct tli_extent {
 } tli_extent;
 tli_extent tli_extent_of(const tl_tensor *t);
 
-/* A tensor of another device as the host sees it: the same type, shape and strides over a copy of its
- * extent. Copies of several images are queued one behind the other, and then waited for. */
+/* A tensor of another device as the host sees it: the same type, shape and strides over a copy of
+ * its extent. Copies of several images are queued one behind the other, and then waited for. */
 typedef struct tli_image {
     tl_tensor tensor;
     const tl_tensor *of;
     tli_extent extent;
-    uint64_t ticket; /* of the copy that was queued last; 0: none was */
-    bool goes;       /* that copy goes to the device */
+    uint64_t ticket;  /* of the copy that was queued last; 0: none was */
+    bool goes;        /* that copy goes to the device */
     uint64_t written; /* the ticket of who had written there before it */
 } tli_image;
 /* `filled`: with the elements that are there, after the wait; else it holds anything. */

@@ -16,7 +16,10 @@ static products products_of(const tl_node *n, const tl_tensor *image, const tl_t
               && filter->shape.dims[3] == result->shape.dims[3]);
     TL_ASSERT(image->shape.dims[0] == result->shape.dims[0]
               && filter->shape.dims[3] % a->groups == 0);
-    return (products){.a = a, .image = image, .filter = filter, .result = result,
+    return (products){.a = a,
+                      .image = image,
+                      .filter = filter,
+                      .result = result,
                       .group_in = filter->shape.dims[2],
                       .group_out = filter->shape.dims[3] / a->groups};
 }

@@ -16,10 +16,8 @@ static tl_status arange_kernel(const tl_run *run, const tl_node *n)
     bool floats = tl_dtype_is_float(y->dtype);
     (void)run;
     for (int64_t i = 0, count = tl_tensor_count(y); i < count; i++) {
-        if (floats)
-            tli_ref_set(y, i, a->start + (double)i * a->step);
-        else
-            tli_ref_set_int(y, i, (int64_t)a->start + i * (int64_t)a->step);
+        if (floats) tli_ref_set(y, i, a->start + (double)i * a->step);
+        else tli_ref_set_int(y, i, (int64_t)a->start + i * (int64_t)a->step);
     }
     return TL_OK;
 }

@@ -130,10 +130,8 @@ static tl_status one_kernel(const tl_run *run, const tl_node *n)
     const double p = numbers[0], q = numbers[1];
     for (int64_t i = 0, count = tl_tensor_count(y); i < count; i++) {
         const int64_t at = tli_ref_offset(x, &y->shape, i);
-        if (floats)
-            tli_ref_set(y, i, f.of_doubles(tli_ref_get(x, at), 0, p, q));
-        else
-            tli_ref_set_int(y, i, f.of_ints(tli_ref_get_int(x, at), 0, p, q));
+        if (floats) tli_ref_set(y, i, f.of_doubles(tli_ref_get(x, at), 0, p, q));
+        else tli_ref_set_int(y, i, f.of_ints(tli_ref_get_int(x, at), 0, p, q));
     }
     return TL_OK;
 }
@@ -150,10 +148,8 @@ static tl_status two_kernel(const tl_run *run, const tl_node *n)
     const double p = numbers[0], q = numbers[1];
     for (int64_t i = 0, count = tl_tensor_count(y); i < count; i++) {
         const int64_t u = tli_ref_offset(a, &y->shape, i), v = tli_ref_offset(b, &y->shape, i);
-        if (floats)
-            tli_ref_set(y, i, f.of_doubles(tli_ref_get(a, u), tli_ref_get(b, v), p, q));
-        else
-            tli_ref_set_int(y, i, f.of_ints(tli_ref_get_int(a, u), tli_ref_get_int(b, v), p, q));
+        if (floats) tli_ref_set(y, i, f.of_doubles(tli_ref_get(a, u), tli_ref_get(b, v), p, q));
+        else tli_ref_set_int(y, i, f.of_ints(tli_ref_get_int(a, u), tli_ref_get_int(b, v), p, q));
     }
     return TL_OK;
 }
@@ -169,10 +165,8 @@ static tl_status where_kernel(const tl_run *run, const tl_node *n)
         bool yes = tli_ref_get_int(condition, tli_ref_offset(condition, &y->shape, i));
         const tl_tensor *from = yes ? n->in[1] : n->in[2];
         int64_t at = tli_ref_offset(from, &y->shape, i);
-        if (floats)
-            tli_ref_set(y, i, tli_ref_get(from, at));
-        else
-            tli_ref_set_int(y, i, tli_ref_get_int(from, at));
+        if (floats) tli_ref_set(y, i, tli_ref_get(from, at));
+        else tli_ref_set_int(y, i, tli_ref_get_int(from, at));
     }
     return TL_OK;
 }
@@ -209,12 +203,10 @@ static tl_status cast_kernel(const tl_run *run, const tl_node *n)
         int64_t at = tli_ref_offset(x, &y->shape, i);
         if (from != TL_CLASS_FLOAT && to != TL_CLASS_FLOAT)
             tli_ref_set_int(y, i, tli_ref_get_int(x, at));
-        else if (to == TL_CLASS_INT)
-            tli_ref_set_int(y, i, saturate(y->dtype, tli_ref_get(x, at)));
+        else if (to == TL_CLASS_INT) tli_ref_set_int(y, i, saturate(y->dtype, tli_ref_get(x, at)));
         else if (x->dtype == TL_I64 && y->dtype != TL_F64)
             tli_ref_set(y, i, odd_double(tli_ref_get_int(x, at)));
-        else
-            tli_ref_set(y, i, tli_ref_get(x, at));
+        else tli_ref_set(y, i, tli_ref_get(x, at));
     }
     return TL_OK;
 }

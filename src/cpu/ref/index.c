@@ -31,8 +31,10 @@ static tl_status check_index(const tl_tensor *indices, int64_t position, int64_t
         position /= indices->shape.dims[d];
     }
     char text[TL_SHAPE_TEXT];
-    return TL_FAIL(TL_EINVAL, "index %" PRId64 " (at %s of the indices) is not below %" PRId64
-                   ", the size of axis %" PRId64 "%s", index, tl_shape_text(text, &at), size, axis,
+    return TL_FAIL(TL_EINVAL,
+                   "index %" PRId64 " (at %s of the indices) is not below %" PRId64
+                   ", the size of axis %" PRId64 "%s",
+                   index, tl_shape_text(text, &at), size, axis,
                    index < 0 ? "; it must not be negative either" : "");
 }
 

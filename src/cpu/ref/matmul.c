@@ -73,7 +73,7 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
         double sum = 0;
         for (int64_t k = 0; k < depth; k++)
             sum += tli_ref_get(x, row + k * step)
-                 * tli_ref_get(w, k * w->strides[0] + unit * w->strides[1]);
+                   * tli_ref_get(w, k * w->strides[0] + unit * w->strides[1]);
         if (bias) sum += tli_ref_get(bias, unit * bias->strides[0]);
         if (attr->keep_sum) tli_ref_set(n->out[1], i, sum);
         tli_ref_set(y, i, activate(attr->activation, sum));

@@ -28,10 +28,8 @@ static inline tli_number tli_number_get(const tl_tensor *t, int64_t at)
 
 static inline void tli_number_set(const tl_tensor *t, int64_t at, tli_number value)
 {
-    if (tl_dtype_is_float(t->dtype))
-        tli_ref_set(t, at, value.f);
-    else
-        tli_ref_set_int(t, at, value.i);
+    if (tl_dtype_is_float(t->dtype)) tli_ref_set(t, at, value.f);
+    else tli_ref_set_int(t, at, value.i);
 }
 
 static inline tli_number tli_number_add(const tl_tensor *t, tli_number a, tli_number b)

@@ -15,7 +15,8 @@ static tl_status pack_kernel(const tl_run *run, const tl_node *n)
         TL_ASSERT(begin >= at && begin + tl_tensor_count(n->in[i]) <= a->count); // in order, apart
         memset(to + (size_t)at * size, 0, (size_t)(begin - at) * size);
         char *place = to + (size_t)begin * size;
-        if (tl_kernel_data(n->in[i]) != place) tli_tensor_gather(n->in[i], place); // else it was computed there
+        // else it was computed there
+        if (tl_kernel_data(n->in[i]) != place) tli_tensor_gather(n->in[i], place);
         at = begin + tl_tensor_count(n->in[i]);
     }
     memset(to + (size_t)at * size, 0, (size_t)(a->count - at) * size);

@@ -143,7 +143,7 @@ static tl_status avg_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
             for (int64_t ox = w.x0; ox < w.x1; ox++) {
                 area covered = area_of(n->attr, &out->shape, oy, ox);
                 sum += tli_ref_get(g, offset(g, p.n, oy, ox, p.channel))
-                     / (double)((covered.y1 - covered.y0) * (covered.x1 - covered.x0));
+                       / (double)((covered.y1 - covered.y0) * (covered.x1 - covered.x0));
             }
         tli_ref_set(out, i, sum);
     }

@@ -27,10 +27,8 @@ double tli_ref_largest_below(tl_dtype dtype, double high)
     double nearest = tli_element_get(dtype, &bits, 0);
     if (nearest < high) return nearest;
     // Sign and magnitude: negative numbers go down by counting up.
-    if (nearest == 0)
-        bits = 0x8001;
-    else
-        bits = (uint16_t)(nearest < 0 ? bits + 1 : bits - 1);
+    if (nearest == 0) bits = 0x8001;
+    else bits = (uint16_t)(nearest < 0 ? bits + 1 : bits - 1);
     return tli_element_get(dtype, &bits, 0);
 }
 

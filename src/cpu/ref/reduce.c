@@ -9,7 +9,9 @@ typedef struct split {
 
 static split split_axes(const tl_node *n, tl_ints axes)
 {
-    split s = {.x = n->in[0], .y = n->out[0], .kept = tli_cursor_over(n->in[0], axes, false),
+    split s = {.x = n->in[0],
+               .y = n->out[0],
+               .kept = tli_cursor_over(n->in[0], axes, false),
                .gone = tli_cursor_over(n->in[0], axes, true)};
     s.results = tl_shape_count(&s.kept.shape);
     s.together = tl_shape_count(&s.gone.shape);

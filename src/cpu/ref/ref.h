@@ -1,5 +1,6 @@
-/* Reference kernels: what each op means, in plain loops. They are the oracle of the tests and what runs
- * where nothing faster does. Floats are computed in double and rounded once, integers in int64.
+/* Reference kernels: what each op means, in plain loops. They are the oracle of the tests and what
+ * runs where nothing faster does. Floats are computed in double and rounded once, integers in
+ * int64.
  *
  * Thread word: free-threaded. */
 #ifndef TLI_CPU_REF_H
@@ -22,8 +23,8 @@
 TLI_REF_FAMILIES(TLI_REF_EXTERN)
 #undef TLI_REF_EXTERN
 
-/* Element `index` (row-major over `shape`, to which t broadcasts) of a tensor, as an offset from its first
- * element. */
+/* Element `index` (row-major over `shape`, to which t broadcasts) of a tensor, as an offset from
+ * its first element. */
 static inline int64_t tli_ref_offset(const tl_tensor *t, const tl_shape *shape, int64_t index)
 {
     int64_t at = 0;
@@ -57,8 +58,8 @@ static inline void tli_ref_set(const tl_tensor *t, int64_t at, double value)
     tli_element_set(t->dtype, tl_kernel_data(t), at, value);
 }
 
-/* Integers and bool, exactly: a double would lose the last digits of int64. Stores wrap to the type's
- * width. */
+/* Integers and bool, exactly: a double would lose the last digits of int64. Stores wrap to the
+ * type's width. */
 static inline int64_t tli_ref_get_int(const tl_tensor *t, int64_t at)
 {
     TL_ASSERT(tli_ref_has(t, at));

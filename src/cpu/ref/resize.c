@@ -20,9 +20,8 @@ static int64_t nearest(int64_t i, int64_t from, int64_t to, bool align_corners)
 static blend blend_of(const tl_resize_attr *a, int64_t i, int64_t from, int64_t to)
 {
     if (a->method == TL_NEAREST) return (blend){.first = nearest(i, from, to, a->align_corners)};
-    double at = a->align_corners
-                  ? (to > 1 ? (double)i * (double)(from - 1) / (double)(to - 1) : 0)
-                  : fmax(((double)i + 0.5) * (double)from / (double)to - 0.5, 0);
+    double at = a->align_corners ? (to > 1 ? (double)i * (double)(from - 1) / (double)(to - 1) : 0)
+                                 : fmax(((double)i + 0.5) * (double)from / (double)to - 0.5, 0);
     int64_t first = tl_min_i64((int64_t)at, from - 1);
     TL_ASSERT(first >= 0 && i < to);
     return (blend){first, tl_min_i64(first + 1, from - 1), at - (double)first};

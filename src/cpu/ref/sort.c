@@ -24,8 +24,9 @@ static entry *sort_entries(const tl_tensor *t, entry *from, entry *to, int64_t c
             int64_t end = middle + run < count ? middle + run : count;
             for (int64_t a = start, b = middle, i = start; i < end; i++) {
                 bool second = a == middle
-                              || (b < end && (descending ? above(t, from[b].key, from[a].key)
-                                                         : above(t, from[a].key, from[b].key)));
+                              || (b < end
+                                  && (descending ? above(t, from[b].key, from[a].key)
+                                                 : above(t, from[a].key, from[b].key)));
                 to[i] = from[second ? b++ : a++];
             }
         }

@@ -309,8 +309,7 @@ static tl_status finite_and_norm_kernel(const tl_run *run, const tl_node *n)
 
 #define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0)
 static const tl_kernel table[] = {
-    ROW(update_sgd),  ROW(update_adam), ROW(update_rmsprop), ROW(update_adagrad),
-    ROW(update_lamb), ROW(update_lars), ROW(update_ema),     ROW(assign),
-    ROW(finite_and_norm),
+    ROW(update_sgd),  ROW(update_adam), ROW(update_rmsprop), ROW(update_adagrad),  ROW(update_lamb),
+    ROW(update_lars), ROW(update_ema),  ROW(assign),         ROW(finite_and_norm),
 };
 const tl_kernels tli_ref_update = {table, TL_COUNT(table)};

@@ -34,18 +34,14 @@ TLI_INLINE void any_store(tl_dtype t, void *p, int64_t i, vf x, int64_t n)
     const bool whole = n >= VF;
     if (t == TL_F32) {
         float *f = (float *)p + i;
-        if (whole)
-            vf_store(f, x);
-        else
-            vf_store_n(f, x, n);
+        if (whole) vf_store(f, x);
+        else vf_store_n(f, x, n);
         return;
     }
     uint16_t *h = (uint16_t *)p + i;
     if (t == TL_BF16) {
-        if (whole)
-            vf_store_bf16(h, x);
-        else
-            vf_store_bf16_n(h, x, n);
+        if (whole) vf_store_bf16(h, x);
+        else vf_store_bf16_n(h, x, n);
     } else if (whole) {
         vf_store_f16(h, x);
     } else {
@@ -68,10 +64,8 @@ TLI_INLINE float any_get(tl_dtype t, const void *p, int64_t i)
 
 TLI_INLINE void any_put(tl_dtype t, void *p, int64_t i, float x)
 {
-    if (t == TL_F32)
-        ((float *)p)[i] = x;
-    else
-        ((uint16_t *)p)[i] = t == TL_BF16 ? tli_to_bf16(x) : tli_to_f16(x);
+    if (t == TL_F32) ((float *)p)[i] = x;
+    else ((uint16_t *)p)[i] = t == TL_BF16 ? tli_to_bf16(x) : tli_to_f16(x);
 }
 
 /* i in steps of a vector up to n; m is what is left there. */

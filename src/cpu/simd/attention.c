@@ -104,8 +104,7 @@ void attention_rows(float *to, int64_t row, const attention *t, const operand *o
     for (int64_t i = 0; i < count; i++, to += row) {
         const void *from = operand_at(t, o, batch, first + i, head);
         int64_t have = allow && allow->each && !allow->each[first + i] ? 0 : width;
-        if (o->item == 1)
-            t->gemm->convert(to, TL_F32, from, t->type, have);
+        if (o->item == 1) t->gemm->convert(to, TL_F32, from, t->type, have);
         else
             for (int64_t j = 0; j < have; j++)
                 to[j] = (float)tli_element_get(t->type, from, j * o->item);
@@ -161,7 +160,7 @@ enum {
     BLOCK = 48
 }; /* queries at a time: the tile of their scores, 48 x 128 floats or 24 KiB, stays in the
       first-level cache */
-_Static_assert(BLOCK * TILE_KEYS * sizeof(float) <= 32768, "a tile of scores stays there");
+_Static_assert(BLOCK *TILE_KEYS * sizeof(float) <= 32768, "a tile of scores stays there");
 _Static_assert(BLOCK % NR == 0 && BLOCK % MR == 0, "blocks are whole strips and panels");
 
 /* Of each query of a block: the largest score so far, the sum of exponentials below it, and what
@@ -205,12 +204,9 @@ TLI_INLINE void weigh_body(const int nv, const tile *x, const strip *s, float *s
 
 static void weigh(const tile *x, const strip *s, float *scores, carry *c)
 {
-    if (s->vectors == NV)
-        weigh_body(NV, x, s, scores, c);
-    else if (s->vectors == 2)
-        weigh_body(2, x, s, scores, c);
-    else
-        weigh_body(1, x, s, scores, c);
+    if (s->vectors == NV) weigh_body(NV, x, s, scores, c);
+    else if (s->vectors == 2) weigh_body(2, x, s, scores, c);
+    else weigh_body(1, x, s, scores, c);
 }
 
 static void drop_out(const tile *x, const strip *s, float *weights)

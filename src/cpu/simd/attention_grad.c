@@ -209,18 +209,12 @@ TLI_INLINE void strip_body(const int nv, const bool drops, const tile *x, const 
 
 static void strip_grads(const tile *x, const strip *s, const query_side *q)
 {
-    if (x->draws && s->vectors == NV)
-        strip_body(NV, true, x, s, q);
-    else if (x->draws && s->vectors == 2)
-        strip_body(2, true, x, s, q);
-    else if (x->draws)
-        strip_body(1, true, x, s, q);
-    else if (s->vectors == NV)
-        strip_body(NV, false, x, s, q);
-    else if (s->vectors == 2)
-        strip_body(2, false, x, s, q);
-    else
-        strip_body(1, false, x, s, q);
+    if (x->draws && s->vectors == NV) strip_body(NV, true, x, s, q);
+    else if (x->draws && s->vectors == 2) strip_body(2, true, x, s, q);
+    else if (x->draws) strip_body(1, true, x, s, q);
+    else if (s->vectors == NV) strip_body(NV, false, x, s, q);
+    else if (s->vectors == 2) strip_body(2, false, x, s, q);
+    else strip_body(1, false, x, s, q);
 }
 
 /* The tile's weights, and the gradient by its scores. `keys` and `values` are its panels. */

@@ -12,8 +12,8 @@ enum {
     /* Elements of a block of rows, 128 KiB, in the second-level cache for both sweeps; unless that
      * makes it */
     BLOCK = 32768,
-    LEAST = 32, /* fewer rows than this, of which the mean of GUESS would be all, or */
-    MOST = 256, /* more than this: a lane adds up no more numbers in float32 */
+    LEAST = 32,    /* fewer rows than this, of which the mean of GUESS would be all, or */
+    MOST = 256,    /* more than this: a lane adds up no more numbers in float32 */
     GRAIN = 32768, /* elements a task: microseconds */
     /* Vectors of channels at once: 8 sums, 8 squares and 8 guesses are 24 of 32 registers, and a
      * row's piece is 2 to 8 lines */
@@ -154,10 +154,8 @@ TLI_INLINE void slopes_of_strip(tl_dtype t, const channels *c, int64_t block, in
     TLI_INLINE void name##_of_block(tl_dtype t, const channels *c, int64_t block)                  \
     {                                                                                              \
         for (int64_t first = 0; first < c->width; first += STRIP * VF)                             \
-            if (first + STRIP * VF <= c->width)                                                    \
-                name##_of_strip(t, c, block, first, true);                                         \
-            else                                                                                   \
-                name##_of_strip(t, c, block, first, false);                                        \
+            if (first + STRIP * VF <= c->width) name##_of_strip(t, c, block, first, true);         \
+            else name##_of_strip(t, c, block, first, false);                                       \
     }                                                                                              \
     static tl_status name##_of_blocks(int64_t begin, int64_t end, void *payload)                   \
     {                                                                                              \

@@ -15,11 +15,28 @@ static tli_conv conv_of(const tl_node *n, const tl_tensor *x, const tl_tensor *k
               && kd[3] % a->groups == 0);
     TL_ASSERT(x->dtype == k->dtype && k->dtype == y->dtype);
     return (tli_conv){
-        .type = x->dtype, .x = tl_kernel_data(x), .k = tl_kernel_data(k), .y = tl_kernel_data(y),
-        .images = xd[0], .h = xd[1], .w = xd[2], .in = xd[3], .oh = yd[1], .ow = yd[2],
-        .out = yd[3], .kh = kd[0], .kw = kd[1], .stride_y = a->stride_y, .stride_x = a->stride_x,
-        .dilation_y = a->dilation_y, .dilation_x = a->dilation_x, .top = a->top, .left = a->left,
-        .groups = a->groups, .group_in = kd[2], .group_out = kd[3] / a->groups,
+        .type = x->dtype,
+        .x = tl_kernel_data(x),
+        .k = tl_kernel_data(k),
+        .y = tl_kernel_data(y),
+        .images = xd[0],
+        .h = xd[1],
+        .w = xd[2],
+        .in = xd[3],
+        .oh = yd[1],
+        .ow = yd[2],
+        .out = yd[3],
+        .kh = kd[0],
+        .kw = kd[1],
+        .stride_y = a->stride_y,
+        .stride_x = a->stride_x,
+        .dilation_y = a->dilation_y,
+        .dilation_x = a->dilation_x,
+        .top = a->top,
+        .left = a->left,
+        .groups = a->groups,
+        .group_in = kd[2],
+        .group_out = kd[3] / a->groups,
     };
 }
 
@@ -68,8 +85,8 @@ static tl_status convolve2d_filter_grad_kernel(const tl_run *run, const tl_node 
 }
 
 #define ROWS(dtype)                                                                                \
-    TL_INIT(TL_OP_convolve2d, dtype, convolve2d_kernel, 0),                                               \
-    TL_INIT(TL_OP_convolve2d_input_grad, dtype, convolve2d_input_grad_kernel, 0),                         \
-    TL_INIT(TL_OP_convolve2d_filter_grad, dtype, convolve2d_filter_grad_kernel, 0)
+    TL_INIT(TL_OP_convolve2d, dtype, convolve2d_kernel, 0),                                        \
+        TL_INIT(TL_OP_convolve2d_input_grad, dtype, convolve2d_input_grad_kernel, 0),              \
+        TL_INIT(TL_OP_convolve2d_filter_grad, dtype, convolve2d_filter_grad_kernel, 0)
 static const tl_kernel rows[] = {ROWS(TL_F32), ROWS(TL_BF16), ROWS(TL_F16)};
 TLI_SIMD_KERNELS(conv, rows);

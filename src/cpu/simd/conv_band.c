@@ -23,9 +23,9 @@ typedef struct bands {
     const tli_gemm_kernels *half;
     char *half_filter; /* panels of all groups */
     size_t half_group; /* bytes of a group's */
-    int64_t part;    /* rows of the result for a task */
-    int64_t height;  /* rows of the image for a task */
-    int64_t tasks;   /* for an image */
+    int64_t part;      /* rows of the result for a task */
+    int64_t height;    /* rows of the image for a task */
+    int64_t tasks;     /* for an image */
 } bands;
 
 static int64_t min_of(int64_t x, int64_t y)
@@ -54,16 +54,18 @@ static bool band_suits(const tli_conv *c)
     // at most two blocks of depth, a band 4 MiB, so that it stays in the caches while its row of
     // the result is made.
     enum { CHANNELS = 8, PATCH = 1024, FLOATS = 1 << 20 };
-    return c->group_in <= CHANNELS && c->dilation_x == 1
-        && c->kh * c->kw * c->group_in <= PATCH
-        && ((c->ow - 1) * c->stride_x + c->kw) * c->kh * c->in <= FLOATS;
+    return c->group_in <= CHANNELS && c->dilation_x == 1 && c->kh * c->kw * c->group_in <= PATCH
+           && ((c->ow - 1) * c->stride_x + c->kw) * c->kh * c->in <= FLOATS;
 }
 
 static bands bands_of(const tli_conv *c, tli_isa isa)
 {
     const tli_gemm_kernels *k = tli_gemm_kernels_of(isa, TLI_GEMM_F32);
-    return (bands){.c = c, .k = k, .columns = (c->ow - 1) * c->stride_x + c->kw,
-                   .step = c->kh * c->group_in, .patch = c->kh * c->kw * c->group_in,
+    return (bands){.c = c,
+                   .k = k,
+                   .columns = (c->ow - 1) * c->stride_x + c->kw,
+                   .step = c->kh * c->group_in,
+                   .patch = c->kh * c->kw * c->group_in,
                    .lead = round_up(c->group_out, k->nr)};
 }
 
@@ -225,10 +227,8 @@ static tl_status result_rows(int64_t begin, int64_t end, void *payload)
     for (int64_t row = begin; row < end; row++) {
         char *to = (char *)(uintptr_t)at(c, c->y, row * c->ow * c->out);
         lay_band(band, line, b, row / c->oh, row % c->oh);
-        if (b->half)
-            multiply_row_half(b, room, (char *)(own + sums), own);
-        else
-            multiply_row(b, band, sums ? own : (float *)(void *)to);
+        if (b->half) multiply_row_half(b, room, (char *)(own + sums), own);
+        else multiply_row(b, band, sums ? own : (float *)(void *)to);
         if (sums) b->k->convert(to, c->type, own, TL_F32, c->ow * c->out);
     }
     if (b->half && b->half->end) b->half->end();
@@ -242,8 +242,8 @@ static tl_status pack_half_filter(bands *b)
     const tli_conv *c = b->c;
     const tli_gemm_kernels *k = b->half;
     const size_t row = (size_t)c->out * sizeof(tli_bf16);
-    b->half_group = (size_t)((c->group_out + k->nr - 1) / k->nr)
-                  * tli_gemm_panel_bytes(k, k->nr, b->patch);
+    b->half_group =
+        (size_t)((c->group_out + k->nr - 1) / k->nr) * tli_gemm_panel_bytes(k, k->nr, b->patch);
     void *room;
     TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL,
                        (size_t)c->groups * b->half_group + (size_t)b->patch * row));
@@ -294,8 +294,7 @@ static void transpose_filter(const bands *b, float *row)
         for (int64_t o = 0; o < c->out; o++) b->filter[o * b->lead + i] = row[o];
     }
     for (int64_t o = 0; o < c->out; o++)
-        memset(b->filter + o * b->lead + b->patch, 0,
-               (size_t)(b->lead - b->patch) * sizeof *row);
+        memset(b->filter + o * b->lead + b->patch, 0, (size_t)(b->lead - b->patch) * sizeof *row);
 }
 
 static void add_run(float *to, const float *from, int64_t n)
@@ -321,9 +320,9 @@ static void add_places(const bands *b, float *sums, int64_t y, int64_t ky, int64
                    filter + ky * run + j, b->lead, products + j, cols, 1, false);
     for (int64_t p = 0; p < count; p++)
         for (int64_t t = ky; t < ky_end; t++)
-            add_run(sums + ((y + t * c->dilation_y) * b->columns + (i + p) * c->stride_x)
-                             * c->group_in,
-                    products + p * cols + (t - ky) * run, run);
+            add_run(
+                sums + ((y + t * c->dilation_y) * b->columns + (i + p) * c->stride_x) * c->group_in,
+                products + p * cols + (t - ky) * run, run);
 }
 
 /* Rows y .. end - 1 of a group's image from its sums. */
@@ -364,8 +363,8 @@ static void image_rows(const bands *b, int64_t image, int64_t y, int64_t end, in
         int64_t ky, ky_end;
         tli_conv_inside(&ky, &ky_end, c->kh, row, c->dilation_y, end - y);
         if (ky == ky_end) continue;
-        const float *from = floats_of(b, at(c, c->y, (image * c->oh + oy) * c->ow * c->out),
-                                      c->ow * c->out, line);
+        const float *from =
+            floats_of(b, at(c, c->y, (image * c->oh + oy) * c->ow * c->out), c->ow * c->out, line);
         for (int64_t i = 0; i < c->ow; i += b->k->mr)
             add_places(b, sums, row, ky, ky_end, from + group * c->group_out,
                        b->filter + group * c->group_out * b->lead, i,
@@ -440,12 +439,11 @@ static tl_status filter_parts(int64_t begin, int64_t end, void *payload)
             for (int64_t g = 0; g < c->groups; g++)
                 for (int64_t j = 0; j < c->group_out; j += k->nr)
                     for (int64_t i = 0; i < b->patch; i += k->mr)
-                        k->strided((int)min_of(k->mr, b->patch - i),
-                                   (int)min_of(k->nr, c->group_out - j), c->ow,
-                                   band + g * b->columns * b->step + i, 1, c->stride_x * b->step,
-                                   y + g * c->group_out + j, c->out,
-                                   sums + (g * b->patch + i) * b->lead + j, b->lead, 1,
-                                   row > first);
+                        k->strided(
+                            (int)min_of(k->mr, b->patch - i), (int)min_of(k->nr, c->group_out - j),
+                            c->ow, band + g * b->columns * b->step + i, 1, c->stride_x * b->step,
+                            y + g * c->group_out + j, c->out,
+                            sums + (g * b->patch + i) * b->lead + j, b->lead, 1, row > first);
         }
     }
     return TL_OK;

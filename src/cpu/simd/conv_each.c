@@ -25,7 +25,7 @@ enum { PLACES = 4, VECTORS = 4, DOT_VECTORS = 8, TAPS_MOST = 128 };
 /* The same where each row of the filter has three taps on neighbouring pixels: 12 sums, 6 factors
  * and a pixel, which is loaded once for three places. */
 enum { TRIPLE_PLACES = 6, TRIPLE_VECTORS = 2 };
-_Static_assert(PLACES * VECTORS + VECTORS + 1 <= 32
+_Static_assert(PLACES *VECTORS + VECTORS + 1 <= 32
                    && TRIPLE_PLACES * TRIPLE_VECTORS + 3 * TRIPLE_VECTORS + 1 <= 32,
                "sums, factors and a pixel");
 
@@ -56,7 +56,10 @@ static job job_of(const tli_conv *c)
 {
     const size_t size = tl_dtype_size(c->type);
 #define JOB(t)                                                                                     \
-    ((job){.c = c, .size = size, .sum = sum_places_##t, .sum_triples = sum_triples_##t,             \
+    ((job){.c = c,                                                                                 \
+           .size = size,                                                                           \
+           .sum = sum_places_##t,                                                                  \
+           .sum_triples = sum_triples_##t,                                                         \
            .dot = dot_places_##t})
     return c->type == TL_BF16 ? JOB(bf16) : c->type == TL_F16 ? JOB(f16) : JOB(f32);
 #undef JOB
@@ -152,10 +155,10 @@ static void sum_row(const job *j, const tli_conv_axis *y, const tli_conv_axis *x
             for (int64_t n = tx; n < tx_end; n++) {
                 const int64_t k = triple && x->delta < 0 ? tx_end - 1 - n : n;
                 const int64_t pixel = source_of(y, row, i) * x->source + source_of(x, p, k);
-                const int64_t element = (y->k_first + i * y->k_step) * c->kw + x->k_first
-                                      + k * x->k_step;
-                taps[count++] = (tap){from + (size_t)(pixel * c->in) * j->size,
-                                      j->filter + element * c->in};
+                const int64_t element =
+                    (y->k_first + i * y->k_step) * c->kw + x->k_first + k * x->k_step;
+                taps[count++] =
+                    (tap){from + (size_t)(pixel * c->in) * j->size, j->filter + element * c->in};
             }
         sum_fn *sum = triple ? j->sum_triples : j->sum;
         TL_ASSERT(count <= TAPS_MOST && places > 0 && p + places <= x->places

@@ -99,10 +99,8 @@ static tl_status pack_part(int64_t begin, int64_t end, void *payload)
     int first = 0, beyond = n->inputs;
     while (first < beyond) {
         const int middle = first + (beyond - first) / 2;
-        if (a->offsets.items[middle] <= begin)
-            first = middle + 1;
-        else
-            beyond = middle;
+        if (a->offsets.items[middle] <= begin) first = middle + 1;
+        else beyond = middle;
     }
     int64_t at = begin;
     for (int i = first > 0 ? first - 1 : 0; i < n->inputs && at < end; i++) {
@@ -147,8 +145,8 @@ static tl_status pack_kernel(const tl_run *run, const tl_node *n)
 typedef struct padding {
     const tl_pad_attr *a;
     const tl_tensor *x, *y;
-    int axis;                         /* the last one that grows */
-    int64_t before, row, after;       /* bytes */
+    int axis;                   /* the last one that grows */
+    int64_t before, row, after; /* bytes */
     char element[8];
     size_t size;
 } padding;
@@ -263,8 +261,7 @@ static tl_status arange_part(int64_t begin, int64_t end, void *payload)
         if (fabs(a->start) < INT32_MAX && fabs(a->step) < INT32_MAX / VF
             && is_whole(a->start, a->step, tl_tensor_count(n->out[0]) + VF))
             arange_whole(y, (int32_t)start, (int32_t)step, begin, end);
-        else
-            arange_floats(y, a->start, a->step, begin, end);
+        else arange_floats(y, a->start, a->step, begin, end);
         break;
     case TL_I32:
         for (int64_t i = begin; i < end; i++) ((int32_t *)y)[i] = (int32_t)(start + i * step);

@@ -98,10 +98,8 @@ static tl_status unary_row(void *payload, char *const *data, const int64_t *step
     for (int64_t i = 0; i < n; i += size) {
         const int64_t m = n - i < size ? n - i : size;
         float *y = direct ? (float *)data[0] + i : y_buffer;
-        if (j->unary)
-            j->unary(y, piece(&x, i, m), m);
-        else
-            j->number(y, piece(&x, i, m), j->numbers, m);
+        if (j->unary) j->unary(y, piece(&x, i, m), m);
+        else j->number(y, piece(&x, i, m), j->numbers, m);
         if (!direct) narrow(j->dtype, data[0] + 2 * i, y, m);
     }
     return TL_OK;
@@ -185,8 +183,7 @@ static tl_status where_row(void *payload, char *const *data, const int64_t *step
 /* m elements from i on; where m is VF, as in most rounds, the compiler knows it. */
 #define VECTORS(...)                                                                               \
     int64_t i = 0;                                                                                 \
-    UNROLLED_4(; i + VF <= n; i += VF)                                                             \
-    {                                                                                              \
+    UNROLLED_4(; i + VF <= n; i += VF) {                                                           \
         const int64_t m = VF;                                                                      \
         __VA_ARGS__;                                                                               \
     }                                                                                              \
@@ -207,10 +204,8 @@ TLI_INLINE void put(float *p, int64_t i, vf x, int64_t m)
 
 TLI_INLINE void put_bools(uint8_t *p, int64_t i, vm x, int64_t m)
 {
-    if (m == VF)
-        vm_store_bool(p + i, x);
-    else
-        vm_store_bool_n(p + i, x, m);
+    if (m == VF) vm_store_bool(p + i, x);
+    else vm_store_bool_n(p + i, x, m);
 }
 
 #define BINARY_PIECE(name)                                                                         \

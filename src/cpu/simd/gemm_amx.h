@@ -33,9 +33,11 @@ _Static_assert(sizeof(tile_shapes) == 64, "as the instruction reads it");
 
 static void begin_bf16(void)
 {
-    static const tile_shapes shapes = {.palette = 1,
-                                       .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-                                       .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+    static const tile_shapes shapes = {
+        .palette = 1,
+        .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+        .rows = {16, 16, 16, 16, 16, 16, 16, 16},
+    };
     _tile_loadconfig(&shapes);
 }
 
@@ -79,28 +81,22 @@ static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const vo
     // Sums of whole quarters go straight from and to c.
 #define IS_THERE(i, j) ((i) < down && (j) < across)
 #define IS_WHOLE(i, j) (alpha == 1 && rows >= ((i) + 1) * TILE && cols >= ((j) + 1) * TILE)
-#define AT(i, j) ((float *)c + (i) * TILE * c_row + (j) * TILE)
+#define AT(i, j) ((float *)c + (i)*TILE * c_row + (j)*TILE)
 #define START(number, i, j)                                                                        \
-    if (accumulate && IS_WHOLE(i, j))                                                              \
-        _tile_loadd(number, AT(i, j), row_bytes);                                                  \
-    else                                                                                           \
-        _tile_zero(number);
+    if (accumulate && IS_WHOLE(i, j)) _tile_loadd(number, AT(i, j), row_bytes);                    \
+    else _tile_zero(number);
     EACH_QUARTER(START)
 #undef START
-    if (down == 2 && across == 2)
-        multiply_tiles(2, 2, steps, a, b);
-    else if (down == 2)
-        multiply_tiles(2, 1, steps, a, b);
-    else if (across == 2)
-        multiply_tiles(1, 2, steps, a, b);
-    else
-        multiply_tiles(1, 1, steps, a, b);
+    if (down == 2 && across == 2) multiply_tiles(2, 2, steps, a, b);
+    else if (down == 2) multiply_tiles(2, 1, steps, a, b);
+    else if (across == 2) multiply_tiles(1, 2, steps, a, b);
+    else multiply_tiles(1, 1, steps, a, b);
 #define STORE(number, i, j)                                                                        \
     if (IS_WHOLE(i, j)) {                                                                          \
         _tile_stored(number, AT(i, j), row_bytes);                                                 \
     } else if (IS_THERE(i, j)) {                                                                   \
-        const int high = rows - (i) * TILE < TILE ? rows - (i) * TILE : TILE;                      \
-        const int wide = cols - (j) * TILE < TILE ? cols - (j) * TILE : TILE;                      \
+        const int high = rows - (i)*TILE < TILE ? rows - (i)*TILE : TILE;                          \
+        const int wide = cols - (j)*TILE < TILE ? cols - (j)*TILE : TILE;                          \
         _tile_stored(number, room, TILE_BYTES);                                                    \
         for (int r = 0; r < high; r++)                                                             \
             put_sums(AT(i, j) + r * c_row, vf_load(room + r * TILE), wide, vf_set1((float)alpha),  \

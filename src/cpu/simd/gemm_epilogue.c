@@ -79,10 +79,8 @@ void TLI_ISA_NAME(tli_gemm_convert)(void *to, tl_dtype to_type, const void *from
             const int64_t left = n - i;                                                            \
             vf x = left >= VF ? vf_load(values + i) : vf_load_n(values + i, left);                 \
             x = (expression);                                                                      \
-            if (left >= VF)                                                                        \
-                vf_store(values + i, x);                                                           \
-            else                                                                                   \
-                vf_store_n(values + i, x, left);                                                   \
+            if (left >= VF) vf_store(values + i, x);                                               \
+            else vf_store_n(values + i, x, left);                                                  \
         }                                                                                          \
     }
 EACH(relu_each, vf_max_c(x, vf_zero()))
@@ -127,12 +125,10 @@ static void finish_piece(const tli_gemm_epilogue *e, int64_t i, int64_t j, int64
     void *c = at_out(e->c, e->c_type, i * e->c_row + j);
     // In c itself where that loses nothing; the residual may be there.
     float *values = e->c_type == TL_F32 && !e->residual ? c : room;
-    if (bias)
-        add(values, sums, bias, count);
+    if (bias) add(values, sums, bias, count);
     else if (e->activation != TLI_ACT_NONE || e->residual)
         memmove(values, sums, (size_t)count * sizeof *values); // the same place, or another one
-    else
-        values = (float *)(uintptr_t)sums; // as they are
+    else values = (float *)(uintptr_t)sums;                    // as they are
     if (e->pre) narrow(at_out(e->pre, e->pre_type, i * e->pre_row + j), e->pre_type, values, count);
     if (e->activation != TLI_ACT_NONE) activations[e->activation](values, count);
     if (e->residual) {

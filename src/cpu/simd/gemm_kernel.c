@@ -88,8 +88,7 @@ TLI_INLINE void rows_body(const int nv, int rows, int64_t pieces, int64_t depth,
             vf row[GEMM_ROWS_NR / VF];
             UNROLLED(int j = 0; j < nv; j++) row[j] = vf_load(b + j * VF);
             UNROLLED(int i = 0; i < GEMM_ROWS_MR; i++)
-                UNROLLED(int j = 0; j < nv; j++)
-                    sums[i][j] = ROWS_ADD(row[j], a[i][p], sums[i][j]);
+                UNROLLED(int j = 0; j < nv; j++) sums[i][j] = ROWS_ADD(row[j], a[i][p], sums[i][j]);
         }
     UNROLLED(int i = 0; i < GEMM_ROWS_MR; i++)
         if (i < rows)
@@ -274,8 +273,7 @@ _Static_assert(HELD + 2 <= GEMM_REGISTERS && CHAINS % HELD == 0,
         V sums[HELD], x = prefix##_zero(), y = prefix##_zero();                                    \
         UNROLLED(int i = 0; i < HELD; i++) sums[i] = prefix##_zero();                              \
         for (int64_t r = 0; r < rounds * CHAINS / HELD; r++)                                       \
-            UNROLLED(int i = 0; i < HELD; i++)                                                     \
-            {                                                                                      \
+            UNROLLED(int i = 0; i < HELD; i++) {                                                   \
                 sums[i] = ADD(x, y, sums[i]);                                                      \
                 HOLD(sums[i]);                                                                     \
             }                                                                                      \
@@ -318,55 +316,99 @@ enum { HALF_MC = 128, HALF_KC = 512, HALF_NEAR = 1 << 19 };
 _Static_assert(128 * 512 * sizeof(float) <= 1 << 18 && 64 * 256 * sizeof(double) <= 1 << 18,
                "blocks of a");
 static const tli_gemm_kernels in_rows_f32 = {
-    .kind = TLI_GEMM_F32, .mr = GEMM_ROWS_MR, .nr = GEMM_ROWS_NR, .kr = 1, .weight = 1,
+    .kind = TLI_GEMM_F32,
+    .mr = GEMM_ROWS_MR,
+    .nr = GEMM_ROWS_NR,
+    .kr = 1,
+    .weight = 1,
     .near = 1 << 19,
-    .mc = 120, .kc = 640, // b's panel should stay in the first-level cache
-    .element = sizeof(float), .sum_type = TL_F32, .vector = VF,
+    .mc = 120,
+    .kc = 640, // b's panel should stay in the first-level cache
+    .element = sizeof(float),
+    .sum_type = TL_F32,
+    .vector = VF,
     .pack_b = TLI_ISA_NAME(tli_gemm_pack_rows_f32),
     .gather_b = TLI_ISA_NAME(tli_gemm_gather_rows_f32),
     .rows = rows_f32,
-    .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32), .convert = TLI_ISA_NAME(tli_gemm_convert),
+    .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32),
+    .convert = TLI_ISA_NAME(tli_gemm_convert),
     .peak = peak_f32,
 };
 
 const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
-    [TLI_GEMM_F32] = {
-        .kind = TLI_GEMM_F32, .mr = MR_f32, .nr = NR_f32, .kr = 1, .weight = 1, .near = NEAR_F32,
-        .mc = 128, .kc = 512,
-        .packs_from = PACKS_FROM,
-        .element = sizeof(float), .sum_type = TL_F32, .vector = VF,
-        .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_f32), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_f32),
-        .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_f32),
-        .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_f32),
-        .tile = tile_f32, .strided = strided_f32, .row = row_f32, .dots = dots_f32,
-        .in_rows = &in_rows_f32,
-        .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32), .convert = TLI_ISA_NAME(tli_gemm_convert),
-        .peak = peak_f32},
+    [TLI_GEMM_F32] = {.kind = TLI_GEMM_F32,
+                      .mr = MR_f32,
+                      .nr = NR_f32,
+                      .kr = 1,
+                      .weight = 1,
+                      .near = NEAR_F32,
+                      .mc = 128,
+                      .kc = 512,
+                      .packs_from = PACKS_FROM,
+                      .element = sizeof(float),
+                      .sum_type = TL_F32,
+                      .vector = VF,
+                      .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_f32),
+                      .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_f32),
+                      .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_f32),
+                      .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_f32),
+                      .tile = tile_f32,
+                      .strided = strided_f32,
+                      .row = row_f32,
+                      .dots = dots_f32,
+                      .in_rows = &in_rows_f32,
+                      .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32),
+                      .convert = TLI_ISA_NAME(tli_gemm_convert),
+                      .peak = peak_f32},
 #if defined(GEMM_HALF)
-    [TLI_GEMM_BF16] = {
-        .kind = TLI_GEMM_BF16, .mr = GEMM_HALF_MR, .nr = GEMM_HALF_NR, .kr = GEMM_HALF_KR,
-        .weight = HALF_WEIGHT, .near = HALF_NEAR, .mc = HALF_MC, .kc = HALF_KC,
+    [TLI_GEMM_BF16] = {.kind = TLI_GEMM_BF16,
+                       .mr = GEMM_HALF_MR,
+                       .nr = GEMM_HALF_NR,
+                       .kr = GEMM_HALF_KR,
+                       .weight = HALF_WEIGHT,
+                       .near = HALF_NEAR,
+                       .mc = HALF_MC,
+                       .kc = HALF_KC,
 #if defined(TLI_ISA_amx)
-        .begin = begin_bf16, .end = end_bf16, .repacks_a = 64, .repacks_b = 8,
-        .gather_steps_b = TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16),
+                       .begin = begin_bf16,
+                       .end = end_bf16,
+                       .repacks_a = 64,
+                       .repacks_b = 8,
+                       .gather_steps_b = TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16),
 #endif
-        .element = sizeof(uint16_t), .sum_type = TL_F32, .vector = VF,
-        .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_bf16), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_bf16),
-        .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_bf16),
-        .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_bf16),
-        .tile = tile_bf16,
-        .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32), .convert = TLI_ISA_NAME(tli_gemm_convert),
-        .peak = peak_bf16},
+                       .element = sizeof(uint16_t),
+                       .sum_type = TL_F32,
+                       .vector = VF,
+                       .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_bf16),
+                       .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_bf16),
+                       .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_bf16),
+                       .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_bf16),
+                       .tile = tile_bf16,
+                       .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32),
+                       .convert = TLI_ISA_NAME(tli_gemm_convert),
+                       .peak = peak_bf16},
 #endif
-    [TLI_GEMM_F64] = {
-        .kind = TLI_GEMM_F64, .mr = MR_f64, .nr = NR_f64, .kr = 1, .weight = 2, .near = 1 << 20,
-        .mc = 64, .kc = 256,
-        .packs_from = 8 * NR_f64,
-        .element = sizeof(double), .sum_type = TL_F64, .vector = VD,
-        .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_f64), .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_f64),
-        .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_f64),
-        .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_f64),
-        .tile = tile_f64, .strided = strided_f64, .row = row_f64, .dots = dots_f64,
-        .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f64), .convert = TLI_ISA_NAME(tli_gemm_convert),
-        .peak = peak_f64},
+    [TLI_GEMM_F64] = {.kind = TLI_GEMM_F64,
+                      .mr = MR_f64,
+                      .nr = NR_f64,
+                      .kr = 1,
+                      .weight = 2,
+                      .near = 1 << 20,
+                      .mc = 64,
+                      .kc = 256,
+                      .packs_from = 8 * NR_f64,
+                      .element = sizeof(double),
+                      .sum_type = TL_F64,
+                      .vector = VD,
+                      .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_f64),
+                      .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_f64),
+                      .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_f64),
+                      .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_f64),
+                      .tile = tile_f64,
+                      .strided = strided_f64,
+                      .row = row_f64,
+                      .dots = dots_f64,
+                      .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f64),
+                      .convert = TLI_ISA_NAME(tli_gemm_convert),
+                      .peak = peak_f64},
 };

@@ -163,8 +163,8 @@ TLI_INLINE __m512i load_step(const void *step, size_t offset)
     return step ? _mm512_loadu_si512((const char *)step + offset) : _mm512_setzero_si512();
 }
 
-void TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16)(void *dst, const void *const *steps,
-                                                size_t offset, int64_t depth)
+void TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16)(void *dst, const void *const *steps, size_t offset,
+                                                int64_t depth)
 {
     enum { TILE_HALVES = BLOCK_LANES * BLOCK_DEPTH };
     uint16_t *to = dst;

@@ -72,8 +72,8 @@ extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_bf16);
 extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_b_bf16);
 #endif
 #if defined(TLI_ISA_amx)
-void TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16)(void *dst, const void *const *steps,
-                                                size_t offset, int64_t depth);
+void TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16)(void *dst, const void *const *steps, size_t offset,
+                                                int64_t depth);
 #endif
 
 void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e);

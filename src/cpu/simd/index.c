@@ -16,14 +16,19 @@ typedef struct job {
     int64_t before, axis, behind; /* of x, or of the result of a scatter */
     int64_t count, length;        /* indices; of them along the axis */
     size_t size;
-    int64_t *order, *first;       /* gather_grad: see sort_positions */
-    int64_t blocks;               /* of columns */
+    int64_t *order, *first; /* gather_grad: see sort_positions */
+    int64_t blocks;         /* of columns */
 } job;
 
 static job job_of(const tl_node *n, const tl_shape *shape, int64_t axis)
 {
-    job j = {.x = n->in[0], .indices = n->in[1], .y = n->out[0], .before = 1,
-             .axis = shape->dims[axis], .behind = 1, .count = tl_tensor_count(n->in[1]),
+    job j = {.x = n->in[0],
+             .indices = n->in[1],
+             .y = n->out[0],
+             .before = 1,
+             .axis = shape->dims[axis],
+             .behind = 1,
+             .count = tl_tensor_count(n->in[1]),
              .size = tl_dtype_size(n->in[0]->dtype)};
     for (int i = 0; i < shape->rank; i++) {
         if (i < axis) j.before *= shape->dims[i];
@@ -49,10 +54,8 @@ static tl_status check_part(int64_t begin, int64_t end, void *payload)
     const job *j = payload;
     const void *indices = tl_kernel_data(j->indices);
     int outside = 0;
-    if (j->indices->dtype == TL_I64)
-        ALL_INSIDE(int64_t)
-    else if (j->indices->dtype == TL_I32)
-        ALL_INSIDE(int32_t)
+    if (j->indices->dtype == TL_I64) ALL_INSIDE(int64_t)
+    else if (j->indices->dtype == TL_I32) ALL_INSIDE(int32_t)
     else
         for (int64_t i = begin; i < end; i++) {
             const int64_t index = index_at(j, i);
@@ -168,8 +171,7 @@ static tl_status sort_positions(job *j)
     for (int64_t k = from; k < to; k++) {                                                          \
         const type *restrict u = (const type *)updates + (j->order[k] * j->behind + at);           \
         type *restrict s = (type *)sums;                                                           \
-        if (k == from)                                                                             \
-            memcpy(s, u, (size_t)n * sizeof *s);                                                   \
+        if (k == from) memcpy(s, u, (size_t)n * sizeof *s);                                        \
         else                                                                                       \
             for (int64_t i = 0; i < n; i++) s[i] = (type)((sum_type)s[i] + (sum_type)u[i]);        \
     }
@@ -328,8 +330,10 @@ static tl_status take_along_axis_grad_kernel(const tl_run *run, const tl_node *n
 }
 
 #define SUMMED(name)                                                                               \
-    TL_INIT(TL_OP_##name, TL_F32, name##_kernel, 0), TL_INIT(TL_OP_##name, TL_F64, name##_kernel, 0),            \
-        TL_INIT(TL_OP_##name, TL_I32, name##_kernel, 0), TL_INIT(TL_OP_##name, TL_I64, name##_kernel, 0)
+    TL_INIT(TL_OP_##name, TL_F32, name##_kernel, 0),                                               \
+        TL_INIT(TL_OP_##name, TL_F64, name##_kernel, 0),                                           \
+        TL_INIT(TL_OP_##name, TL_I32, name##_kernel, 0),                                           \
+        TL_INIT(TL_OP_##name, TL_I64, name##_kernel, 0)
 static const tl_kernel rows[] = {
     {TL_OP_gather, TL_DTYPE_COUNT, gather_kernel, 0},
     {TL_OP_take_along_axis, TL_DTYPE_COUNT, take_along_axis_kernel, 0},

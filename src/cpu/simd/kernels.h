@@ -26,7 +26,8 @@ TLI_ISA_LIST(TLI_SIMD_EXTERNS)
 
 /* tl_backend_class.pack of each instruction set. */
 #define TLI_PACK_EXTERN(isa)                                                                       \
-    tl_status tli_pack_weight_##isa(const tl_run *run, const tl_node *call, const tl_tensor *to, size_t *bytes);
+    tl_status tli_pack_weight_##isa(const tl_run *run, const tl_node *call, const tl_tensor *to,   \
+                                    size_t *bytes);
 TLI_ISA_LIST(TLI_PACK_EXTERN)
 #undef TLI_PACK_EXTERN
 

@@ -143,8 +143,7 @@ TLI_INLINE void short_rows(tl_dtype t, const entropy *e, int64_t begin, int64_t 
             sum[i] = (float)sum_of_exp(&top[i], t, any_at(t, e->logits, (first + i) * n), n);
         for (int64_t i = count; i % VF; i++) sum[i] = 1;
         for (int64_t i = 0; i < count; i += VF) vf_store(sum + i, vf_log(vf_load(sum + i)));
-        for (int64_t i = 0; i < count; i++)
-            sparse_row(t, e, first + i, (double)top[i] + sum[i]);
+        for (int64_t i = 0; i < count; i++) sparse_row(t, e, first + i, (double)top[i] + sum[i]);
     }
 }
 

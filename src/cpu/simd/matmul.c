@@ -31,13 +31,22 @@ static tli_gemm matmul_of(const tl_node *n)
     const int a_rank = a->shape.rank, b_rank = b->shape.rank, rank = y->shape.rank;
     const int64_t *a_strides = a->strides + a_rank - 2, *b_strides = b->strides + b_rank - 2;
     tli_gemm g = {
-        .m = y->shape.dims[rank - 2], .n = y->shape.dims[rank - 1],
-        .k = a->shape.dims[a_rank - (attr->transpose_a ? 2 : 1)], .alpha = 1,
-        .a_type = a->dtype, .b_type = b->dtype, .c_type = y->dtype,
-        .a = tl_kernel_data(a), .b = tl_kernel_data(b), .c = tl_kernel_data(y),
-        .a_row = a_strides[attr->transpose_a], .a_col = a_strides[!attr->transpose_a],
-        .b_row = b_strides[attr->transpose_b], .b_col = b_strides[!attr->transpose_b],
-        .c_row = y->shape.dims[rank - 1], .batch_rank = rank - 2,
+        .m = y->shape.dims[rank - 2],
+        .n = y->shape.dims[rank - 1],
+        .k = a->shape.dims[a_rank - (attr->transpose_a ? 2 : 1)],
+        .alpha = 1,
+        .a_type = a->dtype,
+        .b_type = b->dtype,
+        .c_type = y->dtype,
+        .a = tl_kernel_data(a),
+        .b = tl_kernel_data(b),
+        .c = tl_kernel_data(y),
+        .a_row = a_strides[attr->transpose_a],
+        .a_col = a_strides[!attr->transpose_a],
+        .b_row = b_strides[attr->transpose_b],
+        .b_col = b_strides[!attr->transpose_b],
+        .c_row = y->shape.dims[rank - 1],
+        .batch_rank = rank - 2,
     };
     for (int d = 0; d < g.batch_rank; d++) g.batch[d] = y->shape.dims[d];
     batch_strides(g.a_batch, g.batch_rank, a);
@@ -82,12 +91,23 @@ static tli_gemm linear_of(const tl_node *n)
     const tl_tensor *x = n->in[0], *w = n->in[1], *y = n->out[0];
     const int rank = x->shape.rank;
     tli_gemm g = {
-        .m = rank > 1 ? x->shape.dims[rank - 2] : 1, .n = w->shape.dims[1], .k = w->shape.dims[0],
-        .alpha = 1, .a_type = x->dtype, .b_type = w->dtype, .c_type = y->dtype,
-        .a = tl_kernel_data(x), .b = tl_kernel_data(w), .c = tl_kernel_data(y),
-        .a_row = rank > 1 ? x->strides[rank - 2] : 0, .a_col = x->strides[rank - 1],
-        .b_row = w->strides[0], .b_col = w->strides[1], .c_row = w->shape.dims[1],
-        .batch_rank = rank > 2 ? rank - 2 : 0, .activation = (tli_activation)attr->activation,
+        .m = rank > 1 ? x->shape.dims[rank - 2] : 1,
+        .n = w->shape.dims[1],
+        .k = w->shape.dims[0],
+        .alpha = 1,
+        .a_type = x->dtype,
+        .b_type = w->dtype,
+        .c_type = y->dtype,
+        .a = tl_kernel_data(x),
+        .b = tl_kernel_data(w),
+        .c = tl_kernel_data(y),
+        .a_row = rank > 1 ? x->strides[rank - 2] : 0,
+        .a_col = x->strides[rank - 1],
+        .b_row = w->strides[0],
+        .b_col = w->strides[1],
+        .c_row = w->shape.dims[1],
+        .batch_rank = rank > 2 ? rank - 2 : 0,
+        .activation = (tli_activation)attr->activation,
     };
     for (int d = 0; d < g.batch_rank; d++) g.batch[d] = y->shape.dims[d];
     batch_strides(g.a_batch, g.batch_rank, x);
@@ -119,7 +139,8 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
     return tli_gemm_run(run->threads, THIS_ISA, &g);
 }
 
-tl_status TLI_ISA_NAME(tli_pack_weight)(const tl_run *run, const tl_node *n, const tl_tensor *to, size_t *bytes)
+tl_status TLI_ISA_NAME(tli_pack_weight)(const tl_run *run, const tl_node *n, const tl_tensor *to,
+                                        size_t *bytes)
 {
     *bytes = 0;
     if (n->op->op != TL_OP_matmul && n->op->op != TL_OP_linear) return TL_OK;
@@ -131,7 +152,7 @@ tl_status TLI_ISA_NAME(tli_pack_weight)(const tl_run *run, const tl_node *n, con
 }
 
 #define ROWS(dtype)                                                                                \
-    TL_INIT(TL_OP_matmul, dtype, matmul_kernel, TL_KERNEL_STRIDED),                                       \
-    TL_INIT(TL_OP_linear, dtype, linear_kernel, TL_KERNEL_STRIDED)
+    TL_INIT(TL_OP_matmul, dtype, matmul_kernel, TL_KERNEL_STRIDED),                                \
+        TL_INIT(TL_OP_linear, dtype, linear_kernel, TL_KERNEL_STRIDED)
 static const tl_kernel rows[] = {ROWS(TL_F32), ROWS(TL_BF16), ROWS(TL_F16), ROWS(TL_F64)};
 TLI_SIMD_KERNELS(matmul, rows);

@@ -222,9 +222,9 @@ static tl_status avg_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
 /* Where the largest pixels of a window get its gradient. */
 typedef struct spread {
     int64_t image;
-    range rows;  /* only these count; `sums` begins with the first of them */
+    range rows; /* only these count; `sums` begins with the first of them */
     float *sums;
-    bool alone;  /* no other window covers the pixels: they are set, not added to */
+    bool alone; /* no other window covers the pixels: they are set, not added to */
 } spread;
 
 /* The largest of each channel; false when one of them is a NaN. */
@@ -235,8 +235,7 @@ TLI_INLINE bool max_of_window(tl_dtype t, const pooling *p, int64_t image, range
     for (int64_t y = ys.begin; y < ys.end; y++) {
         const void *from = any_at(t, p->image, pixel_at(p, image, y, xs.begin) + c);
         for (int64_t x = xs.begin; x < xs.end; x++, from = any_at(t, from, p->channels))
-            EACH_STRIP(k, count)
-                most[k] = vf_max(most[k], any_load(t, from, k * VF, m));
+            EACH_STRIP(k, count) most[k] = vf_max(most[k], any_load(t, from, k * VF, m));
     }
     vm same = vf_eq(most[0], most[0]);
     for (int k = 1; k < count; k++) same = vm_and(same, vf_eq(most[k], most[k]));
@@ -250,8 +249,7 @@ TLI_INLINE void spread_row(tl_dtype t, const void *from, float *to, const poolin
                            const vf *most, vf *g)
 {
     for (int64_t x = 0; x < width; x++, from = any_at(t, from, p->channels), to += p->channels)
-        EACH_STRIP(k, count)
-        {
+        EACH_STRIP(k, count) {
             const vf v = any_load(t, from, k * VF, m);
             vm hit = vf_eq(v, most[k]);
             if (nans) hit = vm_or(hit, vf_is_nan(v)); // only where the largest is one
@@ -274,10 +272,8 @@ TLI_INLINE void spread_window(tl_dtype t, const pooling *p, const spread *s, boo
         const int64_t row = y - s->rows.begin;
         float *to =
             s->sums + (row > 0 ? row : 0) * p->width * p->channels + xs.begin * p->channels + c;
-        if (row < 0)
-            spread_row(t, from, to, p, false, alone, nans, width, count, m, most, g);
-        else
-            spread_row(t, from, to, p, true, alone, nans, width, count, m, most, g);
+        if (row < 0) spread_row(t, from, to, p, false, alone, nans, width, count, m, most, g);
+        else spread_row(t, from, to, p, true, alone, nans, width, count, m, most, g);
     }
 }
 
@@ -288,14 +284,10 @@ TLI_INLINE void max_window(tl_dtype t, const pooling *p, const spread *s, int64_
     const range ys = rows_of(p, oy), xs = columns_of(p, ox);
     vf most[STRIP], g[STRIP];
     const bool numbers = max_of_window(t, p, s->image, ys, xs, c, count, m, most);
-    EACH_STRIP(k, count)
-        g[k] = any_load(t, p->g, window_at(p, s->image, oy, ox) + c + k * VF, m);
-    if (numbers && s->alone)
-        spread_window(t, p, s, true, false, ys, xs, c, count, m, most, g);
-    else if (numbers)
-        spread_window(t, p, s, false, false, ys, xs, c, count, m, most, g);
-    else
-        spread_window(t, p, s, s->alone, true, ys, xs, c, count, m, most, g);
+    EACH_STRIP(k, count) g[k] = any_load(t, p->g, window_at(p, s->image, oy, ox) + c + k * VF, m);
+    if (numbers && s->alone) spread_window(t, p, s, true, false, ys, xs, c, count, m, most, g);
+    else if (numbers) spread_window(t, p, s, false, false, ys, xs, c, count, m, most, g);
+    else spread_window(t, p, s, s->alone, true, ys, xs, c, count, m, most, g);
 }
 
 // Whether each place of an axis is covered by one window.
@@ -321,8 +313,7 @@ TLI_INLINE void max_grad_block(tl_dtype t, const pooling *p, int64_t image, rang
         || !is_tiled(a->stride_x, a->left, a->size_x, p->width, p->across))
         memset(whole.sums, 0, (size_t)count * sizeof *whole.sums);
     for (int64_t oy = first; oy < last; oy++)
-        for (int64_t ox = 0; ox < p->across; ox++)
-            CHANNELS(max_window, t, p, &whole, oy, ox);
+        for (int64_t ox = 0; ox < p->across; ox++) CHANNELS(max_window, t, p, &whole, oy, ox);
     if (t == TL_F32) return;
     TLI_VECTORS(i, m, count) any_store(t, p->out, at + i, any_load(TL_F32, whole.sums, i, m), m);
 }

@@ -18,9 +18,9 @@ typedef struct job {
     tl_dtype dtype;
     char *to;
     tl_rng stream;
-    double top;     /* uniform: the largest number */
-    float limit;    /* normal: how far draws may lie from 0 */
-    uint64_t ones;  /* bernoulli: of the 2^32 words */
+    double top;    /* uniform: the largest number */
+    float limit;   /* normal: how far draws may lie from 0 */
+    uint64_t ones; /* bernoulli: of the 2^32 words */
 } job;
 
 static job job_of(const tl_run *run, const tl_node *n)

@@ -19,10 +19,10 @@ enum {
     /* Elements of a sum in float32: 8 sums of VF lanes add up 8 to 32 each, so that rounding stays
      * below what the result is rounded by */
     RUN = 1024,
-    DEEP = 32, /* rows of a sum in float32: as many additions as a lane of RUN has at most */
-    GRAIN = 32768, /* elements of a task: microseconds */
-    PART = 65536, /* elements of a part, at least: two tasks, since parts are added once more */
-    FEW = 16, /* results, or blocks of columns, that are not work enough to be tasks */
+    DEEP = 32,      /* rows of a sum in float32: as many additions as a lane of RUN has at most */
+    GRAIN = 32768,  /* elements of a task: microseconds */
+    PART = 65536,   /* elements of a part, at least: two tasks, since parts are added once more */
+    FEW = 16,       /* results, or blocks of columns, that are not work enough to be tasks */
     MOST_PARTS = 32 /* tasks of one result: for 32 threads */
 };
 _Static_assert(BLOCK % 16 == 0 && RUN % (8 * VF) == 0,
@@ -41,8 +41,8 @@ typedef void outer_fn(slot *to, const void *x, int64_t step, int64_t rows, int64
 typedef void combine_fn(slot *to, const slot *part, int64_t n);
 typedef struct reducer {
     slot start;
-    inner_fn *inner;   /* n elements that lie together */
-    outer_fn *outer;   /* for each column; rows are `step` elements apart */
+    inner_fn *inner; /* n elements that lie together */
+    outer_fn *outer; /* for each column; rows are `step` elements apart */
     combine_fn *combine;
 } reducer;
 
@@ -246,8 +246,7 @@ _Static_assert(sizeof(slot) == sizeof(double), "slots are loaded as doubles");
         doubles p[4] = {one, one, one, one};                                                       \
         (void)base;                                                                                \
         for (; n >= 4 * VF; n -= 4 * VF, x += 4 * VF)                                              \
-            UNROLLED_4(int k = 0; k < 4; k++)                                                      \
-                p[k] = doubles_times(p[k], vf_load_##t(x + k * VF));                               \
+            UNROLLED_4(int k = 0; k < 4; k++) p[k] = doubles_times(p[k], vf_load_##t(x + k * VF)); \
         for (; n > 0; n -= VF, x += VF) {                                                          \
             const int64_t m = n < VF ? n : VF;                                                     \
             const vf last = vf_select(vm_first(m), vf_load_##t##_n(x, m), vf_set1(1));             \
@@ -360,13 +359,13 @@ typedef struct plan {
     size_t size;
     const reducer *first, *second; /* the second one may be NULL */
     last_step last;
-    double divisor, mean_of;       /* of the result; of what the first one found */
+    double divisor, mean_of;                    /* of the result; of what the first one found */
     group kept[TL_MAX_RANK], gone[TL_MAX_RANK]; /* outermost first; without `line` and `width` */
     int kept_rank, gone_rank;
-    group line;                    /* the innermost group that goes */
-    int64_t width;                 /* columns; 1 when the last group goes */
+    group line;                                  /* the innermost group that goes */
+    int64_t width;                               /* columns; 1 when the last group goes */
     int64_t together, results, blocks, of_block; /* blocks of columns: in all, and for each row */
-    int64_t parts, part;           /* how many, and elements along what goes in each */
+    int64_t parts, part; /* how many, and elements along what goes in each */
     slot *partial;
 } plan;
 
@@ -394,10 +393,8 @@ static void find_groups(plan *p, tl_ints axes)
     if (count > 0 && !gone[0]) p->width = all[from++].count;
     if (from < count) p->line = all[from++]; // groups alternate: this one goes
     for (int i = count - 1; i >= from; i--) {
-        if (gone[i])
-            p->gone[p->gone_rank++] = all[i];
-        else
-            p->kept[p->kept_rank++] = all[i];
+        if (gone[i]) p->gone[p->gone_rank++] = all[i];
+        else p->kept[p->kept_rank++] = all[i];
     }
     p->together = p->line.count;
     p->results = p->width;
@@ -446,12 +443,10 @@ static void bring_together(const plan *p, const reducer *r, slot *to, const char
         TL_ASSERT(n > 0 && columns > 0 && columns <= BLOCK);
         const int64_t offset = place(p->gone, p->gone_rank, line) + at * p->line.step;
         const char *from = x + offset * (int64_t)p->size;
-        if (p->width == 1)
-            r->inner(to, from, n, base[0]);
+        if (p->width == 1) r->inner(to, from, n, base[0]);
         else if (columns == p->width && columns <= BLOCK / 4 && n >= 8 * (BLOCK / 2 / columns))
             few_columns(r, to, from, p->size, n, columns, base);
-        else
-            r->outer(to, from, p->line.step, n, columns, base);
+        else r->outer(to, from, p->line.step, n, columns, base);
         begin += n;
     }
 }
@@ -763,7 +758,9 @@ static tl_status all_kernel(const tl_run *run, const tl_node *n)
 
 #define FLOATS(name)                                                                               \
     {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_BF16, name##_kernel, 0},           \
-        {TL_OP_##name, TL_F16, name##_kernel, 0}
+    {                                                                                              \
+        TL_OP_##name, TL_F16, name##_kernel, 0                                                     \
+    }
 #define NUMBERS(name)                                                                              \
     FLOATS(name), {TL_OP_##name, TL_F64, name##_kernel, 0},                                        \
         {TL_OP_##name, TL_I32, name##_kernel, 0},                                                  \

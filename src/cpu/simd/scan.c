@@ -24,8 +24,12 @@ typedef struct scan {
 static scan scan_of(const tl_node *n, int64_t axis)
 {
     const tl_shape *s = &n->in[0]->shape;
-    scan c = {.x = n->in[0], .y = n->out[0], .size = tl_dtype_size(n->in[0]->dtype),
-              .before = 1, .axis = s->dims[axis], .behind = 1};
+    scan c = {.x = n->in[0],
+              .y = n->out[0],
+              .size = tl_dtype_size(n->in[0]->dtype),
+              .before = 1,
+              .axis = s->dims[axis],
+              .behind = 1};
     for (int i = 0; i < s->rank; i++) {
         if (i < axis) c.before *= s->dims[i];
         if (i > axis) c.behind *= s->dims[i];
@@ -228,12 +232,9 @@ static tl_status argmin_kernel(const tl_run *run, const tl_node *n)
 
 static void put(tl_dtype dtype, void *to, int64_t i, double value)
 {
-    if (dtype == TL_F32)
-        ((float *)to)[i] = (float)value;
-    else if (dtype == TL_BF16)
-        ((uint16_t *)to)[i] = tli_to_bf16((float)value);
-    else
-        ((uint16_t *)to)[i] = tli_to_f16((float)value);
+    if (dtype == TL_F32) ((float *)to)[i] = (float)value;
+    else if (dtype == TL_BF16) ((uint16_t *)to)[i] = tli_to_bf16((float)value);
+    else ((uint16_t *)to)[i] = tli_to_f16((float)value);
 }
 
 // Several rows at once, as each sum waits for the one before it: an addition of doubles takes 2 to
@@ -269,10 +270,8 @@ static tl_status sum_rows(int64_t begin, int64_t end, void *payload)
         for (int64_t i = 0; i < c->axis; i++, at += step) {
             float value;
             const double before = sum;
-            if (dtype == TL_F32)
-                value = ((const float *)x)[at];
-            else
-                value = *floats(dtype, x + 2 * at, &(float){0}, 1);
+            if (dtype == TL_F32) value = ((const float *)x)[at];
+            else value = *floats(dtype, x + 2 * at, &(float){0}, 1);
             sum += value;
             put(dtype, y, at, c->exclusive ? before : sum);
         }
@@ -317,7 +316,8 @@ static tl_status cumsum_kernel(const tl_run *run, const tl_node *n)
 }
 
 #define FLOATS(name)                                                                               \
-    TL_INIT(TL_OP_##name, TL_F32, name##_kernel, 0), TL_INIT(TL_OP_##name, TL_BF16, name##_kernel, 0),           \
+    TL_INIT(TL_OP_##name, TL_F32, name##_kernel, 0),                                               \
+        TL_INIT(TL_OP_##name, TL_BF16, name##_kernel, 0),                                          \
         TL_INIT(TL_OP_##name, TL_F16, name##_kernel, 0)
 static const tl_kernel rows[] = {FLOATS(argmax), FLOATS(argmin), FLOATS(cumsum)};
 TLI_SIMD_KERNELS(scan, rows);

@@ -109,10 +109,8 @@ TLI_INLINE void forward_rows(tl_dtype t, const rows *r, int64_t begin, int64_t e
     for (int64_t row = begin; row < end; row++) {
         const void *x = any_at(t, r->x, row * n);
         void *y = (char *)r->out + row * n * (t == TL_F32 ? 4 : 2);
-        if (r->logarithm)
-            log_softmax_row(t, y, x, n);
-        else
-            softmax_row(t, y, x, n, room);
+        if (r->logarithm) log_softmax_row(t, y, x, n);
+        else softmax_row(t, y, x, n, room);
     }
 }
 
@@ -230,10 +228,8 @@ TLI_INLINE void forward_strip(tl_dtype t, bool logarithm, const rows *r, strip s
             const int64_t at = s.at + i * r->stride + k * VF;
             const vf v = vf_sub(any_load(t, r->x, at, m), most[k]);
             vf y;
-            if (logarithm)
-                y = vf_sub(v, sum[k]);
-            else
-                y = vf_mul(kept ? any_load(t, r->out, at, m) : vf_exp_low(v), sum[k]);
+            if (logarithm) y = vf_sub(v, sum[k]);
+            else y = vf_mul(kept ? any_load(t, r->out, at, m) : vf_exp_low(v), sum[k]);
             any_store(t, r->out, at, y, m);
         }
 }

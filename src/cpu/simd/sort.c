@@ -11,7 +11,7 @@
  * that the first-level cache holds. FEW numbers are kept in order by moving them; beyond, sorting
  * all is no slower. GRAIN elements a task. */
 enum { DIGIT = 8, DIGITS = 4, VALUES = 1 << DIGIT, FEW = 64, GRAIN = 4096 };
-_Static_assert(DIGIT * DIGITS == 32, "all bits of a key are sorted by");
+_Static_assert(DIGIT *DIGITS == 32, "all bits of a key are sorted by");
 
 /* x as [before, length, behind], without gaps; the results keep the first `keep` of each line. */
 typedef struct job {
@@ -27,8 +27,13 @@ typedef struct entry {
 static job job_of(const tl_node *n, int64_t axis, int64_t keep, bool descending)
 {
     const tl_shape *s = &n->in[0]->shape;
-    job j = {.x = n->in[0], .values = n->out[0], .indices = n->out[1], .length = s->dims[axis],
-             .behind = 1, .keep = keep, .descending = descending};
+    job j = {.x = n->in[0],
+             .values = n->out[0],
+             .indices = n->out[1],
+             .length = s->dims[axis],
+             .behind = 1,
+             .keep = keep,
+             .descending = descending};
     for (int i = (int)axis + 1; i < s->rank; i++) j.behind *= s->dims[i];
     TL_ASSERT(keep <= j.length && tl_tensor_count(j.values) == tl_tensor_count(j.indices));
     return j;
@@ -61,8 +66,7 @@ static void make_keys(const job *j, entry *to, int64_t first)
         uint32_t key;
         if (j->x->dtype == TL_I32)
             key = (uint32_t)((const int32_t *)tl_kernel_data(j->x))[at] ^ UINT32_C(0x80000000);
-        else
-            key = float_key(float_at(j->x, at));
+        else key = float_key(float_at(j->x, at));
         to[i] = (entry){key ^ flip, (uint32_t)i};
     }
 }
@@ -207,7 +211,9 @@ static tl_status top_k_kernel(const tl_run *run, const tl_node *n)
 }
 
 #define ROWS(name)                                                                                 \
-    TL_INIT(TL_OP_##name, TL_F32, name##_kernel, 0), TL_INIT(TL_OP_##name, TL_BF16, name##_kernel, 0),           \
-        TL_INIT(TL_OP_##name, TL_F16, name##_kernel, 0), TL_INIT(TL_OP_##name, TL_I32, name##_kernel, 0)
+    TL_INIT(TL_OP_##name, TL_F32, name##_kernel, 0),                                               \
+        TL_INIT(TL_OP_##name, TL_BF16, name##_kernel, 0),                                          \
+        TL_INIT(TL_OP_##name, TL_F16, name##_kernel, 0),                                           \
+        TL_INIT(TL_OP_##name, TL_I32, name##_kernel, 0)
 static const tl_kernel rows[] = {ROWS(sort), ROWS(top_k)};
 TLI_SIMD_KERNELS(sort, rows);

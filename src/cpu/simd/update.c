@@ -52,10 +52,8 @@ TLI_INLINE vf get(const float *p, int64_t i, int64_t n)
 
 TLI_INLINE void put(float *p, int64_t i, vf x, int64_t n)
 {
-    if (n == VF)
-        vf_store(p + i, x);
-    else
-        vf_store_n(p + i, x, n);
+    if (n == VF) vf_store(p + i, x);
+    else vf_store_n(p + i, x, n);
 }
 
 // A weight that was moved, and its copy.
@@ -71,10 +69,8 @@ static int64_t part_at(const block *b, int64_t at)
     int64_t low = 0, high = b->offsets.count - 1;
     while (low < high) {
         const int64_t middle = (low + high + 1) / 2;
-        if (b->offsets.items[middle] <= at)
-            low = middle;
-        else
-            high = middle - 1;
+        if (b->offsets.items[middle] <= at) low = middle;
+        else high = middle - 1;
     }
     TL_ASSERT(b->offsets.items[low] <= at
               && (low + 1 == b->offsets.count || at < b->offsets.items[low + 1]));
@@ -276,7 +272,9 @@ static void adagrad_sweep(const block *shared, int64_t begin, int64_t end, float
 static tl_status update_sgd_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_sgd_attr *a = n->attr;
-    block b = {.sweep = sgd_sweep, .decay = (float)a->weight_decay, .offsets = a->offsets,
+    block b = {.sweep = sgd_sweep,
+               .decay = (float)a->weight_decay,
+               .offsets = a->offsets,
                .decayed = a->decayed};
     return run_block(run, n, &b);
 }
@@ -284,7 +282,9 @@ static tl_status update_sgd_kernel(const tl_run *run, const tl_node *n)
 static tl_status update_adam_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_adam_attr *a = n->attr;
-    block b = {.sweep = adam_sweep, .decay = (float)a->weight_decay, .offsets = a->offsets,
+    block b = {.sweep = adam_sweep,
+               .decay = (float)a->weight_decay,
+               .offsets = a->offsets,
                .decayed = a->decayed};
     return run_block(run, n, &b);
 }

@@ -267,10 +267,8 @@ TLI_INLINE vd vd_load_n(const double *p, int64_t n)
 
 TLI_INLINE void vd_store_n(double *p, vd x, int64_t n)
 {
-    if (n >= 2)
-        vst1q_f64(p, x);
-    else if (n == 1)
-        vst1q_lane_f64(p, x, 0);
+    if (n >= 2) vst1q_f64(p, x);
+    else if (n == 1) vst1q_lane_f64(p, x, 0);
 }
 
 /* --- 16-bit floats ---------------------------------------------------------------------------- */

@@ -106,8 +106,9 @@ static bool apply_int(tli_apply *a, const tl_field *f, const tl_value *v, int64_
     if (!tl_value_int(v, &number)) {
         double large;
         bool too_large = tl_value_double(v, &large) && large == floor(large) && isfinite(large);
-        wrong_type(a, v, too_large ? "an integer that fits 64 bits, written with all its digits"
-                                   : "an integer");
+        wrong_type(a, v,
+                   too_large ? "an integer that fits 64 bits, written with all its digits"
+                             : "an integer");
         return false;
     }
     if (!in_range(a, f, v, (double)number)) return false;
@@ -142,7 +143,9 @@ static bool apply_string(tli_apply *a, const tl_field *f, const tl_value *v, con
     }
     if (!matches(a, f, v)) return false;
     const char *text = v->text;
-    if (f->flags & TL_FIELD_PATH && !home_found(a, v, tli_home_expand(&text, a->arena, v->text, false))) return false;
+    if (f->flags & TL_FIELD_PATH
+        && !home_found(a, v, tli_home_expand(&text, a->arena, v->text, false)))
+        return false;
     text = tl_arena_strdup(a->arena, text);
     if (!text) {
         no_memory(a);
@@ -184,8 +187,8 @@ bool tli_accepts(const tl_field *f, const tl_value *v)
     return f->accept & TL_ACCEPT_STRING;
 }
 
-/* Free-form maps are merged key by key, as described structs are; an empty one, which has no keys to merge, empties
- * them. NULL when there is no memory. */
+/* Free-form maps are merged key by key, as described structs are; an empty one, which has no keys
+ * to merge, empties them. NULL when there is no memory. */
 static const tl_value *merge_maps(tl_arena *arena, const tl_value *old, const tl_value *new)
 {
     if (!old || old->kind != TL_VALUE_MAP || new->kind != TL_VALUE_MAP || !new->count)
@@ -196,7 +199,8 @@ static const tl_value *merge_maps(tl_arena *arena, const tl_value *old, const tl
     for (int64_t i = 0; i < old->count; i++) {
         pairs[count] = old->pairs[i];
         const tl_value *over = tl_value_get(new, old->pairs[i].key);
-        if (over && !(pairs[count].value = merge_maps(arena, old->pairs[i].value, over))) return NULL;
+        if (over && !(pairs[count].value = merge_maps(arena, old->pairs[i].value, over)))
+            return NULL;
         count++;
     }
     for (int64_t i = 0; i < new->count; i++) {
@@ -218,7 +222,8 @@ static bool apply_value(tli_apply *a, const tl_field *f, const tl_value *v, cons
         wrong_type_str(a, v, &expected);
         return false;
     }
-    if (f->flags & TL_FIELD_PATH && !home_found(a, v, tli_home_expand_value(&v, a->arena, v))) return false;
+    if (f->flags & TL_FIELD_PATH && !home_found(a, v, tli_home_expand_value(&v, a->arena, v)))
+        return false;
     const tl_value *copy = merge_maps(a->arena, *out, v);
     if (!copy) {
         no_memory(a);
@@ -256,8 +261,7 @@ static void wrong_target(tli_apply *a, const tl_field *f, const tl_class *cls, t
     tl_str expected = TL_STR_INIT;
     if (f->type == TL_TYPE_REF)
         tl_str_addf(&expected, "a reference to one of the %s", f->kind->plural);
-    else
-        tl_field_type_text(&expected, f);
+    else tl_field_type_text(&expected, f);
     if (expected.failed) no_memory(a);
     const tl_kind *kind = choice_of(a->registry, cls);
     tli_diag(a->diags, TL_EINVAL, place, tl_str_text(&a->path), "expected %s, found the %s '%s'",
@@ -293,8 +297,7 @@ static bool apply_ref(tli_apply *a, const tl_field *f, void *member, const tl_va
     tl_status st = a->reference(&ref, v, a->payload);
     if (st == TL_OK) return tli_apply_target(a, f, member, &ref, v->place);
     if (st == TL_ENOMEM) no_memory(a);
-    else
-        tli_diag(a->diags, st, v->place, tl_str_text(&a->path), "%s", tl_error_message());
+    else tli_diag(a->diags, st, v->place, tl_str_text(&a->path), "%s", tl_error_message());
     return false;
 }
 
@@ -315,8 +318,8 @@ static void unknown_key(tli_apply *a, const tl_value_pair *pair, const char *wha
         if (!names || known.failed || a->path.failed) no_memory(a);
         // The dots of overrides are nothing to YAML, where a section has its own lines.
         bool dotted = strchr(pair->key, '.') && pair->place.line > 0;
-        tli_diag(a->diags, TL_ENOTFOUND, pair->place, tl_str_text(&a->path), "unknown %s%s%s%s", what,
-                 suggestion, tl_str_text(&known),
+        tli_diag(a->diags, TL_ENOTFOUND, pair->place, tl_str_text(&a->path), "unknown %s%s%s%s",
+                 what, suggestion, tl_str_text(&known),
                  dotted ? " (in YAML, sections are nested: `a: {b: 1}`, not `a.b: 1`)" : "");
         tl_str_deinit(&known);
     } else {
@@ -457,7 +460,8 @@ static void apply_oneof(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_v
                                 : "a map with 'type' and that type's own fields");
         return;
     }
-    // The type first, whatever the order in the file, so that a message about a branch comes second.
+    // The type first, whatever the order in the file, so that a message about a branch comes
+    // second.
     const tl_value *type = tl_value_get(v, "type");
     if (type) apply_type(a, f, o, type);
     for (int64_t i = 0; i < v->count; i++)
@@ -559,7 +563,8 @@ void tli_apply_field(tli_apply *a, const tl_field *f, void *value, const tl_valu
         WRONG(a, v, "cannot be null%s",
               f->type == TL_TYPE_STRING && f->arity == TL_ONE
                   ? " (write '' for an empty string, or the word in quotes)"
-                  : f->arity == TL_LIST ? " (write [] for an empty list)" : "");
+              : f->arity == TL_LIST ? " (write [] for an empty list)"
+                                    : "");
     } else if (f->arity == TL_LIST) {
         tli_remember(a, v->place); // first, so that what is inside it counts as newer
         apply_list(a, f, member, v);

@@ -17,8 +17,8 @@ typedef struct tli_diags {
 
 void tli_diags_deinit(tli_diags *d);
 /* `path` may be empty; a place without a source is left out. */
-void tli_diag(tli_diags *d, tl_status code, tl_place place, const char *path, const char *format, ...)
-    TL_PRINTF(5, 6);
+void tli_diag(tli_diags *d, tl_status code, tl_place place, const char *path, const char *format,
+              ...) TL_PRINTF(5, 6);
 /* TL_OK, or one failure that holds all messages (as many of the first 20 as fit, then how many
  * more). */
 tl_status tli_diags_status(const tli_diags *d);
@@ -36,7 +36,8 @@ typedef struct tli_sources {
 
 /* Where the value at `path` was written; an empty place when it is a default. */
 tl_place tli_source_of(const tli_sources *sources, const char *path);
-/* The newest that was said inside of a path, by somebody other than the experiment itself; or NULL. */
+/* The newest that was said inside of a path, by somebody other than the experiment itself; or
+ * NULL. */
 const tli_source *tli_source_inside(const tli_sources *sources, const char *path);
 
 typedef struct tli_apply {
@@ -44,23 +45,25 @@ typedef struct tli_apply {
     const tl_registry *registry; /* for open one-ofs; may be NULL */
     bool strict;
     tli_diags *diags;
-    tli_sources *sources;        /* NULL to keep none */
-    tl_str path;                 /* dotted path of what is being applied */
-    /* Turns a gin reference into a tl_ref; NULL: references are refused. The object of what a one-of
-     * can choose is a tl_oneof, or NULL while types are checked and nothing is called. */
+    tli_sources *sources; /* NULL to keep none */
+    tl_str path;          /* dotted path of what is being applied */
+    /* Turns a gin reference into a tl_ref; NULL: references are refused. The object of what a
+     * one-of can choose is a tl_oneof, or NULL while types are checked and nothing is called. */
     tl_status (*reference)(tl_ref *out, const tl_value *v, void *payload);
     void *payload;
 } tli_apply;
 
-/* What tells that nobody wrote a value: tl_config_source gives it, and it is the place of the values
- * that rows have by default. */
+/* What tells that nobody wrote a value: tl_config_source gives it, and it is the place of the
+ * values that rows have by default. */
 #define TLI_DEFAULT "default"
 
-/* A path with `~/` at its beginning as one in the user's home; the text itself when there is none. `several`: paths with
- * commas between them. */
-TL_NODISCARD tl_status tli_home_expand(const char **out, tl_arena *arena, const char *text, bool several);
+/* A path with `~/` at its beginning as one in the user's home; the text itself when there is none.
+ * `several`: paths with commas between them. */
+TL_NODISCARD tl_status tli_home_expand(const char **out, tl_arena *arena, const char *text,
+                                       bool several);
 /* The same of a value, and of all in it. */
-TL_NODISCARD tl_status tli_home_expand_value(const tl_value **out, tl_arena *arena, const tl_value *v);
+TL_NODISCARD tl_status tli_home_expand_value(const tl_value **out, tl_arena *arena,
+                                             const tl_value *v);
 
 /* True when a free-form row takes a value of this kind. */
 bool tli_accepts(const tl_field *field, const tl_value *v);
@@ -69,8 +72,8 @@ bool tli_accepts(const tl_field *field, const tl_value *v);
 void tli_apply_struct(tli_apply *a, const tl_desc *desc, void *value, const tl_value *map);
 /* Sets one member. `value` is the struct that holds it. The path must already name the member. */
 void tli_apply_field(tli_apply *a, const tl_field *field, void *value, const tl_value *v);
-/* Sets a reference, or a one-of, to what a reference at `place` names. False: it does not fit, which
- * was told. */
+/* Sets a reference, or a one-of, to what a reference at `place` names. False: it does not fit,
+ * which was told. */
 bool tli_apply_target(tli_apply *a, const tl_field *f, void *member, const tl_ref *ref,
                       tl_place place);
 /* Remembers that the value at the current path was written at `place`. */
@@ -102,7 +105,8 @@ static inline bool tli_list_is_null(const tl_field *field, const void *list)
 /* A row whose member may be null, as the table says. */
 static inline bool tli_is_nullable(const tl_field *field)
 {
-    return (field->arity == TL_OPTIONAL && !(field->flags & TL_FIELD_FILLED)) || field->flags & TL_FIELD_NULLABLE;
+    return (field->arity == TL_OPTIONAL && !(field->flags & TL_FIELD_FILLED))
+           || field->flags & TL_FIELD_NULLABLE;
 }
 /* A struct whose zeros are meant. */
 bool tli_is_complete(const tl_desc *desc, const void *value);
@@ -127,10 +131,11 @@ bool tli_oneof_branch(const tl_desc **out, const tl_field *field, const char *na
 const char **tli_oneof_names(tl_arena *arena, const tl_field *field, const tl_registry *registry,
                              int64_t *count);
 /* The part of that name, made with its defaults when it was not touched before. */
-tl_status tli_oneof_part(tl_oneof_part **out, tl_oneof *oneof, const char *name, const tl_desc *desc,
-                         tl_arena *arena);
+tl_status tli_oneof_part(tl_oneof_part **out, tl_oneof *oneof, const char *name,
+                         const tl_desc *desc, tl_arena *arena);
 
-/* The description of what a struct-like member holds now (struct, optional, object, one-of branch). */
+/* The description of what a struct-like member holds now (struct, optional, object, one-of
+ * branch). */
 const tl_desc *tli_field_desc(const tl_field *field, const void *value);
 
 #endif

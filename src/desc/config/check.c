@@ -46,7 +46,8 @@ static void add_check_failure(checker *c, tl_status st, const tl_desc *desc)
 {
     tl_error error;
     tl_error_save(&error);
-    size_t length = strspn(error.text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    size_t length =
+        strspn(error.text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
     char name[128];
     const char *colon = strchr(error.text, ':');
     bool named = length > 0 && length < sizeof name && colon
@@ -62,7 +63,8 @@ static void add_check_failure(checker *c, tl_status st, const tl_desc *desc)
     }
     size_t before = c->path.length;
     if (before) tl_str_addc(&c->path, '.');
-    tl_str_addn(&c->path, error.text, (size_t)(colon - error.text)); // with its index, if it has one
+    // with its index, if it has one
+    tl_str_addn(&c->path, error.text, (size_t)(colon - error.text));
     add_failure(c, st, tli_source_of(c->sources, tl_str_text(&c->path)), colon + 2);
     tl_str_cut(&c->path, before);
 }
@@ -81,8 +83,8 @@ static void tell_changed(checker *c, const tl_desc *desc, const tl_field *f)
                      tl_str_text(&text), f->help);
     } else {
         if (place.source) tl_place_write(&text, place);
-        TL_LOG_WARNING("%s%s%s: this has no effect (%s)", tl_str_text(&text), text.length ? ": " : "",
-                       tl_str_text(&c->path), f->help);
+        TL_LOG_WARNING("%s%s%s: this has no effect (%s)", tl_str_text(&text),
+                       text.length ? ": " : "", tl_str_text(&c->path), f->help);
         if (text.failed) add_failure(c, tl_str_status(&text), (tl_place){0}, "out of memory");
     }
     tl_str_deinit(&text);
@@ -166,10 +168,12 @@ static bool is_missing(const tl_field *f, const void *value)
     return !(d >= f->min && d <= f->max);
 }
 
-/* The struct may come from anybody: such a row must not lead out of the folder that it is joined to. */
+/* The struct may come from anybody: such a row must not lead out of the folder that it is joined
+ * to. */
 static bool leads_out(const tl_field *f, const void *value)
 {
-    const char *text = f->flags & TL_FIELD_INSIDE ? *(const char *const *)tl_field_at(f, value) : NULL;
+    const char *text =
+        f->flags & TL_FIELD_INSIDE ? *(const char *const *)tl_field_at(f, value) : NULL;
     return text && !tl_path_stays_inside(text);
 }
 
@@ -193,7 +197,8 @@ static void check_struct(checker *c, const tl_desc *desc, const void *value)
                         "it has no default and must be given");
         if (leads_out(r.field, value))
             add_failure(c, TL_EINVAL, tli_source_of(c->sources, tl_str_text(&c->path)),
-                        "must name something in the model's folder: not an absolute path, and without '..'");
+                        "must name something in the model's folder: not an absolute path, and "
+                        "without '..'");
         check_field(c, r.field, value);
         tl_str_cut(&c->path, length);
     }

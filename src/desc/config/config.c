@@ -63,14 +63,18 @@ tl_arena *tl_config_arena(tl_config *c)
 
 tl_status tli_config_open(const tl_config *c)
 {
-    return c->finished ? TL_FAIL(TL_ESTATE, "the configuration is finished and cannot change") : TL_OK;
+    return c->finished ? TL_FAIL(TL_ESTATE, "the configuration is finished and cannot change")
+                       : TL_OK;
 }
 
 tli_apply tli_config_apply(tl_config *c, tli_diags *diags)
 {
     c->sources.round++;
-    return (tli_apply){.arena = c->arena, .registry = c->registry, .strict = c->strict,
-                       .diags = diags, .sources = &c->sources};
+    return (tli_apply){.arena = c->arena,
+                       .registry = c->registry,
+                       .strict = c->strict,
+                       .diags = diags,
+                       .sources = &c->sources};
 }
 
 tl_status tl_config_apply(tl_config *c, const tl_value *map)
@@ -102,7 +106,8 @@ tl_status tl_config_yaml(tl_config *c, const char *text, const char *source)
     return tl_config_apply(c, map);
 }
 
-/* Text that is neither overrides nor a map: a file's name, or one of the two with a mistake in it. */
+/* Text that is neither overrides nor a map: a file's name, or one of the two with a mistake in
+ * it. */
 static tl_status override_with_file(tl_config *c, const char *text, const char *source,
                                     const tl_error *csv)
 {
@@ -111,9 +116,10 @@ static tl_status override_with_file(tl_config *c, const char *text, const char *
         tl_error_restore(csv);
         return csv->code;
     }
-    return TL_FAIL(TL_ENOTFOUND,
-                   "%s: '%s' is neither overrides (a.b=1,c=2), nor a YAML map, nor a file that exists",
-                   source, text);
+    return TL_FAIL(
+        TL_ENOTFOUND,
+        "%s: '%s' is neither overrides (a.b=1,c=2), nor a YAML map, nor a file that exists", source,
+        text);
 }
 
 /* `name.name[0] =`: whoever writes that means an override, however it goes on. */
@@ -253,7 +259,8 @@ static bool line_is_key(const char *line, const written_key *key)
            && line[indent + length] == ':';
 }
 
-/* Puts the source behind the last line of each value: a comment inside a folded text would end it. */
+/* Puts the source behind the last line of each value: a comment inside a folded text would end
+ * it. */
 static void explain(tl_str *out, const tl_config *c, const char *yaml, const char *keys)
 {
     enum { COLUMN = 58 };

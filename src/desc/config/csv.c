@@ -10,12 +10,12 @@
 
 /* What has been said about one name so far. */
 typedef struct group {
-    const char *name, *path; /* the path from the root, for messages */
-    size_t length;           /* of the name */
-    const tl_value *leaf;     /* name=value */
+    const char *name, *path;    /* the path from the root, for messages */
+    size_t length;              /* of the name */
+    const tl_value *leaf;       /* name=value */
     struct group *first, *last; /* name.x=..., in order */
     struct group *next;
-    const tl_value **items;   /* name[i]=...; NULL where nothing was given */
+    const tl_value **items; /* name[i]=...; NULL where nothing was given */
     int64_t count;
 } group;
 
@@ -31,8 +31,8 @@ enum { LONGEST_LIST = 4096, DEEPEST = 32 };
 static tl_status malformed(const reader *r, const char *expected)
 {
     enum { SHOWN = 40 };
-    return TL_FAIL(TL_EINVAL, "%s: expected %s at '%.*s%s'", r->place.source, expected, SHOWN, r->at,
-                   strlen(r->at) > SHOWN ? "..." : "");
+    return TL_FAIL(TL_EINVAL, "%s: expected %s at '%.*s%s'", r->place.source, expected, SHOWN,
+                   r->at, strlen(r->at) > SHOWN ? "..." : "");
 }
 
 static void skip_blanks(reader *r)
@@ -130,7 +130,8 @@ static tl_status read_braces(const tl_value **out, reader *r)
 {
     int depth = 0;
     for (const char *p = r->at; p && *p; p++) {
-        bool begins = strchr("{[,: ", p == r->at ? '{' : p[-1]) != NULL; // a quote inside a word is none
+        // a quote inside a word is none
+        bool begins = strchr("{[,: ", p == r->at ? '{' : p[-1]) != NULL;
         if ((*p == '\'' || *p == '"') && begins) {
             if (!(p = behind_quotes(p))) break;
             p--;

@@ -14,7 +14,10 @@ struct tl_config {
     void *base; /* a copy of what readers of the YAML start from; NULL: the defaults */
     bool strict, finished;
     tli_sources sources;
-    struct { const char **items; int64_t count, capacity; } restrictions;
+    struct {
+        const char **items;
+        int64_t count, capacity;
+    } restrictions;
 };
 
 /* Fails once the configuration is finished. */

@@ -73,8 +73,8 @@ static tl_status find_item(walk *w, int64_t index)
     tli_spot *s = w->spot;
     tl_structs *list = tl_field_at(&s->field, s->value);
     if (s->field.arity != TL_LIST)
-        return TL_FAIL(TL_EINVAL, "%s: not a list, so it has no index [%lld]", tl_str_text(&w->text),
-                       (long long)index);
+        return TL_FAIL(TL_EINVAL, "%s: not a list, so it has no index [%lld]",
+                       tl_str_text(&w->text), (long long)index);
     if (index >= list->count)
         return TL_FAIL(TL_EINVAL, "%s: index [%lld] is outside the list, which has %lld item%s",
                        tl_str_text(&w->text), (long long)index, (long long)list->count,
@@ -125,8 +125,10 @@ static tl_status find_free(walk *w, const tli_step *step)
     if (step->name) tli_path_name(&w->text, step->name);
     else tli_path_index(&w->text, step->index);
     if (!found && !step->name)
-        return TL_FAIL(TL_EUNSUPPORTED, "%s: items of a free-form list cannot be set one by one; give "
-                                        "the whole list", tl_str_text(&w->text));
+        return TL_FAIL(
+            TL_EUNSUPPORTED,
+            "%s: items of a free-form list cannot be set one by one; give the whole list",
+            tl_str_text(&w->text));
     if (!found) return TL_FAIL(TL_ENOTFOUND, "%s: not there", tl_str_text(&w->text));
     s->free = found;
     return TL_OK;
@@ -140,7 +142,8 @@ static tl_status descend(walk *w, const tli_step *step)
     if (!step->name) return find_item(w, step->index);
     void *member = tl_field_at(&s->field, s->value);
     if (s->field.arity == TL_LIST)
-        return TL_FAIL(TL_EINVAL, "%s: a list; name one of its items, as in [0]", tl_str_text(&w->text));
+        return TL_FAIL(TL_EINVAL, "%s: a list; name one of its items, as in [0]",
+                       tl_str_text(&w->text));
     if (s->field.type == TL_TYPE_ONEOF && !s->oneof) return find_branch(w, step->name);
     const tl_desc *desc = tli_field_desc(&s->field, s->value);
     if (s->field.type == TL_TYPE_STRUCT && s->field.arity == TL_OPTIONAL) member = *(void **)member;
@@ -149,7 +152,8 @@ static tl_status descend(walk *w, const tli_step *step)
         return TL_FAIL(TL_EINVAL, "%s: a single value, so it has no '%s'", tl_str_text(&w->text),
                        step->name);
     if (!member || !desc)
-        return TL_FAIL(TL_ENOTFOUND, "%s: null, so it has no '%s'", tl_str_text(&w->text), step->name);
+        return TL_FAIL(TL_ENOTFOUND, "%s: null, so it has no '%s'", tl_str_text(&w->text),
+                       step->name);
     return find_field(w, desc, member, step->name);
 }
 

@@ -26,9 +26,9 @@ typedef struct tli_spot {
     const tl_value *free; /* inside a free-form value: what stands there, `field` being its owner */
 } tli_spot;
 
-/* Follows a path from a struct. Names that do not exist, nulls on the way and bad indexes fail, with
- * a suggestion or the bounds. Lists on the way are copied into the arena when it is not NULL, so that
- * what was found may be changed (tables share their lists). */
+/* Follows a path from a struct. Names that do not exist, nulls on the way and bad indexes fail,
+ * with a suggestion or the bounds. Lists on the way are copied into the arena when it is not NULL,
+ * so that what was found may be changed (tables share their lists). */
 tl_status tli_path_find(tli_spot *out, tl_arena *arena, const tl_desc *desc, void *value,
                         const tli_path *path);
 

@@ -7,7 +7,12 @@
 
 #include "desc/config/path.h"
 
-typedef enum operand_kind { OPERAND_NULL, OPERAND_NUMBER, OPERAND_STRING, OPERAND_OTHER } operand_kind;
+typedef enum operand_kind {
+    OPERAND_NULL,
+    OPERAND_NUMBER,
+    OPERAND_STRING,
+    OPERAND_OTHER
+} operand_kind;
 
 typedef struct operand {
     operand_kind kind;
@@ -113,7 +118,7 @@ static tl_status holds(bool *out, const char *operator, operand a, operand b)
         return TL_FAIL(TL_EINVAL, "only numbers can be compared with %s", operator);
     bool less = a.number < b.number;
     if (operator[0] == '<') *out = less || (operator[1] == '=' && same);
-    else *out = operator[1] == '=' ? a.number >= b.number : a.number > b.number;
+    else *out = operator[1] == '=' ? a.number >= b.number : a.number> b.number;
     return TL_OK;
 }
 

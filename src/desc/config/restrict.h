@@ -4,8 +4,8 @@
 
 #include <tilth/desc/desc.h>
 
-/* Fails unless "LEFT OP RIGHT" holds. OP is ==, !=, <=, <, >= or >; an operand is a number, None, or
- * a dotted path from `value`. */
+/* Fails unless "LEFT OP RIGHT" holds. OP is ==, !=, <=, <, >= or >; an operand is a number, None,
+ * or a dotted path from `value`. */
 tl_status tli_restrict(const char *text, const tl_desc *desc, const void *value);
 
 #endif

@@ -11,7 +11,8 @@ static const tli_source *newer_item(const tli_sources *sources, const char *path
     for (int64_t i = 0; i < tl_map_count(&sources->map); i++) {
         const char *key = tl_map_key(&sources->map, i);
         const tli_source *source = tl_map_at(&sources->map, i);
-        if (strncmp(key, path, length) != 0 || key[length] != '[' || source->round <= round) continue;
+        if (strncmp(key, path, length) != 0 || key[length] != '[' || source->round <= round)
+            continue;
         if (!best || source->order > best->order) best = source;
     }
     return best;

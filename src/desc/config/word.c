@@ -8,8 +8,8 @@
 #include "desc/config/impl.h"
 #include "desc/config/path.h"
 
-/* Copies a quoted string as YAML writes it. Hydra escapes a quote with a backslash, YAML doubles it;
- * what double quotes may hold beside that is the same. NULL when the string does not end. */
+/* Copies a quoted string as YAML writes it. Hydra escapes a quote with a backslash, YAML doubles
+ * it; what double quotes may hold beside that is the same. NULL when the string does not end. */
 static const char *copy_quoted(tl_str *out, const char *p)
 {
     char quote = *p++;
@@ -42,7 +42,8 @@ static tl_status to_yaml(tl_str *out, const char *text)
             continue;
         }
         if (*p == '{' || *p == '[') {
-            if (depth == DEEPEST) return TL_FAIL(TL_ELIMIT, "nested deeper than %d levels", DEEPEST);
+            if (depth == DEEPEST)
+                return TL_FAIL(TL_ELIMIT, "nested deeper than %d levels", DEEPEST);
             open[depth++] = *p;
         }
         if ((*p == '}' || *p == ']') && depth > 0) depth--;
@@ -57,8 +58,8 @@ static tl_status to_yaml(tl_str *out, const char *text)
     return TL_OK;
 }
 
-/* Values are taken as they are, so that `*.tfrecord` needs no quotes; what starts like a list, a map
- * or a quoted string is read as one. */
+/* Values are taken as they are, so that `*.tfrecord` needs no quotes; what starts like a list, a
+ * map or a quoted string is read as one. */
 tl_status tl_word_value(const tl_value **out, tl_arena *arena, const char *text, const char *source)
 {
     *out = NULL;
@@ -105,7 +106,8 @@ static void add_steps(tl_str *text, const tli_path *path, int64_t count)
 }
 
 /* Sets what a path names. Steps up to the last index are followed, the names behind it merged. */
-static tl_status set_path(tl_config *c, const tli_path *path, const char *text, const tl_value *value)
+static tl_status set_path(tl_config *c, const tli_path *path, const char *text,
+                          const tl_value *value)
 {
     int64_t names = 0; // steps at the end that are names
     while (names < path->count && path->steps[path->count - 1 - names].name) names++;
@@ -118,8 +120,9 @@ static tl_status set_path(tl_config *c, const tli_path *path, const char *text, 
     tli_spot spot;
     TL_TRY(tli_path_find(&spot, c->arena, c->desc, c->value, &followed));
     if (spot.free)
-        return TL_FAIL(TL_EUNSUPPORTED, "%s: items of a free-form list cannot be set one by one; "
-                                        "give the whole list", text);
+        return TL_FAIL(
+            TL_EUNSUPPORTED,
+            "%s: items of a free-form list cannot be set one by one; give the whole list", text);
     tli_diags diags = TLI_DIAGS_INIT;
     tli_apply a = tli_config_apply(c, &diags);
     add_steps(&a.path, &followed, followed.count);
@@ -180,8 +183,8 @@ static tl_status delete_free(int64_t *steps, tl_config *c, const tli_path *path,
             return TL_FAIL(TL_EUNSUPPORTED, "%s: items of a list cannot be deleted", text);
         TL_TRY(tli_path_find(&spot, NULL, c->desc, c->value, &outer));
     } while (spot.free);
-    const tl_value *rest = without(c->arena, *owner, &path->steps[outer.count],
-                                   path->count - outer.count);
+    const tl_value *rest =
+        without(c->arena, *owner, &path->steps[outer.count], path->count - outer.count);
     if (!rest) return TL_ENOMEM;
     *owner = rest;
     *steps = outer.count;
@@ -248,13 +251,14 @@ static tl_status check_mode(tl_config *c, const tli_path *path, const char *text
         free_key = tli_path_find(&spot, NULL, c->desc, c->value, &owner) == TL_OK
                    && spot.field.type == TL_TYPE_VALUE && is_set(&spot);
     if (free_key && path->steps[path->count - 1].name)
-        return TL_FAIL(TL_ENOTFOUND, "%s: there is no such key; write +%s=... to add it", text, text);
+        return TL_FAIL(TL_ENOTFOUND, "%s: there is no such key; write +%s=... to add it", text,
+                       text);
     return TL_OK;
 }
 
 /* `value` stands for what is behind the `=`, which is read when it is NULL. */
-static tl_status apply_word(tl_config *c, tl_arena *scratch, const char *word, const tl_value *value,
-                            const char *source)
+static tl_status apply_word(tl_config *c, tl_arena *scratch, const char *word,
+                            const tl_value *value, const char *source)
 {
     word_mode mode = WORD_SET;
     const char *p = word;
@@ -265,8 +269,7 @@ static tl_status apply_word(tl_config *c, tl_arena *scratch, const char *word, c
     if (mode == WORD_DELETE && equals)
         return TL_FAIL(TL_EINVAL, "'%s': a deletion has no value; write ~%.*s", word,
                        (int)(equals - p), p);
-    if (mode != WORD_DELETE && !equals)
-        return TL_FAIL(TL_EINVAL, "'%s': expected key=value", word);
+    if (mode != WORD_DELETE && !equals) return TL_FAIL(TL_EINVAL, "'%s': expected key=value", word);
     char *text = tl_arena_strndup(scratch, p, equals ? (size_t)(equals - p) : strlen(p));
     tli_path path;
     if (!text) return TL_ENOMEM;
@@ -277,7 +280,8 @@ static tl_status apply_word(tl_config *c, tl_arena *scratch, const char *word, c
     return set_path(c, &path, text, value);
 }
 
-static tl_status apply_words(tl_config *c, const tl_word *words, int64_t count, const tl_value *value)
+static tl_status apply_words(tl_config *c, const tl_word *words, int64_t count,
+                             const tl_value *value)
 {
     TL_TRY(tli_config_open(c));
     tl_arena *scratch;
@@ -309,7 +313,8 @@ tl_status tl_config_word(tl_config *c, const char *word, const char *source)
     return apply_words(c, &(tl_word){word, source}, 1, NULL);
 }
 
-tl_status tl_config_word_value(tl_config *c, const char *word, const tl_value *value, const char *source)
+tl_status tl_config_word_value(tl_config *c, const char *word, const tl_value *value,
+                               const char *source)
 {
     return apply_words(c, &(tl_word){word, source}, 1, value);
 }

@@ -9,8 +9,8 @@
 #include "desc/flags/impl.h"
 
 /* What the parser itself understands; a struct cannot define these. */
-static const char *const reserved[] = {"flagfile", "undefok",  "help", "helpshort",
-                                       "helpfull", "h",        "?",    NULL};
+static const char *const reserved[] = {"flagfile", "undefok", "help", "helpshort",
+                                       "helpfull", "h",       "?",    NULL};
 
 tl_status tl_flags_new(tl_flags **out, const char *program, const char *usage)
 {
@@ -83,7 +83,8 @@ static tl_status check_row(const tl_field *row)
     if (possible) return TL_OK;
     return TL_FAIL(TL_EINVAL,
                    "the field '%s' cannot be a flag: only numbers, bools, strings, enums, lists of "
-                   "these, and values can", row->name);
+                   "these, and values can",
+                   row->name);
 }
 
 static bool same_text(const char *a, const char *b)
@@ -178,7 +179,7 @@ tl_status tl_flags_alias(tl_flags *f, const char *alias, const char *name)
 static void write_head(tl_str *out, const tli_flag *flag)
 {
     static const char *const words[] = {
-        [TL_TYPE_INT] = "N", [TL_TYPE_DOUBLE] = "X", [TL_TYPE_STRING] = "TEXT",
+        [TL_TYPE_INT] = "N",     [TL_TYPE_DOUBLE] = "X",   [TL_TYPE_STRING] = "TEXT",
         [TL_TYPE_ENUM] = "NAME", [TL_TYPE_VALUE] = "YAML", [TL_TYPE_BOOL] = "BOOL",
     };
     const tl_field *row = flag->target.field;
@@ -199,8 +200,7 @@ static tl_status write_notes(tl_str *out, const tl_desc *desc, const tl_field *r
     if (row->flags & TL_FIELD_REQUIRED) add_note(out, "required");
     if (row->type == TL_TYPE_ENUM) {
         add_note(out, "one of ");
-        for (int i = 0; row->names[i]; i++)
-            tl_str_addf(out, "%s%s", i ? ", " : "", row->names[i]);
+        for (int i = 0; row->names[i]; i++) tl_str_addf(out, "%s%s", i ? ", " : "", row->names[i]);
     }
     if (row->ranged) {
         add_note(out, "");

@@ -145,8 +145,7 @@ static void add_type(writer *w, tl_str *out, const tl_field *f)
     if (f->type == TL_TYPE_ONEOF) add_branches(out, f, w->options->registry);
     else if (section) {
         tl_str_add(out, tli_is_nullable(f) ? "section or null" : "section");
-    }
-    else tl_field_type_text(out, f);
+    } else tl_field_type_text(out, f);
 }
 
 static void help_text(tl_str *text, const tl_field *f)
@@ -196,8 +195,12 @@ static tl_status hand_on(writer *w, const tl_field *f, const char *text)
     tl_status st = tl_str_status(&type);
     if (st == TL_OK) st = tl_str_status(&help);
     if (st == TL_OK) st = tl_str_status(&w->path);
-    tl_help_entry entry = {.key = tl_str_text(&w->path), .type = tl_str_text(&type), .help = tl_str_text(&help),
-                           .text = text && *text ? text : NULL, .required = text && !*text, .field = f};
+    tl_help_entry entry = {.key = tl_str_text(&w->path),
+                           .type = tl_str_text(&type),
+                           .help = tl_str_text(&help),
+                           .text = text && *text ? text : NULL,
+                           .required = text && !*text,
+                           .field = f};
     if (st == TL_OK) st = w->options->entry(&entry, w->options->payload);
     tl_str_deinit(&type);
     tl_str_deinit(&help);
@@ -326,8 +329,7 @@ static tl_status write_oneof_part(writer *w, const tl_field *f, const tl_oneof *
         const void *value = NULL;
         TL_TRY(find_branch(&desc, &value, w, f, o, path));
         tli_path_name(&w->path, path);
-        if (!desc)
-            return TL_FAIL(TL_ENOTFOUND, "'%s' has no fields", tl_str_text(&w->path));
+        if (!desc) return TL_FAIL(TL_ENOTFOUND, "'%s' has no fields", tl_str_text(&w->path));
         st = write_part(w, desc, value, rest);
     }
     tl_str_cut(&w->path, length);
@@ -356,7 +358,7 @@ static tl_status write_part(writer *w, const tl_desc *desc, const void *value, c
     const tl_desc *inner = f->arity == TL_LIST ? NULL : tli_field_desc(f, value);
     bool pointer = f->arity == TL_OPTIONAL && f->type == TL_TYPE_STRUCT;
     bool object = f->type == TL_TYPE_OBJECT;
-    const void *part = pointer ? *(void *const *)member
+    const void *part = pointer  ? *(void *const *)member
                        : object ? ((const tl_object *)member)->value
                                 : member;
     if (f->type == TL_TYPE_ONEOF && *rest) return write_oneof_part(w, f, member, rest);

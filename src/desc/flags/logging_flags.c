@@ -7,9 +7,9 @@ static const char *const level_names[] = {"debug", "info", "warning", "error", "
 static const tl_field fields[] = {
     TL_F(tl_logging_flags, alsologtostderr,
          .help = "log to standard error too when there is a log file"),
-    TL_F(tl_logging_flags, log_dir, .flags = TL_FIELD_PATH, .help = "folder to write a log file into"),
-    TL_F(tl_logging_flags, logtostderr,
-         .help = "log to standard error alone, even with --log_dir"),
+    TL_F(tl_logging_flags, log_dir, .flags = TL_FIELD_PATH,
+         .help = "folder to write a log file into"),
+    TL_F(tl_logging_flags, logtostderr, .help = "log to standard error alone, even with --log_dir"),
     TL_F(tl_logging_flags, showprefixforinfo, .b = true,
          .help = "begin info messages on standard error with time and place, while --verbosity is "
                  "0"),
@@ -18,10 +18,12 @@ static const tl_field fields[] = {
     TL_F(tl_logging_flags, verbosity, .i = 0, TL_RANGE(-1000, 1000),
          .help = "which messages are logged: 1 debug, 0 info, -1 warning, -2 error, -3 fatal, and "
                  "all that are worse"),
-    TL_F_END
+    TL_F_END,
 };
 const tl_desc tl_logging_flags_desc = {
-    .name = "logging", .help = "where messages go, and which", .size = sizeof(tl_logging_flags),
+    .name = "logging",
+    .help = "where messages go, and which",
+    .size = sizeof(tl_logging_flags),
     .fields = fields,
 };
 
@@ -65,8 +67,8 @@ tl_status tl_logging_begin(tl_logging *logging, const tl_logging_flags *given, c
     bool to_file = *given->log_dir && !given->logtostderr;
     bool plain = !given->showprefixforinfo && given->verbosity == 0;
     tl_log_sink console = {
-        .min_level = to_file && !given->alsologtostderr ? (tl_level)given->stderrthreshold
-                                                        : TL_LEVEL_DEBUG,
+        .min_level =
+            to_file && !given->alsologtostderr ? (tl_level)given->stderrthreshold : TL_LEVEL_DEBUG,
         .write = plain ? write_plain_info : tl_log_write_stderr,
     };
     if (to_file)

@@ -74,9 +74,9 @@ static tl_status place_of(tl_place *out, parser *p, const char *name)
 {
     const char *visible = shown(p, name);
     if (!visible) return TL_ENOMEM;
-    const char *source = !p->at->file
-                             ? tl_arena_printf(p->arena, "--%s", visible)
-                             : tl_arena_printf(p->arena, "%s:%d: --%s", p->at->file, p->line, visible);
+    const char *source =
+        !p->at->file ? tl_arena_printf(p->arena, "--%s", visible)
+                     : tl_arena_printf(p->arena, "%s:%d: --%s", p->at->file, p->line, visible);
     *out = (tl_place){.source = source};
     return source ? TL_OK : TL_ENOMEM;
 }
@@ -260,7 +260,8 @@ static tl_status lacks_value(parser *p, const char *name)
     const char *visible = shown(p, name);
     if (!visible) return TL_ENOMEM;
     if (strncmp(name, "no", 2) == 0 && strchr(name, '.'))
-        tli_diag(&p->diags, TL_EINVAL, place, "", "a value is missing: write --%s=false", visible + 2);
+        tli_diag(&p->diags, TL_EINVAL, place, "", "a value is missing: write --%s=false",
+                 visible + 2);
     else tli_diag(&p->diags, TL_EINVAL, place, "", "a value is missing: write --%s=VALUE", visible);
     return TL_OK;
 }
@@ -338,8 +339,8 @@ static tl_status parse_flag(parser *p, const char *text)
     const char *start = text + (text[1] == '-' ? 2 : 1);
     const char *equals = strchr(start, '=');
     const char *value = equals ? equals + 1 : NULL;
-    const char *name = tl_arena_strndup(p->arena, start,
-                                        equals ? (size_t)(equals - start) : strlen(start));
+    const char *name =
+        tl_arena_strndup(p->arena, start, equals ? (size_t)(equals - start) : strlen(start));
     if (!name) return TL_ENOMEM;
 
     bool done;
@@ -472,8 +473,8 @@ static tl_status finish(tl_strings *positional, parser *p)
     check_structs(p);
     if (p->flags->help == TL_HELP_NONE || p->diags.code == TL_ENOMEM)
         TL_TRY(tli_diags_status(&p->diags));
-    const char **items = tl_arena_copy(p->arena, p->positional.items,
-                                       (size_t)p->positional.count * sizeof *items);
+    const char **items =
+        tl_arena_copy(p->arena, p->positional.items, (size_t)p->positional.count * sizeof *items);
     *positional = (tl_strings){items, p->positional.count};
     return items ? TL_OK : TL_ENOMEM;
 }

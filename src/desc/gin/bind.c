@@ -98,9 +98,9 @@ typedef struct checker {
     tl_gin *gin;
     tl_arena *arena; /* for the moment */
     tli_diags diags;
-    bool final;      /* no more bindings will come */
-    int64_t added;   /* nodes that macros have put in so far */
-    bool too_many;   /* and that was reported */
+    bool final;    /* no more bindings will come */
+    int64_t added; /* nodes that macros have put in so far */
+    bool too_many; /* and that was reported */
 } checker;
 
 /* "a/f.x" */
@@ -172,8 +172,7 @@ static bool is_named_value(const tl_class *cls)
 /* The names of all references in a value, also of bindings that a later one overrides. */
 static tl_status check_references(checker *c, const tli_gin_binding *b, const tl_value *v)
 {
-    for (int64_t i = 0; i < v->count; i++)
-        TL_TRY(check_references(c, b, tli_gin_child(v, i)));
+    for (int64_t i = 0; i < v->count; i++) TL_TRY(check_references(c, b, tli_gin_child(v, i)));
     if (v->kind != TL_VALUE_REFERENCE) return TL_OK;
     const char *scope, *selector;
     const tl_class *cls = NULL;
@@ -370,8 +369,10 @@ static void check_singletons(checker *c, const tli_gin_binding *b, const tli_gin
         const tli_gin_target *t = &e->targets.items[i];
         if (t->ref.target != &tli_gin_singleton.cls || !*t->ref.scope) continue;
         if (!has_constructor(c->gin, t->ref.scope))
-            WRONG(c, TL_ENOTFOUND, t->node->place, b, "the singleton '%s' has no constructor; bind "
-                  "%s/gin.singleton.constructor = @name", t->ref.scope, t->ref.scope);
+            WRONG(
+                c, TL_ENOTFOUND, t->node->place, b,
+                "the singleton '%s' has no constructor; bind %s/gin.singleton.constructor = @name",
+                t->ref.scope, t->ref.scope);
     }
 }
 
@@ -379,8 +380,12 @@ static void check_singletons(checker *c, const tli_gin_binding *b, const tli_gin
 static tl_status check_member(checker *c, const tl_class *cls, const tli_gin_binding *b)
 {
     tli_gin_expansion e = {.gin = c->gin, .arena = c->arena};
-    tli_apply a = {.arena = c->arena, .registry = c->gin->registry, .strict = true,
-                   .diags = &c->diags, .path = TL_STR_INIT, .reference = tli_gin_reference,
+    tli_apply a = {.arena = c->arena,
+                   .registry = c->gin->registry,
+                   .strict = true,
+                   .diags = &c->diags,
+                   .path = TL_STR_INIT,
+                   .reference = tli_gin_reference,
                    .payload = &e};
     const tl_value *v;
     tl_status st = tli_gin_expand(&e, &v, b->value, b->home);
@@ -391,8 +396,8 @@ static tl_status check_member(checker *c, const tl_class *cls, const tli_gin_bin
     check_singletons(c, b, &e);
     if (cls == &tli_gin_macro.cls) goto done;
     if (cls == &tli_gin_singleton.cls && v->kind == TL_VALUE_REFERENCE && v->called)
-        WRONG(c, TL_EINVAL, v->place, b, "gin.singleton calls its constructor itself; write '@%s' "
-              "without '()'", v->text);
+        WRONG(c, TL_EINVAL, v->place, b,
+              "gin.singleton calls its constructor itself; write '@%s' without '()'", v->text);
     void *args;
     TL_TRY_DONE(st, tl_desc_new(&args, c->arena, cls->config));
     write_path(&a.path, b);

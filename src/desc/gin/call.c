@@ -32,8 +32,7 @@ tl_status tl_gin_scope_begin(tl_gin *gin, const char *scope)
     if (joined.length > TLI_GIN_MAX_NAME)
         st = TL_FAIL(TL_ELIMIT, "the scope '%.40s...' is longer than %d characters",
                      tl_str_text(&joined), TLI_GIN_MAX_NAME);
-    else if (st == TL_OK && !(interned = tli_gin_intern(gin, tl_str_text(&joined))))
-        st = TL_ENOMEM;
+    else if (st == TL_OK && !(interned = tli_gin_intern(gin, tl_str_text(&joined)))) st = TL_ENOMEM;
     tl_str_deinit(&joined);
     return st == TL_OK ? tli_gin_scope_push(gin, interned) : st;
 }
@@ -146,8 +145,13 @@ static tl_status evaluate(tl_gin_call *c, tli_apply *a, int64_t field)
 static tl_status fill_arguments(tl_gin_call *c)
 {
     tli_diags diags = TLI_DIAGS_INIT;
-    tli_apply a = {.arena = c->arena, .registry = c->gin->registry, .strict = true, .diags = &diags,
-                   .path = TL_STR_INIT, .reference = tli_gin_reference, .payload = &c->expansion};
+    tli_apply a = {.arena = c->arena,
+                   .registry = c->gin->registry,
+                   .strict = true,
+                   .diags = &diags,
+                   .path = TL_STR_INIT,
+                   .reference = tli_gin_reference,
+                   .payload = &c->expansion};
     tl_status st = TL_OK;
     for (int64_t i = 0; i < c->bound_count && st == TL_OK; i++)
         if (c->marks[c->order[i]] != TLI_GIN_GIVEN) st = evaluate(c, &a, c->order[i]);
@@ -447,10 +451,8 @@ static tl_status give_pair(tl_gin_call *c, tli_apply *a, const tl_value_pair *pa
     bool takes_objects = f->type == TL_TYPE_REF || f->type == TL_TYPE_ONEOF;
     tl_str_cut(&a->path, 0);
     tl_str_add(&a->path, f->name);
-    if (takes_objects && is_target(pair->value))
-        TL_TRY(give_target(c, a, f, pair->value));
-    else
-        tli_apply_field(a, f, c->args, pair->value);
+    if (takes_objects && is_target(pair->value)) TL_TRY(give_target(c, a, f, pair->value));
+    else tli_apply_field(a, f, c->args, pair->value);
     c->marks[field] = TLI_GIN_GIVEN;
     return TL_OK;
 }
@@ -472,8 +474,13 @@ static tl_status instantiate(void **out, tl_gin *gin, const tl_value *map, const
     tli_diags diags = TLI_DIAGS_INIT;
     tl_status st = tl_gin_call_begin(&c, gin, name->text);
     if (st != TL_OK) return tli_gin_at(st, name->place);
-    tli_apply a = {.arena = c->arena, .registry = gin->registry, .strict = true, .diags = &diags,
-                   .path = TL_STR_INIT, .reference = plain_reference, .payload = gin};
+    tli_apply a = {.arena = c->arena,
+                   .registry = gin->registry,
+                   .strict = true,
+                   .diags = &diags,
+                   .path = TL_STR_INIT,
+                   .reference = plain_reference,
+                   .payload = gin};
     for (int64_t i = 0; i < map->count; i++) TL_TRY_DONE(st, give_pair(c, &a, &map->pairs[i]));
     TL_TRY_DONE(st, tl_str_status(&a.path));
     TL_TRY_DONE(st, tli_diags_status(&diags));
@@ -499,8 +506,9 @@ tl_status tl_instantiate(void **out, tl_gin *gin, const tl_value *map)
         return tli_gin_at(TL_FAIL(TL_EINVAL, "'_target_' must be the name of a configurable"),
                           name->place);
     if (gin->nesting >= TL_GIN_MAX_NESTING)
-        return tli_gin_at(TL_FAIL(TL_ELIMIT, "'_target_' is nested more than %d deep",
-                                  TL_GIN_MAX_NESTING), map->place);
+        return tli_gin_at(
+            TL_FAIL(TL_ELIMIT, "'_target_' is nested more than %d deep", TL_GIN_MAX_NESTING),
+            map->place);
     gin->nesting++;
     tl_status st = instantiate(out, gin, map, name);
     gin->nesting--;

@@ -47,8 +47,8 @@ static tl_status look_up(overlay *out, tl_gin *gin, const tl_class *cls, tl_aren
 }
 
 /* Sets the member from its binding. What does not fit goes to the diags. */
-static tl_status put_here(tli_apply *a, tl_gin *gin, const tl_class *cls, const tl_field *f, void *config,
-                          tli_gin_binding *b)
+static tl_status put_here(tli_apply *a, tl_gin *gin, const tl_class *cls, const tl_field *f,
+                          void *config, tli_gin_binding *b)
 {
     tli_gin_expansion e = {.gin = gin, .arena = a->arena, .live = true};
     const tl_value *v;
@@ -58,16 +58,17 @@ static tl_status put_here(tli_apply *a, tl_gin *gin, const tl_class *cls, const 
     tl_status st = tli_gin_expand(&e, &v, b->value, b->home);
     if (st == TL_OK) tli_gin_set_member(a, f, config, v);
     // A choice lies with gin until it is copied.
-    if (st == TL_OK && a->diags->count == wrong) st = tli_copy_field(a->arena, f, tl_field_at(f, config));
+    if (st == TL_OK && a->diags->count == wrong)
+        st = tli_copy_field(a->arena, f, tl_field_at(f, config));
     tli_gin_expansion_deinit(&e);
     a->reference = NULL;
     return st == TL_OK ? tli_gin_record(gin, cls, b) : tli_gin_at(st, b->place);
 }
 
-/* Where a binding was found is where its references are called, and where it is told of: the hundred layers that share
- * it are one section. */
-static tl_status put(tli_apply *a, tl_gin *gin, const tl_class *cls, const tl_field *f, void *config,
-                     tli_gin_binding *b)
+/* Where a binding was found is where its references are called, and where it is told of: the
+ * hundred layers that share it are one section. */
+static tl_status put(tli_apply *a, tl_gin *gin, const tl_class *cls, const tl_field *f,
+                     void *config, tli_gin_binding *b)
 {
     TL_TRY(tli_gin_scope_push(gin, b->scope));
     tl_status st = put_here(a, gin, cls, f, config, b);
@@ -85,10 +86,15 @@ static bool gives(const tl_field *f, const void *given)
     return false;
 }
 
-static tl_status fill(tl_gin *gin, const tl_class *cls, void *config, const void *given, tl_arena *arena)
+static tl_status fill(tl_gin *gin, const tl_class *cls, void *config, const void *given,
+                      tl_arena *arena)
 {
     tli_diags diags = TLI_DIAGS_INIT;
-    tli_apply a = {.arena = arena, .registry = gin->registry, .strict = true, .diags = &diags, .path = TL_STR_INIT};
+    tli_apply a = {.arena = arena,
+                   .registry = gin->registry,
+                   .strict = true,
+                   .diags = &diags,
+                   .path = TL_STR_INIT};
     overlay o;
     tl_status st = look_up(&o, gin, cls, arena);
     for (int64_t i = 0; st == TL_OK && i < o.count; i++) {
@@ -105,11 +111,12 @@ static tl_status fill(tl_gin *gin, const tl_class *cls, void *config, const void
     return st;
 }
 
-tl_status tl_gin_fill(tl_gin *gin, const char *scope, const tl_class *cls, void *config, const void *given,
-                      tl_arena *arena)
+tl_status tl_gin_fill(tl_gin *gin, const char *scope, const tl_class *cls, void *config,
+                      const void *given, tl_arena *arena)
 {
     if (!gin || !cls->config || gin->bindings.count == 0) return TL_OK;
-    if (given && tli_is_complete(cls->config, given)) return TL_OK; // its zeros are meant: nothing is left open
+    // its zeros are meant: nothing is left open
+    if (given && tli_is_complete(cls->config, given)) return TL_OK;
     bool scoped = *scope && tli_gin_is_scope(scope, false);
     if (scoped) TL_TRY(tl_gin_scope_begin(gin, scope));
     tl_status st = fill(gin, cls, config, given, arena);
@@ -127,12 +134,14 @@ typedef struct walk {
 
 static bool is_command_line(tl_place place)
 {
-    return place.source && (strcmp(place.source, "command line") == 0 || strncmp(place.source, "--", 2) == 0);
+    return place.source
+           && (strcmp(place.source, "command line") == 0 || strncmp(place.source, "--", 2) == 0);
 }
 
-/* Who says two things on one command line should hear of it. The binding is tried on a copy: what was said stays. */
-static tl_status refuse_another(walk *w, const tl_class *cls, const tl_field *f, const void *value, tl_place said,
-                                tli_gin_binding *b)
+/* Who says two things on one command line should hear of it. The binding is tried on a copy: what
+ * was said stays. */
+static tl_status refuse_another(walk *w, const tl_class *cls, const tl_field *f, const void *value,
+                                tl_place said, tli_gin_binding *b)
 {
     tli_apply a = *w->apply;
     void *other = tl_arena_copy(a.arena, value, cls->config->size);
@@ -142,8 +151,8 @@ static tl_status refuse_another(walk *w, const tl_class *cls, const tl_field *f,
     if (tli_field_equal(f, value, other)) return TL_OK;
     tl_str place = TL_STR_INIT;
     tl_place_write(&place, b->place);
-    tli_diag(a.diags, TL_EINVAL, said, tl_str_text(&a.path), "gin binds another value to it (%s); set it in one place only",
-             tl_str_text(&place));
+    tli_diag(a.diags, TL_EINVAL, said, tl_str_text(&a.path),
+             "gin binds another value to it (%s); set it in one place only", tl_str_text(&place));
     tl_str_deinit(&place);
     return TL_OK;
 }
@@ -189,7 +198,8 @@ static tl_status configure_choice(walk *w, const tl_field *f, tl_oneof *o)
     return configure(w, o->desc, value, &over);
 }
 
-/* A section that is no choice has a class all the same when its row names a kind: that whose config it is. */
+/* A section that is no choice has a class all the same when its row names a kind: that whose config
+ * it is. */
 static const tl_class *class_of_section(const walk *w, const tl_field *f, const tl_desc *desc)
 {
     if (!f->kind || !f->kind->names_are_keys) return NULL;

@@ -47,8 +47,8 @@ void tl_gin_free(tl_gin **gin)
     TL_VEC_FREE(&g->owned);
     free_sections(&g->config);
     free_sections(&g->operative);
-    tl_map *const maps[] = {&g->skip_names, &g->constants, &g->infos, &g->selectors, &g->interned,
-                            &g->singletons};
+    tl_map *const maps[] = {&g->skip_names, &g->constants, &g->infos,
+                            &g->selectors,  &g->interned,  &g->singletons};
     for (int64_t i = 0; i < TL_COUNT(maps); i++) tl_map_deinit(maps[i]);
     TL_VEC_FREE(&g->names);
     TL_VEC_FREE(&g->paths);
@@ -102,13 +102,16 @@ void tl_gin_unlock(tl_gin *gin)
 tl_status tli_gin_add(tl_gin *gin, const tli_gin_binding *binding)
 {
     if (gin->locked)
-        return tli_gin_at(TL_FAIL(TL_ESTATE, "'%s%s%s.%s' cannot be bound: the configuration is "
-                                             "finalised (tl_gin_unlock opens it again)",
+        return tli_gin_at(TL_FAIL(TL_ESTATE,
+                                  "'%s%s%s.%s' cannot be bound: the configuration is finalised "
+                                  "(tl_gin_unlock opens it again)",
                                   binding->scope, *binding->scope ? "/" : "", binding->selector,
-                                  binding->param), binding->place);
+                                  binding->param),
+                          binding->place);
     if (strlen(binding->scope) > TLI_GIN_MAX_NAME)
         return tli_gin_at(TL_FAIL(TL_ELIMIT, "the scope '%.40s...' is longer than %d characters",
-                                  binding->scope, TLI_GIN_MAX_NAME), binding->place);
+                                  binding->scope, TLI_GIN_MAX_NAME),
+                          binding->place);
     tli_gin_binding *copy = tl_arena_copy(gin->arena, binding, sizeof *binding);
     if (!copy || !TL_VEC_PUSH(&gin->bindings, copy)) return TL_ENOMEM;
     gin->settled = false;
@@ -150,8 +153,8 @@ tl_status tl_gin_constant(tl_gin *gin, const char *name, const tl_value *value)
         return TL_FAIL(TL_EINVAL, "'%s' is not a name for a constant; write 'module.NAME'", name);
     for (int64_t i = 0; i < tl_map_count(&gin->constants); i++)
         if (tli_gin_ends_with(tl_map_key(&gin->constants, i), name))
-            return TL_FAIL(TL_EEXISTS, "the constant '%s' could not be distinguished from '%s'", name,
-                           tl_map_key(&gin->constants, i));
+            return TL_FAIL(TL_EEXISTS, "the constant '%s' could not be distinguished from '%s'",
+                           name, tl_map_key(&gin->constants, i));
     if (tli_gin_holds_names(value))
         return TL_FAIL(TL_EINVAL, "the constant '%s' holds a reference or a macro", name);
     const tl_value *copy = tl_value_copy(gin->arena, value);

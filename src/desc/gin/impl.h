@@ -25,12 +25,12 @@ typedef struct tli_gin_binding {
     const char *scope;    /* "" or "a/b"; the name of a macro */
     const char *selector; /* as written; "gin.macro" for a macro */
     const char *param;
-    const char *home;     /* scope of its file: macros are looked up from there outwards */
+    const char *home; /* scope of its file: macros are looked up from there outwards */
     const tl_value *value;
-    tl_place place;       /* no source: the default of a row */
-    bool skippable;       /* left out when its configurable is unknown */
-    bool skipped;         /* and that was told */
-    bool used;            /* something was made with it */
+    tl_place place; /* no source: the default of a row */
+    bool skippable; /* left out when its configurable is unknown */
+    bool skipped;   /* and that was told */
+    bool used;      /* something was made with it */
     /* of a macro, while all are checked */
     enum { TLI_GIN_NEW, TLI_GIN_OPEN, TLI_GIN_CHECKED } state;
     int64_t weight; /* of its value with all macros put in */
@@ -53,11 +53,11 @@ typedef struct tli_gin_name {
 /* What is asked of a configurable again and again. */
 typedef struct tli_gin_info {
     const tl_class *cls;
-    bool choice; /* it has no `call`: what it gives is a tl_oneof */
+    bool choice;             /* it has no `call`: what it gives is a tl_oneof */
     const tl_field **fields; /* sorted by name */
     int64_t count;
     tli_gin_binding **defaults; /* by field; NULL where it has none that can be written */
-    bool made; /* something of the class was, with bindings or without */
+    bool made;                  /* something of the class was, with bindings or without */
 } tli_gin_info;
 
 typedef struct tli_gin_import {
@@ -84,7 +84,10 @@ struct tl_gin {
     void *payload;
     bool show_sources;
     /* texts */
-    struct { const char **items; int64_t count, capacity; } paths;
+    struct {
+        const char **items;
+        int64_t count, capacity;
+    } paths;
     const char *plugin_path; /* NULL: imports load nothing */
     bool no_includes;
     bool skip_all;
@@ -92,27 +95,42 @@ struct tl_gin {
     const tli_gin_file *file; /* being read */
     int64_t file_count;
     size_t byte_count;
-    struct { tli_gin_import *items; int64_t count, capacity; } imports;
+    struct {
+        tli_gin_import *items;
+        int64_t count, capacity;
+    } imports;
     /* bindings */
-    struct { tli_gin_binding **items; int64_t count, capacity; } bindings;
-    tl_map config;     /* scope and class -> tli_gin_section */
-    tl_map operative;  /* the same, of what calls have used */
-    tl_map constants;  /* name -> tl_value */
-    tl_map infos;      /* class -> tli_gin_info */
-    struct { tli_gin_name *items; int64_t count, capacity; } names; /* gin's own first */
-    tl_map selectors;  /* selector as written -> tl_class */
-    int64_t known;     /* entries of the registry when these two were filled, and 1 */
+    struct {
+        tli_gin_binding **items;
+        int64_t count, capacity;
+    } bindings;
+    tl_map config;    /* scope and class -> tli_gin_section */
+    tl_map operative; /* the same, of what calls have used */
+    tl_map constants; /* name -> tl_value */
+    tl_map infos;     /* class -> tli_gin_info */
+    struct {
+        tli_gin_name *items;
+        int64_t count, capacity;
+    } names;          /* gin's own first */
+    tl_map selectors; /* selector as written -> tl_class */
+    int64_t known;    /* entries of the registry when these two were filled, and 1 */
     bool settled, locked;
     int64_t settled_known; /* `known` at that time */
     /* running */
     tl_map interned; /* scopes, so that a tl_ref can be kept */
-    struct { const char **items; int64_t count, capacity; } scopes;
+    struct {
+        const char **items;
+        int64_t count, capacity;
+    } scopes;
     tl_gin_call *top; /* innermost call */
     int nesting;
     int64_t argument_calls;
-    int notes; /* calls that the message of the failure under way names */
+    int notes;         /* calls that the message of the failure under way names */
     tl_map singletons; /* scope -> object */
-    struct { tli_gin_owned *items; int64_t count, capacity; } owned;
+    struct {
+        tli_gin_owned *items;
+        int64_t count, capacity;
+    } owned;
 };
 
 /* Puts "a.gin:7:3: " before the message of a failure. */
@@ -238,7 +256,10 @@ typedef struct tli_gin_expansion {
     tl_gin *gin;
     tl_arena *arena;
     bool live; /* call what is to be called, and record the macros used */
-    struct { tli_gin_target *items; int64_t count, capacity; } targets;
+    struct {
+        tli_gin_target *items;
+        int64_t count, capacity;
+    } targets;
 } tli_gin_expansion;
 
 /* Item of a list, or value of a map. */
@@ -273,15 +294,15 @@ struct tl_gin_call {
     const char *scope; /* it runs in; "" until it runs: the one that is current then */
     tl_arena *arena;
     void *args;
-    tli_gin_mark *marks; /* by field */
+    tli_gin_mark *marks;     /* by field */
     tli_gin_binding **bound; /* by field */
     int64_t *order;          /* fields that gin binds, in the order of their bindings */
     int64_t bound_count;
-    const char *unknown;     /* first parameter name that the caller got wrong */
+    const char *unknown; /* first parameter name that the caller got wrong */
     tli_gin_expansion expansion;
-    tl_gin_call *outer;      /* the call that this one is made in */
-    bool own;                /* the program's own, which nobody asked for */
-    bool in_body;            /* arguments are done, the configurable itself is running */
+    tl_gin_call *outer; /* the call that this one is made in */
+    bool own;           /* the program's own, which nobody asked for */
+    bool in_body;       /* arguments are done, the configurable itself is running */
 };
 
 tl_status tli_gin_scope_push(tl_gin *gin, const char *scope);

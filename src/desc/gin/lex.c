@@ -18,8 +18,10 @@ tl_status tli_gin_at(tl_status failed, tl_place place)
 static size_t sequence_length(const unsigned char *p, size_t room)
 {
     if (p[0] < 0x80) return 1;
-    size_t length = p[0] >= 0xc2 && p[0] <= 0xdf ? 2 : (p[0] & 0xf0) == 0xe0 ? 3
-                    : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4 : 0;
+    size_t length = p[0] >= 0xc2 && p[0] <= 0xdf   ? 2
+                    : (p[0] & 0xf0) == 0xe0        ? 3
+                    : p[0] >= 0xf0 && p[0] <= 0xf4 ? 4
+                                                   : 0;
     if (length == 0 || length > room) return 0;
     for (size_t i = 1; i < length; i++)
         if ((p[i] & 0xc0) != 0x80) return 0;
@@ -53,14 +55,19 @@ static void step_newline(tli_gin_lexer *x)
 
 tl_status tli_gin_lexer_init(tli_gin_lexer *x, const char *text, size_t length, tl_place start)
 {
-    *x = (tli_gin_lexer){.at = text, .end = text + length, .place = start, .line_start = true,
-                         .indent_count = 1, .wanted_indents = 1};
+    *x = (tli_gin_lexer){.at = text,
+                         .end = text + length,
+                         .place = start,
+                         .line_start = true,
+                         .indent_count = 1,
+                         .wanted_indents = 1};
     const tli_gin_lexer begin = *x;
     while (x->at < x->end) {
         size_t n = sequence_length((const unsigned char *)x->at, (size_t)(x->end - x->at));
         if (n == 0)
             return tli_gin_at(TL_FAIL(TL_EINVAL, "byte 0x%02x is not UTF-8; save the file as UTF-8",
-                                      (unsigned char)*x->at), x->place);
+                                      (unsigned char)*x->at),
+                              x->place);
         if (*x->at == '\0')
             return tli_gin_at(TL_FAIL(TL_EINVAL, "a NUL byte cannot stand in gin text"), x->place);
         if (at_newline(x)) {
@@ -135,8 +142,9 @@ static tl_status measure_indent(tli_gin_lexer *x)
                                   "not as any block around it"),
                           x->place);
     if (x->indent_count == TLI_GIN_MAX_INDENTS)
-        return tli_gin_at(TL_FAIL(TL_ELIMIT, "more than %d levels of indentation",
-                                  TLI_GIN_MAX_INDENTS), x->place);
+        return tli_gin_at(
+            TL_FAIL(TL_ELIMIT, "more than %d levels of indentation", TLI_GIN_MAX_INDENTS),
+            x->place);
     x->indents[x->wanted_indents++] = column;
     return TL_OK;
 }
@@ -197,8 +205,9 @@ static tl_status skip_mark(tli_gin_lexer *x)
                           x->place);
     if (strchr("([{", c)) {
         if (x->bracket_count == TL_GIN_MAX_DEPTH)
-            return tli_gin_at(TL_FAIL(TL_ELIMIT, "brackets are nested more than %d deep",
-                                      TL_GIN_MAX_DEPTH), x->place);
+            return tli_gin_at(
+                TL_FAIL(TL_ELIMIT, "brackets are nested more than %d deep", TL_GIN_MAX_DEPTH),
+                x->place);
         x->brackets[x->bracket_count++] = x->place;
     } else if (strchr(")]}", c) && x->bracket_count) {
         x->bracket_count--;

@@ -92,8 +92,11 @@ tl_status tli_gin_number(tl_str *out, const tli_gin_token *token, bool negative)
     tl_status st;
     TL_TRY_DONE(st, strip(&digits, token));
     const char *text = tl_str_text(&digits);
-    int base = text[0] != '0' ? 10 : strchr("xX", text[1]) && text[1] ? 16
-               : strchr("oO", text[1]) && text[1] ? 8 : strchr("bB", text[1]) && text[1] ? 2 : 10;
+    int base = text[0] != '0'                     ? 10
+               : strchr("xX", text[1]) && text[1] ? 16
+               : strchr("oO", text[1]) && text[1] ? 8
+               : strchr("bB", text[1]) && text[1] ? 2
+                                                  : 10;
     if (base != 10) st = based(out, token, text + 2, base, negative);
     else if (strchr("jJ", text[digits.length - 1]))
         st = BAD_NUMBER(token, "complex numbers cannot be bound");

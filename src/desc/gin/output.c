@@ -319,8 +319,10 @@ static tl_status write_macros(tl_str *out, tl_gin *gin, const sortable *list, in
     int64_t written = 0;
     for (int64_t i = 0; i < count; i++) {
         const tli_gin_section *s = list[i].section;
-        const tli_gin_binding *b = s->cls == &tli_gin_macro.cls ? tl_map_get(&s->params, "value") : NULL;
-        if (!b) continue; // infinite ones too, unlike parameters: what uses them would not be read back
+        const tli_gin_binding *b =
+            s->cls == &tli_gin_macro.cls ? tl_map_get(&s->params, "value") : NULL;
+        // infinite ones too, unlike parameters: what uses them would not be read back
+        if (!b) continue;
         if (written++ == 0) {
             tl_str_add(out, "# Macros:\n");
             write_rule(out);

@@ -191,7 +191,10 @@ static tl_status parse_macro(parser *p, const tl_value **out)
 
 static tl_status parse_sequence(parser *p, const tl_value **out, char close)
 {
-    struct { const tl_value **items; int64_t count, capacity; } list = {0};
+    struct {
+        const tl_value **items;
+        int64_t count, capacity;
+    } list = {0};
     tl_place place = p->token.place;
     tl_status st;
     bool comma = false;
@@ -233,7 +236,8 @@ static void write_key_identity(tl_str *out, const tl_value *key)
     if (key->quoted) tl_str_addf(out, "'%s", key->text);
     else if (tl_value_bool(key, &b)) tl_str_add(out, b ? "1" : "0");
     else if (strpbrk(key->text, ".e") && tl_value_double(key, &d) && d > -1e15 && d < 1e15
-             && d == floor(d)) tl_str_addf(out, "%lld", (long long)d);
+             && d == floor(d))
+        tl_str_addf(out, "%lld", (long long)d);
     else tl_str_add(out, key->text);
 }
 
@@ -436,7 +440,8 @@ static tl_status parse_include(parser *p, tl_place place)
     }
     TL_TRY(check_end(p));
     if (p->gin->no_includes)
-        return WRONG(place, "'%.60s' is not included: this text may not name files to read", path->text);
+        return WRONG(place, "'%.60s' is not included: this text may not name files to read",
+                     path->text);
     return tli_gin_include(p->gin, path->text, home, place);
 }
 

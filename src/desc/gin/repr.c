@@ -38,11 +38,12 @@ static bool in_ranges(const range *ranges, int64_t count, unsigned long c)
 static bool is_printable(unsigned long c)
 {
     static const range hidden[] = {
-        {0x0000, 0x001f}, {0x007f, 0x00a0}, {0x00ad, 0x00ad}, {0x0600, 0x0605}, {0x061c, 0x061c},
-        {0x06dd, 0x06dd}, {0x070f, 0x070f}, {0x0890, 0x0891}, {0x08e2, 0x08e2}, {0x1680, 0x1680},
-        {0x180e, 0x180e}, {0x2000, 0x200f}, {0x2028, 0x202f}, {0x205f, 0x206f}, {0x3000, 0x3000},
-        {0xd800, 0xf8ff}, {0xfdd0, 0xfdef}, {0xfeff, 0xfeff}, {0xfff0, 0xfffb}, {0xfffe, 0xffff},
-        {0x110bd, 0x110bd}, {0x110cd, 0x110cd}, {0x13430, 0x1343f}, {0x1bca0, 0x1bca3},
+        {0x0000, 0x001f},   {0x007f, 0x00a0},   {0x00ad, 0x00ad},    {0x0600, 0x0605},
+        {0x061c, 0x061c},   {0x06dd, 0x06dd},   {0x070f, 0x070f},    {0x0890, 0x0891},
+        {0x08e2, 0x08e2},   {0x1680, 0x1680},   {0x180e, 0x180e},    {0x2000, 0x200f},
+        {0x2028, 0x202f},   {0x205f, 0x206f},   {0x3000, 0x3000},    {0xd800, 0xf8ff},
+        {0xfdd0, 0xfdef},   {0xfeff, 0xfeff},   {0xfff0, 0xfffb},    {0xfffe, 0xffff},
+        {0x110bd, 0x110bd}, {0x110cd, 0x110cd}, {0x13430, 0x1343f},  {0x1bca0, 0x1bca3},
         {0x1d173, 0x1d17a}, {0xe0000, 0xe00ff}, {0xe01f0, 0x10ffff},
     };
     return !in_ranges(hidden, TL_COUNT(hidden), c);
@@ -61,7 +62,10 @@ static bool is_space(unsigned long c)
 static bool ends_line(unsigned long c)
 {
     static const range ends[] = {
-        {0x000a, 0x000d}, {0x001c, 0x001e}, {0x0085, 0x0085}, {0x2028, 0x2029},
+        {0x000a, 0x000d},
+        {0x001c, 0x001e},
+        {0x0085, 0x0085},
+        {0x2028, 0x2029},
     };
     return in_ranges(ends, TL_COUNT(ends), c);
 }
@@ -169,8 +173,10 @@ static int compare_pairs(const void *x, const void *y)
 {
     const tl_value a = key_value(*(const tl_value_pair *const *)x);
     const tl_value b = key_value(*(const tl_value_pair *const *)y);
-    static const int ranks[] = {[TL_SCALAR_NULL] = 0, [TL_SCALAR_BOOL] = 1, [TL_SCALAR_INT] = 1,
-                                [TL_SCALAR_DOUBLE] = 1, [TL_SCALAR_STRING] = 2};
+    static const int ranks[] = {
+        [TL_SCALAR_NULL] = 0,   [TL_SCALAR_BOOL] = 1,   [TL_SCALAR_INT] = 1,
+        [TL_SCALAR_DOUBLE] = 1, [TL_SCALAR_STRING] = 2,
+    };
     bool whole = !a.quoted && !b.quoted && is_integer(a.text) && is_integer(b.text);
     if (whole) return compare_integers(a.text, b.text);
     int r = ranks[tl_value_scalar(&a)], s = ranks[tl_value_scalar(&b)];

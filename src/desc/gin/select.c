@@ -81,13 +81,17 @@ typedef struct macro_args {
 } macro_args;
 static const tl_field macro_fields[] = {
     TL_F(macro_args, value, .flags = TL_FIELD_REQUIRED | TL_FIELD_NULLABLE,
-         .accept = TL_ACCEPT_BOOL | TL_ACCEPT_NUMBER | TL_ACCEPT_STRING | TL_ACCEPT_LIST
-                   | TL_ACCEPT_MAP,
+         .accept =
+             TL_ACCEPT_BOOL | TL_ACCEPT_NUMBER | TL_ACCEPT_STRING | TL_ACCEPT_LIST | TL_ACCEPT_MAP,
          .help = "what %name stands for"),
     TL_F_END,
 };
-static const tl_desc macro_desc = {.name = "gin.macro", .help = "arguments of gin.macro",
-                                   .size = sizeof(macro_args), .fields = macro_fields};
+static const tl_desc macro_desc = {
+    .name = "gin.macro",
+    .help = "arguments of gin.macro",
+    .size = sizeof(macro_args),
+    .fields = macro_fields,
+};
 
 typedef struct singleton_args {
     tl_ref constructor;
@@ -97,10 +101,12 @@ static const tl_field singleton_fields[] = {
          .help = "called once for each scope; all uses in that scope share what it gives"),
     TL_F_END,
 };
-static const tl_desc singleton_desc = {.name = "gin.singleton",
-                                       .help = "arguments of gin.singleton",
-                                       .size = sizeof(singleton_args),
-                                       .fields = singleton_fields};
+static const tl_desc singleton_desc = {
+    .name = "gin.singleton",
+    .help = "arguments of gin.singleton",
+    .size = sizeof(singleton_args),
+    .fields = singleton_fields,
+};
 
 /* Macros and constants are put in where they are used; nobody gets to call them. */
 static tl_status not_called(void **out, tl_gin *gin, const void *args)

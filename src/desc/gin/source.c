@@ -203,7 +203,8 @@ tl_status tli_gin_import_module(tl_gin *gin, const tli_gin_import *import)
                        "remove this line and import the modules",
                        name);
     if (tl_registry_has_module(gin->registry, import->module)
-        || tl_registry_has_module(gin->registry, name)) return remember_import(gin, import);
+        || tl_registry_has_module(gin->registry, name))
+        return remember_import(gin, import);
     bool found;
     TL_TRY_NOTE(load_plugin(&found, gin, name), "import of '%s'", import->module);
     if (found) return remember_import(gin, import);

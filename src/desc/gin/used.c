@@ -32,7 +32,8 @@ static void add_others(tl_str *out, const tl_gin *gin, const tl_kind *kind)
     }
 }
 
-static void add_reason(tl_str *out, const tl_gin *gin, const tl_class *cls, const tli_gin_binding *b)
+static void add_reason(tl_str *out, const tl_gin *gin, const tl_class *cls,
+                       const tli_gin_binding *b)
 {
     const tli_gin_info *info = info_of(gin, cls);
     const char *name = tli_gin_minimal(gin, cls);
@@ -51,21 +52,25 @@ static void add_reason(tl_str *out, const tl_gin *gin, const tl_class *cls, cons
 static void write_key(tl_str *out, const tl_gin *gin, const tl_class *cls, const tli_gin_binding *b)
 {
     if (cls == &tli_gin_macro.cls) tl_str_add(out, b->scope);
-    else tl_str_addf(out, "%s%s%s.%s", b->scope, *b->scope ? "/" : "", tli_gin_minimal(gin, cls), b->param);
+    else
+        tl_str_addf(out, "%s%s%s.%s", b->scope, *b->scope ? "/" : "", tli_gin_minimal(gin, cls),
+                    b->param);
 }
 
-static void tell(tli_diags *diags, const tl_gin *gin, const tl_class *cls, const tli_gin_binding *b, bool strict)
+static void tell(tli_diags *diags, const tl_gin *gin, const tl_class *cls, const tli_gin_binding *b,
+                 bool strict)
 {
     tl_str key = TL_STR_INIT, reason = TL_STR_INIT, place = TL_STR_INIT;
     bool wrong = strict || strncmp(b->place.source ? b->place.source : "", "--gin_params", 12) == 0;
     write_key(&key, gin, cls, b);
     add_reason(&reason, gin, cls, b);
     if (wrong) {
-        tli_diag(diags, TL_EINVAL, b->place, tl_str_text(&key), "the binding has no effect: %s", tl_str_text(&reason));
+        tli_diag(diags, TL_EINVAL, b->place, tl_str_text(&key), "the binding has no effect: %s",
+                 tl_str_text(&reason));
     } else {
         tl_place_write(&place, b->place);
-        TL_LOG_WARNING("%s: %s: the binding has no effect: %s", tl_str_text(&place), tl_str_text(&key),
-                       tl_str_text(&reason));
+        TL_LOG_WARNING("%s: %s: the binding has no effect: %s", tl_str_text(&place),
+                       tl_str_text(&key), tl_str_text(&reason));
     }
     tl_str_deinit(&key);
     tl_str_deinit(&reason);

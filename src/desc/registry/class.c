@@ -48,7 +48,8 @@ static tl_status verify_chain(const tl_class *cls)
     for (const tl_class *c = cls; c; c = c->base) {
         if (++length > LONGEST) return TL_FAIL(TL_EINVAL, "its base chain does not end");
         if (c->class_size < sizeof(tl_class))
-            return TL_FAIL(TL_EINVAL, "the class_size of '%s' is %zu (start the table with TL_CLASS)",
+            return TL_FAIL(TL_EINVAL,
+                           "the class_size of '%s' is %zu (start the table with TL_CLASS)",
                            name_of(c), c->class_size);
     }
     return TL_OK;
@@ -61,13 +62,15 @@ static tl_status verify_size(const tl_kind *kind, const tl_class *cls)
     for (const tl_class *base = cls->base; base; base = base->base)
         if (size < base->size)
             return TL_FAIL(TL_EINVAL,
-                           "its instances have %zu bytes, fewer than the %zu of its base '%s': let their struct begin with "
-                           "that of the base, or leave the size 0, which takes that of the base",
+                           "its instances have %zu bytes, fewer than the %zu of its base '%s': let "
+                           "their struct begin with that of the base, or leave the size 0, which "
+                           "takes that of the base",
                            size, base->size, name_of(base));
     if (size >= kind->instance_size) return TL_OK;
     return TL_FAIL(TL_EINVAL,
-                   "its instances have %zu bytes, fewer than the %zu of a %s: their struct must begin with a %s", size,
-                   kind->instance_size, kind->instance, kind->instance);
+                   "its instances have %zu bytes, fewer than the %zu of a %s: their struct must "
+                   "begin with a %s",
+                   size, kind->instance_size, kind->instance, kind->instance);
 }
 
 /* One that adds no fields to its base asks for no more than that. */
@@ -83,7 +86,8 @@ static tl_status verify_configs(const tl_class *cls)
     for (const tl_class *base = cls->base; cls->config && base; base = base->base) {
         const tl_desc *wanted = with_fields(base->config);
         if (wanted && !tl_desc_is(cls->config, wanted))
-            return TL_FAIL(TL_EINVAL, "its config '%s' does not derive from '%s', the config of its base '%s'",
+            return TL_FAIL(TL_EINVAL,
+                           "its config '%s' does not derive from '%s', the config of its base '%s'",
                            cls->config->name, wanted->name, name_of(base));
     }
     return TL_OK;
@@ -94,8 +98,8 @@ static tl_status verify_table(const tl_kind *kind, const tl_class *cls)
 {
     if (cls->class_size > kind->class_size)
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "its table has %zu bytes, more than the %zu of its kind: it was compiled against "
-                       "a newer Tilth, or has methods of its own",
+                       "its table has %zu bytes, more than the %zu of its kind: it was compiled "
+                       "against a newer Tilth, or has methods of its own",
                        cls->class_size, kind->class_size);
     TL_TRY(verify_chain(cls));
     TL_TRY(verify_size(kind, cls));

@@ -24,11 +24,14 @@ static tl_status add_path(tl_str *out, const char *path, size_t length)
         return TL_OK;
     }
     if (length > 1 && path[1] != '/')
-        return TL_FAIL(TL_EINVAL, "'%.*s': homes of other users are not looked up; write the whole path, or ./%.*s for "
-                                  "a file of that name", (int)length, path, (int)length, path);
+        return TL_FAIL(TL_EINVAL,
+                       "'%.*s': homes of other users are not looked up; write the whole path, or "
+                       "./%.*s for a file of that name",
+                       (int)length, path, (int)length, path);
     const char *home = home_of_user(text, sizeof text, &user);
     if (!home || !*home)
-        return TL_FAIL(TL_EINVAL, "'%.*s': HOME is not set; write the whole path", (int)length, path);
+        return TL_FAIL(TL_EINVAL, "'%.*s': HOME is not set; write the whole path", (int)length,
+                       path);
     tl_str_add(out, home);
     tl_str_addn(out, path + 1, length - 1);
     return TL_OK;

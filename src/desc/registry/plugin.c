@@ -44,13 +44,17 @@ static tl_status open_checked(tli_trusted *out, const char *path)
     return check_whole(out->fd, info.st_size);
 }
 
-/* Folders of plug-ins stay open for good: $ORIGIN is their descriptor, and a number that was given to
- * another file would make it mean that one. -1 when there are too many. */
+/* Folders of plug-ins stay open for good: $ORIGIN is their descriptor, and a number that was given
+ * to another file would make it mean that one. -1 when there are too many. */
 static int keep_folder(int *folder)
 {
     enum { MOST = 64 };
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    static struct { dev_t device; ino_t inode; int fd; } kept[MOST];
+    static struct {
+        dev_t device;
+        ino_t inode;
+        int fd;
+    } kept[MOST];
     static int count;
     struct stat info;
     int fd = -1;
@@ -69,7 +73,8 @@ static int keep_folder(int *folder)
     return fd;
 }
 
-/* From its folder, so that libraries beside it are found; but not where others may put such libraries. */
+/* From its folder, so that libraries beside it are found; but not where others may put such
+ * libraries. */
 static tl_status load(void **handle, tli_trusted *file)
 {
     int folder = file->shared ? -1 : keep_folder(&file->folder);

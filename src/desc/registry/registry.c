@@ -21,9 +21,18 @@ typedef struct table {
 } table;
 
 struct tl_registry {
-    struct { table *items; int64_t count, capacity; } tables;
-    struct { const tl_module **items; int64_t count, capacity; } modules;
-    struct { void **items; int64_t count, capacity; } handles; /* of plug-ins */
+    struct {
+        table *items;
+        int64_t count, capacity;
+    } tables;
+    struct {
+        const tl_module **items;
+        int64_t count, capacity;
+    } modules;
+    struct {
+        void **items;
+        int64_t count, capacity;
+    } handles; /* of plug-ins */
 };
 
 tl_status tl_registry_new(tl_registry **out)
@@ -130,7 +139,8 @@ static tl_status fail_unknown(const table *t, const tl_kind *kind, const char *n
     tell_names(&known, kind, names, count);
     tl_status st = tl_str_status(&known);
     if (st == TL_OK)
-        st = TL_FAIL(TL_ENOTFOUND, "there is no %s '%s'%s (%s; modules of your own are loaded with --plugin)",
+        st = TL_FAIL(TL_ENOTFOUND,
+                     "there is no %s '%s'%s (%s; modules of your own are loaded with --plugin)",
                      kind->name, name, suggestion, tl_str_text(&known));
     tl_str_deinit(&known);
     tl_free(names);
@@ -158,14 +168,15 @@ static const entry *find_config(const table *t, const tl_desc *config)
     return NULL;
 }
 
-tl_status tl_registry_find_by_config(const tl_class **out, const tl_registry *r, const tl_kind *kind,
-                                     const tl_desc *config)
+tl_status tl_registry_find_by_config(const tl_class **out, const tl_registry *r,
+                                     const tl_kind *kind, const tl_desc *config)
 {
     const entry *e = find_config(table_of(r, kind), config);
     *out = e ? e->cls : NULL;
     if (e) return TL_OK;
-    return TL_FAIL(TL_ENOTFOUND, "no %s is registered for the config '%s' (a config that derives from "
-                                 "another needs a %s of its own)",
+    return TL_FAIL(TL_ENOTFOUND,
+                   "no %s is registered for the config '%s' (a config that derives from another "
+                   "needs a %s of its own)",
                    kind->name, config->name, kind->name);
 }
 
@@ -176,9 +187,11 @@ static tl_status check_name(const tl_kind *kind, const char *name)
     if (!name || !*name) return TL_FAIL(TL_EINVAL, "an entry has no name");
     size_t length = strlen(name);
     if (kind->names_are_keys
-        && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != length)
+        && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+               != length)
         return TL_FAIL(TL_EINVAL,
-                       "the %s '%s' is chosen by a key, so its name may have only letters, digits, '_' and '-'",
+                       "the %s '%s' is chosen by a key, so its name may have only letters, digits, "
+                       "'_' and '-'",
                        kind->name, name);
     if (name[0] == '/' || name[length - 1] == '/' || strstr(name, "//"))
         return TL_FAIL(TL_EINVAL, "'%s' is not a name: '/' must stand between two parts", name);
@@ -191,12 +204,14 @@ static tl_status check_free(const table *t, const tl_kind *kind, const char *nam
 {
     const entry *other = find_entry(t, name);
     if (other)
-        return TL_FAIL(TL_EEXISTS, "the %s '%s' is registered by module '%s' and again by module '%s'",
+        return TL_FAIL(TL_EEXISTS,
+                       "the %s '%s' is registered by module '%s' and again by module '%s'",
                        kind->name, name, other->module->name, module->name);
     if (folder_entries(t, name, &other))
-        return TL_FAIL(TL_EEXISTS,
-                       "the %s '%s' of module '%s' is a folder already, because of '%s' of module '%s'",
-                       kind->name, name, module->name, other->name, other->module->name);
+        return TL_FAIL(
+            TL_EEXISTS,
+            "the %s '%s' of module '%s' is a folder already, because of '%s' of module '%s'",
+            kind->name, name, module->name, other->name, other->module->name);
     for (int64_t i = 0; t && i < t->count; i++) {
         const entry *e = &t->items[i];
         size_t length = strlen(e->name);
@@ -227,10 +242,11 @@ static tl_status insert(tl_registry *r, const tl_entry *from, const tl_module *m
     table *t = table_of(r, from->kind);
     for (int64_t i = 0; !t && i < r->tables.count; i++)
         if (strcmp(r->tables.items[i].kind->name, from->kind->name) == 0)
-            return TL_FAIL(TL_EEXISTS,
-                           "there are two kinds '%s': the module seems to bring a libtilth of its own "
-                           "(a plug-in links none; the program that loads it uses the shared one)",
-                           from->kind->name);
+            return TL_FAIL(
+                TL_EEXISTS,
+                "there are two kinds '%s': the module seems to bring a libtilth of its own (a "
+                "plug-in links none; the program that loads it uses the shared one)",
+                from->kind->name);
     if (!t) {
         if (!TL_VEC_PUSH(&r->tables, (table){.kind = from->kind})) return TL_ENOMEM;
         t = &r->tables.items[r->tables.count - 1];

@@ -72,7 +72,8 @@ static tl_status verify_value_default(const tl_field *f)
 static tl_status verify_oneof_default(const tl_field *f)
 {
     if (f->kind)
-        return TL_FAIL(TL_EINVAL, "an open one-of has no default type, as its types come with modules");
+        return TL_FAIL(TL_EINVAL,
+                       "an open one-of has no default type, as its types come with modules");
     for (const tl_branch *b = f->branches; b->name; b++)
         if (strcmp(b->name, f->s) == 0) return TL_OK;
     return TL_FAIL(TL_EINVAL, "its default is none of its branches");
@@ -94,7 +95,8 @@ static tl_status verify_default(const tl_field *f)
 {
     bool filled = f->flags & TL_FIELD_FILLED;
     if (filled && (f->arity != TL_OPTIONAL || f->type == TL_TYPE_STRUCT || !f->set))
-        return TL_FAIL(TL_EINVAL, "TL_FIELD_FILLED is for optional numbers and flags that are set by default (TL_FILLED)");
+        return TL_FAIL(TL_EINVAL, "TL_FIELD_FILLED is for optional numbers and flags that are set "
+                                  "by default (TL_FILLED)");
     if (f->arity == TL_LIST) return verify_list_default(f);
     bool there = f->arity == TL_OPTIONAL ? f->set : !(f->flags & TL_FIELD_REQUIRED);
     if (f->type == TL_TYPE_ENUM) return verify_enum_default(f, f->i);
@@ -121,14 +123,16 @@ static tl_status verify_row(const tl_desc *desc, const tl_field *f, const open_d
     if (f->type == TL_TYPE_STRUCT && !f->desc) return TL_FAIL(TL_EINVAL, "it has no description");
     if (f->flags & TL_FIELD_INSIDE && (f->type != TL_TYPE_STRING || f->arity != TL_ONE))
         return TL_FAIL(TL_EINVAL, "only a string names something in a folder (TL_FIELD_INSIDE)");
-    if (f->type == TL_TYPE_ENUM && !f->names) return TL_FAIL(TL_EINVAL, "an int is an enum and needs names (a number is an int64_t)");
+    if (f->type == TL_TYPE_ENUM && !f->names)
+        return TL_FAIL(TL_EINVAL, "an int is an enum and needs names (a number is an int64_t)");
     if (f->type == TL_TYPE_ONEOF && !f->branches == !f->kind)
         return TL_FAIL(TL_EINVAL, "it needs either branches or a kind");
     if (f->type == TL_TYPE_VALUE && !f->accept) return TL_FAIL(TL_EINVAL, "it accepts nothing");
     if (f->size > desc->size || f->offset > desc->size - f->size)
         return TL_FAIL(TL_EINVAL, "it lies outside the struct");
     if (f->size != member_size(f))
-        return TL_FAIL(TL_EINVAL, "the member has %zu bytes, its type %zu", f->size, member_size(f));
+        return TL_FAIL(TL_EINVAL, "the member has %zu bytes, its type %zu", f->size,
+                       member_size(f));
     if (f->pattern) {
         regex_t expression;
         int code = regcomp(&expression, f->pattern, REG_EXTENDED | REG_NOSUB);
@@ -183,8 +187,7 @@ static tl_status verify_desc(const tl_desc *desc, const open_desc *outer)
         if (o->desc == desc) return TL_OK;
     open_desc here = {desc, outer};
     if (!desc->name || !*desc->name) return TL_FAIL(TL_EINVAL, "a description has no name");
-    if (desc->size == 0)
-        return TL_FAIL(TL_EINVAL, "description '%s' has no size", desc->name);
+    if (desc->size == 0) return TL_FAIL(TL_EINVAL, "description '%s' has no size", desc->name);
     if (desc->base) {
         enum { LONGEST = 32 };
         int length = 0;
@@ -208,10 +211,10 @@ static tl_status verify_desc(const tl_desc *desc, const open_desc *outer)
                            f->name, desc->name);
         bool alike = !inherited || (inherited->type == f->type && inherited->arity == f->arity);
         if (!alike || (inherited && inherited->desc && !tl_desc_is(f->desc, inherited->desc)))
-            return TL_FAIL(TL_EINVAL,
-                           "field '%s' of '%s' refines a field of its base but %s", f->name,
-                           desc->name, alike ? "is not described by what derives from its description"
-                                             : "has another type");
+            return TL_FAIL(TL_EINVAL, "field '%s' of '%s' refines a field of its base but %s",
+                           f->name, desc->name,
+                           alike ? "is not described by what derives from its description"
+                                 : "has another type");
     }
     TL_TRY_NOTE(verify_layout(desc), "description '%s'", desc->name);
     return TL_OK;

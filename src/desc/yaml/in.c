@@ -21,7 +21,7 @@ typedef struct reader {
     yaml_parser_t parser;
     yaml_event_t event; /* the current one, owned */
     bool has_event;
-    tl_map anchors; /* name -> anchor */
+    tl_map anchors;   /* name -> anchor */
     const char *text; /* the whole input */
     size_t length;
     int depth;   /* of the node being read */
@@ -111,14 +111,22 @@ static tl_status read_tag(node_tag *out, const reader *r, const char *text)
             const char *name;
             node_tag tag;
         } known[] = {
-            {"str", TAG_STRING},          {"python/str", TAG_STRING},
-            {"python/unicode", TAG_STRING}, {"python/tuple", TAG_TUPLE},
-            {"int", TAG_OTHER_STANDARD},  {"float", TAG_OTHER_STANDARD},
-            {"bool", TAG_OTHER_STANDARD}, {"null", TAG_OTHER_STANDARD},
-            {"map", TAG_OTHER_STANDARD},  {"seq", TAG_OTHER_STANDARD},
-            {"python/int", TAG_OTHER_STANDARD},  {"python/float", TAG_OTHER_STANDARD},
-            {"python/bool", TAG_OTHER_STANDARD}, {"python/none", TAG_OTHER_STANDARD},
-            {"python/list", TAG_OTHER_STANDARD}, {"python/dict", TAG_OTHER_STANDARD},
+            {"str", TAG_STRING},
+            {"python/str", TAG_STRING},
+            {"python/unicode", TAG_STRING},
+            {"python/tuple", TAG_TUPLE},
+            {"int", TAG_OTHER_STANDARD},
+            {"float", TAG_OTHER_STANDARD},
+            {"bool", TAG_OTHER_STANDARD},
+            {"null", TAG_OTHER_STANDARD},
+            {"map", TAG_OTHER_STANDARD},
+            {"seq", TAG_OTHER_STANDARD},
+            {"python/int", TAG_OTHER_STANDARD},
+            {"python/float", TAG_OTHER_STANDARD},
+            {"python/bool", TAG_OTHER_STANDARD},
+            {"python/none", TAG_OTHER_STANDARD},
+            {"python/list", TAG_OTHER_STANDARD},
+            {"python/dict", TAG_OTHER_STANDARD},
         };
         for (int64_t i = 0; i < TL_COUNT(known); i++) {
             if (strcmp(name, known[i].name) != 0) continue;
@@ -154,8 +162,10 @@ static tl_status read_alias(const tl_value **out, reader *r)
     const char *name = (const char *)r->event.data.alias.anchor;
     tl_place place = place_of(r, r->event.start_mark);
     const anchor *a = tl_map_get(&r->anchors, name);
-    if (!a) return FAIL_AT(TL_EINVAL, place, "the alias *%s has no anchor &%s before it", name, name);
-    if (!a->value) return FAIL_AT(TL_EINVAL, place, "the alias *%s stands inside its own anchor", name);
+    if (!a)
+        return FAIL_AT(TL_EINVAL, place, "the alias *%s has no anchor &%s before it", name, name);
+    if (!a->value)
+        return FAIL_AT(TL_EINVAL, place, "the alias *%s stands inside its own anchor", name);
     TL_TRY(check_depth(r, r->depth + a->height));
     if (r->deepest < r->depth + a->height) r->deepest = r->depth + a->height;
     *out = a->value;
@@ -278,8 +288,8 @@ static tl_status read_pairs(pair_list *list, reader *r)
         int64_t first = (intptr_t)tl_map_get(&list->seen, pair.key);
         if (first) {
             tl_place before = list->items[first - 1].place;
-            st = FAIL_AT(TL_EEXISTS, pair.place,
-                         "the key '%s' is given twice (first at line %d)", pair.key, before.line);
+            st = FAIL_AT(TL_EEXISTS, pair.place, "the key '%s' is given twice (first at line %d)",
+                         pair.key, before.line);
             goto done;
         }
         TL_TRY_DONE(st, add_pair(list, pair));
@@ -353,7 +363,7 @@ static tl_status read_document(const tl_value **out, reader *r)
                    && r->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
     TL_TRY(read_node(out, r));
     if (nothing) *out = NULL; // `---` alone
-    TL_TRY(next_event(r)); // document end
+    TL_TRY(next_event(r));    // document end
     TL_TRY(next_event(r));
     if (r->event.type != YAML_STREAM_END_EVENT)
         return FAIL_AT(TL_EINVAL, place_of(r, r->event.start_mark),
@@ -374,12 +384,13 @@ static int code_unit(const char *p, const char *end)
     return unit;
 }
 
-/* JSON writes characters beyond 16 bits as two escapes, YAML as one of eight digits. Only what stands
- * between double quotes is changed. */
+/* JSON writes characters beyond 16 bits as two escapes, YAML as one of eight digits. Only what
+ * stands between double quotes is changed. */
 static tl_status join_surrogates(const char **text, size_t *length, tl_arena *arena)
 {
     const char *p = *text, *end = *text + *length;
-    if (!*length || (!memmem(p, *length, "\\ud", 3) && !memmem(p, *length, "\\uD", 3))) return TL_OK;
+    if (!*length || (!memmem(p, *length, "\\ud", 3) && !memmem(p, *length, "\\uD", 3)))
+        return TL_OK;
     char *copy = tl_arena_alloc(arena, *length + 1), *to = copy;
     if (!copy) return TL_ENOMEM;
     bool quoted = false;

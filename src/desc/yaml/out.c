@@ -19,10 +19,10 @@ typedef struct writer {
     tl_str *out;
     tl_arena *scratch;
     tl_status status; /* the first failure; later events do nothing */
-    bool sorted;  /* free-form maps too are written in the order of their keys */
-    tl_str *keys; /* for tli_yaml_write_keys, or NULL */
-    tl_str path;  /* of what is being written */
-    int lists;    /* that it lies in: there nothing has a line of its own */
+    bool sorted;      /* free-form maps too are written in the order of their keys */
+    tl_str *keys;     /* for tli_yaml_write_keys, or NULL */
+    tl_str path;      /* of what is being written */
+    int lists;        /* that it lies in: there nothing has a line of its own */
 } writer;
 
 static int append(void *payload, unsigned char *bytes, size_t size)
@@ -48,7 +48,12 @@ static bool is_utf8(const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
     while (*p) {
-        int width = *p < 0x80 ? 1 : *p < 0xc2 ? 0 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : *p < 0xf5 ? 4 : 0;
+        int width = *p < 0x80   ? 1
+                    : *p < 0xc2 ? 0
+                    : *p < 0xe0 ? 2
+                    : *p < 0xf0 ? 3
+                    : *p < 0xf5 ? 4
+                                : 0;
         if (width == 0) return false;
         bool overlong = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
         bool surrogate = p[0] == 0xed && p[1] > 0x9f, beyond = p[0] == 0xf4 && p[1] > 0x8f;
@@ -71,10 +76,9 @@ static void put_text(writer *w, const char *text, bool plain)
     }
     yaml_event_t event;
     emit(w, &event,
-         yaml_scalar_event_initialize(&event, NULL, NULL, (const yaml_char_t *)text,
-                                      (int)strlen(text), plain, 1,
-                                      plain ? YAML_ANY_SCALAR_STYLE
-                                            : YAML_SINGLE_QUOTED_SCALAR_STYLE));
+         yaml_scalar_event_initialize(
+             &event, NULL, NULL, (const yaml_char_t *)text, (int)strlen(text), plain, 1,
+             plain ? YAML_ANY_SCALAR_STYLE : YAML_SINGLE_QUOTED_SCALAR_STYLE));
 }
 
 /* What a YAML 1.1 reader may see a date, a clock or an odd number in: 2001-01-01, 10:30, 1__0. */
@@ -170,7 +174,8 @@ static int by_key(const void *a, const void *b)
 static void put_key(writer *w, const char *key, bool is_leaf)
 {
     if (w->keys && w->lists == 0)
-        tl_str_addf(w->keys, "%c%s\n", is_leaf ? TLI_KEY_LEAF : TLI_KEY_STRUCT, tl_str_text(&w->path));
+        tl_str_addf(w->keys, "%c%s\n", is_leaf ? TLI_KEY_LEAF : TLI_KEY_STRUCT,
+                    tl_str_text(&w->path));
     put_string(w, key);
 }
 
@@ -180,7 +185,8 @@ static bool has_plain_keys(const tl_value *map)
     bool plain = true;
     for (int64_t i = 0; i < map->count; i++) {
         const char *key = map->pairs[i].key;
-        size_t length = strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+        size_t length =
+            strspn(key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
         plain = plain && length && !key[length] && reads_as_string(key);
     }
     return plain;
@@ -198,7 +204,8 @@ static void put_pairs(writer *w, const tl_value *map)
 {
     const tl_value_pair *pairs = map->pairs;
     if (w->sorted && map->count > 0) {
-        tl_value_pair *sorted = tl_arena_copy(w->scratch, pairs, (size_t)map->count * sizeof *pairs);
+        tl_value_pair *sorted =
+            tl_arena_copy(w->scratch, pairs, (size_t)map->count * sizeof *pairs);
         if (!sorted) {
             w->status = w->status != TL_OK ? w->status : TL_ENOMEM;
             return;
@@ -245,8 +252,8 @@ static void put_value(writer *w, const tl_value *v)
 
 /* --- described structs ------------------------------------------------------------------------ */
 
-/* Each goes together with `base`, what a reader has in its place before it reads: the same type, or NULL where the
- * reader makes a fresh one. */
+/* Each goes together with `base`, what a reader has in its place before it reads: the same type, or
+ * NULL where the reader makes a fresh one. */
 static void put_struct(writer *w, const tl_desc *desc, const void *value, const void *base);
 static void put_one(writer *w, const tl_field *f, const void *member, const void *base);
 
@@ -315,7 +322,8 @@ static void put_optional(writer *w, const tl_field *f, const void *m, const void
 
 static void put_object(writer *w, const tl_object *o, const tl_object *base)
 {
-    if (o->value) put_struct(w, o->desc, o->value, base && base->desc == o->desc ? base->value : NULL);
+    if (o->value)
+        put_struct(w, o->desc, o->value, base && base->desc == o->desc ? base->value : NULL);
     else put_text(w, "null", true);
 }
 
@@ -362,7 +370,8 @@ static void put_one(writer *w, const tl_field *f, const void *m, const void *bas
 }
 
 /* Quiet rows are left out while a reader has their value without them. */
-static bool is_omitted(writer *w, const tl_desc *desc, const tl_field *f, const void *value, const void *base)
+static bool is_omitted(writer *w, const tl_desc *desc, const tl_field *f, const void *value,
+                       const void *base)
 {
     bool omit = false;
     if (f->flags & TL_FIELD_QUIET) w->status = tl_field_is_default(&omit, desc, f, value);
@@ -385,8 +394,9 @@ static void put_struct(writer *w, const tl_desc *desc, const void *value, const 
         tli_path_name(&w->path, fields[i]->name);
         const tl_type type = fields[i]->type;
         const void *member = tl_field_at(fields[i], value);
-        bool is_struct = fields[i]->arity != TL_LIST
-                         && (type == TL_TYPE_STRUCT || type == TL_TYPE_OBJECT || type == TL_TYPE_ONEOF);
+        bool is_struct =
+            fields[i]->arity != TL_LIST
+            && (type == TL_TYPE_STRUCT || type == TL_TYPE_OBJECT || type == TL_TYPE_ONEOF);
         bool is_map = type == TL_TYPE_VALUE && has_lines(*(const tl_value *const *)member);
         put_key(w, fields[i]->name, !is_struct && !is_map);
         put_one(w, fields[i], member, base ? tl_field_at(fields[i], base) : NULL);

@@ -52,7 +52,8 @@ static tl_status draft_entry(const tl_state_entry *e, void *payload)
     return e->same_as ? TL_OK : tli_st_draft_add(d->draft, e);
 }
 
-static tl_status draft_notes(tl_safetensors_note *into, tl_arena *arena, const tl_checkpoint_info *info)
+static tl_status draft_notes(tl_safetensors_note *into, tl_arena *arena,
+                             const tl_checkpoint_info *info)
 {
     for (int64_t i = 0; i < info->note_count; i++) {
         into[i].key = tl_arena_printf(arena, GIVEN_NOTE "%s", info->notes[i].key);
@@ -83,8 +84,7 @@ tl_status tli_checkpoint_draft(tli_st_draft *d, const tl_state *s, const tl_chec
     TL_TRY_DONE(st, tl_str_status(&how.entries));
     notes[count++] = (tl_safetensors_note){CRC_NOTE, CRC_ZEROS};
     notes[count++] = (tl_safetensors_note){FORMAT_NOTE, version};
-    if (info->numerics)
-        notes[count++] = (tl_safetensors_note){NUMERICS_NOTE, info->numerics};
+    if (info->numerics) notes[count++] = (tl_safetensors_note){NUMERICS_NOTE, info->numerics};
     notes[count++] = (tl_safetensors_note){ENTRIES_NOTE, tl_str_text(&how.entries)};
     TL_TRY_DONE(st, draft_notes(notes + count, arena, info));
     st = tli_st_draft_finish(d, notes, count + info->note_count);
@@ -217,10 +217,8 @@ static tl_status put_alias(tl_state *s, tl_map *tensors, const tl_safetensors *f
     if (!target || !tl_state_find(&first, s, target) || first.kind != TL_STATE_TENSOR)
         return FAIL_ENTRY(f, path, "it is the same as '%s', which is no tensor before it",
                           target ? target : "");
-    if (elements)
-        TL_TRY(tl_state_put(s, path, first.tensor));
-    else
-        TL_TRY(tl_state_describe(s, path, first.tensor->dtype, first.tensor->shape));
+    if (elements) TL_TRY(tl_state_put(s, path, first.tensor));
+    else TL_TRY(tl_state_describe(s, path, first.tensor->dtype, first.tensor->shape));
     return tensors ? tl_map_set(tensors, path, tl_map_get(tensors, target)) : TL_OK;
 }
 
@@ -245,7 +243,8 @@ static tl_status put_entry(tl_state *s, tl_map *tensors, const tl_safetensors *f
 // Two paths and a kind; lists that are longer would take far more memory than they have letters.
 enum { LONGEST_ROW = 1 << 16 };
 
-static tl_status put_listed(tl_state *s, tl_map *tensors, const tl_safetensors *f, const char *list, tl_engine *engine)
+static tl_status put_listed(tl_state *s, tl_map *tensors, const tl_safetensors *f, const char *list,
+                            tl_engine *engine)
 {
     tli_json_members m = tli_json_list_members_of(list, strlen(list));
     int64_t stored = 0;
@@ -256,7 +255,9 @@ static tl_status put_listed(tl_state *s, tl_map *tensors, const tl_safetensors *
         TL_TRY_DONE(st, tli_json_members_next(&m, &more));
         if (!more) break;
         if (m.value_size > LONGEST_ROW) {
-            st = TL_FAIL(TL_ELIMIT, "a row of %zu bytes in its note '" ENTRIES_NOTE "' is longer than the %d that are accepted",
+            st = TL_FAIL(TL_ELIMIT,
+                         "a row of %zu bytes in its note '" ENTRIES_NOTE
+                         "' is longer than the %d that are accepted",
                          m.value_size, LONGEST_ROW);
             goto done;
         }
@@ -267,19 +268,23 @@ static tl_status put_listed(tl_state *s, tl_map *tensors, const tl_safetensors *
         if (st != TL_OK) goto done;
     }
     if (stored != tl_safetensors_count(f))
-        st = TL_FAIL(TL_EINVAL, "it has %" PRId64 " entries and lists %" PRId64, tl_safetensors_count(f), stored);
+        st = TL_FAIL(TL_EINVAL, "it has %" PRId64 " entries and lists %" PRId64,
+                     tl_safetensors_count(f), stored);
 done:
     tli_json_members_end(&m);
     return st;
 }
 
 // All entries as a state; `tensors` may be NULL.
-static tl_status put_entries(tl_state *s, tl_map *tensors, const tl_safetensors *f, tl_engine *engine)
+static tl_status put_entries(tl_state *s, tl_map *tensors, const tl_safetensors *f,
+                             tl_engine *engine)
 {
     const char *list = tl_safetensors_note_get(f, ENTRIES_NOTE), *path = tl_safetensors_path(f);
-    if (!list || *list != '[') return TL_FAIL(TL_EINVAL, "'%s': its note '" ENTRIES_NOTE "' is no list", path);
+    if (!list || *list != '[')
+        return TL_FAIL(TL_EINVAL, "'%s': its note '" ENTRIES_NOTE "' is no list", path);
     tl_status st = put_listed(s, tensors, f, list, engine);
-    if (st != TL_OK && st != TL_ENOMEM && !strstr(tl_error_message(), path)) tl_error_note(st, "'%s'", path);
+    if (st != TL_OK && st != TL_ENOMEM && !strstr(tl_error_message(), path))
+        tl_error_note(st, "'%s'", path);
     return st;
 }
 
@@ -375,10 +380,8 @@ tl_status tli_checkpoint_open(tl_checkpoint **out, const char *path, bool weight
     if (st == TL_OK) st = ours ? read_checkpoint(c, weights) : read_other(c, weights, damaged);
 done:
     tl_file_unmap(&mapping);
-    if (st == TL_OK)
-        *out = c;
-    else
-        tl_checkpoint_free(&c);
+    if (st == TL_OK) *out = c;
+    else tl_checkpoint_free(&c);
     return st;
 }
 

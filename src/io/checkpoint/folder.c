@@ -17,8 +17,8 @@ double (*tli_checkpoint_clock)(void) = tl_clock_wall;
 
 enum { TEMP_DIGITS = 16 };
 
-/* Calls `fn` for each name in a directory; one that cannot be read has none, nor one that is a link in the folder of a
- * run. */
+/* Calls `fn` for each name in a directory; one that cannot be read has none, nor one that is a link
+ * in the folder of a run. */
 typedef tl_status name_fn(DIR *folder, const char *name, void *payload);
 static tl_status each_name(const char *directory, name_fn *fn, void *payload)
 {
@@ -84,7 +84,7 @@ typedef struct scan {
         int64_t number;
         double time;
         bool timed;
-    } *items;
+    } * items;
     int64_t count, capacity;
 } scan;
 
@@ -128,7 +128,8 @@ static int by_number(const void *a, const void *b)
     return (int)y->timed - (int)x->timed; // what stays comes last
 }
 
-tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, const char *directory, const char *name)
+tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, const char *directory,
+                                     const char *name)
 {
     scan s = {.name = name};
     tl_str path = TL_STR_INIT;
@@ -137,9 +138,11 @@ tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, const char *direc
     if (s.count) qsort(s.items, (size_t)s.count, sizeof *s.items, by_number);
     for (int64_t i = 0; i < s.count && st == TL_OK; i++) {
         const struct found *f = &s.items[i];
-        if (i > 0 && f->number == f[-1].number && f->timed == f[-1].timed) continue; // in both forms
+        // in both forms
+        if (i > 0 && f->number == f[-1].number && f->timed == f[-1].timed) continue;
         tl_str_cut(&path, 0);
-        tl_str_addf(&path, "%s-%s%lld", name, f->timed ? TLI_CHECKPOINT_TIMED : "", (long long)f->number);
+        tl_str_addf(&path, "%s-%s%lld", name, f->timed ? TLI_CHECKPOINT_TIMED : "",
+                    (long long)f->number);
         st = tl_str_status(&path);
         if (st == TL_OK) st = tli_checkpoint_list_add(out, tl_str_text(&path), s.items[i].time);
     }
@@ -164,15 +167,17 @@ static void drop_preserved(tli_checkpoint_list *l, double now)
     tli_checkpoint_list_pack(l);
 }
 
-// A run must not begin anew over the checkpoints of another because somebody has lost the file that names them.
-static tl_status list_unnamed(tli_checkpoint_list *out, const char *directory, const char *name, double now)
+// A run must not begin anew over the checkpoints of another because somebody has lost the file that
+// names them.
+static tl_status list_unnamed(tli_checkpoint_list *out, const char *directory, const char *name,
+                              double now)
 {
     TL_TRY(tli_checkpoint_folder_scan(out, directory, name));
     if (out->latest)
-        TL_LOG_WARNING("'%s' has checkpoints, but no file '" TLI_CHECKPOINT_LIST_NAME "' that names them: taking those "
-                       "that lie there, the newest being '%s'", directory, out->latest);
-    else
-        out->preserved = now - 1; // a little earlier, so that what is saved at once is later
+        TL_LOG_WARNING("'%s' has checkpoints, but no file '" TLI_CHECKPOINT_LIST_NAME
+                       "' that names them: taking those that lie there, the newest being '%s'",
+                       directory, out->latest);
+    else out->preserved = now - 1; // a little earlier, so that what is saved at once is later
     return TL_OK;
 }
 

@@ -95,8 +95,8 @@ static tl_status is_there(bool *out, tl_arena *arena, const char *prefix, const 
     return file ? TL_OK : TL_ENOMEM;
 }
 
-tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewhere, tl_arena *arena, const char *directory,
-                                     const char *item)
+tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewhere, tl_arena *arena,
+                                     const char *directory, const char *item)
 {
     static int64_t warned;
     bool ours, theirs;
@@ -110,8 +110,10 @@ tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewhere, tl_arena
     *elsewhere = true;
     if (!(*out = tl_arena_strdup(arena, item))) return TL_ENOMEM;
     TL_TRY(is_there(&theirs, arena, item, TL_TENSORBUNDLE_SUFFIX));
-    if (theirs && tl_log_every_s(&warned, SECONDS_BETWEEN_WARNINGS)) // it is asked for again and again
-        TL_LOG_WARNING("the state file in '%s' names '%s', which is not in that folder: it is read, and stays as it is",
+    if (theirs
+        && tl_log_every_s(&warned, SECONDS_BETWEEN_WARNINGS)) // it is asked for again and again
+        TL_LOG_WARNING("the state file in '%s' names '%s', which is not in that folder: it is "
+                       "read, and stays as it is",
                        directory, item);
     return TL_OK;
 }
@@ -124,7 +126,8 @@ void tli_checkpoint_list_delete(const char *directory, const char *item, const c
     const char *path = st == TL_OK ? tl_path_join(arena, directory, item) : NULL;
     const char *file = path ? tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, path) : NULL;
     st = file ? tl_file_remove(file) : TL_ENOMEM;
-    if (st != TL_OK && st != TL_ENOTFOUND) TL_LOG_WARNING("an old checkpoint stays: %s", tl_error_message());
+    if (st != TL_OK && st != TL_ENOTFOUND)
+        TL_LOG_WARNING("an old checkpoint stays: %s", tl_error_message());
     if (st != TL_OK) tl_error_clear();
     tl_arena_free(&arena);
 }
@@ -148,10 +151,8 @@ static void skip_blanks(reader *r)
     for (; r->at < r->end; r->at++) {
         if (*r->at == '#')
             while (r->at + 1 < r->end && r->at[1] != '\n') r->at++;
-        else if (*r->at == '\n')
-            r->line++;
-        else if (!isspace((unsigned char)*r->at) && *r->at != ',' && *r->at != ';')
-            return;
+        else if (*r->at == '\n') r->line++;
+        else if (!isspace((unsigned char)*r->at) && *r->at != ',' && *r->at != ';') return;
     }
 }
 
@@ -207,10 +208,8 @@ static tl_status read_string(reader *r)
     while (r->at < r->end && *r->at != quote) {
         char c = *r->at++;
         if (c == '\n' || c == '\0') return fail_at(r, "a text without an end");
-        if (c == '\\')
-            TL_TRY(read_escape(r));
-        else
-            tl_str_addc(&r->text, c);
+        if (c == '\\') TL_TRY(read_escape(r));
+        else tl_str_addc(&r->text, c);
     }
     if (r->at++ == r->end) return fail_at(r, "a text without an end");
     return tl_str_status(&r->text);
@@ -282,7 +281,8 @@ static bool may_be_read(const char *item)
 
 static void warn_of(const char *item, const char *path)
 {
-    TL_LOG_WARNING("'%s' names '%s', which is no checkpoint in its folder: it is left alone", path, item);
+    TL_LOG_WARNING("'%s' names '%s', which is no checkpoint in its folder: it is left alone", path,
+                   item);
 }
 
 /* Takes out what leads out of the directory, and of what is named twice all but the last. */
@@ -308,7 +308,8 @@ static tl_status clean(tli_checkpoint_list *l, const char *path)
 {
     TL_TRY(clean_items(l, path));
     if (may_be_read(l->latest)) return TL_OK;
-    if (!l->count) return TL_FAIL(TL_EINVAL, "it names no checkpoint in its folder, but '%s'", l->latest);
+    if (!l->count)
+        return TL_FAIL(TL_EINVAL, "it names no checkpoint in its folder, but '%s'", l->latest);
     warn_of(l->latest, path);
     return tli_checkpoint_list_set_latest(l, l->items[l->count - 1].path);
 }
@@ -341,12 +342,9 @@ static void add_path(tl_str *out, const char *field, const char *path)
 {
     tl_str_addf(out, "%s: \"", field);
     for (const unsigned char *p = (const unsigned char *)path; *p; p++) {
-        if (*p == '"' || *p == '\\' || *p == '\'')
-            tl_str_addf(out, "\\%c", *p);
-        else if (*p < 0x20 || *p > 0x7e)
-            tl_str_addf(out, "\\%03o", *p);
-        else
-            tl_str_addc(out, (char)*p);
+        if (*p == '"' || *p == '\\' || *p == '\'') tl_str_addf(out, "\\%c", *p);
+        else if (*p < 0x20 || *p > 0x7e) tl_str_addf(out, "\\%03o", *p);
+        else tl_str_addc(out, (char)*p);
     }
     tl_str_add(out, "\"\n");
 }

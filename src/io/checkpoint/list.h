@@ -7,10 +7,11 @@
  *     all_model_checkpoint_timestamps: 1700000100.5
  *     last_preserved_timestamp: 1699999999.0
  *
- * Paths are relative to the directory and stand without the suffix of the file. The file may be somebody else's: a path
- * that leads out of the directory is left out when it is read, with a warning; an absolute one, as older state files of
- * TensorFlow have, is at most read. Nothing is ever removed or renamed but what tli_checkpoint_is_own says is ours.
- * Thread word: one thread at a time. */
+ * Paths are relative to the directory and stand without the suffix of the file. The file may be
+ * somebody else's: a path that leads out of the directory is left out when it is read, with a
+ * warning; an absolute one, as older state files of TensorFlow have, is at most read. Nothing is
+ * ever removed or renamed but what tli_checkpoint_is_own says is ours. Thread word: one thread at a
+ * time. */
 #ifndef TLI_IO_CHECKPOINT_LIST_H
 #define TLI_IO_CHECKPOINT_LIST_H
 
@@ -39,7 +40,8 @@ TL_NODISCARD tl_status tli_checkpoint_list_set_latest(tli_checkpoint_list *l, co
 /* Takes an item out; does nothing when the path is not there. */
 void tli_checkpoint_list_remove(tli_checkpoint_list *l, const char *path);
 
-/* Takes items out by their index, many in one pass: their paths are NULL until the list is packed. */
+/* Takes items out by their index, many in one pass: their paths are NULL until the list is
+ * packed. */
 void tli_checkpoint_list_drop(tli_checkpoint_list *l, int64_t index);
 void tli_checkpoint_list_pack(tli_checkpoint_list *l);
 
@@ -54,17 +56,20 @@ TL_NODISCARD tl_status tli_checkpoint_list_read(tli_checkpoint_list *out, const 
 TL_NODISCARD tl_status tli_checkpoint_list_write(const tli_checkpoint_list *l,
                                                  const char *directory);
 
-/* What the files of an item begin with: DIRECTORY/ITEM. An absolute one is looked for in the directory, under its last
- * part, which is where it is when the directory was moved; where it is not there, *elsewhere says that it may lie outside,
- * and only as a TensorBundle. */
-TL_NODISCARD tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewhere, tl_arena *arena,
-                                                  const char *directory, const char *item);
+/* What the files of an item begin with: DIRECTORY/ITEM. An absolute one is looked for in the
+ * directory, under its last part, which is where it is when the directory was moved; where it is
+ * not there, *elsewhere says that it may lie outside, and only as a TensorBundle. */
+TL_NODISCARD tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewhere,
+                                                  tl_arena *arena, const char *directory,
+                                                  const char *item);
 
 /* Between name and step of those that were saved by time. */
 #define TLI_CHECKPOINT_TIMED "timed-"
-/* Whether an item is one that we write into the directory: NAME-STEP or NAME-timed-STEP, to the letter. */
+/* Whether an item is one that we write into the directory: NAME-STEP or NAME-timed-STEP, to the
+ * letter. */
 bool tli_checkpoint_is_own(const char *item, const char *name);
-/* Removes the file of such an item; what is not ours is left alone. A directory of that name stays, with a warning. */
+/* Removes the file of such an item; what is not ours is left alone. A directory of that name stays,
+ * with a warning. */
 void tli_checkpoint_list_delete(const char *directory, const char *item, const char *name);
 
 #endif

@@ -1,4 +1,5 @@
-/* Which checkpoint is meant: by a path, by an item of a list, by a directory; a file of ours, or a TensorBundle. */
+/* Which checkpoint is meant: by a path, by an item of a list, by a directory; a file of ours, or a
+ * TensorBundle. */
 #include <string.h>
 #include <sys/stat.h>
 #include <tilth/base/log.h>
@@ -13,7 +14,8 @@ static bool is_newer(const char *path, const char *than)
     return a.st_mtim.tv_sec > b.st_mtim.tv_sec;
 }
 
-tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena, const char *directory, const char *item)
+tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena,
+                                   const char *directory, const char *item)
 {
     tl_file_info ours = {0}, theirs;
     const char *prefix;
@@ -22,7 +24,8 @@ tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena, c
     const char *file = tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, prefix);
     const char *index = tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, prefix);
     if (!file || !index) return TL_ENOMEM;
-    if (!elsewhere) TL_TRY(tl_file_stat(&ours, file)); // state files of ours never lead out of their folder
+    // state files of ours never lead out of their folder
+    if (!elsewhere) TL_TRY(tl_file_stat(&ours, file));
     TL_TRY(tl_file_stat(&theirs, index));
     *out = (tli_checkpoint_place){file, false, ours.exists || theirs.exists};
     if (ours.exists && theirs.exists && is_newer(index, file))
@@ -31,8 +34,8 @@ tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena, c
     return TL_OK;
 }
 
-/* The latest of the state file; a file that is not understood is warned of, and has none. Without one it is the newest
- * of those that lie there under the usual name. */
+/* The latest of the state file; a file that is not understood is warned of, and has none. Without
+ * one it is the newest of those that lie there under the usual name. */
 static tl_status find_latest(tli_checkpoint_place *out, tl_arena *arena, const char *directory)
 {
     tli_checkpoint_list l;
@@ -84,8 +87,10 @@ tl_status tl_checkpoint_resolve(const char **file, tl_arena *arena, const char *
             return TL_OK;
         }
         if (latest.path && !latest.there)
-            return TL_FAIL(TL_ENOTFOUND, "'%s', the latest checkpoint that the folder tells of, is not there; name another",
-                           latest.path);
+            return TL_FAIL(
+                TL_ENOTFOUND,
+                "'%s', the latest checkpoint that the folder tells of, is not there; name another",
+                latest.path);
         return TL_FAIL(TL_ENOTFOUND, "there is no checkpoint in the directory '%s'", path);
     }
     *file = info.exists ? tl_arena_strdup(arena, path)
@@ -136,7 +141,8 @@ bool tl_checkpoint_is_usable(const char *path)
     tl_error_save(&kept);
     tl_status st = tl_arena_new(&arena);
     if (st == TL_OK) st = tl_checkpoint_locate(&path, &bundle, arena, path);
-    if (st == TL_OK) st = bundle ? tli_checkpoint_verify_bundle(path) : tl_checkpoint_open(&c, path);
+    if (st == TL_OK)
+        st = bundle ? tli_checkpoint_verify_bundle(path) : tl_checkpoint_open(&c, path);
     tl_checkpoint_free(&c);
     tl_arena_free(&arena);
     tl_error_restore(&kept);

@@ -26,7 +26,7 @@ struct tl_checkpoint_manager {
     double since;      /* when the last one was saved, or tried, or restored */
     int64_t timed;     /* the step that has a file by time; -1: none has */
     int64_t first_own; /* the lowest step that this manager has saved */
-    tl_str path; /* handed out */
+    tl_str path;       /* handed out */
 };
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -48,7 +48,9 @@ static tl_status check_args(const tl_checkpoint_manager_args *a)
                        "max_to_keep is %" PRId64 "; at least 1 checkpoint is kept (not set: all)",
                        a->max_to_keep.value);
     if (!(a->minutes >= 0) || isinf(a->minutes))
-        return TL_FAIL(TL_EINVAL, "the minutes between checkpoints are %g and must be a number from 0 on", a->minutes);
+        return TL_FAIL(TL_EINVAL,
+                       "the minutes between checkpoints are %g and must be a number from 0 on",
+                       a->minutes);
     if (!(a->keep_every_n_hours >= 0) || isinf(a->keep_every_n_hours))
         return TL_FAIL(TL_EINVAL, "keep_every_n_hours is %g and must be a number from 0 on",
                        a->keep_every_n_hours);
@@ -91,8 +93,11 @@ tl_status tl_checkpoint_manager_new(tl_checkpoint_manager **out,
     if (a->anew) m->list.preserved = m->since - 1;
     else TL_TRY_DONE(st, tli_checkpoint_folder_list(&m->list, a->directory, a->name));
     const tli_checkpoint_saver_args saving = {
-        .directory = a->directory, .name = a->name, .max_to_keep = a->max_to_keep,
-        .keep_every_n_hours = a->keep_every_n_hours, .background = a->background,
+        .directory = a->directory,
+        .name = a->name,
+        .max_to_keep = a->max_to_keep,
+        .keep_every_n_hours = a->keep_every_n_hours,
+        .background = a->background,
         .list = &m->list,
     };
     TL_TRY_DONE(st, tli_checkpoint_saver_new(&m->saver, &saving));
@@ -173,7 +178,8 @@ static bool is_due(tl_checkpoint_manager *m, bool check_interval)
 static bool is_due_by_time(tl_checkpoint_manager *m)
 {
     const int64_t step = *m->args.step;
-    if (!tl_checkpoint_manager_keeps_time(m) || m->timed == step || (m->at.is_saved && m->at.saved == step))
+    if (!tl_checkpoint_manager_keeps_time(m) || m->timed == step
+        || (m->at.is_saved && m->at.saved == step))
         return false;
     double now = tli_checkpoint_clock();
     if (now < m->since) m->since = now; // the clock was set
@@ -254,13 +260,14 @@ static tl_status list_without_latest(tli_checkpoint_list *out, const tli_checkpo
 {
     TL_TRY(tli_checkpoint_list_copy(out, l));
     tli_checkpoint_list_remove(out, l->latest);
-    tl_status st = tli_checkpoint_list_set_latest(out, out->count ? out->items[out->count - 1].path : NULL);
+    tl_status st =
+        tli_checkpoint_list_set_latest(out, out->count ? out->items[out->count - 1].path : NULL);
     if (st != TL_OK) tli_checkpoint_list_deinit(out);
     return st;
 }
 
-tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *suffix, const char **aside,
-                                         tl_arena *arena)
+tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *suffix,
+                                         const char **aside, tl_arena *arena)
 {
     tli_checkpoint_list next;
     tli_checkpoint_place place;
@@ -268,7 +275,9 @@ tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *s
     TL_TRY(tli_checkpoint_find_item(&place, arena, m->args.directory, m->list.latest));
     if (!(*aside = tl_arena_printf(arena, "%s.%s", place.path, suffix))) return TL_ENOMEM;
     if (!tli_checkpoint_is_own(m->list.latest, m->args.name))
-        return TL_FAIL(TL_ESTATE, "'%s' is not renamed: it is no checkpoint that this run has saved", place.path);
+        return TL_FAIL(TL_ESTATE,
+                       "'%s' is not renamed: it is no checkpoint that this run has saved",
+                       place.path);
     TL_TRY(list_without_latest(&next, &m->list));
     tl_status st = write_list(m, &next);
     if (st == TL_OK) st = tli_rename_beside(place.path, tl_path_basename(*aside));
@@ -297,10 +306,13 @@ static void arrive(tl_checkpoint_manager *m, bool is_saved)
 static tl_status restore_from(tl_checkpoint_manager *m, const tl_checkpoint *c)
 {
     tl_state_report report = {0};
-    tl_status st = tli_checkpoint_restore(
-        m->args.state, c, &(tl_checkpoint_restore_args){.optional = m->args.optional, .explained = m->args.explained,
-                                                        .explanation = m->args.explanation,
-                                                        .numerics = m->args.numerics}, &report);
+    tl_status st =
+        tli_checkpoint_restore(m->args.state, c,
+                               &(tl_checkpoint_restore_args){.optional = m->args.optional,
+                                                             .explained = m->args.explained,
+                                                             .explanation = m->args.explanation,
+                                                             .numerics = m->args.numerics},
+                               &report);
     tl_state_report_deinit(&report);
     return st;
 }
@@ -311,8 +323,7 @@ static void put_aside(const char *file, tl_arena *arena)
     const char *aside = tl_arena_printf(arena, "%s.damaged", file);
     if (!aside || tli_rename_beside(file, tl_path_basename(aside)) != TL_OK)
         TL_LOG_WARNING("the damaged checkpoint stays where it is: %s", tl_error_message());
-    else
-        TL_LOG_ERROR("the damaged checkpoint is kept as '%s'", aside);
+    else TL_LOG_ERROR("the damaged checkpoint is kept as '%s'", aside);
 }
 
 /* The search for a checkpoint that can be used, from the latest to the oldest. */
@@ -328,11 +339,13 @@ typedef struct search {
 /* Where many are gone, each is not worth a line. */
 static void tell_bad(search *s, const char *item)
 {
-    if (++s->bad_count <= MOST_TOLD) TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", item, tl_error_message());
+    if (++s->bad_count <= MOST_TOLD)
+        TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", item, tl_error_message());
     if (s->bad_count == MOST_TOLD) TL_LOG_ERROR("more that cannot be used are not told of");
 }
 
-// Bundles are somebody else's, and so is what the list names but we did not write: such a one is left alone.
+// Bundles are somebody else's, and so is what the list names but we did not write: such a one is
+// left alone.
 static tl_status try_item(search *s, const tl_checkpoint_manager *m, const char *item, bool *bad)
 {
     *bad = false;
@@ -340,10 +353,13 @@ static tl_status try_item(search *s, const tl_checkpoint_manager *m, const char 
     tli_checkpoint_place p;
     TL_TRY(tli_checkpoint_find_item(&p, s->arena, m->args.directory, item));
     if (p.bundle && !m->args.restore_bundle)
-        return TL_FAIL(TL_EUNSUPPORTED, "'%s' is a TensorBundle, and this run cannot go on from one", p.path);
-    tl_status st = !p.there ? TL_FAIL(TL_ENOTFOUND, "there is neither '%s' nor a TensorBundle of that name", p.path)
-                   : p.bundle ? tli_checkpoint_verify_bundle(p.path)
-                              : tli_checkpoint_open(&s->c, p.path, false, &damaged);
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "'%s' is a TensorBundle, and this run cannot go on from one", p.path);
+    tl_status st =
+        !p.there
+            ? TL_FAIL(TL_ENOTFOUND, "there is neither '%s' nor a TensorBundle of that name", p.path)
+        : p.bundle ? tli_checkpoint_verify_bundle(p.path)
+                   : tli_checkpoint_open(&s->c, p.path, false, &damaged);
     if (st == TL_OK) {
         s->item = item;
         s->file = p.path;
@@ -352,7 +368,8 @@ static tl_status try_item(search *s, const tl_checkpoint_manager *m, const char 
     if (st != TL_ENOTFOUND && !damaged && !(p.bundle && st == TL_EINVAL)) return st;
     tell_bad(s, item);
     *bad = true;
-    if (damaged && tli_checkpoint_is_own(item, m->args.name)) s->damaged[s->damaged_count++] = p.path;
+    if (damaged && tli_checkpoint_is_own(item, m->args.name))
+        s->damaged[s->damaged_count++] = p.path;
     return TL_OK;
 }
 
@@ -382,7 +399,8 @@ static tl_status forget_bad(tl_checkpoint_manager *m, const search *s)
 {
     tli_checkpoint_list next;
     if (!s->bad_count) return TL_OK;
-    for (int64_t i = 0; i < s->damaged_count && !m->args.read_only; i++) put_aside(s->damaged[i], s->arena);
+    for (int64_t i = 0; i < s->damaged_count && !m->args.read_only; i++)
+        put_aside(s->damaged[i], s->arena);
     TL_LOG_ERROR("going on from '%s' instead", s->file);
     TL_TRY(tli_checkpoint_list_copy(&next, &m->list));
     for (int64_t i = 0; i < next.count; i++)

@@ -90,7 +90,8 @@ static void drop_unexpected(tl_state_report *report)
 {
     int64_t kept = 0;
     for (int64_t i = 0; i < report->count; i++)
-        if (report->items[i].verdict != TL_STATE_UNEXPECTED) report->items[kept++] = report->items[i];
+        if (report->items[i].verdict != TL_STATE_UNEXPECTED)
+            report->items[kept++] = report->items[i];
     report->count = kept;
     report->counts[TL_STATE_UNEXPECTED] = 0;
 }
@@ -104,12 +105,14 @@ static bool is_below(const char *path, const char *part)
 static bool is_explained(const tl_state_report *report, const tl_checkpoint_restore_args *args)
 {
     for (int64_t i = 0; i < report->count; i++)
-        if (!is_below(report->items[i].path, args->explained) && !is_below(report->items[i].path, args->optional))
+        if (!is_below(report->items[i].path, args->explained)
+            && !is_below(report->items[i].path, args->optional))
             return false;
     return args->explanation != NULL;
 }
 
-static tl_status fail_misfit(const char *path, const tl_state_report *report, const tl_checkpoint_restore_args *args)
+static tl_status fail_misfit(const char *path, const tl_state_report *report,
+                             const tl_checkpoint_restore_args *args)
 {
     tl_str text = TL_STR_INIT;
     if (is_explained(report, args)) return TL_FAIL(TL_EDATA, "'%s': %s", path, args->explanation);
@@ -126,10 +129,11 @@ static bool is_misfit(const tl_state_report *report, const char *optional, const
     for (int64_t i = 0; i < report->count; i++)
         if (!is_below(report->items[i].path, optional)) return true;
     for (int64_t i = 0; i < report->count; i++)
-        TL_LOG_WARNING("'%s': '%s' %s", file, report->items[i].path,
-                       report->items[i].verdict == TL_STATE_MISSING      ? "is not in it, and starts anew"
-                       : report->items[i].verdict == TL_STATE_UNEXPECTED ? "is no longer wanted"
-                                                                         : "does not fit, and starts anew");
+        TL_LOG_WARNING(
+            "'%s': '%s' %s", file, report->items[i].path,
+            report->items[i].verdict == TL_STATE_MISSING      ? "is not in it, and starts anew"
+            : report->items[i].verdict == TL_STATE_UNEXPECTED ? "is no longer wanted"
+                                                              : "does not fit, and starts anew");
     return false;
 }
 
@@ -191,9 +195,7 @@ tl_status tl_checkpoint_restore(tl_state *into, const char *path,
     TL_TRY(tli_checkpoint_open(&c, path, args->weights, &damaged));
     tl_status st = tli_checkpoint_restore(into, c, args, &own);
     tl_checkpoint_free(&c);
-    if (report)
-        *report = own;
-    else
-        tl_state_report_deinit(&own);
+    if (report) *report = own;
+    else tl_state_report_deinit(&own);
     return st;
 }

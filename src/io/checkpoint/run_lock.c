@@ -26,8 +26,9 @@ struct tli_run_lock {
     tli_run_lock *next;
 };
 
-/* Those of this process. Locks of the older kind do not keep a process from taking what it has, and all are lost when
- * it closes any descriptor of the file: so it must not even be opened a second time. */
+/* Those of this process. Locks of the older kind do not keep a process from taking what it has, and
+ * all are lost when it closes any descriptor of the file: so it must not even be opened a second
+ * time. */
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static tli_run_lock *ours;
 
@@ -49,7 +50,8 @@ static void write_holder(int fd)
     struct tm parts;
     if (gethostname(host, sizeof host - 1) != 0) strcpy(host, "?");
     if (localtime_r(&now, &parts)) strftime(since, sizeof since, "%Y-%m-%d %H:%M:%S", &parts);
-    int length = snprintf(text, sizeof text, "pid %ld\nhost %s\nsince %s\n", (long)getpid(), host, since);
+    int length =
+        snprintf(text, sizeof text, "pid %ld\nhost %s\nsince %s\n", (long)getpid(), host, since);
     // A disk that is full does not matter here: who it is, is only told to people.
     if (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)length, 0) != length)
         TL_LOG_DEBUG("the lock does not say who has it: %s", strerror(errno));
@@ -79,13 +81,18 @@ static tl_status refuse(const char *path, const char *folder, int fd)
     line_of(host, sizeof host, text, "host ");
     line_of(since, sizeof since, text, "since ");
     // It is for people to type, and whoever can write the file wrote it.
-    bool believable = *pid && !pid[strspn(pid, "0123456789")] && *host && !host[strspn(host, HOST_LETTERS)]
+    bool believable = *pid && !pid[strspn(pid, "0123456789")] && *host
+                      && !host[strspn(host, HOST_LETTERS)]
                       && !since[strspn(since, "0123456789-:T Z+")];
     if (!believable)
-        return TL_FAIL(TL_EEXISTS, "'%s' is in use: another process trains in it (it has '%s'). Wait for it, or name "
-                                   "another folder", folder, path);
-    return TL_FAIL(TL_EEXISTS, "'%s' is in use: process %s on %s has been training in it since %s. Wait for it, end it "
-                               "(on %s: kill %s), or name another folder", folder, pid, host, since, host, pid);
+        return TL_FAIL(TL_EEXISTS,
+                       "'%s' is in use: another process trains in it (it has '%s'). Wait for it, "
+                       "or name another folder",
+                       folder, path);
+    return TL_FAIL(TL_EEXISTS,
+                   "'%s' is in use: process %s on %s has been training in it since %s. Wait for "
+                   "it, end it (on %s: kill %s), or name another folder",
+                   folder, pid, host, since, host, pid);
 }
 
 /* --- taking it -------------------------------------------------------------------------------- */
@@ -117,12 +124,13 @@ static bool is_still(int fd, const char *path, struct stat *info)
 static tl_status open_locked(int *fd, struct stat *info, const char *path, const char *folder)
 {
     for (int i = 0; i < TRIES; i++) {
-        TL_TRY(tli_open_own(fd, info, path, &(tli_open_args){.read_back = true, .keep_names = true}));
+        TL_TRY(
+            tli_open_own(fd, info, path, &(tli_open_args){.read_back = true, .keep_names = true}));
         outcome found = lock_file(*fd);
         int why = errno;
         if (found == NO_LOCKS)
-            TL_LOG_WARNING("'%s' cannot be locked (%s): see to it that nobody else trains in '%s'", path, strerror(why),
-                           folder);
+            TL_LOG_WARNING("'%s' cannot be locked (%s): see to it that nobody else trains in '%s'",
+                           path, strerror(why), folder);
         tl_status st = found == HELD ? refuse(path, folder, *fd) : TL_OK;
         bool still = is_still(*fd, path, info);
         if (st == TL_OK && still && info->st_nlink <= 1) return TL_OK;
@@ -139,7 +147,9 @@ static tl_status take(tli_run_lock *l, const char *folder)
 {
     struct stat info;
     if (is_ours(l->path))
-        return TL_FAIL(TL_EEXISTS, "'%s' is in use: this process trains in it already; name another folder", folder);
+        return TL_FAIL(TL_EEXISTS,
+                       "'%s' is in use: this process trains in it already; name another folder",
+                       folder);
     TL_TRY(open_locked(&l->fd, &info, l->path, folder));
     l->device = info.st_dev;
     l->inode = info.st_ino;

@@ -42,7 +42,8 @@ static int64_t count_too_many(const tli_checkpoint_saver *s)
 {
     const tli_checkpoint_list *l = s->args.list;
     int64_t count = 0;
-    for (int64_t i = 0; i < l->count; i++) count += !tli_checkpoint_is_timed(l->items[i].path, s->args.name);
+    for (int64_t i = 0; i < l->count; i++)
+        count += !tli_checkpoint_is_timed(l->items[i].path, s->args.name);
     return s->args.max_to_keep.set ? count - s->args.max_to_keep.value : 0;
 }
 
@@ -58,8 +59,7 @@ static bool drop_old(tli_checkpoint_saver *s)
         if (tli_checkpoint_is_timed(oldest->path, s->args.name)) continue;
         if (hours > 0 && oldest->time - hours * SECONDS_PER_HOUR >= l->preserved)
             l->preserved = oldest->time; // it stays for good, and the list does not grow with such
-        else
-            remove_checkpoint(s, oldest->path);
+        else remove_checkpoint(s, oldest->path);
         tli_checkpoint_list_drop(l, i);
         left--;
     }
@@ -74,7 +74,9 @@ static tl_status find_timed(char **out, const tli_checkpoint_saver *s)
     *out = NULL;
     for (int64_t i = 0; i < l->count && !*out; i++) {
         const char *path = l->items[i].path;
-        if (!tli_checkpoint_is_timed(path, s->args.name) || strcmp(path, tl_str_text(&s->item)) == 0) continue;
+        if (!tli_checkpoint_is_timed(path, s->args.name)
+            || strcmp(path, tl_str_text(&s->item)) == 0)
+            continue;
         if (!(*out = tl_strdup(path))) return TL_FAIL_NOMEM(strlen(path) + 1);
     }
     return TL_OK;
@@ -130,10 +132,8 @@ static int64_t item_at(const tli_st_draft *d, size_t at)
     int64_t low = 0, high = d->items.count - 1; // the last one that begins at or before `at`
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
-        if (d->items.items[middle].begin <= at)
-            low = middle;
-        else
-            high = middle - 1;
+        if (d->items.items[middle].begin <= at) low = middle;
+        else high = middle - 1;
     }
     return low;
 }
@@ -171,9 +171,10 @@ static bool lies_elsewhere(const tl_tensor *t)
     return !tl_engine_device(tl_tensor_engine(t))->cls->host;
 }
 
-// What the host may look at is leased until all is copied at once. What lies elsewhere comes one by one, so that it is
-// not here twice.
-static tl_status find_source(tli_checkpoint_saver *s, const tli_st_item *item, tl_lease *lease, const char **from)
+// What the host may look at is leased until all is copied at once. What lies elsewhere comes one by
+// one, so that it is not here twice.
+static tl_status find_source(tli_checkpoint_saver *s, const tli_st_item *item, tl_lease *lease,
+                             const char **from)
 {
     *from = item->data;
     if (!item->tensor) return TL_OK;
@@ -338,8 +339,8 @@ static tl_status begin(tli_checkpoint_saver *s, const tl_state *state, int64_t s
     return tli_checkpoint_draft(&s->draft, state, info);
 }
 
-tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state, int64_t step, bool timed,
-                                    const tl_checkpoint_info *info)
+tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state, int64_t step,
+                                    bool timed, const tl_checkpoint_info *info)
 {
     tli_checkpoint_saver_wait(s);
     s->done = false;

@@ -1,4 +1,5 @@
-/* The one thing of EXIF that pixels depend on: how the camera was held. Whatever is odd counts as upright. */
+/* The one thing of EXIF that pixels depend on: how the camera was held. Whatever is odd counts as
+ * upright. */
 #include <string.h>
 
 #include "io/image/impl.h"
@@ -12,7 +13,8 @@ typedef struct tiff {
 static uint32_t number(const tiff *t, size_t at, int bytes)
 {
     uint32_t out = 0;
-    for (int i = 0; i < bytes; i++) out = out << 8 | t->data[at + (size_t)(t->big ? i : bytes - 1 - i)];
+    for (int i = 0; i < bytes; i++)
+        out = out << 8 | t->data[at + (size_t)(t->big ? i : bytes - 1 - i)];
     return out;
 }
 
@@ -36,7 +38,8 @@ static int orientation_of_tiff(const uint8_t *data, size_t size)
     return 1;
 }
 
-/* A JPEG is a row of segments up to its first scan: a marker, and with most of them a length that counts itself. */
+/* A JPEG is a row of segments up to its first scan: a marker, and with most of them a length that
+ * counts itself. */
 static int orientation_of_jpeg(const uint8_t *data, size_t size)
 {
     static const char head[6] = "Exif\0";
@@ -53,7 +56,8 @@ static int orientation_of_jpeg(const uint8_t *data, size_t size)
         }
         size_t length = (size_t)data[at + 2] << 8 | data[at + 3];
         if (marker == 0xda || marker == 0xd9 || length < 2 || length > size - at - 2) return 1;
-        if (marker == 0xe1 && length >= 2 + sizeof head && memcmp(data + at + 4, head, sizeof head) == 0)
+        if (marker == 0xe1 && length >= 2 + sizeof head
+            && memcmp(data + at + 4, head, sizeof head) == 0)
             return orientation_of_tiff(data + at + 4 + sizeof head, length - 2 - sizeof head);
         at += 2 + length;
     }
@@ -68,7 +72,8 @@ static int orientation_of_png(const uint8_t *data, size_t size)
     for (size_t at = 8; size >= AROUND && at <= size - AROUND;) {
         size_t length = number(&t, at, 4);
         if (length > size - AROUND - at) return 1;
-        if (memcmp(data + at + 4, "eXIf", 4) == 0) return orientation_of_tiff(data + at + 8, length);
+        if (memcmp(data + at + 4, "eXIf", 4) == 0)
+            return orientation_of_tiff(data + at + 8, length);
         at += AROUND + length;
     }
     return 1;
@@ -82,7 +87,8 @@ int tli_exif_orientation(tl_image_format format, const void *data, size_t size)
 
 /* --- turning ---------------------------------------------------------------------------------- */
 
-/* Where the pixels of an upright image lie in the file: perhaps with sides exchanged, then from the other end. */
+/* Where the pixels of an upright image lie in the file: perhaps with sides exchanged, then from the
+ * other end. */
 static bool is_swapped(int orientation)
 {
     return orientation >= 5;
@@ -119,10 +125,12 @@ tl_window tli_exif_window(tl_window w, int orientation, int64_t height, int64_t 
 tl_status tli_exif_turn(tl_image *image, int orientation)
 {
     tl_image turned = TL_IMAGE_INIT;
-    int64_t c = image->channels, down = image->width * c, right = c; // steps in the file, of an upright image's
+    // steps in the file, of an upright image's
+    int64_t c = image->channels, down = image->width * c, right = c;
     const uint8_t *from = image->pixels;
     bool swapped = is_swapped(orientation);
-    int64_t height = swapped ? image->width : image->height, width = swapped ? image->height : image->width;
+    int64_t height = swapped ? image->width : image->height,
+            width = swapped ? image->height : image->width;
     TL_TRY(tl_image_resize_memory(&turned, height, width, c));
     if (is_upside_down(orientation)) {
         from += (image->height - 1) * down;

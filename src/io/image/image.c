@@ -61,18 +61,25 @@ tl_status tli_image_args_check(const tl_image_args *args)
 }
 
 // As many pixels as bytes may come out of a file. Photos have some three for each of theirs.
-static tl_status check_pixels(const tl_image_args *args, int64_t height, int64_t width, size_t packed)
+static tl_status check_pixels(const tl_image_args *args, int64_t height, int64_t width,
+                              size_t packed)
 {
-    int64_t most = tli_unpack_told() ? INT64_MAX : default_limit, fair = (int64_t)tli_unpack_limit(packed);
+    int64_t most = tli_unpack_told() ? INT64_MAX : default_limit,
+            fair = (int64_t)tli_unpack_limit(packed);
     int64_t limit = args->limit > 0 ? args->limit : fair < most ? fair : most;
     if (height >= 1 && width >= 1 && width <= limit / height) return TL_OK;
     bool unfair = args->limit <= 0 && limit == fair;
-    return TL_FAIL(TL_ELIMIT, "an image of %" PRId64 " x %" PRId64 " pixels: no more than %" PRId64 " are accepted%s", height,
-                   width, limit, unfair ? " in so small a file; if it is to be trusted, raise the limit: "
-                                          "TILTH_UNPACK_LIMIT=PIXELS" : "");
+    return TL_FAIL(TL_ELIMIT,
+                   "an image of %" PRId64 " x %" PRId64 " pixels: no more than %" PRId64
+                   " are accepted%s",
+                   height, width, limit,
+                   unfair ? " in so small a file; if it is to be trusted, raise the limit: "
+                            "TILTH_UNPACK_LIMIT=PIXELS"
+                          : "");
 }
 
-tl_status tli_image_window(tl_window *out, const tl_image_args *args, int64_t height, int64_t width, size_t packed)
+tl_status tli_image_window(tl_window *out, const tl_image_args *args, int64_t height, int64_t width,
+                           size_t packed)
 {
     tl_window w = args->window;
     int64_t s = args->shrink ? args->shrink : 1;
@@ -173,15 +180,17 @@ static tl_status decode_png(tl_image *out, const void *data, size_t size, const 
     tl_image_head head;
     tl_window window;
     TL_TRY(tli_png_look(&head, data, size));
-    TL_TRY(tli_image_window(&window, args, head.height, head.width, size)); // before anything is unpacked
+    // before anything is unpacked
+    TL_TRY(tli_image_window(&window, args, head.height, head.width, size));
     TL_TRY(tli_png_decode(out, data, size, args->channels, head.height * head.width));
-    if (out->height != head.height || out->width != head.width) // a window would reach beyond the pixels
-        return TL_FAIL(TL_EIO, "the image has become one of %" PRId64 " x %" PRId64 " pixels: its file changed while it was "
-                       "read", out->height, out->width);
-    if (args->shrink > 1)
-        shrink_pixels(out, window, args->shrink);
-    else if (window.width != out->width || window.height != out->height)
-        cut_pixels(out, window);
+    if (out->height != head.height
+        || out->width != head.width) // a window would reach beyond the pixels
+        return TL_FAIL(TL_EIO,
+                       "the image has become one of %" PRId64 " x %" PRId64
+                       " pixels: its file changed while it was read",
+                       out->height, out->width);
+    if (args->shrink > 1) shrink_pixels(out, window, args->shrink);
+    else if (window.width != out->width || window.height != out->height) cut_pixels(out, window);
     out->height = window.height;
     out->width = window.width;
     return TL_OK;
@@ -197,15 +206,15 @@ tl_status tl_image_look(tl_image_head *out, const void *data, size_t size)
     return format == TL_FORMAT_PNG ? tli_png_look(out, data, size) : refuse(format, size);
 }
 
-static tl_status decode_as_it_is(tl_image *out, const void *data, size_t size, const tl_image_args *args,
-                                 tl_image_format format)
+static tl_status decode_as_it_is(tl_image *out, const void *data, size_t size,
+                                 const tl_image_args *args, tl_image_format format)
 {
     if (format == TL_FORMAT_JPEG) return tl_jpeg_decode(out, data, size, args);
     return format == TL_FORMAT_PNG ? decode_png(out, data, size, args) : refuse(format, size);
 }
 
-static tl_status decode_upright(tl_image *out, const void *data, size_t size, const tl_image_args *args,
-                                tl_image_format format)
+static tl_status decode_upright(tl_image *out, const void *data, size_t size,
+                                const tl_image_args *args, tl_image_format format)
 {
     tl_image_head head, upright;
     tl_image_args file = *args;
@@ -213,7 +222,8 @@ static tl_status decode_upright(tl_image *out, const void *data, size_t size, co
     upright = head;
     tl_image_upright(&upright);
     file.shrink = 1;
-    TL_TRY(tli_image_window(&file.window, &file, upright.height, upright.width, size)); // all of it has a size
+    // all of it has a size
+    TL_TRY(tli_image_window(&file.window, &file, upright.height, upright.width, size));
     file.window = tli_exif_window(file.window, head.orientation, head.height, head.width);
     file.shrink = args->shrink;
     TL_TRY(decode_as_it_is(out, data, size, &file, format));

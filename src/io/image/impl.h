@@ -5,9 +5,10 @@
 #include <tilth/io/image/image.h>
 
 tl_status tli_image_args_check(const tl_image_args *args);
-/* The window of what comes out for an image of this size, in a file of so many bytes: shrunk, never empty. Sizes and windows
- * that are not accepted fail. */
-tl_status tli_image_window(tl_window *out, const tl_image_args *args, int64_t height, int64_t width, size_t packed);
+/* The window of what comes out for an image of this size, in a file of so many bytes: shrunk, never
+ * empty. Sizes and windows that are not accepted fail. */
+tl_status tli_image_window(tl_window *out, const tl_image_args *args, int64_t height, int64_t width,
+                           size_t packed);
 
 /* 1 to 8, as EXIF has it; 1 is upright. */
 int tli_exif_orientation(tl_image_format format, const void *data, size_t size);

@@ -20,7 +20,10 @@ enum { MARGIN = 2 };
 enum { WRITE_BUFFER = 1 << 14, DEFAULT_QUALITY = 95 };
 
 static const J_DCT_METHOD dct_methods[] = {
-    [TL_JPEG_ACCURATE] = JDCT_ISLOW, [TL_JPEG_FAST] = JDCT_IFAST, [TL_JPEG_FLOAT] = JDCT_FLOAT};
+    [TL_JPEG_ACCURATE] = JDCT_ISLOW,
+    [TL_JPEG_FAST] = JDCT_IFAST,
+    [TL_JPEG_FLOAT] = JDCT_FLOAT,
+};
 
 /* What the library calls back with, and where it jumps to when it gives up. */
 typedef struct job {
@@ -186,8 +189,7 @@ static void rgb_of_cmyk(const decoding *g, uint8_t rgb[3], const uint8_t *cmyk)
 {
     bool inverted = g->d.saw_Adobe_marker;
     int k = inverted ? cmyk[3] : 255 - cmyk[3];
-    for (int c = 0; c < 3; c++)
-        rgb[c] = (uint8_t)(k * (inverted ? cmyk[c] : 255 - cmyk[c]) / 255);
+    for (int c = 0; c < 3; c++) rgb[c] = (uint8_t)(k * (inverted ? cmyk[c] : 255 - cmyk[c]) / 255);
 }
 
 static void put_row(const decoding *g, uint8_t *to, const uint8_t *from)
@@ -200,12 +202,9 @@ static void put_row(const decoding *g, uint8_t *to, const uint8_t *from)
     }
     for (int64_t x = 0; x < width; x++, from += g->colors, to += channels) {
         uint8_t rgb[3] = {from[0], from[0], from[0]};
-        if (g->colors == 4)
-            rgb_of_cmyk(g, rgb, from);
-        else if (g->colors == 3)
-            memcpy(rgb, from, 3);
-        if (channels >= 3)
-            memcpy(to, rgb, 3);
+        if (g->colors == 4) rgb_of_cmyk(g, rgb, from);
+        else if (g->colors == 3) memcpy(rgb, from, 3);
+        if (channels >= 3) memcpy(to, rgb, 3);
         else
             to[0] = g->colors == 1
                         ? rgb[0]

@@ -78,8 +78,8 @@ static tl_status fail(const job *j, const char *doing)
 
 static void write_image(png_structp png, png_infop info, const tl_png_image *image)
 {
-    static const int colors[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
-                                 PNG_COLOR_TYPE_RGB_ALPHA};
+    static const int colors[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA,
+                                 PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
     png_set_IHDR(png, info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
                  colors[image->channels], PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                  PNG_FILTER_TYPE_DEFAULT);
@@ -102,10 +102,11 @@ static tl_status check_size(int64_t width, int64_t height, int64_t channels)
 {
     if (width < 1 || height < 1 || width > TL_PNG_LONGEST || height > TL_PNG_LONGEST)
         return TL_FAIL(TL_EINVAL,
-                       "an image of %" PRId64 " x %" PRId64 " pixels: each side must have 1 to %d", height,
-                       width, TL_PNG_LONGEST);
+                       "an image of %" PRId64 " x %" PRId64 " pixels: each side must have 1 to %d",
+                       height, width, TL_PNG_LONGEST);
     if (channels < 1 || channels > 4)
-        return TL_FAIL(TL_EINVAL, "an image has 1 (grey) to 4 (RGBA) channels, not %" PRId64, channels);
+        return TL_FAIL(TL_EINVAL, "an image has 1 (grey) to 4 (RGBA) channels, not %" PRId64,
+                       channels);
     return TL_OK;
 }
 
@@ -115,8 +116,8 @@ tl_status tl_png_encode(tl_str *out, const tl_png_image *image)
     job j = {.out = out};
     size_t before = out->length;
     tl_status st = TL_OK;
-    png_structp png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &j, job_fail, job_warn, &j, job_alloc,
-                                                job_free);
+    png_structp png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, &j, job_fail, job_warn, &j,
+                                                job_alloc, job_free);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     j.no_memory = !info;
     if (!info || !write_guarded(png, info, &j, image)) {
@@ -139,8 +140,7 @@ static void take_pixels(uint8_t *pixels, const tl_tensor *t, const void *element
                         int64_t count)
 {
     const float *floats = elements;
-    if (t->dtype == TL_U8)
-        memcpy(pixels, (const uint8_t *)elements + index * count, (size_t)count);
+    if (t->dtype == TL_U8) memcpy(pixels, (const uint8_t *)elements + index * count, (size_t)count);
     else if (t->dtype == TL_F32)
         for (int64_t i = 0; i < count; i++) pixels[i] = byte_of(floats[index * count + i]);
     else
@@ -153,15 +153,18 @@ static tl_status from_tensor(tl_str *out, const tl_tensor *t, int rank, int64_t 
 {
     char spec[TL_TENSOR_TEXT];
     if (t->shape.rank != rank || (t->dtype != TL_U8 && !tl_dtype_is_float(t->dtype)))
-        return TL_FAIL(TL_EINVAL, "%s is no image; it must be %s of uint8 or floats", tl_tensor_spec(spec, t),
-                       rank == 3 ? "[height, width, channels]" : "[count, height, width, channels]");
+        return TL_FAIL(
+            TL_EINVAL, "%s is no image; it must be %s of uint8 or floats", tl_tensor_spec(spec, t),
+            rank == 3 ? "[height, width, channels]" : "[count, height, width, channels]");
     const int64_t *dims = t->shape.dims + (rank - 3);
     if (index < 0 || (rank == 4 && index >= t->shape.dims[0]))
         return TL_FAIL(TL_EINVAL, "%s has no image %" PRId64, tl_tensor_spec(spec, t), index);
     TL_TRY_NOTE(check_size(dims[1], dims[0], dims[2]), "%s", tl_tensor_spec(spec, t));
     int64_t count = dims[0] * dims[1] * dims[2];
     tl_lease lease = {0};
-    tl_png_image image = {.width = dims[1], .height = dims[0], .channels = dims[2],
+    tl_png_image image = {.width = dims[1],
+                          .height = dims[0],
+                          .channels = dims[2],
                           .pixels = tl_alloc((size_t)count)};
     if (!image.pixels) return TL_FAIL_NOMEM(count);
     tl_status st;
@@ -189,7 +192,7 @@ tl_status tl_png_from_batch(tl_str *out, const tl_tensor *images, int64_t index)
 static bool has_alpha(png_structp png, png_infop info)
 {
     return (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) != 0
-        || png_get_valid(png, info, PNG_INFO_tRNS) != 0;
+           || png_get_valid(png, info, PNG_INFO_tRNS) != 0;
 }
 
 static bool has_colors(png_structp png, png_infop info)
@@ -207,8 +210,9 @@ static int64_t set_channels(png_structp png, png_infop info, int64_t wanted)
     if (wanted % 2 == 1 && alpha) png_set_strip_alpha(png);
     if (wanted % 2 == 0 && !alpha) png_set_add_alpha(png, 0xff, PNG_FILLER_AFTER);
     if (wanted >= 3 && !colored) png_set_gray_to_rgb(png);
-    if (wanted <= 2 && colored) png_set_rgb_to_gray(png, PNG_ERROR_ACTION_NONE, PNG_RGB_TO_GRAY_DEFAULT,
-                                                    PNG_RGB_TO_GRAY_DEFAULT);
+    if (wanted <= 2 && colored)
+        png_set_rgb_to_gray(png, PNG_ERROR_ACTION_NONE, PNG_RGB_TO_GRAY_DEFAULT,
+                            PNG_RGB_TO_GRAY_DEFAULT);
     return wanted;
 }
 
@@ -223,12 +227,12 @@ static void read_image(png_structp png, png_infop info, job *j, tl_image *out, i
     int passes = png_set_interlace_handling(png);
     png_read_update_info(png, info);
     size_t row = (size_t)(width * channels);
-    if (png_get_rowbytes(png, info) != row) png_error(png, "its rows are not as long as its head says");
+    if (png_get_rowbytes(png, info) != row)
+        png_error(png, "its rows are not as long as its head says");
     j->no_memory = tl_image_resize_memory(out, height, width, channels) != TL_OK;
     if (j->no_memory) png_error(png, "out of memory");
     for (int pass = 0; pass < passes; pass++)
-        for (int64_t y = 0; y < height; y++)
-            png_read_row(png, out->pixels + (size_t)y * row, NULL);
+        for (int64_t y = 0; y < height; y++) png_read_row(png, out->pixels + (size_t)y * row, NULL);
     png_read_end(png, NULL);
 }
 
@@ -239,16 +243,17 @@ static bool look_guarded(png_structp png, png_infop info, job *j, tl_image_head 
     png_set_user_limits(png, TL_PNG_LONGEST, TL_PNG_LONGEST);
     png_read_info(png, info);
     int64_t channels = (has_colors(png, info) ? 3 : 1) + (has_alpha(png, info) ? 1 : 0);
-    *out = (tl_image_head){TL_FORMAT_PNG, png_get_image_height(png, info), png_get_image_width(png, info),
-                           channels, tli_exif_orientation(TL_FORMAT_PNG, j->data, j->size)};
+    *out = (tl_image_head){TL_FORMAT_PNG, png_get_image_height(png, info),
+                           png_get_image_width(png, info), channels,
+                           tli_exif_orientation(TL_FORMAT_PNG, j->data, j->size)};
     return true;
 }
 
 tl_status tli_png_look(tl_image_head *out, const void *data, size_t size)
 {
     job j = {.data = data, .size = size};
-    png_structp png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &j, job_fail, job_warn, &j, job_alloc,
-                                               job_free);
+    png_structp png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &j, job_fail, job_warn, &j,
+                                               job_alloc, job_free);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     j.no_memory = !info;
     tl_status st = info && look_guarded(png, info, &j, out) ? TL_OK : fail(&j, "reading");
@@ -266,15 +271,18 @@ static bool read_guarded(png_structp png, png_infop info, job *j, tl_image *out,
     return true;
 }
 
-tl_status tli_png_decode(tl_image *out, const void *data, size_t size, int64_t channels, int64_t limit)
+tl_status tli_png_decode(tl_image *out, const void *data, size_t size, int64_t channels,
+                         int64_t limit)
 {
     out->height = out->width = out->channels = 0;
     if (channels < 0 || channels > 4)
-        return TL_FAIL(TL_EINVAL, "an image has 1 (grey) to 4 (RGBA) channels, or 0 for those of the file, not "
-                       "%" PRId64, channels);
+        return TL_FAIL(
+            TL_EINVAL,
+            "an image has 1 (grey) to 4 (RGBA) channels, or 0 for those of the file, not %" PRId64,
+            channels);
     job j = {.data = data, .size = size};
-    png_structp png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &j, job_fail, job_warn, &j, job_alloc,
-                                               job_free);
+    png_structp png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &j, job_fail, job_warn, &j,
+                                               job_alloc, job_free);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     tl_status st = TL_OK;
     j.no_memory = !info;
@@ -286,7 +294,8 @@ tl_status tli_png_decode(tl_image *out, const void *data, size_t size, int64_t c
     return st;
 }
 
-tl_status tl_png_decode(tl_png_image *out, const void *data, size_t size, int64_t channels, int64_t limit)
+tl_status tl_png_decode(tl_png_image *out, const void *data, size_t size, int64_t channels,
+                        int64_t limit)
 {
     tl_image image = TL_IMAGE_INIT;
     tl_status st = tli_png_decode(&image, data, size, channels, limit);

@@ -15,12 +15,13 @@ extern double (*tli_checkpoint_clock)(void);
 /* --- which is meant (checkpoint_locate.c) ----------------------------------------------------- */
 
 typedef struct tli_checkpoint_place {
-    const char *path; /* of the file, or the prefix of the bundle; of the file when there is neither */
+    /* of the file, or the prefix of the bundle; of the file when there is neither */
+    const char *path;
     bool bundle, there;
 } tli_checkpoint_place;
 /* An item of a list. Where both forms are there it is the file: a bundle knows less. */
-TL_NODISCARD tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena, const char *directory,
-                                                const char *item);
+TL_NODISCARD tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena,
+                                                const char *directory, const char *item);
 /* Every byte of it, against its checksums. */
 TL_NODISCARD tl_status tli_checkpoint_verify_bundle(const char *prefix);
 
@@ -32,7 +33,8 @@ TL_NODISCARD tl_status tli_checkpoint_verify_bundle(const char *prefix);
 TL_NODISCARD tl_status tli_checkpoint_folder_list(tli_checkpoint_list *out, const char *directory,
                                                   const char *name);
 /* The checkpoints that lie in a directory, whatever its state file says. */
-TL_NODISCARD tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, const char *directory, const char *name);
+TL_NODISCARD tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, const char *directory,
+                                                  const char *name);
 /* Removes what killed processes left: temporary files of checkpoints and of the state file. */
 void tli_checkpoint_folder_sweep(const char *directory, const char *name);
 
@@ -54,10 +56,11 @@ TL_NODISCARD tl_status tli_checkpoint_saver_new(tli_checkpoint_saver **out,
                                                 const tli_checkpoint_saver_args *args);
 /* Waits. NULL is fine. */
 void tli_checkpoint_saver_free(tli_checkpoint_saver **s);
-/* Writes NAME-STEP (by time: NAME-timed-STEP) and lists it, or, in the background, copies the state and leaves the
- * rest to the thread. Waits for the save before. */
+/* Writes NAME-STEP (by time: NAME-timed-STEP) and lists it, or, in the background, copies the state
+ * and leaves the rest to the thread. Waits for the save before. */
 TL_NODISCARD tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state,
-                                                 int64_t step, bool timed, const tl_checkpoint_info *info);
+                                                 int64_t step, bool timed,
+                                                 const tl_checkpoint_info *info);
 /* Whether the last save has come to a good end, once. */
 bool tli_checkpoint_saver_is_done(tli_checkpoint_saver *s);
 /* The file of the last save, valid until the next. */
@@ -70,18 +73,19 @@ void tli_checkpoint_saver_wait(tli_checkpoint_saver *s);
 
 /* --- the manager (checkpoint_manager.c) ------------------------------------------------------- */
 
-/* A save that failed in the background is handed on, once, and its step is not saved after all. `wait`: for one that is
- * under way. */
+/* A save that failed in the background is handed on, once, and its step is not saved after all.
+ * `wait`: for one that is under way. */
 TL_NODISCARD tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait);
 /* The state has become another since its step was saved: that is to be saved again. */
 void tli_checkpoint_manager_outdate(tl_checkpoint_manager *m);
-/* The step of the latest checkpoint, when it is of this manager's making; else -1. This and the next wait for the save. */
+/* The step of the latest checkpoint, when it is of this manager's making; else -1. This and the
+ * next wait for the save. */
 int64_t tli_checkpoint_manager_own_latest(tl_checkpoint_manager *m);
 /* Whether there is one before it. */
 bool tli_checkpoint_manager_has_earlier(tl_checkpoint_manager *m);
-/* The latest checkpoint leads nowhere: it is kept as FILE.SUFFIX, `*aside`, in the arena, and the one before it is the
- * latest. */
-TL_NODISCARD tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *suffix, const char **aside,
-                                                      tl_arena *arena);
+/* The latest checkpoint leads nowhere: it is kept as FILE.SUFFIX, `*aside`, in the arena, and the
+ * one before it is the latest. */
+TL_NODISCARD tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *suffix,
+                                                      const char **aside, tl_arena *arena);
 
 #endif

@@ -6,8 +6,8 @@
  *     tli_json_number(&j, "loss", 0.25);
  *     tli_json_end(&j, '}');                      // {"event": "train", "loss": 0.25}
  *
- * Members of an object have a key; elements of a list, and what is outermost, have none (NULL). Whether there was
- * memory for it all, the string says (tl_str_status).
+ * Members of an object have a key; elements of a list, and what is outermost, have none (NULL).
+ * Whether there was memory for it all, the string says (tl_str_status).
  *
  * Thread word: one thread at a time. */
 #ifndef TLI_IO_JSON_TEXT_H
@@ -22,7 +22,8 @@ void tli_json_add_number(tl_str *out, double value);
 
 typedef struct tli_json {
     tl_str *out;
-    int indent; /* 0: all in one line; else blanks before what is one deeper, as Python's json lays it out */
+    /* 0: all in one line; else blanks before what is one deeper, as Python's json lays it out */
+    int indent;
     bool ascii; /* keys and texts: as in tli_json_add_text */
     int depth;
     bool begun; /* something is in this object or list */

@@ -5,9 +5,10 @@
  *     ...
  *     tli_run_lock_release(&lock);
  *
- * FOLDER/training.lock is locked with fcntl, so that the system itself lets go of it when the process ends, however it
- * does, and other machines see it where their file system carries such locks. The text in the file is for people: who
- * has it. Where there are no such locks, a warning says so, and nothing is locked.
+ * FOLDER/training.lock is locked with fcntl, so that the system itself lets go of it when the
+ * process ends, however it does, and other machines see it where their file system carries such
+ * locks. The text in the file is for people: who has it. Where there are no such locks, a warning
+ * says so, and nothing is locked.
  *
  * Thread word: free-threaded; a lock belongs to who took it. */
 #ifndef TLI_IO_RUN_LOCK_H

@@ -27,7 +27,8 @@ const char *tli_json_line_find(const char *at, const char *end, const char *key)
         }
         const char *after = string_end(at, end);
         if (!after) return NULL;
-        bool is_key = depth == 1 && (size_t)(after - at) == length + 2 && memcmp(at + 1, key, length) == 0;
+        bool is_key =
+            depth == 1 && (size_t)(after - at) == length + 2 && memcmp(at + 1, key, length) == 0;
         at = after;
         while (is_key && at < end && (*at == ' ' || *at == ':')) at++;
         if (is_key && after != at) return at < end ? at : NULL;
@@ -40,7 +41,8 @@ bool tli_json_line_int(int64_t *out, const char *line, const char *end, const ch
     const char *at = tli_json_line_find(line, end, key);
     char number[24] = "", *stop;
     if (!at) return false;
-    memcpy(number, at, (size_t)(end - at) < sizeof number - 1 ? (size_t)(end - at) : sizeof number - 1);
+    memcpy(number, at,
+           (size_t)(end - at) < sizeof number - 1 ? (size_t)(end - at) : sizeof number - 1);
     *out = strtoll(number, &stop, 10);
     return stop != number;
 }
@@ -73,7 +75,8 @@ static bool is_whole(const char *at, const char *end)
 /* --- a file ----------------------------------------------------------------------------------- */
 
 /* The lines that stay. `changed` says whether that is less than there is, or a newline more. */
-static void keep_lines(tl_str *out, bool *changed, const tl_file_mapping *file, tli_json_line_fn *keep, void *payload)
+static void keep_lines(tl_str *out, bool *changed, const tl_file_mapping *file,
+                       tli_json_line_fn *keep, void *payload)
 {
     const char *end = file->data + file->size;
     *changed = false;

@@ -1,5 +1,5 @@
-/* Private to io: the members of a JSON object, or of a list, one after the other, so that a large one takes the memory of
- * its largest member, not of all at once.
+/* Private to io: the members of a JSON object, or of a list, one after the other, so that a large
+ * one takes the memory of its largest member, not of all at once.
  *
  *     tli_json_members m = tli_json_members_of(text, size);
  *     for (bool more = true; ;) {
@@ -27,7 +27,8 @@ typedef struct tli_json_members {
 
 tli_json_members tli_json_members_of(const char *text, size_t size);
 tli_json_members tli_json_list_members_of(const char *text, size_t size);
-/* `more` is false behind the last one, where nothing but space may follow. TL_EINVAL for what is no object, or no list. */
+/* `more` is false behind the last one, where nothing but space may follow. TL_EINVAL for what is no
+ * object, or no list. */
 TL_NODISCARD tl_status tli_json_members_next(tli_json_members *m, bool *more);
 /* Parses the value. Places in messages count from the begin of the whole text. */
 TL_NODISCARD tl_status tli_json_members_value(const tli_json_members *m, json_t **out);

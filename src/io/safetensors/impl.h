@@ -41,7 +41,7 @@ typedef enum tli_st_type {
 #define TLI_ST_ENUM(name, bits, dtype) TLI_ST_##name,
     TLI_ST_TYPES(TLI_ST_ENUM)
 #undef TLI_ST_ENUM
-    TLI_ST_TYPE_COUNT
+        TLI_ST_TYPE_COUNT
 } tli_st_type;
 
 typedef struct tli_st_type_row {

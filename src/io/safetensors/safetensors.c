@@ -131,7 +131,8 @@ static tl_status check_size(const tl_safetensors *f, tl_safetensors_entry *e)
     return TL_OK;
 }
 
-// Lists of thousands of dimensions are no shapes, and would take far more memory than they have letters.
+// Lists of thousands of dimensions are no shapes, and would take far more memory than they have
+// letters.
 enum { LONGEST_ENTRY = 1 << 16 };
 
 static tl_status describe_entry(tl_safetensors *f, tl_safetensors_entry *e, const json_t *json)
@@ -153,8 +154,9 @@ static tl_status read_entry(tl_safetensors *f, const tli_json_members *m)
     json_t *json;
     if (!e.name) return TL_ENOMEM;
     if (m->value_size > LONGEST_ENTRY)
-        return FAIL_ENTRY(f, e.name, "its description of %zu bytes is longer than the %d that are accepted", m->value_size,
-                          LONGEST_ENTRY);
+        return FAIL_ENTRY(f, e.name,
+                          "its description of %zu bytes is longer than the %d that are accepted",
+                          m->value_size, LONGEST_ENTRY);
     TL_TRY(tli_json_members_value(m, &json));
     tl_status st = describe_entry(f, &e, json);
     json_decref(json);
@@ -168,8 +170,10 @@ static tl_status add_note(tl_safetensors *f, const tli_json_members *m)
     json_t *value;
     TL_TRY(tli_json_members_value(m, &value));
     const char *text = json_string_value(value);
-    tl_safetensors_note note = {.key = tl_arena_strdup(f->arena, key),
-                                .value = text ? tl_arena_strdup(f->arena, text) : NULL};
+    tl_safetensors_note note = {
+        .key = tl_arena_strdup(f->arena, key),
+        .value = text ? tl_arena_strdup(f->arena, text) : NULL,
+    };
     tl_status st = TL_OK;
     if (!text) st = FAIL_ENTRY(f, "__metadata__", "the value of '%s' is no text", key);
     else if (!note.key || !note.value || !TL_VEC_PUSH(&f->notes, note)) st = TL_ENOMEM;
@@ -319,10 +323,8 @@ tl_status tli_safetensors_open(tl_safetensors **out, const char *path, tl_file_m
     f->path = tl_strdup(path);
     st = f->path ? tl_arena_new(&f->arena) : TL_FAIL_NOMEM(strlen(path) + 1);
     if (st == TL_OK) st = read_header(f);
-    if (st == TL_OK)
-        *out = f;
-    else
-        tl_safetensors_free(&f);
+    if (st == TL_OK) *out = f;
+    else tl_safetensors_free(&f);
     return st;
 }
 
@@ -415,7 +417,8 @@ static tl_status fail_unreadable(const tl_safetensors *f, const tl_safetensors_e
     return st;
 }
 
-static tl_status check_bools(const tl_safetensors *f, const tl_safetensors_entry *e, const void *data)
+static tl_status check_bools(const tl_safetensors *f, const tl_safetensors_entry *e,
+                             const void *data)
 {
     const unsigned char *bytes = data;
     if (e->dtype != TL_BOOL) return TL_OK;
@@ -470,11 +473,10 @@ tl_status tli_safetensors_copy(tl_tensor *to, const tl_safetensors *f,
     TL_TRY(tli_safetensors_check(to, f, e, cast));
     tl_lease l;
     TL_TRY_NOTE(tl_lease_discard(&l, to), "'%s': entry '%s'", f->path, e->name);
-    if (to->dtype != e->dtype)
-        convert(to->dtype, l.data, e->dtype, e->data, tl_tensor_count(to));
-    else if (e->bytes)
-        memcpy(l.data, e->data, e->bytes);
-    tl_status st = to->dtype == e->dtype ? check_bools(f, e, l.data) : TL_OK; // the file may have changed since
+    if (to->dtype != e->dtype) convert(to->dtype, l.data, e->dtype, e->data, tl_tensor_count(to));
+    else if (e->bytes) memcpy(l.data, e->data, e->bytes);
+    // the file may have changed since
+    tl_status st = to->dtype == e->dtype ? check_bools(f, e, l.data) : TL_OK;
     if (st == TL_OK) st = tl_lease_end(&l);
     tl_lease_drop(&l);
     TL_TRY(st);
@@ -527,10 +529,8 @@ tl_status tl_safetensors_load(tl_state **out, const tl_safetensors *f, tl_engine
         const tl_safetensors_entry *e = &f->entries.items[i];
         if (e->readable || engine) st = tli_safetensors_put(s, f, e, engine);
     }
-    if (st == TL_OK)
-        *out = s;
-    else
-        tl_state_free(&s);
+    if (st == TL_OK) *out = s;
+    else tl_state_free(&s);
     return st;
 }
 

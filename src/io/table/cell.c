@@ -9,12 +9,14 @@
 
 bool tl_cell_is_missing(const tl_cell *c)
 {
-    static const char *const words[] = {"na", "n/a", "#n/a", "nan", "-nan", "null", "none", "nil", "?", "-", "--", "."};
+    static const char *const words[] = {"na",   "n/a", "#n/a", "nan", "-nan", "null",
+                                        "none", "nil", "?",    "-",   "--",   "."};
     if (c->is_number) return !isfinite(c->number);
     if (c->length == 0) return true;
     if (c->length > 4) return false;
     for (int64_t i = 0; i < TL_COUNT(words); i++)
-        if (strlen(words[i]) == c->length && strncasecmp(words[i], c->text, c->length) == 0) return true;
+        if (strlen(words[i]) == c->length && strncasecmp(words[i], c->text, c->length) == 0)
+            return true;
     return false;
 }
 
@@ -88,8 +90,9 @@ static bool read_slowly(double *out, const tl_cell *c, char point)
 
 bool tl_cell_number(double *out, const tl_table *t, const tl_cell *c)
 {
-    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     char point = t->decimal_comma ? ',' : '.';
     decimal d;
     if (c->is_number) {
@@ -112,7 +115,8 @@ bool tl_cell_number(double *out, const tl_table *t, const tl_cell *c)
 static bool take_figures(int *out, const char **p, const char *end, int most)
 {
     const char *begin = *p;
-    for (*out = 0; *p < end && *p - begin < most && isdigit((unsigned char)**p); ++*p) *out = *out * 10 + (**p - '0');
+    for (*out = 0; *p < end && *p - begin < most && isdigit((unsigned char)**p); ++*p)
+        *out = *out * 10 + (**p - '0');
     return *p > begin;
 }
 
@@ -139,10 +143,13 @@ static bool read_time(double *out, const char **p, const char *end)
     double part = 0, unit = 0.1;
     if (*p == end) return true;
     if (!take_char(p, end, 'T') && !take_char(p, end, ' ')) return false;
-    if (!take_figures(&hours, p, end, 2) || !take_char(p, end, ':') || !take_figures(&minutes, p, end, 2)) return false;
+    if (!take_figures(&hours, p, end, 2) || !take_char(p, end, ':')
+        || !take_figures(&minutes, p, end, 2))
+        return false;
     if (take_char(p, end, ':') && !take_figures(&seconds, p, end, 2)) return false;
     if (take_char(p, end, '.'))
-        for (; *p < end && isdigit((unsigned char)**p); ++*p, unit /= 10) part += unit * (**p - '0');
+        for (; *p < end && isdigit((unsigned char)**p); ++*p, unit /= 10)
+            part += unit * (**p - '0');
     (void)take_char(p, end, 'Z');
     if (hours > 24 || minutes > 59 || seconds > 60) return false;
     *out = ((double)(hours * 3600 + minutes * 60 + seconds) + part) / 86400;
@@ -160,7 +167,8 @@ bool tl_cell_days(double *out, const tl_cell *c)
     if (between != '-' && between != '/') return false;
     if (!take_char(&p, end, between) || !take_figures(&month, &p, end, 2)) return false;
     if (!take_char(&p, end, between) || !take_figures(&day, &p, end, 2)) return false;
-    if (month < 1 || month > 12 || day < 1 || day > 31 || !read_time(&time, &p, end) || p != end) return false;
+    if (month < 1 || month > 12 || day < 1 || day > 31 || !read_time(&time, &p, end) || p != end)
+        return false;
     *out = (double)days_of(year, month, day) + time;
     return true;
 }

@@ -14,13 +14,16 @@ static bool is_blank(const tli_table *t, char c)
 
 static tl_status fail_at(const tli_table *t, int64_t line, const char *why)
 {
-    return TL_FAIL(TL_EDATA, "%s:%" PRId64 ": column %" PRId64 ": %s", t->base.name, line, t->found + 1, why);
+    return TL_FAIL(TL_EDATA, "%s:%" PRId64 ": column %" PRId64 ": %s", t->base.name, line,
+                   t->found + 1, why);
 }
 
 static tl_status check_size(const tli_table *t, int64_t line, const char *from, const char *to)
 {
     if (to - from <= TL_TABLE_CELL_BYTES) return TL_OK;
-    return TL_FAIL(TL_ELIMIT, "%s:%" PRId64 ": column %" PRId64 ": the cell has more than %d bytes; is a quote missing?",
+    return TL_FAIL(TL_ELIMIT,
+                   "%s:%" PRId64 ": column %" PRId64
+                   ": the cell has more than %d bytes; is a quote missing?",
                    t->base.name, line, t->found + 1, TL_TABLE_CELL_BYTES);
 }
 
@@ -42,7 +45,8 @@ static bool is_utf8(const char *text, size_t length)
     return true;
 }
 
-/* Texts of the file are taken as they are; others are written anew, into memory that lasts for the row. */
+/* Texts of the file are taken as they are; others are written anew, into memory that lasts for the
+ * row. */
 static char *row_text(tli_table *t, size_t bytes)
 {
     if (!t->marked) t->row = tl_arena_begin(t->texts);
@@ -80,15 +84,16 @@ static tl_status put_cell(tli_table *t, const char *from, const char *to, bool p
     tl_cell c = {.text = from, .length = (size_t)(to - from)};
     if (!plain && !is_utf8(from, c.length)) TL_TRY(make_utf8(t, &c));
     if (t->found >= TL_TABLE_COLUMNS)
-        return TL_FAIL(TL_ELIMIT, "%s:%" PRId64 ": the row has more than %d cells", t->base.name, t->line,
-                       TL_TABLE_COLUMNS);
+        return TL_FAIL(TL_ELIMIT, "%s:%" PRId64 ": the row has more than %d cells", t->base.name,
+                       t->line, TL_TABLE_COLUMNS);
     if (t->found >= t->room) TL_TRY(tli_table_make_room(t, t->found < 32 ? 64 : 2 * t->found));
     t->cells[t->found++] = c;
     return TL_OK;
 }
 
 /* Doubled quotes become one. */
-static tl_status put_quoted(tli_table *t, const char *from, const char *to, bool doubled, bool plain)
+static tl_status put_quoted(tli_table *t, const char *from, const char *to, bool doubled,
+                            bool plain)
 {
     if (!doubled) return put_cell(t, from, to, plain);
     char *text = row_text(t, (size_t)(to - from)), *p = text;
@@ -126,9 +131,11 @@ static tl_status read_quoted(tli_table *t)
     TL_TRY(check_size(t, line, from, p));
     TL_TRY(put_quoted(t, from, p, doubled, any < 0x80));
     for (v->at = p + 1; v->at < t->end && is_blank(t, *v->at); v->at++) {}
-    if (v->at == t->end || *v->at == t->base.delimiter || *v->at == '\n' || *v->at == '\r') return TL_OK;
+    if (v->at == t->end || *v->at == t->base.delimiter || *v->at == '\n' || *v->at == '\r')
+        return TL_OK;
     t->found--;
-    return fail_at(t, v->at_line, "something stands behind the closing quote; quotes within a cell are doubled");
+    return fail_at(t, v->at_line,
+                   "something stands behind the closing quote; quotes within a cell are doubled");
 }
 
 static tl_status read_cell(tli_table *t)
@@ -198,9 +205,11 @@ static tl_status csv_next(tli_table *t, bool *more)
 {
     TL_TRY(tli_csv_row(t, more));
     if (!*more || t->found == t->base.columns) return TL_OK;
-    return TL_FAIL(TL_EDATA, "%s:%" PRId64 ": the row has %" PRId64 " cell%s, and the first line has %" PRId64
-                              " (separated by '%s')", t->base.name, t->line, t->found, t->found == 1 ? "" : "s",
-                   t->base.columns, t->base.delimiter == '\t' ? "tab" : (char[]){t->base.delimiter, 0});
+    return TL_FAIL(TL_EDATA,
+                   "%s:%" PRId64 ": the row has %" PRId64 " cell%s, and the first line has %" PRId64
+                   " (separated by '%s')",
+                   t->base.name, t->line, t->found, t->found == 1 ? "" : "s", t->base.columns,
+                   t->base.delimiter == '\t' ? "tab" : (char[]){t->base.delimiter, 0});
 }
 
 static void csv_rewind(tli_table *t)

@@ -1,4 +1,5 @@
-/* What a table of text looks like: what separates cells, how numbers are written, whether the first line names columns. */
+/* What a table of text looks like: what separates cells, how numbers are written, whether the first
+ * line names columns. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,13 +7,15 @@
 
 #include "io/table/impl.h"
 
-enum { FEW_ROWS = 32, MANY_ROWS = 10000 }; /* that tell what separates cells, and how numbers are written */
+/* that tell what separates cells, and how numbers are written */
+enum { FEW_ROWS = 32, MANY_ROWS = 10000 };
 
 static void set_delimiter(tli_table *t, char delimiter)
 {
     t->base.delimiter = delimiter;
     memset(t->csv.special, 0, sizeof t->csv.special);
-    t->csv.special[(unsigned char)delimiter] = t->csv.special['\n'] = t->csv.special['\r'] = t->csv.special[0] = 1;
+    t->csv.special[(unsigned char)delimiter] = t->csv.special['\n'] = t->csv.special['\r'] =
+        t->csv.special[0] = 1;
 }
 
 /* --- what separates cells --------------------------------------------------------------------- */
@@ -67,7 +70,8 @@ static bool is_better(const look *a, const look *b)
 {
     if ((a->width > 1) != (b->width > 1)) return a->width > 1;
     if (a->alike * b->rows != b->alike * a->rows) return a->alike * b->rows > b->alike * a->rows;
-    if (a->numbers * b->cells != b->numbers * a->cells) return a->numbers * b->cells > b->numbers * a->cells;
+    if (a->numbers * b->cells != b->numbers * a->cells)
+        return a->numbers * b->cells > b->numbers * a->cells;
     return a->width > b->width;
 }
 
@@ -110,7 +114,8 @@ static tl_status take_first_line(first_line *out, const tli_table *t)
     tl_map seen = TL_MAP_INIT;
     tl_status st = TL_OK;
     double value;
-    *out = (first_line){.texts = tl_arena_array(t->arena, t->found, sizeof *out->texts), .count = t->found};
+    *out = (first_line){.texts = tl_arena_array(t->arena, t->found, sizeof *out->texts),
+                        .count = t->found};
     if (!out->texts) return TL_ENOMEM;
     for (int64_t i = 0; i < t->found && st == TL_OK; i++) {
         const tl_cell *c = &t->cells[i];
@@ -151,8 +156,9 @@ static tl_status keep_above_numbers(first_line *f, tli_table *t)
     return TL_OK;
 }
 
-/* Whether the row at hand, the first, names the columns: no numbers, no dates, and no text twice. One that is not taken for
- * names, and yet has a text above numbers, is noted; or, when it has nothing but texts, taken for names that will not do. */
+/* Whether the row at hand, the first, names the columns: no numbers, no dates, and no text twice.
+ * One that is not taken for names, and yet has a text above numbers, is noted; or, when it has
+ * nothing but texts, taken for names that will not do. */
 static tl_status looks_like_names(bool *out, tli_table *t)
 {
     first_line f;
@@ -179,8 +185,9 @@ static tl_status take_names(tli_table *t)
                              : tl_arena_printf(t->arena, "col_%" PRId64, i);
         if (!names[i]) st = TL_ENOMEM;
         else if (tl_map_has(&seen, names[i]))
-            st = TL_FAIL(TL_EDATA, "%s:%" PRId64 ": column %" PRId64 ": a second column is called '%.80s'%s", t->base.name,
-                         t->line, i + 1, names[i],
+            st = TL_FAIL(TL_EDATA,
+                         "%s:%" PRId64 ": column %" PRId64 ": a second column is called '%.80s'%s",
+                         t->base.name, t->line, i + 1, names[i],
                          t->base.likely_name ? "; header=none says that the line is a row" : "");
         else st = tl_map_set(&seen, names[i], NULL);
     }

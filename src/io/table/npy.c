@@ -89,7 +89,8 @@ static bool take_pair(python *p, description *d)
     return d->structured || (d->has_descr = take_string(p, d->descr, sizeof d->descr));
 }
 
-static tl_status read_description(description *d, const tli_table *t, const char *from, const char *end)
+static tl_status read_description(description *d, const tli_table *t, const char *from,
+                                  const char *end)
 {
     python p = {from, end};
     bool good = take(&p, '{');
@@ -97,15 +98,18 @@ static tl_status read_description(description *d, const tli_table *t, const char
     while (good && !take(&p, '}')) {
         good = take_pair(&p, d);
         if (d->structured)
-            return TL_FAIL(TL_EUNSUPPORTED, "'%s' has a structured type, of fields with names; save it as CSV, or as an "
-                                            "array of numbers alone", t->base.name);
+            return TL_FAIL(TL_EUNSUPPORTED,
+                           "'%s' has a structured type, of fields with names; save it as CSV, or "
+                           "as an array of numbers alone",
+                           t->base.name);
         if (good && !take(&p, ',')) {
             good = take(&p, '}');
             break;
         }
     }
     if (good && d->has_descr && d->has_order && d->has_shape) return TL_OK;
-    return TL_FAIL(TL_EDATA, "'%s' is a damaged npy file: its description of the array cannot be understood",
+    return TL_FAIL(TL_EDATA,
+                   "'%s' is a damaged npy file: its description of the array cannot be understood",
                    t->base.name);
 }
 
@@ -124,23 +128,28 @@ static tl_status read_type(tli_table *t, const description *d)
                  || (n->kind == 'f' && (n->size == 4 || n->size == 8));
     n->swapped = (order == '<' && !little) || (order == '>' && little);
     if (known) return TL_OK;
-    return TL_FAIL(TL_EUNSUPPORTED, "'%s' has the type '%s'; expected bool, an integer (i1 to i8, u1 to u8), f4 or f8",
-                   t->base.name, d->descr);
+    return TL_FAIL(
+        TL_EUNSUPPORTED,
+        "'%s' has the type '%s'; expected bool, an integer (i1 to i8, u1 to u8), f4 or f8",
+        t->base.name, d->descr);
 }
 
 static tl_status check_size(tli_table *t, const description *d)
 {
     if (d->rank != 2)
-        return TL_FAIL(TL_EDATA, "'%s' has %d dimension%s; a table has two: rows and columns", t->base.name, d->rank,
-                       d->rank == 1 ? "" : "s");
+        return TL_FAIL(TL_EDATA, "'%s' has %d dimension%s; a table has two: rows and columns",
+                       t->base.name, d->rank, d->rank == 1 ? "" : "s");
     int64_t rows = d->dims[0], columns = d->dims[1];
     size_t bytes = (size_t)(t->end - t->npy.values);
     if (columns < 1 || columns > TL_TABLE_COLUMNS)
-        return TL_FAIL(TL_EDATA, "'%s' has %" PRId64 " columns; 1 to %d are accepted", t->base.name, columns,
-                       TL_TABLE_COLUMNS);
-    if (rows > (int64_t)(SIZE_MAX / 4) / columns / t->npy.size || bytes != (size_t)(rows * columns * t->npy.size))
-        return TL_FAIL(TL_EDATA, "'%s' is damaged: %" PRId64 " rows of %" PRId64 " columns do not fit the %zu bytes behind "
-                                  "its head", t->base.name, rows, columns, bytes);
+        return TL_FAIL(TL_EDATA, "'%s' has %" PRId64 " columns; 1 to %d are accepted", t->base.name,
+                       columns, TL_TABLE_COLUMNS);
+    if (rows > (int64_t)(SIZE_MAX / 4) / columns / t->npy.size
+        || bytes != (size_t)(rows * columns * t->npy.size))
+        return TL_FAIL(TL_EDATA,
+                       "'%s' is damaged: %" PRId64 " rows of %" PRId64
+                       " columns do not fit the %zu bytes behind its head",
+                       t->base.name, rows, columns, bytes);
     t->npy.rows = rows;
     t->npy.fortran = d->fortran;
     return tli_table_number_columns(t, columns);
@@ -153,7 +162,8 @@ tl_status tli_npy_begin(tli_table *t)
     description d;
     int version = size > MAGIC ? b[MAGIC] : 0, wide = version == 1 ? 2 : 4;
     if (version < 1 || version > 3)
-        return TL_FAIL(TL_EUNSUPPORTED, "'%s' is an npy file of version %d; 1 to 3 are known", t->base.name, version);
+        return TL_FAIL(TL_EUNSUPPORTED, "'%s' is an npy file of version %d; 1 to 3 are known",
+                       t->base.name, version);
     if (size >= head + (size_t)wide)
         for (int i = wide - 1; i >= 0; i--) length = length << 8 | b[head + (size_t)i];
     head += (size_t)wide;
@@ -207,7 +217,8 @@ static tl_status npy_next(tli_table *t, bool *more)
     if (!*more) return TL_OK;
     for (int64_t i = 0; i < columns; i++) {
         int64_t place = n->fortran ? i * n->rows + n->at : n->at * columns + i;
-        t->cells[i] = (tl_cell){.text = "", .is_number = true, .number = number_of(n, n->values + place * n->size)};
+        t->cells[i] = (tl_cell){
+            .text = "", .is_number = true, .number = number_of(n, n->values + place * n->size)};
     }
     t->line = ++n->at;
     return TL_OK;

@@ -30,13 +30,15 @@ static tl_status refuse_others(const tli_table *t)
         {"\xff\xfe", 2, "text in UTF-16"},
         {"\xfe\xff", 2, "text in UTF-16"},
         {"BZh", 3, "compressed by bzip2"},
-        {"\xfd" "7zXZ", 5, "compressed by xz"},
+        {"\xfd"
+         "7zXZ",
+         5, "compressed by xz"},
         {"\x28\xb5\x2f\xfd", 4, "compressed by zstd"},
     };
     for (int64_t i = 0; i < TL_COUNT(others); i++)
         if (begins(t, others[i].bytes, others[i].count))
-            return TL_FAIL(TL_EUNSUPPORTED, "'%s' is %s; save the table as CSV in UTF-8, or as npy", t->base.name,
-                           others[i].what);
+            return TL_FAIL(TL_EUNSUPPORTED, "'%s' is %s; save the table as CSV in UTF-8, or as npy",
+                           t->base.name, others[i].what);
     return TL_OK;
 }
 
@@ -162,12 +164,15 @@ tl_status tl_table_find(int64_t *out, const tl_table *t, const char *name)
     if (find_number(out, t, name)) return TL_OK;
     const char *near = tl_nearest(name, t->names, t->columns);
     tl_str list = TL_STR_INIT;
-    for (int64_t i = 0; i < t->columns && i < MOST; i++) tl_str_addf(&list, "%s%.60s", i ? ", " : "", t->names[i]);
+    for (int64_t i = 0; i < t->columns && i < MOST; i++)
+        tl_str_addf(&list, "%s%.60s", i ? ", " : "", t->names[i]);
     if (t->columns > MOST) tl_str_addf(&list, " and %" PRId64 " more", t->columns - MOST);
-    tl_status st = TL_FAIL(TL_ENOTFOUND, "'%s' has no column '%.80s'%s%s%s; it has %s%s", t->name, name,
-                           near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", tl_str_text(&list),
-                           t->has_header || t->is_npy ? "" : ". Its first line was not taken for names of columns; "
-                                                             "header=first_line says that it is");
+    tl_status st = TL_FAIL(
+        TL_ENOTFOUND, "'%s' has no column '%.80s'%s%s%s; it has %s%s", t->name, name,
+        near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "", tl_str_text(&list),
+        t->has_header || t->is_npy ? ""
+                                   : ". Its first line was not taken for names of columns; "
+                                     "header=first_line says that it is");
     tl_str_deinit(&list);
     return st;
 }
@@ -179,7 +184,8 @@ tl_status tl_table_next(tl_table *table, const tl_cell **cells, bool *more)
     tli_table *t = (tli_table *)table;
     *cells = NULL;
     tl_status st = t->format->next(t, more);
-    if (st != TL_OK || !*more) TL_TRY(tl_file_mapping_check(&t->mapped, t->base.name)); // zeros are no rows
+    // zeros are no rows
+    if (st != TL_OK || !*more) TL_TRY(tl_file_mapping_check(&t->mapped, t->base.name));
     TL_TRY(st);
     if (*more) *cells = t->cells;
     return TL_OK;

@@ -20,11 +20,11 @@ enum { CLASS_SCALAR = 1, CLASS_TENSOR = 2, CLASS_BLOBS = 3 };
 struct tl_event_file {
     char *folder, *suffix;
     tli_append *file;
-    tl_str record;      /* the one that is being made */
+    tl_str record;         /* the one that is being made */
     size_t summary, value; /* marks in it */
-    tl_map described;   /* tags whose first value told what they are */
+    tl_map described;      /* tags whose first value told what they are */
     tl_opt_int keep_to;
-    tl_map there;       /* tags that earlier files have at step keep_to */
+    tl_map there; /* tags that earlier files have at step keep_to */
 };
 
 /* --- records ---------------------------------------------------------------------------------- */
@@ -46,7 +46,8 @@ static void set_u32(char *at, uint32_t value)
 static tl_status event_end(tl_event_file *f)
 {
     TL_TRY(tl_str_status(&f->record));
-    if (!f->file) return TL_FAIL(TL_ESTATE, "the event file in '%s' could not be opened again", f->folder);
+    if (!f->file)
+        return TL_FAIL(TL_ESTATE, "the event file in '%s' could not be opened again", f->folder);
     char *head = f->record.data;
     size_t size = f->record.length - TLI_FRAME_HEAD;
     set_u32(head, (uint32_t)size);
@@ -74,8 +75,8 @@ static tl_status open_file(tl_event_file *f)
     for (int i = 0; i < NAME_TRIES && st == TL_EEXISTS; i++) {
         int64_t number = __atomic_fetch_add(&counter, 1, __ATOMIC_RELAXED);
         tl_str_cut(&path, 0);
-        tl_str_addf(&path, "%s/events.out.tfevents.%010" PRId64 ".%s.%ld.%" PRId64 "%s", f->folder, now, host,
-                    (long)getpid(), number, f->suffix);
+        tl_str_addf(&path, "%s/events.out.tfevents.%010" PRId64 ".%s.%ld.%" PRId64 "%s", f->folder,
+                    now, host, (long)getpid(), number, f->suffix);
         st = tl_str_status(&path);
         if (st == TL_OK) st = tli_append_open(&f->file, tl_str_text(&path), true, true);
     }
@@ -91,8 +92,8 @@ static tl_status write_head(tl_event_file *f)
     tli_pb_text(&f->record, 1, TLI_EVENT_WRITER);
     tli_pb_end(&f->record, source);
     TL_TRY(event_end(f));
-    // Who has read the later steps already forgets them. TensorBoard takes the first start it sees for that of
-    // the run, and only another one for a restart.
+    // Who has read the later steps already forgets them. TensorBoard takes the first start it sees
+    // for that of the run, and only another one for a restart.
     bool restart = f->keep_to.set && f->keep_to.value < INT64_MAX; // no step comes after that one
     for (int i = 0; restart && i < 2; i++) {
         event_begin(f, f->keep_to.value + 1);
@@ -256,20 +257,23 @@ tl_status tl_event_file_text(tl_event_file *f, int64_t step, const char *tag, co
 static tl_status add_png(tl_str *out, const tl_tensor *image, int64_t index)
 {
     size_t png = tli_pb_begin(out, TLI_TENSOR_STRINGS);
-    TL_TRY(image->shape.rank == 4 ? tl_png_from_batch(out, image, index) : tl_png_from_tensor(out, image));
+    TL_TRY(image->shape.rank == 4 ? tl_png_from_batch(out, image, index)
+                                  : tl_png_from_tensor(out, image));
     tli_pb_end(out, png);
     return TL_OK;
 }
 
-tl_status tl_event_file_image(tl_event_file *f, int64_t step, const char *tag, const tl_tensor *image,
-                              int64_t most)
+tl_status tl_event_file_image(tl_event_file *f, int64_t step, const char *tag,
+                              const tl_tensor *image, int64_t most)
 {
     if (is_told(f, step, tag)) return TL_OK;
     char spec[TL_TENSOR_TEXT], number[24];
     int rank = image->shape.rank;
     if (rank != 3 && rank != 4)
-        return TL_FAIL(TL_EINVAL, "%s: %s is no image; it must be [height, width, channels] or a batch of such",
-                       tag, tl_tensor_spec(spec, image));
+        return TL_FAIL(
+            TL_EINVAL,
+            "%s: %s is no image; it must be [height, width, channels] or a batch of such", tag,
+            tl_tensor_spec(spec, image));
     const int64_t *dims = image->shape.dims + (rank - 3);
     int64_t count = rank == 4 ? image->shape.dims[0] : 1, limit = most > 0 ? most : USUAL_IMAGES;
     if (count > limit) count = limit;
@@ -291,7 +295,8 @@ static void put_double(tl_str *out, double value)
     tli_put_u64(out, bits);
 }
 
-tl_status tl_event_file_histogram(tl_event_file *f, int64_t step, const char *tag, const tl_histogram *h)
+tl_status tl_event_file_histogram(tl_event_file *f, int64_t step, const char *tag,
+                                  const tl_histogram *h)
 {
     if (is_told(f, step, tag)) return TL_OK;
     value_begin(f, step, tag);
@@ -336,8 +341,10 @@ tl_status tl_event_file_entry(tl_event_file *f, int64_t step, const tl_logs_entr
     case TL_LOGS_TENSOR: return TL_OK;
     case TL_LOGS_LOGS: break;
     }
-    return TL_FAIL(TL_EINVAL, "'%s' are logs, which are no event; a summary manager writes them to a folder of "
-                   "their own", entry->name);
+    return TL_FAIL(
+        TL_EINVAL,
+        "'%s' are logs, which are no event; a summary manager writes them to a folder of their own",
+        entry->name);
 }
 
 /* --- hyper-parameters ------------------------------------------------------------------------- */
@@ -346,8 +353,8 @@ tl_status tl_event_file_entry(tl_event_file *f, int64_t step, const tl_logs_entr
 static tl_status write_hparams(tl_event_file *f, const char *tag, const tl_str *content)
 {
     TL_TRY(tl_str_status(content));
-    if (tl_map_has(&f->described, tag)) return TL_FAIL(TL_ESTATE, "'%s' was written to '%s' already", tag,
-                                                       tl_event_file_path(f));
+    if (tl_map_has(&f->described, tag))
+        return TL_FAIL(TL_ESTATE, "'%s' was written to '%s' already", tag, tl_event_file_path(f));
     value_begin(f, 0, tag);
     size_t tensor = tensor_begin(&f->record, TLI_PROTO_FLOAT, &(int64_t){0}, 1);
     tli_pb_end(&f->record, tensor);

@@ -10,9 +10,9 @@ struct tl_event_reader {
     char *path;
     tl_file_mapping file;
     const char *at;
-    tl_arena *arena;    /* what the last event points to */
+    tl_arena *arena; /* what the last event points to */
     tl_arena_mark mark;
-    tl_map plugins;     /* tag to the name of its plug-in, which only its first event has; owned */
+    tl_map plugins; /* tag to the name of its plug-in, which only its first event has; owned */
     bool cut;
 };
 
@@ -125,7 +125,8 @@ static tl_status read_tensor(tl_event_value *v, tl_arena *arena, const tli_pb_fi
     tli_pb in = {tensor->data, tensor->data + tensor->size, false};
     tli_pb_field f;
     int dtype = 0;
-    tl_event_bytes *strings = tl_arena_array(arena, count_fields(tensor, TLI_TENSOR_STRINGS), sizeof *strings);
+    tl_event_bytes *strings =
+        tl_arena_array(arena, count_fields(tensor, TLI_TENSOR_STRINGS), sizeof *strings);
     if (!strings) return TL_ENOMEM;
     v->strings = strings;
     v->string_count = 0; // a value may say twice what its tensor is: the last one counts
@@ -204,7 +205,8 @@ static tl_status read_summary(tl_event_reader *r, tl_event *out, const tli_pb_fi
     out->values = values;
     out->count = 0;
     while (tli_pb_next(&in, &f))
-        if (f.number == 1 && f.wire == TLI_PB_BYTES) TL_TRY(read_value(r, &values[out->count++], &f));
+        if (f.number == 1 && f.wire == TLI_PB_BYTES)
+            TL_TRY(read_value(r, &values[out->count++], &f));
     return in.damaged ? fail_damaged(r) : TL_OK;
 }
 
@@ -219,7 +221,8 @@ static tl_status read_part(tl_event_reader *r, tl_event *out, const tli_pb_field
     }
     while (tli_pb_next(&in, &inner)) {
         if (inner.number != 1) continue;
-        if (f->number == TLI_EVENT_SESSION && inner.wire == TLI_PB_VARINT) out->session = (int)inner.bits;
+        if (f->number == TLI_EVENT_SESSION && inner.wire == TLI_PB_VARINT)
+            out->session = (int)inner.bits;
         if (f->number == TLI_EVENT_SOURCE && inner.wire == TLI_PB_BYTES
             && !(out->writer = text_of(r->arena, &inner)))
             return TL_ENOMEM;
@@ -235,10 +238,8 @@ static tl_status read_event(tl_event_reader *r, tl_event *out, const tli_frame *
     while (tli_pb_next(&in, &f)) {
         if (f.number == TLI_EVENT_WALL && f.wire == TLI_PB_FIXED64)
             memcpy(&out->wall_time, &f.bits, sizeof out->wall_time);
-        else if (f.number == TLI_EVENT_STEP && f.wire == TLI_PB_VARINT)
-            out->step = (int64_t)f.bits;
-        else if (f.wire == TLI_PB_BYTES)
-            TL_TRY(read_part(r, out, &f));
+        else if (f.number == TLI_EVENT_STEP && f.wire == TLI_PB_VARINT) out->step = (int64_t)f.bits;
+        else if (f.wire == TLI_PB_BYTES) TL_TRY(read_part(r, out, &f));
     }
     return in.damaged ? fail_damaged(r) : TL_OK;
 }

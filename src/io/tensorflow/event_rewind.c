@@ -35,9 +35,11 @@ tli_frame_kind tli_frame_next(tli_frame *out, const char **at, const char *end, 
     size_t left = (size_t)(end - start);
     if (left == 0) return TLI_FRAME_END;
     if (left < TLI_FRAME_HEAD) return TLI_FRAME_CUT;
-    if (!crc_fits(start, 8, start + 8)) return all_zero(start, end) ? TLI_FRAME_CUT : TLI_FRAME_DAMAGED;
+    if (!crc_fits(start, 8, start + 8))
+        return all_zero(start, end) ? TLI_FRAME_CUT : TLI_FRAME_DAMAGED;
     uint64_t size = tli_get_u64(start);
-    if (size > left - TLI_FRAME_HEAD || left - TLI_FRAME_HEAD - size < TLI_FRAME_TAIL) return TLI_FRAME_CUT;
+    if (size > left - TLI_FRAME_HEAD || left - TLI_FRAME_HEAD - size < TLI_FRAME_TAIL)
+        return TLI_FRAME_CUT;
     const char *data = start + TLI_FRAME_HEAD;
     if (check && !crc_fits(data, (size_t)size, data + size)) return TLI_FRAME_DAMAGED;
     *out = (tli_frame){start, data, (size_t)size};
@@ -47,7 +49,8 @@ tli_frame_kind tli_frame_next(tli_frame *out, const char **at, const char *end, 
 
 bool tli_field_is(const tli_pb_field *f, const char *text)
 {
-    return f->wire == TLI_PB_BYTES && f->size == strlen(text) && memcmp(f->data, text, f->size) == 0;
+    return f->wire == TLI_PB_BYTES && f->size == strlen(text)
+           && memcmp(f->data, text, f->size) == 0;
 }
 
 /* --- one file --------------------------------------------------------------------------------- */
@@ -56,8 +59,8 @@ bool tli_field_is(const tli_pb_field *f, const char *text)
 typedef struct rewinding {
     const char *path;
     int64_t keep_to;
-    tl_map *there;   /* may be NULL */
-    int64_t kept;    /* events that say something */
+    tl_map *there; /* may be NULL */
+    int64_t kept;  /* events that say something */
     int64_t dropped;
     bool ours, damaged, cut;
 } rewinding;
@@ -84,7 +87,8 @@ static bool find_tag(const tli_frame *frame, bool (*fn)(const tli_pb_field *tag,
             if (v.number != 1 || v.wire != TLI_PB_BYTES) continue;
             tli_pb value = {v.data, v.data + v.size, false};
             while (tli_pb_next(&value, &t))
-                if (t.number == TLI_VALUE_TAG && t.wire == TLI_PB_BYTES && fn(&t, payload)) return true;
+                if (t.number == TLI_VALUE_TAG && t.wire == TLI_PB_BYTES && fn(&t, payload))
+                    return true;
         }
     }
     return false;
@@ -154,10 +158,8 @@ static tl_status pass(rewinding *r, const tl_file_mapping *file, tl_file_writer 
         first = false;
         if (to && keep) TL_TRY(tl_file_writer_write(to, frame.start, (size_t)(at - frame.start)));
         if (to) continue;
-        if (!keep)
-            r->dropped++;
-        else if (!says_nothing(&frame))
-            r->kept++;
+        if (!keep) r->dropped++;
+        else if (!says_nothing(&frame)) r->kept++;
         if (keep && r->there && step_of(&frame) == r->keep_to) {
             tag_note note = {r->there, TL_OK};
             find_tag(&frame, note_tag, &note);
@@ -181,9 +183,11 @@ done:
     return st;
 }
 
-// The newest file of a folder stays even when nothing is left in it: whoever was reading it goes on to files
-// whose names come after its own. `seen` is the file, no link: what has got its name since is left alone.
-static tl_status rewind_file(const char *path, const struct stat *seen, int64_t keep_to, bool newest, tl_map *there)
+// The newest file of a folder stays even when nothing is left in it: whoever was reading it goes on
+// to files whose names come after its own. `seen` is the file, no link: what has got its name since
+// is left alone.
+static tl_status rewind_file(const char *path, const struct stat *seen, int64_t keep_to,
+                             bool newest, tl_map *there)
 {
     rewinding r = {.path = path, .keep_to = keep_to, .there = there};
     tl_file_mapping file = TL_FILE_MAPPING_INIT;
@@ -193,14 +197,15 @@ static tl_status rewind_file(const char *path, const struct stat *seen, int64_t 
     }
     tl_status st;
     TL_TRY_DONE(st, tl_file_map(&file, path));
-    if (file.size && (file.device != (uint64_t)seen->st_dev || file.inode != (uint64_t)seen->st_ino)) goto done;
+    if (file.size
+        && (file.device != (uint64_t)seen->st_dev || file.inode != (uint64_t)seen->st_ino))
+        goto done;
     TL_TRY_DONE(st, pass(&r, &file, NULL));
     if (!r.ours) goto done;
-    if (r.damaged) TL_LOG_WARNING("'%s' is damaged; what follows the damage is left out of it", path);
-    if (r.kept == 0 && !newest)
-        st = tl_file_remove(path);
-    else if (r.dropped || r.damaged || r.cut)
-        st = rewrite(&r, &file);
+    if (r.damaged)
+        TL_LOG_WARNING("'%s' is damaged; what follows the damage is left out of it", path);
+    if (r.kept == 0 && !newest) st = tl_file_remove(path);
+    else if (r.dropped || r.damaged || r.cut) st = rewrite(&r, &file);
 done:
     tl_file_unmap(&file);
     return st;
@@ -218,7 +223,8 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-// The names in a folder but "." and "..", sorted, in the arena. A folder that is not there has none.
+// The names in a folder but "." and "..", sorted, in the arena. A folder that is not there has
+// none.
 static tl_status list(names *out, tl_arena *arena, const char *folder)
 {
     DIR *dir;
@@ -242,7 +248,8 @@ static tl_status list(names *out, tl_arena *arena, const char *folder)
     }
     if (st == TL_OK && errno != 0) st = TLI_FAIL_SYSTEM(errno, "search the directory", folder);
     closedir(dir);
-    if (st == TL_OK && out->count) qsort(out->items, (size_t)out->count, sizeof *out->items, by_bytes);
+    if (st == TL_OK && out->count)
+        qsort(out->items, (size_t)out->count, sizeof *out->items, by_bytes);
     return st;
 }
 
@@ -251,7 +258,8 @@ static bool is_event_file(const char *name)
     return strncmp(name, "events.out.tfevents.", 20) == 0;
 }
 
-static tl_status rewind_folder(tl_arena *arena, const char *folder, int64_t keep_to, int depth, tl_map *there)
+static tl_status rewind_folder(tl_arena *arena, const char *folder, int64_t keep_to, int depth,
+                               tl_map *there)
 {
     names found = {0};
     TL_TRY(list(&found, arena, folder));

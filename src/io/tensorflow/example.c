@@ -67,10 +67,8 @@ static bool next_piece(pieces *p, tli_pb_field *out)
 {
     for (;;) {
         while (p->values.at != p->values.end)
-            if (!next_field(&p->values, out))
-                return false;
-            else if (out->number == VALUES)
-                return true;
+            if (!next_field(&p->values, out)) return false;
+            else if (out->number == VALUES) return true;
         tli_pb_field list;
         if (!next_field(&p->lists, &list)) return false;
         if (list.number == p->kind && list.wire == TLI_PB_BYTES)
@@ -190,12 +188,15 @@ static tl_status check(const tl_feature *f, const char *name, tl_feature_kind ki
                    name, f->count, count);
 }
 
-// The bytes are looked at a second time here. Whoever maps a file has no promise that they are the same.
+// The bytes are looked at a second time here. Whoever maps a file has no promise that they are the
+// same.
 static tl_status check_whole(const char *name, int64_t missing)
 {
     if (missing <= 0) return TL_OK;
-    return TL_FAIL(TL_EIO, "the feature '%s' lacks %" PRId64 " values that it had a moment ago: its file changed while it "
-                   "was read", name, missing);
+    return TL_FAIL(TL_EIO,
+                   "the feature '%s' lacks %" PRId64
+                   " values that it had a moment ago: its file changed while it was read",
+                   name, missing);
 }
 
 tl_status tl_feature_bytes(const tl_feature *f, const char *name, tl_bytes *out, int64_t count)
@@ -257,8 +258,8 @@ static inline int64_t join_bytes(uint64_t word)
                      | (word >> 3 & 0xfe00000));
 }
 
-// The bytes were seen to be whole varints, as many as there is room for up to `last`. Those of up to four bytes are put
-// together without asking how many they are.
+// The bytes were seen to be whole varints, as many as there is room for up to `last`. Those of up
+// to four bytes are put together without asking how many they are.
 static int64_t *copy_varints(int64_t *out, const int64_t *last, const char *at, size_t size)
 {
     const char *end = at + size;
@@ -292,8 +293,7 @@ tl_status tl_feature_ints(const tl_feature *f, const char *name, int64_t *out, i
         int64_t *from = out;
         if (piece.wire == TLI_PB_BYTES)
             out = copy_varints(out, out + count, piece.data, piece.size);
-        else
-            *out++ = (int64_t)piece.bits;
+        else *out++ = (int64_t)piece.bits;
         count -= out - from;
     }
     return check_whole(name, count);

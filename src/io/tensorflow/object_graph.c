@@ -133,12 +133,9 @@ static tl_status read_nodes(reader *r, tli_pb_field graph)
 static void add_escaped(tl_str *out, const char *name)
 {
     for (; *name; name++) {
-        if (*name == '.')
-            tl_str_add(out, "..");
-        else if (*name == '/')
-            tl_str_add(out, ".S");
-        else
-            tl_str_addc(out, *name);
+        if (*name == '.') tl_str_add(out, "..");
+        else if (*name == '/') tl_str_add(out, ".S");
+        else tl_str_addc(out, *name);
     }
 }
 
@@ -226,8 +223,7 @@ tl_status tl_object_graph_init(tl_object_graph *out, const tl_tensorbundle *b)
     TL_TRY_DONE(st, tl_arena_new(&out->arena));
     TL_TRY_DONE(st, tl_tensorbundle_strings(&text, &count, out->arena, b, e));
     reader r = {out, b->index_path, 0};
-    if (count == 1)
-        st = read_nodes(&r, (tli_pb_field){.data = text->data, .size = text->size});
+    if (count == 1) st = read_nodes(&r, (tli_pb_field){.data = text->data, .size = text->size});
     else
         st = TL_FAIL(TL_EINVAL, "'%s': entry '%s' holds %" PRId64 " strings, not one",
                      b->index_path, TL_TENSORBUNDLE_GRAPH, count);

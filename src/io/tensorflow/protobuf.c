@@ -138,7 +138,7 @@ bool tli_get_varint(const char **at, const char *end, uint64_t *out)
 {
     *out = 0;
     for (int shift = 0; shift < 64 && *at < end; shift += 7) {
-        uint8_t byte = (uint8_t)*(*at)++;
+        uint8_t byte = (uint8_t) * (*at)++;
         *out |= (uint64_t)(byte & 0x7f) << shift;
         if (byte < 0x80) return true;
     }

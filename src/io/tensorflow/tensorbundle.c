@@ -164,10 +164,8 @@ tl_status tl_tensorbundle_open(tl_tensorbundle **out, const char *prefix)
     TL_TRY_DONE(st, read_index(b));
     st = find_all_data(b);
 done:
-    if (st == TL_OK)
-        *out = b;
-    else
-        tl_tensorbundle_free(&b);
+    if (st == TL_OK) *out = b;
+    else tl_tensorbundle_free(&b);
     return st;
 }
 
@@ -262,7 +260,9 @@ static tl_status latest_of(const char **prefix, tl_arena *arena, const char *dir
     bool there = false, elsewhere;
     const char *path = NULL;
     TL_TRY(tli_checkpoint_list_read(&list, directory, 0));
-    tl_status st = list.latest ? tli_checkpoint_list_prefix(&path, &elsewhere, arena, directory, list.latest) : TL_OK;
+    tl_status st =
+        list.latest ? tli_checkpoint_list_prefix(&path, &elsewhere, arena, directory, list.latest)
+                    : TL_OK;
     if (st == TL_OK && path) st = has_index(&there, arena, path);
     if (st == TL_OK && !there)
         st =

@@ -127,7 +127,7 @@ static tl_status check_size(const tl_tensorbundle *b, tli_tb_entry *e, const tli
     bool acceptable;
     TL_TRY(count_elements(b, e, &count, &acceptable));
     e->shown.bytes = (size_t)size;
-    if (!type || !type->bytes) { // what varies, or is newer, cannot be checked
+    if (!type || !type->bytes) {                 // what varies, or is newer, cannot be checked
         if (e->shown.pieces) e->shown.bytes = 0; // nor put together
         return TL_OK;
     }

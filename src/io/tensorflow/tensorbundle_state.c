@@ -38,8 +38,7 @@ static tl_status plain_to_object(const char **object, tl_arena *arena, const cha
     if (variable && slot > path)
         *object = tl_arena_printf(arena, "%s" SLOT "%.*s/%.*s", variable + 1, (int)(slot - path),
                                   path, (int)(variable - name), name);
-    else
-        *object = tl_arena_strdup(arena, path);
+    else *object = tl_arena_strdup(arena, path);
     return *object ? TL_OK : TL_ENOMEM;
 }
 

@@ -40,10 +40,8 @@ tl_status tl_tensorbundle_writer_new(tl_tensorbundle_writer **out)
     if (!w) return TL_FAIL_NOMEM(sizeof *w);
     tl_status st = tl_arena_new(&w->arena);
     if (st == TL_OK) st = tli_object_tree_init(&w->tree);
-    if (st == TL_OK)
-        *out = w;
-    else
-        tl_tensorbundle_writer_free(&w);
+    if (st == TL_OK) *out = w;
+    else tl_tensorbundle_writer_free(&w);
     return st;
 }
 
@@ -123,10 +121,8 @@ tl_status tl_tensorbundle_writer_put(tl_tensorbundle_writer *w, const char *path
     item it = {0};
     TL_TRY(set_tensor(&it, path, t));
     tl_status st = value_key(w, &it.key, path);
-    if (st == TL_OK)
-        st = add_item(w, it);
-    else
-        tl_tensor_free(&it.tensor);
+    if (st == TL_OK) st = add_item(w, it);
+    else tl_tensor_free(&it.tensor);
     return hand_on(w, st);
 }
 
@@ -182,10 +178,8 @@ tl_status tl_tensorbundle_writer_put_slot(tl_tensorbundle_writer *w, const char 
     item it = {0};
     TL_TRY(set_tensor(&it, name, t));
     tl_status st = tli_object_tree_slot(&w->tree, &it.key, variable, optimizer, name);
-    if (st == TL_OK)
-        st = add_item(w, it);
-    else
-        tl_tensor_free(&it.tensor);
+    if (st == TL_OK) st = add_item(w, it);
+    else tl_tensor_free(&it.tensor);
     return hand_on(w, st);
 }
 
@@ -218,10 +212,8 @@ static tl_status write_string(data_file *d, const item *it)
     tl_str head = TL_STR_INIT, number = TL_STR_INIT;
     tl_status st;
     tli_put_varint(&head, it->bytes);
-    if (it->bytes > UINT32_MAX)
-        tli_put_u64(&number, it->bytes);
-    else
-        tli_put_u32(&number, (uint32_t)it->bytes);
+    if (it->bytes > UINT32_MAX) tli_put_u64(&number, it->bytes);
+    else tli_put_u32(&number, (uint32_t)it->bytes);
     TL_TRY_DONE(st, tl_str_status(&head));
     TL_TRY_DONE(st, tl_str_status(&number));
     TL_TRY_DONE(st, write_data(d, head.data, head.length));

@@ -28,7 +28,7 @@ enum { TLI_TILE_REDUCES = 6 }; /* sum, prod, max, min, any, all */
 
 typedef struct tli_tile_fns {
     tli_tile_op *op[TL_OP_COUNT][TLI_KIND_COUNT]; /* by the kind of the input; not cast */
-    tli_tile_op *other[TL_OP_COUNT]; /* of floats, where tli_op_takes_other */
+    tli_tile_op *other[TL_OP_COUNT];              /* of floats, where tli_op_takes_other */
     tli_tile_op *cast[TLI_KIND_COUNT][TL_DTYPE_COUNT];
     /* To what the type holds; NULL: nothing to do. */
     void (*round[TL_DTYPE_COUNT])(void *y, int64_t n);

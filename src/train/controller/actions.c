@@ -15,7 +15,8 @@ void tl_hooks_free(tl_hooks *hooks)
     TL_VEC_FREE(hooks);
 }
 
-tl_status tl_hooks_add(tl_hooks *hooks, tl_hook **out, const tl_hook_class *cls, const tl_hook_args *args)
+tl_status tl_hooks_add(tl_hooks *hooks, tl_hook **out, const tl_hook_class *cls,
+                       const tl_hook_args *args)
 {
     tl_hook *h;
     if (out) *out = NULL;
@@ -35,12 +36,15 @@ tl_status tl_get_train_actions(tl_hooks *into, const tl_experiment_config *confi
     const tl_early_stopping_config *stop = config->tilth.early_stopping;
     (void)trainer;
     if (p->recovery_max_trials >= 0) {
-        tl_recovery_config recovery = {.loss_upper_bound = p->loss_upper_bound,
-                                       .recovery_begin_steps = p->recovery_begin_steps,
-                                       .recovery_max_trials = p->recovery_max_trials};
+        tl_recovery_config recovery = {
+            .loss_upper_bound = p->loss_upper_bound,
+            .recovery_begin_steps = p->recovery_begin_steps,
+            .recovery_max_trials = p->recovery_max_trials,
+        };
         TL_TRY(tl_hooks_add(into, NULL, &tl_recovery_hook, &(tl_hook_args){.config = &recovery}));
     }
-    if (stop) TL_TRY(tl_hooks_add(into, NULL, &tl_early_stopping_hook, &(tl_hook_args){.config = stop}));
+    if (stop)
+        TL_TRY(tl_hooks_add(into, NULL, &tl_early_stopping_hook, &(tl_hook_args){.config = stop}));
     return TL_OK;
 }
 
@@ -50,8 +54,10 @@ tl_status tl_get_eval_actions(tl_hooks *into, const tl_experiment_config *config
     const tl_trainer_config *p = config->trainer.value;
     if (!trainer->optimizer || !tl_optimizer_averages(trainer->optimizer)) return TL_OK;
     if (!model_dir || !*model_dir) return TL_OK;
-    tl_ema_checkpoint_config ema = {.dir = model_dir,
-                                    .max_to_keep = p->max_to_keep.set ? p->max_to_keep.value : -1};
+    tl_ema_checkpoint_config ema = {
+        .dir = model_dir,
+        .max_to_keep = p->max_to_keep.set ? p->max_to_keep.value : -1,
+    };
     return tl_hooks_add(into, NULL, &tl_ema_checkpoint_hook, &(tl_hook_args){.config = &ema});
 }
 
@@ -75,7 +81,8 @@ static tl_status conditional_start(tl_hook *h, const void *config)
 // They belong to the same controller, which does not know them.
 static void adopt(const conditional *c)
 {
-    for (int64_t i = 0; i < c->config.hook_count; i++) c->config.hooks[i]->controller = c->base.controller;
+    for (int64_t i = 0; i < c->config.hook_count; i++)
+        c->config.hooks[i]->controller = c->base.controller;
 }
 
 #define CONDITIONAL_PHASE(phase, loop)                                                             \
@@ -88,7 +95,7 @@ static void adopt(const conditional *c)
         adopt(c);                                                                                  \
         for (int64_t i = 0; holds && i < c->config.hook_count; i++) {                              \
             tl_hook *inner = c->config.hooks[i];                                                   \
-            const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, inner->cls, phase);     \
+            const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, inner->cls, phase);         \
             if (with) TL_TRY(tli_hook_settle(inner, with->phase(inner, logs)));                    \
         }                                                                                          \
         return TL_OK;                                                                              \
@@ -111,7 +118,9 @@ static tl_status conditional_state(tl_hook *h, tl_state *into)
 }
 
 const tl_hook_class tl_conditional_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "conditional", .size = sizeof(tl_conditional_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "conditional",
+            .size = sizeof(tl_conditional_instance),
             .help = "calls other hooks when a condition holds"},
     .start = conditional_start,
     .needs_start = true,
@@ -135,9 +144,10 @@ static tl_status require_model(const tl_hook *h, const tl_trainer *t)
     return TL_FAIL(TL_ESTATE, "the hook '%s' writes a model, and the trainer has none", h->name);
 }
 
-/* Calls `write` with averaged weights in the model, where they are wanted; they are put back whatever happens. */
-static tl_status with_averages(tl_trainer *t, bool wanted, tl_status (*write)(tl_trainer *t, void *payload),
-                               void *payload)
+/* Calls `write` with averaged weights in the model, where they are wanted; they are put back
+ * whatever happens. */
+static tl_status with_averages(tl_trainer *t, bool wanted,
+                               tl_status (*write)(tl_trainer *t, void *payload), void *payload)
 {
     tl_optimizer *o = t->optimizer;
     bool swap = wanted && o && tl_optimizer_averages(o) && !tl_optimizer_swapped(o);
@@ -207,7 +217,9 @@ static tl_status export_after_eval(tl_hook *h, tl_logs *logs)
 }
 
 const tl_hook_class tl_export_model_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "export_model", .size = sizeof(tl_export_model_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "export_model",
+            .size = sizeof(tl_export_model_instance),
             .help = "writes the weights of the model, for others to use"},
     .start = export_start,
     .needs_start = true,
@@ -235,7 +247,8 @@ static tl_status ema_start(tl_hook *h, const void *config)
     return e->dir ? TL_OK : TL_ENOMEM;
 }
 
-/* The manager is made anew each time: models may change in mid-run, and it finds the older ones by itself. */
+/* The manager is made anew each time: models may change in mid-run, and it finds the older ones by
+ * itself. */
 static tl_status write_averages(tl_trainer *t, void *payload)
 {
     const ema_checkpoint *e = payload;
@@ -247,8 +260,14 @@ static tl_status write_averages(tl_trainer *t, void *payload)
     TL_TRY_DONE(st, tl_state_bind_int(state, "iterations", &iterations));
     TL_TRY_DONE(st, tl_state_sub(&model, state, "model"));
     TL_TRY_DONE(st, tl_model_state(t->model, model));
-    tl_checkpoint_manager_args args = {.directory = e->dir, .name = "average_weights", .state = state,
-                                       .step = &iterations, .interval = 1, .max_to_keep = e->max_to_keep};
+    tl_checkpoint_manager_args args = {
+        .directory = e->dir,
+        .name = "average_weights",
+        .state = state,
+        .step = &iterations,
+        .interval = 1,
+        .max_to_keep = e->max_to_keep,
+    };
     TL_TRY_DONE(st, tl_checkpoint_manager_new(&m, &args));
     st = tl_checkpoint_manager_save(m, false, NULL);
 done:
@@ -263,13 +282,17 @@ static tl_status ema_after_eval(tl_hook *h, tl_logs *logs)
     (void)logs;
     TL_TRY(require_model(h, t));
     if (!t->optimizer || !tl_optimizer_averages(t->optimizer))
-        return TL_FAIL(TL_ESTATE, "the hook '%s' writes averaged weights, and the optimizer keeps none: set "
-                                  "trainer.optimizer_config.ema", h->name);
+        return TL_FAIL(TL_ESTATE,
+                       "the hook '%s' writes averaged weights, and the optimizer keeps none: set "
+                       "trainer.optimizer_config.ema",
+                       h->name);
     return with_averages(t, true, write_averages, h);
 }
 
 const tl_hook_class tl_ema_checkpoint_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "ema_checkpoint", .size = sizeof(tl_ema_checkpoint_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "ema_checkpoint",
+            .size = sizeof(tl_ema_checkpoint_instance),
             .help = "writes averaged weights as checkpoints of their own"},
     .start = ema_start,
     .needs_start = true,

@@ -29,7 +29,8 @@ void tli_controller_say(const tl_controller *c, const char *format, ...)
         fflush(stdout);
     }
     // Where both streams are one, it stands there once.
-    if (!c->given.quiet && tl_log_shares_stdout()) TL_LOG_TOLD(TL_LEVEL_INFO, "%s", tl_str_text(&line));
+    if (!c->given.quiet && tl_log_shares_stdout())
+        TL_LOG_TOLD(TL_LEVEL_INFO, "%s", tl_str_text(&line));
     else TL_LOG_INFO("%s", tl_str_text(&line));
     tl_str_deinit(&line);
 }
@@ -65,7 +66,9 @@ tl_status tli_hook_settle(const tl_hook *h, tl_status st)
 {
     if (st == TL_OK) return TL_OK;
     tl_error_note(st, "hook '%s'", h->name);
-    return h->controller && files_of(h) != TL_HOOK_NO_FILES ? tli_controller_forgive(h->controller, st) : st;
+    return h->controller && files_of(h) != TL_HOOK_NO_FILES
+               ? tli_controller_forgive(h->controller, st)
+               : st;
 }
 
 #define EACH_HOOK(c, method, ...)                                                                  \
@@ -96,7 +99,8 @@ tl_status tli_hooks_after_train(tl_controller *c, tl_status so_far)
         tl_hook *h = c->hooks[i];
         const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, after_train);
         tl_status st = with ? with->after_train(h) : TL_OK;
-        if (st != TL_OK && files_of(h) == TL_HOOK_CHECKPOINTS) tl_error_note(st, "hook '%s'", h->name);
+        if (st != TL_OK && files_of(h) == TL_HOOK_CHECKPOINTS)
+            tl_error_note(st, "hook '%s'", h->name);
         else st = tli_hook_settle(h, st);
         if (st == TL_OK || first.code != TL_OK) continue;
         tl_error_save(&first);
@@ -166,8 +170,10 @@ static tl_status check_args(const tl_controller_args *a)
         return TL_FAIL(TL_EINVAL, "summary_interval is %" PRId64 " and must be 1 or more",
                        a->summary_interval);
     if (!a->steps_of_loop && a->summary_interval % a->steps_per_loop != 0)
-        return TL_FAIL(TL_EINVAL, "summary_interval is %" PRId64 " and must be a multiple of "
-                                  "steps_per_loop, %" PRId64, a->summary_interval, a->steps_per_loop);
+        return TL_FAIL(TL_EINVAL,
+                       "summary_interval is %" PRId64
+                       " and must be a multiple of steps_per_loop, %" PRId64,
+                       a->summary_interval, a->steps_per_loop);
     return TL_OK;
 }
 
@@ -178,7 +184,8 @@ static tl_status bind_state(tl_controller *c)
     tl_state *state = tl_trainer_checkpoint(c->trainer), *sub;
     if (!state) return tl_error_code();
     TL_TRY(tl_state_bind_int(state, "controller/evaluated", &c->evaluated));
-    if (c->given.steps_of_loop) TL_TRY(tl_state_bind_int(state, "controller/loop_end", &c->open_end));
+    if (c->given.steps_of_loop)
+        TL_TRY(tl_state_bind_int(state, "controller/loop_end", &c->open_end));
     c->bound = true;
     for (int64_t i = 0; i < c->hook_count; i++) {
         tl_hook *h = c->hooks[i];
@@ -211,13 +218,14 @@ static tl_status take_hooks(tl_controller *c, const tl_controller_args *args)
 static tl_status make_summaries(tl_summary_manager **own, const tl_summary_manager_class *cls,
                                 const char *dir, const int64_t *step, int64_t keep_to)
 {
-    return tl_summary_manager_new(own, cls ? cls : &tl_summary_manager_scalars,
-                                  &(tl_summary_manager_args){.dir = dir, .step = step,
-                                                             .keep_to = {keep_to >= 0, keep_to}});
+    return tl_summary_manager_new(
+        own, cls ? cls : &tl_summary_manager_scalars,
+        &(tl_summary_manager_args){.dir = dir, .step = step, .keep_to = {keep_to >= 0, keep_to}});
 }
 
-/* Not before the run begins: what an interrupted one told beyond the checkpoint is dropped, since it will be told
- * again. Who only evaluates writes beside a run that goes on, and takes nothing from it. */
+/* Not before the run begins: what an interrupted one told beyond the checkpoint is dropped, since
+ * it will be told again. Who only evaluates writes beside a run that goes on, and takes nothing
+ * from it. */
 tl_status tli_controller_open_summaries(tl_controller *c)
 {
     const tl_controller_args *a = &c->given;
@@ -228,8 +236,8 @@ tl_status tli_controller_open_summaries(tl_controller *c)
                   && strcmp(a->summary_dir, eval_dir) == 0;
     if (c->trainer) {
         if (!a->summary_manager && a->summary_dir)
-            TL_TRY(make_summaries(&c->own_summaries, NULL, a->summary_dir,
-                                  &c->trainer->global_step, keep_to));
+            TL_TRY(make_summaries(&c->own_summaries, NULL, a->summary_dir, &c->trainer->global_step,
+                                  keep_to));
         c->summaries = a->summary_manager ? a->summary_manager : c->own_summaries;
     }
     c->summaries_open = true;
@@ -299,8 +307,9 @@ void tl_controller_free(tl_controller **controller)
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
 
-/* The newest checkpoint that can be read; *restored is NULL when there is none at all, and it is TL_ENOTFOUND when none
- * of those that there are can be. They are left where they are: the folder is that of the run which trains. */
+/* The newest checkpoint that can be read; *restored is NULL when there is none at all, and it is
+ * TL_ENOTFOUND when none of those that there are can be. They are left where they are: the folder
+ * is that of the run which trains. */
 static tl_status restore_usable(tl_controller *c, const char **restored)
 {
     tl_arena *arena;
@@ -350,7 +359,8 @@ static tl_status note_bundle(tl_controller *c, const char *path)
     return st;
 }
 
-tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path, const char **restored)
+tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path,
+                                           const char **restored)
 {
     const char *from = NULL;
     TL_TRY(tli_controller_require(c->manager, "checkpoint manager", "restoring"));
@@ -475,8 +485,9 @@ static tl_status evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
 {
     int64_t step = c->evaluator->global_step;
     if (steps > 0)
-        tli_controller_say(c, " eval | step: % 6" PRId64 " | running %" PRId64
-                              " steps of evaluation...", step, steps);
+        tli_controller_say(
+            c, " eval | step: % 6" PRId64 " | running %" PRId64 " steps of evaluation...", step,
+            steps);
     else
         tli_controller_say(c, " eval | step: % 6" PRId64 " | running complete evaluation...", step);
     TL_TRY(tli_hooks_before_eval(c));
@@ -500,16 +511,21 @@ tl_status tl_controller_evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
     tl_logs *own = NULL;
     TL_TRY(tli_controller_require(c->evaluator, "evaluator", "evaluate"));
     if (steps < -1 || steps == 0)
-        return TL_FAIL(TL_EINVAL, "steps of the evaluation are %" PRId64 " and must be 1 or more, or "
-                                  "-1 for all examples", steps);
+        return TL_FAIL(TL_EINVAL,
+                       "steps of the evaluation are %" PRId64
+                       " and must be 1 or more, or -1 for all examples",
+                       steps);
     TL_TRY(tli_controller_open_summaries(c));
     if (!logs) TL_TRY(tl_logs_new(&own));
-    tl_trainer_watch watch = {.batch = leave_evaluation, .self = c, .due = INT64_MAX,
+    tl_trainer_watch watch = {.batch = leave_evaluation,
+                              .self = c,
+                              .due = INT64_MAX,
                               .wake = c->given.heed_signals ? &tli_signal : NULL};
     if (c->given.heed_signals) tli_signals_begin("the evaluation is abandoned");
     tl_trainer_set_watch(c->evaluator, &watch);
     tl_status st = evaluate(c, steps, logs ? logs : own);
-    tl_trainer_set_watch(c->evaluator, c->last_step && c->evaluator == c->trainer ? &c->watch : NULL);
+    tl_trainer_set_watch(c->evaluator,
+                         c->last_step && c->evaluator == c->trainer ? &c->watch : NULL);
     if (c->given.heed_signals) tli_signals_end();
     tl_logs_free(&own);
     return st;
@@ -536,7 +552,8 @@ static tl_status wait_for_checkpoint(const char **path, tl_controller *c, tl_are
         if (*path && strcmp(*path, seen) != 0) return TL_OK;
         *path = NULL;
         if (timeout_s < 0 || (double)(tl_clock_ns() - begin) * 1e-9 < timeout_s) continue;
-        TL_LOG_INFO("no new checkpoint has appeared in '%s' for %g s: the evaluation ends", dir, timeout_s);
+        TL_LOG_INFO("no new checkpoint has appeared in '%s' for %g s: the evaluation ends", dir,
+                    timeout_s);
         return TL_OK;
     }
     return TL_OK;
@@ -552,9 +569,10 @@ static tl_status restore_newest(tl_controller *c, const char *newest, const char
     return st;
 }
 
-/* Evaluates what can be restored, unless that was evaluated already. What cannot is waited out: who trains will save
- * again, and keeps only the newest. */
-static tl_status evaluate_newest(tl_controller *c, const char *newest, int64_t steps, tl_str *evaluated, tl_logs *logs)
+/* Evaluates what can be restored, unless that was evaluated already. What cannot is waited out: who
+ * trains will save again, and keeps only the newest. */
+static tl_status evaluate_newest(tl_controller *c, const char *newest, int64_t steps,
+                                 tl_str *evaluated, tl_logs *logs)
 {
     const char *path;
     tl_status st = restore_newest(c, newest, &path);

@@ -24,38 +24,44 @@ struct tl_controller {
     tl_hook **hooks;
     int64_t hook_count;
     tl_event_storage *storage;
-    int64_t evaluated;      /* the last step that was; in checkpoints */
+    int64_t evaluated;       /* the last step that was; in checkpoints */
     bool evaluation_unsaved; /* no checkpoint knows of it yet */
-    int64_t told_saved;     /* the step whose checkpoint was told last */
-    tl_str restored;        /* the file that was, to evaluate it */
+    int64_t told_saved;      /* the step whose checkpoint was told last */
+    tl_str restored;         /* the file that was, to evaluate it */
     /* the one that was there then, which could not be used when it is another; "": unknown */
     tl_str newest;
     /* While it trains: */
     tl_trainer_watch watch;
-    int64_t last_step;      /* where the training ends */
+    int64_t last_step;            /* where the training ends */
     int64_t loop_begin, loop_end; /* where this loop began, and ends */
-    int64_t open_end;       /* where a loop that was begun ends, 0: none was; in checkpoints with steps_of_loop */
-    bool left;              /* the loop was left before its end */
+    /* where a loop that was begun ends, 0: none was; in checkpoints with steps_of_loop */
+    int64_t open_end;
+    bool left; /* the loop was left before its end */
     bool summaries_open;
-    bool saving;            /* a checkpoint is being written in the background, and not told yet */
-    int64_t due;            /* the step at which something is due, but for looking whether it is there */
-    int64_t again_at;       /* the step at which saving is tried again after a failure; 0: there was none */
+    bool saving; /* a checkpoint is being written in the background, and not told yet */
+    /* the step at which something is due, but for looking whether it is there */
+    int64_t due;
+    /* the step at which saving is tried again after a failure; 0: there was none */
+    int64_t again_at;
     bool bound;             /* the trainer's state holds what is ours */
     bool in_step;           /* hooks are being called after a step */
     bool save_at_end;       /* one of them wants a checkpoint when the loop is told */
     bool steps_watched;     /* some hook is called at steps */
     bool summaries_watched; /* some hook is called with summaries */
-    struct { tli_told *items; int64_t count, capacity; } told; /* what steps log, by its place */
-    double away_s;          /* spent in saving and hooks since the loop began */
+    struct {
+        tli_told *items;
+        int64_t count, capacity;
+    } told;        /* what steps log, by its place */
+    double away_s; /* spent in saving and hooks since the loop began */
     double steps_per_second;
     char reason[TLI_REASON];
-    int stop;               /* someone asked; atomic */
+    int stop; /* someone asked; atomic */
 };
 
 /* Prints a line and logs it. */
 void tli_controller_say(const tl_controller *c, const char *format, ...) TL_PRINTF(2, 3);
-/* What one of its methods came back with: a failure to write that the run shall survive is TL_OK then, if the class of
- * the hook says that it writes; others are handed on with its name. */
+/* What one of its methods came back with: a failure to write that the run shall survive is TL_OK
+ * then, if the class of the hook says that it writes; others are handed on with its name. */
 TL_NODISCARD tl_status tli_hook_settle(const tl_hook *h, tl_status st);
 /* One phase of all hooks. */
 TL_NODISCARD tl_status tli_hooks_before_train(tl_controller *c);
@@ -65,24 +71,29 @@ TL_NODISCARD tl_status tli_hooks_before_eval(tl_controller *c);
 TL_NODISCARD tl_status tli_hooks_after_eval(tl_controller *c, tl_logs *logs);
 TL_NODISCARD tl_status tli_hooks_on_summary(tl_controller *c, const tl_logs *logs);
 TL_NODISCARD tl_status tli_hooks_on_error(tl_controller *c, tl_status status, bool *handled);
-/* Saves when it is due, or whenever it is not saved. When an earlier checkpoint has failed in the background and that
- * is not forgiven, the failure is handed on after the state was saved, due or not: the training ends with it. */
+/* Saves when it is due, or whenever it is not saved. When an earlier checkpoint has failed in the
+ * background and that is not forgiven, the failure is handed on after the state was saved, due or
+ * not: the training ends with it. */
 TL_NODISCARD tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved);
 /* Says which checkpoint is there now, and tells hooks. `wait`: for one that is being written. */
 TL_NODISCARD tl_status tli_controller_tell_saved(tl_controller *c, bool wait);
 /* Opens the files of summaries, before the first of them is written. */
 TL_NODISCARD tl_status tli_controller_open_summaries(tl_controller *c);
-/* Whether the step that was not finite is the first one after a checkpoint of ours, and cannot blame its batch. */
+/* Whether the step that was not finite is the first one after a checkpoint of ours, and cannot
+ * blame its batch. */
 bool tli_controller_leads_nowhere(const tl_controller *c);
 /* Sets the latest checkpoint aside; the one before it is the latest then. Both names are added. */
-TL_NODISCARD tl_status tli_controller_give_up_latest(tl_str *given_up, tl_str *aside, tl_controller *c);
-/* The training has blown up (TL_ENAN, which it hands on): a checkpoint of ours that led straight to it is set aside,
- * and the message says how to go on. */
+TL_NODISCARD tl_status tli_controller_give_up_latest(tl_str *given_up, tl_str *aside,
+                                                     tl_controller *c);
+/* The training has blown up (TL_ENAN, which it hands on): a checkpoint of ours that led straight to
+ * it is set aside, and the message says how to go on. */
 TL_NODISCARD tl_status tli_controller_blown_up(tl_controller *c);
-/* A failure to write that the run shall survive is told as an error, and TL_OK; others are handed on. */
+/* A failure to write that the run shall survive is told as an error, and TL_OK; others are handed
+ * on. */
 TL_NODISCARD tl_status tli_controller_forgive(const tl_controller *c, tl_status st);
 /* Whether the run is to end: a signal, or someone asked. */
 bool tli_controller_stopping(const tl_controller *c);
-TL_NODISCARD tl_status tli_controller_require(const void *what, const char *name, const char *method);
+TL_NODISCARD tl_status tli_controller_require(const void *what, const char *name,
+                                              const char *method);
 
 #endif

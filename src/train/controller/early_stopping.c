@@ -19,10 +19,12 @@ static tl_status start(tl_hook *h, const void *config)
     if (!s->config.metric || !*s->config.metric)
         return TL_FAIL(TL_EINVAL, "early stopping needs a metric, and none is given");
     if (s->config.patience < 1)
-        return TL_FAIL(TL_EINVAL, "the patience of early stopping is %" PRId64 " and must be 1 or more",
+        return TL_FAIL(TL_EINVAL,
+                       "the patience of early stopping is %" PRId64 " and must be 1 or more",
                        s->config.patience);
     if (!(s->config.min_delta >= 0))
-        return TL_FAIL(TL_EINVAL, "min_delta of early stopping is %g and must be 0 or more", s->config.min_delta);
+        return TL_FAIL(TL_EINVAL, "min_delta of early stopping is %g and must be 0 or more",
+                       s->config.min_delta);
     s->config.metric = tl_arena_strdup(h->arena, s->config.metric);
     if (!s->config.metric) return TL_ENOMEM;
     s->best = tli_metric_worst(s->config.comp);
@@ -43,9 +45,10 @@ static void stop_when_due(const stopping *s)
 {
     tl_str reason = TL_STR_INIT;
     if (s->waited < s->config.patience) return;
-    tl_str_addf(&reason, "%s has not become better in %" PRId64 " evaluation%s", s->config.metric, s->waited,
-                s->waited == 1 ? "" : "s");
-    if (s->best_step >= 0) tl_str_addf(&reason, " (best: %g at step %" PRId64 ")", s->best, s->best_step);
+    tl_str_addf(&reason, "%s has not become better in %" PRId64 " evaluation%s", s->config.metric,
+                s->waited, s->waited == 1 ? "" : "s");
+    if (s->best_step >= 0)
+        tl_str_addf(&reason, " (best: %g at step %" PRId64 ")", s->best, s->best_step);
     tl_controller_request_stop(s->base.controller, tl_str_text(&reason));
     tl_str_deinit(&reason);
 }
@@ -75,15 +78,18 @@ static tl_status after_eval(tl_hook *h, tl_logs *logs)
         return TL_OK;
     }
     s->waited++;
-    TL_LOG_INFO("%s is %g, the best %g of step %" PRId64 "; training ends after %" PRId64 " more such "
-                "evaluations", o->metric, value, s->best, s->best_step,
+    TL_LOG_INFO("%s is %g, the best %g of step %" PRId64 "; training ends after %" PRId64
+                " more such evaluations",
+                o->metric, value, s->best, s->best_step,
                 s->waited < o->patience ? o->patience - s->waited : 0);
     stop_when_due(s);
     return TL_OK;
 }
 
 const tl_hook_class tl_early_stopping_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "early_stopping", .size = sizeof(tl_early_stopping_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "early_stopping",
+            .size = sizeof(tl_early_stopping_instance),
             .help = "ends the training when a metric stops getting better"},
     .start = start,
     .needs_start = true,

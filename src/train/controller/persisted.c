@@ -22,12 +22,14 @@ static tl_status read_number(double *value, bool *found, const char *path)
     TL_TRY(tl_file_read(&text, &size, path, LONGEST_FILE));
     tl_status st = TL_OK;
     json_error_t error;
-    json_t *json = size ? json_loadb(text, size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &error) : NULL;
+    json_t *json =
+        size ? json_loadb(text, size, JSON_DECODE_ANY | JSON_DECODE_INT_AS_REAL, &error) : NULL;
     if (json_is_real(json)) {
         *value = json_real_value(json);
         *found = true;
     } else if (size) {
-        st = TL_FAIL(TL_EINVAL, "%s: a number was expected and %s found; remove the file to begin anew", path,
+        st = TL_FAIL(TL_EINVAL,
+                     "%s: a number was expected and %s found; remove the file to begin anew", path,
                      json ? "something else is" : "no JSON is");
     }
     json_decref(json);
@@ -54,7 +56,8 @@ static tl_status begin(tl_persisted_value *v, const char *path)
     return tl_persisted_value_set(v, v->value);
 }
 
-tl_status tl_persisted_value_init(tl_persisted_value *v, double initial, const char *path, bool write)
+tl_status tl_persisted_value_init(tl_persisted_value *v, double initial, const char *path,
+                                  bool write)
 {
     *v = (tl_persisted_value){.value = initial, .write = write};
     tl_status st = begin(v, path);
@@ -91,7 +94,8 @@ tl_status tl_new_best_metric_new(tl_new_best_metric **out, const tl_new_best_met
     tl_status st;
     *out = NULL;
     if (!args->metric == !args->value)
-        return TL_FAIL(TL_EINVAL, "the best metric needs a name or a function: exactly one of them");
+        return TL_FAIL(TL_EINVAL,
+                       "the best metric needs a name or a function: exactly one of them");
     tl_new_best_metric *m = tl_alloc_zero(sizeof *m);
     if (!m) return TL_FAIL_NOMEM(sizeof *m);
     m->given = *args;
@@ -144,7 +148,8 @@ double tl_new_best_metric_best(const tl_new_best_metric *m)
     return m->best.value;
 }
 
-tl_status tl_new_best_metric_condition(bool *holds, tl_controller *c, const tl_logs *logs, void *payload)
+tl_status tl_new_best_metric_condition(bool *holds, tl_controller *c, const tl_logs *logs,
+                                       void *payload)
 {
     (void)c;
     return tl_new_best_metric_commit(holds, payload, logs);

@@ -16,12 +16,15 @@ static tl_status start(tl_hook *h, const void *config)
     recovery *r = (recovery *)h;
     h->started = true;
     r->back_at = -1;
-    if (!config) return TL_FAIL(TL_EINVAL, "recovery needs a config: a bound and a number of trials");
+    if (!config)
+        return TL_FAIL(TL_EINVAL, "recovery needs a config: a bound and a number of trials");
     r->config = *(const tl_recovery_config *)config;
     if (r->config.recovery_max_trials < 0)
-        return TL_FAIL(TL_EINVAL, "recovery_max_trials is %" PRId64 " and must be 0 or more; leave the hook out "
-                                  "to let a training go on whatever its loss",
-                       r->config.recovery_max_trials);
+        return TL_FAIL(
+            TL_EINVAL,
+            "recovery_max_trials is %" PRId64
+            " and must be 0 or more; leave the hook out to let a training go on whatever its loss",
+            r->config.recovery_max_trials);
     return TL_OK;
 }
 
@@ -57,8 +60,8 @@ static tl_status skip_step(tl_trainer *t)
 
 /* --- which checkpoint ------------------------------------------------------------------------- */
 
-/* Numbers are absurd before they are not finite: a trial that begins with such weights is wasted. What was there before
- * this training is not doubted, as it may be the settings that are wrong. */
+/* Numbers are absurd before they are not finite: a trial that begins with such weights is wasted.
+ * What was there before this training is not doubted, as it may be the settings that are wrong. */
 static bool is_doubtful(const recovery *r, bool in_step)
 {
     const tl_controller *c = r->base.controller;
@@ -79,8 +82,8 @@ static tl_status give_up_doubtful(recovery *r, bool in_step)
         tl_str_cut(&aside, 0);
         st = tli_controller_give_up_latest(&file, &aside, c);
         if (st == TL_OK)
-            TL_LOG_WARNING("'%s' leads to a training that blows up, and is kept as '%s'", tl_str_text(&file),
-                           tl_str_text(&aside));
+            TL_LOG_WARNING("'%s' leads to a training that blows up, and is kept as '%s'",
+                           tl_str_text(&file), tl_str_text(&aside));
     }
     tl_str_deinit(&file);
     tl_str_deinit(&aside);
@@ -89,8 +92,8 @@ static tl_status give_up_doubtful(recovery *r, bool in_step)
 
 /* --- going back ------------------------------------------------------------------------------- */
 
-/* Everything is as in the checkpoint, but for two things: the data goes on where it is, since the same batches
- * would give the same numbers again; and trials are not forgotten. */
+/* Everything is as in the checkpoint, but for two things: the data goes on where it is, since the
+ * same batches would give the same numbers again; and trials are not forgotten. */
 static tl_status go_back(recovery *r, bool in_step)
 {
     tl_controller *c = r->base.controller;
@@ -106,8 +109,8 @@ static tl_status go_back(recovery *r, bool in_step)
     if (in_step) TL_TRY_DONE(st, skip_step(t));
     r->trials = trials;
     r->back_at = tl_controller_step(c);
-    TL_LOG_WARNING("went back from step %" PRId64 " to %s (recovery %" PRId64 " of %" PRId64 ")", from,
-                   path ? path : "the beginning", trials, r->config.recovery_max_trials);
+    TL_LOG_WARNING("went back from step %" PRId64 " to %s (recovery %" PRId64 " of %" PRId64 ")",
+                   from, path ? path : "the beginning", trials, r->config.recovery_max_trials);
 done:
     tl_state_free(&now);
     return st;
@@ -119,13 +122,14 @@ static tl_status recover(recovery *r, bool in_step, const char *what)
     tl_checkpoint_manager *m = tl_controller_manager(r->base.controller);
     int64_t most = r->config.recovery_max_trials;
     if (r->trials >= most)
-        return TL_FAIL(TL_ENAN, "%s. %s%" PRId64 " %s were made (trainer.recovery_max_trials)", what,
-                       most ? "All of the " : "No recovery is allowed: ", most,
+        return TL_FAIL(TL_ENAN, "%s. %s%" PRId64 " %s were made (trainer.recovery_max_trials)",
+                       what, most ? "All of the " : "No recovery is allowed: ", most,
                        most == 1 ? "recovery" : "recoveries");
     if (m) TL_TRY(give_up_doubtful(r, in_step));
     if (!m || !tl_checkpoint_manager_latest(m))
-        return TL_FAIL(TL_ENAN, "%s. There is no checkpoint to go back to: lower "
-                                "trainer.checkpoint_interval", what);
+        return TL_FAIL(
+            TL_ENAN, "%s. There is no checkpoint to go back to: lower trainer.checkpoint_interval",
+            what);
     r->trials++;
     TL_LOG_WARNING("%s", what);
     return go_back(r, in_step);
@@ -138,13 +142,14 @@ static tl_status after_loop(tl_hook *h, tl_logs *logs)
     double loss;
     TL_TRY(tl_logs_number(&loss, logs, "training_loss"));
     bool finite = isfinite(loss);
-    if (finite && (step < r->config.recovery_begin_steps || loss <= r->config.loss_upper_bound)) return TL_OK;
+    if (finite && (step < r->config.recovery_begin_steps || loss <= r->config.loss_upper_bound))
+        return TL_OK;
     tl_str what = TL_STR_INIT;
     if (finite)
-        tl_str_addf(&what, "the loss is %g at step %" PRId64 ", above trainer.loss_upper_bound = %g", loss, step,
-                    r->config.loss_upper_bound);
-    else
-        tl_str_addf(&what, "the loss is %g at step %" PRId64, isnan(loss) ? NAN : loss, step);
+        tl_str_addf(&what,
+                    "the loss is %g at step %" PRId64 ", above trainer.loss_upper_bound = %g", loss,
+                    step, r->config.loss_upper_bound);
+    else tl_str_addf(&what, "the loss is %g at step %" PRId64, isnan(loss) ? NAN : loss, step);
     tl_status st = recover(r, false, tl_str_text(&what));
     tl_str_deinit(&what);
     return st;
@@ -161,7 +166,9 @@ static tl_status on_error(tl_hook *h, tl_status status, bool *handled)
 }
 
 const tl_hook_class tl_recovery_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "recovery", .size = sizeof(tl_recovery_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "recovery",
+            .size = sizeof(tl_recovery_instance),
             .help = "goes back to the last checkpoint when the training blows up"},
     .start = start,
     .needs_start = true,

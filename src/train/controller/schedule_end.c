@@ -21,11 +21,13 @@ tl_status tli_stretch_schedule(tl_config *config, const tl_registry *registry)
     TL_TRY(tl_schedule_length_of(&ends, &length, &t->optimizer_config, registry));
     if (!ends) return TL_OK;
     if (t->train_steps <= length.offset)
-        return TL_FAIL(TL_EINVAL, "tilth.schedule_to_end: " RATE_KEY ".%s.offset is %" PRId64 ", and training ends at "
-                                  "trainer.train_steps=%" PRId64 ", before the schedule begins",
+        return TL_FAIL(TL_EINVAL,
+                       "tilth.schedule_to_end: " RATE_KEY ".%s.offset is %" PRId64
+                       ", and training ends at trainer.train_steps=%" PRId64
+                       ", before the schedule begins",
                        t->optimizer_config.learning_rate.type, length.offset, t->train_steps);
-    snprintf(word, sizeof word, "++" RATE_KEY ".%s.%s=%" PRId64, t->optimizer_config.learning_rate.type, length.key,
-             t->train_steps - length.offset);
+    snprintf(word, sizeof word, "++" RATE_KEY ".%s.%s=%" PRId64,
+             t->optimizer_config.learning_rate.type, length.key, t->train_steps - length.offset);
     return tl_config_word(config, word, "tilth.schedule_to_end");
 }
 
@@ -39,12 +41,15 @@ static void warn(const tl_trainer_config *t, const tl_schedule_length *length, t
     char last[64] = "its last rate";
     if (tl_schedule_rate(&rate, engine, &t->optimizer_config, t->train_steps) == TL_OK)
         snprintf(last, sizeof last, "the rate %g", rate);
-    TL_LOG_WARNING("the learning rate '%s' ends at step %" PRId64 " (%s), and training goes on to step %" PRId64
-                   " with %s: set " RATE_KEY ".%s.%s=%" PRId64 ", or tilth.schedule_to_end=true",
-                   type, end, length->key, t->train_steps, last, type, length->key, t->train_steps - length->offset);
+    TL_LOG_WARNING("the learning rate '%s' ends at step %" PRId64
+                   " (%s), and training goes on to step %" PRId64 " with %s: set " RATE_KEY
+                   ".%s.%s=%" PRId64 ", or tilth.schedule_to_end=true",
+                   type, end, length->key, t->train_steps, last, type, length->key,
+                   t->train_steps - length->offset);
 }
 
-void tli_tell_schedule_end(const tl_experiment_config *params, const tl_registry *registry, tl_engine *engine)
+void tli_tell_schedule_end(const tl_experiment_config *params, const tl_registry *registry,
+                           tl_engine *engine)
 {
     const tl_trainer_config *t = params->trainer.value;
     tl_schedule_length length;
@@ -52,8 +57,8 @@ void tli_tell_schedule_end(const tl_experiment_config *params, const tl_registry
     bool ends;
     tl_error_save(&before);
     // What is wrong with a schedule is said by who makes one of it.
-    if (tl_schedule_length_of(&ends, &length, &t->optimizer_config, registry) == TL_OK && ends && length.steps.set
-        && length.offset + length.steps.value < t->train_steps)
+    if (tl_schedule_length_of(&ends, &length, &t->optimizer_config, registry) == TL_OK && ends
+        && length.steps.set && length.offset + length.steps.value < t->train_steps)
         warn(t, &length, engine);
     else if (params->tilth.schedule_to_end && !ends && t->optimizer_config.learning_rate.type)
         TL_LOG_WARNING("tilth.schedule_to_end changes nothing: the learning rate '%s' has no end",

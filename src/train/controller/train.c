@@ -24,15 +24,16 @@ static int64_t next_multiple(int64_t step, int64_t interval)
 static int64_t find_due(const tl_controller *c, int64_t step)
 {
     int64_t due = next_multiple(step, c->given.summary_interval);
-    if (c->manager) due = tl_min_i64(due, next_multiple(step, tl_checkpoint_manager_interval(c->manager)));
+    if (c->manager)
+        due = tl_min_i64(due, next_multiple(step, tl_checkpoint_manager_interval(c->manager)));
     for (int64_t i = 0; i < c->hook_count; i++)
         if (TL_CLASS_METHOD(tl_hook_class, c->hooks[i]->cls, after_step))
             due = tl_min_i64(due, next_multiple(step, c->hooks[i]->period));
     return due;
 }
 
-/* Whoever asks to stop is heard at the next step, whatever is due. Checkpoints that are being written, or come by time,
- * are looked after at each step. */
+/* Whoever asks to stop is heard at the next step, whatever is due. Checkpoints that are being
+ * written, or come by time, are looked after at each step. */
 static void set_due(tl_controller *c, int64_t step)
 {
     bool look = c->saving || (c->manager && tl_checkpoint_manager_keeps_time(c->manager));
@@ -56,7 +57,8 @@ static tl_status scalar_of(tl_event_scalar **out, tl_controller *c, int64_t plac
     return TL_OK;
 }
 
-/* What the step has logged goes to the storage, where hooks and writers find it; nobody waits for it here. */
+/* What the step has logged goes to the storage, where hooks and writers find it; nobody waits for
+ * it here. */
 static tl_status store_outputs(tl_controller *c, const tl_trainer *t)
 {
     for (int64_t i = 0; t->outputs && i < t->outputs->count; i++) {
@@ -97,7 +99,8 @@ static tl_status write_outputs(tl_controller *c, tl_trainer *t)
     for (int64_t i = 0; i < t->outputs->count && st == TL_OK; i++) {
         const tl_named *o = &t->outputs->items[i];
         bool told = strcmp(o->name, TL_LOSS) == 0; // as the mean of the loop
-        if (!told && tl_tensor_count(o->tensor) == 1) st = tl_logs_put_tensor(logs, o->name, o->tensor);
+        if (!told && tl_tensor_count(o->tensor) == 1)
+            st = tl_logs_put_tensor(logs, o->name, o->tensor);
     }
     if (st == TL_OK) st = tli_controller_forgive(c, tl_summary_manager_write(c->summaries, logs));
     if (st == TL_OK && tl_logs_count(logs)) st = tli_hooks_on_summary(c, logs);
@@ -191,13 +194,15 @@ static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_log
     return tli_controller_forgive(c, tli_controller_save(c, !asked, NULL));
 }
 
-/* Nothing is saved: numbers that are finite may be absurd all the same, and the step that was not is their child. */
+/* Nothing is saved: numbers that are finite may be absurd all the same, and the step that was not
+ * is their child. */
 static tl_status after_failure(tl_controller *c, tl_status st)
 {
     tl_error error;
     bool handled;
     tl_error_save(&error);
-    tl_event_storage_rewind(c->storage, c->trainer->global_step - 1); // steps may have been put behind the one that failed
+    // steps may have been put behind the one that failed
+    tl_event_storage_rewind(c->storage, c->trainer->global_step - 1);
     tl_status after = tli_hooks_on_error(c, st, &handled);
     if (after == TL_OK && handled) {
         c->left = false;
@@ -257,23 +262,27 @@ static void begin_training(tl_controller *c, int64_t steps)
     bool watched = false;
     for (int64_t i = 0; i < c->hook_count; i++)
         watched |= TL_CLASS_METHOD(tl_hook_class, c->hooks[i]->cls, before_step) != NULL;
-    c->watch = (tl_trainer_watch){.step = watch_step, .self = c,
+    c->watch = (tl_trainer_watch){.step = watch_step,
+                                  .self = c,
                                   .before = watched ? watch_before : NULL,
                                   .wake = c->given.heed_signals ? &tli_signal : NULL};
     c->last_step = steps;
     c->again_at = 0;
     __atomic_store_n(&c->stop, 0, __ATOMIC_RELEASE);
-    bool saves = c->manager && tl_checkpoint_manager_interval(c->manager) && !c->given.leave_unsaved;
+    bool saves =
+        c->manager && tl_checkpoint_manager_interval(c->manager) && !c->given.leave_unsaved;
     if (c->given.heed_signals)
-        tli_signals_begin(saves ? "this step is being finished, and saved" : "this step is being finished");
+        tli_signals_begin(saves ? "this step is being finished, and saved"
+                                : "this step is being finished");
     tl_trainer_set_watch(c->trainer, &c->watch);
     tl_event_storage_push(c->storage);
     if (c->trainer->global_step < steps)
         tli_controller_say(c, "train | step: % 6" PRId64 " | training until step %" PRId64 "...",
                            c->trainer->global_step, steps);
     else
-        tli_controller_say(c, "train | step: % 6" PRId64 " | nothing to train: training ends at step %" PRId64,
-                           c->trainer->global_step, steps);
+        tli_controller_say(
+            c, "train | step: % 6" PRId64 " | nothing to train: training ends at step %" PRId64,
+            c->trainer->global_step, steps);
 }
 
 static bool is_left_unsaved(const tl_controller *c)
@@ -300,14 +309,15 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
     bool stopping = tli_controller_stopping(c);
     if (is_left_unsaved(c)) save = false;
     else save |= stopping;
-    // The last checkpoint knows of the last evaluation, wherever the intervals lie: a run that has come to its end is
-    // not evaluated again when the same command is given once more.
+    // The last checkpoint knows of the last evaluation, wherever the intervals lie: a run that has
+    // come to its end is not evaluated again when the same command is given once more.
     if (c->manager && c->evaluation_unsaved && c->evaluated == c->trainer->global_step)
         tli_checkpoint_manager_outdate(c->manager);
     if (st == TL_ENAN) st = tli_controller_blown_up(c);
     // What went wrong in the background is made good by the last checkpoint.
     if (st == TL_OK && save) st = tli_controller_save(c, false, NULL);
-    else if (st == TL_OK && c->manager) st = tli_controller_forgive(c, tl_checkpoint_manager_sync(c->manager));
+    else if (st == TL_OK && c->manager)
+        st = tli_controller_forgive(c, tl_checkpoint_manager_sync(c->manager));
     st = wait_for_saves(c, st, false); // hooks are told of it before they are told of the end
     st = tli_hooks_after_train(c, st);
     stopping |= tli_controller_stopping(c);
@@ -322,7 +332,8 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
         return TL_FAIL(TL_ESTOPPED, "%s ended the training at step %" PRId64 "%s",
                        tli_signal_name(number), c->trainer->global_step,
                        save && c->manager && tl_checkpoint_manager_interval(c->manager)
-                           ? ", which is saved: the same command goes on" : "");
+                           ? ", which is saved: the same command goes on"
+                           : "");
     tli_controller_say(c, "train | step: % 6" PRId64 " | stopped: %s", c->trainer->global_step,
                        c->reason);
     return TL_OK;
@@ -358,14 +369,15 @@ static tl_status train_and_evaluate(tl_controller *c, int64_t steps, int64_t eva
                     && (t->global_step >= steps || (interval && t->global_step % interval == 0));
     if (boundary && c->evaluated < t->global_step) TL_TRY(evaluate_now(c, eval_steps, logs));
     while (t->global_step < steps && !tli_controller_stopping(c)) {
-        TL_TRY(train_until(c, tl_min_i64(steps, interval ? next_multiple(t->global_step, interval) : steps)));
+        TL_TRY(train_until(
+            c, tl_min_i64(steps, interval ? next_multiple(t->global_step, interval) : steps)));
         if (!tli_controller_stopping(c)) TL_TRY(evaluate_now(c, eval_steps, logs));
     }
     return TL_OK;
 }
 
-tl_status tl_controller_train_and_evaluate(tl_controller *c, int64_t train_steps, int64_t eval_steps,
-                                           int64_t eval_interval, tl_logs *logs)
+tl_status tl_controller_train_and_evaluate(tl_controller *c, int64_t train_steps,
+                                           int64_t eval_steps, int64_t eval_interval, tl_logs *logs)
 {
     TL_TRY(tli_controller_require(c->trainer, "trainer", "train_and_evaluate"));
     TL_TRY(tli_controller_require(c->evaluator, "evaluator", "train_and_evaluate"));

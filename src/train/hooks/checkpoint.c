@@ -20,8 +20,8 @@
 
 /* --- second names ----------------------------------------------------------------------------- */
 
-/* Checkpoints at the end of a loop are made when the loop has told its numbers: what it has summed up is not
- * told again after a resume. */
+/* Checkpoints at the end of a loop are made when the loop has told its numbers: what it has summed
+ * up is not told again after a resume. */
 static bool ends_loop(const tl_controller *c)
 {
     return c->trainer->global_step == c->loop_end;
@@ -32,7 +32,8 @@ static bool is_finished(const tl_controller *c)
     return c->trainer->global_step >= c->last_step;
 }
 
-static const char *file_in(tl_arena *arena, const tl_controller *c, const char *name, const char *suffix)
+static const char *file_in(tl_arena *arena, const tl_controller *c, const char *name,
+                           const char *suffix)
 {
     const char *file = tl_arena_printf(arena, "%s%s", name, suffix);
     return file ? tl_path_join(arena, tl_checkpoint_manager_directory(c->manager), file) : NULL;
@@ -47,10 +48,12 @@ static tl_status save_now(const char **path, tl_controller *c)
     TL_TRY(tl_checkpoint_manager_sync(c->manager));
     tl_error_clear();
     const char *latest = tl_checkpoint_manager_latest(c->manager);
-    if (!latest && tl_error_code() == TL_ENOMEM) return TL_ENOMEM; // its name did not fit, it is there
+    // its name did not fit, it is there
+    if (!latest && tl_error_code() == TL_ENOMEM) return TL_ENOMEM;
     size_t have = latest ? strlen(latest) : 0, want = strlen(end);
     if (have < want || strcmp(latest + have - want, end) != 0)
-        return TL_FAIL(TL_ESTATE, "step %" PRId64 " is not saved: the checkpoint manager has no interval",
+        return TL_FAIL(TL_ESTATE,
+                       "step %" PRId64 " is not saved: the checkpoint manager has no interval",
                        c->trainer->global_step);
     *path = latest;
     return TL_OK;
@@ -66,7 +69,8 @@ static tl_status copy_file(const char *to, const char *from)
     return st;
 }
 
-/* A file has a second name in its folder, which takes the place of what had it before in one step. */
+/* A file has a second name in its folder, which takes the place of what had it before in one
+ * step. */
 static tl_status name_file(const char *name, const char *file)
 {
     const char *first, *second = tl_path_basename(name);
@@ -76,10 +80,12 @@ static tl_status name_file(const char *name, const char *file)
     snprintf(passing, sizeof passing, ".%.255s.%016" PRIx64 ".tmp", first, tli_random_bits());
     bool linked = linkat(folder, first, folder, passing, 0) == 0;
     int why = linked && renameat(folder, passing, folder, second) != 0 ? errno : 0;
-    if (linked) unlinkat(folder, passing, 0); // still there when both were names of one file already
+    // still there when both were names of one file already
+    if (linked) unlinkat(folder, passing, 0);
     close(folder);
     if (!linked) return copy_file(name, file);
-    return why ? TL_FAIL(TL_EIO, "'%s' cannot be named '%s': %s", file, name, strerror(why)) : TL_OK;
+    return why ? TL_FAIL(TL_EIO, "'%s' cannot be named '%s': %s", file, name, strerror(why))
+               : TL_OK;
 }
 
 static tl_status save_as(tl_controller *c, const char *name)
@@ -99,15 +105,20 @@ static tl_status save_as(tl_controller *c, const char *name)
 static tl_status check_name(const tl_hook *h, const char *name)
 {
     if (!strchr(name, '/')) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "the hook '%s' names a file in the folder of the checkpoints, and '%s' has a '/'", h->name, name);
+    return TL_FAIL(
+        TL_EINVAL,
+        "the hook '%s' names a file in the folder of the checkpoints, and '%s' has a '/'", h->name,
+        name);
 }
 
 static tl_status require_manager(const tl_hook *h)
 {
     const tl_checkpoint_manager *m = tl_controller_manager(h->controller);
     if (m && tl_checkpoint_manager_interval(m) > 0) return TL_OK;
-    return TL_FAIL(TL_ESTATE, "the hook '%s' needs a checkpoint manager with an interval, and the controller has "
-                              "none", h->name);
+    return TL_FAIL(
+        TL_ESTATE,
+        "the hook '%s' needs a checkpoint manager with an interval, and the controller has none",
+        h->name);
 }
 
 /* --- at a period ------------------------------------------------------------------------------ */
@@ -144,7 +155,8 @@ static tl_status write_last(periodic *p)
     TL_TRY(tl_arena_new(&arena));
     const char *path = file_in(arena, p->base.controller, "last_checkpoint", "");
     size_t length = strlen(name), suffix = strlen(TL_CHECKPOINT_SUFFIX);
-    if (length > suffix && strcmp(name + length - suffix, TL_CHECKPOINT_SUFFIX) == 0) length -= suffix;
+    if (length > suffix && strcmp(name + length - suffix, TL_CHECKPOINT_SUFFIX) == 0)
+        length -= suffix;
     tl_status st = path ? tl_file_write_atomic(path, name, length) : TL_ENOMEM;
     tl_arena_free(&arena);
     if (st == TL_OK) tl_str_cut(&p->saved, 0);
@@ -208,7 +220,9 @@ static tl_status periodic_after_train(tl_hook *h)
 }
 
 const tl_hook_class tl_periodic_checkpointer_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "periodic_checkpointer", .size = sizeof(tl_periodic_checkpointer_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "periodic_checkpointer",
+            .size = sizeof(tl_periodic_checkpointer_instance),
             .help = "saves checkpoints at a period"},
     .start = periodic_start,
     .needs_start = true,
@@ -252,13 +266,17 @@ static tl_status read_best(best *b, const char *path)
     json_error_t error;
     json_t *json = json_loadb(text, size, 0, &error);
     double value;
-    if (json && json_unpack(json, "{s:s, s:F, s:I}", "metric", &metric, "value", &value, "iteration",
-                            &iteration) == 0 && strcmp(metric, b->metric) == 0) {
+    if (json
+        && json_unpack(json, "{s:s, s:F, s:I}", "metric", &metric, "value", &value, "iteration",
+                       &iteration)
+               == 0
+        && strcmp(metric, b->metric) == 0) {
         b->known = true;
         b->value = value;
         b->iteration = iteration;
     } else {
-        TL_LOG_WARNING("%s has no '%s': the search for the best checkpoint starts anew", path, b->metric);
+        TL_LOG_WARNING("%s has no '%s': the search for the best checkpoint starts anew", path,
+                       b->metric);
     }
     json_decref(json);
     tl_free(text);
@@ -290,7 +308,9 @@ static tl_status write_best(const best *b)
     char *text = json ? json_dumps(json, JSON_INDENT(4) | JSON_REAL_PRECISION(17)) : NULL;
     tl_status st = !path ? TL_ENOMEM : TL_OK;
     if (st == TL_OK && !text)
-        st = TL_FAIL(TL_EINVAL, "'%s' cannot be written as JSON: it is no UTF-8, or there is no memory", b->metric);
+        st = TL_FAIL(TL_EINVAL,
+                     "'%s' cannot be written as JSON: it is no UTF-8, or there is no memory",
+                     b->metric);
     if (st == TL_OK) st = tl_file_write_atomic(path, text, strlen(text));
     free(text);
     json_decref(json);
@@ -311,18 +331,18 @@ static tl_status look(best *b)
     TL_TRY(tl_event_storage_latest(&now, s, b->metric));
     if (b->known ? !tli_metric_is_better(b->comp, now.value, b->value) : !isfinite(now.value)) {
         if (b->known)
-            TL_LOG_INFO("Not saving as latest eval score for %s is %.5f, not better than best score %.5f @ "
-                        "iteration %" PRId64 ".", b->metric, now.value, b->value, b->iteration);
-        else
-            TL_LOG_WARNING("%s is %g: no checkpoint is the best", b->metric, now.value);
+            TL_LOG_INFO("Not saving as latest eval score for %s is %.5f, not better than best "
+                        "score %.5f @ iteration %" PRId64 ".",
+                        b->metric, now.value, b->value, b->iteration);
+        else TL_LOG_WARNING("%s is %g: no checkpoint is the best", b->metric, now.value);
         return TL_OK;
     }
     TL_TRY(save_as(b->base.controller, b->name));
     if (b->known)
-        TL_LOG_INFO("Saved best model as latest eval score for %s is %.5f, better than last best score %.5f @ "
-                    "iteration %" PRId64 ".", b->metric, now.value, b->value, b->iteration);
-    else
-        TL_LOG_INFO("Saved first model at %.5f @ %" PRId64 " steps", now.value, now.iteration);
+        TL_LOG_INFO("Saved best model as latest eval score for %s is %.5f, better than last best "
+                    "score %.5f @ iteration %" PRId64 ".",
+                    b->metric, now.value, b->value, b->iteration);
+    else TL_LOG_INFO("Saved first model at %.5f @ %" PRId64 " steps", now.value, now.iteration);
     b->known = true;
     b->value = now.value;
     b->iteration = now.iteration;
@@ -352,7 +372,9 @@ static tl_status best_after_train(tl_hook *h)
 }
 
 const tl_hook_class tl_best_checkpointer_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "best_checkpointer", .size = sizeof(tl_best_checkpointer_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "best_checkpointer",
+            .size = sizeof(tl_best_checkpointer_instance),
             .help = "keeps the checkpoint with the best metric"},
     .start = best_start,
     .needs_start = true,

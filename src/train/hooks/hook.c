@@ -35,7 +35,8 @@ static tl_status check_started(const tl_hook *h)
     const tl_hook_class *base = TL_CLASS_METHOD(tl_hook_class, h->cls, needs_start);
     if (!base || h->started) return TL_OK;
     return TL_FAIL(TL_ESTATE,
-                   "the hook '%s' derives from '%s' and has a start of its own, which must call the start of '%s' as well",
+                   "the hook '%s' derives from '%s' and has a start of its own, which must call "
+                   "the start of '%s' as well",
                    h->name, base->cls.name, base->cls.name);
 }
 
@@ -98,7 +99,9 @@ PHASE_WITH_LOGS(after_loop)
 PHASE_WITH_LOGS(after_eval)
 
 static const tl_hook_class callback_class = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "callback", .size = sizeof(callback_hook),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "callback",
+            .size = sizeof(callback_hook),
             .help = "functions of the program"},
     .start = callback_start,
     .before_train = callback_before_train,
@@ -108,8 +111,11 @@ static const tl_hook_class callback_class = {
 };
 // Who has nothing to do at each step does not bring the loop back to the host.
 static const tl_hook_class callback_step_class = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "callback", .size = sizeof(callback_hook),
-            .base = &callback_class.cls, .help = "functions of the program"},
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "callback",
+            .size = sizeof(callback_hook),
+            .base = &callback_class.cls,
+            .help = "functions of the program"},
     .before_step = callback_before_step,
     .after_step = callback_after_step,
 };

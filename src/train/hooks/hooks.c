@@ -74,7 +74,9 @@ static tl_status timer_after_train(tl_hook *h)
 }
 
 const tl_hook_class tl_iteration_timer_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "iteration_timer", .size = sizeof(tl_iteration_timer_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "iteration_timer",
+            .size = sizeof(tl_iteration_timer_instance),
             .help = "times each step"},
     .start = timer_start,
     .needs_start = true,
@@ -102,7 +104,8 @@ static tl_status lr_before_train(tl_hook *h)
 {
     lr_scheduler *l = (lr_scheduler *)h;
     if (!l->config.optimizer && !tl_controller_trainer(h->controller)->optimizer)
-        return TL_FAIL(TL_EINVAL, "it tells the learning rate of an optimizer, and the trainer has none");
+        return TL_FAIL(TL_EINVAL,
+                       "it tells the learning rate of an optimizer, and the trainer has none");
     return tl_event_storage_scalar(&l->lr, tl_controller_storage(h->controller), "lr", false);
 }
 
@@ -126,7 +129,9 @@ static tl_status lr_before_step(tl_hook *h)
 }
 
 const tl_hook_class tl_lr_scheduler_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "lr_scheduler", .size = sizeof(tl_lr_scheduler_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "lr_scheduler",
+            .size = sizeof(tl_lr_scheduler_instance),
             .help = "tells the learning rate"},
     .start = lr_start,
     .needs_start = true,
@@ -184,7 +189,9 @@ static tl_status eval_after_train(tl_hook *h)
 }
 
 const tl_hook_class tl_eval_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "eval", .size = sizeof(tl_eval_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "eval",
+            .size = sizeof(tl_eval_instance),
             .help = "evaluates during training"},
     .start = eval_start,
     .needs_start = true,
@@ -200,7 +207,8 @@ static tl_status writer_start(tl_hook *h, const void *config)
 {
     periodic_writer *w = (periodic_writer *)h;
     h->started = true;
-    if (!config) return TL_FAIL(TL_EINVAL, "the hook '%s' needs writers, and none are given", h->name);
+    if (!config)
+        return TL_FAIL(TL_EINVAL, "the hook '%s' needs writers, and none are given", h->name);
     w->config = *(const tl_periodic_writer_config *)config;
     w->written = -1;
     size_t bytes = (size_t)w->config.count * sizeof *w->config.writers;
@@ -248,7 +256,9 @@ static tl_status writer_on_save(tl_hook *h, const char *path)
 }
 
 const tl_hook_class tl_periodic_writer_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "periodic_writer", .size = sizeof(tl_periodic_writer_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "periodic_writer",
+            .size = sizeof(tl_periodic_writer_instance),
             .help = "writes what is in the event storage"},
     .start = writer_start,
     .needs_start = true,

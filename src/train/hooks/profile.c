@@ -52,7 +52,8 @@ static tl_status profiler_before_step(tl_hook *h)
     return TL_OK;
 }
 
-static tl_status write_text(const profiler *p, const char *kind, const char *suffix, const tl_str *text)
+static tl_status write_text(const profiler *p, const char *kind, const char *suffix,
+                            const tl_str *text)
 {
     int64_t iteration = tl_controller_step(p->base.controller) - 1;
     tl_str path = TL_STR_INIT;
@@ -101,7 +102,9 @@ static tl_status profiler_after_train(tl_hook *h)
 }
 
 const tl_hook_class tl_profiler_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "profiler", .size = sizeof(tl_profiler_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "profiler",
+            .size = sizeof(tl_profiler_instance),
             .help = "times the kernels of some training steps"},
     .start = profiler_start,
     .needs_start = true,
@@ -128,7 +131,8 @@ static tl_status memory_before_train(tl_hook *h)
 {
     memory_stats *m = (memory_stats *)h;
     m->runs = 0;
-    return tl_event_storage_scalar(&m->bytes, tl_controller_storage(h->controller), "memory_bytes", false);
+    return tl_event_storage_scalar(&m->bytes, tl_controller_storage(h->controller), "memory_bytes",
+                                   false);
 }
 
 static tl_status memory_after_step(tl_hook *h)
@@ -137,15 +141,18 @@ static tl_status memory_after_step(tl_hook *h)
     tl_memory_stats s;
     tl_engine_memory(tl_controller_trainer(h->controller)->engine, &s);
     if (m->runs++ < m->max_runs)
-        TL_LOG_INFO("memory of tensors after iteration %" PRId64 ": %.1f MB used, at most %.1f MB so far, "
-                    "%.1f MB kept for later; the system was asked %" PRId64 " times",
-                    tl_controller_step(h->controller) - 1, (double)s.used * 1e-6, (double)s.peak * 1e-6,
-                    (double)s.cached * 1e-6, s.allocations);
+        TL_LOG_INFO("memory of tensors after iteration %" PRId64
+                    ": %.1f MB used, at most %.1f MB so far, %.1f MB kept for later; the system "
+                    "was asked %" PRId64 " times",
+                    tl_controller_step(h->controller) - 1, (double)s.used * 1e-6,
+                    (double)s.peak * 1e-6, (double)s.cached * 1e-6, s.allocations);
     return tl_event_scalar_put(m->bytes, (double)s.peak);
 }
 
 const tl_hook_class tl_memory_stats_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "memory_stats", .size = sizeof(tl_memory_stats_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "memory_stats",
+            .size = sizeof(tl_memory_stats_instance),
             .help = "tells how much memory tensors take"},
     .start = memory_start,
     .needs_start = true,

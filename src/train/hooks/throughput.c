@@ -15,8 +15,10 @@ static tl_status start(tl_hook *h, const void *config)
     if (config) p->config = *(const tl_throughput_config *)config;
     if (p->config.window <= 0) p->config.window = USUAL_WINDOW;
     if (p->config.peak_flops < 0)
-        return TL_FAIL(TL_EINVAL, "peak_flops is %g and must be the operations a second that the machine can do, or 0",
-                       p->config.peak_flops);
+        return TL_FAIL(
+            TL_EINVAL,
+            "peak_flops is %g and must be the operations a second that the machine can do, or 0",
+            p->config.peak_flops);
     return TL_OK;
 }
 
@@ -33,7 +35,8 @@ static int64_t tokens_of(const tl_tensors *batch)
 {
     for (int64_t i = 0; i < batch->count; i++) {
         const tl_tensor *t = batch->items[i].tensor;
-        if (!tl_dtype_is_float(t->dtype) && t->shape.rank == 2 && t->shape.dims[1] > 1) return tl_tensor_count(t);
+        if (!tl_dtype_is_float(t->dtype) && t->shape.rank == 2 && t->shape.dims[1] > 1)
+            return tl_tensor_count(t);
     }
     return 0;
 }
@@ -74,7 +77,9 @@ static tl_status after_step(tl_hook *h)
 }
 
 const tl_hook_class tl_throughput_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "throughput", .size = sizeof(tl_throughput_instance),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "throughput",
+            .size = sizeof(tl_throughput_instance),
             .help = "tells how fast the training is, and what it takes"},
     .start = start,
     .needs_start = true,

@@ -4,8 +4,8 @@
 
 #include <tilth/train/experiment.h>
 
-/* tl_experiment_finish without what the experiment completes by its data: what remains to be checked when the data was
- * looked at for another configuration of the same data. */
+/* tl_experiment_finish without what the experiment completes by its data: what remains to be
+ * checked when the data was looked at for another configuration of the same data. */
 TL_NODISCARD tl_status tli_experiment_settle(tl_config *config, const tl_registry *registry);
 
 #endif

@@ -12,9 +12,10 @@
 #define LATER(T, member, ...) TL_F(T, member, .flags = TL_FIELD_LATER, .help = __VA_ARGS__)
 #define UNREAD(T, member, ...) TL_F(T, member, .flags = TL_FIELD_UNREAD, .help = __VA_ARGS__)
 #define DESC(label, ...)                                                                           \
-    const tl_desc tl_libai_##label##_config_desc = {                                               \
-        .name = #label, .size = sizeof(tl_libai_##label##_config), .fields = label##_fields,       \
-        .help = __VA_ARGS__}
+    const tl_desc tl_libai_##label##_config_desc = {.name = #label,                                \
+                                                    .size = sizeof(tl_libai_##label##_config),     \
+                                                    .fields = label##_fields,                      \
+                                                    .help = __VA_ARGS__}
 
 /* --- train ------------------------------------------------------------------------------------ */
 
@@ -23,14 +24,19 @@ static const tl_field switch_fields[] = {
     TL_F_END,
 };
 static const tl_desc switch_desc = {
-    .name = "switch", .help = "on or off", .size = sizeof(tl_libai_switch), .fields = switch_fields,
+    .name = "switch",
+    .help = "on or off",
+    .size = sizeof(tl_libai_switch),
+    .fields = switch_fields,
 };
 static const tl_field later_switch_fields[] = {
     LATER(tl_libai_switch, enabled, "whether it is used"),
     TL_F_END,
 };
 static const tl_desc later_switch_desc = {
-    .name = "switch", .help = "on or off", .size = sizeof(tl_libai_switch),
+    .name = "switch",
+    .help = "on or off",
+    .size = sizeof(tl_libai_switch),
     .fields = later_switch_fields,
 };
 
@@ -76,7 +82,10 @@ static const tl_field evaluation_fields[] = {
 static DESC(evaluation, "when the model is evaluated");
 
 static const char *const warmups[] = {
-    [TL_LIBAI_LINEAR] = "linear", [TL_LIBAI_CONSTANT] = "constant", NULL};
+    [TL_LIBAI_LINEAR] = "linear",
+    [TL_LIBAI_CONSTANT] = "constant",
+    NULL,
+};
 static const tl_field scheduler_fields[] = {
     TL_F_AS(tl_libai_scheduler_config, target, "_target_", .s = "WarmupCosineLR",
             .help = "WarmupCosineLR, WarmupCosineAnnealingLR, WarmupStepLR, WarmupMultiStepLR, "
@@ -118,8 +127,8 @@ static const tl_field dist_fields[] = {
     TL_F(tl_libai_dist_config, tensor_parallel_size, .i = 1, TL_AT_LEAST(1),
          .help = "processes that share a layer; no more than there are, which is one"),
     TL_F(tl_libai_dist_config, pipeline_parallel_size, .i = 1, TL_AT_LEAST(1),
-         .help = "stages that the layers are divided among; no more than there are processes, which "
-                 "is one"),
+         .help = "stages that the layers are divided among; no more than there are processes, "
+                 "which is one"),
     TL_F(tl_libai_dist_config, pipeline_num_layers, TL_AT_LEAST(1),
          .help = "layers to be divided; needed with several stages"),
     TL_F(tl_libai_dist_config, custom_pipeline_stage_id, .flags = TL_FIELD_NULLABLE,
@@ -128,7 +137,8 @@ static const tl_field dist_fields[] = {
          .help = "training runs on the processors of this machine"),
     TL_F_END,
 };
-/* What an assignment says must fit what it is written beside; the rest depends on how many processes there are. */
+/* What an assignment says must fit what it is written beside; the rest depends on how many
+ * processes there are. */
 static tl_status check_dist(const void *value)
 {
     const tl_libai_dist_config *d = value;
@@ -136,8 +146,9 @@ static tl_status check_dist(const void *value)
     if (!d->pipeline_num_layers.set)
         return TL_FAIL(TL_EINVAL, "pipeline_num_layers: must be set where custom_pipeline_stage_id "
                                   "is, it is null");
-    return tl_layout_check_stages(d->custom_pipeline_stage_id.items, d->custom_pipeline_stage_id.count,
-                                  d->pipeline_num_layers.value, d->pipeline_parallel_size);
+    return tl_layout_check_stages(d->custom_pipeline_stage_id.items,
+                                  d->custom_pipeline_stage_id.count, d->pipeline_num_layers.value,
+                                  d->pipeline_parallel_size);
 }
 static DESC(dist, "several processes", .check = check_dist);
 
@@ -185,7 +196,8 @@ static const tl_field train_fields[] = {
          .help = "steps between two lines"),
     TL_F_STRUCT(tl_libai_train_config, scheduler, &tl_libai_scheduler_config_desc,
                 .help = "the learning rate as a function of the steps done"),
-    TL_F_STRUCT(tl_libai_train_config, dist, &tl_libai_dist_config_desc, .help = "several processes"),
+    TL_F_STRUCT(tl_libai_train_config, dist, &tl_libai_dist_config_desc,
+                .help = "several processes"),
     UNREAD(tl_libai_train_config, input_placement_device, "batches are where they are computed",
            .s = "cuda"),
     UNREAD(tl_libai_train_config, rdma_enabled, "how machines talk to each other", .b = true),
@@ -206,10 +218,12 @@ DESC(train, "how long, how often, and where to", .check = check_train);
 
 /* --- optim ------------------------------------------------------------------------------------ */
 
-static const char *const clips[] = {[TL_LIBAI_CLIP_GLOBAL] = "global",
-                                    [TL_LIBAI_CLIP_GROUP] = "group",
-                                    [TL_LIBAI_CLIP_PARAM] = "param",
-                                    NULL};
+static const char *const clips[] = {
+    [TL_LIBAI_CLIP_GLOBAL] = "global",
+    [TL_LIBAI_CLIP_GROUP] = "group",
+    [TL_LIBAI_CLIP_PARAM] = "param",
+    NULL,
+};
 static const tl_field params_fields[] = {
     TL_F_AS(tl_libai_params_config, target, "_target_", .s = "get_default_optimizer_params",
             .flags = TL_FIELD_UNREAD, .help = "the rules are those of the keys beside it"),
@@ -300,17 +314,18 @@ static const tl_field own_fields[] = {
     TL_F(tl_libai_own_config, train_examples, TL_AT_LEAST(1), .flags = TL_FIELD_QUIET,
          .help = "examples of an epoch; null asks the data, which may not know the number"),
     TL_F(tl_libai_own_config, peak_tflops, TL_AT_LEAST(0), .flags = TL_FIELD_QUIET,
-         .help = "what the machine can do at most, in 10^12 operations a second, of which `mfu` is the share; 0 "
-                 "leaves that out"),
+         .help = "what the machine can do at most, in 10^12 operations a second, of which `mfu` is "
+                 "the share; 0 leaves that out"),
     TL_F(tl_libai_own_config, survive_write_failures, .flags = TL_FIELD_QUIET,
-         .help = "train on when a checkpoint or a line of metrics cannot be written (a full disk), and try again at "
-                 "the next one; false ends the run. The last checkpoint must be written"),
+         .help =
+             "train on when a checkpoint or a line of metrics cannot be written (a full disk), and "
+             "try again at the next one; false ends the run. The last checkpoint must be written"),
     TL_F(tl_libai_own_config, notify, .flags = TL_FIELD_NULLABLE | TL_FIELD_UNSAVED,
-         .help = "shell command that gets each event of metrics.jsonl, a line of JSON, on its standard input; it is "
-                 "not kept with the run, nor taken from the folder of one"),
+         .help = "shell command that gets each event of metrics.jsonl, a line of JSON, on its "
+                 "standard input; it is not kept with the run, nor taken from the folder of one"),
     TL_F(tl_libai_own_config, checkpoint_minutes, TL_AT_LEAST(0), .flags = TL_FIELD_QUIET,
-         .help = "save a checkpoint also when so many minutes have passed since the last one; only the newest of these "
-                 "is kept, until the next checkpoint. 0 saves none by time"),
+         .help = "save a checkpoint also when so many minutes have passed since the last one; only "
+                 "the newest of these is kept, until the next checkpoint. 0 saves none by time"),
     TL_F_END,
 };
 static const tl_desc own_desc = {

@@ -16,16 +16,19 @@
 
 static tl_input_context input_of(const tl_default_trainer *t)
 {
-    return (tl_input_context){.pipelines = 1, .replicas = tl_strategy_replicas(t->strategy),
+    return (tl_input_context){.pipelines = 1,
+                              .replicas = tl_strategy_replicas(t->strategy),
                               .seed = (uint64_t)t->config->train.seed};
 }
 
 static tl_status build_task(tl_default_trainer *t, tl_task **out)
 {
-    return tl_get_task(out, &(tl_task_args){.registry = t->registry, .config = &t->experiment->task,
+    return tl_get_task(out, &(tl_task_args){.registry = t->registry,
+                                            .config = &t->experiment->task,
                                             .logging_dir = t->config->train.output_dir,
                                             .engine = tl_strategy_engine(t->strategy),
-                                            .dtype = tl_mixed_precision_dtype(t->experiment->runtime.mixed_precision_dtype),
+                                            .dtype = tl_mixed_precision_dtype(
+                                                t->experiment->runtime.mixed_precision_dtype),
                                             .seed = (uint64_t)t->config->train.seed});
 }
 
@@ -194,8 +197,10 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
 }
 
 const tl_default_trainer_class tl_base_default_trainer = {
-    .cls = {.class_size = sizeof(tl_default_trainer_class), .name = "DefaultTrainer",
-            .size = sizeof(tl_default_trainer), .help = "a run as LiBai puts it together"},
+    .cls = {.class_size = sizeof(tl_default_trainer_class),
+            .name = "DefaultTrainer",
+            .size = sizeof(tl_default_trainer),
+            .help = "a run as LiBai puts it together"},
     .build_task = build_task,
     .build_train_loader = build_train_loader,
     .build_test_loader = build_test_loader,
@@ -224,7 +229,8 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
     TL_TRY(tl_desc_copy(t->arena, &tl_libai_config_desc, t->config, args->config));
     if (args->fast_dev_run) tl_libai_fast_dev_run(&t->config->train);
     TL_TRY(tl_get_distribution_strategy(
-        &t->strategy, &(tl_strategy_args){.registry = args->registry, .distribution_strategy = "one_device",
+        &t->strategy, &(tl_strategy_args){.registry = args->registry,
+                                          .distribution_strategy = "one_device",
                                           .threads = (int)t->config->tilth.threads}));
     tl_libai_train_config *train = &t->config->train;
     TL_TRY(tli_run_folder_hold(t->folder, train->output_dir));
@@ -254,7 +260,8 @@ static tl_status check_memory(const tl_default_trainer *t)
     const tli_batch_keys keys = {"train.train_micro_batch_size", "train.num_accumulation_steps"};
     const tl_task_config *task = t->task->config;
     if (t->eval_only || !task->train_data) return TL_OK;
-    return tli_check_batch_memory(t->model, keys, task->train_data->global_batch_size, tl_machine_memory());
+    return tli_check_batch_memory(t->model, keys, task->train_data->global_batch_size,
+                                  tl_machine_memory());
 }
 
 static tl_status build_pieces(tl_default_trainer *t)
@@ -289,18 +296,21 @@ static tl_status build_controller(tl_default_trainer *t)
                               .evaluator = t->trainer->validation_metrics ? t->trainer : NULL,
                               .steps_per_loop = t->max_iter > 0 ? t->max_iter : 1,
                               .checkpoint_manager = t->checkpointer,
-                              .hooks = t->hooks.items, .hook_count = t->hooks.count,
+                              .hooks = t->hooks.items,
+                              .hook_count = t->hooks.count,
                               .survive_write_failures = t->config->tilth.survive_write_failures,
-                              .heed_signals = t->heed_signals, .quiet = true});
+                              .heed_signals = t->heed_signals,
+                              .quiet = true});
 }
 
-/* A class of one's own may look into the folder though the run begins anew: then it must be empty before all is
- * accepted. */
+/* A class of one's own may look into the folder though the run begins anew: then it must be empty
+ * before all is accepted. */
 static tl_status make_checkpointer(tl_default_trainer *t)
 {
     const tl_libai_train_config *train = &t->config->train;
     TL_TRY(TLI_DEFAULT_CALL(t, build_checkpointer)(t, &t->checkpointer));
-    if (train->resume || !t->checkpointer || !tl_checkpoint_manager_latest(t->checkpointer)) return TL_OK;
+    if (train->resume || !t->checkpointer || !tl_checkpoint_manager_latest(t->checkpointer))
+        return TL_OK;
     tl_checkpoint_manager_free(&t->checkpointer);
     TL_TRY(tli_set_aside(train->output_dir, &t->notes));
     return TLI_DEFAULT_CALL(t, build_checkpointer)(t, &t->checkpointer);

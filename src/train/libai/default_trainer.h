@@ -15,9 +15,10 @@ TL_NODISCARD tl_status tli_default_build_hooks(tl_default_trainer *t);
 TL_NODISCARD tl_status tli_default_build_writers(tl_default_trainer *t);
 TL_NODISCARD tl_status tli_default_test(tl_default_trainer *t, tl_logs *results);
 
-/* A run in the words of experiments: all but its optimizer and schedule. Batch sizes are resolved already. */
-TL_NODISCARD tl_status tli_libai_experiment(tl_experiment_config **out, tl_arena *arena, const tl_libai_config *config,
-                                            int64_t replicas);
+/* A run in the words of experiments: all but its optimizer and schedule. Batch sizes are resolved
+ * already. */
+TL_NODISCARD tl_status tli_libai_experiment(tl_experiment_config **out, tl_arena *arena,
+                                            const tl_libai_config *config, int64_t replicas);
 /* What of it follows from scaling. */
 void tli_libai_scaled(tl_experiment_config *experiment, const tl_libai_train_config *train);
 
@@ -29,7 +30,8 @@ void tli_default_scaled(tl_default_trainer *t);
 /* The last iteration in the folder's metrics.json that is not after `most`; `most` when there is no
  * such file. */
 TL_NODISCARD tl_status tli_last_told(int64_t *out, const char *folder, int64_t most);
-/* Moves what a run has left in a folder into previous-N below it; `notes` are those of the run that takes its place. */
+/* Moves what a run has left in a folder into previous-N below it; `notes` are those of the run that
+ * takes its place. */
 TL_NODISCARD tl_status tli_set_aside(const char *folder, const tl_notes *notes);
 
 #endif

@@ -27,7 +27,8 @@ static void fill_data(tl_data_config *data, int64_t batch, bool training, int64_
 }
 
 /* A copy of the task's section, with batch sizes, seeds and weights to start from. */
-static tl_status fill_task(tl_object *out, tl_arena *arena, const tl_libai_config *config, int64_t replicas)
+static tl_status fill_task(tl_object *out, tl_arena *arena, const tl_libai_config *config,
+                           int64_t replicas)
 {
     const tl_libai_train_config *train = &config->train;
     const tl_oneof *chosen = &config->task;
@@ -43,8 +44,8 @@ static tl_status fill_task(tl_object *out, tl_arena *arena, const tl_libai_confi
     return TL_OK;
 }
 
-tl_status tli_libai_experiment(tl_experiment_config **out, tl_arena *arena, const tl_libai_config *config,
-                               int64_t replicas)
+tl_status tli_libai_experiment(tl_experiment_config **out, tl_arena *arena,
+                               const tl_libai_config *config, int64_t replicas)
 {
     const tl_libai_train_config *train = &config->train;
     void *experiment;
@@ -78,7 +79,8 @@ void tli_libai_scaled(tl_experiment_config *experiment, const tl_libai_train_con
 
 tl_status tli_default_experiment(tl_default_trainer *t)
 {
-    TL_TRY(tli_libai_experiment(&t->experiment, t->arena, t->config, tl_strategy_replicas(t->strategy)));
+    TL_TRY(tli_libai_experiment(&t->experiment, t->arena, t->config,
+                                tl_strategy_replicas(t->strategy)));
     t->optimization = &((tl_trainer_config *)t->experiment->trainer.value)->optimizer_config;
     return TL_OK;
 }
@@ -152,10 +154,10 @@ static bool is_note(const char *name, const tl_notes *notes)
 /* log.txt goes on. */
 static bool is_of_a_run(const char *name, const tl_notes *notes)
 {
-    return is_note(name, notes) || begins(name, "ckpt-") || begins(name, "model_best.") || begins(name, "model_final.")
-           || begins(name, "events.out.tfevents.") || strcmp(name, "checkpoint") == 0
-           || strcmp(name, "last_checkpoint") == 0 || strcmp(name, "metrics.json") == 0
-           || strcmp(name, TL_METRICS_FILE) == 0
+    return is_note(name, notes) || begins(name, "ckpt-") || begins(name, "model_best.")
+           || begins(name, "model_final.") || begins(name, "events.out.tfevents.")
+           || strcmp(name, "checkpoint") == 0 || strcmp(name, "last_checkpoint") == 0
+           || strcmp(name, "metrics.json") == 0 || strcmp(name, TL_METRICS_FILE) == 0
            || strcmp(name, "config.yaml") == 0;
 }
 
@@ -165,10 +167,13 @@ static tl_status new_folder(int *fd, char name[NAME_ROOM], const char *folder, i
     for (int64_t i = 1;; i++) {
         snprintf(name, NAME_ROOM, "previous-%" PRId64, i);
         if (mkdirat(parent, name, 0777) == 0) break;
-        if (errno != EEXIST) return TL_FAIL(TL_EIO, "'%s/%s' cannot be made: %s", folder, name, strerror(errno));
+        if (errno != EEXIST)
+            return TL_FAIL(TL_EIO, "'%s/%s' cannot be made: %s", folder, name, strerror(errno));
     }
     *fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return *fd >= 0 ? TL_OK : TL_FAIL(TL_EIO, "'%s/%s' cannot be opened: %s", folder, name, strerror(errno));
+    return *fd >= 0
+               ? TL_OK
+               : TL_FAIL(TL_EIO, "'%s/%s' cannot be opened: %s", folder, name, strerror(errno));
 }
 
 static tl_status move_files(const char *folder, DIR *dir, const tl_notes *notes)
@@ -180,12 +185,14 @@ static tl_status move_files(const char *folder, DIR *dir, const tl_notes *notes)
         if (!is_of_a_run(e->d_name, notes)) continue;
         if (into < 0) st = new_folder(&into, to, folder, from);
         if (st == TL_OK && renameat(from, e->d_name, into, e->d_name) != 0)
-            st = TL_FAIL(TL_EIO, "'%s/%s' cannot be moved to '%s/%s': %s", folder, e->d_name, folder, to,
-                         strerror(errno));
+            st = TL_FAIL(TL_EIO, "'%s/%s' cannot be moved to '%s/%s': %s", folder, e->d_name,
+                         folder, to, strerror(errno));
     }
     if (into < 0) return st;
     close(into);
-    if (st == TL_OK) TL_LOG_WARNING("'%s' held a run, which is not resumed: it was moved to '%s/%s'", folder, folder, to);
+    if (st == TL_OK)
+        TL_LOG_WARNING("'%s' held a run, which is not resumed: it was moved to '%s/%s'", folder,
+                       folder, to);
     return st;
 }
 

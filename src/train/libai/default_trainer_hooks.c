@@ -34,7 +34,9 @@ static tl_status metrics_after_step(tl_hook *h)
 }
 
 const tl_hook_class tl_train_metrics_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "train_metrics", .size = sizeof(tl_hook),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "train_metrics",
+            .size = sizeof(tl_hook),
             .help = "tells the task's metrics of training"},
     .after_step = metrics_after_step,
 };
@@ -51,7 +53,9 @@ static bool leave_evaluation(void *self, tl_trainer *t)
 tl_status tli_default_test(tl_default_trainer *t, tl_logs *results)
 {
     tl_controller *c = t->controller;
-    tl_trainer_watch watch = {.batch = leave_evaluation, .self = c, .due = INT64_MAX,
+    tl_trainer_watch watch = {.batch = leave_evaluation,
+                              .self = c,
+                              .due = INT64_MAX,
                               .wake = t->heed_signals ? &tli_signal : NULL};
     TL_TRY(tli_hooks_before_eval(c));
     if (t->heed_signals) tli_signals_begin("the evaluation is abandoned");
@@ -89,7 +93,9 @@ static tl_status make_up(tl_hook *h)
 }
 
 static const tl_hook_class make_up_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "make_up", .size = sizeof(tl_hook),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "make_up",
+            .size = sizeof(tl_hook),
             .help = "evaluates what was saved and not evaluated"},
     .before_train = make_up,
 };
@@ -105,9 +111,10 @@ static tl_status add_evaluation(tl_default_trainer *t)
         &t->hooks, NULL, &tl_eval_hook,
         &(tl_hook_args){.period = period,
                         .config = &(tl_eval_config){.evaluate = evaluate, .payload = t}}));
-    tl_best_checkpointer_config best = {.metric = e->eval_metric,
-                                        .comp = e->eval_mode == TL_LIBAI_MIN ? TL_METRIC_LOWER
-                                                                             : TL_METRIC_HIGHER};
+    tl_best_checkpointer_config best = {
+        .metric = e->eval_metric,
+        .comp = e->eval_mode == TL_LIBAI_MIN ? TL_METRIC_LOWER : TL_METRIC_HIGHER,
+    };
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_best_checkpointer_hook,
                         &(tl_hook_args){.period = period, .config = &best}));
     return tl_hooks_add(&t->hooks, NULL, &make_up_hook, NULL);
@@ -122,13 +129,15 @@ tl_status tli_default_build_hooks(tl_default_trainer *t)
         &(tl_hook_args){.config = &(tl_lr_scheduler_config){.every = train->log_period}}));
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_train_metrics_hook,
                         &(tl_hook_args){.period = train->log_period}));
-    TL_TRY(tl_hooks_add(
-        &t->hooks, NULL, &tl_throughput_hook,
-        &(tl_hook_args){.period = train->log_period,
-                        .config = &(tl_throughput_config){
-                            .peak_flops = t->config->tilth.peak_tflops * 1e12}}));
-    tl_metrics_file_config file = {.dir = train->output_dir, .experiment = t->task->cls->cls.name,
-                                   .notify = t->config->tilth.notify};
+    TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_throughput_hook,
+                        &(tl_hook_args){.period = train->log_period,
+                                        .config = &(tl_throughput_config){
+                                            .peak_flops = t->config->tilth.peak_tflops * 1e12}}));
+    tl_metrics_file_config file = {
+        .dir = train->output_dir,
+        .experiment = t->task->cls->cls.name,
+        .notify = t->config->tilth.notify,
+    };
     TL_TRY(tl_hooks_add(&t->hooks, &t->metrics_file, &tl_metrics_file_steps_hook,
                         &(tl_hook_args){.period = train->log_period, .config = &file}));
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_periodic_checkpointer_hook,
@@ -161,7 +170,8 @@ tl_status tli_default_build_writers(tl_default_trainer *t)
         tl_default_trainer_add_writer(t, &tl_console_writer,
                                       &(tl_console_writer_args){.batch_size = t->global_batch_size,
                                                                 .max_iteration = t->max_iter}));
-    TL_TRY(tl_default_trainer_add_writer(t, &tl_json_writer, &(tl_json_writer_args){.path = path, .later = true}));
+    TL_TRY(tl_default_trainer_add_writer(t, &tl_json_writer,
+                                         &(tl_json_writer_args){.path = path, .later = true}));
     return tl_default_trainer_add_writer(t, &tl_tensorboard_writer,
                                          &(tl_tensorboard_writer_args){.folder = folder});
 }

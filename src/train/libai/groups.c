@@ -158,7 +158,8 @@ tl_status tli_libai_check_params(const void *value)
 {
     const tl_libai_params_config *p = value;
     if (p->clip_grad_max_norm.set && !(p->clip_grad_max_norm.value > 0))
-        return TL_FAIL(TL_EINVAL, "clip_grad_max_norm: must be more than 0, found %g (null clips nothing)",
+        return TL_FAIL(TL_EINVAL,
+                       "clip_grad_max_norm: must be more than 0, found %g (null clips nothing)",
                        p->clip_grad_max_norm.value);
     for (int64_t i = 0; p->overrides && i < p->overrides->count; i++) {
         tl_group_config read = {0};
@@ -189,7 +190,8 @@ tl_status tl_libai_param_rules(tl_group_config **out, int64_t *count, tl_arena *
     if (!rules) return TL_ENOMEM;
     TL_TRY(norm_pattern(&norms, arena, m));
     if (p->clip_grad_mode == TL_LIBAI_CLIP_GROUP && p->clip_grad_max_norm.set)
-        rules[n++] = (tl_group_config){.pattern = "", .clip_norm = p->clip_grad_max_norm,
+        rules[n++] = (tl_group_config){.pattern = "",
+                                       .clip_norm = p->clip_grad_max_norm,
                                        .norm_type = {true, p->clip_grad_norm_type}};
     if (norms && p->weight_decay_norm.set)
         rules[n++] = (tl_group_config){.pattern = norms, .weight_decay = p->weight_decay_norm};

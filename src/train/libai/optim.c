@@ -59,9 +59,12 @@ static void *choose(tl_oneof *into, tl_arena *arena, const char *type, const tl_
 
 enum { COSINE, ANNEALING, STEP, MULTISTEP, EXPONENTIAL, POLYNOMIAL };
 static const char *const schedulers[] = {
-    [COSINE] = "WarmupCosineLR",           [ANNEALING] = "WarmupCosineAnnealingLR",
-    [STEP] = "WarmupStepLR",               [MULTISTEP] = "WarmupMultiStepLR",
-    [EXPONENTIAL] = "WarmupExponentialLR", [POLYNOMIAL] = "WarmupPolynomialLR",
+    [COSINE] = "WarmupCosineLR",
+    [ANNEALING] = "WarmupCosineAnnealingLR",
+    [STEP] = "WarmupStepLR",
+    [MULTISTEP] = "WarmupMultiStepLR",
+    [EXPONENTIAL] = "WarmupExponentialLR",
+    [POLYNOMIAL] = "WarmupPolynomialLR",
     NULL,
 };
 
@@ -180,8 +183,9 @@ static tl_status tell_end(const tl_optimization_config *made, const tl_libai_con
     bool ends;
     TL_TRY(tl_schedule_length_of(&ends, &length, made, NULL));
     if (ends && length.steps.value < config->train.train_iter)
-        TL_LOG_WARNING("the schedule ends at step %lld (train.scheduler.max_iter), and training goes on to step %lld "
-                       "with its last rate: set train.scheduler.max_iter=null to give it that length",
+        TL_LOG_WARNING("the schedule ends at step %lld (train.scheduler.max_iter), and training "
+                       "goes on to step %lld with its last rate: set train.scheduler.max_iter=null "
+                       "to give it that length",
                        (long long)length.steps.value, (long long)config->train.train_iter);
     return TL_OK;
 }
@@ -219,8 +223,9 @@ tl_status tl_libai_schedule(tl_optimization_config *into, tl_arena *arena,
 /* --- optimizers ------------------------------------------------------------------------------- */
 
 enum { ADAMW, ADAM, SGD, LAMB };
-static const char *const optimizers[] = {[ADAMW] = "AdamW", [ADAM] = "Adam", [SGD] = "SGD",
-                                         [LAMB] = "LAMB", NULL};
+static const char *const optimizers[] = {
+    [ADAMW] = "AdamW", [ADAM] = "Adam", [SGD] = "SGD", [LAMB] = "LAMB", NULL,
+};
 
 tl_status tli_libai_check_optim(const void *value)
 {

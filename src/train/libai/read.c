@@ -13,7 +13,8 @@ static const tl_libai_config *value_of(const tl_config *c)
 
 /* --- maps ------------------------------------------------------------------------------------- */
 
-const tl_value *tli_libai_without(tl_arena *arena, const tl_value *map, const char *one, const char *two)
+const tl_value *tli_libai_without(tl_arena *arena, const tl_value *map, const char *one,
+                                  const char *two)
 {
     tl_value_pair *pairs = tl_arena_array(arena, map->count ? map->count : 1, sizeof *pairs);
     int64_t count = 0;
@@ -27,7 +28,10 @@ const tl_value *tli_libai_without(tl_arena *arena, const tl_value *map, const ch
 static const tl_value *one_key(tl_arena *arena, const char *key, const tl_value *value)
 {
     const tl_value_pair pair = {
-        .key = key, .place = value ? value->place : (tl_place){0}, .value = value};
+        .key = key,
+        .place = value ? value->place : (tl_place){0},
+        .value = value,
+    };
     return value ? tl_value_new_map(arena, value->place, &pair, 1) : NULL;
 }
 
@@ -78,8 +82,8 @@ static tl_status wrong_loader(const tl_value *at, const char *what)
     return st;
 }
 
-tl_status tli_libai_read_loader(const char **key, const tl_value **value, tl_arena *arena, const char *name,
-                                const tl_value *given)
+tl_status tli_libai_read_loader(const char **key, const tl_value **value, tl_arena *arena,
+                                const char *name, const tl_value *given)
 {
     bool train = strcmp(name, "train") == 0;
     if (!train && strcmp(name, "test") != 0)
@@ -90,7 +94,9 @@ tl_status tli_libai_read_loader(const char **key, const tl_value **value, tl_are
         given = given->items[0];
     }
     *key = train ? "train_data" : "validation_data";
-    *value = given->kind == TL_VALUE_MAP ? tli_libai_without(arena, given, "_target_", "_recursive_") : given;
+    *value = given->kind == TL_VALUE_MAP
+                 ? tli_libai_without(arena, given, "_target_", "_recursive_")
+                 : given;
     return *value ? TL_OK : TL_ENOMEM;
 }
 

@@ -16,8 +16,8 @@
 static void tell_size(const char *name, int64_t asked, int64_t given, int64_t world)
 {
     if (asked == given) return;
-    TL_LOG_WARNING("train.dist.%s is %" PRId64 ", with %" PRId64 " process%s it becomes %" PRId64, name,
-                   asked, world, world == 1 ? "" : "es", given);
+    TL_LOG_WARNING("train.dist.%s is %" PRId64 ", with %" PRId64 " process%s it becomes %" PRId64,
+                   name, asked, world, world == 1 ? "" : "es", given);
 }
 
 /* With as many stages as there are, and not as were asked for. */
@@ -25,11 +25,13 @@ static tl_status check_layers(const tl_libai_dist_config *d)
 {
     int64_t stages = d->pipeline_parallel_size;
     if (stages > 1 && !d->pipeline_num_layers.set)
-        return TL_FAIL(TL_EINVAL, "dist.pipeline_num_layers: must be set to the number of layers that "
-                                  "pipeline_parallel_size divides, it is null");
+        return TL_FAIL(TL_EINVAL, "dist.pipeline_num_layers: must be set to the number of layers "
+                                  "that pipeline_parallel_size divides, it is null");
     if (stages > 1 && d->pipeline_num_layers.value < stages)
-        return TL_FAIL(TL_EINVAL, "dist.pipeline_num_layers: must be at least pipeline_parallel_size, %" PRId64
-                                  ", found %" PRId64, stages, d->pipeline_num_layers.value);
+        return TL_FAIL(TL_EINVAL,
+                       "dist.pipeline_num_layers: must be at least pipeline_parallel_size, %" PRId64
+                       ", found %" PRId64,
+                       stages, d->pipeline_num_layers.value);
     return TL_OK;
 }
 

@@ -141,10 +141,8 @@ static tl_status eval_reduce(tl_trainer *t, void **state, const tl_logs *step)
             tl_tensors_put(t->ctx, &logged.tensors, e.name, (tl_tensor *)(uintptr_t)e.tensor);
     }
     TL_TRY(tl_ctx_status(t->ctx));
-    if (t->task)
-        tl_task_split(t->task, &logged, &predictions, &groundtruths);
-    else
-        tl_batch_split(&logged, &predictions, &groundtruths);
+    if (t->task) tl_task_split(t->task, &logged, &predictions, &groundtruths);
+    else tl_batch_split(&logged, &predictions, &groundtruths);
     return tl_evaluator_update(l->evaluator, &groundtruths, &predictions);
 }
 
@@ -175,8 +173,11 @@ static tl_status start_graph(tl_trainer *t)
 }
 
 #define CLASS(label, text)                                                                         \
-    .cls = {.class_size = sizeof(tl_trainer_class), .name = label, .base = &tl_base_trainer.cls,   \
-            .size = sizeof(tl_libai_trainer), .help = text},                                       \
+    .cls = {.class_size = sizeof(tl_trainer_class),                                                \
+            .name = label,                                                                         \
+            .base = &tl_base_trainer.cls,                                                          \
+            .size = sizeof(tl_libai_trainer),                                                      \
+            .help = text},                                                                         \
     .train_loop_begin = loop_begin, .train_step = run_step, .eval_begin = eval_begin,              \
     .eval_reduce = eval_reduce, .eval_end = eval_end
 

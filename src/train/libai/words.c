@@ -1,5 +1,5 @@
-/* LiBai's words. What `model` and `dataloader` name lies in the section `task`: key by key (`model.units=3`), or the
- * whole of it (`dataloader.train={...}`), as a file may give it. */
+/* LiBai's words. What `model` and `dataloader` name lies in the section `task`: key by key
+ * (`model.units=3`), or the whole of it (`dataloader.train={...}`), as a file may give it. */
 #include <string.h>
 
 #include <tilth/train/libai/libai.h>
@@ -27,10 +27,15 @@ static section section_named(const char *key, size_t length)
     static const struct {
         const char *key;
         section is;
-    } sections[] = {{"task", TASK},        {"model", MODEL},          {"dataloader", LOADERS}, {"dataloader.train", TRAIN},
-                    {"dataloader.test", TEST}, {"dataloader.test[0]", TEST}};
+    } sections[] = {{"task", TASK},
+                    {"model", MODEL},
+                    {"dataloader", LOADERS},
+                    {"dataloader.train", TRAIN},
+                    {"dataloader.test", TEST},
+                    {"dataloader.test[0]", TEST}};
     for (int64_t i = 0; i < TL_COUNT(sections); i++)
-        if (strlen(sections[i].key) == length && memcmp(sections[i].key, key, length) == 0) return sections[i].is;
+        if (strlen(sections[i].key) == length && memcmp(sections[i].key, key, length) == 0)
+            return sections[i].is;
     return NO_SECTION;
 }
 
@@ -38,10 +43,13 @@ static tl_status read_word(word *out, tl_arena *arena, const tl_word *given)
 {
     const char *body = given->text + strspn(given->text, "+~"), *equals = strchr(body, '=');
     size_t length = equals ? (size_t)(equals - body) : strlen(body);
-    *out = (word){.text = given->text, .source = given->source, .body = body, .whole = section_named(body, length)};
+    *out = (word){.text = given->text,
+                  .source = given->source,
+                  .body = body,
+                  .whole = section_named(body, length)};
     if (out->whole == NO_SECTION || !equals) return TL_OK;
-    TL_TRY_NOTE(tl_word_value(&out->value, arena, equals + 1, given->source), "%s: %.*s", given->source, (int)length,
-                body);
+    TL_TRY_NOTE(tl_word_value(&out->value, arena, equals + 1, given->source), "%s: %.*s",
+                given->source, (int)length, body);
     return TL_OK;
 }
 
@@ -65,7 +73,8 @@ static tl_status check_task(const word *w, const char *task)
     if (task || !needed) return TL_OK;
     return TL_FAIL(TL_EINVAL,
                    "%s: this belongs to a task, and none is named: say model._target_=NAME (the "
-                   "command `list tasks` shows the names)", w->text);
+                   "command `list tasks` shows the names)",
+                   w->text);
 }
 
 /* --- key by key ------------------------------------------------------------------------------- */
@@ -83,10 +92,12 @@ static const char *translate(tl_arena *arena, const word *w, const char *task)
     };
     const char *rest = after(w->body, "model._target_=");
     int signs = (int)(w->body - w->text);
-    if (rest) return tl_arena_printf(arena, "%.*stask.type=%s", signs, w->text, tli_last_part(rest));
+    if (rest)
+        return tl_arena_printf(arena, "%.*stask.type=%s", signs, w->text, tli_last_part(rest));
     for (int64_t i = 0; i < TL_COUNT(sections); i++)
         if ((rest = after(w->body, sections[i].from)))
-            return tl_arena_printf(arena, "%.*stask.%s.%s%s", signs, w->text, task, sections[i].to, rest);
+            return tl_arena_printf(arena, "%.*stask.%s.%s%s", signs, w->text, task, sections[i].to,
+                                   rest);
     return w->text;
 }
 
@@ -95,20 +106,24 @@ static tl_status set_key(tl_config *c, const word *w, const char *task)
     const char *text = translate(tl_config_arena(c), w, task);
     if (!text) return TL_ENOMEM;
     if (after(text + (w->body - w->text), "dataloader."))
-        return TL_FAIL(TL_ENOTFOUND, "%s: %.*s: unknown key (known: dataloader.train, dataloader.test)", w->source,
-                       (int)strcspn(w->body, "="), w->body);
+        return TL_FAIL(TL_ENOTFOUND,
+                       "%s: %.*s: unknown key (known: dataloader.train, dataloader.test)",
+                       w->source, (int)strcspn(w->body, "="), w->body);
     return tl_config_word(c, text, w->source);
 }
 
 /* --- as a whole ------------------------------------------------------------------------------- */
 
 /* task.NAME.KEY becomes the value, or is taken away. */
-static tl_status set_section(tl_config *c, const word *w, const char *task, const char *key, const tl_value *value)
+static tl_status set_section(tl_config *c, const word *w, const char *task, const char *key,
+                             const tl_value *value)
 {
-    const char *text = tl_arena_printf(tl_config_arena(c), "%.*stask.%s.%s%s", (int)(w->body - w->text), w->text, task,
-                                       key, value ? "=" : "");
+    const char *text =
+        tl_arena_printf(tl_config_arena(c), "%.*stask.%s.%s%s", (int)(w->body - w->text), w->text,
+                        task, key, value ? "=" : "");
     if (!text) return TL_ENOMEM;
-    return value ? tl_config_word_value(c, text, value, w->source) : tl_config_word(c, text, w->source);
+    return value ? tl_config_word_value(c, text, value, w->source)
+                 : tl_config_word(c, text, w->source);
 }
 
 static tl_status set_model(tl_config *c, const word *w, const char *task)
@@ -120,13 +135,15 @@ static tl_status set_model(tl_config *c, const word *w, const char *task)
         if (!name) return TL_ENOMEM;
         TL_TRY(tl_config_word_value(c, "++task.type=", name, w->source));
     }
-    if (!w->value || w->value->kind != TL_VALUE_MAP) return set_section(c, w, task, "model", w->value);
+    if (!w->value || w->value->kind != TL_VALUE_MAP)
+        return set_section(c, w, task, "model", w->value);
     const tl_value *rest = tli_libai_without(arena, w->value, "_target_", "_recursive_");
     if (!rest) return TL_ENOMEM;
     return rest->count ? set_section(c, w, task, "model", rest) : TL_OK;
 }
 
-static tl_status set_loader(tl_config *c, const word *w, const char *task, const char *name, const tl_value *value)
+static tl_status set_loader(tl_config *c, const word *w, const char *task, const char *name,
+                            const tl_value *value)
 {
     const char *key = strcmp(name, "train") == 0 ? "train_data" : "validation_data";
     if (value) TL_TRY(tli_libai_read_loader(&key, &value, tl_config_arena(c), name, value));
@@ -195,6 +212,7 @@ tl_status tl_libai_words(tl_config *c, const tl_word *words, int64_t count)
         const char *named = task_named_by(&read[i]);
         if (named) task = named;
     }
-    for (int64_t i = 0; i < count && f.code != TL_ENOMEM; i++) collect(&f, apply_word(c, &read[i], task));
+    for (int64_t i = 0; i < count && f.code != TL_ENOMEM; i++)
+        collect(&f, apply_word(c, &read[i], task));
     return settle(&f);
 }

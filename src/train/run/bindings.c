@@ -9,8 +9,8 @@
 #define NOTE "gin"
 #define NOTE_FILE "bindings.gin"
 
-/* The folder may be a stranger's. It names plug-ins by their names alone, and they come from where the user's are; we write
- * no `include`. */
+/* The folder may be a stranger's. It names plug-ins by their names alone, and they come from where
+ * the user's are; we write no `include`. */
 static tl_status read_stored(tl_gin *gin, const char *model_dir)
 {
     tl_arena *arena;
@@ -26,8 +26,8 @@ static tl_status read_stored(tl_gin *gin, const char *model_dir)
     return st;
 }
 
-tl_status tl_run_bindings(tl_gin **out, tl_registry *registry, const char *model_dir, tl_strings files,
-                          tl_strings params)
+tl_status tl_run_bindings(tl_gin **out, tl_registry *registry, const char *model_dir,
+                          tl_strings files, tl_strings params)
 {
     TL_TRY(tl_gin_new(out, registry));
     tl_status st = tl_gin_allow_plugins(*out, NULL);
@@ -48,8 +48,10 @@ static tl_status check_begun_with(const tl_runner *r)
     if (st == TL_OK) st = tl_notes_read(&stored, arena, folder, NOTE_FILE);
     if (st == TL_OK && !stored) st = tl_checkpoint_latest_of_any(&latest, arena, folder);
     if (st == TL_OK && latest)
-        st = TL_FAIL(TL_EINVAL, "the run in '%s' was begun without gin's bindings, and cannot be resumed with bindings; leave out "
-                                "--gin_file and --gin_params, or name another folder", folder);
+        st = TL_FAIL(TL_EINVAL,
+                     "the run in '%s' was begun without gin's bindings, and cannot be resumed with "
+                     "bindings; leave out --gin_file and --gin_params, or name another folder",
+                     folder);
     tl_arena_free(&arena);
     return st;
 }

@@ -23,8 +23,9 @@ static void note_pass(const tl_graph *g, const tl_pass *pass, int64_t changes, v
     passes *p = payload;
     p->after = tl_graph_count(g);
     if (!pass) p->before = p->after;
-    else tl_str_addf(&p->lines, "  %-12s %6" PRId64 " changes, %6" PRId64 " calls left\n", pass->name,
-                     changes, p->after);
+    else
+        tl_str_addf(&p->lines, "  %-12s %6" PRId64 " changes, %6" PRId64 " calls left\n",
+                    pass->name, changes, p->after);
     if (!p->write) return;
     tl_str_addf(&p->graphs, "# %s\n", pass ? pass->name : "as it was captured");
     tl_graph_text(g, &p->graphs);
@@ -75,11 +76,14 @@ static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args
     TL_TRY(train(t, args->steps > 0 ? args->steps : USUAL_STEPS));
     p = tl_function_program(f); // another one, when the batches changed their shape
     tl_function_measure(f, &stats);
-    tl_str_addf(out, "captured in %.1f ms, compiled in %.1f ms\n%" PRId64 " calls captured, %" PRId64
-                     " after the passes:\n%s\n", stats.capture_s * 1e3, stats.compile_s * 1e3,
-                seen->before, seen->after, tl_str_text(&seen->lines));
-    tl_str_addf(out, "this machine at most: %.0f GFLOP/s in float32, %.0f in bfloat16, %.0f GB/s from memory; what fits "
-                     "its cache (%.0f MB) need not come from there\n\n",
+    tl_str_addf(out,
+                "captured in %.1f ms, compiled in %.1f ms\n%" PRId64 " calls captured, %" PRId64
+                " after the passes:\n%s\n",
+                stats.capture_s * 1e3, stats.compile_s * 1e3, seen->before, seen->after,
+                tl_str_text(&seen->lines));
+    tl_str_addf(out,
+                "this machine at most: %.0f GFLOP/s in float32, %.0f in bfloat16, %.0f GB/s from "
+                "memory; what fits its cache (%.0f MB) need not come from there\n\n",
                 most.flops, most.half_flops, most.bytes, most.cache * 1e-6);
     tl_program_report(p, &most, out);
     tl_program_set_timing(p, false);

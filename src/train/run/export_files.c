@@ -50,10 +50,12 @@ tl_status tl_export_file_manager_new(tl_export_file_manager **out,
 {
     *out = NULL;
     if (!args->base || !*tl_path_basename(args->base))
-        return TL_FAIL(TL_EINVAL, "exports need a base for their names, such as 'run1/export', not '%s'",
+        return TL_FAIL(TL_EINVAL,
+                       "exports need a base for their names, such as 'run1/export', not '%s'",
                        args->base ? args->base : "");
     if (args->max_to_keep.set && args->max_to_keep.value == 0)
-        return TL_FAIL(TL_EINVAL, "max_to_keep of exports is 0; at least 1 is kept (negative: all)");
+        return TL_FAIL(TL_EINVAL,
+                       "max_to_keep of exports is 0; at least 1 is kept (negative: all)");
     tl_export_file_manager *m = tl_alloc_zero(sizeof *m);
     if (!m) return TL_FAIL_NOMEM(sizeof *m);
     tl_status st = fill(m, args);
@@ -119,13 +121,16 @@ static tl_status find_all(found_list *list, const tl_export_file_manager *m, tl_
     if (st != TL_OK || !dir) return st;
     for (struct dirent *e; st == TL_OK && (errno = 0, e = readdir(dir));)
         st = add_found(list, m, arena, e->d_name);
-    if (st == TL_OK && errno) st = TL_FAIL(TL_EIO, "cannot look into '%s': %s", m->folder, strerror(errno));
+    if (st == TL_OK && errno)
+        st = TL_FAIL(TL_EIO, "cannot look into '%s': %s", m->folder, strerror(errno));
     closedir(dir);
-    if (st == TL_OK && list->count) qsort(list->items, (size_t)list->count, sizeof *list->items, by_number);
+    if (st == TL_OK && list->count)
+        qsort(list->items, (size_t)list->count, sizeof *list->items, by_number);
     return st;
 }
 
-tl_status tl_export_file_manager_list(tl_path_list *out, const tl_export_file_manager *m, tl_arena *arena)
+tl_status tl_export_file_manager_list(tl_path_list *out, const tl_export_file_manager *m,
+                                      tl_arena *arena)
 {
     found_list list = {0};
     tl_status st;
@@ -144,7 +149,8 @@ done:
 
 /* --- the next, and the old -------------------------------------------------------------------- */
 
-// Also of those without the subdirectory: what a process that was ended left half is not written over.
+// Also of those without the subdirectory: what a process that was ended left half is not written
+// over.
 static tl_status highest(int64_t *out, const tl_export_file_manager *m, tl_arena *arena)
 {
     tl_export_file_manager all = *m;
@@ -165,7 +171,8 @@ tl_status tl_export_file_manager_next(const char **name, tl_export_file_manager 
     }
     int64_t id = m->next_id ? m->next_id(m->payload) : m->next;
     if (id < 0)
-        return TL_FAIL(TL_EINVAL, "the number of an export is %" PRId64 " and must not be negative", id);
+        return TL_FAIL(TL_EINVAL, "the number of an export is %" PRId64 " and must not be negative",
+                       id);
     const char *path = tl_arena_printf(arena, "%s-%" PRId64, m->base, id);
     if (path && m->subdirectory) path = tl_path_join(arena, path, m->subdirectory);
     if (!path) return TL_ENOMEM;
@@ -195,7 +202,8 @@ static int remove_inside(int folder, int depth)
     int error = dir ? 0 : errno;
     if (!dir) close(folder);
     for (const struct dirent *e; !error && (errno = 0, e = readdir(dir));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) error = remove_one(folder, e->d_name, depth + 1);
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            error = remove_one(folder, e->d_name, depth + 1);
     if (!error) error = errno;
     if (dir) closedir(dir);
     return error;
@@ -208,7 +216,9 @@ static tl_status remove_export(const char *path)
     TL_TRY(tli_folder_open_of(&folder, &name, path));
     int error = remove_one(folder, name, 0);
     close(folder);
-    return error ? TL_FAIL(TL_EIO, "the old export '%s' cannot be removed: %s", path, strerror(error)) : TL_OK;
+    return error
+               ? TL_FAIL(TL_EIO, "the old export '%s' cannot be removed: %s", path, strerror(error))
+               : TL_OK;
 }
 
 tl_status tl_export_file_manager_clean_up(tl_export_file_manager *m)
@@ -219,7 +229,8 @@ tl_status tl_export_file_manager_clean_up(tl_export_file_manager *m)
     if (m->max_to_keep < 0) return TL_OK;
     TL_TRY(tl_arena_new(&arena));
     TL_TRY_DONE(st, tl_export_file_manager_list(&list, m, arena));
-    for (int64_t i = 0; i < list.count - m->max_to_keep && st == TL_OK; i++) st = remove_export(list.items[i]);
+    for (int64_t i = 0; i < list.count - m->max_to_keep && st == TL_OK; i++)
+        st = remove_export(list.items[i]);
 done:
     tl_arena_free(&arena);
     return st;

@@ -24,15 +24,15 @@ struct tl_exporter {
     tl_arena *arena;
     const char *dir, *metric, *best_metric, *info; /* "best_accuracy"; DIR/info.json */
     tl_metric_comp comp;
-    tl_logs *best; /* NULL before the first */
-    tl_str path;   /* of its checkpoint */
+    tl_logs *best;         /* NULL before the first */
+    tl_str path;           /* of its checkpoint */
     const tl_notes *notes; /* or NULL */
 };
 
 /* --- info.json, written ----------------------------------------------------------------------- */
 
-/* Laid out as Python's json does it with an indent of 4, as the original's is; but what is not finite is null,
- * since JSON has no such numbers. */
+/* Laid out as Python's json does it with an indent of 4, as the original's is; but what is not
+ * finite is null, since JSON has no such numbers. */
 typedef struct writer {
     tli_json json;
     tl_status status;
@@ -145,8 +145,8 @@ static tl_status parse_info(tl_logs **out, const tl_exporter *e, const char *tex
     json_t *object = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
     tl_status st = TL_OK;
     if (!json_is_object(object))
-        st = TL_FAIL(TL_EINVAL, "%s: not understood (%s); remove it to forget the best checkpoint", e->info,
-                     object ? "it is no object" : error.text);
+        st = TL_FAIL(TL_EINVAL, "%s: not understood (%s); remove it to forget the best checkpoint",
+                     e->info, object ? "it is no object" : error.text);
     if (st == TL_OK) st = tl_logs_new(out);
     if (st == TL_OK) st = logs_from_json(*out, object, 0);
     if (st != TL_OK) tl_logs_free(out);
@@ -160,7 +160,8 @@ static void set_path(tl_str *out, const tl_exporter *e, int64_t step)
     tl_str_addf(out, "%s/" NAME "-%" PRId64 TL_CHECKPOINT_SUFFIX, e->dir, step);
 }
 
-/* The best one so far, in e->path: a file of ours, or the latest bundle, whose number Model Garden counts otherwise. */
+/* The best one so far, in e->path: a file of ours, or the latest bundle, whose number Model Garden
+ * counts otherwise. */
 static tl_status find_best(bool *there, tl_exporter *e, int64_t step)
 {
     tl_arena *arena;
@@ -184,7 +185,8 @@ static tl_status find_best(bool *there, tl_exporter *e, int64_t step)
     return st == TL_ENOTFOUND ? TL_OK : st;
 }
 
-/* Metrics whose checkpoint is gone are forgotten: otherwise no checkpoint might ever be better again. */
+/* Metrics whose checkpoint is gone are forgotten: otherwise no checkpoint might ever be better
+ * again. */
 static tl_status load_info(tl_exporter *e)
 {
     char *text;
@@ -199,9 +201,11 @@ static tl_status load_info(tl_exporter *e)
     bool there = isfinite(step);
     if (there) TL_TRY(find_best(&there, e, (int64_t)step));
     if (tli_metric_get(&value, e->best, e->metric) != TL_OK) {
-        TL_LOG_WARNING("%s has no '%s': the search for the best checkpoint starts anew", e->info, e->metric);
+        TL_LOG_WARNING("%s has no '%s': the search for the best checkpoint starts anew", e->info,
+                       e->metric);
     } else if (!there) {
-        TL_LOG_WARNING("%s names step %g, whose checkpoint is missing: the search for the best one starts anew",
+        TL_LOG_WARNING("%s names step %g, whose checkpoint is missing: the search for the best one "
+                       "starts anew",
                        e->info, step);
     } else {
         return TL_OK;
@@ -258,7 +262,8 @@ void tl_exporter_set_notes(tl_exporter *e, const tl_notes *notes)
 tl_status tl_maybe_create_best_ckpt_exporter(tl_exporter **out, const tl_trainer_config *params,
                                              const char *model_dir)
 {
-    const char *sub = params->best_checkpoint_export_subdir, *metric = params->best_checkpoint_eval_metric;
+    const char *sub = params->best_checkpoint_export_subdir,
+               *metric = params->best_checkpoint_eval_metric;
     tl_arena *arena;
     *out = NULL;
     if (!model_dir || !*model_dir || !sub || !*sub || !metric || !*metric) return TL_OK;
@@ -266,7 +271,8 @@ tl_status tl_maybe_create_best_ckpt_exporter(tl_exporter **out, const tl_trainer
     const char *dir = tl_path_join(arena, model_dir, sub);
     tl_status st = TL_ENOMEM;
     if (dir)
-        st = tl_exporter_new(out, &(tl_exporter_args){.dir = dir, .metric = metric,
+        st = tl_exporter_new(out, &(tl_exporter_args){.dir = dir,
+                                                      .metric = metric,
                                                       .comp = params->best_checkpoint_metric_comp});
     tl_arena_free(&arena);
     return st;
@@ -295,19 +301,21 @@ static void remove_others(const tl_exporter *e, int64_t step)
     snprintf(best, sizeof best, NAME "-%" PRId64, step);
     if (tli_checkpoint_folder_scan(&there, e->dir, NAME) != TL_OK) return;
     for (int64_t i = 0; i < there.count; i++)
-        if (strcmp(there.items[i].path, best) != 0) tli_checkpoint_list_delete(e->dir, there.items[i].path, NAME);
+        if (strcmp(there.items[i].path, best) != 0)
+            tli_checkpoint_list_delete(e->dir, there.items[i].path, NAME);
     tli_checkpoint_list_deinit(&there);
 }
 
-/* Whenever it is ended, info.json tells of a checkpoint that is there: the new one is in place before it is told
- * of, and the old one is removed after that. */
+/* Whenever it is ended, info.json tells of a checkpoint that is there: the new one is in place
+ * before it is told of, and the old one is removed after that. */
 static tl_status export(tl_exporter *e, const tl_state *state, const tl_logs *logs, int64_t step)
 {
     tl_logs *best = NULL;
     tl_str path = TL_STR_INIT;
     tl_checkpoint_info info = {0};
     tl_status st;
-    if (e->notes) info = (tl_checkpoint_info){.notes = e->notes->items, .note_count = e->notes->count};
+    if (e->notes)
+        info = (tl_checkpoint_info){.notes = e->notes->items, .note_count = e->notes->count};
     set_path(&path, e, step);
     TL_TRY_DONE(st, tl_str_status(&path));
     TL_TRY_DONE(st, tl_logs_new(&best));
@@ -334,12 +342,15 @@ tl_status tl_exporter_maybe_export(tl_exporter *e, const tl_state *state, tl_log
 {
     double value, best = tli_metric_worst(e->comp);
     if (exported) *exported = false;
-    TL_TRY_NOTE(tli_metric_get(&value, logs, e->metric),
-                "trainer.best_checkpoint_eval_metric must be one of the metrics that evaluations tell");
+    TL_TRY_NOTE(
+        tli_metric_get(&value, logs, e->metric),
+        "trainer.best_checkpoint_eval_metric must be one of the metrics that evaluations tell");
     if (e->best) TL_TRY(tli_metric_get(&best, e->best, e->metric));
-    bool better = isfinite(value) && (!e->best || !isfinite(best) || tli_metric_is_better(e->comp, value, best));
+    bool better = isfinite(value)
+                  && (!e->best || !isfinite(best) || tli_metric_is_better(e->comp, value, best));
     if (better) {
-        if (!state) return TL_FAIL(TL_ESTATE, "there is no state that the best checkpoint could hold");
+        if (!state)
+            return TL_FAIL(TL_ESTATE, "there is no state that the best checkpoint could hold");
         TL_TRY(export(e, state, logs, global_step));
         best = value;
         if (exported) *exported = true;

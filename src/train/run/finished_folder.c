@@ -23,9 +23,13 @@ static tl_status holds(bool *out, tl_arena *arena, const char *folder, const cha
 
 static tl_status find_kind(tl_folder_kind *out, tl_arena *arena, const char *folder)
 {
-    static const char *const names[] = {[TL_FOLDER_EXPERIMENT] = "params.yaml", [TL_FOLDER_EXPORTED] = TL_EXPORTED_FILE,
-                                        [TL_FOLDER_LIBAI] = "config.yaml"};
-    static const tl_folder_kind order[] = {TL_FOLDER_EXPERIMENT, TL_FOLDER_EXPORTED, TL_FOLDER_LIBAI};
+    static const char *const names[] = {
+        [TL_FOLDER_EXPERIMENT] = "params.yaml",
+        [TL_FOLDER_EXPORTED] = TL_EXPORTED_FILE,
+        [TL_FOLDER_LIBAI] = "config.yaml",
+    };
+    static const tl_folder_kind order[] = {TL_FOLDER_EXPERIMENT, TL_FOLDER_EXPORTED,
+                                           TL_FOLDER_LIBAI};
     bool there, weights;
     for (int i = 0; i < TL_COUNT(order); i++) {
         TL_TRY(holds(&there, arena, folder, names[order[i]]));
@@ -33,11 +37,15 @@ static tl_status find_kind(tl_folder_kind *out, tl_arena *arena, const char *fol
         *out = order[i];
         TL_TRY(holds(&weights, arena, folder, TL_WEIGHTS_FILE));
         if (*out != TL_FOLDER_LIBAI || !weights) return TL_OK;
-        return TL_FAIL(TL_EINVAL, "'%s' holds exported weights without %s, which says how to use them: export them again",
-                       folder, TL_EXPORTED_FILE);
+        return TL_FAIL(
+            TL_EINVAL,
+            "'%s' holds exported weights without %s, which says how to use them: export them again",
+            folder, TL_EXPORTED_FILE);
     }
-    return TL_FAIL(TL_ENOTFOUND, "'%s' is no folder of a run: it has no params.yaml (of `train`), no config.yaml (of "
-                                 "`train_net`) and no %s (of `export`)%s", folder, TL_EXPORTED_FILE,
+    return TL_FAIL(TL_ENOTFOUND,
+                   "'%s' is no folder of a run: it has no params.yaml (of `train`), no config.yaml "
+                   "(of `train_net`) and no %s (of `export`)%s",
+                   folder, TL_EXPORTED_FILE,
                    tl_dir_exists(folder) ? "" : "; there is no such folder");
 }
 
@@ -73,8 +81,10 @@ static tl_status recall(tl_finished *f, const tl_finished_args *args)
     if (f->experiment) return TL_OK;
     TL_TRY(read_name(&f->experiment, f->arena, args->folder));
     if (f->experiment) return TL_OK;
-    return TL_FAIL(TL_ENOTFOUND, "%s/%s is not there, so --experiment=NAME must say what was trained in that folder",
-                   args->folder, TL_EXPERIMENT_FILE);
+    return TL_FAIL(
+        TL_ENOTFOUND,
+        "%s/%s is not there, so --experiment=NAME must say what was trained in that folder",
+        args->folder, TL_EXPERIMENT_FILE);
 }
 
 tl_status tl_folder_check_experiment(const char *folder, const char *experiment)
@@ -85,8 +95,10 @@ tl_status tl_folder_check_experiment(const char *folder, const char *experiment)
     TL_TRY(tl_arena_new(&arena));
     tl_status st = read_name(&begun, arena, folder);
     if (st == TL_OK && begun && strcmp(begun, experiment) != 0)
-        st = TL_FAIL(TL_EINVAL, "the run in '%s' belongs to the experiment '%s', not to '%s': resume it with "
-                                "--experiment=%s, or use another folder", folder, begun, experiment, begun);
+        st = TL_FAIL(TL_EINVAL,
+                     "the run in '%s' belongs to the experiment '%s', not to '%s': resume it with "
+                     "--experiment=%s, or use another folder",
+                     folder, begun, experiment, begun);
     tl_arena_free(&arena);
     return st;
 }
@@ -96,7 +108,8 @@ static void forget_command(tl_config *c, const char *file)
 {
     tl_experiment_config *e = tl_config_edit(c);
     if (!e->tilth.notify) return;
-    TL_LOG_WARNING("%s: tilth.notify is left out: commands are not taken from the folder of a run", file);
+    TL_LOG_WARNING("%s: tilth.notify is left out: commands are not taken from the folder of a run",
+                   file);
     e->tilth.notify = NULL;
 }
 
@@ -105,9 +118,11 @@ static tl_status change(tl_config *c, const tl_finished_args *args, const char *
 {
     tl_experiment_config *e = tl_config_edit(c);
     forget_command(c, file);
-    if (args->any_machine) TL_TRY(tl_desc_defaults(tl_config_arena(c), &tl_runtime_config_desc, &e->runtime));
+    if (args->any_machine)
+        TL_TRY(tl_desc_defaults(tl_config_arena(c), &tl_runtime_config_desc, &e->runtime));
     if (args->threads > 0) e->tilth.threads = args->threads;
-    for (int64_t i = 0; i < args->config_file.count; i++) TL_TRY(tl_config_read(c, args->config_file.items[i]));
+    for (int64_t i = 0; i < args->config_file.count; i++)
+        TL_TRY(tl_config_read(c, args->config_file.items[i]));
     if (args->params_override && *args->params_override)
         TL_TRY(tl_config_override(c, args->params_override, "--params_override"));
     return tl_config_words(c, args->words, args->word_count);
@@ -167,12 +182,12 @@ static tl_status read_origin(const char **task, tl_finished *f, const char *fold
     TL_TRY(tl_file_read(&text, &size, path, LONGEST_JSON));
     json_t *json = json_loadb(text, size, 0, &error);
     tl_status st = TL_OK;
-    if (!json)
-        st = TL_FAIL(TL_EINVAL, "%s:%d: %s", path, error.line, error.text);
+    if (!json) st = TL_FAIL(TL_EINVAL, "%s:%d: %s", path, error.line, error.text);
     else if (json_unpack(json, "{s:s, s?o}", "task", task, "experiment", &name) != 0)
         st = TL_FAIL(TL_EINVAL, "%s: expected an object that names its \"task\"", path);
     if (st == TL_OK && !(*task = tl_arena_strdup(f->arena, *task))) st = TL_ENOMEM;
-    if (st == TL_OK && json_is_string(name) && !(f->experiment = tl_arena_strdup(f->arena, json_string_value(name))))
+    if (st == TL_OK && json_is_string(name)
+        && !(f->experiment = tl_arena_strdup(f->arena, json_string_value(name))))
         st = TL_ENOMEM;
     json_decref(json);
     tl_free(text);
@@ -184,7 +199,9 @@ static tl_status read_exported(tl_finished *f, const tl_finished_args *args)
     const char *task;
     TL_TRY(read_origin(&task, f, args->folder));
     if (args->experiment) f->experiment = args->experiment;
-    if (f->experiment && (args->experiment || tl_registry_peek(args->registry, &tl_kind_experiment, f->experiment)))
+    if (f->experiment
+        && (args->experiment
+            || tl_registry_peek(args->registry, &tl_kind_experiment, f->experiment)))
         return read_experiment(f, args, "config.yaml");
     return read_task(f, args, task);
 }
@@ -207,7 +224,8 @@ static tl_status read_libai(tl_finished *f, const tl_finished_args *args)
     tl_experiment_config *params;
     if (!path || !resolved) return TL_ENOMEM;
     TL_TRY(tl_libai_begin(&f->config, args->registry, path));
-    for (int64_t i = 0; i < args->config_file.count; i++) TL_TRY(apply_file(f->config, args->config_file.items[i]));
+    for (int64_t i = 0; i < args->config_file.count; i++)
+        TL_TRY(apply_file(f->config, args->config_file.items[i]));
     if (args->params_override && *args->params_override)
         TL_TRY(tl_config_override(f->config, args->params_override, "--params_override"));
     TL_TRY(tl_libai_words(f->config, args->words, args->word_count));
@@ -217,8 +235,10 @@ static tl_status read_libai(tl_finished *f, const tl_finished_args *args)
     TL_TRY_NOTE(tl_libai_resolve_batch(&resolved->train, 1), "train");
     TL_TRY(tli_libai_experiment(&params, f->arena, resolved, 1));
     tli_libai_scaled(params, &resolved->train);
-    tl_optimization_config *optimization = &((tl_trainer_config *)params->trainer.value)->optimizer_config;
-    TL_TRY(tl_libai_schedule(optimization, f->arena, resolved)); // whoever looks at its steps needs them
+    tl_optimization_config *optimization =
+        &((tl_trainer_config *)params->trainer.value)->optimizer_config;
+    // whoever looks at its steps needs them
+    TL_TRY(tl_libai_schedule(optimization, f->arena, resolved));
     TL_TRY(tl_libai_optimizer(optimization, f->arena, &resolved->optim));
     if (args->threads > 0) params->tilth.threads = args->threads;
     f->params = params;
@@ -265,7 +285,8 @@ static tl_status read_note(const char **out, tl_finished *f)
     return st;
 }
 
-tl_status tli_take_noted_classes(tl_strings *out, tl_task *task, tl_arena *arena, const char *folder)
+tl_status tli_take_noted_classes(tl_strings *out, tl_task *task, tl_arena *arena,
+                                 const char *folder)
 {
     const char *text;
     *out = (tl_strings){0};

@@ -29,8 +29,9 @@ static tl_status check_still_empty(const char *path)
     tl_arena_free(&arena);
     TL_TRY(st);
     if (empty) return TL_OK;
-    return TL_FAIL(TL_EEXISTS, "another run has begun in '%s' at the same time; the same command goes on with it",
-                   path);
+    return TL_FAIL(
+        TL_EEXISTS,
+        "another run has begun in '%s' at the same time; the same command goes on with it", path);
 }
 
 tl_status tli_run_folder_begin(tli_run_folder *f)

@@ -6,7 +6,8 @@
 
 #include <tilth/train/run/run.h>
 
-/* A few steps and one batch evaluated, with tl_run_args.keep_nothing; `logs` are what TL_TRIAL_ names. */
+/* A few steps and one batch evaluated, with tl_run_args.keep_nothing; `logs` are what TL_TRIAL_
+ * names. */
 TL_NODISCARD tl_status tli_run_trial(tl_runner *r, tl_logs *logs);
 
 #endif

@@ -25,8 +25,8 @@ static tl_status find_part_of(const tl_state **out, const source *from, const ch
 }
 
 /* As tl_checkpoint_restore does it. */
-static tl_status restore_loaded(tl_state *into, const source *from, const tl_checkpoint_restore_args *args,
-                                tl_state_report *report)
+static tl_status restore_loaded(tl_state *into, const source *from,
+                                const tl_checkpoint_restore_args *args, tl_state_report *report)
 {
     const tl_state *there;
     tl_state_copy_args how = {.partial = args->partial, .cast = args->cast};
@@ -36,7 +36,8 @@ static tl_status restore_loaded(tl_state *into, const source *from, const tl_che
     if (args->partial || tl_state_report_clean(report)) return TL_OK;
     tl_str text = TL_STR_INIT;
     tl_state_report_text(&text, report, 10);
-    tl_status st = TL_FAIL(TL_EINVAL, "'%s' does not fit the model: %s", from->file, tl_str_text(&text));
+    tl_status st =
+        TL_FAIL(TL_EINVAL, "'%s' does not fit the model: %s", from->file, tl_str_text(&text));
     tl_str_deinit(&text);
     return st;
 }
@@ -65,9 +66,15 @@ static bool fits(const tl_state_report *r)
 }
 
 /* Strict about what lacks, lenient about what the file has beside it. */
-static tl_status try_place(tl_state *into, const source *from, const char *place, tl_state_report *report)
+static tl_status try_place(tl_state *into, const source *from, const char *place,
+                           tl_state_report *report)
 {
-    tl_checkpoint_restore_args args = {.part = place, .cast = true, .weights = true, .rehearse = true};
+    tl_checkpoint_restore_args args = {
+        .part = place,
+        .cast = true,
+        .weights = true,
+        .rehearse = true,
+    };
     tl_status st = restore(into, from, &args, report);
     if (st != TL_EINVAL || !report->matched || !fits(report)) return st;
     tl_state_report_deinit(report);
@@ -85,8 +92,8 @@ static tl_status keep_report(part *p, tl_arena *arena, const tl_state_report *re
     return p->report ? TL_OK : TL_ENOMEM;
 }
 
-/* Tries the places where the part may lie in the file, likeliest first; the failure is that of the place
- * where most was found. Nothing is written. */
+/* Tries the places where the part may lie in the file, likeliest first; the failure is that of the
+ * place where most was found. Nothing is written. */
 static tl_status find_place(part *p, tl_arena *arena, const source *from, const char *const *places,
                             int64_t count)
 {
@@ -132,12 +139,16 @@ static bool is_within(const part *parts, int64_t count, int64_t i)
 static bool meets(const part *parts, int64_t count, const part *p, int64_t go)
 {
     for (int64_t k = 0; k < count; k++)
-        if (parts[k].go == go && (lies_in(p->place, parts[k].place) || lies_in(parts[k].place, p->place))) return true;
+        if (parts[k].go == go
+            && (lies_in(p->place, parts[k].place) || lies_in(parts[k].place, p->place)))
+            return true;
     return false;
 }
 
-/* What does not meet, in one go, which writes nothing unless it can write everything. *left are those that remain. */
-static tl_status read_some(part *parts, int64_t count, const source *from, int64_t go, int64_t *left)
+/* What does not meet, in one go, which writes nothing unless it can write everything. *left are
+ * those that remain. */
+static tl_status read_some(part *parts, int64_t count, const source *from, int64_t go,
+                           int64_t *left)
 {
     tl_checkpoint_restore_args args = {.cast = true, .weights = true, .partial = true};
     tl_state *all;
@@ -159,12 +170,18 @@ static tl_status read_some(part *parts, int64_t count, const source *from, int64
     return st;
 }
 
-/* One go is enough, unless parts of the model begin as the same part of the file. That they can has been rehearsed. */
+/* One go is enough, unless parts of the model begin as the same part of the file. That they can has
+ * been rehearsed. */
 static tl_status read_all(part *parts, int64_t count, const source *from)
 {
     int64_t left = count;
     if (count == 1) {
-        tl_checkpoint_restore_args args = {.cast = true, .weights = true, .partial = true, .part = parts[0].place};
+        tl_checkpoint_restore_args args = {
+            .cast = true,
+            .weights = true,
+            .partial = true,
+            .part = parts[0].place,
+        };
         return restore(parts[0].into, from, &args, NULL);
     }
     for (int64_t i = 0; i < count; i++) parts[i].go = is_within(parts, count, i) ? -1 : 0;
@@ -244,7 +261,9 @@ tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings nam
     TL_TRY_DONE(st, tl_checkpoint_resolve(&from.file, arena, path));
     st = initialize_from(m, arena, &from, names);
     if (st != TL_OK && tl_dir_exists(path))
-        tl_error_note(st, "the latest checkpoint of the folder '%s' (an older one can be named instead)", path);
+        tl_error_note(
+            st, "the latest checkpoint of the folder '%s' (an older one can be named instead)",
+            path);
 done:
     tl_arena_free(&arena);
     return st;
@@ -252,8 +271,8 @@ done:
 
 /* --- checkpoints of Model Garden -------------------------------------------------------------- */
 
-static tl_status initialize_from_original(tl_task *t, tl_model *m, tl_arena *arena, const char *prefix,
-                                          tl_strings parts)
+static tl_status initialize_from_original(tl_task *t, tl_model *m, tl_arena *arena,
+                                          const char *prefix, tl_strings parts)
 {
     tl_original_names names;
     source from = {.file = prefix};
@@ -274,7 +293,8 @@ tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path, tl_
     TL_TRY(tl_arena_new(&arena));
     tl_status st = tl_checkpoint_locate(&found, &bundle, arena, path);
     if (st == TL_OK)
-        st = bundle ? initialize_from_original(t, m, arena, found, parts) : tl_model_initialize_from(m, path, parts);
+        st = bundle ? initialize_from_original(t, m, arena, found, parts)
+                    : tl_model_initialize_from(m, path, parts);
     tl_arena_free(&arena);
     return st == TL_OK ? st : tl_error_note(st, "task.init_checkpoint");
 }

@@ -47,15 +47,17 @@ int64_t tl_lacks_count(const tl_lacks *l)
 static bool fill_in(const tl_desc *desc, void *schedule, const char *key)
 {
     const tl_field *f = tl_desc_field(desc, key);
-    if (!f || f->arity != TL_OPTIONAL || (f->type != TL_TYPE_DOUBLE && f->type != TL_TYPE_INT)) return false;
+    if (!f || f->arity != TL_OPTIONAL || (f->type != TL_TYPE_DOUBLE && f->type != TL_TYPE_INT))
+        return false;
     if (f->type == TL_TYPE_INT) *(tl_opt_int *)tl_field_at(f, schedule) = (tl_opt_int){true, 1};
     else *(tl_opt_double *)tl_field_at(f, schedule) = (tl_opt_double){true, 1};
     return true;
 }
 
-/* A schedule without its numbers: messages of its class begin with the key of one, so they are filled in one after the
- * other, in a copy, until it has no more to say. */
-static tl_status lacks_of_schedule(tl_lacks *l, const tl_oneof *rate, const tl_registry *registry, const char *steps)
+/* A schedule without its numbers: messages of its class begin with the key of one, so they are
+ * filled in one after the other, in a copy, until it has no more to say. */
+static tl_status lacks_of_schedule(tl_lacks *l, const tl_oneof *rate, const tl_registry *registry,
+                                   const char *steps)
 {
     const tl_class *cls = tl_registry_peek(registry, &tl_kind_learning_rate, rate->type);
     const tl_learning_rate_class *with = TL_CLASS_METHOD(tl_learning_rate_class, cls, check);
@@ -66,33 +68,43 @@ static tl_status lacks_of_schedule(tl_lacks *l, const tl_oneof *rate, const tl_r
     TL_TRY(tl_desc_copy(l->arena, desc, copy, rate->value));
     for (bool filled = true; filled && with->check(copy) != TL_OK;) {
         char name[64];
-        snprintf(name, sizeof name, "%.*s", (int)strcspn(tl_error_message(), ":"), tl_error_message());
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(tl_error_message(), ":"),
+                 tl_error_message());
         tl_error_clear();
-        const char *key = tl_arena_printf(l->arena, OPTIMIZATION "learning_rate.%s.%s", rate->type, name);
+        const char *key =
+            tl_arena_printf(l->arena, OPTIMIZATION "learning_rate.%s.%s", rate->type, name);
         if (!key) return TL_ENOMEM;
         filled = fill_in(desc, copy, name);
-        TL_TRY(tl_lacks_add(l, key, "a part of the schedule", strstr(name, "steps") ? steps : filled ? "0.001" : "[...]"));
+        TL_TRY(tl_lacks_add(l, key, "a part of the schedule",
+                            strstr(name, "steps") ? steps
+                            : filled              ? "0.001"
+                                                  : "[...]"));
     }
     return TL_OK;
 }
 
 static tl_status lacks_of_trainer(tl_lacks *l, tl_config *config, const tl_registry *registry)
 {
-    const tl_trainer_config *t = ((const tl_experiment_config *)tl_config_value(config))->trainer.value;
+    const tl_trainer_config *t =
+        ((const tl_experiment_config *)tl_config_value(config))->trainer.value;
     const tl_optimization_config *o = &t->optimizer_config;
-    const char *steps = tl_arena_printf(l->arena, "%" PRId64, t->train_steps > 0 ? t->train_steps : USUAL_STEPS);
+    const char *steps =
+        tl_arena_printf(l->arena, "%" PRId64, t->train_steps > 0 ? t->train_steps : USUAL_STEPS);
     if (!t->train_steps && !tl_config_is_given(config, "trainer.train_steps"))
         TL_TRY(tl_lacks_add(l, "trainer.train_steps", "how many steps the training takes", steps));
     if (!o->optimizer.type)
-        TL_TRY(tl_lacks_add(l, OPTIMIZATION "optimizer.type", "how weights are changed: sgd, adam, ...", "adam"));
+        TL_TRY(tl_lacks_add(l, OPTIMIZATION "optimizer.type",
+                            "how weights are changed: sgd, adam, ...", "adam"));
     if (o->learning_rate.type) return lacks_of_schedule(l, &o->learning_rate, registry, steps);
-    TL_TRY(tl_lacks_add(l, OPTIMIZATION "learning_rate.type", "how the learning rate changes: constant, cosine, ...",
-                        "cosine"));
-    TL_TRY(tl_lacks_add(l, OPTIMIZATION "learning_rate.cosine.initial_learning_rate", NULL, "0.001"));
+    TL_TRY(tl_lacks_add(l, OPTIMIZATION "learning_rate.type",
+                        "how the learning rate changes: constant, cosine, ...", "cosine"));
+    TL_TRY(
+        tl_lacks_add(l, OPTIMIZATION "learning_rate.cosine.initial_learning_rate", NULL, "0.001"));
     return tl_lacks_add(l, OPTIMIZATION "learning_rate.cosine.decay_steps", NULL, steps);
 }
 
-tl_status tl_experiment_lacks(tl_lacks *into, tl_config *config, const tl_registry *registry, const char *mode)
+tl_status tl_experiment_lacks(tl_lacks *into, tl_config *config, const tl_registry *registry,
+                              const char *mode)
 {
     const tl_experiment_config *e = tl_config_value(config);
     bool trains = strstr(mode, "train") != NULL, evaluates = strstr(mode, "eval") != NULL;

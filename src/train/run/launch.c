@@ -19,18 +19,22 @@ static const tl_field flag_fields[] = {
     TL_F(tl_train_flags, gin_file, .flags = TL_FIELD_PATH, .help = "file with gin bindings"),
     TL_F(tl_train_flags, gin_params, .help = "a gin binding, such as 'Dense.units = 256'"),
     TL_F(tl_train_flags, gin_strict,
-         .help = "bindings of a file that the run does not use are errors; else they are warned of"),
+         .help =
+             "bindings of a file that the run does not use are errors; else they are warned of"),
     TL_F(tl_train_flags, enable_async_checkpointing, .b = true,
          .help = "train on while a checkpoint is written"),
     TL_F(tl_train_flags, dry_run,
-         .help = "test the setup: do a few steps, evaluate one batch, print time and memory, keep nothing"),
+         .help = "test the setup: do a few steps, evaluate one batch, print time and memory, keep "
+                 "nothing"),
     UNREAD_ROW(tpu_platform),
     UNREAD_ROW(tfhub_handle),
     UNREAD_ROW(tflex_output_uri),
     TL_F_END,
 };
 const tl_desc tl_train_flags_desc = {
-    .name = "train_flags", .help = "what to do, and where", .size = sizeof(tl_train_flags),
+    .name = "train_flags",
+    .help = "what to do, and where",
+    .size = sizeof(tl_train_flags),
     .fields = flag_fields,
 };
 
@@ -42,7 +46,8 @@ uint64_t tl_experiment_seed(const tl_experiment_config *params)
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     tl_rng rng;
-    tl_rng_init(&rng, (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 20 ^ (uint64_t)getpid() << 50);
+    tl_rng_init(&rng,
+                (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 20 ^ (uint64_t)getpid() << 50);
     return tl_rng_u64(&rng) >> 1; // what YAML can write as an integer
 }
 
@@ -64,20 +69,26 @@ tl_status tl_save_gin_config(tl_gin *gin, const char *suffix, const char *model_
 }
 
 tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_registry *registry,
-                             const tl_experiment_config *params, const char *logging_dir, uint64_t seed)
+                             const tl_experiment_config *params, const char *logging_dir,
+                             uint64_t seed)
 {
     const tl_runtime_config *r = &params->runtime;
     *strategy = NULL;
     *task = NULL;
     TL_TRY(tl_get_distribution_strategy(
-        strategy, &(tl_strategy_args){.registry = registry, .distribution_strategy = r->distribution_strategy,
-                                      .num_gpus = r->num_gpus, .all_reduce_alg = r->all_reduce_alg,
-                                      .tpu_address = r->tpu, .threads = (int)params->tilth.threads}));
-    tl_status st = tl_get_task(task, &(tl_task_args){.registry = registry, .config = &params->task,
-                                                     .logging_dir = logging_dir,
-                                                     .engine = tl_strategy_engine(*strategy),
-                                                     .dtype = tl_mixed_precision_dtype(r->mixed_precision_dtype),
-                                                     .seed = seed});
+        strategy, &(tl_strategy_args){.registry = registry,
+                                      .distribution_strategy = r->distribution_strategy,
+                                      .num_gpus = r->num_gpus,
+                                      .all_reduce_alg = r->all_reduce_alg,
+                                      .tpu_address = r->tpu,
+                                      .threads = (int)params->tilth.threads}));
+    tl_status st = tl_get_task(
+        task, &(tl_task_args){.registry = registry,
+                              .config = &params->task,
+                              .logging_dir = logging_dir,
+                              .engine = tl_strategy_engine(*strategy),
+                              .dtype = tl_mixed_precision_dtype(r->mixed_precision_dtype),
+                              .seed = seed});
     if (st != TL_OK) tl_strategy_free(strategy);
     return st;
 }
@@ -137,8 +148,8 @@ tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
     tl_status st;
     TL_TRY_DONE(st, check_flags(args->flags));
     if (!args->gin)
-        TL_TRY_DONE(st, tl_run_bindings(&gin, args->registry, args->flags->model_dir, args->flags->gin_file,
-                                        args->flags->gin_params));
+        TL_TRY_DONE(st, tl_run_bindings(&gin, args->registry, args->flags->model_dir,
+                                        args->flags->gin_file, args->flags->gin_params));
     TL_TRY_DONE(st, log_params(args->config));
     run.gin = args->gin ? args->gin : gin;
     run.gin_strict = args->flags->gin_strict;
@@ -150,7 +161,8 @@ tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
                                        args->flags->model_dir, run.seed));
     TL_TRY_DONE(st, tl_run_experiment(&result, &run));
     if (logs) TL_TRY_DONE(st, tl_logs_walk(result.logs, keep_value, logs));
-    if (!run.keep_nothing) st = tl_save_gin_config(run.gin, args->flags->mode, args->flags->model_dir);
+    if (!run.keep_nothing)
+        st = tl_save_gin_config(run.gin, args->flags->mode, args->flags->model_dir);
 done:
     tl_gin_set_current(outer);
     tl_run_result_deinit(&result);

@@ -7,8 +7,8 @@
 #include <tilth/core/logs.h>
 #include <tilth/train/experiment.h>
 
-/* The number that "a" or "a|b" (b in a) names. TL_ENOTFOUND, with the names that are there; TL_EINVAL for what
- * is no number. */
+/* The number that "a" or "a|b" (b in a) names. TL_ENOTFOUND, with the names that are there;
+ * TL_EINVAL for what is no number. */
 TL_NODISCARD tl_status tli_metric_get(double *out, const tl_logs *logs, const char *metric);
 
 /* Strictly; a value that is not finite never is. */

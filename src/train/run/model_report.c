@@ -17,8 +17,9 @@ static tl_status forward(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     return tl_ctx_status(c);
 }
 
-/* As TensorFlow's profiler counts, whose number Model Garden tells and scripts compare: products of matrices,
- * convolutions, arithmetic, pooling and reductions; activations and normalisations not at all. */
+/* As TensorFlow's profiler counts, whose number Model Garden tells and scripts compare: products of
+ * matrices, convolutions, arithmetic, pooling and reductions; activations and normalisations not at
+ * all. */
 static double counted(const tl_node *n)
 {
     double results = n->outputs ? (double)tl_tensor_count(n->out[0]) : 0;
@@ -63,10 +64,15 @@ double tl_count_flops(tl_model *m)
         specs[i] = inputs[i];
         if (specs[i].shape.rank) specs[i].shape.dims[0] = 1; // one example
     }
-    tl_engine *engine = tl_model_param_count(m) ? tl_tensor_engine(tl_model_param(m, 0)->tensor) : NULL;
+    tl_engine *engine =
+        tl_model_param_count(m) ? tl_tensor_engine(tl_model_param(m, 0)->tensor) : NULL;
     if (!engine
-        || tl_graph_capture(&g, &(tl_capture){.engine = engine, .body = forward, .self = m,
-                                              .inputs = specs, .input_count = count}) != TL_OK)
+        || tl_graph_capture(&g, &(tl_capture){.engine = engine,
+                                              .body = forward,
+                                              .self = m,
+                                              .inputs = specs,
+                                              .input_count = count})
+               != TL_OK)
         return 0;
     double flops = 0;
     for (const tl_node *n = tl_graph_first(g); n; n = n->after) flops += counted(n);

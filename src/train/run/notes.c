@@ -33,8 +33,10 @@ tl_status tl_notes_put(tl_notes *n, const char *name, const char *file, const ch
 {
     TL_TRY(make_room(n));
     int64_t i = place_of(n, name);
-    if (i == MOST_NOTES) return TL_FAIL(TL_ELIMIT, "a run has at most %d notes; '%s' is one more", MOST_NOTES, name);
-    n->items[i] = (tl_safetensors_note){tl_arena_strdup(n->arena, name), tl_arena_strdup(n->arena, text)};
+    if (i == MOST_NOTES)
+        return TL_FAIL(TL_ELIMIT, "a run has at most %d notes; '%s' is one more", MOST_NOTES, name);
+    n->items[i] =
+        (tl_safetensors_note){tl_arena_strdup(n->arena, name), tl_arena_strdup(n->arena, text)};
     n->files[i] = tl_arena_strdup(n->arena, file);
     if (!n->items[i].key || !n->items[i].value || !n->files[i]) return TL_ENOMEM;
     if (i == n->count) n->count++;
@@ -75,8 +77,10 @@ static tl_status check_one(const char *folder, const char *file, const char *tex
     const char *there;
     TL_TRY(tl_notes_read(&there, arena, folder, file));
     if (!there || strcmp(there, text) == 0) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "%s/%s: the run in this folder was begun with another text (line %d differs); resume "
-                              "it with that text, or name another folder", folder, file, parting_line(there, text));
+    return TL_FAIL(TL_EINVAL,
+                   "%s/%s: the run in this folder was begun with another text (line %d differs); "
+                   "resume it with that text, or name another folder",
+                   folder, file, parting_line(there, text));
 }
 
 static tl_status write_one(const char *folder, const char *file, const char *text, tl_arena *arena)
@@ -87,12 +91,14 @@ static tl_status write_one(const char *folder, const char *file, const char *tex
 }
 
 static tl_status each(const tl_notes *n, const char *folder,
-                      tl_status (*act)(const char *folder, const char *file, const char *text, tl_arena *arena))
+                      tl_status (*act)(const char *folder, const char *file, const char *text,
+                                       tl_arena *arena))
 {
     tl_arena *arena;
     TL_TRY(tl_arena_new(&arena));
     tl_status st = TL_OK;
-    for (int64_t i = 0; i < n->count && st == TL_OK; i++) st = act(folder, n->files[i], n->items[i].value, arena);
+    for (int64_t i = 0; i < n->count && st == TL_OK; i++)
+        st = act(folder, n->files[i], n->items[i].value, arena);
     tl_arena_free(&arena);
     return st;
 }

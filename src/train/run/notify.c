@@ -34,7 +34,10 @@ struct tli_notify {
     pthread_t thread;
     bool started, ending, warned;
     int64_t deadline; /* of all, once it ends; on the clock of tl_clock_ns */
-    struct { item *items; int64_t count, capacity; } waiting;
+    struct {
+        item *items;
+        int64_t count, capacity;
+    } waiting;
 };
 
 static void free_item(item *i)
@@ -48,13 +51,15 @@ static void warn_once(tli_notify *n, const char *event, const char *what)
 {
     if (n->warned) return;
     n->warned = true;
-    TL_LOG_WARNING("tilth.notify: the command %s at the event '%s'; the training goes on, and this is not said again",
+    TL_LOG_WARNING("tilth.notify: the command %s at the event '%s'; the training goes on, and this "
+                   "is not said again",
                    what, event);
 }
 
 /* --- one command ------------------------------------------------------------------------------ */
 
-/* A file without a name that holds the text: the command may read it or not. -1, with errno, when there is none. */
+/* A file without a name that holds the text: the command may read it or not. -1, with errno, when
+ * there is none. */
 static int input_of(const item *i)
 {
     int fd = memfd_create("event", MFD_CLOEXEC);
@@ -76,8 +81,11 @@ static int start(pid_t *pid, const tli_notify *n, const char *event, int input)
     const char *const argv[] = {"/bin/sh", "-c", n->command, NULL};
     int error = name.failed || folder.failed ? ENOMEM : 0;
     if (!error)
-        error = tli_process_start(pid, &(tli_process_args){.program = "/bin/sh", .argv = argv, .variables = variables,
-                                                           .input = input, .output = -1});
+        error = tli_process_start(pid, &(tli_process_args){.program = "/bin/sh",
+                                                           .argv = argv,
+                                                           .variables = variables,
+                                                           .input = input,
+                                                           .output = -1});
     tl_str_deinit(&name);
     tl_str_deinit(&folder);
     return error;
@@ -101,7 +109,8 @@ static int wait_for(tli_notify *n, pid_t pid)
     for (;;) {
         pid_t found = waitpid(pid, &status, WNOHANG);
         if (found == pid) return status;
-        if (found < 0 && errno != EINTR) return 0; // the program does not want to know how its children end
+        // the program does not want to know how its children end
+        if (found < 0 && errno != EINTR) return 0;
         if (tl_clock_ns() >= end_of_patience(n, begun)) break;
         nanosleep(&(struct timespec){.tv_nsec = rest_ns}, NULL);
         if (rest_ns < 20000000) rest_ns *= 2;
@@ -125,7 +134,8 @@ static void run_command(tli_notify *n, const item *i)
     }
     int status = wait_for(n, pid);
     if (status == -1) snprintf(what, sizeof what, "took too long, and was ended,");
-    else if (WIFSIGNALED(status)) snprintf(what, sizeof what, "was ended by signal %d", WTERMSIG(status));
+    else if (WIFSIGNALED(status))
+        snprintf(what, sizeof what, "was ended by signal %d", WTERMSIG(status));
     else snprintf(what, sizeof what, "ended with %d", WEXITSTATUS(status));
     if (status) warn_once(n, i->event, what);
 }
@@ -136,7 +146,8 @@ static void drop_first(tli_notify *n, item *out)
 {
     *out = n->waiting.items[0];
     n->waiting.count--;
-    memmove(n->waiting.items, n->waiting.items + 1, (size_t)n->waiting.count * sizeof *n->waiting.items);
+    memmove(n->waiting.items, n->waiting.items + 1,
+            (size_t)n->waiting.count * sizeof *n->waiting.items);
 }
 
 static void *work(void *payload)
@@ -189,7 +200,10 @@ tl_status tli_notify_new(tli_notify **out, const char *command, const char *mode
 
 void tli_notify_send(tli_notify *n, const char *event, const char *text, size_t length)
 {
-    item next = {.event = tl_strdup(event), .text = tl_alloc(length ? length : 1), .length = length}, oldest;
+    item next = {.event = tl_strdup(event),
+                 .text = tl_alloc(length ? length : 1),
+                 .length = length},
+         oldest;
     bool sent = false, dropped = false;
     if (next.text) memcpy(next.text, text, length);
     if (next.event && next.text && start_thread(n)) {
@@ -203,8 +217,8 @@ void tli_notify_send(tli_notify *n, const char *event, const char *text, size_t 
     if (dropped) free_item(&oldest);
     if (sent && !dropped) return;
     if (!sent) free_item(&next);
-    TL_LOG_ONCE(TL_LEVEL_WARNING, "tilth.notify: events come faster than the command takes them, or there is no "
-                                  "memory; some are left out");
+    TL_LOG_ONCE(TL_LEVEL_WARNING, "tilth.notify: events come faster than the command takes them, "
+                                  "or there is no memory; some are left out");
 }
 
 void tli_notify_free(tli_notify **notify)

@@ -14,9 +14,9 @@
 #define ITERATIONS OPTIMIZER "/iterations"
 #define STEP "global_step"
 
-/* Numbers of a run beside its weights and slots, by their objects there. An optimizer that averages counts in the one
- * inside it: of two that are one number here, the first that is there is read, and number_of says
- * which is written. */
+/* Numbers of a run beside its weights and slots, by their objects there. An optimizer that averages
+ * counts in the one inside it: of two that are one number here, the first that is there is read,
+ * and number_of says which is written. */
 static const tl_original_name numbers[] = {
     {ITERATIONS, INNER "/iter"},
     {ITERATIONS, OPTIMIZER "/iter"},
@@ -167,7 +167,8 @@ static tl_status note_all(reading *r)
 {
     r->paths = tl_arena_array(r->arena, r->graph.count, sizeof *r->paths);
     if (!r->paths) return TL_ENOMEM;
-    for (int64_t i = 0; i < r->names->layers.count; i++) TL_TRY(note_layer(r, &r->names->layers.items[i]));
+    for (int64_t i = 0; i < r->names->layers.count; i++)
+        TL_TRY(note_layer(r, &r->names->layers.items[i]));
     for (int64_t i = 0; i < r->graph.count; i++) TL_TRY(note_slots(r, &r->graph.nodes[i]));
     return note_numbers(r);
 }
@@ -192,11 +193,12 @@ static tl_status reading_init(reading *r, const char *prefix, const tl_original_
     return note_all(r);
 }
 
-/* Numbers of the optimizer, of the run and of the file, which Model Garden writes beside the weights. */
+/* Numbers of the optimizer, of the run and of the file, which Model Garden writes beside the
+ * weights. */
 static bool is_bookkeeping(const reading *r, const char *name)
 {
-    return tl_map_has(&r->bookkeeping, name) || below(name, OPTIMIZER) || below(name, "save_counter")
-           || below(name, STEP) || strstr(name, "/.OPTIMIZER_SLOT/");
+    return tl_map_has(&r->bookkeeping, name) || below(name, OPTIMIZER)
+           || below(name, "save_counter") || below(name, STEP) || strstr(name, "/.OPTIMIZER_SLOT/");
 }
 
 static bool is_value(const char *name)
@@ -232,11 +234,13 @@ static tl_status read_step(int64_t *out, const tl_tensor *t)
     char spec[TL_TENSOR_TEXT];
     tl_lease l;
     if (t->shape.rank != 0 || (t->dtype != TL_I64 && t->dtype != TL_I32))
-        return TL_FAIL(TL_EINVAL, "it is %s, not one number of type int64 or int32", tl_tensor_spec(spec, t));
+        return TL_FAIL(TL_EINVAL, "it is %s, not one number of type int64 or int32",
+                       tl_tensor_spec(spec, t));
     TL_TRY(tl_lease_read(&l, t));
     *out = t->dtype == TL_I64 ? *(const int64_t *)l.data : *(const int32_t *)l.data;
     tl_lease_drop(&l);
-    return *out >= 0 ? TL_OK : TL_FAIL(TL_EINVAL, "it is %" PRId64 ", not a number from 0 on", *out);
+    return *out >= 0 ? TL_OK
+                     : TL_FAIL(TL_EINVAL, "it is %" PRId64 ", not a number from 0 on", *out);
 }
 
 /* The step is a tensor there, and a number here. A seed is not kept there at all. */
@@ -248,7 +252,8 @@ static tl_status settle_numbers(tl_state *s, const char *prefix)
     TL_TRY(tl_state_put_words(s, "seed", &seed, 1));
     if (!tl_state_find(&e, s, STEP)) return TL_OK;
     if (e.kind != TL_STATE_TENSOR)
-        return TL_FAIL(TL_EINVAL, "'%s': '" STEP "': it is a %s, not a number", prefix, tl_state_kind_name(e.kind));
+        return TL_FAIL(TL_EINVAL, "'%s': '" STEP "': it is a %s, not a number", prefix,
+                       tl_state_kind_name(e.kind));
     TL_TRY_NOTE(read_step(&step, e.tensor), "'%s': '" STEP "'", prefix);
     tl_state_remove(s, STEP);
     return tl_state_put_int(s, STEP, step);
@@ -262,15 +267,19 @@ tl_status tl_original_check(const char *prefix, const tl_original_names *names)
     TL_TRY_DONE(st, reading_init(&r, prefix, names));
     for (int64_t i = 0; i < tl_tensorbundle_count(r.bundle); i++) {
         const tl_tensorbundle_entry *e = tl_tensorbundle_at(r.bundle, i);
-        if (e->readable && is_value(e->name) && !tl_map_has(&r.by_key, e->name) && !is_bookkeeping(&r, e->name))
+        if (e->readable && is_value(e->name) && !tl_map_has(&r.by_key, e->name)
+            && !is_bookkeeping(&r, e->name))
             note_one(&unknown, e->name);
     }
     TL_TRY_DONE(st, tl_str_status(&unknown.text));
     if (r.absent.count || unknown.count)
-        st = TL_FAIL(TL_EINVAL, "'%s' is a checkpoint of another model: it lacks %" PRId64 " of the %" PRId64
-                     " layers of this one%s%s, and %" PRId64 " of its weights belong to no layer%s%s", prefix,
-                     r.absent.count, names->layers.count, r.absent.count ? ": " : "", tl_str_text(&r.absent.text), unknown.count,
-                     unknown.count ? ": " : "", tl_str_text(&unknown.text));
+        st = TL_FAIL(TL_EINVAL,
+                     "'%s' is a checkpoint of another model: it lacks %" PRId64 " of the %" PRId64
+                     " layers of this one%s%s, and %" PRId64
+                     " of its weights belong to no layer%s%s",
+                     prefix, r.absent.count, names->layers.count, r.absent.count ? ": " : "",
+                     tl_str_text(&r.absent.text), unknown.count, unknown.count ? ": " : "",
+                     tl_str_text(&unknown.text));
 done:
     tl_str_deinit(&unknown.text);
     reading_deinit(&r);
@@ -285,8 +294,9 @@ tl_status tl_original_read(tl_state **out, const char *prefix, const tl_original
     *out = NULL;
     TL_TRY_DONE(st, reading_init(&r, prefix, names));
     r.left_out = left_out;
-    TL_TRY_DONE(st, tl_tensorbundle_load(out, r.bundle, engine,
-                                         &(tl_tensorbundle_names){.to_state = to_state, .payload = &r}, left_out));
+    TL_TRY_DONE(st, tl_tensorbundle_load(
+                        out, r.bundle, engine,
+                        &(tl_tensorbundle_names){.to_state = to_state, .payload = &r}, left_out));
     st = settle_numbers(*out, prefix);
     if (st != TL_OK) tl_state_free(out);
 done:
@@ -296,8 +306,10 @@ done:
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* The object of a weight: "backbone/layer_with_weights-0/kernel". NULL when no layer of the table has it. */
-static tl_status object_of(const char **out, const tl_original_names *n, tl_arena *arena, const char *weight)
+/* The object of a weight: "backbone/layer_with_weights-0/kernel". NULL when no layer of the table
+ * has it. */
+static tl_status object_of(const char **out, const tl_original_names *n, tl_arena *arena,
+                           const char *weight)
 {
     *out = NULL;
     for (int64_t i = 0; i < n->layers.count; i++) {
@@ -341,8 +353,9 @@ static tl_status name_slot(const char **object, const writing *w, tl_arena *aren
     if (!rest) return TL_OK;
     TL_TRY(object_of(object, w->names, arena, rest + 1));
     if (!*object) return TL_OK;
-    *object = tl_arena_printf(arena, "%s/.OPTIMIZER_SLOT/%s/%.*s", *object,
-                              below(slot, AVERAGE) ? OPTIMIZER : w->optimizer, (int)(rest - slot), slot);
+    *object =
+        tl_arena_printf(arena, "%s/.OPTIMIZER_SLOT/%s/%.*s", *object,
+                        below(slot, AVERAGE) ? OPTIMIZER : w->optimizer, (int)(rest - slot), slot);
     return *object ? TL_OK : TL_ENOMEM;
 }
 
@@ -365,8 +378,10 @@ static tl_status to_object(const char **object, tl_arena *arena, const char *pat
     if (weight) {
         TL_TRY(name_weight(object, w, arena, weight));
         if (!*object)
-            return TL_FAIL(TL_EINVAL, "the weight '%s' has no name in Model Garden: the table of the model lacks it",
-                           weight);
+            return TL_FAIL(
+                TL_EINVAL,
+                "the weight '%s' has no name in Model Garden: the table of the model lacks it",
+                weight);
     } else if (slot) {
         TL_TRY(name_slot(object, w, arena, slot));
     } else {
@@ -378,13 +393,14 @@ static tl_status to_object(const char **object, tl_arena *arena, const char *pat
 static tl_status put_all(tl_tensorbundle_writer *writer, writing *w, const tl_state *s)
 {
     const tl_original_list *same = &w->names->same;
-    TL_TRY(tl_tensorbundle_writer_put_state(writer, s,
-                                            &(tl_tensorbundle_names){.to_object = to_object, .payload = w}));
+    TL_TRY(tl_tensorbundle_writer_put_state(
+        writer, s, &(tl_tensorbundle_names){.to_object = to_object, .payload = w}));
     if (!w->weights) return TL_FAIL(TL_EINVAL, "no weight of the model is in it");
     if (w->left_out) TL_TRY(tl_str_status(w->left_out));
     for (int64_t i = 0; i < same->count; i++)
         if (w->there[i])
-            TL_TRY(tl_tensorbundle_writer_put_same(writer, same->items[i].ours, same->items[i].theirs));
+            TL_TRY(tl_tensorbundle_writer_put_same(writer, same->items[i].ours,
+                                                   same->items[i].theirs));
     return tl_tensorbundle_writer_put_int(writer, "save_counter", 1);
 }
 

@@ -54,37 +54,46 @@ static void judge_one(verdict *v, const tl_state_finding *f)
     } else if (below(f->path, "model") || strcmp(f->path, "global_step") == 0
                || strcmp(f->path, "optimizer/iterations") == 0) {
         if (v->weight_count++ < SHOWN_WEIGHTS)
-            tl_str_addf(&v->weights, "%s'%s' should be %s and is %s", v->weights.length ? "; " : "", f->path,
-                        f->wanted, f->found ? f->found : "not in it");
+            tl_str_addf(&v->weights, "%s'%s' should be %s and is %s", v->weights.length ? "; " : "",
+                        f->path, f->wanted, f->found ? f->found : "not in it");
     } else if (strcmp(f->path, "seed") != 0 && !below(f->path, "optimizer")) {
         add_word(&v->rest, f->path, (int)strcspn(f->path, "/"));
     }
 }
 
-/* Slots of another optimizer are no state to go on from, whatever their names; averages may be given up. */
+/* Slots of another optimizer are no state to go on from, whatever their names; averages may be
+ * given up. */
 static tl_status judge(const verdict *v, const tl_trainer *t, const char *prefix)
 {
-    const char *foreign = tl_str_text(&v->foreign), *hint = "; task.init_checkpoint takes weights alone";
+    const char *foreign = tl_str_text(&v->foreign),
+               *hint = "; task.init_checkpoint takes weights alone";
     bool averages_alone = strcmp(foreign, "average") == 0;
     if (v->weight_count)
-        return TL_FAIL(TL_EINVAL, "'%s' does not fit this model: %s%s", prefix, tl_str_text(&v->weights),
+        return TL_FAIL(TL_EINVAL, "'%s' does not fit this model: %s%s", prefix,
+                       tl_str_text(&v->weights),
                        v->weight_count > SHOWN_WEIGHTS ? "; and more" : "");
     if (v->lacking.length)
-        return TL_FAIL(TL_EINVAL, "'%s' does not fit the optimizer, which keeps slots that are not in it: %s%s", prefix,
-                       tl_str_text(&v->lacking), hint);
+        return TL_FAIL(
+            TL_EINVAL,
+            "'%s' does not fit the optimizer, which keeps slots that are not in it: %s%s", prefix,
+            tl_str_text(&v->lacking), hint);
     if (t->optimizer && *foreign && !averages_alone)
-        return TL_FAIL(TL_EINVAL, "'%s' does not fit the optimizer, which keeps none of these slots: %s%s", prefix,
-                       foreign, hint);
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' does not fit the optimizer, which keeps none of these slots: %s%s",
+                       prefix, foreign, hint);
     if (averages_alone)
-        TL_LOG_WARNING("'%s' holds averaged weights, and trainer.optimizer_config.ema is not set: they are left out",
+        TL_LOG_WARNING("'%s' holds averaged weights, and trainer.optimizer_config.ema is not set: "
+                       "they are left out",
                        prefix);
     if (v->rest.length)
-        TL_LOG_INFO("'%s' is a checkpoint of Model Garden; what it does not hold stays as it is: %s", prefix,
-                    tl_str_text(&v->rest));
+        TL_LOG_INFO(
+            "'%s' is a checkpoint of Model Garden; what it does not hold stays as it is: %s",
+            prefix, tl_str_text(&v->rest));
     return TL_OK;
 }
 
-static tl_status compare(tl_trainer *t, const tl_state *into, const tl_state *given, const char *prefix)
+static tl_status compare(tl_trainer *t, const tl_state *into, const tl_state *given,
+                         const char *prefix)
 {
     tl_state_report report = {0};
     verdict v = {TL_STR_INIT, 0, TL_STR_INIT, TL_STR_INIT, TL_STR_INIT};
@@ -127,8 +136,9 @@ tl_status tl_trainer_restore_original(tl_trainer *t, const char *prefix)
     tl_status st;
     if (!into) return tl_error_code();
     if (!t->task)
-        return TL_FAIL(TL_ESTATE, "'%s' is a checkpoint of Model Garden, and only a task knows the names in it",
-                       prefix);
+        return TL_FAIL(
+            TL_ESTATE,
+            "'%s' is a checkpoint of Model Garden, and only a task knows the names in it", prefix);
     TL_TRY_DONE(st, read_original(&given, t, prefix));
     keep_own(given, into);
     TL_TRY_DONE(st, compare(t, into, given, prefix));
@@ -148,7 +158,8 @@ tl_status tl_trainer_restore_to_evaluate(tl_trainer *t, const char *path)
     TL_TRY_DONE(st, tl_arena_new(&arena));
     TL_TRY_DONE(st, tl_checkpoint_locate(&path, &bundle, arena, path));
     st = bundle ? tl_trainer_restore_original(t, path)
-                : tl_checkpoint_restore(state, path, &(tl_checkpoint_restore_args){.beside = true}, NULL);
+                : tl_checkpoint_restore(state, path, &(tl_checkpoint_restore_args){.beside = true},
+                                        NULL);
 done:
     tl_arena_free(&arena);
     return st;

@@ -37,11 +37,14 @@ tl_status tl_check_mode(const char *mode)
                                   "continuous_eval, train_and_post_eval");
     if (is_one_of(mode, modes, TL_COUNT(modes))) return TL_OK;
     if (is_one_of(mode, other_modes, TL_COUNT(other_modes)))
-        return TL_FAIL(TL_EUNSUPPORTED, "the mode '%s' is not implemented; there are train, eval, "
-                                        "train_and_eval, continuous_eval, train_and_post_eval", mode);
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "the mode '%s' is not implemented; there are train, eval, train_and_eval, "
+                       "continuous_eval, train_and_post_eval",
+                       mode);
     const char *near = tl_nearest(mode, modes, TL_COUNT(modes));
-    return TL_FAIL(TL_EINVAL, "there is no mode '%.80s'%s%s%s; there are train, eval, train_and_eval, "
-                              "continuous_eval, train_and_post_eval",
+    return TL_FAIL(TL_EINVAL,
+                   "there is no mode '%.80s'%s%s%s; there are train, eval, train_and_eval, "
+                   "continuous_eval, train_and_post_eval",
                    mode, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
@@ -52,9 +55,14 @@ tl_status tl_create_trainer(tl_trainer **out, const tl_experiment_config *params
                             const tl_trainer_class *cls, uint64_t seed)
 {
     TL_LOG_INFO("Running default trainer.");
-    return tl_trainer_new(out, &(tl_trainer_args){.cls = cls, .config = params, .strategy = strategy,
-                                                  .task = task, .train = train, .evaluate = evaluate,
-                                                  .exporter = exporter, .seed = seed});
+    return tl_trainer_new(out, &(tl_trainer_args){.cls = cls,
+                                                  .config = params,
+                                                  .strategy = strategy,
+                                                  .task = task,
+                                                  .train = train,
+                                                  .evaluate = evaluate,
+                                                  .exporter = exporter,
+                                                  .seed = seed});
 }
 
 static tl_status base_build_exporter(tl_runner *r, tl_exporter **out)
@@ -73,8 +81,8 @@ static tl_status base_build_trainer(tl_runner *r, tl_trainer **out)
         return TL_OK;
     }
     if (a->gin) return tli_gin_create_trainer(r, out);
-    return tl_create_trainer(out, a->params, a->task, a->strategy, r->trains, r->evaluates, r->exporter,
-                             a->trainer_cls, a->seed);
+    return tl_create_trainer(out, a->params, a->task, a->strategy, r->trains, r->evaluates,
+                             r->exporter, a->trainer_cls, a->seed);
 }
 
 static tl_status initialize(void *payload)
@@ -94,19 +102,24 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
     if (!r->args->model_dir || !*r->args->model_dir)
         return TL_FAIL(TL_EINVAL, "model_dir is not set: there is no folder for checkpoints");
     return tl_checkpoint_manager_new(
-        out, &(tl_checkpoint_manager_args){.directory = r->args->model_dir, .state = state,
-                                           .step = &r->trainer->global_step,
-                                           .interval = r->args->keep_nothing ? 0 : r->params->checkpoint_interval,
-                                           .minutes = r->args->params->tilth.checkpoint_minutes,
-                                           .read_only = r->args->keep_nothing,
-                                           .max_to_keep = r->params->max_to_keep,
-                                           .init = initialize, .restore_bundle = restore_original,
-                                           .payload = r->trainer,
-                                           .background = r->args->background_checkpoints,
-                                           .optional = "hooks", .explained = "data",
-                                           .explanation = "training data: " TL_DATASET_OF_OTHER_DATA,
-                                           .notes = r->notes.items, .note_count = r->notes.count,
-                                           .numerics = tl_engine_backend(r->trainer->engine)->cls.name});
+        out, &(tl_checkpoint_manager_args){
+                 .directory = r->args->model_dir,
+                 .state = state,
+                 .step = &r->trainer->global_step,
+                 .interval = r->args->keep_nothing ? 0 : r->params->checkpoint_interval,
+                 .minutes = r->args->params->tilth.checkpoint_minutes,
+                 .read_only = r->args->keep_nothing,
+                 .max_to_keep = r->params->max_to_keep,
+                 .init = initialize,
+                 .restore_bundle = restore_original,
+                 .payload = r->trainer,
+                 .background = r->args->background_checkpoints,
+                 .optional = "hooks",
+                 .explained = "data",
+                 .explanation = "training data: " TL_DATASET_OF_OTHER_DATA,
+                 .notes = r->notes.items,
+                 .note_count = r->notes.count,
+                 .numerics = tl_engine_backend(r->trainer->engine)->cls.name});
 }
 
 static tl_status base_build_hooks(tl_runner *r)
@@ -151,20 +164,23 @@ static tl_status base_build_controller(tl_runner *r, tl_controller **out)
     if (!train_dir || !eval_dir) return TL_ENOMEM;
     bool summaries = !a->without_summaries && !a->keep_nothing;
     return tl_controller_new(
-        out, &(tl_controller_args){.trainer = r->trains ? r->trainer : NULL, .evaluator = r->trainer,
-                                   .steps_per_loop = p->steps_per_loop,
-                                   .checkpoint_manager = r->manager,
-                                   .summary_interval = summaries ? p->summary_interval : 0,
-                                   .summary_dir = summaries ? train_dir : NULL,
-                                   .eval_summary_dir = summaries ? eval_dir : NULL,
-                                   .summary_manager = a->summary_manager,
-                                   .eval_summary_manager = a->eval_summary_manager,
-                                   .eval_summary_cls = a->eval_summary_cls,
-                                   .hooks = hooks, .hook_count = count,
-                                   .survive_write_failures = a->params->tilth.survive_write_failures,
-                                   .leave_unsaved = !p->preemption_on_demand_checkpoint,
-                                   .heed_signals = a->heed_signals,
-                                   .quiet = a->quiet || a->keep_nothing});
+        out,
+        &(tl_controller_args){.trainer = r->trains ? r->trainer : NULL,
+                              .evaluator = r->trainer,
+                              .steps_per_loop = p->steps_per_loop,
+                              .checkpoint_manager = r->manager,
+                              .summary_interval = summaries ? p->summary_interval : 0,
+                              .summary_dir = summaries ? train_dir : NULL,
+                              .eval_summary_dir = summaries ? eval_dir : NULL,
+                              .summary_manager = a->summary_manager,
+                              .eval_summary_manager = a->eval_summary_manager,
+                              .eval_summary_cls = a->eval_summary_cls,
+                              .hooks = hooks,
+                              .hook_count = count,
+                              .survive_write_failures = a->params->tilth.survive_write_failures,
+                              .leave_unsaved = !p->preemption_on_demand_checkpoint,
+                              .heed_signals = a->heed_signals,
+                              .quiet = a->quiet || a->keep_nothing});
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
@@ -191,10 +207,13 @@ static tl_status run_mode(tl_runner *r, tl_logs *logs)
                                                 p->validation_interval, logs);
     if (is_mode(r, "eval")) return tl_controller_evaluate(c, p->validation_steps, logs);
     double timeout = p->continuous_eval_timeout.set ? (double)p->continuous_eval_timeout.value : -1;
-    TL_TRY(tl_controller_evaluate_continuously(c, p->validation_steps, timeout, reached_the_end, r, logs));
+    TL_TRY(tl_controller_evaluate_continuously(c, p->validation_steps, timeout, reached_the_end, r,
+                                               logs));
     if (tl_logs_count(logs)) return TL_OK;
-    return TL_FAIL(TL_ENOTFOUND, "there was nothing to evaluate: no checkpoint has appeared in '%s' for %g s "
-                                 "(trainer.continuous_eval_timeout)", r->args->model_dir, timeout);
+    return TL_FAIL(TL_ENOTFOUND,
+                   "there was nothing to evaluate: no checkpoint has appeared in '%s' for %g s "
+                   "(trainer.continuous_eval_timeout)",
+                   r->args->model_dir, timeout);
 }
 
 static void report_model(tl_model *m)
@@ -202,7 +221,8 @@ static void report_model(tl_model *m)
     tl_model_size size = tl_model_measure(m);
     double flops = tl_count_flops(m);
     // Whatever the words say, Model Garden counts all of them, and scripts read this line.
-    TL_LOG_INFO("Number of trainable params in model: %f Millions.", (double)(size.params + size.state) * 1e-6);
+    TL_LOG_INFO("Number of trainable params in model: %f Millions.",
+                (double)(size.params + size.state) * 1e-6);
     if (flops > 0) TL_LOG_INFO("FLOPs (multi-adds) in model: %f Billions.", flops * 1e-9 / 2);
 }
 
@@ -217,7 +237,9 @@ static tl_status base_run(tl_runner *r, tl_logs *logs)
 }
 
 const tl_runner_class tl_base_runner = {
-    .cls = {.class_size = sizeof(tl_runner_class), .name = "runner", .help = "how a run is put together"},
+    .cls = {.class_size = sizeof(tl_runner_class),
+            .name = "runner",
+            .help = "how a run is put together"},
     .build_exporter = base_build_exporter,
     .build_trainer = base_build_trainer,
     .build_checkpoint_manager = base_build_checkpoint_manager,
@@ -272,9 +294,12 @@ static tl_status check_weights(const tl_runner *r)
 {
     const tl_task_config *task = r->args->params->task.value;
     bool initialized = task && task->init_checkpoint && *task->init_checkpoint;
-    if (!is_mode(r, "eval") || initialized || tl_checkpoint_manager_latest(r->manager)) return TL_OK;
-    return TL_FAIL(TL_ENOTFOUND, "there is nothing to evaluate: '%s' holds no checkpoint, and "
-                                 "task.init_checkpoint is not set", r->args->model_dir);
+    if (!is_mode(r, "eval") || initialized || tl_checkpoint_manager_latest(r->manager))
+        return TL_OK;
+    return TL_FAIL(TL_ENOTFOUND,
+                   "there is nothing to evaluate: '%s' holds no checkpoint, and "
+                   "task.init_checkpoint is not set",
+                   r->args->model_dir);
 }
 
 /* Behind all others: they may change what is told. */
@@ -283,8 +308,12 @@ static tl_status add_metrics_file(tl_runner *r, tl_hook **out)
     const tl_run_args *a = r->args;
     *out = NULL;
     if (a->without_metrics_file || a->keep_nothing || !a->model_dir || !*a->model_dir) return TL_OK;
-    tl_metrics_file_config config = {.dir = a->model_dir, .experiment = a->experiment, .mode = a->mode,
-                                     .notify = a->params->tilth.notify};
+    tl_metrics_file_config config = {
+        .dir = a->model_dir,
+        .experiment = a->experiment,
+        .mode = a->mode,
+        .notify = a->params->tilth.notify,
+    };
     return tl_hooks_add(&r->hooks, out, &tl_metrics_file_hook, &(tl_hook_args){.config = &config});
 }
 
@@ -307,7 +336,8 @@ static tl_status run(tl_runner *r, tl_logs *logs)
     TL_TRY(CALL(r, build_exporter)(r, &r->exporter));
     TL_TRY(CALL(r, build_trainer)(r, &r->trainer));
     if (r->trains)
-        tli_tell_schedule_end(r->args->params, r->args->task ? r->args->task->registry : NULL, r->trainer->engine);
+        tli_tell_schedule_end(r->args->params, r->args->task ? r->args->task->registry : NULL,
+                              r->trainer->engine);
     if (r->trains) TL_TRY(tli_trainer_try_data(r->trainer));
     TL_TRY(make_notes(r));
     TL_TRY(CALL(r, build_checkpoint_manager)(r, &r->manager));

@@ -21,8 +21,10 @@ static const tl_field flag_fields[] = {
     TL_F_END,
 };
 const tl_desc tl_train_net_flags_desc = {
-    .name = "train_net_flags", .help = "what to do, and with which configuration",
-    .size = sizeof(tl_train_net_flags), .fields = flag_fields,
+    .name = "train_net_flags",
+    .help = "what to do, and with which configuration",
+    .size = sizeof(tl_train_net_flags),
+    .fields = flag_fields,
 };
 
 /* --- log.txt ---------------------------------------------------------------------------------- */
@@ -55,7 +57,8 @@ static void drop_sink(run_log *l)
     l->handle = -1;
 }
 
-static tl_status add_sink(run_log *l, void (*write)(const tl_log_record *record, void *payload), void *payload)
+static tl_status add_sink(run_log *l, void (*write)(const tl_log_record *record, void *payload),
+                          void *payload)
 {
     drop_sink(l);
     return tl_log_sink_add(&l->handle, &(tl_log_sink){TL_LEVEL_DEBUG, write, NULL, payload});
@@ -100,7 +103,8 @@ static tl_status log_config(const tl_libai_config *config)
 {
     tl_str text = TL_STR_INIT;
     tl_status st = config_text(&text, config);
-    if (st == TL_OK) TL_LOG_TOLD(TL_LEVEL_INFO, "Configuration as it was asked for:\n%s", tl_str_text(&text));
+    if (st == TL_OK)
+        TL_LOG_TOLD(TL_LEVEL_INFO, "Configuration as it was asked for:\n%s", tl_str_text(&text));
     tl_str_deinit(&text);
     return st;
 }
@@ -155,7 +159,8 @@ tl_status tl_train_net(tl_logs *results, const tl_train_net_args *args)
     TL_TRY_DONE(st, log_config(config));
     st = run(results, args, config, arena, &log);
     if (st != TL_OK) // for log.txt: who called tells people. A signal is no error
-        TL_LOG_TOLD(st == TL_ESTOPPED ? TL_LEVEL_WARNING : TL_LEVEL_ERROR, "%s", tl_error_message());
+        TL_LOG_TOLD(st == TL_ESTOPPED ? TL_LEVEL_WARNING : TL_LEVEL_ERROR, "%s",
+                    tl_error_message());
 done:
     close_log(&log);
     tl_arena_free(&arena);

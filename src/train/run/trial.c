@@ -5,7 +5,8 @@
 
 #include "train/run/impl.h"
 
-/* The first step makes the program ready, the second may still compile: the last one is what steps take. */
+/* The first step makes the program ready, the second may still compile: the last one is what steps
+ * take. */
 enum { READY_AFTER = 2 };
 
 static tl_status timed_steps(double *seconds, tl_controller *c, int64_t steps)
@@ -33,7 +34,8 @@ tl_status tli_run_trial(tl_runner *r, tl_logs *logs)
     double first, ready, step;
     struct rusage usage;
     if (!r->trains)
-        return TL_FAIL(TL_EINVAL, "--dry_run tries a training, and the mode '%s' does not train", r->args->mode);
+        return TL_FAIL(TL_EINVAL, "--dry_run tries a training, and the mode '%s' does not train",
+                       r->args->mode);
     TL_TRY(timed_steps(&first, r->controller, 1));
     TL_TRY(timed_steps(&ready, r->controller, READY_AFTER - 1));
     TL_TRY(timed_steps(&step, r->controller, 1));

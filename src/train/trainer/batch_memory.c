@@ -32,22 +32,25 @@ static need need_of(const tl_model *m)
         const tl_shape *s = &inputs[i].shape;
         if (!s->rank || s->dims[0] < 1) continue;
         batch = s->dims[0];
-        n.inputs += (double)tl_shape_count(s) / (double)batch * (double)tl_dtype_size(inputs[i].dtype);
+        n.inputs +=
+            (double)tl_shape_count(s) / (double)batch * (double)tl_dtype_size(inputs[i].dtype);
     }
     if (batch) look_at(&n, m, batch);
     return n;
 }
 
-tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch, double there)
+tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch,
+                                 double there)
 {
     const double gib = 1024.0 * 1024 * 1024;
     need n = need_of(m);
     double bytes = (double)batch * (n.inputs + n.largest);
     if (bytes <= there) return TL_OK;
     return TL_FAIL(TL_EINVAL,
-                   "%s: a batch of %" PRId64 " examples needs at least %.1f GiB of memory (%.1f for its inputs, %.1f for "
-                   "the results of '%s'), and there are %.1f GiB: choose a smaller one (with %s several "
-                   "batches make one step)",
-                   keys.size, batch, bytes / gib, (double)batch * n.inputs / gib, (double)batch * n.largest / gib, n.layer,
-                   there / gib, keys.accumulation);
+                   "%s: a batch of %" PRId64
+                   " examples needs at least %.1f GiB of memory (%.1f for its inputs, %.1f for the "
+                   "results of '%s'), and there are %.1f GiB: choose a smaller one (with %s "
+                   "several batches make one step)",
+                   keys.size, batch, bytes / gib, (double)batch * n.inputs / gib,
+                   (double)batch * n.largest / gib, n.layer, there / gib, keys.accumulation);
 }

@@ -6,23 +6,26 @@
 #include "io/inner/checkpoint_manager.h"
 #include "train/trainer/trainer.h"
 
-/* The first step after a checkpoint depends on nothing but it and the batch, whatever the learning rate is: where that
- * is not finite, nobody can go on from there. One that was there before this training is another matter: it may be the
- * settings that are wrong. */
+/* The first step after a checkpoint depends on nothing but it and the batch, whatever the learning
+ * rate is: where that is not finite, nobody can go on from there. One that was there before this
+ * training is another matter: it may be the settings that are wrong. */
 bool tli_controller_leads_nowhere(const tl_controller *c)
 {
     return tli_checkpoint_manager_own_latest(c->manager) == c->trainer->global_step
            && !(c->trainer->parts && c->trainer->parts->bad_batch);
 }
 
-static void tell_how_to_go_on(tl_str *out, tl_controller *c, const char *given_up, const char *aside)
+static void tell_how_to_go_on(tl_str *out, tl_controller *c, const char *given_up,
+                              const char *aside)
 {
     const char *latest = tl_checkpoint_manager_latest(c->manager);
-    if (given_up) tl_str_addf(out, ". '%s' led straight to it, and is kept as '%s'", given_up, aside);
+    if (given_up)
+        tl_str_addf(out, ". '%s' led straight to it, and is kept as '%s'", given_up, aside);
     if (latest)
         tl_str_addf(out, ". Lower the learning rate and resume: the run goes on from '%s'", latest);
     else
-        tl_str_add(out, ". Lower the learning rate and start again: there is no checkpoint from before");
+        tl_str_add(out,
+                   ". Lower the learning rate and start again: there is no checkpoint from before");
 }
 
 tl_status tli_controller_give_up_latest(tl_str *given_up, tl_str *aside, tl_controller *c)

@@ -55,8 +55,10 @@ static const tl_field trainer_fields[] = {
                  "giving up; negative never looks"),
     TL_F(tl_trainer_config, validation_summary_subdir, .s = "validation", .flags = TL_FIELD_INSIDE,
          .help = "folder in the model's folder for summaries of evaluations"),
-    TL_F(tl_trainer_config, preemption_on_demand_checkpoint, .b = true,
-         .help = "save a checkpoint when the system asks the process to end; false ends it without one"),
+    TL_F(
+        tl_trainer_config, preemption_on_demand_checkpoint, .b = true,
+        .help =
+            "save a checkpoint when the system asks the process to end; false ends it without one"),
     TL_F_END,
 };
 /* An evaluation of nothing has no metrics, and would end the run when it comes. */
@@ -64,7 +66,8 @@ static tl_status check_trainer(const void *value)
 {
     const tl_trainer_config *t = value;
     if (t->validation_steps != 0) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "validation_steps: must be at least 1, or -1 for all examples, found 0");
+    return TL_FAIL(TL_EINVAL,
+                   "validation_steps: must be at least 1, or -1 for all examples, found 0");
 }
 const tl_desc tl_trainer_config_desc = {
     .name = "trainer",
@@ -108,24 +111,24 @@ static const tl_field own_fields[] = {
     TL_F(tl_own_config, gradient_accumulation, .i = 1, TL_AT_LEAST(1), OWN_FLAGS,
          .help = "batches whose gradients make one step"),
     TL_F(tl_own_config, recompute, .names = recomputations, OWN_FLAGS,
-         .help = "what the backward pass computes again instead of keeping it: none, selective (cheap "
-                 "results) or full (all but what stretches of layers hand on; about half as many "
-                 "operations more, for the least memory)"),
+         .help = "what the backward pass computes again instead of keeping it: none, selective "
+                 "(cheap results) or full (all but what stretches of layers hand on; about half as "
+                 "many operations more, for the least memory)"),
     TL_F_OPTIONAL(tl_own_config, early_stopping, &tl_early_stopping_config_desc, OWN_FLAGS,
                   .help = "end when a metric stops getting better; null trains to the end"),
     TL_F(tl_own_config, survive_write_failures, OWN_FLAGS,
-         .help = "train on when a checkpoint or summary cannot be written (a full disk), and try again at the next "
-                 "one; false ends the run. The last checkpoint must be written"),
+         .help = "train on when a checkpoint or summary cannot be written (a full disk), and try "
+                 "again at the next one; false ends the run. The last checkpoint must be written"),
     TL_F(tl_own_config, schedule_to_end, OWN_FLAGS,
-         .help = "give the learning rate the length of the training: decay_steps of cosine and polynomial (without "
-                 "cycle), total_decay_steps of power_linear and total_steps of stable_decay become train_steps less "
-                 "offset. Warm-ups stay"),
+         .help = "give the learning rate the length of the training: decay_steps of cosine and "
+                 "polynomial (without cycle), total_decay_steps of power_linear and total_steps of "
+                 "stable_decay become train_steps less offset. Warm-ups stay"),
     TL_F(tl_own_config, notify, .flags = TL_FIELD_NULLABLE | TL_FIELD_UNSAVED,
-         .help = "shell command that gets each event of metrics.jsonl, a line of JSON, on its standard input; it is "
-                 "not kept with the run, nor taken from the folder of one"),
+         .help = "shell command that gets each event of metrics.jsonl, a line of JSON, on its "
+                 "standard input; it is not kept with the run, nor taken from the folder of one"),
     TL_F(tl_own_config, checkpoint_minutes, TL_AT_LEAST(0), OWN_FLAGS,
-         .help = "save a checkpoint also when so many minutes have passed since the last one; only the newest of these "
-                 "is kept, until the next checkpoint. 0 saves none by time"),
+         .help = "save a checkpoint also when so many minutes have passed since the last one; only "
+                 "the newest of these is kept, until the next checkpoint. 0 saves none by time"),
     TL_F_END,
 };
 

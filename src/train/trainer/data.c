@@ -40,13 +40,16 @@ tl_status tli_trainer_try_data(tl_trainer *t)
     bool trains = TLI_TRAINER_CALL(t, next_train_inputs) == tli_next_train_inputs,
          evaluates = TLI_TRAINER_CALL(t, next_eval_inputs) == tli_next_eval_inputs;
     if (t->train_dataset && trains) TL_TRY(try_dataset(t, t->train_dataset, "training"));
-    if (t->validation_dataset && evaluates) TL_TRY(try_dataset(t, t->validation_dataset, "validation"));
+    if (t->validation_dataset && evaluates)
+        TL_TRY(try_dataset(t, t->validation_dataset, "validation"));
     return TL_OK;
 }
 
 tl_status tli_trainer_try_place(tl_trainer *t, int64_t end)
 {
     bool goes_on = t->global_step > 0 && t->global_step < end;
-    if (!goes_on || !t->train_dataset || TLI_TRAINER_CALL(t, next_train_inputs) != tli_next_train_inputs) return TL_OK;
+    if (!goes_on || !t->train_dataset
+        || TLI_TRAINER_CALL(t, next_train_inputs) != tli_next_train_inputs)
+        return TL_OK;
     return try_dataset(t, t->train_dataset, "training");
 }

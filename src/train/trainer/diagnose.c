@@ -31,8 +31,8 @@ static void suspect_deinit(suspect *s)
 
 /* --- running it again ------------------------------------------------------------------------- */
 
-/* The batch goes through the task's step once more, one op after the other, and nothing is updated. `see`, which may
- * be NULL, is shown the step while its tensors are there. */
+/* The batch goes through the task's step once more, one op after the other, and nothing is updated.
+ * `see`, which may be NULL, is shown the step while its tensors are there. */
 static tl_status replay(tl_trainer *t, tl_engine *engine, suspect *batch_of,
                         void (*see)(suspect *of, tl_step *s))
 {
@@ -40,12 +40,17 @@ static tl_status replay(tl_trainer *t, tl_engine *engine, suspect *batch_of,
     TL_TRY(tl_ctx_new(&c, engine));
     tl_tensors out = {0};
     tl_batch batch = {.ctx = c, .tensors = *batch_of->in};
-    tl_step s = {.ctx = c, .task = t->task, .model = t->model, .optimizer = t->optimizer,
-                 .batch = &batch, .logs = &out, .replicas = tl_strategy_replicas(t->strategy)};
+    tl_step s = {.ctx = c,
+                 .task = t->task,
+                 .model = t->model,
+                 .optimizer = t->optimizer,
+                 .batch = &batch,
+                 .logs = &out,
+                 .replicas = tl_strategy_replicas(t->strategy)};
     bool holding = tl_model_hold_updates(t->model, true);
     bool inert = tl_optimizer_set_inert(t->optimizer, true);
-    tl_ctx_set_draws(c, (tl_draws){.seed = t->seed, .step = t->global_step,
-                                   .microbatch = batch_of->microbatch});
+    tl_ctx_set_draws(
+        c, (tl_draws){.seed = t->seed, .step = t->global_step, .microbatch = batch_of->microbatch});
     tl_ctx_set_training(c, true);
     tl_ctx_set_taping(c, true);
     tl_status st = tl_task_train_step(t->task, &s);
@@ -73,8 +78,8 @@ static bool blame_batch(tl_trainer *t, suspect *s)
     return false;
 }
 
-/* Under the eyes of the checking backend, which stops at the first op that makes something that is not finite out of
- * finite numbers. */
+/* Under the eyes of the checking backend, which stops at the first op that makes something that is
+ * not finite out of finite numbers. */
 static void find_op(tl_trainer *t, suspect *s)
 {
     tl_check_options options = {.finite = TL_CHECK_FAIL};
@@ -82,7 +87,8 @@ static void find_op(tl_trainer *t, suspect *s)
     tl_engine *engine = NULL;
     tl_status st;
     TL_TRY_DONE(st, tl_check_new(&check, tl_engine_backend(t->engine), &options));
-    TL_TRY_DONE(st, tl_engine_new(&engine, &(tl_engine_args){.backend = tl_check_backend(check), .beside = t->engine}));
+    TL_TRY_DONE(st, tl_engine_new(&engine, &(tl_engine_args){.backend = tl_check_backend(check),
+                                                             .beside = t->engine}));
     st = replay(t, engine, s, NULL);
 done:
     if (check && *tl_check_first(check)) tl_str_addf(&s->where, "%s", tl_check_first(check));
@@ -97,7 +103,8 @@ done:
 /* Numbers of a tensor with `count` of them; NULL when it has not, or there is no memory. */
 static double *numbers_of(const tl_tensor *t, int64_t count)
 {
-    double *values = t && tl_tensor_count(t) == count ? tl_alloc((size_t)count * sizeof *values) : NULL;
+    double *values =
+        t && tl_tensor_count(t) == count ? tl_alloc((size_t)count * sizeof *values) : NULL;
     if (values && tl_tensor_get_doubles(t, values, count) == TL_OK) return values;
     tl_free(values);
     return NULL;
@@ -144,7 +151,8 @@ static void examine(tl_trainer *t, suspect *s)
 {
     find_op(t, s);
     if (!s->where.length) return;
-    if (replay(t, t->engine, s, see_examples) != TL_OK) tl_error_clear(); // what was found is told all the same
+    // what was found is told all the same
+    if (replay(t, t->engine, s, see_examples) != TL_OK) tl_error_clear();
 }
 
 /* --- the data --------------------------------------------------------------------------------- */
@@ -248,11 +256,13 @@ tl_status tli_trainer_diagnose(tl_trainer *t, double loss, double norm)
     tell_batch(&batch, t, &s);
     if (st == TL_OK)
         st = TL_FAIL(TL_ENAN,
-                     "step %" PRId64 ": numbers are not finite, and the update was left out. Loss %g, gradient norm "
-                     "%g, learning rate %g%s. First seen in %s",
-                     t->global_step + 1, plain(loss), plain(norm), tl_optimizer_learning_rate(t->optimizer), tl_str_text(&batch),
-                     s.where.length ? tl_str_text(&s.where)
-                                    : "no operation of one batch; the gradients together are too large");
+                     "step %" PRId64 ": numbers are not finite, and the update was left out. Loss "
+                     "%g, gradient norm %g, learning rate %g%s. First seen in %s",
+                     t->global_step + 1, plain(loss), plain(norm),
+                     tl_optimizer_learning_rate(t->optimizer), tl_str_text(&batch),
+                     s.where.length
+                         ? tl_str_text(&s.where)
+                         : "no operation of one batch; the gradients together are too large");
     tl_str_deinit(&batch);
     suspect_deinit(&s);
     return st;

@@ -12,8 +12,12 @@ tl_status tli_eval_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors 
 {
     tl_trainer *t = self;
     tl_batch batch = {.ctx = c, .tensors = *in};
-    tl_step s = {.ctx = c, .task = t->task, .model = t->model, .batch = &batch,
-                 .metrics = t->validation_metrics, .logs = out,
+    tl_step s = {.ctx = c,
+                 .task = t->task,
+                 .model = t->model,
+                 .batch = &batch,
+                 .metrics = t->validation_metrics,
+                 .logs = out,
                  .replicas = tl_strategy_replicas(t->strategy)};
     tl_tensors *log = tl_ctx_set_log(c, out);
     tl_status st = tl_task_validation_step(t->task, &s);
@@ -41,8 +45,10 @@ static tl_status merge(tl_logs *logs, const tl_tensors *out)
         tl_logs_entry there;
         const char *name = out->items[i].name;
         if (tl_logs_find(&there, logs, name))
-            TL_LOG_ONCE(TL_LEVEL_WARNING, "the validation step logs '%s', which is also passed "
-                                          "by it; the step's value is used", name);
+            TL_LOG_ONCE(TL_LEVEL_WARNING,
+                        "the validation step logs '%s', which is also passed by it; the step's "
+                        "value is used",
+                        name);
         TL_TRY(tl_logs_put_any(logs, name, out->items[i].tensor));
     }
     return TL_OK;
@@ -71,8 +77,7 @@ tl_status tli_eval_begin(tl_trainer *t, void **state)
 {
     *state = NULL;
     t->parts->told_loss = false;
-    if (!t->validation_loss)
-        return TL_FAIL(TL_ESTATE, "the trainer was made without evaluation");
+    if (!t->validation_loss) return TL_FAIL(TL_ESTATE, "the trainer was made without evaluation");
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_status st = tl_metrics_reset(t->validation_metrics, t->ctx);
     if (st == TL_OK) st = tl_metric_reset(t->validation_loss, t->ctx);
@@ -91,15 +96,16 @@ void tli_eval_leave(tl_trainer *t, void *state)
     if (state) tl_task_release_aggregated(t->task, state);
 }
 
-/* As every checkpoint it has the weights in the model and the averages with the optimizer, though they are exchanged
- * in an evaluation: who restores it need not know where it came from. */
+/* As every checkpoint it has the weights in the model and the averages with the optimizer, though
+ * they are exchanged in an evaluation: who restores it need not know where it came from. */
 static tl_status export_as_trained(tl_trainer *t, tl_logs *logs)
 {
     bool swapped = t->optimizer && tl_optimizer_swapped(t->optimizer);
     tl_error error;
     if (swapped) TL_TRY(tl_optimizer_swap(t->optimizer));
     tl_state *state = tl_trainer_checkpoint(t);
-    tl_status st = state ? tl_exporter_maybe_export(t->exporter, state, logs, t->global_step, NULL) : tl_error_code();
+    tl_status st = state ? tl_exporter_maybe_export(t->exporter, state, logs, t->global_step, NULL)
+                         : tl_error_code();
     if (st != TL_OK) tl_error_save(&error);
     tl_status back = swapped ? tl_optimizer_swap(t->optimizer) : TL_OK;
     if (st == TL_OK) return back;
@@ -122,10 +128,8 @@ tl_status tli_eval_end(tl_trainer *t, void *state, tl_logs *logs)
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_status st;
     TL_TRY_DONE(st, tl_metrics_tell(t->validation_metrics, t->ctx, logs));
-    if (t->parts->told_loss)
-        TL_TRY_DONE(st, tl_metric_tell(t->validation_loss, t->ctx, logs));
-    else
-        TL_LOG_INFO("The task did not report validation loss.");
+    if (t->parts->told_loss) TL_TRY_DONE(st, tl_metric_tell(t->validation_loss, t->ctx, logs));
+    else TL_LOG_INFO("The task did not report validation loss.");
     if (state)
         TL_TRY_DONE(st, tl_task_reduce_aggregated_logs(t->task, state, t->global_step, logs));
     if (t->exporter) st = export_best(t, logs);

@@ -58,8 +58,8 @@ void tli_flight_note(tl_trainer *t, tl_ctx *c, tl_tensor *loss)
     if (t->parts->flight.flies) tl_assign(c, t->parts->flight.loss, tl_cast(c, loss, TL_F64));
 }
 
-/* Numbers that are not finite halt the run, unless the loss scale has them to be lowered, or the run shall go on
- * without such steps. */
+/* Numbers that are not finite halt the run, unless the loss scale has them to be lowered, or the
+ * run shall go on without such steps. */
 static tl_tensor *halts(tl_trainer *t, tl_ctx *c, tl_tensor *lowers)
 {
     tl_tensor *bad = tl_logical_not(c, tl_optimizer_finite(t->optimizer));
@@ -125,7 +125,8 @@ static tl_status look(tl_trainer *t, bool *at_fault)
     return TL_OK;
 }
 
-/* Something in the queue has failed. Steps whose lines have come were over by then; the one behind them is the one. */
+/* Something in the queue has failed. Steps whose lines have come were over by then; the one behind
+ * them is the one. */
 static tl_status failed(tl_trainer *t, tl_status st)
 {
     tli_flight *f = &t->parts->flight;
@@ -144,7 +145,8 @@ static tl_status failed(tl_trainer *t, tl_status st)
         tli_trainer_leave_step(t);
     }
     tl_error_restore(&error);
-    return t->parts->train ? tl_error_note(st, "train_step") : st; // as the program says when it fails at once
+    // as the program says when it fails at once
+    return t->parts->train ? tl_error_note(st, "train_step") : st;
 }
 
 static tl_status look_at_oldest(tl_trainer *t)
@@ -163,7 +165,8 @@ tl_status tli_flight_land(tl_trainer *t)
 /* Steps can only be taken back where the batches can. */
 static bool can_return(const tl_trainer *t)
 {
-    return t->parts->position_then && TLI_TRAINER_CALL(t, next_train_inputs) == tli_next_train_inputs;
+    return t->parts->position_then
+           && TLI_TRAINER_CALL(t, next_train_inputs) == tli_next_train_inputs;
 }
 
 tl_status tli_flight_add(tl_trainer *t)

@@ -21,7 +21,8 @@ tl_status tli_guard_add(tli_guard *g, tl_engine *engine, tl_tensor *live)
 
 tl_status tli_guard_add_all(tli_guard *g, tl_engine *engine, const tl_tensors *live)
 {
-    for (int64_t i = 0; i < live->count; i++) TL_TRY(tli_guard_add(g, engine, live->items[i].tensor));
+    for (int64_t i = 0; i < live->count; i++)
+        TL_TRY(tli_guard_add(g, engine, live->items[i].tensor));
     return TL_OK;
 }
 

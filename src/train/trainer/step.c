@@ -54,13 +54,15 @@ static tl_tensor *like_losses(tl_ctx *c, tl_tensor *weights, const tl_tensor *lo
     return tl_reshape(c, weights, wide);
 }
 
-/* The sum of weighted losses and the sum of weights, both over the number of losses: so neither grows
- * with the batch, and their quotient is the mean. Without weights the second is NULL and means 1. */
+/* The sum of weighted losses and the sum of weights, both over the number of losses: so neither
+ * grows with the batch, and their quotient is the mean. Without weights the second is NULL and
+ * means 1. */
 static tl_tensor *share(tl_ctx *c, tl_tensor *losses, tl_tensor *weights, tl_tensor **weight)
 {
     *weight = NULL;
     if (!losses) return NULL;
-    if (!weights || losses->shape.rank == 0) { // a scalar is a mean already; it counts what it is of
+    // a scalar is a mean already; it counts what it is of
+    if (!weights || losses->shape.rank == 0) {
         if (weights) *weight = tl_cast(c, tl_mean(c, weights, TL_ALL, false), TL_F32);
         losses = tl_mean(c, losses, TL_ALL, false);
         return weights ? tl_mul(c, losses, tl_cast(c, *weight, losses->dtype)) : losses;
@@ -101,7 +103,8 @@ static tl_tensor *counted(tl_ctx *c, tl_tensor *weight, double times)
 /* The mean, as people read it; 0 of nothing. */
 static void tell(tl_step *s, tl_tensor *total, tl_tensor *weight, double times)
 {
-    if (total && weight) total = tl_div_no_nan(s->ctx, total, tl_cast(s->ctx, weight, total->dtype));
+    if (total && weight)
+        total = tl_div_no_nan(s->ctx, total, tl_cast(s->ctx, weight, total->dtype));
     s->weight = counted(s->ctx, weight, times);
     tl_step_log(s, TL_LOSS, total);
 }
@@ -115,7 +118,8 @@ void tl_step_report(tl_step *s, tl_tensor *losses, tl_tensor *weights)
 tl_status tl_step_gradients(tl_step *s, tl_tensor *loss, tl_tensor *grads[TL_STEP_BLOCKS])
 {
     if (tl_model_block_count(s->model) > TL_STEP_BLOCKS)
-        return TL_FAIL(TL_ELIMIT, "the model has more than %d blocks of parameters", TL_STEP_BLOCKS);
+        return TL_FAIL(TL_ELIMIT, "the model has more than %d blocks of parameters",
+                       TL_STEP_BLOCKS);
     TL_TRY(tl_ctx_status(s->ctx));
     bool taping = tl_ctx_set_taping(s->ctx, false);
     tl_status st = tl_model_gradients(s->ctx, s->model, loss, grads);
@@ -135,7 +139,8 @@ void tl_step_minimize(tl_step *s, tl_tensor *losses, tl_tensor *weights)
     s->losses = losses;
     total = with_aux(s, total, weight);
     if (!total) return;
-    if (tl_step_gradients(s, tl_optimizer_scaled_loss(s->optimizer, s->ctx, total), grads) != TL_OK) {
+    if (tl_step_gradients(s, tl_optimizer_scaled_loss(s->optimizer, s->ctx, total), grads)
+        != TL_OK) {
         tl_ctx_fail(s->ctx);
         return;
     }

@@ -9,7 +9,8 @@
 
 /* --- the program of a step -------------------------------------------------------------------- */
 
-/* The mean loss of the loop. A loss that is not finite does not count: the update is left out too. */
+/* The mean loss of the loop. A loss that is not finite does not count: the update is left out
+ * too. */
 static void update_loss(tl_trainer *t, tl_ctx *c, tl_tensor *loss, tl_tensor *weight)
 {
     tl_tensor *finite = tl_cast(c, tl_isfinite(c, loss), TL_F32);
@@ -21,8 +22,13 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
 {
     tl_trainer *t = self;
     tl_batch batch = {.ctx = c, .tensors = *in};
-    tl_step s = {.ctx = c, .task = t->task, .model = t->model, .optimizer = t->optimizer,
-                 .batch = &batch, .metrics = t->train_metrics, .logs = out,
+    tl_step s = {.ctx = c,
+                 .task = t->task,
+                 .model = t->model,
+                 .optimizer = t->optimizer,
+                 .batch = &batch,
+                 .metrics = t->train_metrics,
+                 .logs = out,
                  .replicas = tl_strategy_replicas(t->strategy)};
     bool whole = !tl_optimizer_accumulating(t->optimizer); // the step is this batch
     tl_tensor *lowers = whole ? tli_flight_begin(t, c) : NULL;
@@ -34,8 +40,10 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     tl_ctx_set_taping(c, false);
     tl_tensor *loss = tl_tensors_peek(out, TL_LOSS);
     if (st == TL_OK && !loss)
-        st = TL_FAIL(TL_EINVAL, "train_step of the task '%s' logged no loss: call tl_step_minimize, or "
-                                "tl_step_log with the name \"loss\"", t->task->name);
+        st = TL_FAIL(TL_EINVAL,
+                     "train_step of the task '%s' logged no loss: call tl_step_minimize, or "
+                     "tl_step_log with the name \"loss\"",
+                     t->task->name);
     if (st == TL_OK) {
         loss = tl_mean(c, loss, TL_ALL, false);
         // Whether gradients that are summed up are finite is known when they are applied.
@@ -94,8 +102,10 @@ static tl_status next_batch(tl_trainer *t)
     t->data_wait_s += (double)(tl_clock_ns() - begin) * 1e-9;
     t->parts->taken++;
     if (more) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "the training data ended at step %" PRId64 "; it must repeat, or "
-                              "trainer.train_steps be less", t->global_step);
+    return TL_FAIL(TL_EINVAL,
+                   "the training data ended at step %" PRId64
+                   "; it must repeat, or trainer.train_steps be less",
+                   t->global_step);
 }
 
 static tl_status run(tl_trainer *t, tl_function *f, tl_graph_fn *body)
@@ -108,8 +118,8 @@ static tl_status run_batch(tl_trainer *t, int64_t microbatch)
 {
     open_step(t);
     TL_TRY(next_batch(t));
-    tl_ctx_set_draws(t->ctx, (tl_draws){.seed = t->seed, .step = t->global_step,
-                                        .microbatch = microbatch});
+    tl_ctx_set_draws(t->ctx,
+                     (tl_draws){.seed = t->seed, .step = t->global_step, .microbatch = microbatch});
     tl_ctx_set_training(t->ctx, true);
     tl_status st = run(t, t->parts->train, tli_train_body);
     tl_ctx_set_training(t->ctx, false);
@@ -139,8 +149,9 @@ static double number_of(const tl_tensor *t)
     return t && tl_tensor_count(t) == 1 && tl_tensor_item(t, &value) == TL_OK ? value : NAN;
 }
 
-/* Numbers that are not finite are a mistake, unless the step had a loss scale that they have lowered. The device is the
- * host, and has computed them by now; else this is looked at later (flight.h). */
+/* Numbers that are not finite are a mistake, unless the step had a loss scale that they have
+ * lowered. The device is the host, and has computed them by now; else this is looked at later
+ * (flight.h). */
 static tl_status check_finite(tl_trainer *t, bool lowered)
 {
     double finite;
@@ -152,7 +163,8 @@ static tl_status check_finite(tl_trainer *t, bool lowered)
     return TL_OK;
 }
 
-/* What the batches of a step that was left have added is taken back: gradients, metrics, running statistics. */
+/* What the batches of a step that was left have added is taken back: gradients, metrics, running
+ * statistics. */
 static tl_status take_back_sum(tl_trainer *t)
 {
     TL_TRY(tl_optimizer_discard(t->optimizer));
@@ -192,8 +204,10 @@ static tl_status require_task(const tl_trainer *t)
 {
     if (t->task && t->optimizer) return TL_OK;
     if (t->task) return TL_FAIL(TL_ESTATE, "the trainer was made without training");
-    return TL_FAIL(TL_ESTATE, "the trainer '%s' has no task to train: make it with a task and its config, or let its "
-                              "class override train_step", t->cls->cls.name);
+    return TL_FAIL(TL_ESTATE,
+                   "the trainer '%s' has no task to train: make it with a task and its config, or "
+                   "let its class override train_step",
+                   t->cls->cls.name);
 }
 
 tl_status tli_train_step(tl_trainer *t)

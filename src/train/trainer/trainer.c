@@ -14,7 +14,9 @@ static tl_status base_initialize(tl_trainer *t)
 }
 
 const tl_trainer_class tl_base_trainer = {
-    .cls = {.class_size = sizeof(tl_trainer_class), .name = "Trainer", .size = sizeof(tl_trainer),
+    .cls = {.class_size = sizeof(tl_trainer_class),
+            .name = "Trainer",
+            .size = sizeof(tl_trainer),
             .help = "the training loop that tasks are run by"},
     .initialize = base_initialize,
     .train = tli_train,
@@ -59,15 +61,16 @@ static tl_status feed(tl_trainer *t, tl_dataset **dataset)
 
 static tl_status build_train(tl_trainer *t)
 {
-    tl_input_context input = {.pipelines = 1, .replicas = tl_strategy_replicas(t->strategy),
-                              .seed = t->seed};
+    tl_input_context input = {
+        .pipelines = 1, .replicas = tl_strategy_replicas(t->strategy), .seed = t->seed};
     TL_TRY(tl_metrics_new(&t->train_metrics, t->engine));
     TL_TRY(tl_task_build_metrics(t->task, true, t->train_metrics));
     TL_TRY(tl_metric_new(&t->train_loss, t->engine, &tl_metric_mean, NULL, "training_loss"));
     if (t->train_dataset) return feed(t, &t->train_dataset);
     if (!t->task->config || !t->task->config->train_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
-    const tli_batch_keys keys = {"task.train_data.global_batch_size", "tilth.gradient_accumulation"};
+    const tli_batch_keys keys = {"task.train_data.global_batch_size",
+                                 "tilth.gradient_accumulation"};
     TL_TRY(tli_check_batch_memory(t->model, keys, t->task->config->train_data->global_batch_size,
                                   tl_machine_memory()));
     TL_TRY(tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset));
@@ -76,21 +79,26 @@ static tl_status build_train(tl_trainer *t)
 
 static tl_status build_evaluate(tl_trainer *t)
 {
-    tl_input_context input = {.pipelines = 1, .replicas = tl_strategy_replicas(t->strategy),
-                              .seed = t->seed};
+    tl_input_context input = {
+        .pipelines = 1, .replicas = tl_strategy_replicas(t->strategy), .seed = t->seed};
     TL_TRY(tl_metrics_new(&t->validation_metrics, t->engine));
     TL_TRY(tl_task_build_metrics(t->task, false, t->validation_metrics));
     TL_TRY(tl_metric_new(&t->validation_loss, t->engine, &tl_metric_mean, NULL, "validation_loss"));
     if (t->validation_dataset) return feed(t, &t->validation_dataset);
     if (!t->task->config || !t->task->config->validation_data)
-        return TL_FAIL(TL_EINVAL, "there is nothing to evaluate with: task.validation_data is null");
-    TL_TRY(tl_task_build_inputs(t->task, t->task->config->validation_data, &input, &t->validation_dataset));
+        return TL_FAIL(TL_EINVAL,
+                       "there is nothing to evaluate with: task.validation_data is null");
+    TL_TRY(tl_task_build_inputs(t->task, t->task->config->validation_data, &input,
+                                &t->validation_dataset));
     return feed(t, &t->validation_dataset);
 }
 
-static tl_status make_function(tl_trainer *t, tl_function **out, const char *name, tl_graph_fn *body)
+static tl_status make_function(tl_trainer *t, tl_function **out, const char *name,
+                               tl_graph_fn *body)
 {
-    return tl_function_new(out, &(tl_function_args){.engine = t->engine, .name = name, .body = body,
+    return tl_function_new(out, &(tl_function_args){.engine = t->engine,
+                                                    .name = name,
+                                                    .body = body,
                                                     .self = t,
                                                     .interpret = !t->config->tilth.jit,
                                                     .optimize = &t->parts->optimize});
@@ -110,7 +118,8 @@ static tl_status build_functions(tl_trainer *t)
     return TL_OK;
 }
 
-/* With one batch a step, running statistics wait for the flag; with several they are moved by each. */
+/* With one batch a step, running statistics wait for the flag; with several they are moved by
+ * each. */
 static tl_status build_guard(tl_trainer *t)
 {
     tli_guard *g = &t->parts->guard;
@@ -130,8 +139,9 @@ static tl_status build(tl_trainer *t)
 {
     TL_TRY(tl_ctx_new(&t->ctx, t->engine));
     if (!t->task != !t->config)
-        return TL_FAIL(TL_EINVAL, "the trainer '%s' was given a %s without a %s: it takes both or none", t->cls->cls.name,
-                       t->task ? "task" : "config", t->task ? "config" : "task");
+        return TL_FAIL(TL_EINVAL,
+                       "the trainer '%s' was given a %s without a %s: it takes both or none",
+                       t->cls->cls.name, t->task ? "task" : "config", t->task ? "config" : "task");
     if (t->task) {
         t->parts->accumulation = t->config->tilth.gradient_accumulation;
         TL_TRY(build_model(t));
@@ -239,7 +249,8 @@ tl_status tl_trainer_initialize(tl_trainer *t)
     return TLI_TRAINER_CALL(t, initialize)(t);
 }
 
-/* Something went wrong on the host while steps were under way; what went wrong in one of them came first. */
+/* Something went wrong on the host while steps were under way; what went wrong in one of them came
+ * first. */
 static tl_status land_after(tl_trainer *t, tl_status st)
 {
     tl_error error;
@@ -254,7 +265,8 @@ tl_status tl_trainer_train(tl_trainer *t, int64_t steps, tl_logs *logs)
     t->parts->watched = TL_OK;
     tl_status st = TLI_TRAINER_CALL(t, train)(t, steps, logs);
     if (t->parts->flight.count) st = land_after(t, st);
-    return st != TL_OK ? st : t->parts->watched; // what a watch has found is not for the class to hand on
+    // what a watch has found is not for the class to hand on
+    return st != TL_OK ? st : t->parts->watched;
 }
 
 tl_status tl_trainer_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
@@ -280,7 +292,8 @@ tl_function *tl_trainer_eval_function(const tl_trainer *t)
 
 /* --- state ------------------------------------------------------------------------------------ */
 
-/* The parts keep their places when a model or dataset is exchanged: managers and controllers hold the state. */
+/* The parts keep their places when a model or dataset is exchanged: managers and controllers hold
+ * the state. */
 static tl_status empty_part(tl_state **out, tl_state *s, const char *name)
 {
     TL_TRY(tl_state_sub(out, s, name));
@@ -403,7 +416,8 @@ void tl_trainer_set_watch(tl_trainer *t, tl_trainer_watch *watch)
 bool tl_trainer_between(tl_trainer *t)
 {
     tl_trainer_watch *w = t->parts->watch;
-    if (!w || (t->global_step < __atomic_load_n(&w->due, __ATOMIC_ACQUIRE) && !(w->wake && *w->wake)))
+    if (!w
+        || (t->global_step < __atomic_load_n(&w->due, __ATOMIC_ACQUIRE) && !(w->wake && *w->wake)))
         return true;
     return w->step(w->self, t, &t->parts->watched);
 }

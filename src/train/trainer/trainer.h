@@ -15,22 +15,23 @@ struct tl_trainer_parts {
     tl_optimize optimize;              /* how they are optimised */
     int64_t accumulation;              /* batches of a step */
     bool trains, evaluates;
-    bool unfinished;                   /* a step was left, and what its batches have added is not taken back yet */
-    bool bad_batch;                    /* the last step was not finite because its batch is not */
-    bool told_loss;                    /* validation steps did, in this evaluation */
-    tl_state *state;                   /* NULL: to be made anew */
+    /* a step was left, and what its batches have added is not taken back yet */
+    bool unfinished;
+    bool bad_batch;  /* the last step was not finite because its batch is not */
+    bool told_loss;  /* validation steps did, in this evaluation */
+    tl_state *state; /* NULL: to be made anew */
     tl_trainer_watch *watch;
-    tl_status watched;                 /* what the watch has found */
-    /* The scope of the last training step, which stays open until the next one, so that what it logged can be
-     * read. */
+    tl_status watched; /* what the watch has found */
+    /* The scope of the last training step, which stays open until the next one, so that what it
+     * logged can be read. */
     bool open;
     tl_mark mark;
     tl_tensors in, out;
     /* Where the training data stood when the loop began, and how many batches were taken since. */
     tl_state *position, *position_then;
     int64_t taken;
-    tli_flight flight;                 /* steps that nobody has looked at yet */
-    tli_guard guard;                   /* of what a step that comes to nothing leaves as it was */
+    tli_flight flight; /* steps that nobody has looked at yet */
+    tli_guard guard;   /* of what a step that comes to nothing leaves as it was */
 };
 
 /* The nearest class up the chain that fills a method, the base at last. */
@@ -44,29 +45,33 @@ void tli_trainer_close_step(tl_trainer *t);
 typedef struct tli_batch_keys {
     const char *size, *accumulation;
 } tli_batch_keys;
-/* Refuses a batch of which the inputs and the greatest result of a layer are more than the `there` bytes of memory: it
- * certainly cannot be trained with. */
-TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch, double there);
-/* What reading data came back with: that a file is damaged, or holds something else, is no mistake in the
- * configuration, and TL_EDATA. `which`: "training", "validation". */
+/* Refuses a batch of which the inputs and the greatest result of a layer are more than the `there`
+ * bytes of memory: it certainly cannot be trained with. */
+TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch,
+                                              double there);
+/* What reading data came back with: that a file is damaged, or holds something else, is no mistake
+ * in the configuration, and TL_EDATA. `which`: "training", "validation". */
 TL_NODISCARD tl_status tli_data_failed(tl_status st, const char *which);
 /* Makes the first batch of each dataset, to see whether it can be; they are left as they were. */
 TL_NODISCARD tl_status tli_trainer_try_data(tl_trainer *t);
-/* The same at the place from which a restored training goes on to step `end`: other files may lie there by now. */
+/* The same at the place from which a restored training goes on to step `end`: other files may lie
+ * there by now. */
 TL_NODISCARD tl_status tli_trainer_try_place(tl_trainer *t, int64_t end);
 
-/* Says where the numbers of the step behind global_step, which were not finite, came from: TL_ENAN. Puts the training
- * data back to where the step began. */
+/* Says where the numbers of the step behind global_step, which were not finite, came from: TL_ENAN.
+ * Puts the training data back to where the step began. */
 TL_NODISCARD tl_status tli_trainer_diagnose(tl_trainer *t, double loss, double norm);
 /* Puts the training data to where the loop has taken so many batches. */
 TL_NODISCARD tl_status tli_trainer_return_data(tl_trainer *t, int64_t taken);
-/* After a step that failed: whoever saves or restores then finds the state of the last good one. The error stays. */
+/* After a step that failed: whoever saves or restores then finds the state of the last good one.
+ * The error stays. */
 void tli_trainer_leave_step(tl_trainer *t);
 
 /* The base's methods, by file. */
 TL_NODISCARD tl_status tli_train(tl_trainer *t, int64_t steps, tl_logs *logs);
 TL_NODISCARD tl_status tli_train_loop_begin(tl_trainer *t);
-TL_NODISCARD tl_status tli_next_train_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, bool *more);
+TL_NODISCARD tl_status tli_next_train_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch,
+                                             bool *more);
 TL_NODISCARD tl_status tli_train_step(tl_trainer *t);
 TL_NODISCARD tl_status tli_train_loop_end(tl_trainer *t, tl_logs *logs);
 TL_NODISCARD tl_status tli_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs);

@@ -101,7 +101,9 @@ static tl_status add_extras(tl_str *line, tl_event_storage *s)
         const struct extra *e = &extras[i];
         const tl_history *h;
         TL_TRY(tl_event_storage_history(&h, s, e->name));
-        if (h) add_number(line, e->shown, e->format, e->digits, tl_history_latest(h) * e->scale, e->unit);
+        if (h)
+            add_number(line, e->shown, e->format, e->digits, tl_history_latest(h) * e->scale,
+                       e->unit);
     }
     return add_named(line, s, "[metric]", TL_EVENT_WINDOW);
 }
@@ -124,15 +126,14 @@ static tl_status make_line(tl_str *line, console *c, tl_event_storage *s)
     if (time) add_number(line, "time", "%.*f", 4, tl_history_global_average(time), " s/iter");
     TL_TRY(tl_event_storage_history(&data_time, s, "data_time"));
     if (data_time)
-        add_number(line, "data_time", "%.*f", 4, tl_history_average(data_time, DATA_TIME_WINDOW), " s/iter");
+        add_number(line, "data_time", "%.*f", 4, tl_history_average(data_time, DATA_TIME_WINDOW),
+                   " s/iter");
     if (time && c->args.batch_size > 0)
         add_number(line, "total_throughput", "%.*f", 2,
                    (double)c->args.batch_size / tl_history_global_average(time), " samples/s");
     TL_TRY(tl_event_storage_history(&lr, s, "lr"));
-    if (lr)
-        add_number(line, "lr", "%.*e", 2, tl_history_latest(lr), "");
-    else
-        tl_str_add(line, "  lr: N/A");
+    if (lr) add_number(line, "lr", "%.*e", 2, tl_history_latest(lr), "");
+    else tl_str_add(line, "  lr: N/A");
     TL_TRY(add_extras(line, s));
     return tl_str_status(line);
 }
@@ -140,14 +141,13 @@ static tl_status make_line(tl_str *line, console *c, tl_event_storage *s)
 static tl_status console_write(tl_event_writer *w, tl_event_storage *s)
 {
     console *c = (console *)w;
-    if (c->args.max_iteration > 0 && tl_event_storage_iteration(s) == c->args.max_iteration) return TL_OK;
+    if (c->args.max_iteration > 0 && tl_event_storage_iteration(s) == c->args.max_iteration)
+        return TL_OK;
     tl_str line = TL_STR_INIT;
     tl_status st = make_line(&line, c, s);
     if (st == TL_OK) {
-        if (c->args.say)
-            c->args.say(tl_str_text(&line), c->args.payload);
-        else
-            TL_LOG_INFO("%s", tl_str_text(&line));
+        if (c->args.say) c->args.say(tl_str_text(&line), c->args.payload);
+        else TL_LOG_INFO("%s", tl_str_text(&line));
     }
     tl_str_deinit(&line);
     return st;

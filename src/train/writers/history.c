@@ -39,10 +39,8 @@ tl_status tl_history_put(tl_history *h, double value, int64_t iteration)
     h->average += (value - h->average) / (double)h->seen;
     int64_t place = h->first + h->count;
     h->items[place < h->capacity ? place : place - h->capacity] = (item){value, iteration};
-    if (h->count < h->capacity)
-        h->count++;
-    else
-        h->first = h->first + 1 == h->capacity ? 0 : h->first + 1;
+    if (h->count < h->capacity) h->count++;
+    else h->first = h->first + 1 == h->capacity ? 0 : h->first + 1;
     return TL_OK;
 }
 
@@ -104,7 +102,8 @@ void tl_history_rewind(tl_history *h, int64_t keep_to)
     if (isfinite(h->average)) return;
     // One that was not finite has spoiled the average, and leaves with what is kept.
     h->average = 0;
-    for (int64_t i = 0; i < h->count; i++) h->average += (at(h, i)->value - h->average) / (double)(i + 1);
+    for (int64_t i = 0; i < h->count; i++)
+        h->average += (at(h, i)->value - h->average) / (double)(i + 1);
     h->seen = h->count;
 }
 
@@ -126,8 +125,8 @@ static double value_of(uint64_t key)
     return value;
 }
 
-// The value that has `rank` smaller ones before it among the last n, digit by digit from the top: it needs no
-// memory, and so many passes for any values.
+// The value that has `rank` smaller ones before it among the last n, digit by digit from the top:
+// it needs no memory, and so many passes for any values.
 static double ranked(const tl_history *h, int64_t n, int64_t rank)
 {
     uint64_t known = 0, mask = 0;
@@ -145,8 +144,8 @@ static double ranked(const tl_history *h, int64_t n, int64_t rank)
     return value_of(known);
 }
 
-// The same for windows that fit on the stack, by parting around one of the values until the rank is alone: the
-// usual case, and some ten times quicker. Smaller values end up before `rank`.
+// The same for windows that fit on the stack, by parting around one of the values until the rank is
+// alone: the usual case, and some ten times quicker. Smaller values end up before `rank`.
 static double select_rank(double *values, int64_t n, int64_t rank)
 {
     int64_t low = 0, high = n - 1;
@@ -162,12 +161,9 @@ static double select_rank(double *values, int64_t n, int64_t rank)
             values[i++] = values[j];
             values[j--] = kept;
         }
-        if (rank <= j)
-            high = j;
-        else if (rank >= i)
-            low = i;
-        else
-            break; // between the parts all are the pivot
+        if (rank <= j) high = j;
+        else if (rank >= i) low = i;
+        else break; // between the parts all are the pivot
     }
     return values[rank];
 }

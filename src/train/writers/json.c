@@ -19,7 +19,8 @@ static bool is_early(const char *line, const char *end, void *payload)
 {
     const tl_opt_int *keep_to = payload;
     int64_t iteration;
-    return !keep_to->set || !tli_json_line_int(&iteration, line, end, "iteration") || iteration <= keep_to->value;
+    return !keep_to->set || !tli_json_line_int(&iteration, line, end, "iteration")
+           || iteration <= keep_to->value;
 }
 
 static tl_status mend(const char *path, tl_opt_int keep_to)
@@ -38,7 +39,8 @@ static tl_status json_init(tl_event_writer *w, const void *given)
 {
     json *j = (json *)w;
     const tl_json_writer_args *args = given;
-    if (!args || !args->path) return TL_FAIL(TL_EINVAL, "the JSON writer needs a path, such as 'metrics.json'");
+    if (!args || !args->path)
+        return TL_FAIL(TL_EINVAL, "the JSON writer needs a path, such as 'metrics.json'");
     j->window = args->window > 0 ? args->window : TL_EVENT_WINDOW;
     j->written = args->keep_to.set ? args->keep_to.value : -1;
     j->path = tl_strdup(args->path);
@@ -96,7 +98,8 @@ static tl_status collect(json *j, tl_event_storage *s)
         if (latest.iteration < 0 || latest.iteration <= j->written) continue;
         if (!TL_VEC_PUSH(&j->fresh, latest)) return TL_ENOMEM;
     }
-    if (j->fresh.count) qsort(j->fresh.items, (size_t)j->fresh.count, sizeof *j->fresh.items, compare);
+    if (j->fresh.count)
+        qsort(j->fresh.items, (size_t)j->fresh.count, sizeof *j->fresh.items, compare);
     return TL_OK;
 }
 
@@ -104,8 +107,10 @@ static tl_status collect(json *j, tl_event_storage *s)
 static tl_status check_path(const json *j)
 {
     if (j->path) return TL_OK;
-    return TL_FAIL(TL_ESTATE, "the %s writer has no path: its class has an init that must call that of its base, "
-                              "tl_json_writer", j->base.cls->cls.name);
+    return TL_FAIL(TL_ESTATE,
+                   "the %s writer has no path: its class has an init that must call that of its "
+                   "base, tl_json_writer",
+                   j->base.cls->cls.name);
 }
 
 static tl_status json_write(tl_event_writer *w, tl_event_storage *s)

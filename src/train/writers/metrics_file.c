@@ -24,16 +24,17 @@ typedef struct metrics_file {
     tl_hook base;
     const char *path, *dir, *experiment, *mode;
     tli_notify *notify; /* NULL: nobody is told */
-    tli_append *file; /* of a run that trains; NULL: not open */
+    tli_append *file;   /* of a run that trains; NULL: not open */
     tl_str line;
     const char *event; /* of the line */
-    tl_str restored;  /* the checkpoint that was; "": none */
-    tl_str saved;     /* one that is being written; "": none */
-    int64_t begun;    /* when, on the clock of tl_clock_ns */
+    tl_str restored;   /* the checkpoint that was; "": none */
+    tl_str saved;      /* one that is being written; "": none */
+    int64_t begun;     /* when, on the clock of tl_clock_ns */
     bool started;
-    int64_t from;      /* the step that was begun or gone back to */
-    int64_t told;      /* the step of the last line `train`; -1: none */
-    int64_t evaluated; /* the last step that was evaluated, of lines that trainings have left; -1: none */
+    int64_t from; /* the step that was begun or gone back to */
+    int64_t told; /* the step of the last line `train`; -1: none */
+    /* the last step that was evaluated, of lines that trainings have left; -1: none */
+    int64_t evaluated;
 } metrics_file;
 
 static tl_status start(tl_hook *h, const void *config)
@@ -41,14 +42,18 @@ static tl_status start(tl_hook *h, const void *config)
     metrics_file *m = (metrics_file *)h;
     const tl_metrics_file_config *given = config;
     if (!given || !given->dir || !*given->dir)
-        return TL_FAIL(TL_EINVAL, "the hook '%s' needs a folder for " TL_METRICS_FILE ", and none is given", h->name);
+        return TL_FAIL(TL_EINVAL,
+                       "the hook '%s' needs a folder for " TL_METRICS_FILE ", and none is given",
+                       h->name);
     m->dir = tl_arena_strdup(h->arena, given->dir);
     m->path = tl_path_join(h->arena, given->dir, TL_METRICS_FILE);
     m->mode = tl_arena_strdup(h->arena, given->mode ? given->mode : "train");
     if (given->experiment) m->experiment = tl_arena_strdup(h->arena, given->experiment);
     m->told = m->evaluated = -1;
-    if (given->notify && *given->notify) TL_TRY(tli_notify_new(&m->notify, given->notify, given->dir));
-    return m->dir && m->path && m->mode && (m->experiment || !given->experiment) ? TL_OK : TL_ENOMEM;
+    if (given->notify && *given->notify)
+        TL_TRY(tli_notify_new(&m->notify, given->notify, given->dir));
+    return m->dir && m->path && m->mode && (m->experiment || !given->experiment) ? TL_OK
+                                                                                 : TL_ENOMEM;
 }
 
 static void dispose(tl_hook *h)
@@ -136,7 +141,8 @@ static bool trains(const metrics_file *m)
     return m->base.controller->trainer != NULL;
 }
 
-/* Who trains keeps the file open. Who evaluates does not: the run that it belongs to may exchange the file. */
+/* Who trains keeps the file open. Who evaluates does not: the run that it belongs to may exchange
+ * the file. */
 static tl_status end_line(metrics_file *m, tli_json *j)
 {
     TL_TRY(close_line(j));
@@ -269,7 +275,8 @@ static tl_status after_loop(tl_hook *h, tl_logs *logs)
     return end_line(m, &j);
 }
 
-/* A checkpoint lies before the evaluation of its step, so a run that goes on from it may evaluate that once more. */
+/* A checkpoint lies before the evaluation of its step, so a run that goes on from it may evaluate
+ * that once more. */
 static tl_status after_eval(tl_hook *h, tl_logs *logs)
 {
     metrics_file *m = (metrics_file *)h;
@@ -281,7 +288,9 @@ static tl_status after_eval(tl_hook *h, tl_logs *logs)
 }
 
 const tl_hook_class tl_metrics_file_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "metrics_file", .size = sizeof(metrics_file),
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "metrics_file",
+            .size = sizeof(metrics_file),
             .help = "writes " TL_METRICS_FILE ", a JSON object an event"},
     .start = start,
     .before_train = before_train,
@@ -321,7 +330,8 @@ static tl_status tell_step(tl_hook *h)
     TL_TRY(tell_saved(m));
     tli_json j = begin_line(m, "train", step);
     TL_TRY(add_storage(&j, tl_controller_storage(h->controller), step - 1, &seconds));
-    tli_json_number(&j, "steps_per_second", seconds > 0 ? 1 / seconds : NAN); // null while nothing was timed
+    // null while nothing was timed
+    tli_json_number(&j, "steps_per_second", seconds > 0 ? 1 / seconds : NAN);
     m->told = step;
     return end_line(m, &j);
 }
@@ -340,8 +350,11 @@ static tl_status tell_no_loop(tl_hook *h, tl_logs *logs)
 }
 
 const tl_hook_class tl_metrics_file_steps_hook = {
-    .cls = {.class_size = sizeof(tl_hook_class), .name = "metrics_file", .base = &tl_metrics_file_hook.cls,
-            .size = sizeof(metrics_file), .help = "writes " TL_METRICS_FILE ", with a line every few steps"},
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "metrics_file",
+            .base = &tl_metrics_file_hook.cls,
+            .size = sizeof(metrics_file),
+            .help = "writes " TL_METRICS_FILE ", with a line every few steps"},
     .after_step = tell_step,
     .after_loop = tell_no_loop,
 };
@@ -387,8 +400,8 @@ static bool ends_amid_a_line(int fd, off_t size)
     return size > 0 && pread(fd, &last, 1, size - 1) == 1 && last != '\n';
 }
 
-/* In one write: who trains there adds lines too. Of one that was cut, as the disk is full, nothing stays, unless somebody
- * came behind it. */
+/* In one write: who trains there adds lines too. Of one that was cut, as the disk is full, nothing
+ * stays, unless somebody came behind it. */
 static tl_status write_whole(int fd, const char *path, const char *text, size_t size)
 {
     struct stat info;
@@ -409,7 +422,8 @@ static tl_status add_text(const char *path, const tl_str *text)
     struct stat info;
     int fd;
     bool denied;
-    tl_status st = tli_open_own(&fd, &info, path, &(tli_open_args){.read_back = true, .append = true, .denied = &denied});
+    tl_status st = tli_open_own(
+        &fd, &info, path, &(tli_open_args){.read_back = true, .append = true, .denied = &denied});
     if (st != TL_OK && denied) {
         tl_error_clear();
         return TL_OK;

@@ -90,7 +90,8 @@ static tl_status add_value(tl_str *out, tl_arena *arena, const tl_logs_entry *e)
         else add_quoted(out, e->text);
         break;
     case TL_LOGS_LOGS: return add_logs(out, arena, e->logs, ", ");
-    default: tl_str_addf(out, "<%s %s>", tl_logs_kind_name(e->kind), tl_tensor_spec(spec, e->tensor));
+    default:
+        tl_str_addf(out, "<%s %s>", tl_logs_kind_name(e->kind), tl_tensor_spec(spec, e->tensor));
     }
     return TL_OK;
 }

@@ -18,11 +18,11 @@ static const double BETWEEN_DRAWS_S = 0.1, WINDOW_S = 5; /* of the speed that is
 typedef struct progress {
     tl_hook base;
     tl_progress_args args;
-    bool terminal;           /* whose width may change at any time */
-    bool drawn;              /* a bar stands on the last line */
+    bool terminal; /* whose width may change at any time */
+    bool drawn;    /* a bar stands on the last line */
     int64_t drawn_ns;
-    /* The stretch by which the speed is told: evaluations interrupt it, and the first step, in which programs are
-     * compiled, is none of it. */
+    /* The stretch by which the speed is told: evaluations interrupt it, and the first step, in
+     * which programs are compiled, is none of it. */
     bool first;
     int64_t from_step, from_ns;
     double steps_per_second; /* 0: not known yet */
@@ -42,12 +42,13 @@ static tl_status start(tl_hook *h, const void *config)
     return p->args.metric ? TL_OK : TL_ENOMEM;
 }
 
-/* Asked before each drawing, as somebody may pull at the window: a line that is wider than that could not be drawn
- * over. */
+/* Asked before each drawing, as somebody may pull at the window: a line that is wider than that
+ * could not be drawn over. */
 static void ask_width(progress *p)
 {
     struct winsize size;
-    if (!p->terminal || ioctl(fileno(p->args.to), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return;
+    if (!p->terminal || ioctl(fileno(p->args.to), TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return;
     if (size.ws_col == p->args.width) return;
     p->args.width = size.ws_col;
     p->width = MOST_BAR;
@@ -59,7 +60,8 @@ void tl_progress_time(tl_str *out, double seconds)
 {
     if (!(seconds >= 0) || seconds > 1e9) seconds = 0;
     int64_t s = (int64_t)(seconds + 0.5);
-    if (s >= 3600) tl_str_addf(out, "%" PRId64 ":%02d:%02d", s / 3600, (int)(s % 3600 / 60), (int)(s % 60));
+    if (s >= 3600)
+        tl_str_addf(out, "%" PRId64 ":%02d:%02d", s / 3600, (int)(s % 3600 / 60), (int)(s % 60));
     else tl_str_addf(out, "%d:%02d", (int)(s / 60), (int)(s % 60));
 }
 
@@ -130,8 +132,9 @@ static int columns(const tl_str *text)
     return count;
 }
 
-/* What stands behind the bar: loss, a metric, speed, how long it will take. What no longer fits into `room` columns is
- * left out, and but for the metric, whose name may be long, all that would follow it. */
+/* What stands behind the bar: loss, a metric, speed, how long it will take. What no longer fits
+ * into `room` columns is left out, and but for the metric, whose name may be long, all that would
+ * follow it. */
 static void add_numbers(tl_str *line, progress *p, tl_trainer *t, int64_t last, int room)
 {
     enum { LOSS, METRIC, SPEED, REST, FIELDS };
@@ -143,7 +146,8 @@ static void add_numbers(tl_str *line, progress *p, tl_trainer *t, int64_t last, 
         if (field == METRIC && m) add_metric(line, m->name, m, t->ctx);
         if (field == SPEED && speed > 0) {
             tl_str_add(line, "  ");
-            tl_progress_count(line, speed * (double)(p->args.batch_size > 0 ? p->args.batch_size : 1));
+            tl_progress_count(line,
+                              speed * (double)(p->args.batch_size > 0 ? p->args.batch_size : 1));
             tl_str_add(line, p->args.batch_size > 0 ? " examples/s" : " steps/s");
         }
         if (field == REST && speed > 0) {
@@ -200,7 +204,8 @@ static tl_status after_step(tl_hook *h)
     double seconds = (double)(now - p->from_ns) * 1e-9;
     if ((double)(now - p->drawn_ns) * 1e-9 < BETWEEN_DRAWS_S) return TL_OK;
     p->drawn_ns = now;
-    if (seconds > 0 && step > p->from_step) p->steps_per_second = (double)(step - p->from_step) / seconds;
+    if (seconds > 0 && step > p->from_step)
+        p->steps_per_second = (double)(step - p->from_step) / seconds;
     if (seconds > WINDOW_S) begin_stretch(p);
     draw(p);
     return TL_OK;
@@ -219,8 +224,7 @@ static tl_status before_train(tl_hook *h)
     tl_model_summary_fit(t->model, p->args.width, &table);
     if (tl_str_status(&table) == TL_OK) print_line(p, &table);
     tl_str_deinit(&table);
-    if (t->global_step > 0)
-        fprintf(p->args.to, "going on at step %" PRId64 "\n", t->global_step);
+    if (t->global_step > 0) fprintf(p->args.to, "going on at step %" PRId64 "\n", t->global_step);
     fflush(p->args.to);
     return TL_OK;
 }

@@ -26,15 +26,15 @@ struct tl_event_scalar {
 
 struct tl_event_storage {
     int64_t iteration, samples, history;
-    tl_map scalars;      /* to tl_event_scalar, owned */
-    tl_str prefix;       /* of the scopes that are open */
-    tl_str name;         /* of what is being put */
+    tl_map scalars; /* to tl_event_scalar, owned */
+    tl_str prefix;  /* of the scopes that are open */
+    tl_str name;    /* of what is being put */
     tl_logs *media;
     tl_map media_places; /* name to its index in `media`, and one */
     struct media_iterations {
         int64_t *items;
         int64_t count, capacity;
-    } media_iterations; /* by that index */
+    } media_iterations;      /* by that index */
     tl_event_storage *below; /* on the stack */
     bool pushed;
 };
@@ -156,7 +156,8 @@ void tl_event_storage_scope_end(tl_event_storage *s, size_t mark)
     tl_str_cut(&s->prefix, mark);
 }
 
-// The name with its scopes; NULL, with the error set, when there is no memory. Valid until the next one.
+// The name with its scopes; NULL, with the error set, when there is no memory. Valid until the next
+// one.
 static const char *full_name(tl_event_storage *s, const char *name)
 {
     if (!s->prefix.length) return name;
@@ -169,14 +170,16 @@ static const char *full_name(tl_event_storage *s, const char *name)
 
 /* --- scalars ---------------------------------------------------------------------------------- */
 
-static tl_status scalar_new(tl_event_scalar **out, tl_event_storage *s, const char *name, bool smooth)
+static tl_status scalar_new(tl_event_scalar **out, tl_event_storage *s, const char *name,
+                            bool smooth)
 {
     if (!*name) return TL_FAIL(TL_EINVAL, "a scalar must have a name");
     tl_event_scalar *scalar = tl_alloc_zero(sizeof *scalar);
     if (!scalar) return TL_FAIL_NOMEM(sizeof *scalar);
     *scalar = (tl_event_scalar){.storage = s, .smooth = smooth, .name = tl_strdup(name)};
     tl_history_init(&scalar->history, s->history);
-    tl_status st = scalar->name ? tl_map_set(&s->scalars, name, scalar) : TL_FAIL_NOMEM(strlen(name) + 1);
+    tl_status st =
+        scalar->name ? tl_map_set(&s->scalars, name, scalar) : TL_FAIL_NOMEM(strlen(name) + 1);
     if (st != TL_OK) {
         scalar_free(scalar);
         return st;
@@ -185,14 +188,16 @@ static tl_status scalar_new(tl_event_scalar **out, tl_event_storage *s, const ch
     return TL_OK;
 }
 
-tl_status tl_event_storage_scalar(tl_event_scalar **out, tl_event_storage *s, const char *name, bool smooth)
+tl_status tl_event_storage_scalar(tl_event_scalar **out, tl_event_storage *s, const char *name,
+                                  bool smooth)
 {
     name = full_name(s, name);
     if (!name) return TL_ENOMEM;
     tl_event_scalar *scalar = tl_map_get(&s->scalars, name);
     if (!scalar) return scalar_new(out, s, name, smooth);
     if (scalar->smooth != smooth)
-        return TL_FAIL(TL_EINVAL, "the scalar '%s' was put %s before and is now put %s; decide for one", name,
+        return TL_FAIL(TL_EINVAL,
+                       "the scalar '%s' was put %s before and is now put %s; decide for one", name,
                        scalar->smooth ? "smoothed" : "plain", smooth ? "smoothed" : "plain");
     *out = scalar;
     return TL_OK;
@@ -207,7 +212,8 @@ static void drop_unread(tl_event_scalar *scalar, int index)
         scalar->waiting_first = (scalar->waiting_first + 1) % TL_EVENT_UNREAD;
         return;
     }
-    for (int i = index; i < scalar->waiting_count; i++) *waiting_at(scalar, i) = *waiting_at(scalar, i + 1);
+    for (int i = index; i < scalar->waiting_count; i++)
+        *waiting_at(scalar, i) = *waiting_at(scalar, i + 1);
 }
 
 static tl_status read_oldest(tl_event_scalar *scalar)
@@ -253,7 +259,8 @@ tl_status tl_event_scalar_put_tensor(tl_event_scalar *scalar, const tl_tensor *t
 {
     char spec[TL_TENSOR_TEXT];
     if (tl_tensor_count(t) != 1)
-        return TL_FAIL(TL_EINVAL, "%s: %s is no number; put its mean, its largest element or a histogram",
+        return TL_FAIL(TL_EINVAL,
+                       "%s: %s is no number; put its mean, its largest element or a histogram",
                        scalar->name, tl_tensor_spec(spec, t));
     if (tl_engine_device(tl_tensor_engine(t))->cls->host) return read_now(scalar, t);
     if (!scalar->waiting) {
@@ -264,8 +271,8 @@ tl_status tl_event_scalar_put_tensor(tl_event_scalar *scalar, const tl_tensor *t
     if (scalar->waiting_count == TL_EVENT_UNREAD) TL_TRY(read_oldest(scalar));
     tl_tensor *kept = NULL;
     TL_TRY_NOTE(tl_tensor_keep(&kept, t), "%s", scalar->name);
-    *waiting_at(scalar, scalar->waiting_count++) = (unread){kept, t->storage, t->offset,
-                                                            scalar->storage->iteration};
+    *waiting_at(scalar, scalar->waiting_count++) =
+        (unread){kept, t->storage, t->offset, scalar->storage->iteration};
     return TL_OK;
 }
 
@@ -286,7 +293,8 @@ tl_status tl_event_storage_put_plain(tl_event_storage *s, const char *name, doub
     return put(s, name, value, false);
 }
 
-tl_status tl_event_storage_put_tensor(tl_event_storage *s, const char *name, const tl_tensor *t, bool smooth)
+tl_status tl_event_storage_put_tensor(tl_event_storage *s, const char *name, const tl_tensor *t,
+                                      bool smooth)
 {
     tl_event_scalar *scalar;
     TL_TRY(tl_event_storage_scalar(&scalar, s, name, smooth));
@@ -295,14 +303,16 @@ tl_status tl_event_storage_put_tensor(tl_event_storage *s, const char *name, con
 
 /* --- images, histograms, text ----------------------------------------------------------------- */
 
-// Where the name has its place among the media; made when it has none. `media` gets the entry afterwards.
+// Where the name has its place among the media; made when it has none. `media` gets the entry
+// afterwards.
 static tl_status media_begin(int64_t *index, tl_event_storage *s, const char *name)
 {
     intptr_t place = (intptr_t)tl_map_get(&s->media_places, name);
     *index = place ? place - 1 : s->media_iterations.count;
     if (place || s->media_iterations.count < s->media_iterations.capacity) return TL_OK;
     struct media_iterations *m = &s->media_iterations;
-    return tl_vec_grow((void **)&m->items, m->count, &m->capacity, sizeof *m->items) ? TL_OK : TL_ENOMEM;
+    return tl_vec_grow((void **)&m->items, m->count, &m->capacity, sizeof *m->items) ? TL_OK
+                                                                                     : TL_ENOMEM;
 }
 
 static tl_status media_end(tl_event_storage *s, const char *name, int64_t index)
@@ -325,12 +335,10 @@ static tl_status put_media(tl_event_storage *s, const tl_logs_entry *e)
     const char *name = full_name(s, e->name);
     if (!name) return TL_ENOMEM;
     TL_TRY(media_begin(&index, s, name));
-    if (e->kind == TL_LOGS_IMAGE)
-        TL_TRY(tl_logs_put_image(s->media, name, e->tensor));
+    if (e->kind == TL_LOGS_IMAGE) TL_TRY(tl_logs_put_image(s->media, name, e->tensor));
     else if (e->kind == TL_LOGS_HISTOGRAM)
         TL_TRY(tl_logs_put_histogram(s->media, name, e->tensor, e->bins));
-    else
-        TL_TRY(tl_logs_put_text(s->media, name, e->text));
+    else TL_TRY(tl_logs_put_text(s->media, name, e->text));
     return media_end(s, name, index);
 }
 
@@ -342,7 +350,8 @@ tl_status tl_event_storage_put_image(tl_event_storage *s, const char *name, cons
 tl_status tl_event_storage_put_histogram(tl_event_storage *s, const char *name, const tl_tensor *t,
                                          int64_t bins)
 {
-    return put_media(s, &(tl_logs_entry){.name = name, .kind = TL_LOGS_HISTOGRAM, .tensor = t, .bins = bins});
+    return put_media(
+        s, &(tl_logs_entry){.name = name, .kind = TL_LOGS_HISTOGRAM, .tensor = t, .bins = bins});
 }
 
 tl_status tl_event_storage_put_text(tl_event_storage *s, const char *name, const char *text)
@@ -375,11 +384,13 @@ void tl_event_storage_rewind(tl_event_storage *s, int64_t keep_to)
 {
     for (int64_t i = 0; i < tl_map_count(&s->scalars); i++) {
         tl_event_scalar *scalar = tl_map_at(&s->scalars, i);
-        while (scalar->waiting_count && waiting_at(scalar, scalar->waiting_count - 1)->iteration > keep_to)
+        while (scalar->waiting_count
+               && waiting_at(scalar, scalar->waiting_count - 1)->iteration > keep_to)
             drop_unread(scalar, scalar->waiting_count - 1);
         tl_history_rewind(&scalar->history, keep_to);
     }
-    for (int64_t i = 0; i < s->media_iterations.count; i++) // of a name there is only what was put last
+    for (int64_t i = 0; i < s->media_iterations.count;
+         i++) // of a name there is only what was put last
         if (s->media_iterations.items[i] > keep_to) s->media_iterations.items[i] = -1;
 }
 
@@ -415,7 +426,9 @@ static tl_status latest_of(tl_event_latest *out, tl_event_scalar *scalar)
 {
     TL_TRY(read_all(scalar));
     const tl_history *h = &scalar->history;
-    *out = (tl_event_latest){.name = scalar->name, .value = tl_history_latest(h), .smooth = scalar->smooth,
+    *out = (tl_event_latest){.name = scalar->name,
+                             .value = tl_history_latest(h),
+                             .smooth = scalar->smooth,
                              .iteration = h->count ? tl_history_iteration(h, h->count - 1) : -1};
     return TL_OK;
 }

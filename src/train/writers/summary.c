@@ -11,7 +11,7 @@ enum { USUAL_OUTPUTS = 20, DEEPEST = 32 };
 
 struct tli_summary_files {
     char *dir;
-    tl_map open; /* relative path to tl_event_file, owned */
+    tl_map open;  /* relative path to tl_event_file, owned */
     bool noticed; /* that something is left out */
 };
 
@@ -60,15 +60,14 @@ tl_status tl_summary_manager_new(tl_summary_manager **out, const tl_summary_mana
     size_t size;
     *out = NULL;
     TL_TRY(tl_class_instance_size(&size, &tl_kind_summary_manager, &cls->cls));
-    if (!args->step) return TL_FAIL(TL_EINVAL, "a summary manager needs the step at which it writes");
+    if (!args->step)
+        return TL_FAIL(TL_EINVAL, "a summary manager needs the step at which it writes");
     tl_summary_manager *m = tl_alloc_zero(size);
     if (!m) return TL_FAIL_NOMEM(size);
     m->cls = cls;
     tl_status st = open_manager(m, args);
-    if (st == TL_OK)
-        *out = m;
-    else
-        tl_summary_manager_free(&m);
+    if (st == TL_OK) *out = m;
+    else tl_summary_manager_free(&m);
     return st;
 }
 
@@ -76,7 +75,8 @@ void tl_summary_manager_free(tl_summary_manager **manager)
 {
     tl_summary_manager *m = *manager;
     if (!m) return;
-    const tl_summary_manager_class *with = TL_CLASS_METHOD(tl_summary_manager_class, m->cls, dispose);
+    const tl_summary_manager_class *with =
+        TL_CLASS_METHOD(tl_summary_manager_class, m->cls, dispose);
     if (with) with->dispose(m);
     for (int64_t i = 0; m->files && i < tl_map_count(&m->files->open); i++) {
         tl_event_file *f = tl_map_at(&m->files->open, i);
@@ -96,7 +96,8 @@ tl_status tl_summary_manager_flush(tl_summary_manager *m)
     return m ? TL_CLASS_METHOD(tl_summary_manager_class, m->cls, flush)->flush(m) : TL_OK;
 }
 
-tl_status tl_summary_manager_writer(tl_event_file **out, tl_summary_manager *m, const char *relative_path)
+tl_status tl_summary_manager_writer(tl_event_file **out, tl_summary_manager *m,
+                                    const char *relative_path)
 {
     *out = NULL;
     if (!m) return TL_OK;
@@ -143,7 +144,8 @@ static tl_status check_path(const char *relative_path)
     return TL_FAIL(TL_EINVAL, "'%s' leads out of the folder of the summaries", relative_path);
 }
 
-static tl_status scalars_writer(tl_event_file **out, tl_summary_manager *m, const char *relative_path)
+static tl_status scalars_writer(tl_event_file **out, tl_summary_manager *m,
+                                const char *relative_path)
 {
     *out = m->dir ? tl_map_get(&m->files->open, relative_path) : NULL;
     if (!m->dir || *out) return TL_OK;
@@ -152,20 +154,20 @@ static tl_status scalars_writer(tl_event_file **out, tl_summary_manager *m, cons
     tl_arena *arena = NULL;
     TL_TRY(tl_arena_new(&arena));
     const char *folder = *relative_path ? tl_path_join(arena, m->dir, relative_path) : m->dir;
-    tl_status st = folder ? tl_event_file_open(&f, &(tl_event_file_args){.folder = folder, .suffix = ".v2",
-                                                                         .keep_to = m->keep_to})
-                          : TL_ENOMEM;
+    tl_status st =
+        folder ? tl_event_file_open(
+            &f, &(tl_event_file_args){.folder = folder, .suffix = ".v2", .keep_to = m->keep_to})
+               : TL_ENOMEM;
     tl_arena_free(&arena);
     TL_TRY(st);
     st = tl_map_set(&m->files->open, relative_path, f);
-    if (st != TL_OK)
-        tl_event_file_close(&f);
-    else
-        *out = f;
+    if (st != TL_OK) tl_event_file_close(&f);
+    else *out = f;
     return st;
 }
 
-static tl_status write_logs(tl_summary_manager *m, const tl_logs *logs, tl_str *path, int64_t step, int depth)
+static tl_status write_logs(tl_summary_manager *m, const tl_logs *logs, tl_str *path, int64_t step,
+                            int depth)
 {
     const tl_summary_manager_class *writer =
         TL_CLASS_METHOD(tl_summary_manager_class, m->cls, summary_writer);
@@ -174,7 +176,8 @@ static tl_status write_logs(tl_summary_manager *m, const tl_logs *logs, tl_str *
     size_t length = path->length;
     tl_event_file *f = NULL;
     bool opened = false;
-    if (!entry) entry = &tl_summary_manager_scalars; // a class of its own that only borrows this function
+    // a class of its own that only borrows this function
+    if (!entry) entry = &tl_summary_manager_scalars;
     if (depth > DEEPEST) return TL_FAIL(TL_ELIMIT, "logs are nested more than %d deep", DEEPEST);
     for (int64_t i = 0; i < tl_logs_count(logs); i++) {
         tl_logs_entry e;
@@ -216,8 +219,9 @@ static tl_status scalars_entry(tl_summary_manager *m, tl_event_file *f, int64_t 
     if (entry->kind == TL_LOGS_NUMBER) return tl_event_file_entry(f, step, entry);
     if (entry->kind == TL_LOGS_TENSOR && !is_image(entry)) return TL_OK;
     if (!m->files->noticed)
-        TL_LOG_INFO("summaries: '%s' is left out, being no number but %s; a manager of the class '%s' writes "
-                    "all kinds", entry->name, tl_logs_kind_name(entry->kind),
+        TL_LOG_INFO("summaries: '%s' is left out, being no number but %s; a manager of the class "
+                    "'%s' writes all kinds",
+                    entry->name, tl_logs_kind_name(entry->kind),
                     tl_summary_manager_images.cls.name);
     m->files->noticed = true;
     return TL_OK;
@@ -253,7 +257,7 @@ static tl_status images_entry(tl_summary_manager *m, tl_event_file *f, int64_t s
 }
 
 const tl_summary_manager_class tl_summary_manager_images = {
-    .cls = TL_CLASS(tl_summary_manager_class, "images", &tl_summary_manager_scalars.cls, tl_summary_manager,
-                    NULL, .help = "numbers, images, histograms and text"),
+    .cls = TL_CLASS(tl_summary_manager_class, "images", &tl_summary_manager_scalars.cls,
+                    tl_summary_manager, NULL, .help = "numbers, images, histograms and text"),
     .write_entry = images_entry,
 };

@@ -22,7 +22,8 @@ static tl_status tensorboard_init(tl_event_writer *w, const void *given)
 static tl_status need_file(tensorboard *t)
 {
     if (t->file) return TL_OK;
-    return tl_event_file_open(&t->file, &(tl_event_file_args){.folder = t->folder, .keep_to = t->keep_to});
+    return tl_event_file_open(&t->file,
+                              &(tl_event_file_args){.folder = t->folder, .keep_to = t->keep_to});
 }
 
 static bool is_fresh(const tensorboard *t, int64_t iteration, int64_t *newest)
@@ -61,8 +62,10 @@ static tl_status write_media(tensorboard *t, const tl_event_storage *s, int64_t 
 static tl_status check_folder(const tensorboard *t)
 {
     if (t->folder) return TL_OK;
-    return TL_FAIL(TL_ESTATE, "the %s writer has no folder: its class has an init that must call that of its base, "
-                              "tl_tensorboard_writer", t->base.cls->cls.name);
+    return TL_FAIL(TL_ESTATE,
+                   "the %s writer has no folder: its class has an init that must call that of its "
+                   "base, tl_tensorboard_writer",
+                   t->base.cls->cls.name);
 }
 
 static tl_status tensorboard_write(tl_event_writer *w, tl_event_storage *s)
@@ -87,7 +90,8 @@ static tl_status tensorboard_rewind(tl_event_writer *w, int64_t keep_to)
     TL_TRY(check_folder(t));
     t->keep_to = (tl_opt_int){true, keep_to};
     t->written = keep_to;
-    return t->file ? tl_event_file_rewind(t->file, keep_to) : tl_event_folder_rewind(t->folder, keep_to, false);
+    return t->file ? tl_event_file_rewind(t->file, keep_to)
+                   : tl_event_folder_rewind(t->folder, keep_to, false);
 }
 
 static tl_status tensorboard_close(tl_event_writer *w)

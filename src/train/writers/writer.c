@@ -4,9 +4,12 @@
 #include <tilth/base/log.h>
 
 static const tl_method methods[] = {
-    TL_METHOD(tl_event_writer_class, init, false),    TL_METHOD(tl_event_writer_class, write, true),
-    TL_METHOD(tl_event_writer_class, sync, false),    TL_METHOD(tl_event_writer_class, close, false),
-    TL_METHOD(tl_event_writer_class, dispose, false), TL_METHOD(tl_event_writer_class, rewind, false),
+    TL_METHOD(tl_event_writer_class, init, false),
+    TL_METHOD(tl_event_writer_class, write, true),
+    TL_METHOD(tl_event_writer_class, sync, false),
+    TL_METHOD(tl_event_writer_class, close, false),
+    TL_METHOD(tl_event_writer_class, dispose, false),
+    TL_METHOD(tl_event_writer_class, rewind, false),
     {NULL, 0, false},
 };
 
@@ -26,7 +29,8 @@ static void writer_free(tl_event_writer *w)
     tl_free(w);
 }
 
-tl_status tl_event_writer_new(tl_event_writer **out, const tl_event_writer_class *cls, const void *args)
+tl_status tl_event_writer_new(tl_event_writer **out, const tl_event_writer_class *cls,
+                              const void *args)
 {
     size_t size;
     *out = NULL;
@@ -112,7 +116,8 @@ static tl_status hand_on(const first_failure *first)
     return first->status;
 }
 
-tl_status tl_event_writers_write(tl_event_writer *const *writers, int64_t count, tl_event_storage *s)
+tl_status tl_event_writers_write(tl_event_writer *const *writers, int64_t count,
+                                 tl_event_storage *s)
 {
     first_failure first = {.status = TL_OK};
     for (int64_t i = 0; i < count; i++) note(&first, tl_event_writer_write(writers[i], s));
@@ -133,7 +138,8 @@ tl_status tl_event_writers_rewind(tl_event_writer *const *writers, int64_t count
     return hand_on(&first);
 }
 
-tl_status tl_event_writers_finish(tl_event_writer *const *writers, int64_t count, tl_event_storage *s)
+tl_status tl_event_writers_finish(tl_event_writer *const *writers, int64_t count,
+                                  tl_event_storage *s)
 {
     first_failure first = {.status = TL_OK};
     for (int64_t i = 0; i < count; i++)

@@ -10,6 +10,7 @@ extern const tl_experiment_class tli_images_experiment;
 /* What an experiment sets that completes itself comes from there (`params --explain`). */
 #define TLI_THE_DATA "the data"
 /* Sets a key, unless somebody has. */
-TL_NODISCARD tl_status tli_choose(tl_config *config, const char *key, const char *format, ...) TL_PRINTF(3, 4);
+TL_NODISCARD tl_status tli_choose(tl_config *config, const char *key, const char *format, ...)
+    TL_PRINTF(3, 4);
 
 #endif

@@ -218,16 +218,17 @@ static void test_wrong_types(void **state)
     refuse("flag: 1", TL_EINVAL, "a.yaml:1:7: flag: expected true or false, found the integer 1");
     refuse("flag: maybe", TL_EINVAL,
            "a.yaml:1:7: flag: expected true or false, found the string \"maybe\"");
-    refuse("flag: 'true'", TL_EINVAL, "a.yaml:1:7: flag: expected true or false, found the string "
-                                      "\"true\" (write it without quotes)");
+    refuse("flag: 'true'", TL_EINVAL,
+           "a.yaml:1:7: flag: expected true or false, found the string \"true\" (write it without "
+           "quotes)");
     refuse("count: 1.5", TL_EINVAL, "a.yaml:1:8: count: expected an integer, found the number 1.5");
     refuse(
         "count: \"5\"", TL_EINVAL,
         "a.yaml:1:8: count: expected an integer, found the string \"5\" (write it without quotes)");
     refuse("count: yes", TL_EINVAL, "a.yaml:1:8: count: expected an integer, found the bool yes");
     refuse("count: 9223372036854775808", TL_EINVAL,
-           "a.yaml:1:8: count: expected an integer that fits 64 bits, written with all its digits, found "
-           "the number 9223372036854775808");
+           "a.yaml:1:8: count: expected an integer that fits 64 bits, written with all its digits, "
+           "found the number 9223372036854775808");
     refuse("rate: [1]", TL_EINVAL, "a.yaml:1:7: rate: expected a number, found a list of 1");
     refuse("name: {a: 1, b: 2}", TL_EINVAL,
            "a.yaml:1:7: name: expected a string, found a map of 2");
@@ -277,10 +278,13 @@ static const tl_field limited_fields[] = {
     TL_F(limited, list, TL_RANGE(0, 9), .help = "h"),
     TL_F(limited, words, .pattern = "x", .help = "h"),
     TL_F(limited, maybe, TL_RANGE(1, 3), .help = "h"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc limited_desc = {
-    .name = "limited", .size = sizeof(limited), .fields = limited_fields};
+    .name = "limited",
+    .size = sizeof(limited),
+    .fields = limited_fields,
+};
 
 static void test_ranges_and_patterns(void **state)
 {
@@ -555,7 +559,14 @@ static void test_explain_is_not_fooled(void **state)
     static const char *const names[] = {
         "words words words words words words words words words words words words words words:\\n"
         "names: words words words words words words words words words words words words words",
-        "ends with a colon:", "# no comment", "a  # b", "\\nnames: x", "'", "\\\"", "x: y", "",
+        "ends with a colon:",
+        "# no comment",
+        "a  # b",
+        "\\nnames: x",
+        "'",
+        "\\\"",
+        "x: y",
+        "",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: "
         "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb: ccccccccccccccccccccccccccccccccccccccccccc",
     };

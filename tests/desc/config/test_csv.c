@@ -49,7 +49,7 @@ static void test_vectors(void **state)
     reads_as("a.aa.aaa.aaaaa.a=1,a.a=2", "{a: {aa: {aaa: {aaaaa: {a: 1}}}, a: 2}}");
     reads_as("a.b[2]=3,a.b[0]=1,a.b[1]=2", "{a: {b: [1, 2, 3]}}");
     refuse("a.b[2]=3,a.b[0]=1", TL_EINVAL, "'a.b[1]' is not given"); // missing index
-    refuse("a=[[1,2],[3]]", TL_EINVAL, "a flat list");              // nested lists
+    refuse("a=[[1,2],[3]]", TL_EINVAL, "a flat list");               // nested lists
     reads_as("b.b2=-1.e-3, d.d1.d2=+0.001, e=1e+3, a=-1.5E-3",
              "{b: {b2: -1.0e-3}, d: {d1: {d2: 1.0e-3}}, e: 1000.0, a: -1.5e-3}");
     reads_as("e=gs://test", "{e: 'gs://test'}");
@@ -180,7 +180,7 @@ static void test_bombs(void **state)
 
 /* --- which form it is ------------------------------------------------------------------------- */
 
-static const sample *override(tl_config **c, const char *text)
+static const sample * override(tl_config **c, const char *text)
 {
     assert_ok(tl_config_new(c, NULL, &sample_desc));
     assert_ok(tl_config_override(*c, text, "--params_override"));

@@ -174,25 +174,36 @@ static tl_status window_check(const void *value)
 }
 
 static const tl_field window_fields[] = {
-    TL_F(window, low, .help = "h"), TL_F(window, high, .i = 10, .help = "h"),
+    TL_F(window, low, .help = "h"),
+    TL_F(window, high, .i = 10, .help = "h"),
     TL_F(window, later, .d = 0.5, .flags = TL_FIELD_LATER, .help = "what it will do"),
-    TL_F(window, unread, .s = "x", .flags = TL_FIELD_UNREAD, .help = "h"), TL_F_END};
+    TL_F(window, unread, .s = "x", .flags = TL_FIELD_UNREAD, .help = "h"),
+    TL_F_END,
+};
 static const char *const window_restrictions[] = {"low >= 0", NULL};
-static const tl_desc window_desc = {.name = "window",
-                                    .size = sizeof(window),
-                                    .fields = window_fields,
-                                    .check = window_check,
-                                    .restrictions = window_restrictions};
+static const tl_desc window_desc = {
+    .name = "window",
+    .size = sizeof(window),
+    .fields = window_fields,
+    .check = window_check,
+    .restrictions = window_restrictions,
+};
 static const tl_field house_fields[] = {
     TL_F_STRUCT(house, front, &window_desc, .help = "h"),
     TL_F(house, windows, .desc = &window_desc, .help = "h"),
     TL_F(house, optimizer, .branches = optimizer_branches, .help = "h"),
     TL_F(house, limit, .i = 5, .help = "h"),
-    TL_F(house, later_list, .flags = TL_FIELD_LATER, .help = "a list to come"), TL_F_END};
+    TL_F(house, later_list, .flags = TL_FIELD_LATER, .help = "a list to come"),
+    TL_F_END,
+};
 static const char *const house_restrictions[] = {"front.high <= limit", "optimizer.type != None",
                                                  NULL};
-static const tl_desc house_desc = {.name = "house", .size = sizeof(house), .fields = house_fields,
-                                   .restrictions = house_restrictions};
+static const tl_desc house_desc = {
+    .name = "house",
+    .size = sizeof(house),
+    .fields = house_fields,
+    .restrictions = house_restrictions,
+};
 
 static void test_finish_reports_all(void **state)
 {

@@ -140,9 +140,14 @@ typedef struct drawing {
 static point drawn_at = {1, 2, "table"};
 static layer drawn[] = {{.name = "one", .units = 1, .origin = &drawn_at}, {.name = "two"}};
 static const tl_field drawing_fields[] = {
-    TL_F(drawing, layers, .desc = &layer_desc, .items = drawn, .count = 2, .help = "h"), TL_F_END};
-static const tl_desc drawing_desc = {.name = "drawing", .size = sizeof(drawing),
-                                     .fields = drawing_fields};
+    TL_F(drawing, layers, .desc = &layer_desc, .items = drawn, .count = 2, .help = "h"),
+    TL_F_END,
+};
+static const tl_desc drawing_desc = {
+    .name = "drawing",
+    .size = sizeof(drawing),
+    .fields = drawing_fields,
+};
 
 /* A default that is a list of structs belongs to the table, with all that it points at. */
 static void test_tables_are_not_touched(void **state)
@@ -215,7 +220,8 @@ static void test_free_form_keys(void **state)
     word("extra={a: {b: 1}, l: [1, 2]}");
     word("extra.a.b=2");
     assert_string_equal(tl_value_get(tl_value_get(now()->extra, "a"), "b")->text, "2");
-    refuse("extra.a.c=3", TL_ENOTFOUND, "extra.a.c: there is no such key; write +extra.a.c=... to add it");
+    refuse("extra.a.c=3", TL_ENOTFOUND,
+           "extra.a.c: there is no such key; write +extra.a.c=... to add it");
     refuse("extra.l[0]=3", TL_EUNSUPPORTED, "items of a free-form list cannot be set one by one");
     word("extra=5");
     assert_int_equal(tl_value_scalar(now()->extra), TL_SCALAR_INT);
@@ -264,8 +270,10 @@ static void test_delete(void **state)
 static void test_deleting_is_remembered(void **state)
 {
     (void)state;
-    assert_ok(tl_config_yaml(config, "{maybe_count: 1, counts: [1], corner: {x: 1}, note: n, "
-                                     "optimizer: {type: sgd}, extra: {a: 1, b: 2}}", "a.yaml"));
+    assert_ok(tl_config_yaml(config,
+                             "{maybe_count: 1, counts: [1], corner: {x: 1}, note: n, optimizer: "
+                             "{type: sgd}, extra: {a: 1, b: 2}}",
+                             "a.yaml"));
     word("~maybe_count");
     word("~counts");
     word("~corner");
@@ -353,7 +361,9 @@ static void test_all_that_is_wrong_with_words(void **state)
 {
     (void)state;
     static const tl_word words[] = {
-        {"count=x", "--count"}, {"flag=no", "command line"}, {"nonsense", "command line"},
+        {"count=x", "--count"},
+        {"flag=no", "command line"},
+        {"nonsense", "command line"},
         {"cuont=1", "run.flags:3: --cuont"},
     };
     tl_error_clear();

@@ -38,10 +38,13 @@ static const tl_field sample_fields[] = {
     TL_F(sample, eager, .help = "null decides by itself"),
     TL_F(sample, shape, .accept = TL_ACCEPT_LIST | TL_ACCEPT_NUMBER, .flags = TL_FIELD_NULLABLE,
          .help = "a number or a list"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc sample_desc = {
-    .name = "sample", .help = "a sample", .size = sizeof(sample), .fields = sample_fields,
+    .name = "sample",
+    .help = "a sample",
+    .size = sizeof(sample),
+    .fields = sample_fields,
 };
 
 typedef struct needed {
@@ -50,10 +53,13 @@ typedef struct needed {
 static const tl_field needed_fields[] = {
     TL_F(needed, experiment, .flags = TL_FIELD_REQUIRED | TL_FIELD_NULLABLE, .help = "which one"),
     TL_F(needed, model_dir, .flags = TL_FIELD_REQUIRED | TL_FIELD_NULLABLE, .help = "where to"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc needed_desc = {
-    .name = "needed", .help = "n", .size = sizeof(needed), .fields = needed_fields,
+    .name = "needed",
+    .help = "n",
+    .size = sizeof(needed),
+    .fields = needed_fields,
 };
 
 /* The flags of a test, and what came out. */
@@ -152,10 +158,10 @@ static void test_bool_words(void **state)
     static const struct {
         const char *word;
         bool value;
-    } cases[] = {{"--fast=true", true}, {"--fast=T", true},     {"--fast=YES", true},
-                 {"--fast=1", true},    {"--fast=y", true},     {"--fast=on", true},
-                 {"--safe=false", false}, {"--safe=F", false},  {"--safe=No", false},
-                 {"--safe=0", false},   {"--safe=n", false}};
+    } cases[] = {{"--fast=true", true},   {"--fast=T", true},  {"--fast=YES", true},
+                 {"--fast=1", true},      {"--fast=y", true},  {"--fast=on", true},
+                 {"--safe=false", false}, {"--safe=F", false}, {"--safe=No", false},
+                 {"--safe=0", false},     {"--safe=n", false}};
     for (int64_t i = 0; i < TL_COUNT(cases); i++) {
         assert_ok(parse(cases[i].word));
         assert_int_equal(cases[i].word[2] == 'f' ? given.fast : given.safe, cases[i].value);
@@ -448,13 +454,25 @@ typedef struct other {
     int64_t steps;
 } other;
 static const tl_field other_fields[] = {
-    TL_F(other, steps, .i = 11, .help = "how many steps"), TL_F_END};
+    TL_F(other, steps, .i = 11, .help = "how many steps"),
+    TL_F_END,
+};
 static const tl_desc other_desc = {
-    .name = "other", .help = "o", .size = sizeof(other), .fields = other_fields};
+    .name = "other",
+    .help = "o",
+    .size = sizeof(other),
+    .fields = other_fields,
+};
 static const tl_field same_fields[] = {
-    TL_F(other, steps, .i = 10, TL_RANGE(0, 1000), .help = "how many steps"), TL_F_END};
+    TL_F(other, steps, .i = 10, TL_RANGE(0, 1000), .help = "how many steps"),
+    TL_F_END,
+};
 static const tl_desc same_desc = {
-    .name = "same", .help = "s", .size = sizeof(other), .fields = same_fields};
+    .name = "same",
+    .help = "s",
+    .size = sizeof(other),
+    .fields = same_fields,
+};
 
 static void test_two_definitions_differ(void **state)
 {
@@ -484,19 +502,35 @@ typedef struct nested {
     other inner;
 } nested;
 static const tl_field nested_fields[] = {
-    TL_F_STRUCT(nested, inner, &other_desc, .help = "a section"), TL_F_END};
+    TL_F_STRUCT(nested, inner, &other_desc, .help = "a section"),
+    TL_F_END,
+};
 static const tl_desc nested_desc = {
-    .name = "nested", .help = "n", .size = sizeof(nested), .fields = nested_fields};
+    .name = "nested",
+    .help = "n",
+    .size = sizeof(nested),
+    .fields = nested_fields,
+};
 typedef struct one_word {
     const char *word;
 } one_word;
 static const tl_field reserved_fields[] = {
-    TL_F_AS(one_word, word, "flagfile", .help = "taken"), TL_F_END};
+    TL_F_AS(one_word, word, "flagfile", .help = "taken"),
+    TL_F_END,
+};
 static const tl_desc reserved_desc = {
-    .name = "reserved", .help = "r", .size = sizeof(one_word), .fields = reserved_fields};
+    .name = "reserved",
+    .help = "r",
+    .size = sizeof(one_word),
+    .fields = reserved_fields,
+};
 static const tl_field odd_fields[] = {TL_F_AS(one_word, word, "a.b", .help = "dotted"), TL_F_END};
 static const tl_desc odd_desc = {
-    .name = "odd", .help = "o", .size = sizeof(one_word), .fields = odd_fields};
+    .name = "odd",
+    .help = "o",
+    .size = sizeof(one_word),
+    .fields = odd_fields,
+};
 
 static void test_what_cannot_be_a_flag(void **state)
 {
@@ -518,8 +552,13 @@ static void test_check_of_the_struct(void **state)
 {
     (void)state;
     end(state);
-    static const tl_desc checked = {.name = "sample", .help = "c", .size = sizeof(sample),
-                                    .fields = sample_fields, .check = check_pair};
+    static const tl_desc checked = {
+        .name = "sample",
+        .help = "c",
+        .size = sizeof(sample),
+        .fields = sample_fields,
+        .check = check_pair,
+    };
     assert_ok(tl_flags_new(&flags, "program", ""));
     assert_ok(tl_flags_define(flags, "Checked", &checked, &given));
     assert_fails(parse("--fast"), TL_EINVAL, "exclude each other");
@@ -683,9 +722,22 @@ static tl_status everything(tl_str *text)
     sample s;
     needed n;
     tl_strings words;
-    char *argv[] = {"program", "--steps=5",   "--size=1", "--size=2",  "--note=abc",   "--fsat=1",
-                    "x=1",     "--a.b=2",     "--shape",  "[1, 2, 3]", "--undefok=fsat", "--nofast",
-                    "--flagfile=oom.flags", "--experiment=e", "--model_dir=d", "--seed=3"};
+    char *argv[] = {"program",
+                    "--steps=5",
+                    "--size=1",
+                    "--size=2",
+                    "--note=abc",
+                    "--fsat=1",
+                    "x=1",
+                    "--a.b=2",
+                    "--shape",
+                    "[1, 2, 3]",
+                    "--undefok=fsat",
+                    "--nofast",
+                    "--flagfile=oom.flags",
+                    "--experiment=e",
+                    "--model_dir=d",
+                    "--seed=3"};
     tl_status st = tl_flags_new(&f, "program", "usage");
     if (st == TL_OK) st = tl_flags_define(f, "Sample", &sample_desc, &s);
     if (st == TL_OK) st = tl_flags_define(f, "Needed", &needed_desc, &n);
@@ -726,23 +778,50 @@ static void test_every_allocation_may_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        t(test_defaults), t(test_equals_blank_and_dashes),
-        t(test_value_may_hold_equals_and_be_empty), t(test_strings_stay_text), t(test_bools),
-        t(test_bool_words), t(test_optionals), t(test_optionals_can_be_null_again),
-        t(test_integers), t(test_leading_zeros_are_not_octal),
-        t(test_lists_append_and_replace_the_default), t(test_enums_and_values),
-        t(test_last_one_wins), t(test_positional_between_flags), t(test_alias),
-        t(test_dotted_flags), t(test_parse_is_once), t(test_no_arguments_at_all),
-        t(test_unknown_flags_together), t(test_beginning_of_a_name_is_suggested),
-        t(test_unknown_no_form), t(test_no_form_takes_no_value), t(test_missing_value),
-        t(test_dotted_without_value), t(test_wrong_values_name_the_flag),
-        t(test_all_that_is_wrong_together), t(test_undefok), t(test_undefok_is_for_its_names_alone),
-        t(test_required_together), t(test_misspelt_required_is_told_once), t(test_odd_bytes),
-        t(test_huge_command_line), t(test_two_definitions_differ), t(test_two_definitions_alike),
-        t(test_what_cannot_be_a_flag), t(test_check_of_the_struct), t(test_flagfile),
-        t(test_flagfile_twice_in_a_row_is_no_cycle), t(test_flagfile_mistakes),
-        t(test_flagfile_cycle), t(test_flagfile_limits), t(test_help_is_asked_for),
-        t(test_help_text), t(test_every_allocation_may_fail),
+        t(test_defaults),
+        t(test_equals_blank_and_dashes),
+        t(test_value_may_hold_equals_and_be_empty),
+        t(test_strings_stay_text),
+        t(test_bools),
+        t(test_bool_words),
+        t(test_optionals),
+        t(test_optionals_can_be_null_again),
+        t(test_integers),
+        t(test_leading_zeros_are_not_octal),
+        t(test_lists_append_and_replace_the_default),
+        t(test_enums_and_values),
+        t(test_last_one_wins),
+        t(test_positional_between_flags),
+        t(test_alias),
+        t(test_dotted_flags),
+        t(test_parse_is_once),
+        t(test_no_arguments_at_all),
+        t(test_unknown_flags_together),
+        t(test_beginning_of_a_name_is_suggested),
+        t(test_unknown_no_form),
+        t(test_no_form_takes_no_value),
+        t(test_missing_value),
+        t(test_dotted_without_value),
+        t(test_wrong_values_name_the_flag),
+        t(test_all_that_is_wrong_together),
+        t(test_undefok),
+        t(test_undefok_is_for_its_names_alone),
+        t(test_required_together),
+        t(test_misspelt_required_is_told_once),
+        t(test_odd_bytes),
+        t(test_huge_command_line),
+        t(test_two_definitions_differ),
+        t(test_two_definitions_alike),
+        t(test_what_cannot_be_a_flag),
+        t(test_check_of_the_struct),
+        t(test_flagfile),
+        t(test_flagfile_twice_in_a_row_is_no_cycle),
+        t(test_flagfile_mistakes),
+        t(test_flagfile_cycle),
+        t(test_flagfile_limits),
+        t(test_help_is_asked_for),
+        t(test_help_text),
+        t(test_every_allocation_may_fail),
     };
     // Files of this program alone, whatever runs beside it.
     char folder[] = "flags-XXXXXX";

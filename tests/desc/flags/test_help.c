@@ -90,20 +90,33 @@ typedef struct sgd {
     double momentum;
 } sgd;
 static const tl_field sgd_fields[] = {
-    TL_F(sgd, momentum, .d = 0.9, TL_RANGE(0, 1), .help = "share that is kept"), TL_F_END};
+    TL_F(sgd, momentum, .d = 0.9, TL_RANGE(0, 1), .help = "share that is kept"),
+    TL_F_END,
+};
 static const tl_desc sgd_desc = {
-    .name = "sgd", .help = "descent", .size = sizeof(sgd), .fields = sgd_fields};
+    .name = "sgd",
+    .help = "descent",
+    .size = sizeof(sgd),
+    .fields = sgd_fields,
+};
 typedef struct adam {
     double beta;
 } adam;
 static const tl_field adam_fields[] = {TL_F(adam, beta, .d = 0.99, .help = "decay"), TL_F_END};
 static const tl_desc adam_desc = {
-    .name = "adam", .help = "adaptive", .size = sizeof(adam), .fields = adam_fields};
+    .name = "adam",
+    .help = "adaptive",
+    .size = sizeof(adam),
+    .fields = adam_fields,
+};
 
 static const tl_branch branches[] = {{"sgd", &sgd_desc}, {"none", NULL}, {NULL, NULL}};
 static const tl_kind optimizer_kind = {
-    .name = "optimizer", .plural = "optimizers", .help = "update rules",
-    .class_size = sizeof(tl_class)};
+    .name = "optimizer",
+    .plural = "optimizers",
+    .help = "update rules",
+    .class_size = sizeof(tl_class),
+};
 static const char *const color_names[] = {"red", "green", NULL};
 
 typedef struct config {
@@ -127,13 +140,21 @@ static const tl_field config_fields[] = {
     TL_F(config, closed, .branches = branches, .help = "one of two"),
     TL_F(config, open, .kind = &optimizer_kind, .help = "one of many"),
     TL_F(config, later, .flags = TL_FIELD_LATER, .help = "some day"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc config_desc = {
-    .name = "config", .help = "all of it", .size = sizeof(config), .fields = config_fields};
+    .name = "config",
+    .help = "all of it",
+    .size = sizeof(config),
+    .fields = config_fields,
+};
 
-static const tl_class adam_class = {.class_size = sizeof(tl_class), .name = "adam",
-                                    .help = "adaptive moments", .config = &adam_desc};
+static const tl_class adam_class = {
+    .class_size = sizeof(tl_class),
+    .name = "adam",
+    .help = "adaptive moments",
+    .config = &adam_desc,
+};
 static const tl_class lamb_class = {.class_size = sizeof(tl_class), .name = "lamb"};
 static const tl_entry entries[] = {{&optimizer_kind, &lamb_class}, {&optimizer_kind, &adam_class}};
 static const tl_module module = {TL_MODULE_HEAD("test"), entries, TL_COUNT(entries)};
@@ -224,9 +245,15 @@ static void test_required(void **state)
         TL_F(demand, size, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED, .help = "of it"),
         TL_F(demand, count, TL_AT_LEAST(0), .help = "of them"),
         TL_F(demand, rate, TL_RANGE(1, 2), .flags = TL_FIELD_REQUIRED, .help = "of change"),
-        TL_F(demand, name, .flags = TL_FIELD_REQUIRED, .help = "of it"), TL_F_END};
+        TL_F(demand, name, .flags = TL_FIELD_REQUIRED, .help = "of it"),
+        TL_F_END,
+    };
     static const tl_desc desc = {
-        .name = "demand", .help = "demanding", .size = sizeof(demand), .fields = fields};
+        .name = "demand",
+        .help = "demanding",
+        .size = sizeof(demand),
+        .fields = fields,
+    };
     assert_ok(tl_desc_verify(&desc));
     assert_ok(tl_help_config(&text, &desc, NULL, "", &options));
     is("count: int, default 0\n    of them (at least 0)\n"

@@ -163,7 +163,11 @@ static const tl_field keeper_fields[] = {
     TL_F_END,
 };
 static const tl_desc keeper_desc = {
-    .name = "keeper", .help = "arguments", .size = sizeof(keeper_args), .fields = keeper_fields};
+    .name = "keeper",
+    .help = "arguments",
+    .size = sizeof(keeper_args),
+    .fields = keeper_fields,
+};
 static const tl_configurable_class keeper = {
     .cls = TL_CONFIGURABLE("toys.keeper", &keeper_desc, .help = "keeps its argument"),
     .call = keeper_call,
@@ -219,8 +223,13 @@ static const tl_field span_fields[] = {
     TL_F(span_args, later, .flags = TL_FIELD_LATER, .help = "write low instead"),
     TL_F_END,
 };
-static const tl_desc span_desc = {.name = "span", .help = "arguments", .size = sizeof(span_args),
-                                  .fields = span_fields, .check = span_check};
+static const tl_desc span_desc = {
+    .name = "span",
+    .help = "arguments",
+    .size = sizeof(span_args),
+    .fields = span_fields,
+    .check = span_check,
+};
 static tl_status span_call(void **out, tl_gin *gin, const void *args)
 {
     (void)args;
@@ -231,10 +240,8 @@ static const tl_configurable_class span = {
     .call = span_call,
 };
 static const tl_entry more_entries[] = {
-    {&tl_kind_configurable, &span.cls},
-    {&tl_kind_configurable, &keeper.cls},
-    {&tl_kind_configurable, &counted.cls},
-    {&tl_kind_configurable, &derived.cls},
+    {&tl_kind_configurable, &span.cls},    {&tl_kind_configurable, &keeper.cls},
+    {&tl_kind_configurable, &counted.cls}, {&tl_kind_configurable, &derived.cls},
     {&tl_kind_configurable, &failing.cls},
 };
 static const tl_module more_module = {TL_MODULE_HEAD("more"), more_entries, TL_COUNT(more_entries)};
@@ -481,7 +488,11 @@ static void test_bad_instantiate(void **state)
 {
     tl_gin *gin = gin_of(state);
     void *object;
-    static const struct { const char *text; tl_status code; const char *message; } rows[] = {
+    static const struct {
+        const char *text;
+        tl_status code;
+        const char *message;
+    } rows[] = {
         {"a: 1", TL_EINVAL, "c.yaml:1:1: expected a map with the key '_target_'"},
         {"[1]", TL_EINVAL, "expected a map with the key '_target_'"},
         {"_target_: [a]", TL_EINVAL, "'_target_' must be the name of a configurable"},
@@ -591,13 +602,15 @@ static tl_status whole_story(tl_str *out)
     TL_TRY_DONE(st, tl_arena_new(&arena));
     tl_gin_set_payload(gin, arena);
     TL_TRY_DONE(st, tl_gin_constant(gin, "a.ONE", &(tl_value){.text = "1", .weight = 1}));
-    TL_TRY_DONE(st, tl_gin_parse(gin, "import toys\n"
-                                      "x = [1, %y, {'k': 'a' 'b'}]\ny = %ONE\n"
-                                      "a/show.value = [%x, @Zero, @s/Zero(), @counted()]\n"
-                                      "keeper.made = @k/gin.singleton()\n"
-                                      "k/gin.singleton.constructor = @derived\n"
-                                      "EncoderScaffold:\n  hidden_cls = @a/show\n  hidden = %ONE\n"
-                                      "  sizes = [1, 2]\n  activation = 'relu'\n", "t.gin"));
+    TL_TRY_DONE(st, tl_gin_parse(gin,
+                                 "import toys\n"
+                                 "x = [1, %y, {'k': 'a' 'b'}]\ny = %ONE\n"
+                                 "a/show.value = [%x, @Zero, @s/Zero(), @counted()]\n"
+                                 "keeper.made = @k/gin.singleton()\n"
+                                 "k/gin.singleton.constructor = @derived\n"
+                                 "EncoderScaffold:\n  hidden_cls = @a/show\n  hidden = %ONE\n"
+                                 "  sizes = [1, 2]\n  activation = 'relu'\n",
+                                 "t.gin"));
     TL_TRY_DONE(st, tl_gin_parse_param(gin, "EncoderScaffold.hidden = 0x10"));
     TL_TRY_DONE(st, tl_gin_finalize(gin));
     TL_TRY_DONE(st, tl_gin_scope_begin(gin, "outer"));

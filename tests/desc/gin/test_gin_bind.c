@@ -204,8 +204,7 @@ static void test_lock(void **state)
     assert_ok(tl_gin_finalize(gin));
     assert_true(tl_gin_locked(gin));
     assert_fails(tl_gin_finalize(gin), TL_ESTATE, "finalised already");
-    assert_fails(tl_gin_parse(gin, "# fine\nshow.value = 2", "t.gin"), TL_ESTATE,
-                 "t.gin:2:1: ");
+    assert_fails(tl_gin_parse(gin, "# fine\nshow.value = 2", "t.gin"), TL_ESTATE, "t.gin:2:1: ");
     assert_contains(tl_error_message(),
                     "'show.value' cannot be bound: the configuration is finalised");
     const tl_value *two = tl_value_new_scalar(f->arena, (tl_place){0}, "2", false);
@@ -284,8 +283,12 @@ static const tl_field holder_fields[] = {
     TL_F(holder, size, .i = 2, .help = "an integer"),
     TL_F_END,
 };
-static const tl_desc holder_desc = {.name = "holder", .help = "a struct with a reference",
-                                    .size = sizeof(holder), .fields = holder_fields};
+static const tl_desc holder_desc = {
+    .name = "holder",
+    .help = "a struct with a reference",
+    .size = sizeof(holder),
+    .fields = holder_fields,
+};
 typedef struct every_args {
     sample base;
     holder held;
@@ -302,12 +305,14 @@ static const tl_field every_fields[] = {
     TL_F(every_args, sizes, .flags = TL_FIELD_NULLABLE, .help = "integers or null"),
     TL_F_END,
 };
-static const tl_desc every_desc = {.name = "every",
-                                   .help = "arguments",
-                                   .size = sizeof(every_args),
-                                   .fields = every_fields,
-                                   .base = &sample_desc,
-                                   .init = every_init};
+static const tl_desc every_desc = {
+    .name = "every",
+    .help = "arguments",
+    .size = sizeof(every_args),
+    .fields = every_fields,
+    .base = &sample_desc,
+    .init = every_init,
+};
 static every_args seen;
 static toy *seen_child;
 static tl_status every_call(void **out, tl_gin *gin, const void *args)

@@ -22,14 +22,23 @@ static const tl_value *read_value(tl_gin *gin, const char *text)
 
 static void test_numbers(void **state)
 {
-    static const struct { const char *text, *value; } rows[] = {
-        {"0", "0"}, {"00", "0"}, {"-0", "0"}, {"12", "12"}, {"-12", "-12"}, {"- 12", "-12"},
-        {"0x1F", "31"}, {"0X_ff", "255"}, {"0o17", "15"}, {"0b1_01", "5"}, {"1_000", "1000"},
-        {"0xffffffffffffffff", "18446744073709551615"}, {"-0x10", "-16"},
-        {"123456789012345678901234567890", "123456789012345678901234567890"},
-        {"1.", "1.0"}, {".5", "0.5"}, {"1e3", "1000.0"}, {"1E-7", "1e-07"}, {"1_0.2_5", "10.25"},
-        {"-0.0", "-0.0"}, {"1e999", ".inf"}, {"-1e999", "-.inf"}, {"1e+16", "1e+16"},
-        {"0.1", "0.1"}, {"True", "True"}, {"False", "False"}, {"None", "None"},
+    static const struct {
+        const char *text, *value;
+    } rows[] = {
+        {"0", "0"},           {"00", "0"},
+        {"-0", "0"},          {"12", "12"},
+        {"-12", "-12"},       {"- 12", "-12"},
+        {"0x1F", "31"},       {"0X_ff", "255"},
+        {"0o17", "15"},       {"0b1_01", "5"},
+        {"1_000", "1000"},    {"0xffffffffffffffff", "18446744073709551615"},
+        {"-0x10", "-16"},     {"123456789012345678901234567890", "123456789012345678901234567890"},
+        {"1.", "1.0"},        {".5", "0.5"},
+        {"1e3", "1000.0"},    {"1E-7", "1e-07"},
+        {"1_0.2_5", "10.25"}, {"-0.0", "-0.0"},
+        {"1e999", ".inf"},    {"-1e999", "-.inf"},
+        {"1e+16", "1e+16"},   {"0.1", "0.1"},
+        {"True", "True"},     {"False", "False"},
+        {"None", "None"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const tl_value *v = read_value(gin_of(state), rows[i].text);
@@ -41,7 +50,9 @@ static void test_numbers(void **state)
 
 static void test_bad_numbers(void **state)
 {
-    static const struct { const char *text, *message; } rows[] = {
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
         {"x = 012", "t.gin:1:5: '012' is not a number: it starts with a 0"},
         {"x = 1__0", "'_' may stand between two digits only"},
         {"x = 1_", "'_' may stand between two digits only"},
@@ -69,13 +80,26 @@ static void test_bad_numbers(void **state)
 
 static void test_strings(void **state)
 {
-    static const struct { const char *text, *value; } rows[] = {
-        {"''", ""}, {"\"it's\"", "it's"}, {"'a' \"b\"  'c'", "abc"}, {"('a'\n  'b')", "ab"},
-        {"'''a\n'b''c'''", "a\n'b''c"}, {"\"\"\"\"a\"\"\"", "\"a"}, {"r'\\n\\''", "\\n\\'"},
-        {"'\\n\\t\\\\\\'\\\"\\a\\b\\f\\v\\r'", "\n\t\\'\"\a\b\f\v\r"}, {"'\\x41\\101\\7'", "AA\a"},
-        {"'\\u00e9\\U0001F600'", "\xc3\xa9\xf0\x9f\x98\x80"}, {"'\xc3\xa9'", "\xc3\xa9"},
-        {"'\\q\\\xc3\xa9'", "\\q\\\xc3\xa9"}, {"'a\\\nb'", "ab"}, {"'''a\r\nb\\\r\nc'''", "a\nbc"},
-        {"u'a'", "a"}, {"R'a'", "a"}, {"'#'  # comment", "#"},
+    static const struct {
+        const char *text, *value;
+    } rows[] = {
+        {"''", ""},
+        {"\"it's\"", "it's"},
+        {"'a' \"b\"  'c'", "abc"},
+        {"('a'\n  'b')", "ab"},
+        {"'''a\n'b''c'''", "a\n'b''c"},
+        {"\"\"\"\"a\"\"\"", "\"a"},
+        {"r'\\n\\''", "\\n\\'"},
+        {"'\\n\\t\\\\\\'\\\"\\a\\b\\f\\v\\r'", "\n\t\\'\"\a\b\f\v\r"},
+        {"'\\x41\\101\\7'", "AA\a"},
+        {"'\\u00e9\\U0001F600'", "\xc3\xa9\xf0\x9f\x98\x80"},
+        {"'\xc3\xa9'", "\xc3\xa9"},
+        {"'\\q\\\xc3\xa9'", "\\q\\\xc3\xa9"},
+        {"'a\\\nb'", "ab"},
+        {"'''a\r\nb\\\r\nc'''", "a\nbc"},
+        {"u'a'", "a"},
+        {"R'a'", "a"},
+        {"'#'  # comment", "#"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const tl_value *v = read_value(gin_of(state), rows[i].text);
@@ -86,7 +110,9 @@ static void test_strings(void **state)
 
 static void test_bad_strings(void **state)
 {
-    static const struct { const char *text, *message; } rows[] = {
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
         {"x = 'a", "t.gin:1:5: the string that starts here is never closed"},
         {"x = 'a\nb'", "t.gin:1:5: the string that starts here is never closed"},
         {"x = '''a\nb''", "never closed"},
@@ -147,7 +173,9 @@ static void test_containers(void **state)
 
 static void test_bad_syntax(void **state)
 {
-    static const struct { const char *text, *message; } rows[] = {
+    static const struct {
+        const char *text, *message;
+    } rows[] = {
         {"show.value", "t.gin:1:11: expected '=' or ':', found the end of the line"},
         {"show.value = ", "t.gin:1:14: expected a value, found the end of the line"},
         {"show.value = x",
@@ -292,8 +320,8 @@ static void test_includes(void **state)
     fixture *x = *state;
     folder f;
     folder_new(&f);
-    const char *main_file = put(&f, x->arena, "main.gin",
-                                "show.value = 1\ninclude 'first.gin'\nshow.other = 'main'\n");
+    const char *main_file =
+        put(&f, x->arena, "main.gin", "show.value = 1\ninclude 'first.gin'\nshow.other = 'main'\n");
     put(&f, x->arena, "sub/first.gin",
         "show.value = 2\nshow.other = 'first'\ninclude 'second.gin'\n");
     put(&f, x->arena, "second.gin", "EncoderScaffold.hidden = 3\n");
@@ -383,12 +411,13 @@ static void test_include_in_scope(void **state)
     folder f;
     folder_new(&f);
     assert_ok(tl_gin_add_path(x->gin, f.path));
-    put(&f, x->arena, "f.gin", "EncoderScaffold.hidden = %size\n"
-                               "EncoderScaffold.layers = %outside\n"
-                               "EncoderScaffold.hidden_cls = @b/TransformerScaffold\n"
-                               "b/TransformerScaffold.inner = %size\n"
-                               "TransformerScaffold:\n  inner = 1\n"
-                               "size = 5\n");
+    put(&f, x->arena, "f.gin",
+        "EncoderScaffold.hidden = %size\n"
+        "EncoderScaffold.layers = %outside\n"
+        "EncoderScaffold.hidden_cls = @b/TransformerScaffold\n"
+        "b/TransformerScaffold.inner = %size\n"
+        "TransformerScaffold:\n  inner = 1\n"
+        "size = 5\n");
     parse(x->gin, "size = 3\noutside = 1\nEncoderScaffold.hidden = %size\n"
                   "include 'f.gin' in teacher/deep\n");
     assert_ok(tl_gin_finalize(x->gin));

@@ -13,10 +13,16 @@ static int twice(int x)
 
 static const tl_method methods[] = {TL_METHOD(toy_class, play, true), {NULL, 0, false}};
 static const tl_kind toys = {
-    .name = "toy", .plural = "toys", .class_size = sizeof(toy_class), .methods = methods};
+    .name = "toy",
+    .plural = "toys",
+    .class_size = sizeof(toy_class),
+    .methods = methods,
+};
 
-static const toy_class ball = {.cls = TL_CLASS(toy_class, "ball", NULL, int, NULL, .help = "rolls"),
-                               .play = twice};
+static const toy_class ball = {
+    .cls = TL_CLASS(toy_class, "ball", NULL, int, NULL, .help = "rolls"),
+    .play = twice,
+};
 static const toy_class red_ball = {
     .cls = TL_CLASS(toy_class, "red/ball", &ball.cls, int, NULL, .help = "red")};
 

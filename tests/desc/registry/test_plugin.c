@@ -22,7 +22,8 @@ static void compile(const char *name)
     char command[600];
     snprintf(command, sizeof command,
              "%s -std=c17 -Wall -Wextra -Werror -shared -fPIC -I'" TEST_DATA "/../include' "
-             "-o %s/%s.so '" TEST_DATA "/desc/plugins/%s.c'", compiler, folder, name, name);
+             "-o %s/%s.so '" TEST_DATA "/desc/plugins/%s.c'",
+             compiler, folder, name, name);
     if (system(command) != 0) fail_msg("failed: %s", command);
 }
 
@@ -99,7 +100,10 @@ static void test_load(void **state)
     assert_ok(tl_registry_find(&c, registry, kind, "red/ball"));
     assert_string_equal(tl_registry_origin(registry, kind, "red/ball"), "toys");
     // Its methods are code of the plug-in.
-    const struct { tl_class cls; int (*play)(int); } *with = tl_class_with(c, sizeof(tl_class), sizeof(int (*)(int)));
+    const struct {
+        tl_class cls;
+        int (*play)(int);
+    } *with = tl_class_with(c, sizeof(tl_class), sizeof(int (*)(int)));
     assert_int_equal(with->play(21), 42);
     assert_true(is_loaded("good.so"));
     tl_registry_free(&registry);
@@ -196,8 +200,7 @@ static void test_who_owns_it(void **state)
              folder, folder, folder);
     assert_int_equal(system(command), 0);
     assert_int_equal(chown(path_of("theirs.so"), NOBODY, NOBODY), 0);
-    refuse("theirs.so", TL_EINVAL,
-           "belongs to user 65534, neither you (user 0) nor root");
+    refuse("theirs.so", TL_EINVAL, "belongs to user 65534, neither you (user 0) nor root");
     // Its owner may load it, and what belongs to root.
     assert_int_equal(seteuid(NOBODY), 0);
     tl_status theirs = tl_registry_load(registry, path_of("theirs.so"));

@@ -23,11 +23,17 @@ typedef struct big_greeter {
     int more[4];
 } big_greeter;
 
-static const tl_method greeter_methods[] = {
-    TL_METHOD(greeter_class, greet, true), TL_METHOD(greeter_class, wave, false),
-    TL_METHOD(greeter_class, newest, false), {NULL, 0, false}};
-static const tl_kind greeters = {.name = "greeter", .plural = "greeters", .help = "say hello",
-                                 .class_size = sizeof(greeter_class), .methods = greeter_methods};
+static const tl_method greeter_methods[] = {TL_METHOD(greeter_class, greet, true),
+                                            TL_METHOD(greeter_class, wave, false),
+                                            TL_METHOD(greeter_class, newest, false),
+                                            {NULL, 0, false}};
+static const tl_kind greeters = {
+    .name = "greeter",
+    .plural = "greeters",
+    .help = "say hello",
+    .class_size = sizeof(greeter_class),
+    .methods = greeter_methods,
+};
 static const tl_kind things = {.name = "thing", .plural = "things", .class_size = sizeof(tl_class)};
 
 static int one(int x)
@@ -41,17 +47,19 @@ static int two(int x)
 }
 
 #define GREETER(label, ...)                                                                        \
-    TL_INIT(                                                                                              \
-        .cls = TL_CLASS(greeter_class, label, NULL, greeter, NULL, .help = "h"), .greet = one,     \
-        __VA_ARGS__                                                                                \
-    )
+    TL_INIT(.cls = TL_CLASS(greeter_class, label, NULL, greeter, NULL, .help = "h"), .greet = one, \
+            __VA_ARGS__)
 
 static const greeter_class hello = GREETER("hello", .wave = one);
 static const greeter_class hi = {
-    .cls = TL_CLASS(greeter_class, "hi", &hello.cls, big_greeter, NULL, .help = "h"), .wave = two,
-    .loud = true};
+    .cls = TL_CLASS(greeter_class, "hi", &hello.cls, big_greeter, NULL, .help = "h"),
+    .wave = two,
+    .loud = true,
+};
 static const greeter_class ho = {
-    .cls = TL_CLASS(greeter_class, "ho", &hi.cls, big_greeter, NULL, .help = "h"), .newest = two};
+    .cls = TL_CLASS(greeter_class, "ho", &hi.cls, big_greeter, NULL, .help = "h"),
+    .newest = two,
+};
 
 #define MODULE(id, label, ...)                                                                     \
     static const tl_entry id##_entries[] = {__VA_ARGS__};                                          \
@@ -86,7 +94,8 @@ static void test_methods_are_inherited(void **state)
     assert_ptr_equal(TL_CLASS_METHOD(greeter_class, &ho.cls, newest), &ho);
     assert_null(TL_CLASS_METHOD(greeter_class, &hi.cls, newest));
     assert_null(TL_CLASS_METHOD(greeter_class, (const tl_class *)NULL, wave));
-    assert_ptr_equal(TL_CLASS_METHOD(greeter_class, &ho, loud), &hi); // a flag, in a table of its type
+    // a flag, in a table of its type
+    assert_ptr_equal(TL_CLASS_METHOD(greeter_class, &ho, loud), &hi);
     assert_null(TL_CLASS_METHOD(greeter_class, &hello, loud));
     assert_true(TL_CLASS_HAS(greeter_class, &hi, loud) && !TL_CLASS_HAS(greeter_class, &ho, loud));
     assert_int_equal(TL_CLASS_METHOD_OR(greeter_class, &hello, newest, ho)(1), 3);
@@ -114,7 +123,8 @@ static void test_older_tables(void **state)
     } memory = {
         {.cls = TL_CLASS(old_greeter_class, "old", NULL, greeter, NULL, .help = "h"), .greet = one},
         two,
-        two};
+        two,
+    };
     const tl_class *old = &memory.old.cls;
     assert_ok(tl_class_verify(&greeters, old));
     assert_null(TL_CLASS_METHOD(greeter_class, old, wave));
@@ -149,8 +159,9 @@ static void test_what_a_class_must_have(void **state)
     assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL, "its base chain does not end");
     c = (greeter_class){.cls =
                             TL_CLASS(greeter_class, "small", &hi.cls, greeter, NULL, .help = "h")};
-    assert_fails(tl_class_verify(&greeters, &c.cls), TL_EINVAL,
-                 "its instances have 4 bytes, fewer than the 20 of its base 'hi': let their struct begin");
+    assert_fails(
+        tl_class_verify(&greeters, &c.cls), TL_EINVAL,
+        "its instances have 4 bytes, fewer than the 20 of its base 'hi': let their struct begin");
 }
 
 /* --- configs of classes ----------------------------------------------------------------------- */
@@ -164,19 +175,28 @@ typedef struct derived_config {
 } derived_config;
 static const tl_field base_fields[] = {TL_F(base_config, a, .help = "h"), TL_F_END};
 static const tl_desc base_desc = {
-    .name = "base", .size = sizeof(base_config), .fields = base_fields};
+    .name = "base",
+    .size = sizeof(base_config),
+    .fields = base_fields,
+};
 static const tl_field derived_fields[] = {TL_F(derived_config, b, .help = "h"), TL_F_END};
-static const tl_desc derived_desc = {.name = "derived", .size = sizeof(derived_config),
-                                     .fields = derived_fields, .base = &base_desc};
+static const tl_desc derived_desc = {
+    .name = "derived",
+    .size = sizeof(derived_config),
+    .fields = derived_fields,
+    .base = &base_desc,
+};
 static const tl_field bad_fields[] = {TL_F(base_config, a, .i = 1), TL_F_END};
 static const tl_desc bad_desc = {.name = "bad", .size = sizeof(base_config), .fields = bad_fields};
 
-static const tl_kind tasks = {.name = "task",
-                              .plural = "tasks",
-                              .class_size = sizeof(tl_class),
-                              .config_base = &base_desc,
-                              .config_required = true,
-                              .by_config = true};
+static const tl_kind tasks = {
+    .name = "task",
+    .plural = "tasks",
+    .class_size = sizeof(tl_class),
+    .config_base = &base_desc,
+    .config_required = true,
+    .by_config = true,
+};
 
 static const tl_class base_task =
     TL_CLASS(tl_class, "base_task", NULL, greeter, &base_desc, .help = "h");
@@ -284,8 +304,8 @@ static void test_vectors(void **state)
            "module 'two': the thing 'functions/func_0/sub' of module 'two' would make a folder of "
            "'functions/func_0' of module 'one'");
     assert_fails(tl_registry_find(&c, registry, &things, "non-exist"), TL_ENOTFOUND,
-                 "there is no thing 'non-exist' (there are: functions/func_0; modules of your own are "
-                 "loaded with --plugin)");
+                 "there is no thing 'non-exist' (there are: functions/func_0; modules of your own "
+                 "are loaded with --plugin)");
     assert_null(c);
     // Class keys beside strings: kinds that are found by their config, see test_find_by_config.
     add("three", "functions/func_1");
@@ -476,8 +496,10 @@ typedef struct open_choice {
 static void test_open_oneofs(void **state)
 {
     (void)state;
-    static const tl_field fields[] = {TL_F(open_choice, task, .kind = &tasks, .help = "h"),
-                                      TL_F_END};
+    static const tl_field fields[] = {
+        TL_F(open_choice, task, .kind = &tasks, .help = "h"),
+        TL_F_END,
+    };
     static const tl_desc desc = {.name = "open", .size = sizeof(open_choice), .fields = fields};
     assert_ok(tl_desc_verify(&desc));
     assert_ok(tl_registry_add(registry, &task_module));
@@ -505,8 +527,12 @@ static void test_open_oneofs(void **state)
 static void test_names_that_are_keys(void **state)
 {
     (void)state;
-    static const tl_kind rules = {.name = "rule", .plural = "rules", .class_size = sizeof(tl_class),
-                                  .names_are_keys = true};
+    static const tl_kind rules = {
+        .name = "rule",
+        .plural = "rules",
+        .class_size = sizeof(tl_class),
+        .names_are_keys = true,
+    };
     static const char *const names[] = {"a.b", "a/b", "a b", "a=b", "a[0]"};
     for (int64_t i = 0; i < TL_COUNT(names); i++) {
         const tl_class cls = {.class_size = sizeof cls, .name = names[i]};
@@ -525,7 +551,10 @@ static void test_two_libraries(void **state)
 {
     (void)state;
     static const tl_kind other = {
-        .name = "thing", .plural = "things", .class_size = sizeof(tl_class)};
+        .name = "thing",
+        .plural = "things",
+        .class_size = sizeof(tl_class),
+    };
     static const tl_class a = {.class_size = sizeof a, .name = "a"},
                           b = {.class_size = sizeof b, .name = "b"};
     static const tl_entry ours = {&things, &a}, theirs = {&other, &b};

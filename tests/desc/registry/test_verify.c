@@ -73,7 +73,9 @@ typedef struct odd {
     short s;
     int32_t padding;
     char *changeable;
-    struct { int64_t x; } nested;
+    struct {
+        int64_t x;
+    } nested;
 } odd;
 
 static void test_types(void **state)
@@ -86,8 +88,13 @@ static void test_types(void **state)
     REFUSED("field 'first' of 'box': no row can have the type of this member",
             {.name = "first", .help = "h", .size = 8}, SECOND, THIRD);
     REFUSED("there are no lists of this type",
-            {.name = "l", .help = "h", .size = 16, .type = TL_TYPE_ONEOF, .arity = TL_LIST,
-             .branches = optimizer_branches}, THIRD);
+            {.name = "l",
+             .help = "h",
+             .size = 16,
+             .type = TL_TYPE_ONEOF,
+             .arity = TL_LIST,
+             .branches = optimizer_branches},
+            THIRD);
     REFUSED("there are no lists of this type",
             {.name = "l", .help = "h", .size = 16, .type = TL_TYPE_VALUE, .arity = TL_LIST}, THIRD);
 }
@@ -184,8 +191,11 @@ static void test_defaults_that_are_none(void **state)
                  .arity = TL_LIST, .count = 3);
     // A required number has no default, so it may lie anywhere; so may that of a null optional.
     const tl_field rows[] = {
-        TL_F(box, first, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED, .help = "h"), SECOND, THIRD,
-        TL_F_END};
+        TL_F(box, first, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED, .help = "h"),
+        SECOND,
+        THIRD,
+        TL_F_END,
+    };
     const tl_desc desc = {.name = "box", .size = sizeof(box), .fields = rows};
     assert_ok(tl_desc_verify(&desc));
 }
@@ -218,8 +228,11 @@ static void test_bases(void **state)
         .name = "on", .size = sizeof(big_box), .fields = lid_rows, .base = &bad_base};
     assert_fails(tl_desc_verify(&on_bad), TL_EINVAL, "field 'second' of 'bad': it has no help");
     // A row of the derived table over a member of the base, under another name.
-    const tl_field over_rows[] = {TL_F(big_box, lid, .help = "h"),
-                                  TL_F_AS(big_box, base.second, "other", .help = "h"), TL_F_END};
+    const tl_field over_rows[] = {
+        TL_F(big_box, lid, .help = "h"),
+        TL_F_AS(big_box, base.second, "other", .help = "h"),
+        TL_F_END,
+    };
     const tl_desc over = {
         .name = "over", .size = sizeof(big_box), .fields = over_rows, .base = &box_desc};
     assert_fails(tl_desc_verify(&over), TL_EINVAL, "overlaps");
@@ -264,7 +277,8 @@ static void test_inner_descriptions(void **state)
             TL_F(holder, list, .desc = turn == 2 ? &bad : &box_desc, .help = "h"),
             TL_F(holder, choice, .branches = turn == 3 ? branches : optimizer_branches,
                  .help = "h"),
-            TL_F_END};
+            TL_F_END,
+        };
         const tl_desc desc = {.name = "holder", .size = sizeof(holder), .fields = rows};
         static const char *const fields[] = {"inner", "optional", "list", "choice"};
         char expected[100];
@@ -286,8 +300,11 @@ typedef struct tree {
 } tree;
 static const tl_desc tree_desc;
 static const tl_field tree_fields[] = {
-    TL_F(tree, value, .help = "h"), TL_F_OPTIONAL(tree, left, &tree_desc, .help = "h"),
-    TL_F(tree, children, .desc = &tree_desc, .help = "h"), TL_F_END};
+    TL_F(tree, value, .help = "h"),
+    TL_F_OPTIONAL(tree, left, &tree_desc, .help = "h"),
+    TL_F(tree, children, .desc = &tree_desc, .help = "h"),
+    TL_F_END,
+};
 static const tl_desc tree_desc = {.name = "tree", .size = sizeof(tree), .fields = tree_fields};
 
 static void test_recursive_descriptions(void **state)

@@ -180,9 +180,16 @@ static void test_tags_that_are_refused(void **state)
 {
     (void)state;
     static const char *const refused[] = {
-        "!!python/object/apply:os.system ['true']", "!!python/name:os.system ''",
-        "!!python/object:a.B {}", "!!binary aGVsbG8=", "!!timestamp 2001-01-01", "!!set {a, b}",
-        "!!omap [a: 1]", "!mine x", "!<tag:example.com,2000:x> y", "!!python/tuplex [1]",
+        "!!python/object/apply:os.system ['true']",
+        "!!python/name:os.system ''",
+        "!!python/object:a.B {}",
+        "!!binary aGVsbG8=",
+        "!!timestamp 2001-01-01",
+        "!!set {a, b}",
+        "!!omap [a: 1]",
+        "!mine x",
+        "!<tag:example.com,2000:x> y",
+        "!!python/tuplex [1]",
     };
     for (int64_t i = 0; i < TL_COUNT(refused); i++) {
         char text[128];
@@ -222,8 +229,8 @@ static void test_merges(void **state)
         {"{<<: *a, w: {<<: *b}}", "{x: 1, y: 1, w: {x: 2, z: 2}}"},
         {"{<<: {p: 1, <<: *a}}", "{p: 1, x: 1, y: 1}"},
         {"{<<: []}", "{}"},
-        {"{'<<': *a}", "{'<<': {x: 1, y: 1}}"},            // in quotes it is a key like any other
-        {"{<<: *a, <<: *b}", "{x: 2, y: 1, z: 2}"},        // of two of them PyYAML takes the later
+        {"{'<<': *a}", "{'<<': {x: 1, y: 1}}"},     // in quotes it is a key like any other
+        {"{<<: *a, <<: *b}", "{x: 2, y: 1, z: 2}"}, // of two of them PyYAML takes the later
     };
     for (int64_t i = 0; i < TL_COUNT(cases); i++) {
         char text[256];
@@ -285,8 +292,14 @@ static void test_bytes_that_are_no_text(void **state)
     static const struct {
         const char *bytes, *place;
     } bad[] = {
-        {"\x80", "3:6"}, {"\xc3(", "3:7"}, {"\xc0\xaf", "3:6"}, {"\xed\xa0\x80", "3:6"},
-        {"\xf4\x90\x80\x80", "3:6"}, {"\xf8", "3:6"}, {"\xff", "3:6"}, {"\xfe", "3:6"},
+        {"\x80", "3:6"},
+        {"\xc3(", "3:7"},
+        {"\xc0\xaf", "3:6"},
+        {"\xed\xa0\x80", "3:6"},
+        {"\xf4\x90\x80\x80", "3:6"},
+        {"\xf8", "3:6"},
+        {"\xff", "3:6"},
+        {"\xfe", "3:6"},
     };
     for (int64_t i = 0; i < TL_COUNT(bad); i++) {
         char text[32], message[32];

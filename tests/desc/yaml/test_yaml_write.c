@@ -117,7 +117,7 @@ static const tl_field shy_fields[] = {
     TL_F(shy, loud, .help = "h"),
     TL_F(shy, quiet, .i = 3, .flags = TL_FIELD_QUIET, .help = "h"),
     TL_F(shy, list, TL_DEFAULT_LIST(int64_t, 1, 2), .flags = TL_FIELD_QUIET, .help = "h"),
-    TL_F_END
+    TL_F_END,
 };
 static const tl_desc shy_desc = {.name = "shy", .size = sizeof(shy), .fields = shy_fields};
 
@@ -153,7 +153,9 @@ static void test_oneofs(void **state)
 {
     (void)state;
     static const tl_field fields[] = {
-        TL_F(choice, optimizer, .branches = optimizer_branches, .help = "h"), TL_F_END};
+        TL_F(choice, optimizer, .branches = optimizer_branches, .help = "h"),
+        TL_F_END,
+    };
     static const tl_desc desc = {.name = "choice", .size = sizeof(choice), .fields = fields};
     static const struct {
         const char *yaml, *expected;
@@ -212,8 +214,10 @@ static void check_string(const char *s)
     const tl_value *map = tl_value_new_map(arena, nowhere, &pair, 1);
     const tl_value *items[] = {v, map, v};
     const tl_value *list = tl_value_new_list(arena, nowhere, items, 3);
-    const tl_value_pair pairs[] = {{.key = "a", .value = v}, {.key = "b", .value = list},
-                                   {.key = "c", .value = map}, {.key = "d", .value = v}};
+    const tl_value_pair pairs[] = {{.key = "a", .value = v},
+                                   {.key = "b", .value = list},
+                                   {.key = "c", .value = map},
+                                   {.key = "d", .value = v}};
     const tl_value *all = tl_value_new_map(arena, nowhere, pairs, 4), *again = NULL;
     tl_str text = TL_STR_INIT;
     assert_ok(tl_yaml_write_value(&text, all));
@@ -347,7 +351,10 @@ static void test_bad_utf8(void **state)
 {
     (void)state;
     tl_str text = TL_STR_INIT;
-    const tl_value *v = tl_value_new_scalar(arena, (tl_place){0}, "a\xff" "b", true);
+    const tl_value *v = tl_value_new_scalar(arena, (tl_place){0},
+                                            "a\xff"
+                                            "b",
+                                            true);
     assert_fails(tl_yaml_write_value(&text, v), TL_EINVAL, "UTF-8");
     tl_str_deinit(&text);
 }

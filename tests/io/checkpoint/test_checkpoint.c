@@ -125,8 +125,9 @@ static void test_reading(void **state)
     const char *path = in_folder("x.safetensors");
     model_init(&a, 10);
     const tl_safetensors_note notes[] = {{"classes", "cat\ndog\n"}, {"gin", ""}};
-    assert_ok(tl_checkpoint_save(path, a.state, &(tl_checkpoint_info){.numerics = "neon \"1\"", .notes = notes,
-                                                                      .note_count = 2}));
+    assert_ok(tl_checkpoint_save(
+        path, a.state,
+        &(tl_checkpoint_info){.numerics = "neon \"1\"", .notes = notes, .note_count = 2}));
     assert_ok(tl_checkpoint_read(&read, path, engine));
     assert_true(equal(a.state, read));
     tl_str wanted = TL_STR_INIT, found = TL_STR_INIT; // order, kinds and aliases

@@ -1,5 +1,5 @@
-/* Checkpoints by time, directories that have lost the file that names them, checkpoints that are given up, and what is
- * told of saves. needs: threads */
+/* Checkpoints by time, directories that have lost the file that names them, checkpoints that are
+ * given up, and what is told of saves. needs: threads */
 #include "io/folder.h"
 
 #include <tilth/base/log.h>
@@ -42,9 +42,14 @@ static int teardown(void **state)
 static tl_checkpoint_manager *open_manager(double minutes, int64_t most, bool background)
 {
     tl_checkpoint_manager *m;
-    assert_ok(tl_checkpoint_manager_new(&m, &(tl_checkpoint_manager_args){
-        .directory = folder, .state = kept, .step = &step, .interval = 10, .max_to_keep = {most > 0, most},
-        .minutes = minutes, .background = background}));
+    assert_ok(
+        tl_checkpoint_manager_new(&m, &(tl_checkpoint_manager_args){.directory = folder,
+                                                                    .state = kept,
+                                                                    .step = &step,
+                                                                    .interval = 10,
+                                                                    .max_to_keep = {most > 0, most},
+                                                                    .minutes = minutes,
+                                                                    .background = background}));
     return m;
 }
 
@@ -75,7 +80,8 @@ static void note_name(const char *name)
     if (strncmp(name, "ckpt", 4) == 0) sprintf(names + strlen(names), "%s ", name);
 }
 
-/* Whether the folder has these checkpoints and no others: their names, each with a space behind it. */
+/* Whether the folder has these checkpoints and no others: their names, each with a space behind
+ * it. */
 static void assert_checkpoints(const char *wanted)
 {
     char rest[256];
@@ -105,7 +111,8 @@ static void test_by_time(void **state)
         train_to(m, 10);
         assert_checkpoints("ckpt-10.safetensors ");
         train_to(m, 14);
-        assert_checkpoints("ckpt-10.safetensors ckpt-timed-13.safetensors "); // outside of max_to_keep
+        // outside of max_to_keep
+        assert_checkpoints("ckpt-10.safetensors ckpt-timed-13.safetensors ");
         tl_checkpoint_manager_free(&m);
         assert_int_equal(restored(), 13);
         // What was restored is saved, but not for good.
@@ -170,8 +177,9 @@ static void test_a_lost_state_file(void **state)
     assert_int_equal(unlink(in_folder("checkpoint")), 0);
     assert_int_equal(restored(), 23);
     // Who begins anew does not look.
-    assert_ok(tl_checkpoint_manager_new(&m, &(tl_checkpoint_manager_args){
-        .directory = folder, .state = kept, .step = &step, .interval = 10, .anew = true}));
+    assert_ok(tl_checkpoint_manager_new(
+        &m, &(tl_checkpoint_manager_args){
+                .directory = folder, .state = kept, .step = &step, .interval = 10, .anew = true}));
     assert_null(tl_checkpoint_manager_latest(m));
     tl_checkpoint_manager_free(&m);
 }
@@ -245,8 +253,9 @@ static void test_reading_changes_nothing(void **state)
     assert_ok(tl_file_write_atomic(in_folder("ckpt-20.safetensors"), bytes, size));
     tl_free(bytes);
     char *before = bytes_of(in_folder("checkpoint"), &size);
-    assert_ok(tl_checkpoint_manager_new(&m, &(tl_checkpoint_manager_args){.directory = folder, .state = kept,
-                                                                          .step = &step, .read_only = true}));
+    assert_ok(tl_checkpoint_manager_new(
+        &m, &(tl_checkpoint_manager_args){
+                .directory = folder, .state = kept, .step = &step, .read_only = true}));
     assert_ok(tl_checkpoint_manager_restore_or_initialize(m, &path));
     assert_string_equal(tl_path_basename(path), "ckpt-10.safetensors");
     tl_checkpoint_manager_free(&m);

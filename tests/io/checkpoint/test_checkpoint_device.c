@@ -27,7 +27,13 @@ static void tensors_of_a_device_come_one_by_one(void **state)
         assert_ok(tl_state_put(far, name, t[i]));
         assert_ok(tl_state_put(back, name, got[i]));
     }
-    tl_checkpoint_manager_args args = {.directory = folder, .state = far, .step = &step, .interval = 5, .background = true};
+    tl_checkpoint_manager_args args = {
+        .directory = folder,
+        .state = far,
+        .step = &step,
+        .interval = 5,
+        .background = true,
+    };
     tl_checkpoint_manager *m;
     assert_ok(tl_checkpoint_manager_new(&m, &args));
     tl_engine_trim(there);
@@ -36,7 +42,8 @@ static void tensors_of_a_device_come_one_by_one(void **state)
     assert_ok(tl_tensor_clear(t[0])); // the snapshot was taken before
     assert_ok(tl_checkpoint_manager_sync(m));
     assert_true(fake_host_peak(false) - before < 2 * COUNT * (int64_t)sizeof(float));
-    assert_ok(tl_checkpoint_restore(back, in_folder("ckpt-5.safetensors"), &(tl_checkpoint_restore_args){.partial = true}, NULL));
+    assert_ok(tl_checkpoint_restore(back, in_folder("ckpt-5.safetensors"),
+                                    &(tl_checkpoint_restore_args){.partial = true}, NULL));
     for (int i = 0; i < TENSORS; i++) {
         assert_ok(tl_tensor_get_doubles(got[i], found, COUNT));
         for (int k = 0; k < COUNT; k += 97) assert_near(found[k], i + k, 0);
@@ -54,7 +61,8 @@ static void tensors_of_a_device_come_one_by_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(tensors_of_a_device_come_one_by_one, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(tensors_of_a_device_come_one_by_one, make_folder,
+                                        remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

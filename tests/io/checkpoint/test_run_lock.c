@@ -40,7 +40,8 @@ static void test_a_process_takes_it_once(void **state)
     tli_run_lock *lock, *second;
     char *text, pid[32];
     assert_ok(tli_run_lock_take(&lock, folder));
-    assert_fails(tli_run_lock_take(&second, folder), TL_EEXISTS, "this process trains in it already");
+    assert_fails(tli_run_lock_take(&second, folder), TL_EEXISTS,
+                 "this process trains in it already");
     assert_null(second);
     assert_ok(tl_file_read(&text, NULL, file(), 4096));
     snprintf(pid, sizeof pid, "pid %ld\n", (long)getpid());

@@ -48,10 +48,12 @@ static void pictures_come_back(void **state)
     (void)state;
     for (int64_t channels = 1; channels <= 3; channels += 2)
         for (int i = 0; i < 8; i++) {
-            tl_jpeg_encode_args args = {.quality = 98,
-                                        .full_colors = i & 1,
-                                        .progressive = i & 2,
-                                        .dct = i & 4 ? TL_JPEG_FLOAT : TL_JPEG_ACCURATE};
+            tl_jpeg_encode_args args = {
+                .quality = 98,
+                .full_colors = i & 1,
+                .progressive = i & 2,
+                .dct = i & 4 ? TL_JPEG_FLOAT : TL_JPEG_ACCURATE,
+            };
             tl_image image = picture(33, 50, channels), back = TL_IMAGE_INIT;
             tl_str file = encode(&image, &args);
             tl_image_head head;
@@ -253,7 +255,8 @@ static void memory_is_used_again(void **state)
     }
     tl_str_deinit(&png);
     assert_ok(tl_jpeg_decode(&out, a.data, a.length, NULL));
-    assert_int_equal(tl_jpeg_decode(&out, a.data, a.length, &(tl_image_args){.shrink = 3}), TL_EINVAL);
+    assert_int_equal(tl_jpeg_decode(&out, a.data, a.length, &(tl_image_args){.shrink = 3}),
+                     TL_EINVAL);
     assert_true(out.height == 0 && out.width == 0 && out.channels == 0);
     tl_image_deinit(&out);
     tl_image_deinit(&out);
@@ -306,7 +309,9 @@ static void other_bytes_are_refused(void **state)
         {"BM\0\0\0\0\0\0", 8, TL_EUNSUPPORTED, "this is a BMP image"},
         {"RIFF\0\0\0\0WEBPVP8 ", 16, TL_EUNSUPPORTED, "this is a WebP image"},
         {"II*\0\0\0", 6, TL_EUNSUPPORTED, "this is a TIFF image"},
-        {"\0\0\0\x18" "ftypheic\0\0\0\0", 16, TL_EUNSUPPORTED, "this is a HEIC image"},
+        {"\0\0\0\x18"
+         "ftypheic\0\0\0\0",
+         16, TL_EUNSUPPORTED, "this is a HEIC image"},
         {"\xff\xd8\xff\xd9", 4, TL_EINVAL, "reading a JPEG image: "},
         {"\x89PNG\r\n\x1a\n", 8, TL_EINVAL, "reading a PNG image: "},
     };
@@ -355,10 +360,8 @@ static void damaged_files_do_no_harm(void **state)
                 tl_image_args args = {.limit = 1 << 16, .cut_is_fine = fine};
                 file.data[i] ^= (char)(1 << i % 8);
                 tl_status st = tl_image_decode(&out, file.data, file.length, &args);
-                if (st == TL_OK)
-                    assert_true(out.width > 0);
-                else
-                    assert_true(out.width == 0);
+                if (st == TL_OK) assert_true(out.width > 0);
+                else assert_true(out.width == 0);
                 file.data[i] ^= (char)(1 << i % 8);
             }
         tl_str_deinit(&file);
@@ -390,10 +393,12 @@ static void without_memory_it_says_so(void **state)
 // A directory of two entries, the second one the orientation, in either order of bytes.
 static tl_str exif_of(int orientation, bool big)
 {
-    static const uint8_t head[2][14] = {
-        {'I', 'I', '*', 0, 8, 0, 0, 0, 2, 0}, {'M', 'M', 0, '*', 0, 0, 0, 8, 0, 2}};
-    uint8_t entry[2][12] = {{0x0f, 0x01, 2, 0, 1, 0, 0, 0, 'x'}, {0x12, 0x01, 3, 0, 1, 0, 0, 0, (uint8_t)orientation}};
-    static const uint8_t big_entry[2][12] = {{0x01, 0x0f, 0, 2, 0, 0, 0, 1, 'x'}, {0x01, 0x12, 0, 3, 0, 0, 0, 1}};
+    static const uint8_t head[2][14] = {{'I', 'I', '*', 0, 8, 0, 0, 0, 2, 0},
+                                        {'M', 'M', 0, '*', 0, 0, 0, 8, 0, 2}};
+    uint8_t entry[2][12] = {{0x0f, 0x01, 2, 0, 1, 0, 0, 0, 'x'},
+                            {0x12, 0x01, 3, 0, 1, 0, 0, 0, (uint8_t)orientation}};
+    static const uint8_t big_entry[2][12] = {{0x01, 0x0f, 0, 2, 0, 0, 0, 1, 'x'},
+                                             {0x01, 0x12, 0, 3, 0, 0, 0, 1}};
     tl_str out = TL_STR_INIT;
     if (big) memcpy(entry, big_entry, sizeof entry);
     if (big) entry[1][9] = (uint8_t)orientation;
@@ -419,7 +424,8 @@ static tl_str jpeg_with(const tl_str *file, const tl_str *exif)
     return out;
 }
 
-// Between the head (8 + 25 bytes) and the rest; the reader of pixels passes over a chunk whose checksum is wrong.
+// Between the head (8 + 25 bytes) and the rest; the reader of pixels passes over a chunk whose
+// checksum is wrong.
 static tl_str png_with(const tl_str *file, const tl_str *exif)
 {
     tl_str out = TL_STR_INIT;
@@ -434,19 +440,19 @@ static tl_str png_with(const tl_str *file, const tl_str *exif)
     return out;
 }
 
-// What is seen at the upright image's row y and column x, in words of the standard: where its first row and its first
-// column are to be seen.
+// What is seen at the upright image's row y and column x, in words of the standard: where its first
+// row and its first column are to be seen.
 static const uint8_t *seen_at(const tl_image *file, int orientation, int64_t y, int64_t x)
 {
     int64_t bottom = file->height - 1, right = file->width - 1, row = y, column = x;
     switch (orientation) {
-    case 2: column = right - x; break;                     // top, right
-    case 3: row = bottom - y, column = right - x; break;   // bottom, right
-    case 4: row = bottom - y; break;                       // bottom, left
-    case 5: row = x, column = y; break;                    // left, top
-    case 6: row = bottom - x, column = y; break;           // right, top
-    case 7: row = bottom - x, column = right - y; break;   // right, bottom
-    case 8: row = x, column = right - y; break;            // left, bottom
+    case 2: column = right - x; break;                   // top, right
+    case 3: row = bottom - y, column = right - x; break; // bottom, right
+    case 4: row = bottom - y; break;                     // bottom, left
+    case 5: row = x, column = y; break;                  // left, top
+    case 6: row = bottom - x, column = y; break;         // right, top
+    case 7: row = bottom - x, column = right - y; break; // right, bottom
+    case 8: row = x, column = right - y; break;          // left, bottom
     default: break;
     }
     return file->pixels + (row * file->width + column) * file->channels;
@@ -466,17 +472,22 @@ static void check_upright(const tl_str *file, const tl_image *plain, int orienta
     assert_true((orientation > 4) == (out.height == plain->width));
     for (int64_t y = 0; y < out.height; y++)
         for (int64_t x = 0; x < out.width; x++)
-            assert_memory_equal(out.pixels + (size_t)(y * out.width + x) * pixel, seen_at(plain, orientation, y, x), pixel);
+            assert_memory_equal(out.pixels + (size_t)(y * out.width + x) * pixel,
+                                seen_at(plain, orientation, y, x), pixel);
     tl_window w = {3, 5, 9, 7};
-    assert_ok(tl_image_decode(&part, file->data, file->length, &(tl_image_args){.orient = true, .window = w}));
+    assert_ok(tl_image_decode(&part, file->data, file->length,
+                              &(tl_image_args){.orient = true, .window = w}));
     assert_true(part.height == 7 && part.width == 9);
     for (int64_t y = 0; y < 7; y++)
         assert_memory_equal(part.pixels + (size_t)(y * 9) * pixel,
                             out.pixels + (size_t)((y + 5) * out.width + 3) * pixel, 9 * pixel);
-    assert_ok(tl_image_decode(&part, file->data, file->length, &(tl_image_args){.orient = true, .shrink = 2}));
+    assert_ok(tl_image_decode(&part, file->data, file->length,
+                              &(tl_image_args){.orient = true, .shrink = 2}));
     assert_true(part.height == (out.height + 1) / 2 && part.width == (out.width + 1) / 2);
-    assert_int_equal(tl_image_decode(&part, file->data, file->length,
-                                     &(tl_image_args){.orient = true, .window = {out.width - 2, 0, 3, 1}}), TL_EINVAL);
+    assert_int_equal(
+        tl_image_decode(&part, file->data, file->length,
+                        &(tl_image_args){.orient = true, .window = {out.width - 2, 0, 3, 1}}),
+        TL_EINVAL);
     assert_ok(tl_image_decode(&out, file->data, file->length, NULL)); // unless it is asked for
     assert_true(out.height == plain->height);
     assert_memory_equal(out.pixels, plain->pixels, (size_t)(out.height * out.width) * pixel);

@@ -10,13 +10,16 @@ enum { LIMIT = 1 << 20 };
 
 static void fill(uint8_t *pixels, int64_t count, unsigned seed)
 {
-    for (int64_t i = 0; i < count; i++) pixels[i] = (uint8_t)((seed = seed * 1103515245u + 12345u) >> 16);
+    for (int64_t i = 0; i < count; i++)
+        pixels[i] = (uint8_t)((seed = seed * 1103515245u + 12345u) >> 16);
 }
 
 static void pixels_come_back(void **state)
 {
     (void)state;
-    static const struct { int64_t width, height; } sizes[] = {{1, 1}, {5, 3}, {64, 33}, {300, 2}};
+    static const struct {
+        int64_t width, height;
+    } sizes[] = {{1, 1}, {5, 3}, {64, 33}, {300, 2}};
     for (int64_t channels = 1; channels <= 4; channels++)
         for (int i = 0; i < TL_COUNT(sizes); i++) {
             tl_png_image image = {sizes[i].width, sizes[i].height, channels, NULL}, back;
@@ -41,14 +44,19 @@ static void pixels_come_back(void **state)
 static void channels_are_made_as_wanted(void **state)
 {
     (void)state;
-    uint8_t grey[2] = {10, 200}, colors[6] = {255, 0, 0, 7, 7, 7}, clear[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    uint8_t grey[2] = {10, 200}, colors[6] = {255, 0, 0, 7, 7, 7},
+            clear[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     static const struct {
         int64_t from, to;
         uint8_t want[8];
     } cases[] = {
-        {1, 2, {10, 255, 200, 255}}, {1, 3, {10, 10, 10, 200, 200, 200}},
-        {1, 4, {10, 10, 10, 255, 200, 200, 200, 255}}, {3, 4, {255, 0, 0, 255, 7, 7, 7, 255}},
-        {4, 3, {1, 2, 3, 5, 6, 7}}, {3, 1, {54, 7}}, {3, 3, {255, 0, 0, 7, 7, 7}},
+        {1, 2, {10, 255, 200, 255}},
+        {1, 3, {10, 10, 10, 200, 200, 200}},
+        {1, 4, {10, 10, 10, 255, 200, 200, 200, 255}},
+        {3, 4, {255, 0, 0, 255, 7, 7, 7, 255}},
+        {4, 3, {1, 2, 3, 5, 6, 7}},
+        {3, 1, {54, 7}},
+        {3, 3, {255, 0, 0, 7, 7, 7}},
     };
     for (int i = 0; i < TL_COUNT(cases); i++) {
         tl_png_image image = {2, 1, cases[i].from, NULL}, back;
@@ -108,7 +116,8 @@ static void what_is_no_image_is_refused(void **state)
     tl_engine *e = open_engine();
     tl_str file = TL_STR_INIT;
     tl_tensor *t = tensor_of(e, TL_F32, TL_SHAPE(2, 2), NULL);
-    assert_fails(tl_png_from_tensor(&file, t), TL_EINVAL, "float32[2, 2] is no image; it must be [height, width");
+    assert_fails(tl_png_from_tensor(&file, t), TL_EINVAL,
+                 "float32[2, 2] is no image; it must be [height, width");
     tl_tensor_free(&t);
     t = tensor_of(e, TL_I32, TL_SHAPE(2, 2, 1), NULL);
     assert_fails(tl_png_from_tensor(&file, t), TL_EINVAL, "int32[2, 2, 1] is no image");
@@ -126,7 +135,8 @@ static void what_is_no_image_is_refused(void **state)
     assert_int_equal(file.length, 0);
     tl_png_image back;
     assert_fails(tl_png_decode(&back, "", 0, 5, LIMIT), TL_EINVAL, "not 5");
-    assert_fails(tl_png_decode(&back, "not a PNG file", 14, 0, LIMIT), TL_EINVAL, "reading a PNG image: Not a PNG");
+    assert_fails(tl_png_decode(&back, "not a PNG file", 14, 0, LIMIT), TL_EINVAL,
+                 "reading a PNG image: Not a PNG");
     close_engine(&e);
 }
 
@@ -145,14 +155,16 @@ static void damaged_files_are_refused_or_read(void **state)
         assert_null(back.pixels);
         assert_non_null(strstr(tl_error_message(), "PNG image"));
     }
-    for (size_t i = 0; i < file.length; i++) { // every chunk has a checksum: no flip gives other pixels
+    // every chunk has a checksum: no flip gives other pixels
+    for (size_t i = 0; i < file.length; i++) {
         file.data[i] ^= 0x10;
         tl_status st = tl_png_decode(&back, file.data, file.length, 0, LIMIT);
         if (st == TL_OK) assert_memory_equal(back.pixels, pixels, sizeof pixels);
         tl_free(back.pixels);
         file.data[i] ^= 0x10;
     }
-    assert_fails(tl_png_decode(&back, file.data, file.length, 0, 62), TL_EINVAL, "more pixels than are accepted");
+    assert_fails(tl_png_decode(&back, file.data, file.length, 0, 62), TL_EINVAL,
+                 "more pixels than are accepted");
     assert_ok(tl_png_decode(&back, file.data, file.length, 0, 63));
     tl_free(back.pixels);
     tl_str_deinit(&file);

@@ -45,53 +45,66 @@ static void dialects_are_understood(void **state)
     assert_string_equal(SHOWN("a,b\n1,2\n3,4\n"), "a|b/1|2/3|4");
     assert_string_equal(SHOWN("a,b\r\n1,2\r\n3,4"), "a|b/1|2/3|4");
     assert_string_equal(SHOWN("a,b\r1,2\r3,4\r"), "a|b/1|2/3|4");
-    assert_string_equal(SHOWN("\xef\xbb\xbf" "a;b\n1;2\n"), "a|b/1|2");
+    assert_string_equal(SHOWN("\xef\xbb\xbf"
+                              "a;b\n1;2\n"),
+                        "a|b/1|2");
     assert_string_equal(SHOWN("a\tb\n1\t2\n"), "a|b/1|2");
     assert_string_equal(SHOWN("a|b\n1|2\n"), "a|b/1|2");
     assert_string_equal(SHOWN("a, b ,c\n 1 ,\"x, y\" , \"\" \n\n  \n,,\n"), "a|b|c/1|x, y|/||");
-    assert_string_equal(SHOWN("a,b\n\"say \"\"hi\"\"\",\"two\r\nlines\"\n"), "a|b/say \"hi\"|two\r\nlines");
+    assert_string_equal(SHOWN("a,b\n\"say \"\"hi\"\"\",\"two\r\nlines\"\n"),
+                        "a|b/say \"hi\"|two\r\nlines");
     assert_string_equal(SHOWN("a,b\n5\" disk,x\"y\n"), "a|b/5\" disk|x\"y");
     assert_string_equal(SHOWN("one\n1\n\n2\n"), "one/1/2");
-    assert_string_equal(SHOWN("name;x\nM\xfcller;1\nZ\xc3\xbcrich;2\n"), "name|x/M\xc3\xbcller|1/Z\xc3\xbcrich|2");
-    assert_string_equal(shown("a;b,c\n1;2,3\n", 12, &(tl_table_args){.delimiter = ','}), "a;b|c/1;2|3");
+    assert_string_equal(SHOWN("name;x\nM\xfcller;1\nZ\xc3\xbcrich;2\n"),
+                        "name|x/M\xc3\xbcller|1/Z\xc3\xbcrich|2");
+    assert_string_equal(shown("a;b,c\n1;2,3\n", 12, &(tl_table_args){.delimiter = ','}),
+                        "a;b|c/1;2|3");
 }
 
 static void the_first_line_names_columns_or_not(void **state)
 {
     (void)state;
     assert_string_equal(SHOWN("1,2\n3,4\n"), "col_0|col_1/1|2/3|4");
-    assert_string_equal(SHOWN("a,2024-01-05\nb,2024-01-06\n"), "col_0|col_1/a|2024-01-05/b|2024-01-06");
+    assert_string_equal(SHOWN("a,2024-01-05\nb,2024-01-06\n"),
+                        "col_0|col_1/a|2024-01-05/b|2024-01-06");
     assert_string_equal(SHOWN("yes,yes\nno,yes\n"), "col_0|col_1/yes|yes/no|yes");
     assert_string_equal(SHOWN(",x\n0,5\n"), "col_0|x/0|5");
-    assert_string_equal(shown("1,2\n3,4\n", 8, &(tl_table_args){.header = TL_HEADER_YES}), "1|2/3|4");
-    assert_string_equal(shown("a,b\n3,4\n", 8, &(tl_table_args){.header = TL_HEADER_NO}), "col_0|col_1/a|b/3|4");
+    assert_string_equal(shown("1,2\n3,4\n", 8, &(tl_table_args){.header = TL_HEADER_YES}),
+                        "1|2/3|4");
+    assert_string_equal(shown("a,b\n3,4\n", 8, &(tl_table_args){.header = TL_HEADER_NO}),
+                        "col_0|col_1/a|b/3|4");
     tl_table *t;
-    assert_fails(tl_table_from_memory(&t, "t.csv", "a,b,a\n", 6, &(tl_table_args){.header = TL_HEADER_YES}), TL_EDATA,
-                 "t.csv:1: column 3: a second column is called 'a'");
+    assert_fails(
+        tl_table_from_memory(&t, "t.csv", "a,b,a\n", 6, &(tl_table_args){.header = TL_HEADER_YES}),
+        TL_EDATA, "t.csv:1: column 3: a second column is called 'a'");
 }
 
-/* A first line that is taken for a row, though a text in it stands above numbers, is one that people ask about. */
+/* A first line that is taken for a row, though a text in it stands above numbers, is one that
+ * people ask about. */
 static void a_first_line_that_may_name_columns_is_noted(void **state)
 {
     (void)state;
-    static const char years[] = "id,2019,2020,target\n1,5,6,a\n2,7,8,b\n", stray[] = "x,5\n?,6\ny,7\n";
+    static const char years[] = "id,2019,2020,target\n1,5,6,a\n2,7,8,b\n",
+                      stray[] = "x,5\n?,6\ny,7\n";
     tl_table *t;
     int64_t at;
     assert_ok(tl_table_from_memory(&t, "t.csv", years, sizeof years - 1, NULL));
     assert_false(t->has_header);
     assert_string_equal(t->likely_name, "id");
     assert_fails(tl_table_find(&at, t, "target"), TL_ENOTFOUND,
-                 "it has col_0, col_1, col_2, col_3. Its first line was not taken for names of columns; header=first_line "
-                 "says that it is");
+                 "it has col_0, col_1, col_2, col_3. Its first line was not taken for names of "
+                 "columns; header=first_line says that it is");
     tl_table_free(&t);
     assert_ok(tl_table_from_memory(&t, "t.csv", stray, sizeof stray - 1, NULL));
     assert_null(t->likely_name);
     tl_table_free(&t);
-    assert_ok(tl_table_from_memory(&t, "t.csv", years, sizeof years - 1, &(tl_table_args){.header = TL_HEADER_NO}));
+    assert_ok(tl_table_from_memory(&t, "t.csv", years, sizeof years - 1,
+                                   &(tl_table_args){.header = TL_HEADER_NO}));
     assert_null(t->likely_name); // nobody asks
     tl_table_free(&t);
     assert_fails(tl_table_from_memory(&t, "t.csv", "a,a,t\n1,2,x\n3,4,y\n", 18, NULL), TL_EDATA,
-                 "t.csv:1: column 2: a second column is called 'a'; header=none says that the line is a row");
+                 "t.csv:1: column 2: a second column is called 'a'; header=none says that the line "
+                 "is a row");
     assert_string_equal(SHOWN("NA,NA\n1,2\n"), "col_0|col_1/NA|NA/1|2");
 }
 
@@ -100,7 +113,8 @@ static void columns_are_found(void **state)
     (void)state;
     tl_table *t;
     int64_t at;
-    assert_ok(tl_table_from_memory(&t, "t.csv", "price,area,7\n1,2,3\n", 19, &(tl_table_args){.header = TL_HEADER_YES}));
+    assert_ok(tl_table_from_memory(&t, "t.csv", "price,area,7\n1,2,3\n", 19,
+                                   &(tl_table_args){.header = TL_HEADER_YES}));
     assert_ok(tl_table_find(&at, t, "area"));
     assert_int_equal(at, 1);
     assert_ok(tl_table_find(&at, t, "-1"));
@@ -133,17 +147,23 @@ static tl_status pass(const char *text, size_t size)
 static void what_is_damaged_is_told_with_its_line(void **state)
 {
     (void)state;
-    assert_fails(PASS("a,b\n1,2\n\n3\n"), TL_EDATA, "t.csv:4: the row has 1 cell, and the first line has 2");
-    assert_fails(PASS("a,b\n1,2\n1,2,3\n"), TL_EDATA, "t.csv:3: the row has 3 cells, and the first line has 2");
+    assert_fails(PASS("a,b\n1,2\n\n3\n"), TL_EDATA,
+                 "t.csv:4: the row has 1 cell, and the first line has 2");
+    assert_fails(PASS("a,b\n1,2\n1,2,3\n"), TL_EDATA,
+                 "t.csv:3: the row has 3 cells, and the first line has 2");
     assert_fails(PASS("a,b\n\"x\ny\",2\n1\n"), TL_EDATA, "t.csv:4: the row has 1 cell");
-    assert_fails(PASS("a,b\n1,\"open\n3,4\n"), TL_EDATA, "t.csv:2: column 2: the quote that begins here has no end");
-    assert_fails(PASS("a,b\n1,2\n\"x\"y,2\n"), TL_EDATA, "t.csv:3: column 1: something stands behind the closing");
+    assert_fails(PASS("a,b\n1,\"open\n3,4\n"), TL_EDATA,
+                 "t.csv:2: column 2: the quote that begins here has no end");
+    assert_fails(PASS("a,b\n1,2\n\"x\"y,2\n"), TL_EDATA,
+                 "t.csv:3: column 1: something stands behind the closing");
     assert_fails(PASS("a,b\n1,2\0\n"), TL_EDATA, "t.csv:2: column 2: a zero byte");
     assert_fails(PASS("a,b\n1,\"2\0\"\n"), TL_EDATA, "t.csv:2: column 2: a zero byte");
     assert_fails(PASS(""), TL_EDATA, "'t.csv' is empty");
     assert_fails(PASS("\xef\xbb\xbf\n \n"), TL_EDATA, "'t.csv' is empty");
     assert_fails(PASS("PK\3\4..."), TL_EUNSUPPORTED, "is a zip archive, as Excel's");
-    assert_fails(PASS("\xff\xfe" "a\0"), TL_EUNSUPPORTED, "UTF-16; save the table as CSV in UTF-8");
+    assert_fails(PASS("\xff\xfe"
+                      "a\0"),
+                 TL_EUNSUPPORTED, "UTF-16; save the table as CSV in UTF-8");
     assert_ok(PASS("a,b\n"));
     tl_table *t;
     assert_fails(tl_table_open(&t, in_folder("nowhere.csv"), NULL), TL_ENOTFOUND, "nowhere.csv");
@@ -156,7 +176,8 @@ static void cells_that_are_too_large_are_refused(void **state)
     char *text = malloc(size);
     memset(text, 'x', size);
     memcpy(text, "a,b\n1,", 6);
-    assert_fails(pass(text, size), TL_ELIMIT, "t.csv:2: column 2: the cell has more than 1048576 bytes");
+    assert_fails(pass(text, size), TL_ELIMIT,
+                 "t.csv:2: column 2: the cell has more than 1048576 bytes");
     memset(text, ',', size);
     assert_fails(pass(text, size), TL_ELIMIT, "t.csv:1: the row has more than 65536 cells");
     free(text);
@@ -172,11 +193,30 @@ static tl_cell cell(const char *text)
 static void numbers_are_exact(void **state)
 {
     (void)state;
-    static const char *const good[] = {"0", "-0", "1", "+5", "1.5", ".5", "5.", "-1e3", "1E-3", "123456789012345678", "0.1",
-        "1e22", "1e23", "4.9e-324", "1.7976931348623157e308", "3.141592653589793238462643383279", "00012", "1e-30",
-        "9007199254740993", "0.000000000000000000000001", "12345678901234567890123", "179769313486231570000e288"};
-    static const char *const bad[] = {"", ".", "+", "e5", "1e", "1e+", "0x10", "inf", "nan", "1 2", "1,5", "--1", "1.2.3",
-        "1e999", "12a"};
+    static const char *const good[] = {"0",
+                                       "-0",
+                                       "1",
+                                       "+5",
+                                       "1.5",
+                                       ".5",
+                                       "5.",
+                                       "-1e3",
+                                       "1E-3",
+                                       "123456789012345678",
+                                       "0.1",
+                                       "1e22",
+                                       "1e23",
+                                       "4.9e-324",
+                                       "1.7976931348623157e308",
+                                       "3.141592653589793238462643383279",
+                                       "00012",
+                                       "1e-30",
+                                       "9007199254740993",
+                                       "0.000000000000000000000001",
+                                       "12345678901234567890123",
+                                       "179769313486231570000e288"};
+    static const char *const bad[] = {"",    ".",   "+",   "e5",  "1e",    "1e+",   "0x10", "inf",
+                                      "nan", "1 2", "1,5", "--1", "1.2.3", "1e999", "12a"};
     const tl_table plain = {0}, comma = {.decimal_comma = true};
     double value;
     for (int i = 0; i < TL_COUNT(good); i++) {
@@ -202,8 +242,9 @@ static void decimal_commas_are_found(void **state)
         char delimiter;
         bool comma;
     } cases[] = {
-        {"a;b\n1,5;2\n3;4,25\n", ';', true}, {"1,5;2,5\n3,5;4,5\n", ';', true}, {"a;b\n1.5;2,5\n", ';', false},
-        {"a\tb\n1,5\t2\n", '\t', true},      {"a,b\n1,5\n", ',', false},        {"a;b\nx, y;z\n", ';', false},
+        {"a;b\n1,5;2\n3;4,25\n", ';', true}, {"1,5;2,5\n3,5;4,5\n", ';', true},
+        {"a;b\n1.5;2,5\n", ';', false},      {"a\tb\n1,5\t2\n", '\t', true},
+        {"a,b\n1,5\n", ',', false},          {"a;b\nx, y;z\n", ';', false},
     };
     for (int i = 0; i < TL_COUNT(cases); i++) {
         tl_table *t;
@@ -238,9 +279,14 @@ static void missing_values_and_dates_are_known(void **state)
     static const struct {
         const char *text;
         double days;
-    } dates[] = {{"1970-01-01", 0}, {"2000-03-01", 11017}, {"1969/12/31", -1}, {"2024-02-29T12:00", 19782.5},
-                 {"1970-01-02 06:00:00.0Z", 1.25}, {"0001-01-01", -719162}};
-    static const char *const others[] = {"1970-13-01", "1970-01-32", "70-01-01", "1970-01/01", "1970-01-01x", "19700101",
+    } dates[] = {{"1970-01-01", 0},
+                 {"2000-03-01", 11017},
+                 {"1969/12/31", -1},
+                 {"2024-02-29T12:00", 19782.5},
+                 {"1970-01-02 06:00:00.0Z", 1.25},
+                 {"0001-01-01", -719162}};
+    static const char *const others[] = {"1970-13-01",       "1970-01-32",    "70-01-01",
+                                         "1970-01/01",       "1970-01-01x",   "19700101",
                                          "1970-01-01T25:00", "1970-01-01T10", "31.12.2020"};
     double days;
     for (int i = 0; i < TL_COUNT(dates); i++) {
@@ -277,11 +323,13 @@ static void arrays_of_numpy_are_read(void **state)
     const uint8_t big[] = {0x40, 0x20, 0, 0, 0xbf, 0x80, 0, 0}; // 2.5, -1
     const int16_t i2[] = {1, -2, 300, 4};
     const uint8_t b1[] = {1, 0}, u8[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x1f, 0};
-    size_t size = npy(file, 1, "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }  \n", f8, sizeof f8);
+    size_t size = npy(file, 1, "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3), }  \n",
+                      f8, sizeof f8);
     assert_string_equal(shown(file, size, NULL), "col_0|col_1|col_2/1|-2.5|3/4|5|6");
     size = npy(file, 2, "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3)}", f8, sizeof f8);
     assert_string_equal(shown(file, size, NULL), "col_0|col_1|col_2/1|3|5/-2.5|4|6");
-    size = npy(file, 3, "{\"shape\": (1, 2), 'descr': '>f4', 'fortran_order': False}", big, sizeof big);
+    size = npy(file, 3, "{\"shape\": (1, 2), 'descr': '>f4', 'fortran_order': False}", big,
+               sizeof big);
     assert_string_equal(shown(file, size, NULL), "col_0|col_1/2.5|-1");
     size = npy(file, 1, "{'descr': '<i2', 'fortran_order': False, 'shape': (4, 1)}", i2, sizeof i2);
     assert_string_equal(shown(file, size, NULL), "col_0/1/-2/300/4");
@@ -301,17 +349,26 @@ static void other_arrays_are_refused(void **state)
         tl_status status;
         const char *message;
     } cases[] = {
-        {"{'descr': [('a', '<f8'), ('b', '<i4')], 'fortran_order': False, 'shape': (2,)}", TL_EUNSUPPORTED, "structured"},
-        {"{'descr': '<U8', 'fortran_order': False, 'shape': (2, 3)}", TL_EUNSUPPORTED, "has the type '<U8'"},
-        {"{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3)}", TL_EUNSUPPORTED, "has the type '<f2'"},
-        {"{'descr': '|O', 'fortran_order': False, 'shape': (2, 3)}", TL_EUNSUPPORTED, "has the type '|O'"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (6,)}", TL_EDATA, "has 1 dimension; a table has two"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2, 3)}", TL_EDATA, "has 3 dimensions"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 3)}", TL_EDATA, "is damaged: 3 rows of 3 columns"},
+        {"{'descr': [('a', '<f8'), ('b', '<i4')], 'fortran_order': False, 'shape': (2,)}",
+         TL_EUNSUPPORTED, "structured"},
+        {"{'descr': '<U8', 'fortran_order': False, 'shape': (2, 3)}", TL_EUNSUPPORTED,
+         "has the type '<U8'"},
+        {"{'descr': '<f2', 'fortran_order': False, 'shape': (2, 3)}", TL_EUNSUPPORTED,
+         "has the type '<f2'"},
+        {"{'descr': '|O', 'fortran_order': False, 'shape': (2, 3)}", TL_EUNSUPPORTED,
+         "has the type '|O'"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (6,)}", TL_EDATA,
+         "has 1 dimension; a table has two"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (1, 2, 3)}", TL_EDATA,
+         "has 3 dimensions"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (3, 3)}", TL_EDATA,
+         "is damaged: 3 rows of 3 columns"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 0)}", TL_EDATA, "has 0 columns"},
-        {"{'descr': '<f8', 'fortran_order': Perhaps, 'shape': (2, 3)}", TL_EDATA, "cannot be understood"},
+        {"{'descr': '<f8', 'fortran_order': Perhaps, 'shape': (2, 3)}", TL_EDATA,
+         "cannot be understood"},
         {"{'descr': '<f8', 'shape': (2, 3)}", TL_EDATA, "cannot be understood"},
-        {"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3", TL_EDATA, "cannot be understood"},
+        {"{'descr': '<f8', 'fortran_order': False, 'shape': (2, 3", TL_EDATA,
+         "cannot be understood"},
         {"", TL_EDATA, "cannot be understood"},
     };
     const double f8[6] = {0};
@@ -319,12 +376,16 @@ static void other_arrays_are_refused(void **state)
     for (int i = 0; i < TL_COUNT(cases); i++) {
         tl_table *t;
         size_t size = npy(file, 1, cases[i].description, f8, sizeof f8);
-        assert_fails(tl_table_from_memory(&t, "x.npy", file, size, NULL), cases[i].status, cases[i].message);
+        assert_fails(tl_table_from_memory(&t, "x.npy", file, size, NULL), cases[i].status,
+                     cases[i].message);
     }
     tl_table *t;
-    assert_fails(tl_table_from_memory(&t, "x.npy", "\x93NUMPY\x04\0", 8, NULL), TL_EUNSUPPORTED, "of version 4");
-    assert_fails(tl_table_from_memory(&t, "x.npy", "\x93NUMPY\x01\0\xff", 9, NULL), TL_EDATA, "cut short");
-    assert_fails(tl_table_from_memory(&t, "x.npy", "\x93NUMPY\x01\0\xff\xff{", 11, NULL), TL_EDATA, "cut short");
+    assert_fails(tl_table_from_memory(&t, "x.npy", "\x93NUMPY\x04\0", 8, NULL), TL_EUNSUPPORTED,
+                 "of version 4");
+    assert_fails(tl_table_from_memory(&t, "x.npy", "\x93NUMPY\x01\0\xff", 9, NULL), TL_EDATA,
+                 "cut short");
+    assert_fails(tl_table_from_memory(&t, "x.npy", "\x93NUMPY\x01\0\xff\xff{", 11, NULL), TL_EDATA,
+                 "cut short");
 }
 
 /* --- files ------------------------------------------------------------------------------------ */

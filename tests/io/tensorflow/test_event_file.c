@@ -36,7 +36,8 @@ static tl_event_file *open_in(const char *folder)
 static tl_event_file *resume_in(const char *folder, int64_t keep_to)
 {
     tl_event_file *f;
-    assert_ok(tl_event_file_open(&f, &(tl_event_file_args){.folder = folder, .keep_to = {true, keep_to}}));
+    assert_ok(tl_event_file_open(
+        &f, &(tl_event_file_args){.folder = folder, .keep_to = {true, keep_to}}));
     return f;
 }
 
@@ -55,25 +56,29 @@ static void everything_comes_back(void **state)
     assert_ok(tl_event_file_image(f, 2, "image/one", image, 0));
     assert_ok(tl_event_file_image(f, 2, "image/many", batch, 0));
     assert_ok(tl_event_file_image(f, 2, "image/more", batch, 20));
-    assert_ok(tl_event_file_entry(f, 2, &(tl_logs_entry){.name = "h", .kind = TL_LOGS_HISTOGRAM, .tensor = x,
-                                                         .bins = 30}));
+    assert_ok(tl_event_file_entry(
+        f, 2, &(tl_logs_entry){.name = "h", .kind = TL_LOGS_HISTOGRAM, .tensor = x, .bins = 30}));
     assert_ok(tl_event_file_text(f, 3, "note", "caf\xc3\xa9 \xff!"));
-    assert_ok(tl_event_file_entry(f, 4, &(tl_logs_entry){.name = "n", .kind = TL_LOGS_NUMBER, .number = 7}));
-    assert_ok(tl_event_file_entry(f, 4, &(tl_logs_entry){.name = "t", .kind = TL_LOGS_TENSOR, .tensor = x}));
-    assert_fails(tl_event_file_entry(f, 4, &(tl_logs_entry){.name = "sub", .kind = TL_LOGS_LOGS}), TL_EINVAL,
-                 "'sub' are logs, which are no event");
+    assert_ok(tl_event_file_entry(
+        f, 4, &(tl_logs_entry){.name = "n", .kind = TL_LOGS_NUMBER, .number = 7}));
+    assert_ok(tl_event_file_entry(
+        f, 4, &(tl_logs_entry){.name = "t", .kind = TL_LOGS_TENSOR, .tensor = x}));
+    assert_fails(tl_event_file_entry(f, 4, &(tl_logs_entry){.name = "sub", .kind = TL_LOGS_LOGS}),
+                 TL_EINVAL, "'sub' are logs, which are no event");
     assert_fails(tl_event_file_image(f, 4, "x", x, 0), TL_EINVAL, "x: float64[8] is no image");
     assert_ok(tl_event_file_scalar(f, INT64_MAX, "last", NAN));
     tl_event_file_close(&f);
     tl_event_file_close(&f);
-    assert_events("a/b", "loss@1=0.5 loss@2=-inf image/one@2=3x2*1 image/many@2=4x4*3 image/more@2=4x4*5 h@2=7/30 "
-                         "note@3='caf\xc3\xa9 \xef\xbf\xbd!' n@4=7 last@9223372036854775807=nan ");
+    assert_events(
+        "a/b", "loss@1=0.5 loss@2=-inf image/one@2=3x2*1 image/many@2=4x4*3 image/more@2=4x4*5 "
+               "h@2=7/30 note@3='caf\xc3\xa9 \xef\xbf\xbd!' n@4=7 last@9223372036854775807=nan ");
     tl_tensor_free(&image);
     tl_tensor_free(&batch);
     tl_tensor_free(&x);
 }
 
-static tl_event_value *find_value(tl_event_value *out, tl_arena *arena, const char *tag, int64_t *step)
+static tl_event_value *find_value(tl_event_value *out, tl_arena *arena, const char *tag,
+                                  int64_t *step)
 {
     tl_path_list files = event_files(arena, ".");
     tl_event_reader *r;
@@ -85,7 +90,8 @@ static tl_event_value *find_value(tl_event_value *out, tl_arena *arena, const ch
             for (int64_t k = 0; k < e.count; k++) {
                 if (strcmp(e.values[k].tag, tag) != 0) continue;
                 *out = e.values[k];
-                out->rows = tl_arena_copy(arena, out->rows, (size_t)out->row_count * 3 * sizeof *out->rows);
+                out->rows =
+                    tl_arena_copy(arena, out->rows, (size_t)out->row_count * 3 * sizeof *out->rows);
                 found = out;
                 *step = e.step;
             }
@@ -98,19 +104,23 @@ static void histograms_have_buckets_as_tensorboard_wants(void **state)
 {
     (void)state;
     const double same[] = {2.5, 2.5, 2.5}, spread[] = {0, 30};
-    tl_tensor *a = tensor_of(engine, TL_F32, TL_SHAPE(3), same), *b = tensor_of(engine, TL_F32, TL_SHAPE(2), spread);
+    tl_tensor *a = tensor_of(engine, TL_F32, TL_SHAPE(3), same),
+              *b = tensor_of(engine, TL_F32, TL_SHAPE(2), spread);
     tl_tensor *none = tensor_of(engine, TL_F32, TL_SHAPE(0), NULL);
     tl_event_file *f = open_in(".");
     tl_arena *arena;
     tl_event_value v;
     int64_t step;
     assert_ok(tl_arena_new(&arena));
-    assert_ok(tl_event_file_entry(f, 1, &(tl_logs_entry){.name = "same", .kind = TL_LOGS_HISTOGRAM, .tensor = a,
-                                                         .bins = 30}));
-    assert_ok(tl_event_file_entry(f, 2, &(tl_logs_entry){.name = "spread", .kind = TL_LOGS_HISTOGRAM, .tensor = b,
-                                                         .bins = 30}));
-    assert_ok(tl_event_file_entry(f, 3, &(tl_logs_entry){.name = "none", .kind = TL_LOGS_HISTOGRAM,
-                                                         .tensor = none, .bins = 4}));
+    assert_ok(tl_event_file_entry(
+        f, 1,
+        &(tl_logs_entry){.name = "same", .kind = TL_LOGS_HISTOGRAM, .tensor = a, .bins = 30}));
+    assert_ok(tl_event_file_entry(
+        f, 2,
+        &(tl_logs_entry){.name = "spread", .kind = TL_LOGS_HISTOGRAM, .tensor = b, .bins = 30}));
+    assert_ok(tl_event_file_entry(
+        f, 3,
+        &(tl_logs_entry){.name = "none", .kind = TL_LOGS_HISTOGRAM, .tensor = none, .bins = 4}));
     tl_event_file_close(&f);
     assert_non_null(find_value(&v, arena, "same", &step));
     assert_int_equal(v.row_count, 30);
@@ -151,16 +161,18 @@ static void bytes_are_those_of_the_format(void **state)
     assert_int_equal(event_syncs, 0);
     assert_ok(tl_file_read(&data, &size, tl_event_file_path(f), 1 << 20));
     // wall_time, file_version, source_metadata { writer }
-    static const uint8_t head[] = "\x1a\x0d" "brain.Event:2" "\x52\x07\x0a\x05tilth";
+    static const uint8_t head[] = "\x1a\x0d"
+                                  "brain.Event:2\x52\x07\x0a\x05tilth";
     assert_memory_equal(data, "\x21\0\0\0\0\0\0\0", 8);
     memcpy(&wall, data + 13, 8);
     assert_int_equal(data[12], 0x09);
     assert_true(wall >= before && wall <= tl_clock_wall());
     assert_memory_equal(data + 21, head, sizeof head - 1);
-    // step 300, summary { value { tag, tensor { dtype FLOAT, shape {}, float_val [1] }, metadata { plugin_data {
-    // plugin_name }, data_class SCALAR } } }
-    static const char first[] = "\x10\xac\x02\x2a\x23\x0a\x21\x0a\x04loss\x42\x0a\x08\x01\x12\0\x2a\x04\0\0\x80\x3f"
-                                "\x4a\x0d\x0a\x09\x0a\x07scalars\x20\x01";
+    // step 300, summary { value { tag, tensor { dtype FLOAT, shape {}, float_val [1] }, metadata {
+    // plugin_data { plugin_name }, data_class SCALAR } } }
+    static const char first[] =
+        "\x10\xac\x02\x2a\x23\x0a\x21\x0a\x04loss\x42\x0a\x08\x01\x12\0\x2a\x04\0\0\x80\x3f"
+        "\x4a\x0d\x0a\x09\x0a\x07scalars\x20\x01";
     const char *event = data + 12 + 0x21 + 4;
     size_t length = 9 + sizeof first - 1;
     assert_int_equal((uint8_t)event[0], length);
@@ -188,7 +200,8 @@ static void names_sort_in_the_order_of_opening(void **state)
     assert_int_equal(gethostname(host, sizeof host), 0);
     for (int i = 0; i < 3; i++) {
         tl_event_file *f;
-        assert_ok(tl_event_file_open(&f, &(tl_event_file_args){.folder = "x", .suffix = i == 2 ? ".v2" : NULL}));
+        assert_ok(tl_event_file_open(
+            &f, &(tl_event_file_args){.folder = "x", .suffix = i == 2 ? ".v2" : NULL}));
         strcpy(path[i], tl_event_file_path(f));
         tl_event_file_close(&f);
         if (i) assert_true(strcmp(path[i], path[i - 1]) > 0);
@@ -245,7 +258,8 @@ static void hyper_parameters_are_told_once(void **state)
     // A run that goes on has not ended.
     f = resume_in(".", 5);
     tl_event_file_close(&f);
-    assert_events(".", "_hparams_/experiment@0=hparams _hparams_/session_start_info@0=hparams START@6 ");
+    assert_events(".",
+                  "_hparams_/experiment@0=hparams _hparams_/session_start_info@0=hparams START@6 ");
 }
 
 /* --- going back ------------------------------------------------------------------------------- */
@@ -254,7 +268,8 @@ static void each_step_is_told_once(void **state)
 {
     (void)state;
     tl_event_file *f = open_in("train");
-    for (int64_t step = 10; step <= 50; step += 10) assert_ok(tl_event_file_scalar(f, step, "loss", (double)step));
+    for (int64_t step = 10; step <= 50; step += 10)
+        assert_ok(tl_event_file_scalar(f, step, "loss", (double)step));
     tl_event_file_close(&f);
     // Killed after step 50; the last checkpoint is that of step 30.
     f = resume_in("train", 30);
@@ -275,7 +290,8 @@ static void each_step_is_told_once(void **state)
     assert_ok(tl_event_file_scalar(f, 1, "loss", 1));
     tl_event_file_close(&f);
     assert_events("train", "START@1 loss@1=1 ");
-    assert_int_equal(event_file_count("train"), 2); // of the others only the newest, with nothing in it
+    // of the others only the newest, with nothing in it
+    assert_int_equal(event_file_count("train"), 2);
     assert_ok(tl_event_folder_rewind("train", 1, false));
     assert_int_equal(event_file_count("train"), 1);
 }
@@ -300,7 +316,8 @@ static void an_open_file_goes_back(void **state)
 {
     (void)state;
     tl_event_file *f = open_in("."), *other = open_in(".");
-    for (int64_t step = 1; step <= 4; step++) assert_ok(tl_event_file_scalar(f, step, "x", (double)step));
+    for (int64_t step = 1; step <= 4; step++)
+        assert_ok(tl_event_file_scalar(f, step, "x", (double)step));
     assert_ok(tl_event_file_scalar(other, 4, "other", 4));
     assert_ok(tl_event_file_flush(other));
     assert_ok(tl_event_file_rewind(f, 2));
@@ -447,7 +464,8 @@ static void nonsense_is_no_danger(void **state)
     for (int round = 0; round < ROUNDS; round++) {
         size_t size = (seed = seed * 1103515245u + 12345u) >> 16 & 63;
         char *data = record + 12;
-        for (size_t i = 0; i < size; i++) data[i] = (char)((seed = seed * 1103515245u + 12345u) >> 16 & 0x2f);
+        for (size_t i = 0; i < size; i++)
+            data[i] = (char)((seed = seed * 1103515245u + 12345u) >> 16 & 0x2f);
         memset(record, 0, 12);
         record[0] = (char)size;
         uint32_t crc = tl_crc32c_mask(tl_crc32c(0, record, 8));
@@ -481,14 +499,16 @@ static void folders_that_cannot_be_are_told(void **state)
 {
     (void)state;
     tl_event_file *f;
-    assert_fails(tl_event_file_open(&f, &(tl_event_file_args){.folder = "/proc/nowhere"}), TL_ENOTFOUND,
-                 "/proc/nowhere");
+    assert_fails(tl_event_file_open(&f, &(tl_event_file_args){.folder = "/proc/nowhere"}),
+                 TL_ENOTFOUND, "/proc/nowhere");
     FILE *file = fopen("plain", "w");
     assert_int_equal(fclose(file), 0);
-    assert_fails(tl_event_file_open(&f, &(tl_event_file_args){.folder = "plain"}), TL_EEXISTS, "plain");
+    assert_fails(tl_event_file_open(&f, &(tl_event_file_args){.folder = "plain"}), TL_EEXISTS,
+                 "plain");
 }
 
-// The limit on the size of a file stands for a disk that is full: a write stops in the middle of a record.
+// The limit on the size of a file stands for a disk that is full: a write stops in the middle of a
+// record.
 static void a_full_disk_leaves_whole_records(void **state)
 {
     (void)state;
@@ -501,7 +521,8 @@ static void a_full_disk_leaves_whole_records(void **state)
     small.rlim_cur = 200;
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    for (int64_t step = 2; step <= 5; step++) assert_ok(tl_event_file_scalar(f, step, "x", (double)step));
+    for (int64_t step = 2; step <= 5; step++)
+        assert_ok(tl_event_file_scalar(f, step, "x", (double)step));
     assert_fails(tl_event_file_flush(f), TL_EIO, "cannot write");
     assert_events(".", "x@1=1 ");
     assert_fails(tl_event_file_sync(f), TL_EIO, "cannot write");
@@ -546,8 +567,10 @@ static tl_status everything(const tl_tensor *t)
     TL_TRY_DONE(st, tl_event_file_scalar(f, 2, "x", 1));
     TL_TRY_DONE(st, tl_event_file_text(f, 1, "y", "text"));
     TL_TRY_DONE(st, tl_event_file_image(f, 1, "i", t, 0));
-    TL_TRY_DONE(st, tl_event_file_entry(f, 1, &(tl_logs_entry){.name = "h", .kind = TL_LOGS_HISTOGRAM,
-                                                               .tensor = t, .bins = 30}));
+    TL_TRY_DONE(
+        st, tl_event_file_entry(
+                f, 1,
+                &(tl_logs_entry){.name = "h", .kind = TL_LOGS_HISTOGRAM, .tensor = t, .bins = 30}));
     TL_TRY_DONE(st, tl_event_file_hparams(f, &param, 1, NULL, 0));
     TL_TRY_DONE(st, tl_event_file_run_start(f, &param, 1, NULL));
     TL_TRY_DONE(st, tl_event_file_run_end(f, true));
@@ -555,7 +578,8 @@ static tl_status everything(const tl_tensor *t)
     TL_TRY_DONE(st, tl_event_reader_open(&r, tl_event_file_path(f)));
     while (more) TL_TRY_DONE(st, tl_event_reader_next(r, &e, &more));
     tl_event_file_close(&f);
-    TL_TRY_DONE(st, tl_event_file_open(&f, &(tl_event_file_args){.folder = "f", .keep_to = {true, 1}}));
+    TL_TRY_DONE(st,
+                tl_event_file_open(&f, &(tl_event_file_args){.folder = "f", .keep_to = {true, 1}}));
     st = tl_event_file_rewind(f, 1);
 done:
     tl_event_file_close(&f);

@@ -326,9 +326,9 @@ static void test_allocation_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_writing), LAB_TEST(test_what_cannot_be_written), LAB_TEST(test_states),
-        LAB_TEST(test_names),   LAB_TEST(test_failed_overwrite),
-        LAB_TEST(test_allocation_failures),
+        LAB_TEST(test_writing),          LAB_TEST(test_what_cannot_be_written),
+        LAB_TEST(test_states),           LAB_TEST(test_names),
+        LAB_TEST(test_failed_overwrite), LAB_TEST(test_allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,7 +63,8 @@ static void a_value_that_is_only_read(void **state)
     assert_near(v.value, 12, 0);
     tl_persisted_value_deinit(&v);
     toy_put("wrong.json", "[1]");
-    assert_fails(tl_persisted_value_init(&v, 2, "wrong.json", true), TL_EINVAL, "wrong.json: a number was expected");
+    assert_fails(tl_persisted_value_init(&v, 2, "wrong.json", true), TL_EINVAL,
+                 "wrong.json: a number was expected");
     toy_put("wrong.json", "x");
     assert_fails(tl_persisted_value_init(&v, 2, "wrong.json", true), TL_EINVAL, "no JSON");
     assert_file("wrong.json", "x");
@@ -134,7 +135,8 @@ static tl_status sum(double *out, const tl_logs *logs, void *payload)
 static void the_best_outlives_the_process(void **state)
 {
     (void)state;
-    tl_new_best_metric *m = best_of((tl_new_best_metric_args){.path = "best/metric.json", .read_only = true});
+    tl_new_best_metric *m =
+        best_of((tl_new_best_metric_args){.path = "best/metric.json", .read_only = true});
     assert_true(commit(m, 9));
     tl_new_best_metric_free(&m);
     m = best_of((tl_new_best_metric_args){.path = "best/metric.json"});
@@ -150,10 +152,12 @@ static void the_best_outlives_the_process(void **state)
     assert_true(commit(m, 4));
     assert_near(tl_new_best_metric_best(m), 14, 0);
     tl_new_best_metric_free(&m);
-    assert_fails(tl_new_best_metric_new(&m, &(tl_new_best_metric_args){0}), TL_EINVAL, "one of them");
+    assert_fails(tl_new_best_metric_new(&m, &(tl_new_best_metric_args){0}), TL_EINVAL,
+                 "one of them");
     for (int64_t nth = 1;; nth++) {
         tl_alloc_fail_at(nth, 1);
-        tl_status st = tl_new_best_metric_new(&m, &(tl_new_best_metric_args){.metric = "a", .path = "x/y.json"});
+        tl_status st = tl_new_best_metric_new(
+            &m, &(tl_new_best_metric_args){.metric = "a", .path = "x/y.json"});
         tl_alloc_fail_at(0, 0);
         tl_new_best_metric_free(&m);
         if (st == TL_OK) break;
@@ -188,7 +192,8 @@ static void assert_managed(const tl_export_file_manager *m, const char *wanted)
     tl_str names = TL_STR_INIT;
     assert_ok(tl_arena_new(&arena));
     assert_ok(tl_export_file_manager_list(&list, m, arena));
-    for (int64_t i = 0; i < list.count; i++) tl_str_addf(&names, "%s%s", i ? " " : "", list.items[i]);
+    for (int64_t i = 0; i < list.count; i++)
+        tl_str_addf(&names, "%s%s", i ? " " : "", list.items[i]);
     assert_string_equal(tl_str_text(&names), wanted);
     tl_str_deinit(&names);
     tl_arena_free(&arena);
@@ -207,12 +212,13 @@ static void exports_are_numbered(void **state)
     assert_next(m, "out/export-0");
     assert_next(m, "out/export-1");
     assert_ok(tl_export_file_manager_clean_up(m));
-    const char *const there[] = {"out/export-2", "out/export-10", "out/export-x", "out/export-3x",
-                                 "out/export-", "out/other-1", "out/export-9/deep/er"};
+    const char *const there[] = {"out/export-2",        "out/export-10", "out/export-x",
+                                 "out/export-3x",       "out/export-",   "out/other-1",
+                                 "out/export-9/deep/er"};
     for (size_t i = 0; i < TL_COUNT(there); i++) assert_ok(tl_mkdirs(there[i]));
     toy_put("out/export-9/deep/file", "x");
     assert_managed(m, "out/export-2 out/export-9 out/export-10"); // by number, not by letters
-    assert_next(m, "out/export-2"); // it counts from where it began
+    assert_next(m, "out/export-2");                               // it counts from where it began
     tl_export_file_manager_free(&m);
     m = files_of((tl_export_file_manager_args){.max_to_keep = {true, 1}});
     assert_next(m, "out/export-11");
@@ -253,11 +259,11 @@ static void exports_are_kept_or_not(void **state)
     assert_fails(tl_export_file_manager_next(&next, m, arena), TL_EINVAL, "-90");
     tl_arena_free(&arena);
     tl_export_file_manager_free(&m);
-    assert_fails(tl_export_file_manager_new(&m, &(tl_export_file_manager_args){.base = "x",
-                                                                               .max_to_keep = {true, 0}}),
+    assert_fails(tl_export_file_manager_new(
+                     &m, &(tl_export_file_manager_args){.base = "x", .max_to_keep = {true, 0}}),
                  TL_EINVAL, "at least 1 is kept");
-    assert_fails(tl_export_file_manager_new(&m, &(tl_export_file_manager_args){.base = "x/"}), TL_EINVAL,
-                 "a base for their names");
+    assert_fails(tl_export_file_manager_new(&m, &(tl_export_file_manager_args){.base = "x/"}),
+                 TL_EINVAL, "a base for their names");
 }
 
 /* --- the weights ------------------------------------------------------------------------------ */
@@ -278,17 +284,24 @@ static void the_best_model_is_exported(void **state)
 {
     toy *y = *state;
     tl_hook *export, *when_best;
-    tl_export_file_manager *files = files_of((tl_export_file_manager_args){.max_to_keep = {true, 2}});
+    tl_export_file_manager *files =
+        files_of((tl_export_file_manager_args){.max_to_keep = {true, 2}});
     tl_new_best_metric *best = best_of((tl_new_best_metric_args){0});
     tl_export_model_config export_config = {.files = files};
-    assert_ok(tl_hook_new(&export, &tl_export_model_hook, &(tl_hook_args){.config = &export_config}));
-    tl_conditional_config config = {.condition = tl_new_best_metric_condition, .payload = best,
-                                    .hooks = &export, .hook_count = 1};
+    assert_ok(
+        tl_hook_new(&export, &tl_export_model_hook, &(tl_hook_args){.config = &export_config}));
+    tl_conditional_config config = {
+        .condition = tl_new_best_metric_condition,
+        .payload = best,
+        .hooks = &export,
+        .hook_count = 1,
+    };
     assert_ok(tl_hook_new(&when_best, &tl_conditional_hook, &(tl_hook_args){.config = &config}));
     toy_open(y, SGD, NULL);
     assert_ok(tl_tensor_set_doubles(toy_weight(y->t), (double[]){10, 10, 10}, 3));
     toy_control(y, &when_best, 1, (toy_options){0});
-    memcpy(plan.result, (double[]){0, 0, 1, 0, 3, 0, 2, 0, 4}, 9 * sizeof(double)); // at steps 2, 4, 6, 8
+    // at steps 2, 4, 6, 8
+    memcpy(plan.result, (double[]){0, 0, 1, 0, 3, 0, 2, 0, 4}, 9 * sizeof(double));
     assert_ok(tl_controller_train_and_evaluate(y->c, 8, -1, 2, NULL));
     assert_files("out/*", "out/export-1 out/export-2"); // of steps 4 and 8
     assert_exported(y, "out/export-1/model.safetensors", "w", 10 - 4 * 0.125);
@@ -298,7 +311,8 @@ static void the_best_model_is_exported(void **state)
     tl_hook_free(&export);
     tl_new_best_metric_free(&best);
     tl_export_file_manager_free(&files);
-    assert_fails(tl_hook_new(&export, &tl_export_model_hook, NULL), TL_EINVAL, "needs a file manager");
+    assert_fails(tl_hook_new(&export, &tl_export_model_hook, NULL), TL_EINVAL,
+                 "needs a file manager");
     assert_fails(tl_hook_new(&export, &tl_conditional_hook, NULL), TL_EINVAL, "needs a condition");
 }
 
@@ -426,7 +440,8 @@ static void recovery_begins_late(void **state)
     assert_ok(tl_recovery_hook.after_loop(h, high));
     assert_fails(tl_recovery_hook.after_loop(h, nan), TL_ENAN, "the loss is nan at step 9");
     y->t->global_step = 10;
-    assert_fails(tl_recovery_hook.after_loop(h, high), TL_ENAN, "above trainer.loss_upper_bound = 0.5");
+    assert_fails(tl_recovery_hook.after_loop(h, high), TL_ENAN,
+                 "above trainer.loss_upper_bound = 0.5");
     tl_logs_free(&high);
     tl_logs_free(&nan);
     toy_close(y);
@@ -435,11 +450,13 @@ static void recovery_begins_late(void **state)
     toy_open(y, SGD, NULL);
     toy_control(y, &h, 1, (toy_options){.interval = 100});
     plan.loss[4] = 0.6;
-    assert_fails(tl_controller_train(y->c, 4, true), TL_ENAN, "There is no checkpoint to go back to");
+    assert_fails(tl_controller_train(y->c, 4, true), TL_ENAN,
+                 "There is no checkpoint to go back to");
     toy_close(y);
     tl_hook_free(&h);
     tl_recovery_config config = {0.5, 0, -1};
-    assert_fails(tl_hook_new(&h, &tl_recovery_hook, &(tl_hook_args){.config = &config}), TL_EINVAL, "-1");
+    assert_fails(tl_hook_new(&h, &tl_recovery_hook, &(tl_hook_args){.config = &config}), TL_EINVAL,
+                 "-1");
 }
 
 static tl_dataset *numbered_batches(void)
@@ -448,8 +465,8 @@ static tl_dataset *numbered_batches(void)
     tl_dataset *d;
     for (int i = 0; i < 32; i++) ids[i] = i;
     tl_array array = {"id", TL_I32, TL_SHAPE(32), ids};
-    assert_ok(tl_dataset_from_arrays(&d, &(tl_arrays_args){.arrays = &array, .count = 1, .batch_size = 1,
-                                                           .repeat = true}));
+    assert_ok(tl_dataset_from_arrays(
+        &d, &(tl_arrays_args){.arrays = &array, .count = 1, .batch_size = 1, .repeat = true}));
     return d;
 }
 
@@ -497,11 +514,12 @@ static void recovery_from_a_step(void **state)
     assert_ok(tl_controller_train(y->c, 8, true));
     assert_int_equal(y->t->global_step, 8);
     assert_int_equal(plan.trained, 5 + 4); // the fifth is done again
-    assert_int_equal(toy_count("went back from step 5 to run/ckpt-4.safetensors (recovery 1 of 1)"), 1);
+    assert_int_equal(toy_count("went back from step 5 to run/ckpt-4.safetensors (recovery 1 of 1)"),
+                     1);
     plan.blows_up_at = 10;
     plan.blows_up = 1;
-    assert_fails(tl_controller_train(y->c, 12, true), TL_ENAN, "step 10: numbers are not finite. All of the 1 "
-                                                               "recovery were made");
+    assert_fails(tl_controller_train(y->c, 12, true), TL_ENAN,
+                 "step 10: numbers are not finite. All of the 1 recovery were made");
     toy_close(y);
     tl_hook_free(&h);
     // Trials are in checkpoints: the one of step 8 knows of the first.
@@ -524,7 +542,8 @@ static void recovery_skips_the_step(void **state)
     toy_control(y, &h, 1, (toy_options){.interval = 2, .steps_per_loop = 2});
     assert_ok(tl_controller_train(y->c, 2, true));
     y->t->global_step = 3; // a step went well since the checkpoint
-    // As after a diagnosis, which has taken the data back to the beginning of the step: batch 2 comes next.
+    // As after a diagnosis, which has taken the data back to the beginning of the step: batch 2
+    // comes next.
     (void)!TL_FAIL(TL_ENAN, "step 4");
     assert_ok(tl_recovery_hook.on_error(h, TL_ENAN, &handled));
     assert_true(handled);
@@ -537,21 +556,24 @@ static void recovery_skips_the_step(void **state)
     tl_hook_free(&h);
 }
 
-/* Weights are absurd before they are not finite: the checkpoint whose first step fails holds such, and a trial begins
- * with the one before. */
+/* Weights are absurd before they are not finite: the checkpoint whose first step fails holds such,
+ * and a trial begins with the one before. */
 static void recovery_from_before_it_blew_up(void **state)
 {
     toy *y = *state;
     for (int background = 0; background < 2; background++) {
         tl_hook *h = recovery_of(1e6, 0, 1);
         toy_open(y, SGD, NULL);
-        toy_control(y, &h, 1, (toy_options){.interval = 2, .steps_per_loop = 2, .background = background});
+        toy_control(y, &h, 1,
+                    (toy_options){.interval = 2, .steps_per_loop = 2, .background = background});
         plan.blows_up_at = 5;
         plan.blows_up = 1;
         assert_ok(tl_controller_train(y->c, 8, true));
-        assert_int_equal(toy_count("'run/ckpt-4.safetensors' leads to a training that blows up, and is kept as "
-                                   "'run/ckpt-4.safetensors.poisoned'"), background + 1);
-        assert_int_equal(toy_count("went back from step 4 to run/ckpt-2.safetensors"), background + 1);
+        assert_int_equal(toy_count("'run/ckpt-4.safetensors' leads to a training that blows up, "
+                                   "and is kept as 'run/ckpt-4.safetensors.poisoned'"),
+                         background + 1);
+        assert_int_equal(toy_count("went back from step 4 to run/ckpt-2.safetensors"),
+                         background + 1);
         assert_files("run/ckpt-*.safetensors", "run/ckpt-2.safetensors run/ckpt-4.safetensors "
                                                "run/ckpt-6.safetensors run/ckpt-8.safetensors");
         toy_close(y);
@@ -563,13 +585,15 @@ static void recovery_from_before_it_blew_up(void **state)
     toy_control(y, &h, 1, (toy_options){.interval = 2, .steps_per_loop = 2});
     plan.blows_up_at = 3;
     plan.blows_up = 1;
-    assert_fails(tl_controller_train(y->c, 8, true), TL_ENAN, "There is no checkpoint to go back to");
+    assert_fails(tl_controller_train(y->c, 8, true), TL_ENAN,
+                 "There is no checkpoint to go back to");
     assert_files("run/ckpt-*", "run/ckpt-2.safetensors.poisoned");
     toy_close(y);
     tl_hook_free(&h);
 }
 
-/* What a trial began with and led to the same end is not tried once more, as long as there is another. */
+/* What a trial began with and led to the same end is not tried once more, as long as there is
+ * another. */
 static void recovery_goes_further_back(void **state)
 {
     toy *y = *state;
@@ -579,9 +603,12 @@ static void recovery_goes_further_back(void **state)
     plan.blows_up_at = 8; // with ckpt-6, and a step that went well behind it
     plan.blows_up = 3;
     assert_ok(tl_controller_train(y->c, 10, true));
-    assert_int_equal(toy_count("went back from step 7 to run/ckpt-6.safetensors (recovery 1 of 3)"), 1);
-    assert_int_equal(toy_count("went back from step 7 to run/ckpt-4.safetensors (recovery 2 of 3)"), 1);
-    assert_int_equal(toy_count("went back from step 7 to run/ckpt-6.safetensors (recovery 3 of 3)"), 1);
+    assert_int_equal(toy_count("went back from step 7 to run/ckpt-6.safetensors (recovery 1 of 3)"),
+                     1);
+    assert_int_equal(toy_count("went back from step 7 to run/ckpt-4.safetensors (recovery 2 of 3)"),
+                     1);
+    assert_int_equal(toy_count("went back from step 7 to run/ckpt-6.safetensors (recovery 3 of 3)"),
+                     1);
     toy_close(y);
     tl_hook_free(&h);
     // A run that was resumed does not doubt what it began with.
@@ -650,11 +677,12 @@ static void training_ends_early(void **state)
         toy_close(y);
         tl_hook_free(&h);
     }
-    assert_int_equal(toy_count("accuracy has not become better in 2 evaluations (best: 5 at step 5)"), 1);
+    assert_int_equal(
+        toy_count("accuracy has not become better in 2 evaluations (best: 5 at step 5)"), 1);
 }
 
-/* Ended by hand after each evaluation and gone on with: the same as without. Checkpoints lie before the evaluation
- * of their step, or behind it when there is one at the end alone. */
+/* Ended by hand after each evaluation and gone on with: the same as without. Checkpoints lie before
+ * the evaluation of their step, or behind it when there is one at the end alone. */
 static void check_resumed(toy *y, int64_t interval)
 {
     const course *one = &courses[1];
@@ -705,7 +733,10 @@ static void early_stopping_wants_a_metric(void **state)
     tl_hooks hooks = {0};
     tl_early_stopping_config stop = {.metric = "acuracy", .patience = 1};
     tl_trainer_config params = {.loss_upper_bound = 5, .recovery_max_trials = 1};
-    tl_experiment_config config = {.trainer = {.value = &params}, .tilth = {.early_stopping = &stop}};
+    tl_experiment_config config = {
+        .trainer = {.value = &params},
+        .tilth = {.early_stopping = &stop},
+    };
     toy_open(y, NULL, NULL);
     assert_ok(tl_get_train_actions(&hooks, &config, y->t));
     assert_int_equal(hooks.count, 2);
@@ -720,11 +751,14 @@ static void early_stopping_wants_a_metric(void **state)
     assert_int_equal(hooks.count, 0);
     tl_hook *h;
     stop.metric = "";
-    assert_fails(tl_hook_new(&h, &tl_early_stopping_hook, &(tl_hook_args){.config = &stop}), TL_EINVAL, "metric");
+    assert_fails(tl_hook_new(&h, &tl_early_stopping_hook, &(tl_hook_args){.config = &stop}),
+                 TL_EINVAL, "metric");
     stop = (tl_early_stopping_config){.metric = "a"};
-    assert_fails(tl_hook_new(&h, &tl_early_stopping_hook, &(tl_hook_args){.config = &stop}), TL_EINVAL, "patience");
+    assert_fails(tl_hook_new(&h, &tl_early_stopping_hook, &(tl_hook_args){.config = &stop}),
+                 TL_EINVAL, "patience");
     stop = (tl_early_stopping_config){.metric = "a", .patience = 1, .min_delta = -1};
-    assert_fails(tl_hook_new(&h, &tl_early_stopping_hook, &(tl_hook_args){.config = &stop}), TL_EINVAL, "min_delta");
+    assert_fails(tl_hook_new(&h, &tl_early_stopping_hook, &(tl_hook_args){.config = &stop}),
+                 TL_EINVAL, "min_delta");
 }
 
 /* --- a condition ------------------------------------------------------------------------------ */
@@ -755,8 +789,14 @@ static void conditions_hold_or_not(void **state)
     tl_callbacks calls = {.after_loop = count_call, .after_eval = count_call, .self = &called};
     assert_ok(tl_hook_from_callbacks(&inner[0], &calls, NULL));
     inner[1] = stopping_of(&stop);
-    tl_conditional_config config = {.condition = is_even, .payload = &asked, .hooks = inner, .hook_count = 2};
-    assert_ok(tl_hook_new(&outer[0], &tl_conditional_hook, &(tl_hook_args){.config = &config, .name = "even"}));
+    tl_conditional_config config = {
+        .condition = is_even,
+        .payload = &asked,
+        .hooks = inner,
+        .hook_count = 2,
+    };
+    assert_ok(tl_hook_new(&outer[0], &tl_conditional_hook,
+                          &(tl_hook_args){.config = &config, .name = "even"}));
     config.after_loops = true;
     config.hook_count = 1;
     assert_ok(tl_hook_new(&outer[1], &tl_conditional_hook, &(tl_hook_args){.config = &config}));
@@ -813,18 +853,29 @@ static void epochs_are_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TOY_TEST(a_value_is_kept),          TOY_TEST(a_value_that_is_only_read),
-        TOY_TEST(the_best_is_known),        TOY_TEST(the_best_outlives_the_process),
-        TOY_TEST(exports_are_numbered),     TOY_TEST(exports_are_kept_or_not),
-        TOY_TEST(the_best_model_is_exported), TOY_TEST(exports_after_loops),
-        TOY_TEST(averages_are_checkpoints), TOY_TEST(recovery_has_trials),
-        TOY_TEST(recovery_from_nan),        TOY_TEST(recovery_begins_late),
-        TOY_TEST(recovery_in_a_run),        TOY_TEST(recovery_from_a_step),
-        TOY_TEST(recovery_skips_the_step),  TOY_TEST(recovery_from_before_it_blew_up),
-        TOY_TEST(recovery_goes_further_back), TOY_TEST(recovery_from_before_the_loop),
+        TOY_TEST(a_value_is_kept),
+        TOY_TEST(a_value_that_is_only_read),
+        TOY_TEST(the_best_is_known),
+        TOY_TEST(the_best_outlives_the_process),
+        TOY_TEST(exports_are_numbered),
+        TOY_TEST(exports_are_kept_or_not),
+        TOY_TEST(the_best_model_is_exported),
+        TOY_TEST(exports_after_loops),
+        TOY_TEST(averages_are_checkpoints),
+        TOY_TEST(recovery_has_trials),
+        TOY_TEST(recovery_from_nan),
+        TOY_TEST(recovery_begins_late),
+        TOY_TEST(recovery_in_a_run),
+        TOY_TEST(recovery_from_a_step),
+        TOY_TEST(recovery_skips_the_step),
+        TOY_TEST(recovery_from_before_it_blew_up),
+        TOY_TEST(recovery_goes_further_back),
+        TOY_TEST(recovery_from_before_the_loop),
         TOY_TEST(training_ends_early),
-        TOY_TEST(early_stopping_is_resumed), TOY_TEST(the_same_evaluation_counts_once),
-        TOY_TEST(early_stopping_wants_a_metric), TOY_TEST(conditions_hold_or_not),
+        TOY_TEST(early_stopping_is_resumed),
+        TOY_TEST(the_same_evaluation_counts_once),
+        TOY_TEST(early_stopping_wants_a_metric),
+        TOY_TEST(conditions_hold_or_not),
         TOY_TEST(epochs_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

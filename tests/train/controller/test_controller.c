@@ -49,8 +49,13 @@ static tl_status count_after_eval(tl_controller *c, tl_logs *logs, void *self)
 static tl_hook *counting_hook(counts *k, int64_t period)
 {
     tl_hook *h;
-    tl_callbacks all = {count_before_train, count_after_train, count_before_step, count_after_step,
-                        count_after_loop,   count_after_eval,  k};
+    tl_callbacks all = {count_before_train,
+                        count_after_train,
+                        count_before_step,
+                        count_after_step,
+                        count_after_loop,
+                        count_after_eval,
+                        k};
     assert_ok(tl_hook_from_callbacks(&h, &all, &(tl_hook_args){.period = period}));
     return h;
 }
@@ -71,7 +76,8 @@ static void actions_are_called_after_loops_and_evaluations(void **state)
     counts k = {0};
     tl_hook *h = counting_hook(&k, 1);
     toy_open(y, NULL, NULL);
-    control(y, (tl_controller_args){.trainer = y->t, .evaluator = y->t, .hooks = &h, .hook_count = 1});
+    control(y,
+            (tl_controller_args){.trainer = y->t, .evaluator = y->t, .hooks = &h, .hook_count = 1});
     assert_ok(tl_controller_train_and_evaluate(y->c, 10, 2, 6, NULL));
     assert_int_equal(k.after_loop, 5);
     assert_int_equal(k.after_eval, 2);
@@ -94,7 +100,8 @@ static void hooks_have_periods(void **state)
     counts k = {0};
     tl_hook *h = counting_hook(&k, 4);
     toy_open(y, NULL, NULL);
-    control(y, (tl_controller_args){.trainer = y->t, .steps_per_loop = 100, .hooks = &h, .hook_count = 1});
+    control(y, (tl_controller_args){
+                   .trainer = y->t, .steps_per_loop = 100, .hooks = &h, .hook_count = 1});
     assert_ok(tl_controller_train(y->c, 10, true));
     assert_int_equal(k.after_step, 2);
     assert_int_equal(k.steps[0], 4);
@@ -109,8 +116,10 @@ static void a_manager_without_an_interval_never_saves(void **state)
     toy *y = *state;
     bool saved;
     toy_open(y, NULL, NULL);
-    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
-        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step}));
+    assert_ok(tl_checkpoint_manager_new(
+        &y->manager, &(tl_checkpoint_manager_args){.directory = "run",
+                                                   .state = tl_trainer_checkpoint(y->t),
+                                                   .step = &y->t->global_step}));
     control(y, (tl_controller_args){.trainer = y->t, .checkpoint_manager = y->manager});
     assert_ok(tl_controller_train(y->c, 10, true));
     assert_ok(tl_controller_save_checkpoint(y->c, &saved));
@@ -125,8 +134,8 @@ static void checkpoints_lie_at_multiples(void **state)
     toy_open(y, NULL, NULL);
     toy_control(y, NULL, 0, (toy_options){.steps_per_loop = 5, .interval = 5});
     assert_ok(tl_controller_train(y->c, 20, true));
-    assert_files("run/ckpt-*", "run/ckpt-10.safetensors run/ckpt-15.safetensors run/ckpt-20.safetensors "
-                               "run/ckpt-5.safetensors");
+    assert_files("run/ckpt-*", "run/ckpt-10.safetensors run/ckpt-15.safetensors "
+                               "run/ckpt-20.safetensors run/ckpt-5.safetensors");
     assert_ok(tl_controller_restore_checkpoint(y->c, NULL, &path));
     assert_string_equal(path, "run/ckpt-20.safetensors");
 }
@@ -137,7 +146,8 @@ static void a_checkpoint_may_lie_within_a_loop(void **state)
     toy_open(y, NULL, NULL);
     toy_control(y, NULL, 0, (toy_options){.steps_per_loop = 10, .interval = 4});
     assert_ok(tl_controller_train(y->c, 10, true));
-    assert_files("run/ckpt-*", "run/ckpt-10.safetensors run/ckpt-4.safetensors run/ckpt-8.safetensors");
+    assert_files("run/ckpt-*",
+                 "run/ckpt-10.safetensors run/ckpt-4.safetensors run/ckpt-8.safetensors");
     assert_int_equal(toy_count("train | step:     10 | steps/sec"), 1); // and the loop went on
 }
 
@@ -145,11 +155,16 @@ static void evaluations_shorten_loops(void **state)
 {
     toy *y = *state;
     toy_open(y, NULL, NULL);
-    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
-        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step,
-        .interval = 5}));
-    control(y, (tl_controller_args){.trainer = y->t, .evaluator = y->t, .steps_per_loop = 10,
-                                    .checkpoint_manager = y->manager, .summary_dir = "run/all",
+    assert_ok(tl_checkpoint_manager_new(
+        &y->manager, &(tl_checkpoint_manager_args){.directory = "run",
+                                                   .state = tl_trainer_checkpoint(y->t),
+                                                   .step = &y->t->global_step,
+                                                   .interval = 5}));
+    control(y, (tl_controller_args){.trainer = y->t,
+                                    .evaluator = y->t,
+                                    .steps_per_loop = 10,
+                                    .checkpoint_manager = y->manager,
+                                    .summary_dir = "run/all",
                                     .eval_summary_dir = "run/all"});
     assert_ok(tl_controller_train_and_evaluate(y->c, 10, 2, 5, NULL));
     assert_files("run/ckpt-*", "run/ckpt-10.safetensors run/ckpt-5.safetensors");
@@ -163,13 +178,16 @@ static void folders_are_made_for_what_is_done(void **state)
 {
     toy *y = *state;
     toy_open(y, NULL, NULL);
-    control(y, (tl_controller_args){.trainer = y->t, .evaluator = y->t, .summary_dir = "train",
+    control(y, (tl_controller_args){.trainer = y->t,
+                                    .evaluator = y->t,
+                                    .summary_dir = "train",
                                     .eval_summary_dir = "eval"});
     assert_ok(tl_controller_train(y->c, 4, true));
     assert_true(tl_dir_exists("train"));
     assert_false(tl_file_exists("eval"));
     tl_controller_free(&y->c);
-    control(y, (tl_controller_args){.evaluator = y->t, .summary_dir = "train2", .eval_summary_dir = "eval"});
+    control(y, (tl_controller_args){
+                   .evaluator = y->t, .summary_dir = "train2", .eval_summary_dir = "eval"});
     assert_ok(tl_controller_evaluate(y->c, 2, NULL));
     assert_true(tl_dir_exists("eval"));
     assert_true(tl_dir_exists("eval/deep")); // logs within logs
@@ -198,8 +216,8 @@ static void loops_may_have_lengths_of_their_own(void **state)
     counts k = {0};
     tl_hook *h = counting_hook(&k, 1);
     toy_open(y, NULL, NULL);
-    control(y, (tl_controller_args){.trainer = y->t, .steps_of_loop = four_or_two, .hooks = &h,
-                                    .hook_count = 1});
+    control(y, (tl_controller_args){
+                   .trainer = y->t, .steps_of_loop = four_or_two, .hooks = &h, .hook_count = 1});
     assert_ok(tl_controller_train(y->c, 10, true));
     assert_int_equal(y->t->global_step, 10);
     assert_int_equal(k.after_loop, 4); // 2, 4, 6, 10
@@ -214,7 +232,8 @@ static tl_status tells_nothing(tl_trainer *t, int64_t steps, tl_logs *logs)
 }
 static const tl_trainer_class silent = {
     .cls = TL_CLASS(tl_trainer_class, "silent", &toy_trainer.cls, tl_trainer, NULL),
-    .evaluate = tells_nothing};
+    .evaluate = tells_nothing,
+};
 
 static void an_evaluator_may_tell_nothing(void **state)
 {
@@ -262,15 +281,19 @@ static void bad_arguments_are_refused(void **state)
     toy *y = *state;
     tl_controller *c;
     toy_open(y, NULL, NULL);
-    assert_fails(tl_controller_new(&c, &(tl_controller_args){0}), TL_EINVAL, "a trainer or an evaluator");
-    assert_fails(tl_controller_new(&c, &(tl_controller_args){.trainer = y->t}), TL_EINVAL, "steps_per_loop is 0");
-    assert_fails(tl_controller_new(&c, &(tl_controller_args){.trainer = y->t, .steps_per_loop = 4,
-                                                             .summary_interval = 6}),
-                 TL_EINVAL, "must be a multiple of steps_per_loop");
+    assert_fails(tl_controller_new(&c, &(tl_controller_args){0}), TL_EINVAL,
+                 "a trainer or an evaluator");
+    assert_fails(tl_controller_new(&c, &(tl_controller_args){.trainer = y->t}), TL_EINVAL,
+                 "steps_per_loop is 0");
+    assert_fails(
+        tl_controller_new(
+            &c, &(tl_controller_args){.trainer = y->t, .steps_per_loop = 4, .summary_interval = 6}),
+        TL_EINVAL, "must be a multiple of steps_per_loop");
     control(y, (tl_controller_args){.evaluator = y->t});
     assert_fails(tl_controller_train(y->c, 5, true), TL_ESTATE, "train needs a trainer");
     assert_fails(tl_controller_evaluate(y->c, 0, NULL), TL_EINVAL, "must be 1 or more, or -1");
-    assert_fails(tl_controller_save_checkpoint(y->c, NULL), TL_ESTATE, "needs a checkpoint manager");
+    assert_fails(tl_controller_save_checkpoint(y->c, NULL), TL_ESTATE,
+                 "needs a checkpoint manager");
     tl_controller_free(&y->c);
     control(y, (tl_controller_args){.trainer = y->t});
     assert_fails(tl_controller_evaluate(y->c, 1, NULL), TL_ESTATE, "evaluate needs a evaluator");
@@ -303,7 +326,8 @@ static void a_hook_that_fails_ends_the_training(void **state)
         assert_ok(tl_hook_from_callbacks(&hooks[0], &c, &(tl_hook_args){.name = "careful"}));
         y->t->global_step = 0;
         control(y, (tl_controller_args){.trainer = y->t, .hooks = hooks, .hook_count = 2});
-        assert_fails(tl_controller_train(y->c, 10, true), TL_EIO, "hook 'careful': the disk is gone");
+        assert_fails(tl_controller_train(y->c, 10, true), TL_EIO,
+                     "hook 'careful': the disk is gone");
         assert_int_equal(k.after_train, before + 1); // also then
         tl_controller_free(&y->c);
         tl_hook_free(&hooks[0]);
@@ -319,7 +343,9 @@ static tl_status handles(tl_hook *h, tl_status status, bool *handled)
     return TL_OK;
 }
 static const tl_hook_class handling = {
-    .cls = TL_CLASS(tl_hook_class, "handling", NULL, tl_hook, NULL), .on_error = handles};
+    .cls = TL_CLASS(tl_hook_class, "handling", NULL, tl_hook, NULL),
+    .on_error = handles,
+};
 
 static tl_status blows_up_once(tl_controller *c, void *self)
 {
@@ -332,11 +358,12 @@ static void a_failure_that_is_handled_is_over(void **state)
     toy *y = *state;
     int times = 0;
     tl_hook *hooks[2];
-    assert_ok(tl_hook_from_callbacks(&hooks[0], &(tl_callbacks){.after_step = blows_up_once, .self = &times},
-                                     NULL));
+    assert_ok(tl_hook_from_callbacks(
+        &hooks[0], &(tl_callbacks){.after_step = blows_up_once, .self = &times}, NULL));
     assert_ok(tl_hook_new(&hooks[1], &handling, NULL));
     toy_open(y, NULL, NULL);
-    control(y, (tl_controller_args){.trainer = y->t, .steps_per_loop = 5, .hooks = hooks, .hook_count = 2});
+    control(y, (tl_controller_args){
+                   .trainer = y->t, .steps_per_loop = 5, .hooks = hooks, .hook_count = 2});
     assert_ok(tl_controller_train(y->c, 10, true));
     assert_int_equal(y->t->global_step, 10);
     tl_controller_free(&y->c);
@@ -355,14 +382,16 @@ static void a_checkpoint_of_a_loops_end_waits_for_it(void **state)
     toy *y = *state;
     tl_hook *h;
     bool saved = true;
-    assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = saves_here, .self = &saved}, NULL));
+    assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = saves_here, .self = &saved},
+                                     NULL));
     toy_open(y, NULL, NULL);
     toy_control(y, &h, 1, (toy_options){.steps_per_loop = 10, .interval = 1000});
     assert_ok(tl_controller_train(y->c, 10, false));
     assert_false(saved);
     assert_files("run/ckpt-*", "run/ckpt-10.safetensors run/ckpt-5.safetensors");
     const char *log = tl_str_text(&toy_log);
-    assert_true(strstr(log, "train | step:     10 | steps/sec") < strstr(log, "saved checkpoint to run/ckpt-10"));
+    assert_true(strstr(log, "train | step:     10 | steps/sec")
+                < strstr(log, "saved checkpoint to run/ckpt-10"));
     // What belonged to the controller ends with it.
     tl_controller_free(&y->c);
     tl_state_entry e;
@@ -399,14 +428,22 @@ static void a_signal_saves_and_stops(void **state)
     toy *y = *state;
     tl_hook *h;
     int64_t at = 3;
-    assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = sends_sigterm, .self = &at}, NULL));
+    assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = sends_sigterm, .self = &at},
+                                     NULL));
     toy_open(y, NULL, NULL);
-    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
-        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step,
-        .interval = 100}));
-    control(y, (tl_controller_args){.trainer = y->t, .steps_per_loop = 10, .hooks = &h, .hook_count = 1,
-                                    .checkpoint_manager = y->manager, .heed_signals = true});
-    assert_fails(tl_controller_train(y->c, 20, true), TL_ESTOPPED, "SIGTERM ended the training at step 3");
+    assert_ok(tl_checkpoint_manager_new(
+        &y->manager, &(tl_checkpoint_manager_args){.directory = "run",
+                                                   .state = tl_trainer_checkpoint(y->t),
+                                                   .step = &y->t->global_step,
+                                                   .interval = 100}));
+    control(y, (tl_controller_args){.trainer = y->t,
+                                    .steps_per_loop = 10,
+                                    .hooks = &h,
+                                    .hook_count = 1,
+                                    .checkpoint_manager = y->manager,
+                                    .heed_signals = true});
+    assert_fails(tl_controller_train(y->c, 20, true), TL_ESTOPPED,
+                 "SIGTERM ended the training at step 3");
     assert_files("run/ckpt-*", "run/ckpt-3.safetensors");
     assert_int_equal(toy_count("| steps/sec"), 0); // the loop is not over
     // The same again goes on, and finishes the loop where it would have ended.

@@ -26,7 +26,8 @@ static void assert_history(const toy *y, const char *name, const char *wanted)
     tl_str text = TL_STR_INIT;
     assert_ok(tl_event_storage_history(&h, tl_controller_storage(y->c), name));
     for (int64_t i = 0; h && i < tl_history_count(h); i++)
-        tl_str_addf(&text, "%lld=%g ", (long long)tl_history_iteration(h, i), tl_history_value(h, i));
+        tl_str_addf(&text, "%lld=%g ", (long long)tl_history_iteration(h, i),
+                    tl_history_value(h, i));
     assert_string_equal(tl_str_text(&text), wanted);
     tl_str_deinit(&text);
 }
@@ -44,7 +45,8 @@ static void steps_are_timed(void **state)
     assert_ok(tl_event_storage_history(&times, tl_controller_storage(y->c), "time"));
     assert_int_equal(tl_history_count(times), 8);
     assert_int_equal(tl_history_iteration(times, 0), 2); // the third
-    for (int i = 0; i < 8; i++) assert_true(tl_history_value(times, i) >= 0 && tl_history_value(times, i) < 1);
+    for (int i = 0; i < 8; i++)
+        assert_true(tl_history_value(times, i) >= 0 && tl_history_value(times, i) < 1);
     assert_int_equal(toy_count("Overall training speed: 8 iterations in 0:00:00 (0.0"), 1);
     assert_int_equal(toy_count("Total training time: 0:00:00 (0:00:00 on hooks)"), 1);
     tl_event_latest last;
@@ -66,7 +68,8 @@ static void steps_are_timed(void **state)
 
 #define STEPWISE                                                                                   \
     "optimizer: {type: sgd}\n"                                                                     \
-    "learning_rate: {type: stepwise, stepwise: {boundaries: [2, 4], values: [0.5, 0.25, 0.125]}}\n"
+    "learning_rate: {type: stepwise, stepwise: {boundaries: [2, 4], values: [0.5, 0.25, "          \
+    "0.125]}}\n"
 
 static void the_rate_that_was_used(void **state)
 {
@@ -115,7 +118,8 @@ static void evaluations_come_at_their_period(void **state)
     tl_event_latest last;
     assert_ok(tl_event_storage_latest(&last, tl_controller_storage(y->c), "accuracy"));
     assert_false(last.smooth);
-    assert_ok(tl_controller_train(y->c, 13, true)); // 10 is not the last any more, and 15 is not reached
+    // 10 is not the last any more, and 15 is not reached
+    assert_ok(tl_controller_train(y->c, 13, true));
     assert_history(y, "accuracy", "4=5 10=10 13=13 ");
     plan.blows_up_at = 15;
     plan.blows_up = 1;
@@ -138,7 +142,8 @@ static void evaluations_can_be_functions(void **state)
     int calls = 0;
     tl_eval_config config = {.evaluate = own_evaluation, .payload = &calls, .not_at_end = true};
     tl_early_stopping_config stop = {.metric = "score", .patience = 2};
-    tl_hook *hooks[] = {hook_of(&tl_eval_hook, 2, &config), hook_of(&tl_early_stopping_hook, 0, &stop)};
+    tl_hook *hooks[] = {hook_of(&tl_eval_hook, 2, &config),
+                        hook_of(&tl_early_stopping_hook, 0, &stop)};
     toy_open(y, NULL, NULL);
     toy_control(y, hooks, 2, (toy_options){0});
     assert_ok(tl_controller_train(y->c, 10, true));
@@ -155,7 +160,8 @@ static void evaluations_can_be_functions(void **state)
     assert_ok(tl_controller_train(y->c, 5, true));
     assert_int_equal(calls, 1);
     assert_history(y, "score", "5=-5 ");
-    assert_ok(tl_controller_train(y->c, 5, true)); // nothing is left to train, and it is evaluated all the same
+    // nothing is left to train, and it is evaluated all the same
+    assert_ok(tl_controller_train(y->c, 5, true));
     assert_int_equal(calls, 2);
     toy_close(y);
     tl_hook_free(&h);
@@ -195,9 +201,14 @@ static tl_status note_close(tl_event_writer *w)
 
 static const tl_event_writer_class note_class = {
     .cls = TL_CLASS(tl_event_writer_class, "noting", NULL, noting, NULL),
-    .init = note_init, .write = note_write, .sync = note_sync, .close = note_close};
+    .init = note_init,
+    .write = note_write,
+    .sync = note_sync,
+    .close = note_close,
+};
 
-static void check_writes(toy *y, int64_t period, int64_t steps, int64_t interval, const char *wanted)
+static void check_writes(toy *y, int64_t period, int64_t steps, int64_t interval,
+                         const char *wanted)
 {
     tl_str notes = TL_STR_INIT;
     tl_event_writer *w;
@@ -235,7 +246,8 @@ static void the_last_evaluation_is_written(void **state)
     toy *y = *state;
     tl_event_writer *w;
     tl_hooks hooks = {0};
-    assert_ok(tl_event_writer_new(&w, &tl_json_writer, &(tl_json_writer_args){.path = "run/metrics.json"}));
+    assert_ok(tl_event_writer_new(&w, &tl_json_writer,
+                                  &(tl_json_writer_args){.path = "run/metrics.json"}));
     assert_ok(tl_hooks_add(&hooks, NULL, &tl_lr_scheduler_hook, NULL));
     assert_ok(tl_hooks_add(&hooks, NULL, &tl_eval_hook, &(tl_hook_args){.period = 4}));
     tl_periodic_writer_config config = {&w, 1};
@@ -277,17 +289,18 @@ static void check_periodic(toy *y, int64_t steps_per_loop, bool background)
 {
     tl_hook *h = hook_of(&tl_periodic_checkpointer_hook, 4, NULL);
     toy_open(y, SGD, NULL);
-    toy_control(y, &h, 1, (toy_options){.interval = 1000, .steps_per_loop = steps_per_loop,
-                                        .background = background});
+    toy_control(y, &h, 1,
+                (toy_options){
+                    .interval = 1000, .steps_per_loop = steps_per_loop, .background = background});
     assert_ok(tl_controller_train(y->c, 10, false));
-    assert_files("run/*", "run/checkpoint run/ckpt-10.safetensors run/ckpt-4.safetensors run/ckpt-8.safetensors "
-                          "run/last_checkpoint run/model_final.safetensors");
+    assert_files("run/*", "run/checkpoint run/ckpt-10.safetensors run/ckpt-4.safetensors "
+                          "run/ckpt-8.safetensors run/last_checkpoint run/model_final.safetensors");
     assert_true(same_file("run/ckpt-10.safetensors", "run/model_final.safetensors"));
     assert_file("run/last_checkpoint", "ckpt-10");
     assert_ok(tl_controller_train(y->c, 13, false)); // the run is made longer
-    assert_files("run/*.safetensors", "run/ckpt-10.safetensors run/ckpt-12.safetensors run/ckpt-13.safetensors "
-                                      "run/ckpt-4.safetensors run/ckpt-8.safetensors "
-                                      "run/model_final.safetensors");
+    assert_files("run/*.safetensors",
+                 "run/ckpt-10.safetensors run/ckpt-12.safetensors run/ckpt-13.safetensors "
+                 "run/ckpt-4.safetensors run/ckpt-8.safetensors run/model_final.safetensors");
     assert_true(same_file("run/ckpt-13.safetensors", "run/model_final.safetensors"));
     assert_file("run/last_checkpoint", "ckpt-13");
     assert_ok(tl_controller_train(y->c, 13, false)); // it has its name already
@@ -316,7 +329,8 @@ static tl_status look_for_files(tl_controller *c, tl_logs *logs, void *self)
     return TL_OK;
 }
 
-/* What a loop has summed up is told before the checkpoint, and would be told again after a resume. */
+/* What a loop has summed up is told before the checkpoint, and would be told again after a
+ * resume. */
 static void loops_end_before_they_are_saved(void **state)
 {
     toy *y = *state;
@@ -336,9 +350,10 @@ static void loops_end_before_they_are_saved(void **state)
                                              "run/ckpt-8.safetensors is not there "
                                              "run/ckpt-12.safetensors is not there "
                                              "run/ckpt-14.safetensors is not there ");
-    assert_files("run/ckpt-*", "run/ckpt-12.safetensors run/ckpt-14.safetensors run/ckpt-3.safetensors "
-                               "run/ckpt-4.safetensors run/ckpt-6.safetensors run/ckpt-8.safetensors "
-                               "run/ckpt-9.safetensors");
+    assert_files("run/ckpt-*",
+                 "run/ckpt-12.safetensors run/ckpt-14.safetensors run/ckpt-3.safetensors "
+                 "run/ckpt-4.safetensors run/ckpt-6.safetensors run/ckpt-8.safetensors "
+                 "run/ckpt-9.safetensors");
     toy_close(y);
     for (int i = 0; i < 4; i++) tl_hook_free(&hooks[i]);
     tl_str_deinit(&notes);
@@ -362,7 +377,8 @@ static void the_end_is_not_removed(void **state)
     toy_close(y);
     toy_open(y, SGD, NULL);
     toy_control(y, &h, 1, (toy_options){0});
-    assert_fails(tl_controller_train(y->c, 8, true), TL_ESTATE, "needs a checkpoint manager with an interval");
+    assert_fails(tl_controller_train(y->c, 8, true), TL_ESTATE,
+                 "needs a checkpoint manager with an interval");
     toy_close(y);
     tl_hook_free(&h);
 }
@@ -372,9 +388,12 @@ static void the_end_is_not_removed(void **state)
 static void train_for_the_best(toy *y, tl_metric_comp comp, int64_t steps, int64_t steps_per_loop)
 {
     tl_best_checkpointer_config config = {.metric = "accuracy", .comp = comp};
-    tl_hook *hooks[] = {hook_of(&tl_eval_hook, 2, NULL), hook_of(&tl_best_checkpointer_hook, 2, &config)};
+    tl_hook *hooks[] = {hook_of(&tl_eval_hook, 2, NULL),
+                        hook_of(&tl_best_checkpointer_hook, 2, &config)};
     toy_open(y, SGD, NULL);
-    toy_control(y, hooks, 2, (toy_options){.interval = 1000, .max_to_keep = 1, .steps_per_loop = steps_per_loop});
+    toy_control(
+        y, hooks, 2,
+        (toy_options){.interval = 1000, .max_to_keep = 1, .steps_per_loop = steps_per_loop});
     assert_ok(tl_controller_train(y->c, steps, true));
     toy_close(y);
     for (int i = 0; i < 2; i++) tl_hook_free(&hooks[i]);
@@ -384,7 +403,8 @@ static void the_best_is_kept(void **state)
 {
     toy *y = *state;
     for (int loop = 1; loop <= 4; loop++) {
-        memcpy(plan.result, (double[]){0, 0, NAN, 0, 3, 0, 2, 0, 5, 0, 5, 0, 4}, 13 * sizeof(double));
+        memcpy(plan.result, (double[]){0, 0, NAN, 0, 3, 0, 2, 0, 5, 0, 5, 0, 4},
+               13 * sizeof(double));
         train_for_the_best(y, TL_METRIC_HIGHER, 6, loop);
         assert_int_equal(step_in("run/model_best.safetensors"), 4);
         assert_file("run/model_best.json", "{\n    \"metric\": \"accuracy\",\n    \"value\": 3.0,\n"
@@ -401,8 +421,9 @@ static void the_best_is_kept(void **state)
         assert_int_equal(nftw("run", toy_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
     }
     assert_int_equal(toy_count("Saved first model at 3.00000 @ 3 steps"), 4);
-    assert_int_equal(toy_count("Saved best model as latest eval score for accuracy is 5.00000, better than last "
-                               "best score 3.00000 @ iteration 3."), 4);
+    assert_int_equal(toy_count("Saved best model as latest eval score for accuracy is 5.00000, "
+                               "better than last best score 3.00000 @ iteration 3."),
+                     4);
     assert_true(toy_count("Not saving as latest eval score") >= 4);
 }
 
@@ -444,11 +465,14 @@ static void kernels_are_timed(void **state)
     tl_profiler_config config = {.dir = "run/profile", .first = 4, .steps = 3};
     tl_hook *h = hook_of(&tl_profiler_hook, 0, &config);
     toy_open(y, SGD, NULL);
-    assert_ok(tl_function_new(&y->t->parts->train, &(tl_function_args){.engine = y->t->engine, .body = square,
-                                                                       .self = y->t, .interpret = true}));
+    assert_ok(tl_function_new(&y->t->parts->train, &(tl_function_args){.engine = y->t->engine,
+                                                                       .body = square,
+                                                                       .self = y->t,
+                                                                       .interpret = true}));
     toy_control(y, &h, 1, (toy_options){0});
     assert_ok(tl_controller_train(y->c, 10, true));
-    assert_files("run/profile/*", "run/profile/profiler-report-iter5.txt run/profile/profiler-trace-iter5.json");
+    assert_files("run/profile/*",
+                 "run/profile/profiler-report-iter5.txt run/profile/profiler-trace-iter5.json");
     char *text = toy_read("run/profile/profiler-trace-iter5.json");
     json_t *trace = json_loads(text, 0, NULL);
     assert_non_null(trace);
@@ -478,11 +502,14 @@ static void a_short_profile_is_written(void **state)
     tl_profiler_config config = {.dir = "profile", .first = 1, .steps = 100};
     tl_hook *h = hook_of(&tl_profiler_hook, 0, &config);
     toy_open(y, SGD, NULL);
-    assert_ok(tl_function_new(&y->t->parts->train, &(tl_function_args){.engine = y->t->engine, .body = square,
-                                                                       .self = y->t, .interpret = true}));
+    assert_ok(tl_function_new(&y->t->parts->train, &(tl_function_args){.engine = y->t->engine,
+                                                                       .body = square,
+                                                                       .self = y->t,
+                                                                       .interpret = true}));
     toy_control(y, &h, 1, (toy_options){0});
     assert_ok(tl_controller_train(y->c, 4, true));
-    assert_files("profile/*", "profile/profiler-report-iter3.txt profile/profiler-trace-iter3.json");
+    assert_files("profile/*",
+                 "profile/profiler-report-iter3.txt profile/profiler-trace-iter3.json");
     toy_close(y);
     tl_hook_free(&h);
 }
@@ -515,21 +542,28 @@ static tl_status add_all(tl_hooks *hooks, tl_event_writer **w)
     tl_early_stopping_config stop = {.metric = "deep|accuracy", .patience = 100};
     tl_recovery_config recovery = {.loss_upper_bound = 1, .recovery_max_trials = 3};
     tl_profiler_config profiler = {.dir = "run/profile", .first = 2, .steps = 1};
-    TL_TRY(tl_event_writer_new(w, &tl_json_writer, &(tl_json_writer_args){.path = "run/metrics.json"}));
+    TL_TRY(tl_event_writer_new(w, &tl_json_writer,
+                               &(tl_json_writer_args){.path = "run/metrics.json"}));
     tl_periodic_writer_config writers = {w, 1};
     const struct {
         const tl_hook_class *cls;
         const void *config;
     } all[] = {
-        {&tl_recovery_hook, &recovery},       {&tl_early_stopping_hook, &stop},
-        {&tl_iteration_timer_hook, NULL},     {&tl_lr_scheduler_hook, NULL},
-        {&tl_periodic_checkpointer_hook, NULL}, {&tl_eval_hook, NULL},
-        {&tl_best_checkpointer_hook, &best},  {&tl_memory_stats_hook, NULL},
+        {&tl_recovery_hook, &recovery},
+        {&tl_early_stopping_hook, &stop},
+        {&tl_iteration_timer_hook, NULL},
+        {&tl_lr_scheduler_hook, NULL},
+        {&tl_periodic_checkpointer_hook, NULL},
+        {&tl_eval_hook, NULL},
+        {&tl_best_checkpointer_hook, &best},
+        {&tl_memory_stats_hook, NULL},
         {&tl_throughput_hook, NULL},
-        {&tl_profiler_hook, &profiler},       {&tl_periodic_writer_hook, &writers},
+        {&tl_profiler_hook, &profiler},
+        {&tl_periodic_writer_hook, &writers},
     };
     for (size_t i = 0; i < TL_COUNT(all); i++)
-        TL_TRY(tl_hooks_add(hooks, NULL, all[i].cls, &(tl_hook_args){.period = 2, .config = all[i].config}));
+        TL_TRY(tl_hooks_add(hooks, NULL, all[i].cls,
+                            &(tl_hook_args){.period = 2, .config = all[i].config}));
     return TL_OK;
 }
 
@@ -547,9 +581,13 @@ static void speed_is_told(void **state)
     toy *y = *state;
     tl_iteration_timer_config timed = {.warmup = -1};
     tl_throughput_config speed = {.window = 4, .peak_flops = 1e30};
-    tl_hook *hooks[2] = {hook_of(&tl_iteration_timer_hook, 0, &timed), hook_of(&tl_throughput_hook, 2, &speed)};
+    tl_hook *hooks[2] = {hook_of(&tl_iteration_timer_hook, 0, &timed),
+                         hook_of(&tl_throughput_hook, 2, &speed)};
     tl_tensor *tokens;
-    toy_open(y, "optimizer: {type: sgd}\nlearning_rate: {type: constant, constant: {learning_rate: 0.125}}\n", NULL);
+    toy_open(y,
+             "optimizer: {type: sgd}\nlearning_rate: {type: constant, constant: {learning_rate: "
+             "0.125}}\n",
+             NULL);
     assert_ok(tl_tensor_new(&tokens, y->t->engine, TL_I32, TL_SHAPE(2, 5)));
     tl_named field = {"tokens", tokens};
     y->t->parts->in = (tl_tensors){.items = &field, .count = 1};
@@ -558,21 +596,22 @@ static void speed_is_told(void **state)
     assert_near(last_of(y, "tokens_per_second") / last_of(y, "examples_per_second"), 5, 1e-9);
     const tl_history *times, *speeds;
     assert_ok(tl_event_storage_history(&times, tl_controller_storage(y->c), "time"));
-    assert_ok(tl_event_storage_history(&speeds, tl_controller_storage(y->c), "examples_per_second"));
+    assert_ok(
+        tl_event_storage_history(&speeds, tl_controller_storage(y->c), "examples_per_second"));
     assert_int_equal(tl_history_count(speeds), 2); // at its period
     double four = 0;
     for (int i = 0; i < 4; i++) four += tl_history_value(times, i) / 4;
     assert_near(last_of(y, "examples_per_second") * four, 2, 1e-9);
     assert_true(last_of(y, "memory_bytes") > 0);
-    assert_true(last_of(y, "mfu") == -1); // the toy computes nothing
+    assert_true(last_of(y, "mfu") == -1);       // the toy computes nothing
     assert_true(last_of(y, "data_wait") == -1); // and waits for nothing
     y->t->parts->in = (tl_tensors){0};
     tl_tensor_free(&tokens);
     toy_close(y);
     for (int i = 0; i < 2; i++) tl_hook_free(&hooks[i]);
     speed.peak_flops = -1;
-    assert_fails(tl_hook_new(&hooks[0], &tl_throughput_hook, &(tl_hook_args){.config = &speed}), TL_EINVAL,
-                 "peak_flops is -1");
+    assert_fails(tl_hook_new(&hooks[0], &tl_throughput_hook, &(tl_hook_args){.config = &speed}),
+                 TL_EINVAL, "peak_flops is -1");
 }
 
 static void without_memory(void **state)
@@ -585,15 +624,18 @@ static void without_memory(void **state)
         tl_event_writer *w = NULL;
         for (int i = 0; i < TOY_STEPS; i++) plan.result[i] = i;
         toy_open(y, SGD, NULL);
-        assert_ok(tl_function_new(&y->t->parts->train, &(tl_function_args){
-            .engine = y->t->engine, .body = square, .self = y->t, .interpret = true}));
+        assert_ok(tl_function_new(&y->t->parts->train, &(tl_function_args){.engine = y->t->engine,
+                                                                           .body = square,
+                                                                           .self = y->t,
+                                                                           .interpret = true}));
         int64_t before = tl_alloc_calls();
         tl_alloc_fail_at(nth, 1);
         tl_status st = add_all(&hooks, &w);
         tl_alloc_fail_at(0, 0);
         through = tl_alloc_calls() - before < nth;
         if (st == TL_OK) {
-            st = toy_try_control(y, hooks.items, hooks.count, (toy_options){.interval = 2, .steps_per_loop = 3});
+            st = toy_try_control(y, hooks.items, hooks.count,
+                                 (toy_options){.interval = 2, .steps_per_loop = 3});
             before = tl_alloc_calls();
             tl_alloc_fail_at(nth, 1);
             if (st == TL_OK) st = tl_controller_train(y->c, 5, true);
@@ -605,21 +647,29 @@ static void without_memory(void **state)
         toy_close(y);
         tl_hooks_free(&hooks);
         tl_event_writer_free(&w);
-        if (tl_dir_exists("run")) assert_int_equal(nftw("run", toy_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
+        if (tl_dir_exists("run"))
+            assert_int_equal(nftw("run", toy_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TOY_TEST(steps_are_timed),                  TOY_TEST(the_rate_that_was_used),
-        TOY_TEST(evaluations_come_at_their_period), TOY_TEST(evaluations_can_be_functions),
-        TOY_TEST(writers_write_at_their_period),    TOY_TEST(the_last_evaluation_is_written),
-        TOY_TEST(checkpoints_come_at_their_period), TOY_TEST(loops_end_before_they_are_saved),
+        TOY_TEST(steps_are_timed),
+        TOY_TEST(the_rate_that_was_used),
+        TOY_TEST(evaluations_come_at_their_period),
+        TOY_TEST(evaluations_can_be_functions),
+        TOY_TEST(writers_write_at_their_period),
+        TOY_TEST(the_last_evaluation_is_written),
+        TOY_TEST(checkpoints_come_at_their_period),
+        TOY_TEST(loops_end_before_they_are_saved),
         TOY_TEST(the_end_is_not_removed),
-        TOY_TEST(the_best_is_kept),                 TOY_TEST(the_best_may_be_low_or_unknown),
-        TOY_TEST(kernels_are_timed),                TOY_TEST(a_short_profile_is_written),
-        TOY_TEST(memory_is_told),                   TOY_TEST(speed_is_told),
+        TOY_TEST(the_best_is_kept),
+        TOY_TEST(the_best_may_be_low_or_unknown),
+        TOY_TEST(kernels_are_timed),
+        TOY_TEST(a_short_profile_is_written),
+        TOY_TEST(memory_is_told),
+        TOY_TEST(speed_is_told),
         TOY_TEST(without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -87,7 +87,6 @@ static json_t *last_line(const char *path, int from_end)
     return json;
 }
 
-
 static void test_run_writes_what_libai_writes(void **state)
 {
     (void)state;
@@ -105,9 +104,10 @@ static void test_run_writes_what_libai_writes(void **state)
     // Lines at each third step; results of evaluations at 4 and 9, and after the end.
     assert_iterations("out/metrics.json", "2 4 5 8 9 11 12");
     json_t *end = last_line("out/metrics.json", 0), *step = last_line("out/metrics.json", 1);
-    static const char *const keys[] = {"data_time", "eta_seconds", "grad_norm",  "iteration",
-                                       "lr",        "time",        "total_loss", "train/mse",
-                                       "data_wait", "mfu",         "examples_per_second", "memory_bytes"};
+    static const char *const keys[] = {
+        "data_time", "eta_seconds", "grad_norm",           "iteration",
+        "lr",        "time",        "total_loss",          "train/mse",
+        "data_wait", "mfu",         "examples_per_second", "memory_bytes"};
     for (int64_t i = 0; i < TL_COUNT(keys); i++)
         assert_true(json_is_number(json_object_get(step, keys[i])));
     assert_null(json_object_get(step, "loss"));
@@ -142,7 +142,8 @@ static tl_status build_stopping_hooks(tl_default_trainer *t)
 static const tl_default_trainer_class stopping = {
     .cls = TL_CLASS(tl_default_trainer_class, "stopping", &tl_base_default_trainer.cls,
                     tl_default_trainer, NULL),
-    .build_hooks = build_stopping_hooks};
+    .build_hooks = build_stopping_hooks,
+};
 
 static void test_resumed_run_ends_with_the_same_bits(void **state)
 {
@@ -176,7 +177,8 @@ static tl_status fail_to_test(tl_default_trainer *t, tl_logs *results)
 static const tl_default_trainer_class failing = {
     .cls = TL_CLASS(tl_default_trainer_class, "failing", &tl_base_default_trainer.cls,
                     tl_default_trainer, NULL),
-    .test = fail_to_test};
+    .test = fail_to_test,
+};
 
 /* A checkpoint comes before the evaluation of its step, which a new process makes up for. */
 static void test_evaluation_that_was_cut_off(void **state)
@@ -305,10 +307,12 @@ static tl_status my_run_step(tl_trainer *t)
 }
 static const tl_trainer_class my_eager = {
     .cls = TL_CLASS(tl_trainer_class, "my_eager", &tl_eager_trainer.cls, my_trainer, NULL),
-    .train_step = my_run_step};
+    .train_step = my_run_step,
+};
 static const tl_trainer_class my_graph = {
     .cls = TL_CLASS(tl_trainer_class, "my_graph", &tl_graph_trainer.cls, my_trainer, NULL),
-    .train_step = my_run_step};
+    .train_step = my_run_step,
+};
 
 typedef struct my_default {
     tl_default_trainer base;
@@ -353,7 +357,9 @@ static tl_status count_examples(tl_default_trainer *t, int64_t *out)
 }
 static const tl_default_trainer_class my_class = {
     .cls = TL_CLASS(tl_default_trainer_class, "my", &tl_base_default_trainer.cls, my_default, NULL),
-    .build_hooks = build_my_hooks, .train_examples = count_examples};
+    .build_hooks = build_my_hooks,
+    .train_examples = count_examples,
+};
 
 static double mean_loss(const char *words, int64_t *seen)
 {
@@ -429,20 +435,22 @@ static void test_epochs_are_as_long_as_the_data(void **state)
 
 /* --- loaders and processes -------------------------------------------------------------------- */
 
-static const char *const sampled =
-    "model: {_target_: image_classification, num_classes: 3, input_size: [8, 8, 1], backbone: {type: mlp}}\n"
-    "dataloader:\n"
-    "  train: {file_type: synthetic, synthetic_examples: 50, sampler: {_target_: CyclicSampler, shuffle: true}}\n"
-    "  test: [{file_type: synthetic, synthetic_examples: 20, sampler: {_target_: SingleRoundSampler}}]\n"
-    "optim: {_target_: SGD, lr: 0.1}\n"
-    "tilth: {jit: false, threads: 1}\n"
-    "train:\n"
-    "  output_dir: out\n"
-    "  train_micro_batch_size: 8\n"
-    "  test_micro_batch_size: 8\n"
-    "  train_iter: 12\n"
-    "  checkpointer: {period: 100}\n"
-    "  evaluation: {eval_period: 6, eval_metric: accuracy}\n";
+static const char *const sampled = "model: {_target_: image_classification, num_classes: 3, "
+                                   "input_size: [8, 8, 1], backbone: {type: mlp}}\n"
+                                   "dataloader:\n"
+                                   "  train: {file_type: synthetic, synthetic_examples: 50, "
+                                   "sampler: {_target_: CyclicSampler, shuffle: true}}\n"
+                                   "  test: [{file_type: synthetic, synthetic_examples: 20, "
+                                   "sampler: {_target_: SingleRoundSampler}}]\n"
+                                   "optim: {_target_: SGD, lr: 0.1}\n"
+                                   "tilth: {jit: false, threads: 1}\n"
+                                   "train:\n"
+                                   "  output_dir: out\n"
+                                   "  train_micro_batch_size: 8\n"
+                                   "  test_micro_batch_size: 8\n"
+                                   "  train_iter: 12\n"
+                                   "  checkpointer: {period: 100}\n"
+                                   "  evaluation: {eval_period: 6, eval_metric: accuracy}\n";
 
 /* Trains, and says where the data stands then. */
 static void run_sampled(const char *words, const tl_default_trainer_class *cls, const char *wanted)
@@ -460,7 +468,8 @@ static void run_sampled(const char *words, const tl_default_trainer_class *cls, 
     tl_config_free(&c);
 }
 
-/* Six batches of 8 are an epoch of 50 examples; the sampler goes on where the checkpoint left it. */
+/* Six batches of 8 are an epoch of 50 examples; the sampler goes on where the checkpoint left
+ * it. */
 static void test_loaders_take_samplers(void **state)
 {
     (void)state;
@@ -478,8 +487,9 @@ static void test_loaders_take_samplers(void **state)
 static void test_one_process_has_all_of_the_model(void **state)
 {
     (void)state;
-    tl_config *c = config_of(mock, "train.dist.tensor_parallel_size=4 train.dist.data_parallel_size=2 "
-                                   "train.dist.pipeline_num_layers=12 train.dist.pipeline_parallel_size=2");
+    tl_config *c =
+        config_of(mock, "train.dist.tensor_parallel_size=4 train.dist.data_parallel_size=2 "
+                        "train.dist.pipeline_num_layers=12 train.dist.pipeline_parallel_size=2");
     tl_default_trainer *t;
     assert_ok(tl_config_finish(c));
     assert_ok(open_run(&t, c, (tl_default_trainer_args){0}));
@@ -515,7 +525,9 @@ static tl_status finite_inputs(tl_task *t, const tl_data_config *data,
     for (int i = 0; i < 70; i++) x[i] = (float)i / 70;
     const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(70, 1), x},
                                {"y", TL_F32, TL_SHAPE(70, 1), x}};
-    return tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays, .count = 2, .copy = true,
+    return tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays,
+                                                         .count = 2,
+                                                         .copy = true,
                                                          .seed = input->seed,
                                                          .repeat = data->is_training.value,
                                                          .batch_size = data->global_batch_size});
@@ -537,11 +549,13 @@ static tl_status finite_step(tl_task *t, tl_step *s)
 }
 
 static const tl_field no_fields[] = {TL_F_END};
-static const tl_desc finite_desc = {.name = "finite_task",
-                                    .help = "for tests",
-                                    .size = sizeof(tl_task_config),
-                                    .fields = no_fields,
-                                    .base = &tl_task_config_desc};
+static const tl_desc finite_desc = {
+    .name = "finite_task",
+    .help = "for tests",
+    .size = sizeof(tl_task_config),
+    .fields = no_fields,
+    .base = &tl_task_config_desc,
+};
 static tl_task_class finite_task;
 
 static void test_loss_dictionary_and_epochs(void **state)
@@ -598,7 +612,10 @@ static void counting_reset(tl_evaluator *e)
 }
 static const tl_evaluator_class counting_class = {
     .cls = TL_CLASS(tl_evaluator_class, "counting", NULL, counting, NULL),
-    .update = counting_update, .result = counting_result, .reset = counting_reset};
+    .update = counting_update,
+    .result = counting_result,
+    .reset = counting_reset,
+};
 static tl_status build_counting(tl_default_trainer *t, tl_evaluator **out)
 {
     (void)t;
@@ -613,7 +630,8 @@ static const tl_default_trainer_class evaluating = {
     .cls = TL_CLASS(tl_default_trainer_class, "evaluating", &tl_base_default_trainer.cls,
                     tl_default_trainer, NULL),
     .build_evaluator = build_counting,
-    .test = double_test};
+    .test = double_test,
+};
 
 static void test_evaluators_and_tests_of_ones_own(void **state)
 {

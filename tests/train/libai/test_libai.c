@@ -89,23 +89,26 @@ static void test_model_and_dataloader_name_a_task(void **state)
 static void test_sections_as_words(void **state)
 {
     (void)state;
-    tl_config *c = config_of("model: {_target_: mock}\ndataloader: {test: {shuffle_buffer_size: 8}}",
-                             "dataloader.train={_target_:build_loader,shuffle_buffer_size:7} "
-                             "dataloader.test=[{cache:true}] optim={lr:0.25} train.train_iter=3");
+    tl_config *c =
+        config_of("model: {_target_: mock}\ndataloader: {test: {shuffle_buffer_size: 8}}",
+                  "dataloader.train={_target_:build_loader,shuffle_buffer_size:7} "
+                  "dataloader.test=[{cache:true}] optim={lr:0.25} train.train_iter=3");
     const tl_task_config *task = value_of(c)->task.value;
     assert_int_equal(task->train_data->shuffle_buffer_size, 7);
     assert_int_equal(task->validation_data->shuffle_buffer_size, 8); // merged, as in a file
     assert_true(task->validation_data->cache);
     assert_near(value_of(c)->optim.lr, 0.25, 0);
     tl_config_free(&c);
-    c = config_of("train: {train_iter: 3}", "model={_target_:a.mock} dataloader={train:{block_length:3},test:{}} "
-                                            "~dataloader.test");
+    c = config_of(
+        "train: {train_iter: 3}",
+        "model={_target_:a.mock} dataloader={train:{block_length:3},test:{}} ~dataloader.test");
     task = value_of(c)->task.value;
     assert_string_equal(value_of(c)->task.type, "mock");
     assert_int_equal(task->train_data->block_length, 3);
     assert_null(task->validation_data);
     tl_config_free(&c);
-    static const tl_word words[] = {{"dataloader.train={block_length:3}", "words"}, {"task={type:mock}", "words"}};
+    static const tl_word words[] = {{"dataloader.train={block_length:3}", "words"},
+                                    {"task={type:mock}", "words"}};
     c = config_of("train: {train_iter: 3}", "");
     assert_ok(tl_libai_words(c, words, TL_COUNT(words)));
     task = value_of(c)->task.value;
@@ -114,14 +117,18 @@ static void test_sections_as_words(void **state)
 
     assert_fails(finish_with(mock, "dataloader.valid={cache:true}"), TL_ENOTFOUND,
                  "words: dataloader.valid: unknown key (known: dataloader.train, dataloader.test)");
-    assert_fails(finish_with(mock, "dataloader={valid:{cache:true}}"), TL_EINVAL, "words: dataloader: unknown key");
-    assert_fails(finish_with(mock, "dataloader=3"), TL_EINVAL, "words: dataloader: expected a map with train and test");
+    assert_fails(finish_with(mock, "dataloader={valid:{cache:true}}"), TL_EINVAL,
+                 "words: dataloader: unknown key");
+    assert_fails(finish_with(mock, "dataloader=3"), TL_EINVAL,
+                 "words: dataloader: expected a map with train and test");
     assert_fails(finish_with(mock, "dataloader.test=[{},{}]"), TL_EINVAL, "one test loader");
     assert_fails(finish_with(mock, "dataloader.train={cash:true}"), TL_ENOTFOUND,
                  "words: task.mock.train_data.cash: unknown key, did you mean 'cache'");
     assert_fails(finish_with(mock, "model={units:3}"), TL_EINVAL, "words: task.mock.model: ");
-    assert_fails(finish_with(mock, "dataloader.train={cache"), TL_EINVAL, "words: dataloader.train: ");
-    assert_fails(finish_with("train: {train_iter: 3}", "dataloader.train={cache:true}"), TL_EINVAL, "none is named");
+    assert_fails(finish_with(mock, "dataloader.train={cache"), TL_EINVAL,
+                 "words: dataloader.train: ");
+    assert_fails(finish_with("train: {train_iter: 3}", "dataloader.train={cache:true}"), TL_EINVAL,
+                 "none is named");
 }
 
 static void test_what_is_wrong_is_said(void **state)
@@ -140,9 +147,11 @@ static void test_what_is_wrong_is_said(void **state)
                  "not available yet");
     assert_fails(finish_with(mock, "train.dist.tensor_parallel_size=0"), TL_EINVAL,
                  "tensor_parallel_size");
-    assert_ok(finish_with(mock, "train.dist.pipeline_parallel_size=2")); // with one process it becomes 1
-    static const char stages[] = "model: {_target_: mock}\n"
-                                 "train: {dist: {pipeline_parallel_size: 2, pipeline_num_layers: 3}}";
+    // with one process it becomes 1
+    assert_ok(finish_with(mock, "train.dist.pipeline_parallel_size=2"));
+    static const char stages[] =
+        "model: {_target_: mock}\n"
+        "train: {dist: {pipeline_parallel_size: 2, pipeline_num_layers: 3}}";
     assert_ok(finish_with(stages, "train.dist.custom_pipeline_stage_id=[0,1,1]"));
     assert_fails(finish_with(stages, "train.dist.custom_pipeline_stage_id=[0,1,2]"), TL_EINVAL,
                  "words: train.dist.custom_pipeline_stage_id: layer 2 is given to stage 2");
@@ -158,10 +167,12 @@ static void test_what_is_wrong_is_said(void **state)
     assert_fails(finish_with(mock, "optim.amsgrad=true"), TL_EINVAL, "SGD has no such setting");
     assert_fails(finish_with(mock, "train.scheduler.gamma=0.5"), TL_EINVAL,
                  "WarmupCosineLR has no such setting");
-    assert_fails(finish_with(mock, "optim.lr=-1"), TL_EINVAL, "words: optim.lr: must be at least 0.0, found -1");
+    assert_fails(finish_with(mock, "optim.lr=-1"), TL_EINVAL,
+                 "words: optim.lr: must be at least 0.0, found -1");
     assert_fails(finish_with(mock, "train.scheduler.alpha=-1"), TL_EINVAL, "train.scheduler.alpha");
     assert_fails(finish_with(mock, "optim.params.clip_grad_max_norm=0"), TL_EINVAL,
-                 "words: optim.params.clip_grad_max_norm: must be more than 0, found 0 (null clips nothing)");
+                 "words: optim.params.clip_grad_max_norm: must be more than 0, found 0 (null clips "
+                 "nothing)");
     assert_fails(finish_with(mock, "train.warmup_ratio=1"), TL_EINVAL, "less than 1");
     assert_fails(finish_with(mock, "dataloader.valid.cache=true"), TL_ENOTFOUND, "dataloader");
     assert_fails(finish_with("model: {_target_: mock}\ndataloader: {test: [{}, {}]}", NULL),
@@ -205,7 +216,8 @@ static void test_sizes_of_one_process_are_one(void **state)
     assert_int_equal(many.dist.pipeline_parallel_size, 2);
     assert_int_equal(many.dist.data_parallel_size, 3);
     assert_ptr_equal(many.dist.custom_pipeline_stage_id.items, stages);
-    assert_fails(tl_libai_resolve_dist(&t, 7), TL_EINVAL, "dist: tensor_parallel_size: 2 does not divide");
+    assert_fails(tl_libai_resolve_dist(&t, 7), TL_EINVAL,
+                 "dist: tensor_parallel_size: 2 does not divide");
 }
 
 /* Layers are asked for where there are several stages, and not where there could be. */
@@ -216,7 +228,8 @@ static void test_layers_of_the_stages_there_are(void **state)
         .dist = {.data_parallel_size = 1, .tensor_parallel_size = 1, .pipeline_parallel_size = 4}};
     for (int layers = 0; layers < 4; layers++) { // 0: not said
         tl_libai_train_config one = t, four = t;
-        one.dist.pipeline_num_layers = four.dist.pipeline_num_layers = (tl_opt_int){layers > 0, layers};
+        one.dist.pipeline_num_layers = four.dist.pipeline_num_layers =
+            (tl_opt_int){layers > 0, layers};
         assert_ok(tl_libai_resolve_dist(&one, 1));
         assert_int_equal(one.dist.pipeline_parallel_size, 1);
         assert_fails(tl_libai_resolve_dist(&four, 4), TL_EINVAL,
@@ -235,15 +248,24 @@ static void test_batch_sizes(void **state)
         int64_t micro, global, accumulation, replicas; /* 0: null */
         int64_t wanted[3];                             /* global 0: refused */
     } rows[] = {
-        {2, 0, 4, 8, {2, 64, 4}},   {3, 100, 0, 8, {0, 0, 0}},   {2, 64, 0, 8, {2, 64, 4}},
-        {2, 64, 4, 8, {2, 64, 4}},  {2, 64, 2, 8, {0, 0, 0}},    {4, 0, 0, 2, {4, 8, 1}},
-        {0, 64, 0, 8, {8, 64, 1}},  {0, 64, 2, 8, {4, 64, 2}},   {0, 60, 8, 8, {0, 0, 0}},
-        {0, 0, 4, 8, {0, 0, 0}},    {INT64_MAX / 2, 0, 4, 8, {0, 0, 0}},
+        {2, 0, 4, 8, {2, 64, 4}},
+        {3, 100, 0, 8, {0, 0, 0}},
+        {2, 64, 0, 8, {2, 64, 4}},
+        {2, 64, 4, 8, {2, 64, 4}},
+        {2, 64, 2, 8, {0, 0, 0}},
+        {4, 0, 0, 2, {4, 8, 1}},
+        {0, 64, 0, 8, {8, 64, 1}},
+        {0, 64, 2, 8, {4, 64, 2}},
+        {0, 60, 8, 8, {0, 0, 0}},
+        {0, 0, 4, 8, {0, 0, 0}},
+        {INT64_MAX / 2, 0, 4, 8, {0, 0, 0}},
     };
     for (int64_t i = 0; i < TL_COUNT(rows); i++) {
-        tl_libai_train_config t = {.train_micro_batch_size = given(rows[i].micro),
-                                   .global_batch_size = given(rows[i].global),
-                                   .num_accumulation_steps = given(rows[i].accumulation)};
+        tl_libai_train_config t = {
+            .train_micro_batch_size = given(rows[i].micro),
+            .global_batch_size = given(rows[i].global),
+            .num_accumulation_steps = given(rows[i].accumulation),
+        };
         tl_status st = tl_libai_resolve_batch(&t, rows[i].replicas);
         assert_int_equal(st, rows[i].wanted[1] ? TL_OK : TL_EINVAL);
         if (st != TL_OK) continue;
@@ -266,7 +288,8 @@ static void test_epochs_become_steps(void **state)
             .global_batch_size = {true, 256},
             .num_accumulation_steps = {true, accumulation},
             .evaluation = {.enabled = true, .eval_period = 5000, .eval_after_n_epoch = {true, 2}},
-            .checkpointer = {.period = 5000, .save_model_after_n_epoch = {true, 3}}};
+            .checkpointer = {.period = 5000, .save_model_after_n_epoch = {true, 3}},
+        };
         assert_true(tl_libai_counts_epochs(&t));
         assert_ok(tl_libai_auto_scale(&t, 50000));
         assert_int_equal(t.train_iter, 58594);
@@ -424,14 +447,18 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
 {
     return tl_call(c, ((net *)m)->norm, tl_call(c, ((net *)m)->dense, x));
 }
-static const tl_layer_class net_class = {.cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
-                                         .build = net_build, .forward = net_forward};
+static const tl_layer_class net_class = {
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+    .build = net_build,
+    .forward = net_forward,
+};
 
 static void test_groups_of_a_model(void **state)
 {
     (void)state;
     tl_config *c = config_of("model: {_target_: mock}\n"
-                             "optim: {lr: 0.5, params: {overrides: {kernel: {lr: 0.25}}}}\n", "");
+                             "optim: {lr: 0.5, params: {overrides: {kernel: {lr: 0.25}}}}\n",
+                             "");
     tl_strategy *s;
     tl_model *m;
     tl_group_config *rules;

@@ -1,4 +1,5 @@
-/* What gin binds reaches everything that a run makes of a class and a configuration; what nothing uses is told. */
+/* What gin binds reaches everything that a run makes of a class and a configuration; what nothing
+ * uses is told. */
 #include "zoo/zoo_lab.h"
 
 #include <tilth/desc/gin.h>
@@ -32,8 +33,9 @@ static void bind(const char *text)
 static tl_config *config_of(const char *experiment, const char *override)
 {
     tl_config *c;
-    assert_ok(tl_experiment_parse(&c, lab_registry, &(tl_parse_options){.experiment = experiment,
-                                                                        .params_override = override}));
+    assert_ok(tl_experiment_parse(
+        &c, lab_registry,
+        &(tl_parse_options){.experiment = experiment, .params_override = override}));
     return c;
 }
 
@@ -48,12 +50,14 @@ static void comes_from(tl_config *c, const char *path, const char *expected)
 static void test_choices_take_what_is_bound(void **state)
 {
     (void)state;
-    bind("Cnn.filters = [4]\nAdam.beta_1 = 0.5\nCosine.initial_learning_rate = %rate\nrate = 0.25\n");
+    bind("Cnn.filters = [4]\nAdam.beta_1 = 0.5\nCosine.initial_learning_rate = %rate\nrate = "
+         "0.25\n");
     tl_config *c = config_of("vision/local", NULL);
     const tl_experiment_config *e = tl_config_value(c);
     const tl_image_model_config *m = ((const tl_task_config *)e->task.value)->model.value;
     const tl_cnn_config *cnn = m->backbone.value;
-    const tl_optimization_config *o = &((const tl_trainer_config *)e->trainer.value)->optimizer_config;
+    const tl_optimization_config *o =
+        &((const tl_trainer_config *)e->trainer.value)->optimizer_config;
     assert_int_equal(cnn->filters.count, 1);
     assert_int_equal(cnn->filters.items[0], 4);
     assert_near(((const tl_adam_config *)o->optimizer.value)->beta_1.value, 0.5, 0);
@@ -69,25 +73,39 @@ static void test_one_command_line_says_one_thing(void **state)
     (void)state;
     tl_config *c;
     bind("Adam.beta_1 = 0.5\n");
-    const tl_parse_options other = {.experiment = "vision/local",
-                                    .params_override = "trainer.optimizer_config.optimizer.adam.beta_1=0.75"};
+    const tl_parse_options other = {
+        .experiment = "vision/local",
+        .params_override = "trainer.optimizer_config.optimizer.adam.beta_1=0.75",
+    };
     assert_fails(tl_experiment_parse(&c, lab_registry, &other), TL_EINVAL,
-                 "--params_override: trainer.optimizer_config.optimizer.adam.beta_1: gin binds another value to it "
-                 "(t.gin:1:1); set it in one place only");
+                 "--params_override: trainer.optimizer_config.optimizer.adam.beta_1: gin binds "
+                 "another value to it (t.gin:1:1); set it in one place only");
     c = config_of("vision/local", "trainer.optimizer_config.optimizer.adam.beta_1=0.5");
     tl_config_free(&c);
 }
 
-/* A reference makes its choice under its own scope; what is bound at the root does not reach into it again. */
+/* A reference makes its choice under its own scope; what is bound at the root does not reach into
+ * it again. */
 static void test_what_references_make_is_left_alone(void **state)
 {
     (void)state;
     bind("Sequential.layers = [@one/Dense(), @Dense()]\nDense.units = 3\none/Dense.units = 7\n");
     tl_config *c;
     static const tl_field fields[] = {
-        {.name = "layer", .help = "a choice", .size = sizeof(tl_oneof), .type = TL_TYPE_ONEOF, .arity = TL_ONE,
-         .kind = &tl_kind_layer}, TL_F_END};
-    static const tl_desc desc = {.name = "holder", .help = "holds a layer", .size = sizeof(tl_oneof), .fields = fields};
+        {.name = "layer",
+         .help = "a choice",
+         .size = sizeof(tl_oneof),
+         .type = TL_TYPE_ONEOF,
+         .arity = TL_ONE,
+         .kind = &tl_kind_layer},
+        TL_F_END,
+    };
+    static const tl_desc desc = {
+        .name = "holder",
+        .help = "holds a layer",
+        .size = sizeof(tl_oneof),
+        .fields = fields,
+    };
     assert_ok(tl_config_new(&c, lab_registry, &desc));
     assert_ok(tl_config_yaml(c, "layer: {type: sequential}", "a.yaml"));
     assert_ok(tl_gin_configure(gin, c));
@@ -121,12 +139,18 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
 }
 
 static const tl_layer_class net_class = {
-    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL), .build = net_build, .forward = net_forward};
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+    .build = net_build,
+    .forward = net_forward,
+};
 
 static tl_status net_new(tl_model **out, tl_engine *engine)
 {
-    return tl_model_new(out, &(tl_model_args){.engine = engine, .cls = &net_class, .seed = 1,
-                                              .inputs = &(tl_spec){"x", TL_F32, TL_SHAPE(1, 4)}, .input_count = 1});
+    return tl_model_new(out, &(tl_model_args){.engine = engine,
+                                              .cls = &net_class,
+                                              .seed = 1,
+                                              .inputs = &(tl_spec){"x", TL_F32, TL_SHAPE(1, 4)},
+                                              .input_count = 1});
 }
 
 static void test_layers_take_what_their_program_leaves_open(void **state)
@@ -172,13 +196,15 @@ static void test_what_nothing_uses_is_told_with_the_reason(void **state)
     tl_engine *engine;
     assert_ok(test_engine_new(&engine, NULL, 1));
     tl_model *m;
-    bind("Dense.units = 5\nother/Dense.without_bias = True\nSgd.momentum = 0.5\nx = 3\nConv2D.filters = 2\n");
+    bind("Dense.units = 5\nother/Dense.without_bias = True\nSgd.momentum = 0.5\nx = "
+         "3\nConv2D.filters = 2\n");
     tl_config *c = config_of("vision/local", NULL);
     assert_ok(net_new(&m, engine));
     assert_fails(tl_gin_check_used(gin, true), TL_EINVAL,
-                 "t.gin:2:1: other/Dense.without_bias: the binding has no effect: nothing in the scope 'other' uses it");
-    assert_non_null(strstr(tl_error_message(), "t.gin:3:1: Sgd.momentum: the binding has no effect: this run makes no Sgd; "
-                                               "it makes Adam"));
+                 "t.gin:2:1: other/Dense.without_bias: the binding has no effect: nothing in the "
+                 "scope 'other' uses it");
+    assert_non_null(strstr(tl_error_message(), "t.gin:3:1: Sgd.momentum: the binding has no "
+                                               "effect: this run makes no Sgd; it makes Adam"));
     assert_non_null(strstr(tl_error_message(), "nothing uses the macro '%x'"));
     assert_non_null(strstr(tl_error_message(), "this run makes no Conv2d; it makes Dense"));
     assert_null(strstr(tl_error_message(), "Dense.units"));
@@ -192,7 +218,8 @@ static void test_one_of_the_command_line_is_refused(void **state)
 {
     (void)state;
     const char *const params[] = {"Sgd.momentum = 0.5"};
-    assert_ok(tl_run_bindings(&gin, lab_registry, NULL, (tl_strings){NULL, 0}, (tl_strings){params, 1}));
+    assert_ok(
+        tl_run_bindings(&gin, lab_registry, NULL, (tl_strings){NULL, 0}, (tl_strings){params, 1}));
     tl_gin_set_current(gin);
     tl_config *c = config_of("vision/local", NULL);
     assert_fails(tl_gin_check_used(gin, false), TL_EINVAL, "--gin_params 'Sgd.momentum = 0.5'");
@@ -216,7 +243,8 @@ static void test_bindings_of_a_folder_are_read_untold(void **state)
     assert_string_equal(v->text, "0.5");
     tl_gin_free(&gin);
     assert_ok(tl_file_write_atomic("run/bindings.gin", "Adam.beta_7 = 0.5\n", 18));
-    assert_fails(tl_run_bindings(&gin, lab_registry, "run", none, none), TL_ENOTFOUND, "run/bindings.gin:1:1");
+    assert_fails(tl_run_bindings(&gin, lab_registry, "run", none, none), TL_ENOTFOUND,
+                 "run/bindings.gin:1:1");
 }
 
 /* Which files are read is not for the folder of a run to say. */

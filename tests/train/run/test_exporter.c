@@ -1,5 +1,5 @@
-/* The best checkpoint: when there is a new one, what is told of it, what a restart and a failure leave.
- * runs: fake device */
+/* The best checkpoint: when there is a new one, what is told of it, what a restart and a failure
+ * leave. runs: fake device */
 #include "train/toy.h"
 
 #include <tilth/train/run/exporter.h>
@@ -29,7 +29,8 @@ static void close_fixture(fixture *f)
 static tl_exporter *exporter_of(const char *metric, tl_metric_comp comp)
 {
     tl_exporter *e;
-    assert_ok(tl_exporter_new(&e, &(tl_exporter_args){.dir = "best_ckpt", .metric = metric, .comp = comp}));
+    assert_ok(tl_exporter_new(
+        &e, &(tl_exporter_args){.dir = "best_ckpt", .metric = metric, .comp = comp}));
     return e;
 }
 
@@ -141,14 +142,17 @@ static void a_missing_metric_is_told(void **state)
     assert_files("best_ckpt/*", ""); // nothing was exported unseen
     tl_exporter_free(&e);
     e = exporter_of("test_metric", TL_METRIC_HIGHER);
-    assert_fails(tl_exporter_maybe_export(e, f.state, f.logs, 1, NULL), TL_EINVAL, "names several metrics");
+    assert_fails(tl_exporter_maybe_export(e, f.state, f.logs, 1, NULL), TL_EINVAL,
+                 "names several metrics");
     tl_exporter_free(&e);
     e = exporter_of("validation_loss|x", TL_METRIC_HIGHER);
-    assert_fails(tl_exporter_maybe_export(e, f.state, f.logs, 1, NULL), TL_ENOTFOUND, "validation_loss|x");
+    assert_fails(tl_exporter_maybe_export(e, f.state, f.logs, 1, NULL), TL_ENOTFOUND,
+                 "validation_loss|x");
     tl_exporter_free(&e);
     tl_logs_clear(f.logs);
     e = exporter_of("x", TL_METRIC_HIGHER);
-    assert_fails(tl_exporter_maybe_export(e, f.state, f.logs, 1, NULL), TL_ENOTFOUND, "none at all");
+    assert_fails(tl_exporter_maybe_export(e, f.state, f.logs, 1, NULL), TL_ENOTFOUND,
+                 "none at all");
     tl_exporter_free(&e);
     assert_fails(tl_exporter_new(&e, &(tl_exporter_args){.dir = "x"}), TL_EINVAL, "metric");
     assert_fails(tl_exporter_new(&e, &(tl_exporter_args){.metric = "x"}), TL_EINVAL, "folder");
@@ -175,7 +179,8 @@ static void a_restart_goes_on(void **state)
     e = exporter_of("test_metric|metric_1", TL_METRIC_HIGHER);
     assert_string_equal(tl_exporter_best_path(e), "best_ckpt/best_ckpt-400.safetensors");
     assert_true(try_export(e, &f, 8, 600));
-    assert_files("best_ckpt/*", "best_ckpt/best_ckpt-600.safetensors best_ckpt/checkpoint best_ckpt/info.json");
+    assert_files("best_ckpt/*",
+                 "best_ckpt/best_ckpt-600.safetensors best_ckpt/checkpoint best_ckpt/info.json");
     tl_exporter_free(&e);
     // One of Model Garden's counts as well; its number is another.
     assert_ok(tl_file_remove("best_ckpt/best_ckpt-600.safetensors"));
@@ -196,8 +201,8 @@ static void a_restart_goes_on(void **state)
     assert_null(tl_exporter_best_logs(e));
     tl_exporter_free(&e);
     toy_put("best_ckpt/info.json", "{\"a\": ");
-    assert_fails(tl_exporter_new(&e, &(tl_exporter_args){.dir = "best_ckpt", .metric = "a"}), TL_EINVAL,
-                 "best_ckpt/info.json: not understood");
+    assert_fails(tl_exporter_new(&e, &(tl_exporter_args){.dir = "best_ckpt", .metric = "a"}),
+                 TL_EINVAL, "best_ckpt/info.json: not understood");
     assert_null(e);
     close_fixture(&f);
 }
@@ -273,8 +278,8 @@ static void without_memory_nothing_is_lost(void **state)
         bool exported = false;
         f.number = 200;
         tl_alloc_fail_at(nth, 1);
-        tl_status st = tl_exporter_new(&one, &(tl_exporter_args){.dir = "best_ckpt",
-                                                                 .metric = "test_metric|metric_1"});
+        tl_status st = tl_exporter_new(
+            &one, &(tl_exporter_args){.dir = "best_ckpt", .metric = "test_metric|metric_1"});
         if (st == TL_OK) st = tl_exporter_maybe_export(one, f.state, f.logs, 200, &exported);
         tl_alloc_fail_at(0, 0);
         tl_exporter_free(&one);
@@ -294,7 +299,8 @@ static void the_experiment_says_whether(void **state)
 {
     (void)state;
     tl_exporter *e;
-    tl_trainer_config p = {.best_checkpoint_export_subdir = "best", .best_checkpoint_eval_metric = "loss",
+    tl_trainer_config p = {.best_checkpoint_export_subdir = "best",
+                           .best_checkpoint_eval_metric = "loss",
                            .best_checkpoint_metric_comp = TL_METRIC_LOWER};
     assert_ok(tl_maybe_create_best_ckpt_exporter(&e, &p, "model"));
     assert_non_null(e);
@@ -316,10 +322,14 @@ static void the_experiment_says_whether(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TOY_TEST(better_ones_are_exported),      TOY_TEST(lower_can_be_better),
-        TOY_TEST(nan_never_wins),                TOY_TEST(a_missing_metric_is_told),
-        TOY_TEST(a_restart_goes_on),             TOY_TEST(json_holds_what_python_would),
-        TOY_TEST(a_failure_leaves_the_old_one),  TOY_TEST(without_memory_nothing_is_lost),
+        TOY_TEST(better_ones_are_exported),
+        TOY_TEST(lower_can_be_better),
+        TOY_TEST(nan_never_wins),
+        TOY_TEST(a_missing_metric_is_told),
+        TOY_TEST(a_restart_goes_on),
+        TOY_TEST(json_holds_what_python_would),
+        TOY_TEST(a_failure_leaves_the_old_one),
+        TOY_TEST(without_memory_nothing_is_lost),
         TOY_TEST(the_experiment_says_whether),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -30,15 +30,21 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
     return tl_call(c, n->head, tl_call(c, n->backbone, x));
 }
 static const tl_layer_class net_class = {
-    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL), .build = net_build, .forward = net_forward};
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+    .build = net_build,
+    .forward = net_forward,
+};
 
 static tl_model *model_of(toy *y, uint64_t seed, int64_t units)
 {
     tl_model *m;
     tl_spec x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
     head_units = units;
-    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = tl_strategy_engine(y->strategy), .cls = &net_class,
-                                                .inputs = &x, .input_count = 1, .seed = seed}));
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = tl_strategy_engine(y->strategy),
+                                                .cls = &net_class,
+                                                .inputs = &x,
+                                                .input_count = 1,
+                                                .seed = seed}));
     return m;
 }
 
@@ -84,7 +90,8 @@ static void all_of_the_model(void **state)
         assert_ok(tl_model_initialize_from(to, "run/ckpt-5", strings(NULL, 0)));
         assert_true(alike(from, to, "trunk/kernel"));
         assert_true(alike(from, to, "head/kernel"));
-        assert_non_null(strstr(tl_str_text(&toy_log), "initialized the model from run/ckpt-5.safetensors"));
+        assert_non_null(
+            strstr(tl_str_text(&toy_log), "initialized the model from run/ckpt-5.safetensors"));
         tl_model_free(&from);
         tl_model_free(&to);
     }
@@ -93,13 +100,15 @@ static void all_of_the_model(void **state)
 static void parts_by_name_and_by_path(void **state)
 {
     toy *y = *state;
-    static const char *const backbone[] = {"backbone"}, *const head[] = {"head"}, *const both[] = {"trunk", "head"};
+    static const char *const backbone[] = {"backbone"}, *const head[] = {"head"},
+                             *const both[] = {"trunk", "head"};
     tl_model *from = model_of(y, 1, 2), *to = model_of(y, 2, 2), *wide = model_of(y, 3, 7);
     save(from, "run/ckpt-5.safetensors", false);
     assert_ok(tl_model_initialize_from(to, "run/ckpt-5", strings(backbone, 1)));
     assert_true(alike(from, to, "trunk/kernel"));
     assert_false(alike(from, to, "head/kernel"));
-    assert_ok(tl_model_initialize_from(wide, "run/ckpt-5", strings(backbone, 1))); // its head is another
+    // its head is another
+    assert_ok(tl_model_initialize_from(wide, "run/ckpt-5", strings(backbone, 1)));
     assert_true(alike(from, wide, "trunk/kernel"));
     assert_ok(tl_model_initialize_from(to, "run/ckpt-5", strings(head, 1)));
     assert_true(alike(from, to, "head/kernel"));
@@ -120,15 +129,18 @@ static void all_parts_or_none(void **state)
     tl_model *from = model_of(y, 1, 2), *to = model_of(y, 2, 7);
     double trunk = first_of(to, "trunk/kernel"), head = first_of(to, "head/kernel");
     save(from, "run/ckpt-5.safetensors", false);
-    assert_fails(tl_model_initialize_from(to, "run/ckpt-5", strings(both, 2)), TL_EINVAL, "head of run/ckpt-5");
+    assert_fails(tl_model_initialize_from(to, "run/ckpt-5", strings(both, 2)), TL_EINVAL,
+                 "head of run/ckpt-5");
     assert_non_null(strstr(tl_error_message(), "float32[4, 7]"));
     assert_true(first_of(to, "trunk/kernel") == trunk && first_of(to, "head/kernel") == head);
     assert_fails(tl_model_initialize_from(to, "run/ckpt-5", strings(unknown, 2)), TL_ENOTFOUND,
                  "no part 'neck'; it has backbone, head");
     assert_true(first_of(to, "trunk/kernel") == trunk);
-    assert_fails(tl_model_initialize_from(to, "run/ckpt-5", strings(NULL, 0)), TL_EINVAL, "head/kernel");
+    assert_fails(tl_model_initialize_from(to, "run/ckpt-5", strings(NULL, 0)), TL_EINVAL,
+                 "head/kernel");
     assert_true(first_of(to, "trunk/kernel") == trunk);
-    assert_fails(tl_model_initialize_from(to, "run/ckpt-6", strings(NULL, 0)), TL_ENOTFOUND, "ckpt-6");
+    assert_fails(tl_model_initialize_from(to, "run/ckpt-6", strings(NULL, 0)), TL_ENOTFOUND,
+                 "ckpt-6");
     // Nor may an allocation that fails at any moment.
     tl_model_free(&to);
     tl_model_free(&from);
@@ -140,7 +152,7 @@ static void all_parts_or_none(void **state)
     tl_status st = TL_ENOMEM;
     for (int64_t at = 1; st != TL_OK; at++) {
         tl_engine_trim(tl_strategy_engine(y->strategy)); // leases on a device need memory again
-        tl_alloc_fail_at(at, 3); // a pool that finds none looks twice
+        tl_alloc_fail_at(at, 3);                         // a pool that finds none looks twice
         st = tl_model_initialize_from(to, "run/ckpt-9", strings(both, 2));
         tl_alloc_fail_at(0, 0);
         if (st == TL_OK) break;
@@ -171,7 +183,10 @@ static tl_tensor *towers_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
     return tl_call(c, n->head, x);
 }
 static const tl_layer_class towers_class = {
-    .cls = TL_CLASS(tl_layer_class, "towers", NULL, net, NULL), .build = towers_build, .forward = towers_forward};
+    .cls = TL_CLASS(tl_layer_class, "towers", NULL, net, NULL),
+    .build = towers_build,
+    .forward = towers_forward,
+};
 
 static void two_parts_from_one(void **state)
 {
@@ -180,8 +195,11 @@ static void two_parts_from_one(void **state)
     tl_model *from = model_of(y, 1, 2), *to;
     tl_spec x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
     save(from, "run/ckpt-5.safetensors", false);
-    assert_ok(tl_model_new(&to, &(tl_model_args){.engine = tl_strategy_engine(y->strategy), .cls = &towers_class,
-                                                 .inputs = &x, .input_count = 1, .seed = 2}));
+    assert_ok(tl_model_new(&to, &(tl_model_args){.engine = tl_strategy_engine(y->strategy),
+                                                 .cls = &towers_class,
+                                                 .inputs = &x,
+                                                 .input_count = 1,
+                                                 .seed = 2}));
     assert_ok(tl_model_initialize_from(to, "run/ckpt-5", strings(both, 2)));
     assert_true(first_of(to, "trunk/kernel") == first_of(from, "trunk/kernel"));
     assert_true(first_of(to, "second/kernel") == first_of(from, "trunk/kernel"));

@@ -67,7 +67,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_notes_are_put_and_replaced, open_test, close_test),
-        cmocka_unit_test_setup_teardown(test_a_folder_that_says_something_else_is_refused, open_test, close_test),
+        cmocka_unit_test_setup_teardown(test_a_folder_that_says_something_else_is_refused,
+                                        open_test, close_test),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
-/* Checkpoints of Model Garden: what is written is read again under our names, another model is told from the right one,
- * a model begins with the weights of one, and a run goes on from one. runs: fake device */
+/* Checkpoints of Model Garden: what is written is read again under our names, another model is told
+ * from the right one, a model begins with the weights of one, and a run goes on from one. runs:
+ * fake device */
 #include "train/toy.h"
 
 #include <tilth/io/tensorflow/tensorbundle.h>
@@ -36,7 +37,10 @@ static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
     return tl_call(c, n->head, tl_call(c, n->trunk, x));
 }
 static const tl_layer_class net_class = {
-    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL), .build = net_build, .forward = net_forward};
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+    .build = net_build,
+    .forward = net_forward,
+};
 
 static tl_status net_names(tl_task *t, tl_original_names *into)
 {
@@ -45,8 +49,10 @@ static tl_status net_names(tl_task *t, tl_original_names *into)
     TL_TRY(tl_original_names_same(into, "model/layer_with_weights-0", "backbone"));
     return tl_original_names_add(into, "head", "model/layer_with_weights-1");
 }
-static const tl_task_class net_task = {.cls = TL_CLASS(tl_task_class, "net", &tl_base_task.cls, tl_task, NULL),
-                                       .original_names = net_names};
+static const tl_task_class net_task = {
+    .cls = TL_CLASS(tl_task_class, "net", &tl_base_task.cls, tl_task, NULL),
+    .original_names = net_names,
+};
 
 static tl_engine *engine;
 static tl_original_names names;
@@ -70,8 +76,10 @@ static tl_model *model_of(uint64_t seed)
 {
     tl_model *m;
     tl_spec x = {"x", TL_F32, TL_SHAPE(2, WIDTH)};
-    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = engine, .cls = &net_class, .inputs = &x, .input_count = 1,
-                                                .seed = seed}));
+    assert_ok(tl_model_new(
+        &m,
+        &(tl_model_args){
+            .engine = engine, .cls = &net_class, .inputs = &x, .input_count = 1, .seed = seed}));
     return m;
 }
 
@@ -100,7 +108,8 @@ static tl_state *state_of(tl_model *m, bool averages)
     put(s, "optimizer/loss_scale/scale", TL_F32, TL_SCALAR, 1024);
     put(s, "optimizer/loss_scale/good_steps", TL_I64, TL_SCALAR, 11);
     assert_ok(tl_state_put_double(s, "optimizer/rate_multiplier", 1));
-    assert_ok(tl_state_put_int(s, "global_step", (INT64_C(1) << 53) + 1)); // no double is that number
+    // no double is that number
+    assert_ok(tl_state_put_int(s, "global_step", (INT64_C(1) << 53) + 1));
     assert_ok(tl_state_put_int(s, "train_data/position", 3));
     return s;
 }
@@ -139,20 +148,23 @@ static void both_ways(bool averages)
     has_entry(b, "optimizer/loss_scale/good_steps" VALUE);
     if (averages) {
         has_entry(b, "optimizer/ema_base_optimizer/iter" VALUE);
-        has_entry(b, "backbone/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/average" VALUE);
-        has_entry(b, "backbone/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/ema_base_optimizer/momentum"
-                     VALUE);
+        has_entry(b,
+                  "backbone/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/average" VALUE);
+        has_entry(b, "backbone/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/"
+                     "ema_base_optimizer/momentum" VALUE);
     } else {
         has_entry(b, "optimizer/iter" VALUE);
-        has_entry(b, "backbone/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/momentum" VALUE);
+        has_entry(b,
+                  "backbone/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/momentum" VALUE);
     }
     tl_tensorbundle_free(&b);
     assert_ok(tl_original_check("x", &names));
     assert_ok(tl_original_read(&read, "x", &names, engine, &left_out));
     assert_string_equal(tl_str_text(&left_out), "");
-    static const char *const weights[] = {"model/trunk/kernel", "model/trunk/bias", "model/head/kernel",
-                                          "model/head/bias"};
-    for (int i = 0; i < TL_COUNT(weights); i++) assert_true(first_of(s, weights[i]) == first_of(read, weights[i]));
+    static const char *const weights[] = {"model/trunk/kernel", "model/trunk/bias",
+                                          "model/head/kernel", "model/head/bias"};
+    for (int i = 0; i < TL_COUNT(weights); i++)
+        assert_true(first_of(s, weights[i]) == first_of(read, weights[i]));
     assert_true(first_of(read, "optimizer/momentum/trunk/kernel") == 5);
     assert_true(first_of(read, "optimizer/momentum/head/bias") == 6);
     assert_true(first_of(read, "optimizer/iterations") == 9);
@@ -194,14 +206,17 @@ static void weights_alone(void **state)
     assert_true(first_of(read, "model/head/kernel") == 1);
     assert_false(tl_state_find(&e, read, "model/trunk"));
     assert_fails(tl_original_check("x", &names), TL_EINVAL,
-                 "it lacks 1 of the 2 layers of this one: 'backbone/layer_with_weights-0', and 0 of its weights");
+                 "it lacks 1 of the 2 layers of this one: 'backbone/layer_with_weights-0', and 0 "
+                 "of its weights");
     tl_state_free(&read);
     tl_state_free(&s);
     assert_ok(tl_state_new(&s));
     put(s, "neck/kernel", TL_F32, TL_SHAPE(4, 2), 1);
-    assert_fails(tl_original_write("y", s, &names, NULL), TL_EINVAL, "no weight of the model is in it");
+    assert_fails(tl_original_write("y", s, &names, NULL), TL_EINVAL,
+                 "no weight of the model is in it");
     put(s, "model/neck/kernel", TL_F32, TL_SHAPE(4, 2), 1);
-    assert_fails(tl_original_write("y", s, &names, NULL), TL_EINVAL, "the weight 'neck/kernel' has no name");
+    assert_fails(tl_original_write("y", s, &names, NULL), TL_EINVAL,
+                 "the weight 'neck/kernel' has no name");
     assert_files("y*", "");
     tl_state_free(&s);
     tl_model_free(&m);
@@ -224,15 +239,17 @@ static void write_objects(const char *const *paths, int64_t count)
 static void another_model(void **state)
 {
     (void)state;
-    static const char *const paths[] = {
-        "model/layer_with_weights-0/layer_with_weights-0/kernel", "model/layer_with_weights-1/kernel",
-        "model/layer_with_weights-2/kernel", "optimizer/_iterations", "optimizer/_variables/1"};
+    static const char *const paths[] = {"model/layer_with_weights-0/layer_with_weights-0/kernel",
+                                        "model/layer_with_weights-1/kernel",
+                                        "model/layer_with_weights-2/kernel",
+                                        "optimizer/_iterations", "optimizer/_variables/1"};
     tl_state *s;
     tl_str left_out = TL_STR_INIT;
     write_objects(paths, TL_COUNT(paths));
     assert_fails(tl_original_check("x", &names), TL_EINVAL,
-                 "'x' is a checkpoint of another model: it lacks 0 of the 2 layers of this one, and 1 of its "
-                 "weights belong to no layer: 'model/layer_with_weights-2/kernel" VALUE "'");
+                 "'x' is a checkpoint of another model: it lacks 0 of the 2 layers of this one, "
+                 "and 1 of its weights belong to no layer: 'model/layer_with_weights-2/kernel" VALUE
+                 "'");
     // Read it can be all the same: some part of it may be of use.
     assert_ok(tl_original_read(&s, "x", &names, engine, &left_out));
     assert_true(first_of(s, "model/trunk/kernel") == 1); // by the other path of the backbone
@@ -242,8 +259,9 @@ static void another_model(void **state)
                                                 "optimizer/_variables/1" VALUE ": float32[]\n");
     tl_state_free(&s);
     write_objects(paths + 2, 1);
-    assert_fails(tl_original_check("x", &names), TL_EINVAL,
-                 "it lacks 2 of the 2 layers of this one: 'backbone/layer_with_weights-0', 'model/");
+    assert_fails(
+        tl_original_check("x", &names), TL_EINVAL,
+        "it lacks 2 of the 2 layers of this one: 'backbone/layer_with_weights-0', 'model/");
     tl_str_deinit(&left_out);
 }
 
@@ -257,7 +275,8 @@ static void no_graph(void **state)
     assert_ok(tl_tensorbundle_writer_new(&w));
     assert_ok(tl_tensorbundle_writer_put_named(w, "dense/kernel", t));
     assert_ok(tl_tensorbundle_writer_write(w, "x"));
-    assert_fails(tl_original_read(&s, "x", &names, engine, NULL), TL_ENOTFOUND, "'x.index' has no object graph");
+    assert_fails(tl_original_read(&s, "x", &names, engine, NULL), TL_ENOTFOUND,
+                 "'x.index' has no object graph");
     assert_null(s);
     assert_fails(tl_original_check("x", &names), TL_ENOTFOUND, "has no object graph");
     assert_fails(tl_original_read(&s, "y", &names, engine, NULL), TL_ENOTFOUND, "y.index");
@@ -270,8 +289,15 @@ static void steps_that_are_none(void **state)
     (void)state;
     static const int64_t two = 2, numbers[] = {1, -1};
     static const double nan = NAN;
-    const struct row { const char *type; int rank; const void *data; size_t bytes; const char *message; } rows[] = {
-        {"float64", 0, &nan, 8, "'x': 'global_step': it is float64[], not one number of type int64 or int32"},
+    const struct row {
+        const char *type;
+        int rank;
+        const void *data;
+        size_t bytes;
+        const char *message;
+    } rows[] = {
+        {"float64", 0, &nan, 8,
+         "'x': 'global_step': it is float64[], not one number of type int64 or int32"},
         {"int64", 1, numbers, 16, "it is int64[2], not one number"},
         {"int64", 0, numbers + 1, 8, "it is -1, not a number from 0 on"},
     };
@@ -279,8 +305,8 @@ static void steps_that_are_none(void **state)
         tl_tensorbundle_writer *w;
         tl_state *s;
         assert_ok(tl_tensorbundle_writer_new(&w));
-        assert_ok(tl_tensorbundle_writer_put_bytes(w, "global_step", rows[i].type, rows[i].rank, &two, rows[i].data,
-                                                   rows[i].bytes));
+        assert_ok(tl_tensorbundle_writer_put_bytes(w, "global_step", rows[i].type, rows[i].rank,
+                                                   &two, rows[i].data, rows[i].bytes));
         assert_ok(tl_tensorbundle_writer_write(w, "x"));
         tl_tensorbundle_writer_free(&w);
         assert_fails(tl_original_read(&s, "x", &names, engine, NULL), TL_EINVAL, rows[i].message);
@@ -302,8 +328,8 @@ static void initializing(void **state)
 {
     (void)state;
     static const char *const backbone[] = {"backbone"};
-    tl_task task = {.cls = &net_task, .name = "net", .engine = engine}, plain = {.cls = &tl_base_task, .name = "plain",
-                                                                                  .engine = engine};
+    tl_task task = {.cls = &net_task, .name = "net", .engine = engine},
+            plain = {.cls = &tl_base_task, .name = "plain", .engine = engine};
     tl_model *from = model_of(1), *part = model_of(2), *whole = model_of(3);
     double head = weight_of(part, "head/kernel");
     tl_state *s = state_of(from, false);
@@ -315,14 +341,16 @@ static void initializing(void **state)
     assert_ok(tl_task_initialize_from(&task, whole, "x.index", (tl_strings){NULL, 0}));
     assert_true(weight_of(whole, "trunk/kernel") == weight_of(from, "trunk/kernel"));
     assert_true(weight_of(whole, "head/kernel") == weight_of(from, "head/kernel"));
-    assert_fails(tl_task_initialize_from(&plain, whole, "x", (tl_strings){NULL, 0}), TL_EUNSUPPORTED,
-                 "task.init_checkpoint: the task 'plain' does not know the names");
-    assert_fails(tl_task_initialize_from(&task, whole, "y", (tl_strings){NULL, 0}), TL_ENOTFOUND, "y");
+    assert_fails(tl_task_initialize_from(&plain, whole, "x", (tl_strings){NULL, 0}),
+                 TL_EUNSUPPORTED, "task.init_checkpoint: the task 'plain' does not know the names");
+    assert_fails(tl_task_initialize_from(&task, whole, "y", (tl_strings){NULL, 0}), TL_ENOTFOUND,
+                 "y");
     // Of the backbone alone: no head.
     static const char *const paths[] = {"backbone/layer_with_weights-0/gamma"};
     write_objects(paths, 1);
     double trunk = weight_of(whole, "trunk/kernel");
-    assert_fails(tl_task_initialize_from(&task, whole, "x", (tl_strings){NULL, 0}), TL_EINVAL, "task.init_checkpoint");
+    assert_fails(tl_task_initialize_from(&task, whole, "x", (tl_strings){NULL, 0}), TL_EINVAL,
+                 "task.init_checkpoint");
     assert_true(weight_of(whole, "trunk/kernel") == trunk);
     tl_model_free(&from);
     tl_model_free(&part);
@@ -331,10 +359,12 @@ static void initializing(void **state)
 
 /* --- a run that goes on ----------------------------------------------------------------------- */
 
-#define MOMENTUM "optimizer: {type: sgd, sgd: {momentum: 0.9}}\n" \
-                 "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
-#define PLAIN "optimizer: {type: sgd, sgd: {momentum: 0.0}}\n" \
-              "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
+#define MOMENTUM                                                                                   \
+    "optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"                                               \
+    "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
+#define PLAIN                                                                                      \
+    "optimizer: {type: sgd, sgd: {momentum: 0.0}}\n"                                               \
+    "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
 
 static tl_task net_at_work;
 
@@ -345,22 +375,33 @@ static tl_status restore_bundle(void *payload, const char *prefix)
 
 static void open_run(toy *y, uint64_t seed, const char *rates)
 {
-    tl_trainer_args args = {.cls = &toy_trainer, .strategy = y->strategy, .train = true, .evaluate = true,
-                            .model = model_of(seed), .seed = seed};
+    tl_trainer_args args = {.cls = &toy_trainer,
+                            .strategy = y->strategy,
+                            .train = true,
+                            .evaluate = true,
+                            .model = model_of(seed),
+                            .seed = seed};
     tl_config *s = settings_of(rates);
-    assert_ok(tl_optimizer_new(&args.optimizer, &(tl_optimizer_args){.engine = engine, .model = args.model,
+    assert_ok(tl_optimizer_new(&args.optimizer, &(tl_optimizer_args){.engine = engine,
+                                                                     .model = args.model,
                                                                      .config = tl_config_value(s),
                                                                      .registry = registry}));
     tl_config_free(&s);
     assert_ok(tl_trainer_new(&y->t, &args));
     net_at_work = (tl_task){.cls = &net_task, .name = "net", .engine = engine};
     y->t->task = &net_at_work;
-    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
-        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 2,
-        .max_to_keep = {true, 1}, .restore_bundle = restore_bundle, .payload = y->t}));
+    assert_ok(tl_checkpoint_manager_new(
+        &y->manager, &(tl_checkpoint_manager_args){.directory = "run",
+                                                   .state = tl_trainer_checkpoint(y->t),
+                                                   .step = &y->t->global_step,
+                                                   .interval = 2,
+                                                   .max_to_keep = {true, 1},
+                                                   .restore_bundle = restore_bundle,
+                                                   .payload = y->t}));
 }
 
-/* The folder that Model Garden would have left after `steps`; gives the weight and the slot in its last checkpoint. */
+/* The folder that Model Garden would have left after `steps`; gives the weight and the slot in its
+ * last checkpoint. */
 static void leave_run(toy *y, int64_t steps, const char *rates, double *weight, double *slot)
 {
     char prefix[32];
@@ -420,7 +461,8 @@ static void going_on(void **state)
     assert_int_equal(y->t->global_step, 2);
     assert_ok(tl_trainer_restore_to_evaluate(y->t, "run/ckpt-3.index"));
     assert_int_equal(y->t->global_step, 3);
-    assert_ok(tl_original_write("run/ckpt-6", tl_trainer_checkpoint(y->t), &names, NULL)); // with step 3 in it
+    // with step 3 in it
+    assert_ok(tl_original_write("run/ckpt-6", tl_trainer_checkpoint(y->t), &names, NULL));
     assert_ok(tl_checkpoint_manager_restore(y->manager, "run/ckpt-6"));
     assert_int_equal(y->t->global_step, 6);
     y->t->global_step = 0;
@@ -461,21 +503,23 @@ static void going_on_as_something_else(void **state)
     leave_run(y, 1, MOMENTUM, &weight, &slot);
     open_run(y, 2, PLAIN);
     assert_fails(tl_checkpoint_manager_restore_or_initialize(y->manager, &path), TL_EINVAL,
-                 "'run/ckpt-1' does not fit the optimizer, which keeps none of these slots: momentum; "
-                 "task.init_checkpoint takes weights alone");
+                 "'run/ckpt-1' does not fit the optimizer, which keeps none of these slots: "
+                 "momentum; task.init_checkpoint takes weights alone");
     assert_ok(tl_original_write("run/ckpt-1", tl_trainer_checkpoint(y->t), &names, NULL));
     toy_close(y);
     open_run(y, 3, MOMENTUM);
     weight = weight_of(y->t->model, "trunk/kernel");
     assert_fails(tl_checkpoint_manager_restore_or_initialize(y->manager, &path), TL_EINVAL,
-                 "'run/ckpt-1' does not fit the optimizer, which keeps slots that are not in it: momentum; "
-                 "task.init_checkpoint takes weights alone");
+                 "'run/ckpt-1' does not fit the optimizer, which keeps slots that are not in it: "
+                 "momentum; task.init_checkpoint takes weights alone");
     assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
     assert_int_equal(y->t->global_step, 0);
     net_at_work.cls = &tl_base_task;
-    assert_fails(tl_trainer_restore_original(y->t, "run/ckpt-1"), TL_EUNSUPPORTED, "does not know the names");
+    assert_fails(tl_trainer_restore_original(y->t, "run/ckpt-1"), TL_EUNSUPPORTED,
+                 "does not know the names");
     y->t->task = NULL;
-    assert_fails(tl_trainer_restore_original(y->t, "run/ckpt-1"), TL_ESTATE, "only a task knows the names in it");
+    assert_fails(tl_trainer_restore_original(y->t, "run/ckpt-1"), TL_ESTATE,
+                 "only a task knows the names in it");
 }
 
 /* Model Garden had averages: they may be given up, with a word. */
@@ -487,7 +531,8 @@ static void going_on_without_averages(void **state)
     leave_run(y, 1, MOMENTUM "ema: {average_decay: 0.5}\n", &weight, &slot);
     open_run(y, 2, MOMENTUM);
     assert_ok(tl_checkpoint_manager_restore_or_initialize(y->manager, &path));
-    assert_int_equal(toy_count("holds averaged weights, and trainer.optimizer_config.ema is not set"), 1);
+    assert_int_equal(
+        toy_count("holds averaged weights, and trainer.optimizer_config.ema is not set"), 1);
     assert_true(weight_of(y->t->model, "trunk/kernel") == weight);
     assert_true(first_of(tl_trainer_checkpoint(y->t), "optimizer/momentum/trunk/kernel") == slot);
 }
@@ -519,8 +564,9 @@ static void evaluating_what_appears(void **state)
     double weight, slot;
     leave_run(y, 2, MOMENTUM, &weight, &slot);
     open_run(y, 2, MOMENTUM);
-    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.evaluator = y->t, .checkpoint_manager = y->manager,
-                                                             .quiet = true}));
+    assert_ok(tl_controller_new(
+        &y->c,
+        &(tl_controller_args){.evaluator = y->t, .checkpoint_manager = y->manager, .quiet = true}));
     assert_int_equal(y->t->global_step, 2);
     assert_ok(tl_controller_evaluate_continuously(y->c, -1, 0, NULL, NULL, NULL));
     assert_int_equal(plan.evaluated, 1);
@@ -537,8 +583,11 @@ static void not_evaluated_twice(void **state)
     double weight, slot;
     leave_run(y, 2, MOMENTUM, &weight, &slot);
     open_run(y, 2, MOMENTUM);
-    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t, .evaluator = y->t, .steps_per_loop = 1,
-                                                             .checkpoint_manager = y->manager, .quiet = true}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t,
+                                                             .evaluator = y->t,
+                                                             .steps_per_loop = 1,
+                                                             .checkpoint_manager = y->manager,
+                                                             .quiet = true}));
     plan.evaluated = 0;
     assert_ok(tl_controller_train_and_evaluate(y->c, 4, -1, 2, NULL));
     assert_int_equal(plan.evaluated, 1);
@@ -594,11 +643,20 @@ static void allocation_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        NET_TEST(there_and_back),      NET_TEST(weights_alone), NET_TEST(another_model), NET_TEST(no_graph),
-        NET_TEST(steps_that_are_none), NET_TEST(initializing),  NET_TEST(going_on),
-        NET_TEST(going_on_without_the_latest), NET_TEST(going_on_as_something_else),
-        NET_TEST(going_on_without_averages), NET_TEST(going_on_without_a_list), NET_TEST(evaluating_what_appears),
-        NET_TEST(not_evaluated_twice), NET_TEST(allocation_failures),
+        NET_TEST(there_and_back),
+        NET_TEST(weights_alone),
+        NET_TEST(another_model),
+        NET_TEST(no_graph),
+        NET_TEST(steps_that_are_none),
+        NET_TEST(initializing),
+        NET_TEST(going_on),
+        NET_TEST(going_on_without_the_latest),
+        NET_TEST(going_on_as_something_else),
+        NET_TEST(going_on_without_averages),
+        NET_TEST(going_on_without_a_list),
+        NET_TEST(evaluating_what_appears),
+        NET_TEST(not_evaluated_twice),
+        NET_TEST(allocation_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

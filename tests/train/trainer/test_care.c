@@ -1,5 +1,5 @@
-/* Checkpoints that lead nowhere, checkpoints by time, what is written when, and signals that are answered.
- * runs: fake device */
+/* Checkpoints that lead nowhere, checkpoints by time, what is written when, and signals that are
+ * answered. runs: fake device */
 #include "train/toy.h"
 
 #include <signal.h>
@@ -13,7 +13,8 @@
 static tl_status train(toy *y, int64_t steps, bool background)
 {
     toy_open(y, NULL, NULL);
-    toy_control(y, NULL, 0, (toy_options){.steps_per_loop = 2, .interval = 2, .background = background});
+    toy_control(y, NULL, 0,
+                (toy_options){.steps_per_loop = 2, .interval = 2, .background = background});
     tl_status st = tl_controller_train(y->c, steps, true);
     tl_error kept;
     tl_error_save(&kept);
@@ -35,9 +36,9 @@ static void what_leads_nowhere_is_given_up(void **state)
     for (int background = 0; background < 2; background++) {
         blow_up_at(5);
         assert_fails(train(y, 8, background), TL_ENAN,
-                     "step 5: numbers are not finite. 'run/ckpt-4.safetensors' led straight to it, and is kept as "
-                     "'run/ckpt-4.safetensors.poisoned'. Lower the learning rate and resume: the run goes on from "
-                     "'run/ckpt-2.safetensors'");
+                     "step 5: numbers are not finite. 'run/ckpt-4.safetensors' led straight to it, "
+                     "and is kept as 'run/ckpt-4.safetensors.poisoned'. Lower the learning rate "
+                     "and resume: the run goes on from 'run/ckpt-2.safetensors'");
         assert_files("run/ckpt-*", "run/ckpt-2.safetensors run/ckpt-4.safetensors.poisoned");
         assert_ok(train(y, 8, background));
         assert_files("run/ckpt-*.safetensors", "run/ckpt-2.safetensors run/ckpt-4.safetensors "
@@ -84,19 +85,28 @@ static tl_status end_at_seven(tl_controller *c, void *self)
     return tl_controller_step(c) == 7 ? TL_FAIL(TL_EINTERNAL, "the machine is gone") : TL_OK;
 }
 
-#define RATES                                                \
-    "optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"         \
+#define RATES                                                                                      \
+    "optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"                                               \
     "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
 
 static tl_status train_by_time(toy *y, double minutes, tl_hook *const *hook)
 {
     toy_open(y, RATES, NULL);
-    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
-        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 10,
-        .minutes = minutes, .max_to_keep = {true, 1}, .background = true}));
-    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){
-        .trainer = y->t, .steps_per_loop = 10, .checkpoint_manager = y->manager, .hooks = hook,
-        .hook_count = hook ? 1 : 0, .summary_dir = "run/train", .quiet = true}));
+    assert_ok(tl_checkpoint_manager_new(
+        &y->manager, &(tl_checkpoint_manager_args){.directory = "run",
+                                                   .state = tl_trainer_checkpoint(y->t),
+                                                   .step = &y->t->global_step,
+                                                   .interval = 10,
+                                                   .minutes = minutes,
+                                                   .max_to_keep = {true, 1},
+                                                   .background = true}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t,
+                                                             .steps_per_loop = 10,
+                                                             .checkpoint_manager = y->manager,
+                                                             .hooks = hook,
+                                                             .hook_count = hook ? 1 : 0,
+                                                             .summary_dir = "run/train",
+                                                             .quiet = true}));
     tl_status st = tl_controller_train(y->c, 12, true);
     toy_close(y);
     return st;
@@ -147,9 +157,14 @@ static void nothing_is_written_before_it_trains(void **state)
     assert_int_equal(remove("run/ckpt-12.safetensors"), 0);
     assert_int_equal(remove("run/checkpoint"), 0);
     toy_open(y, RATES, NULL);
-    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
-        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 10}));
-    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t, .steps_per_loop = 10, .quiet = true,
+    assert_ok(tl_checkpoint_manager_new(
+        &y->manager, &(tl_checkpoint_manager_args){.directory = "run",
+                                                   .state = tl_trainer_checkpoint(y->t),
+                                                   .step = &y->t->global_step,
+                                                   .interval = 10}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t,
+                                                             .steps_per_loop = 10,
+                                                             .quiet = true,
                                                              .checkpoint_manager = y->manager,
                                                              .summary_dir = "run/train"}));
     assert_told("run/train", "training_loss", "training_loss@10=0 training_loss@12=0 ");
@@ -173,11 +188,18 @@ static tl_status train_with_signal(toy *y, int number)
     wanted = number;
     assert_ok(tl_hook_from_callbacks(&h, &(tl_callbacks){.after_step = raise_at_three}, NULL));
     toy_open(y, NULL, NULL);
-    assert_ok(tl_checkpoint_manager_new(&y->manager, &(tl_checkpoint_manager_args){
-        .directory = "run", .state = tl_trainer_checkpoint(y->t), .step = &y->t->global_step, .interval = 100}));
-    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){
-        .trainer = y->t, .steps_per_loop = 10, .checkpoint_manager = y->manager, .hooks = &h, .hook_count = 1,
-        .heed_signals = true, .quiet = true}));
+    assert_ok(tl_checkpoint_manager_new(
+        &y->manager, &(tl_checkpoint_manager_args){.directory = "run",
+                                                   .state = tl_trainer_checkpoint(y->t),
+                                                   .step = &y->t->global_step,
+                                                   .interval = 100}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t,
+                                                             .steps_per_loop = 10,
+                                                             .checkpoint_manager = y->manager,
+                                                             .hooks = &h,
+                                                             .hook_count = 1,
+                                                             .heed_signals = true,
+                                                             .quiet = true}));
     tl_status st = tl_controller_train(y->c, 20, true);
     tl_error kept;
     tl_error_save(&kept);
@@ -190,7 +212,8 @@ static tl_status train_with_signal(toy *y, int number)
 static void a_terminal_that_is_gone_saves(void **state)
 {
     toy *y = *state;
-    assert_fails(train_with_signal(y, SIGHUP), TL_ESTOPPED, "SIGHUP ended the training at step 3, which is saved");
+    assert_fails(train_with_signal(y, SIGHUP), TL_ESTOPPED,
+                 "SIGHUP ended the training at step 3, which is saved");
     assert_files("run/ckpt-*", "run/ckpt-3.safetensors");
     assert_int_equal(nftw("run", toy_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
     signal(SIGHUP, SIG_IGN); // as nohup does

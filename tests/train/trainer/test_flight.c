@@ -1,5 +1,5 @@
-/* Steps that the device still computes while the host goes on: nobody waits for them, and whatever happens is what
- * happens on the host, which is over with each step before the next. */
+/* Steps that the device still computes while the host goes on: nobody waits for them, and whatever
+ * happens is what happens on the host, which is over with each step before the next. */
 #include "test.h"
 
 #include <ftw.h>
@@ -26,7 +26,8 @@ static void assert_same_but(tl_trainer *a, tl_trainer *b, const char *but)
     assert_ok(tl_state_compare(&report, tl_trainer_checkpoint(a), tl_trainer_checkpoint(b),
                                &(tl_state_compare_args){.values = true}));
     for (int64_t i = 0; i < report.count; i++)
-        if (!but || strncmp(report.items[i].path, but, strlen(but)) != 0) fail_msg("'%s' differs", report.items[i].path);
+        if (!but || strncmp(report.items[i].path, but, strlen(but)) != 0)
+            fail_msg("'%s' differs", report.items[i].path);
     tl_state_report_deinit(&report);
 }
 
@@ -103,8 +104,10 @@ static void fail_alike(two w[2], const char *override, tl_status wanted)
     }
     assert_string_equal(said[1], said[0]);
     assert_int_equal(w[1].t->global_step, w[0].t->global_step);
-    // Of the batches of a step, the host takes no more than up to the one with a label that is none.
-    assert_same_but(w[0].t, w[1].t, mislabelled && w[0].t->parts->accumulation > 1 ? "data/" : NULL);
+    // Of the batches of a step, the host takes no more than up to the one with a label that is
+    // none.
+    assert_same_but(w[0].t, w[1].t,
+                    mislabelled && w[0].t->parts->accumulation > 1 ? "data/" : NULL);
 }
 
 static void close_both(two w[2])
@@ -160,7 +163,8 @@ static void a_label_that_is_none_is_told(void **state)
     }
 }
 
-/* The host finds that there are no more data while the device computes the step that is not finite. */
+/* The host finds that there are no more data while the device computes the step that is not
+ * finite. */
 static void what_went_wrong_first_is_told(void **state)
 {
     (void)state;
@@ -199,11 +203,17 @@ static void a_run_that_recovers_is_the_same(void **state)
     for (int d = 0; d < 2; d++) {
         char folder[] = "/tmp/tilth-test-flight-XXXXXX";
         assert_non_null(mkdtemp(folder));
-        open_on(&w[d], d, "trainer: {train_steps: 24, steps_per_loop: 8, summary_interval: 8, checkpoint_interval: 3, "
-                          "recovery_max_trials: 9}");
-        assert_ok(tl_run_experiment(&result[d], &(tl_run_args){
-            .strategy = w[d].strategy, .task = w[d].task, .mode = "train_and_eval",
-            .params = tl_config_value(w[d].config), .model_dir = folder, .seed = 11, .quiet = true}));
+        open_on(&w[d], d,
+                "trainer: {train_steps: 24, steps_per_loop: 8, summary_interval: 8, "
+                "checkpoint_interval: 3, recovery_max_trials: 9}");
+        assert_ok(
+            tl_run_experiment(&result[d], &(tl_run_args){.strategy = w[d].strategy,
+                                                         .task = w[d].task,
+                                                         .mode = "train_and_eval",
+                                                         .params = tl_config_value(w[d].config),
+                                                         .model_dir = folder,
+                                                         .seed = 11,
+                                                         .quiet = true}));
         assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
     }
     assert_int_equal(result[1].trainer->global_step, result[0].trainer->global_step);
@@ -219,14 +229,10 @@ static void a_run_that_recovers_is_the_same(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(nobody_waits_for_a_step),
-        TEST(a_run_is_as_one_that_waits),
-        TEST(numbers_that_are_not_finite_halt),
-        TEST(a_scale_that_falls_halts_nothing),
-        TEST(a_label_that_is_none_is_told),
-        TEST(what_went_wrong_first_is_told),
-        TEST(data_that_end_are_told),
-        TEST(a_run_that_recovers_is_the_same),
+        TEST(nobody_waits_for_a_step),          TEST(a_run_is_as_one_that_waits),
+        TEST(numbers_that_are_not_finite_halt), TEST(a_scale_that_falls_halts_nothing),
+        TEST(a_label_that_is_none_is_told),     TEST(what_went_wrong_first_is_told),
+        TEST(data_that_end_are_told),           TEST(a_run_that_recovers_is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

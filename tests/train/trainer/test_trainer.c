@@ -23,7 +23,8 @@ static double largest_difference(two *a, two *b)
 {
     double most = 0;
     for (int64_t i = 0; i < tl_model_param_count(a->t->model); i++) {
-        const tl_tensor *x = tl_model_param(a->t->model, i)->tensor, *y = tl_model_param(b->t->model, i)->tensor;
+        const tl_tensor *x = tl_model_param(a->t->model, i)->tensor,
+                        *y = tl_model_param(b->t->model, i)->tensor;
         double p[256], q[256];
         int64_t n = tl_tensor_count(x);
         assert_ok(tl_tensor_get_doubles(x, p, n));
@@ -95,7 +96,8 @@ static void policies_have_names(void **state)
     assert_int_equal(dtype, TL_F16);
     assert_ok(tl_mixed_precision_policy(&dtype, "float64"));
     assert_int_equal(dtype, TL_F64);
-    assert_fails(tl_mixed_precision_policy(&dtype, "half"), TL_EINVAL, "there is no precision policy 'half'");
+    assert_fails(tl_mixed_precision_policy(&dtype, "half"), TL_EINVAL,
+                 "there is no precision policy 'half'");
     for (tl_mixed_precision p = TL_PRECISION_UNSET; p <= TL_PRECISION_MIXED_BFLOAT16; p++) {
         assert_ok(tl_mixed_precision_policy(&dtype, tl_mixed_precision_name(p)));
         assert_int_equal(dtype, tl_mixed_precision_dtype(p));
@@ -122,8 +124,8 @@ static void eager_and_compiled_agree(void **state)
     close_two(&c);
 }
 
-/* Whether batches of 8 are one update each, or two batches of 4 are: the data, the weights and so the gradients are
- * the same. Without what looks at the batch as a whole. */
+/* Whether batches of 8 are one update each, or two batches of 4 are: the data, the weights and so
+ * the gradients are the same. Without what looks at the batch as a whole. */
 static tl_tensor *plain_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
 {
     net *n = (net *)m;
@@ -138,12 +140,19 @@ static tl_status plain_build(tl_model *m, tl_scope *s, const void *config)
     return tl_scope_status(s);
 }
 static const tl_layer_class plain_class = {
-    .cls = TL_CLASS(tl_layer_class, "plain", NULL, net, NULL), .build = plain_build, .forward = plain_forward};
+    .cls = TL_CLASS(tl_layer_class, "plain", NULL, net, NULL),
+    .build = plain_build,
+    .forward = plain_forward,
+};
 static tl_status plain_model(tl_task *t, tl_model **out)
 {
     tl_spec x = {"x", TL_F32, TL_SHAPE(8, WIDTH)};
-    return tl_model_new(out, &(tl_model_args){.engine = t->engine, .cls = &plain_class, .inputs = &x,
-                                              .input_count = 1, .seed = 3, .dtype = t->dtype});
+    return tl_model_new(out, &(tl_model_args){.engine = t->engine,
+                                              .cls = &plain_class,
+                                              .inputs = &x,
+                                              .input_count = 1,
+                                              .seed = 3,
+                                              .dtype = t->dtype});
 }
 
 static void exchange_model(two *w)
@@ -190,7 +199,8 @@ static void unequal_batches_are_exact(void **state)
     tl_dataset *data;
     const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(EXAMPLES, WIDTH), xs},
                                {"y", TL_I32, TL_SHAPE(EXAMPLES), ys}};
-    assert_ok(tl_dataset_from_arrays(&data, &(tl_arrays_args){.arrays = arrays, .count = 2, .batch_size = 20}));
+    assert_ok(tl_dataset_from_arrays(
+        &data, &(tl_arrays_args){.arrays = arrays, .count = 2, .batch_size = 20}));
     assert_ok(tl_trainer_set_train_dataset(b.t, &data));
     exchange_model(&a);
     exchange_model(&b);
@@ -282,7 +292,8 @@ static void numbers_that_blow_up_are_found(void **state)
     static const char *const said[] = {"fragile: ", "log", "learning rate 0.0", "gradient norm "};
     assert_non_null(strstr(tl_error_message(), step));
     for (int i = 0; i < 4; i++)
-        if (!strstr(tl_error_message(), said[i])) fail_msg("'%s' lacks '%s'", tl_error_message(), said[i]);
+        if (!strstr(tl_error_message(), said[i]))
+            fail_msg("'%s' lacks '%s'", tl_error_message(), said[i]);
     // All is as it was before the step: weights, statistics, data.
     assert_finite_model(w.t->model);
     assert_ok(tl_state_compare(&report, before, tl_trainer_checkpoint(w.t),
@@ -306,7 +317,8 @@ static tl_status counting_loop_end(tl_trainer *t, tl_logs *logs)
 }
 static const tl_trainer_class counting_trainer = {
     .cls = TL_CLASS(tl_trainer_class, "counting", &tl_base_trainer.cls, tl_trainer, NULL),
-    .train_loop_end = counting_loop_end};
+    .train_loop_end = counting_loop_end,
+};
 
 /* One pass is six steps, of which one is left out: whatever it would have told does not count. */
 static void steps_that_are_left_out_do_not_count(void **state)
@@ -331,7 +343,8 @@ static void steps_that_are_left_out_do_not_count(void **state)
         assert_ok(tl_trainer_train(w.t, 6, w.logs));
         assert_int_equal(w.t->global_step, 6);
         int64_t done = tl_optimizer_iterations(w.t->optimizer);
-        assert_true(cases[i].scaled ? done >= 2 && done <= 5 : done == 5); // the scale has to be found first
+        // the scale has to be found first
+        assert_true(cases[i].scaled ? done >= 2 && done <= 5 : done == 5);
         assert_near(counted, (double)(8 * done), 0);
         assert_near(loss_counted, (double)(8 * done), 0);
         assert_true(isfinite(told(&w, "training_loss")) && told(&w, "training_loss") > 0);
@@ -364,12 +377,19 @@ static void what_recovery_went_back_from_does_not_count(void **state)
     char folder[] = "/tmp/tilth-test-trainer-XXXXXX";
     assert_non_null(mkdtemp(folder));
     spoiled = true;
-    open_two(&w, "trainer: {train_steps: 6, steps_per_loop: 6, summary_interval: 6, checkpoint_interval: 1, "
-                 "recovery_max_trials: 1}", NULL);
+    open_two(&w,
+             "trainer: {train_steps: 6, steps_per_loop: 6, summary_interval: 6, "
+             "checkpoint_interval: 1, recovery_max_trials: 1}",
+             NULL);
     tl_run_result result;
-    assert_ok(tl_run_experiment(&result, &(tl_run_args){
-        .strategy = w.strategy, .task = w.task, .mode = "train", .params = tl_config_value(w.config),
-        .model_dir = folder, .trainer_cls = &counting_trainer, .seed = 11, .quiet = true}));
+    assert_ok(tl_run_experiment(&result, &(tl_run_args){.strategy = w.strategy,
+                                                        .task = w.task,
+                                                        .mode = "train",
+                                                        .params = tl_config_value(w.config),
+                                                        .model_dir = folder,
+                                                        .trainer_cls = &counting_trainer,
+                                                        .seed = 11,
+                                                        .quiet = true}));
     assert_int_equal(result.trainer->global_step, 6);
     assert_near(counted, 48, 0);
     assert_near(loss_counted, 48, 0);
@@ -389,9 +409,12 @@ static tl_status failing_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, boo
 }
 static const tl_trainer_class failing_trainer = {
     .cls = TL_CLASS(tl_trainer_class, "failing", &tl_base_trainer.cls, tl_trainer, NULL),
-    .next_train_inputs = failing_inputs, .train_loop_end = counting_loop_end};
+    .next_train_inputs = failing_inputs,
+    .train_loop_end = counting_loop_end,
+};
 
-/* Whether the third step is left before its first batch or after it: metrics and running statistics are the same. */
+/* Whether the third step is left before its first batch or after it: metrics and running statistics
+ * are the same. */
 static void half_a_step_leaves_nothing(void **state)
 {
     (void)state;
@@ -404,10 +427,12 @@ static void half_a_step_leaves_nothing(void **state)
         assert_fails(tl_trainer_train(w[i].t, 6, w[i].logs), TL_EIO, "the batch cannot be read");
         assert_int_equal(w[i].t->global_step, 2);
     }
-    assert_ok(tl_state_compare(&report, tl_trainer_checkpoint(w[0].t), tl_trainer_checkpoint(w[1].t),
+    assert_ok(tl_state_compare(&report, tl_trainer_checkpoint(w[0].t),
+                               tl_trainer_checkpoint(w[1].t),
                                &(tl_state_compare_args){.values = true}));
     for (int64_t i = 0; i < report.count; i++)
-        if (strncmp(report.items[i].path, "data/", 5) != 0) fail_msg("'%s' differs", report.items[i].path);
+        if (strncmp(report.items[i].path, "data/", 5) != 0)
+            fail_msg("'%s' differs", report.items[i].path);
     tl_state_report_deinit(&report);
     for (int i = 0; i < 2; i++) {
         assert_ok(tl_trainer_train(w[i].t, 3, w[i].logs));
@@ -429,8 +454,9 @@ static void the_best_checkpoint_is_as_any_other(void **state)
     tl_exporter *e;
     tl_state_report report = {0};
     assert_non_null(mkdtemp(folder));
-    assert_ok(tl_exporter_new(&e, &(tl_exporter_args){.dir = folder, .metric = "validation_loss",
-                                                      .comp = TL_METRIC_LOWER}));
+    assert_ok(tl_exporter_new(
+        &e,
+        &(tl_exporter_args){.dir = folder, .metric = "validation_loss", .comp = TL_METRIC_LOWER}));
     open_two(&a, averaged, NULL);
     open_two(&b, averaged, NULL);
     a.t->exporter = e;
@@ -438,13 +464,16 @@ static void the_best_checkpoint_is_as_any_other(void **state)
     tl_logs_clear(a.logs);
     assert_ok(tl_trainer_evaluate(a.t, -1, a.logs));
     assert_false(tl_optimizer_swapped(a.t->optimizer));
-    assert_ok(tl_checkpoint_restore(tl_trainer_checkpoint(b.t), tl_exporter_best_path(e), NULL, NULL));
+    assert_ok(
+        tl_checkpoint_restore(tl_trainer_checkpoint(b.t), tl_exporter_best_path(e), NULL, NULL));
     assert_ok(tl_state_compare(&report, tl_trainer_checkpoint(a.t), tl_trainer_checkpoint(b.t),
                                &(tl_state_compare_args){.values = true}));
-    for (int64_t i = 0; i < report.count; i++) fail_msg("'%s' is another one", report.items[i].path);
+    for (int64_t i = 0; i < report.count; i++)
+        fail_msg("'%s' is another one", report.items[i].path);
     tl_state_report_deinit(&report);
     assert_ok(tl_trainer_evaluate(b.t, -1, b.logs));
-    assert_true(told(&b, "validation_loss") == tl_logs_number_or(tl_exporter_best_logs(e), "validation_loss", -1));
+    assert_true(told(&b, "validation_loss")
+                == tl_logs_number_or(tl_exporter_best_logs(e), "validation_loss", -1));
     assert_true(told(&b, "validation_loss") == told(&a, "validation_loss"));
     close_two(&a);
     close_two(&b);
@@ -461,28 +490,38 @@ static tl_status step_by_hand(tl_task *t, tl_step *s)
     return tl_step_metrics(s, y, o, NULL);
 }
 static const tl_task_class task_by_hand = {
-    .cls = TL_CLASS(tl_task_class, "by_hand", &two_task.cls, tl_task, &task_desc), .train_step = step_by_hand};
+    .cls = TL_CLASS(tl_task_class, "by_hand", &two_task.cls, tl_task, &task_desc),
+    .train_step = step_by_hand,
+};
 
-/* Example 17 is the second of the fifth batch, that is of the first of step 3: all of that is told. */
+/* Example 17 is the second of the fifth batch, that is of the first of step 3: all of that is
+ * told. */
 static void the_example_is_named(void **state)
 {
     (void)state;
-    const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(EXAMPLES, WIDTH), xs}, {"y", TL_I32, TL_SHAPE(EXAMPLES), ys},
+    const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(EXAMPLES, WIDTH), xs},
+                               {"y", TL_I32, TL_SHAPE(EXAMPLES), ys},
                                {"id", TL_I32, TL_SHAPE(EXAMPLES), ids}};
-    static const char *const said[] = {
-        "step 3:", "gradient norm ", "learning rate 0.0", "microbatch 1 of 2", "epoch 0, position 16",
-        "examples 1 (id 117) of 4", "First seen in fragile: log"};
+    static const char *const said[] = {"step 3:",
+                                       "gradient norm ",
+                                       "learning rate 0.0",
+                                       "microbatch 1 of 2",
+                                       "epoch 0, position 16",
+                                       "examples 1 (id 117) of 4",
+                                       "First seen in fragile: log"};
     two w;
     tl_dataset *data;
     spoiled = true;
     open_two(&w, "tilth.gradient_accumulation=2", NULL);
     w.task->cls = &task_by_hand;
     exchange_model(&w);
-    assert_ok(tl_dataset_from_arrays(&data, &(tl_arrays_args){.arrays = arrays, .count = 3, .batch_size = 4}));
+    assert_ok(tl_dataset_from_arrays(
+        &data, &(tl_arrays_args){.arrays = arrays, .count = 3, .batch_size = 4}));
     assert_ok(tl_trainer_set_train_dataset(w.t, &data));
     assert_int_equal(tl_trainer_train(w.t, 6, w.logs), TL_ENAN);
     for (size_t i = 0; i < TL_COUNT(said); i++)
-        if (!strstr(tl_error_message(), said[i])) fail_msg("'%s' lacks '%s'", tl_error_message(), said[i]);
+        if (!strstr(tl_error_message(), said[i]))
+            fail_msg("'%s' lacks '%s'", tl_error_message(), said[i]);
     // The data stands before the step.
     tl_state_entry e;
     assert_true(tl_state_find(&e, tl_trainer_checkpoint(w.t), "data/position"));
@@ -494,7 +533,8 @@ static void the_example_is_named(void **state)
 static void the_record_is_named(void **state)
 {
     (void)state;
-    const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(EXAMPLES, WIDTH), xs}, {"y", TL_I32, TL_SHAPE(EXAMPLES), ys}};
+    const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(EXAMPLES, WIDTH), xs},
+                               {"y", TL_I32, TL_SHAPE(EXAMPLES), ys}};
     for (int accumulation = 1; accumulation <= 2; accumulation++) {
         two w;
         tl_source *source;
@@ -503,8 +543,9 @@ static void the_record_is_named(void **state)
         open_two(&w, accumulation == 2 ? "tilth.gradient_accumulation=2" : NULL, NULL);
         exchange_model(&w);
         assert_ok(tl_source_arrays(&source, arrays, 2, false));
-        assert_ok(tl_pipeline_new(&all, &(tl_pipeline_args){.sources = &source, .source_count = 1, .batch_size = 4,
-                                                             .repeat = true}));
+        assert_ok(tl_pipeline_new(
+            &all, &(tl_pipeline_args){
+                      .sources = &source, .source_count = 1, .batch_size = 4, .repeat = true}));
         assert_ok(tl_dataset_take(&data, &all, 100)); // what lies around it hands on what it says
         assert_ok(tl_trainer_set_train_dataset(w.t, &data));
         assert_fails(tl_trainer_train(w.t, 6, w.logs), TL_ENAN, ", batch at epoch 0, record 16");
@@ -519,7 +560,9 @@ static tl_status no_loss(tl_task *t, tl_step *s)
     return tl_ctx_status(s->ctx);
 }
 static const tl_task_class silent_task = {
-    .cls = TL_CLASS(tl_task_class, "silent", &two_task.cls, tl_task, &task_desc), .train_step = no_loss};
+    .cls = TL_CLASS(tl_task_class, "silent", &two_task.cls, tl_task, &task_desc),
+    .train_step = no_loss,
+};
 
 static void mistakes_of_tasks_are_named(void **state)
 {
@@ -562,7 +605,8 @@ static tl_status my_loop_end(tl_trainer *t, tl_logs *logs)
     return tl_logs_put(logs, "optimizer_iterations", (double)tl_optimizer_iterations(t->optimizer));
 }
 
-static tl_status my_eval_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, tl_logs *passthrough, bool *more)
+static tl_status my_eval_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, tl_logs *passthrough,
+                                bool *more)
 {
     TL_TRY(tl_logs_put_text(passthrough, "file", "a.png"));
     return tl_base_trainer.next_eval_inputs(t, c, batch, passthrough, more);
@@ -577,7 +621,10 @@ static tl_status my_reduce(tl_trainer *t, void **state, const tl_logs *step)
 }
 static const tl_trainer_class my_trainer = {
     .cls = TL_CLASS(tl_trainer_class, "mine", &tl_base_trainer.cls, tl_trainer, NULL),
-    .train_loop_end = my_loop_end, .next_eval_inputs = my_eval_inputs, .eval_reduce = my_reduce};
+    .train_loop_end = my_loop_end,
+    .next_eval_inputs = my_eval_inputs,
+    .eval_reduce = my_reduce,
+};
 
 static void methods_are_overridden_one_by_one(void **state)
 {

@@ -1,5 +1,5 @@
-/* metrics.jsonl: the events of a run, a JSON object a line, each step once whatever happens; and who is told of them.
- * needs: threads */
+/* metrics.jsonl: the events of a run, a JSON object a line, each step once whatever happens; and
+ * who is told of them. needs: threads */
 #include "train/mock.h"
 
 #include <jansson.h>
@@ -13,7 +13,8 @@
 
 #include "train/run/notify.h"
 
-#define SGD "optimizer: {type: sgd}\nlearning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
+#define SGD                                                                                        \
+    "optimizer: {type: sgd}\nlearning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
 #define FILE_OF_RUN "run/" TL_METRICS_FILE
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -41,7 +42,8 @@ static void assert_events(const char *path, const char *wanted)
     {
         const char *event, *when;
         int step;
-        assert_int_equal(json_unpack(line, "{s:s, s:i, s:s}", "event", &event, "step", &step, "time", &when), 0);
+        assert_int_equal(
+            json_unpack(line, "{s:s, s:i, s:s}", "event", &event, "step", &step, "time", &when), 0);
         assert_int_equal(strlen(when), strlen("2026-11-16T06:45:40.123Z"));
         assert_int_equal(when[23], 'Z');
         tl_str_addf(&found, "%s%s@%d", i ? " " : "", event, step);
@@ -55,7 +57,8 @@ static void assert_events(const char *path, const char *wanted)
 static json_t *last_of(json_t *lines, const char *event)
 {
     for (size_t i = json_array_size(lines); i-- > 0;)
-        if (strcmp(json_string_value(json_object_get(json_array_get(lines, i), "event")), event) == 0)
+        if (strcmp(json_string_value(json_object_get(json_array_get(lines, i), "event")), event)
+            == 0)
             return json_array_get(lines, i);
     fail_msg("there is no line '%s'", event);
     return NULL;
@@ -65,7 +68,8 @@ static void assert_member(json_t *line, const char *key, const char *wanted)
 {
     json_t *value = json_object_get(line, key);
     char *text = value ? json_dumps(value, JSON_ENCODE_ANY) : NULL;
-    if (!text || strcmp(text, wanted) != 0) fail_msg("%s is %s, not %s", key, text ? text : "missing", wanted);
+    if (!text || strcmp(text, wanted) != 0)
+        fail_msg("%s is %s, not %s", key, text ? text : "missing", wanted);
     free(text);
 }
 
@@ -74,7 +78,11 @@ static void assert_member(json_t *line, const char *key, const char *wanted)
 static tl_hook *file_hook(void)
 {
     tl_hook *h;
-    tl_metrics_file_config config = {.dir = "run", .experiment = "toys \"ä\"", .mode = "train_and_eval"};
+    tl_metrics_file_config config = {
+        .dir = "run",
+        .experiment = "toys \"ä\"",
+        .mode = "train_and_eval",
+    };
     assert_ok(tl_hook_new(&h, &tl_metrics_file_hook, &(tl_hook_args){.config = &config}));
     return h;
 }
@@ -84,7 +92,10 @@ static void process(toy *y, int64_t until, int64_t every, bool killed, bool back
 {
     tl_hook *h = file_hook();
     toy_open(y, SGD, NULL);
-    toy_control(y, &h, 1, (toy_options){.steps_per_loop = 2, .interval = 4, .max_to_keep = 2, .background = background});
+    toy_control(
+        y, &h, 1,
+        (toy_options){
+            .steps_per_loop = 2, .interval = 4, .max_to_keep = 2, .background = background});
     tl_status st = tl_controller_train_and_evaluate(y->c, until, -1, every, NULL);
     if (!killed) tl_metrics_file_end(h, st);
     toy_close(y);
@@ -109,7 +120,8 @@ static void each_event_is_a_line(void **state)
     assert_true(json_is_real(json_object_get(json_array_get(lines, 1), "steps_per_second")));
     assert_member(json_array_get(lines, 2), "metrics", "{\"training_loss\": null}");
     assert_member(json_array_get(lines, 3), "path", "\"run/ckpt-4.safetensors\"");
-    assert_member(json_array_get(lines, 4), "metrics", "{\"accuracy\": null, \"deep/accuracy\": null}");
+    assert_member(json_array_get(lines, 4), "metrics",
+                  "{\"accuracy\": null, \"deep/accuracy\": null}");
     assert_member(json_array_get(lines, 5), "reason", "\"done\"");
     assert_member(json_array_get(lines, 5), "mode", "\"train_and_eval\"");
     assert_null(json_object_get(json_array_get(lines, 5), "message"));
@@ -140,7 +152,9 @@ static tl_status logging_step(tl_trainer *t)
     return TL_OK;
 }
 static const tl_trainer_class logging_trainer = {
-    .cls = TL_CLASS(tl_trainer_class, "logging", &toy_trainer.cls, tl_trainer, NULL), .train_step = logging_step};
+    .cls = TL_CLASS(tl_trainer_class, "logging", &toy_trainer.cls, tl_trainer, NULL),
+    .train_step = logging_step,
+};
 
 static void what_steps_log_is_a_summary(void **state)
 {
@@ -151,14 +165,20 @@ static void what_steps_log_is_a_summary(void **state)
     assert_ok(tl_tensor_set_doubles(worst, (double[]){2.5}, 1));
     tl_named items[] = {{"worst", worst}, {TL_LOSS, worst}};
     logged = (tl_tensors){.items = items, .count = 2};
-    assert_ok(tl_trainer_new(&y->t, &(tl_trainer_args){.cls = &logging_trainer, .strategy = y->strategy, .train = true}));
-    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t, .steps_per_loop = 2,
-                                                             .summary_interval = 4, .hooks = &h, .hook_count = 1,
+    assert_ok(tl_trainer_new(
+        &y->t,
+        &(tl_trainer_args){.cls = &logging_trainer, .strategy = y->strategy, .train = true}));
+    assert_ok(tl_controller_new(&y->c, &(tl_controller_args){.trainer = y->t,
+                                                             .steps_per_loop = 2,
+                                                             .summary_interval = 4,
+                                                             .hooks = &h,
+                                                             .hook_count = 1,
                                                              .quiet = true}));
     assert_ok(tl_controller_train(y->c, 8, false));
     assert_events(FILE_OF_RUN, "start@0 train@2 summary@4 train@4 train@6 summary@8 train@8");
     json_t *lines = lines_of(FILE_OF_RUN);
-    assert_member(last_of(lines, "summary"), "metrics", "{\"worst\": 2.5}"); // the loss is in the loop's
+    // the loss is in the loop's
+    assert_member(last_of(lines, "summary"), "metrics", "{\"worst\": 2.5}");
     json_decref(lines);
     y->t->outputs = NULL;
     toy_close(y);
@@ -174,19 +194,21 @@ static void add_text(const char *path, const char *text)
     fclose(f);
 }
 
-/* What a killed process told beyond its last checkpoint is told again; strange lines are nobody's business. */
+/* What a killed process told beyond its last checkpoint is told again; strange lines are nobody's
+ * business. */
 static void a_resumed_run_holds_each_step_once(void **state)
 {
     toy *y = *state;
     process(y, 4, 2, true, false);
     assert_events(FILE_OF_RUN, "start@0 train@2 evaluation@2 train@4 checkpoint@4 evaluation@4");
-    add_text(FILE_OF_RUN, "{\"event\": \"train\", \"step\": 6, \"time\": \"2026-11-16T06:45:40.123Z\"}\n"
-                          "{\"event\": \"checkpoint\", \"step\": 6, \"time\": \"2026-11-16T06:45:40.123Z\"}\n"
-                          "{\"event\": \"train\", \"step\": NaN}\nwhat is this\n{\"event\": \"trai");
+    add_text(FILE_OF_RUN,
+             "{\"event\": \"train\", \"step\": 6, \"time\": \"2026-11-16T06:45:40.123Z\"}\n"
+             "{\"event\": \"checkpoint\", \"step\": 6, \"time\": \"2026-11-16T06:45:40.123Z\"}\n"
+             "{\"event\": \"train\", \"step\": NaN}\nwhat is this\n{\"event\": \"trai");
     process(y, 6, 2, false, false);
     // The checkpoint at the end knows of the evaluation of its step.
-    assert_events(FILE_OF_RUN, "start@0 train@2 evaluation@2 train@4 checkpoint@4 evaluation@4 start@4 train@6 "
-                               "evaluation@6 checkpoint@6 end@6");
+    assert_events(FILE_OF_RUN, "start@0 train@2 evaluation@2 train@4 checkpoint@4 evaluation@4 "
+                               "start@4 train@6 evaluation@6 checkpoint@6 end@6");
     json_t *lines = lines_of(FILE_OF_RUN);
     assert_member(last_of(lines, "start"), "resumed_from", "\"run/ckpt-4.safetensors\"");
     json_decref(lines);
@@ -195,8 +217,8 @@ static void a_resumed_run_holds_each_step_once(void **state)
     assert_null(strstr(text, "\"trai{"));
     tl_free(text);
     process(y, 6, 2, false, false); // nothing is left to do
-    assert_events(FILE_OF_RUN, "start@0 train@2 evaluation@2 train@4 checkpoint@4 evaluation@4 start@4 train@6 "
-                               "evaluation@6 checkpoint@6 end@6 start@6 end@6");
+    assert_events(FILE_OF_RUN, "start@0 train@2 evaluation@2 train@4 checkpoint@4 evaluation@4 "
+                               "start@4 train@6 evaluation@6 checkpoint@6 end@6 start@6 end@6");
 }
 
 static void a_run_that_goes_back_takes_its_lines_back(void **state)
@@ -211,7 +233,8 @@ static void a_run_that_goes_back_takes_its_lines_back(void **state)
     toy_control(y, hooks, 2, (toy_options){.steps_per_loop = 2, .interval = 4});
     assert_ok(tl_controller_train(y->c, 8, true));
     tl_metrics_file_end(hooks[1], TL_OK);
-    assert_events(FILE_OF_RUN, "start@0 train@2 train@4 checkpoint@4 train@6 train@8 checkpoint@8 end@8");
+    assert_events(FILE_OF_RUN,
+                  "start@0 train@2 train@4 checkpoint@4 train@6 train@8 checkpoint@8 end@8");
     toy_close(y);
     for (int i = 0; i < 2; i++) tl_hook_free(&hooks[i]);
 }
@@ -259,12 +282,14 @@ static void what_cannot_be_written_is_told(void **state)
 {
     toy *y = *state;
     tl_hook *h;
-    assert_fails(tl_hook_new(&h, &tl_metrics_file_hook, NULL), TL_EINVAL, "needs a folder for metrics.jsonl");
+    assert_fails(tl_hook_new(&h, &tl_metrics_file_hook, NULL), TL_EINVAL,
+                 "needs a folder for metrics.jsonl");
     h = file_hook();
     assert_ok(tl_mkdirs(FILE_OF_RUN)); // a folder is where the file would be
     toy_open(y, SGD, NULL);
     toy_control(y, &h, 1, (toy_options){.steps_per_loop = 2});
-    assert_fails(tl_controller_train(y->c, 2, true), TL_EINVAL, "'run/metrics.jsonl': Is a directory");
+    assert_fails(tl_controller_train(y->c, 2, true), TL_EINVAL,
+                 "'run/metrics.jsonl': Is a directory");
     tl_metrics_file_end(h, TL_EINVAL);
     assert_int_equal(toy_count("the end of the run could not be written"), 1);
     toy_close(y);
@@ -303,8 +328,10 @@ static void a_command_is_told_of_each_event(void **state)
     char *text = toy_read(FILE_OF_RUN);
     assert_file("told", text);
     tl_free(text);
-    assert_file("names", "start run\ntrain run\ntrain run\ntrain run\ntrain run\ncheckpoint run\nevaluation run\n"
-                         "end run\n");
+    assert_file(
+        "names",
+        "start run\ntrain run\ntrain run\ntrain run\ntrain run\ncheckpoint run\nevaluation run\n"
+        "end run\n");
     assert_int_equal(toy_count("tilth.notify"), 0);
 }
 
@@ -354,8 +381,10 @@ static void a_command_is_not_kept(void **state)
     assert_ok(tl_experiment_parse(&without, all, &o));
     o.params_override = "tilth.notify='secret word'";
     assert_ok(tl_experiment_parse(&with, all, &o));
-    assert_string_equal(((const tl_experiment_config *)tl_config_value(with))->tilth.notify, "secret word");
-    assert_true(tl_desc_equal(&tl_experiment_config_desc, tl_config_value(with), tl_config_value(without)));
+    assert_string_equal(((const tl_experiment_config *)tl_config_value(with))->tilth.notify,
+                        "secret word");
+    assert_true(
+        tl_desc_equal(&tl_experiment_config_desc, tl_config_value(with), tl_config_value(without)));
     assert_int_equal(tl_desc_hash(0, &tl_experiment_config_desc, tl_config_value(with)),
                      tl_desc_hash(0, &tl_experiment_config_desc, tl_config_value(without)));
     assert_ok(tl_serialize_config(without, "without"));
@@ -377,17 +406,23 @@ static void run_mock(const char *mode, bool without)
     tl_strategy *strategy;
     tl_task *task;
     o.experiment = "mock";
-    o.params_override = "trainer.train_steps=4,trainer.steps_per_loop=2,trainer.summary_interval=2,"
-                        "trainer.validation_interval=2,trainer.validation_steps=2,tilth.jit=false,tilth.threads=1,"
-                        "trainer.optimizer_config.optimizer.type=sgd,"
-                        "trainer.optimizer_config.learning_rate.type=constant";
+    o.params_override =
+        "trainer.train_steps=4,trainer.steps_per_loop=2,trainer.summary_interval=2,trainer."
+        "validation_interval=2,trainer.validation_steps=2,tilth.jit=false,tilth.threads=1,trainer."
+        "optimizer_config.optimizer.type=sgd,trainer.optimizer_config.learning_rate.type=constant";
     assert_ok(tl_experiment_parse(&config, all, &o));
     const tl_experiment_config *params = tl_config_value(config);
-    assert_ok(tl_get_distribution_strategy(&strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "off"}));
-    assert_ok(tl_get_task(&task, &(tl_task_args){.registry = all, .config = &params->task,
+    assert_ok(tl_get_distribution_strategy(
+        &strategy, &(tl_strategy_args){.registry = all, .distribution_strategy = "off"}));
+    assert_ok(tl_get_task(&task, &(tl_task_args){.registry = all,
+                                                 .config = &params->task,
                                                  .engine = tl_strategy_engine(strategy)}));
-    assert_ok(tl_run_experiment(NULL, &(tl_run_args){.strategy = strategy, .task = task, .mode = mode,
-                                                     .params = params, .model_dir = "run", .quiet = true,
+    assert_ok(tl_run_experiment(NULL, &(tl_run_args){.strategy = strategy,
+                                                     .task = task,
+                                                     .mode = mode,
+                                                     .params = params,
+                                                     .model_dir = "run",
+                                                     .quiet = true,
                                                      .without_metrics_file = without}));
     tl_task_free(&task);
     tl_strategy_free(&strategy);
@@ -415,7 +450,8 @@ static tl_default_trainer *begin_net(const char *words)
     tl_default_trainer *t;
     tl_config *c = config_of(mock, words);
     assert_ok(tl_config_finish(c));
-    assert_ok(tl_default_trainer_new(&t, &(tl_default_trainer_args){.registry = all, .config = value_of(c)}));
+    assert_ok(tl_default_trainer_new(
+        &t, &(tl_default_trainer_args){.registry = all, .config = value_of(c)}));
     tl_config_free(&c);
     return t;
 }

@@ -1,4 +1,5 @@
-/* The bar on a terminal whose window changes its size, and lines with names that are longer than the window. */
+/* The bar on a terminal whose window changes its size, and lines with names that are longer than
+ * the window. */
 #define _XOPEN_SOURCE 700
 #include "train/toy.h"
 
@@ -14,7 +15,9 @@ static FILE *terminal;
 
 static void set_width(int columns)
 {
-    assert_int_equal(ioctl(master, TIOCSWINSZ, &(struct winsize){.ws_row = 24, .ws_col = (unsigned short)columns}), 0);
+    assert_int_equal(ioctl(master, TIOCSWINSZ,
+                           &(struct winsize){.ws_row = 24, .ws_col = (unsigned short)columns}),
+                     0);
 }
 
 static void open_terminal(int columns)
@@ -42,7 +45,8 @@ static const char *drawn(void)
     static char text[1 << 14];
     struct pollfd ready = {.fd = master, .events = POLLIN};
     size_t length = 0;
-    while (length < sizeof text - 1 && poll(&ready, 1, 100) == 1) { // the system hands it on a little later
+    // the system hands it on a little later
+    while (length < sizeof text - 1 && poll(&ready, 1, 100) == 1) {
         ssize_t used = read(master, text + length, sizeof text - 1 - length);
         if (used <= 0) break;
         length += (size_t)used;
@@ -51,7 +55,8 @@ static const char *drawn(void)
     return text;
 }
 
-/* Columns of the longest line, one for each character; what moves the cursor and wipes takes none. */
+/* Columns of the longest line, one for each character; what moves the cursor and wipes takes
+ * none. */
 static int longest(const char *text)
 {
     int most = 0, column = 0;
@@ -77,7 +82,8 @@ static void the_bar_follows_the_window(void **state)
     toy *y = *state;
     tl_hook *h;
     open_terminal(100);
-    assert_ok(tl_progress_hook_new(&h, &(tl_progress_args){.to = terminal, .width = 100, .plain = true}));
+    assert_ok(
+        tl_progress_hook_new(&h, &(tl_progress_args){.to = terminal, .width = 100, .plain = true}));
     toy_open(y, NULL, NULL);
     toy_control(y, &h, 1, (toy_options){.steps_per_loop = 1});
     train_to(y, 1);
@@ -85,7 +91,8 @@ static void the_bar_follows_the_window(void **state)
     assert_true(wide > 40 && wide < 100);
     set_width(30);
     int narrow = longest(train_to(y, 3));
-    assert_true(narrow > 0 && narrow < 30); // the last column stays empty, or the cursor would be in the next line
+    // the last column stays empty, or the cursor would be in the next line
+    assert_true(narrow > 0 && narrow < 30);
     set_width(100);
     assert_int_equal(longest(train_to(y, 4)), wide);
     toy_close(y);

@@ -147,7 +147,8 @@ static void scalars_have_a_last_value_and_a_smoothed_one(void **state)
                  "no scalar 'acuracy'; it has total_loss, lr, accuracy");
     assert_fails(tl_event_storage_put(f->s, "lr", 1), TL_EINVAL,
                  "the scalar 'lr' was put plain before and is now put smoothed");
-    assert_fails(tl_event_storage_put_plain(f->s, "total_loss", 1), TL_EINVAL, "put smoothed before");
+    assert_fails(tl_event_storage_put_plain(f->s, "total_loss", 1), TL_EINVAL,
+                 "put smoothed before");
     assert_fails(tl_event_storage_put(f->s, "", 1), TL_EINVAL, "must have a name");
     const tl_history *h;
     assert_ok(tl_event_storage_history(&h, f->s, "total_loss"));
@@ -183,7 +184,8 @@ static void handles_spare_the_name(void **state)
     assert_ok(tl_event_storage_at(&latest, f->s, 0));
     assert_int_equal(latest.iteration, -1); // nothing yet
     assert_fails(tl_event_storage_latest(&latest, f->s, "time"), TL_ENOTFOUND, "'time'");
-    for (int i = 0; i < 100; i++) assert_ok(tl_event_storage_put_plain(f->s, (char[]){(char)(33 + i), 0}, 1));
+    for (int i = 0; i < 100; i++)
+        assert_ok(tl_event_storage_put_plain(f->s, (char[]){(char)(33 + i), 0}, 1));
     assert_ok(tl_event_scalar_put(a, 0.25)); // the map has grown meanwhile
     assert_ok(tl_event_storage_put(f->s, "time", 0.75));
     assert_ok(tl_event_storage_scalar(&same, f->s, "time", true));
@@ -227,7 +229,8 @@ static void tensors_are_read_when_asked_for(void **state)
     tl_event_latest latest;
     const tl_history *h;
     tl_tensor *t[3];
-    // A tensor for each step: all values are there when somebody asks, and none is waited for before.
+    // A tensor for each step: all values are there when somebody asks, and none is waited for
+    // before.
     for (int i = 0; i < 3; i++) {
         t[i] = tensor_of(f->engine, TL_BF16, TL_SHAPE(1), (const double[]){i + 0.5});
         tl_event_storage_set_iteration(f->s, i);
@@ -258,7 +261,8 @@ static void tensors_are_read_when_asked_for(void **state)
     assert_near(tl_history_latest(h), 8, 0);
     tl_tensor_free(&t[0]);
     t[0] = tensor_of(f->engine, TL_F32, TL_SHAPE(2), NULL);
-    assert_fails(tl_event_storage_put_tensor(f->s, "loss", t[0], true), TL_EINVAL, "loss: float32[2] is no number");
+    assert_fails(tl_event_storage_put_tensor(f->s, "loss", t[0], true), TL_EINVAL,
+                 "loss: float32[2] is no number");
     tl_tensor_free(&t[0]);
 }
 
@@ -295,14 +299,17 @@ static void media_keep_what_was_put_last(void **state)
         if (i < 3) assert_ok(tl_event_storage_put_histogram(f->s, "weights", weights, 0));
         if (i == 1) assert_ok(tl_event_storage_put_text(f->s, "note", "one"));
     }
-    assert_fails(tl_event_storage_put_image(f->s, "input", weights), TL_EINVAL, "input: float32[4] is no image");
-    assert_fails(tl_event_storage_put_image(f->s, "new", weights), TL_EINVAL, "new: float32[4] is no image");
+    assert_fails(tl_event_storage_put_image(f->s, "input", weights), TL_EINVAL,
+                 "input: float32[4] is no image");
+    assert_fails(tl_event_storage_put_image(f->s, "new", weights), TL_EINVAL,
+                 "new: float32[4] is no image");
     assert_int_equal(tl_event_storage_media_count(f->s), 3);
     static const struct {
         const char *name;
         tl_logs_kind kind;
         int64_t iteration;
-    } want[] = {{"input", TL_LOGS_IMAGE, 4}, {"weights", TL_LOGS_HISTOGRAM, 2}, {"note", TL_LOGS_TEXT, 1}};
+    } want[] = {
+        {"input", TL_LOGS_IMAGE, 4}, {"weights", TL_LOGS_HISTOGRAM, 2}, {"note", TL_LOGS_TEXT, 1}};
     for (int i = 0; i < 3; i++) {
         tl_event_storage_media_at(&e, &iteration, f->s, i);
         assert_string_equal(e.name, want[i].name);
@@ -492,8 +499,9 @@ static void putting_is_quick(void **state)
 {
     fixture *f = *state;
     enum { ROUNDS = 20000, NAMES = 8 };
-    static const char *const names[NAMES] = {"time", "data_time", "total_loss", "lr", "grad_norm", "tokens_per_second",
-                                             "masked_lm_loss", "next_sentence_loss"};
+    static const char *const names[NAMES] = {
+        "time",      "data_time",         "total_loss",     "lr",
+        "grad_norm", "tokens_per_second", "masked_lm_loss", "next_sentence_loss"};
     double best = INFINITY;
     for (int trial = 0; trial < 5; trial++) {
         int64_t start = tl_clock_ns();
@@ -504,7 +512,8 @@ static void putting_is_quick(void **state)
         if (ns < best) best = ns;
     }
     print_message("%.1f ns a scalar\n", best);
-    assert_true(best < 10000); // a bound for any machine, load and sanitizer; some 40 where nothing slows it
+    // a bound for any machine, load and sanitizer; some 40 where nothing slows it
+    assert_true(best < 10000);
 }
 
 int main(void)

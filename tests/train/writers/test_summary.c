@@ -29,7 +29,8 @@ static int teardown(void **state)
 static tl_summary_manager *manager(fixture *f, const tl_summary_manager_class *cls, const char *dir)
 {
     tl_summary_manager *m;
-    assert_ok(tl_summary_manager_new(&m, cls, &(tl_summary_manager_args){.dir = dir, .step = &f->step}));
+    assert_ok(
+        tl_summary_manager_new(&m, cls, &(tl_summary_manager_args){.dir = dir, .step = &f->step}));
     return m;
 }
 
@@ -129,7 +130,8 @@ static void the_default_writes_numbers_only(void **state)
     assert_ok(tl_summary_manager_write(m, f->l));
     tl_summary_manager_free(&m);
     tl_log_sink_remove(sink);
-    assert_ok(tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_INFO, tl_log_write_stderr, NULL, NULL}));
+    assert_ok(
+        tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_INFO, tl_log_write_stderr, NULL, NULL}));
     assert_events("a", "loss@0=0.5 image/count@0=25 loss@0=0.5 image/count@0=25 ");
     assert_int_equal(notices, 1);
 }
@@ -141,19 +143,22 @@ static void the_other_one_writes_all_kinds(void **state)
     put_all_kinds(f);
     assert_ok(tl_summary_manager_write(m, f->l));
     tl_summary_manager_free(&m);
-    assert_events("a", "loss@0=0.5 image/input@0=3x2*1 image/batch@0=2x2*20 image/count@0=25 weights@0=7/5 "
-                       "note@0='hi' ");
-    assert_ok(tl_summary_manager_new(&m, &tl_summary_manager_images,
-                                     &(tl_summary_manager_args){.dir = "b", .step = &f->step, .max_outputs = 2}));
+    assert_events("a", "loss@0=0.5 image/input@0=3x2*1 image/batch@0=2x2*20 image/count@0=25 "
+                       "weights@0=7/5 note@0='hi' ");
+    assert_ok(tl_summary_manager_new(
+        &m, &tl_summary_manager_images,
+        &(tl_summary_manager_args){.dir = "b", .step = &f->step, .max_outputs = 2}));
     assert_ok(tl_summary_manager_write(m, f->l));
     tl_summary_manager_free(&m);
-    assert_events("b", "loss@0=0.5 image/input@0=3x2*1 image/batch@0=2x2*2 image/count@0=25 weights@0=7/5 note@0='hi' ");
+    assert_events("b", "loss@0=0.5 image/input@0=3x2*1 image/batch@0=2x2*2 image/count@0=25 "
+                       "weights@0=7/5 note@0='hi' ");
 }
 
 /* --- managers of one's own -------------------------------------------------------------------- */
 
 // Overrides one method, and calls that of its base.
-static tl_status doubled_entry(tl_summary_manager *m, tl_event_file *file, int64_t step, const tl_logs_entry *entry)
+static tl_status doubled_entry(tl_summary_manager *m, tl_event_file *file, int64_t step,
+                               const tl_logs_entry *entry)
 {
     tl_logs_entry doubled = *entry;
     if (entry->kind == TL_LOGS_NUMBER) doubled.number *= 2;
@@ -161,7 +166,8 @@ static tl_status doubled_entry(tl_summary_manager *m, tl_event_file *file, int64
 }
 
 static const tl_summary_manager_class doubling = {
-    .cls = TL_CLASS(tl_summary_manager_class, "doubling", &tl_summary_manager_scalars.cls, tl_summary_manager, NULL),
+    .cls = TL_CLASS(tl_summary_manager_class, "doubling", &tl_summary_manager_scalars.cls,
+                    tl_summary_manager, NULL),
     .write_entry = doubled_entry,
 };
 
@@ -226,7 +232,10 @@ static void own_dispose(tl_summary_manager *m)
 
 static const tl_summary_manager_class own_class = {
     .cls = TL_CLASS(tl_summary_manager_class, "own", NULL, own, NULL),
-    .init = own_init, .flush = own_flush, .summary_writer = own_writer, .write_summaries = own_write,
+    .init = own_init,
+    .flush = own_flush,
+    .summary_writer = own_writer,
+    .write_summaries = own_write,
     .dispose = own_dispose,
 };
 
@@ -238,8 +247,9 @@ static void the_whole_interface_can_be_ones_own(void **state)
     own_config config = {&writes, &disposed};
     assert_ok(tl_logs_put(f->l, "x", 1));
     f->step = 3;
-    assert_ok(tl_summary_manager_new(&m, &own_class, &(tl_summary_manager_args){.dir = "d", .step = &f->step,
-                                                                                .config = &config}));
+    assert_ok(tl_summary_manager_new(
+        &m, &own_class,
+        &(tl_summary_manager_args){.dir = "d", .step = &f->step, .config = &config}));
     assert_ok(tl_summary_manager_write(m, f->l));
     assert_ok(tl_summary_manager_flush(m));
     tl_summary_manager_free(&m);
@@ -248,8 +258,9 @@ static void the_whole_interface_can_be_ones_own(void **state)
     assert_events("d/prefix_mine", "count@3='one' ");
     assert_events("d/prefix_", "x@3=1 ");
     config.writes = NULL;
-    assert_fails(tl_summary_manager_new(&m, &own_class, &(tl_summary_manager_args){.dir = "d", .step = &f->step,
-                                                                                   .config = &config}),
+    assert_fails(tl_summary_manager_new(
+                     &m, &own_class,
+                     &(tl_summary_manager_args){.dir = "d", .step = &f->step, .config = &config}),
                  TL_EINVAL, "no counter");
     assert_null(m);
     assert_int_equal(disposed, 2);
@@ -262,19 +273,24 @@ static void mistakes_are_told(void **state)
     tl_logs *sub;
     tl_event_file *file;
     const tl_summary_manager_class half = {
-        .cls = TL_CLASS(tl_summary_manager_class, "half", NULL, tl_summary_manager, NULL), .flush = own_flush};
-    const tl_summary_manager_class small = {
-        .cls = TL_CLASS(tl_summary_manager_class, "small", &tl_summary_manager_scalars.cls, int, NULL)};
-    assert_fails(tl_summary_manager_new(&m, &half, &(tl_summary_manager_args){.step = &f->step}), TL_EINVAL,
-                 "summary_writer");
+        .cls = TL_CLASS(tl_summary_manager_class, "half", NULL, tl_summary_manager, NULL),
+        .flush = own_flush,
+    };
+    const tl_summary_manager_class small = {.cls = TL_CLASS(tl_summary_manager_class, "small",
+                                                            &tl_summary_manager_scalars.cls, int,
+                                                            NULL)};
+    assert_fails(tl_summary_manager_new(&m, &half, &(tl_summary_manager_args){.step = &f->step}),
+                 TL_EINVAL, "summary_writer");
     tl_status st = tl_summary_manager_new(&m, &small, &(tl_summary_manager_args){.step = &f->step});
     assert_int_equal(st, TL_EINVAL);
-    assert_fails(tl_summary_manager_new(&m, &tl_summary_manager_scalars, &(tl_summary_manager_args){.dir = "a"}),
+    assert_fails(tl_summary_manager_new(&m, &tl_summary_manager_scalars,
+                                        &(tl_summary_manager_args){.dir = "a"}),
                  TL_EINVAL, "needs the step");
     m = manager(f, &tl_summary_manager_scalars, "a");
     static const char *const out[] = {"..", "../b", "x/../../b", "/tmp/b", "x/.."};
     for (int i = 0; i < TL_COUNT(out); i++)
-        assert_fails(tl_summary_manager_writer(&file, m, out[i]), TL_EINVAL, "leads out of the folder");
+        assert_fails(tl_summary_manager_writer(&file, m, out[i]), TL_EINVAL,
+                     "leads out of the folder");
     assert_ok(tl_summary_manager_writer(&file, m, "..x/y.."));
     assert_non_null(file);
     assert_ok(tl_logs_sub(&sub, f->l, "../b"));
@@ -294,8 +310,9 @@ static void going_back_reaches_all_folders(void **state)
     tl_summary_manager *m = manager(f, &tl_summary_manager_scalars, "a");
     for (f->step = 1; f->step <= 3; f->step++) assert_ok(tl_summary_manager_write(m, f->l));
     tl_summary_manager_free(&m);
-    assert_ok(tl_summary_manager_new(&m, &tl_summary_manager_scalars,
-                                     &(tl_summary_manager_args){.dir = "a", .step = &f->step, .keep_to = {true, 2}}));
+    assert_ok(tl_summary_manager_new(
+        &m, &tl_summary_manager_scalars,
+        &(tl_summary_manager_args){.dir = "a", .step = &f->step, .keep_to = {true, 2}}));
     assert_events("a/sub", "y@1=2 y@2=2 "); // before anything is written there
     f->step = 2;
     assert_ok(tl_summary_manager_write(m, f->l)); // said already
@@ -338,9 +355,10 @@ static tl_status everything(fixture *f)
 {
     tl_summary_manager *m = NULL;
     tl_status st;
-    TL_TRY_DONE(st, tl_summary_manager_new(&m, &tl_summary_manager_images,
-                                           &(tl_summary_manager_args){.dir = "d", .step = &f->step,
-                                                                      .keep_to = {true, 0}}));
+    TL_TRY_DONE(
+        st, tl_summary_manager_new(
+                &m, &tl_summary_manager_images,
+                &(tl_summary_manager_args){.dir = "d", .step = &f->step, .keep_to = {true, 0}}));
     TL_TRY_DONE(st, tl_summary_manager_write(m, f->l));
     TL_TRY_DONE(st, tl_summary_manager_rewind(m, 0));
     st = tl_summary_manager_flush(m);

@@ -38,23 +38,27 @@ static tl_event_writer *console(fixture *f, int64_t batch_size, int64_t max_iter
 {
     tl_event_writer *w;
     assert_ok(tl_event_writer_new(&w, &tl_console_writer,
-                                  &(tl_console_writer_args){.batch_size = batch_size, .say = keep_line,
-                                                            .max_iteration = max_iteration, .payload = f}));
+                                  &(tl_console_writer_args){.batch_size = batch_size,
+                                                            .say = keep_line,
+                                                            .max_iteration = max_iteration,
+                                                            .payload = f}));
     return w;
 }
 
 static tl_event_writer *json(const char *path, tl_opt_int keep_to)
 {
     tl_event_writer *w;
-    assert_ok(tl_event_writer_new(&w, &tl_json_writer, &(tl_json_writer_args){.path = path, .keep_to = keep_to}));
+    assert_ok(tl_event_writer_new(&w, &tl_json_writer,
+                                  &(tl_json_writer_args){.path = path, .keep_to = keep_to}));
     return w;
 }
 
 static tl_event_writer *tensorboard(const char *folder, tl_opt_int keep_to)
 {
     tl_event_writer *w;
-    assert_ok(tl_event_writer_new(&w, &tl_tensorboard_writer,
-                                  &(tl_tensorboard_writer_args){.folder = folder, .keep_to = keep_to}));
+    assert_ok(
+        tl_event_writer_new(&w, &tl_tensorboard_writer,
+                            &(tl_tensorboard_writer_args){.folder = folder, .keep_to = keep_to}));
     return w;
 }
 
@@ -88,7 +92,8 @@ static void the_line_is_libais(void **state)
     tl_event_latest eta;
     tl_event_storage_set_iteration(f->s, 19);
     tl_event_storage_set_samples(f->s, 1280);
-    assert_ok(tl_event_storage_put(f->s, "time", 0.5)); // the average is over all, the time left by the median
+    // the average is over all, the time left by the median
+    assert_ok(tl_event_storage_put(f->s, "time", 0.5));
     assert_ok(tl_event_storage_put(f->s, "time", 0.25));
     assert_ok(tl_event_storage_put(f->s, "time", 0.25));
     assert_ok(tl_event_storage_put(f->s, "data_time", 0.01));
@@ -98,9 +103,9 @@ static void the_line_is_libais(void **state)
     assert_ok(tl_event_storage_put_plain(f->s, "lr", 1e-4));
     assert_ok(tl_event_writer_write(w, f->s));
     assert_string_equal(tl_str_text(&f->said),
-                        "eta: 0:04:05  iteration: 19/1000  consumed_samples: 1280  total_loss: 1.935  lm_loss: "
-                        "1.235e+05  time: 0.3333 s/iter  data_time: 0.0100 s/iter  total_throughput: 192.00 "
-                        "samples/s  lr: 1.00e-04");
+                        "eta: 0:04:05  iteration: 19/1000  consumed_samples: 1280  total_loss: "
+                        "1.935  lm_loss: 1.235e+05  time: 0.3333 s/iter  data_time: 0.0100 s/iter  "
+                        "total_throughput: 192.00 samples/s  lr: 1.00e-04");
     assert_ok(tl_event_storage_latest(&eta, f->s, "eta_seconds"));
     assert_near(eta.value, 0.25 * 980, 0);
     assert_false(eta.smooth);
@@ -115,8 +120,9 @@ static void the_line_is_libais(void **state)
     assert_ok(tl_event_storage_put_plain(f->s, "[metric]grad_scaler", 65536));
     assert_ok(tl_event_writer_write(w, f->s));
     const char *more = strstr(tl_str_text(&f->said), "lr: ");
-    assert_string_equal(more, "lr: 1.00e-04  grad_norm: 1.034  examples/s: 256.0  tokens/s: 131072  max_mem: 812M  "
-                              "data_wait: 4.0%  mfu: 41.2%  [metric]grad_scaler: 6.554e+04");
+    assert_string_equal(
+        more, "lr: 1.00e-04  grad_norm: 1.034  examples/s: 256.0  tokens/s: 131072  max_mem: 812M  "
+              "data_wait: 4.0%  mfu: 41.2%  [metric]grad_scaler: 6.554e+04");
     finish(&w);
 }
 
@@ -129,7 +135,8 @@ static void what_is_missing_is_left_out(void **state)
     // Without "time" the time left goes by the clock between two lines.
     tl_event_storage_set_iteration(f->s, 4);
     assert_ok(tl_event_writer_write(w, f->s));
-    assert_string_equal(tl_str_text(&f->said), "eta: 0:00:00  iteration: 4/10  consumed_samples: 0  lr: N/A");
+    assert_string_equal(tl_str_text(&f->said),
+                        "eta: 0:00:00  iteration: 4/10  consumed_samples: 0  lr: N/A");
     assert_ok(tl_event_writer_write(w, f->s)); // the same iteration again: no rate
     assert_string_equal(tl_str_text(&f->said), "iteration: 4/10  consumed_samples: 0  lr: N/A");
     // At the end nothing is said.
@@ -143,17 +150,22 @@ static void what_is_missing_is_left_out(void **state)
     assert_ok(tl_event_storage_put(f->s, "time", 0.5));
     assert_ok(tl_event_writer_write(w, f->s));
     assert_string_equal(tl_str_text(&f->said),
-                        "iteration: 10  consumed_samples: 0  time: 0.5000 s/iter  total_throughput: 16.00 samples/s  "
-                        "lr: N/A");
+                        "iteration: 10  consumed_samples: 0  time: 0.5000 s/iter  "
+                        "total_throughput: 16.00 samples/s  lr: N/A");
     finish(&w);
 }
 
 static void long_times_have_days(void **state)
 {
     fixture *f = *state;
-    static const struct { double time; const char *want; } cases[] = {
-        {86400.0, "eta: 1 day, 0:00:00  "}, {2 * 86400.0 + 3661.9, "eta: 2 days, 1:01:01  "},
-        {59.999, "eta: 0:00:59  "}, {INFINITY, "iteration"},
+    static const struct {
+        double time;
+        const char *want;
+    } cases[] = {
+        {86400.0, "eta: 1 day, 0:00:00  "},
+        {2 * 86400.0 + 3661.9, "eta: 2 days, 1:01:01  "},
+        {59.999, "eta: 0:00:59  "},
+        {INFINITY, "iteration"},
     };
     for (int i = 0; i < TL_COUNT(cases); i++) {
         tl_event_storage *s;
@@ -183,7 +195,8 @@ static void without_a_listener_it_is_logged(void **state)
     tl_event_storage_set_iteration(f->s, 3);
     assert_ok(tl_event_writer_write(w, f->s));
     tl_log_sink_remove(sink);
-    assert_ok(tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_INFO, tl_log_write_stderr, NULL, NULL}));
+    assert_ok(
+        tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_INFO, tl_log_write_stderr, NULL, NULL}));
     assert_string_equal(tl_str_text(&f->said), "iteration: 3  consumed_samples: 0  lr: N/A");
     tl_event_writer_free(&w);
 }
@@ -201,8 +214,9 @@ static void lines_have_sorted_keys(void **state)
     assert_ok(tl_event_storage_put(f->s, "data_time", 0.01));
     assert_ok(tl_event_storage_put_plain(f->s, "eta_seconds", 12.3));
     assert_ok(tl_event_writer_write(w, f->s));
-#define LINE                                                                                                    \
-    "{\"data_time\": 0.01, \"eta_seconds\": 12.3, \"iteration\": 19, \"lr\": 0.0001, \"time\": 0.25, "          \
+#define LINE                                                                                       \
+    "{\"data_time\": 0.01, \"eta_seconds\": 12.3, \"iteration\": 19, \"lr\": 0.0001, \"time\": "   \
+    "0.25, "                                                                                       \
     "\"total_loss\": 1.9}\n"
     assert_holds("out/metrics.json", LINE); // there before it is closed
     assert_ok(tl_event_writer_write(w, f->s));
@@ -249,9 +263,10 @@ static void whatever_comes_it_is_json(void **state)
     assert_ok(tl_event_storage_put_plain(f->s, "\xed\xa0\x80", 1)); // half of a surrogate pair
     assert_ok(tl_event_writer_write(w, f->s));
     finish(&w);
-    assert_holds("m.json", "{\"a\\\"b\\\\c\\n\": 1e+300, \"inf\": null, \"iteration\": 0, \"nan\": null, "
-                           "\"\xc3\xa9\xef\xbf\xbd\": -0.1, "
-                           "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\": 1.0}\n");
+    assert_holds(
+        "m.json",
+        "{\"a\\\"b\\\\c\\n\": 1e+300, \"inf\": null, \"iteration\": 0, \"nan\": null, "
+        "\"\xc3\xa9\xef\xbf\xbd\": -0.1, \"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\": 1.0}\n");
     tl_event_storage *only;
     assert_ok(tl_event_storage_new(&only, NULL));
     assert_ok(tl_event_storage_put_plain(only, "iteration", 5));
@@ -265,12 +280,13 @@ static void whatever_comes_it_is_json(void **state)
 static void after_going_back_each_iteration_is_there_once(void **state)
 {
     fixture *f = *state;
-    put_file("m.json", "{\"iteration\": 1, \"loss\": 0.5}\n"
-                       "{\"a\": {\"iteration\": 99}, \"b\": \"\\\"iteration\\\": 98\", \"iteration\": 3}\n"
-                       "a line of somebody else\n"
-                       "{\"iteration\": 4, \"loss\": NaN}\n"
-                       "{\"iteration\":5,\"loss\":1}\n"
-                       "{\"iteration\": 6, \"lo");
+    put_file("m.json",
+             "{\"iteration\": 1, \"loss\": 0.5}\n"
+             "{\"a\": {\"iteration\": 99}, \"b\": \"\\\"iteration\\\": 98\", \"iteration\": 3}\n"
+             "a line of somebody else\n"
+             "{\"iteration\": 4, \"loss\": NaN}\n"
+             "{\"iteration\":5,\"loss\":1}\n"
+             "{\"iteration\": 6, \"lo");
     tl_event_writer *w = json("m.json", (tl_opt_int){true, 4}); // resumed at step 5
     for (int i = 3; i <= 5; i++) {
         tl_event_storage_set_iteration(f->s, i);
@@ -278,11 +294,13 @@ static void after_going_back_each_iteration_is_there_once(void **state)
         assert_ok(tl_event_writer_write(w, f->s));
     }
     finish(&w);
-    assert_holds("m.json", "{\"iteration\": 1, \"loss\": 0.5}\n"
-                           "{\"a\": {\"iteration\": 99}, \"b\": \"\\\"iteration\\\": 98\", \"iteration\": 3}\n"
-                           "a line of somebody else\n"
-                           "{\"iteration\": 4, \"loss\": NaN}\n"
-                           "{\"iteration\": 5, \"loss\": 50.0}\n");
+    assert_holds(
+        "m.json",
+        "{\"iteration\": 1, \"loss\": 0.5}\n"
+        "{\"a\": {\"iteration\": 99}, \"b\": \"\\\"iteration\\\": 98\", \"iteration\": 3}\n"
+        "a line of somebody else\n"
+        "{\"iteration\": 4, \"loss\": NaN}\n"
+        "{\"iteration\": 5, \"loss\": 50.0}\n");
     // From the beginning.
     w = json("m.json", (tl_opt_int){true, -1});
     finish(&w);
@@ -302,8 +320,9 @@ static void half_a_line_is_mended(void **state)
         tl_event_writer *w = json("m.json", all);
         finish(&w);
         // One that only lacks its end of line gets it.
-        assert_holds("m.json", length < sizeof whole - 1 ? "{\"iteration\": 6}\n"
-                                                         : "{\"iteration\": 6}\n{\"iteration\": 7, \"x\": \"}\"}\n");
+        assert_holds("m.json", length < sizeof whole - 1
+                                   ? "{\"iteration\": 6}\n"
+                                   : "{\"iteration\": 6}\n{\"iteration\": 7, \"x\": \"}\"}\n");
     }
 }
 
@@ -339,7 +358,8 @@ static void windows_can_be_given(void **state)
 {
     fixture *f = *state;
     tl_event_writer *w[2];
-    assert_ok(tl_event_writer_new(&w[0], &tl_json_writer, &(tl_json_writer_args){.path = "m.json", .window = 3}));
+    assert_ok(tl_event_writer_new(&w[0], &tl_json_writer,
+                                  &(tl_json_writer_args){.path = "m.json", .window = 3}));
     assert_ok(tl_event_writer_new(&w[1], &tl_tensorboard_writer,
                                   &(tl_tensorboard_writer_args){.folder = "tb", .window = 1}));
     for (int i = 0; i < 40; i++) assert_ok(tl_event_storage_put(f->s, "x", i));
@@ -413,7 +433,9 @@ static tl_status counter_close(tl_event_writer *w)
 
 static const tl_event_writer_class counter_class = {
     .cls = TL_CLASS(tl_event_writer_class, "counter", NULL, counter, NULL),
-    .init = counter_init, .write = counter_write, .close = counter_close,
+    .init = counter_init,
+    .write = counter_write,
+    .close = counter_close,
 };
 
 static void all_are_written_and_closed_whatever_fails(void **state)
@@ -422,7 +444,8 @@ static void all_are_written_and_closed_whatever_fails(void **state)
     int writes = 0, closes = 0;
     tl_event_writer *w[3];
     for (int i = 0; i < 3; i++)
-        assert_ok(tl_event_writer_new(&w[i], &counter_class, &(counter_args){&writes, &closes, i != 0}));
+        assert_ok(
+            tl_event_writer_new(&w[i], &counter_class, &(counter_args){&writes, &closes, i != 0}));
     assert_fails(tl_event_writers_write(w, 3, f->s), TL_EIO, "write 2");
     assert_int_equal(writes, 3);
     assert_ok(tl_event_writers_sync(w, 3));
@@ -441,16 +464,22 @@ static void classes_are_verified(void **state)
 {
     (void)state;
     tl_event_writer *w;
-    const tl_event_writer_class mute = {.cls = TL_CLASS(tl_event_writer_class, "mute", NULL, counter, NULL)};
-    const tl_event_writer_class small = {.cls = TL_CLASS(tl_event_writer_class, "small", NULL, char, NULL),
-                                         .write = counter_write};
+    const tl_event_writer_class mute = {
+        .cls = TL_CLASS(tl_event_writer_class, "mute", NULL, counter, NULL)};
+    const tl_event_writer_class small = {
+        .cls = TL_CLASS(tl_event_writer_class, "small", NULL, char, NULL),
+        .write = counter_write,
+    };
     assert_fails(tl_event_writer_new(&w, &mute, NULL), TL_EINVAL, "write");
-    assert_fails(tl_event_writer_new(&w, &small, NULL), TL_EINVAL, "fewer than the 16 of a tl_event_writer");
+    assert_fails(tl_event_writer_new(&w, &small, NULL), TL_EINVAL,
+                 "fewer than the 16 of a tl_event_writer");
     assert_fails(tl_event_writer_new(&w, &tl_json_writer, NULL), TL_EINVAL, "needs a path");
-    assert_fails(tl_event_writer_new(&w, &tl_tensorboard_writer, NULL), TL_EINVAL, "needs a folder");
+    assert_fails(tl_event_writer_new(&w, &tl_tensorboard_writer, NULL), TL_EINVAL,
+                 "needs a folder");
     put_file("plain", "x");
-    assert_fails(tl_event_writer_new(&w, &tl_json_writer, &(tl_json_writer_args){.path = "plain/m.json"}), TL_EEXISTS,
-                 "plain");
+    assert_fails(
+        tl_event_writer_new(&w, &tl_json_writer, &(tl_json_writer_args){.path = "plain/m.json"}),
+        TL_EEXISTS, "plain");
     assert_null(w);
 }
 
@@ -470,11 +499,14 @@ static tl_status everything(fixture *f)
     tl_event_writer *w[3] = {NULL};
     tl_status st;
     TL_TRY_DONE(st, tl_event_writer_new(&w[0], &tl_console_writer,
-                                        &(tl_console_writer_args){.max_iteration = 9, .say = keep_line, .payload = f}));
-    TL_TRY_DONE(st, tl_event_writer_new(&w[1], &tl_json_writer,
-                                        &(tl_json_writer_args){.path = "d/m.json", .keep_to = {true, 0}}));
-    TL_TRY_DONE(st, tl_event_writer_new(&w[2], &tl_tensorboard_writer,
-                                        &(tl_tensorboard_writer_args){.folder = "d", .keep_to = {true, 0}}));
+                                        &(tl_console_writer_args){
+                                            .max_iteration = 9, .say = keep_line, .payload = f}));
+    TL_TRY_DONE(
+        st, tl_event_writer_new(&w[1], &tl_json_writer,
+                                &(tl_json_writer_args){.path = "d/m.json", .keep_to = {true, 0}}));
+    TL_TRY_DONE(st, tl_event_writer_new(
+                        &w[2], &tl_tensorboard_writer,
+                        &(tl_tensorboard_writer_args){.folder = "d", .keep_to = {true, 0}}));
     TL_TRY_DONE(st, tl_event_writers_write(w, 3, f->s));
     TL_TRY_DONE(st, tl_event_writers_rewind(w, 3, 0));
     st = tl_event_writers_finish(w, 3, f->s);

@@ -30,7 +30,8 @@ enum { TL_CHECKPOINT_VERSION = 1 };
 
 typedef struct tl_checkpoint_info {
     const char *numerics; /* what computes: instruction set, version, ...; NULL: is not said */
-    const tl_safetensors_note *notes; /* (optional) texts that belong to it beside the state, by name */
+    /* (optional) texts that belong to it beside the state, by name */
+    const tl_safetensors_note *notes;
     int64_t note_count;
 } tl_checkpoint_info;
 
@@ -57,8 +58,8 @@ TL_API int tl_checkpoint_version(const tl_checkpoint *c);
 /* NULL: was not said. */
 TL_API const char *tl_checkpoint_numerics(const tl_checkpoint *c);
 TL_API uint32_t tl_checkpoint_crc(const tl_checkpoint *c);
-/* One of the notes that it was saved with; NULL: there is none of that name. In the file's metadata it is called
- * "tilth.note.NAME". */
+/* One of the notes that it was saved with; NULL: there is none of that name. In the file's metadata
+ * it is called "tilth.note.NAME". */
 TL_API const char *tl_checkpoint_note(const tl_checkpoint *c, const char *name);
 
 /* The whole state, its tensors new ones of the engine's; paths that were one tensor are one again.
@@ -69,11 +70,12 @@ TL_API TL_NODISCARD tl_status tl_checkpoint_read(tl_state **out, const char *pat
 /* --- restoring -------------------------------------------------------------------------------- */
 
 typedef struct tl_checkpoint_restore_args {
-    bool partial;         /* restores what matches; otherwise any finding is a failure */
-    bool beside;          /* what the file has beside `into` stays there: no finding, and not in the report */
-    bool cast;            /* floats of different types are converted */
-    bool weights;         /* plain safetensors will do, and checkpoints that are too new */
-    bool rehearse;        /* nothing is written: it only looks whether it could be */
+    bool partial; /* restores what matches; otherwise any finding is a failure */
+    /* what the file has beside `into` stays there: no finding, and not in the report */
+    bool beside;
+    bool cast;     /* floats of different types are converted */
+    bool weights;  /* plain safetensors will do, and checkpoints that are too new */
+    bool rehearse; /* nothing is written: it only looks whether it could be */
     /* what does not fit below this path ("hooks") stays as it is, with a warning; NULL: nothing is
      * optional */
     const char *optional;

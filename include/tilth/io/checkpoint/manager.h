@@ -28,18 +28,20 @@
  * on after a restart.
  *
  * By time: with `minutes`, also when so many have passed since the last one. Such a checkpoint is
- * NAME-timed-STEP.safetensors. Only the newest of them is kept, until the next checkpoint of whatever kind; they do not
- * count for max_to_keep. So a run that came to its end has the same checkpoints with and without it.
+ * NAME-timed-STEP.safetensors. Only the newest of them is kept, until the next checkpoint of
+ * whatever kind; they do not count for max_to_keep. So a run that came to its end has the same
+ * checkpoints with and without it.
  *
  * Damage: a latest checkpoint that fails its checksum is renamed to NAME-STEP.safetensors.damaged
  * and the one before it is restored, with an error in the log. When none is left it is a failure,
  * never a start from scratch.
  *
- * Of others: where the directory's text names a TensorBundle (NAME-STEP.index and its data), as Model Garden writes
- * them, and there is no file of ours, that is its checkpoint, and `restore_bundle` restores it. Bundles are only read:
- * none is renamed or removed.
+ * Of others: where the directory's text names a TensorBundle (NAME-STEP.index and its data), as
+ * Model Garden writes them, and there is no file of ours, that is its checkpoint, and
+ * `restore_bundle` restores it. Bundles are only read: none is renamed or removed.
  *
- * A directory that has checkpoints, but no text that names them, goes on from the newest, with a warning.
+ * A directory that has checkpoints, but no text that names them, goes on from the newest, with a
+ * warning.
  *
  * Background: the state is copied into a buffer, which blocks the caller for the time of the copy
  * alone, and written by a thread of the manager's. One copy exists at a time: a save waits for the
@@ -71,22 +73,26 @@ typedef struct tl_checkpoint_manager_args {
     tl_opt_int max_to_keep;           /* not set: all; else at least 1 */
     double keep_every_n_hours;        /* 0: none is kept for that */
     tl_status (*init)(void *payload); /* (optional) called when there is nothing to restore */
-    tl_status (*restore_bundle)(void *payload, const char *prefix); /* (optional) restores a TensorBundle */
-    void *payload;                    /* of these two */
-    bool background;                  /* save returns while the file is written */
-    const char *optional;             /* as in tl_checkpoint_restore_args; may be NULL, as these two */
+    /* (optional) restores a TensorBundle */
+    tl_status (*restore_bundle)(void *payload, const char *prefix);
+    void *payload;   /* of these two */
+    bool background; /* save returns while the file is written */
+    /* as in tl_checkpoint_restore_args; may be NULL, as these two */
+    const char *optional;
     const char *explained, *explanation;
-    const char *numerics;             /* of tl_checkpoint_info and tl_checkpoint_restore_args */
-    double minutes;                   /* 0: none by time */
-    bool anew;                        /* begins without checkpoints, whatever lies in the directory: who says so moves
-                                       * that away before the first save */
-    bool read_only;                   /* damaged checkpoints stay where they are */
-    const tl_safetensors_note *notes; /* (optional) of tl_checkpoint_info; must outlive the manager */
+    const char *numerics; /* of tl_checkpoint_info and tl_checkpoint_restore_args */
+    double minutes;       /* 0: none by time */
+    /* begins without checkpoints, whatever lies in the directory: who says so moves that away
+     * before the first save */
+    bool anew;
+    bool read_only; /* damaged checkpoints stay where they are */
+    /* (optional) of tl_checkpoint_info; must outlive the manager */
+    const tl_safetensors_note *notes;
     int64_t note_count;
 } tl_checkpoint_manager_args;
 
-/* Reads DIRECTORY/checkpoint. One that cannot be understood, or is not there though checkpoints are,
- * is warned of, and the checkpoints that lie in the directory are taken instead. */
+/* Reads DIRECTORY/checkpoint. One that cannot be understood, or is not there though checkpoints
+ * are, is warned of, and the checkpoints that lie in the directory are taken instead. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_new(tl_checkpoint_manager **out,
                                                         const tl_checkpoint_manager_args *args);
 /* Waits for the background save; a failure that nobody asked for is logged. NULL is fine. */
@@ -106,7 +112,8 @@ TL_API bool tl_checkpoint_manager_due(tl_checkpoint_manager *m, bool check_inter
  * then. `path` may be NULL. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_restore_or_initialize(tl_checkpoint_manager *m,
                                                                           const char **path);
-/* Restores this checkpoint: a file, or what tl_checkpoint_resolve makes one of, or the prefix of a bundle. */
+/* Restores this checkpoint: a file, or what tl_checkpoint_resolve makes one of, or the prefix of a
+ * bundle. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_restore(tl_checkpoint_manager *m,
                                                             const char *path);
 /* Waits for the background save and hands its failure on. */
@@ -118,8 +125,9 @@ TL_API const char *tl_checkpoint_manager_latest(tl_checkpoint_manager *m);
 /* Those that are managed, oldest first; in the arena. Waits for the background save. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_list(tl_path_list *out,
                                                          tl_checkpoint_manager *m, tl_arena *arena);
-/* The same as the directory has them at this moment, for readers beside the process that saves: the latest first, then
- * the others from the newest on. Whoever needs one that can be used tries them in turn; some may be gone. */
+/* The same as the directory has them at this moment, for readers beside the process that saves: the
+ * latest first, then the others from the newest on. Whoever needs one that can be used tries them
+ * in turn; some may be gone. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_manager_candidates(tl_path_list *out,
                                                                const tl_checkpoint_manager *m,
                                                                tl_arena *arena);
@@ -130,8 +138,8 @@ TL_API bool tl_checkpoint_manager_keeps_time(const tl_checkpoint_manager *m);
 
 /* --- without a manager ------------------------------------------------------------------------ */
 
-/* Whether the checkpoint itself, file or bundle, is whole. What cannot be known (no memory, no permission) counts as
- * whole. The last error stays as it is. */
+/* Whether the checkpoint itself, file or bundle, is whole. What cannot be known (no memory, no
+ * permission) counts as whole. The last error stays as it is. */
 TL_API bool tl_checkpoint_is_usable(const char *path);
 /* The latest checkpoint of a directory, a file of ours, as its state file says, or without one the
  * newest ckpt-STEP that lies there; `*path` is NULL when there is none, or the file that the state
@@ -142,10 +150,12 @@ TL_API TL_NODISCARD tl_status tl_checkpoint_latest(const char **path, tl_arena *
  * the latest of a directory. TL_ENOTFOUND when there is none. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_resolve(const char **file, tl_arena *arena,
                                                     const char *path);
-/* The same two with bundles, which `*path` is the prefix of. A path may also be that prefix, or one of the bundle's
- * files; where both forms are there it is the file of ours. */
-TL_API TL_NODISCARD tl_status tl_checkpoint_latest_of_any(const char **path, tl_arena *arena, const char *directory);
-TL_API TL_NODISCARD tl_status tl_checkpoint_locate(const char **path, bool *bundle, tl_arena *arena, const char *given);
+/* The same two with bundles, which `*path` is the prefix of. A path may also be that prefix, or one
+ * of the bundle's files; where both forms are there it is the file of ours. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_latest_of_any(const char **path, tl_arena *arena,
+                                                          const char *directory);
+TL_API TL_NODISCARD tl_status tl_checkpoint_locate(const char **path, bool *bundle, tl_arena *arena,
+                                                   const char *given);
 
 TL_END
 

@@ -42,21 +42,25 @@ typedef enum tl_jpeg_dct { TL_JPEG_ACCURATE, TL_JPEG_FAST, TL_JPEG_FLOAT } tl_jp
 
 /* Zero is the default of everything. */
 typedef struct tl_image_args {
-    int64_t channels; /* 0: those of the file; 1 to 4. An alpha that the file does not have is 255. */
+    /* 0: those of the file; 1 to 4. An alpha that the file does not have is 255. */
+    int64_t channels;
     tl_window window; /* what is decoded, in pixels of the whole image. A JPEG's other parts cost
                        * little. */
     int shrink;       /* 0 and 1: as it is; 2, 4 and 8 make the image smaller by that factor, sizes
                        * rounded up, from as much of a JPEG's data; a PNG's pixels are averaged. The
                        * window's corners are then rounded outwards. */
-    int64_t limit;    /* the most pixels an image may have, window or not. 0: 100 for each byte of the file, or 2^26 where
-                       * that is more, and never beyond 2^28; or what TILTH_UNPACK_LIMIT says */
+    /* the most pixels an image may have, window or not. 0: 100 for each byte of the file, or 2^26
+     * where that is more, and never beyond 2^28; or what TILTH_UNPACK_LIMIT says */
+    int64_t limit;
     tl_jpeg_dct dct;
     bool plain_upsampling; /* colours of a JPEG are repeated and not interpolated */
-    bool plain_edges;      /* colours at a JPEG window's edges know nothing of what is outside, as in TensorFlow's
-                            * decode_and_crop_jpeg; otherwise a window has the pixels of the whole image */
-    bool cut_is_fine;      /* a JPEG that ends early, or is damaged, is shown as far as it goes */
-    bool orient;           /* turned as the EXIF orientation of the file says; the window is one of the upright image.
-                            * Of tl_image_decode alone. */
+    /* colours at a JPEG window's edges know nothing of what is outside, as in TensorFlow's
+     * decode_and_crop_jpeg; otherwise a window has the pixels of the whole image */
+    bool plain_edges;
+    bool cut_is_fine; /* a JPEG that ends early, or is damaged, is shown as far as it goes */
+    /* turned as the EXIF orientation of the file says; the window is one of the upright image. Of
+     * tl_image_decode alone. */
+    bool orient;
 } tl_image_args;
 
 typedef enum tl_image_format {

@@ -26,16 +26,17 @@ typedef struct tl_png_image {
 
 /* Appends a PNG file to `out`. */
 TL_API TL_NODISCARD tl_status tl_png_encode(tl_str *out, const tl_png_image *image);
-/* The same from a tensor: [height, width, channels] of uint8, or of floats, where 0 is black and 1 white;
- * what lies beyond them is cut, and NaN is black. */
+/* The same from a tensor: [height, width, channels] of uint8, or of floats, where 0 is black and 1
+ * white; what lies beyond them is cut, and NaN is black. */
 TL_API TL_NODISCARD tl_status tl_png_from_tensor(tl_str *out, const tl_tensor *image);
 /* Image `index` of a batch [count, height, width, channels]. */
-TL_API TL_NODISCARD tl_status tl_png_from_batch(tl_str *out, const tl_tensor *images, int64_t index);
+TL_API TL_NODISCARD tl_status tl_png_from_batch(tl_str *out, const tl_tensor *images,
+                                                int64_t index);
 
-/* Reads a PNG file of any kind as pixels of 8 bits: palettes and small depths are widened, 16 bits cut to
- * their upper 8. `channels` 0: those of the file; otherwise grey, alpha and colours are made or left out
- * as needed. A damaged file, or one of more than `limit` pixels, is refused. The pixels are the caller's,
- * to be freed with tl_free; they are NULL after a failure. */
+/* Reads a PNG file of any kind as pixels of 8 bits: palettes and small depths are widened, 16 bits
+ * cut to their upper 8. `channels` 0: those of the file; otherwise grey, alpha and colours are made
+ * or left out as needed. A damaged file, or one of more than `limit` pixels, is refused. The pixels
+ * are the caller's, to be freed with tl_free; they are NULL after a failure. */
 TL_API TL_NODISCARD tl_status tl_png_decode(tl_png_image *out, const void *data, size_t size,
                                             int64_t channels, int64_t limit);
 

@@ -93,8 +93,8 @@ typedef struct tl_tensorbundle_string {
     const char *data;
     size_t size;
 } tl_tensorbundle_string;
-/* The elements of a string tensor, row-major, as the file has them now: list and strings live in the arena. `count` may be
- * NULL. */
+/* The elements of a string tensor, row-major, as the file has them now: list and strings live in
+ * the arena. `count` may be NULL. */
 TL_API TL_NODISCARD tl_status tl_tensorbundle_strings(const tl_tensorbundle_string **out,
                                                       int64_t *count, tl_arena *arena,
                                                       const tl_tensorbundle *b,

@@ -19,8 +19,8 @@
  * when it is opened, and offsets count inflated bytes. A file that ends within a record is an
  * error, as is every damaged byte; messages name the file, the record's number and its offset.
  *
- * Files must not change while they are open: one that becomes shorter is noticed when a record is asked
- * for (TL_EIO); who reads just then reads zeros. Files that are replaced are fine.
+ * Files must not change while they are open: one that becomes shorter is noticed when a record is
+ * asked for (TL_EIO); who reads just then reads zeros. Files that are replaced are fine.
  *
  * Ownership: a record's data is the file's, and valid until the file is closed. Thread word:
  * free-threaded for a const file; cursors and writers one thread at a time. */
@@ -41,7 +41,8 @@ typedef enum tl_tfrecord_packing {
 
 typedef struct tl_tfrecord_args {
     tl_tfrecord_packing packing;
-    size_t limit; /* (optional: in proportion to its size) bytes that a compressed file may become */
+    /* (optional: in proportion to its size) bytes that a compressed file may become */
+    size_t limit;
 } tl_tfrecord_args;
 
 typedef struct tl_tfrecord {

@@ -31,14 +31,15 @@ typedef struct tl_run {
     const tl_tensor *packed; /* what the backend's `pack` made for this call, or NULL */
 } tl_run;
 
-/* Inputs and outputs are there, of the inferred types and shapes; outputs are row-major without gaps
- * and hold garbage. Any dimension may be 0. */
+/* Inputs and outputs are there, of the inferred types and shapes; outputs are row-major without
+ * gaps and hold garbage. Any dimension may be 0. */
 typedef tl_status tl_kernel_fn(const tl_run *run, const tl_node *call);
 
 /* flags of a kernel */
 enum {
     TL_KERNEL_STRIDED = 1, /* takes inputs with any strides; others get row-major copies */
-    TL_KERNEL_STAGED = 2   /* set by the engine: it is the host's, and the engine is of another device */
+    TL_KERNEL_STAGED =
+        2 /* set by the engine: it is the host's, and the engine is of another device */
 };
 
 typedef struct tl_kernel {
@@ -56,13 +57,15 @@ typedef struct tl_kernels {
 typedef struct tl_limits {
     double flops, half_flops; /* in a nanosecond: of float32, of bfloat16 */
     double bytes;             /* of memory read and written, in a nanosecond */
-    double cache;             /* bytes that need not come from there: those of the largest cache; 0 when unknown */
+    /* bytes that need not come from there: those of the largest cache; 0 when unknown */
+    double cache;
 } tl_limits;
 
 struct tl_backend_class {
     tl_class cls;
-    /* (optional: none) Computes what it lacks. Rows of a fallback for the same device run as its own do; those
-     * of one for the host run there, between copies of what they read and write. No other fallback is legal. */
+    /* (optional: none) Computes what it lacks. Rows of a fallback for the same device run as its
+     * own do; those of one for the host run there, between copies of what they read and write. No
+     * other fallback is legal. */
     const tl_backend_class *fallback;
     const tl_kernels *const *tables; /* then NULL; later rows win */
     /* (optional: the host) Whose memory its kernels read and write. */
@@ -71,20 +74,23 @@ struct tl_backend_class {
     tl_status (*choose)(const tl_backend_class **out);
     /* (optional: yes) Whether this machine can run it; the failure says what lacks. */
     tl_status (*supported)(void);
-    /* (optional: calls the kernel) Stands around every kernel: for checking and measuring. Where the kernel is one
-     * of the host and the engine's device is another, it gets images of the tensors that the host sees, and
-     * `run->queue` is the host's. */
+    /* (optional: calls the kernel) Stands around every kernel: for checking and measuring. Where
+     * the kernel is one of the host and the engine's device is another, it gets images of the
+     * tensors that the host sees, and `run->queue` is the host's. */
     tl_status (*around)(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel);
-    /* (optional: none) A copy of the call's second input, laid out as its kernel reads it: for weights
-     * that stay the same over many calls. Only asked for its size when `to` is NULL: 0 where the kernel
-     * takes the weight as it lies. Results have the same bits with it and without. */
+    /* (optional: none) A copy of the call's second input, laid out as its kernel reads it: for
+     * weights that stay the same over many calls. Only asked for its size when `to` is NULL: 0
+     * where the kernel takes the weight as it lies. Results have the same bits with it and
+     * without. */
     tl_status (*pack)(const tl_run *run, const tl_node *call, const tl_tensor *to, size_t *bytes);
-    /* (optional: the fallback's, where that is for the same device; else none) What it does with loop nests. */
+    /* (optional: the fallback's, where that is for the same device; else none) What it does with
+     * loop nests. */
     const tl_nest_methods *nests;
-    /* (optional: the fallback's) Measures what the engine can do at most, when it does nothing else. */
+    /* (optional: the fallback's) Measures what the engine can do at most, when it does nothing
+     * else. */
     tl_status (*limits)(tl_engine *engine, tl_limits *out);
-    /* (optional: no) Tensors lie between guard zones, and what nobody has written yet holds a pattern
-     * that is NaN in every float type: for checking. */
+    /* (optional: no) Tensors lie between guard zones, and what nobody has written yet holds a
+     * pattern that is NaN in every float type: for checking. */
     bool guards_memory;
 };
 
@@ -95,15 +101,17 @@ TL_API extern const tl_kind tl_kind_backend;
  * TL_EUNSUPPORTED. */
 TL_API TL_NODISCARD tl_status tl_engine_kernel(const tl_engine *engine, const tl_node *call,
                                                tl_kernel *out);
-/* Runs a call whose tensors have storage, around hook included: they must lie on the engine's device. */
+/* Runs a call whose tensors have storage, around hook included: they must lie on the engine's
+ * device. */
 TL_API TL_NODISCARD tl_status tl_engine_run(tl_engine *engine, const tl_draws *draws,
                                             const tl_node *call);
 
-/* What it can do at most, measured: takes a third of a second of a machine that does nothing else. */
+/* What it can do at most, measured: takes a third of a second of a machine that does nothing
+ * else. */
 TL_API TL_NODISCARD tl_status tl_engine_limits(tl_engine *engine, tl_limits *out);
 
-/* Address of the first element, for kernels of the device that the tensor lies on. Everybody else leases
- * (tensor.h). */
+/* Address of the first element, for kernels of the device that the tensor lies on. Everybody else
+ * leases (tensor.h). */
 TL_API void *tl_kernel_data(const tl_tensor *t);
 
 TL_END

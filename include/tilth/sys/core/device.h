@@ -1,18 +1,20 @@
 /* Devices: where tensors lie and where kernels run. The host is one of them.
  *
- * A device has memory, whose addresses the host may only look at where the class says so, and queues:
- * what is put into a queue runs in order, some time later. A kernel of a backend for the device puts
- * its work into `run->queue` and returns. The host waits in one place, behind the ticket of what it
- * wants to see:
+ * A device has memory, whose addresses the host may only look at where the class says so, and
+ * queues: what is put into a queue runs in order, some time later. A kernel of a backend for the
+ * device puts its work into `run->queue` and returns. The host waits in one place, behind the
+ * ticket of what it wants to see:
  *
  *     TL_TRY(q->device->cls->copy(q, host, device, bytes));     // put into the queue
  *     TL_TRY(tl_queue_wait(q, tl_queue_ticket(q)));             // now the bytes are there
  *
- * A ticket is the number of a piece of work in its queue. Who waits for it, on the host or in another
- * queue, waits for all that stands before it too: a ticket is what other systems call an event.
+ * A ticket is the number of a piece of work in its queue. Who waits for it, on the host or in
+ * another queue, waits for all that stands before it too: a ticket is what other systems call an
+ * event.
  *
- * Work that fails makes its queue fail: it runs nothing more, and whoever waits for that work or for later
- * work is told. The failure stays until the class's `clear`, which says what was left undone.
+ * Work that fails makes its queue fail: it runs nothing more, and whoever waits for that work or
+ * for later work is told. The failure stays until the class's `clear`, which says what was left
+ * undone.
  *
  * docs/devices.md shows how a device is added.
  *
@@ -46,18 +48,20 @@ typedef struct tl_device_memory {
 
 struct tl_device_class {
     tl_class cls;
-    /* Its memory is the host's, and its work is done when the call returns: nobody needs to wait. */
+    /* Its memory is the host's, and its work is done when the call returns: nobody needs to
+     * wait. */
     bool host;
     size_t alignment; /* of its memory: a power of two */
-    /* (optional: any) Its memory is had in blocks of so many bytes: small tensors are cut from them. */
+    /* (optional: any) Its memory is had in blocks of so many bytes: small tensors are cut from
+     * them. */
     size_t block;
 
     /* `which` is what stands behind the colon of "name:which", NULL where there is no colon. */
     tl_status (*open)(tl_device **out, const char *which);
     void (*close)(tl_device **device);
 
-    /* NULL when there is not so much. What is given back may still be used by work in the queues: then
-     * `free` waits for it. */
+    /* NULL when there is not so much. What is given back may still be used by work in the queues:
+     * then `free` waits for it. */
     void *(*alloc)(tl_device *d, size_t bytes);
     void (*free)(tl_device *d, void *memory, size_t bytes);
     /* Memory of the host that the device reads and writes by itself. */
@@ -72,8 +76,8 @@ struct tl_device_class {
     tl_status (*copy)(tl_queue *q, void *to, const void *from, size_t bytes);
     /* The two bytes of `pattern`, again and again. */
     tl_status (*fill)(tl_queue *q, void *to, uint16_t pattern, size_t bytes);
-    /* Counts a piece of work that a kernel has put into the queue by the device's own means, and gives its
-     * ticket. `copy`, `fill` and `program_run` count theirs themselves. */
+    /* Counts a piece of work that a kernel has put into the queue by the device's own means, and
+     * gives its ticket. `copy`, `fill` and `program_run` count theirs themselves. */
     uint64_t (*issue)(tl_queue *q);
     /* What is put into `q` from now on begins after the work of `other` up to `ticket`. */
     tl_status (*after)(tl_queue *q, tl_queue *other, uint64_t ticket);
@@ -81,21 +85,24 @@ struct tl_device_class {
     bool (*done)(tl_queue *q, uint64_t ticket);
     /* Waits until it has; a failure of work up to `ticket` comes out here. */
     tl_status (*wait)(tl_queue *q, uint64_t ticket);
-    /* Waits for all work, tells its failure and forgets it: the work with the tickets `from` to `to` is not
-     * done and will not be. TL_OK: there was no failure. */
+    /* Waits for all work, tells its failure and forgets it: the work with the tickets `from` to
+     * `to` is not done and will not be. TL_OK: there was no failure. */
     tl_status (*clear)(tl_queue *q, uint64_t *from, uint64_t *to);
 
-    /* (optional, together: the host's clock around waits) The device's clock. An event has the time at which
-     * all work before it in the queue had run; both must have come when the time between them is asked for. */
+    /* (optional, together: the host's clock around waits) The device's clock. An event has the time
+     * at which all work before it in the queue had run; both must have come when the time between
+     * them is asked for. */
     tl_status (*event_new)(tl_event **out, tl_device *d);
     void (*event_free)(tl_event **e);
     tl_status (*record)(tl_event *e, tl_queue *q);
     tl_status (*elapsed)(const tl_event *from, const tl_event *to, int64_t *ns);
 
-    /* (optional, together: none) A list of work that is made once and run many times. `build` calls `put`, and
-     * keeps what that puts into the queue instead of running it, with its addresses; a wait then is TL_EUNSUPPORTED.
-     * `run` puts all of it into the queue as one piece of work. `free` waits for it. */
-    tl_status (*program_build)(tl_device_program **out, tl_queue *q, tl_status (*put)(void *self), void *self);
+    /* (optional, together: none) A list of work that is made once and run many times. `build` calls
+     * `put`, and keeps what that puts into the queue instead of running it, with its addresses; a
+     * wait then is TL_EUNSUPPORTED. `run` puts all of it into the queue as one piece of work.
+     * `free` waits for it. */
+    tl_status (*program_build)(tl_device_program **out, tl_queue *q, tl_status (*put)(void *self),
+                               void *self);
     tl_status (*program_run)(tl_device_program *p, tl_queue *q);
     void (*program_free)(tl_device_program **p);
 };

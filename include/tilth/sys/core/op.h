@@ -2,12 +2,13 @@
  * others is listed once below; its class (shape rule, gradient) stands in a file of its family in
  * src/ops, its kernels in the tables of backends.
  *
- * A call of an op is a node: the op, its attributes, its inputs and outputs. Eager execution makes one
- * on the stack and runs it; a tape or a capture keeps it. Attributes are described structs, so that
- * nodes can be printed, compared and hashed.
+ * A call of an op is a node: the op, its attributes, its inputs and outputs. Eager execution makes
+ * one on the stack and runs it; a tape or a capture keeps it. Attributes are described structs, so
+ * that nodes can be printed, compared and hashed.
  *
- * To add an elementwise op: docs/adding.md. To add another one: a line here, its class in src/ops/<family>.c, its reference kernel in
- * src/cpu/ref/<family>.c, its cases in tests/ops. What is forgotten fails to link or fails a test.
+ * To add an elementwise op: docs/adding.md. To add another one: a line here, its class in
+ * src/ops/<family>.c, its reference kernel in src/cpu/ref/<family>.c, its cases in tests/ops. What
+ * is forgotten fails to link or fails a test.
  *
  * Thread word: immutable. */
 #ifndef TILTH_CORE_OP_H
@@ -70,7 +71,7 @@ typedef enum tl_op {
 #define TL_OP_ENUM(name) TL_OP_##name,
     TL_OP_LIST(TL_OP_ENUM)
 #undef TL_OP_ENUM
-    TL_OP_COUNT
+        TL_OP_COUNT
 } tl_op;
 
 typedef struct tl_ctx tl_ctx;
@@ -83,7 +84,7 @@ struct tl_node {
     tl_tensor *const *in;
     tl_tensor *const *out;
     int inputs, outputs;
-    const char *path;        /* the module that called, "" outside of any */
+    const char *path;         /* the module that called, "" outside of any */
     struct tl_graph **bodies; /* reserved for ops that hold sub-graphs (scan, while) */
     int body_count;
     int64_t index;           /* in its list, when that was numbered last */
@@ -93,37 +94,39 @@ struct tl_node {
 
 /* flags of an op */
 enum {
-    TL_OP_VIEW = 1,        /* its output shares the storage of input 0; no kernel runs */
-    TL_OP_CONSTANT = 2,    /* its outputs do not depend on its inputs in a differentiable way */
-    TL_OP_FIRST_ORDER = 4, /* fused: has a gradient, which has none itself */
-    TL_OP_RANDOM = 8,      /* draws: equal nodes give different results */
+    TL_OP_VIEW = 1,         /* its output shares the storage of input 0; no kernel runs */
+    TL_OP_CONSTANT = 2,     /* its outputs do not depend on its inputs in a differentiable way */
+    TL_OP_FIRST_ORDER = 4,  /* fused: has a gradient, which has none itself */
+    TL_OP_RANDOM = 8,       /* draws: equal nodes give different results */
     TL_OP_ELEMENTWISE = 16, /* one element of each input, as they stand under each other, gives one
                              * of the output */
-    TL_OP_TRUTH = 32,      /* gives bool, whatever it is given */
-    TL_OP_IDEMPOTENT = 64, /* f(f(x)) is f(x) */
+    TL_OP_TRUTH = 32,       /* gives bool, whatever it is given */
+    TL_OP_IDEMPOTENT = 64,  /* f(f(x)) is f(x) */
     TL_OP_INVOLUTION = 128, /* f(f(x)) is x */
-    TL_OP_CHOOSES = 256,   /* of numbers that a type can hold it gives such numbers: it chooses among
-                            * them, or changes a sign */
-    TL_OP_UPDATE = 512     /* a rule of an optimizer: input 0 are the weights, 1 their gradient, of
+    /* of numbers that a type can hold it gives such numbers: it chooses among them, or changes a
+     * sign */
+    TL_OP_CHOOSES = 256,
+    TL_OP_UPDATE = 512 /* a rule of an optimizer: input 0 are the weights, 1 their gradient, of
                             * any float type; may write a copy of the weights as well */
 };
 
 struct tl_op_class {
     tl_op op;
     const char *name, *help;
-    const tl_desc *attr;           /* NULL: no attributes */
-    int inputs_min, inputs_max;    /* inputs_max of -1: any number */
+    const tl_desc *attr;        /* NULL: no attributes */
+    int inputs_min, inputs_max; /* inputs_max of -1: any number */
     int outputs;
-    int by;        /* the input whose type chooses the kernel; -1: output 0 */
+    int by; /* the input whose type chooses the kernel; -1: output 0 */
     unsigned flags;
     uint32_t writes; /* inputs that it changes in place, one bit each */
     /* Required. The inputs are there; checks types and shapes and fills in type and shape of each
      * output (for a view strides and offset too). Failures name what was given and what is wanted;
      * the op's name is put before them. */
     tl_status (*infer)(const tl_node *call);
-    /* Optional. Sets gx[i] for each input where wanted[i] is true and there is a gradient; leaving it
-     * NULL says there is none. gy[i] is NULL where an output has no gradient. Only calls ops. Errors
-     * stick in the context. NULL: asking for a gradient is an error, unless TL_OP_CONSTANT. */
+    /* Optional. Sets gx[i] for each input where wanted[i] is true and there is a gradient; leaving
+     * it NULL says there is none. gy[i] is NULL where an output has no gradient. Only calls ops.
+     * Errors stick in the context. NULL: asking for a gradient is an error, unless
+     * TL_OP_CONSTANT. */
     void (*gradient)(tl_ctx *c, const tl_node *call, tl_tensor *const *gy, tl_tensor **gx,
                      const bool *wanted);
     /* Optional: multiplications and additions of the call. NULL: one for each output element. */

@@ -1,5 +1,6 @@
-/* The CPU's backends: `reference`, plain loops that say what each op means, and one for each instruction
- * set, which computes faster what is worth it and falls back on the reference for the rest.
+/* The CPU's backends: `reference`, plain loops that say what each op means, and one for each
+ * instruction set, which computes faster what is worth it and falls back on the reference for the
+ * rest.
  *
  *     tl_engine *e;
  *     TL_TRY(tl_engine_open(&e, registry, "cpu", 0));        // the best backend, all threads

@@ -26,8 +26,8 @@
  * is compiled into memory, in every process anew, and one warning says why.
  *
  * When code cannot be compiled here (no compiler; a cache that cannot be written or that lies on a
- * noexec mount; a compiler that fails) the status is TL_EUNSUPPORTED, and the message says what, why
- * and what to do: the caller goes on without.
+ * noexec mount; a compiler that fails) the status is TL_EUNSUPPORTED, and the message says what,
+ * why and what to do: the caller goes on without.
  *
  * Ownership: the caller's, from tl_jit_new to tl_jit_free. Thread word: one thread at a time; any
  * number of tl_jit, in any number of threads and processes, may use one cache. */

@@ -1,5 +1,5 @@
-/* What the machine can do at most, measured: multiply-adds in registers, and copying of memory. What a program
- * reaches is told as a share of it.
+/* What the machine can do at most, measured: multiply-adds in registers, and copying of memory.
+ * What a program reaches is told as a share of it.
  *
  *     tl_limits most;
  *     TL_TRY(tl_limits_measure(&most, tl_engine_threads(engine)));     // takes a third of a second

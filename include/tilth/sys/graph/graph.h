@@ -8,12 +8,12 @@
  *     tl_graph_text(g, &text);                                // what is left, one line a call
  *     tl_graph_free(&g);
  *
- * A graph is a list of nodes (sys/core/op.h) in an order in which they can run, over tensors without
- * elements. Tensors that come from outside and have elements, such as parameters, are noted: the
- * graph refers to their memory, and calls that write it do so in place.
+ * A graph is a list of nodes (sys/core/op.h) in an order in which they can run, over tensors
+ * without elements. Tensors that come from outside and have elements, such as parameters, are
+ * noted: the graph refers to their memory, and calls that write it do so in place.
  *
- * Ownership: the caller's; it keeps the memory of tensors from outside alive. Thread word: one thread
- * at a time. */
+ * Ownership: the caller's; it keeps the memory of tensors from outside alive. Thread word: one
+ * thread at a time. */
 #ifndef TILTH_GRAPH_GRAPH_H
 #define TILTH_GRAPH_GRAPH_H
 
@@ -33,7 +33,8 @@ typedef struct tl_capture {
     const tl_spec *inputs; /* names are borrowed while capturing */
     int64_t input_count;
     bool training;
-    const char *path; /* (optional: "") of the module around it: keys of random draws follow from it */
+    const char
+        *path; /* (optional: "") of the module around it: keys of random draws follow from it */
 } tl_capture;
 TL_API TL_NODISCARD tl_status tl_graph_capture(tl_graph **out, const tl_capture *args);
 /* NULL is fine. */
@@ -51,17 +52,20 @@ struct tl_optimize {
     const char *const *skip; /* (optional) names of passes that are left out, then NULL */
     bool no_nests;           /* (optional) every call stays one of its own */
     tl_recompute recompute;  /* (optional: none) */
-    bool verify; /* (optional) tl_graph_verify after each pass, not only of the calls that it has changed */
-    /* (optional) Called before the first pass with NULL, and after each with how much it changed. */
+    /* (optional) tl_graph_verify after each pass, not only of the calls that it has changed */
+    bool verify;
+    /* (optional) Called before the first pass with NULL, and after each with how much it
+     * changed. */
     void (*watch)(const tl_graph *g, const tl_pass *pass, int64_t changes, void *payload);
     void *payload;
 };
-/* Runs the passes, checks the calls that each has changed, and all of them in the end. `how` may be NULL. */
+/* Runs the passes, checks the calls that each has changed, and all of them in the end. `how` may be
+ * NULL. */
 TL_API TL_NODISCARD tl_status tl_graph_optimize(tl_graph *g, const tl_optimize *how);
 
 /* The rules that every pass keeps: a tensor is made before it is used and by one call; types and
- * shapes are those that the op infers; views show what they are views of; what the graph keeps about uses of
- * tensors and writes of memory is so. */
+ * shapes are those that the op infers; views show what they are views of; what the graph keeps
+ * about uses of tensors and writes of memory is so. */
 TL_API TL_NODISCARD tl_status tl_graph_verify(const tl_graph *g);
 
 TL_API int64_t tl_graph_count(const tl_graph *g);

@@ -27,7 +27,8 @@ typedef struct tl_program_args {
 } tl_program_args;
 
 /* Takes the graph, also when it fails. */
-TL_API TL_NODISCARD tl_status tl_program_new(tl_program **out, tl_graph **g, const tl_program_args *args);
+TL_API TL_NODISCARD tl_status tl_program_new(tl_program **out, tl_graph **g,
+                                             const tl_program_args *args);
 /* NULL is fine. */
 TL_API void tl_program_free(tl_program **p);
 
@@ -43,23 +44,23 @@ TL_API TL_NODISCARD tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_
 TL_API bool tl_program_is_current(const tl_program *p);
 
 typedef struct tl_program_stats {
-    int64_t kernels;      /* calls of a run */
+    int64_t kernels;         /* calls of a run */
     int64_t nests, compiled; /* those that are nests, and those of them that run compiled code */
-    int64_t workspace;    /* bytes of planned memory */
-    int64_t unplanned;    /* bytes that the same tensors would take side by side */
-    int64_t copied;       /* bytes of copies of weights in half precision */
-    int64_t packed;       /* bytes of weights laid out for their kernels, from the first run on */
-    double flops, bytes;  /* of a run */
-    double compile_s;     /* that compilers took */
+    int64_t workspace;       /* bytes of planned memory */
+    int64_t unplanned;       /* bytes that the same tensors would take side by side */
+    int64_t copied;          /* bytes of copies of weights in half precision */
+    int64_t packed;      /* bytes of weights laid out for their kernels, from the first run on */
+    double flops, bytes; /* of a run */
+    double compile_s;    /* that compilers took */
 } tl_program_stats;
 TL_API void tl_program_measure(const tl_program *p, tl_program_stats *out);
 
 /* Times every kernel in the runs that follow; costs two readings of the clock a kernel. */
 TL_API void tl_program_set_timing(tl_program *p, bool on);
-/* A table of kernels for people, those that take longest first where they were timed. With `most`, which may be
- * NULL, each row also has the time that its operations, or its bytes beyond what the cache holds, need at least on this
- * machine, whichever is longer, and what share of its time that is: "cache" where its bytes would take longer than its
- * operations, and the cache holds them. */
+/* A table of kernels for people, those that take longest first where they were timed. With `most`,
+ * which may be NULL, each row also has the time that its operations, or its bytes beyond what the
+ * cache holds, need at least on this machine, whichever is longer, and what share of its time that
+ * is: "cache" where its bytes would take longer than its operations, and the cache holds them. */
 TL_API void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out);
 /* The last timed run as JSON for chrome://tracing and Perfetto. */
 TL_API TL_NODISCARD tl_status tl_program_trace(const tl_program *p, tl_str *out);

@@ -57,11 +57,11 @@ typedef struct tl_term {
     int in[TL_TERM_INPUTS], inputs; /* numbers of earlier terms */
     const void *attr;               /* as that of the op, NULL when it has none */
     uint32_t axes; /* REDUCE: one bit for each axis; all points count, also of equal values */
-    int axis;                       /* INDEX */
-    int64_t shift, scale;           /* INDEX */
-    double number;                  /* NUMBER */
-    tl_access from;                 /* LOAD */
-    const char *note;               /* (optional) whose op it was, for who reads what is printed */
+    int axis;      /* INDEX */
+    int64_t shift, scale; /* INDEX */
+    double number;        /* NUMBER */
+    tl_access from;       /* LOAD */
+    const char *note;     /* (optional) whose op it was, for who reads what is printed */
 } tl_term;
 
 typedef struct tl_nest_store {
@@ -70,7 +70,7 @@ typedef struct tl_nest_store {
 } tl_nest_store;
 
 typedef struct tl_nest {
-    int rank; /* 0 to TL_MAX_RANK */
+    int rank;                  /* 0 to TL_MAX_RANK */
     int64_t dims[TL_MAX_RANK]; /* of 0: what an empty reduction gives is stored, or nothing */
     const tl_term *terms;
     int64_t term_count;

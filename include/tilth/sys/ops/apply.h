@@ -1,5 +1,5 @@
-/* The funnel: every call of an op passes here. It checks the inputs, infers types and shapes, runs the
- * call unless the context captures, and records it when the context tapes or captures.
+/* The funnel: every call of an op passes here. It checks the inputs, infers types and shapes, runs
+ * the call unless the context captures, and records it when the context tapes or captures.
  *
  *     tl_tensor *tl_exp(tl_ctx *c, tl_tensor *x) { return tl_apply(c, TL_OP_exp, NULL, 1, &x); }
  *
@@ -13,8 +13,8 @@
 
 TL_BEGIN
 
-/* The op's only output; NULL when the context failed. `attr` is the op's described struct, or NULL when
- * it has none. Inputs may be NULL only after a failure. */
+/* The op's only output; NULL when the context failed. `attr` is the op's described struct, or NULL
+ * when it has none. Inputs may be NULL only after a failure. */
 TL_API tl_tensor *tl_apply(tl_ctx *c, tl_op op, const void *attr, int inputs, tl_tensor *const *in);
 /* All outputs, into `out`; they are set to NULL and false comes back when the context failed. */
 TL_API bool tl_apply_all(tl_ctx *c, tl_op op, const void *attr, int inputs, tl_tensor *const *in,
@@ -24,8 +24,8 @@ TL_API bool tl_apply_all(tl_ctx *c, tl_op op, const void *attr, int inputs, tl_t
     tl_apply((c), TL_OP_##op, (attr), (int)TL_COUNT_OF_(tl_tensor *const, __VA_ARGS__),            \
              TL_ITEMS_(tl_tensor *const, __VA_ARGS__))
 
-/* Runs recorded calls again, `first` to `last`, in order: tensors without elements get storage, others
- * are computed anew in place. */
+/* Runs recorded calls again, `first` to `last`, in order: tensors without elements get storage,
+ * others are computed anew in place. */
 TL_API TL_NODISCARD tl_status tl_replay(tl_ctx *c, const tl_node *first, const tl_node *last);
 
 TL_END

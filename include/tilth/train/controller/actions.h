@@ -1,4 +1,5 @@
-/* Actions: hooks for what Model Garden does after loops and evaluations, and the pieces they are made of.
+/* Actions: hooks for what Model Garden does after loops and evaluations, and the pieces they are
+ * made of.
  *
  *     tl_hooks hooks = {0};
  *     TL_TRY_DONE(st, tl_get_train_actions(&hooks, experiment, trainer));
@@ -24,11 +25,11 @@
  *
  * A metric is named as in the configuration of a trainer: "accuracy", and "a|b" for b in a.
  *
- * The struct of each hook's objects is here, to begin that of a class which derives from it (hook.h); its members
- * are private to the hook.
+ * The struct of each hook's objects is here, to begin that of a class which derives from it
+ * (hook.h); its members are private to the hook.
  *
- * Ownership: the caller's. Configs are copied when a hook is made; what they point to is borrowed, but for
- * texts, which are copied too. Thread word: one thread at a time. */
+ * Ownership: the caller's. Configs are copied when a hook is made; what they point to is borrowed,
+ * but for texts, which are copied too. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_ACTIONS_H
 #define TILTH_TRAIN_ACTIONS_H
 
@@ -52,13 +53,15 @@ TL_API void tl_hooks_free(tl_hooks *hooks);
 TL_API TL_NODISCARD tl_status tl_hooks_add(tl_hooks *hooks, tl_hook **out, const tl_hook_class *cls,
                                            const tl_hook_args *args);
 
-/* Adds what an experiment wants during its training: recovery, unless trainer.recovery_max_trials is negative;
- * early stopping, when tilth.early_stopping is set. */
-TL_API TL_NODISCARD tl_status tl_get_train_actions(tl_hooks *into, const tl_experiment_config *config,
+/* Adds what an experiment wants during its training: recovery, unless trainer.recovery_max_trials
+ * is negative; early stopping, when tilth.early_stopping is set. */
+TL_API TL_NODISCARD tl_status tl_get_train_actions(tl_hooks *into,
+                                                   const tl_experiment_config *config,
                                                    const tl_trainer *trainer);
-/* Adds what it wants after evaluations: checkpoints of averaged weights, when the optimizer keeps averages and
- * there is a folder. `model_dir` may be NULL. */
-TL_API TL_NODISCARD tl_status tl_get_eval_actions(tl_hooks *into, const tl_experiment_config *config,
+/* Adds what it wants after evaluations: checkpoints of averaged weights, when the optimizer keeps
+ * averages and there is a folder. `model_dir` may be NULL. */
+TL_API TL_NODISCARD tl_status tl_get_eval_actions(tl_hooks *into,
+                                                  const tl_experiment_config *config,
                                                   const tl_trainer *trainer, const char *model_dir);
 
 /* --- a number that outlives the process ------------------------------------------------------- */
@@ -70,8 +73,9 @@ typedef struct tl_persisted_value {
     bool write;
 } tl_persisted_value;
 
-/* The number that the file holds; `initial` when there is no file, or an empty one: it is then written, in a
- * folder that is made for it. Without `write` the file is read and nothing is ever written. */
+/* The number that the file holds; `initial` when there is no file, or an empty one: it is then
+ * written, in a folder that is made for it. Without `write` the file is read and nothing is ever
+ * written. */
 TL_API TL_NODISCARD tl_status tl_persisted_value_init(tl_persisted_value *v, double initial,
                                                       const char *path, bool write);
 TL_API void tl_persisted_value_deinit(tl_persisted_value *v);
@@ -84,7 +88,8 @@ typedef struct tl_new_best_metric tl_new_best_metric;
 
 typedef struct tl_new_best_metric_args {
     const char *metric; /* of the logs; or */
-    tl_status (*value)(double *out, const tl_logs *logs, void *payload); /* what is computed from them */
+    /* what is computed from them */
+    tl_status (*value)(double *out, const tl_logs *logs, void *payload);
     void *payload;
     tl_metric_comp comp; /* (optional: higher is better) */
     const char *path;    /* (optional: in memory alone) where the best value is kept */
@@ -94,8 +99,8 @@ TL_API TL_NODISCARD tl_status tl_new_best_metric_new(tl_new_best_metric **out,
                                                      const tl_new_best_metric_args *args);
 /* NULL is fine. */
 TL_API void tl_new_best_metric_free(tl_new_best_metric **m);
-/* Whether the metric is better than any that was committed; one that is not finite never is. A metric that
- * is not in the logs is TL_ENOTFOUND, with those that are. */
+/* Whether the metric is better than any that was committed; one that is not finite never is. A
+ * metric that is not in the logs is TL_ENOTFOUND, with those that are. */
 TL_API TL_NODISCARD tl_status tl_new_best_metric_test(bool *better, tl_new_best_metric *m,
                                                       const tl_logs *logs);
 /* The same, and a better one is the best from now on. */
@@ -109,13 +114,13 @@ TL_API tl_status tl_new_best_metric_condition(bool *holds, tl_controller *c, con
 
 /* --- files that are numbered ------------------------------------------------------------------ */
 
-/* Exports beside each other: BASE-0, BASE-1, ..., or BASE-0/SUB. Managed are those whose names end in a number
- * and which have the subdirectory. */
+/* Exports beside each other: BASE-0, BASE-1, ..., or BASE-0/SUB. Managed are those whose names end
+ * in a number and which have the subdirectory. */
 typedef struct tl_export_file_manager tl_export_file_manager;
 
 typedef struct tl_export_file_manager_args {
-    const char *base;       /* "run1/export" */
-    tl_opt_int max_to_keep; /* (not set: 5) the newest; negative: all; 0 is TL_EINVAL */
+    const char *base;                  /* "run1/export" */
+    tl_opt_int max_to_keep;            /* (not set: 5) the newest; negative: all; 0 is TL_EINVAL */
     int64_t (*next_id)(void *payload); /* (optional: one more than the highest that is there) */
     void *payload;
     const char *subdirectory; /* (optional: none) */
@@ -125,7 +130,8 @@ TL_API TL_NODISCARD tl_status tl_export_file_manager_new(tl_export_file_manager 
 /* NULL is fine. */
 TL_API void tl_export_file_manager_free(tl_export_file_manager **m);
 /* Where the next export goes; in the arena. Nothing is made there. */
-TL_API TL_NODISCARD tl_status tl_export_file_manager_next(const char **name, tl_export_file_manager *m,
+TL_API TL_NODISCARD tl_status tl_export_file_manager_next(const char **name,
+                                                          tl_export_file_manager *m,
                                                           tl_arena *arena);
 /* BASE-N of those that are managed, by their numbers; in the arena. */
 TL_API TL_NODISCARD tl_status tl_export_file_manager_list(tl_path_list *out,
@@ -136,9 +142,10 @@ TL_API TL_NODISCARD tl_status tl_export_file_manager_clean_up(tl_export_file_man
 
 /* --- hooks ------------------------------------------------------------------------------------ */
 
-/* Calls after_eval of hooks of its own when a condition holds after an evaluation. They are freed by the caller,
- * after this one; what they keep is in checkpoints. */
-typedef tl_status tl_condition_fn(bool *holds, tl_controller *c, const tl_logs *logs, void *payload);
+/* Calls after_eval of hooks of its own when a condition holds after an evaluation. They are freed
+ * by the caller, after this one; what they keep is in checkpoints. */
+typedef tl_status tl_condition_fn(bool *holds, tl_controller *c, const tl_logs *logs,
+                                  void *payload);
 typedef struct tl_conditional_config {
     tl_condition_fn *condition;
     void *payload;
@@ -152,8 +159,8 @@ typedef struct tl_conditional_instance {
 } tl_conditional_instance;
 TL_API extern const tl_hook_class tl_conditional_hook;
 
-/* Writes the model's weights to NAME/model.safetensors, where NAME is the manager's next, after each
- * evaluation; then cleans up. */
+/* Writes the model's weights to NAME/model.safetensors, where NAME is the manager's next, after
+ * each evaluation; then cleans up. */
 typedef struct tl_export_model_config {
     tl_export_file_manager *files;
     bool averages;    /* averaged weights, where the optimizer keeps them */
@@ -178,18 +185,20 @@ typedef struct tl_ema_checkpoint_instance {
 } tl_ema_checkpoint_instance;
 TL_API extern const tl_hook_class tl_ema_checkpoint_hook;
 
-/* Goes back to the last checkpoint when the loss of a loop is above a bound, or numbers are not finite; fails
- * with TL_ENAN when that has happened too often, or there is no checkpoint. The training data is not taken
- * back: what blew up is not seen again. How often it happened is in checkpoints.
+/* Goes back to the last checkpoint when the loss of a loop is above a bound, or numbers are not
+ * finite; fails with TL_ENAN when that has happened too often, or there is no checkpoint. The
+ * training data is not taken back: what blew up is not seen again. How often it happened is in
+ * checkpoints.
  *
- * Weights may be absurd before they are not finite. So a checkpoint that this training has made is set aside
- * (FILE.poisoned), and the one before it is taken, when the first step after it was not finite though its batch is; and,
- * where there is one before it, when it was gone back to already and led there again, or lies within the loop
- * whose loss is too high. */
+ * Weights may be absurd before they are not finite. So a checkpoint that this training has made is
+ * set aside (FILE.poisoned), and the one before it is taken, when the first step after it was not
+ * finite though its batch is; and, where there is one before it, when it was gone back to already
+ * and led there again, or lies within the loop whose loss is too high. */
 typedef struct tl_recovery_config {
     double loss_upper_bound;
-    int64_t recovery_begin_steps; /* the bound holds from this step on; NaN is looked for from the start */
-    int64_t recovery_max_trials;  /* 0: fails at once */
+    /* the bound holds from this step on; NaN is looked for from the start */
+    int64_t recovery_begin_steps;
+    int64_t recovery_max_trials; /* 0: fails at once */
 } tl_recovery_config;
 typedef struct tl_recovery_instance {
     tl_hook base;
@@ -199,8 +208,9 @@ typedef struct tl_recovery_instance {
 } tl_recovery_instance;
 TL_API extern const tl_hook_class tl_recovery_hook;
 
-/* Ends the training when a metric of the evaluations has not become better `patience` times in a row. Its config
- * is a tl_early_stopping_config. A run that was ended so is not gone on with, unless `patience` is raised. */
+/* Ends the training when a metric of the evaluations has not become better `patience` times in a
+ * row. Its config is a tl_early_stopping_config. A run that was ended so is not gone on with,
+ * unless `patience` is raised. */
 typedef struct tl_early_stopping_instance {
     tl_hook base;
     tl_early_stopping_config config;

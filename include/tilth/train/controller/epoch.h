@@ -8,7 +8,8 @@
  *     TL_TRY(tl_epoch_helper_end(&epochs, &over));                      // in train_loop_end
  *     if (over) TL_TRY(tell_metrics(t, logs));
  *
- * An epoch may take several loops: it ends in the loop that reaches, or passes, a multiple of its steps.
+ * An epoch may take several loops: it ends in the loop that reaches, or passes, a multiple of its
+ * steps.
  *
  * Ownership: the caller's, it holds nothing. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_EPOCH_H

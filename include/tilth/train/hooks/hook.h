@@ -1,5 +1,5 @@
-/* Hooks: what else happens during training. Model Garden's actions and LiBai's hooks are one thing here: an
- * action is a hook with after_loop or after_eval.
+/* Hooks: what else happens during training. Model Garden's actions and LiBai's hooks are one thing
+ * here: an action is a hook with after_loop or after_eval.
  *
  *     typedef struct info { tl_hook base; } info;
  *     static tl_status after_step(tl_hook *h)
@@ -13,13 +13,15 @@
  *     tl_hook *h;
  *     TL_TRY(tl_hook_new(&h, &info_class, &(tl_hook_args){.period = 100}));
  *
- * Hooks run in the order in which they are given, in every phase. `before_step` and `after_step` are called
- * when the step is a multiple of the hook's period, the others always; the loop comes back to the host only
- * where something is due. A hook that fails ends the training (but see tl_hook_files); one that has seen enough
- * asks for it with tl_controller_request_stop, which is honoured after the step.
+ * Hooks run in the order in which they are given, in every phase. `before_step` and `after_step`
+ * are called when the step is a multiple of the hook's period, the others always; the loop comes
+ * back to the host only where something is due. A hook that fails ends the training (but see
+ * tl_hook_files); one that has seen enough asks for it with tl_controller_request_stop, which is
+ * honoured after the step.
  *
- * A hook that derives from one that is here begins with its struct (tl_best_checkpointer_hook makes objects of
- * tl_best_checkpointer_instance), and takes its config; with a `start` of its own, it calls that of the base:
+ * A hook that derives from one that is here begins with its struct (tl_best_checkpointer_hook makes
+ * objects of tl_best_checkpointer_instance), and takes its config; with a `start` of its own, it
+ * calls that of the base:
  *
  *     typedef struct my_best { tl_best_checkpointer_instance base; int64_t mine; } my_best;
  *     static tl_status my_start(tl_hook *h, const void *config)
@@ -31,7 +33,8 @@
  *         .cls = TL_CLASS(tl_hook_class, "my_best", &tl_best_checkpointer_hook.cls, my_best, NULL),
  *         .start = my_start};
  *
- * What a hook has bound in `state` is in checkpoints, below hooks/NAME, and is there again after a resume.
+ * What a hook has bound in `state` is in checkpoints, below hooks/NAME, and is there again after a
+ * resume.
  *
  * Ownership: the caller's, as long as the controller lives. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_HOOK_H
@@ -46,8 +49,9 @@ TL_BEGIN
 typedef struct tl_hook tl_hook;
 typedef struct tl_controller tl_controller;
 
-/* What a hook writes. A failure to write (TL_EIO) ends the training, as any other, unless the controller is to survive
- * such (survive_write_failures) and the hook is of the second or third kind. */
+/* What a hook writes. A failure to write (TL_EIO) ends the training, as any other, unless the
+ * controller is to survive such (survive_write_failures) and the hook is of the second or third
+ * kind. */
 typedef enum tl_hook_files {
     TL_HOOK_NO_FILES,    /* nothing: its TL_EIO is one of reading */
     TL_HOOK_FILES,       /* what a training can do without */
@@ -63,7 +67,8 @@ typedef struct tl_hook_class {
     tl_status (*after_train)(tl_hook *h);
     tl_status (*before_step)(tl_hook *h); /* should be quick: it is counted with the step */
     tl_status (*after_step)(tl_hook *h);
-    /* With what the loop told, before it is written; may change it, and may go back to a checkpoint. */
+    /* With what the loop told, before it is written; may change it, and may go back to a
+     * checkpoint. */
     tl_status (*after_loop)(tl_hook *h, tl_logs *logs);
     tl_status (*before_eval)(tl_hook *h);
     tl_status (*after_eval)(tl_hook *h, tl_logs *logs);
@@ -74,17 +79,17 @@ typedef struct tl_hook_class {
     tl_status (*state)(tl_hook *h, tl_state *into);
     void (*dispose)(tl_hook *h);
     tl_hook_files files; /* (optional: that of the class that it derives from) */
-    /* (optional: false) No method works before `start`, which sets `started`: a class that derives from it and
-     * forgets to call that makes no hooks. */
+    /* (optional: false) No method works before `start`, which sets `started`: a class that derives
+     * from it and forgets to call that makes no hooks. */
     bool needs_start;
     /* What the step tells beside its loss, at each summary_interval of the controller. */
     tl_status (*on_summary)(tl_hook *h, const tl_logs *logs);
-    /* The model has the weights of this checkpoint now, or (NULL) those of a beginning: when the controller is made,
-     * before before_train, and when the training goes back. */
+    /* The model has the weights of this checkpoint now, or (NULL) those of a beginning: when the
+     * controller is made, before before_train, and when the training goes back. */
     tl_status (*on_restore)(tl_hook *h, const char *path);
-    /* (optional: false) before_step and after_step may be called while the device still computes the steps, and for
-     * steps that are taken back then: they look at the clock, or put tensors into the event storage. For others the
-     * steps are waited for. */
+    /* (optional: false) before_step and after_step may be called while the device still computes
+     * the steps, and for steps that are taken back then: they look at the clock, or put tensors
+     * into the event storage. For others the steps are waited for. */
     bool in_flight;
 } tl_hook_class;
 TL_API extern const tl_kind tl_kind_hook;

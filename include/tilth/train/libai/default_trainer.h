@@ -45,8 +45,8 @@
  *     model_final.safetensors             the one at the end
  *     metrics.json, events.out.tfevents.* what was told
  *     metrics.jsonl                       the same for programs, with all events (metrics_file.h)
- *     classes.txt                         names of classes, and what else the task notes (notes.h);
- *                                         checkpoints have it in their metadata
+ *     classes.txt                         names of classes, and other notes of the task (notes.h): both
+ *                                         are in the metadata of checkpoints too
  *     config.yaml, log.txt                the configuration as it was used, and messages; both
  *                                         by tl_train_net
  *
@@ -73,7 +73,7 @@ typedef struct tl_libai_trainer {
     tl_trainer base;
     tl_evaluator *evaluator; /* (optional: none) gets what validation steps log: what is named like
                               * a label as groundtruths, the rest as predictions. Borrowed */
-    tl_tensors told;           /* what base.outputs points at */
+    tl_tensors told;         /* what base.outputs points at */
     tl_event_storage *storage; /* that the handles are of */
     tl_event_scalar *data_time, *grad_norm;
 } tl_libai_trainer;
@@ -148,7 +148,7 @@ struct tl_default_trainer {
     bool eval_only, heed_signals;
     tl_status (*add_hooks)(tl_default_trainer *t, void *payload); /* NULL: none */
     void *hooks_payload;
-    tl_experiment_config *experiment; /* the same in the words of trainers and tasks */
+    tl_experiment_config *experiment;     /* the same in the words of trainers and tasks */
     tl_optimization_config *optimization; /* a part of it */
     tl_strategy *strategy;
     tl_task *task;
@@ -156,7 +156,7 @@ struct tl_default_trainer {
     tl_model *model;
     tl_optimizer *optimizer;
     tl_trainer *trainer;
-    tl_evaluator *evaluator;           /* or NULL */
+    tl_evaluator *evaluator;             /* or NULL */
     tl_checkpoint_manager *checkpointer; /* NULL: nothing is saved or restored */
     tl_hooks hooks;
     tl_event_writers writers;
@@ -165,7 +165,8 @@ struct tl_default_trainer {
     int64_t start_iter, max_iter, global_batch_size;
     tl_logs *last_eval_results; /* empty before the first evaluation */
     tl_arena *arena;            /* lives as long as the trainer */
-    tl_notes notes;             /* what the run keeps beside config.yaml; empty when it only evaluates */
+    /* what the run keeps beside config.yaml; empty when it only evaluates */
+    tl_notes notes;
     struct tli_run_folder *folder;
 };
 
@@ -177,7 +178,7 @@ typedef struct tl_default_trainer_args {
                           train.resume */
     bool fast_dev_run; /* a few steps, to see whether everything is there */
     const tl_trainer_class *eager, *graph; /* (optional: tl_eager_trainer, tl_graph_trainer) */
-    bool heed_signals; /* as in tl_controller_args */
+    bool heed_signals;                     /* as in tl_controller_args */
     /* (optional: none) Adds to t->hooks, before the writers; called by the base's build_hooks. */
     tl_status (*add_hooks)(tl_default_trainer *t, void *payload);
     void *hooks_payload;

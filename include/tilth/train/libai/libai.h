@@ -79,10 +79,10 @@ typedef struct tl_libai_scheduler_config {
     tl_opt_int warmup_iter; /* null, or warmup_ratio is not 0: from warmup_ratio */
     tl_opt_int max_iter;    /* null: train_iter */
     double alpha;
-    tl_opt_double eta_min;           /* WarmupCosineAnnealingLR; null: 0 */
-    tl_opt_int step_size;            /* WarmupStepLR */
+    tl_opt_double eta_min; /* WarmupCosineAnnealingLR; null: 0 */
+    tl_opt_int step_size;  /* WarmupStepLR */
     tl_doubles milestones; /* WarmupMultiStepLR: shares of train_iter, from 0 to less than 1 */
-    tl_opt_double gamma;             /* those two (null: 0.1) and WarmupExponentialLR */
+    tl_opt_double gamma;   /* those two (null: 0.1) and WarmupExponentialLR */
     tl_opt_double end_learning_rate; /* WarmupPolynomialLR; null: 1e-4 */
     tl_opt_double power;             /* null: 1 */
     tl_opt_bool cycle;
@@ -131,7 +131,7 @@ typedef enum tl_libai_clip {
 
 /* Which parameters are updated differently. */
 typedef struct tl_libai_params_config {
-    const char *target; /* `_target_`: nothing reads it */
+    const char *target;               /* `_target_`: nothing reads it */
     tl_opt_double clip_grad_max_norm; /* null: any */
     double clip_grad_norm_type;
     tl_libai_clip clip_grad_mode;
@@ -171,11 +171,11 @@ typedef struct tl_libai_graph_config {
 typedef struct tl_libai_own_config {
     int64_t threads; /* 0: one for each processor */
     bool jit;
-    tl_opt_int train_examples; /* of one epoch, where the data does not know */
+    tl_opt_int train_examples;   /* of one epoch, where the data does not know */
     bool survive_write_failures; /* as in tl_controller_args */
     double checkpoint_minutes;   /* as in tl_checkpoint_manager_args; 0: none by time */
     double peak_tflops;          /* of the machine, for mfu; 0: is not known */
-    const char *notify; /* NULL: nobody is told; as in tl_metrics_file_config */
+    const char *notify;          /* NULL: nobody is told; as in tl_metrics_file_config */
 } tl_libai_own_config;
 
 typedef struct tl_libai_config {

@@ -1,4 +1,5 @@
-/* What a training step became: the calls that were captured, the kernels that are left, where the time goes.
+/* What a training step became: the calls that were captured, the kernels that are left, where the
+ * time goes.
  *
  *     tl_str text = TL_STR_INIT;
  *     TL_TRY(tl_explain(&text, trainer, &(tl_explain_args){.steps = 20}));
@@ -13,9 +14,11 @@
 TL_BEGIN
 
 typedef struct tl_explain_args {
-    int64_t steps;          /* (optional: 10) that are timed; they train the model */
-    const char *trace_path; /* (optional) a timed step for chrome://tracing and Perfetto is written here */
-    const char *graph_path; /* (optional) the optimised graph as text, or for Graphviz when it ends in .dot */
+    int64_t steps; /* (optional: 10) that are timed; they train the model */
+    /* (optional) a timed step for chrome://tracing and Perfetto is written here */
+    const char *trace_path;
+    /* (optional) the optimised graph as text, or for Graphviz when it ends in .dot */
+    const char *graph_path;
     const char *passes_path; /* (optional) the graph as text before and after every pass */
 } tl_explain_args;
 /* A trainer that runs eagerly has no program: TL_ESTATE. */

@@ -8,10 +8,12 @@
  * done:
  *     tl_finished_close(&f);
  *
- * A folder is that of a run of an experiment (`tilth train`: params.yaml), of a run in LiBai's words (`tilth train_net`:
- * config.yaml), or one that `tilth export` has written (model.json). It says itself which.
+ * A folder is that of a run of an experiment (`tilth train`: params.yaml), of a run in LiBai's
+ * words (`tilth train_net`: config.yaml), or one that `tilth export` has written (model.json). It
+ * says itself which.
  *
- * Ownership: the caller's; closing is due also after a failure. Thread word: one thread at a time. */
+ * Ownership: the caller's; closing is due also after a failure. Thread word: one thread at a
+ * time. */
 #ifndef TILTH_TRAIN_FINISHED_H
 #define TILTH_TRAIN_FINISHED_H
 
@@ -32,15 +34,17 @@ typedef enum tl_folder_kind {
 } tl_folder_kind;
 /* TL_ENOTFOUND, naming what was looked for, when it is none of them. */
 TL_API TL_NODISCARD tl_status tl_folder_kind_of(tl_folder_kind *out, const char *folder);
-/* TL_EINVAL when a run of another experiment has begun in the folder, as its experiment.txt says. A folder that does not say,
- * or is not there, is good for all; so is no folder, and no experiment (NULL). */
-TL_API TL_NODISCARD tl_status tl_folder_check_experiment(const char *folder, const char *experiment);
+/* TL_EINVAL when a run of another experiment has begun in the folder, as its experiment.txt says. A
+ * folder that does not say, or is not there, is good for all; so is no folder, and no experiment
+ * (NULL). */
+TL_API TL_NODISCARD tl_status tl_folder_check_experiment(const char *folder,
+                                                         const char *experiment);
 
 typedef struct tl_finished_args {
-    tl_registry *registry;  /* knows the task; must outlive what is opened */
+    tl_registry *registry; /* knows the task; must outlive what is opened */
     const char *folder;
-    /* (optional: "latest") latest: the newest that can be read, what cannot is logged and left where
-     * it is; best; the path of one, or of a folder of them; or its name in the folder */
+    /* (optional: "latest") latest: the newest that can be read, what cannot is logged and left
+     * where it is; best; the path of one, or of a folder of them; or its name in the folder */
     const char *checkpoint;
     const char *experiment; /* (optional: as the folder says) */
     bool evaluates;         /* it can be evaluated; averages are then put in by the evaluation */

@@ -13,16 +13,20 @@
 
 TL_BEGIN
 
-/* Reads weights into a model: from a checkpoint of a run, a file of weights, or the latest checkpoint of a
- * folder. `parts` are parts that the model has named (tl_scope_item), or paths of layers; none: everything.
- * Weights are matched by their paths. Every weight of the model, or of its parts, must be in the file with
- * its shape: otherwise it is TL_EINVAL with a list of what is missing, unexpected and mis-shaped, and the
- * model is as it was. What the file has beside that is told and left alone. */
-TL_API TL_NODISCARD tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings parts);
+/* Reads weights into a model: from a checkpoint of a run, a file of weights, or the latest
+ * checkpoint of a folder. `parts` are parts that the model has named (tl_scope_item), or paths of
+ * layers; none: everything. Weights are matched by their paths. Every weight of the model, or of
+ * its parts, must be in the file with its shape: otherwise it is TL_EINVAL with a list of what is
+ * missing, unexpected and mis-shaped, and the model is as it was. What the file has beside that is
+ * told and left alone. */
+TL_API TL_NODISCARD tl_status tl_model_initialize_from(tl_model *m, const char *path,
+                                                       tl_strings parts);
 
-/* The same for the model of a task, whose path is task.init_checkpoint. It may also be the prefix of a checkpoint of
- * Model Garden, one of its files, or a folder with some; the task knows the names (original_names). */
-TL_API TL_NODISCARD tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path, tl_strings parts);
+/* The same for the model of a task, whose path is task.init_checkpoint. It may also be the prefix
+ * of a checkpoint of Model Garden, one of its files, or a folder with some; the task knows the
+ * names (original_names). */
+TL_API TL_NODISCARD tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path,
+                                                      tl_strings parts);
 
 TL_END
 

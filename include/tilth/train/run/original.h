@@ -13,13 +13,14 @@
  *     // tf.train.Checkpoint restores it
  *     TL_TRY(tl_original_write("out/ckpt-120", state, &names, NULL));
  *
- * Model Garden keeps its weights under the paths of Python objects, which count the layers of a model
- * ("layer_with_weights-7"); a table says which of our layers each of them is. Weights are looked up in the object
- * graph, so any path that leads to an object will do, whatever the entry in the file is called. Inside a layer
- * the names are the same on both sides: kernel, bias, gamma, beta, moving_mean, moving_variance.
+ * Model Garden keeps its weights under the paths of Python objects, which count the layers of a
+ * model ("layer_with_weights-7"); a table says which of our layers each of them is. Weights are
+ * looked up in the object graph, so any path that leads to an object will do, whatever the entry in
+ * the file is called. Inside a layer the names are the same on both sides: kernel, bias, gamma,
+ * beta, moving_mean, moving_variance.
  *
- * Ownership: states are the caller's; a table is its owner's, its strings live in its arena. Thread word: one
- * thread at a time. */
+ * Ownership: states are the caller's; a table is its owner's, its strings live in its arena. Thread
+ * word: one thread at a time. */
 #ifndef TILTH_TRAIN_ORIGINAL_H
 #define TILTH_TRAIN_ORIGINAL_H
 
@@ -47,23 +48,29 @@ TL_API TL_NODISCARD tl_status tl_original_names_init(tl_original_names *n);
 TL_API void tl_original_names_deinit(tl_original_names *n);
 
 /* The weights of the layer `ours` are those of the object `theirs`. */
-TL_API TL_NODISCARD tl_status tl_original_names_add(tl_original_names *n, const char *ours, const char *theirs);
-/* The object at `path` is that at `other`: which of them a checkpoint has depends on who wrote it. */
-TL_API TL_NODISCARD tl_status tl_original_names_same(tl_original_names *n, const char *path, const char *other);
+TL_API TL_NODISCARD tl_status tl_original_names_add(tl_original_names *n, const char *ours,
+                                                    const char *theirs);
+/* The object at `path` is that at `other`: which of them a checkpoint has depends on who wrote
+ * it. */
+TL_API TL_NODISCARD tl_status tl_original_names_same(tl_original_names *n, const char *path,
+                                                     const char *other);
 
-/* Whether a checkpoint is one of the table's model: it has all layers, and no weights of others. TL_EINVAL names
- * some of them. */
+/* Whether a checkpoint is one of the table's model: it has all layers, and no weights of others.
+ * TL_EINVAL names some of them. */
 TL_API TL_NODISCARD tl_status tl_original_check(const char *prefix, const tl_original_names *names);
-/* What a checkpoint holds: model/..., optimizer/SLOT/..., optimizer/iterations, global_step; and a seed of 0, since it
- * holds none. Layers may lack; a weight for which the table has no layer keeps its path there, below model/.
- * `left_out`, which may be NULL, gets a line for each entry that has no place in a state of ours: numbers of the
- * optimizer, slots of an optimizer that does not say which variables they are of, types that tensors do not have. */
-TL_API TL_NODISCARD tl_status tl_original_read(tl_state **out, const char *prefix, const tl_original_names *names,
-                                               tl_engine *engine, tl_str *left_out);
-/* Writes what Model Garden can use of a state of the trainer. `left_out` gets a line for each entry that has no
- * place there: positions in the data, metrics, hooks. A weight without a name is TL_EINVAL, and so is a state
- * without weights; they may stand without model/ before them, as in a file of weights alone. Where there are slots
- * `average`, the others are those of the optimizer inside the one that averages, as Model Garden has it. */
+/* What a checkpoint holds: model/..., optimizer/SLOT/..., optimizer/iterations, global_step; and a
+ * seed of 0, since it holds none. Layers may lack; a weight for which the table has no layer keeps
+ * its path there, below model/. `left_out`, which may be NULL, gets a line for each entry that has
+ * no place in a state of ours: numbers of the optimizer, slots of an optimizer that does not say
+ * which variables they are of, types that tensors do not have. */
+TL_API TL_NODISCARD tl_status tl_original_read(tl_state **out, const char *prefix,
+                                               const tl_original_names *names, tl_engine *engine,
+                                               tl_str *left_out);
+/* Writes what Model Garden can use of a state of the trainer. `left_out` gets a line for each entry
+ * that has no place there: positions in the data, metrics, hooks. A weight without a name is
+ * TL_EINVAL, and so is a state without weights; they may stand without model/ before them, as in a
+ * file of weights alone. Where there are slots `average`, the others are those of the optimizer
+ * inside the one that averages, as Model Garden has it. */
 TL_API TL_NODISCARD tl_status tl_original_write(const char *prefix, const tl_state *s,
                                                 const tl_original_names *names, tl_str *left_out);
 

@@ -8,21 +8,23 @@
  * done:
  *     tl_run_result_deinit(&result);
  *
- * Modes: train, eval, train_and_eval, continuous_eval, train_and_post_eval. Others that Model Garden's flag
- * knows are refused by name.
+ * Modes: train, eval, train_and_eval, continuous_eval, train_and_post_eval. Others that Model
+ * Garden's flag knows are refused by name.
  *
- * Nothing is written through a symbolic link that lies in the folder: a file is replaced, a linked sub-folder refused.
+ * Nothing is written through a symbolic link that lies in the folder: a file is replaced, a linked
+ * sub-folder refused.
  *
- * A run that trains changes nothing in its folder before everything that can be refused has been: configuration, data
- * (one batch of each is made), model, checkpoint. Then it begins: tl_runner_begin writes params.yaml, experiment.txt
- * and notes. One that is refused leaves no folder behind. From before the checkpoint is read until its end nobody else may
- * train there (TL_EEXISTS says who does); who only evaluates may always.
+ * A run that trains changes nothing in its folder before everything that can be refused has been:
+ * configuration, data (one batch of each is made), model, checkpoint. Then it begins:
+ * tl_runner_begin writes params.yaml, experiment.txt and notes. One that is refused leaves no
+ * folder behind. From before the checkpoint is read until its end nobody else may train there
+ * (TL_EEXISTS says who does); who only evaluates may always.
  *
- * The pieces can be exchanged one by one: a trainer class, hooks, summary managers, or, through a class that
- * derives from tl_base_runner, how each of them is built.
+ * The pieces can be exchanged one by one: a trainer class, hooks, summary managers, or, through a
+ * class that derives from tl_base_runner, how each of them is built.
  *
- * Ownership: what is given is borrowed; the result is the caller's. Thread word: one run at a time in a
- * process, when signals are heeded. */
+ * Ownership: what is given is borrowed; the result is the caller's. Thread word: one run at a time
+ * in a process, when signals are heeded. */
 #ifndef TILTH_TRAIN_RUN_H
 #define TILTH_TRAIN_RUN_H
 
@@ -73,8 +75,8 @@ struct tl_runner {
     struct tli_run_folder *folder; /* NULL: nothing is kept */
     bool begun;
 };
-/* The start of a run that trains, once all is accepted: from here on its folder is written to. Called between
- * build_controller and run; again it does nothing. */
+/* The start of a run that trains, once all is accepted: from here on its folder is written to.
+ * Called between build_controller and run; again it does nothing. */
 TL_API TL_NODISCARD tl_status tl_runner_begin(tl_runner *r);
 /* Gives a hook to the runner, which frees it, also when this fails. */
 TL_API TL_NODISCARD tl_status tl_runner_add_hook(tl_runner *r, tl_hook **hook);
@@ -85,27 +87,33 @@ struct tl_run_args {
     const char *mode;
     const tl_experiment_config *params;
     const char *model_dir;
-    bool run_post_eval;    /* evaluate once at the end, whatever the mode */
-    bool without_summaries; /* no event files */
+    bool run_post_eval;        /* evaluate once at the end, whatever the mode */
+    bool without_summaries;    /* no event files */
     bool without_metrics_file; /* no metrics.jsonl (metrics_file.h) */
-    const char *experiment; /* (optional: none) its name, for experiment.txt and metrics.jsonl */
+    const char *experiment;    /* (optional: none) its name, for experiment.txt and metrics.jsonl */
     tl_hook *const *hooks; /* (optional: none) called before those that the experiment asks for */
     int64_t hook_count;
     const tl_trainer_class *trainer_cls; /* (optional: tl_base_trainer) */
-    tl_trainer **trainer;                /* (optional: one is created) taken over, also when this fails */
+    /* (optional: one is created) taken over, also when this fails */
+    tl_trainer **trainer;
     tl_summary_manager *summary_manager, *eval_summary_manager; /* (optional: new ones) */
     const tl_summary_manager_class *eval_summary_cls; /* (optional: scalars) of the new one */
-    tl_gin *gin;           /* (optional) what it binds is in force while the run is put together and runs */
-    bool gin_strict;       /* bindings of files that are not used are refused, too */
-    const tl_runner_class *runner;       /* (optional: tl_base_runner) */
-    bool background_checkpoints;         /* training goes on while a checkpoint is written */
-    bool heed_signals, quiet;            /* as in tl_controller_args */
-    uint64_t seed;                       /* (optional) of a new run; a resumed one has that of its start */
-    const tl_config *config;             /* (optional) what params.yaml says from the run's start on */
-    bool keep_nothing;                   /* a trial: a few steps, one batch evaluated, and no file is written */
+    /* (optional) what it binds is in force while the run is put together and runs */
+    tl_gin *gin;
+    bool gin_strict;               /* bindings of files that are not used are refused, too */
+    const tl_runner_class *runner; /* (optional: tl_base_runner) */
+    bool background_checkpoints;   /* training goes on while a checkpoint is written */
+    bool heed_signals, quiet;      /* as in tl_controller_args */
+    /* (optional) of a new run; a resumed one has that of its start */
+    uint64_t seed;
+    /* (optional) what params.yaml says from the run's start on */
+    const tl_config *config;
+    /* a trial: a few steps, one batch evaluated, and no file is written */
+    bool keep_nothing;
 };
-/* What the logs of a trial hold: seconds of the first step, with all that is prepared for it, of one after that, of
- * the evaluation of one batch; and the most memory that the process had, in bytes. */
+/* What the logs of a trial hold: seconds of the first step, with all that is prepared for it, of
+ * one after that, of the evaluation of one batch; and the most memory that the process had, in
+ * bytes. */
 #define TL_TRIAL_FIRST_STEP "first_step_seconds"
 #define TL_TRIAL_STEP "step_seconds"
 #define TL_TRIAL_EVALUATION "evaluation_seconds"
@@ -115,16 +123,18 @@ TL_API TL_NODISCARD tl_status tl_check_mode(const char *mode);
 /* Runs until the end. `out` may be NULL. */
 TL_API TL_NODISCARD tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args);
 
-/* A trainer for an experiment: builds model and optimizer through the task. `cls` NULL: tl_base_trainer. */
-TL_API TL_NODISCARD tl_status tl_create_trainer(tl_trainer **out, const tl_experiment_config *params,
-                                                tl_task *task, tl_strategy *strategy, bool train,
-                                                bool evaluate, tl_exporter *exporter,
-                                                const tl_trainer_class *cls, uint64_t seed);
+/* A trainer for an experiment: builds model and optimizer through the task. `cls` NULL:
+ * tl_base_trainer. */
+TL_API TL_NODISCARD tl_status tl_create_trainer(tl_trainer **out,
+                                                const tl_experiment_config *params, tl_task *task,
+                                                tl_strategy *strategy, bool train, bool evaluate,
+                                                tl_exporter *exporter, const tl_trainer_class *cls,
+                                                uint64_t seed);
 
 /* --- what people ask of a model --------------------------------------------------------------- */
 
-/* Floating-point operations of one example, as TensorFlow's profiler counts them (normalisations and most activations not
- * at all); 0 when they cannot be counted. */
+/* Floating-point operations of one example, as TensorFlow's profiler counts them (normalisations
+ * and most activations not at all); 0 when they cannot be counted. */
 TL_API double tl_count_flops(tl_model *m);
 /* A line "NAME [SHAPE]" for each parameter, then "Total params: N". */
 TL_API TL_NODISCARD tl_status tl_write_model_params(const tl_model *m, const char *path);

@@ -20,8 +20,8 @@
  *         tl_optimizer_apply(s->optimizer, s->ctx, grads, NULL);     // unscales, clips, updates
  *         tl_step_log(s, TL_LOSS, loss);
  *
- * The same code runs eagerly and is captured into a program: it only calls ops. What is logged becomes
- * an output of the program, and nobody waits for it.
+ * The same code runs eagerly and is captured into a program: it only calls ops. What is logged
+ * becomes an output of the program, and nobody waits for it.
  *
  * Ownership: the trainer's; a step lasts as long as the call. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_STEP_H
@@ -51,13 +51,14 @@ typedef struct tl_step {
     int64_t replica, replicas;
     tl_tensors *logs;  /* what was told so far */
     tl_tensor *weight; /* of the loss that was told: a float32 scalar; NULL: 1 */
-    tl_tensor *losses; /* what was minimized, as it was given; NULL: nothing yet. For who looks for examples */
-    bool is_split;     /* the parts are known */
-    bool has_aux;      /* the model's own losses have been asked for */
+    /* what was minimized, as it was given; NULL: nothing yet. For who looks for examples */
+    tl_tensor *losses;
+    bool is_split; /* the parts are known */
+    bool has_aux;  /* the model's own losses have been asked for */
 } tl_step;
 
-/* The batch as its task splits it (tl_task_class.split_batch), once in a step; by the names of its fields where there
- * is no task. A failure is the context's. */
+/* The batch as its task splits it (tl_task_class.split_batch), once in a step; by the names of its
+ * fields where there is no task. A failure is the context's. */
 TL_API const tl_batch_parts *tl_step_parts(tl_step *s);
 
 /* The model's answer, in training mode when the step trains. */
@@ -67,14 +68,14 @@ TL_API void tl_step_forward_all(tl_step *s, const tl_tensors *in, tl_tensors *ou
 /* Tells a tensor of any shape under a name. */
 TL_API void tl_step_log(tl_step *s, const char *name, tl_tensor *t);
 
-/* The model's own losses (regularisers, what layers added) since the last forward pass, as one scalar;
- * NULL when there are none. Who asks adds them; otherwise tl_step_minimize does. */
+/* The model's own losses (regularisers, what layers added) since the last forward pass, as one
+ * scalar; NULL when there are none. Who asks adds them; otherwise tl_step_minimize does. */
 TL_API tl_tensor *tl_step_aux_losses(tl_step *s);
 
-/* One update that lowers the weighted mean of the losses: one value an example (or token) and weights
- * like them, NULL for all alike; or a scalar that is a mean already. Adds the model's own losses, scales,
- * accumulates, clips and updates, and tells the loss. Sums and weights go separately, so short batches
- * and accumulated ones are exact. */
+/* One update that lowers the weighted mean of the losses: one value an example (or token) and
+ * weights like them, NULL for all alike; or a scalar that is a mean already. Adds the model's own
+ * losses, scales, accumulates, clips and updates, and tells the loss. Sums and weights go
+ * separately, so short batches and accumulated ones are exact. */
 TL_API void tl_step_minimize(tl_step *s, tl_tensor *losses, tl_tensor *weights);
 /* The same without an update: tells the loss alone. For validation. */
 TL_API void tl_step_report(tl_step *s, tl_tensor *losses, tl_tensor *weights);

@@ -26,9 +26,9 @@
  *
  * A number that is not finite is null. More keys may come; readers pass over what they do not know.
  *
- * A run that goes on, or goes back, takes its lines of later steps back (but for start and end), so each step is
- * there once. One that only evaluates adds to the file, also beside a run that trains; so do `tilth eval` and `tilth
- * train_net --eval-only --resume`, the line `evaluation` alone.
+ * A run that goes on, or goes back, takes its lines of later steps back (but for start and end), so
+ * each step is there once. One that only evaluates adds to the file, also beside a run that trains;
+ * so do `tilth eval` and `tilth train_net --eval-only --resume`, the line `evaluation` alone.
  *
  *     tl_metrics_file_config config = {.dir = "run1", .mode = "train"};
  *     TL_TRY(tl_hooks_add(&hooks, &file, &tl_metrics_file_hook,
@@ -36,8 +36,9 @@
  *     ...
  *     tl_metrics_file_end(file, tl_controller_train(c, 1000, true));
  *
- * tl_run_experiment and tl_default_trainer_new add one by themselves. It comes behind the other hooks: they may change
- * what a loop tells, or go back. Nothing of it is in checkpoints, and steps wait for nothing.
+ * tl_run_experiment and tl_default_trainer_new add one by themselves. It comes behind the other
+ * hooks: they may change what a loop tells, or go back. Nothing of it is in checkpoints, and steps
+ * wait for nothing.
  *
  * Ownership: as of any hook; texts are copied. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_METRICS_FILE_H
@@ -53,26 +54,29 @@ typedef struct tl_metrics_file_config {
     const char *dir;        /* required: of the run; made when it is not there */
     const char *experiment; /* (optional: null) */
     const char *mode;       /* (optional: "train") */
-    /* (optional: nobody is told) A command, which /bin/sh runs for each event, one after the other and beside the
-     * training, with the line as its standard input, and TILTH_EVENT (its name) and TILTH_MODEL_DIR in its
-     * environment. What it writes goes to standard error. One that fails, or takes more than half a minute and is
-     * ended, is warned of once. The end waits for what is left, no longer than that. */
+    /* (optional: nobody is told) A command, which /bin/sh runs for each event, one after the other
+     * and beside the training, with the line as its standard input, and TILTH_EVENT (its name) and
+     * TILTH_MODEL_DIR in its environment. What it writes goes to standard error. One that fails, or
+     * takes more than half a minute and is ended, is warned of once. The end waits for what is
+     * left, no longer than that. */
     const char *notify;
 } tl_metrics_file_config;
 
 /* A line `train` for each loop. */
 TL_API extern const tl_hook_class tl_metrics_file_hook;
-/* A line `train` at its period and at the end, with what steps have put into the event storage (storage.h); it
- * stands before hooks that save. */
+/* A line `train` at its period and at the end, with what steps have put into the event storage
+ * (storage.h); it stands before hooks that save. */
 TL_API extern const tl_hook_class tl_metrics_file_steps_hook;
 
-/* Writes the end of a run that came back with this status, whose message is the last error; that stays as it is. To be
- * called before the controller is freed. What cannot be written is a warning. A run that never began is none. */
+/* Writes the end of a run that came back with this status, whose message is the last error; that
+ * stays as it is. To be called before the controller is freed. What cannot be written is a warning.
+ * A run that never began is none. */
 TL_API void tl_metrics_file_end(tl_hook *h, tl_status status);
 
-/* Adds the line of an evaluation that is none of a run's own, as `tilth eval` makes them, to the file of its folder: in
- * one write, as a run may be training there. A folder that may not be written to is left as it is; what else cannot be
- * written is a warning. The last error stays as it is. */
+/* Adds the line of an evaluation that is none of a run's own, as `tilth eval` makes them, to the
+ * file of its folder: in one write, as a run may be training there. A folder that may not be
+ * written to is left as it is; what else cannot be written is a warning. The last error stays as it
+ * is. */
 TL_API void tl_metrics_file_evaluated(const char *dir, int64_t step, const tl_logs *logs);
 
 TL_END

@@ -1,5 +1,5 @@
-/* What people see while a model is trained in their terminal: a table of the model, a bar that moves, a line for
- * each evaluation.
+/* What people see while a model is trained in their terminal: a table of the model, a bar that
+ * moves, a line for each evaluation.
  *
  *     tl_hook *h;
  *     TL_TRY(tl_progress_hook_new(
@@ -7,7 +7,8 @@
  *     tl_run_args run = {.hooks = &h, .hook_count = 1, .quiet = true};
  *     tl_hook_free(&h);
  *
- * It is for terminals, where lines can be drawn over. For a file or a pipe the controller's own lines do.
+ * It is for terminals, where lines can be drawn over. For a file or a pipe the controller's own
+ * lines do.
  *
  * Ownership: the caller's. Thread word: one thread at a time. */
 #ifndef TILTH_TRAIN_PROGRESS_H
@@ -20,11 +21,13 @@
 TL_BEGIN
 
 typedef struct tl_progress_args {
-    FILE *to;           /* borrowed */
-    bool plain;         /* in ASCII alone */
-    int width;          /* columns; (optional: 80) of a terminal its own count, which may change while it trains */
+    FILE *to;   /* borrowed */
+    bool plain; /* in ASCII alone */
+    /* columns; (optional: 80) of a terminal its own count, which may change while it trains */
+    int width;
     int64_t batch_size; /* examples of a step; 0: steps a second are told */
-    const char *metric; /* (optional: "accuracy", or the first one there is) shown beside the loss */
+    const char
+        *metric; /* (optional: "accuracy", or the first one there is) shown beside the loss */
 } tl_progress_args;
 TL_API TL_NODISCARD tl_status tl_progress_hook_new(tl_hook **out, const tl_progress_args *args);
 
