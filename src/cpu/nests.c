@@ -199,8 +199,8 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
     tl_nest_fn *fn = compiled ? ((const code *)compiled)->fn : NULL;
     const int count = call->inputs + call->outputs;
     void *few[FEW_BUFFERS], **buffers = few;
-    TL_ASSERT(count == plan->nest.buffer_count);
-    TL_ASSERT(!plan->scratch_bytes || (scratch && tl_tensor_bytes(scratch) >= plan->scratch_bytes));
+    TL_ASSERT(count == walk->nest.buffer_count);
+    TL_ASSERT(!walk->scratch_bytes || (scratch && tl_tensor_bytes(scratch) >= walk->scratch_bytes));
     if (count > FEW_BUFFERS && !(buffers = tl_alloc((size_t)count * sizeof *buffers)))
         return TL_FAIL_NOMEM((size_t)count * sizeof *buffers);
     for (int i = 0; i < call->inputs; i++) buffers[i] = tl_kernel_data(call->in[i]);

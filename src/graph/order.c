@@ -85,7 +85,7 @@ static bool has_dep(const tli_order *o, const tl_node *n, const tl_node *on)
 static bool waits_for_users(const tli_order *o, const tl_graph *g, const tl_node *n)
 {
     for (int i = 0; i < n->inputs; i++)
-        for (int64_t k = 0; tli_writes(n, i) && k < g->uses.values.count; k++) {
+        for (int64_t k = 0; tli_call_writes(n, i) && k < g->uses.values.count; k++) {
             const tl_tensor *t = g->uses.values.items[k].tensor;
             if (!t || tli_memory_id(g, t) != tli_memory_id(g, n->in[i])) continue;
             TLI_EACH_USE(g, t, u)

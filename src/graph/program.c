@@ -97,7 +97,7 @@ static tl_status plan_nest(tl_program *p, tli_step *s, const tli_plan *plan)
     s->scratch->storage = p->workspace->storage; // which outlives it
     s->scratch->offset = tli_plan_scratch(plan, n);
     TL_ASSERT(tli_extent_of(s->scratch).to <= p->workspace_bytes
-              && s->scratch->offset % TL_NEST_ALIGNMENT == 0);
+              && s->scratch->offset % (int64_t)p->graph->ctx->engine->device->cls->alignment == 0);
     return TL_OK;
 }
 

@@ -167,8 +167,8 @@ static bool sums_fit(const tl_nest_plan *p, const tli_schedule *s, const tli_red
     const size_t wide = (size_t)(slots * width * size);
     const size_t narrow =
         s->joined ? 0 : (size_t)(s->kept_points * s->reduced_pieces * s->row_pieces * size);
-    if (!d->wide) return d->total_at + narrow <= p->scratch_bytes;
-    return d->total_at + wide <= d->block_at && d->block_at + wide <= p->scratch_bytes;
+    if (!d->wide) return d->total_at + narrow <= p->walk.scratch_bytes;
+    return d->total_at + wide <= d->block_at && d->block_at + wide <= p->walk.scratch_bytes;
 }
 
 static void cut(tl_nest_plan *p, tli_schedule *s)
@@ -317,7 +317,8 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
 tl_status tl_nest_run(const tl_nest_plan *plan, tl_nest_fn *compiled, void *const *buffers,
                       void *scratch, tl_pool *pool)
 {
-    TL_ASSERT(!plan->scratch_bytes || (scratch && (uintptr_t)scratch % TL_NEST_ALIGNMENT == 0));
+    TL_ASSERT(!plan->walk.scratch_bytes
+              || (scratch && (uintptr_t)scratch % TL_NEST_ALIGNMENT == 0));
     if (!compiled) return tl_nest_interpret(plan, buffers, scratch, pool);
     for (int i = 0; i < plan->phase_count; i++) {
         job j = {compiled, buffers, scratch, i};

@@ -45,8 +45,8 @@
  *     model_final.safetensors             the one at the end
  *     metrics.json, events.out.tfevents.* what was told
  *     metrics.jsonl                       the same for programs, with all events (metrics_file.h)
- *     classes.txt                         names of classes, and other notes of the task (notes.h): both
- *                                         are in the metadata of checkpoints too
+ *     classes.txt                         names of classes, and other notes of the task (notes.h),
+ *                                         which are in the metadata of checkpoints too
  *     config.yaml, log.txt                the configuration as it was used, and messages; both
  *                                         by tl_train_net
  *
