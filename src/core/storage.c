@@ -349,6 +349,11 @@ bool tli_storage_is_lost(const tl_storage *s)
     return s->memory->losses && tli_losses_find(s->memory->losses, ticket_of(s), NULL);
 }
 
+void tli_storage_accept(tl_storage *s)
+{
+    atomic_store_explicit(&s->ticket, 0, memory_order_release);
+}
+
 tl_status tli_storage_check(const tl_storage *s)
 {
     tl_error why;

@@ -254,6 +254,7 @@ static tl_status put_pack(const tl_run *run, const tl_node *call, const tl_tenso
         fake_task_free(t);
         return TL_ENOMEM;
     }
+    *bytes = tl_tensor_bytes(to);
     fake_put(run->queue, t);
     return TL_OK;
 }

@@ -287,7 +287,7 @@ static void a_program_runs_on_its_own_engine_only(void **state)
                  "it was made for the device 'host' and is run by a context on 'fake'");
     assert_fails(
         tl_program_run(made, own.c, &c, &out), TL_EINVAL,
-        "input 'x', float32[24, 40], lies on the device 'fake' and is computed with on 'host'");
+        "input 'x', float32[24, 40], lies on the device 'fake:0' and is computed with on 'host'");
     assert_ok(tl_program_run(made, own.c, &in, &out)); // nothing of it is left
     result got = read_result(own.c, &out), want = wanted();
     assert_memory_equal(&got, &want, sizeof got);
@@ -311,10 +311,10 @@ static void tensors_from_outside_lie_on_its_device(void **state)
     place *from[] = {&device, &host};
     tl_engine *engines[] = {host.engine, device.engine};
     static const char *const wanted_text[] = {
-        "add: a tensor from outside, float32[24, 40], lies on the device 'fake' and is computed "
+        "add: a tensor from outside, float32[24, 40], lies on the device 'fake:0' and is computed "
         "with on 'host'",
         "add: a tensor from outside, float32[24, 40], lies on the device 'host' and is computed "
-        "with on 'fake'",
+        "with on 'fake:0'",
     };
     for (int i = 0; i < 2; i++) {
         tl_graph *g;

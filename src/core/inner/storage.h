@@ -110,6 +110,8 @@ TL_NODISCARD tl_status tli_storage_wait_to_write(const tl_storage *s);
 /* Whether what was to write it last has not run, as work before it failed, and that failure was
  * told meanwhile. What writes it anew makes it good. */
 bool tli_storage_is_lost(const tl_storage *s);
+/* What it holds is as it should be, though work that was to write it was left undone. */
+void tli_storage_accept(tl_storage *s);
 /* The same as a failure: that of the work before it. */
 TL_NODISCARD tl_status tli_storage_check(const tl_storage *s);
 /* Whether no guard zone was written, waiting for what may do it; else `*at` is the first such byte,

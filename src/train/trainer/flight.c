@@ -125,6 +125,24 @@ static tl_status look(tl_trainer *t, bool *at_fault)
     return TL_OK;
 }
 
+static tl_status accept(const tl_state_entry *e, void *payload)
+{
+    (void)payload;
+    if (e->tensor && e->tensor->storage) tli_storage_accept(e->tensor->storage);
+    return TL_OK;
+}
+
+/* Nothing behind the failure was computed, so all that steps change in place is as the last good one has left it. */
+static void keep_state(tl_trainer *t)
+{
+    tli_flight *f = &t->parts->flight;
+    tl_state *state = tl_trainer_checkpoint(t);
+    if (state && tl_state_walk(state, accept, NULL) != TL_OK) tl_error_clear();
+    tli_guard_accept(&t->parts->guard);
+    for (tl_tensor **own = (tl_tensor *[]){f->halted, f->loss, f->line, NULL}; *own; own++)
+        if (tl_tensor_clear(*own) != TL_OK) tl_error_clear();
+}
+
 /* Something in the queue has failed. Steps whose lines have come were over by then; the one behind
  * them is the one. */
 static tl_status failed(tl_trainer *t, tl_status st)
@@ -133,7 +151,7 @@ static tl_status failed(tl_trainer *t, tl_status st)
     tl_error error;
     bool at_fault = false;
     tl_error_save(&error);
-    if (tl_engine_wait(t->engine) != TL_OK) tl_error_clear(); // it is told here
+    st = tl_engine_recover(t->engine, st);
     while (f->count && !at_fault) {
         tl_status found = look(t, &at_fault);
         if (found == TL_ENAN && !f->count) return found; // one before it was not finite
@@ -141,6 +159,7 @@ static tl_status failed(tl_trainer *t, tl_status st)
     }
     if (f->count) {
         return_to(t, oldest_of(f));
+        keep_state(t);
         if (tli_trainer_return_data(t, t->parts->taken) != TL_OK) tl_error_clear();
         tli_trainer_leave_step(t);
     }

@@ -4,6 +4,8 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/update.h>
 
+#include "core/inner/storage.h"
+
 void tli_guard_deinit(tli_guard *g)
 {
     for (int64_t i = 0; i < g->count; i++) tl_tensor_free(&g->items[i].kept);
@@ -48,4 +50,9 @@ void tli_guard_restore(const tli_guard *g, tl_ctx *c)
     bool taping = tl_ctx_set_taping(c, false);
     for (int64_t i = 0; i < g->count; i++) tl_assign(c, g->items[i].live, g->items[i].kept);
     tl_ctx_set_taping(c, taping);
+}
+
+void tli_guard_accept(const tli_guard *g)
+{
+    for (int64_t i = 0; i < g->count; i++) tli_storage_accept(g->items[i].kept->storage);
 }

@@ -265,6 +265,7 @@ tl_status tl_trainer_train(tl_trainer *t, int64_t steps, tl_logs *logs)
     t->parts->watched = TL_OK;
     tl_status st = TLI_TRAINER_CALL(t, train)(t, steps, logs);
     if (t->parts->flight.count) st = land_after(t, st);
+    st = tl_engine_recover(t->engine, st);
     // what a watch has found is not for the class to hand on
     return st != TL_OK ? st : t->parts->watched;
 }
@@ -272,7 +273,7 @@ tl_status tl_trainer_train(tl_trainer *t, int64_t steps, tl_logs *logs)
 tl_status tl_trainer_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
 {
     TL_TRY(tl_trainer_join(t));
-    return TLI_TRAINER_CALL(t, evaluate)(t, steps, logs);
+    return tl_engine_recover(t->engine, TLI_TRAINER_CALL(t, evaluate)(t, steps, logs));
 }
 
 tl_status tl_trainer_join(tl_trainer *t)
