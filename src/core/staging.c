@@ -65,7 +65,7 @@ tl_status tli_image_begin(tli_image *out, const tl_tensor *of, bool filled)
     // It shows all of the tensor.
     TL_ASSERT((size_t)bytes >= (of->contiguous ? tl_tensor_bytes(of) : 0));
     TL_TRY(tli_storage_new(&out->tensor.storage, tli_engine_staging(e), (size_t)bytes));
-    out->tensor.offset = of->offset - out->extent.from / (int64_t)tl_dtype_size(of->dtype);
+    out->tensor.offset = tli_image_offset(of, out->extent);
     TL_ASSERT(out->tensor.offset >= 0 && out->tensor.storage->memory->on_host);
     tl_status st = filled ? queue_copy(out, false) : TL_OK;
     if (st != TL_OK) tli_image_close(out);

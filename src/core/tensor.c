@@ -317,7 +317,7 @@ static tl_status give_back(const tl_lease *l)
     }
     tli_image image = {.tensor = *l->tensor, .of = l->tensor, .extent = tli_extent_of(l->tensor)};
     image.tensor.storage = l->staged;
-    image.tensor.offset -= image.extent.from / (int64_t)tl_dtype_size(l->tensor->dtype);
+    image.tensor.offset = tli_image_offset(l->tensor, image.extent);
     TL_ASSERT(tli_tensor_is_sound(&image.tensor));
     if (l->copied) tli_tensor_scatter(&image.tensor, l->data);
     TL_TRY(tli_image_put(&image));

@@ -411,11 +411,11 @@ static tl_status check_engine(const tl_program *p, const tl_ctx *c)
 {
     const tl_engine *own = p->graph->ctx->engine, *other = c->engine;
     if (own == other) return TL_OK;
-    if (own->device->cls != other->device->cls)
+    if (own->device != other->device)
         return TL_FAIL(TL_EINVAL,
                        "it was made for the device '%s' and is run by a context on '%s'; make it "
                        "for that one too",
-                       own->device->cls->cls.name, other->device->cls->cls.name);
+                       own->device->name, other->device->name);
     return TL_FAIL(
         TL_EINVAL,
         "it was made for another engine (backend '%s', %s) than that of the context that runs it "

@@ -284,7 +284,7 @@ static void a_program_runs_on_its_own_engine_only(void **state)
                  "body: it was made for another engine");
     assert_fails(tl_program_run(made, beside.c, &b, &out), TL_EINVAL, "beside it");
     assert_fails(tl_program_run(made, elsewhere.c, &c, &out), TL_EINVAL,
-                 "it was made for the device 'host' and is run by a context on 'fake'");
+                 "it was made for the device 'host' and is run by a context on 'fake:0'");
     assert_fails(
         tl_program_run(made, own.c, &c, &out), TL_EINVAL,
         "input 'x', float32[24, 40], lies on the device 'fake:0' and is computed with on 'host'");

@@ -26,6 +26,11 @@ typedef struct tli_extent {
     int64_t from, to;
 } tli_extent;
 tli_extent tli_extent_of(const tl_tensor *t);
+/* Where the first element of `t` is, counted in elements, in memory that begins with its extent. */
+static inline int64_t tli_image_offset(const tl_tensor *t, tli_extent e)
+{
+    return e.to > e.from ? t->offset - e.from / (int64_t)tl_dtype_size(t->dtype) : 0;
+}
 
 /* A tensor of another device as the host sees it: the same type, shape and strides over a copy of
  * its extent. Copies of several images are queued one behind the other, and then waited for. */
