@@ -132,7 +132,8 @@ static tl_status accept(const tl_state_entry *e, void *payload)
     return TL_OK;
 }
 
-/* Nothing behind the failure was computed, so all that steps change in place is as the last good one has left it. */
+/* Nothing behind the failure was computed, so all that steps change in place is as the last good
+ * one has left it. */
 static void keep_state(tl_trainer *t)
 {
     tli_flight *f = &t->parts->flight;

@@ -25,7 +25,8 @@ TL_NODISCARD tl_status tli_guard_add_all(tli_guard *g, tl_engine *engine, const 
  * kept when `finite`, a bool scalar, is false. */
 void tli_guard_keep(const tli_guard *g, tl_ctx *c);
 void tli_guard_settle(const tli_guard *g, tl_ctx *c, tl_tensor *finite);
-/* What was kept is as it should be, though a step that was to keep something else was left undone. */
+/* What was kept is as it should be, though a step that was to keep something else was left
+ * undone. */
 void tli_guard_accept(const tli_guard *g);
 /* Puts back what was kept. */
 void tli_guard_restore(const tli_guard *g, tl_ctx *c);
