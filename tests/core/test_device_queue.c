@@ -389,7 +389,8 @@ static tl_status exp_later(const tl_run *run, const tl_node *call)
                                          tl_kernel_data(call->in[0]), bytes));
     TL_TRY(
         fake_launch(run->queue, add_one, fake_address(run->queue, tl_kernel_data(call->out[0]))));
-    assert_int_equal(run->queue->device->cls->issue(run->queue), tl_queue_ticket(run->queue));
+    uint64_t ticket = run->queue->device->cls->issue(run->queue);
+    assert_int_equal(ticket, tl_queue_ticket(run->queue));
     return TL_OK;
 }
 static const tl_kernel late_rows[] = {{TL_OP_exp, TL_F32, exp_later, 0}};
