@@ -361,9 +361,61 @@ static void changed_weights_are_noticed(void **state)
     tl_engine_free(&engine);
 }
 
+/* What a product was followed by can be computed from its sum again: the very same bits, as an
+ * operation of its own and in a nest. */
+static tl_status activated(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    tl_tensor *x = in->items[0].tensor;
+    tl_tensor *y = tl_activate(c, x, *(const tl_activation *)self);
+    tl_tensors_put(c, out, "y", y);
+    tl_tensors_put(c, out, "-y", tl_neg(c, y)); // makes it a chain
+    return tl_ctx_status(c);
+}
+
+static void assert_same_bits(const tl_tensor *a, const tl_tensor *b, tl_activation activation)
+{
+    static float x[37 * 29], y[37 * 29];
+    assert_ok(tl_tensor_get(a, x, sizeof x));
+    assert_ok(tl_tensor_get(b, y, sizeof y));
+    if (memcmp(x, y, sizeof x) != 0) fail_msg("activation %d has other bits", (int)activation);
+}
+
+static void sums_give_the_same_bits_again(void **state)
+{
+    (void)state;
+    tl_engine *engine;
+    tl_ctx *c;
+    assert_ok(test_engine_new(&engine, NULL, 2));
+    assert_ok(tl_ctx_new(&c, engine));
+    for (int a = TL_ACT_NONE + 1; a < TL_ACT_FUSED_COUNT; a++) {
+        tl_mark mark = tl_ctx_begin(c);
+        tl_activation activation = (tl_activation)a;
+        tl_ctx_set_draws(c, (tl_draws){.seed = 5});
+        tl_linear_attr attr = {.activation = activation, .keep_sum = true};
+        tl_tensor *in[] = {tl_random_normal(c, TL_F32, TL_SHAPE(37, 23), 0, 1),
+                           tl_random_normal(c, TL_F32, TL_SHAPE(23, 29), 0, 1)};
+        tl_tensor *made[2];
+        assert_true(tl_apply_all(c, TL_OP_linear, &attr, 2, in, made));
+        assert_same_bits(tl_activate(c, made[1], activation), made[0], activation);
+        tl_function *f;
+        tl_tensors sums = {0}, out = {0};
+        tl_tensors_put(c, &sums, "x", made[1]);
+        assert_ok(tl_function_new(
+            &f, &(tl_function_args){
+                    .engine = engine, .body = activated, .self = &activation, .interpret = true}));
+        assert_ok(tl_function_call(f, c, &sums, &out));
+        assert_same_bits(out.items[0].tensor, made[0], activation);
+        tl_function_free(&f);
+        tl_ctx_end(c, mark);
+    }
+    tl_ctx_free(&c);
+    tl_engine_free(&engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_give_the_same_bits_again),
         cmocka_unit_test(bits_stay_and_memory_shrinks),
         cmocka_unit_test(threads_and_compilers_do_not_matter),
         cmocka_unit_test(cheap_results_only),
