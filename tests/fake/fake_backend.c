@@ -29,6 +29,19 @@ static tl_tensor *real_tensor(tl_arena *arena, const fake *d, const tl_tensor *t
     return copy;
 }
 
+/* Attributes are flat but for lists of numbers. Only what a plug-in may call is called here. */
+static const void *attr_copy(tl_arena *arena, const tl_desc *desc, const void *attr)
+{
+    char *copy = tl_arena_copy(arena, attr, desc->size);
+    for (const tl_field *f = desc->fields; copy && f->name; f++) {
+        if (f->arity != TL_LIST) continue;
+        tl_ints *list = (tl_ints *)(void *)(copy + f->offset); // tl_doubles has the same shape
+        size_t bytes = (size_t)list->count * sizeof *list->items;
+        if (list->items && !(list->items = tl_arena_copy(arena, list->items, bytes))) return NULL;
+    }
+    return copy;
+}
+
 static tl_node *real_call(tl_arena *arena, const fake *d, const tl_node *call)
 {
     tl_node *n = tl_arena_copy(arena, call, sizeof *call);
@@ -42,8 +55,7 @@ static tl_node *real_call(tl_arena *arena, const fake *d, const tl_node *call)
     n->out = slots + call->inputs;
     n->path = tl_arena_strdup(arena, call->path ? call->path : "");
     // What a nest is made of belongs to its program, which waits before it goes.
-    if (call->op->attr && !(n->attr = tli_attr_copy(arena, call->op->attr, call->attr)))
-        return NULL;
+    if (call->op->attr && !(n->attr = attr_copy(arena, call->op->attr, call->attr))) return NULL;
     return n->path ? n : NULL;
 }
 

@@ -9,7 +9,13 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
 
-static const size_t room = (size_t)64 << 30; /* of addresses; pages come when they are touched */
+/* Of addresses; pages come when they are touched. ThreadSanitizer has a shadow for each, which it
+ * maps at once. */
+#ifdef __SANITIZE_THREAD__
+static const size_t room = (size_t)1 << 30;
+#else
+static const size_t room = (size_t)64 << 30;
+#endif
 
 /* --- memory ----------------------------------------------------------------------------------- */
 

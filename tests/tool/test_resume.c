@@ -16,6 +16,7 @@ static tl_rng rng;
 
 static int setup(void **state)
 {
+    unsetenv("TILTH_DEVICE");
     tl_rng_init(&rng, (uint64_t)time(NULL) ^ (uint64_t)getpid() << 32);
     return shell_open(state);
 }
@@ -125,6 +126,38 @@ static void assert_told_the_same(const char *a, const char *b)
     assert_string_equal(x, y);
     tl_free(x);
     tl_free(y);
+}
+
+/* The same with steps under way on another device: what is killed is what the host has queued. */
+static void killed_runs_on_a_device_end_the_same(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"--plugin=" FAKE_PLUGIN,
+                                        "trainer.train_steps=12000",
+                                        "trainer.steps_per_loop=1000",
+                                        "trainer.summary_interval=1000",
+                                        "trainer.checkpoint_interval=600",
+                                        "trainer.validation_interval=2000",
+                                        "tilth.jit=false",
+                                        NULL};
+    int killed = 0;
+    assert_int_equal(setenv("TILTH_DEVICE", "fake", 1), 0);
+    assert_int_equal(finish(start_with("whole", "train_and_eval", words)), 0);
+    for (int tries = 0; killed < 4 && tries < 12; tries++) {
+        pid_t child = start_with("cut", "train_and_eval", words);
+        rest(0.05 + 0.4 * tl_rng_uniform_f64(&rng));
+        kill(child, SIGKILL);
+        int code = finish(child);
+        if (code == -SIGKILL) killed++;
+        else assert_int_equal(code, 0);
+        if (code != 0) continue;
+        assert_same("whole/ckpt-12000.safetensors", "cut/ckpt-12000.safetensors");
+        assert_int_equal(nftw("cut", shell_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
+    }
+    assert_true(killed > 0);
+    assert_int_equal(finish(start_with("cut", "train_and_eval", words)), 0);
+    assert_same("whole/ckpt-12000.safetensors", "cut/ckpt-12000.safetensors");
+    assert_told_the_same("whole/train", "cut/train");
 }
 
 static void killed_runs_end_the_same(void **state)
@@ -302,6 +335,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(killed_runs_end_the_same, setup, shell_close),
+        cmocka_unit_test_setup_teardown(killed_runs_on_a_device_end_the_same, setup, shell_close),
         cmocka_unit_test_setup_teardown(a_signal_in_a_step_saves_it, setup, shell_close),
         cmocka_unit_test_setup_teardown(a_run_that_was_asked_to_end_goes_on_exactly, setup,
                                         shell_close),
