@@ -88,6 +88,7 @@ tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void 
     tl_status st = run->queue->device->cls->program_build(&l->made, run->queue, put, self);
     if (st == TL_OK) return run_list(p, run, l);
     if (st != TL_EUNSUPPORTED) return st;
+    tl_error_clear();
     p->lists.refused = true; // somebody looks at elements between the calls
     return put(self);
 }

@@ -104,7 +104,7 @@ static tl_status plan_nest(tl_program *p, tli_step *s, const tli_plan *plan)
 static tl_status run_nest(const tl_program *p, const tl_run *run, const tli_step *s)
 {
     TL_TRY(p->methods->run(run, s->node, s->nest, s->code, s->scratch));
-    return tli_call_queued(run, s->node);
+    return run->engine->losses ? tli_call_queued(run, s->node) : TL_OK; // the host has run it
 }
 
 static tl_status make_step(tl_program *p, tli_step *s, const tl_node *n, const tli_plan *plan)

@@ -51,7 +51,7 @@ record()
 {
     local name
     {
-        echo "# Executions of each fuzz target in all runs of tests/soak/fuzz.sh, which keeps this list, and how many are wanted."
+        [[ ! -f $table ]] || grep '^#' "$table" || true
         for name in $(fuzz_targets); do
             printf '%-16s %10d %10d\n' "$name" \
                 $(($(count_of "$name") + $(executions "$logs/$name".*))) "$(goal_of "$name")"

@@ -432,10 +432,10 @@ tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved
         c->save_at_end = true; // the metrics of the loop are told and reset first
         return TL_OK;
     }
-    int64_t step = c->trainer->global_step, begin = tl_clock_ns();
-    if (check_interval && step < c->again_at) return TL_OK;
+    if (check_interval && c->trainer->global_step < c->again_at) return TL_OK;
     bool due = tl_checkpoint_manager_due(c->manager, check_interval) || !check_interval;
     if (due) TL_TRY(tl_trainer_join(c->trainer));
+    int64_t begin = tl_clock_ns();
     tl_status found = tli_checkpoint_manager_outcome(c->manager, due); // of the one before
     tl_status before = tli_controller_forgive(c, found);
     if (found != TL_OK) c->saving = false; // there is nothing to be told

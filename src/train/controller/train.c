@@ -12,6 +12,7 @@
 #include "io/inner/checkpoint_manager.h"
 #include "train/writers/pretty.h"
 #include "train/controller/signals.h"
+#include "train/trainer/trainer.h"
 
 /* --- at steps --------------------------------------------------------------------------------- */
 
@@ -108,9 +109,21 @@ static tl_status write_outputs(tl_controller *c, tl_trainer *t)
     return st;
 }
 
+/* Whether a hook is due that does not go with steps under way. */
+static bool somebody_looks(const tl_controller *c, const tl_trainer *t)
+{
+    for (int64_t i = 0; i < c->hook_count; i++) {
+        const tl_hook *h = c->hooks[i];
+        const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, h->cls, after_step);
+        if (with && !with->in_flight && t->global_step % h->period == 0) return true;
+    }
+    return false;
+}
+
 /* At the end of a loop the checkpoint comes after its report. */
 static tl_status at_step(tl_controller *c, tl_trainer *t)
 {
+    if (somebody_looks(c, t)) TL_TRY(tl_trainer_join(t)); // it is no time of hooks
     int64_t begin = tl_clock_ns();
     double away_s = c->away_s;
     c->in_step = true;
@@ -201,8 +214,9 @@ static tl_status after_failure(tl_controller *c, tl_status st)
     tl_error error;
     bool handled;
     tl_error_save(&error);
-    // steps may have been put behind the one that failed
-    tl_event_storage_rewind(c->storage, c->trainer->global_step - 1);
+    // Steps may have been put behind the one that failed.
+    if (c->trainer->parts->flight.flies)
+        tl_event_storage_rewind(c->storage, c->trainer->global_step - 1);
     tl_status after = tli_hooks_on_error(c, st, &handled);
     if (after == TL_OK && handled) {
         c->left = false;

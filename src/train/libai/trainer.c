@@ -87,8 +87,11 @@ static tl_status write_metrics(tl_libai_trainer *l, double data_time)
     tl_event_storage_set_iteration(s, t->global_step - 1);
     tl_event_storage_set_samples(s, t->global_step * samples_of_step(t));
     TL_TRY(tl_event_scalar_put(l->data_time, data_time));
-    return t->optimizer ? tl_event_scalar_put_tensor(l->grad_norm, tl_optimizer_norm(t->optimizer))
-                        : TL_OK;
+    if (!t->optimizer) return TL_OK;
+    tl_tensor *norm = tl_optimizer_norm(t->optimizer);
+    if (t->parts->flight.flies)
+        norm = tl_affine(t->ctx, norm, 1, 0); // the next step writes over it
+    return norm ? tl_event_scalar_put_tensor(l->grad_norm, norm) : tl_ctx_status(t->ctx);
 }
 
 /* --- a step ----------------------------------------------------------------------------------- */
@@ -179,7 +182,7 @@ static tl_status start_graph(tl_trainer *t)
             .size = sizeof(tl_libai_trainer),                                                      \
             .help = text},                                                                         \
     .train_loop_begin = loop_begin, .train_step = run_step, .eval_begin = eval_begin,              \
-    .eval_reduce = eval_reduce, .eval_end = eval_end
+    .eval_reduce = eval_reduce, .eval_end = eval_end, .in_flight = true
 
 const tl_trainer_class tl_eager_trainer = {
     CLASS("EagerTrainer", "LiBai's trainer that runs the step operation by operation"),

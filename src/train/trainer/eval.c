@@ -6,6 +6,8 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/train/run/exporter.h>
 
+#include "core/inner/engine.h"
+
 /* --- the program of a step -------------------------------------------------------------------- */
 
 tl_status tli_eval_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
@@ -170,6 +172,8 @@ tl_status tli_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
     if (st == TL_OK && !done)
         st = TL_FAIL(TL_EINVAL, "there was nothing to evaluate: the validation data is empty");
     if (st == TL_OK) st = TLI_TRAINER_CALL(t, eval_end)(t, state, logs);
+    if (st == TL_OK) st = tl_queue_wait(t->engine->in, tl_queue_ticket(t->engine->in));
+    st = tl_engine_recover(t->engine, st); // weights that were exchanged can be put back
     TLI_TRAINER_CALL(t, eval_leave)(t, state);
     return st;
 }

@@ -38,10 +38,11 @@ static tl_status make(tli_flight *f, tl_engine *e)
 tl_status tli_flight_init(tl_trainer *t)
 {
     tli_flight *f = &t->parts->flight;
+    if (t->optimizer) tl_optimizer_set_halted(t->optimizer, NULL);
     tli_flight_deinit(f);
     if (t->engine->device->cls->host || !t->optimizer || !t->parts->trains) return TL_OK;
-    f->flies = true;
     TL_TRY(make(f, t->engine));
+    f->flies = true;
     tl_optimizer_set_halted(t->optimizer, f->halted);
     return TL_OK;
 }
@@ -105,10 +106,33 @@ static void return_to(tl_trainer *t, const tli_in_flight *step)
     if (!newest) tli_trainer_close_step(t);
 }
 
+static tl_status accept(const tl_state_entry *e, void *payload)
+{
+    (void)payload;
+    if (e->tensor && e->tensor->storage) tli_storage_accept(e->tensor->storage);
+    return TL_OK;
+}
+
+/* The queue is empty. Nothing behind a failure was computed, so all that steps change in place is
+ * as the last good one has left it. */
+static void keep_state(tl_trainer *t)
+{
+    tli_flight *f = &t->parts->flight;
+    tl_state *state = tl_trainer_checkpoint(t);
+    if (state && tl_state_walk(state, accept, NULL) != TL_OK) tl_error_clear();
+    tli_guard_accept(&t->parts->guard);
+    tli_storage_accept(tl_optimizer_norm(t->optimizer)->storage);
+    tli_storage_accept(tl_optimizer_finite(t->optimizer)->storage);
+    for (tl_tensor **own = (tl_tensor *[]){f->halted, f->loss, f->line, NULL}; *own; own++)
+        if (tl_tensor_clear(*own) != TL_OK) tl_error_clear();
+}
+
 static tl_status halted_at(tl_trainer *t, const tli_in_flight *step, const double *line)
 {
     return_to(t, step);
-    TL_TRY(tl_tensor_clear(t->parts->flight.halted));
+    // Those behind it may have failed, which nobody needs to know.
+    if (tl_engine_wait(t->engine) != TL_OK) tl_error_clear();
+    keep_state(t);
     return tli_trainer_diagnose(t, line[TLI_LINE_LOSS], line[TLI_LINE_NORM]);
 }
 
@@ -118,30 +142,12 @@ static tl_status look(tl_trainer *t, bool *at_fault)
     tli_flight *f = &t->parts->flight;
     double line[TLI_LINE_COUNT] = {under_way};
     *at_fault = true;
+    TL_TRY(tl_queue_wait(t->engine->in, oldest_of(f)->arrived));
     TL_TRY(tl_tensor_get_doubles(oldest_of(f)->line, line, TLI_LINE_COUNT));
     if (line[TLI_LINE_HALTED] == 1) return halted_at(t, oldest_of(f), line);
     *at_fault = line[TLI_LINE_HALTED] == under_way;
     if (!*at_fault) pop(f);
     return TL_OK;
-}
-
-static tl_status accept(const tl_state_entry *e, void *payload)
-{
-    (void)payload;
-    if (e->tensor && e->tensor->storage) tli_storage_accept(e->tensor->storage);
-    return TL_OK;
-}
-
-/* Nothing behind the failure was computed, so all that steps change in place is as the last good
- * one has left it. */
-static void keep_state(tl_trainer *t)
-{
-    tli_flight *f = &t->parts->flight;
-    tl_state *state = tl_trainer_checkpoint(t);
-    if (state && tl_state_walk(state, accept, NULL) != TL_OK) tl_error_clear();
-    tli_guard_accept(&t->parts->guard);
-    for (tl_tensor **own = (tl_tensor *[]){f->halted, f->loss, f->line, NULL}; *own; own++)
-        if (tl_tensor_clear(*own) != TL_OK) tl_error_clear();
 }
 
 /* Something in the queue has failed. Steps whose lines have come were over by then; the one behind
@@ -159,9 +165,11 @@ static tl_status failed(tl_trainer *t, tl_status st)
         if (found != TL_OK) tl_error_clear();
     }
     if (f->count) {
+        int64_t taken = t->parts->taken;
         return_to(t, oldest_of(f));
         keep_state(t);
-        if (tli_trainer_return_data(t, t->parts->taken) != TL_OK) tl_error_clear();
+        if (taken != t->parts->taken && tli_trainer_return_data(t, t->parts->taken) != TL_OK)
+            tl_error_clear();
         tli_trainer_leave_step(t);
     }
     tl_error_restore(&error);
@@ -182,10 +190,11 @@ tl_status tli_flight_land(tl_trainer *t)
     return TL_OK;
 }
 
-/* Steps can only be taken back where the batches can. */
+/* Steps can only be taken back where the batches can, and all else that the class does in them. */
 static bool can_return(const tl_trainer *t)
 {
-    return t->parts->position_then
+    const tl_trainer_class *with = TL_CLASS_METHOD(tl_trainer_class, t->cls, train_step);
+    return t->parts->position_then && with && with->in_flight
            && TLI_TRAINER_CALL(t, next_train_inputs) == tli_next_train_inputs;
 }
 
@@ -198,6 +207,7 @@ tl_status tli_flight_add(tl_trainer *t)
     TL_TRY(tl_tensor_copy(step->line, f->line));
     step->step = t->global_step++;
     step->taken = t->parts->taken;
+    step->arrived = tl_queue_ticket(t->engine->in);
     f->count++;
     if (!can_return(t)) return tli_flight_land(t);
     return f->count == TLI_MOST_IN_FLIGHT ? look_at_oldest(t) : TL_OK;

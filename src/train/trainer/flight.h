@@ -22,9 +22,10 @@ enum { TLI_MOST_IN_FLIGHT = 4 };
 enum { TLI_LINE_HALTED, TLI_LINE_LOSS, TLI_LINE_NORM, TLI_LINE_COUNT };
 
 typedef struct tli_in_flight {
-    int64_t step;    /* global_step before it */
-    int64_t taken;   /* batches of the loop, its own among them */
-    tl_tensor *line; /* at the host */
+    int64_t step;     /* global_step before it */
+    int64_t taken;    /* batches of the loop, its own among them */
+    uint64_t arrived; /* ticket of its last batch in the queue of copies */
+    tl_tensor *line;  /* at the host */
 } tli_in_flight;
 
 typedef struct tli_flight {

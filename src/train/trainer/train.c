@@ -219,6 +219,7 @@ tl_status tli_train_step(tl_trainer *t)
     tl_status st = p->accumulation > 1 ? run_sum(t) : run_batch(t, 0);
     if (st != TL_OK) {
         if (p->unfinished) tli_trainer_leave_step(t);
+        if (p->flight.count) tli_trainer_close_step(t); // it is not the last one that counts
         return st;
     }
     t->outputs = &t->parts->out;
@@ -258,6 +259,7 @@ tl_status tli_train(tl_trainer *t, int64_t steps, tl_logs *logs)
         TL_TRY(TLI_TRAINER_CALL(t, train_step)(t));
         if (!tl_trainer_between(t)) return TL_OK;
     }
+    TL_TRY(tl_trainer_join(t));
     return TLI_TRAINER_CALL(t, train_loop_end)(t, logs);
 }
 

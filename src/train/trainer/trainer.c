@@ -31,6 +31,7 @@ const tl_trainer_class tl_base_trainer = {
     .eval_reduce = tli_eval_reduce,
     .eval_end = tli_eval_end,
     .eval_leave = tli_eval_leave,
+    .in_flight = true,
 };
 
 const tl_kind tl_kind_trainer = {

@@ -220,10 +220,10 @@ static tl_status read_oldest(tl_event_scalar *scalar)
 {
     double value;
     const unread *oldest = waiting_at(scalar, 0);
-    TL_TRY_NOTE(tl_tensor_item(oldest->tensor, &value), "%s", scalar->name);
-    TL_TRY(tl_history_put(&scalar->history, value, oldest->iteration));
-    drop_unread(scalar, 0);
-    return TL_OK;
+    tl_status st = tl_tensor_item(oldest->tensor, &value);
+    if (st == TL_OK) st = tl_history_put(&scalar->history, value, oldest->iteration);
+    drop_unread(scalar, 0); // what was not computed will not be
+    return st == TL_OK ? TL_OK : tl_error_note(st, "%s", scalar->name);
 }
 
 static tl_status read_all(tl_event_scalar *scalar)

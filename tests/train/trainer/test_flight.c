@@ -161,6 +161,10 @@ static void a_label_that_is_none_is_told(void **state)
         two w[2];
         batch_size = 4;
         fail_alike(w, ways[i], TL_EINVAL);
+        // Who goes on, goes on behind that batch.
+        for (int d = 0; d < 2 && w[0].t->parts->accumulation == 1; d++)
+            assert_ok(tl_trainer_train(w[d].t, 3, w[d].logs));
+        if (w[0].t->parts->accumulation == 1) assert_same_state(w);
         close_both(w);
     }
 }
@@ -172,10 +176,11 @@ static void what_went_wrong_first_is_told(void **state)
     (void)state;
     two w[2];
     spoiled = hopeless = true;
-    data_ends = 2;
-    fail_alike(w, NOT_CLIPPED, TL_ENAN);
-    assert_int_equal(w[1].t->global_step, 0);
-    close_both(w);
+    for (data_ends = 1; data_ends < 4; data_ends++) {
+        fail_alike(w, NOT_CLIPPED, TL_ENAN);
+        assert_int_equal(w[1].t->global_step, 0);
+        close_both(w);
+    }
 }
 
 static void data_that_end_are_told(void **state)
@@ -186,6 +191,48 @@ static void data_that_end_are_told(void **state)
     fail_alike(w, NOT_CLIPPED, TL_EINVAL);
     assert_int_equal(w[1].t->global_step, 5);
     close_both(w);
+}
+
+/* A batch that did not arrive is told, and no step counts that was computed with what lay there. */
+static void a_copy_that_fails_is_told(void **state)
+{
+    (void)state;
+    two w;
+    open_on(&w, 1, NOT_CLIPPED);
+    assert_ok(tl_trainer_train(w.t, 2, w.logs));
+    fake_fail_at(1); // the next piece of work is the copy of a batch
+    assert_int_equal(tl_trainer_train(w.t, 6, w.logs), TL_EIO);
+    assert_int_equal(w.t->parts->flight.count, 0);
+    close_two(&w);
+}
+
+/* Classes that do more in a step than the base are not called while steps are under way. */
+static int64_t seen_steps;
+
+static tl_status counting_step(tl_trainer *t)
+{
+    TL_TRY(tl_base_trainer.train_step(t));
+    seen_steps++;
+    return TL_OK;
+}
+static const tl_trainer_class counting = {
+    .cls = TL_CLASS(tl_trainer_class, "counting", &tl_base_trainer.cls, tl_trainer, NULL),
+    .train_step = counting_step,
+};
+
+static void steps_of_ones_own_are_waited_for(void **state)
+{
+    (void)state;
+    spoiled = true;
+    for (int d = 0; d < 2; d++) {
+        two w;
+        assert_int_equal(setenv("TILTH_DEVICE", devices[d], 1), 0);
+        open_two(&w, NOT_CLIPPED, &counting);
+        seen_steps = 0;
+        assert_int_equal(tl_trainer_train(w.t, 40, w.logs), TL_ENAN);
+        assert_int_equal(seen_steps, w.t->global_step);
+        close_two(&w);
+    }
 }
 
 /* --- a whole run ------------------------------------------------------------------------------ */
@@ -236,7 +283,8 @@ int main(void)
         TEST(nobody_waits_for_a_step),          TEST(a_run_is_as_one_that_waits),
         TEST(numbers_that_are_not_finite_halt), TEST(a_scale_that_falls_halts_nothing),
         TEST(a_label_that_is_none_is_told),     TEST(what_went_wrong_first_is_told),
-        TEST(data_that_end_are_told),           TEST(a_run_that_recovers_is_the_same),
+        TEST(data_that_end_are_told),           TEST(a_copy_that_fails_is_told),
+        TEST(steps_of_ones_own_are_waited_for), TEST(a_run_that_recovers_is_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

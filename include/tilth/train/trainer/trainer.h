@@ -68,7 +68,8 @@ typedef struct tl_trainer_class {
     tl_status (*train_loop_begin)(tl_trainer *t);
     /* One batch of training data; *more false says that there is none. */
     tl_status (*next_train_inputs)(tl_trainer *t, tl_ctx *c, tl_tensors *batch, bool *more);
-    /* One update. */
+    /* One update. Where steps may be under way when their call returns (in_flight), the outputs are
+     * tensors that nobody has waited for. */
     tl_status (*train_step)(tl_trainer *t);
     /* Tells and resets the metrics of the loop. Base: metrics, training_loss, learning_rate. */
     tl_status (*train_loop_end)(tl_trainer *t, tl_logs *logs);
@@ -88,6 +89,9 @@ typedef struct tl_trainer_class {
     tl_status (*eval_end)(tl_trainer *t, void *state, tl_logs *logs);
     /* Always follows eval_begin, also after a failure: puts weights back, frees the state. */
     void (*eval_leave)(tl_trainer *t, void *state);
+    /* (optional: false) Of the class that fills train_step: it keeps nothing of its own that would
+     * have to be taken back with a step that is taken back. Others' steps are waited for. */
+    bool in_flight;
 } tl_trainer_class;
 TL_API extern const tl_trainer_class tl_base_trainer;
 TL_API extern const tl_kind tl_kind_trainer;
