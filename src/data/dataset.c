@@ -75,6 +75,15 @@ void tl_dataset_free(tl_dataset **d)
     *d = NULL;
 }
 
+tl_tensor *tli_dataset_show(tl_ctx *c, const tl_tensor *t)
+{
+    tl_tensor *header = tl_ctx_header(c);
+    if (!header) return NULL;
+    header->dtype = t->dtype;
+    header->shape = t->shape;
+    return tl_tensor_place(header, t, 0) == TL_OK ? header : tl_ctx_fail(c);
+}
+
 tl_status tli_dataset_make(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
 {
     *more = true;

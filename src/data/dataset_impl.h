@@ -10,4 +10,7 @@
  * made. */
 TL_NODISCARD tl_status tli_dataset_make(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more);
 
+/* A header of the context over a tensor that the dataset keeps. NULL: the context failed. */
+tl_tensor *tli_dataset_show(tl_ctx *c, const tl_tensor *t);
+
 #endif

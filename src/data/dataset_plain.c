@@ -1,6 +1,7 @@
 #include <inttypes.h>
 #include <string.h>
-#include <tilth/data/dataset.h>
+
+#include "data/dataset_impl.h"
 
 /* --- a function of the program ---------------------------------------------------------------- */
 
@@ -102,17 +103,6 @@ typedef struct from_batches {
     bool repeat;
 } from_batches;
 
-// A header of the context over the same elements.
-static tl_tensor *show(tl_ctx *c, const tl_tensor *t)
-{
-    tl_tensor *shown = tl_ctx_header(c);
-    if (!shown) return NULL;
-    shown->dtype = t->dtype;
-    shown->shape = t->shape;
-    if (tl_tensor_place(shown, t, 0) != TL_OK) return tl_ctx_fail(c);
-    return shown;
-}
-
 static tl_status batches_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more)
 {
     from_batches *b = (from_batches *)d;
@@ -128,7 +118,7 @@ static tl_status batches_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *m
     }
     const kept_batch *batch = &b->batches[index];
     for (int64_t i = 0; i < batch->count; i++) {
-        tl_tensor *t = show(c, batch->fields[i].tensor);
+        tl_tensor *t = tli_dataset_show(c, batch->fields[i].tensor);
         if (t) tl_tensors_put(c, out, batch->fields[i].name, t);
         TL_TRY(tl_ctx_status(c));
     }

@@ -27,16 +27,6 @@ typedef struct feed {
 
 /* --- batches ---------------------------------------------------------------------------------- */
 
-/* A header of the context over what belongs to the slot. */
-static tl_tensor *lend(tl_ctx *c, const tl_tensor *t)
-{
-    tl_tensor *header = tl_ctx_header(c);
-    if (!header) return NULL;
-    header->dtype = t->dtype;
-    header->shape = t->shape;
-    return tl_tensor_place(header, t, 0) == TL_OK ? header : tl_ctx_fail(c);
-}
-
 /* Somebody may have kept the batch that lay there: it stays his. */
 static bool is_free_for(const tl_tensor *there, const tl_tensor *t)
 {
@@ -68,7 +58,7 @@ static tl_status feed_next(tl_dataset *d, tl_ctx *c, tl_tensors *out, bool *more
         tl_tensor *t = batch.items[i].tensor;
         if (tl_tensor_side(t) == TL_AT_HOST) {
             TL_TRY_NOTE(bring(s, brought, f->engine, t), "'%s'", batch.items[i].name);
-            t = lend(c, s->items[brought++]);
+            t = tli_dataset_show(c, s->items[brought++]);
         }
         if (t) tl_tensors_put(c, out, batch.items[i].name, t);
     }

@@ -12,6 +12,7 @@
 #include <tilth/base/map.h>
 #include <tilth/base/vec.h>
 
+#include "data/dataset_impl.h"
 #include "data/pipeline_impl.h"
 
 /* --- the position ----------------------------------------------------------------------------- */
@@ -98,17 +99,6 @@ static tl_status advance(tli_pipeline *p, const tli_ready *r)
 
 /* --- the dataset ------------------------------------------------------------------------------ */
 
-// A header of the context over the same elements.
-static tl_tensor *show(tl_ctx *c, const tl_tensor *t)
-{
-    tl_tensor *shown = tl_ctx_header(c);
-    if (!shown) return NULL;
-    shown->dtype = t->dtype;
-    shown->shape = t->shape;
-    if (tl_tensor_place(shown, t, 0) != TL_OK) return tl_ctx_fail(c);
-    return shown;
-}
-
 static tl_status postprocess(const tli_pipeline *p, tl_ctx *c, tl_tensors *batch)
 {
     tl_rng draws;
@@ -126,7 +116,7 @@ static tl_status hand_over(const tli_pipeline *p, tl_ctx *c, const tli_ready *r,
 {
     tl_tensors batch = {0};
     for (int64_t i = 0; i < r->count; i++) {
-        tl_tensor *t = show(c, r->tensors[i].tensor);
+        tl_tensor *t = tli_dataset_show(c, r->tensors[i].tensor);
         if (t) tl_tensors_put(c, &batch, r->tensors[i].name, t);
         TL_TRY(tl_ctx_status(c));
     }
