@@ -338,7 +338,7 @@ static tl_status check_bools(const tl_node *call)
         if (at < 0) continue;
         char what[SIDE_TEXT], place[TL_SHAPE_TEXT];
         return TL_FAIL(TL_EINTERNAL, "the kernel set %s to %d at element %s; a bool is 0 or 1",
-                       side_text(what, "output", i, t), ((const uint8_t *)tl_kernel_data(t))[at],
+                       side_text(what, "output", i, t), ((const uint8_t *)tli_data(t))[at],
                        tli_element_text(place, t, at));
     }
     return TL_OK;

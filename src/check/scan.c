@@ -23,7 +23,7 @@ static uint16_t pattern_of(tl_dtype dtype, tli_fill fill)
 void tli_fill_output(const tl_tensor *t, tli_fill fill)
 {
     uint16_t pattern = pattern_of(t->dtype, fill);
-    char *data = tl_kernel_data(t);
+    char *data = tli_data(t);
     size_t bytes = tl_tensor_bytes(t);
     if (tl_dtype_size(t->dtype) == 1) memset(data, pattern & 0xff, bytes);
     else
@@ -115,7 +115,7 @@ static bool is(const needle *n, const char *element)
 int64_t tli_find(const tl_tensor *t, tli_search what, int64_t start)
 {
     needle n = needle_of(t->dtype, what);
-    const char *data = tl_kernel_data(t);
+    const char *data = tli_data(t);
     int64_t count = tl_tensor_count(t), size = (int64_t)n.size;
     if (count == 0) return -1;
     if (t->contiguous) {
@@ -154,7 +154,7 @@ void tli_range(const tl_tensor *t, double *least, double *most)
     if (tl_tensor_count(t) == 0) return;
     cursor c = {.t = t};
     do {
-        double value = tli_element_get(t->dtype, tl_kernel_data(t), c.at);
+        double value = tli_element_get(t->dtype, tli_data(t), c.at);
         if (!(value >= *least)) *least = value;
         if (!(value <= *most)) *most = value;
     } while (advance(&c));
@@ -167,7 +167,7 @@ double tli_element_at(const tl_tensor *t, int64_t index)
         at += index % t->shape.dims[d] * t->strides[d];
         index /= t->shape.dims[d];
     }
-    return tli_element_get(t->dtype, tl_kernel_data(t), at);
+    return tli_element_get(t->dtype, tli_data(t), at);
 }
 
 const char *tli_element_text(char out[TL_SHAPE_TEXT], const tl_tensor *t, int64_t index)

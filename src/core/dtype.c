@@ -5,10 +5,9 @@
 
 static const struct {
     const char *name;
-    size_t bytes;
     tl_dtype_class class_;
 } types[TL_DTYPE_COUNT] = {
-#define TL_DTYPE_ROW(id, name, bytes, class_) [TL_##id] = {name, bytes, class_},
+#define TL_DTYPE_ROW(id, name, bytes, class_) [TL_##id] = {name, class_},
     TL_DTYPE_LIST(TL_DTYPE_ROW)
 #undef TL_DTYPE_ROW
 };
@@ -38,11 +37,7 @@ const char *tl_dtype_name(tl_dtype dtype)
     return types[dtype].name;
 }
 
-size_t tl_dtype_size(tl_dtype dtype)
-{
-    TL_ASSERT(is_type(dtype));
-    return types[dtype].bytes;
-}
+extern inline size_t tl_dtype_size(tl_dtype dtype);
 
 tl_dtype_class tl_dtype_classify(tl_dtype dtype)
 {
@@ -73,8 +68,8 @@ tl_dtype tl_dtype_meet(tl_dtype a, tl_dtype b)
     TL_ASSERT(is_type(a) && is_type(b));
     if (a == b) return a;
     if (types[a].class_ != types[b].class_) return types[a].class_ > types[b].class_ ? a : b;
-    if (types[a].bytes != types[b].bytes) return types[a].bytes > types[b].bytes ? a : b;
+    if (tl_dtype_size(a) != tl_dtype_size(b)) return tl_dtype_size(a) > tl_dtype_size(b) ? a : b;
     // Only bytes come with and without a sign.
-    TL_ASSERT(types[a].class_ == TL_CLASS_FLOAT || types[a].bytes == 1);
+    TL_ASSERT(types[a].class_ == TL_CLASS_FLOAT || tl_dtype_size(a) == 1);
     return types[a].class_ == TL_CLASS_FLOAT ? TL_F32 : TL_I16;
 }

@@ -352,8 +352,5 @@ tl_status tl_engine_limits(tl_engine *e, tl_limits *out)
 
 void *tl_kernel_data(const tl_tensor *t)
 {
-    TL_ASSERT(t->storage && t->offset >= 0
-              && t->offset * (int64_t)tl_dtype_size(t->dtype) <= (int64_t)t->storage->bytes);
-    if (!t->offset) return t->storage->data; // most do, and small steps ask many times
-    return (char *)t->storage->data + t->offset * (int64_t)tl_dtype_size(t->dtype);
+    return tli_data(t);
 }

@@ -42,7 +42,7 @@ static bool lies_apart(const tl_node *call, int output)
 static bool lies_well(const tl_tensor *t)
 {
     return t->storage && tli_tensor_is_sound(t)
-           && tli_is_aligned(tl_kernel_data(t), tl_dtype_size(t->dtype));
+           && tli_is_aligned(tli_data(t), tl_dtype_size(t->dtype));
 }
 
 bool tli_call_is_sound(const tl_node *call, const tl_kernel *kernel)

@@ -106,7 +106,7 @@ tl_status tli_send(const tl_tensor *to, const tl_tensor *from)
     TL_TRY(follow(m->in, m->queue, &there->used));
     TL_TRY(follow(m->in, m->queue, &here->ticket)); // somebody may have copied to it
     TL_TRY(follow(m->in, m->out, &there->leaving));
-    TL_TRY(d->copy(m->in, tl_kernel_data(to), tl_kernel_data(from), bytes));
+    TL_TRY(d->copy(m->in, tli_data(to), tli_data(from), bytes));
     const uint64_t ticket = tl_queue_ticket(m->in);
     tli_ticket_raise(&there->arriving, ticket);
     tli_ticket_raise(&here->arriving, ticket);

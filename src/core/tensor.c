@@ -166,7 +166,7 @@ static void walk(const tl_tensor *t, char *flat, bool gather)
     TL_ASSERT(tli_tensor_is_sound(t));
     size_t size = tl_dtype_size(t->dtype);
     int64_t count = tl_tensor_count(t), index[TL_MAX_RANK] = {0}, at = 0;
-    char *elements = tl_kernel_data(t);
+    char *elements = tli_data(t);
     for (int64_t i = 0; i < count; i++, flat += size) {
         char *element = elements + at * (int64_t)size;
         memcpy(gather ? flat : element, gather ? element : flat, size);
@@ -185,7 +185,7 @@ void tli_tensor_gather(const tl_tensor *t, void *to)
     TL_ASSERT(tli_tensor_is_sound(t));
     size_t bytes = tl_tensor_bytes(t);
     if (!t->contiguous) walk(t, to, true);
-    else if (bytes) memcpy(to, tl_kernel_data(t), bytes);
+    else if (bytes) memcpy(to, tli_data(t), bytes);
 }
 
 void tli_tensor_scatter(const tl_tensor *t, const void *from)
@@ -193,7 +193,7 @@ void tli_tensor_scatter(const tl_tensor *t, const void *from)
     TL_ASSERT(tli_tensor_is_sound(t));
     size_t bytes = tl_tensor_bytes(t);
     if (!t->contiguous) walk(t, (char *)from, false); // only read
-    else if (bytes) memcpy(tl_kernel_data(t), from, bytes);
+    else if (bytes) memcpy(tli_data(t), from, bytes);
 }
 
 /* --- leases ----------------------------------------------------------------------------------- */
@@ -260,7 +260,7 @@ static tl_status show(tl_lease *l, const tl_tensor *t, bool keep)
     if (t->storage->memory->on_host) {
         if (keep) TL_TRY(tli_storage_wait(t->storage));
         if (l->write) TL_TRY(tli_storage_wait_to_write(t->storage));
-        l->data = tl_kernel_data(t);
+        l->data = tli_data(t);
         return t->contiguous ? TL_OK : straighten(l, t);
     }
     tli_image image;
@@ -271,7 +271,7 @@ static tl_status show(tl_lease *l, const tl_tensor *t, bool keep)
         return st;
     }
     l->staged = image.tensor.storage;
-    l->data = tl_kernel_data(&image.tensor);
+    l->data = tli_data(&image.tensor);
     st = t->contiguous ? TL_OK : straighten(l, &image.tensor);
     if (st != TL_OK) tli_image_close(&image);
     return st;
@@ -399,7 +399,7 @@ static tl_status copy_over_host(tl_tensor *to, const tl_tensor *from)
 static tl_status copy_among_kernels(const tl_tensor *to, const tl_tensor *from)
 {
     const tli_memory *m = to->storage->memory;
-    TL_TRY(m->device->cls->copy(m->queue, tl_kernel_data(to), tl_kernel_data(from),
+    TL_TRY(m->device->cls->copy(m->queue, tli_data(to), tli_data(from),
                                 tl_tensor_bytes(to)));
     tli_storage_used(from->storage);
     tli_storage_written(to->storage);
@@ -540,9 +540,9 @@ tl_status tl_tensor_clear(tl_tensor *t)
     TL_TRY(claim(t, true));
     tl_status st = TL_OK;
     if (m->device->cls->host) {
-        if (tl_tensor_bytes(t)) memset(tl_kernel_data(t), 0, tl_tensor_bytes(t));
+        if (tl_tensor_bytes(t)) memset(tli_data(t), 0, tl_tensor_bytes(t));
     } else {
-        st = m->device->cls->fill(m->queue, tl_kernel_data(t), 0, tl_tensor_bytes(t));
+        st = m->device->cls->fill(m->queue, tli_data(t), 0, tl_tensor_bytes(t));
         if (st == TL_OK) tli_storage_written(t->storage);
     }
     unclaim(t->storage, true, true);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "core/inner/storage.h"
+
 static bool all_flat(const tl_shape *shape, int operands, const tl_tensor *const *t)
 {
     for (int i = 0; i < operands; i++)
@@ -73,7 +75,7 @@ void tli_loop_init(tli_loop *l, const tl_shape *shape, int operands, const tl_te
     TL_ASSERT(operands > 0 && operands <= TLI_LOOP_MOST && tl_shape_equal(&t[0]->shape, shape));
     l->operands = operands;
     for (int i = 0; i < operands; i++) {
-        l->data[i] = tl_kernel_data(t[i]);
+        l->data[i] = tli_data(t[i]);
         l->size[i] = tl_dtype_size(t[i]->dtype);
         l->step[i] = 1;
     }

@@ -8,6 +8,7 @@
 #include <tilth/sys/cpu/jit.h>
 #include <tilth/sys/nest/print_c.h>
 
+#include "core/inner/storage.h"
 #include "cpu/nests.h"
 
 enum {
@@ -203,10 +204,10 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
     TL_ASSERT(!walk->scratch_bytes || (scratch && tl_tensor_bytes(scratch) >= walk->scratch_bytes));
     if (count > FEW_BUFFERS && !(buffers = tl_alloc((size_t)count * sizeof *buffers)))
         return TL_FAIL_NOMEM((size_t)count * sizeof *buffers);
-    for (int i = 0; i < call->inputs; i++) buffers[i] = tl_kernel_data(call->in[i]);
+    for (int i = 0; i < call->inputs; i++) buffers[i] = tli_data(call->in[i]);
     for (int i = 0; i < call->outputs; i++)
-        buffers[call->inputs + i] = tl_kernel_data(call->out[i]);
-    tl_status st = tl_nest_run(plan_of(walk), fn, buffers, scratch ? tl_kernel_data(scratch) : NULL,
+        buffers[call->inputs + i] = tli_data(call->out[i]);
+    tl_status st = tl_nest_run(plan_of(walk), fn, buffers, scratch ? tli_data(scratch) : NULL,
                                with->threads);
     if (buffers != few) tl_free(buffers);
     return st;

@@ -29,7 +29,7 @@ static bool is_wanted(tl_program *p, const tl_run *run)
 
 static const void *place_of(const tli_binding *b)
 {
-    return b->root->storage ? tl_kernel_data(b->root) : NULL;
+    return b->root->storage ? tli_data(b->root) : NULL;
 }
 
 static bool is_at(const tl_program *p, const tli_list *l)

@@ -40,7 +40,15 @@ typedef enum tl_dtype {
 
 /* "float32", "bfloat16", ...; never NULL. */
 TL_API const char *tl_dtype_name(tl_dtype dtype);
-TL_API size_t tl_dtype_size(tl_dtype dtype);
+/* Bytes of an element. */
+TL_API inline size_t tl_dtype_size(tl_dtype dtype)
+{
+#define TL_DTYPE_BYTES(id, name, bytes, class_) bytes,
+    static const unsigned char sizes[] = {TL_DTYPE_LIST(TL_DTYPE_BYTES)};
+#undef TL_DTYPE_BYTES
+    TL_ASSERT((unsigned)dtype < TL_DTYPE_COUNT);
+    return sizes[dtype];
+}
 TL_API tl_dtype_class tl_dtype_classify(tl_dtype dtype);
 TL_API bool tl_dtype_is_float(tl_dtype dtype);
 /* By its name; an unknown one is TL_EINVAL with a suggestion. */

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <tilth/core/engine.h>
+#include <tilth/core/tensor.h>
 #include <tilth/sys/core/device.h>
 
 enum {
@@ -39,6 +40,14 @@ struct tl_storage {
     struct tl_storage *next; /* in the list of free ones */
 };
 typedef struct tl_storage tl_storage;
+
+/* tl_kernel_data for code of the library: small steps ask many times. */
+static inline void *tli_data(const tl_tensor *t)
+{
+    TL_ASSERT(t->storage && t->offset >= 0
+              && t->offset * (int64_t)tl_dtype_size(t->dtype) <= (int64_t)t->storage->bytes);
+    return (char *)t->storage->data + t->offset * (int64_t)tl_dtype_size(t->dtype);
+}
 
 /* Free storage waits in lists by size; a list holds storages whose capacity is that of the
  * class. */

@@ -53,11 +53,11 @@ static tl_status gather_kernel(const tl_run *run, const tl_node *n)
     const tl_tensor *x = n->in[0], *indices = n->in[1];
     three t = three_of(&x->shape, a->axis);
     size_t bytes = (size_t)t.behind * tl_dtype_size(x->dtype);
-    char *to = tl_kernel_data(n->out[0]);
+    char *to = tli_data(n->out[0]);
     (void)run;
     TL_TRY(check_indices(indices, t.axis, a->axis));
     for (int64_t b = 0; b < t.before; b++) {
-        const char *from = (const char *)tl_kernel_data(x) + (size_t)(b * t.axis) * bytes;
+        const char *from = (const char *)tli_data(x) + (size_t)(b * t.axis) * bytes;
         for (int64_t i = 0, count = tl_tensor_count(indices); i < count; i++, to += bytes)
             memcpy(to, from + (size_t)tli_ref_get_int(indices, i) * bytes, bytes);
     }
@@ -118,13 +118,13 @@ static tl_status take_along_axis_kernel(const tl_run *run, const tl_node *n)
     three t = three_of(&indices->shape, a->axis);
     int64_t size = x->shape.dims[a->axis];
     size_t bytes = tl_dtype_size(x->dtype);
-    char *to = tl_kernel_data(n->out[0]);
+    char *to = tli_data(n->out[0]);
     (void)run;
     TL_TRY(check_indices(indices, size, a->axis));
     for (int64_t i = 0, count = tl_tensor_count(indices); i < count; i++, to += bytes) {
         int64_t column = i % t.behind, b = i / t.behind / t.axis;
         int64_t from = (b * size + tli_ref_get_int(indices, i)) * t.behind + column;
-        memcpy(to, (const char *)tl_kernel_data(x) + (size_t)from * bytes, bytes);
+        memcpy(to, (const char *)tli_data(x) + (size_t)from * bytes, bytes);
     }
     return TL_OK;
 }

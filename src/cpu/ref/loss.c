@@ -25,7 +25,7 @@ static int64_t classes_of(const tl_tensor *logits)
 // Integers do not pass through double here: an ignored label may be any int64.
 static int64_t label_of(const tl_tensor *labels, int64_t i)
 {
-    if (labels->dtype == TL_I64) return ((const int64_t *)tl_kernel_data(labels))[i];
+    if (labels->dtype == TL_I64) return ((const int64_t *)tli_data(labels))[i];
     return (int64_t)tli_ref_get(labels, i);
 }
 

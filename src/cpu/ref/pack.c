@@ -7,7 +7,7 @@ static tl_status pack_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_pack_attr *a = n->attr;
     size_t size = tl_dtype_size(n->out[0]->dtype);
-    char *to = tl_kernel_data(n->out[0]);
+    char *to = tli_data(n->out[0]);
     int64_t at = 0;
     (void)run;
     for (int i = 0; i < n->inputs; i++) {
@@ -16,7 +16,7 @@ static tl_status pack_kernel(const tl_run *run, const tl_node *n)
         memset(to + (size_t)at * size, 0, (size_t)(begin - at) * size);
         char *place = to + (size_t)begin * size;
         // else it was computed there
-        if (tl_kernel_data(n->in[i]) != place) tli_tensor_gather(n->in[i], place);
+        if (tli_data(n->in[i]) != place) tli_tensor_gather(n->in[i], place);
         at = begin + tl_tensor_count(n->in[i]);
     }
     memset(to + (size_t)at * size, 0, (size_t)(a->count - at) * size);

@@ -143,7 +143,7 @@ static tl_status permutation_kernel(const tl_run *run, const tl_node *n)
     const tl_permutation_attr *a = n->attr;
     tl_rng stream;
     tl_draw_stream(&stream, &run->draws, a->key);
-    tl_rng_permutation(&stream, tl_kernel_data(n->out[0]), a->count);
+    tl_rng_permutation(&stream, tli_data(n->out[0]), a->count);
     return TL_OK;
 }
 

@@ -49,13 +49,13 @@ static inline bool tli_ref_has(const tl_tensor *t, int64_t at)
 static inline double tli_ref_get(const tl_tensor *t, int64_t at)
 {
     TL_ASSERT(tli_ref_has(t, at));
-    return tli_element_get(t->dtype, tl_kernel_data(t), at);
+    return tli_element_get(t->dtype, tli_data(t), at);
 }
 
 static inline void tli_ref_set(const tl_tensor *t, int64_t at, double value)
 {
     TL_ASSERT(tli_ref_has(t, at));
-    tli_element_set(t->dtype, tl_kernel_data(t), at, value);
+    tli_element_set(t->dtype, tli_data(t), at, value);
 }
 
 /* Integers and bool, exactly: a double would lose the last digits of int64. Stores wrap to the
@@ -63,14 +63,14 @@ static inline void tli_ref_set(const tl_tensor *t, int64_t at, double value)
 static inline int64_t tli_ref_get_int(const tl_tensor *t, int64_t at)
 {
     TL_ASSERT(tli_ref_has(t, at));
-    if (t->dtype == TL_I64) return ((const int64_t *)tl_kernel_data(t))[at];
+    if (t->dtype == TL_I64) return ((const int64_t *)tli_data(t))[at];
     return (int64_t)tli_ref_get(t, at);
 }
 
 static inline void tli_ref_set_int(const tl_tensor *t, int64_t at, int64_t value)
 {
     TL_ASSERT(tli_ref_has(t, at) && !tl_dtype_is_float(t->dtype));
-    void *data = tl_kernel_data(t);
+    void *data = tli_data(t);
     switch (tl_dtype_size(t->dtype)) {
     case 8: ((int64_t *)data)[at] = value; break;
     case 4: ((int32_t *)data)[at] = (int32_t)value; break;

@@ -282,7 +282,7 @@ static tl_status assign_kernel(const tl_run *run, const tl_node *n)
     const tl_tensor *to = n->in[0], *v = n->in[1];
     (void)run;
     if (!a->add) {
-        memcpy(tl_kernel_data(to), tl_kernel_data(v), tl_tensor_bytes(to));
+        memcpy(tli_data(to), tli_data(v), tl_tensor_bytes(to));
         return TL_OK;
     }
     for (int64_t i = 0, count = tl_tensor_count(to); i < count; i++)

@@ -6,7 +6,7 @@
 static tl_status copy_kernel(const tl_run *run, const tl_node *n)
 {
     (void)run;
-    tli_tensor_gather(n->in[0], tl_kernel_data(n->out[0]));
+    tli_tensor_gather(n->in[0], tli_data(n->out[0]));
     return TL_OK;
 }
 
@@ -34,8 +34,8 @@ static void move(const tl_tensor *to, const tl_tensor *from)
     TL_ASSERT(tl_shape_equal(&to->shape, &from->shape) && to->dtype == from->dtype);
     int64_t row = last < 0 ? 1 : from->shape.dims[last];
     for (int64_t i = 0; i < count; i += row) {
-        move_row((char *)tl_kernel_data(to) + there * size, last < 0 ? 1 : to->strides[last],
-                 (const char *)tl_kernel_data(from) + here * size,
+        move_row((char *)tli_data(to) + there * size, last < 0 ? 1 : to->strides[last],
+                 (const char *)tli_data(from) + here * size,
                  last < 0 ? 1 : from->strides[last], row, (size_t)size);
         for (int d = last - 1; d >= 0; d--) {
             there += to->strides[d];
@@ -54,7 +54,7 @@ static tl_status unslice_kernel(const tl_run *run, const tl_node *n)
     const tl_unslice_attr *a = n->attr;
     tl_tensor part = *n->out[0];
     (void)run;
-    memset(tl_kernel_data(&part), 0, tl_tensor_bytes(&part)); // zero in every type
+    memset(tli_data(&part), 0, tl_tensor_bytes(&part)); // zero in every type
     part.shape = n->in[0]->shape;
     for (int i = 0; i < part.shape.rank && tl_tensor_count(&part); i++) {
         part.offset += a->starts.items[i] * part.strides[i];
@@ -114,8 +114,8 @@ static tl_status pad_kernel(const tl_run *run, const tl_node *n)
                   * reflected(rest % y->shape.dims[d], a->before.items[d], x->shape.dims[d]);
             rest /= y->shape.dims[d];
         }
-        memcpy((char *)tl_kernel_data(y) + (size_t)i * size,
-               (const char *)tl_kernel_data(x) + at * (int64_t)size, size);
+        memcpy((char *)tli_data(y) + (size_t)i * size,
+               (const char *)tli_data(x) + at * (int64_t)size, size);
     }
     return TL_OK;
 }

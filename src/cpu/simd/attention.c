@@ -13,7 +13,7 @@
 operand attention_operand(const tl_tensor *t)
 {
     TL_ASSERT(t->shape.rank == 4);
-    return (operand){tl_kernel_data(t), t->strides[0], t->strides[1], t->strides[2], t->strides[3]};
+    return (operand){tli_data(t), t->strides[0], t->strides[1], t->strides[2], t->strides[3]};
 }
 
 // The bias as it stretches over [batch, heads, queries, keys].
@@ -23,7 +23,7 @@ static operand bias_operand(const tl_tensor *bias)
     int64_t strides[4] = {0};
     for (int d = 3, own = bias->shape.rank - 1; own >= 0; d--, own--)
         strides[d] = bias->shape.dims[own] == 1 ? 0 : bias->strides[own];
-    return (operand){tl_kernel_data(bias), strides[0], strides[2], strides[1], strides[3]};
+    return (operand){tli_data(bias), strides[0], strides[2], strides[1], strides[3]};
 }
 
 void attention_init(attention *t, const tl_run *run, const tl_node *n, int first, int extra)
@@ -71,7 +71,7 @@ allowance attention_allow(const attention *t, int64_t batch, uint8_t *room)
 {
     allowance all = {.keys = t->keys};
     if (!t->mask) return all;
-    const uint8_t *from = (const uint8_t *)tl_kernel_data(t->mask) + batch * t->mask->strides[0];
+    const uint8_t *from = (const uint8_t *)tli_data(t->mask) + batch * t->mask->strides[0];
     bool gaps = false;
     all.keys = 0;
     for (int64_t s = 0; s < t->keys; s++) {
@@ -402,7 +402,7 @@ static tl_status attend_task(int64_t begin, int64_t end, void *payload)
 
 static tl_status attend_kernel(const tl_run *run, const tl_node *n)
 {
-    forward f = {.y = tl_kernel_data(n->out[0]), .lse = tl_kernel_data(n->out[1])};
+    forward f = {.y = tli_data(n->out[0]), .lse = tli_data(n->out[1])};
     attention_init(&f.t, run, n, 0, 3);
     // Few heads: shorter pieces of them, each of which packs the keys for itself. Pairs of 64 are a
     // task for any thread of a large machine; below, pieces of 8 or 3 blocks trade packing again

@@ -601,7 +601,7 @@ static tl_status bias_grad(const tl_run *run, const tl_node *n, backward *g)
 {
     const tl_tensor *bias = n->out[3];
     int64_t tasks = 1;
-    g->gbias = tl_kernel_data(bias);
+    g->gbias = tli_data(bias);
     for (int d = 3, own = bias->shape.rank - 1; d >= 0; d--, own--)
         g->bias_dims[d] = own >= 0 ? bias->shape.dims[own] : 1;
     g->bias_tiles[0] = (g->bias_dims[2] + g->block - 1) / g->block;
@@ -618,13 +618,13 @@ tl_status attend_grad_kernel(const tl_run *run, const tl_node *n)
     backward g = {
         .gy = attention_operand(n->in[0]),
         .y = attention_operand(n->in[4]),
-        .lse = tl_kernel_data(lse),
+        .lse = tli_data(lse),
         .lse_batch = lse->strides[0],
         .lse_head = lse->strides[1],
         .lse_place = lse->strides[2],
-        .gq = tl_kernel_data(n->out[0]),
-        .gk = tl_kernel_data(n->out[1]),
-        .gv = tl_kernel_data(n->out[2]),
+        .gq = tli_data(n->out[0]),
+        .gk = tli_data(n->out[1]),
+        .gv = tli_data(n->out[2]),
     };
     const attention *t = &g.t;
     attention_init(&g.t, run, n, 1, 6);

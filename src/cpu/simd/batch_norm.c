@@ -43,9 +43,9 @@ static int64_t grain_of(int64_t goal, int64_t each)
 static channels channels_of(const tl_node *n, const tl_tensor *x, int64_t rows)
 {
     channels c = {.type = x->dtype,
-                  .x = tl_kernel_data(x),
+                  .x = tli_data(x),
                   .rows = rows,
-                  .out = tl_kernel_data(n->out[0]),
+                  .out = tli_data(n->out[0]),
                   .width = x->shape.dims[x->shape.rank - 1]};
     c.block = grain_of(BLOCK, c.width);
     if (c.block < LEAST) c.block = LEAST;
@@ -239,12 +239,12 @@ static double channel_mean(const channels *c, int64_t channel, double *squares)
 
 static double get(const tl_tensor *t, int64_t i)
 {
-    return tli_element_get(t->dtype, tl_kernel_data(t), i);
+    return tli_element_get(t->dtype, tli_data(t), i);
 }
 
 static void put(const tl_tensor *t, int64_t i, double value)
 {
-    tli_element_set(t->dtype, tl_kernel_data(t), i, value);
+    tli_element_set(t->dtype, tli_data(t), i, value);
 }
 
 /* Gradients of other types than their inputs, and of nothing at all. */
@@ -317,7 +317,7 @@ static tl_status batch_normalize_grad_kernel(const tl_run *run, const tl_node *n
     channels c = channels_of(n, n->in[1], rows_before(n->in[1]));
     const double share = 1 / (double)c.rows;
     TL_TRY(make_room(&c, TLI_SCRATCH_KERNEL));
-    c.gy = tl_kernel_data(n->in[0]);
+    c.gy = tli_data(n->in[0]);
     for (int64_t k = 0; k < c.width; k++) c.mean[k] = (float)get(n->in[2], k);
     TL_TRY(sweep_blocks(run, &c, slopes_of_blocks));
     for (int64_t k = 0; k < c.width; k++) {
@@ -354,7 +354,7 @@ static tl_status batch_norm_apply_grad_kernel(const tl_run *run, const tl_node *
     if (is_rare(n)) return tli_run_reference(run, n);
     channels c = channels_of(n, n->in[1], rows_before(n->in[1]));
     TL_TRY(make_room(&c, TLI_SCRATCH_KERNEL));
-    c.gy = tl_kernel_data(n->in[0]);
+    c.gy = tli_data(n->in[0]);
     for (int64_t k = 0; k < c.width; k++) c.mean[k] = (float)get(n->in[2], k);
     TL_TRY(sweep_blocks(run, &c, slopes_of_blocks));
     for (int64_t k = 0; k < c.width; k++) {
@@ -506,9 +506,9 @@ static tl_status group_normalize_kernel(const tl_run *run, const tl_node *n)
     float *free_room = room;
     if (a->scaled) g.gamma = param_floats(n->in[1], &free_room);
     if (a->shifted) g.beta = param_floats(n->in[1 + a->scaled], &free_room);
-    g.means = tl_kernel_data(n->out[1]);
+    g.means = tli_data(n->out[1]);
     TL_ASSERT(tl_tensor_count(n->out[1]) == n->in[0]->shape.dims[0] * g.groups);
-    g.rstds = tl_kernel_data(n->out[2]);
+    g.rstds = tli_data(n->out[2]);
     return run_examples(run, &g, n->in[0]->shape.dims[0], group_forward);
 }
 
@@ -524,9 +524,9 @@ static tl_status group_normalize_grad_kernel(const tl_run *run, const tl_node *n
                        (size_t)((2 * examples + 1) * width + 1) * sizeof(float)));
     g.params = room;
     float *free_room = g.params + 2 * examples * width;
-    g.c.gy = tl_kernel_data(n->in[0]);
-    g.means = tl_kernel_data(n->in[2]);
-    g.rstds = tl_kernel_data(n->in[3]);
+    g.c.gy = tli_data(n->in[0]);
+    g.means = tli_data(n->in[2]);
+    g.rstds = tli_data(n->in[3]);
     if (a->scaled) g.gamma = param_floats(n->in[4], &free_room);
     TL_TRY(run_examples(run, &g, examples, group_backward));
     for (int64_t i = 0; i < width; i++) {

@@ -16,9 +16,9 @@ static tli_conv conv_of(const tl_node *n, const tl_tensor *x, const tl_tensor *k
     TL_ASSERT(x->dtype == k->dtype && k->dtype == y->dtype);
     return (tli_conv){
         .type = x->dtype,
-        .x = tl_kernel_data(x),
-        .k = tl_kernel_data(k),
-        .y = tl_kernel_data(y),
+        .x = tli_data(x),
+        .k = tli_data(k),
+        .y = tli_data(y),
         .images = xd[0],
         .h = xd[1],
         .w = xd[2],
@@ -60,7 +60,7 @@ static tl_status run_conv(const tl_run *run, const tl_tensor *out, const tli_con
 {
     if (tl_tensor_count(out) == 0) return TL_OK;
     if (c->images == 0 || c->in == 0 || c->out == 0) { // sums of nothing
-        memset(tl_kernel_data(out), 0, (size_t)tl_tensor_count(out) * tl_dtype_size(c->type));
+        memset(tli_data(out), 0, (size_t)tl_tensor_count(out) * tl_dtype_size(c->type));
         return TL_OK;
     }
     return choose(c, what)(run->threads, THIS_ISA, c);

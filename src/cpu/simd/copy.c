@@ -14,7 +14,7 @@ enum { PACK_GRAIN = 65536 };
 static tl_status move_to(const tl_run *run, void *to, const int64_t *strides, const tl_tensor *from)
 {
     tli_move m;
-    tli_move_init(&m, &from->shape, tl_dtype_size(from->dtype), to, strides, tl_kernel_data(from),
+    tli_move_init(&m, &from->shape, tl_dtype_size(from->dtype), to, strides, tli_data(from),
                   from->strides);
     return tli_move_run(run->threads, &m);
 }
@@ -23,7 +23,7 @@ static tl_status copy_kernel(const tl_run *run, const tl_node *n)
 {
     TL_ASSERT(tl_shape_equal(&n->in[0]->shape, &n->out[0]->shape)
               && n->in[0]->dtype == n->out[0]->dtype);
-    return move_to(run, tl_kernel_data(n->out[0]), n->out[0]->strides, n->in[0]);
+    return move_to(run, tli_data(n->out[0]), n->out[0]->strides, n->in[0]);
 }
 
 /* --- into a part of the result ---------------------------------------------------------------- */
@@ -33,7 +33,7 @@ static tl_status unslice_kernel(const tl_run *run, const tl_node *n)
     const tl_unslice_attr *a = n->attr;
     const tl_tensor *x = n->in[0], *y = n->out[0];
     int64_t strides[TL_MAX_RANK], offset = 0;
-    TL_TRY(tli_fill(run->threads, tl_kernel_data(y), &(char){0}, 1, (int64_t)tl_tensor_bytes(y)));
+    TL_TRY(tli_fill(run->threads, tli_data(y), &(char){0}, 1, (int64_t)tl_tensor_bytes(y)));
     if (!tl_tensor_count(x)) return TL_OK;
     for (int i = 0; i < y->shape.rank; i++) {
         offset += a->starts.items[i] * y->strides[i];
@@ -41,7 +41,7 @@ static tl_status unslice_kernel(const tl_run *run, const tl_node *n)
         TL_ASSERT(a->starts.items[i] >= 0 && a->starts.items[i] < y->shape.dims[i]);
     }
     offset *= (int64_t)tl_dtype_size(y->dtype);
-    return move_to(run, (char *)tl_kernel_data(y) + offset, strides, x);
+    return move_to(run, (char *)tli_data(y) + offset, strides, x);
 }
 
 // Rows of the result, one piece from each input, when none of them has gaps.
@@ -51,16 +51,16 @@ static tl_status concat_rows(int64_t begin, int64_t end, void *payload)
     const tl_axis_attr *a = n->attr;
     const tl_tensor *y = n->out[0];
     const int64_t behind = y->strides[a->axis] * (int64_t)tl_dtype_size(y->dtype);
-    char *to = (char *)tl_kernel_data(y) + begin * y->shape.dims[a->axis] * behind;
+    char *to = (char *)tli_data(y) + begin * y->shape.dims[a->axis] * behind;
     for (int64_t row = begin; row < end; row++) {
         for (int i = 0; i < n->inputs; i++) {
             const int64_t bytes = n->in[i]->shape.dims[a->axis] * behind;
-            memcpy(to, (const char *)tl_kernel_data(n->in[i]) + row * bytes, (size_t)bytes);
+            memcpy(to, (const char *)tli_data(n->in[i]) + row * bytes, (size_t)bytes);
             to += bytes;
         }
     }
     // Inputs fill the rows.
-    TL_ASSERT(to == (char *)tl_kernel_data(y) + end * y->shape.dims[a->axis] * behind);
+    TL_ASSERT(to == (char *)tli_data(y) + end * y->shape.dims[a->axis] * behind);
     return TL_OK;
 }
 
@@ -70,7 +70,7 @@ static tl_status concat_kernel(const tl_run *run, const tl_node *n)
     const tl_tensor *y = n->out[0];
     const int64_t step = y->strides[a->axis] * (int64_t)tl_dtype_size(y->dtype);
     const int64_t bytes = step * y->shape.dims[a->axis];
-    char *to = tl_kernel_data(y);
+    char *to = tli_data(y);
     bool flat = true;
     int64_t rows = 1;
     for (int i = 0; i < n->inputs; i++) flat = flat && n->in[i]->contiguous;
@@ -82,7 +82,7 @@ static tl_status concat_kernel(const tl_run *run, const tl_node *n)
         TL_TRY(move_to(run, to, y->strides, n->in[i]));
         to += n->in[i]->shape.dims[a->axis] * step;
     }
-    TL_ASSERT(to == (char *)tl_kernel_data(y) + bytes); // inputs fill the axis
+    TL_ASSERT(to == (char *)tli_data(y) + bytes); // inputs fill the axis
     return TL_OK;
 }
 
@@ -94,7 +94,7 @@ static tl_status pack_part(int64_t begin, int64_t end, void *payload)
     const tl_node *n = payload;
     const tl_pack_attr *a = n->attr;
     const size_t size = tl_dtype_size(n->out[0]->dtype);
-    char *to = tl_kernel_data(n->out[0]);
+    char *to = tli_data(n->out[0]);
     // The first input that begins behind `begin`; the one before it may reach into this part.
     int first = 0, beyond = n->inputs;
     while (first < beyond) {
@@ -113,7 +113,7 @@ static tl_status pack_part(int64_t begin, int64_t end, void *payload)
         if (last <= at) continue;
         TL_ASSERT(at >= start && last <= stop);
         memcpy(to + (size_t)at * size,
-               (const char *)tl_kernel_data(n->in[i]) + (size_t)(at - start) * size,
+               (const char *)tli_data(n->in[i]) + (size_t)(at - start) * size,
                (size_t)(last - at) * size);
         at = last;
     }
@@ -127,9 +127,9 @@ static bool any_in_place(const tl_node *n)
 {
     const tl_pack_attr *a = n->attr;
     const size_t size = tl_dtype_size(n->out[0]->dtype);
-    const char *to = tl_kernel_data(n->out[0]);
+    const char *to = tli_data(n->out[0]);
     for (int i = 0; i < n->inputs; i++)
-        if (tl_kernel_data(n->in[i]) == to + (size_t)a->offsets.items[i] * size) return true;
+        if (tli_data(n->in[i]) == to + (size_t)a->offsets.items[i] * size) return true;
     return false;
 }
 
@@ -156,7 +156,7 @@ static tl_status pad_rows(int64_t begin, int64_t end, void *payload)
 {
     const padding *p = payload;
     const int64_t whole = p->before + p->row + p->after;
-    char *to = (char *)tl_kernel_data(p->y) + begin * whole;
+    char *to = (char *)tli_data(p->y) + begin * whole;
     for (int64_t i = begin; i < end; i++, to += whole) {
         int64_t rest = i, from = 0, rows = 1;
         bool inside = true;
@@ -171,7 +171,7 @@ static tl_status pad_rows(int64_t begin, int64_t end, void *payload)
         TL_ASSERT(rest == 0 && lead % size == 0 && (!inside || (from >= 0 && from < rows)));
         TL_TRY(tli_fill(NULL, to, p->element, p->size, lead / size));
         if (!inside) continue;
-        memcpy(to + lead, (const char *)tl_kernel_data(p->x) + from * p->row, (size_t)p->row);
+        memcpy(to + lead, (const char *)tli_data(p->x) + from * p->row, (size_t)p->row);
         TL_TRY(tli_fill(NULL, to + lead + p->row, p->element, p->size, p->after / size));
     }
     return TL_OK;
@@ -185,7 +185,7 @@ static tl_status pad_kernel(const tl_run *run, const tl_node *n)
     if (!tl_tensor_count(p.y)) return TL_OK;
     tli_element_set(p.y->dtype, p.element, 0, a->value);
     if (!tl_tensor_count(p.x))
-        return tli_fill(run->threads, tl_kernel_data(p.y), p.element, p.size, tl_tensor_count(p.y));
+        return tli_fill(run->threads, tli_data(p.y), p.element, p.size, tl_tensor_count(p.y));
     int64_t behind = (int64_t)p.size, rows = 1;
     p.axis = p.y->shape.rank - 1;
     for (; p.axis > 0 && !a->before.items[p.axis] && !a->after.items[p.axis]; p.axis--)
@@ -210,7 +210,7 @@ static tl_status full_kernel(const tl_run *run, const tl_node *n)
     const tl_tensor *y = n->out[0];
     char element[8];
     tli_element_set(y->dtype, element, 0, a->value);
-    return tli_fill(run->threads, tl_kernel_data(y), element, tl_dtype_size(y->dtype),
+    return tli_fill(run->threads, tli_data(y), element, tl_dtype_size(y->dtype),
                     tl_tensor_count(y));
 }
 
@@ -254,7 +254,7 @@ static tl_status arange_part(int64_t begin, int64_t end, void *payload)
 {
     const tl_node *n = payload;
     const tl_arange_attr *a = n->attr;
-    void *y = tl_kernel_data(n->out[0]);
+    void *y = tli_data(n->out[0]);
     const int64_t start = (int64_t)a->start, step = (int64_t)a->step;
     switch (n->out[0]->dtype) {
     case TL_F32:
@@ -284,11 +284,11 @@ static tl_status one_hot_rows(int64_t begin, int64_t end, void *payload)
     const tl_one_hot_attr *a = n->attr;
     const tl_tensor *x = n->in[0], *y = n->out[0];
     const size_t size = tl_dtype_size(y->dtype), row = (size_t)a->depth * size;
-    char *to = (char *)tl_kernel_data(y) + (size_t)begin * row, one[8];
+    char *to = (char *)tli_data(y) + (size_t)begin * row, one[8];
     tli_element_set(y->dtype, one, 0, 1);
     memset(to, 0, (size_t)(end - begin) * row);
     for (int64_t i = begin; i < end; i++, to += row) {
-        const int64_t index = tli_index_read(x->dtype, tl_kernel_data(x), i);
+        const int64_t index = tli_index_read(x->dtype, tli_data(x), i);
         if (index >= 0 && index < a->depth) memcpy(to + (size_t)index * size, one, size);
     }
     return TL_OK;

@@ -81,8 +81,8 @@ static tl_status dropout_kernel(const tl_run *run, const tl_node *n)
     const tl_tensor *x = n->in[0];
     const int64_t count = tl_tensor_count(x);
     drops d = {.type = x->dtype,
-               .x = tl_kernel_data(x),
-               .y = tl_kernel_data(n->out[0]),
+               .x = tli_data(x),
+               .y = tli_data(n->out[0]),
                .each = 1,
                .least = (int32_t)ceil(a->rate * 0x1p24),
                .scale = (float)(1 / (1 - a->rate))};

@@ -40,7 +40,7 @@ static job job_of(const tl_node *n, const tl_shape *shape, int64_t axis)
 
 TLI_INLINE int64_t index_at(const job *j, int64_t i)
 {
-    return tli_index_read(j->indices->dtype, tl_kernel_data(j->indices), i);
+    return tli_index_read(j->indices->dtype, tli_data(j->indices), i);
 }
 
 #define ALL_INSIDE(type)                                                                           \
@@ -52,7 +52,7 @@ TLI_INLINE int64_t index_at(const job *j, int64_t i)
 static tl_status check_part(int64_t begin, int64_t end, void *payload)
 {
     const job *j = payload;
-    const void *indices = tl_kernel_data(j->indices);
+    const void *indices = tli_data(j->indices);
     int outside = 0;
     if (j->indices->dtype == TL_I64) ALL_INSIDE(int64_t)
     else if (j->indices->dtype == TL_I32) ALL_INSIDE(int32_t)
@@ -75,7 +75,7 @@ static bool all_inside(const tl_run *run, job *j)
 // Indices at .. at + n - 1 as int64; `room` is used when they are of another type.
 static const int64_t *indices_at(const job *j, int64_t at, int64_t n, int64_t *room)
 {
-    const void *indices = tl_kernel_data(j->indices);
+    const void *indices = tli_data(j->indices);
     TL_ASSERT(at >= 0 && at + n <= j->count && n <= BLOCK);
     if (j->indices->dtype == TL_I64) return (const int64_t *)indices + at;
     if (j->indices->dtype == TL_I32)
@@ -130,8 +130,8 @@ static tl_status gather_rows(int64_t begin, int64_t end, void *payload)
         n = end - begin < left ? end - begin : left;
         if (n > BLOCK) n = BLOCK;
         TL_ASSERT(n > 0 && b < j->before);
-        gather_piece((char *)tl_kernel_data(j->y) + (size_t)begin * bytes,
-                     (const char *)tl_kernel_data(j->x) + (size_t)(b * j->axis) * bytes, bytes,
+        gather_piece((char *)tli_data(j->y) + (size_t)begin * bytes,
+                     (const char *)tli_data(j->x) + (size_t)(b * j->axis) * bytes, bytes,
                      indices_at(j, at, n, room), n);
     }
     return TL_OK;
@@ -210,8 +210,8 @@ static tl_status scatter_places(int64_t begin, int64_t end, void *payload)
     for (int64_t i = begin; i < end; i++) {
         const int64_t b = i / j->axis, p = i % j->axis, from = j->first[p], to = j->first[p + 1];
         TL_ASSERT(from <= to && to <= j->count && b < j->before);
-        char *sums = (char *)tl_kernel_data(j->y) + i * row;
-        const char *updates = (const char *)tl_kernel_data(j->x) + b * j->count * row;
+        char *sums = (char *)tli_data(j->y) + i * row;
+        const char *updates = (const char *)tli_data(j->x) + b * j->count * row;
         if (from == to) memset(sums, 0, (size_t)row);
         for (int64_t at = 0; from < to && at < j->behind; at += BLOCK) {
             const int64_t left = j->behind - at;
@@ -268,8 +268,8 @@ static tl_status take_part(int64_t begin, int64_t end, void *payload)
         const int64_t from = b * j->axis * j->behind + (j->behind == 1 ? 0 : column);
         const int64_t *index = checked_at(j, begin, n, room);
         if (!index) return TL_EINVAL;
-        take_piece(j, (char *)tl_kernel_data(j->y) + begin * size,
-                   (const char *)tl_kernel_data(j->x) + from * size, index, n);
+        take_piece(j, (char *)tli_data(j->y) + begin * size,
+                   (const char *)tli_data(j->x) + from * size, index, n);
     }
     return TL_OK;
 }
@@ -306,8 +306,8 @@ static tl_status take_along_axis_kernel(const tl_run *run, const tl_node *n)
 static tl_status put_rows(int64_t begin, int64_t end, void *payload)
 {
     const job *j = payload;
-    const void *x = tl_kernel_data(j->x);
-    void *y = tl_kernel_data(j->y);
+    const void *x = tli_data(j->x);
+    void *y = tli_data(j->y);
     int64_t room[BLOCK];
     switch (j->y->dtype) {
     case TL_F32: PUT_LOOP(float, float) break;

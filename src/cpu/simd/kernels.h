@@ -9,6 +9,7 @@
 #include <tilth/sys/core/backend.h>
 
 #include "base/inner/isa.h"
+#include "core/inner/storage.h"
 
 // clang-format off
 #define TLI_SIMD_FAMILIES(X, isa)                                                                  \

@@ -47,8 +47,8 @@ static entropy entropy_of(const tl_node *n, int first)
     TL_ASSERT(z->shape.rank > 0);
     return (entropy){.type = z->dtype,
                      .label_type = n->in[first]->dtype,
-                     .labels = tl_kernel_data(n->in[first]),
-                     .logits = tl_kernel_data(z),
+                     .labels = tli_data(n->in[first]),
+                     .logits = tli_data(z),
                      .classes = z->shape.dims[z->shape.rank - 1],
                      .smoothing = a->smoothing,
                      .ignored = a->ignored};
@@ -174,8 +174,8 @@ static tl_status sparse_cross_entropy_kernel(const tl_run *run, const tl_node *n
         if (!ignores(&e, label) && (label < 0 || label >= e.classes))
             return tli_run_reference(run, n);
     }
-    e.loss = tl_kernel_data(n->out[0]);
-    e.lse_out = tl_kernel_data(n->out[1]);
+    e.loss = tli_data(n->out[0]);
+    e.lse_out = tli_data(n->out[1]);
     TL_ASSERT(rows * e.classes == tl_tensor_count(n->in[1]) && tl_tensor_count(n->out[0]) == rows);
     return run_rows(run, &e, rows, sparse_rows);
 }
@@ -214,9 +214,9 @@ static void set_grads(entropy *e, const tl_node *n)
     TL_ASSERT(tl_tensor_count(n->in[0]) * e->classes == tl_tensor_count(n->in[2]));
     TL_ASSERT(tl_tensor_count(n->in[3]) == tl_tensor_count(n->in[0])
               && tl_shape_equal(&n->out[0]->shape, &n->in[2]->shape));
-    e->g = tl_kernel_data(n->in[0]);
-    e->lse = tl_kernel_data(n->in[3]);
-    e->out = tl_kernel_data(n->out[0]);
+    e->g = tli_data(n->in[0]);
+    e->lse = tli_data(n->in[3]);
+    e->out = tli_data(n->out[0]);
 }
 
 static tl_status sparse_cross_entropy_grad_kernel(const tl_run *run, const tl_node *n)
@@ -266,8 +266,8 @@ static tl_status dense_rows(int64_t begin, int64_t end, void *payload)
 static tl_status cross_entropy_kernel(const tl_run *run, const tl_node *n)
 {
     entropy e = entropy_of(n, 0);
-    e.loss = tl_kernel_data(n->out[0]);
-    e.lse_out = tl_kernel_data(n->out[1]);
+    e.loss = tli_data(n->out[0]);
+    e.lse_out = tli_data(n->out[1]);
     return run_rows(run, &e, tl_tensor_count(n->out[0]), dense_rows);
 }
 
@@ -336,9 +336,9 @@ static tl_status sigmoid_cross_entropy_kernel(const tl_run *run, const tl_node *
     TL_ASSERT(tl_shape_equal(&n->in[0]->shape, &n->in[1]->shape)
               && n->in[0]->dtype == n->in[1]->dtype);
     questions q = {.type = n->in[1]->dtype,
-                   .targets = tl_kernel_data(n->in[0]),
-                   .logits = tl_kernel_data(n->in[1]),
-                   .loss = tl_kernel_data(n->out[0])};
+                   .targets = tli_data(n->in[0]),
+                   .logits = tli_data(n->in[1]),
+                   .loss = tli_data(n->out[0])};
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[1]), GRAIN, answer_piece, &q);
 }
 

@@ -38,9 +38,9 @@ static tli_gemm matmul_of(const tl_node *n)
         .a_type = a->dtype,
         .b_type = b->dtype,
         .c_type = y->dtype,
-        .a = tl_kernel_data(a),
-        .b = tl_kernel_data(b),
-        .c = tl_kernel_data(y),
+        .a = tli_data(a),
+        .b = tli_data(b),
+        .c = tli_data(y),
         .a_row = a_strides[attr->transpose_a],
         .a_col = a_strides[!attr->transpose_a],
         .b_row = b_strides[attr->transpose_b],
@@ -63,7 +63,7 @@ static tli_gemm matmul_of(const tl_node *n)
 static tl_status matmul_kernel(const tl_run *run, const tl_node *n)
 {
     tli_gemm g = matmul_of(n);
-    g.packed_b = run->packed ? tl_kernel_data(run->packed) : NULL;
+    g.packed_b = run->packed ? tli_data(run->packed) : NULL;
     return tli_gemm_run(run->threads, THIS_ISA, &g);
 }
 
@@ -73,7 +73,7 @@ static tl_status straight_bias(const void **out, const tl_tensor *bias)
     const size_t size = tl_dtype_size(bias->dtype);
     const int64_t count = bias->shape.dims[0];
     TL_ASSERT(bias->shape.rank == 1);
-    const char *from = tl_kernel_data(bias);
+    const char *from = tli_data(bias);
     *out = from;
     if (bias->strides[0] == 1 || count <= 1) return TL_OK;
     void *room;
@@ -98,9 +98,9 @@ static tli_gemm linear_of(const tl_node *n)
         .a_type = x->dtype,
         .b_type = w->dtype,
         .c_type = y->dtype,
-        .a = tl_kernel_data(x),
-        .b = tl_kernel_data(w),
-        .c = tl_kernel_data(y),
+        .a = tli_data(x),
+        .b = tli_data(w),
+        .c = tli_data(y),
         .a_row = rank > 1 ? x->strides[rank - 2] : 0,
         .a_col = x->strides[rank - 1],
         .b_row = w->strides[0],
@@ -122,7 +122,7 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_linear_attr *attr = n->attr;
     tli_gemm g = linear_of(n);
-    g.packed_b = run->packed ? tl_kernel_data(run->packed) : NULL;
+    g.packed_b = run->packed ? tli_data(run->packed) : NULL;
     if (n->inputs > 2) {
         g.bias_type = n->in[2]->dtype;
         TL_ASSERT(n->in[2]->shape.dims[0] == g.n);
@@ -131,7 +131,7 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
     if (attr->keep_sum) {
         const tl_tensor *sum = n->out[1];
         TL_ASSERT(tl_shape_equal(&sum->shape, &n->out[0]->shape));
-        g.pre_activation = tl_kernel_data(sum);
+        g.pre_activation = tli_data(sum);
         g.pre_type = sum->dtype;
         g.pre_row = g.n;
         batch_strides(g.pre_batch, g.batch_rank, sum);
@@ -148,7 +148,7 @@ tl_status TLI_ISA_NAME(tli_pack_weight)(const tl_run *run, const tl_node *n, con
     if (!tli_gemm_packs_b(THIS_ISA, &g)) return TL_OK;
     *bytes = tli_gemm_packed_b_bytes(THIS_ISA, g.a_type, g.b_type, g.k, g.n);
     TL_ASSERT(!to || tl_tensor_bytes(to) >= *bytes);
-    return to ? tli_gemm_pack_b(tl_kernel_data(to), run->threads, THIS_ISA, &g) : TL_OK;
+    return to ? tli_gemm_pack_b(tli_data(to), run->threads, THIS_ISA, &g) : TL_OK;
 }
 
 #define ROWS(dtype)                                                                                \

@@ -37,10 +37,10 @@ static layer layer_of(const tl_node *n, const tl_tensor *x)
 {
     const tl_norm_attr *a = n->attr;
     layer l = {.type = x->dtype,
-               .x = tl_kernel_data(x),
+               .x = tli_data(x),
                .rows = 1,
                .width = 1,
-               .out = tl_kernel_data(n->out[0]),
+               .out = tli_data(n->out[0]),
                .epsilon = a->epsilon};
     const int rank = x->shape.rank, outer = rank - (int)a->axes;
     for (int i = 0; i < rank; i++) *(i < outer ? &l.rows : &l.width) *= x->shape.dims[i];
@@ -56,12 +56,12 @@ static int64_t rows_a_task(const layer *l)
 /* A parameter in float32: where it lies, or in `room`, which moves on. */
 static const float *floats_of(const tl_tensor *t, float **room)
 {
-    if (t->dtype == TL_F32) return tl_kernel_data(t);
+    if (t->dtype == TL_F32) return tli_data(t);
     const int64_t n = tl_tensor_count(t);
     float *to = *room;
     TL_ASSERT(tli_scratch_holds(to, (size_t)n * sizeof *to));
     TLI_FLOAT_SWITCH(t->dtype, TLI_VECTORS(i, m, n) any_store(
-                                   TL_F32, to, i, any_load(T, tl_kernel_data(t), i, m), m));
+                                   TL_F32, to, i, any_load(T, tli_data(t), i, m), m));
     *room += n;
     return to;
 }
@@ -139,8 +139,8 @@ static tl_status normalize(const tl_run *run, const tl_node *n, bool centered)
     float *free_room = room;
     if (a->scaled) l.gamma = floats_of(n->in[1], &free_room);
     if (a->shifted) l.beta = floats_of(n->in[1 + a->scaled], &free_room);
-    if (centered) l.mean = tl_kernel_data(n->out[1]);
-    l.rstd = tl_kernel_data(n->out[n->outputs - 1]);
+    if (centered) l.mean = tli_data(n->out[1]);
+    l.rstd = tli_data(n->out[n->outputs - 1]);
     TL_ASSERT(tl_tensor_count(n->out[n->outputs - 1]) == l.rows && n->outputs == 2 + centered);
     return tl_parallel_for(run->threads, l.rows, rows_a_task(&l), forward_rows, &l);
 }
@@ -246,7 +246,7 @@ static tl_status add_partials(int64_t begin, int64_t end, void *payload)
 static tl_status param_grad(const tl_run *run, const layer *l, const tl_tensor *out, bool of_beta)
 {
     totals s = {.partials = l->partials + (of_beta ? l->width : 0),
-                .out = tl_kernel_data(out),
+                .out = tli_data(out),
                 .blocks = (l->rows + l->block - 1) / l->block,
                 .stride = 2 * l->width};
     const int64_t grain = 2 * GRAIN / (s.blocks + 1) / VF * VF;
@@ -271,9 +271,9 @@ static tl_status normalize_grad(const tl_run *run, const tl_node *n, bool center
               && tl_shape_equal(&n->in[0]->shape, &n->in[1]->shape));
     float *free_room = l.partials + 2 * blocks * l.width;
     int at = 2;
-    l.gy = tl_kernel_data(n->in[0]);
-    if (centered) l.mean = tl_kernel_data(n->in[at++]);
-    l.rstd = tl_kernel_data(n->in[at++]);
+    l.gy = tli_data(n->in[0]);
+    if (centered) l.mean = tli_data(n->in[at++]);
+    l.rstd = tli_data(n->in[at++]);
     if (a->scaled) l.gamma = floats_of(n->in[at], &free_room);
     TL_TRY(tl_parallel_for(run->threads, l.rows, l.block, backward_piece, &l));
     if (a->scaled) TL_TRY(param_grad(run, &l, n->out[1], false));

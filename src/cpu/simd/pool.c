@@ -84,7 +84,7 @@ static pooling pooling_of(const tl_node *n, const tl_shape *image, const tl_shap
               && image->dims[3] == windows->dims[3]);
     return (pooling){.type = n->in[0]->dtype,
                      .a = n->attr,
-                     .out = tl_kernel_data(n->out[0]),
+                     .out = tli_data(n->out[0]),
                      .height = image->dims[1],
                      .width = image->dims[2],
                      .channels = image->dims[3],
@@ -145,7 +145,7 @@ TLI_INLINE void pool_row(tl_dtype t, const pooling *p, bool largest, int64_t row
     {                                                                                              \
         const tl_tensor *x = n->in[0], *y = n->out[0];                                             \
         pooling p = pooling_of(n, &x->shape, &y->shape);                                           \
-        p.image = tl_kernel_data(x);                                                               \
+        p.image = tli_data(x);                                                               \
         return tl_parallel_for(run->threads, y->shape.dims[0] * p.down,                            \
                                grain_of(p.width * p.channels * p.a->stride_y), name##_rows, &p);   \
     }
@@ -214,7 +214,7 @@ static tl_status avg_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_tensor *g = n->in[0], *out = n->out[0];
     pooling p = pooling_of(n, &out->shape, &g->shape);
-    p.g = tl_kernel_data(g);
+    p.g = tli_data(g);
     return tl_parallel_for(run->threads, out->shape.dims[0] * p.height,
                            grain_of(p.width * p.channels), avg_grad_rows, &p);
 }
@@ -340,8 +340,8 @@ static tl_status max_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
     pooling p = pooling_of(n, &x->shape, &g->shape);
     if (g->dtype != x->dtype) return tli_run_reference(run, n);
     if (tl_tensor_count(x) == 0) return TL_OK;
-    p.g = tl_kernel_data(g);
-    p.image = tl_kernel_data(x);
+    p.g = tli_data(g);
+    p.image = tli_data(x);
     // Blocks look at the windows across their edges twice, so they have several windows.
     p.rows = grain_of(p.width * p.channels);
     if (p.rows < 4 * p.a->stride_y) p.rows = 4 * p.a->stride_y;

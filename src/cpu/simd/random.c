@@ -25,7 +25,7 @@ typedef struct job {
 
 static job job_of(const tl_run *run, const tl_node *n)
 {
-    job j = {.a = n->attr, .dtype = n->out[0]->dtype, .to = tl_kernel_data(n->out[0])};
+    job j = {.a = n->attr, .dtype = n->out[0]->dtype, .to = tli_data(n->out[0])};
     tl_draw_stream(&j.stream, &run->draws, j.a->key);
     return j;
 }
@@ -193,7 +193,7 @@ static tl_status integers_part(int64_t begin, int64_t end, void *payload)
             numbers[i] = (int64_t)((uint64_t)j->a->low + number);
         }
         if (j->y->dtype == TL_I64)
-            memcpy((int64_t *)tl_kernel_data(j->y) + start, numbers, (size_t)n * sizeof *numbers);
+            memcpy((int64_t *)tli_data(j->y) + start, numbers, (size_t)n * sizeof *numbers);
         else
             for (int64_t i = 0; i < n; i++) tli_ref_set_int(j->y, start + i, numbers[i]);
     }

@@ -459,7 +459,7 @@ static const char *block_at(const plan *p, int64_t b, int64_t *result, int64_t *
     *result = row * p->width + column;
     *columns = p->width - column < BLOCK ? p->width - column : BLOCK;
     TL_ASSERT(*columns > 0 && *columns <= BLOCK && *result + *columns <= p->results);
-    return (const char *)tl_kernel_data(p->x) + at * (int64_t)p->size;
+    return (const char *)tli_data(p->x) + at * (int64_t)p->size;
 }
 
 static void find_base(const plan *p, slot *base, const slot *found, int64_t n)
@@ -483,7 +483,7 @@ static void find_base(const plan *p, slot *base, const slot *found, int64_t n)
 
 static void store_ints(const plan *p, int64_t result, const slot *found, int64_t n)
 {
-    void *y = tl_kernel_data(p->y);
+    void *y = tli_data(p->y);
     for (int64_t i = 0; i < n; i++) {
         switch (p->y->dtype) {
         case TL_I64: ((int64_t *)y)[result + i] = found[i].i; break;
@@ -500,7 +500,7 @@ TLI_INLINE double log_of(slot sum, slot most)
 
 static void store(const plan *p, int64_t result, const slot *found, const slot *base, int64_t n)
 {
-    void *y = tl_kernel_data(p->y);
+    void *y = tli_data(p->y);
     TL_ASSERT(result >= 0 && n >= 0 && result + n <= p->results);
     if (!tl_dtype_is_float(p->y->dtype)) {
         store_ints(p, result, found, n);
@@ -560,7 +560,7 @@ static tl_status run_short(int64_t begin, int64_t end, void *payload)
         slot found[BLOCK], base[BLOCK];
         n = end - begin < BLOCK ? end - begin : BLOCK;
         for (int64_t i = 0; i < n; i++) base[i].i = 0, found[i] = p->first->start;
-        turn(turned, (const char *)tl_kernel_data(p->x) + begin * width * (int64_t)p->size, p->size,
+        turn(turned, (const char *)tli_data(p->x) + begin * width * (int64_t)p->size, p->size,
              n, width);
         p->first->outer(found, turned, n, width, n, base);
         if (p->second) {
@@ -582,7 +582,7 @@ static tl_status run_results(int64_t begin, int64_t end, void *payload)
         const int64_t n = end - begin < BLOCK ? end - begin : BLOCK;
         for (int64_t i = 0; i < n; i++) {
             const int64_t at = place(p->kept, p->kept_rank, begin + i);
-            const char *x = (const char *)tl_kernel_data(p->x) + at * (int64_t)p->size;
+            const char *x = (const char *)tli_data(p->x) + at * (int64_t)p->size;
             base[i].i = 0;
             bring_together(p, p->first, found + i, x, 0, p->together, 1, base + i);
             if (!p->second) continue;

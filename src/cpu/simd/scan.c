@@ -43,7 +43,7 @@ static const char *element(const scan *c, int64_t b, int64_t place, int64_t colu
 {
     const int64_t at = (b * c->axis + place) * c->behind + column;
     TL_ASSERT(b < c->before && place < c->axis && column < c->behind);
-    return (const char *)tl_kernel_data(c->x) + at * (int64_t)c->size;
+    return (const char *)tli_data(c->x) + at * (int64_t)c->size;
 }
 
 // n elements as float32; `room` is used when they are of another type.
@@ -126,7 +126,7 @@ static best best_of(tl_dtype dtype, size_t size, const char *x, int64_t n, bool 
 static tl_status arg_rows(int64_t begin, int64_t end, void *payload)
 {
     const scan *c = payload;
-    int64_t *y = tl_kernel_data(c->y);
+    int64_t *y = tli_data(c->y);
     for (int64_t i = begin; i < end; i++)
         y[i] = best_of(c->x->dtype, c->size, element(c, i, 0, 0), c->axis, c->largest).where;
     return TL_OK;
@@ -148,7 +148,7 @@ static tl_status arg_parts(int64_t begin, int64_t end, void *payload)
 
 static tl_status arg_in_parts(const tl_run *run, scan *c)
 {
-    int64_t *y = tl_kernel_data(c->y);
+    int64_t *y = tli_data(c->y);
     c->parts = (c->axis + PART - 1) / PART;
     const int64_t all = c->before * c->parts;
     TL_TRY(tli_scratch(&c->partial, TLI_SCRATCH_KERNEL, (size_t)all * sizeof(best)));
@@ -169,7 +169,7 @@ static void arg_columns(const scan *c, int64_t b, int64_t column, int64_t column
     float room[BLOCK], values[BLOCK];
     TL_ASSERT(columns > 0 && columns <= BLOCK && c->axis <= INT32_MAX);
     int32_t where[BLOCK];
-    int64_t *y = (int64_t *)tl_kernel_data(c->y) + b * c->behind + column;
+    int64_t *y = (int64_t *)tli_data(c->y) + b * c->behind + column;
     const float *x = floats(c->x->dtype, element(c, b, 0, column), room, columns);
     for (int64_t i = 0; i < columns; i++) values[i] = x[i], where[i] = 0;
     for (int64_t row = 1; row < c->axis; row++) {
@@ -244,7 +244,7 @@ enum { SIDE = 4 };
 static void sum_side_by_side(const scan *c, int64_t b)
 {
     const float *x = (const float *)element(c, b, 0, 0);
-    float *y = (float *)tl_kernel_data(c->y) + b * c->axis;
+    float *y = (float *)tli_data(c->y) + b * c->axis;
     const int64_t step = c->reverse ? -1 : 1;
     double sums[SIDE] = {0};
     int64_t at = c->reverse ? c->axis - 1 : 0;
@@ -264,7 +264,7 @@ static tl_status sum_rows(int64_t begin, int64_t end, void *payload)
     for (; dtype == TL_F32 && begin + SIDE <= end; begin += SIDE) sum_side_by_side(c, begin);
     for (int64_t b = begin; b < end; b++) {
         const char *x = element(c, b, 0, 0);
-        char *y = (char *)tl_kernel_data(c->y) + b * c->axis * (int64_t)c->size;
+        char *y = (char *)tli_data(c->y) + b * c->axis * (int64_t)c->size;
         double sum = 0;
         int64_t at = c->reverse ? c->axis - 1 : 0;
         for (int64_t i = 0; i < c->axis; i++, at += step) {
@@ -290,7 +290,7 @@ static tl_status sum_blocks(int64_t begin, int64_t end, void *payload)
         for (int64_t r = 0; r < c->axis; r++) {
             const int64_t row = c->reverse ? c->axis - 1 - r : r;
             const float *x = floats(c->x->dtype, element(c, b, row, column), room, columns);
-            char *y = (char *)tl_kernel_data(c->y)
+            char *y = (char *)tli_data(c->y)
                       + ((b * c->axis + row) * c->behind + column) * (int64_t)c->size;
             for (int64_t i = 0; i < columns; i++) {
                 const double before = sums[i];

@@ -34,7 +34,7 @@ static rows rows_of(const tl_node *n, bool logarithm)
               .logarithm = logarithm,
               .length = x->shape.dims[a->axis],
               .stride = 1,
-              .out = tl_kernel_data(n->out[0])};
+              .out = tli_data(n->out[0])};
     for (int i = (int)a->axis + 1; i < x->shape.rank; i++) r.stride *= x->shape.dims[i];
     const int64_t count = tl_tensor_count(x);
     r.count = count ? count / r.length : 0;
@@ -287,17 +287,17 @@ static tl_status run_rows(const tl_run *run, rows *r, tl_parallel_fn *by_row,
 static tl_status forward(const tl_run *run, const tl_node *n, bool logarithm)
 {
     rows r = rows_of(n, logarithm);
-    r.x = tl_kernel_data(n->in[0]);
+    r.x = tli_data(n->in[0]);
     return run_rows(run, &r, forward_piece, forward_strips);
 }
 
 static tl_status backward(const tl_run *run, const tl_node *n, bool logarithm)
 {
     rows r = rows_of(n, logarithm);
-    r.gy = tl_kernel_data(n->in[0]);
+    r.gy = tli_data(n->in[0]);
     TL_ASSERT(tl_shape_equal(&n->in[0]->shape, &n->in[1]->shape)
               && n->in[0]->dtype == n->in[1]->dtype);
-    r.x = tl_kernel_data(n->in[1]);
+    r.x = tli_data(n->in[1]);
     return run_rows(run, &r, backward_piece, backward_strips);
 }
 

@@ -41,7 +41,7 @@ static job job_of(const tl_node *n, int64_t axis, int64_t keep, bool descending)
 
 static float float_at(const tl_tensor *t, int64_t at)
 {
-    const void *data = tl_kernel_data(t);
+    const void *data = tli_data(t);
     switch (t->dtype) {
     case TL_F32: return ((const float *)data)[at];
     case TL_BF16: return tli_from_bf16(((const uint16_t *)data)[at]);
@@ -65,7 +65,7 @@ static void make_keys(const job *j, entry *to, int64_t first)
     for (int64_t i = 0, at = first; i < j->length; i++, at += j->behind) {
         uint32_t key;
         if (j->x->dtype == TL_I32)
-            key = (uint32_t)((const int32_t *)tl_kernel_data(j->x))[at] ^ UINT32_C(0x80000000);
+            key = (uint32_t)((const int32_t *)tli_data(j->x))[at] ^ UINT32_C(0x80000000);
         else key = float_key(float_at(j->x, at));
         to[i] = (entry){key ^ flip, (uint32_t)i};
     }
@@ -103,9 +103,9 @@ static void put(const job *j, int64_t line, int64_t first, int64_t i, int64_t fr
     const int64_t at = (line / j->behind * j->keep + i) * j->behind + line % j->behind;
     TL_ASSERT(at < tl_tensor_count(j->values) && from >= 0 && from < j->length);
     const size_t size = tl_dtype_size(j->x->dtype);
-    memcpy((char *)tl_kernel_data(j->values) + (size_t)at * size,
-           (const char *)tl_kernel_data(j->x) + (size_t)(first + from * j->behind) * size, size);
-    ((int64_t *)tl_kernel_data(j->indices))[at] = from;
+    memcpy((char *)tli_data(j->values) + (size_t)at * size,
+           (const char *)tli_data(j->x) + (size_t)(first + from * j->behind) * size, size);
+    ((int64_t *)tli_data(j->indices))[at] = from;
 }
 
 static int64_t first_of(const job *j, int64_t line)
@@ -172,7 +172,7 @@ static tl_status find_few(int64_t begin, int64_t end, void *payload)
         for (int64_t i = 0; i < j->length;) {
             const bool full = b.count == j->keep && i + 4 * VF <= j->length;
             const int64_t stop = full ? i + 4 * VF : i + 1;
-            const float *row = (const float *)tl_kernel_data(j->x) + first + i;
+            const float *row = (const float *)tli_data(j->x) + first + i;
             if (full && j->x->dtype == TL_F32 && !may_enter(row, b.values[j->keep - 1])) {
                 i = stop;
                 continue;

@@ -96,18 +96,18 @@ static tl_status sweep_piece(int64_t begin, int64_t end, void *payload)
 
 static void fill_block(const tl_node *n, block *b)
 {
-    const float *hyper = tl_kernel_data(n->in[HYPER]);
-    b->w = tl_kernel_data(n->in[PARAM]);
-    b->grad = tl_kernel_data(n->in[GRAD]);
+    const float *hyper = tli_data(n->in[HYPER]);
+    b->w = tli_data(n->in[PARAM]);
+    b->grad = tli_data(n->in[GRAD]);
     b->grad_type = n->in[GRAD]->dtype;
     const int slots = n->inputs - SLOTS - ((const tl_update_attr *)n->attr)->copy;
     TL_ASSERT(slots >= 0 && slots <= 3 && n->in[PARAM]->dtype == TL_F32
               && tl_tensor_count(n->in[HYPER]) >= HYPERS);
-    for (int i = 0; i < slots; i++) b->slot[i] = tl_kernel_data(n->in[SLOTS + i]);
+    for (int i = 0; i < slots; i++) b->slot[i] = tli_data(n->in[SLOTS + i]);
     for (int i = GRAD; i < n->inputs; i++) // all are as long as the weights
         TL_ASSERT(i == HYPER || tl_tensor_count(n->in[i]) == tl_tensor_count(n->in[PARAM]));
     if (SLOTS + slots < n->inputs) {
-        b->copy = tl_kernel_data(n->in[SLOTS + slots]);
+        b->copy = tli_data(n->in[SLOTS + slots]);
         b->copy_type = n->in[SLOTS + slots]->dtype;
     }
     b->attr = n->attr;
@@ -118,7 +118,7 @@ static void fill_block(const tl_node *n, block *b)
 
 static bool is_skipped(const tl_node *n)
 {
-    return ((const float *)tl_kernel_data(n->in[HYPER]))[APPLY] == 0;
+    return ((const float *)tli_data(n->in[HYPER]))[APPLY] == 0;
 }
 
 static tl_status run_block(const tl_run *run, const tl_node *n, block *b)
@@ -546,10 +546,10 @@ static tl_status ema_piece(int64_t begin, int64_t end, void *payload)
 static tl_status update_ema_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_ema_attr *a = n->attr;
-    average e = {.s = tl_kernel_data(n->in[0]),
-                 .v = tl_kernel_data(n->in[1]),
+    average e = {.s = tli_data(n->in[0]),
+                 .v = tli_data(n->in[1]),
                  .momentum =
-                     n->inputs > 2 ? *(const float *)tl_kernel_data(n->in[2]) : (float)a->momentum};
+                     n->inputs > 2 ? *(const float *)tli_data(n->in[2]) : (float)a->momentum};
     if (e.momentum == 1) return TL_OK;
     TL_ASSERT(tl_tensor_count(n->in[0]) == tl_tensor_count(n->in[1]));
     if (n->in[1]->dtype != TL_F32) return tli_run_reference(run, n);
@@ -568,7 +568,7 @@ static tl_status add_piece(int64_t begin, int64_t end, void *payload)
 static tl_status assign_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_assign_attr *a = n->attr;
-    average e = {.s = tl_kernel_data(n->in[0]), .v = tl_kernel_data(n->in[1])};
+    average e = {.s = tli_data(n->in[0]), .v = tli_data(n->in[1])};
     TL_ASSERT(tl_shape_equal(&n->in[0]->shape, &n->in[1]->shape)
               && n->in[0]->dtype == n->in[1]->dtype);
     if (!a->add) return tli_run_reference(run, n);
@@ -632,12 +632,12 @@ static tl_status finite_and_norm_kernel(const tl_run *run, const tl_node *n)
         const int64_t count = tl_tensor_count(n->in[k]), pieces = (count + GRAIN - 1) / GRAIN;
         void *room;
         TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(pieces + 1) * sizeof(double)));
-        norm p = {n->in[k]->dtype, tl_kernel_data(n->in[k]), room};
+        norm p = {n->in[k]->dtype, tli_data(n->in[k]), room};
         TL_TRY(tl_parallel_for(run->threads, count, GRAIN, norm_piece, &p));
         for (int64_t i = 0; i < pieces; i++) sum += p.sums[i];
     }
-    *(float *)tl_kernel_data(n->out[0]) = (float)sqrt(sum);
-    *(uint8_t *)tl_kernel_data(n->out[1]) = isfinite(sum) != 0;
+    *(float *)tli_data(n->out[0]) = (float)sqrt(sum);
+    *(uint8_t *)tli_data(n->out[1]) = isfinite(sum) != 0;
     return TL_OK;
 }
 
