@@ -4,8 +4,10 @@
 #include <tilth/nn/losses.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/nn/optimization.h>
+#include <tilth/nn/transformer.h>
 #include <tilth/train/run/launch.h>
 #include <tilth/sys/cpu/cpu.h>
+#include <tilth/zoo/language.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
@@ -13,10 +15,11 @@
 
 /* All that ships, in the order in which it is registered. */
 static const tl_module *const modules[] = {
-    &tl_cpu_module,     &tl_initializers_module, &tl_regularizers_module, &tl_layers_module,
-    &tl_losses_module,  &tl_metrics_module,      &tl_optimizers_module,   &tl_learning_rates_module,
-    &tl_warmups_module, &tl_train_module,        &tl_vision_module,       &tl_table_module,
-    &tli_mock_module,
+    &tl_cpu_module,     &tl_initializers_module, &tl_regularizers_module,
+    &tl_layers_module,  &tl_transformer_module,  &tl_losses_module,
+    &tl_metrics_module, &tl_optimizers_module,   &tl_learning_rates_module,
+    &tl_warmups_module, &tl_train_module,        &tl_vision_module,
+    &tl_table_module,   &tl_language_module,     &tli_mock_module,
 };
 
 tl_status tl_registry_new_builtin(tl_registry **out)

@@ -399,8 +399,7 @@ static tl_status copy_over_host(tl_tensor *to, const tl_tensor *from)
 static tl_status copy_among_kernels(const tl_tensor *to, const tl_tensor *from)
 {
     const tli_memory *m = to->storage->memory;
-    TL_TRY(m->device->cls->copy(m->queue, tli_data(to), tli_data(from),
-                                tl_tensor_bytes(to)));
+    TL_TRY(m->device->cls->copy(m->queue, tli_data(to), tli_data(from), tl_tensor_bytes(to)));
     tli_storage_used(from->storage);
     tli_storage_written(to->storage);
     return TL_OK;

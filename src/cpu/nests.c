@@ -205,10 +205,9 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
     if (count > FEW_BUFFERS && !(buffers = tl_alloc((size_t)count * sizeof *buffers)))
         return TL_FAIL_NOMEM((size_t)count * sizeof *buffers);
     for (int i = 0; i < call->inputs; i++) buffers[i] = tli_data(call->in[i]);
-    for (int i = 0; i < call->outputs; i++)
-        buffers[call->inputs + i] = tli_data(call->out[i]);
-    tl_status st = tl_nest_run(plan_of(walk), fn, buffers, scratch ? tli_data(scratch) : NULL,
-                               with->threads);
+    for (int i = 0; i < call->outputs; i++) buffers[call->inputs + i] = tli_data(call->out[i]);
+    tl_status st =
+        tl_nest_run(plan_of(walk), fn, buffers, scratch ? tli_data(scratch) : NULL, with->threads);
     if (buffers != few) tl_free(buffers);
     return st;
 }

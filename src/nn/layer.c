@@ -173,7 +173,7 @@ tl_layer *tl_scope_layer(tl_scope *s, const char *name, const tl_layer_class *cl
     if (s->status != TL_OK) return NULL;
     if (!name) name = name_in(cls, config);
     if (tli_layer_new(&l, s->net, s->layer, name, cls, config) != TL_OK)
-        return tli_scope_fail(s, name);
+        return tl_scope_fail(s, name);
     return l;
 }
 

@@ -89,8 +89,6 @@ struct tl_scope {
 };
 
 tl_scope tli_scope_of(tl_net *net, tl_layer *layer);
-/* Keeps the first failure, with the name of what could not be made. Gives NULL. */
-void *tli_scope_fail(tl_scope *s, const char *name);
 /* Makes a layer and builds what is below it. */
 TL_NODISCARD tl_status tli_layer_new(tl_layer **out, tl_net *net, tl_layer *parent,
                                      const char *name, const tl_layer_class *cls,

@@ -10,7 +10,7 @@ tl_scope tli_scope_of(tl_net *net, tl_layer *layer)
     return (tl_scope){.net = net, .layer = layer};
 }
 
-void *tli_scope_fail(tl_scope *s, const char *name)
+void *tl_scope_fail(tl_scope *s, const char *name)
 {
     if (s->status != TL_OK) return NULL;
     s->status = tl_error_note(tl_error_code(), "%s", name ? name : "a layer without a name");
@@ -41,11 +41,63 @@ tl_layer *tl_scope_layer_of(tl_scope *s, const char *name, const tl_oneof *layer
     if (s->status != TL_OK) return NULL;
     if (!layer->type) {
         (void)TL_FAIL(TL_EINVAL, "no layer was chosen: 'type' is null");
-        return tli_scope_fail(s, name);
+        return tl_scope_fail(s, name);
     }
     if (tl_registry_find(&cls, s->net->registry, &tl_kind_layer, layer->type) != TL_OK)
-        return tli_scope_fail(s, name);
+        return tl_scope_fail(s, name);
     return tl_scope_layer(s, name, (const tl_layer_class *)cls, layer->value);
+}
+
+/* --- layers of a class that is not known ------------------------------------------------------ */
+
+static tl_status give(void *config, const tl_class *cls, const tl_layer_given *g)
+{
+    const tl_field *f = tl_desc_field(cls->config, g->field);
+    if (!f || f->type != g->type || f->arity == TL_LIST)
+        return TL_FAIL(TL_EINVAL,
+                       "the layer '%s' has no field '%s' such as it is given here; choose a layer "
+                       "that has, or make it with @%s()",
+                       cls->name, g->field, cls->name);
+    void *member = tl_field_at(f, config);
+    if (f->type == TL_TYPE_INT && f->arity == TL_OPTIONAL)
+        *(tl_opt_int *)member = (tl_opt_int){true, g->i};
+    else if (f->type == TL_TYPE_INT) *(int64_t *)member = g->i;
+    else if (f->type == TL_TYPE_DOUBLE && f->arity == TL_OPTIONAL)
+        *(tl_opt_double *)member = (tl_opt_double){true, g->d};
+    else if (f->type == TL_TYPE_DOUBLE) *(double *)member = g->d;
+    else if (f->type == TL_TYPE_STRING) *(const char **)member = g->s;
+    else *(tl_oneof *)member = *g->choice;
+    return TL_OK;
+}
+
+static tl_status literal_of(const void **out, tl_arena *arena, const tl_class *cls,
+                            const tl_layer_given *given)
+{
+    *out = NULL;
+    if (!cls->config)
+        return TL_FAIL(TL_EINVAL, "the layer '%s' describes no configuration", cls->name);
+    void *config = tl_arena_alloc(arena, cls->config->size);
+    if (!config) return TL_ENOMEM;
+    for (const tl_layer_given *g = given; g && g->field; g++)
+        if (g->type != TL_TYPE_ONEOF || g->choice->type) TL_TRY(give(config, cls, g));
+    *out = config;
+    return TL_OK;
+}
+
+tl_layer *tl_scope_layer_ref(tl_scope *s, const char *name, const tl_ref *ref,
+                             const tl_layer_given *given)
+{
+    tl_gin *gin = s->net->args.gin;
+    const void *literal;
+    if (s->status != TL_OK) return NULL;
+    if (ref->object) return tl_scope_layer_of(s, name, ref->object);
+    if (literal_of(&literal, s->net->arena, ref->target, given) != TL_OK)
+        return tl_scope_fail(s, name);
+    const bool scoped = gin && ref->scope && *ref->scope;
+    if (scoped && tl_gin_scope_begin(gin, ref->scope) != TL_OK) return tl_scope_fail(s, name);
+    tl_layer *l = tl_scope_layer(s, name, (const tl_layer_class *)ref->target, literal);
+    if (scoped) tl_gin_scope_end(gin);
+    return l;
 }
 
 /* --- parameters ------------------------------------------------------------------------------- */
@@ -118,7 +170,7 @@ tl_tensor *tl_scope_param(tl_scope *s, const char *name, const tl_param_args *ar
     tl_param *p;
     if (s->status != TL_OK) return NULL;
     if (new_param(&p, s, name, args) != TL_OK || !TL_VEC_PUSH(&s->net->params, p))
-        return tli_scope_fail(s, name);
+        return tl_scope_fail(s, name);
     return p->tensor;
 }
 
@@ -138,7 +190,7 @@ static tl_status add_alias(tl_scope *s, const char *name, const tl_tensor *param
 void tl_scope_tie(tl_scope *s, const char *name, tl_tensor *parameter)
 {
     if (s->status != TL_OK) return;
-    if (add_alias(s, name, parameter) != TL_OK) tli_scope_fail(s, name);
+    if (add_alias(s, name, parameter) != TL_OK) tl_scope_fail(s, name);
 }
 
 static tl_status add_item(tl_net *net, const char *name, tl_layer *part)
@@ -155,5 +207,5 @@ static tl_status add_item(tl_net *net, const char *name, tl_layer *part)
 void tl_scope_item(tl_scope *s, const char *name, tl_layer *part)
 {
     if (s->status != TL_OK) return;
-    if (add_item(s->net, name, part) != TL_OK) tli_scope_fail(s, name);
+    if (add_item(s->net, name, part) != TL_OK) tl_scope_fail(s, name);
 }

@@ -106,6 +106,21 @@ TL_API tl_layer *tl_scope_layer(tl_scope *s, const char *name, const tl_layer_cl
 /* The same from a one-of, as YAML gives it: `type: dense`. */
 TL_API tl_layer *tl_scope_layer_of(tl_scope *s, const char *name, const tl_oneof *layer);
 
+/* A value for a layer whose class is not known here, by the name of its field. */
+typedef struct tl_layer_given {
+    const char *field; /* NULL: behind the last one */
+    tl_type type;      /* TL_TYPE_INT, TL_TYPE_DOUBLE, TL_TYPE_STRING or TL_TYPE_ONEOF */
+    int64_t i;
+    double d;
+    const char *s;
+    const tl_oneof *choice;
+} tl_layer_given;
+/* The same from a reference of gin: `@Name` is a class, of which each call makes a layer with these
+ * values, before which gin's bindings step back; `@Name()` was made with all that gin says, and is
+ * taken as it is. A field that the class lacks is TL_EINVAL. */
+TL_API tl_layer *tl_scope_layer_ref(tl_scope *s, const char *name, const tl_ref *layer,
+                                    const tl_layer_given *given);
+
 typedef struct tl_param_args {
     tl_shape shape;
     const tl_oneof *initializer; /* NULL: zeros */
@@ -122,6 +137,9 @@ TL_API void tl_scope_tie(tl_scope *s, const char *name, tl_tensor *parameter);
 /* Names a part for partial checkpoints: "backbone". */
 TL_API void tl_scope_item(tl_scope *s, const char *name, tl_layer *part);
 
+/* Makes the failure that was set just now the scope's, unless it has one, with the name of what
+ * could not be made. Gives NULL. */
+TL_API void *tl_scope_fail(tl_scope *s, const char *name);
 /* The first failure; what `build` and `parameters` return. */
 TL_API TL_NODISCARD tl_status tl_scope_status(const tl_scope *s);
 TL_API tl_arena *tl_scope_arena(tl_scope *s);

@@ -35,8 +35,8 @@ static void move(const tl_tensor *to, const tl_tensor *from)
     int64_t row = last < 0 ? 1 : from->shape.dims[last];
     for (int64_t i = 0; i < count; i += row) {
         move_row((char *)tli_data(to) + there * size, last < 0 ? 1 : to->strides[last],
-                 (const char *)tli_data(from) + here * size,
-                 last < 0 ? 1 : from->strides[last], row, (size_t)size);
+                 (const char *)tli_data(from) + here * size, last < 0 ? 1 : from->strides[last],
+                 row, (size_t)size);
         for (int d = last - 1; d >= 0; d--) {
             there += to->strides[d];
             here += from->strides[d];

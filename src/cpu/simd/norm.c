@@ -60,8 +60,8 @@ static const float *floats_of(const tl_tensor *t, float **room)
     const int64_t n = tl_tensor_count(t);
     float *to = *room;
     TL_ASSERT(tli_scratch_holds(to, (size_t)n * sizeof *to));
-    TLI_FLOAT_SWITCH(t->dtype, TLI_VECTORS(i, m, n) any_store(
-                                   TL_F32, to, i, any_load(T, tli_data(t), i, m), m));
+    TLI_FLOAT_SWITCH(t->dtype, TLI_VECTORS(i, m, n)
+                                   any_store(TL_F32, to, i, any_load(T, tli_data(t), i, m), m));
     *room += n;
     return to;
 }

@@ -145,7 +145,7 @@ TLI_INLINE void pool_row(tl_dtype t, const pooling *p, bool largest, int64_t row
     {                                                                                              \
         const tl_tensor *x = n->in[0], *y = n->out[0];                                             \
         pooling p = pooling_of(n, &x->shape, &y->shape);                                           \
-        p.image = tli_data(x);                                                               \
+        p.image = tli_data(x);                                                                     \
         return tl_parallel_for(run->threads, y->shape.dims[0] * p.down,                            \
                                grain_of(p.width * p.channels * p.a->stride_y), name##_rows, &p);   \
     }

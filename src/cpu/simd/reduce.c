@@ -560,8 +560,8 @@ static tl_status run_short(int64_t begin, int64_t end, void *payload)
         slot found[BLOCK], base[BLOCK];
         n = end - begin < BLOCK ? end - begin : BLOCK;
         for (int64_t i = 0; i < n; i++) base[i].i = 0, found[i] = p->first->start;
-        turn(turned, (const char *)tli_data(p->x) + begin * width * (int64_t)p->size, p->size,
-             n, width);
+        turn(turned, (const char *)tli_data(p->x) + begin * width * (int64_t)p->size, p->size, n,
+             width);
         p->first->outer(found, turned, n, width, n, base);
         if (p->second) {
             find_base(p, base, found, n);

@@ -1,0 +1,156 @@
+/* Language: encoders of text, the models around them, and the tasks that train them.
+ *
+ *     tilth train --experiment=bert/pretraining --config_file=wiki_books_pretrain.yaml \
+ *         --mode=train --model_dir=runs/bert task.train_data.input_path=records.tfrecord
+ *     tilth train --experiment=bert/sentence_prediction --mode=train_and_eval ... \
+ *         task.init_checkpoint=runs/bert
+ *
+ * In C, without a task:
+ *
+ *     tl_pretrainer_config m;
+ *     TL_TRY(tl_desc_defaults(arena, &tl_pretrainer_config_desc, &m));
+ *     TL_TRY(tl_pretrainer_new(&model, &(tl_pretrainer_args){
+ *         .engine = e, .config = &m, .registry = r, .arena = arena, .seq_length = 128,
+ *         .predictions = 20}));
+ *     tl_call_all(c, model, &in, &out); // input_word_ids, input_mask, input_type_ids,
+ *                                       // masked_lm_positions; gives mlm_logits, next_sentence
+ *
+ * Names, defaults and arithmetic are those of Model Garden's official/nlp. What it has and is not
+ * here yet is refused when it is asked for. An encoder of one's own is a class of the kind
+ * `encoder`: a described configuration and a function that makes a layer.
+ *
+ * Thread word: immutable (configurations, classes). */
+#ifndef TILTH_ZOO_LANGUAGE_H
+#define TILTH_ZOO_LANGUAGE_H
+
+#include <tilth/nn/model.h>
+#include <tilth/nn/transformer.h>
+#include <tilth/train/task.h>
+
+TL_BEGIN
+
+TL_API extern const tl_module tl_language_module;
+
+/* --- encoders --------------------------------------------------------------------------------- */
+
+/* What build_encoder (gin) gives to the encoder that it makes. */
+typedef struct tl_encoder_parts {
+    tl_ref embedding_layer; /* of words; none: a table */
+} tl_encoder_parts;
+
+typedef struct tl_encoder_class {
+    tl_class cls;
+    /* (optional: refused, there is no such encoder yet) A layer under the scope's that makes
+     * "sequence_output" [batch, length, size] and "pooled_output" [batch, size] of
+     * "input_word_ids", "input_mask" and "input_type_ids" [batch, length]. `config` stays valid as
+     * long as the model. */
+    tl_layer *(*make)(tl_scope *s, const char *name, const void *config,
+                      const tl_encoder_parts *parts);
+    /* (optional) Sizes, for whoever stands on it; 0 where it does not say. */
+    int64_t (*hidden_size)(const void *config);
+    /* (optional) Which objects its layers, below "encoder", are in checkpoints of Model Garden. */
+    tl_status (*original_names)(const void *config, tl_original_names *into);
+} tl_encoder_class;
+TL_API extern const tl_kind tl_kind_encoder;
+
+/* bert and bert_v2 compute the same; their checkpoints name things in other ways. */
+typedef struct tl_bert_config {
+    int64_t vocab_size, hidden_size, num_layers, num_attention_heads; /* 30522, 768, 12, 12 */
+    const char *hidden_activation;                                    /* gelu */
+    int64_t intermediate_size;                                        /* 3072 */
+    double dropout_rate, attention_dropout_rate;                      /* 0.1 */
+    int64_t max_position_embeddings, type_vocab_size;                 /* 512, 2 */
+    double initializer_range;                                         /* 0.02 */
+    tl_opt_int embedding_size; /* null: hidden_size; else tables are narrower */
+    tl_opt_int output_range;   /* null: all; else only so many first places come out */
+    bool return_all_encoder_outputs, return_attention_scores, return_word_embeddings;
+    bool norm_first;
+} tl_bert_config;
+
+/* One block whose weights serve every layer. */
+typedef struct tl_albert_config {
+    int64_t vocab_size, embedding_width, hidden_size, num_layers, num_attention_heads;
+    const char *hidden_activation;
+    int64_t intermediate_size;
+    double dropout_rate, attention_dropout_rate;
+    int64_t max_position_embeddings, type_vocab_size;
+    double initializer_range;
+} tl_albert_config;
+TL_API extern const tl_encoder_class tl_encoder_bert, tl_encoder_bert_v2, tl_encoder_albert,
+    tl_encoder_any;
+
+/* The encoder that a one-of chooses, or that gin's build_encoder makes of it, as the layer `name`.
+ * NULL, with the scope's failure, when that failed. */
+TL_API tl_layer *tl_build_encoder(tl_scope *s, const char *name, const tl_oneof *encoder);
+/* Its table of words [words, width], a parameter; NULL when it has none. */
+TL_API tl_tensor *tl_encoder_table(const tl_layer *encoder);
+
+/* An encoder of parts that gin names: `EncoderScaffold.hidden_cls = @TransformerScaffold`. Takes
+ * and gives what encoders do. */
+typedef struct tl_scaffold_embedding {
+    int64_t vocab_size, type_vocab_size, hidden_size, max_seq_length; /* required */
+    tl_opt_int seq_length;                                            /* without effect */
+    tl_oneof initializer;
+    double dropout_rate;
+} tl_scaffold_embedding;
+typedef struct tl_scaffold_hidden {
+    int64_t num_attention_heads, intermediate_size; /* required */
+    const char *intermediate_activation;
+    double dropout_rate, attention_dropout_rate;
+    tl_oneof kernel_initializer;
+} tl_scaffold_hidden;
+typedef struct tl_encoder_scaffold_config {
+    tl_layer_config layer;
+    int64_t pooled_output_dim;            /* required */
+    tl_oneof pooler_layer_initializer;    /* truncated normal, 0.02 */
+    tl_ref embedding_cls;                 /* words, places and types */
+    tl_scaffold_embedding *embedding_cfg; /* or NULL */
+    tl_ref embedding_data;                /* (later) */
+    int64_t num_hidden_instances;         /* 1 */
+    tl_ref hidden_cls;                    /* transformer_encoder_block */
+    tl_scaffold_hidden *hidden_cfg;       /* or NULL */
+    tl_ref mask_cls;                      /* self_attention_mask */
+    const tl_value *mask_cfg;             /* (later) */
+    bool layer_norm_before_pooling;
+    bool return_all_layer_outputs, dict_outputs;
+    bool layer_idx_as_attention_seed; /* without effect: draws differ by layer */
+    bool feed_layer_idx, recursive;   /* (later) */
+} tl_encoder_scaffold_config;
+TL_API extern const tl_layer_class tl_layer_encoder_scaffold;
+
+/* --- models ----------------------------------------------------------------------------------- */
+
+typedef struct tl_cls_head_config {
+    int64_t inner_dim, num_classes; /* 0, 2 */
+    const char *activation;         /* tanh */
+    double dropout_rate;
+    int64_t cls_token_idx;
+    const char *name; /* null: cls */
+} tl_cls_head_config;
+
+/* An encoder, the head that guesses hidden words, and heads that judge the sequence. */
+typedef struct tl_pretrainer_config {
+    tl_oneof encoder;                 /* of tl_kind_encoder: bert */
+    tl_structs cls_heads;             /* of tl_cls_head_config; none */
+    const char *mlm_activation;       /* gelu */
+    double mlm_initializer_range;     /* 0.02 */
+    bool mlm_output_weights_use_proj; /* (later) */
+} tl_pretrainer_config;
+extern TL_API const tl_desc tl_cls_head_config_desc, tl_pretrainer_config_desc;
+
+typedef struct tl_pretrainer_args {
+    tl_engine *engine;
+    const tl_pretrainer_config *config;          /* must outlive the model and its copies */
+    int64_t batch_size, seq_length, predictions; /* (optional: 1) of the rehearsal */
+    uint64_t seed;
+    tl_dtype dtype;
+    const tl_registry *registry; /* knows the encoder; must outlive the model and its copies */
+    tl_arena *arena;             /* lives as long as the model and its copies */
+} tl_pretrainer_args;
+/* Gives what the encoder gives; "mlm_logits" [batch, P, words] where there are masked_lm_positions;
+ * and the scores of each head under its name. */
+TL_API TL_NODISCARD tl_status tl_pretrainer_new(tl_model **out, const tl_pretrainer_args *args);
+
+TL_END
+
+#endif

@@ -1,0 +1,188 @@
+/* The encoder that a configuration chooses, and what gin's build_encoder makes of the choice. */
+#include <string.h>
+#include <tilth/base/alloc.h>
+
+#include "zoo/language/build_encoder.h"
+#include "zoo/language/encoder.h"
+
+/* --- the configurable ------------------------------------------------------------------------- */
+
+typedef struct choice {
+    tl_ref embedding_layer, encoder_cls;
+    bool bypass_config;
+} choice;
+static const tl_field fields[] = {
+    TL_F(choice, embedding_layer, .kind = &tl_kind_layer,
+         .help = "looks words up; a table when null"),
+    TL_F(choice, encoder_cls, .kind = &tl_kind_layer,
+         .help = "EncoderScaffold; null: the encoder of the configuration"),
+    TL_F(choice, bypass_config, .help = "encoder_cls is made with what gin says alone"),
+    TL_F_END,
+};
+static const tl_desc choice_desc = {
+    .name = "build_encoder",
+    .help = "what a model's encoder is made of",
+    .size = sizeof(choice),
+    .fields = fields,
+};
+
+// References live as long as gin.
+static tl_status call(void **out, tl_gin *gin, const void *args)
+{
+    (void)gin;
+    choice *made = tl_alloc(sizeof *made);
+    if (!made) return TL_FAIL_NOMEM(sizeof *made);
+    *made = *(const choice *)args;
+    *out = made;
+    return TL_OK;
+}
+
+static void free_choice(void *object)
+{
+    tl_free(object);
+}
+
+const tl_configurable_class tli_build_encoder = {
+    .cls = TL_CONFIGURABLE("encoders.build_encoder", &choice_desc,
+                           .help = "makes the encoder of a model"),
+    .call = call,
+    .free = free_choice,
+};
+
+/* What is bound where we are; nothing when there is no gin. */
+static tl_status ask_gin(choice *out)
+{
+    tl_gin *gin = tl_gin_current();
+    tl_gin_call *begun;
+    void *made = NULL;
+    *out = (choice){.embedding_layer.scope = "", .encoder_cls.scope = ""};
+    if (!gin) return TL_OK;
+    TL_TRY(tl_gin_call_begin(&begun, gin, "encoders.build_encoder"));
+    tl_gin_call_own(begun);
+    TL_TRY(tl_gin_call_run(&made, &begun));
+    *out = *(choice *)made;
+    tl_free(made);
+    return TL_OK;
+}
+
+/* --- EncoderScaffold from the fields of a branch ---------------------------------------------- */
+
+/* A number of the chosen branch by its name; 0 when it has none of that name. */
+static double number_of(const tl_oneof *o, const tl_desc *desc, const char *name)
+{
+    const tl_field *f = tl_desc_field(desc, name);
+    if (!f || f->arity != TL_ONE) return 0;
+    const void *member = tl_field_at(f, o->value);
+    if (f->type == TL_TYPE_INT) return (double)*(const int64_t *)member;
+    return f->type == TL_TYPE_DOUBLE ? *(const double *)member : 0;
+}
+
+static tl_status need(const tl_oneof *o, const tl_desc *desc, const char *name, int64_t *out)
+{
+    *out = (int64_t)number_of(o, desc, name);
+    if (*out > 0) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "EncoderScaffold takes its sizes from the encoder's section, and '%s' has no "
+                   "'%s'; choose type bert",
+                   o->type, name);
+}
+
+static tl_layer *make_scaffold(tl_scope *s, const char *name, const tl_oneof *o,
+                               const tl_desc *desc, const tl_ref *cls)
+{
+    tl_arena *arena = tl_scope_arena(s);
+    tl_scaffold_embedding embedding = {.dropout_rate = number_of(o, desc, "dropout_rate")};
+    tl_scaffold_hidden hidden = {.dropout_rate = embedding.dropout_rate,
+                                 .attention_dropout_rate =
+                                     number_of(o, desc, "attention_dropout_rate")};
+    int64_t layers;
+    if (need(o, desc, "vocab_size", &embedding.vocab_size) != TL_OK
+        || need(o, desc, "type_vocab_size", &embedding.type_vocab_size) != TL_OK
+        || need(o, desc, "hidden_size", &embedding.hidden_size) != TL_OK
+        || need(o, desc, "max_position_embeddings", &embedding.max_seq_length) != TL_OK
+        || need(o, desc, "num_attention_heads", &hidden.num_attention_heads) != TL_OK
+        || need(o, desc, "intermediate_size", &hidden.intermediate_size) != TL_OK
+        || need(o, desc, "num_layers", &layers) != TL_OK)
+        return tl_scope_fail(s, name);
+    const tl_field *f = tl_desc_field(desc, "hidden_activation");
+    hidden.intermediate_activation = f ? *(const char **)tl_field_at(f, o->value) : "gelu";
+    tl_oneof first = tli_truncated_normal(arena, number_of(o, desc, "initializer_range"));
+    if (!first.type) return tl_scope_fail(s, name);
+    embedding.initializer = hidden.kernel_initializer = first;
+    const tl_encoder_scaffold_config given = {
+        .pooled_output_dim = embedding.hidden_size,
+        .pooler_layer_initializer = first,
+        .embedding_cfg = &embedding,
+        .num_hidden_instances = layers,
+        .hidden_cfg = &hidden,
+        .return_all_layer_outputs = number_of(o, desc, "return_all_encoder_outputs") != 0,
+    };
+    tl_gin *gin = *cls->scope ? tl_gin_current() : NULL;
+    if (gin && tl_gin_scope_begin(gin, cls->scope) != TL_OK) return tl_scope_fail(s, name);
+    tl_layer *l = tl_scope_layer(s, name, &tl_layer_encoder_scaffold, &given);
+    if (gin) tl_gin_scope_end(gin);
+    return l;
+}
+
+/* --- building --------------------------------------------------------------------------------- */
+
+static tl_layer *make_of_branch(tl_scope *s, const char *name, const tl_oneof *o,
+                                const tl_encoder_class *cls, const choice *c)
+{
+    const tl_encoder_class *with = TL_CLASS_METHOD(tl_encoder_class, cls, make);
+    if (with) return with->make(s, name, o->value, &(tl_encoder_parts){c->embedding_layer});
+    if (cls == &tl_encoder_any)
+        (void)TL_FAIL(TL_EINVAL,
+                      "the encoder 'any' is what gin makes: bind build_encoder.encoder_cls and "
+                      "build_encoder.bypass_config = True");
+    else
+        (void)TL_FAIL(TL_EUNSUPPORTED,
+                      "the encoder '%s' cannot be built yet; bert, bert_v2, albert and any can",
+                      o->type);
+    return tl_scope_fail(s, name);
+}
+
+tl_layer *tl_build_encoder(tl_scope *s, const char *name, const tl_oneof *encoder)
+{
+    choice c;
+    const tl_class *cls;
+    tl_oneof o = *encoder;
+    if (tl_scope_status(s) != TL_OK) return NULL;
+    if (!o.type) {
+        (void)TL_FAIL(TL_EINVAL, "the model has no encoder: set model.encoder.type");
+        return tl_scope_fail(s, name);
+    }
+    if (ask_gin(&c) != TL_OK
+        || tl_registry_find(&cls, tl_scope_registry(s), &tl_kind_encoder, o.type) != TL_OK
+        || (!o.value && tl_desc_new(&o.value, tl_scope_arena(s), cls->config) != TL_OK))
+        return tl_scope_fail(s, name);
+    const bool scaffold = c.encoder_cls.target == &tl_layer_encoder_scaffold.cls;
+    if (c.bypass_config && c.encoder_cls.target)
+        return tl_scope_layer_ref(s, name, &c.encoder_cls, NULL);
+    if (c.bypass_config || (c.encoder_cls.target && !scaffold)) {
+        (void)TL_FAIL(
+            TL_EINVAL,
+            c.bypass_config
+                ? "build_encoder.bypass_config is True and there is no encoder_cls to make"
+                : "build_encoder.encoder_cls is @%s: it is EncoderScaffold, or is made "
+                  "with bypass_config = True",
+            c.encoder_cls.target ? c.encoder_cls.target->name : "");
+        return tl_scope_fail(s, name);
+    }
+    if (scaffold && !c.encoder_cls.object)
+        return make_scaffold(s, name, &o, cls->config, &c.encoder_cls);
+    if (scaffold) return tl_scope_layer_ref(s, name, &c.encoder_cls, NULL);
+    return make_of_branch(s, name, &o, (const tl_encoder_class *)cls, &c);
+}
+
+/* --- the table of words ----------------------------------------------------------------------- */
+
+tl_tensor *tl_encoder_table(const tl_layer *encoder)
+{
+    for (const tl_layer *l = encoder->first; l; l = l->next) {
+        const bool words = strcmp(l->name, "word_embeddings") == 0;
+        tl_tensor *table = words ? tl_layer_param(l, "embeddings") : tl_encoder_table(l);
+        if (table) return table;
+    }
+    return NULL;
+}

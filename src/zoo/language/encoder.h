@@ -1,0 +1,42 @@
+/* Encoders, between the files of zoo/language. Thread word: one thread at a time. */
+#ifndef TLI_ZOO_LANGUAGE_ENCODER_H
+#define TLI_ZOO_LANGUAGE_ENCODER_H
+
+#include <tilth/zoo/language.h>
+
+/* Every encoder that Model Garden has, X(name). */
+#define TLI_ENCODERS(X)                                                                            \
+    X(bert)                                                                                        \
+    X(bert_v2)                                                                                     \
+    X(albert)                                                                                      \
+    X(any)                                                                                         \
+    X(bigbird)                                                                                     \
+    X(funnel)                                                                                      \
+    X(kernel)                                                                                      \
+    X(mobilebert)                                                                                  \
+    X(reuse)                                                                                       \
+    X(xlnet)                                                                                       \
+    X(query_bert)                                                                                  \
+    X(fnet)                                                                                        \
+    X(sparse_mixer)
+#define TLI_ENCODER_EXTERN(id) extern const tl_encoder_class tl_encoder_##id;
+TLI_ENCODERS(TLI_ENCODER_EXTERN)
+#undef TLI_ENCODER_EXTERN
+
+tl_layer *tli_make_bert(tl_scope *s, const char *name, const void *config,
+                        const tl_encoder_parts *parts);
+tl_layer *tli_make_albert(tl_scope *s, const char *name, const void *config,
+                          const tl_encoder_parts *parts);
+TL_NODISCARD tl_status tli_bert_names(const void *config, tl_original_names *into);
+TL_NODISCARD tl_status tli_bert_v2_names(const void *config, tl_original_names *into);
+
+/* What EncoderScaffold is given by build_encoder, from the fields that a branch has. */
+typedef struct tli_scaffold_given {
+    const tl_scaffold_embedding *embedding;
+    const tl_scaffold_hidden *hidden;
+} tli_scaffold_given;
+
+/* Truncated normal numbers of this deviation; in the arena. */
+tl_oneof tli_truncated_normal(tl_arena *arena, double stddev);
+
+#endif

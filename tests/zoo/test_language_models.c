@@ -1,0 +1,339 @@
+/* Encoders and heads against numbers that Model Garden's gave: weights by a rule, small inputs. */
+#include "zoo/zoo_lab.h"
+
+#include <math.h>
+
+#include <tilth/ops/create.h>
+#include <tilth/zoo/language.h>
+
+static tl_engine *the_engine;
+
+static int open_lab(void **state)
+{
+    return lab_open(state) || test_engine_new(&the_engine, NULL, 2) != TL_OK ? -1 : 0;
+}
+
+static int close_lab(void **state)
+{
+    tl_engine_free(&the_engine);
+    return lab_close(state);
+}
+
+/* The i-th tensor, element k: 0.3 sin(i + 1 + 0.7 k), and 1 more in scales of norms. */
+static void put_rule(tl_model *m, const char *path, int i)
+{
+    const tl_param *p = tl_model_find(m, path);
+    if (!p) fail_msg("there is no parameter '%s'", path);
+    tl_lease l;
+    assert_ok(tl_lease_discard(&l, p->tensor));
+    const size_t length = strlen(path);
+    const bool scale = length >= 5 && strcmp(path + length - 5, "gamma") == 0;
+    for (int64_t k = 0; k < tl_tensor_count(p->tensor); k++)
+        ((float *)l.data)[k] = (float)(0.3 * sin(i + 1 + 0.7 * (double)k) + (scale ? 1 : 0));
+    assert_ok(tl_lease_end(&l));
+}
+
+static int put_rules(tl_model *m, int i, const char *prefix, const char *const *names)
+{
+    char path[128];
+    for (; *names; names++) {
+        snprintf(path, sizeof path, "%s%s", prefix, *names);
+        put_rule(m, path, i++);
+    }
+    return i;
+}
+
+static const char *const tables[] = {"word_embeddings/embeddings", "position_embedding/embeddings",
+                                     "type_embeddings/embeddings", "embeddings_layer_norm/gamma",
+                                     "embeddings_layer_norm/beta", NULL};
+static const char *const block[] = {"self_attention/query/kernel",
+                                    "self_attention/query/bias",
+                                    "self_attention/key/kernel",
+                                    "self_attention/key/bias",
+                                    "self_attention/value/kernel",
+                                    "self_attention/value/bias",
+                                    "self_attention/attention_output/kernel",
+                                    "self_attention/attention_output/bias",
+                                    "self_attention_layer_norm/gamma",
+                                    "self_attention_layer_norm/beta",
+                                    "intermediate/kernel",
+                                    "intermediate/bias",
+                                    "output/kernel",
+                                    "output/bias",
+                                    "output_layer_norm/gamma",
+                                    "output_layer_norm/beta",
+                                    NULL};
+static const char *const pooler[] = {"pooler_transform/kernel", "pooler_transform/bias", NULL};
+
+/* --- inputs ----------------------------------------------------------------------------------- */
+
+static const int32_t ids[] = {2, 5, 4, 7, 3, 0, 2, 6, 8, 4, 9, 3},
+                     mask[] = {1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 1},
+                     types[] = {0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1}, positions[] = {2, 0, 3, 1};
+
+static void put_inputs(tl_ctx *c, tl_tensors *in)
+{
+    tl_tensors_put(c, in, "input_word_ids", tl_from(c, TL_I32, TL_SHAPE(2, 6), ids));
+    tl_tensors_put(c, in, "input_mask", tl_from(c, TL_I32, TL_SHAPE(2, 6), mask));
+    tl_tensors_put(c, in, "input_type_ids", tl_from(c, TL_I32, TL_SHAPE(2, 6), types));
+}
+
+static void check(tl_tensors *out, const char *name, int64_t from, const double *want, int count)
+{
+    double *have = calloc((size_t)tl_tensor_count(tl_tensors_peek(out, name)), sizeof *have);
+    tl_tensor *t = tl_tensors_peek(out, name);
+    assert_ok(tl_tensor_get_doubles(t, have, tl_tensor_count(t)));
+    for (int i = 0; i < count; i++)
+        if (!(fabs(have[from + i] - want[i]) < 2e-6 + 1e-5 * fabs(want[i])))
+            fail_msg("%s[%lld] is %.7g and should be %.7g", name, (long long)from + i,
+                     have[from + i], want[i]);
+    free(have);
+}
+#define CHECK(out, name, from, ...)                                                                \
+    check(&(out), name, from, (const double[]){__VA_ARGS__},                                       \
+          (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
+
+/* --- models ----------------------------------------------------------------------------------- */
+
+#define SIZES                                                                                      \
+    "vocab_size: 11, hidden_size: 4, num_layers: 2, num_attention_heads: 2, intermediate_size: "   \
+    "6, "                                                                                          \
+    "max_position_embeddings: 8, type_vocab_size: 2, dropout_rate: 0, attention_dropout_rate: 0"
+
+static tl_model *pretrainer_of(const char *yaml)
+{
+    tl_config *config;
+    tl_model *m;
+    assert_ok(tl_config_new(&config, lab_registry, &tl_pretrainer_config_desc));
+    assert_ok(tl_config_yaml(config, yaml, "test.yaml"));
+    assert_ok(tl_config_finish(config));
+    void *copy = tl_arena_alloc(lab_arena, sizeof(tl_pretrainer_config));
+    assert_ok(tl_desc_copy(lab_arena, &tl_pretrainer_config_desc, copy, tl_config_value(config)));
+    tl_config_free(&config);
+    if (tl_pretrainer_new(&m, &(tl_pretrainer_args){.engine = the_engine,
+                                                    .config = copy,
+                                                    .batch_size = 2,
+                                                    .seq_length = 6,
+                                                    .predictions = 2,
+                                                    .registry = lab_registry,
+                                                    .arena = lab_arena})
+        != TL_OK)
+        fail_msg("%s", tl_error_message());
+    return m;
+}
+
+static const char *const next_sentence[] = {"pooler_dense/kernel", "pooler_dense/bias",
+                                            "logits/kernel", "logits/bias", NULL};
+static const char *const guesses[] = {
+    "bias", "dense/kernel", "dense/bias", "layer_norm/gamma", "layer_norm/beta", NULL};
+
+static void test_bert_gives_the_originals_numbers(void **state)
+{
+    (void)state;
+    static const char *const types_of[] = {"bert", "bert_v2"};
+    for (int v = 0; v < 2; v++) {
+        char yaml[512];
+        snprintf(yaml, sizeof yaml,
+                 "encoder: {type: %s, %s: {return_all_encoder_outputs: true, " SIZES "}}\n"
+                 "cls_heads: [{inner_dim: 4, num_classes: 2, name: next_sentence}]\n",
+                 types_of[v], types_of[v]);
+        tl_model *m = pretrainer_of(yaml);
+        int i = put_rules(m, 0, "next_sentence/", next_sentence);
+        i = put_rules(m, i, "encoder/", tables);
+        i = put_rules(m, i, "encoder/layer_0/", block);
+        i = put_rules(m, i, "encoder/layer_1/", block);
+        i = put_rules(m, i, "encoder/", pooler);
+        assert_int_equal(put_rules(m, i, "masked_lm/", guesses), 48);
+        assert_int_equal(tl_model_param_count(m), 48);
+        tl_ctx *c;
+        assert_ok(tl_ctx_new(&c, the_engine));
+        tl_mark begin = tl_ctx_begin(c);
+        tl_tensors in = {0}, out = {0};
+        put_inputs(c, &in);
+        tl_tensors_put(c, &in, "masked_lm_positions",
+                       tl_from(c, TL_I32, TL_SHAPE(2, 2), positions));
+        tl_call_all(c, m, &in, &out);
+        assert_ok(tl_ctx_status(c));
+        CHECK(out, "sequence_output", 0, -1.876592, -.546669, .32589, .523542, .770263, .790023,
+              -.327209, -1.383489, -1.602751, -.822963, .11811, .729615, 1.823511, .039915,
+              -1.027828, -.888917, -.584381, -1.287743, -.465425, .949448, -1.690862, .603017,
+              .636252, -.636837, -1.87093, -.554253, .321063, .529537, 1.602898, .312903, -.841042,
+              -1.105967, .006616, .955352, .048285, -1.369986, 1.898056, -.121366, -1.11416,
+              -.748516, -.927738, -1.185775, -.286872, .928316, 1.287823, .550625, -.626644,
+              -1.267142);
+        CHECK(out, "encoder_outputs/0", 0, -1.080858, -.195846, 1.035933, 1.702455);
+        CHECK(out, "pooled_output", 0, .122435, .308151, .348868, .234115, .120157, .307036,
+              .349244, .235898);
+        CHECK(out, "next_sentence", 0, -.16644, -.317104, -.167099, -.318334);
+        CHECK(out, "mlm_logits", 0, -.511442, .572094, .106959, .238606, .318241, -.512343, .271032,
+              -.899854, .421965, -.527721, .607843);
+        CHECK(out, "mlm_logits", 22, -.567665, .662545, -.007268, .36341, .197282, -.409207,
+              .197637, -.86468, .429078, -.576298, .692271);
+        tl_ctx_end(c, begin);
+        tl_ctx_free(&c);
+        tl_model_free(&m);
+    }
+}
+
+/* --- an encoder of parts that gin names ------------------------------------------------------- */
+
+static const char *const talking[] = {"self_attention/pre_softmax_weight",
+                                      "self_attention/post_softmax_weight",
+                                      "self_attention/query/kernel",
+                                      "self_attention/query/bias",
+                                      "self_attention/key/kernel",
+                                      "self_attention/key/bias",
+                                      "self_attention/value/kernel",
+                                      "self_attention/value/bias",
+                                      "self_attention/attention_output/kernel",
+                                      "self_attention/attention_output/bias",
+                                      "feedforward/intermediate_0/kernel",
+                                      "feedforward/intermediate_0/bias",
+                                      "feedforward/gate_0/kernel",
+                                      "feedforward/gate_0/bias",
+                                      "feedforward/output_0/kernel",
+                                      "feedforward/output_0/bias",
+                                      "feedforward/output_layer_norm_0/gamma",
+                                      "feedforward/output_layer_norm_0/beta",
+                                      "self_attention_layer_norm/gamma",
+                                      "self_attention_layer_norm/beta",
+                                      NULL};
+static const char *const cls_pooler[] = {"cls_transform/kernel", "cls_transform/bias", NULL};
+
+static void test_gin_builds_an_encoder_of_its_own(void **state)
+{
+    (void)state;
+    tl_gin *gin;
+    assert_ok(tl_gin_new(&gin, lab_registry));
+    assert_ok(tl_gin_parse(gin,
+                           "build_encoder.encoder_cls = @EncoderScaffold\n"
+                           "EncoderScaffold.hidden_cls = @TransformerScaffold\n"
+                           "TransformerScaffold.attention_cls = @TalkingHeadsAttention\n"
+                           "TransformerScaffold.feedforward_cls = @GatedFeedforward\n"
+                           "GatedFeedforward.num_blocks = 1\n",
+                           "test.gin"));
+    assert_ok(tl_gin_finalize(gin));
+    tl_gin *outer = tl_gin_set_current(gin);
+    tl_model *m =
+        pretrainer_of("encoder: {type: bert, bert: {hidden_activation: relu, " SIZES "}}");
+    tl_gin_set_current(outer);
+    int i = put_rules(m, 0, "encoder/", tables);
+    i = put_rules(m, i, "encoder/layer_0/", talking);
+    i = put_rules(m, i, "encoder/layer_1/", talking);
+    put_rules(m, i, "encoder/", cls_pooler);
+    tl_ctx *c;
+    assert_ok(tl_ctx_new(&c, the_engine));
+    tl_mark begin = tl_ctx_begin(c);
+    tl_tensors in = {0}, out = {0};
+    put_inputs(c, &in);
+    tl_call_all(c, m, &in, &out);
+    assert_ok(tl_ctx_status(c));
+    assert_null(tl_tensors_peek(&out, "mlm_logits"));
+    CHECK(out, "sequence_output", 0, .682413, .271385, -.201752, -1.175718, .924933, -.148459,
+          -.780107, -.194863, .533257, .363188, -.005015, -1.340065, -.902757, -.610077, .133913,
+          1.952373, -1.403754, .035067, 1.100437, .531937, .825387, .135963, -.435777, -.892931,
+          .681482, .272577, -.201528, -1.176399);
+    CHECK(out, "pooled_output", 0, .360383, .158959, -.131327, -.347303, .36006, .158861, -.131112,
+          -.346921);
+    tl_ctx_end(c, begin);
+    tl_ctx_free(&c);
+    tl_model_free(&m);
+    tl_str text = TL_STR_INIT;
+    assert_ok(tl_gin_operative(&text, gin));
+    static const char *const wanted[] = {
+        "build_encoder.bypass_config = False\n",
+        "build_encoder.encoder_cls = @EncoderScaffold\n",
+        "EncoderScaffold.hidden_cls = @TransformerScaffold\n",
+        "GatedFeedforward.num_blocks = 1\n",
+        "TransformerScaffold.attention_cls = @TalkingHeadsAttention\n",
+    };
+    for (int64_t k = 0; k < TL_COUNT(wanted); k++)
+        if (!strstr(tl_str_text(&text), wanted[k]))
+            fail_msg("%s lacks in\n%s", wanted[k], tl_str_text(&text));
+    assert_null(strstr(tl_str_text(&text), "num_attention_heads"));
+    tl_str_deinit(&text);
+    tl_gin_free(&gin);
+}
+
+/* --- blocks ----------------------------------------------------------------------------------- */
+
+static void check_block(const tl_layer_class *cls, const void *config, const double *want)
+{
+    const tl_spec x = {"x", TL_F32, TL_SHAPE(1, 2, 4)};
+    float values[8];
+    tl_model *m;
+    tl_ctx *c;
+    for (int i = 0; i < 8; i++) values[i] = (float)sin(i);
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = the_engine,
+                                                .cls = cls,
+                                                .config = config,
+                                                .inputs = &x,
+                                                .input_count = 1,
+                                                .registry = lab_registry}));
+    assert_int_equal(put_rules(m, 0, "", block), 16);
+    assert_ok(tl_ctx_new(&c, the_engine));
+    tl_mark begin = tl_ctx_begin(c);
+    tl_tensors in = {0}, out = {0};
+    tl_tensors_put(c, &in, "x", tl_from(c, TL_F32, x.shape, values));
+    tl_call_all(c, m, &in, &out);
+    assert_ok(tl_ctx_status(c));
+    check(&out, "y", 0, want, 8);
+    tl_ctx_end(c, begin);
+    tl_ctx_free(&c);
+    tl_model_free(&m);
+}
+
+static void test_blocks_norm_first_or_last(void **state)
+{
+    (void)state;
+    static const double last[] = {-.652831, 1.005783,  .174739,  -1.165962,
+                                  -.303426, -1.527701, -.357992, .873627},
+                        block_first[] = {.618064,  1.347161, 1.06478, -.126731,
+                                         -.164875, -.512831, -.18896, .349261},
+                        scaffold_first[] = {.610601,  1.314155, 1.021753, -.159542,
+                                            -.172399, -.547122, -.233892, .314821};
+    check_block(&tl_layer_transformer_encoder_block,
+                &(tl_transformer_encoder_block_config){.num_attention_heads = 2, .inner_dim = 6},
+                last);
+    check_block(&tl_layer_transformer_scaffold,
+                &(tl_transformer_scaffold_config){.num_attention_heads = 2, .inner_dim = 6}, last);
+    check_block(&tl_layer_transformer_encoder_block,
+                &(tl_transformer_encoder_block_config){
+                    .num_attention_heads = 2, .inner_dim = 6, .norm_first = true},
+                block_first);
+    check_block(&tl_layer_transformer_scaffold,
+                &(tl_transformer_scaffold_config){
+                    .num_attention_heads = 2, .inner_dim = 6, .norm_first = true},
+                scaffold_first);
+}
+
+static void test_encoders_that_lack_are_refused_by_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"bigbird", "funnel", "kernel",     "mobilebert",  "reuse",
+                                        "xlnet",   "fnet",   "query_bert", "sparse_mixer"};
+    for (int64_t i = 0; i < TL_COUNT(names); i++) {
+        tl_pretrainer_config k;
+        tl_model *m;
+        assert_ok(tl_desc_defaults(lab_arena, &tl_pretrainer_config_desc, &k));
+        k.encoder = (tl_oneof){.type = names[i]};
+        assert_int_equal(tl_pretrainer_new(&m, &(tl_pretrainer_args){.engine = the_engine,
+                                                                     .config = &k,
+                                                                     .registry = lab_registry,
+                                                                     .arena = lab_arena}),
+                         TL_EUNSUPPORTED);
+        assert_non_null(strstr(tl_error_message(), names[i]));
+        assert_null(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bert_gives_the_originals_numbers),
+        cmocka_unit_test(test_gin_builds_an_encoder_of_its_own),
+        cmocka_unit_test(test_blocks_norm_first_or_last),
+        cmocka_unit_test(test_encoders_that_lack_are_refused_by_name),
+    };
+    return cmocka_run_group_tests(tests, open_lab, close_lab);
+}
