@@ -151,6 +151,86 @@ typedef struct tl_pretrainer_args {
  * and the scores of each head under its name. */
 TL_API TL_NODISCARD tl_status tl_pretrainer_new(tl_model **out, const tl_pretrainer_args *args);
 
+/* Scores of classes, or one number, from the first place or from what the encoder pools. */
+typedef struct tl_sentence_model_config {
+    int64_t num_classes;     /* 0; 1 is a number */
+    bool use_encoder_pooler; /* the head is given pooled_output */
+    tl_oneof encoder;        /* of tl_kind_encoder: bert */
+} tl_sentence_model_config;
+extern TL_API const tl_desc tl_sentence_model_config_desc;
+
+typedef struct tl_sentence_model_args {
+    tl_engine *engine;
+    const tl_sentence_model_config *config; /* must outlive the model and its copies */
+    int64_t batch_size, seq_length;         /* (optional: 1) of the rehearsal */
+    uint64_t seed;
+    tl_dtype dtype;
+    const tl_registry *registry; /* knows the encoder; must outlive the model and its copies */
+} tl_sentence_model_args;
+/* Gives [batch, num_classes]. The head is "sentence_prediction". */
+TL_API TL_NODISCARD tl_status tl_sentence_model_new(tl_model **out,
+                                                    const tl_sentence_model_args *args);
+
+/* --- data ------------------------------------------------------------------------------------- */
+
+typedef enum tl_language_files {
+    TL_LANGUAGE_TFRECORD,
+    TL_LANGUAGE_SSTABLE, /* (refused) */
+    TL_LANGUAGE_RECORDIO /* (refused) */
+} tl_language_files;
+
+/* Records of hidden words, as create_pretraining_data writes them. With input_path: dummy there is
+ * one example of zeros. */
+typedef struct tl_pretrain_data_config {
+    tl_data_config base;
+    int64_t seq_length, max_predictions_per_seq; /* 512, 76 */
+    bool use_next_sentence_label;                /* true */
+    bool use_position_id;
+    bool use_v2_feature_names; /* input_word_ids, input_type_ids; else input_ids, segment_ids */
+    tl_language_files file_type;
+} tl_pretrain_data_config;
+
+/* The same, in batches of sequences of about one length. */
+typedef struct tl_pretrain_dynamic_data_config {
+    tl_data_config base;
+    tl_ints seq_bucket_lengths; /* 128, 256, 384, 512 */
+    int64_t seq_bucket_window_scale;
+    bool use_next_sentence_label, use_position_id, use_v2_feature_names;
+    bool enable_round_robin_tf_data_service; /* (later) */
+} tl_pretrain_dynamic_data_config;
+
+/* Records of sequences with a label. */
+typedef struct tl_sentence_data_config {
+    tl_data_config base;
+    int64_t seq_length;      /* 128 */
+    const char *label_type;  /* int or float */
+    bool include_example_id; /* examples have a number, example_id */
+    const char *label_field; /* label_ids */
+    const char *label_name;  /* null: label_field; under which the label is told */
+    tl_language_files file_type;
+} tl_sentence_data_config;
+extern TL_API const tl_desc tl_pretrain_data_config_desc, tl_pretrain_dynamic_data_config_desc,
+    tl_sentence_data_config_desc;
+
+/* --- tasks ------------------------------------------------------------------------------------ */
+
+typedef struct tl_masked_lm_task_config {
+    tl_task_config base;
+    bool scale_loss; /* by the number of replicas */
+} tl_masked_lm_task_config;
+extern TL_API const tl_desc tl_masked_lm_task_config_desc, tl_masked_lm_dynamic_task_config_desc;
+/* masked_lm: hidden words, and whether the second sentence follows the first. */
+TL_API extern const tl_task_class tl_masked_lm_task, tl_masked_lm_dynamic_task;
+
+typedef struct tl_sentence_task_config {
+    tl_task_config base;
+    bool init_cls_pooler;       /* the head begins with what judged next sentences */
+    const char *hub_module_url; /* a folder of weights; "": none */
+    const char *metric_type;    /* accuracy, f1, matthews_corrcoef, pearson_spearman_corr */
+} tl_sentence_task_config;
+extern TL_API const tl_desc tl_sentence_task_config_desc;
+TL_API extern const tl_task_class tl_sentence_prediction_task;
+
 TL_END
 
 #endif

@@ -155,6 +155,15 @@ static int by_offset(const void *a, const void *b)
     return (*f)->offset < (*g)->offset ? -1 : (*f)->offset > (*g)->offset;
 }
 
+/* Where padding may end before `start`: at the end of a base, too, whose size is a multiple of its
+ * alignment. */
+static bool ends_a_base(const tl_desc *desc, size_t start)
+{
+    for (const tl_desc *base = desc->base; base; base = base->base)
+        if (base->size == start) return true;
+    return false;
+}
+
 /* Every byte belongs to one row, but for the padding that the alignment of the next one explains.
  * (A lone bool hidden in padding is not seen.) */
 static tl_status verify_layout(const tl_desc *desc)
@@ -170,7 +179,8 @@ static tl_status verify_layout(const tl_desc *desc)
     for (int64_t i = 0; st == TL_OK && i <= count; i++) {
         const tl_field *f = i < count ? fields[i] : NULL;
         size_t start = f ? f->offset : desc->size;
-        size_t alignment = f ? member_alignment(f) : _Alignof(void *);
+        size_t alignment =
+            f && !ends_a_base(desc, start) ? member_alignment(f) : _Alignof(void *);
         if (start < end)
             st = TL_FAIL(TL_EINVAL, "field '%s' overlaps field '%s'", f->name, fields[i - 1]->name);
         else if (start - end >= alignment)

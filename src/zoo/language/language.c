@@ -2,11 +2,99 @@
 #include "zoo/language/build_encoder.h"
 #include "zoo/language/encoder.h"
 
+static const char *const restrictions[] = {"task.train_data.is_training != None",
+                                           "task.validation_data.is_training != None", NULL};
+
+#define EXPERIMENT(id, name_, base_, task_, help_, ...)                                            \
+    static const tl_experiment_class id = {.cls = {.class_size = sizeof(tl_experiment_class),      \
+                                                   .name = name_,                                  \
+                                                   .base = base_,                                  \
+                                                   .help = help_},                                 \
+                                           .task = &task_,                                         \
+                                           .restrictions = restrictions,                           \
+                                           .defaults = __VA_ARGS__}
+
+#define ADAMW(rate, rest)                                                                          \
+    "  optimizer_config:\n"                                                                        \
+    "    optimizer:\n"                                                                             \
+    "      type: adamw\n"                                                                          \
+    "      adamw:\n"                                                                               \
+    "        weight_decay_rate: 0.01\n"                                                            \
+    "        exclude_from_weight_decay: [LayerNorm, layer_norm, bias]\n"                           \
+    "    learning_rate:\n"                                                                         \
+    "      type: polynomial\n"                                                                     \
+    "      polynomial: {initial_learning_rate: " rate ", end_learning_rate: 0.0" rest "}\n"        \
+    "    warmup: {type: polynomial}\n"
+
+#define PRETRAINING                                                                                \
+    "task:\n"                                                                                      \
+    "  model:\n"                                                                                   \
+    "    encoder: {type: bert}\n"                                                                  \
+    "    cls_heads:\n"                                                                             \
+    "    - {inner_dim: 768, num_classes: 2, dropout_rate: 0.1, name: next_sentence}\n"             \
+    "trainer:\n"                                                                                   \
+    "  train_steps: 1000000\n" ADAMW("0.0001", "")
+
+EXPERIMENT(pretraining, "bert/pretraining", NULL, tl_masked_lm_task_config_desc,
+           "BERT learns a language from hidden words: set task.train_data, and decay_steps and "
+           "warmup_steps of the rate",
+           "runtime: {enable_xla: true}\n" PRETRAINING);
+EXPERIMENT(pretraining_dynamic, "bert/pretraining_dynamic", NULL,
+           tl_masked_lm_dynamic_task_config_desc,
+           "bert/pretraining in batches of sequences of about one length",
+           "runtime: {enable_xla: true}\n" PRETRAINING);
+
+EXPERIMENT(sentence_prediction, "bert/sentence_prediction", NULL, tl_sentence_task_config_desc,
+           "a class, or a number, for one sentence or two: set task.model.num_classes and "
+           "task.train_data",
+           "task:\n"
+           "  model: {encoder: {type: bert}}\n"
+           "  validation_data: {drop_remainder: false}\n"
+           "trainer:\n" ADAMW("3.0e-05", ""));
+
+/* --- small ones ------------------------------------------------------------------------------- */
+
+#define TINY                                                                                       \
+    "{type: bert, bert: {vocab_size: 100, hidden_size: 32, num_layers: 2, num_attention_heads: "   \
+    "2, intermediate_size: 64, max_position_embeddings: 32}}"
+
+EXPERIMENT(local, "bert/local", &pretraining.cls, tl_masked_lm_task_config_desc,
+           "a tiny BERT on an example of zeros: no files are needed, and it takes a second",
+           "runtime: {distribution_strategy: one_device}\n"
+           "task:\n"
+           "  model:\n"
+           "    encoder: " TINY "\n"
+           "    cls_heads:\n"
+           "    - {inner_dim: 32, num_classes: 2, dropout_rate: 0.1, name: next_sentence}\n"
+           "  train_data: &data\n"
+           "    input_path: dummy\n"
+           "    seq_length: 32\n"
+           "    max_predictions_per_seq: 5\n"
+           "    global_batch_size: 1\n"
+           "  validation_data: {input_path: dummy, seq_length: 32, max_predictions_per_seq: 5, "
+           "global_batch_size: 1}\n"
+           "trainer:\n"
+           "  train_steps: 100\n"
+           "  steps_per_loop: 50\n"
+           "  summary_interval: 50\n"
+           "  checkpoint_interval: 50\n"
+           "  validation_interval: 50\n"
+           "  optimizer_config:\n"
+           "    learning_rate: {polynomial: {decay_steps: 100}}\n"
+           "    warmup: {polynomial: {warmup_steps: 10}}\n");
+
 static const tl_entry entries[] = {
 #define ENCODER_ENTRY(id) {&tl_kind_encoder, &tl_encoder_##id.cls},
     TLI_ENCODERS(ENCODER_ENTRY)
 #undef ENCODER_ENTRY
         {&tl_kind_layer, &tl_layer_encoder_scaffold.cls},
     {&tl_kind_configurable, &tli_build_encoder.cls},
+    {&tl_kind_task, &tl_masked_lm_task.cls},
+    {&tl_kind_task, &tl_masked_lm_dynamic_task.cls},
+    {&tl_kind_task, &tl_sentence_prediction_task.cls},
+    {&tl_kind_experiment, &pretraining.cls},
+    {&tl_kind_experiment, &pretraining_dynamic.cls},
+    {&tl_kind_experiment, &sentence_prediction.cls},
+    {&tl_kind_experiment, &local.cls},
 };
 const tl_module tl_language_module = {TL_MODULE_HEAD("language"), entries, TL_COUNT(entries)};

@@ -1,0 +1,411 @@
+/* The task sentence_prediction: a class, or a number, for one sentence or two. */
+#include <math.h>
+#include <string.h>
+#include <tilth/base/alloc.h>
+#include <tilth/base/vec.h>
+#include <tilth/nn/metrics.h>
+#include <tilth/ops/attention.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/loss.h>
+#include <tilth/ops/reduce.h>
+#include <tilth/ops/softmax.h>
+#include <tilth/ops/view.h>
+#include <tilth/train/run/initialize.h>
+
+#include "zoo/language/data.h"
+#include "zoo/language/encoder.h"
+#include "zoo/language/names.h"
+#include "zoo/language/scores.h"
+
+/* --- the model -------------------------------------------------------------------------------- */
+
+static const double head_dropout = 0.1; // Model Garden has no field for it
+
+typedef struct classifier {
+    tl_model base;
+    tl_layer *encoder, *dropout, *head;
+} classifier;
+
+/* Sizes and first values of what stands on an encoder are the encoder's. */
+static tl_status ask_encoder(tl_scope *s, const tl_oneof *encoder, int64_t *size, double *spread)
+{
+    const tl_class *cls;
+    void *config = encoder->value;
+    TL_TRY(tl_registry_find(&cls, tl_scope_registry(s), &tl_kind_encoder, encoder->type));
+    if (!config) TL_TRY(tl_desc_new(&config, tl_scope_arena(s), cls->config));
+    const tl_encoder_class *with = TL_CLASS_METHOD(tl_encoder_class, cls, hidden_size);
+    const tl_field *f = tl_desc_field(cls->config, "initializer_range");
+    *size = with ? with->hidden_size(config) : 0;
+    *spread = f && f->type == TL_TYPE_DOUBLE ? *(double *)tl_field_at(f, config) : 0.02;
+    return TL_OK;
+}
+
+static tl_status build(tl_model *m, tl_scope *s, const void *config)
+{
+    classifier *n = (classifier *)m;
+    const tl_sentence_model_config *k = config;
+    int64_t size;
+    double spread;
+    n->encoder = tl_build_encoder(s, "encoder", &k->encoder);
+    TL_TRY(tl_scope_status(s));
+    TL_TRY(ask_encoder(s, &k->encoder, &size, &spread));
+    tl_oneof first = tli_truncated_normal(tl_scope_arena(s), spread);
+    if (!first.type) return TL_ENOMEM;
+    if (!size && !k->use_encoder_pooler)
+        return TL_FAIL(TL_EINVAL, "the encoder '%s' does not say how large its vectors are: set "
+                                  "use_encoder_pooler",
+                       k->encoder.type);
+    tl_scope_item(s, "encoder", n->encoder);
+    if (k->use_encoder_pooler) n->dropout = tl_dropout_layer(s, "dropout", .rate = head_dropout);
+    n->head = tl_classification_head(
+        s, "sentence_prediction", .inner_dim = k->use_encoder_pooler ? 0 : size,
+        .num_classes = k->num_classes, .dropout_rate = TL_SET(head_dropout), .initializer = first);
+    return tl_scope_status(s);
+}
+
+static void forward(tl_model *m, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    classifier *n = (classifier *)m;
+    tl_tensors from = {0};
+    tl_call_all(c, n->encoder, in, &from);
+    tl_tensor *x = tl_tensors_get(c, &from, n->dropout ? "pooled_output" : "sequence_output");
+    if (n->dropout) x = tl_call(c, n->dropout, x);
+    tl_tensors_put(c, out, "sentence_prediction", tl_call(c, n->head, x));
+}
+
+static const tl_layer_class classifier_class = {
+    .cls = TL_CLASS(tl_layer_class, "bert_classifier", NULL, classifier, NULL),
+    .build = build,
+    .forward_all = forward,
+};
+
+tl_status tl_sentence_model_new(tl_model **out, const tl_sentence_model_args *args)
+{
+    *out = NULL;
+    const int64_t batch = args->batch_size > 0 ? args->batch_size : 1;
+    const int64_t length = args->seq_length > 0 ? args->seq_length : 1;
+    const tl_spec inputs[] = {{"input_word_ids", TL_I32, TL_SHAPE(batch, length)},
+                              {"input_mask", TL_I32, TL_SHAPE(batch, length)},
+                              {"input_type_ids", TL_I32, TL_SHAPE(batch, length)}};
+    if (args->config->num_classes < 1)
+        return TL_FAIL(TL_EINVAL,
+                       "task.model.num_classes is %lld: set it to the number of classes, or to 1 "
+                       "for a number",
+                       (long long)args->config->num_classes);
+    return tl_model_new(out, &(tl_model_args){.engine = args->engine,
+                                              .cls = &classifier_class,
+                                              .config = args->config,
+                                              .inputs = inputs,
+                                              .input_count = TL_COUNT(inputs),
+                                              .seed = args->seed,
+                                              .dtype = args->dtype,
+                                              .registry = args->registry});
+}
+
+/* --- the task --------------------------------------------------------------------------------- */
+
+static const tl_sentence_task_config *config_of(const tl_task *t)
+{
+    return (const tl_sentence_task_config *)t->config;
+}
+
+static const tl_sentence_model_config *model_of(const tl_task *t)
+{
+    return t->config->model.value;
+}
+
+static tl_status build_model(tl_task *t, tl_model **out)
+{
+    const tl_sentence_model_config *k = model_of(t);
+    const tl_sentence_data_config *data = (const tl_sentence_data_config *)t->config->train_data;
+    *out = NULL;
+    if (!k) return TL_FAIL(TL_EINVAL, "task.model is null: there is no model to build");
+    TL_TRY(tl_sentence_model_new(
+        out, &(tl_sentence_model_args){.engine = t->engine,
+                                       .config = k,
+                                       .seq_length = data ? data->seq_length : 1,
+                                       .seed = t->seed,
+                                       .dtype = t->dtype,
+                                       .registry = t->registry}));
+    tl_status st = k->use_encoder_pooler ? TL_OK : tli_freeze_pooler(*out);
+    if (st != TL_OK) tl_model_free(out);
+    return st;
+}
+
+static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
+                              tl_dataset **out)
+{
+    const bool trains = data == t->config->train_data;
+    return tli_sentence_inputs(
+        out, (const tl_sentence_data_config *)data,
+        &(tli_language_inputs){.input = input,
+                               .section = trains ? "task.train_data" : "task.validation_data",
+                               .trains = trains,
+                               .arena = t->arena});
+}
+
+static void split_batch(const tl_task *t, const tl_batch *b, tl_batch_parts *out)
+{
+    static const char *const features[] = {"input_word_ids", "input_mask", "input_type_ids"};
+    (void)t;
+    for (int64_t i = 0; i < TL_COUNT(features); i++)
+        tl_tensors_put(b->ctx, &out->features, features[i], tl_batch_get(b, features[i]));
+    tl_tensors_put(b->ctx, &out->labels, "label_ids", tl_batch_get(b, "label_ids"));
+    out->weight = tl_batch_weight(b);
+}
+
+static tl_tensor *in_full(tl_ctx *c, tl_tensor *t)
+{
+    return t && t->dtype != TL_F64 ? tl_cast(c, t, TL_F32) : t;
+}
+
+static tl_tensor *flat(tl_ctx *c, tl_tensor *t)
+{
+    return tl_reshape(c, t, TL_SHAPE(-1));
+}
+
+static tl_tensor *build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                               const tl_tensors *outputs, tl_tensor *aux)
+{
+    tl_tensor *label = flat(c, tl_tensors_get(c, labels, "label_ids"));
+    tl_tensor *answer = in_full(c, tl_tensors_get(c, outputs, "sentence_prediction"));
+    if (!label || !answer) return NULL;
+    tl_tensor *losses;
+    if (model_of(t)->num_classes == 1)
+        losses = tl_square(c, tl_sub(c, flat(c, answer), tl_cast(c, label, answer->dtype)));
+    else losses = tl_sparse_cross_entropy(c, label, answer);
+    return aux && losses ? tl_add(c, losses, tl_cast(c, aux, losses->dtype)) : losses;
+}
+
+static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
+{
+    const int64_t classes = model_of(t)->num_classes;
+    (void)training;
+    if (classes == 1)
+        return tl_metrics_add(NULL, into, &tl_metric_mean_squared_error, NULL,
+                              "mean_squared_error");
+    TL_TRY(
+        tl_metrics_add(NULL, into, &tl_metric_sparse_categorical_accuracy, NULL, "cls_accuracy"));
+    if (classes != 2) return TL_OK;
+    return tl_metrics_add(NULL, into, &tl_metric_auc, &(tl_auc_config){.curve = TL_CURVE_PR},
+                          "auc");
+}
+
+static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
+                            const tl_tensors *outputs)
+{
+    tl_tensor *label = tl_tensors_peek(labels, "label_ids");
+    tl_tensor *answer = tl_tensors_peek(outputs, "sentence_prediction");
+    tl_tensor *weight = tl_step_parts(s)->weight;
+    (void)t;
+    if (!s->metrics || !label || !answer) return;
+    bool taping = tl_ctx_set_taping(s->ctx, false);
+    label = flat(s->ctx, label);
+    answer = in_full(s->ctx, answer);
+    tl_metric *m = tl_metrics_find(s->metrics, "cls_accuracy");
+    if (m) tl_metric_update(m, s->ctx, label, answer, weight);
+    if ((m = tl_metrics_find(s->metrics, "auc")))
+        tl_metric_update(m, s->ctx, label, tl_take(s->ctx, tl_softmax(s->ctx, answer, -1), 1, 1),
+                         weight);
+    if ((m = tl_metrics_find(s->metrics, "mean_squared_error")))
+        tl_metric_update(m, s->ctx, tl_cast(s->ctx, label, TL_F32), flat(s->ctx, answer), weight);
+    tl_ctx_set_taping(s->ctx, taping);
+}
+
+/* --- scores of the whole evaluation ----------------------------------------------------------- */
+
+typedef struct numbers {
+    double *items;
+    int64_t count, capacity;
+} numbers;
+typedef struct gathered {
+    numbers labels, answers;
+} gathered;
+
+static bool is_metric(const tl_task *t, const char *name)
+{
+    return strcmp(config_of(t)->metric_type, name) == 0;
+}
+
+static tl_status validation_step(tl_task *t, tl_step *s)
+{
+    tl_tensors outputs = {0};
+    tl_ctx *c = s->ctx;
+    const tl_batch_parts *in = tl_step_parts(s);
+    TL_TRY(tl_task_inference_step(t, s, &outputs));
+    tl_step_report(s, tl_task_build_losses(t, c, &in->labels, &outputs, tl_step_aux_losses(s)),
+                   in->weight);
+    tl_task_process_metrics(t, s, &in->labels, &outputs);
+    if (is_metric(t, "accuracy")) return tl_ctx_status(c);
+    tl_tensor *answer = tl_tensors_get(c, &outputs, "sentence_prediction");
+    if (model_of(t)->num_classes > 1 && !is_metric(t, "pearson_spearman_corr"))
+        answer = tl_argmax(c, answer, -1, false);
+    tl_step_log(s, "sentence_prediction", flat(c, answer));
+    tl_step_log(s, "labels", flat(c, tl_tensors_get(c, &in->labels, "label_ids")));
+    if (in->weight) tl_step_log(s, "weights", flat(c, in->weight));
+    return tl_ctx_status(c);
+}
+
+static tl_status read_numbers(double **out, int64_t *count, const tl_logs *step, const char *name)
+{
+    tl_logs_entry entry;
+    *out = NULL;
+    *count = 0;
+    if (!tl_logs_find(&entry, step, name) || !entry.tensor) return TL_OK;
+    *count = tl_tensor_count(entry.tensor);
+    *out = tl_alloc((size_t)*count * sizeof **out + 1);
+    if (!*out) return TL_FAIL_NOMEM((size_t)*count * sizeof **out);
+    return tl_tensor_get_doubles(entry.tensor, *out, *count);
+}
+
+static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
+{
+    double *labels = NULL, *answers = NULL, *weights = NULL;
+    int64_t count, answered, weighted;
+    tl_status st = TL_OK;
+    if (is_metric(t, "accuracy")) return TL_OK;
+    if (!*state && !(*state = tl_alloc_zero(sizeof(gathered))))
+        return TL_FAIL_NOMEM(sizeof(gathered));
+    gathered *g = *state;
+    TL_TRY_DONE(st, read_numbers(&labels, &count, step, "labels"));
+    TL_TRY_DONE(st, read_numbers(&answers, &answered, step, "sentence_prediction"));
+    TL_TRY_DONE(st, read_numbers(&weights, &weighted, step, "weights"));
+    if (answered != count)
+        st = TL_FAIL(TL_EINVAL,
+                     "there are %lld labels and %lld answers in a step; %s needs one answer for "
+                     "each label: set task.model.num_classes=1",
+                     (long long)count, (long long)answered, config_of(t)->metric_type);
+    for (int64_t i = 0; st == TL_OK && i < count; i++) {
+        if (weights && weights[i] == 0) continue; // fills up a batch
+        if (!TL_VEC_PUSH(&g->labels, labels[i]) || !TL_VEC_PUSH(&g->answers, answers[i]))
+            st = TL_ENOMEM;
+    }
+done:
+    tl_free(labels);
+    tl_free(answers);
+    tl_free(weights);
+    return st;
+}
+
+static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
+{
+    const gathered *g = state;
+    const double *a = g->labels.items, *b = g->answers.items;
+    const int64_t n = g->labels.count;
+    double score = 0;
+    (void)global_step;
+    if (is_metric(t, "f1")) {
+        score = tli_f1_score(a, b, n);
+    } else if (is_metric(t, "matthews_corrcoef")) {
+        TL_TRY(tli_matthews_corrcoef(&score, a, b, n));
+    } else {
+        TL_TRY(tli_spearman(&score, a, b, n));
+        score = (score + tli_pearson(a, b, n)) / 2;
+    }
+    return tl_logs_put(into, config_of(t)->metric_type, score);
+}
+
+static void release_aggregated(tl_task *t, void *state)
+{
+    gathered *g = state;
+    (void)t;
+    if (!g) return;
+    TL_VEC_FREE(&g->labels);
+    TL_VEC_FREE(&g->answers);
+    tl_free(g);
+}
+
+/* --- weights of others ------------------------------------------------------------------------ */
+
+static tl_status initialize(tl_task *t, tl_model *m)
+{
+    static const char *const encoder[] = {"encoder"};
+    const tl_sentence_task_config *k = config_of(t);
+    const char *from = t->config->init_checkpoint;
+    if (*k->hub_module_url && from && *from)
+        return TL_FAIL(TL_EINVAL, "task.hub_module_url: it and init_checkpoint exclude each other: "
+                                  "clear one of them");
+    if (!from || !*from) return TL_OK;
+    return tl_task_initialize_from(t, m, from, (tl_strings){encoder, 1});
+}
+
+static tl_status original_names(tl_task *t, tl_original_names *into)
+{
+    const tl_sentence_model_config *k = model_of(t);
+    if (!k) return TL_FAIL(TL_EINVAL, "task.model is null");
+    TL_TRY(tli_encoder_names(t, &k->encoder, into));
+    if (!k->use_encoder_pooler)
+        TL_TRY(tl_original_names_add(into, "sentence_prediction/pooler_dense",
+                                     "sentence_prediction.pooler_dense"));
+    return tl_original_names_add(into, "sentence_prediction/logits",
+                                 "model/layer_with_weights-1/out_proj");
+}
+
+/* --- what is configured ----------------------------------------------------------------------- */
+
+static const tl_field model_fields[] = {
+    TL_F(tl_sentence_model_config, num_classes, TL_AT_LEAST(0),
+         .help = "number of classes; 1 for a number"),
+    TL_F(tl_sentence_model_config, use_encoder_pooler,
+         .help = "judge by what the encoder pools, not by the first place"),
+    TL_F(tl_sentence_model_config, encoder, .kind = &tl_kind_encoder,
+         .help = "what turns words into vectors"),
+    TL_F_END,
+};
+const tl_desc tl_sentence_model_config_desc = {
+    .name = "sentence_model",
+    .help = "an encoder and a head that judges",
+    .size = sizeof(tl_sentence_model_config),
+    .fields = model_fields,
+};
+
+static void init_validation(void *value)
+{
+    ((tl_sentence_data_config *)value)->base.is_training.value = false;
+}
+
+static const tl_field task_fields[] = {
+    TL_F_AS(tl_sentence_task_config, base.model, "model", .set = true,
+            .desc = &tl_sentence_model_config_desc, .help = "an encoder and a head that judges"),
+    TL_F_OPTIONAL_AS(tl_sentence_task_config, base.train_data, "train_data",
+                     &tl_sentence_data_config_desc, .set = true, .help = "examples to train with"),
+    TL_F_OPTIONAL_AS(tl_sentence_task_config, base.validation_data, "validation_data",
+                     &tl_sentence_data_config_desc, .set = true, .init = init_validation,
+                     .help = "examples to evaluate with"),
+    TL_F(tl_sentence_task_config, init_cls_pooler, .flags = TL_FIELD_LATER,
+         .help = "the head begins with what judged next sentences"),
+    TL_F(tl_sentence_task_config, hub_module_url, .s = "", .flags = TL_FIELD_LATER,
+         .help = "a folder of weights"),
+    TL_F(tl_sentence_task_config, metric_type, .s = "accuracy",
+         .pattern = "^(accuracy|f1|matthews_corrcoef|pearson_spearman_corr)$",
+         .help = "accuracy, f1, matthews_corrcoef or pearson_spearman_corr"),
+    TL_F_END,
+};
+const tl_desc tl_sentence_task_config_desc = {
+    .name = "sentence_prediction",
+    .help = "a class, or a number, for one sentence or two",
+    .size = sizeof(tl_sentence_task_config),
+    .fields = task_fields,
+    .base = &tl_task_config_desc,
+};
+
+const tl_task_class tl_sentence_prediction_task = {
+    .cls = {.class_size = sizeof(tl_task_class),
+            .name = "sentence_prediction",
+            .base = &tl_base_task.cls,
+            .size = sizeof(tl_task),
+            .config = &tl_sentence_task_config_desc,
+            .help = "a class, or a number, for one sentence or two"},
+    .build_model = build_model,
+    .build_inputs = build_inputs,
+    .split_batch = split_batch,
+    .build_losses = build_losses,
+    .build_metrics = build_metrics,
+    .process_metrics = process_metrics,
+    .validation_step = validation_step,
+    .aggregate_logs = aggregate_logs,
+    .reduce_aggregated_logs = reduce_aggregated_logs,
+    .release_aggregated = release_aggregated,
+    .initialize = initialize,
+    .original_names = original_names,
+};
