@@ -179,8 +179,7 @@ static tl_status verify_layout(const tl_desc *desc)
     for (int64_t i = 0; st == TL_OK && i <= count; i++) {
         const tl_field *f = i < count ? fields[i] : NULL;
         size_t start = f ? f->offset : desc->size;
-        size_t alignment =
-            f && !ends_a_base(desc, start) ? member_alignment(f) : _Alignof(void *);
+        size_t alignment = f && !ends_a_base(desc, start) ? member_alignment(f) : _Alignof(void *);
         if (start < end)
             st = TL_FAIL(TL_EINVAL, "field '%s' overlaps field '%s'", f->name, fields[i - 1]->name);
         else if (start - end >= alignment)

@@ -98,10 +98,8 @@ tl_status tli_pretrain_inputs(tl_dataset **out, const tl_pretrain_data_config *d
     TL_TRY(new_plan(&p, args));
     want_words(p, data->use_v2_feature_names, TL_SHAPE(data->seq_length));
     want_guesses(p, TL_SHAPE(data->max_predictions_per_seq));
-    if (data->use_next_sentence_label)
-        want(p, "next_sentence_labels", NULL, TL_I32, TL_SHAPE(1));
-    if (data->use_position_id)
-        want(p, "position_ids", NULL, TL_I32, TL_SHAPE(data->seq_length));
+    if (data->use_next_sentence_label) want(p, "next_sentence_labels", NULL, TL_I32, TL_SHAPE(1));
+    if (data->use_position_id) want(p, "position_ids", NULL, TL_I32, TL_SHAPE(data->seq_length));
     if (is_dummy(&data->base)) return dummy_inputs(out, p, args);
     return read_records(out, p, &(tl_pipeline_args){0}, &data->base, args);
 }
@@ -141,8 +139,9 @@ static tl_status set_buckets(tl_pipeline_args *a, const tl_pretrain_dynamic_data
     if (!ends || !sizes) return TL_ENOMEM;
     for (int64_t i = 0; i < bounds.count; i++) {
         if (i && bounds.items[i] <= bounds.items[i - 1])
-            return TL_FAIL(TL_EINVAL, "%s.seq_bucket_lengths: %lld stands behind %lld; each length "
-                                      "is greater than the one before it",
+            return TL_FAIL(TL_EINVAL,
+                           "%s.seq_bucket_lengths: %lld stands behind %lld; each length "
+                           "is greater than the one before it",
                            args->section, (long long)bounds.items[i],
                            (long long)bounds.items[i - 1]);
         ends[i] = bounds.items[i] + 1; // those below it
@@ -164,8 +163,7 @@ tl_status tli_pretrain_dynamic_inputs(tl_dataset **out, const tl_pretrain_dynami
     TL_TRY(new_plan(&p, args));
     want_words(p, data->use_v2_feature_names, TL_SHAPE(-1));
     want_guesses(p, TL_SHAPE(-1));
-    if (data->use_next_sentence_label)
-        want(p, "next_sentence_labels", NULL, TL_I32, TL_SHAPE(1));
+    if (data->use_next_sentence_label) want(p, "next_sentence_labels", NULL, TL_I32, TL_SHAPE(1));
     if (data->use_position_id) want(p, "position_ids", NULL, TL_I32, TL_SHAPE(-1));
     if (is_dummy(&data->base)) return dummy_inputs(out, p, args);
     if (!data->seq_bucket_lengths.count)

@@ -79,8 +79,8 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
 {
     const bool trains = data == t->config->train_data;
     const tli_language_inputs args = {.input = input,
-                                      .section = trains ? "task.train_data"
-                                                        : "task.validation_data",
+                                      .section =
+                                          trains ? "task.train_data" : "task.validation_data",
                                       .trains = trains,
                                       .arena = t->arena};
     if (trains && is_dynamic(t))
@@ -100,8 +100,7 @@ static void split_batch(const tl_task *t, const tl_batch *b, tl_batch_parts *out
     for (int64_t i = 0; i < TL_COUNT(features); i++)
         tl_tensors_put(c, &out->features, features[i], tl_batch_get(b, features[i]));
     tl_tensors_put(c, &out->labels, "masked_lm_ids", tl_batch_get(b, "masked_lm_ids"));
-    if (weight && words)
-        words = tl_mul(c, words, tl_expand_dims(c, tl_cast(c, weight, TL_F32), 1));
+    if (weight && words) words = tl_mul(c, words, tl_expand_dims(c, tl_cast(c, weight, TL_F32), 1));
     tl_tensors_put(c, &out->labels, "masked_lm_weights", words);
     tl_tensor *next = tl_batch_peek(b, LABELS_NEXT);
     if (next) tl_tensors_put(c, &out->labels, LABELS_NEXT, next);
@@ -177,7 +176,8 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
                             const tl_tensors *outputs)
 {
     masked_lm_task *task = (masked_lm_task *)t;
-    tl_tensor *next = tl_tensors_peek(labels, LABELS_NEXT), *scores = tl_tensors_peek(outputs, NEXT);
+    tl_tensor *next = tl_tensors_peek(labels, LABELS_NEXT),
+              *scores = tl_tensors_peek(outputs, NEXT);
     if (!s->metrics) return;
     bool taping = tl_ctx_set_taping(s->ctx, false);
     tl_metric *words = tl_metrics_find(s->metrics, "masked_lm_accuracy");

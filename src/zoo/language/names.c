@@ -27,10 +27,10 @@ tl_status tli_pretrainer_names(const tl_task *t, const tl_pretrainer_config *k,
     TL_TRY(tl_original_names_add(into, "masked_lm", "masked_lm"));
     for (int64_t i = 0; i < k->cls_heads.count; i++) {
         const char *name = heads[i].name && *heads[i].name ? heads[i].name : "cls";
-        char *out = tl_arena_printf(into->arena, "model/classification_heads/%lld/out_proj",
-                                    (long long)i);
-        char *pooler = tl_arena_printf(into->arena, "model/classification_heads/%lld/dense",
-                                       (long long)i);
+        char *out =
+            tl_arena_printf(into->arena, "model/classification_heads/%lld/out_proj", (long long)i);
+        char *pooler =
+            tl_arena_printf(into->arena, "model/classification_heads/%lld/dense", (long long)i);
         char *ours = tl_arena_printf(into->arena, "%s/logits", name);
         char *ours_pooler = tl_arena_printf(into->arena, "%s/pooler_dense", name);
         if (!out || !pooler || !ours || !ours_pooler) return TL_ENOMEM;

@@ -71,7 +71,8 @@ typedef struct ranked {
 static int by_value(const void *a, const void *b)
 {
     const ranked *x = a, *y = b;
-    return x->value != y->value ? (x->value < y->value ? -1 : 1) : (x->at > y->at) - (x->at < y->at);
+    return x->value != y->value ? (x->value < y->value ? -1 : 1)
+                                : (x->at > y->at) - (x->at < y->at);
 }
 
 static void rank(double *out, ranked *scratch, const double *x, int64_t count)

@@ -52,8 +52,9 @@ static tl_status build(tl_model *m, tl_scope *s, const void *config)
     tl_oneof first = tli_truncated_normal(tl_scope_arena(s), spread);
     if (!first.type) return TL_ENOMEM;
     if (!size && !k->use_encoder_pooler)
-        return TL_FAIL(TL_EINVAL, "the encoder '%s' does not say how large its vectors are: set "
-                                  "use_encoder_pooler",
+        return TL_FAIL(TL_EINVAL,
+                       "the encoder '%s' does not say how large its vectors are: set "
+                       "use_encoder_pooler",
                        k->encoder.type);
     tl_scope_item(s, "encoder", n->encoder);
     if (k->use_encoder_pooler) n->dropout = tl_dropout_layer(s, "dropout", .rate = head_dropout);

@@ -1,0 +1,232 @@
+/* Tasks of language: losses, steps and scores against numbers that Model Garden's gave. */
+#include "zoo/language_lab.h"
+
+#include <tilth/io/tensorflow/example.h>
+#include <tilth/io/tensorflow/tfrecord.h>
+
+#include "zoo/language/scores.h"
+
+/* --- records ---------------------------------------------------------------------------------- */
+
+static void add_ints(tl_example_writer *w, const char *name, const int32_t *from, int count)
+{
+    int64_t wide[16];
+    for (int i = 0; i < count; i++) wide[i] = from[i];
+    tl_example_add_ints(w, name, wide, count);
+}
+
+typedef struct names {
+    const char *words, *types;
+} names;
+
+/* The two examples of the numbers below, `times` times. */
+static void write_records(const char *path, names n, int times)
+{
+    static const int32_t hidden[] = {6, 0, 10, 6}, next[] = {0, 1}, labels[] = {1, 2};
+    static const float weights[] = {1, 0, 1, 1};
+    tl_tfrecord_writer *out;
+    assert_ok(tl_tfrecord_writer_begin(&out, path, NULL));
+    for (int k = 0; k < 2 * times; k++) {
+        const int i = k % 2;
+        tl_str text = TL_STR_INIT;
+        tl_example_writer w = tl_example_begin(&text);
+        add_ints(&w, n.words, ids + 6 * i, 6);
+        add_ints(&w, "input_mask", mask + 6 * i, 6);
+        add_ints(&w, n.types, types + 6 * i, 6);
+        add_ints(&w, "masked_lm_positions", positions + 2 * i, 2);
+        add_ints(&w, "masked_lm_ids", hidden + 2 * i, 2);
+        tl_example_add_floats(&w, "masked_lm_weights", weights + 2 * i, 2);
+        add_ints(&w, "next_sentence_labels", next + i, 1);
+        add_ints(&w, "label_ids", labels + i, 1);
+        assert_ok(tl_example_end(&w));
+        assert_ok(tl_tfrecord_write(out, tl_str_text(&text), text.length));
+        tl_str_deinit(&text);
+    }
+    assert_ok(tl_tfrecord_writer_commit(&out));
+}
+
+static const names first_names = {"input_ids", "segment_ids"},
+                   second_names = {"input_word_ids", "input_type_ids"};
+
+static void check_weights(tl_model *m, const char *path, int64_t from, const double *want,
+                          int count)
+{
+    double have[256];
+    const tl_param *p = tl_model_find(m, path);
+    assert_non_null(p);
+    const int64_t all = tl_tensor_count(p->tensor);
+    assert_true(all <= 256);
+    assert_ok(tl_tensor_get_doubles(p->tensor, have, all));
+    for (int i = 0; i < count; i++)
+        if (!(fabs(have[from + i] - want[i]) < 3e-6))
+            fail_msg("%s[%lld] is %.7g and should be %.7g", path, (long long)from + i,
+                     have[from + i], want[i]);
+}
+#define CHECK_WEIGHTS(m, path, from, ...)                                                          \
+    check_weights(m, path, from, (const double[]){__VA_ARGS__},                                    \
+                  (int)(sizeof((const double[]){__VA_ARGS__}) / sizeof(double)))
+
+/* --- masked_lm -------------------------------------------------------------------------------- */
+
+#define PRETRAINING(encoder, data)                                                                 \
+    "task:\n"                                                                                      \
+    "  model:\n"                                                                                   \
+    "    encoder: {type: " encoder ", " encoder ": {" SIZES "}}\n"                                 \
+    "    cls_heads: [{inner_dim: 4, dropout_rate: 0}]\n"                                           \
+    "  train_data: {input_path: two.tfrecord, global_batch_size: 2, " data "}\n"                   \
+    "  validation_data: {input_path: dummy}\n"                                                     \
+    "trainer:\n"                                                                                   \
+    "  optimizer_config:\n"                                                                        \
+    "    learning_rate: {polynomial: {initial_learning_rate: 0.01, decay_steps: 10}}\n"            \
+    "    warmup: {polynomial: {warmup_steps: 2}}\n"
+
+/* Three steps of two examples, with the encoder's pooler left alone. */
+static void check_three_steps(const char *experiment, const char *yaml)
+{
+    static const double losses[] = {2.8410592, 2.8037224, 2.770202};
+    lab_run r;
+    lab_train(&r, experiment, yaml);
+    put_pretrainer_rules(r.trainer->model);
+    for (int i = 0; i < 3; i++) {
+        double loss, accuracy;
+        assert_ok(tl_trainer_train(r.trainer, 1, r.logs));
+        assert_ok(tl_logs_number(&loss, r.logs, "training_loss"));
+        assert_ok(tl_logs_number(&accuracy, r.logs, "masked_lm_accuracy"));
+        if (!(fabs(loss - losses[i]) < 3e-6)) fail_msg("step %d: loss %.7f", i, loss);
+        if (i == 0) assert_true(fabs(accuracy - 1. / 3) < 1e-6);
+        if (i == 0) {
+            double words, next;
+            assert_ok(tl_logs_number(&words, r.logs, "lm_example_loss"));
+            assert_ok(tl_logs_number(&next, r.logs, "next_sentence_loss"));
+            assert_true(fabs(words - 2.1449237) < 3e-6 && fabs(next - .6961356) < 3e-6);
+        }
+        tl_logs_clear(r.logs);
+    }
+    tl_model *m = r.trainer->model;
+    CHECK_WEIGHTS(m, "encoder/word_embeddings/embeddings", 24, .073018, -.148364, -.296544,
+                  -.29886);
+    CHECK_WEIGHTS(m, "encoder/embeddings_layer_norm/gamma", 0, 1.282284, 1.214165, 1.022778,
+                  .797096);
+    CHECK_WEIGHTS(m, "encoder/layer_0/self_attention/query/kernel", 0, -.178499, -.273336, -.290394,
+                  -.149734);
+    CHECK_WEIGHTS(m, "masked_lm/bias", 0, -.010686, .181305, .280484);
+    CHECK_WEIGHTS(m, "encoder/pooler_transform/kernel", 0, 0.3 * sin(42), 0.3 * sin(42.7));
+    lab_end(&r);
+}
+
+static void test_three_steps_of_pretraining_are_the_originals(void **state)
+{
+    (void)state;
+    write_records("two.tfrecord", first_names, 1);
+    check_three_steps("bert/pretraining", PRETRAINING("bert", "seq_length: 6, "
+                                                              "max_predictions_per_seq: 2"));
+    write_records("two.tfrecord", second_names, 1);
+    check_three_steps("bert/pretraining",
+                      PRETRAINING("bert_v2", "seq_length: 6, max_predictions_per_seq: 2, "
+                                             "use_v2_feature_names: true"));
+}
+
+/* Both sequences are of the same bucket, which fills them up: what is masked changes nothing. */
+static void test_batches_by_length_compute_the_same(void **state)
+{
+    (void)state;
+    write_records("two.tfrecord", first_names, 1);
+    check_three_steps("bert/pretraining_dynamic",
+                      PRETRAINING("bert", "seq_bucket_lengths: [4, 7, 8]"));
+}
+
+static void test_a_sequence_that_is_too_long_is_named(void **state)
+{
+    (void)state;
+    lab_run r;
+    write_records("two.tfrecord", first_names, 1);
+    lab_train(&r, "bert/pretraining",
+              PRETRAINING("bert", "seq_length: 5, "
+                                  "max_predictions_per_seq: 2"));
+    assert_int_not_equal(tl_trainer_train(r.trainer, 1, r.logs), TL_OK);
+    assert_non_null(strstr(tl_error_message(), "input_ids"));
+    assert_non_null(strstr(tl_error_message(), "two.tfrecord"));
+    lab_end(&r);
+    lab_train(&r, "bert/pretraining_dynamic", PRETRAINING("bert", "seq_bucket_lengths: [4, 5]"));
+    assert_int_not_equal(tl_trainer_train(r.trainer, 1, r.logs), TL_OK);
+    lab_end(&r);
+}
+
+/* Zeros in all, and so no hidden word: the loss is that of next sentences, and attention is even
+ * where all is masked. */
+static void test_dummy_data_train(void **state)
+{
+    (void)state;
+    lab_run r;
+    double loss, words, next;
+    lab_train(&r, "bert/local", NULL);
+    assert_ok(tl_trainer_train(r.trainer, 2, r.logs));
+    assert_ok(tl_logs_number(&loss, r.logs, "training_loss"));
+    assert_ok(tl_logs_number(&words, r.logs, "lm_example_loss"));
+    assert_ok(tl_logs_number(&next, r.logs, "next_sentence_loss"));
+    assert_true(words == 0 && fabs(loss - next) < 1e-6 && loss > 0);
+    lab_end(&r);
+}
+
+/* --- sentence_prediction ---------------------------------------------------------------------- */
+
+static void test_sentences_are_judged_as_the_original_does(void **state)
+{
+    (void)state;
+    static const char *const head[] = {"pooler_dense/kernel", "pooler_dense/bias", "logits/kernel",
+                                       "logits/bias", NULL};
+    lab_run r;
+    double loss;
+    write_records("two.tfrecord", first_names, 1);
+    lab_train(&r, "bert/sentence_prediction",
+              "task:\n"
+              "  model: {num_classes: 3, encoder: {type: bert, bert: {" SIZES "}}}\n"
+              "  train_data: {input_path: two.tfrecord, global_batch_size: 2, seq_length: 6}\n"
+              "  validation_data: {input_path: two.tfrecord, global_batch_size: 2, seq_length: "
+              "6}\n"
+              "trainer:\n"
+              "  optimizer_config:\n"
+              "    learning_rate: {polynomial: {decay_steps: 10}}\n"
+              "    warmup: {polynomial: {warmup_steps: 2}}\n");
+    tl_model *m = r.trainer->model;
+    int i = put_rules(m, 0, "encoder/", tables);
+    i = put_rules(m, i, "encoder/layer_0/", block);
+    i = put_rules(m, i, "encoder/layer_1/", block);
+    i = put_rules(m, i, "encoder/", pooler);
+    assert_int_equal(put_rules(m, i, "sentence_prediction/", head), 43);
+    assert_ok(tl_trainer_evaluate(r.trainer, -1, r.logs));
+    assert_ok(tl_logs_number(&loss, r.logs, "validation_loss"));
+    if (!(fabs(loss - 1.005339) < 3e-6)) fail_msg("loss %.7f", loss);
+    lab_end(&r);
+}
+
+static void test_scores_are_those_of_scikit_learn_and_scipy(void **state)
+{
+    (void)state;
+    static const double labels[] = {1, 0, 1, 1, 0}, answers[] = {1, 1, 1, 0, 0},
+                        a[] = {.1, .4, .35, .8}, b[] = {0, 1, 1, 3}, same[] = {1, 1, 1, 1, 1};
+    double score;
+    assert_true(fabs(tli_f1_score(labels, answers, 5) - 2. / 3) < 1e-12);
+    assert_true(tli_f1_score(b, b, 1) == 0);
+    assert_ok(tli_matthews_corrcoef(&score, labels, answers, 5));
+    assert_true(fabs(score - 1. / 6) < 1e-12);
+    assert_ok(tli_matthews_corrcoef(&score, labels, same, 5));
+    assert_true(score == 0);
+    assert_true(fabs(tli_pearson(a, b, 4) - .994237) < 1e-6);
+    assert_true(isnan(tli_pearson(labels, same, 5)));
+    assert_ok(tli_spearman(&score, a, b, 4));
+    assert_true(fabs(score - .948683) < 1e-6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAB_TEST(test_three_steps_of_pretraining_are_the_originals),
+        LAB_TEST(test_batches_by_length_compute_the_same),
+        LAB_TEST(test_a_sequence_that_is_too_long_is_named),
+        LAB_TEST(test_dummy_data_train),
+        LAB_TEST(test_sentences_are_judged_as_the_original_does),
+        LAB_TEST(test_scores_are_those_of_scikit_learn_and_scipy),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
