@@ -109,7 +109,7 @@ static const need needs[] = {
     {.said = "tilth params --experiment=image_classification "
              "--config_file=vision/experiments/small.yaml",
      .why = ELSEWHERE},
-    {.said = "tilth train --experiment=vision/local --model_dir=run --mode=train "
+    {.said = "tilth train --experiment=bert/local --model_dir=run --mode=train "
              "--gin_file=nlp/gin/talking_gated_encoder.gin 2>&1",
      .why = ELSEWHERE},
     {.said = "tilth train --experiment=vision/local --model_dir=run --mode=train "
