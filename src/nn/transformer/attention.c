@@ -15,34 +15,68 @@ typedef struct attention {
     tl_tensor *before, *behind; /* talking heads: [heads, heads]; NULL: heads do not talk */
 } attention;
 
-static tl_layer *projection(tl_scope *s, const char *name, const tl_multi_head_attention_config *k,
-                            int64_t units)
+/* --- projections ------------------------------------------------------------------------------ */
+
+/* A dense layer whose kernel knows of heads: [size, heads, dim], or [heads, dim, size] on the way
+ * out. So its shape, and the deviation of its first values, are Keras's. */
+typedef struct projection_config {
+    tl_shape kernel, bias;
+    const tl_multi_head_attention_config *of;
+} projection_config;
+
+typedef struct projection {
+    tl_layer base;
+    tl_tensor *kernel, *bias; /* bias: or NULL */
+} projection;
+
+static tl_status projection_build(tl_layer *l, tl_scope *s, const void *config)
 {
-    return tl_dense(
-        s, name, .units = units, .without_bias = !k->use_bias.value,
-        .kernel_initializer = k->kernel_initializer, .bias_initializer = k->bias_initializer,
-        .kernel_regularizer = k->kernel_regularizer, .bias_regularizer = k->bias_regularizer);
+    projection *p = (projection *)l;
+    const projection_config *k = config;
+    p->kernel = tli_param(s, "kernel", k->kernel, &k->of->kernel_initializer, "glorot_uniform",
+                          &k->of->kernel_regularizer);
+    if (k->of->use_bias.value)
+        p->bias = tli_param(s, "bias", k->bias, &k->of->bias_initializer, "zeros",
+                            &k->of->bias_regularizer);
+    return tl_scope_status(s);
 }
 
-static tl_status make_projections(tl_layer *l, tl_scope *s, const tl_tensor *query)
+static tl_tensor *projection_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
-    attention *a = (attention *)l;
-    const tl_multi_head_attention_config *k = l->config;
-    int64_t size;
-    TL_TRY(tli_channels(&size, query, 3));
-    a->heads = k->num_heads;
-    a->kv_heads = k->num_kv_heads.set ? k->num_kv_heads.value : k->num_heads;
-    a->key_dim = k->key_dim;
-    a->value_dim = k->value_dim.set ? k->value_dim.value : k->key_dim;
-    if (a->heads % a->kv_heads)
-        return TL_FAIL(TL_EINVAL, "num_heads is %lld, no multiple of num_kv_heads, %lld",
-                       (long long)a->heads, (long long)a->kv_heads);
-    a->query = projection(s, "query", k, a->heads * a->key_dim);
-    a->key = projection(s, "key", k, a->kv_heads * a->key_dim);
-    a->value = projection(s, "value", k, a->kv_heads * a->value_dim);
-    a->output =
-        projection(s, "attention_output", k, k->output_shape.set ? k->output_shape.value : size);
-    return tl_scope_status(s);
+    projection *p = (projection *)l;
+    const int64_t in = x->shape.dims[x->shape.rank - 1];
+    tl_tensor *kernel = tl_reshape(c, tl_layer_value(c, l, p->kernel), TL_SHAPE(in, -1));
+    tl_tensor *bias =
+        p->bias ? tl_reshape(c, tl_layer_value(c, l, p->bias), TL_SHAPE(-1)) : NULL;
+    return tl_linear(c, x, kernel, bias, TL_ACT_NONE);
+}
+
+static const tl_layer_class projection_class = {
+    .cls = TL_CLASS(tl_layer_class, "projection", NULL, projection, NULL),
+    .build = projection_build,
+    .forward = projection_forward,
+};
+
+static tl_layer *project(tl_scope *s, const char *name, const tl_multi_head_attention_config *k,
+                         tl_shape kernel, tl_shape bias)
+{
+    const projection_config all = {kernel, bias, k};
+    const void *config = tl_arena_copy(tl_scope_arena(s), &all, sizeof all);
+    return config ? tl_scope_layer(s, name, &projection_class, config) : NULL;
+}
+
+static tl_layer *project_in(tl_scope *s, const char *name, const tl_multi_head_attention_config *k,
+                            int64_t size, int64_t heads, int64_t dim)
+{
+    return project(s, name, k, TL_SHAPE(size, heads, dim), TL_SHAPE(heads, dim));
+}
+
+/* --- heads ------------------------------------------------------------------------------------ */
+
+static int64_t size_of(const tl_tensors *in, const char *name, int64_t otherwise)
+{
+    const tl_tensor *t = tl_tensors_peek(in, name);
+    return t && t->shape.rank ? t->shape.dims[t->shape.rank - 1] : otherwise;
 }
 
 static const tl_tensor *query_of(const tl_tensors *in)
@@ -51,9 +85,32 @@ static const tl_tensor *query_of(const tl_tensors *in)
     return query ? query : in->items[0].tensor;
 }
 
+static tl_status make_projections(tl_layer *l, tl_scope *s, const tl_tensors *in)
+{
+    attention *a = (attention *)l;
+    const tl_multi_head_attention_config *k = l->config;
+    int64_t size;
+    TL_TRY(tli_channels(&size, query_of(in), 3));
+    const int64_t value_size = size_of(in, "value", size), key_size = size_of(in, "key", value_size);
+    a->heads = k->num_heads;
+    a->kv_heads = k->num_kv_heads.set ? k->num_kv_heads.value : k->num_heads;
+    a->key_dim = k->key_dim;
+    a->value_dim = k->value_dim.set ? k->value_dim.value : k->key_dim;
+    if (a->heads % a->kv_heads)
+        return TL_FAIL(TL_EINVAL, "num_heads is %lld, no multiple of num_kv_heads, %lld",
+                       (long long)a->heads, (long long)a->kv_heads);
+    a->query = project_in(s, "query", k, size, a->heads, a->key_dim);
+    a->key = project_in(s, "key", k, key_size, a->kv_heads, a->key_dim);
+    a->value = project_in(s, "value", k, value_size, a->kv_heads, a->value_dim);
+    const int64_t out = k->output_shape.set ? k->output_shape.value : size;
+    a->output =
+        project(s, "attention_output", k, TL_SHAPE(a->heads, a->value_dim, out), TL_SHAPE(out));
+    return tl_scope_status(s);
+}
+
 static tl_status attention_parameters(tl_layer *l, tl_scope *s, const tl_tensors *in)
 {
-    return make_projections(l, s, query_of(in));
+    return make_projections(l, s, in);
 }
 
 static tl_status talking_parameters(tl_layer *l, tl_scope *s, const tl_tensors *in)
@@ -64,7 +121,7 @@ static tl_status talking_parameters(tl_layer *l, tl_scope *s, const tl_tensors *
         return TL_FAIL(TL_EUNSUPPORTED,
                        "heads that talk have keys of their own: leave num_kv_heads "
                        "out");
-    TL_TRY(make_projections(l, s, query_of(in)));
+    TL_TRY(make_projections(l, s, in));
     const tl_shape shape = TL_SHAPE(a->heads, a->heads);
     a->before = tli_param(s, "pre_softmax_weight", shape, &k->kernel_initializer, "glorot_uniform",
                           &k->kernel_regularizer);
