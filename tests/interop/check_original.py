@@ -109,7 +109,7 @@ def check_steps(driver, folder, name, optimization, count=STEPS, changes=None, l
         original.step.assign(i)
         original.save(before)
         save_file({'image': x, 'label': y}, folder / 'batch.safetensors')
-        loss = float(run(driver, 'step', path, before, folder / 'batch.safetensors', ours))
+        loss = float(run(driver, 'step', 'image_classification', path, before, folder / 'batch.safetensors', ours))
         wanted = float(original.train(x, y))
         original.step.assign(i + 1)
         original.save(folder / f'{name}-after')
@@ -135,7 +135,7 @@ def check_loss_scale(driver, folder):
     scale.counter.assign(7)
     x, y = next(batches(1))
     save_file({'image': x, 'label': y}, folder / 'batch.safetensors')
-    run(driver, 'step', path, original.save(folder / 'scaled'), folder / 'batch.safetensors', folder / 'scaled-ours')
+    run(driver, 'step', 'image_classification', path, original.save(folder / 'scaled'), folder / 'batch.safetensors', folder / 'scaled-ours')
     original.checkpoint.restore(str(folder / 'scaled-ours'))
     assert (scale.current_loss_scale.numpy(), scale.counter.numpy()) == (256, 8)
     print('float16: the loss scale goes on')
@@ -152,9 +152,9 @@ def check_logits(driver, folder, backbone, changes=None):
     prefix = original.save(folder / 'logits')
     x, y = next(batches(1))
     save_file({'image': x, 'label': y}, folder / 'batch.safetensors')
-    run(driver, 'logits', path, prefix, folder / 'batch.safetensors', folder / 'out.safetensors')
+    run(driver, 'answers', 'image_classification', path, prefix, folder / 'batch.safetensors', folder / 'out.safetensors')
     wanted = original.model(x, training=False).numpy()
-    found = load_file(folder / 'out.safetensors')['logits']
+    found = load_file(folder / 'out.safetensors')['y']
     off = float(np.abs(found - wanted).max() / max(1, np.abs(wanted).max()))
     print(f"{backbone} {changes or ''}: logits within {off:.1e}")
     assert off <= 1e-4

@@ -1,17 +1,19 @@
-/* What check_original.py asks of the library: a model that starts from a checkpoint of Model
- * Garden, put to work.
+/* What the checks beside Model Garden ask of the library: a model that starts from a checkpoint of
+ * Model Garden, put to work.
  *
- *     original logits CONFIG PREFIX IN OUT   # answers to IN's "image", as OUT's "logits"
- *     original step CONFIG PREFIX IN OUT     # one step of training with IN's "image" and "label",
- *                                            # then a checkpoint for Model Garden at the prefix
- *                                            # OUT; prints the loss
+ *     original answers EXPERIMENT CONFIG PREFIX IN OUT # what the model gives for the batch IN
+ *     original step EXPERIMENT CONFIG PREFIX IN OUT    # one step of training with IN, then a
+ *                                                      # checkpoint for Model Garden at the prefix
+ *                                                      # OUT; prints the loss
  *
- * CONFIG is a file for the experiment image_classification; IN, and OUT of logits, are
+ * CONFIG is a file for the experiment, or CONFIG,GIN with a gin file; IN, and OUT of answers, are
  * safetensors. */
 #include <stdio.h>
 #include <string.h>
 
 #include <tilth/tilth.h>
+
+enum { MOST = 16 };
 
 typedef struct work {
     tl_registry *registry;
@@ -23,6 +25,12 @@ typedef struct work {
     tl_original_names names;
     tl_state *in;
     tl_dataset *data;
+    tl_gin *gin;
+    struct {
+        char name[64];
+        tl_tensor *tensor;
+    } fields[MOST]; /* of the batch */
+    int64_t count;
 } work;
 
 static void give_back(work *w)
@@ -34,56 +42,70 @@ static void give_back(work *w)
     tl_task_free(&w->task);
     tl_strategy_free(&w->strategy);
     tl_config_free(&w->config);
+    tl_gin_free(&w->gin);
     tl_registry_free(&w->registry);
 }
 
-static tl_status find(tl_tensor **out, const tl_state *s, const char *name)
+static tl_status note_field(const tl_state_entry *e, void *payload)
 {
-    tl_state_entry e;
-    TL_TRY(tl_state_get(&e, s, name, TL_STATE_TENSOR));
-    *out = e.tensor;
-    return TL_OK;
-}
-
-static tl_status lend(tl_array *out, tl_lease *lease, const tl_state *s, const char *name)
-{
-    tl_tensor *t = NULL;
-    TL_TRY(find(&t, s, name));
-    TL_TRY(tl_lease_read(lease, t));
-    *out = (tl_array){name, t->dtype, t->shape, lease->data};
+    work *w = payload;
+    if (e->kind != TL_STATE_TENSOR) return TL_OK;
+    if (w->count == MOST) return TL_FAIL(TL_ELIMIT, "a batch has at most %d fields", MOST);
+    snprintf(w->fields[w->count].name, sizeof w->fields[0].name, "%s", e->path);
+    w->fields[w->count++].tensor = e->tensor;
     return TL_OK;
 }
 
 /* All examples are one batch. */
-static tl_status make_data(tl_dataset **out, const tl_state *in)
+static tl_status make_data(tl_dataset **out, const work *w)
 {
-    tl_array arrays[2];
-    tl_lease leases[2] = {{0}};
-    tl_status st = lend(&arrays[0], &leases[0], in, "image");
-    if (st == TL_OK) st = lend(&arrays[1], &leases[1], in, "label");
+    tl_array arrays[MOST];
+    tl_lease leases[MOST] = {{0}};
+    const int64_t count = w->count;
+    tl_status st = TL_OK;
+    for (int64_t i = 0; st == TL_OK && i < count; i++) {
+        const tl_tensor *t = w->fields[i].tensor;
+        st = tl_lease_read(&leases[i], t);
+        arrays[i] = (tl_array){w->fields[i].name, t->dtype, t->shape, leases[i].data};
+    }
     if (st == TL_OK)
         st = tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays,
-                                                           .count = 2,
+                                                           .count = count,
                                                            .copy = true,
                                                            .repeat = true,
                                                            .batch_size = arrays[0].shape.dims[0]});
-    for (int i = 0; i < 2; i++) tl_lease_drop(&leases[i]);
+    for (int64_t i = 0; i < count; i++) tl_lease_drop(&leases[i]);
     return st;
 }
 
-static tl_status prepare(work *w, const char *const *files, const char *in, bool train)
+static tl_status bind(work *w, const char *path)
+{
+    if (!path) return TL_OK;
+    TL_TRY(tl_gin_new(&w->gin, w->registry));
+    TL_TRY(tl_gin_parse_file(w->gin, path));
+    TL_TRY(tl_gin_finalize(w->gin));
+    tl_gin_set_current(w->gin);
+    return TL_OK;
+}
+
+static tl_status prepare(work *w, const char *experiment, char *config, const char *in, bool train)
 {
     tl_parse_options parse = TL_PARSE_OPTIONS_INIT;
-    parse.experiment = "image_classification";
+    char *gin = strchr(config, ',');
+    if (gin) *gin++ = '\0';
+    const char *const files[] = {config};
+    parse.experiment = experiment;
     parse.config_file = (tl_strings){files, 1};
     TL_TRY(tl_registry_new_builtin(&w->registry));
+    TL_TRY(bind(w, gin));
     TL_TRY(tl_experiment_parse(&w->config, w->registry, &parse));
     w->params = tl_config_value(w->config);
     TL_TRY(tl_experiment_open(&w->strategy, &w->task, w->registry, w->params, NULL, 1));
     TL_TRY(tl_original_names_init(&w->names));
     TL_TRY(tl_task_original_names(w->task, &w->names));
     TL_TRY(tl_safetensors_read(&w->in, in, tl_strategy_engine(w->strategy)));
-    TL_TRY(make_data(&w->data, w->in));
+    TL_TRY(tl_state_walk(w->in, note_field, w));
+    TL_TRY(make_data(&w->data, w));
     tl_trainer_args args = {.config = w->params,
                             .strategy = w->strategy,
                             .task = w->task,
@@ -97,15 +119,20 @@ static tl_status prepare(work *w, const char *const *files, const char *in, bool
 
 static tl_status answer(work *w, const char *out)
 {
-    tl_tensor *image = NULL;
     tl_state *s = NULL;
     tl_ctx *c = w->trainer->ctx;
     tl_mark mark = tl_ctx_begin(c);
-    tl_status st = find(&image, w->in, "image");
-    tl_tensor *logits = st == TL_OK ? tl_call(c, w->trainer->model, image) : NULL;
-    if (st == TL_OK) st = tl_ctx_status(c);
+    tl_batch batch = {.ctx = c};
+    tl_batch_parts parts = {0};
+    tl_tensors answers = {0};
+    for (int64_t i = 0; i < w->count; i++)
+        tl_tensors_put(c, &batch.tensors, w->fields[i].name, w->fields[i].tensor);
+    tl_task_split_batch(w->task, &batch, &parts);
+    tl_call_all(c, w->trainer->model, &parts.features, &answers);
+    tl_status st = tl_ctx_status(c);
     if (st == TL_OK) st = tl_state_new(&s);
-    if (st == TL_OK) st = tl_state_put(s, "logits", logits);
+    for (int64_t i = 0; st == TL_OK && i < answers.count; i++)
+        st = tl_state_put(s, answers.items[i].name, answers.items[i].tensor);
     if (st == TL_OK) st = tl_safetensors_write(out, s, NULL, 0);
     tl_state_free(&s);
     tl_ctx_end(c, mark);
@@ -128,13 +155,12 @@ int main(int argc, char **argv)
 {
     work w = {0};
     tl_status st = TL_OK;
-    if (argc != 6 || (strcmp(argv[1], "logits") != 0 && strcmp(argv[1], "step") != 0))
-        st = TL_FAIL(TL_EINVAL, "usage: original logits|step CONFIG PREFIX IN OUT");
+    if (argc != 7 || (strcmp(argv[1], "answers") != 0 && strcmp(argv[1], "step") != 0))
+        st = TL_FAIL(TL_EINVAL, "usage: original answers|step EXPERIMENT CONFIG PREFIX IN OUT");
     bool train = argc > 1 && strcmp(argv[1], "step") == 0;
-    const char *const files[] = {argc > 2 ? argv[2] : NULL};
-    if (st == TL_OK) st = prepare(&w, files, argv[4], train);
-    if (st == TL_OK) st = tl_trainer_restore_original(w.trainer, argv[3]);
-    if (st == TL_OK) st = train ? learn(&w, argv[5]) : answer(&w, argv[5]);
+    if (st == TL_OK) st = prepare(&w, argv[2], argv[3], argv[5], train);
+    if (st == TL_OK) st = tl_trainer_restore_original(w.trainer, argv[4]);
+    if (st == TL_OK) st = train ? learn(&w, argv[6]) : answer(&w, argv[6]);
     if (st != TL_OK) fprintf(stderr, "original: %s\n", tl_error_message());
     give_back(&w);
     return tl_exit_code(st);

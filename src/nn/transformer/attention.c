@@ -46,8 +46,7 @@ static tl_tensor *projection_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     projection *p = (projection *)l;
     const int64_t in = x->shape.dims[x->shape.rank - 1];
     tl_tensor *kernel = tl_reshape(c, tl_layer_value(c, l, p->kernel), TL_SHAPE(in, -1));
-    tl_tensor *bias =
-        p->bias ? tl_reshape(c, tl_layer_value(c, l, p->bias), TL_SHAPE(-1)) : NULL;
+    tl_tensor *bias = p->bias ? tl_reshape(c, tl_layer_value(c, l, p->bias), TL_SHAPE(-1)) : NULL;
     return tl_linear(c, x, kernel, bias, TL_ACT_NONE);
 }
 
@@ -91,7 +90,8 @@ static tl_status make_projections(tl_layer *l, tl_scope *s, const tl_tensors *in
     const tl_multi_head_attention_config *k = l->config;
     int64_t size;
     TL_TRY(tli_channels(&size, query_of(in), 3));
-    const int64_t value_size = size_of(in, "value", size), key_size = size_of(in, "key", value_size);
+    const int64_t value_size = size_of(in, "value", size),
+                  key_size = size_of(in, "key", value_size);
     a->heads = k->num_heads;
     a->kv_heads = k->num_kv_heads.set ? k->num_kv_heads.value : k->num_heads;
     a->key_dim = k->key_dim;

@@ -115,6 +115,25 @@ static tl_status find_object(const tl_bundle_object **out, reading *r, const cha
     return TL_OK;
 }
 
+/* Of several edges from a layer to one variable, the one by the name that people see: not that of a
+ * private attribute, nor one that is a path. */
+static bool is_plain(const char *name)
+{
+    return *name != '_' && !strchr(name, '/');
+}
+
+/* A variable that several layers share is the first one's. */
+static tl_status note_variable(reading *r, const tl_original_name *name,
+                               const tl_object_child *child, const tl_object_attribute *value)
+{
+    const char *before = r->paths[child->node], *known = before ? below(before, name->ours) : NULL;
+    if (before && (!known || is_plain(known) || !is_plain(child->name))) return TL_OK;
+    char *path = tl_arena_printf(r->arena, MODEL "%s/%s", name->ours, child->name);
+    if (!path) return TL_ENOMEM;
+    r->paths[child->node] = path + strlen(MODEL);
+    return tl_map_set(&r->by_key, value->key, path);
+}
+
 static tl_status note_layer(reading *r, const tl_original_name *name)
 {
     const tl_bundle_object *layer;
@@ -124,10 +143,7 @@ static tl_status note_layer(reading *r, const tl_original_name *name)
         const tl_object_child *child = &layer->children[i];
         const tl_object_attribute *value = value_of(&r->graph.nodes[child->node]);
         if (!value) continue;
-        char *path = tl_arena_printf(r->arena, MODEL "%s/%s", name->ours, child->name);
-        if (!path) return TL_ENOMEM;
-        r->paths[child->node] = path + strlen(MODEL);
-        TL_TRY(tl_map_set(&r->by_key, value->key, path));
+        TL_TRY(note_variable(r, name, child, value));
         any = true;
     }
     if (!any) note_one(&r->absent, name->theirs);

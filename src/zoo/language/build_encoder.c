@@ -1,4 +1,5 @@
 /* The encoder that a configuration chooses, and what gin's build_encoder makes of the choice. */
+#include <stdlib.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
 
@@ -62,6 +63,40 @@ static tl_status ask_gin(choice *out)
     TL_TRY(tl_gin_call_run(&made, &begun));
     *out = *(choice *)made;
     tl_free(made);
+    return TL_OK;
+}
+
+/* What a name is bound to at the outermost scope, as text: "GatedFeedforward" of
+ * @layers.GatedFeedforward; "" when it is not. */
+static tl_status bound_to(const char **out, tl_gin *gin, const char *key)
+{
+    const tl_value *v = NULL;
+    *out = "";
+    tl_status st = tl_gin_query(&v, gin, key);
+    if (st == TL_ENOTFOUND) {
+        tl_error_clear();
+        return TL_OK;
+    }
+    TL_TRY(st);
+    if (v->kind != TL_VALUE_SCALAR && v->kind != TL_VALUE_REFERENCE) return TL_OK;
+    const char *dot = strrchr(v->text, '.');
+    *out = dot && v->kind == TL_VALUE_REFERENCE ? dot + 1 : v->text;
+    return TL_OK;
+}
+
+tl_status tli_scaffold_ask(tli_scaffold_choice *out, tl_gin *gin)
+{
+    const char *encoder, *attention, *feedforward, *blocks;
+    *out = (tli_scaffold_choice){.gated_blocks = 1};
+    if (!gin) return TL_OK;
+    TL_TRY(bound_to(&encoder, gin, "build_encoder.encoder_cls"));
+    TL_TRY(bound_to(&attention, gin, "TransformerScaffold.attention_cls"));
+    TL_TRY(bound_to(&feedforward, gin, "TransformerScaffold.feedforward_cls"));
+    TL_TRY(bound_to(&blocks, gin, "GatedFeedforward.num_blocks"));
+    out->scaffold = strcmp(encoder, "EncoderScaffold") == 0;
+    out->talking = strcmp(attention, "TalkingHeadsAttention") == 0;
+    out->gated = strcmp(feedforward, "GatedFeedforward") == 0;
+    if (*blocks) out->gated_blocks = strtoll(blocks, NULL, 10);
     return TL_OK;
 }
 

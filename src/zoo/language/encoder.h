@@ -28,13 +28,7 @@ tl_layer *tli_make_bert(tl_scope *s, const char *name, const void *config,
 tl_layer *tli_make_albert(tl_scope *s, const char *name, const void *config,
                           const tl_encoder_parts *parts);
 TL_NODISCARD tl_status tli_bert_names(const void *config, tl_original_names *into);
-TL_NODISCARD tl_status tli_bert_v2_names(const void *config, tl_original_names *into);
-
-/* What EncoderScaffold is given by build_encoder, from the fields that a branch has. */
-typedef struct tli_scaffold_given {
-    const tl_scaffold_embedding *embedding;
-    const tl_scaffold_hidden *hidden;
-} tli_scaffold_given;
+TL_NODISCARD tl_status tli_albert_names(const void *config, tl_original_names *into);
 
 /* Truncated normal numbers of this deviation; in the arena. */
 tl_oneof tli_truncated_normal(tl_arena *arena, double stddev);

@@ -74,7 +74,7 @@ ENCODER(bert, tl_bert_config, "BERT", .make = tli_make_bert, .hidden_size = bert
         .original_names = tli_bert_names);
 static const tl_field bert_v2_fields[] = {BERT_FIELDS};
 ENCODER(bert_v2, tl_bert_config, "BERT under the names of Model Garden's second encoder",
-        .make = tli_make_bert, .hidden_size = bert_size, .original_names = tli_bert_v2_names);
+        .make = tli_make_bert, .hidden_size = bert_size, .original_names = tli_bert_names);
 
 static int64_t albert_size(const void *config)
 {
@@ -90,7 +90,7 @@ static const tl_field albert_fields[] = {
     SPREAD(tl_albert_config),       TL_F_END,
 };
 ENCODER(albert, tl_albert_config, "ALBERT: one layer's weights serve all of them",
-        .make = tli_make_albert, .hidden_size = albert_size);
+        .make = tli_make_albert, .hidden_size = albert_size, .original_names = tli_albert_names);
 
 typedef struct any_config {
     bool unused; /* a struct has a member */

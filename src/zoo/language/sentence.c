@@ -334,12 +334,7 @@ static tl_status original_names(tl_task *t, tl_original_names *into)
 {
     const tl_sentence_model_config *k = model_of(t);
     if (!k) return TL_FAIL(TL_EINVAL, "task.model is null");
-    TL_TRY(tli_encoder_names(t, &k->encoder, into));
-    if (!k->use_encoder_pooler)
-        TL_TRY(tl_original_names_add(into, "sentence_prediction/pooler_dense",
-                                     "sentence_prediction.pooler_dense"));
-    return tl_original_names_add(into, "sentence_prediction/logits",
-                                 "model/layer_with_weights-1/out_proj");
+    return tli_sentence_names(t, k, into);
 }
 
 /* --- what is configured ----------------------------------------------------------------------- */

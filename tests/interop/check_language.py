@@ -1,0 +1,197 @@
+"""Model Garden's models of language, and steps of its tasks, beside ours: from the same checkpoints and on the same
+batches."""
+import pathlib
+import tempfile
+
+from driver import compile_driver
+from model_garden import put, run, under_its_python
+
+under_its_python(__file__)
+
+import gin
+import numpy as np
+import tensorflow as tf
+import yaml
+from official.common import registry_imports  # pylint: disable=unused-import
+from official.core import exp_factory, task_factory
+from official.modeling import hyperparams
+from safetensors.numpy import load_file, save_file
+
+VALUE = '/.ATTRIBUTES/VARIABLE_VALUE'
+GIN = pathlib.Path(__file__).resolve().parent.parent.parent / 'configs/nlp/gin/talking_gated_encoder.gin'
+BATCH, LENGTH, WORDS, GUESSES = 8, 24, 60, 5
+SIZES = dict(vocab_size=WORDS, hidden_size=32, num_layers=3, num_attention_heads=4, intermediate_size=48,
+             max_position_embeddings=32, dropout_rate=0.0, attention_dropout_rate=0.0)
+STEPS = 20
+rng = np.random.default_rng(0)
+
+
+# --- batches ---------------------------------------------------------------------------------------------
+
+def words():
+    lengths = rng.integers(4, LENGTH + 1, BATCH)
+    mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int32)
+    second = (np.arange(LENGTH) >= rng.integers(2, LENGTH, BATCH)[:, None]).astype(np.int32)
+    return {'input_word_ids': rng.integers(1, WORDS, (BATCH, LENGTH)).astype(np.int32) * mask, 'input_mask': mask,
+            'input_type_ids': second * mask}, lengths
+
+
+def pretraining_batch():
+    batch, lengths = words()
+    weights = (rng.random((BATCH, GUESSES)) < 0.7).astype(np.float32)
+    batch.update(masked_lm_positions=rng.integers(0, lengths[:, None], (BATCH, GUESSES)).astype(np.int32),
+                 masked_lm_ids=rng.integers(0, WORDS, (BATCH, GUESSES)).astype(np.int32), masked_lm_weights=weights,
+                 next_sentence_labels=rng.integers(0, 2, (BATCH, 1)).astype(np.int32))
+    return batch
+
+
+def sentence_batch(numbers):
+    batch, _ = words()
+    batch['label_ids'] = (rng.normal(0, 1, BATCH).astype(np.float32) if numbers else
+                          rng.integers(0, 3, BATCH).astype(np.int32))
+    return batch
+
+
+# --- the two sides ---------------------------------------------------------------------------------------
+
+class Original:
+    """Task, model and optimizer as Model Garden's own trainer makes them."""
+
+    def __init__(self, experiment, config, bindings=None):
+        gin.clear_config()
+        if bindings:
+            gin.parse_config_file(str(bindings))
+        params = hyperparams.override_params_dict(exp_factory.get_exp_config(experiment), config, is_strict=True)
+        self.task = task_factory.get_task(params.task, logging_dir=None)
+        self.model = self.task.build_model()
+        self.optimizer = self.task.create_optimizer(params.trainer.optimizer_config, params.runtime)
+        self.step = tf.Variable(0, dtype=tf.int64, name='global_step')
+        self.checkpoint = tf.train.Checkpoint(model=self.model, optimizer=self.optimizer, global_step=self.step,
+                                              **self.model.checkpoint_items)
+        metrics = self.task.build_metrics(training=True)
+        self.train = tf.function(
+            lambda batch: self.task.train_step(batch, self.model, self.optimizer, metrics)['loss'])
+
+    def save(self, prefix):
+        return self.checkpoint.write(str(prefix))
+
+    def shake(self):
+        """First values that are not all zeros and ones."""
+        for variable in self.model.variables:
+            variable.assign_add(0.05 * rng.normal(0, 1, variable.shape))
+
+
+def tensors(prefix):
+    reader = tf.train.load_checkpoint(str(prefix))
+    return {name.replace(VALUE, ''): reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
+            if name.endswith(VALUE) and reader.get_variable_to_dtype_map()[name] == tf.float32}
+
+
+def configuration(folder, experiment, encoder, changes):
+    model = {'encoder': encoder}
+    data = {'input_path': 'dummy', 'global_batch_size': BATCH, 'seq_length': LENGTH}
+    if experiment == 'bert/pretraining':
+        model['cls_heads'] = [{'inner_dim': 32, 'dropout_rate': 0.0}]
+        data['max_predictions_per_seq'] = GUESSES
+    config = {'runtime': {'distribution_strategy': 'one_device'},
+              'task': {'model': model, 'train_data': dict(data), 'validation_data': dict(data)},
+              'trainer': {'train_steps': STEPS, 'optimizer_config': {
+                  'learning_rate': {'polynomial': {'initial_learning_rate': 0.002, 'decay_steps': STEPS}},
+                  'warmup': {'polynomial': {'warmup_steps': 4}}}}}
+    put(config, changes)
+    path = folder / 'config.yaml'
+    path.write_text(yaml.safe_dump(config))
+    return path, config
+
+
+# --- the checks ------------------------------------------------------------------------------------------
+
+def check_answers(driver, folder, name, encoder, bindings=None, experiment='bert/pretraining', changes=None):
+    path, config = configuration(folder, experiment, encoder, changes or {})
+    original = Original(experiment, config, bindings)
+    batch = pretraining_batch() if experiment == 'bert/pretraining' else sentence_batch(False)
+    original.model(batch, training=False)
+    original.shake()
+    prefix = original.save(folder / 'answers')
+    save_file(batch, folder / 'batch.safetensors')
+    ours = f'{path},{bindings}' if bindings else path
+    run(driver, 'answers', experiment, ours, prefix, folder / 'batch.safetensors', folder / 'out.safetensors')
+    wanted, found = original.model(batch, training=False), load_file(folder / 'out.safetensors')
+    if not isinstance(wanted, dict):
+        wanted = {'sentence_prediction': wanted}
+    worst = 0
+    for key, value in found.items():
+        there = wanted[key].numpy()
+        assert value.shape == there.shape, (key, value.shape, there.shape)
+        worst = max(worst, float(np.abs(value - there).max()))
+    assert {'sentence_prediction'} <= set(found) or {'sequence_output', 'pooled_output', 'mlm_logits',
+                                                     'next_sentence'} <= set(found), sorted(found)
+    print(f'{name}: {len(found)} outputs within {worst:.1e}')
+    assert worst <= 1e-5
+
+
+def far(here, there):
+    groups = {}
+    for key, value in there.items():
+        slot = key.partition('/.OPTIMIZER_SLOT/')[2]
+        off, norm = groups.get(slot, (0, 0))
+        groups[slot] = (off + float(np.sum((here[key].astype(np.float64) - value) ** 2)),
+                        norm + float(np.sum(value.astype(np.float64) ** 2)))
+    return max((off / norm) ** 0.5 if norm else float(off > 0) for off, norm in groups.values())
+
+
+def check_steps(driver, folder, name, experiment, encoder, batch_of, changes=None, bindings=None, count=STEPS):
+    """Each step of ours starts from the original's state before that step."""
+    path, config = configuration(folder, experiment, encoder, changes or {})
+    original = Original(experiment, config, bindings)
+    ours = f'{path},{bindings}' if bindings else path
+    worst_loss = worst = 0
+    for i in range(count):
+        batch = batch_of()
+        if i == 0:  # slots are made by the first step; it is not compared
+            original.train(batch)
+        original.step.assign(i)
+        before = original.save(folder / 'before')
+        save_file(batch, folder / 'batch.safetensors')
+        loss = float(run(driver, 'step', experiment, ours, before, folder / 'batch.safetensors', folder / 'ours'))
+        wanted = float(original.train(batch))
+        original.step.assign(i + 1)
+        original.save(folder / 'after')
+        worst_loss = max(worst_loss, abs(loss - wanted) / abs(wanted))
+        original.checkpoint.restore(str(folder / 'ours')).expect_partial()
+        original.save(folder / 'restored')  # under its own names
+        there, here = tensors(folder / 'after'), tensors(folder / 'restored')
+        worst = max(worst, far(here, there))
+        original.checkpoint.restore(str(folder / 'after'))
+    print(f'{name}: {count} steps, loss within {worst_loss:.1e}, weights and slots within {worst:.1e}')
+    assert worst_loss <= 1e-5 and worst <= 1e-5
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        driver = compile_driver('original', folder)
+        bert = {'type': 'bert', 'bert': SIZES}
+        albert = {key: value for key, value in SIZES.items()}
+        for title, encoder, bindings in (
+                ('first encoder', bert, None),
+                ('second encoder', {'type': 'bert_v2', 'bert_v2': SIZES}, None),
+                ('norm first', {'type': 'bert', 'bert': {**SIZES, 'norm_first': True}}, None),
+                ('factorised', {'type': 'bert', 'bert': {**SIZES, 'embedding_size': 16}}, None),
+                ('talking heads, gated', bert, GIN),
+                ('albert', {'type': 'albert', 'albert': {**albert, 'embedding_width': 16}}, None),
+                ('relu, output_range', {'type': 'bert_v2', 'bert_v2': {**SIZES, 'hidden_activation': 'relu'}}, None)):
+            check_answers(driver, folder, title, encoder, bindings)
+        sentences = {'task': {'model': {'num_classes': 3}}}
+        check_answers(driver, folder, 'sentences', bert, None, 'bert/sentence_prediction', sentences)
+        check_answers(driver, folder, 'sentences, pooled', bert, None, 'bert/sentence_prediction',
+                      {'task': {'model': {'num_classes': 3, 'use_encoder_pooler': True}}})
+        check_steps(driver, folder, 'masked_lm', 'bert/pretraining', bert, pretraining_batch)
+        check_steps(driver, folder, 'masked_lm, second encoder', 'bert/pretraining',
+                    {'type': 'bert_v2', 'bert_v2': SIZES}, pretraining_batch)
+        check_steps(driver, folder, 'masked_lm, talking heads', 'bert/pretraining', bert, pretraining_batch,
+                    bindings=GIN)
+
+
+if __name__ == '__main__':
+    main()
