@@ -268,7 +268,9 @@ static tl_status run_inner(const tl_check *check, const tl_run *run, const tl_no
                            tl_kernel_fn *kernel)
 {
     TL_TRY(check->inner->around ? check->inner->around(run, call, kernel) : kernel(run, call));
-    return tli_call_queued(run, call); // what is looked at next waits for it
+    TL_TRY(tli_call_queued(run, call));
+    // What is looked at next would only wait for who says that he writes it.
+    return tl_queue_wait(run->queue, tl_queue_ticket(run->queue));
 }
 
 static int64_t outputs_count(const tl_node *call)
@@ -450,7 +452,6 @@ static tl_status watch(tl_check *check, const tl_run *run, const tl_node *real, 
 {
     const tl_check_options *o = &check->options;
     const tl_node *call = &seen->call;
-    if (o->memory) TL_TRY(check_memory_before(real));
     if (o->unwritten) TL_TRY(check_unwritten(call));
     bool finite = o->finite != TL_CHECK_OFF && inputs_finite(call);
     if (o->inputs) sum_inputs(check, real, call, sums);
@@ -485,8 +486,9 @@ static tl_status around(const tl_run *run, const tl_node *call, tl_kernel_fn *ke
         sums = tl_alloc((size_t)call->inputs * sizeof *sums);
         if (!sums) return TL_FAIL_NOMEM((size_t)call->inputs * sizeof *sums);
     }
-    sight seen;
-    tl_status st = open_sight(&seen, call, run->queue->device->cls->host);
+    sight seen = {0};
+    tl_status st = check->options.memory ? check_memory_before(call) : TL_OK; // before it is copied
+    if (st == TL_OK) st = open_sight(&seen, call, run->queue->device->cls->host);
     if (st == TL_OK) st = watch(check, run, call, &seen, kernel, sums);
     close_sight(&seen);
     if (sums != few) tl_free(sums);

@@ -6,7 +6,7 @@ source "$(dirname "$0")/../../build.sh"
 
 need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
 compile build/test -DCMAKE_C_COMPILER=gcc -DTILTH_TESTS=ON -DTILTH_WERROR=ON
-layers='^(core|ops|graph|nn|data|train|zoo)_'
+layers='^(core|ops|check|graph|nn|data|train|zoo)_'
 # These count allocations, look at guards of memory or names of backends, or start the program, which knows
 # no fake device.
 host='^(data_pipeline_files|ops_funnel|ops_op_cases|train_default_trainer)$'

@@ -24,8 +24,9 @@
  * An op without float inputs makes what it was asked for (tl_full of infinity): that is not
  * refused.
  *
- * A tensor of another engine may be an input: what concerns its storage is checked as far as that
- * can be known. Costs a few passes over all inputs and outputs of each op.
+ * A tensor of another engine may be an input, where engines share tensors (`beside` in
+ * core/engine.h): what concerns its storage is checked as far as that can be known. Costs a few
+ * passes over all inputs and outputs of each op.
  *
  * Ownership: the caller's; it must outlive its engines. Thread word: free-threaded. */
 #ifndef TILTH_CHECK_CHECK_H
