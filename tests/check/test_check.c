@@ -640,6 +640,30 @@ static void the_inner_backend_keeps_its_own_hook(void **state)
     fixture_close(&f);
 }
 
+/* Around each other they would call themselves without end. */
+static void nobody_is_checked_twice(void **state)
+{
+    fixture *f = *state, twice;
+    fixture_make(&twice, tl_check_backend(f->check), NULL);
+    assert_string_equal(tl_engine_backend(twice.engine)->cls.name,
+                        tl_engine_backend(f->engine)->cls.name);
+    tl_tensor *y = blank(&twice, TL_F32, TL_SHAPE(2));
+    assert_ok(call_toy(&twice, zeros, 0, 0, NULL, 1, &y));
+    assert_fails(call_toy(&twice, all_but_the_last, 0, 0, NULL, 1, &y), TL_EINTERNAL,
+                 "unwritten at element [1]");
+    fixture_close(&twice);
+    // as the engines of tests are, with TILTH_CHECK=1
+    tl_engine *engine;
+    const char *before = getenv("TILTH_CHECK");
+    char kept[8];
+    snprintf(kept, sizeof kept, "%s", before ? before : "0");
+    setenv("TILTH_CHECK", "1", 1);
+    assert_ok(test_engine_new(&engine, tl_check_backend(f->check), 1));
+    setenv("TILTH_CHECK", kept, 1);
+    assert_ptr_equal(tl_engine_backend(engine), tl_check_backend(f->check));
+    tl_engine_free(&engine);
+}
+
 static void tensors_of_other_engines_are_welcome(void **state)
 {
     fixture *f = *state;
@@ -789,6 +813,7 @@ int main(void)
         cmocka_unit_test(everything_can_be_switched_off),
         cmocka_unit_test(options_are_described),
         cmocka_unit_test(the_inner_backend_keeps_its_own_hook),
+        T(nobody_is_checked_twice),
         T(tensors_of_other_engines_are_welcome),
         cmocka_unit_test(right_programs_pass_with_the_same_bits),
         cmocka_unit_test(mistakes_are_told_with_module_and_op),

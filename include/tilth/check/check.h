@@ -52,7 +52,8 @@ typedef struct tl_check_options {
 TL_API extern const tl_desc tl_check_options_desc;
 
 typedef struct tl_check tl_check;
-/* `options` NULL: the defaults. */
+/* `options` NULL: the defaults. Around a checking backend it stands in its place: `inner` is then
+ * what that one checks. */
 TL_API TL_NODISCARD tl_status tl_check_new(tl_check **out, const tl_backend_class *inner,
                                            const tl_check_options *options);
 /* NULL is fine. */
