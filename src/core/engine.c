@@ -1,5 +1,6 @@
 #include "core/inner/engine.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,6 +83,40 @@ static bool wants_waits(void)
     return sync && *sync && strcmp(sync, "0") != 0;
 }
 
+static int64_t count_of(const tl_device_class *d)
+{
+    const tl_device_class *with = TL_CLASS_METHOD(tl_device_class, d, count);
+    return with ? with->count() : -1;
+}
+
+// "cuda:0, cuda:1"; the name alone where nobody knows how many there are.
+static void add_devices(tl_str *out, const tl_device_class *d)
+{
+    const int64_t count = count_of(d);
+    for (int64_t i = 0; i < count; i++)
+        tl_str_addf(out, "%s%s:%" PRId64, out->length ? ", " : "", d->cls.name, i);
+    if (count < 0) tl_str_addf(out, "%s%s", out->length ? ", " : "", d->cls.name);
+}
+
+static tl_status check_which(const tl_device_class *d, const char *which)
+{
+    const int64_t count = count_of(d);
+    if (!which || count < 0) return TL_OK;
+    for (int64_t i = 0; i < count; i++) {
+        char number[24];
+        snprintf(number, sizeof number, "%" PRId64, i);
+        if (strcmp(which, number) == 0) return TL_OK;
+    }
+    tl_str known = TL_STR_INIT;
+    add_devices(&known, d);
+    tl_status st = tl_str_status(&known);
+    if (st == TL_OK)
+        st = TL_FAIL(TL_EINVAL, "there is no device '%s' (there are%s%s)", which,
+                     count ? ": " : " none", tl_str_text(&known));
+    tl_str_deinit(&known);
+    return st;
+}
+
 static tl_status open_device(tl_engine *e, const tl_engine_args *args)
 {
     const tl_device_class *d = device_of(e->backend);
@@ -95,6 +130,7 @@ static tl_status open_device(tl_engine *e, const tl_engine_args *args)
         e->losses = args->beside->losses;
     } else {
         tl_device *opened;
+        TL_TRY_NOTE(check_which(d, args->which), "device '%s'", d->cls.name);
         TL_TRY_NOTE(d->open(&opened, args->which), "device '%s'", d->cls.name);
         e->device = opened;
         if (!d->host) TL_TRY(tli_losses_new(&e->losses));
@@ -136,6 +172,22 @@ tl_status tl_engine_new(tl_engine **out, const tl_engine_args *args)
     return st;
 }
 
+// A backend has the name of its device, but for those of the host, the best of which is "cpu".
+static tl_status fail_unknown(tl_status st, const tl_registry *registry)
+{
+    char why[TL_ERROR_TEXT];
+    tl_str known = TL_STR_INIT;
+    snprintf(why, sizeof why, "%s", tl_error_message());
+    tl_str_add(&known, "cpu");
+    for (int64_t i = 0; i < tl_registry_count(registry, &tl_kind_device); i++)
+        add_devices(&known, (const tl_device_class *)tl_registry_at(registry, &tl_kind_device, i));
+    tl_status told = tl_str_status(&known);
+    if (told == TL_OK)
+        told = TL_FAIL(st, "%.*s; devices are: %s", TL_ERROR_TEXT / 2, why, tl_str_text(&known));
+    tl_str_deinit(&known);
+    return told;
+}
+
 // "cuda:1" is the backend "cuda" on the device 1.
 tl_status tl_engine_open(tl_engine **out, const tl_registry *registry, const char *name,
                          int threads)
@@ -149,6 +201,7 @@ tl_status tl_engine_open(tl_engine **out, const tl_registry *registry, const cha
     snprintf(backend, sizeof backend, "%.*s", colon ? (int)(colon - name) : (int)strlen(name),
              name);
     tl_status st = tl_registry_find(&cls, registry, &tl_kind_backend, backend);
+    if (st == TL_ENOTFOUND) st = fail_unknown(st, registry);
     if (st == TL_OK)
         st = tl_engine_new(out, &(tl_engine_args){.backend = (const tl_backend_class *)cls,
                                                   .which = colon ? colon + 1 : NULL,

@@ -165,6 +165,7 @@ static const tl_method methods[] = {
     TL_METHOD(tl_device_class, program_build, false),
     TL_METHOD(tl_device_class, program_run, false),
     TL_METHOD(tl_device_class, program_free, false),
+    TL_METHOD(tl_device_class, count, false),
     {NULL, 0, false},
 };
 const tl_kind tl_kind_device = {

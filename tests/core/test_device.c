@@ -281,7 +281,9 @@ static void engines_are_opened_by_name(void **state)
     assert_ptr_equal(tl_engine_device(e)->cls, &fake_device);
     tl_engine_free(&e);
     assert_fails(tl_engine_open(&e, r, "fake:3", 1), TL_EINVAL,
-                 "device 'fake': there is no device '3'");
+                 "device 'fake': there is no device '3' (there are: fake:0)");
+    assert_fails(tl_engine_open(&e, r, "fake:00", 1), TL_EINVAL, "(there are: fake:0)");
+    assert_fails(tl_engine_open(&e, r, "fake:", 1), TL_EINVAL, "(there are: fake:0)");
     assert_null(e);
     assert_fails(tl_engine_open(&e, r, "gpu", 1), TL_ENOTFOUND, "'gpu'");
     assert_null(e);
@@ -290,7 +292,12 @@ static void engines_are_opened_by_name(void **state)
     char kept[64];
     snprintf(kept, sizeof kept, "%s", before ? before : "");
     setenv("TILTH_DEVICE", "toaster", 1);
-    assert_fails(tl_engine_open(&e, r, NULL, 1), TL_ENOTFOUND, "TILTH_DEVICE: ");
+    assert_fails(tl_engine_open(&e, r, NULL, 1), TL_ENOTFOUND,
+                 "TILTH_DEVICE: there is no backend 'toaster'");
+    assert_non_null(strstr(tl_error_message(), "; devices are: cpu, fake:0"));
+    setenv("TILTH_DEVICE", "fake:3", 1);
+    assert_fails(tl_engine_open(&e, r, NULL, 1), TL_EINVAL,
+                 "TILTH_DEVICE: device 'fake': there is no device '3' (there are: fake:0)");
     setenv("TILTH_DEVICE", "fake", 1);
     assert_ok(tl_engine_open(&e, r, NULL, 1));
     assert_ptr_equal(tl_engine_device(e)->cls, &fake_device);

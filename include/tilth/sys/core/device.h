@@ -105,6 +105,10 @@ struct tl_device_class {
                                void *self);
     tl_status (*program_run)(tl_device_program *p, tl_queue *q);
     void (*program_free)(tl_device_program **p);
+
+    /* (optional: `open` judges `which`) How many there are: `which` is a number below it then, and
+     * whoever asks for another one is told those. */
+    int64_t (*count)(void);
 };
 
 /* The kind under which devices are registered. */
