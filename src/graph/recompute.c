@@ -69,12 +69,11 @@ static bool is_cheap(const tl_node *n)
 }
 
 // Only where the op that follows gives the very bits again, as gradients of maxima ask for equal
-// elements: what was rounded on the way out gives others, and so do doubles, whose activations are
-// computed by other formulas in products, kernels and nests.
+// elements: what was rounded on the way out gives others.
 static bool hands_out_its_sum(const tl_node *n)
 {
     return n->op->op == TL_OP_linear && ((const tl_linear_attr *)n->attr)->keep_sum
-           && n->out[1]->dtype == TL_F32;
+           && (n->out[1]->dtype == TL_F32 || n->out[1]->dtype == TL_F64);
 }
 
 // What the result of `n` is made of when it is computed again: its inputs, or the sum that it kept.

@@ -374,10 +374,35 @@ static tl_status activated(void *self, tl_ctx *c, const tl_tensors *in, tl_tenso
 
 static void assert_same_bits(const tl_tensor *a, const tl_tensor *b, tl_activation activation)
 {
-    static float x[37 * 29], y[37 * 29];
-    assert_ok(tl_tensor_get(a, x, sizeof x));
-    assert_ok(tl_tensor_get(b, y, sizeof y));
-    if (memcmp(x, y, sizeof x) != 0) fail_msg("activation %d has other bits", (int)activation);
+    static char x[37 * 29 * sizeof(double)], y[37 * 29 * sizeof(double)];
+    size_t bytes = tl_tensor_bytes(a);
+    assert_true(bytes <= sizeof x && a->dtype == b->dtype);
+    assert_ok(tl_tensor_get(a, x, bytes));
+    assert_ok(tl_tensor_get(b, y, bytes));
+    if (memcmp(x, y, bytes) != 0)
+        fail_msg("activation %d of %s has other bits", (int)activation, tl_dtype_name(a->dtype));
+}
+
+static void check_sums(tl_engine *engine, tl_ctx *c, tl_dtype dtype, tl_activation activation)
+{
+    tl_mark mark = tl_ctx_begin(c);
+    tl_ctx_set_draws(c, (tl_draws){.seed = 5});
+    tl_linear_attr attr = {.activation = activation, .keep_sum = true};
+    tl_tensor *in[] = {tl_random_normal(c, dtype, TL_SHAPE(37, 23), 0, 1),
+                       tl_random_normal(c, dtype, TL_SHAPE(23, 29), 0, 1)};
+    tl_tensor *made[2];
+    assert_true(tl_apply_all(c, TL_OP_linear, &attr, 2, in, made));
+    assert_same_bits(tl_activate(c, made[1], activation), made[0], activation);
+    tl_function *f;
+    tl_tensors sums = {0}, out = {0};
+    tl_tensors_put(c, &sums, "x", made[1]);
+    assert_ok(tl_function_new(
+        &f, &(tl_function_args){
+                .engine = engine, .body = activated, .self = &activation, .interpret = true}));
+    assert_ok(tl_function_call(f, c, &sums, &out));
+    assert_same_bits(out.items[0].tensor, made[0], activation);
+    tl_function_free(&f);
+    tl_ctx_end(c, mark);
 }
 
 static void sums_give_the_same_bits_again(void **state)
@@ -388,25 +413,8 @@ static void sums_give_the_same_bits_again(void **state)
     assert_ok(test_engine_new(&engine, NULL, 2));
     assert_ok(tl_ctx_new(&c, engine));
     for (int a = TL_ACT_NONE + 1; a < TL_ACT_FUSED_COUNT; a++) {
-        tl_mark mark = tl_ctx_begin(c);
-        tl_activation activation = (tl_activation)a;
-        tl_ctx_set_draws(c, (tl_draws){.seed = 5});
-        tl_linear_attr attr = {.activation = activation, .keep_sum = true};
-        tl_tensor *in[] = {tl_random_normal(c, TL_F32, TL_SHAPE(37, 23), 0, 1),
-                           tl_random_normal(c, TL_F32, TL_SHAPE(23, 29), 0, 1)};
-        tl_tensor *made[2];
-        assert_true(tl_apply_all(c, TL_OP_linear, &attr, 2, in, made));
-        assert_same_bits(tl_activate(c, made[1], activation), made[0], activation);
-        tl_function *f;
-        tl_tensors sums = {0}, out = {0};
-        tl_tensors_put(c, &sums, "x", made[1]);
-        assert_ok(tl_function_new(
-            &f, &(tl_function_args){
-                    .engine = engine, .body = activated, .self = &activation, .interpret = true}));
-        assert_ok(tl_function_call(f, c, &sums, &out));
-        assert_same_bits(out.items[0].tensor, made[0], activation);
-        tl_function_free(&f);
-        tl_ctx_end(c, mark);
+        check_sums(engine, c, TL_F32, (tl_activation)a);
+        check_sums(engine, c, TL_F64, (tl_activation)a);
     }
     tl_ctx_free(&c);
     tl_engine_free(&engine);

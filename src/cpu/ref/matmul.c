@@ -1,6 +1,5 @@
+#include "cpu/ref/meaning.h"
 #include "cpu/ref/ref.h"
-
-#include <math.h>
 
 /* --- matmul ----------------------------------------------------------------------------------- */
 
@@ -41,21 +40,6 @@ static tl_status matmul_kernel(const tl_run *run, const tl_node *n)
 
 /* --- linear ----------------------------------------------------------------------------------- */
 
-static double activate(tl_activation activation, double x)
-{
-    switch (activation) {
-    case TL_ACT_RELU: return x > 0 || isnan(x) ? x : 0;
-    case TL_ACT_RELU6: return x > 6 ? 6 : x > 0 || isnan(x) ? x : 0;
-    case TL_ACT_GELU: return 0.5 * x * erfc(-x * sqrt(0.5));
-    case TL_ACT_GELU_TANH:
-        return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1.0)) * (x + 0.044715 * x * x * x)));
-    case TL_ACT_SILU: return x / (1 + exp(-x));
-    case TL_ACT_TANH: return tanh(x);
-    case TL_ACT_SIGMOID: return 1 / (1 + exp(-x));
-    default: return x;
-    }
-}
-
 static tl_status linear_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_linear_attr *attr = n->attr;
@@ -76,7 +60,7 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
                    * tli_ref_get(w, k * w->strides[0] + unit * w->strides[1]);
         if (bias) sum += tli_ref_get(bias, unit * bias->strides[0]);
         if (attr->keep_sum) tli_ref_set(n->out[1], i, sum);
-        tli_ref_set(y, i, activate(attr->activation, sum));
+        tli_ref_set(y, i, meaning_of_activation(attr->activation, sum));
     }
     return TL_OK;
 }

@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdbool.h>
 
+#include <tilth/core/attrs.h>
+
 #define TLI_MEANING static inline __attribute__((unused)) double
 
 /* --- what is longer than a row ---------------------------------------------------------------- */
@@ -114,5 +116,20 @@ typedef double tli_meaning(double a, double b, double p, double q);
         return TLI_CALL_##form(op);                                                                \
     }
 #include <tilth/core/elementwise.def>
+
+/* What follows a product in the same op means what it means in an op of its own. */
+TLI_MEANING meaning_of_activation(tl_activation activation, double x)
+{
+    switch (activation) {
+    case TL_ACT_RELU: return ref_relu(x);
+    case TL_ACT_RELU6: return ref_relu6(x);
+    case TL_ACT_GELU: return ref_gelu(x, false, 0);
+    case TL_ACT_GELU_TANH: return ref_gelu(x, true, 0);
+    case TL_ACT_SILU: return ref_silu(x);
+    case TL_ACT_TANH: return ref_tanh(x);
+    case TL_ACT_SIGMOID: return ref_sigmoid(x);
+    default: return x;
+    }
+}
 
 #endif

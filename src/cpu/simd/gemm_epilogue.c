@@ -1,7 +1,6 @@
 /* What happens to the sums of a product on their way into c: bias, activation, residual, rounding.
  */
-#include <math.h>
-
+#include "cpu/ref/meaning.h"
 #include "cpu/simd/gemm_parts.h"
 #include "cpu/simd/math.h"
 #include "cpu/simd/vec.h"
@@ -195,21 +194,6 @@ void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e)
 
 /* --- doubles: exact rather than fast ---------------------------------------------------------- */
 
-static double activate(tli_activation activation, double x)
-{
-    switch (activation) {
-    case TLI_ACT_RELU: return x < 0 ? 0 : x;
-    case TLI_ACT_RELU6: return x < 0 ? 0 : x > 6 ? 6 : x;
-    case TLI_ACT_GELU: return 0.5 * x * erfc(-x * 0.70710678118654752440);
-    case TLI_ACT_GELU_TANH:
-        return 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x)));
-    case TLI_ACT_SILU: return x < -700 ? 0 : x / (1 + exp(-x));
-    case TLI_ACT_TANH: return tanh(x);
-    case TLI_ACT_SIGMOID: return 1 / (1 + exp(-x));
-    default: return x;
-    }
-}
-
 void TLI_ISA_NAME(tli_gemm_epilogue_f64)(const tli_gemm_epilogue *e)
 {
     TL_ASSERT(e->c_type == TL_F64 && (!e->bias || e->bias_type == TL_F64)
@@ -219,7 +203,7 @@ void TLI_ISA_NAME(tli_gemm_epilogue_f64)(const tli_gemm_epilogue *e)
             double x = ((const double *)e->sums)[i * e->sums_row + j];
             if (e->bias) x += ((const double *)e->bias)[j];
             if (e->pre) ((double *)e->pre)[i * e->pre_row + j] = x;
-            x = activate(e->activation, x);
+            x = meaning_of_activation((tl_activation)e->activation, x);
             if (e->residual) x += ((const double *)e->residual)[i * e->residual_row + j];
             ((double *)e->c)[i * e->c_row + j] = x;
         }
