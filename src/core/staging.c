@@ -116,15 +116,33 @@ tl_status tli_send(const tl_tensor *to, const tl_tensor *from)
     return TL_OK;
 }
 
-tl_status tli_lease_reserve(const tl_tensor *t)
+// What a lease of the tensor is shown in; NULL where it is shown itself.
+static tl_status hold_room(tl_storage **room, const tl_tensor *t)
 {
     tli_extent extent = tli_extent_of(t);
-    tl_storage *room;
+    *room = NULL;
     if (t->storage->memory->on_host) return TL_OK;
-    TL_TRY(tli_storage_new(&room, tli_engine_staging(t->storage->memory->engine),
-                           (size_t)(extent.to - extent.from)));
+    return tli_storage_new(room, tli_engine_staging(t->storage->memory->engine),
+                           (size_t)(extent.to - extent.from));
+}
+
+tl_status tli_lease_reserve(const tl_tensor *t)
+{
+    tl_storage *room;
+    TL_TRY(hold_room(&room, t));
     tli_storage_release(room);
     return TL_OK;
+}
+
+tl_status tli_copy_reserve(const tl_tensor *to, const tl_tensor *from)
+{
+    tl_storage *here, *there = NULL;
+    if (!tli_copy_is_over_host(to, from)) return TL_OK;
+    TL_TRY(hold_room(&here, from)); // both are leased at a time
+    tl_status st = hold_room(&there, to);
+    tli_storage_release(there);
+    tli_storage_release(here);
+    return st;
 }
 
 /* --- kernels of the host for tensors of another device ---------------------------------------- */

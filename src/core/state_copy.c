@@ -5,6 +5,7 @@
 
 #include "core/inner/element.h"
 #include "core/inner/state.h"
+#include "core/inner/tensor.h"
 
 enum { SHOWN = 10 };
 
@@ -298,8 +299,11 @@ static tl_status check_entry(const tli_state_entry *to, const tli_state_entry *f
 {
     tl_state_entry value;
     if (to->kind == TL_STATE_TENSOR) {
-        if (from->at.tensor->storage && to->at.tensor->storage) return TL_OK;
-        return TL_FAIL(TL_ESTATE, "a tensor that is only described has no elements to copy");
+        if (!from->at.tensor->storage || !to->at.tensor->storage)
+            return TL_FAIL(TL_ESTATE, "a tensor that is only described has no elements to copy");
+        return same_elements(to->at.tensor, from->at.tensor)
+                   ? TL_OK
+                   : tli_copy_reserve(to->at.tensor, from->at.tensor);
     }
     tli_state_read(&value, from);
     return tli_state_accepts(to, &value);

@@ -405,16 +405,20 @@ static tl_status copy_among_kernels(const tl_tensor *to, const tl_tensor *from)
     return TL_OK;
 }
 
+bool tli_copy_is_over_host(const tl_tensor *to, const tl_tensor *from)
+{
+    const tli_memory *m = to->storage->memory;
+    return to->storage == from->storage || m->device->cls->host
+           || m->device != from->storage->memory->device || to->dtype != from->dtype
+           || !to->contiguous || !from->contiguous || m->queue != from->storage->memory->queue;
+}
+
 tl_status tl_tensor_copy(tl_tensor *to, const tl_tensor *from)
 {
     TL_TRY(check_elements(to));
     TL_TRY(check_elements(from));
     TL_TRY(check_alike(to, from));
-    const tli_memory *m = to->storage->memory;
-    if (to->storage == from->storage || m->device->cls->host
-        || m->device != from->storage->memory->device || to->dtype != from->dtype || !to->contiguous
-        || !from->contiguous || m->queue != from->storage->memory->queue)
-        return copy_over_host(to, from);
+    if (tli_copy_is_over_host(to, from)) return copy_over_host(to, from);
     TL_TRY(tli_storage_check(from->storage));
     TL_ASSERT(tl_tensor_bytes(to) == tl_tensor_bytes(from) && tli_tensors_are_apart(to, from));
     TL_TRY(claim(to, true));

@@ -721,6 +721,42 @@ static void a_path_is_made_whole_or_not_at_all(void **state)
     }
 }
 
+/* A copy that casts leases both sides, which takes memory where the device is another one. */
+static void a_copy_has_its_memory_before_it_writes(void **state)
+{
+    enum { SIZES = 3, MOST = 7000 };
+    static const int64_t sizes[SIZES] = {7, 700, MOST};
+    static const char *const paths[SIZES] = {"small", "larger", "largest"};
+    static double ones[MOST], twos[MOST], found[MOST];
+    fixture *f = *state;
+    tl_state *from;
+    tl_tensor *to[SIZES];
+    for (int i = 0; i < MOST; i++) ones[i] = 1, twos[i] = 2;
+    assert_ok(tl_state_new(&from));
+    for (int i = 0; i < SIZES; i++) {
+        tl_tensor *t = tensor_of(f->engine, TL_F64, TL_SHAPE(sizes[i]), twos);
+        to[i] = tensor_of(f->engine, TL_F32, TL_SHAPE(sizes[i]), ones);
+        assert_ok(tl_state_put(from, paths[i], t));
+        assert_ok(tl_state_put(f->s, paths[i], to[i]));
+        tl_tensor_free(&t);
+    }
+    tl_status st = TL_ENOMEM;
+    for (int64_t nth = 1; st != TL_OK; nth++) {
+        tl_engine_trim(f->engine);
+        tl_alloc_fail_at(nth, 3); // a pool that finds none looks twice
+        st = tl_state_copy(f->s, from, &(tl_state_copy_args){.cast = true}, NULL);
+        tl_alloc_fail_at(0, 0);
+        if (st != TL_OK) assert_int_equal(st, TL_ENOMEM);
+        for (int i = 0; i < SIZES; i++) {
+            assert_ok(tl_tensor_get_doubles(to[i], found, sizes[i]));
+            if (found[0] != (st == TL_OK ? 2 : 1))
+                fail_msg("'%s' was%s written", paths[i], st == TL_OK ? " not" : "");
+        }
+    }
+    for (int i = 0; i < SIZES; i++) tl_tensor_free(&to[i]);
+    tl_state_free(&from);
+}
+
 #define T(name) LAB_TEST(name)
 
 int main(void)
@@ -749,6 +785,7 @@ int main(void)
         T(views_are_copied_through_their_strides),
         T(every_allocation_may_fail),
         T(a_path_is_made_whole_or_not_at_all),
+        T(a_copy_has_its_memory_before_it_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

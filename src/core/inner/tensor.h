@@ -15,6 +15,10 @@ void tli_tensor_scatter(const tl_tensor *t, const void *from);
 /* Makes sure that there is memory for a lease of the tensor, in the pool of its engine: one that
  * follows, with none in between, does not fail for lack of it. */
 TL_NODISCARD tl_status tli_lease_reserve(const tl_tensor *t);
+/* The same for tl_tensor_copy of these two, which have storage. */
+TL_NODISCARD tl_status tli_copy_reserve(const tl_tensor *to, const tl_tensor *from);
+/* Whether the host must look at both: else the device copies. */
+bool tli_copy_is_over_host(const tl_tensor *to, const tl_tensor *from);
 
 /* Queues the copy of a tensor at the host to one at the device, both without gaps. It runs beside
  * kernels that were queued before and do not use `to`; those that are queued from now on find it
