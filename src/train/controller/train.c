@@ -207,6 +207,20 @@ static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_log
     return tli_controller_forgive(c, tli_controller_save(c, !asked, NULL));
 }
 
+/* Steps may have been put behind the one that failed: what was told and counted of them goes. */
+static void take_back_steps(tl_controller *c)
+{
+    const int64_t step = c->trainer->global_step, last = step > 0 ? step - 1 : 0;
+    const int64_t iteration = c->watch.before ? step : last; // where watch_before has left it
+    tl_event_storage_rewind(c->storage, step - 1);
+    if (tl_event_storage_iteration(c->storage) > iteration)
+        tl_event_storage_set_iteration(c->storage, iteration);
+    for (int64_t i = 0; i < c->hook_count; i++) {
+        const tl_hook_class *with = TL_CLASS_METHOD(tl_hook_class, c->hooks[i]->cls, take_back);
+        if (with) with->take_back(c->hooks[i], step);
+    }
+}
+
 /* Nothing is saved: numbers that are finite may be absurd all the same, and the step that was not
  * is their child. */
 static tl_status after_failure(tl_controller *c, tl_status st)
@@ -214,9 +228,7 @@ static tl_status after_failure(tl_controller *c, tl_status st)
     tl_error error;
     bool handled;
     tl_error_save(&error);
-    // Steps may have been put behind the one that failed.
-    if (c->trainer->parts->flight.flies)
-        tl_event_storage_rewind(c->storage, c->trainer->global_step - 1);
+    if (c->trainer->parts->flight.flies) take_back_steps(c);
     tl_status after = tli_hooks_on_error(c, st, &handled);
     if (after == TL_OK && handled) {
         c->left = false;

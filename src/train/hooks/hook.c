@@ -3,12 +3,19 @@
 #include <tilth/base/alloc.h>
 
 static const tl_method methods[] = {
-    TL_METHOD(tl_hook_class, before_train, false), TL_METHOD(tl_hook_class, after_train, false),
-    TL_METHOD(tl_hook_class, before_step, false),  TL_METHOD(tl_hook_class, after_step, false),
-    TL_METHOD(tl_hook_class, after_loop, false),   TL_METHOD(tl_hook_class, before_eval, false),
-    TL_METHOD(tl_hook_class, after_eval, false),   TL_METHOD(tl_hook_class, on_save, false),
-    TL_METHOD(tl_hook_class, on_error, false),     TL_METHOD(tl_hook_class, on_summary, false),
-    TL_METHOD(tl_hook_class, on_restore, false),   {NULL, 0, false},
+    TL_METHOD(tl_hook_class, before_train, false),
+    TL_METHOD(tl_hook_class, after_train, false),
+    TL_METHOD(tl_hook_class, before_step, false),
+    TL_METHOD(tl_hook_class, after_step, false),
+    TL_METHOD(tl_hook_class, after_loop, false),
+    TL_METHOD(tl_hook_class, before_eval, false),
+    TL_METHOD(tl_hook_class, after_eval, false),
+    TL_METHOD(tl_hook_class, on_save, false),
+    TL_METHOD(tl_hook_class, on_error, false),
+    TL_METHOD(tl_hook_class, on_summary, false),
+    TL_METHOD(tl_hook_class, on_restore, false),
+    TL_METHOD(tl_hook_class, take_back, false),
+    {NULL, 0, false},
 };
 const tl_kind tl_kind_hook = {
     .name = "hook",

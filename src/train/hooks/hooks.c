@@ -1,6 +1,7 @@
 #include <tilth/train/hooks/hooks.h>
 
 #include <inttypes.h>
+#include <string.h>
 
 #include <tilth/base/clock.h>
 #include <tilth/base/log.h>
@@ -22,11 +23,18 @@ static tl_status timer_start(tl_hook *h, const void *config)
     return TL_OK;
 }
 
+/* What is over stays. */
+static void forget_earlier(iteration_timer *t)
+{
+    memset(t->before, 0, sizeof t->before); // step 0 is behind none
+}
+
 static tl_status timer_before_train(tl_hook *h)
 {
     iteration_timer *t = (iteration_timer *)h;
-    t->done = t->timed = t->in_steps_ns = 0;
-    t->begin_ns = t->step_ns = tl_clock_ns();
+    t->step_ns = tl_clock_ns();
+    t->now = (tl_iteration_timer_counts){.begin_ns = t->step_ns};
+    forget_earlier(t);
     return tl_event_storage_scalar(&t->time, tl_controller_storage(h->controller), "time", true);
 }
 
@@ -40,13 +48,34 @@ static tl_status timer_after_step(tl_hook *h)
 {
     iteration_timer *t = (iteration_timer *)h;
     int64_t now = tl_clock_ns(), took = now - t->step_ns;
-    if (++t->done < t->warmup) {
-        t->begin_ns = now;
+    t->now.step = tl_controller_step(h->controller);
+    t->before[t->now.step % TL_TIMER_STEPS] = t->now;
+    if (++t->now.done < t->warmup) {
+        t->now.begin_ns = now;
         return TL_OK;
     }
-    t->timed++;
-    t->in_steps_ns += took;
+    t->now.timed++;
+    t->now.in_steps_ns += took;
     return tl_event_scalar_put(t->time, (double)took / NS);
+}
+
+static void timer_take_back(tl_hook *h, int64_t step)
+{
+    iteration_timer *t = (iteration_timer *)h;
+    for (int64_t next = step + 1; next <= step + TL_TIMER_STEPS; next++) {
+        const tl_iteration_timer_counts *then = &t->before[next % TL_TIMER_STEPS];
+        if (then->step != next) continue; // its period is longer, or none was put behind
+        t->now = *then;
+        break;
+    }
+    forget_earlier(t);
+}
+
+static tl_status timer_on_restore(tl_hook *h, const char *path)
+{
+    (void)path;
+    forget_earlier((iteration_timer *)h); // the numbers of steps come again
+    return TL_OK;
 }
 
 // "1 day, 2:03:04", as Python shows a time.
@@ -63,13 +92,14 @@ static const char *duration(char out[40], int64_t ns)
 static tl_status timer_after_train(tl_hook *h)
 {
     const iteration_timer *t = (const iteration_timer *)h;
-    int64_t total = tl_clock_ns() - t->begin_ns;
+    int64_t total = tl_clock_ns() - t->now.begin_ns, in_steps = t->now.in_steps_ns;
     char a[40], b[40];
-    if (t->timed > 0 && t->in_steps_ns > 0)
-        TL_LOG_INFO("Overall training speed: %" PRId64 " iterations in %s (%.4f s / it)", t->timed,
-                    duration(a, t->in_steps_ns), (double)t->in_steps_ns / NS / (double)t->timed);
+    if (t->now.timed > 0 && in_steps > 0)
+        TL_LOG_INFO("Overall training speed: %" PRId64 " iterations in %s (%.4f s / it)",
+                    t->now.timed, duration(a, in_steps),
+                    (double)in_steps / NS / (double)t->now.timed);
     TL_LOG_INFO("Total training time: %s (%s on hooks)", duration(a, total),
-                duration(b, total - t->in_steps_ns));
+                duration(b, total - in_steps));
     return TL_OK;
 }
 
@@ -84,7 +114,9 @@ const tl_hook_class tl_iteration_timer_hook = {
     .after_train = timer_after_train,
     .before_step = timer_before_step,
     .after_step = timer_after_step,
+    .on_restore = timer_on_restore,
     .in_flight = true,
+    .take_back = timer_take_back,
 };
 
 /* --- learning rate ---------------------------------------------------------------------------- */

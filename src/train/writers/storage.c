@@ -24,8 +24,15 @@ struct tl_event_scalar {
     int waiting_first, waiting_count;
 };
 
+/* More than can be taken back at a time (train/trainer/flight.h). */
+enum { REMEMBERED = 8 };
+
 struct tl_event_storage {
     int64_t iteration, samples, history;
+    struct {
+        int64_t iteration, samples;
+    } consumed[REMEMBERED]; /* what was set last: a ring */
+    int64_t consumed_from, consumed_to;
     tl_map scalars; /* to tl_event_scalar, owned */
     tl_str prefix;  /* of the scopes that are open */
     tl_str name;    /* of what is being put */
@@ -129,7 +136,14 @@ int64_t tl_event_storage_samples(const tl_event_storage *s)
 
 void tl_event_storage_set_samples(tl_event_storage *s, int64_t samples)
 {
+    int64_t last = s->consumed_to - 1;
+    bool again =
+        last >= s->consumed_from && s->consumed[last % REMEMBERED].iteration == s->iteration;
     s->samples = samples;
+    if (!again) last = s->consumed_to++;
+    if (s->consumed_to - s->consumed_from > REMEMBERED) s->consumed_from++;
+    s->consumed[last % REMEMBERED].iteration = s->iteration;
+    s->consumed[last % REMEMBERED].samples = samples;
 }
 
 /* --- names ------------------------------------------------------------------------------------ */
@@ -380,8 +394,20 @@ void tl_event_storage_clear_media(tl_event_storage *s)
 
 /* --- going back ------------------------------------------------------------------------------- */
 
+// Those of longer ago are no longer known, and are set by the next step.
+static void rewind_samples(tl_event_storage *s, int64_t keep_to)
+{
+    while (s->consumed_to > s->consumed_from
+           && s->consumed[(s->consumed_to - 1) % REMEMBERED].iteration > keep_to)
+        s->consumed_to--;
+    if (s->consumed_to > s->consumed_from)
+        s->samples = s->consumed[(s->consumed_to - 1) % REMEMBERED].samples;
+    else if (s->consumed_to == 0) s->samples = 0;
+}
+
 void tl_event_storage_rewind(tl_event_storage *s, int64_t keep_to)
 {
+    rewind_samples(s, keep_to);
     for (int64_t i = 0; i < tl_map_count(&s->scalars); i++) {
         tl_event_scalar *scalar = tl_map_at(&s->scalars, i);
         while (scalar->waiting_count

@@ -407,6 +407,37 @@ static void going_back_forgets_the_future(void **state)
     tl_event_storage_free(&s);
 }
 
+static void samples_go_back_a_few_steps(void **state)
+{
+    (void)state;
+    tl_event_storage *s;
+    assert_ok(tl_event_storage_new(&s, NULL));
+    for (int64_t i = 0; i < 3; i++) {
+        tl_event_storage_set_iteration(s, i);
+        tl_event_storage_set_samples(s, 1); // the last word counts
+        tl_event_storage_set_samples(s, (i + 1) * 64);
+    }
+    tl_event_storage_rewind(s, 2);
+    assert_int_equal(tl_event_storage_samples(s), 3 * 64);
+    tl_event_storage_rewind(s, 1);
+    assert_int_equal(tl_event_storage_samples(s), 2 * 64);
+    tl_event_storage_rewind(s, -1); // to the beginning
+    assert_int_equal(tl_event_storage_samples(s), 0);
+    for (int64_t i = 0; i < 50; i++) {
+        tl_event_storage_set_iteration(s, i);
+        tl_event_storage_set_samples(s, (i + 1) * 64);
+    }
+    tl_event_storage_rewind(s, 45);
+    assert_int_equal(tl_event_storage_samples(s), 46 * 64);
+    tl_event_storage_rewind(s, 10); // that is forgotten: until the next step it stays
+    assert_int_equal(tl_event_storage_samples(s), 46 * 64);
+    tl_event_storage_set_iteration(s, 11);
+    tl_event_storage_set_samples(s, 12 * 64);
+    tl_event_storage_rewind(s, 11);
+    assert_int_equal(tl_event_storage_samples(s), 12 * 64);
+    tl_event_storage_free(&s);
+}
+
 static void *look(void *payload)
 {
     tl_event_storage *own;
@@ -530,6 +561,7 @@ int main(void)
         LAB_TEST(media_keep_what_was_put_last),
         LAB_TEST(logs_go_in_by_their_paths),
         LAB_TEST(going_back_forgets_the_future),
+        cmocka_unit_test(samples_go_back_a_few_steps),
         LAB_TEST(each_thread_has_a_stack),
         LAB_TEST(every_allocation_may_fail),
         LAB_TEST(putting_is_quick),

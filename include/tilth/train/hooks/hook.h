@@ -91,6 +91,9 @@ typedef struct tl_hook_class {
      * the steps, and for steps that are taken back then: they look at the clock, or put tensors
      * into the event storage. For others the steps are waited for. */
     bool in_flight;
+    /* (optional) With in_flight: the steps behind `step` have come to nothing. What was counted of
+     * them is taken back, before on_error; what is in the event storage has been already. */
+    void (*take_back)(tl_hook *h, int64_t step);
 } tl_hook_class;
 TL_API extern const tl_kind tl_kind_hook;
 

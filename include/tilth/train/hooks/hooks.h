@@ -42,13 +42,18 @@ TL_BEGIN
 typedef struct tl_iteration_timer_config {
     int64_t warmup; /* (optional: 3) the first step that is timed; negative: all are */
 } tl_iteration_timer_config;
+typedef struct tl_iteration_timer_counts {
+    int64_t step;        /* that follows */
+    int64_t done, timed; /* steps */
+    int64_t begin_ns;    /* of the training, without what is not timed */
+    int64_t in_steps_ns;
+} tl_iteration_timer_counts;
+enum { TL_TIMER_STEPS = 8 }; /* more than can be taken back at a time */
 typedef struct tl_iteration_timer_instance {
     tl_hook base;
     int64_t warmup;
-    int64_t done, timed; /* steps */
-    int64_t begin_ns;    /* of the training, without what is not timed */
-    int64_t step_ns;     /* when this step began */
-    int64_t in_steps_ns;
+    tl_iteration_timer_counts now, before[TL_TIMER_STEPS]; /* the last steps, by their numbers */
+    int64_t step_ns;                                       /* when this step began */
     tl_event_scalar *time;
 } tl_iteration_timer_instance;
 TL_API extern const tl_hook_class tl_iteration_timer_hook;

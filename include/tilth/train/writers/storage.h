@@ -165,7 +165,8 @@ TL_API void tl_event_storage_media_at(tl_logs_entry *out, int64_t *iteration,
 /* Forgets them, and lets their tensors go. */
 TL_API void tl_event_storage_clear_media(tl_event_storage *s);
 
-/* The run goes back: forgets all that was put at iterations after `keep_to`. Writers go back too
+/* The run goes back: forgets all that was put at iterations after `keep_to`. So many examples are
+ * consumed as were then, where that is no more than a few iterations ago. Writers go back too
  * (writer.h). */
 TL_API void tl_event_storage_rewind(tl_event_storage *s, int64_t keep_to);
 
