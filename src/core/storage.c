@@ -335,6 +335,12 @@ tl_status tli_storage_wait(const tl_storage *s)
     return tli_storage_check(s);
 }
 
+bool tli_storage_is_there(const tl_storage *s)
+{
+    const tl_device_class *d = s->memory->device->cls;
+    return d->host || d->done(s->memory->queue, ticket_of(s));
+}
+
 tl_status tli_storage_wait_to_write(const tl_storage *s)
 {
     const tli_memory *m = s->memory;

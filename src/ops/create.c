@@ -1,4 +1,5 @@
 #include <tilth/ops/create.h>
+#include <tilth/sys/core/device.h>
 #include <tilth/sys/ops/apply.h>
 
 #include <inttypes.h>
@@ -91,6 +92,10 @@ tl_tensor *tl_from_doubles(tl_ctx *c, tl_dtype dtype, tl_shape shape, const doub
 
 tl_tensor *tl_number(tl_ctx *c, tl_dtype dtype, double value)
 {
+    // A kernel puts it there: whoever copies it from the host waits. Both round alike.
+    if ((dtype == TL_F64 || dtype == TL_F32) && !tl_ctx_capturing(c) && !tl_ctx_taping(c)
+        && !tl_engine_device(tl_ctx_engine(c))->cls->host)
+        return tl_full(c, dtype, TL_SCALAR, value);
     return tl_from_doubles(c, dtype, TL_SCALAR, &value);
 }
 

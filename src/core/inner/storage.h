@@ -114,6 +114,8 @@ static inline void tli_ticket_raise(atomic_uint_least64_t *at, uint64_t ticket)
 }
 /* The host is to look at it: waits until what writes it has run. */
 TL_NODISCARD tl_status tli_storage_wait(const tl_storage *s);
+/* Whether it has: then nobody waits. */
+bool tli_storage_is_there(const tl_storage *s);
 /* The host is to write it, where it lies at the host: waits until nobody uses it. */
 TL_NODISCARD tl_status tli_storage_wait_to_write(const tl_storage *s);
 /* Whether what was to write it last has not run, as work before it failed, and that failure was

@@ -190,6 +190,16 @@ tl_status tli_flight_land(tl_trainer *t)
     return TL_OK;
 }
 
+int64_t tli_flight_over(const tl_trainer *t)
+{
+    const tli_flight *f = &t->parts->flight;
+    int over = 0;
+    while (over < f->count
+           && tli_storage_is_there(f->steps[(f->first + over) % TLI_MOST_IN_FLIGHT].line->storage))
+        over++;
+    return t->global_step - (f->count - over);
+}
+
 /* Steps can only be taken back where the batches can, and all else that the class does in them. */
 static bool can_return(const tl_trainer *t)
 {

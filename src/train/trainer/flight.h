@@ -52,5 +52,8 @@ TL_NODISCARD tl_status tli_flight_add(tl_trainer *t);
 /* Waits for all. When one has failed, or was not finite, that is told, and step and data are as
  * before it. */
 TL_NODISCARD tl_status tli_flight_land(tl_trainer *t);
+/* global_step without those steps that the device has not come to the end of, as far as is known
+ * without waiting. */
+int64_t tli_flight_over(const tl_trainer *t);
 
 #endif

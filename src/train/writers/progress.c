@@ -10,10 +10,20 @@
 #include <tilth/train/controller/controller.h>
 
 #include "base/inner/clean.h"
+#include "core/inner/storage.h"
+#include "train/trainer/trainer.h"
 
 enum { USUAL_WIDTH = 80, LEAST_BAR = 10, MOST_BAR = 40 };
 
 static const double BETWEEN_DRAWS_S = 0.1, WINDOW_S = 5; /* of the speed that is told */
+
+/* A number of the training. Where steps are under way it is asked for at one drawing, and shown at
+ * a later one, when it has come: nobody waits for it. */
+typedef struct number {
+    tl_tensor *asked; /* at the host; NULL: none was */
+    bool coming, known;
+    double value;
+} number;
 
 typedef struct progress {
     tl_hook base;
@@ -27,6 +37,7 @@ typedef struct progress {
     int64_t from_step, from_ns;
     double steps_per_second; /* 0: not known yet */
     int width;               /* of the bar; it only becomes smaller, so that it stands still */
+    number loss, metric;
     int64_t eval_ns;
 } progress;
 
@@ -75,16 +86,47 @@ void tl_progress_count(tl_str *out, double count)
     }
 }
 
-/* The mean of the loop so far; false when there is nothing to tell. */
-static bool number_of(double *out, tl_metric *m, tl_ctx *c)
+static void take(number *n, const tl_tensor *t)
 {
-    tl_mark mark = tl_ctx_begin(c);
-    bool taping = tl_ctx_set_taping(c, false);
-    tl_tensor *t = tl_metric_result(m, c);
-    bool known = t && tl_tensor_count(t) == 1 && tl_tensor_item(t, out) == TL_OK && isfinite(*out);
-    tl_ctx_set_taping(c, taping);
-    tl_ctx_end(c, mark);
-    return known;
+    double value;
+    if (tl_tensor_item(t, &value) != TL_OK) tl_error_clear();
+    else if ((n->known = isfinite(value) != 0)) n->value = value;
+}
+
+static void ask(number *n, const tl_tensor *t)
+{
+    if (n->asked && (n->asked->dtype != t->dtype || !tl_shape_equal(&n->asked->shape, &t->shape)))
+        tl_tensor_free(&n->asked);
+    tl_status st =
+        n->asked ? TL_OK
+                 : tl_tensor_new_at(&n->asked, tl_tensor_engine(t), TL_AT_HOST, t->dtype, t->shape);
+    if (st == TL_OK) st = tl_tensor_copy(n->asked, t);
+    n->coming = st == TL_OK;
+    if (st != TL_OK) tl_error_clear();
+}
+
+/* The mean of the loop so far, or as it was when it was asked for. */
+static void look_at(number *n, tl_metric *m, tl_trainer *t)
+{
+    if (n->coming && !tli_storage_is_there(n->asked->storage)) return;
+    if (n->coming) take(n, n->asked);
+    n->coming = false;
+    tl_mark mark = tl_ctx_begin(t->ctx);
+    bool taping = tl_ctx_set_taping(t->ctx, false);
+    const tl_tensor *result = tl_metric_result(m, t->ctx);
+    if (result && tl_tensor_count(result) == 1) {
+        if (t->parts->flight.flies) ask(n, result);
+        else take(n, result);
+    }
+    tl_ctx_set_taping(t->ctx, taping);
+    tl_ctx_end(t->ctx, mark);
+}
+
+/* Tensors end with their engine, which may do so before the hook. */
+static void forget(number *n)
+{
+    tl_tensor_free(&n->asked);
+    *n = (number){0};
 }
 
 static tl_metric *shown_metric(const progress *p, const tl_trainer *t)
@@ -94,10 +136,11 @@ static tl_metric *shown_metric(const progress *p, const tl_trainer *t)
     return m || p->args.metric ? m : tl_metrics_at(t->train_metrics, 0);
 }
 
-static void add_metric(tl_str *line, const char *name, tl_metric *m, tl_ctx *c)
+static void add_metric(tl_str *line, const char *name, number *n, tl_metric *m, tl_trainer *t)
 {
-    double value;
-    if (m && number_of(&value, m, c)) tl_str_addf(line, "  %s %.4f", name, value);
+    if (!m) return;
+    look_at(n, m, t);
+    if (n->known) tl_str_addf(line, "  %s %.4f", name, n->value);
 }
 
 /* --- the bar ---------------------------------------------------------------------------------- */
@@ -142,8 +185,8 @@ static void add_numbers(tl_str *line, progress *p, tl_trainer *t, int64_t last, 
     double speed = p->steps_per_second;
     for (int field = LOSS; field < FIELDS; field++) {
         size_t length = line->length;
-        if (field == LOSS) add_metric(line, "loss", t->train_loss, t->ctx);
-        if (field == METRIC && m) add_metric(line, m->name, m, t->ctx);
+        if (field == LOSS) add_metric(line, "loss", &p->loss, t->train_loss, t);
+        if (field == METRIC && m) add_metric(line, m->name, &p->metric, m, t);
         if (field == SPEED && speed > 0) {
             tl_str_add(line, "  ");
             tl_progress_count(line,
@@ -189,16 +232,23 @@ static void draw(progress *p)
     tl_str_deinit(&numbers);
 }
 
+/* Steps that the device has been given and not computed yet are no speed. */
+static int64_t steps_over(const progress *p)
+{
+    const tl_trainer *t = tl_controller_trainer(p->base.controller);
+    return t ? tli_flight_over(t) : tl_controller_step(p->base.controller);
+}
+
 static void begin_stretch(progress *p)
 {
-    p->from_step = tl_controller_step(p->base.controller);
+    p->from_step = steps_over(p);
     p->from_ns = tl_clock_ns();
 }
 
 static tl_status after_step(tl_hook *h)
 {
     progress *p = (progress *)h;
-    int64_t now = tl_clock_ns(), step = tl_controller_step(h->controller);
+    int64_t now = tl_clock_ns(), step = steps_over(p);
     if (p->first) begin_stretch(p);
     p->first = false;
     double seconds = (double)(now - p->from_ns) * 1e-9;
@@ -312,6 +362,8 @@ static tl_status after_train(tl_hook *h)
     progress *p = (progress *)h;
     wipe(p);
     fflush(p->args.to);
+    forget(&p->loss);
+    forget(&p->metric);
     return TL_OK;
 }
 

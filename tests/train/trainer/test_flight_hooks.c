@@ -2,11 +2,14 @@
  * is what they would on the host. */
 #include "test.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/train/hooks/hooks.h>
 #include <tilth/train/libai/default_trainer.h>
+#include <tilth/train/writers/progress.h>
 
 #include "train/controller/controller.h"
 #include "train/trainer/trainer.h"
@@ -124,6 +127,84 @@ static void counts_are_taken_back_with_steps(void **state)
         }
 }
 
+/* --- the bar ---------------------------------------------------------------------------------- */
+
+static int64_t waits_before, waits_of_bar, most_over;
+
+static tl_status before_bar(tl_hook *h)
+{
+    const tl_trainer *t = tl_controller_trainer(h->controller);
+    nanosleep(&(struct timespec){.tv_nsec = 110 * 1000 * 1000}, NULL); // bars keep their distance
+    waits_before = fake_waits();
+    // Nothing has run before somebody waits, which is when too many steps are under way.
+    if (t->parts->flight.flies && t->global_step < TLI_MOST_IN_FLIGHT
+        && tli_flight_over(t) > most_over)
+        most_over = tli_flight_over(t);
+    return TL_OK;
+}
+
+static tl_status after_bar(tl_hook *h)
+{
+    (void)h;
+    waits_of_bar += fake_waits() - waits_before;
+    return TL_OK;
+}
+
+static const tl_hook_class before_bar_class = {
+    .cls = TL_CLASS(tl_hook_class, "before_bar", NULL, tl_hook, NULL),
+    .after_step = before_bar,
+    .in_flight = true,
+};
+static const tl_hook_class after_bar_class = {
+    .cls = TL_CLASS(tl_hook_class, "after_bar", NULL, tl_hook, NULL),
+    .after_step = after_bar,
+    .in_flight = true,
+};
+
+/* The losses that the bar has shown. */
+static int losses_in(FILE *f, double *out, int most)
+{
+    static char text[1 << 16];
+    int count = 0;
+    rewind(f);
+    text[fread(text, 1, sizeof text - 1, f)] = '\0';
+    for (const char *at = text; (at = strstr(at, "  loss ")) && count < most; at++)
+        out[count++] = strtod(at + strlen("  loss "), NULL);
+    return count;
+}
+
+static void the_bar_shows_what_is_known(void **state)
+{
+    (void)state;
+    enum { STEPS = 8 };
+    double shown[2][STEPS];
+    int count[2];
+    waits_of_bar = most_over = 0;
+    for (int d = 0; d < 2; d++) {
+        watched o = {0};
+        FILE *f = tmpfile();
+        assert_non_null(f);
+        assert_ok(tl_hook_new(&o.hooks[0], &before_bar_class, NULL));
+        assert_ok(tl_progress_hook_new(&o.hooks[1],
+                                       &(tl_progress_args){.to = f, .width = 120, .plain = true}));
+        assert_ok(tl_hook_new(&o.hooks[2], &after_bar_class, NULL));
+        open_on(&o, d, NOT_CLIPPED, STEPS);
+        assert_ok(tl_controller_train(o.c, STEPS, false));
+        count[d] = losses_in(f, shown[d], STEPS);
+        close_it(&o);
+        fclose(f);
+    }
+    assert_int_equal(waits_of_bar, 0);
+    assert_int_equal(most_over, 0);
+    assert_int_equal(count[0], STEPS);
+    assert_true(count[1] >= 2); // those of the first steps had come by then
+    for (int i = 0; i < count[1]; i++) {
+        bool found = false;
+        for (int k = 0; k < STEPS; k++) found |= shown[0][k] == shown[1][i];
+        if (!found) fail_msg("the loss %.4f is that of no step", shown[1][i]);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, setup_two)
 
 int main(void)
@@ -131,6 +212,7 @@ int main(void)
     unsetenv("TILTH_DEVICE_SYNC"); // who waits after each call is not asked here
     const struct CMUnitTest tests[] = {
         TEST(counts_are_taken_back_with_steps),
+        TEST(the_bar_shows_what_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
