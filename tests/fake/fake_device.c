@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
@@ -21,7 +22,7 @@ static const size_t room = (size_t)64 << 30;
 
 static pthread_mutex_t lock; /* of all that follows; whoever runs work holds it */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int64_t pending, fail_at, waits, host_bytes, host_peak;
+static int64_t pending, fail_at, waits, ran, delay_ns, host_bytes, host_peak;
 
 static void make_lock(void)
 {
@@ -195,6 +196,21 @@ int64_t fake_waits(void)
     return count;
 }
 
+int64_t fake_ran(void)
+{
+    fake_enter();
+    int64_t count = ran;
+    fake_leave();
+    return count;
+}
+
+void fake_set_delay(int64_t ns)
+{
+    fake_enter();
+    delay_ns = ns;
+    fake_leave();
+}
+
 int64_t fake_host_peak(bool reset)
 {
     fake_enter();
@@ -261,6 +277,8 @@ static void run_first(fake_queue *q)
     q->first = t->next;
     if (!q->first) q->last = NULL;
     q->ran++;
+    ran++;
+    if (delay_ns) nanosleep(&(struct timespec){.tv_nsec = delay_ns}, NULL);
     if (!q->failed) {
         tl_error before;
         tl_error_save(&before);

@@ -40,6 +40,10 @@ void *fake_address(const tl_queue *q, const void *shown);
 int64_t fake_pending(void);
 /* How often somebody has waited for work that had not run. */
 int64_t fake_waits(void);
+/* Pieces of work that have run. */
+int64_t fake_ran(void);
+/* Each piece takes so much longer; 0: as long as it takes. */
+void fake_set_delay(int64_t ns);
 /* The most bytes from alloc_host at a time, of all fake devices; from now on those that there are,
  * on `reset`. */
 int64_t fake_host_peak(bool reset);

@@ -205,6 +205,74 @@ static void the_bar_shows_what_is_known(void **state)
     }
 }
 
+/* --- times ------------------------------------------------------------------------------------ */
+
+enum { INTERVAL = 4, DELAY_NS = 2000000 };
+static int under_way_at[3 * INTERVAL + 1];
+static int64_t ran_before[3 * INTERVAL + 1], ran_at[3 * INTERVAL + 1]; /* by step */
+
+static tl_status note_begin(tl_hook *h)
+{
+    ran_before[tl_controller_step(h->controller) + 1] = fake_ran();
+    return TL_OK;
+}
+
+static tl_status note_end(tl_hook *h)
+{
+    const tl_trainer *t = tl_controller_trainer(h->controller);
+    under_way_at[t->global_step] = t->parts->flight.count;
+    return TL_OK;
+}
+static const tl_hook_class note_class = {
+    .cls = TL_CLASS(tl_hook_class, "note", NULL, tl_hook, NULL),
+    .before_step = note_begin,
+    .after_step = note_end,
+    .in_flight = true,
+};
+
+static tl_status note_ran(tl_hook *h)
+{
+    ran_at[tl_controller_step(h->controller)] = fake_ran();
+    return TL_OK;
+}
+static const tl_hook_class looker_class = {
+    .cls = TL_CLASS(tl_hook_class, "looker", NULL, tl_hook, NULL),
+    .after_step = note_ran,
+};
+
+/* Where somebody looks, the time of the last step has the wait for all of them; no other waits. */
+static void times_have_the_work_of_their_interval(void **state)
+{
+    (void)state;
+    watched o = {0};
+    double times[3 * INTERVAL];
+    const tl_history *history;
+    o.hooks[0] = new_timer(1);
+    assert_ok(tl_hook_new(&o.hooks[1], &note_class, NULL));
+    assert_ok(tl_hook_new(&o.hooks[2], &looker_class, &(tl_hook_args){.period = INTERVAL}));
+    open_on(&o, 1, NOT_CLIPPED, INTERVAL);
+    fake_set_delay(DELAY_NS);
+    for (int loop = 1; loop <= 3; loop++) {
+        int64_t ran = fake_ran();
+        assert_ok(tl_controller_train(o.c, loop * INTERVAL, false));
+        double work = (double)(fake_ran() - ran) * DELAY_NS * 1e-9;
+        assert_true(work > 0 && (double)INTERVAL / o.c->steps_per_second >= 0.9 * work);
+    }
+    fake_set_delay(0);
+    assert_ok(tl_event_storage_history(&history, tl_controller_storage(o.c), "time"));
+    assert_int_equal(tl_history_count(history), 3 * INTERVAL);
+    for (int i = 0; i < 3 * INTERVAL; i++) times[i] = tl_history_value(history, i);
+    for (int step = INTERVAL + 1; step <= 3 * INTERVAL; step++)
+        assert_true((under_way_at[step] == 0) == (step % INTERVAL == 0));
+    for (int i = 1; i < 3; i++) {
+        double told = 0;
+        double work = (double)(ran_at[(i + 1) * INTERVAL] - ran_before[i * INTERVAL + 1]);
+        for (int k = 0; k < INTERVAL; k++) told += times[i * INTERVAL + k];
+        assert_true(work > INTERVAL && told >= 0.9 * work * DELAY_NS * 1e-9);
+    }
+    close_it(&o);
+}
+
 #define TEST(f) cmocka_unit_test_setup(f, setup_two)
 
 int main(void)
@@ -213,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(counts_are_taken_back_with_steps),
         TEST(the_bar_shows_what_is_known),
+        TEST(times_have_the_work_of_their_interval),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
