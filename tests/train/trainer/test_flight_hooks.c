@@ -93,16 +93,16 @@ static void assert_same_counts(const watched o[2], bool first)
     assert_int_equal(tl_event_storage_samples(s[1]), tl_event_storage_samples(s[0]));
 }
 
-static void fail_and_count(const char *override, int64_t period)
+static void fail_and_count(const char *override, int64_t period, tl_status wanted)
 {
     watched o[2] = {0};
     for (int d = 0; d < 2; d++) {
         o[d].hooks[0] = new_timer(period);
         open_on(&o[d], d, override, 40);
     }
-    for (int i = 0; i < 2; i++) { // the second time it is the first step
+    for (int i = 0; i < 2; i++) { // the second time it may be the first step
         for (int d = 0; d < 2; d++)
-            assert_int_equal(tl_controller_train(o[d].c, 40, false), TL_ENAN);
+            assert_int_equal(tl_controller_train(o[d].c, 40, false), wanted);
         assert_true(hopeless || o[0].w.t->global_step > 0);
         assert_same_counts(o, i == 0);
     }
@@ -116,15 +116,19 @@ static void counts_are_taken_back_with_steps(void **state)
         NOT_CLIPPED ",task.train_data.global_batch_size=4",
         NOT_CLIPPED ",task.train_data.global_batch_size=4,tilth.gradient_accumulation=3",
     };
-    spoiled = true;
     batch_size = 4;
-    for (size_t i = 0; i < TL_COUNT(ways); i++)
-        for (int64_t period = 1; period <= 2; period++) {
-            hopeless = false;
-            fail_and_count(ways[i], period);
-            hopeless = true;
-            fail_and_count(ways[i], period);
+    for (int64_t period = 1; period <= 2; period++) {
+        for (size_t i = 0; i < TL_COUNT(ways); i++) {
+            spoiled = true;
+            fail_and_count(ways[i], period, TL_ENAN);
+            hopeless = true; // the first one
+            fail_and_count(ways[i], period, TL_ENAN);
+            spoiled = hopeless = false;
         }
+        mislabelled = true; // a kernel fails
+        fail_and_count(ways[0], period, TL_EINVAL);
+        mislabelled = false;
+    }
 }
 
 /* --- the bar ---------------------------------------------------------------------------------- */
