@@ -81,6 +81,8 @@
 #include <tilth/io/tensorflow/tensorbundle.h>
 #include <tilth/io/tensorflow/tfrecord.h>
 
+#include <tilth/text/tokenizer.h>
+
 #include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
 #include <tilth/nn/layer.h>
