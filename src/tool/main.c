@@ -104,7 +104,8 @@ tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const
         tl_str_addf(&list, "%s%s", i ? ", " : "", names[i]);
         if (strcmp(word, names[i]) != 0) continue;
         tl_str_deinit(&list);
-        if (run->words.count == 1) return TL_FAIL(TL_EINVAL, "`%s` needs %s", word, what);
+        if (run->words.count == 1 && !verbs[i].alone)
+            return TL_FAIL(TL_EINVAL, "`%s` needs %s", word, what);
         return verbs[i].run(run, run->given[0]);
     }
     const char *near = tl_nearest(word, names, count);

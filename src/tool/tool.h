@@ -64,8 +64,9 @@ extern const tli_command tli_command_list, tli_command_describe, tli_command_par
 typedef struct tli_verb {
     const char *name;
     tl_status (*run)(tli_run *run, const void *flags); /* the command's first */
+    bool alone;                                        /* nothing need follow it */
 } tli_verb;
-/* Runs the verb that the first word names. More words must follow it: `what` they are. */
+/* Runs the verb that the first word names. More words must follow most of them: `what` they are. */
 tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const char *what);
 
 /* The last failure again, as one of a damaged file: TL_EIO. */

@@ -55,6 +55,7 @@ typedef enum tl_table_header {
 typedef struct tl_table_args {
     tl_table_header header;
     char delimiter; /* (optional: found out) */
+    bool no_quotes; /* quotes are characters like others; a cell ends at the next delimiter */
 } tl_table_args;
 
 /* Members are for reading. */

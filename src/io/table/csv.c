@@ -145,7 +145,7 @@ static tl_status read_cell(tli_table *t)
     unsigned char any = 0;
     while (p < t->end && is_blank(t, *p)) p++;
     v->at = p;
-    if (p < t->end && *p == '"') {
+    if (p < t->end && *p == '"' && !v->no_quotes) {
         v->at++;
         return read_quoted(t);
     }
