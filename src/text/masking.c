@@ -7,6 +7,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/map.h>
 
+#include "desc/inner/ranges.h"
 #include "text/python_random.h"
 
 static tl_status check_config(const void *value)
@@ -99,6 +100,7 @@ static tl_status read_config(tl_masker *m, const tl_masking_config *config)
     TL_TRY(tl_arena_new(&arena));
     tl_status st = tl_desc_complete(arena, &tl_masking_config_desc, &complete,
                                     config ? config : &(tl_masking_config){0}, NULL);
+    if (st == TL_OK) st = tli_check_ranges(&tl_masking_config_desc, &complete);
     if (st == TL_OK) st = tl_desc_check(&tl_masking_config_desc, &complete);
     if (st == TL_OK) take_config(m, &complete);
     tl_arena_free(&arena);

@@ -6,6 +6,7 @@
 
 #include <tilth/base/vec.h>
 
+#include "desc/inner/ranges.h"
 #include "text/documents.h"
 #include "text/python_random.h"
 
@@ -239,6 +240,7 @@ static tl_status read_config(tl_pretraining *p, const tl_pretraining_config *con
     TL_TRY(tl_arena_new(&arena));
     tl_status st = tl_desc_complete(arena, &tl_pretraining_config_desc, &p->config,
                                     config ? config : &(tl_pretraining_config){0}, NULL);
+    if (st == TL_OK) st = tli_check_ranges(&tl_pretraining_config_desc, &p->config);
     if (st == TL_OK) st = tl_desc_check(&tl_pretraining_config_desc, &p->config);
     tl_arena_free(&arena);
     return st;
