@@ -229,7 +229,7 @@ static tl_status make_rows(writing *w, tl_packer *p, int64_t *room, int64_t begi
         waiting *row = &w->batch[i];
         const char *text = tl_str_text(&w->texts) + row->first;
         TL_TRY(tl_packer_pack(p, (tl_bytes){text, row->first_size},
-                       (tl_bytes){text + row->first_size, row->second_size}));
+                              (tl_bytes){text + row->first_size, row->second_size}));
         w->cut[begin / GRAIN] += p->was_cut;
         TL_TRY(add_record(w, out, p, row->label, w->done + i, room));
         row->end = out->length;

@@ -1,5 +1,6 @@
 /* Examples of masked pieces and next sentences, against what Model Garden made of the same texts
  * (tests/golden/pretraining_data.py), on any number of threads; and what is refused. */
+#include "io/alloc_failures.h"
 #include "text/text_lab.h"
 
 #include <tilth/base/map.h>
@@ -21,10 +22,7 @@ typedef struct golden {
     .vocab = GOLDEN "odd_vocab.txt", .texts = {GOLDEN "odd_first.txt", GOLDEN "odd_second.txt"}
 
 static const golden goldens[] = {
-    {"toy",
-     TOY,
-     {{.max_predictions_per_seq = 3}, 16, .dupe_factor = 2},
-     .examples = 6},
+    {"toy", TOY, {{.max_predictions_per_seq = 3}, 16, .dupe_factor = 2}, .examples = 6},
     {"toy_words",
      TOY,
      {{.max_predictions_per_seq = 3, .do_whole_word_mask = true}, 16, .dupe_factor = 2},
@@ -43,17 +41,14 @@ static const golden goldens[] = {
       TL_SET(INT64_C(1) << 40),
       2,
       TL_SET(1.0)}},
-    {"cased",
-     .vocab = GOLDEN "odd_vocab.txt",
+    {"cased", .vocab = GOLDEN "odd_vocab.txt",
      .texts = {GOLDEN "odd_second.txt", GOLDEN "odd_first.txt"},
      .config = {{TL_SET(1.0), 40, .max_ngram_size = 1}, 33, TL_SET(0), 1, TL_SET(0)},
      .cased = true},
-    {"alone",
-     .vocab = GOLDEN "toy_vocab.txt",
+    {"alone", .vocab = GOLDEN "toy_vocab.txt",
      .config = {.max_seq_length = 8, .random_seed = TL_SET(-3), .dupe_factor = 3}},
     {"wide",
-     .config = {
-         .base = {.masked_lm_prob = TL_SET(0.3)}, .max_seq_length = 32, .dupe_factor = 1}},
+     .config = {.base = {.masked_lm_prob = TL_SET(0.3)}, .max_seq_length = 32, .dupe_factor = 1}},
     {"three", TOY, {.max_seq_length = 12, .dupe_factor = 2}, .outputs = 3},
 };
 
@@ -103,8 +98,7 @@ static void write_golden(const golden *g, int threads)
     if (g->examples) assert_int_equal(tl_pretraining_count(p), g->examples);
     for (int64_t i = 0; i < outputs; i++) paths[i] = in_folder(names[i][0] ? names[i] : "0");
     assert_ok(tl_pretraining_write(
-        p, paths, outputs,
-        &(tl_pretraining_files){.gzip = threads == 1, .v2_names = g->v2_names}));
+        p, paths, outputs, &(tl_pretraining_files){.gzip = threads == 1, .v2_names = g->v2_names}));
     for (int64_t i = 0; i < outputs; i++) {
         char expected[256];
         snprintf(expected, sizeof expected, "%s%s%s.tfrecord.gz", GOLDEN, g->name, names[i]);
@@ -236,12 +230,42 @@ static void what_cannot_be_is_refused(void **state)
     tl_tokenizer_free(&t);
 }
 
+static tl_tokenizer *kept;
+
+static tl_status write_once(void)
+{
+    static const char text[] = "the cat sat\non the mat\n\na dog ran\n";
+    const char *const to[] = {in_folder("one"), in_folder("two")};
+    const tl_pretraining_config config = {.base = {.do_whole_word_mask = true, .max_ngram_size = 2},
+                                          .dupe_factor = 2};
+    tl_documents *d = NULL;
+    tl_pretraining *p = NULL;
+    tl_status st;
+    TL_TRY_DONE(st, tl_documents_new(&d, kept, NULL));
+    TL_TRY_DONE(st, tl_documents_add_text(d, text, sizeof text - 1));
+    TL_TRY_DONE(st, tl_pretraining_new(&p, d, &config));
+    st = tl_pretraining_write(p, to, 2, NULL);
+done:
+    tl_pretraining_free(&p);
+    tl_documents_free(&d);
+    return st;
+}
+
+static void memory_may_lack(void **state)
+{
+    (void)state;
+    kept = open_vocab(GOLDEN "toy_vocab.txt", false);
+    assert_survives_failures(write_once, 20);
+    tl_tokenizer_free(&kept);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples_are_the_originals),
         cmocka_unit_test(parts_do_not_show),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(memory_may_lack),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -68,7 +68,8 @@ static void numbers_below_are_pythons(void **state)
     assert_int_equal(tli_bits_below(bits, INT64_C(4294967297)), INT64_C(901749037));
     assert_int_equal(tli_bits_below(bits, INT64_C(1099511627776)), INT64_C(62224870530));
     assert_int_equal(tli_bits_below(bits, INT64_C(1000000000000000)), INT64_C(940988221648102));
-    assert_int_equal(tli_bits_below(bits, INT64_C(4611686018427387904)), INT64_C(3991571645403398797));
+    assert_int_equal(tli_bits_below(bits, INT64_C(4611686018427387904)),
+                     INT64_C(3991571645403398797));
 }
 
 static void shuffles_are_pythons(void **state)
@@ -84,8 +85,8 @@ static void shuffles_are_pythons(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bits_are_pythons),          cmocka_unit_test(reals_are_pythons),
-        cmocka_unit_test(seeds_are_pythons),         cmocka_unit_test(numbers_below_are_pythons),
+        cmocka_unit_test(bits_are_pythons),     cmocka_unit_test(reals_are_pythons),
+        cmocka_unit_test(seeds_are_pythons),    cmocka_unit_test(numbers_below_are_pythons),
         cmocka_unit_test(shuffles_are_pythons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
