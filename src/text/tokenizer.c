@@ -1,68 +1,71 @@
-#include <tilth/text/tokenizer.h>
+#include "text/tokenizer.h"
+
+#include <string.h>
 
 #include <tilth/base/vec.h>
+
+tl_status tli_tokenizer_alloc(tl_tokenizer **out, const tli_tokenizer_class *cls, size_t size,
+                              const char *name)
+{
+    TL_ASSERT(size >= sizeof **out);
+    *out = tl_alloc_zero(size);
+    if (!*out) return TL_FAIL_NOMEM(size);
+    (*out)->cls = cls;
+    (*out)->name = tl_strdup(name);
+    if ((*out)->name) return TL_OK;
+    tl_tokenizer_free(out);
+    return TL_FAIL_NOMEM(strlen(name) + 1);
+}
+
+void tl_tokenizer_free(tl_tokenizer **t)
+{
+    if (!*t) return;
+    (*t)->cls->deinit(*t);
+    tli_vocabulary_deinit(&(*t)->vocabulary);
+    tl_free((*t)->name);
+    tl_free(*t);
+    *t = NULL;
+}
 
 void tl_ids_deinit(tl_ids *ids)
 {
     TL_VEC_FREE(ids);
 }
 
-tl_status tl_wordpiece_new(tl_tokenizer **out, const tl_wordpiece_args *args)
-{
-    *out = NULL;
-    return TL_FAIL(TL_EUNSUPPORTED, "'%s': no tokenizers yet", args->vocab);
-}
-
-tl_status tl_wordpiece_from_memory(tl_tokenizer **out, const char *name, const char *data,
-                                   size_t size, const tl_wordpiece_args *args)
-{
-    (void)data, (void)size, (void)args;
-    *out = NULL;
-    return TL_FAIL(TL_EUNSUPPORTED, "'%s': no tokenizers yet", name);
-}
-
-tl_status tl_wordpiece_rules_find(tl_wordpiece_rules *out, const char *name)
-{
-    *out = TL_WORDPIECE_HF;
-    return TL_FAIL(TL_ENOTFOUND, "'%s'", name);
-}
-
-void tl_tokenizer_free(tl_tokenizer **t)
-{
-    *t = NULL;
-}
-
 tl_status tl_tokenize(const tl_tokenizer *t, tl_ids *out, const char *text, size_t size)
 {
-    (void)t, (void)out, (void)text, (void)size;
-    return TL_FAIL(TL_EUNSUPPORTED, "no tokenizers yet");
+    int64_t before = out->count;
+    tl_status st = t->cls->tokenize(t, out, size ? text : "", size);
+    if (st != TL_OK) out->count = before;
+    return st;
 }
 
 int64_t tl_tokenizer_count(const tl_tokenizer *t)
 {
-    return t ? 0 : 0;
+    return t->vocabulary.count;
 }
 
 const char *tl_tokenizer_piece(const tl_tokenizer *t, int64_t id)
 {
-    (void)t, (void)id;
-    return NULL;
+    return tli_vocabulary_piece(&t->vocabulary, id);
 }
 
 int64_t tl_tokenizer_find(const tl_tokenizer *t, const char *piece)
 {
-    (void)t, (void)piece;
-    return -1;
+    const tli_piece *p = tli_vocabulary_find(&t->vocabulary, piece, strlen(piece));
+    return p ? p->id : -1;
 }
 
 tl_status tl_tokenizer_need(const tl_tokenizer *t, const char *piece, int32_t *id)
 {
-    (void)t;
-    *id = -1;
-    return TL_FAIL(TL_ENOTFOUND, "'%s'", piece);
+    const tli_piece *p = tli_vocabulary_find(&t->vocabulary, piece, strlen(piece));
+    *id = p ? p->id : -1;
+    if (p) return TL_OK;
+    return TL_FAIL(TL_ENOTFOUND, "'%s' has no piece '%s': is it the vocabulary of this model?",
+                   t->name, piece);
 }
 
 bool tl_tokenizer_lowers(const tl_tokenizer *t)
 {
-    return t != NULL;
+    return t->lowers;
 }
