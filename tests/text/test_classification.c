@@ -1,5 +1,6 @@
 /* Records of texts with labels, against those of Model Garden's library
- * (tests/golden/pretraining_data.py); how classes are numbered, and what is refused. */
+ * (tests/golden/pretraining_data.py); how classes are numbered, and what is refused.
+ * needs: threads */
 #include "io/alloc_failures.h"
 #include "text/text_lab.h"
 

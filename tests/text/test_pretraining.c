@@ -1,5 +1,6 @@
 /* Examples of masked pieces and next sentences, against what Model Garden made of the same texts
- * (tests/golden/pretraining_data.py), on any number of threads; and what is refused. */
+ * (tests/golden/pretraining_data.py), on any number of threads; and what is refused.
+ * needs: threads */
 #include "io/alloc_failures.h"
 #include "text/text_lab.h"
 
