@@ -39,8 +39,8 @@ enum {
 int tli_unicode_flags(tli_unicode library, uint32_t c);
 /* The combining class of a character that is not TLI_NONSPACING: few have one. */
 int tli_unicode_class(uint32_t c);
-/* How many characters `c` becomes, which are written to `out`, each of them at most TLI_MOST_MAPPED:
- * in lower case (0 to 3 characters), */
+/* How many characters `c` becomes, at most TLI_MOST_MAPPED, which are written to `out`: in lower
+ * case, */
 int tli_unicode_lower(uint32_t *out, tli_unicode library, uint32_t c);
 /* decomposed as NFD is, without sorting, */
 int tli_unicode_decompose(uint32_t *out, tli_unicode library, uint32_t c);

@@ -65,6 +65,9 @@ static tl_status set_rules(tli_wordpiece *w, const tl_wordpiece_args *args)
 tl_status tli_wordpiece_add_special(tli_wordpiece *w, const tli_piece *piece)
 {
     if (!piece->size) return TL_OK;
+    if (w->specials.count == TLI_MOST_SPECIALS)
+        return TL_FAIL(TL_ELIMIT, "'%s': more than %d added tokens", w->base.name,
+                       TLI_MOST_SPECIALS);
     tli_special special = {piece->text, piece->size, piece->id};
     uint8_t first = (uint8_t)piece->text[0];
     w->special_first = !w->specials.count || w->special_first == first ? first : -1;

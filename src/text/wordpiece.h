@@ -11,6 +11,7 @@
 
 enum {
     TLI_MOST_WORD_CHARS = 1000, /* that a tokenizer.json may ask for */
+    TLI_MOST_SPECIALS = 4096,   /* all are tried where one may begin */
     TLI_WHOLE_BYTES = 16,       /* of words that are looked up at once */
 };
 
@@ -57,8 +58,8 @@ tl_status tli_wordpiece_tokenize(const tl_tokenizer *t, tl_ids *out, const char 
 /* Where a whole word is, or would be. */
 tli_whole *tli_wordpiece_whole(const tli_wordpiece *w, uint64_t low, uint64_t high, uint32_t size);
 
-/* Reads a tokenizer.json: vocabulary, rules of characters, prefix, limit, specials. `unknown` is the
- * piece for unknown words, which the caller frees. */
+/* Reads a tokenizer.json: vocabulary, rules of characters, prefix, limit, specials. `unknown` is
+ * the piece for unknown words, which the caller frees. */
 TL_NODISCARD tl_status tli_tokenizer_json_read(tli_wordpiece *w, char **unknown, const char *data,
                                                size_t size);
 TL_NODISCARD tl_status tli_wordpiece_add_special(tli_wordpiece *w, const tli_piece *piece);

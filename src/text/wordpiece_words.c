@@ -190,14 +190,14 @@ static tl_status take_char(work *w, const char *p, uint32_t code, int length)
 }
 
 /* What is no UTF-8: tokenizers takes texts only, the programs in Python leave it out, and
- * TensorFlow reads U+FFFD. */
+ * TensorFlow keeps it in the word, which no piece is made for. */
 static tl_status take_bad_byte(work *w, const char *p)
 {
     switch (w->t->rules) {
     case TL_WORDPIECE_HF:
         return TL_FAIL(TL_EDATA, "byte %zu of the text (%#04x) is no UTF-8",
                        (size_t)(p - w->text) + 1, (uint8_t)*p);
-    case TL_WORDPIECE_TF_TEXT: return take_char(w, p, 0xfffd, 1);
+    case TL_WORDPIECE_TF_TEXT: w->count = w->t->most + 1; return TL_OK;
     default: return TL_OK;
     }
 }

@@ -30,7 +30,7 @@ typedef struct tl_tokenizer tl_tokenizer;
 
 /* Whose rules. Each has that program's tables of Unicode; docs/language.md tells how they differ.
  * Bytes that are no UTF-8 are refused by HF, whose peer takes texts only; the Python programs leave
- * them out, and tensorflow-text replaces them. */
+ * them out, and tensorflow-text does not know the words that have some. */
 typedef enum tl_wordpiece_rules {
     TL_WORDPIECE_HF,           /* Hugging Face's tokenizers; words up to 100 characters */
     TL_WORDPIECE_MODEL_GARDEN, /* the tools of Model Garden; 400 characters */
