@@ -293,6 +293,7 @@ tl_status tl_classification_write(const char *to, const char *from,
     w->length = args->max_seq_length ? args->max_seq_length : USUAL;
     tl_status st = write_rows(w, to, from);
     result->rows = w->done;
+    if (w->rows) result->skipped = tl_text_rows_skipped(w->rows);
     for (int64_t i = 0; i < BATCH / GRAIN; i++) {
         result->cut += w->cut[i];
         tl_str_deinit(&w->records[i]);

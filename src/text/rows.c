@@ -56,6 +56,7 @@ static tl_table_args table_args(const char *name, const tl_text_rows_args *args)
         .header = args->header,
         .delimiter = args->delimiter,
         .no_quotes = args->quoting.set ? !args->quoting.value : tabs,
+        .skip_short = args->skip_short,
     };
 }
 
@@ -270,6 +271,11 @@ void tl_text_rows_free(tl_text_rows **rows)
     for (int i = 0; i < COLUMNS; i++) tl_free(r->columns[i]);
     tl_free(r->name);
     tl_free(r);
+}
+
+int64_t tl_text_rows_skipped(const tl_text_rows *r)
+{
+    return r->table ? r->table->skipped : 0;
 }
 
 tl_status tl_text_rows_next(tl_text_rows *r, tl_text_row *out, bool *more)

@@ -29,7 +29,9 @@ static const tl_field data_fields[] = {
     TL_F(tli_data_flags, classes, .flags = TL_FIELD_NULLABLE,
          .help = "convert, finetuning: file with the names of the classes, one on each line, which "
                  "numbers them; for the records of validation, use the file of training"),
-    TL_F(tli_data_flags, skip_bad, .help = "convert: images that cannot be decoded are left out"),
+    TL_F(tli_data_flags, skip_bad,
+         .help = "convert: images that cannot be decoded are left out; finetuning: rows with too "
+                 "few cells"),
     TL_F(tli_data_flags, json, .help = "show: an object of JSON for each file, one a line"),
     TL_F_END,
 };

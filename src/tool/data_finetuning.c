@@ -169,6 +169,7 @@ static tl_status take_glue(making *m)
             .header = t->no_header && !test ? TL_HEADER_NO : TL_HEADER_YES,
             .delimiter = '\t',
             .quoting = TL_SET(false),
+            .skip_short = true, // lines of QQP that are broken, as everybody does
         };
     }
     return TL_OK;
@@ -197,6 +198,7 @@ static tl_status take_files(making *m)
             .header = f->header,
             .delimiter = strcmp(f->delimiter, "tab") == 0 ? '\t' : *f->delimiter,
             .quoting = f->quoting,
+            .skip_short = ((const tli_data_flags *)m->run->given[TLI_DATA_FLAGS])->skip_bad,
         };
     }
     return TL_OK;
@@ -272,6 +274,8 @@ static tl_status write_part(making *m, int i)
     if (p->written.cut)
         tl_str_addf(out, "; %" PRId64 " were longer than %" PRId64 " pieces and are cut",
                     p->written.cut, args.max_seq_length);
+    if (p->written.skipped)
+        tl_str_addf(out, "; %" PRId64 " rows with too few cells are left out", p->written.skipped);
     tl_str_addc(out, '\n');
     return m->is_regression ? TL_OK : tl_class_list_write(list_path(m, p), m->classes);
 }

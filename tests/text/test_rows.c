@@ -51,6 +51,8 @@ static void tables_are_read(void **state)
           .quoting = TL_SET(false));
     reads("a.txt", "text\tlabel\n\"hello\tx\n", "2:\"hello||x\n", .first = "text", .label = "label",
           .delimiter = '\t');
+    reads("a.tsv", "text\tlabel\nab\nc\td\ne", "3:c||d\n", .first = "text", .label = "label",
+          .skip_short = true);
     reads("a.tsv", "text\tlabel\n\tx\n", "2:||x\n", .first = "text", .label = "label");
 }
 

@@ -269,6 +269,28 @@ static void glue_folders_are_read(void **state)
     }
 }
 
+/* A text with a line break in it, which GLUE does not quote. */
+static void broken_rows_are_left_out(void **state)
+{
+    (void)state;
+    static const char text[] = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+                               "1\t2\t3\tthe\tcat\t0\n1\t2\t3\t\"a\nb\t1\n1\t2\t3\ta\ta\t1\n";
+    assert_ok(tl_mkdirs(in_folder("qqp")));
+    put("qqp/train.tsv", text);
+    finetuning(VOCAB, flag("input_data_dir", "qqp"), "--classification_task_name=QQP",
+               flag("train_data_output_path", "q"));
+    went_well();
+    has("wrote 2 examples to ");
+    has("; 2 rows with too few cells are left out\n");
+    finetuning(VOCAB, flag("train_file", "qqp/train.tsv"), flag("train_data_output_path", "q2"),
+               "--text_columns=question1,question2", "--label_column=-1");
+    failed(1, "qqp/train.tsv:3: the row has 4 cells, and the first line has 6");
+    finetuning(VOCAB, flag("train_file", "qqp/train.tsv"), flag("train_data_output_path", "q2"),
+               "--text_columns=question1,question2", "--label_column=-1", "--skip_bad");
+    went_well();
+    same_records(in_folder("q"), in_folder("q2"));
+}
+
 /* MNLI has the hypothesis first, and numbers as TensorFlow Datasets has them. */
 static void mnli_is_read(void **state)
 {
@@ -343,7 +365,8 @@ int main(void)
         cmocka_unit_test(patterns_are_expanded), cmocka_unit_test(pretraining_is_refused),
         cmocka_unit_test(tables_are_turned),     cmocka_unit_test(classes_may_be_given),
         cmocka_unit_test(numbers_are_learned),   cmocka_unit_test(glue_folders_are_read),
-        cmocka_unit_test(mnli_is_read),          cmocka_unit_test(finetuning_is_refused),
+        cmocka_unit_test(mnli_is_read),          cmocka_unit_test(broken_rows_are_left_out),
+        cmocka_unit_test(finetuning_is_refused),
     };
     return cmocka_run_group_tests(tests, make_folder, teardown);
 }

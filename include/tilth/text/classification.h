@@ -68,7 +68,8 @@ typedef struct tl_classification_args {
 
 typedef struct tl_classification_result {
     int64_t rows;
-    int64_t cut; /* rows whose texts did not fit */
+    int64_t cut;     /* rows whose texts did not fit */
+    int64_t skipped; /* rows with too few cells, which were passed over */
 } tl_classification_result;
 
 /* Writes the rows of a file to a TFRecord file, which appears when all of it is written. A label

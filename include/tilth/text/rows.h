@@ -37,6 +37,7 @@ typedef struct tl_text_rows_args {
     tl_table_header header;
     char delimiter;      /* (optional: found out) */
     tl_opt_bool quoting; /* (optional: not where tabs separate cells) quotes enclose cells */
+    bool skip_short;     /* rows of a table with too few cells are passed over, and counted */
 } tl_text_rows_args;
 
 typedef struct tl_text_row {
@@ -59,6 +60,8 @@ TL_API TL_NODISCARD tl_status tl_text_rows_from_memory(tl_text_rows **out, const
 TL_API void tl_text_rows_free(tl_text_rows **rows);
 /* *more is true when called; false says that there is no row left. */
 TL_API TL_NODISCARD tl_status tl_text_rows_next(tl_text_rows *rows, tl_text_row *out, bool *more);
+/* Rows so far that were passed over. */
+TL_API int64_t tl_text_rows_skipped(const tl_text_rows *rows);
 /* TL_EDATA that names the file, the line of the row that was read last and the column of labels. */
 TL_API tl_status tl_text_rows_refuse_label(const tl_text_rows *rows, const char *why);
 
