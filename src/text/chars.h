@@ -35,7 +35,7 @@ enum {
     TLI_CHAR_MANY,    /* several, or one that several become: tli_chars_all tells */
 };
 
-enum { TLI_CHARS_PAGE = 256 };
+enum { TLI_CHARS_PAGE = 64 };
 
 typedef struct tli_chars {
     tli_char_rules rules;

@@ -118,9 +118,12 @@ static void look_at_ascii(tli_wordpiece *w)
     w->quick = w->most >= TLI_WHOLE_BYTES;
     for (int i = 0; i < 128; i++) {
         tli_char c = tli_chars_get(&w->chars, (uint32_t)i);
-        int kind = tli_char_kind(c);
-        if (kind == TLI_CHAR_LETTER) w->ascii_letter[i] = (uint8_t)tli_char_code(c);
-        w->ascii_ends[i] = kind == TLI_CHAR_SPACE || kind == TLI_CHAR_ALONE;
+        char text = (char)tli_char_code(c);
+        const tli_piece *p = tli_vocabulary_find(&w->base.vocabulary, &text, 1);
+        w->ascii[i].kind = (uint8_t)tli_char_kind(c);
+        w->ascii[i].letter = (uint8_t)text;
+        w->ascii[i].id = p && w->most > 0 ? p->id : w->unknown;
+        w->ends[i] = tli_char_kind(c) == TLI_CHAR_SPACE || tli_char_kind(c) == TLI_CHAR_ALONE;
     }
 }
 

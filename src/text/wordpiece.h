@@ -48,10 +48,12 @@ typedef struct tli_wordpiece {
     tli_whole *wholes;
     int whole_bits; /* there are 2^whole_bits of them */
     tli_chars chars;
-    /* Of ASCII: what a letter becomes, else 0; and whether a character ends a word. */
-    uint8_t ascii_letter[128];
-    bool ascii_ends[128];
-    bool quick; /* ASCII's letters and digits go the short way */
+    struct {
+        uint8_t kind, letter; /* of tli_char, and what a letter becomes */
+        int32_t id;           /* of what is alone */
+    } ascii[128];
+    bool ends[256]; /* bytes that end a word: ASCII's spaces, and what is alone */
+    bool quick;     /* ASCII's letters and digits go the short way */
 } tli_wordpiece;
 
 tl_status tli_wordpiece_tokenize(const tl_tokenizer *t, tl_ids *out, const char *text, size_t size);

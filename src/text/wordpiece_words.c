@@ -18,6 +18,23 @@ typedef struct work {
     char word[TLI_MOST_WORD_CHARS * 4 + TLI_WHOLE_BYTES];
 } work;
 
+/* 8 bytes in the order of a little-endian machine. */
+static inline uint64_t load(const char *p)
+{
+    uint64_t v;
+    memcpy(&v, p, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    v = __builtin_bswap64(v);
+#endif
+    return v;
+}
+
+/* As tli_load_bytes, where more may be read. */
+static inline uint64_t load_some(const char *p, size_t size)
+{
+    return size < 8 ? load(p) & ((UINT64_C(1) << 8 * size) - 1) : load(p);
+}
+
 /* --- words to pieces -------------------------------------------------------------------------- */
 
 enum { MOST_PROBES = 16 };
@@ -79,8 +96,8 @@ static tl_status end_word(work *w)
     w->moved_to = SIZE_MAX;
     if (!known) return push(w, t->unknown) ? TL_OK : TL_ENOMEM;
     if (size <= TLI_WHOLE_BYTES) {
-        uint64_t low = tli_load_bytes(w->word, size),
-                 high = size > 8 ? tli_load_bytes(w->word + 8, size - 8) : 0;
+        uint64_t low = load_some(w->word, size),
+                 high = size > 8 ? load_some(w->word + 8, size - 8) : 0;
         const tli_whole *p = tli_wordpiece_whole(t, low, high, (uint32_t)size);
         if (p && p->id >= 0) return push(w, p->id) ? TL_OK : TL_ENOMEM;
     }
@@ -89,14 +106,15 @@ static tl_status end_word(work *w)
 
 /* --- characters to words ---------------------------------------------------------------------- */
 
-static void add_letter(work *w, uint32_t c)
+static inline void add_letter(work *w, uint32_t c)
 {
-    char bytes[4];
-    int length = tli_utf8_encode(bytes, c);
-    w->count += w->t->counts_bytes ? length : 1;
-    if (w->count > w->t->most) return; // the word will be unknown
-    memcpy(w->word + w->size, bytes, (size_t)length);
+    if (w->count >= w->t->most) { // the word will be unknown
+        w->count = w->t->most + 1;
+        return;
+    }
+    int length = tli_utf8_encode(w->word + w->size, c);
     w->size += (size_t)length;
+    w->count += w->t->counts_bytes ? length : 1;
 }
 
 /* A letter with a combining class goes before those behind the last other letter that have a
@@ -216,15 +234,7 @@ static inline uint64_t at_least(uint64_t v, int least)
  * `out`, in lower case when asked, with zeros behind them. */
 static inline int letters(uint64_t *out, const char *p, const char *end, bool lower)
 {
-    uint64_t v;
-    if (end - p >= 8) {
-        memcpy(&v, p, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        v = __builtin_bswap64(v);
-#endif
-    } else {
-        v = tli_load_bytes(p, (size_t)(end - p));
-    }
+    uint64_t v = end - p >= 8 ? load(p) : tli_load_bytes(p, (size_t)(end - p));
     uint64_t low = v & EACH(0x7f);
     uint64_t upper = at_least(low, 'A') & ~at_least(low, 'Z' + 1);
     uint64_t small = at_least(low, 'a') & ~at_least(low, 'z' + 1);
@@ -250,44 +260,63 @@ static inline tl_status take_quickly(work *w, const char *p, size_t *taken)
     *taken = 0;
     if (count == 8) count += letters(&high, p + 8, w->end, t->base.lowers);
     if (!count || count == TLI_WHOLE_BYTES) return TL_OK;
-    if (w->end - p > count && ((uint8_t)p[count] >= 128 || !t->ascii_ends[(uint8_t)p[count]]))
-        return TL_OK;
+    if (w->end - p > count && !t->ends[(uint8_t)p[count]]) return TL_OK;
     *taken = (size_t)count;
     const tli_whole *whole = tli_wordpiece_whole(t, low, high, (uint32_t)count);
     if (whole && whole->id >= 0) return push(w, whole->id) ? TL_OK : TL_ENOMEM;
-    for (int i = 0; i < 8; i++, low >>= 8, high >>= 8) {
-        w->word[i] = (char)low;
-        w->word[8 + i] = (char)high;
+    for (int i = 0; i < 8; i++) {
+        w->word[i] = (char)(low >> 8 * i);
+        w->word[8 + i] = (char)(high >> 8 * i);
     }
     return cut(w, w->word, (size_t)count);
 }
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
+/* A character of ASCII, or a word of it; `taken` is how many bytes that is. */
+static inline tl_status take_ascii(work *w, const char *p, size_t *taken)
+{
+    const tli_wordpiece *t = w->t;
+    uint8_t c = (uint8_t)*p;
+    *taken = 1;
+    switch (t->ascii[c].kind) {
+    case TLI_CHAR_LETTER:
+        if (!w->count && t->quick) {
+            TL_TRY(take_quickly(w, p, taken));
+            if (*taken) return TL_OK;
+            *taken = 1;
+        }
+        add_letter(w, t->ascii[c].letter);
+        return TL_OK;
+    case TLI_CHAR_SPACE: return end_word(w);
+    case TLI_CHAR_ALONE: TL_TRY(end_word(w)); return push(w, t->ascii[c].id) ? TL_OK : TL_ENOMEM;
+    default: return take_char(w, p, c, 1);
+    }
+}
+
 /* A stretch without special pieces. */
 static tl_status take_plain(work *w, const char *p, const char *end)
 {
-    const tli_wordpiece *t = w->t;
     w->end = end;
     w->sigma_at = p;
     w->sigma_cased = false;
     while (p < end) {
-        uint8_t first = (uint8_t)*p;
-        if (first < 128) {
-            size_t taken = 0;
-            if (!w->count && t->quick) TL_TRY(take_quickly(w, p, &taken));
+        if ((uint8_t)*p < 128) {
+            size_t taken;
+            TL_TRY(take_ascii(w, p, &taken));
             p += taken;
-            if (taken) continue;
-            if (t->ascii_letter[first]) add_letter(w, t->ascii_letter[first]);
-            else TL_TRY(take_char(w, p, first, 1));
-            p++;
             continue;
         }
         uint32_t c;
         int length = tli_utf8_decode(&c, p, end);
-        if (length) TL_TRY(take_char(w, p, c, length));
-        else TL_TRY(take_bad_byte(w, p));
-        p += length ? length : 1;
+        if (!length) {
+            TL_TRY(take_bad_byte(w, p++));
+            continue;
+        }
+        tli_char known = tli_chars_get(&w->t->chars, c);
+        if (tli_char_kind(known) == TLI_CHAR_LETTER) add_letter(w, tli_char_code(known));
+        else TL_TRY(take_char(w, p, c, length));
+        p += length;
     }
     return end_word(w);
 }

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
     for (ssize_t size; (size = getline(&line, &room, stdin)) >= 0;) {
         if (size && line[size - 1] == '\n') size--;
         ids.count = 0;
-        // A copy of just these bytes, so that reading beyond them is noticed where that is looked for.
+        // A copy of just these bytes: reading beyond them is noticed where that is looked for.
         char *copy = malloc((size_t)size + !size);
         memcpy(copy, line, (size_t)size);
         if (tl_tokenize(t, &ids, copy, (size_t)size) != TL_OK) fputs("refused", stdout);

@@ -90,11 +90,12 @@ SIGMAS = ['\u03a3', '\u0391', '\u03b1', '\u0301', "'", '.', ':', '\u00ad', '\u20
 ODD = ['\0', '\x01', '\x0b', '\x0c', '\x1c', '\x1f', '\t', '\r', '\x7f', '\x85', '\xa0', '\xad', '\u200b', '\u200d', '\u2028',
        '\u2029', '\u3000', '\ufeff', '\ufffd', '\ufdfa', '\u0130', '\u1e9e', '\ufb03', '\u212b', '\u1fef', '\u226e', '[MASK]',
        '[CLS]', '[mask]', '[UNK', '##', "don't", 'x' * 99, 'y' * 120, '\u0434' * 51, 'z' * 201, '\u3042' * 401]
+RARELY_LONG = [c for c in ODD if len(c) < 20] * 40 + ODD  # long words take Python long
 BAD = [b'\x80', b'\xc0\x80', b'\xed\xa0\x80', b'\xf4\x90\x80\x80', b'\xe4\xb8', b'\xff', b'\xf0\x9f', b'\xc3', b'\xed\xb0\x80',
        b'\xf8\x88\x80\x80\x80', b'\xe0\x80\xaf', b'\xf0\x80\x80\xaf', b'\xe2\x82']
 
 
-def random_line(rng, bad=False):
+def random_line(rng, bad=False, odd=ODD):
     """Words of one script or of several, with marks, controls, sigmas; with bytes that are no UTF-8 where asked."""
     out, weights = [], [w for _, _, w in SCRIPTS]
     first, last, _ = rng.choices(SCRIPTS, weights)[0]
@@ -114,7 +115,7 @@ def random_line(rng, bad=False):
         elif kind < 0.86:
             out.append(''.join(rng.choices(SIGMAS, k=rng.randint(2, 6))))
         elif kind < 0.92:
-            out.append(rng.choice(ODD))
+            out.append(rng.choice(odd))
         else:
             first, last, _ = rng.choices(SCRIPTS, weights)[0]
     line = ''.join(out).encode()
@@ -125,6 +126,6 @@ def random_line(rng, bad=False):
     return line.replace(b'\n', b' ')
 
 
-def random_lines(count, seed=1, bad=0.05):
+def random_lines(count, seed=1, bad=0.05, odd=ODD):
     rng = random.Random(seed)
-    return [random_line(rng, rng.random() < bad) for _ in range(count)]
+    return [random_line(rng, rng.random() < bad, odd) for _ in range(count)]

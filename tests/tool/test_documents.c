@@ -78,6 +78,8 @@ static const need needs[] = {
          "tilth ckpt show run1 && tilth ckpt diff run1 run1/ckpt-100 && tilth ckpt verify run1"},
     {.said = "tilth ckpt convert", .more = "run1/ckpt-50 made/ckpt-50 --overwrite"},
     {.said = "tilth train_net", .more = "--config-file=mock.yaml --fast-dev-run"},
+    // docs/language.md
+    {.said = "tilth tokenize", .more = "--vocab=uncased corpus.txt"},
     // docs/export.md
     {.said = "tilth export --model_dir=runs/mine --to=mine [--checkpoint=latest|best|PATH]",
      .instead = "for which in latest best runs/mine/ckpt-4.safetensors; do "
@@ -215,6 +217,10 @@ static int settle(void **state)
     put("a.yaml", "trainer:\n  steps_per_loop: 50\n");
     put("base.yaml", "trainer: {validation_steps: 3}\n");
     put("run.flags", "--experiment=mock\n");
+    put("uncased/vocab.txt",
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nweather\nis\nnice\ntoday\n.\n"
+        "un\n##want\n##ed\nrunning\n");
+    put("corpus.txt", "The weather is nice today.\nUnwanted running\n");
     assert_ok(tl_mkdirs("resnet"));
     return shell("cp '" ROOT "examples/mock.yaml' . && for end in index data-00000-of-00001; do "
                  "cp '" TEST_DATA "/golden/tensorbundle/part.'$end resnet/ckpt-120.$end; done");
