@@ -53,11 +53,12 @@ _tilth_value()
     case $1 in
     --experiment) _tilth_ask list experiments --names ;;
     --mode) printf '%s\n' train eval train_and_eval continuous_eval train_and_post_eval ;;
+    --rules) printf '%s\n' hf model_garden tf_text bert ;;
     --stderrthreshold) printf '%s\n' debug info warning error fatal ;;
-    --log_dir | --model_dir) compgen -d -- "$2" ;;
+    --log_dir | --model_dir | --input_data_dir) compgen -d -- "$2" ;;
     --grid | --random) # keys of the experiment, which stands before it
         [[ -z $_tilth_experiment_named ]] || _tilth_keys '' = "experiment:$_tilth_experiment_named" ;;
-    --config_file | --config-file | --gin_file | --trace | --graph | --passes | --params_override | --plugin | --flagfile | --out | --svg) compgen -f -- "$2" ;;
+    --config_file | --config-file | --gin_file | --trace | --graph | --passes | --params_override | --plugin | --flagfile | --out | --svg | --vocab | --vocab_file | --input_file | --output_file | --train_file | --eval_file | --test_file | --classes | --meta_data_file_path | --*_data_output_path) compgen -f -- "$2" ;;
     esac
 }
 
@@ -72,9 +73,9 @@ _tilth_words()
     ckpt)
         if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show diff verify convert; fi ;;
     data)
-        if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show convert; fi ;;
+        if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show convert pretraining finetuning; fi ;;
     train_net) _tilth_net_keys '' = ;;
-    predict) compgen -f -- "${!#}" ;;
+    predict | tokenize) compgen -f -- "${!#}" ;;
     compare | plot) compgen -d -- "${!#}" ;;
     describe)
         if [[ $# -gt 1 ]]; then

@@ -81,6 +81,12 @@
 #include <tilth/io/tensorflow/tensorbundle.h>
 #include <tilth/io/tensorflow/tfrecord.h>
 
+#include <tilth/text/classification.h>
+#include <tilth/text/masking.h>
+#include <tilth/text/pretraining.h>
+#include <tilth/text/rows.h>
+#include <tilth/text/tokenizer.h>
+
 #include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
 #include <tilth/nn/layer.h>

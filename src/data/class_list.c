@@ -99,6 +99,11 @@ static size_t prefix_length(const char *path)
     return length - n;
 }
 
+char *tl_class_list_path(tl_arena *arena, const char *records)
+{
+    return tl_arena_printf(arena, "%.*s%s", (int)prefix_length(records), records, ending);
+}
+
 static bool same_names(tl_strings a, tl_strings b)
 {
     if (a.count != b.count) return false;
@@ -116,7 +121,7 @@ tl_status tl_class_list_beside(tl_strings *out, tl_arena *arena, const char *con
         size_t length = prefix_length(paths[i]);
         if (before && strlen(before) == length && strncmp(before, paths[i], length) == 0) continue;
         before = tl_arena_strndup(arena, paths[i], length);
-        const char *path = before ? tl_arena_printf(arena, "%s%s", before, ending) : NULL;
+        const char *path = before ? tl_class_list_path(arena, paths[i]) : NULL;
         if (!path) return TL_ENOMEM;
         if (!tl_file_exists(path)) continue;
         tl_strings found;

@@ -413,7 +413,11 @@ static tl_status convert_one(tli_run *run, const void *flags)
 static tl_status run_ckpt(tli_run *run)
 {
     static const tli_verb verbs[] = {
-        {"show", show_all}, {"diff", diff_two}, {"verify", verify_all}, {"convert", convert_one}};
+        {"show", show_all, false},
+        {"diff", diff_two, false},
+        {"verify", verify_all, false},
+        {"convert", convert_one, false},
+    };
     return tli_run_verb(run, verbs, TL_COUNT(verbs), "a file, or a folder with checkpoints");
 }
 

@@ -5,6 +5,7 @@
 #include <tilth/base/file.h>
 
 #include "base/inner/clean.h"
+#include "tool/data_text.h"
 
 static const char *const encoding_names[] = {"png", "jpeg", "raw", NULL};
 
@@ -17,7 +18,8 @@ static const tl_field data_fields[] = {
     TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1), .help = "convert: number of files"),
     TL_F(tli_data_flags, gzip, .help = "convert: the files are compressed"),
     TL_F(tli_data_flags, overwrite,
-         .help = "convert: files of an earlier conversion are replaced, or removed"),
+         .help = "files that are there are replaced; convert also removes others of an earlier "
+                 "conversion"),
     TL_F(tli_data_flags, shuffle, .b = true,
          .help = "convert: examples are written in random order"),
     TL_F(tli_data_flags, seed, .i = 0, .help = "convert: seed of the random order"),
@@ -25,9 +27,11 @@ static const tl_field data_fields[] = {
          .help =
              "convert: how the images of an idx file are stored; files of images stay as they are"),
     TL_F(tli_data_flags, classes, .flags = TL_FIELD_NULLABLE,
-         .help = "convert: file with the names of the classes, one on each line, which numbers "
-                 "them; for the records of validation, use the file of training"),
-    TL_F(tli_data_flags, skip_bad, .help = "convert: images that cannot be decoded are left out"),
+         .help = "convert, finetuning: file with the names of the classes, one on each line, which "
+                 "numbers them; for the records of validation, use the file of training"),
+    TL_F(tli_data_flags, skip_bad,
+         .help = "convert: images that cannot be decoded are left out; finetuning: rows with too "
+                 "few cells"),
     TL_F(tli_data_flags, json, .help = "show: an object of JSON for each file, one a line"),
     TL_F_END,
 };
@@ -127,23 +131,38 @@ void tli_data_json_class(tli_json *j, int64_t number, const char *name, int64_t 
 
 static tl_status run_data(tli_run *run)
 {
-    static const tli_verb verbs[] = {{"show", tli_data_show}, {"convert", tli_data_convert}};
+    static const tli_verb verbs[] = {
+        {"show", tli_data_show, false},
+        {"convert", tli_data_convert, false},
+        {"pretraining", tli_data_pretraining, true},
+        {"finetuning", tli_data_finetuning, true},
+    };
     return tli_run_verb(run, verbs, TL_COUNT(verbs), "a file, or a folder of images");
 }
 
 const tli_command tli_command_data = {
     .name = "data",
     .brief = "what is in files of training data, and other files made of them",
-    .usage = "show FILE... | convert FILE [LABELS] --out=PREFIX [flags]\n\n"
-             "show tells what is in TFRecord files (features, their types and counts, with every "
-             "checksum verified), in idx files and in folders of images, which have a subfolder "
-             "for each class; every image is decoded once. convert writes TFRecord files of "
-             "tf.train.Example with image/encoded and image/class/label, from a folder of images "
-             "or from an idx file of images and one of their labels; the names of a folder's "
-             "classes go to PREFIX.classes.txt. If images cannot be decoded, convert names all of "
-             "them and writes nothing, unless --skip_bad leaves them out. show continues after a "
-             "file that cannot be shown. It ends with 1 when the first such file is damaged, and "
-             "with 2 when that file is missing or of an unknown kind.",
-    .flags = {{"Data", &data_flags_desc}},
+    .usage =
+        "show FILE... | convert FILE [LABELS] --out=PREFIX [flags]\n"
+        "       data pretraining --vocab_file=FILE --input_file=FILES --output_file=FILES "
+        "[flags]\n"
+        "       data finetuning --vocab_file=FILE --train_file=FILE "
+        "--train_data_output_path=FILE [flags]\n\n"
+        "show tells what is in TFRecord files (features, their types and counts, with every "
+        "checksum verified), in idx files and in folders of images, which have a subfolder "
+        "for each class; every image is decoded once. convert writes TFRecord files of "
+        "tf.train.Example with image/encoded and image/class/label, from a folder of images "
+        "or from an idx file of images and one of their labels; the names of a folder's "
+        "classes go to PREFIX.classes.txt. If images cannot be decoded, convert names all of "
+        "them and writes nothing, unless --skip_bad leaves them out. show continues after a "
+        "file that cannot be shown. It ends with 1 when the first such file is damaged, and "
+        "with 2 when that file is missing or of an unknown kind. pretraining makes examples of "
+        "masked pieces and next sentences of text, and finetuning examples of texts with "
+        "labels of tables, of JSON objects or of a folder of GLUE: those of Model Garden's "
+        "create_pretraining_data and create_finetuning_data, whose flags they have.",
+    .flags = {{"Data", &data_flags_desc},
+              {"Texts", &tli_text_flags_desc},
+              {"Fine-tuning", &tli_finetuning_flags_desc}},
     .run = run_data,
 };

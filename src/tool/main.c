@@ -16,10 +16,10 @@
 #include "tool/tool.h"
 
 static const tli_command *const commands[] = {
-    &tli_command_list,      &tli_command_describe, &tli_command_params,  &tli_command_train,
-    &tli_command_train_net, &tli_command_eval,     &tli_command_predict, &tli_command_export,
-    &tli_command_explain,   &tli_command_compare,  &tli_command_plot,    &tli_command_sweep,
-    &tli_command_ckpt,      &tli_command_data,
+    &tli_command_list,      &tli_command_describe, &tli_command_params,   &tli_command_train,
+    &tli_command_train_net, &tli_command_eval,     &tli_command_predict,  &tli_command_export,
+    &tli_command_explain,   &tli_command_compare,  &tli_command_plot,     &tli_command_sweep,
+    &tli_command_ckpt,      &tli_command_data,     &tli_command_tokenize,
 };
 
 /* Flags that every command takes. */
@@ -104,7 +104,8 @@ tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const
         tl_str_addf(&list, "%s%s", i ? ", " : "", names[i]);
         if (strcmp(word, names[i]) != 0) continue;
         tl_str_deinit(&list);
-        if (run->words.count == 1) return TL_FAIL(TL_EINVAL, "`%s` needs %s", word, what);
+        if (run->words.count == 1 && !verbs[i].alone)
+            return TL_FAIL(TL_EINVAL, "`%s` needs %s", word, what);
         return verbs[i].run(run, run->given[0]);
     }
     const char *near = tl_nearest(word, names, count);

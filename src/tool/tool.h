@@ -58,14 +58,15 @@ typedef struct tli_command {
 extern const tli_command tli_command_list, tli_command_describe, tli_command_params,
     tli_command_train, tli_command_train_net, tli_command_eval, tli_command_predict,
     tli_command_export, tli_command_explain, tli_command_ckpt, tli_command_data,
-    tli_command_compare, tli_command_plot, tli_command_sweep;
+    tli_command_compare, tli_command_plot, tli_command_sweep, tli_command_tokenize;
 
 /* A word behind the command that says what to do. */
 typedef struct tli_verb {
     const char *name;
     tl_status (*run)(tli_run *run, const void *flags); /* the command's first */
+    bool alone;                                        /* nothing need follow it */
 } tli_verb;
-/* Runs the verb that the first word names. More words must follow it: `what` they are. */
+/* Runs the verb that the first word names. More words must follow most of them: `what` they are. */
 tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const char *what);
 
 /* The last failure again, as one of a damaged file: TL_EIO. */

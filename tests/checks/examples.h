@@ -258,6 +258,13 @@ void **buffers;
 tl_pool *pool;
 // include/tilth/sys/nest/print_c.h
 tl_nest_plan *plan;
+// include/tilth/text/classification.h
+const tl_tokenizer *tokenizer;
+// include/tilth/text/masking.h
+const tl_tokenizer *tokenizer;
+int32_t *ids;
+// include/tilth/text/pretraining.h
+const tl_tokenizer *tokenizer;
 // include/tilth/tool/main.h
 typedef struct my_flags {
     int64_t number;

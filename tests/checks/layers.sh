@@ -9,11 +9,12 @@ root=${1:-$(dirname "$0")/../..}
 cd "$root"
 
 layers='
-14 tool
-13 builtin
-12 zoo board
-11 train
-10 nn data
+15 tool
+14 builtin
+13 zoo board
+12 train
+11 nn data
+10 text
 9 io
 8 comm
 7 graph

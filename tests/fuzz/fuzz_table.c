@@ -164,6 +164,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const tl_table_args args = {
         .header = (tl_table_header)(data[0] % 3),
         .delimiter = delimiters[data[0] / 3 % 8],
+        .no_quotes = data[0] / 24 & 1,
+        .skip_short = data[0] / 24 & 2,
     };
     check_reading(data + 1, size - 1, &args);
     check_schema(data + 1, size - 1, &args, data[0] & 1 ? 0.3 : 0);

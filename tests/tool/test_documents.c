@@ -55,6 +55,11 @@ static const need needs[] = {
      .more = "trainer.train_steps=4" SHORT},
     {.said = "tilth data show", .more = "photos"},
     {.said = "tilth data convert", .more = "photos --out=made/photos --overwrite"},
+    {.said = "tilth data pretraining",
+     .more = "--vocab_file=vocab.txt --input_file=wiki.txt --output_file=made/wiki --overwrite"},
+    {.said = "tilth data finetuning",
+     .more = "--vocab_file=vocab.txt --train_file=reviews.csv --text_columns=review "
+             "--label_column=stars --train_data_output_path=made/reviews --overwrite"},
     {.said = "tilth predict", .more = "--model_dir=runs/mine photos"},
     {.said = "tilth eval --confusion=svg", .more = "--model_dir=runs/mine"},
     {.said = "tilth export", .more = "--model_dir=runs/mine --to=exported"},
@@ -73,6 +78,8 @@ static const need needs[] = {
          "tilth ckpt show run1 && tilth ckpt diff run1 run1/ckpt-100 && tilth ckpt verify run1"},
     {.said = "tilth ckpt convert", .more = "run1/ckpt-50 made/ckpt-50 --overwrite"},
     {.said = "tilth train_net", .more = "--config-file=mock.yaml --fast-dev-run"},
+    // docs/language.md
+    {.said = "tilth tokenize", .more = "--vocab=uncased corpus.txt"},
     // docs/export.md
     {.said = "tilth export --model_dir=runs/mine --to=mine [--checkpoint=latest|best|PATH]",
      .instead = "for which in latest best runs/mine/ckpt-4.safetensors; do "
@@ -160,6 +167,20 @@ static void put_houses(void)
     tl_str_deinit(&fresh);
 }
 
+/* A vocabulary of letters, and texts. */
+static void put_texts(void)
+{
+    tl_str s = TL_STR_INIT;
+    tl_str_add(&s, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n.\n");
+    for (char c = 'a'; c <= 'z'; c++) tl_str_addf(&s, "%c\n##%c\n", c, c);
+    put("vocab.txt", tl_str_text(&s));
+    tl_str_deinit(&s);
+    put("wiki.txt", "The first sentence.\nThe second one.\n\nAnother document.\nIt goes on.\n");
+    put("reviews.csv", "review,stars\n\"Good, and cheap.\",5\nBroken.,1\nThe best.,5\n");
+    put("GLUE/CoLA/train.tsv", "x\t1\t\tThey drank the pub dry.\nx\t0\t*\tThey drank the pub.\n");
+    put("GLUE/CoLA/dev.tsv", "x\t1\t\tThe sailors rode the breeze clear.\n");
+}
+
 static void put_clothes(const char *name, int count)
 {
     const tl_shape images = TL_SHAPE(count, 28, 28), row = TL_SHAPE(count);
@@ -192,9 +213,14 @@ static int settle(void **state)
     put_houses();
     put_clothes("train", 128);
     put_clothes("t10k", 100);
+    put_texts();
     put("a.yaml", "trainer:\n  steps_per_loop: 50\n");
     put("base.yaml", "trainer: {validation_steps: 3}\n");
     put("run.flags", "--experiment=mock\n");
+    put("uncased/vocab.txt",
+        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nweather\nis\nnice\ntoday\n.\n"
+        "un\n##want\n##ed\nrunning\n");
+    put("corpus.txt", "The weather is nice today.\nUnwanted running\n");
     assert_ok(tl_mkdirs("resnet"));
     return shell("cp '" ROOT "examples/mock.yaml' . && for end in index data-00000-of-00001; do "
                  "cp '" TEST_DATA "/golden/tensorbundle/part.'$end resnet/ckpt-120.$end; done");
@@ -435,7 +461,7 @@ static void test_flags_of_the_manual(void **state)
         }
         for (const char *flag = line; (flag = memmem(flag, end - (size_t)(flag - line), "Fl -", 4));
              flag++) {
-            size_t length = strspn(flag + 4, "abcdefghijklmnopqrstuvwxyz_-");
+            size_t length = strspn(flag + 4, "abcdefghijklmnopqrstuvwxyz0123456789_-");
             if (!length || memchr(flag + 4, '.', strcspn(flag + 4, " \n"))) continue; // a key
             bool there = flag_in(synopsis && help ? help : all, flag + 4, length)
                          || strncmp(flag + 4, "version", 7) == 0

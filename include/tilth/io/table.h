@@ -54,7 +54,9 @@ typedef enum tl_table_header {
 
 typedef struct tl_table_args {
     tl_table_header header;
-    char delimiter; /* (optional: found out) */
+    char delimiter;  /* (optional: found out) */
+    bool no_quotes;  /* quotes are characters like others; a cell ends at the next delimiter */
+    bool skip_short; /* rows with fewer cells than the first are passed over, and counted */
 } tl_table_args;
 
 /* Members are for reading. */
@@ -69,6 +71,7 @@ typedef struct tl_table {
     char delimiter;     /* of CSV */
     bool decimal_comma; /* numbers are written 1,5 */
     int64_t not_utf8;   /* cells so far that were no UTF-8 */
+    int64_t skipped;    /* rows so far that were passed over */
 } tl_table;
 
 /* A cell of an npy file is a number and has no text. */

@@ -145,7 +145,7 @@ static tl_status read_cell(tli_table *t)
     unsigned char any = 0;
     while (p < t->end && is_blank(t, *p)) p++;
     v->at = p;
-    if (p < t->end && *p == '"') {
+    if (p < t->end && *p == '"' && !v->no_quotes) {
         v->at++;
         return read_quoted(t);
     }
@@ -204,6 +204,8 @@ tl_status tli_csv_row(tli_table *t, bool *more)
 static tl_status csv_next(tli_table *t, bool *more)
 {
     TL_TRY(tli_csv_row(t, more));
+    for (; *more && t->csv.skip_short && t->found < t->base.columns; t->base.skipped++)
+        TL_TRY(tli_csv_row(t, more));
     if (!*more || t->found == t->base.columns) return TL_OK;
     return TL_FAIL(TL_EDATA,
                    "%s:%" PRId64 ": the row has %" PRId64 " cell%s, and the first line has %" PRId64
@@ -217,6 +219,7 @@ static void csv_rewind(tli_table *t)
     t->csv.at = t->csv.first;
     t->csv.at_line = t->csv.first_line;
     t->line = 0;
+    t->base.skipped = 0;
 }
 
 const tli_table_format tli_csv_format = {csv_next, csv_rewind};

@@ -19,6 +19,7 @@ typedef struct tli_csv {
     const char *first, *at; /* the first row behind the header; the next one */
     int64_t first_line, at_line;
     char special[256]; /* bytes at which a cell without quotes ends */
+    bool no_quotes, skip_short;
 } tli_csv;
 
 typedef struct tli_npy {

@@ -204,6 +204,8 @@ tl_status tli_csv_begin(tli_table *t, const tl_table_args *args)
     bool names = args->header == TL_HEADER_YES, more = true;
     v->first = t->data + (mark ? 3 : 0);
     v->first_line = 1;
+    v->no_quotes = args->no_quotes;
+    v->skip_short = args->skip_short;
     TL_TRY(find_delimiter(t, args));
     t->format->rewind(t);
     TL_TRY(tli_csv_row(t, &more));

@@ -493,16 +493,23 @@ void tl_example_add_text(tl_example_writer *w, const char *name, const char *tex
     tl_example_add_bytes(w, name, &(tl_bytes){text, strlen(text)}, 1);
 }
 
+enum { GATHERED = 256 }; // bytes of numbers that are appended at a time
+
 void tl_example_add_floats(tl_example_writer *w, const char *name, const float *values,
                            int64_t count)
 {
     nesting n = begin_feature(w, name, TL_FEATURE_FLOATS);
-    size_t packed = tli_pb_begin(w->out, VALUES);
+    size_t packed = tli_pb_begin(w->out, VALUES), length = 0;
+    char bytes[GATHERED];
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
-        tli_put_u32(w->out, bits);
+        for (int k = 0; k < 4; k++) bytes[length++] = (char)(bits >> 8 * k);
+        if (length < GATHERED - sizeof bits) continue;
+        tl_str_addn(w->out, bytes, length);
+        length = 0;
     }
+    tl_str_addn(w->out, bytes, length);
     tli_pb_end(w->out, packed);
     end_feature(w, n);
 }
@@ -511,15 +518,17 @@ void tl_example_add_ints(tl_example_writer *w, const char *name, const int64_t *
                          int64_t count)
 {
     nesting n = begin_feature(w, name, TL_FEATURE_INTS);
-    size_t packed = tli_pb_begin(w->out, VALUES);
+    size_t packed = tli_pb_begin(w->out, VALUES), length = 0;
+    char bytes[GATHERED];
     for (int64_t i = 0; i < count; i++) {
-        char bytes[LONGEST_VARINT];
-        size_t length = 0;
         uint64_t value = (uint64_t)values[i];
         for (; value >= 0x80; value >>= 7) bytes[length++] = (char)(value | 0x80);
         bytes[length++] = (char)value;
+        if (length < GATHERED - LONGEST_VARINT) continue;
         tl_str_addn(w->out, bytes, length);
+        length = 0;
     }
+    tl_str_addn(w->out, bytes, length);
     tli_pb_end(w->out, packed);
     end_feature(w, n);
 }

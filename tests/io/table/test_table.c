@@ -57,6 +57,10 @@ static void dialects_are_understood(void **state)
     assert_string_equal(SHOWN("one\n1\n\n2\n"), "one/1/2");
     assert_string_equal(SHOWN("name;x\nM\xfcller;1\nZ\xc3\xbcrich;2\n"),
                         "name|x/M\xc3\xbcller|1/Z\xc3\xbcrich|2");
+    assert_string_equal(shown("a,b\n\"x,y\"\n", 10, &(tl_table_args){.no_quotes = true}),
+                        "a|b/\"x|y\"");
+    assert_string_equal(shown("a,b\n1\n2,3\n4\n5,6", 15, &(tl_table_args){.skip_short = true}),
+                        "a|b/2|3/5|6");
     assert_string_equal(shown("a;b,c\n1;2,3\n", 12, &(tl_table_args){.delimiter = ','}),
                         "a;b|c/1;2|3");
 }
