@@ -66,7 +66,8 @@ def lines(folder):
     random.Random(3).shuffle(real)
     real = real[:LINES // 2]
     print(f'{count} lines of Debian\'s packages, {len(real)} of them used')
-    return real + peers.random_lines(LINES - len(real), seed=5, odd=peers.RARELY_LONG)
+    broken = peers.broken_lines(LINES // 50)
+    return real + broken + peers.random_lines(LINES - len(real) - len(broken), seed=5, odd=peers.RARELY_LONG)
 
 
 def vocabulary(path, some):
