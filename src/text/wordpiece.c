@@ -93,9 +93,10 @@ static tl_status build(tli_wordpiece *w)
     const tli_piece *pieces = v->sorted;
     int64_t count = v->sorted_count, from, to;
     if (count && !pieces[0].size) pieces++, count--; // of empty lines
-    TL_TRY(tli_trie_add(&w->trie, &w->begin, pieces, count, 0));
+    TL_TRY_NOTE(tli_trie_add(&w->trie, &w->begin, pieces, count, 0), "'%s'", w->base.name);
     tli_vocabulary_range(v, w->prefix, &from, &to);
-    TL_TRY(tli_trie_add(&w->trie, &w->go_on, v->sorted + from, to - from, strlen(w->prefix)));
+    TL_TRY_NOTE(tli_trie_add(&w->trie, &w->go_on, v->sorted + from, to - from, strlen(w->prefix)),
+                "'%s'", w->base.name);
     tli_trie_finish(&w->trie);
     for (w->whole_bits = 4; (int64_t)1 << w->whole_bits < 2 * count;) w->whole_bits++;
     size_t places = (size_t)1 << w->whole_bits;

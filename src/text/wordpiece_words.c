@@ -2,6 +2,7 @@
 
 #include <tilth/base/vec.h>
 
+#include "text/broken.h"
 #include "text/utf8.h"
 #include "text/wordpiece.h"
 
@@ -15,6 +16,7 @@ typedef struct work {
     size_t moved_from, moved_to; /* of the letters at its end that are sorted by their class */
     const char *sigma_at;        /* how far was looked for what is before a sigma, */
     bool sigma_cased;            /* and whether a letter with a case was last there */
+    bool broken;                 /* TensorFlow would go another way with this text */
     char word[TLI_MOST_WORD_CHARS * 4 + TLI_WHOLE_BYTES];
 } work;
 
@@ -208,14 +210,18 @@ static tl_status take_char(work *w, const char *p, uint32_t code, int length)
 }
 
 /* What is no UTF-8: tokenizers takes texts only, the programs in Python leave it out, and
- * TensorFlow keeps it in the word, which no piece is made for. */
+ * TensorFlow keeps it in the word, which no piece is made for; when it lowers text, more may
+ * come of it (take_broken). */
 static tl_status take_bad_byte(work *w, const char *p)
 {
     switch (w->t->rules) {
     case TL_WORDPIECE_HF:
         return TL_FAIL(TL_EDATA, "byte %zu of the text (%#04x) is no UTF-8",
                        (size_t)(p - w->text) + 1, (uint8_t)*p);
-    case TL_WORDPIECE_TF_TEXT: w->count = w->t->most + 1; return TL_OK;
+    case TL_WORDPIECE_TF_TEXT:
+        w->broken = w->t->base.lowers;
+        w->count = w->t->most + 1;
+        return TL_OK;
     default: return TL_OK;
     }
 }
@@ -300,7 +306,7 @@ static tl_status take_plain(work *w, const char *p, const char *end)
     w->end = end;
     w->sigma_at = p;
     w->sigma_cased = false;
-    while (p < end) {
+    while (p < end && !w->broken) {
         if ((uint8_t)*p < 128) {
             size_t taken;
             TL_TRY(take_ascii(w, p, &taken));
@@ -319,6 +325,28 @@ static tl_status take_plain(work *w, const char *p, const char *end)
         p += length;
     }
     return end_word(w);
+}
+
+/* The whole text, which tensorflow-text lowers, and which is no UTF-8. */
+static tl_status take_broken(work *w, const char *text, size_t size)
+{
+    static const tli_char_rules split = {.library = TLI_UNICODE_TF_TEXT};
+    tl_str lower = TL_STR_INIT;
+    tl_status st = tli_broken_lower(&lower, text, size);
+    const char *p = lower.data, *end = p ? p + lower.length : p;
+    w->size = 0;
+    w->count = 0;
+    w->moved_to = SIZE_MAX;
+    while (st == TL_OK && p < end) {
+        uint32_t code;
+        tli_char c;
+        int length = tli_utf8_decode(&code, p, end);
+        if (!length) w->count = w->t->most + 1;
+        else if (tli_chars_all(&c, &split, code)) st = take(w, c);
+        p += length ? length : 1;
+    }
+    tl_str_deinit(&lower);
+    return st == TL_OK ? end_word(w) : st;
 }
 
 /* Where a special piece may begin, from `p` on. */
@@ -350,6 +378,7 @@ tl_status tli_wordpiece_tokenize(const tl_tokenizer *t, tl_ids *out, const char 
 {
     const tli_wordpiece *wordpiece = (const tli_wordpiece *)t;
     const char *from = text, *end = text + size;
+    int64_t before = out->count;
     work w;
     w.t = wordpiece;
     w.out = out;
@@ -357,6 +386,7 @@ tl_status tli_wordpiece_tokenize(const tl_tokenizer *t, tl_ids *out, const char 
     w.size = 0;
     w.count = 0;
     w.moved_to = SIZE_MAX;
+    w.broken = false;
     for (const char *p = text; (p = next_special(wordpiece, p, end)) < end;) {
         const tli_special *s = find_special(wordpiece, p, end);
         if (!s) {
@@ -367,5 +397,8 @@ tl_status tli_wordpiece_tokenize(const tl_tokenizer *t, tl_ids *out, const char 
         if (!push(&w, s->id)) return TL_ENOMEM;
         from = p += s->size;
     }
-    return take_plain(&w, from, end);
+    TL_TRY(take_plain(&w, from, end));
+    if (!w.broken) return TL_OK;
+    out->count = before;
+    return take_broken(&w, text, size);
 }

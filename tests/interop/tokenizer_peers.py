@@ -129,3 +129,20 @@ def random_line(rng, bad=False, odd=ODD):
 def random_lines(count, seed=1, bad=0.05, odd=ODD):
     rng = random.Random(seed)
     return [random_line(rng, rng.random() < bad, odd) for _ in range(count)]
+
+
+GAPS = ['\u00ad', '\u200b', '\ufe0f', '\u0301', '\u0345\u0334', '\u1bf2', '\u1bf2\u0345\u1bf2', '\u0900', '', 'a', ' ']
+WHOLE = '\u4e00\u00c9\u00e9\uac00\u03a9\u0301\u1bf2\u3002x\u2028\ufb01\u00ad\U0001f600\uf900\u0085'
+
+
+def broken_lines(count, seed=9):
+    """Halves of characters, with something between them that may vanish."""
+    rng, found = random.Random(seed), []
+    for _ in range(count):
+        line = b''
+        for _ in range(rng.randint(1, 12)):
+            char = rng.choice(WHOLE).encode()
+            half = rng.randint(0, len(char))
+            line += char[:half] + rng.choice(GAPS).encode() + char[half:] + rng.choice([b''] * 16 + [b' ', b'ab', b'.', b'\xff'])
+        found.append(line)
+    return found

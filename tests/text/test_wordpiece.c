@@ -43,7 +43,7 @@ static tl_tokenizer *open_text(tl_wordpiece_rules rules, bool cased, const char 
 /* Words that are in no rule's way; ids are of the words that the vectors name. */
 static const char words[] =
     SPECIALS "unwanted\n,\nrunning\nah\n\u535a\n\u63a8\nzz\nhelloworld\nHello\nWorld\nHelloWorld\n"
-             "stra\u00dfe\nStra\u00dfe\nstrasse\nistanbul\n\u0130stanbul\nx\nyz\ny\nz\n"
+             "stra\u00dfe\nStra\u00dfe\nstrasse\nistanbul\n\u0130stanbul\nx\nyz\ny\nz\nX\n"
              "\u3053\u3093\u306b\u3061\u306f\n\u4e16\n\u754c\ndon\n'\nt\n\ufb01\nfi\nx\u2028y\n["
              "\nmask\n]\nMASK\n"
              "foobar\nfoo\nbar\n\u03bf\u03b4\u03bf\u03c2\n\u03bf\u03b4\u03bf\u03c3\n"
@@ -118,7 +118,7 @@ static void rules_split_words(void **state)
 static void bytes_that_are_no_utf8(void **state)
 {
     (void)state;
-    static const char text[] = "x\xff y foo\xe4\xb8. yz";
+    static const char text[] = "x\xff y foo\xe4\xb8. yz", halves[] = "X \xe4\xb8\u00ad\x96";
     const size_t size = sizeof text - 1;
     tl_ids ids = {0};
     tl_tokenizer *t = open_text(hf, false, words);
@@ -135,6 +135,12 @@ static void bytes_that_are_no_utf8(void **state)
     }
     t = open_text(tf_text, true, words);
     assert_string_equal(pieces_of(t, text, size), "[UNK] y [UNK] [UNK] yz");
+    assert_string_equal(pieces_of(t, halves, sizeof halves - 1), "X [UNK] [UNK]");
+    tl_tokenizer_free(&t);
+    // folding leaves the soft hyphen out, and the halves of U+4E16 meet
+    t = open_text(tf_text, false, words);
+    assert_string_equal(pieces_of(t, text, size), "[UNK] y [UNK] [UNK] yz");
+    assert_string_equal(pieces_of(t, halves, sizeof halves - 1), "x \u4e16");
     tl_tokenizer_free(&t);
     tl_ids_deinit(&ids);
 }
