@@ -171,8 +171,8 @@ static tl_status gather_theirs(tl_notes *files, tl_state *weights, const tl_fini
     return st;
 }
 
-static tl_status export_theirs(tli_run *run, const tl_finished *f, const char *from,
-                               const char *folder, const char *format)
+tl_status tli_export_theirs(tli_run *run, const tl_finished *f, const char *from,
+                            const char *folder, const char *format)
 {
     static const tl_safetensors_note notes[] = {{"format", "pt"}}; // transformers looks for it
     const char *path = tl_path_join(run->arena, folder, TL_WEIGHTS_FILE);
@@ -254,7 +254,7 @@ static tl_status run_export(tli_run *run)
     if (st == TL_OK)
         st = strcmp(flags->format, OURS) == 0
                  ? export_to(run, &f, which.folder, folder)
-                 : export_theirs(run, &f, which.folder, folder, flags->format);
+                 : tli_export_theirs(run, &f, which.folder, folder, flags->format);
     tli_folder_hold_free(&hold);
     tl_finished_close(&f);
     return st;

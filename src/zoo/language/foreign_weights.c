@@ -6,7 +6,10 @@
 #include <tilth/base/vec.h>
 
 #include "core/inner/element.h"
+#include "zoo/inner/foreign.h"
+#include "zoo/language/encoder.h"
 #include "zoo/language/foreign.h"
+#include "zoo/language/names.h"
 
 /* --- elements --------------------------------------------------------------------------------- */
 
@@ -288,6 +291,110 @@ tl_status tli_foreign_initialize(tl_model *m, const char *path, const tli_foreig
     TL_TRY_DONE(st, tli_foreign_table_make(&r.table, r.arena, what));
     TL_TRY_DONE(st, check(&r));
     st = read_all(&r, m);
+done:
+    reading_deinit(&r);
+    return st;
+}
+
+/* --- into a state ----------------------------------------------------------------------------- */
+
+bool tli_bert_is_foreign(const char *path)
+{
+    tli_foreign_files f = {0};
+    bool is = tli_foreign_is(path) && (tli_foreign_open(&f, path) != TL_OK || f.config);
+    tli_foreign_close(&f);
+    tl_error_clear(); // reading it fails again
+    return is;
+}
+
+/* The model that the weights are of, as far as they say. */
+typedef struct found {
+    tli_foreign_config config;
+    tl_pretrainer_config words;
+    tl_cls_head_config next;
+    tl_sentence_model_config sentences;
+    tli_foreign_model model;
+} found;
+
+static const tli_foreign_entry *peek(const tli_foreign_files *f, const char *hf, const char *v1)
+{
+    return tl_map_get(&f->by_name, f->form == TLI_FOREIGN_HF ? hf : v1);
+}
+
+static tl_status find_model(found *out, reading *r)
+{
+    const tli_foreign_files *f = &r->files;
+    TL_TRY(tli_foreign_config_read(&out->config, r->arena, f->config));
+    const tl_bert_config *k = &out->config.bert;
+    const tli_foreign_entry *classes = peek(f, "classifier.weight", "");
+    const char *name = "next_sentence";
+    out->model = (tli_foreign_model){.encoder = k, .section = "config.json"};
+    if (peek(f, "cls.predictions.transform.dense.weight", "cls/predictions/transform/dense/kernel"))
+        out->model.words = &out->words;
+    if (out->model.words
+        && peek(f, "cls.seq_relationship.weight", "cls/seq_relationship/output_weights")) {
+        out->next =
+            (tl_cls_head_config){.inner_dim = k->hidden_size, .num_classes = 2, .name = name};
+        out->words.cls_heads.items = &out->next;
+        out->words.cls_heads.count = 1;
+        out->model.next = &out->next;
+    }
+    if (!out->model.words && classes && classes->rank == 2 && classes->dims[0] > 0) {
+        out->sentences.num_classes = classes->dims[0];
+        out->model.of = &out->sentences;
+    }
+    return TL_OK;
+}
+
+static tl_status name_all(tl_original_names *into, const found *m)
+{
+    TL_TRY(tli_bert_names(m->model.encoder, into));
+    if (m->model.words) return tli_pretrainer_head_names(&m->words, into);
+    return m->model.of ? tli_sentence_head_names(&m->sentences, into) : TL_OK;
+}
+
+static tl_status put_weight(tl_state *into, const reading *r, int64_t i, tl_engine *engine)
+{
+    const tli_foreign_weight *w = &r->table.items[i];
+    tl_tensor *t = NULL;
+    const char *path = tl_arena_printf(r->arena, "model/%s", w->ours);
+    if (!path) return TL_ENOMEM;
+    tl_status st = tl_tensor_new(&t, engine, TL_F32, w->shape);
+    if (st == TL_OK) st = read_weight(t, &r->files, w, r->entries[i]);
+    if (st == TL_OK) st = tl_state_put(into, path, t);
+    tl_tensor_free(&t); // the state keeps it
+    return st;
+}
+
+/* As a state of a trainer that has not begun. */
+static tl_status put_all(tl_state *into, const reading *r, tl_engine *engine)
+{
+    static const uint64_t seed = 0;
+    for (int64_t i = 0; i < r->table.count; i++)
+        if (r->entries[i]) TL_TRY(put_weight(into, r, i, engine));
+    TL_TRY(tl_state_put_words(into, "seed", &seed, 1));
+    return tl_state_put_int(into, "global_step", 0);
+}
+
+tl_status tli_bert_read(tl_state **out, tl_original_names *names, const char *path,
+                        tl_engine *engine, tl_str *left_out)
+{
+    reading r = {.arena = NULL};
+    found m = {0};
+    tl_status st;
+    *out = NULL;
+    TL_TRY_DONE(st, tl_arena_new(&r.arena));
+    TL_TRY_DONE(st, tli_foreign_open(&r.files, path));
+    TL_TRY_DONE(st, find_model(&m, &r));
+    TL_TRY_DONE(st, tli_foreign_table_make(&r.table, r.arena, &m.model));
+    TL_TRY_DONE(st, check(&r));
+    TL_TRY_DONE(st, name_all(names, &m));
+    TL_TRY_DONE(st, tl_state_new(out));
+    st = put_all(*out, &r, engine);
+    for (int64_t i = 0; i < r.report.count && left_out; i++)
+        tl_str_addf(left_out, "%s: %s\n", r.report.items[i].path, r.report.items[i].found);
+    if (st == TL_OK && left_out) st = tl_str_status(left_out);
+    if (st != TL_OK) tl_state_free(out);
 done:
     reading_deinit(&r);
     return st;
