@@ -142,6 +142,12 @@ build_original()
     build_venv .venv-tf tests/interop/requirements-original.txt
 }
 
+# Hugging Face's transformers, with PyTorch.
+build_hugging_face()
+{
+    build_venv .venv-hf tests/interop/requirements-huggingface.txt
+}
+
 # What the peers of a benchmark need: PyTorch and TensorFlow are large and have environments of their own.
 build_peer()
 {
@@ -337,13 +343,15 @@ word_install()
     case $prefix in /usr | /usr/local) as_root ldconfig ;; esac
 }
 
-# Whether one of these checks (all, without names) compares with Model Garden.
-needs_original()
+# needs WORDS NAME... : whether one of these checks (all, without names) has one of the words: compares with a peer that
+# is large.
+needs()
 {
-    local name
+    local words=$1 name
+    shift
     [[ $# != 0 ]] || return 0
     for name in "$@"; do
-        ! grep -qsE 'venv-tf|model_garden' "tests/interop/check_$name.py" || return 0
+        ! grep -qsE "$words" "tests/interop/check_$name.py" || return 0
     done
     return 1
 }
@@ -360,7 +368,8 @@ word_interop()
         build_release
     fi
     build_venv
-    [[ $without ]] || ! needs_original "$@" || build_original
+    [[ $without ]] || ! needs 'venv-tf|model_garden' "$@" || build_original
+    [[ $without ]] || ! needs venv-hf "$@" || build_hugging_face
     TILTH=$PWD/$folder/tilth .venv/bin/python tests/interop/run.py "$@"
 }
 
@@ -426,8 +435,8 @@ usage: ./build.sh WORD
   test               build and run all tests and checks
   build              build the program (build/tilth) and the libraries
   install [PREFIX]   build and install, into /usr/local when nothing is said
-  interop [NAME...]  run the checks against other readers of our files (Python), and against Model Garden itself:
-                     TensorFlow, 2 GB; --without-original leaves that out
+  interop [NAME...]  run the checks against other readers of our files (Python), against Model Garden itself
+                     (TensorFlow, 2 GB) and Hugging Face's transformers (PyTorch); --without-original leaves these out
   bench NAME         run a benchmark; its result is build/bench/NAME.json
   fuzz NAME SECONDS  fuzz one parser
   soak [NAME]        run the long tests, or one of them

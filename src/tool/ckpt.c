@@ -14,7 +14,7 @@ typedef struct ckpt_flags {
     bool stats, json;
     double tolerance;
     bool overwrite;
-    const char *experiment;
+    const char *experiment, *format;
 } ckpt_flags;
 static const tl_field ckpt_fields[] = {
     TL_F(ckpt_flags, stats,
@@ -28,6 +28,8 @@ static const tl_field ckpt_fields[] = {
     TL_F(ckpt_flags, overwrite, .help = "convert: replaces files that exist"),
     TL_F(ckpt_flags, experiment, .flags = TL_FIELD_NULLABLE,
          .help = "convert: the experiment of the run, if its folder does not name it"),
+    TL_F(ckpt_flags, format, .flags = TL_FIELD_NULLABLE, .pattern = "^hf$",
+         .help = "convert: hf makes TO a folder of Hugging Face, of a BERT"),
     TL_F_END,
 };
 static const tl_desc ckpt_flags_desc = {
@@ -406,8 +408,10 @@ static tl_status convert_one(tli_run *run, const void *flags)
 {
     const ckpt_flags *given = flags;
     if (run->words.count != 3) return TL_FAIL(TL_EINVAL, "`convert` needs two names: FROM and TO");
-    return tli_ckpt_convert(run, run->words.items[1], run->words.items[2], given->experiment,
-                            given->overwrite);
+    return tli_ckpt_convert(run, run->words.items[1], run->words.items[2],
+                            &(tli_ckpt_conversion){.experiment = given->experiment,
+                                                   .format = given->format,
+                                                   .overwrite = given->overwrite});
 }
 
 static tl_status run_ckpt(tli_run *run)
@@ -426,7 +430,7 @@ const tli_command tli_command_ckpt = {
     .brief = "shows, checks, compares and converts checkpoints",
     .usage =
         "show|diff|verify FILE... [flags]\n       ckpt convert FROM TO [--experiment=NAME] "
-        "[--overwrite]\n\n"
+        "[--format=hf] [--overwrite]\n\n"
         "show tells what is in a checkpoint, another safetensors file, or a TensorBundle (a "
         "checkpoint of TensorFlow: PREFIX or PREFIX.index), verify checks every byte of "
         "checkpoints, diff tells where two files differ. A FILE may be named without its suffix; a "
@@ -436,7 +440,10 @@ const tli_command tli_command_ckpt = {
         "the folder of a run, or in a folder below it, weights and slots get the names that they "
         "have in Model Garden, or in Tilth. --experiment names the experiment if the folder does "
         "not. FROM must then belong to that model, and the new checkpoint is for eval, predict and "
-        "task.init_checkpoint. Otherwise a/b/kernel is a/b/kernel/.ATTRIBUTES/VARIABLE_VALUE.",
+        "task.init_checkpoint. Otherwise a/b/kernel is a/b/kernel/.ATTRIBUTES/VARIABLE_VALUE. FROM "
+        "may also be a BERT's folder of Hugging Face (config.json and model.safetensors), or the "
+        "checkpoint of BERT's first release with bert_config.json beside it; with --format=hf TO "
+        "is such a folder, and FROM a checkpoint in the folder of a run.",
     .flags = {{"Checkpoints", &ckpt_flags_desc}},
     .run = run_ckpt,
 };

@@ -57,9 +57,14 @@ void tli_ckpt_json_value(tl_str *out, const tl_state_entry *e);
 TL_NODISCARD tl_status tli_ckpt_diff(tl_str *out, int64_t *different, const tli_ckpt *a,
                                      const tli_ckpt *b, double tolerance);
 
-/* Turns a checkpoint into a bundle, or back; what was done, and left out, is appended to the run's
- * text. `experiment` may be NULL. */
+typedef struct tli_ckpt_conversion {
+    const char *experiment; /* NULL: as the folder says */
+    const char *format;     /* of others; NULL: as the name says */
+    bool overwrite;
+} tli_ckpt_conversion;
+/* Turns a checkpoint into a bundle, or back, weights of others into either of them, or a checkpoint
+ * of a run into weights for others; what was done, and left out, is appended to the run's text. */
 TL_NODISCARD tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to,
-                                        const char *experiment, bool overwrite);
+                                        const tli_ckpt_conversion *how);
 
 #endif

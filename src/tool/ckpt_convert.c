@@ -8,7 +8,9 @@
 #include "io/inner/checkpoint_manager.h"
 #include "io/inner/tensorbundle.h"
 #include "tool/ckpt.h"
+#include "tool/export.h"
 #include "tool/finished.h"
+#include "zoo/inner/foreign.h"
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -206,6 +208,63 @@ static tl_status to_bundle(tl_str *out, tl_arena *arena, tl_engine *engine, cons
     return st;
 }
 
+/* --- from and to others ----------------------------------------------------------------------- */
+
+static tl_status from_foreign(tl_str *out, tl_arena *arena, tl_engine *engine, const char *from,
+                              const char *to, bool to_file)
+{
+    tl_state *s = NULL;
+    tl_original_names names;
+    tl_str left_out = TL_STR_INIT;
+    int64_t entries = 0, bytes;
+    tl_status st;
+    TL_TRY_DONE(st, tl_original_names_init(&names));
+    TL_TRY_DONE(st, tli_bert_read(&s, &names, from, engine, &left_out));
+    TL_TRY_DONE(st, make_folder(arena, to));
+    TL_TRY_DONE(
+        st, to_file ? tl_checkpoint_save(to, s, &(tl_checkpoint_info){.numerics = "transformers"})
+                    : tl_original_write(to, s, &names, NULL));
+    TL_TRY_DONE(st, to_file ? tl_state_size(s, &entries, &bytes) : count_entries(&entries, to));
+    TL_TRY_DONE(st, tell(out, entries, from, to));
+    if (to_file) tl_str_add(out, "It is for eval, predict and task.init_checkpoint.\n");
+    else TL_TRY_DONE(st, name_in_folder(out, arena, to));
+    tell_left_out(out, "models of ours have no such weight", &left_out);
+done:
+    tl_str_deinit(&left_out);
+    tl_original_names_deinit(&names);
+    tl_state_free(&s);
+    return st;
+}
+
+/* What the model is, the run says that the checkpoint is of. */
+static tl_status to_foreign(tli_run *run, const char *from, const char *to,
+                            const tli_ckpt_conversion *how)
+{
+    static const char *const files[] = {TL_WEIGHTS_FILE, "config.json"};
+    const char *file, *folder;
+    bool bundle;
+    tl_finished f = {0};
+    TL_TRY(tl_checkpoint_locate(&file, &bundle, run->arena, from));
+    for (int64_t i = 0; i < TL_COUNT(files); i++)
+        TL_TRY(check_free(tl_path_join(run->arena, to, files[i]), how->overwrite));
+    const char *beside = folder_of(run->arena, file);
+    if (!beside) return TL_ENOMEM;
+    TL_TRY(tli_finished_folder(&folder, run->arena, beside, how->experiment));
+    if (!folder)
+        return TL_FAIL(TL_ENOTFOUND,
+                       "--format=%s: '%s' is not in the folder of a run, whose params.yaml would "
+                       "say what the model is; name its experiment with --experiment",
+                       how->format, file);
+    tl_status st = tl_finished_open(&f, &(tl_finished_args){.registry = run->registry,
+                                                            .folder = folder,
+                                                            .checkpoint = file,
+                                                            .experiment = how->experiment,
+                                                            .any_machine = true});
+    if (st == TL_OK) st = tli_export_theirs(run, &f, folder, to, how->format);
+    tl_finished_close(&f);
+    return st;
+}
+
 /* --- both ------------------------------------------------------------------------------------- */
 
 /* What the files of a bundle begin with, for the name of one of them as well. */
@@ -236,38 +295,52 @@ static tl_status find_names(tl_original_names *out, bool *known, tli_run *run, c
     return folder ? tli_finished_names(out, known, run, folder, experiment) : TL_ENOMEM;
 }
 
-tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to, const char *experiment,
-                           bool overwrite)
+/* TO, as it is then called, is free. */
+static tl_status check_target(const char **to, bool to_file, tl_arena *arena, bool overwrite)
 {
-    tl_arena *arena = run->arena;
-    tl_str *out = &run->text;
-    const char *file;
-    bool bundle, known = false, to_file = ends_with(to, TL_CHECKPOINT_SUFFIX);
-    tl_engine *engine;
+    if (to_file) {
+        TL_TRY(check_name(*to));
+        return check_free(*to, overwrite);
+    }
+    TL_TRY(prefix_of(to, arena, *to));
+    TL_TRY(check_name(*to));
+    TL_TRY(check_free(tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, *to), overwrite));
+    return check_free(tl_arena_printf(arena, "%s.data-00000-of-00001", *to), overwrite);
+}
+
+static tl_status between_ours(tli_run *run, tl_engine *engine, const char *file, bool bundle,
+                              const char *to, const char *experiment)
+{
     tl_original_names names;
-    TL_TRY(tl_checkpoint_locate(&file, &bundle, arena, from));
-    if (bundle != to_file)
+    bool known = false;
+    tl_status st = find_names(&names, &known, run, file, experiment);
+    const tl_original_names *table = known ? &names : NULL;
+    if (st == TL_OK)
+        st = bundle ? from_bundle(&run->text, run->arena, engine, file, to, table)
+                    : to_bundle(&run->text, run->arena, engine, file, to, table);
+    tl_original_names_deinit(&names);
+    return st;
+}
+
+tl_status tli_ckpt_convert(tli_run *run, const char *from, const char *to,
+                           const tli_ckpt_conversion *how)
+{
+    const char *file = from;
+    bool bundle = false, to_file = ends_with(to, TL_CHECKPOINT_SUFFIX);
+    tl_engine *engine;
+    if (how->format) return to_foreign(run, from, to, how);
+    bool foreign = tli_bert_is_foreign(from);
+    if (!foreign) TL_TRY(tl_checkpoint_locate(&file, &bundle, run->arena, from));
+    if (!foreign && bundle != to_file)
         return TL_FAIL(TL_EINVAL,
                        "'%s' and '%s' are both %s: convert turns a TensorBundle into a file that "
                        "ends with " TL_CHECKPOINT_SUFFIX ", or such a file into a TensorBundle",
                        file, to, bundle ? "TensorBundles" : "safetensors files");
-    if (to_file) {
-        TL_TRY(check_name(to));
-        TL_TRY(check_free(to, overwrite));
-    } else {
-        TL_TRY(prefix_of(&to, arena, to));
-        TL_TRY(check_name(to));
-        TL_TRY(check_free(tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, to), overwrite));
-        TL_TRY(check_free(tl_arena_printf(arena, "%s.data-00000-of-00001", to), overwrite));
-    }
+    TL_TRY(check_target(&to, to_file, run->arena, how->overwrite));
     TL_TRY(
         tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1}));
-    tl_status st = find_names(&names, &known, run, file, experiment);
-    const tl_original_names *table = known ? &names : NULL;
-    if (st == TL_OK)
-        st = bundle ? from_bundle(out, arena, engine, file, to, table)
-                    : to_bundle(out, arena, engine, file, to, table);
-    tl_original_names_deinit(&names);
+    tl_status st = foreign ? from_foreign(&run->text, run->arena, engine, from, to, to_file)
+                           : between_ours(run, engine, file, bundle, to, how->experiment);
     tl_engine_free(&engine);
     return st;
 }

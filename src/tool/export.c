@@ -10,12 +10,16 @@
 #include "base/inner/folder.h"
 #include "tool/finished.h"
 
+#define OURS "tilth"
+
 typedef struct export_flags {
-    const char *to;
+    const char *to, *format;
 } export_flags;
 static const tl_field export_fields[] = {
     TL_F(export_flags, to, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "folder for model.safetensors and the files beside it; made when it is not there"),
+    TL_F(export_flags, format, .s = OURS, .pattern = "^(" OURS "|hf)$",
+         .help = "tilth, or hf: as transformers of Hugging Face reads it (BERT)"),
     TL_F_END,
 };
 static const tl_desc export_flags_desc = {
@@ -96,11 +100,17 @@ static const struct {
              {"preprocessing.json", "how an image is made ready"},
              {"schema.yaml", "what the columns of a table are"},
              {BINDINGS_FILE, "what gin has bound"}};
+/* Those of other forms, which an export of ours leaves alone. */
+static const struct {
+    const char *file, *what;
+} theirs[] = {{"config.json", "what the model is"}, {"vocab.txt", "its words"}};
 
 static const char *what_it_is(const char *file)
 {
     for (int64_t i = 0; i < TL_COUNT(known); i++)
         if (strcmp(known[i].file, file) == 0) return known[i].what;
+    for (int64_t i = 0; i < TL_COUNT(theirs); i++)
+        if (strcmp(theirs[i].file, file) == 0) return theirs[i].what;
     return "what the task has beside them";
 }
 
@@ -133,6 +143,60 @@ static tl_status write_files(tli_run *run, const tl_notes *files, const char *fo
     }
     return tl_str_status(&run->text);
 }
+
+/* --- the form of others ----------------------------------------------------------------------- */
+
+#define VOCABULARY_FILE "vocab.txt"
+
+/* Where a run has its vocabulary, it goes with the weights. */
+static tl_status add_vocabulary(tl_notes *files, const tl_finished *f, const char *from)
+{
+    const char *text;
+    TL_TRY(tl_notes_read(&text, f->arena, from, VOCABULARY_FILE));
+    return text && *text ? tl_notes_put(files, "vocabulary", VOCABULARY_FILE, text) : TL_OK;
+}
+
+static tl_status gather_theirs(tl_notes *files, tl_state *weights, const tl_finished *f,
+                               const char *from, const char *format)
+{
+    tl_state *model;
+    TL_TRY(tl_state_new(&model));
+    tl_status st = tl_model_state(f->trainer->model, model);
+    if (st == TL_OK)
+        st = tl_task_export_weights(
+            f->task, &(tl_export_args){.format = format, .model = model, .classes = f->classes},
+            weights, files);
+    if (st == TL_OK) st = add_vocabulary(files, f, from);
+    tl_state_free(&model);
+    return st;
+}
+
+tl_status tli_export_theirs(tli_run *run, const tl_finished *f, const char *from,
+                            const char *folder, const char *format)
+{
+    static const tl_safetensors_note notes[] = {{"format", "pt"}}; // transformers looks for it
+    const char *path = tl_path_join(run->arena, folder, TL_WEIGHTS_FILE);
+    tl_notes files = {0};
+    tl_state *weights = NULL;
+    int64_t entries, bytes;
+    tl_status st;
+    if (!path) return TL_ENOMEM;
+    TL_TRY_DONE(st, tl_state_new(&weights));
+    TL_TRY_DONE(st, gather_theirs(&files, weights, f, from, format));
+    TL_TRY_DONE(st, tl_state_size(weights, &entries, &bytes));
+    TL_TRY_DONE(st, tl_mkdirs(folder));
+    TL_TRY_DONE(st, remove_old(run->arena, &files, folder));
+    TL_TRY_DONE(st, tl_safetensors_write(path, weights, notes, TL_COUNT(notes)));
+    tl_str_addf(&run->text, "%s: %" PRId64 " %sweights of step %" PRId64 "\n", path, entries,
+                f->averaged ? "averaged " : "", f->trainer->global_step);
+    st = write_files(run, &files, folder);
+done:
+    tl_state_free(&weights);
+    tl_notes_deinit(&files);
+    return st;
+}
+
+/* --- the form of ours ------------------------------------------------------------------------- */
 
 static tl_status gather(tl_notes *files, const tl_finished *f, const char *from)
 {
@@ -177,7 +241,8 @@ static tl_status check_folder(const char *folder)
 
 static tl_status run_export(tli_run *run)
 {
-    const char *folder = ((const export_flags *)run->given[OUTPUT])->to;
+    const export_flags *flags = run->given[OUTPUT];
+    const char *folder = flags->to;
     tl_finished f;
     if (!folder || !*folder)
         return TL_FAIL(TL_EINVAL, "no folder is named for what is exported: say --to=FOLDER");
@@ -186,7 +251,10 @@ static tl_status run_export(tli_run *run)
     tli_folder_hold *hold = NULL; // it is often exported to a folder in that of the run
     tl_status st = tl_finished_open(&f, &which);
     if (st == TL_OK) st = tli_folder_hold_new(&hold, which.folder);
-    if (st == TL_OK) st = export_to(run, &f, which.folder, folder);
+    if (st == TL_OK)
+        st = strcmp(flags->format, OURS) == 0
+                 ? export_to(run, &f, which.folder, folder)
+                 : tli_export_theirs(run, &f, which.folder, folder, flags->format);
     tli_folder_hold_free(&hold);
     tl_finished_close(&f);
     return st;
@@ -195,13 +263,17 @@ static tl_status run_export(tli_run *run)
 const tli_command tli_command_export = {
     .name = "export",
     .brief = "writes the weights of a run, and everything needed to use them",
-    .usage = "--model_dir=FOLDER --to=FOLDER [--checkpoint=latest|best|PATH]\n\n"
-             "Writes model.safetensors, which Python's `safetensors` reads, model.json (every "
-             "layer with its configuration), preprocessing.json (how images are made ready), "
-             "classes.txt (names of the classes), of tables schema.yaml (what their columns are) "
-             "and config.yaml. If the run has kept averages of the weights, the averages are "
-             "written. `predict` and `eval` take the folder as --model_dir, task.init_checkpoint "
-             "of another run takes model.safetensors.",
+    .usage =
+        "--model_dir=FOLDER --to=FOLDER [--checkpoint=latest|best|PATH] [--format=tilth|hf]"
+        "\n\n"
+        "Writes model.safetensors, which Python's `safetensors` reads, model.json (every "
+        "layer with its configuration), preprocessing.json (how images are made ready), "
+        "classes.txt (names of the classes), of tables schema.yaml (what their columns are) "
+        "and config.yaml. If the run has kept averages of the weights, the averages are "
+        "written. `predict` and `eval` take the folder as --model_dir, task.init_checkpoint "
+        "of another run takes model.safetensors. --format=hf writes a BERT as Hugging Face has "
+        "it: config.json and model.safetensors for from_pretrained() of Python's "
+        "`transformers`.",
     .flags = {{"Output", &export_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_export,
 };

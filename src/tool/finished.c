@@ -35,10 +35,8 @@ tl_finished_args tli_finished_args(const tli_run *run, const tli_finished_flags 
 
 /* --- names in Model Garden -------------------------------------------------------------------- */
 
-/* The folder of the run that a checkpoint in `folder` is of: that one, or (as of the best one) the
- * one above. NULL when there is none, or it does not say of which experiment it is. */
-static tl_status find_run(const char **out, tl_arena *arena, const char *folder,
-                          const char *experiment)
+tl_status tli_finished_folder(const char **out, tl_arena *arena, const char *folder,
+                              const char *experiment)
 {
     const char *const places[] = {folder, tl_path_join(arena, folder, "..")};
     *out = NULL;
@@ -67,7 +65,7 @@ tl_status tli_finished_names(tl_original_names *out, bool *known, tli_run *run, 
     tl_status st;
     *known = false;
     TL_TRY(tl_original_names_init(out));
-    TL_TRY(find_run(&args.folder, run->arena, folder, experiment));
+    TL_TRY(tli_finished_folder(&args.folder, run->arena, folder, experiment));
     if (!args.folder) return TL_OK;
     TL_TRY_DONE(st, tl_finished_read(&f, &args));
     TL_TRY_DONE(st, tl_experiment_open(&f.strategy, &f.task, run->registry, f.params, NULL, 0));

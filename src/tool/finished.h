@@ -18,6 +18,11 @@ extern const tl_desc tli_finished_flags_desc;
 /* What the flags say of it. */
 tl_finished_args tli_finished_args(const tli_run *run, const tli_finished_flags *flags);
 
+/* The folder of the run that a checkpoint in `folder` is of: that one, or (as of the best one) the
+ * one above. NULL when there is none, or it does not say of which experiment it is. */
+TL_NODISCARD tl_status tli_finished_folder(const char **out, tl_arena *arena, const char *folder,
+                                           const char *experiment);
+
 /* The names that the weights of the run in a folder, or in the one above it, have in Model Garden;
  * on what machine it ran does not matter. *known is false, and the table empty, when there is no
  * run, it does not say of which experiment and none is given, or the task has no such names. An

@@ -370,6 +370,15 @@ static tl_status base_set_classes(tl_task *t, tl_strings names)
     return TL_OK;
 }
 
+static tl_status base_export_weights(tl_task *t, const tl_export_args *args, tl_state *weights,
+                                     tl_notes *files)
+{
+    (void)weights;
+    (void)files;
+    return TL_FAIL(TL_EUNSUPPORTED, "the task '%s' cannot write its weights in the form '%s'",
+                   t->name, args->format);
+}
+
 const tl_task_class tl_base_task = {
     .cls = {.class_size = sizeof(tl_task_class),
             .name = "base",
@@ -396,6 +405,7 @@ const tl_task_class tl_base_task = {
     .answer_form = base_answer_form,
     .set_classes = base_set_classes,
     .export_files = base_notes, // none
+    .export_weights = base_export_weights,
     .split_batch = base_split_batch,
 };
 
@@ -537,6 +547,12 @@ tl_status tl_task_set_classes(tl_task *t, tl_strings names)
 tl_status tl_task_export_files(tl_task *t, tl_notes *into)
 {
     return CALL(t, export_files)(t, into);
+}
+
+tl_status tl_task_export_weights(tl_task *t, const tl_export_args *args, tl_state *weights,
+                                 tl_notes *files)
+{
+    return CALL(t, export_weights)(t, args, weights, files);
 }
 
 bool tl_task_takes_queries(const tl_task *t)

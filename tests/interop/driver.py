@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 NEEDED = ('yaml-0.1', 'jansson', 'libpng', 'libjpeg', 'zlib')  # by the static library
@@ -18,3 +19,15 @@ def compile_driver(name, folder):
                     str(HERE / f'{name}.c'), '-o', program, str(library), *flags, '-lpthread', '-lm', '-ldl'],
                    check=True)
     return program
+
+
+def under_python_of(folder, what, script):
+    """A large peer has an environment of its own: runs the script again with that one's Python."""
+    python = HERE.parent.parent / folder / 'bin/python'
+    if pathlib.Path(sys.prefix).name == folder:
+        return
+    if not python.exists():
+        print(f'SKIPPED: {what} is not installed; `./build.sh interop` does that')
+        sys.exit(0)
+    os.environ.update(CUDA_VISIBLE_DEVICES='', HF_HUB_OFFLINE='1', TRANSFORMERS_VERBOSITY='error')
+    os.execv(python, [str(python), script, *sys.argv[1:]])

@@ -1,13 +1,14 @@
-/* What the checks beside Model Garden ask of the library: a model that starts from a checkpoint of
- * Model Garden, put to work.
+/* What the checks beside Model Garden and Hugging Face ask of the library: a model that starts from
+ * weights, put to work.
  *
  *     original answers EXPERIMENT CONFIG PREFIX IN OUT # what the model gives for the batch IN
  *     original step EXPERIMENT CONFIG PREFIX IN OUT    # one step of training with IN, then a
  *                                                      # checkpoint for Model Garden at the prefix
  *                                                      # OUT; prints the loss
  *
- * CONFIG is a file for the experiment, or CONFIG,GIN with a gin file; IN, and OUT of answers, are
- * safetensors. */
+ * PREFIX is that of a checkpoint of Model Garden, a checkpoint of ours, or "-": the model starts as
+ * its configuration says. CONFIG is a file for the experiment, or CONFIG,GIN with a gin file; IN,
+ * and OUT of answers, are safetensors. */
 #include <stdio.h>
 #include <string.h>
 
@@ -117,6 +118,20 @@ static tl_status prepare(work *w, const char *experiment, char *config, const ch
     return tl_trainer_new(&w->trainer, &args);
 }
 
+static tl_status begin(work *w, const char *prefix)
+{
+    tl_arena *arena;
+    const char *found;
+    bool bundle = false;
+    if (strcmp(prefix, "-") == 0) return tl_task_initialize(w->task, w->trainer->model);
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = tl_checkpoint_locate(&found, &bundle, arena, prefix);
+    tl_arena_free(&arena);
+    if (st != TL_OK) return st;
+    return bundle ? tl_trainer_restore_original(w->trainer, prefix)
+                  : tl_model_initialize_from(w->trainer->model, prefix, (tl_strings){NULL, 0});
+}
+
 static tl_status answer(work *w, const char *out)
 {
     tl_state *s = NULL;
@@ -159,7 +174,7 @@ int main(int argc, char **argv)
         st = TL_FAIL(TL_EINVAL, "usage: original answers|step EXPERIMENT CONFIG PREFIX IN OUT");
     bool train = argc > 1 && strcmp(argv[1], "step") == 0;
     if (st == TL_OK) st = prepare(&w, argv[2], argv[3], argv[5], train);
-    if (st == TL_OK) st = tl_trainer_restore_original(w.trainer, argv[4]);
+    if (st == TL_OK) st = begin(&w, argv[4]);
     if (st == TL_OK) st = train ? learn(&w, argv[6]) : answer(&w, argv[6]);
     if (st != TL_OK) fprintf(stderr, "original: %s\n", tl_error_message());
     give_back(&w);

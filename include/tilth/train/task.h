@@ -90,6 +90,13 @@ typedef struct tl_answer_form {
     tl_strings names;
 } tl_answer_form;
 
+/* What is exported. */
+typedef struct tl_export_args {
+    const char *format;
+    const tl_state *model;
+    tl_strings classes; /* names, where they are known */
+} tl_export_args;
+
 struct tl_task_class {
     tl_class cls;
     /* (optional) Makes ready what the task has of its own. */
@@ -160,6 +167,11 @@ struct tl_task_class {
     /* Adds files for others who use the weights, such as how inputs are made (`tilth export`).
      * Base: none. */
     tl_status (*export_files)(tl_task *t, tl_notes *into);
+    /* The weights in a form of others, by its name ("hf": Hugging Face): `weights` gets them under
+     * the names that they have there, `files` what lies beside them. `args->model` has them by
+     * their paths. Base: TL_EUNSUPPORTED. */
+    tl_status (*export_weights)(tl_task *t, const tl_export_args *args, tl_state *weights,
+                                tl_notes *files);
     /* (optional) Adds the settings of `config`, which is the task's, without which a run cannot
      * begin; called before anything is built. */
     tl_status (*lacks)(const tl_task_config *config, bool trains, bool evaluates, tl_lacks *into);
@@ -221,6 +233,8 @@ TL_API tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_te
 TL_API void tl_task_answer_form(const tl_task *t, tl_answer_form *out);
 TL_API TL_NODISCARD tl_status tl_task_set_classes(tl_task *t, tl_strings names);
 TL_API TL_NODISCARD tl_status tl_task_export_files(tl_task *t, tl_notes *into);
+TL_API TL_NODISCARD tl_status tl_task_export_weights(tl_task *t, const tl_export_args *args,
+                                                     tl_state *weights, tl_notes *files);
 /* Whether it can be asked: its class has prepare_query. */
 TL_API bool tl_task_takes_queries(const tl_task *t);
 

@@ -214,36 +214,39 @@ static tl_status unknown_part(const tl_model *m, const char *name)
 }
 
 static tl_status find_part(part *out, tl_arena *arena, const tl_model *m, const tl_state *state,
-                           const char *name, const source *from)
+                           const tl_initial_part *wanted, const source *from)
 {
-    const char *path = path_of_part(m, name);
+    const char *name = wanted->name, *path = path_of_part(m, name);
     tl_state_entry entry;
     if (!tl_state_find(&entry, state, path) || entry.kind != TL_STATE_STATE)
         return unknown_part(m, name);
-    const char *const places[] = {tl_path_join(arena, "model", path),
-                                  tl_path_join(arena, "model", name), path, name};
+    if (wanted->from) name = wanted->from;
+    const char *const places[] = {tl_path_join(arena, "model", wanted->from ? name : path),
+                                  tl_path_join(arena, "model", name), wanted->from ? name : path,
+                                  name};
     for (int i = 0; i < 2; i++)
         if (!places[i]) return TL_ENOMEM;
-    *out = (part){.name = name, .path = path, .into = entry.state};
+    *out = (part){.name = wanted->name, .path = path, .into = entry.state};
     return find_place(out, arena, from, places, TL_COUNT(places));
 }
 
-static tl_status initialize_from(tl_model *m, tl_arena *arena, const source *from, tl_strings names)
+static tl_status initialize_from(tl_model *m, tl_arena *arena, const source *from,
+                                 const tl_initial_part *wanted, int64_t wanted_count)
 {
     static const char *const places[] = {"model", NULL};
-    int64_t count = names.count ? names.count : 1;
+    int64_t count = wanted_count ? wanted_count : 1;
     tl_state *state = NULL;
     part *parts = tl_arena_array(arena, count, sizeof *parts);
     tl_status st;
     if (!parts) return TL_ENOMEM;
     TL_TRY_DONE(st, tl_state_new(&state));
     TL_TRY_DONE(st, tl_model_state(m, state));
-    if (!names.count) {
+    if (!wanted_count) {
         parts[0] = (part){.name = "the model", .into = state};
         st = find_place(&parts[0], arena, from, places, TL_COUNT(places));
     }
-    for (int64_t i = 0; i < names.count && st == TL_OK; i++)
-        st = find_part(&parts[i], arena, m, state, names.items[i], from);
+    for (int64_t i = 0; i < wanted_count && st == TL_OK; i++)
+        st = find_part(&parts[i], arena, m, state, &wanted[i], from);
     if (st == TL_OK) st = read_all(parts, count, from);
     for (int64_t i = 0; i < count && st == TL_OK; i++)
         TL_LOG_INFO("initialized %s from %s: %s", parts[i].name, from->file, parts[i].report);
@@ -252,40 +255,67 @@ done:
     return st;
 }
 
-tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings names)
+static tl_status initialize_from_file(tl_model *m, tl_arena *arena, const char *path,
+                                      const tl_initial_part *parts, int64_t count)
 {
-    tl_arena *arena = NULL;
     source from = {0};
-    tl_status st;
-    TL_TRY_DONE(st, tl_arena_new(&arena));
-    TL_TRY_DONE(st, tl_checkpoint_resolve(&from.file, arena, path));
-    st = initialize_from(m, arena, &from, names);
+    TL_TRY(tl_checkpoint_resolve(&from.file, arena, path));
+    tl_status st = initialize_from(m, arena, &from, parts, count);
     if (st != TL_OK && tl_dir_exists(path))
         tl_error_note(
             st, "the latest checkpoint of the folder '%s' (an older one can be named instead)",
             path);
-done:
+    return st;
+}
+
+static tl_initial_part *parts_of(tl_arena *arena, tl_strings names)
+{
+    tl_initial_part *parts = tl_arena_array(arena, names.count, sizeof *parts);
+    for (int64_t i = 0; parts && i < names.count; i++)
+        parts[i] = (tl_initial_part){.name = names.items[i]};
+    return parts;
+}
+
+tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings names)
+{
+    tl_arena *arena;
+    TL_TRY(tl_arena_new(&arena));
+    const tl_initial_part *parts = parts_of(arena, names);
+    tl_status st = parts ? initialize_from_file(m, arena, path, parts, names.count) : TL_ENOMEM;
     tl_arena_free(&arena);
     return st;
 }
 
 /* --- checkpoints of Model Garden -------------------------------------------------------------- */
 
+/* Those that the model has, and what its parts are called elsewhere. */
+static tl_status ask_names(tl_task *t, tl_original_names *into, const tl_initial_part *parts,
+                           int64_t count)
+{
+    TL_TRY(tl_task_original_names(t, into));
+    for (int64_t i = 0; i < count; i++)
+        if (parts[i].from && parts[i].object)
+            TL_TRY(tl_original_names_add(into, parts[i].from, parts[i].object));
+    return TL_OK;
+}
+
 static tl_status initialize_from_original(tl_task *t, tl_model *m, tl_arena *arena,
-                                          const char *prefix, tl_strings parts)
+                                          const char *prefix, const tl_initial_part *parts,
+                                          int64_t count)
 {
     tl_original_names names;
     source from = {.file = prefix};
     TL_TRY(tl_original_names_init(&names));
-    tl_status st = tl_task_original_names(t, &names);
+    tl_status st = ask_names(t, &names, parts, count);
     if (st == TL_OK) st = tl_original_read(&from.loaded, prefix, &names, t->engine, NULL);
-    if (st == TL_OK) st = initialize_from(m, arena, &from, parts);
+    if (st == TL_OK) st = initialize_from(m, arena, &from, parts, count);
     tl_state_free(&from.loaded);
     tl_original_names_deinit(&names);
     return st;
 }
 
-tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path, tl_strings parts)
+tl_status tl_task_initialize_parts(tl_task *t, tl_model *m, const char *path,
+                                   const tl_initial_part *parts, int64_t count)
 {
     tl_arena *arena;
     const char *found;
@@ -293,8 +323,18 @@ tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path, tl_
     TL_TRY(tl_arena_new(&arena));
     tl_status st = tl_checkpoint_locate(&found, &bundle, arena, path);
     if (st == TL_OK)
-        st = bundle ? initialize_from_original(t, m, arena, found, parts)
-                    : tl_model_initialize_from(m, path, parts);
+        st = bundle ? initialize_from_original(t, m, arena, found, parts, count)
+                    : initialize_from_file(m, arena, path, parts, count);
     tl_arena_free(&arena);
     return st == TL_OK ? st : tl_error_note(st, "task.init_checkpoint");
+}
+
+tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path, tl_strings names)
+{
+    tl_arena *arena;
+    TL_TRY(tl_arena_new(&arena));
+    const tl_initial_part *parts = parts_of(arena, names);
+    tl_status st = parts ? tl_task_initialize_parts(t, m, path, parts, names.count) : TL_ENOMEM;
+    tl_arena_free(&arena);
+    return st;
 }

@@ -10,6 +10,7 @@
 
 #include "zoo/language/data.h"
 #include "zoo/language/encoder.h"
+#include "zoo/language/foreign.h"
 #include "zoo/language/names.h"
 
 typedef struct masked_lm_task {
@@ -203,6 +204,27 @@ static tl_status original_names(tl_task *t, tl_original_names *into)
     return tli_pretrainer_names(t, k, into);
 }
 
+/* Of a file of others, everything that it has for the model. */
+static tl_status initialize(tl_task *t, tl_model *m)
+{
+    const char *from = t->config->init_checkpoint;
+    tli_foreign_model what;
+    if (from && *from && tli_foreign_is(from)) {
+        TL_TRY_NOTE(tli_foreign_pretrainer(&what, t), "task.init_checkpoint: '%s'", from);
+        TL_TRY_NOTE(tli_foreign_initialize(m, from, &what), "task.init_checkpoint");
+        return TL_OK;
+    }
+    return tl_base_task.initialize(t, m);
+}
+
+static tl_status export_weights(tl_task *t, const tl_export_args *args, tl_state *weights,
+                                tl_notes *files)
+{
+    tli_foreign_model what;
+    TL_TRY(tli_foreign_pretrainer(&what, t));
+    return tli_foreign_export(t, args, &what, weights, files);
+}
+
 /* --- what is configured ----------------------------------------------------------------------- */
 
 static void init_validation(void *value)
@@ -253,6 +275,8 @@ const tl_desc tl_masked_lm_dynamic_task_config_desc = {
                                           .build_metrics = build_metrics,                          \
                                           .process_metrics = process_metrics,                      \
                                           .split_batch = split_batch,                              \
+                                          .initialize = initialize,                                \
+                                          .export_weights = export_weights,                        \
                                           .original_names = original_names}
 MASKED_LM_TASK(masked_lm, tl_masked_lm_task_config_desc,
                "words that were hidden are guessed, and which sentences follow each other");

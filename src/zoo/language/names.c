@@ -147,12 +147,10 @@ tl_status tli_encoder_names(const tl_task *t, const tl_oneof *encoder, tl_origin
 
 /* --- models ----------------------------------------------------------------------------------- */
 
-tl_status tli_pretrainer_names(const tl_task *t, const tl_pretrainer_config *k,
-                               tl_original_names *into)
+tl_status tli_pretrainer_head_names(const tl_pretrainer_config *k, tl_original_names *into)
 {
     static const pair words[] = {{"dense", "dense"}, {"layer_norm", "layer_norm"}};
     const tl_cls_head_config *heads = k->cls_heads.items;
-    TL_TRY(tli_encoder_names(t, &k->encoder, into));
     TL_TRY(add_pairs(into, "masked_lm", "masked_lm", words, TL_COUNT(words)));
     TL_TRY(tl_original_names_add(into, "masked_lm", "masked_lm"));
     TL_TRY(tl_original_names_same(into, "model/encoder_network", "encoder"));
@@ -172,10 +170,15 @@ tl_status tli_pretrainer_names(const tl_task *t, const tl_pretrainer_config *k,
     return TL_OK;
 }
 
-tl_status tli_sentence_names(const tl_task *t, const tl_sentence_model_config *k,
-                             tl_original_names *into)
+tl_status tli_pretrainer_names(const tl_task *t, const tl_pretrainer_config *k,
+                               tl_original_names *into)
 {
     TL_TRY(tli_encoder_names(t, &k->encoder, into));
+    return tli_pretrainer_head_names(k, into);
+}
+
+tl_status tli_sentence_head_names(const tl_sentence_model_config *k, tl_original_names *into)
+{
     TL_TRY(tl_original_names_same(into, "model/layer_with_weights-0", "encoder"));
     TL_TRY(tl_original_names_add(into, "sentence_prediction/logits",
                                  "model/layer_with_weights-1/out_proj"));
@@ -184,6 +187,13 @@ tl_status tli_sentence_names(const tl_task *t, const tl_sentence_model_config *k
                                  "model/layer_with_weights-1/dense"));
     return tl_original_names_same(into, "sentence_prediction.pooler_dense",
                                   "model/layer_with_weights-1/dense");
+}
+
+tl_status tli_sentence_names(const tl_task *t, const tl_sentence_model_config *k,
+                             tl_original_names *into)
+{
+    TL_TRY(tli_encoder_names(t, &k->encoder, into));
+    return tli_sentence_head_names(k, into);
 }
 
 /* --- what is not trained ---------------------------------------------------------------------- */

@@ -10,6 +10,11 @@ TL_NODISCARD tl_status tli_encoder_names(const tl_task *t, const tl_oneof *encod
                                          tl_original_names *into);
 TL_NODISCARD tl_status tli_pretrainer_names(const tl_task *t, const tl_pretrainer_config *k,
                                             tl_original_names *into);
+/* What stands on the encoder alone. */
+TL_NODISCARD tl_status tli_pretrainer_head_names(const tl_pretrainer_config *k,
+                                                 tl_original_names *into);
+TL_NODISCARD tl_status tli_sentence_head_names(const tl_sentence_model_config *k,
+                                               tl_original_names *into);
 TL_NODISCARD tl_status tli_sentence_names(const tl_task *t, const tl_sentence_model_config *k,
                                           tl_original_names *into);
 /* Freezes the layer of the encoder that pools, where it has one: for models that do not look at

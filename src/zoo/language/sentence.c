@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
+#include <tilth/base/file.h>
 #include <tilth/base/vec.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/ops/attention.h>
@@ -14,6 +15,7 @@
 
 #include "zoo/language/data.h"
 #include "zoo/language/encoder.h"
+#include "zoo/language/foreign.h"
 #include "zoo/language/names.h"
 #include "zoo/language/scores.h"
 
@@ -318,16 +320,51 @@ static void release_aggregated(tl_task *t, void *state)
 
 /* --- weights of others ------------------------------------------------------------------------ */
 
+/* A folder that somebody has fetched: the encoder, and a classifier where it has one. */
+static tl_status initialize_from_hub(tl_task *t, tl_model *m, const char *url)
+{
+    tli_foreign_model what;
+    if (strstr(url, "://"))
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "task.hub_module_url: '%s': nothing is fetched from elsewhere; get the "
+                       "model's folder of Hugging Face (config.json and model.safetensors) and "
+                       "name that",
+                       url);
+    if (!tl_dir_exists(url) || !tli_foreign_is(url))
+        return TL_FAIL(TL_ENOTFOUND,
+                       "task.hub_module_url: '%s' is no folder of Hugging Face, with config.json "
+                       "and model.safetensors%s",
+                       url, tl_dir_exists(url) ? "; checkpoints go by task.init_checkpoint" : "");
+    TL_TRY_NOTE(tli_foreign_sentences(&what, t), "task.hub_module_url");
+    TL_TRY_NOTE(tli_foreign_initialize(m, url, &what), "task.hub_module_url");
+    return TL_OK;
+}
+
 static tl_status initialize(tl_task *t, tl_model *m)
 {
-    static const char *const encoder[] = {"encoder"};
+    static const tl_initial_part parts[] = {{.name = "encoder"},
+                                            {.name = "sentence_prediction/pooler_dense",
+                                             .from = "next_sentence/pooler_dense",
+                                             .object = "next_sentence..pooler_dense"}};
     const tl_sentence_task_config *k = config_of(t);
     const char *from = t->config->init_checkpoint;
+    tli_foreign_model what;
     if (*k->hub_module_url && from && *from)
         return TL_FAIL(TL_EINVAL, "task.hub_module_url: it and init_checkpoint exclude each other: "
                                   "clear one of them");
+    if (k->init_cls_pooler && model_of(t)->use_encoder_pooler)
+        return TL_FAIL(TL_EINVAL,
+                       "task.init_cls_pooler: with task.model.use_encoder_pooler the head has no "
+                       "dense layer that could begin as that of next_sentence: clear one of them");
+    if (*k->hub_module_url) return initialize_from_hub(t, m, k->hub_module_url);
     if (!from || !*from) return TL_OK;
-    return tl_task_initialize_from(t, m, from, (tl_strings){encoder, 1});
+    if (!tli_foreign_is(from))
+        return tl_task_initialize_parts(t, m, from, parts, k->init_cls_pooler ? 2 : 1);
+    TL_TRY_NOTE(tli_foreign_sentences(&what, t), "task.init_checkpoint: '%s'", from);
+    what.encoder_only = true;
+    what.pooler_of_head = k->init_cls_pooler;
+    TL_TRY_NOTE(tli_foreign_initialize(m, from, &what), "task.init_checkpoint");
+    return TL_OK;
 }
 
 static tl_status original_names(tl_task *t, tl_original_names *into)
@@ -335,6 +372,14 @@ static tl_status original_names(tl_task *t, tl_original_names *into)
     const tl_sentence_model_config *k = model_of(t);
     if (!k) return TL_FAIL(TL_EINVAL, "task.model is null");
     return tli_sentence_names(t, k, into);
+}
+
+static tl_status export_weights(tl_task *t, const tl_export_args *args, tl_state *weights,
+                                tl_notes *files)
+{
+    tli_foreign_model what;
+    TL_TRY(tli_foreign_sentences(&what, t));
+    return tli_foreign_export(t, args, &what, weights, files);
 }
 
 /* --- what is configured ----------------------------------------------------------------------- */
@@ -368,10 +413,10 @@ static const tl_field task_fields[] = {
     TL_F_OPTIONAL_AS(tl_sentence_task_config, base.validation_data, "validation_data",
                      &tl_sentence_data_config_desc, .set = true, .init = init_validation,
                      .help = "examples to evaluate with"),
-    TL_F(tl_sentence_task_config, init_cls_pooler, .flags = TL_FIELD_LATER,
-         .help = "the head begins with what judged next sentences"),
-    TL_F(tl_sentence_task_config, hub_module_url, .s = "", .flags = TL_FIELD_LATER,
-         .help = "a folder of weights"),
+    TL_F(tl_sentence_task_config, init_cls_pooler,
+         .help = "the head begins with what judged next sentences in init_checkpoint"),
+    TL_F(tl_sentence_task_config, hub_module_url, .s = "",
+         .help = "a folder of Hugging Face to begin with, instead of init_checkpoint"),
     TL_F(tl_sentence_task_config, metric_type, .s = "accuracy",
          .pattern = "^(accuracy|f1|matthews_corrcoef|pearson_spearman_corr)$",
          .help = "accuracy, f1, matthews_corrcoef or pearson_spearman_corr"),
@@ -403,5 +448,6 @@ const tl_task_class tl_sentence_prediction_task = {
     .reduce_aggregated_logs = reduce_aggregated_logs,
     .release_aggregated = release_aggregated,
     .initialize = initialize,
+    .export_weights = export_weights,
     .original_names = original_names,
 };

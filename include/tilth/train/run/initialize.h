@@ -28,6 +28,15 @@ TL_API TL_NODISCARD tl_status tl_model_initialize_from(tl_model *m, const char *
 TL_API TL_NODISCARD tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path,
                                                       tl_strings parts);
 
+/* A part that may begin as another part of what was trained before. */
+typedef struct tl_initial_part {
+    const char *name;   /* in the model: as in `parts` above */
+    const char *from;   /* (optional: the same) its path in the model that was trained */
+    const char *object; /* (optional) which object that is in checkpoints of Model Garden */
+} tl_initial_part;
+TL_API TL_NODISCARD tl_status tl_task_initialize_parts(tl_task *t, tl_model *m, const char *path,
+                                                       const tl_initial_part *parts, int64_t count);
+
 TL_END
 
 #endif

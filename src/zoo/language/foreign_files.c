@@ -1,0 +1,322 @@
+/* Files of others, opened: one model.safetensors, several that an index names, or a bundle. */
+#include <jansson.h>
+#include <string.h>
+#include <tilth/base/alloc.h>
+#include <tilth/base/file.h>
+#include <tilth/base/vec.h>
+
+#include "zoo/language/foreign.h"
+
+enum { LONGEST_JSON = 64 << 20, MOST_SHARDS = 4096 };
+
+#define WEIGHTS "model.safetensors"
+#define INDEX "model.safetensors.index.json"
+#define CONFIG "config.json"
+
+/* --- entries ---------------------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+static tl_status add_shard(tli_foreign_files *f, const char *path)
+{
+    tl_safetensors *shard;
+    TL_TRY(tl_safetensors_open(&shard, path));
+    f->shards[f->shard_count++] = shard;
+    for (int64_t i = 0; i < tl_safetensors_count(shard); i++) {
+        const tl_safetensors_entry *e = tl_safetensors_at(shard, i);
+        tli_foreign_entry entry = {.name = e->name,
+                                   .type = e->type,
+                                   .readable = e->readable,
+                                   .dtype = e->dtype,
+                                   .rank = e->rank,
+                                   .dims = e->dims,
+                                   .data = e->data};
+        if (!TL_VEC_PUSH(f, entry)) return TL_ENOMEM;
+    }
+    return TL_OK;
+}
+
+static tl_status add_bundle(tli_foreign_files *f)
+{
+    for (int64_t i = 0; i < tl_tensorbundle_count(f->bundle); i++) {
+        const tl_tensorbundle_entry *e = tl_tensorbundle_at(f->bundle, i);
+        if (strstr(e->name, "adam") || strstr(e->name, "Adam")) continue; // what training keeps
+        tli_foreign_entry entry = {.name = e->name,
+                                   .type = e->type,
+                                   .readable = e->readable,
+                                   .dtype = e->dtype,
+                                   .rank = e->rank,
+                                   .dims = e->dims,
+                                   .bundled = e};
+        if (!TL_VEC_PUSH(f, entry)) return TL_ENOMEM;
+    }
+    return TL_OK;
+}
+
+/* When all are there and stay where they are. */
+static tl_status note_names(tli_foreign_files *f)
+{
+    for (int64_t i = 0; i < f->count; i++) {
+        tli_foreign_entry *e = &f->items[i];
+        if (tl_map_has(&f->by_name, e->name))
+            return TL_FAIL(TL_EINVAL, "'%s' has the weight '%.200s' in two of its files", f->path,
+                           e->name);
+        TL_TRY(tl_map_set(&f->by_name, e->name, e));
+        f->prefixed = f->prefixed || strncmp(e->name, "bert.", 5) == 0;
+        f->gamma = f->gamma || ends_with(e->name, "LayerNorm.gamma");
+    }
+    return TL_OK;
+}
+
+/* --- an index --------------------------------------------------------------------------------- */
+
+static tl_status check_shard_name(const char *index, const char *name)
+{
+    if (!name || !*name)
+        return TL_FAIL(TL_EINVAL,
+                       "%s: weight_map: expected names of files behind the names of "
+                       "weights",
+                       index);
+    if (!tl_path_stays_inside(name) || strchr(name, '/'))
+        return TL_FAIL(TL_EINVAL, "%s: weight_map: '%.200s' is not the name of a file beside it",
+                       index, name);
+    if (ends_with(name, ".safetensors")) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED, "%s: weight_map: '%.200s' is no file of safetensors", index,
+                   name);
+}
+
+static tl_status open_shards(tli_foreign_files *f, const char *index, const json_t *map)
+{
+    tl_map seen = {0};
+    const char *key;
+    const json_t *value;
+    tl_status st = TL_OK;
+    json_object_foreach((json_t *)(uintptr_t)map, key, value)
+    {
+        const char *name = json_string_value(value);
+        TL_TRY_DONE(st, check_shard_name(index, name));
+        if (tl_map_has(&seen, name)) continue;
+        if (f->shard_count == MOST_SHARDS)
+            TL_TRY_DONE(st, TL_FAIL(TL_ELIMIT, "%s names more than %d files", index, MOST_SHARDS));
+        const char *path = tl_path_join(f->arena, f->path, name);
+        if (!path) TL_TRY_DONE(st, TL_ENOMEM);
+        TL_TRY_DONE(st, tl_map_set(&seen, name, NULL));
+        st = add_shard(f, path);
+        if (st != TL_OK) tl_error_note(st, "%s", index);
+        if (st != TL_OK) goto done;
+    }
+done:
+    tl_map_deinit(&seen);
+    return st;
+}
+
+static tl_status check_shards(const tli_foreign_files *f, const char *index, const json_t *map)
+{
+    const char *key;
+    const json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)map, key, value)
+    {
+        if (!tl_map_has(&f->by_name, key))
+            return TL_FAIL(TL_EINVAL, "%s: '%.200s' is said to lie in '%.200s', and does not",
+                           index, key, json_string_value(value));
+    }
+    return TL_OK;
+}
+
+static tl_status read_index(tli_foreign_files *f, const char *index)
+{
+    json_error_t error;
+    char *text;
+    size_t size;
+    TL_TRY(tl_file_read(&text, &size, index, LONGEST_JSON));
+    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    const json_t *map = json ? json_object_get(json, "weight_map") : NULL;
+    tl_status st = TL_OK;
+    if (!json) st = TL_FAIL(TL_EINVAL, "%s:%d: %s", index, error.line, error.text);
+    else if (!json_is_object(map))
+        st = TL_FAIL(TL_EINVAL, "%s: expected an object with a \"weight_map\"", index);
+    if (st == TL_OK) st = open_shards(f, index, map);
+    if (st == TL_OK) st = note_names(f);
+    if (st == TL_OK) st = check_shards(f, index, map);
+    json_decref(json);
+    tl_free(text);
+    return st;
+}
+
+/* --- which files ------------------------------------------------------------------------------ */
+
+static bool has_file(tl_arena *arena, const char *folder, const char *name)
+{
+    const char *path = tl_path_join(arena, folder, name);
+    return path && tl_file_exists(path);
+}
+
+/* A folder of ours has the same name for its weights, and model.json beside them. */
+static bool is_hf_folder(tl_arena *arena, const char *folder)
+{
+    return tl_dir_exists(folder) && !has_file(arena, folder, "model.json")
+           && (has_file(arena, folder, CONFIG) || has_file(arena, folder, INDEX)
+               || has_file(arena, folder, "pytorch_model.bin"));
+}
+
+static tl_status fail_without_weights(const tli_foreign_files *f)
+{
+    static const char *const others[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
+                                         "tf_model.h5", "flax_model.msgpack"};
+    for (int64_t i = 0; i < TL_COUNT(others); i++)
+        if (has_file(f->arena, f->path, others[i]))
+            return TL_FAIL(
+                TL_EUNSUPPORTED,
+                "'%s' has its weights as %s, which is not read (a file of Python objects can run "
+                "code, and others need their own library): let transformers write " WEIGHTS
+                " with model.save_pretrained(FOLDER), or take the one of the model's page",
+                f->path, others[i]);
+    return TL_FAIL(TL_ENOTFOUND,
+                   "there is neither " WEIGHTS " nor " INDEX " in the folder '%s' beside " CONFIG,
+                   f->path);
+}
+
+static tl_status open_folder(tli_foreign_files *f)
+{
+    const char *weights = tl_path_join(f->arena, f->path, WEIGHTS),
+               *index = tl_path_join(f->arena, f->path, INDEX);
+    f->form = TLI_FOREIGN_HF;
+    f->config = tl_path_join(f->arena, f->path, CONFIG);
+    f->shards = tl_arena_array(f->arena, MOST_SHARDS, sizeof *f->shards);
+    if (!weights || !index || !f->config || !f->shards) return TL_ENOMEM;
+    bool whole = tl_file_exists(weights);
+    if (!whole && !tl_file_exists(index)) return fail_without_weights(f);
+    if (!tl_file_exists(f->config))
+        return TL_FAIL(TL_ENOTFOUND,
+                       "there is no " CONFIG " in the folder '%s', which says what the model is",
+                       f->path);
+    if (!whole) return read_index(f, index);
+    TL_TRY(add_shard(f, weights));
+    return note_names(f);
+}
+
+/* The prefix of the bundle that a path means; NULL: there is none. */
+static const char *prefix_of(tl_arena *arena, const char *path)
+{
+    const char *prefix = NULL, *usual = tl_path_join(arena, path, "bert_model.ckpt");
+    bool named = has_file(arena, path, "bert_model.ckpt" TL_TENSORBUNDLE_SUFFIX);
+    if (usual && tl_tensorbundle_resolve(&prefix, arena, named ? usual : path) == TL_OK)
+        return prefix;
+    tl_error_clear();
+    return NULL;
+}
+
+/* A bundle without an object graph has names alone. One that cannot be read is for those who read
+ * checkpoints to judge. */
+static bool has_names_alone(const char *prefix)
+{
+    tl_tensorbundle *b;
+    if (tl_tensorbundle_open(&b, prefix) != TL_OK) {
+        tl_error_clear();
+        return false;
+    }
+    bool named = !tl_tensorbundle_find(b, TL_TENSORBUNDLE_GRAPH);
+    tl_tensorbundle_free(&b);
+    return named;
+}
+
+static tl_status open_bundle(tli_foreign_files *f)
+{
+    const char *folder = tl_path_dirname(f->arena, f->path);
+    const char *config = folder ? tl_path_join(f->arena, folder, "bert_config.json") : NULL;
+    if (!config) return TL_ENOMEM;
+    f->form = TLI_FOREIGN_V1;
+    if (tl_file_exists(config)) f->config = config;
+    TL_TRY(tl_tensorbundle_open(&f->bundle, f->path));
+    TL_TRY(add_bundle(f));
+    return note_names(f);
+}
+
+/* The folder that a path means: itself, or that of one of its files. NULL: no memory. */
+static const char *folder_of(tl_arena *arena, const char *path)
+{
+    static const char *const files[] = {WEIGHTS, INDEX, CONFIG, "pytorch_model.bin"};
+    for (int64_t i = 0; i < TL_COUNT(files); i++)
+        if (strcmp(tl_path_basename(path), files[i]) == 0) return tl_path_dirname(arena, path);
+    return tl_arena_strdup(arena, path);
+}
+
+bool tli_foreign_is(const char *path)
+{
+    tl_arena *arena;
+    if (tl_arena_new(&arena) != TL_OK) return false;
+    const char *folder = folder_of(arena, path), *prefix = prefix_of(arena, path);
+    bool is = (folder && is_hf_folder(arena, folder)) || (prefix && has_names_alone(prefix));
+    tl_arena_free(&arena);
+    return is;
+}
+
+tl_status tli_foreign_open(tli_foreign_files *f, const char *path)
+{
+    *f = (tli_foreign_files){0};
+    TL_TRY(tl_arena_new(&f->arena));
+    f->path = folder_of(f->arena, path);
+    if (!f->path) return TL_ENOMEM;
+    if (is_hf_folder(f->arena, f->path)) return open_folder(f);
+    f->path = prefix_of(f->arena, path);
+    return f->path ? open_bundle(f) : TL_FAIL(TL_ENOTFOUND, "there are no weights '%s'", path);
+}
+
+void tli_foreign_close(tli_foreign_files *f)
+{
+    for (int64_t i = 0; i < f->shard_count; i++) tl_safetensors_free(&f->shards[i]);
+    tl_tensorbundle_free(&f->bundle);
+    tl_map_deinit(&f->by_name);
+    TL_VEC_FREE(f);
+    tl_arena_free(&f->arena);
+    *f = (tli_foreign_files){0};
+}
+
+/* --- finding ---------------------------------------------------------------------------------- */
+
+enum { LONGEST_NAME = 160 };
+
+/* How the name is spelt in files of these ways. */
+static void spell(char out[LONGEST_NAME], const char *name, bool prefixed, bool gamma)
+{
+    static const char weight[] = "LayerNorm.weight", bias[] = "LayerNorm.bias";
+    const bool head = strncmp(name, "cls.", 4) == 0 || strncmp(name, "classifier.", 11) == 0;
+    int length = snprintf(out, LONGEST_NAME, "%s%s", prefixed && !head ? "bert." : "", name);
+    TL_ASSERT(length > 0 && length < LONGEST_NAME);
+    if (!gamma) return;
+    char *end = out + length;
+    if (ends_with(out, weight)) memcpy(end - strlen("weight"), "gamma", sizeof "gamma");
+    else if (ends_with(out, bias)) memcpy(end - strlen("bias"), "beta", sizeof "beta");
+}
+
+static const tli_foreign_entry *find_spelt(const tli_foreign_files *f, const char *name)
+{
+    char spelt[LONGEST_NAME];
+    const tli_foreign_entry *e = NULL;
+    for (int i = 0; !e && i < 4; i++) {
+        spell(spelt, name, i & 1 ? !f->prefixed : f->prefixed, i & 2 ? !f->gamma : f->gamma);
+        e = tl_map_get(&f->by_name, spelt);
+    }
+    return e;
+}
+
+const tli_foreign_entry *tli_foreign_find(const tli_foreign_files *f, const tli_foreign_weight *w)
+{
+    const char *name = w->theirs[f->form];
+    if (!name) return NULL;
+    if (f->form != TLI_FOREIGN_HF) return tl_map_get(&f->by_name, name);
+    const tli_foreign_entry *e = find_spelt(f, name);
+    return e || !w->other ? e : find_spelt(f, w->other);
+}
+
+const char *tli_foreign_name(const tli_foreign_files *f, const tli_foreign_weight *w)
+{
+    char spelt[LONGEST_NAME];
+    if (f->form != TLI_FOREIGN_HF) return w->theirs[f->form];
+    spell(spelt, w->theirs[f->form], f->prefixed, f->gamma);
+    return tl_arena_strdup(f->arena, spelt);
+}
