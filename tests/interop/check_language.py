@@ -1,5 +1,7 @@
 """Model Garden's models of language, and steps of its tasks, beside ours: from the same checkpoints and on the same
 batches."""
+import json
+import os
 import pathlib
 import tempfile
 
@@ -130,6 +132,85 @@ def check_answers(driver, folder, name, encoder, bindings=None, experiment='bert
     assert worst <= 1e-5
 
 
+# --- BERT's first release, and Hugging Face --------------------------------------------------------------
+
+def first_names(model):
+    """The weights of a pre-training model as BERT's first release named and laid them out."""
+    encoder, size = model.encoder_network, SIZES['hidden_size']
+    names = {}
+
+    def dense(name, layer):
+        kernel, bias = (weight.numpy() for weight in layer.weights)
+        names[f'{name}/kernel'] = kernel.reshape(-1, size) if name.endswith('attention/output/dense') else kernel.reshape(
+            kernel.shape[0], -1)
+        names[f'{name}/bias'] = bias.reshape(-1)
+
+    def norm(name, layer):
+        names[f'{name}/gamma'], names[f'{name}/beta'] = layer.gamma.numpy(), layer.beta.numpy()
+
+    tables = 'bert/embeddings'
+    names[f'{tables}/word_embeddings'] = encoder._embedding_layer.embeddings.numpy()
+    names[f'{tables}/position_embeddings'] = encoder._position_embedding_layer.weights[0].numpy()
+    names[f'{tables}/token_type_embeddings'] = encoder._type_embedding_layer.embeddings.numpy()
+    norm(f'{tables}/LayerNorm', encoder._embedding_norm_layer)
+    for i, layer in enumerate(encoder.transformer_layers):
+        at = f'bert/encoder/layer_{i}'
+        for part in ('query', 'key', 'value'):
+            dense(f'{at}/attention/self/{part}', getattr(layer._attention_layer, f'_{part}_dense'))
+        dense(f'{at}/attention/output/dense', layer._attention_layer._output_dense)
+        norm(f'{at}/attention/output/LayerNorm', layer._attention_layer_norm)
+        dense(f'{at}/intermediate/dense', layer._intermediate_dense)
+        dense(f'{at}/output/dense', layer._output_dense)
+        norm(f'{at}/output/LayerNorm', layer._output_layer_norm)
+    head = model.classification_heads[0]
+    dense('bert/pooler/dense', head.dense)
+    dense('cls/predictions/transform/dense', model.masked_lm.dense)
+    norm('cls/predictions/transform/LayerNorm', model.masked_lm.layer_norm)
+    names['cls/predictions/output_bias'] = model.masked_lm.bias.numpy()
+    names['cls/seq_relationship/output_weights'] = head.out_proj.kernel.numpy().T
+    names['cls/seq_relationship/output_bias'] = head.out_proj.bias.numpy()
+    return names
+
+
+def answers_near(title, original, batch, found, keys):
+    wanted = original.model(batch, training=False)
+    worst = max(float(np.abs(found[key] - wanted[key].numpy()).max()) for key in keys)
+    print(f'{title}: {len(keys)} outputs within {worst:.1e}')
+    assert worst <= 1e-5
+
+
+def check_weights_of_others(driver, folder):
+    """A checkpoint of names alone; then the same weights to Hugging Face and back to Model Garden."""
+    first, keys = folder / 'first', ('sequence_output', 'mlm_logits', 'next_sentence')
+    path, config = configuration(folder, 'bert/pretraining', {'type': 'bert', 'bert': SIZES}, {
+        'task': {'init_checkpoint': str(first)}})
+    original, batch = Original('bert/pretraining', config), pretraining_batch()
+    original.model(batch, training=False)
+    original.shake()
+    names = first_names(original.model)
+    first.mkdir()
+    tf.raw_ops.SaveV2(prefix=str(first / 'bert_model.ckpt'), tensor_names=list(names), shape_and_slices=[''] * len(names),
+                      tensors=[tf.constant(value) for value in names.values()])
+    (first / 'bert_config.json').write_text(json.dumps({
+        'vocab_size': WORDS, 'hidden_size': 32, 'num_hidden_layers': 3, 'num_attention_heads': 4, 'intermediate_size': 48,
+        'max_position_embeddings': 32, 'type_vocab_size': 2, 'hidden_act': 'gelu', 'hidden_dropout_prob': 0.0,
+        'attention_probs_dropout_prob': 0.0}))
+    save_file(batch, folder / 'batch.safetensors')
+    run(driver, 'answers', 'bert/pretraining', path, '-', folder / 'batch.safetensors', folder / 'out.safetensors')
+    answers_near('first release', original, batch, load_file(folder / 'out.safetensors'), keys)
+    tilth = os.environ['TILTH']
+    run(tilth, 'train', '--experiment=bert/pretraining', f'--config_file={path}', '--mode=train',
+        f'--model_dir={folder / "run"}', 'trainer.train_steps=1', 'tilth.jit=false',
+        'trainer.optimizer_config.learning_rate.polynomial.initial_learning_rate=0')
+    run(tilth, 'export', f'--model_dir={folder / "run"}', f'--to={folder / "hf"}', '--format=hf')
+    run(tilth, 'ckpt', 'convert', folder / 'hf', folder / 'garden/ckpt-0')
+    there = {key: value.numpy() for key, value in original.model(batch, training=False).items() if key in keys}
+    original.shake()
+    tf.train.Checkpoint(model=original.model, **original.model.checkpoint_items).restore(
+        str(folder / 'garden/ckpt-0')).assert_existing_objects_matched()
+    answers_near('to Hugging Face and back', original, batch, there, keys)
+
+
 def far(here, there):
     groups = {}
     for key, value in there.items():
@@ -186,6 +267,7 @@ def main():
         check_answers(driver, folder, 'sentences', bert, None, 'bert/sentence_prediction', sentences)
         check_answers(driver, folder, 'sentences, pooled', bert, None, 'bert/sentence_prediction',
                       {'task': {'model': {'num_classes': 3, 'use_encoder_pooler': True}}})
+        check_weights_of_others(driver, folder)
         check_steps(driver, folder, 'masked_lm', 'bert/pretraining', bert, pretraining_batch)
         check_steps(driver, folder, 'masked_lm, second encoder', 'bert/pretraining',
                     {'type': 'bert_v2', 'bert_v2': SIZES}, pretraining_batch)

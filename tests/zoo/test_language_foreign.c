@@ -394,6 +394,9 @@ static void test_what_does_not_fit_is_named(void **state)
     write_folder("v1", &(how){.v1 = true, .without = "bert/pooler/dense/bias"}, NULL);
     refuse("bert/pretraining", PRETRAINING("  init_checkpoint: v1/bert_model.ckpt"), TL_EINVAL,
            "bert/pooler/dense/bias");
+    put_text("v1/bert_model.ckpt.index", "damaged");
+    refuse("bert/pretraining", PRETRAINING("  init_checkpoint: v1"), TL_EINVAL,
+           "v1/bert_model.ckpt.index");
 }
 
 static void test_other_models_are_named(void **state)

@@ -37,8 +37,10 @@ tl_status tl_transformer_activation(tl_activation *out, const char *name)
     for (int64_t i = 0; i < TL_COUNT(activations); i++) {
         *out = activations[i].function;
         if (strcasecmp(activations[i].name, name) == 0) return TL_OK;
-        tl_str_addf(&known, "%s%s", i ? ", " : "", activations[i].name);
     }
+    *out = TL_ACT_NONE;
+    for (int64_t i = 0; i < TL_COUNT(activations); i++)
+        tl_str_addf(&known, "%s%s", i ? ", " : "", activations[i].name);
     tl_status st =
         TL_FAIL(TL_EINVAL, "there is no activation '%s'; there are %s", name, tl_str_text(&known));
     tl_str_deinit(&known);

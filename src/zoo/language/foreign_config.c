@@ -9,7 +9,7 @@
 #include "io/inner/json_text.h"
 #include "zoo/language/foreign.h"
 
-enum { LONGEST_JSON = 16 << 20, LARGEST_SIZE = 1 << 26, MOST_LAYERS = 4096 };
+enum { LONGEST_JSON = 16 << 20, LARGEST_SIZE = 1 << 26, MOST_LAYERS = 1024 };
 static const double epsilon = 1e-12;    // of every norm of ours
 static const double head_dropout = 0.1; // of sentence_prediction
 

@@ -199,25 +199,27 @@ static tl_status open_folder(tli_foreign_files *f)
     return note_names(f);
 }
 
+#define USUAL "bert_model.ckpt"
+
 /* The prefix of the bundle that a path means; NULL: there is none. */
 static const char *prefix_of(tl_arena *arena, const char *path)
 {
-    const char *prefix = NULL, *usual = tl_path_join(arena, path, "bert_model.ckpt");
-    bool named = has_file(arena, path, "bert_model.ckpt" TL_TENSORBUNDLE_SUFFIX);
+    const char *prefix = NULL, *usual = tl_path_join(arena, path, USUAL);
+    bool named = has_file(arena, path, USUAL TL_TENSORBUNDLE_SUFFIX);
     if (usual && tl_tensorbundle_resolve(&prefix, arena, named ? usual : path) == TL_OK)
         return prefix;
     tl_error_clear();
     return NULL;
 }
 
-/* A bundle without an object graph has names alone. One that cannot be read is for those who read
- * checkpoints to judge. */
+/* A bundle without an object graph has names alone. Of one that cannot be read nobody knows: it is
+ * for those who read checkpoints to judge, unless it has the usual name. */
 static bool has_names_alone(const char *prefix)
 {
     tl_tensorbundle *b;
     if (tl_tensorbundle_open(&b, prefix) != TL_OK) {
         tl_error_clear();
-        return false;
+        return strcmp(tl_path_basename(prefix), USUAL) == 0;
     }
     bool named = !tl_tensorbundle_find(b, TL_TENSORBUNDLE_GRAPH);
     tl_tensorbundle_free(&b);

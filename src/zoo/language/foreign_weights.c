@@ -339,7 +339,8 @@ static tl_status find_model(found *out, reading *r)
         out->words.cls_heads.count = 1;
         out->model.next = &out->next;
     }
-    if (!out->model.words && classes && classes->rank == 2 && classes->dims[0] > 0) {
+    if (!out->model.words && classes && classes->rank == 2 && classes->dims[0] > 0
+        && classes->dims[1] == k->hidden_size) {
         out->sentences.num_classes = classes->dims[0];
         out->model.of = &out->sentences;
     }
