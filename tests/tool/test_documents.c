@@ -80,6 +80,9 @@ static const need needs[] = {
     {.said = "tilth train_net", .more = "--config-file=mock.yaml --fast-dev-run"},
     // docs/language.md
     {.said = "tilth tokenize", .more = "--vocab=uncased corpus.txt"},
+    {.said = "tilth train --experiment=bert/pretraining --config_file=small.yaml --mode=train "
+             "--model_dir=runs/wiki",
+     .more = "--dry_run tilth.jit=false"},
     // docs/export.md
     {.said = "tilth export --model_dir=runs/mine --to=mine [--checkpoint=latest|best|PATH]",
      .instead = "for which in latest best runs/mine/ckpt-4.safetensors; do "
@@ -217,6 +220,13 @@ static int settle(void **state)
     put("a.yaml", "trainer:\n  steps_per_loop: 50\n");
     put("base.yaml", "trainer: {validation_steps: 3}\n");
     put("run.flags", "--experiment=mock\n");
+    put("small.yaml",
+        "task: {model: {encoder: {bert: {vocab_size: 99, hidden_size: 8, num_layers: 1, "
+        "num_attention_heads: 1, intermediate_size: 8}}, cls_heads: [{inner_dim: 8}]}, train_data: "
+        "{input_path: records/wiki.tfrecord, seq_length: 128, max_predictions_per_seq: 20, "
+        "global_batch_size: 2}}\n"
+        "trainer: {optimizer_config: {learning_rate: {polynomial: {decay_steps: 9}}, warmup: "
+        "{polynomial: {warmup_steps: 2}}}}\n");
     put("uncased/vocab.txt",
         "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nweather\nis\nnice\ntoday\n.\n"
         "un\n##want\n##ed\nrunning\n");

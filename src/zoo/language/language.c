@@ -83,6 +83,23 @@ EXPERIMENT(local, "bert/local", &pretraining.cls, tl_masked_lm_task_config_desc,
            "    learning_rate: {polynomial: {decay_steps: 100}}\n"
            "    warmup: {polynomial: {warmup_steps: 10}}\n");
 
+EXPERIMENT(sentence_local, "sentence/local", &sentence_prediction.cls, tl_sentence_task_config_desc,
+           "a tiny BERT judges an example of zeros: no files are needed, and it takes a second",
+           "runtime: {distribution_strategy: one_device}\n"
+           "task:\n"
+           "  model: {num_classes: 2, encoder: " TINY "}\n"
+           "  train_data: {input_path: dummy, seq_length: 32, global_batch_size: 1}\n"
+           "  validation_data: {input_path: dummy, seq_length: 32, global_batch_size: 1}\n"
+           "trainer:\n"
+           "  train_steps: 100\n"
+           "  steps_per_loop: 50\n"
+           "  summary_interval: 50\n"
+           "  checkpoint_interval: 50\n"
+           "  validation_interval: 50\n"
+           "  optimizer_config:\n"
+           "    learning_rate: {polynomial: {decay_steps: 100}}\n"
+           "    warmup: {polynomial: {warmup_steps: 10}}\n");
+
 static const tl_entry entries[] = {
 #define ENCODER_ENTRY(id) {&tl_kind_encoder, &tl_encoder_##id.cls},
     TLI_ENCODERS(ENCODER_ENTRY)
@@ -96,5 +113,6 @@ static const tl_entry entries[] = {
     {&tl_kind_experiment, &pretraining_dynamic.cls},
     {&tl_kind_experiment, &sentence_prediction.cls},
     {&tl_kind_experiment, &local.cls},
+    {&tl_kind_experiment, &sentence_local.cls},
 };
 const tl_module tl_language_module = {TL_MODULE_HEAD("language"), entries, TL_COUNT(entries)};
