@@ -100,6 +100,7 @@
 #include <tilth/nn/optimizer.h>
 #include <tilth/nn/regularizer.h>
 #include <tilth/nn/schedule.h>
+#include <tilth/nn/transformer.h>
 
 #include <tilth/data/augment.h>
 #include <tilth/data/batch.h>
@@ -140,6 +141,7 @@
 #include <tilth/train/trainer/trainer.h>
 #include <tilth/train/writers/writer.h>
 
+#include <tilth/zoo/language.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 

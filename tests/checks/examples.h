@@ -223,6 +223,10 @@ tl_tensor **grads;
 // include/tilth/nn/schedule.h
 tl_optimization_config config;
 tl_tensor *step;
+// include/tilth/nn/transformer.h
+extern struct encoder {
+    tl_layer *block;
+} *l;
 // include/tilth/ops/attention.h
 tl_tensor *padding;
 // include/tilth/ops/create.h

@@ -434,13 +434,15 @@ static void compare(const side *best, const recipe *r, const char *name, const t
         }
         have_eager = true;
         // Where roundings grow, the reference is as far from the truth.
-        bool excused = near(a[i], eager[i], most / 10)
-                       || fabs(a[i] - exact[i]) <= 2 * fabs(b[i] - exact[i]);
+        bool excused =
+            near(a[i], eager[i], most / 10) || fabs(a[i] - exact[i]) <= 2 * fabs(b[i] - exact[i]);
         excused = excused && ++*opinions <= MOST_SECOND_OPINIONS;
         if (!excused || !near(a[i], b[i], 50 * most))
-            fail_msg("seed %llu: element %lld of '%s' is %.9g and should be %.9g (eagerly %.9g, in doubles "
+            fail_msg("seed %llu: element %lld of '%s' is %.9g and should be %.9g (eagerly %.9g, in "
+                     "doubles "
                      "%.9g)",
-                     (unsigned long long)r->seed, (long long)i, name, a[i], b[i], eager[i], exact[i]);
+                     (unsigned long long)r->seed, (long long)i, name, a[i], b[i], eager[i],
+                     exact[i]);
     }
 }
 

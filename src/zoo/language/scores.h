@@ -1,4 +1,5 @@
-/* Scores of whole evaluations, as scikit-learn and SciPy define them. Thread word: free-threaded. */
+/* Scores of whole evaluations, as scikit-learn and SciPy define them. Thread word:
+ * free-threaded. */
 #ifndef TLI_ZOO_LANGUAGE_SCORES_H
 #define TLI_ZOO_LANGUAGE_SCORES_H
 
