@@ -226,7 +226,7 @@ tl_tensor *step;
 // include/tilth/nn/transformer.h
 extern struct encoder {
     tl_layer *block;
-} *l;
+} * l;
 // include/tilth/ops/attention.h
 tl_tensor *padding;
 // include/tilth/ops/create.h
