@@ -16,7 +16,7 @@
 
 #include "fake/fake_device.h"
 
-enum { TEST_CHECKS_MOST = 16 };
+enum { TEST_CHECKS_MOST = 32 };
 static tl_check *test_checks[TEST_CHECKS_MOST];
 
 static inline void test_checks_free(void)

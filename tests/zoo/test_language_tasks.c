@@ -212,10 +212,67 @@ static void test_scores_are_those_of_scikit_learn_and_scipy(void **state)
     assert_true(fabs(score - 1. / 6) < 1e-12);
     assert_ok(tli_matthews_corrcoef(&score, labels, same, 5));
     assert_true(score == 0);
+    assert_int_equal(tli_matthews_corrcoef(&score, (const double[]){-1}, b, 1), TL_EINVAL);
+    assert_int_equal(tli_matthews_corrcoef(&score, b, (const double[]){1e18}, 1), TL_EINVAL);
+    assert_int_equal(tli_matthews_corrcoef(&score, b, (const double[]){NAN}, 1), TL_EINVAL);
     assert_true(fabs(tli_pearson(a, b, 4) - .994237) < 1e-6);
     assert_true(isnan(tli_pearson(labels, same, 5)));
     assert_ok(tli_spearman(&score, a, b, 4));
     assert_true(fabs(score - .948683) < 1e-6);
+}
+
+#define SCORED(metric, classes)                                                                    \
+    "task: {metric_type: " metric ", model: {num_classes: " classes "}}"
+
+static void test_scores_fit_the_answers(void **state)
+{
+    (void)state;
+    tl_config *c;
+    assert_ok(lab_parse(&c, "sentence/local", SCORED("f1", "2")));
+    tl_config_free(&c);
+    assert_ok(lab_parse(&c, "sentence/local", SCORED("pearson_spearman_corr", "1")));
+    tl_config_free(&c);
+    assert_int_equal(lab_parse(&c, "sentence/local", SCORED("matthews_corrcoef", "1")), TL_EINVAL);
+    assert_non_null(strstr(tl_error_message(), "metric_type"));
+    assert_int_equal(lab_parse(&c, "sentence/local", SCORED("pearson_spearman_corr", "3")),
+                     TL_EINVAL);
+}
+
+static void put_values(tl_model *m, const char *path, const double *values, int64_t count)
+{
+    const tl_param *p = tl_model_find(m, path);
+    assert_non_null(p);
+    assert_ok(tl_tensor_set_doubles(p->tensor, values, count));
+}
+
+/* All six answers are 1, and every second label is: three are right. Examples that only fill up the
+ * last batch do not count. */
+static void test_an_evaluation_has_its_score(void **state)
+{
+    (void)state;
+    static const char *const metrics[] = {"f1", "matthews_corrcoef"};
+    write_records("two.tfrecord", first_names, 3);
+    for (int i = 0; i < 2; i++) {
+        lab_run r;
+        double score;
+        char yaml[512];
+        snprintf(yaml, sizeof yaml,
+                 "task:\n"
+                 "  metric_type: %s\n"
+                 "  model: {num_classes: 3, encoder: {type: bert, bert: {" SIZES "}}}\n"
+                 "  validation_data: {input_path: two.tfrecord, global_batch_size: 4, seq_length: "
+                 "6}\n",
+                 metrics[i]);
+        lab_train(&r, "sentence/local", yaml);
+        put_values(r.trainer->model, "sentence_prediction/logits/kernel", (const double[12]){0},
+                   12);
+        put_values(r.trainer->model, "sentence_prediction/logits/bias", (const double[]){0, 5, 0},
+                   3);
+        assert_ok(tl_trainer_evaluate(r.trainer, -1, r.logs));
+        assert_ok(tl_logs_number(&score, r.logs, metrics[i]));
+        if (!(fabs(score - (i ? 0 : 2. / 3)) < 1e-12)) fail_msg("%s is %g", metrics[i], score);
+        lab_end(&r);
+    }
 }
 
 int main(void)
@@ -227,6 +284,8 @@ int main(void)
         LAB_TEST(test_dummy_data_train),
         LAB_TEST(test_sentences_are_judged_as_the_original_does),
         LAB_TEST(test_scores_are_those_of_scikit_learn_and_scipy),
+        LAB_TEST(test_scores_fit_the_answers),
+        LAB_TEST(test_an_evaluation_has_its_score),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,11 +14,16 @@ double tli_f1_score(const double *labels, const double *answers, int64_t count)
     return either ? 2.0 * (double)both / (double)either : 0;
 }
 
-static double greatest(const double *x, int64_t count)
+/* The number of classes that are named; an error where something is no class. */
+static tl_status count_classes(int64_t *out, const double *x, int64_t count)
 {
-    double most = 0;
-    for (int64_t i = 0; i < count; i++) most = x[i] > most ? x[i] : most;
-    return most;
+    enum { MOST = 1 << 20 };
+    for (int64_t i = 0; i < count; i++) {
+        if (!(x[i] >= 0 && x[i] < MOST) || x[i] != floor(x[i]))
+            return TL_FAIL(TL_EINVAL, "%g is no class: classes are whole numbers from 0 on", x[i]);
+        if ((int64_t)x[i] >= *out) *out = (int64_t)x[i] + 1;
+    }
+    return TL_OK;
 }
 
 /* With t and p the numbers of labels and answers of each class, c the right ones and n all:
@@ -26,11 +31,12 @@ static double greatest(const double *x, int64_t count)
 tl_status tli_matthews_corrcoef(double *out, const double *labels, const double *answers,
                                 int64_t count)
 {
-    const double last = fmax(greatest(labels, count), greatest(answers, count));
-    const int64_t classes = (int64_t)last + 1;
+    int64_t classes = 1;
+    *out = 0;
+    TL_TRY(count_classes(&classes, labels, count));
+    TL_TRY(count_classes(&classes, answers, count));
     double *t = tl_alloc_zero((size_t)(2 * classes) * sizeof *t), *p = t + classes;
     double right = 0, n = (double)count, tp = 0, tt = 0, pp = 0;
-    *out = 0;
     if (!t) return TL_FAIL_NOMEM((size_t)(2 * classes) * sizeof *t);
     for (int64_t i = 0; i < count; i++) {
         t[(int64_t)labels[i]]++;

@@ -422,12 +422,26 @@ static const tl_field task_fields[] = {
          .help = "accuracy, f1, matthews_corrcoef or pearson_spearman_corr"),
     TL_F_END,
 };
+/* Which answers a score is of. */
+static tl_status check_task(const void *value)
+{
+    const tl_sentence_task_config *k = value;
+    const tl_sentence_model_config *m = k->base.model.value;
+    const bool numbers = strcmp(k->metric_type, "pearson_spearman_corr") == 0;
+    if (!m || m->num_classes < 1 || strcmp(k->metric_type, "accuracy") == 0) return TL_OK;
+    if (numbers == (m->num_classes == 1)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "metric_type: %s is of %s, and model.num_classes is %lld",
+                   k->metric_type, numbers ? "numbers (num_classes: 1)" : "classes (2 or more)",
+                   (long long)m->num_classes);
+}
+
 const tl_desc tl_sentence_task_config_desc = {
     .name = "sentence_prediction",
     .help = "a class, or a number, for one sentence or two",
     .size = sizeof(tl_sentence_task_config),
     .fields = task_fields,
     .base = &tl_task_config_desc,
+    .check = check_task,
 };
 
 const tl_task_class tl_sentence_prediction_task = {
