@@ -4,6 +4,7 @@
 #include <tilth/io/tensorflow/example.h>
 #include <tilth/io/tensorflow/tfrecord.h>
 
+#include "zoo/language/data.h"
 #include "zoo/language/scores.h"
 
 /* --- records ---------------------------------------------------------------------------------- */
@@ -221,8 +222,7 @@ static void test_scores_are_those_of_scikit_learn_and_scipy(void **state)
     assert_true(fabs(score - .948683) < 1e-6);
 }
 
-#define SCORED(metric, classes)                                                                    \
-    "task: {metric_type: " metric ", model: {num_classes: " classes "}}"
+#define SCORED(metric, classes) "task: {metric_type: " metric ", model: {num_classes: " classes "}}"
 
 static void test_scores_fit_the_answers(void **state)
 {
@@ -260,6 +260,7 @@ static void test_an_evaluation_has_its_score(void **state)
                  "task:\n"
                  "  metric_type: %s\n"
                  "  model: {num_classes: 3, encoder: {type: bert, bert: {" SIZES "}}}\n"
+                 "  train_data: {seq_length: 6}\n"
                  "  validation_data: {input_path: two.tfrecord, global_batch_size: 4, seq_length: "
                  "6}\n",
                  metrics[i]);
@@ -275,6 +276,98 @@ static void test_an_evaluation_has_its_score(void **state)
     }
 }
 
+/* --- texts ------------------------------------------------------------------------------------ */
+
+static void write_texts(const char *path)
+{
+    static const char *const pairs[][2] = {{"The cat sat", "a dog ran on"}, {"dogs", "sat"}};
+    tl_tfrecord_writer *out;
+    assert_ok(tl_file_write_atomic(
+        "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\ncat\nsat\na\ndog\nran\n##s\n", 50));
+    assert_ok(tl_tfrecord_writer_begin(&out, path, NULL));
+    for (int64_t i = 0; i < 2; i++) {
+        tl_str text = TL_STR_INIT;
+        tl_example_writer w = tl_example_begin(&text);
+        for (int k = 0; k < 2; k++) {
+            const tl_bytes bytes = {pairs[i][k], strlen(pairs[i][k])};
+            tl_example_add_bytes(&w, k ? "second" : "first", &bytes, 1);
+        }
+        tl_example_add_ints(&w, "label", &i, 1);
+        assert_ok(tl_example_end(&w));
+        assert_ok(tl_tfrecord_write(out, tl_str_text(&text), text.length));
+        tl_str_deinit(&text);
+    }
+    assert_ok(tl_tfrecord_writer_commit(&out));
+}
+
+#define TEXTS(data)                                                                                \
+    "task:\n"                                                                                      \
+    "  model: {num_classes: 2, encoder: {type: bert, bert: {" SIZES "}}}\n"                        \
+    "  train_data: {input_path: texts.tfrecord, " data "}\n"                                       \
+    "  validation_data: {input_path: texts.tfrecord, global_batch_size: 2, seq_length: 8, "        \
+    "vocab_file: vocab.txt, text_fields: [first, second]}\n"
+
+/* Both have five places for pieces: three of the first text and two of the second, in turn. */
+static void test_texts_are_cut_and_packed(void **state)
+{
+    (void)state;
+    static const double words[] = {2, 4, 5, 6, 3, 7, 8, 3, 2, 8, 10, 3, 6, 3, 0, 0},
+                        kinds[] = {0, 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1, 1, 0, 0};
+    double have[16];
+    lab_run r;
+    tl_dataset *d;
+    tl_ctx *c;
+    tl_batch b = {0};
+    bool more;
+    write_texts("texts.tfrecord");
+    lab_begin(&r, "bert/sentence_prediction_text", TEXTS("text_fields: [first]"));
+    assert_ok(tl_task_build_inputs(r.task, r.task->config->validation_data,
+                                   &(tl_input_context){.pipelines = 1, .replicas = 1}, &d));
+    assert_ok(tl_ctx_new(&c, r.task->engine));
+    tl_mark mark = tl_ctx_begin(c);
+    b.ctx = c;
+    assert_ok(tl_dataset_next(d, c, &b.tensors, &more));
+    assert_true(more);
+    assert_ok(tl_tensor_get_doubles(tl_batch_get(&b, "input_word_ids"), have, 16));
+    assert_memory_equal(have, words, sizeof have);
+    assert_ok(tl_tensor_get_doubles(tl_batch_get(&b, "input_type_ids"), have, 16));
+    assert_memory_equal(have, kinds, sizeof have);
+    assert_ok(tl_tensor_get_doubles(tl_batch_get(&b, "input_mask"), have, 16));
+    for (int i = 0; i < 16; i++) assert_true(have[i] == (i < 14));
+    tl_ctx_end(c, mark);
+    tl_dataset_free(&d);
+    tl_ctx_free(&c);
+    lab_end(&r);
+    int64_t lengths[] = {3, 4, 2};
+    tli_round_robin(lengths, 3, 5);
+    assert_true(lengths[0] == 2 && lengths[1] == 2 && lengths[2] == 1);
+}
+
+static void test_texts_say_what_they_lack(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *yaml, *says;
+    } all[] = {
+        {TEXTS("vocab_file: vocab.txt"), "task.train_data.text_fields is empty"},
+        {TEXTS("text_fields: [first]"), "task.train_data.vocab_file is empty"},
+        {TEXTS("text_fields: [first], vocab_file: lost.txt"), "lost.txt"},
+        {TEXTS("text_fields: [first], vocab_file: vocab.txt, seq_length: 2"), "no room"},
+    };
+    write_texts("texts.tfrecord");
+    for (int64_t i = 0; i < TL_COUNT(all); i++) {
+        lab_run r;
+        tl_dataset *d;
+        lab_begin(&r, "bert/sentence_prediction_text", all[i].yaml);
+        assert_int_not_equal(
+            tl_task_build_inputs(r.task, r.task->config->train_data,
+                                 &(tl_input_context){.pipelines = 1, .replicas = 1}, &d),
+            TL_OK);
+        if (!strstr(tl_error_message(), all[i].says)) fail_msg("%s", tl_error_message());
+        lab_end(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +379,8 @@ int main(void)
         LAB_TEST(test_scores_are_those_of_scikit_learn_and_scipy),
         LAB_TEST(test_scores_fit_the_answers),
         LAB_TEST(test_an_evaluation_has_its_score),
+        LAB_TEST(test_texts_are_cut_and_packed),
+        LAB_TEST(test_texts_say_what_they_lack),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -209,8 +209,28 @@ typedef struct tl_sentence_data_config {
     const char *label_name;  /* null: label_field; under which the label is told */
     tl_language_files file_type;
 } tl_sentence_data_config;
+
+typedef enum tl_tokenization {
+    TL_TOKENIZE_WORDPIECE,
+    TL_TOKENIZE_SENTENCEPIECE /* (later) */
+} tl_tokenization;
+
+/* Records of texts with a label; texts are cut by tensorflow-text's rules. */
+typedef struct tl_sentence_text_data_config {
+    tl_data_config base;
+    tl_strings text_fields;  /* required: one feature, or two for pairs */
+    const char *label_field; /* label */
+    const char *label_type;  /* int or float */
+    bool include_example_id; /* examples have a number, example_id */
+    int64_t seq_length;      /* 128 */
+    tl_tokenization tokenization;
+    const char *vocab_file;                   /* required */
+    bool lower_case;                          /* true */
+    const char *preprocessing_hub_module_url; /* (later) */
+    tl_language_files file_type;
+} tl_sentence_text_data_config;
 extern TL_API const tl_desc tl_pretrain_data_config_desc, tl_pretrain_dynamic_data_config_desc,
-    tl_sentence_data_config_desc;
+    tl_sentence_data_config_desc, tl_sentence_text_data_config_desc;
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 
@@ -228,8 +248,8 @@ typedef struct tl_sentence_task_config {
     const char *hub_module_url; /* a folder of weights; "": none */
     const char *metric_type;    /* accuracy, f1, matthews_corrcoef, pearson_spearman_corr */
 } tl_sentence_task_config;
-extern TL_API const tl_desc tl_sentence_task_config_desc;
-TL_API extern const tl_task_class tl_sentence_prediction_task;
+extern TL_API const tl_desc tl_sentence_task_config_desc, tl_sentence_text_task_config_desc;
+TL_API extern const tl_task_class tl_sentence_prediction_task, tl_sentence_prediction_text_task;
 
 TL_END
 

@@ -59,12 +59,11 @@ static tl_status new_plan(plan **out, const tli_language_inputs *args)
     return TL_OK;
 }
 
-static tl_status read_records(tl_dataset **out, plan *p, tl_pipeline_args *a,
-                              const tl_data_config *d, const tli_language_inputs *args)
+tl_status tli_read_records(tl_dataset **out, tl_pipeline_args *a, const tl_data_config *d,
+                           const tli_language_inputs *args)
 {
     *out = NULL;
     TL_TRY(check_batch(d, args));
-    a->decode = (tl_sample_map){tl_example_decode, &p->features};
     TL_TRY(tl_pipeline_args_read(a, args->arena, d,
                                  &(tl_pipeline_reader){.pipelines = args->input->pipelines,
                                                        .pipeline = args->input->pipeline,
@@ -72,6 +71,13 @@ static tl_status read_records(tl_dataset **out, plan *p, tl_pipeline_args *a,
                                                        .seed = args->input->seed,
                                                        .section = args->section}));
     return tl_pipeline_new(out, a);
+}
+
+static tl_status read_records(tl_dataset **out, plan *p, tl_pipeline_args *a,
+                              const tl_data_config *d, const tli_language_inputs *args)
+{
+    a->decode = (tl_sample_map){tl_example_decode, &p->features};
+    return tli_read_records(out, a, d, args);
 }
 
 /* --- hidden words ----------------------------------------------------------------------------- */

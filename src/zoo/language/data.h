@@ -2,6 +2,8 @@
 #ifndef TLI_ZOO_LANGUAGE_DATA_H
 #define TLI_ZOO_LANGUAGE_DATA_H
 
+#include <tilth/data/pipeline.h>
+#include <tilth/text/tokenizer.h>
 #include <tilth/zoo/language.h>
 
 typedef struct tli_language_inputs {
@@ -18,5 +20,20 @@ TL_NODISCARD tl_status tli_pretrain_dynamic_inputs(tl_dataset **out,
                                                    const tli_language_inputs *args);
 TL_NODISCARD tl_status tli_sentence_inputs(tl_dataset **out, const tl_sentence_data_config *data,
                                            const tli_language_inputs *args);
+
+/* The vocabulary that the section names; the caller's. */
+TL_NODISCARD tl_status tli_sentence_tokenizer(tl_tokenizer **out,
+                                              const tl_sentence_text_data_config *data,
+                                              const char *section);
+/* `tokenizer` must outlive the dataset. */
+TL_NODISCARD tl_status tli_sentence_text_inputs(tl_dataset **out,
+                                                const tl_sentence_text_data_config *data,
+                                                const tl_tokenizer *tokenizer,
+                                                const tli_language_inputs *args);
+/* Lengths of texts are cut until they fit into `room`. */
+void tli_round_robin(int64_t *lengths, int64_t count, int64_t room);
+/* Batches of what the configuration names, as `a` decodes and maps it. */
+TL_NODISCARD tl_status tli_read_records(tl_dataset **out, tl_pipeline_args *a,
+                                        const tl_data_config *d, const tli_language_inputs *args);
 
 #endif

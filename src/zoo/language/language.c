@@ -14,7 +14,7 @@ static const char *const restrictions[] = {"task.train_data.is_training != None"
                                            .restrictions = restrictions,                           \
                                            .defaults = __VA_ARGS__}
 
-#define ADAMW(rate, rest)                                                                          \
+#define ADAMW(rate)                                                                                \
     "  optimizer_config:\n"                                                                        \
     "    optimizer:\n"                                                                             \
     "      type: adamw\n"                                                                          \
@@ -23,7 +23,7 @@ static const char *const restrictions[] = {"task.train_data.is_training != None"
     "        exclude_from_weight_decay: [LayerNorm, layer_norm, bias]\n"                           \
     "    learning_rate:\n"                                                                         \
     "      type: polynomial\n"                                                                     \
-    "      polynomial: {initial_learning_rate: " rate ", end_learning_rate: 0.0" rest "}\n"        \
+    "      polynomial: {initial_learning_rate: " rate ", end_learning_rate: 0.0}\n"                \
     "    warmup: {type: polynomial}\n"
 
 #define PRETRAINING                                                                                \
@@ -33,7 +33,7 @@ static const char *const restrictions[] = {"task.train_data.is_training != None"
     "    cls_heads:\n"                                                                             \
     "    - {inner_dim: 768, num_classes: 2, dropout_rate: 0.1, name: next_sentence}\n"             \
     "trainer:\n"                                                                                   \
-    "  train_steps: 1000000\n" ADAMW("0.0001", "")
+    "  train_steps: 1000000\n" ADAMW("0.0001")
 
 EXPERIMENT(pretraining, "bert/pretraining", NULL, tl_masked_lm_task_config_desc,
            "BERT learns a language from hidden words: set task.train_data, and decay_steps and "
@@ -50,7 +50,15 @@ EXPERIMENT(sentence_prediction, "bert/sentence_prediction", NULL, tl_sentence_ta
            "task:\n"
            "  model: {encoder: {type: bert}}\n"
            "  validation_data: {drop_remainder: false}\n"
-           "trainer:\n" ADAMW("3.0e-05", ""));
+           "trainer:\n" ADAMW("3.0e-05"));
+
+EXPERIMENT(sentence_prediction_text, "bert/sentence_prediction_text", NULL,
+           tl_sentence_text_task_config_desc,
+           "bert/sentence_prediction from records of texts: set text_fields and vocab_file too",
+           "task:\n"
+           "  model: {encoder: {type: bert}}\n"
+           "  validation_data: {drop_remainder: false}\n"
+           "trainer:\n" ADAMW("3.0e-05"));
 
 /* --- small ones ------------------------------------------------------------------------------- */
 
@@ -109,9 +117,11 @@ static const tl_entry entries[] = {
     {&tl_kind_task, &tl_masked_lm_task.cls},
     {&tl_kind_task, &tl_masked_lm_dynamic_task.cls},
     {&tl_kind_task, &tl_sentence_prediction_task.cls},
+    {&tl_kind_task, &tl_sentence_prediction_text_task.cls},
     {&tl_kind_experiment, &pretraining.cls},
     {&tl_kind_experiment, &pretraining_dynamic.cls},
     {&tl_kind_experiment, &sentence_prediction.cls},
+    {&tl_kind_experiment, &sentence_prediction_text.cls},
     {&tl_kind_experiment, &local.cls},
     {&tl_kind_experiment, &sentence_local.cls},
 };

@@ -117,34 +117,66 @@ static const tl_sentence_model_config *model_of(const tl_task *t)
     return t->config->model.value;
 }
 
-static tl_status build_model(tl_task *t, tl_model **out)
+typedef struct sentence_task {
+    tl_task base;
+    tl_tokenizer *tokenizers[2]; /* of validation and training, where data are texts */
+} sentence_task;
+
+static void dispose(tl_task *t)
 {
-    const tl_sentence_model_config *k = model_of(t);
-    const tl_sentence_data_config *data = (const tl_sentence_data_config *)t->config->train_data;
+    for (int i = 0; i < 2; i++) tl_tokenizer_free(&((sentence_task *)t)->tokenizers[i]);
+}
+
+static bool reads_texts(const tl_task *t)
+{
+    return tl_class_is(&t->cls->cls, &tl_sentence_prediction_text_task.cls);
+}
+
+static tl_status build_text_inputs(tl_task *t, const tl_sentence_text_data_config *data,
+                                   const tli_language_inputs *args, tl_dataset **out)
+{
+    tl_tokenizer **tokenizer = &((sentence_task *)t)->tokenizers[args->trains];
     *out = NULL;
-    if (!k) return TL_FAIL(TL_EINVAL, "task.model is null: there is no model to build");
-    TL_TRY(tl_sentence_model_new(
-        out, &(tl_sentence_model_args){.engine = t->engine,
-                                       .config = k,
-                                       .seq_length = data ? data->seq_length : 1,
-                                       .seed = t->seed,
-                                       .dtype = t->dtype,
-                                       .registry = t->registry}));
-    tl_status st = k->use_encoder_pooler ? TL_OK : tli_freeze_pooler(*out);
-    if (st != TL_OK) tl_model_free(out);
-    return st;
+    if (!*tokenizer) TL_TRY(tli_sentence_tokenizer(tokenizer, data, args->section));
+    return tli_sentence_text_inputs(out, data, *tokenizer, args);
 }
 
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
                               tl_dataset **out)
 {
     const bool trains = data == t->config->train_data;
-    return tli_sentence_inputs(
-        out, (const tl_sentence_data_config *)data,
-        &(tli_language_inputs){.input = input,
-                               .section = trains ? "task.train_data" : "task.validation_data",
-                               .trains = trains,
-                               .arena = t->arena});
+    const tli_language_inputs args = {.input = input,
+                                      .section =
+                                          trains ? "task.train_data" : "task.validation_data",
+                                      .trains = trains,
+                                      .arena = t->arena};
+    if (reads_texts(t))
+        return build_text_inputs(t, (const tl_sentence_text_data_config *)data, &args, out);
+    return tli_sentence_inputs(out, (const tl_sentence_data_config *)data, &args);
+}
+
+static int64_t seq_length_of(const tl_task *t)
+{
+    const tl_data_config *data = t->config->train_data;
+    if (!data) return 1;
+    return reads_texts(t) ? ((const tl_sentence_text_data_config *)data)->seq_length
+                          : ((const tl_sentence_data_config *)data)->seq_length;
+}
+
+static tl_status build_model(tl_task *t, tl_model **out)
+{
+    const tl_sentence_model_config *k = model_of(t);
+    *out = NULL;
+    if (!k) return TL_FAIL(TL_EINVAL, "task.model is null: there is no model to build");
+    TL_TRY(tl_sentence_model_new(out, &(tl_sentence_model_args){.engine = t->engine,
+                                                                .config = k,
+                                                                .seq_length = seq_length_of(t),
+                                                                .seed = t->seed,
+                                                                .dtype = t->dtype,
+                                                                .registry = t->registry}));
+    tl_status st = k->use_encoder_pooler ? TL_OK : tli_freeze_pooler(*out);
+    if (st != TL_OK) tl_model_free(out);
+    return st;
 }
 
 static void split_batch(const tl_task *t, const tl_batch *b, tl_batch_parts *out)
@@ -400,38 +432,44 @@ const tl_desc tl_sentence_model_config_desc = {
     .fields = model_fields,
 };
 
+/* Of both kinds of data, which begin alike. */
 static void init_validation(void *value)
 {
-    ((tl_sentence_data_config *)value)->base.is_training.value = false;
+    ((tl_data_config *)value)->is_training.value = false;
 }
 
+#define SENTENCE_ROWS(data_desc, init_)                                                            \
+    TL_F_AS(tl_sentence_task_config, base.model, "model", .set = true,                             \
+            .desc = &tl_sentence_model_config_desc, .help = "an encoder and a head that judges"),  \
+        TL_F_OPTIONAL_AS(tl_sentence_task_config, base.train_data, "train_data", &data_desc,       \
+                         .set = true, .help = "examples to train with"),                           \
+        TL_F_OPTIONAL_AS(tl_sentence_task_config, base.validation_data, "validation_data",         \
+                         &data_desc, .set = true, .init = init_,                                   \
+                         .help = "examples to evaluate with"),                                     \
+        TL_F(tl_sentence_task_config, init_cls_pooler,                                             \
+             .help = "the head begins with what judged next sentences in init_checkpoint"),        \
+        TL_F(tl_sentence_task_config, hub_module_url, .s = "",                                     \
+             .help = "a folder of Hugging Face to begin with, instead of init_checkpoint"),        \
+        TL_F(tl_sentence_task_config, metric_type, .s = "accuracy",                                \
+             .pattern = "^(accuracy|f1|matthews_corrcoef|pearson_spearman_corr)$",                 \
+             .help = "accuracy, f1, matthews_corrcoef or pearson_spearman_corr"),                  \
+        TL_F_END
+
 static const tl_field task_fields[] = {
-    TL_F_AS(tl_sentence_task_config, base.model, "model", .set = true,
-            .desc = &tl_sentence_model_config_desc, .help = "an encoder and a head that judges"),
-    TL_F_OPTIONAL_AS(tl_sentence_task_config, base.train_data, "train_data",
-                     &tl_sentence_data_config_desc, .set = true, .help = "examples to train with"),
-    TL_F_OPTIONAL_AS(tl_sentence_task_config, base.validation_data, "validation_data",
-                     &tl_sentence_data_config_desc, .set = true, .init = init_validation,
-                     .help = "examples to evaluate with"),
-    TL_F(tl_sentence_task_config, init_cls_pooler,
-         .help = "the head begins with what judged next sentences in init_checkpoint"),
-    TL_F(tl_sentence_task_config, hub_module_url, .s = "",
-         .help = "a folder of Hugging Face to begin with, instead of init_checkpoint"),
-    TL_F(tl_sentence_task_config, metric_type, .s = "accuracy",
-         .pattern = "^(accuracy|f1|matthews_corrcoef|pearson_spearman_corr)$",
-         .help = "accuracy, f1, matthews_corrcoef or pearson_spearman_corr"),
-    TL_F_END,
-};
+    SENTENCE_ROWS(tl_sentence_data_config_desc, init_validation)};
+static const tl_field text_task_fields[] = {
+    SENTENCE_ROWS(tl_sentence_text_data_config_desc, init_validation)};
+
 /* Which answers a score is of. */
 static tl_status check_task(const void *value)
 {
     const tl_sentence_task_config *k = value;
     const tl_sentence_model_config *m = k->base.model.value;
-    const bool numbers = strcmp(k->metric_type, "pearson_spearman_corr") == 0;
+    const bool of_numbers = strcmp(k->metric_type, "pearson_spearman_corr") == 0;
     if (!m || m->num_classes < 1 || strcmp(k->metric_type, "accuracy") == 0) return TL_OK;
-    if (numbers == (m->num_classes == 1)) return TL_OK;
+    if (of_numbers == (m->num_classes == 1)) return TL_OK;
     return TL_FAIL(TL_EINVAL, "metric_type: %s is of %s, and model.num_classes is %lld",
-                   k->metric_type, numbers ? "numbers (num_classes: 1)" : "classes (2 or more)",
+                   k->metric_type, of_numbers ? "numbers (num_classes: 1)" : "classes (2 or more)",
                    (long long)m->num_classes);
 }
 
@@ -444,24 +482,38 @@ const tl_desc tl_sentence_task_config_desc = {
     .check = check_task,
 };
 
-const tl_task_class tl_sentence_prediction_task = {
-    .cls = {.class_size = sizeof(tl_task_class),
-            .name = "sentence_prediction",
-            .base = &tl_base_task.cls,
-            .size = sizeof(tl_task),
-            .config = &tl_sentence_task_config_desc,
-            .help = "a class, or a number, for one sentence or two"},
-    .build_model = build_model,
-    .build_inputs = build_inputs,
-    .split_batch = split_batch,
-    .build_losses = build_losses,
-    .build_metrics = build_metrics,
-    .process_metrics = process_metrics,
-    .validation_step = validation_step,
-    .aggregate_logs = aggregate_logs,
-    .reduce_aggregated_logs = reduce_aggregated_logs,
-    .release_aggregated = release_aggregated,
-    .initialize = initialize,
-    .export_weights = export_weights,
-    .original_names = original_names,
+const tl_desc tl_sentence_text_task_config_desc = {
+    .name = "sentence_prediction_text",
+    .help = "a class, or a number, for one text or two",
+    .size = sizeof(tl_sentence_task_config),
+    .fields = text_task_fields,
+    .base = &tl_task_config_desc,
+    .check = check_task,
 };
+
+/* Tasks are found by their configuration, and kinds of data have one each. */
+#define SENTENCE_TASK(id, desc_, help_)                                                            \
+    const tl_task_class tl_##id##_task = {.cls = {.class_size = sizeof(tl_task_class),             \
+                                                  .name = #id,                                     \
+                                                  .base = &tl_base_task.cls,                       \
+                                                  .size = sizeof(sentence_task),                   \
+                                                  .config = &desc_,                                \
+                                                  .help = help_},                                  \
+                                          .dispose = dispose,                                      \
+                                          .build_model = build_model,                              \
+                                          .build_inputs = build_inputs,                            \
+                                          .split_batch = split_batch,                              \
+                                          .build_losses = build_losses,                            \
+                                          .build_metrics = build_metrics,                          \
+                                          .process_metrics = process_metrics,                      \
+                                          .validation_step = validation_step,                      \
+                                          .aggregate_logs = aggregate_logs,                        \
+                                          .reduce_aggregated_logs = reduce_aggregated_logs,        \
+                                          .release_aggregated = release_aggregated,                \
+                                          .initialize = initialize,                                \
+                                          .export_weights = export_weights,                        \
+                                          .original_names = original_names}
+SENTENCE_TASK(sentence_prediction, tl_sentence_task_config_desc,
+              "a class, or a number, for one sentence or two");
+SENTENCE_TASK(sentence_prediction_text, tl_sentence_text_task_config_desc,
+              "sentence_prediction from texts");
