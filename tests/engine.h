@@ -11,17 +11,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tilth/base/vec.h>
 #include <tilth/check/check.h>
 #include <tilth/sys/cpu/cpu.h>
 
 #include "fake/fake_device.h"
 
-enum { TEST_CHECKS_MOST = 32 };
-static tl_check *test_checks[TEST_CHECKS_MOST];
+/* Checking backends outlive the engines of a test. */
+static struct {
+    tl_check **items;
+    int64_t count, capacity;
+} test_checks;
 
 static inline void test_checks_free(void)
 {
-    for (int i = 0; i < TEST_CHECKS_MOST; i++) tl_check_free(&test_checks[i]);
+    for (int64_t i = 0; i < test_checks.count; i++) tl_check_free(&test_checks.items[i]);
+    TL_VEC_FREE(&test_checks);
+}
+
+static inline bool test_is_checked(void)
+{
+    const char *wanted = getenv("TILTH_CHECK");
+    return wanted && *wanted && strcmp(wanted, "0") != 0;
 }
 
 static tl_registry *test_backends;
@@ -54,11 +65,9 @@ static inline tl_status test_backend(const tl_backend_class **out, const tl_back
 static inline tl_status test_engine_new(tl_engine **out, const tl_backend_class *backend,
                                         int threads)
 {
-    static int made;
-    const char *wanted = getenv("TILTH_CHECK");
     const bool checks = backend && strncmp(backend->cls.name, "check(", 6) == 0;
     if (!checks) TL_TRY(test_backend(&backend, backend)); // else it is as the test has made it
-    if (!checks && wanted && *wanted && strcmp(wanted, "0") != 0) {
+    if (!checks && test_is_checked()) {
         const tl_check_options options = {
             .outputs = true,
             .inputs = true,
@@ -66,11 +75,14 @@ static inline tl_status test_engine_new(tl_engine **out, const tl_backend_class 
             .memory = true,
             .input_bytes = 1 << 20,
         };
-        if (made == TEST_CHECKS_MOST)
-            return TL_FAIL(TL_ELIMIT, "a test makes at most %d engines", TEST_CHECKS_MOST);
-        TL_TRY(tl_check_new(&test_checks[made], backend, &options));
-        if (made == 0) atexit(test_checks_free); // engines are gone by then
-        backend = tl_check_backend(test_checks[made++]);
+        tl_check *check = NULL;
+        TL_TRY(tl_check_new(&check, backend, &options));
+        if (!TL_VEC_PUSH(&test_checks, check)) {
+            tl_check_free(&check);
+            return TL_ENOMEM;
+        }
+        if (test_checks.count == 1) atexit(test_checks_free); // engines are gone by then
+        backend = tl_check_backend(check);
     }
     return tl_engine_new(out, &(tl_engine_args){.backend = backend, .threads = threads});
 }

@@ -367,7 +367,7 @@ static void weights_that_stay_are_packed_once(void **state)
         assert_ok(tl_program_new(&p, &g, &(tl_program_args){.name = "evaluation"}));
         for (int run = 0; run < 3; run++) assert_as_eager(f, p, &l);
         tl_program_measure(p, &stats);
-        if (types[i / 2] == TL_F32)
+        if (types[i / 2] == TL_F32 && !test_is_checked()) // which looks at every input
             assert_true(stats.packed >= (int64_t)tl_tensor_bytes(l.weights));
         tl_lease lease;
         assert_ok(tl_lease_write(&lease, l.weights));
