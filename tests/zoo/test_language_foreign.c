@@ -13,7 +13,7 @@ static int64_t sink;
 static void hear(const tl_log_record *record, void *payload)
 {
     (void)payload;
-    if (!strstr(record->text, "enable_xla")) tl_str_addf(&heard, "%s\n", record->text);
+    tl_str_addf(&heard, "%s\n", record->text);
 }
 
 static int open_lab(void **state)

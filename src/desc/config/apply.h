@@ -36,6 +36,8 @@ typedef struct tli_sources {
 
 /* Where the value at `path` was written; an empty place when it is a default. */
 tl_place tli_source_of(const tli_sources *sources, const char *path);
+/* Whether an experiment's own defaults said it, rather than its user. */
+bool tli_source_is_experiment(tl_place place);
 /* The newest that was said inside of a path, by somebody other than the experiment itself; or
  * NULL. */
 const tli_source *tli_source_inside(const tli_sources *sources, const char *path);

@@ -69,7 +69,8 @@ static void add_check_failure(checker *c, tl_status st, const tl_desc *desc)
     tl_str_cut(&c->path, before);
 }
 
-/* A row that is not there yet, or that nothing reads, and that somebody changed. */
+/* A row that is not there yet, or that nothing reads, and that somebody changed. What an experiment
+ * says for the sake of the original's params.yaml is no news to its user. */
 static void tell_changed(checker *c, const tl_desc *desc, const tl_field *f)
 {
     tl_place place = tli_source_of(c->sources, tl_str_text(&c->path));
@@ -81,7 +82,7 @@ static void tell_changed(checker *c, const tl_desc *desc, const tl_field *f)
             tli_diag(c->diags, TL_EUNSUPPORTED, place, tl_str_text(&c->path),
                      "not available yet; leave it at its default%s%s (%s)", text.length ? ", " : "",
                      tl_str_text(&text), f->help);
-    } else {
+    } else if (!tli_source_is_experiment(place)) {
         if (place.source) tl_place_write(&text, place);
         TL_LOG_WARNING("%s%s%s: this has no effect (%s)", tl_str_text(&text),
                        text.length ? ": " : "", tl_str_text(&c->path), f->help);

@@ -227,7 +227,7 @@ const char *tl_config_source(tl_config *c, const char *path)
 bool tl_config_is_given(tl_config *c, const char *path)
 {
     tl_place place = tli_source_of(&c->sources, path);
-    bool said = place.source && strncmp(place.source, "experiment '", 12) != 0;
+    bool said = place.source && !tli_source_is_experiment(place);
     return said || tli_source_inside(&c->sources, path);
 }
 

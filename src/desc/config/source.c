@@ -18,6 +18,11 @@ static const tli_source *newer_item(const tli_sources *sources, const char *path
     return best;
 }
 
+bool tli_source_is_experiment(tl_place place)
+{
+    return place.source && strncmp(place.source, "experiment '", 12) == 0;
+}
+
 tl_place tli_source_of(const tli_sources *sources, const char *path)
 {
     if (!sources) return (tl_place){0};
@@ -49,7 +54,7 @@ const tli_source *tli_source_inside(const tli_sources *sources, const char *path
         const char *key = tl_map_key(&sources->map, i);
         const tli_source *source = tl_map_at(&sources->map, i);
         bool inside = strncmp(key, path, length) == 0 && key[length] == '.';
-        if (!inside || strncmp(source->place.source, "experiment '", 12) == 0) continue;
+        if (!inside || tli_source_is_experiment(source->place)) continue;
         if (!best || source->order > best->order) best = source;
     }
     return best;

@@ -244,15 +244,18 @@ static void test_unread_fields(void **state)
     int64_t handle;
     assert_ok(tl_log_sink_add(&handle, &sink));
     static const struct {
-        const char *changes;
+        const char *changes, *source;
         int warnings;
-    } cases[] = {{"limit=20", 0}, {"limit=20,front.unread=x", 0}, {"limit=20,front.unread=y", 1}};
+    } cases[] = {{"limit=20", "t", 0},
+                 {"limit=20,front.unread=x", "t", 0},
+                 {"limit=20,front.unread=y", "t", 1},
+                 {"limit=20,front.unread=y", "experiment 'e'", 0}};
     for (int64_t i = 0; i < TL_COUNT(cases); i++) {
         tl_config *c;
         warnings = 0;
         assert_ok(tl_config_new(&c, NULL, &house_desc));
         assert_ok(tl_config_override(c, "optimizer.type=sgd", "t"));
-        assert_ok(tl_config_override(c, cases[i].changes, "t"));
+        assert_ok(tl_config_override(c, cases[i].changes, cases[i].source));
         assert_ok(tl_config_finish(c));
         assert_int_equal(warnings, cases[i].warnings);
         tl_config_free(&c);
