@@ -149,17 +149,20 @@ build_hugging_face()
 }
 
 # What the peers of a benchmark need: PyTorch and TensorFlow are large and have environments of their own.
-build_peer()
+build_peers()
 {
-    local peer=bench/peers/$1.py
-    [[ -f $peer ]] || return 0
-    [[ ! -f bench/peers/$1_tf.py ]] || build_original
-    if grep -q '^import torch' "$peer"; then
-        build_venv .venv-torch bench/peers/requirements.txt
-        need_packages "${BENCH_PACKAGES[@]}"
-    else
-        build_venv
-    fi
+    local peer
+    for peer in bench/peers/"$1".py bench/peers/"$1"_tf.py bench/peers/"$1"_torch.py; do
+        [[ -f $peer ]] || continue
+        if [[ $peer == *_tf.py ]]; then
+            build_original
+        elif grep -q '^import torch' "$peer"; then
+            build_venv .venv-torch bench/peers/requirements.txt
+            need_packages "${BENCH_PACKAGES[@]}"
+        else
+            build_venv
+        fi
+    done
 }
 
 # --- demo -----------------------------------------------------------------------------------------
@@ -397,7 +400,7 @@ word_bench()
         ! grep -q 'venv-tf' "bench/$name.py" || build_original
         TILTH=$PWD/build/tilth .venv/bin/python "bench/$name.py" "$result"
     else
-        build_peer "$name"
+        build_peers "$name"
         compile build/bench-build -DCMAKE_C_COMPILER=gcc -DTILTH_BENCH=ON
         "build/bench-build/bench/bench_$name" "$result"
     fi

@@ -37,12 +37,16 @@ static const shape shapes[] = {
     {"f32 1 x 768 x 768", TL_F32, 1, 1, 768, 768, false},
     {"f32 8 x 768 x 768", TL_F32, 1, 8, 768, 768, false},
     {"f32 128 x 3072 x 768", TL_F32, 1, 128, 3072, 768, false},
+    {"f32 160 x 30522 x 768, b transposed", TL_F32, 1, 160, 30522, 768, true},
+    {"f32 160 x 768 x 30522", TL_F32, 1, 160, 768, 30522, false},
     {"f32 96 of 128 x 64 x 128", TL_F32, 96, 128, 64, 128, false},
     {"f32 96 of 128 x 128 x 64, b transposed", TL_F32, 96, 128, 128, 64, true},
     {"bf16 128 cubed", TL_BF16, 1, 128, 128, 128, false},
     {"bf16 512 cubed", TL_BF16, 1, 512, 512, 512, false},
     {"bf16 1024 cubed", TL_BF16, 1, 1024, 1024, 1024, false},
     {"bf16 128 x 3072 x 768", TL_BF16, 1, 128, 3072, 768, false},
+    {"bf16 160 x 30522 x 768, b transposed", TL_BF16, 1, 160, 30522, 768, true},
+    {"bf16 160 x 768 x 30522", TL_BF16, 1, 160, 768, 30522, false},
     {"f16 1024 cubed", TL_F16, 1, 1024, 1024, 1024, false},
 };
 

@@ -4,32 +4,19 @@
  *
  *     bench_memory OUTPUT [FILTER]     # starts itself with --memory NAME for each case */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "bench.h"
+#include "memory.h"
 #include "step_work.h"
 
 enum { STEPS = 3, LINE = 512 };
-
-/* A number of kilobytes from /proc/self/status. */
-static double status_mb(const char *key)
-{
-    char line[LINE];
-    double kb = 0;
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (strncmp(line, key, strlen(key)) == 0) kb = strtod(line + strlen(key) + 1, NULL);
-    if (f) fclose(f);
-    return kb / 1024;
-}
 
 static tl_status train(const step_model *s, tl_dtype dtype, double *peak_mb)
 {
     step_work w = {0};
     tl_status st = step_work_make(&w, s, dtype, false);
     for (int i = 0; i < STEPS && st == TL_OK; i++) step_work_run(&w);
-    *peak_mb = status_mb("VmHWM");
+    *peak_mb = memory_peak_mb();
     step_work_unmake(&w);
     return st;
 }
@@ -39,24 +26,11 @@ static tl_status measure(const step_model *s, tl_dtype dtype)
 {
     double peak;
     TL_TRY(train(&step_models[0], dtype, &peak));
-    FILE *f = fopen("/proc/self/clear_refs", "w");
-    if (f) fputs("5", f); // the peak starts again from here
-    if (f) fclose(f);
-    double before = status_mb("VmRSS");
+    memory_peak_begin();
+    double before = memory_now_mb();
     TL_TRY(train(s, dtype, &peak));
     printf("%.1f\n", peak - before);
     return TL_OK;
-}
-
-/* The number that a program prints; 0 when it prints none. */
-static double ask(const char *command)
-{
-    char line[LINE];
-    double mb = 0;
-    FILE *f = popen(command, "r");
-    while (f && fgets(line, sizeof line, f)) mb = strtod(line, NULL);
-    if (f) pclose(f);
-    return mb;
 }
 
 static void compare(const char *program, const char *name)
@@ -65,11 +39,7 @@ static void compare(const char *program, const char *name)
     snprintf(ours, sizeof ours, "'%s' --memory '%s'", program, name);
     snprintf(peer, sizeof peer,
              ".venv-torch/bin/python bench/peers/step.py --memory '%s' 2>/dev/null", name);
-    double a = ask(ours), b = ask(peer);
-    printf("%-42s %8.1f MB   PyTorch %8.1f MB", name, a, b);
-    if (b > 0) printf("   %5.2f of it", a / b);
-    printf("\n");
-    fflush(stdout);
+    memory_compare(name, ours, peer);
 }
 
 int main(int argc, char **argv)
