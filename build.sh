@@ -14,7 +14,7 @@ DEMO_PACKAGES=(dataset-fashion-mnist)
 
 # Of build/test. What its tests compile while they run serves those of the other builds too.
 TEST_OPTIONS=(-DCMAKE_C_COMPILER=gcc -DTILTH_TESTS=ON -DTILTH_WERROR=ON "-DTILTH_TEST_CACHE=$PWD/build/compiled")
-FUZZ_SECONDS=3 # for each target, in `test`
+FUZZ_SECONDS=2 # for each target, in `test`
 
 die()
 {

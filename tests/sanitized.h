@@ -30,12 +30,32 @@
 #define NOT_SANITIZED
 #endif
 
-/* Of cases that differ in a type, an instruction set or a number of threads alone, one of `of` is
- * tried under a sanitizer, others for other numbers; the plain run has all of them, and so has
- * tests/soak/sanitizers.sh (TILTH_ALL_CASES). */
+/* Whether a soak run asks for every case: tests/soak/cases.sh, tests/soak/sanitizers.sh. */
+static inline bool test_takes_all(void)
+{
+    return getenv("TILTH_ALL_CASES") != NULL;
+}
+
+/* Of cases that differ in a type, an instruction set, a number of threads or a size alone, one of
+ * `of` is tried under a sanitizer, others for other numbers; the plain run has all of them, and so
+ * has tests/soak/sanitizers.sh. */
 static inline bool test_takes(int64_t number, int64_t of)
 {
-    return !SANITIZED || number % of == 0 || getenv("TILTH_ALL_CASES");
+    return !SANITIZED || number % of == 0 || test_takes_all();
+}
+
+/* What the plain run has shown already, and no sanitizer sees more of: numbers that a slow
+ * reference computes, code of a compiler that does not instrument it. */
+static inline bool test_takes_unseen(void)
+{
+    return !SANITIZED || test_takes_all();
+}
+
+/* From allocation `nth`, which is made to fail, to the next one that is: in the address sanitizer's
+ * build arenas ask for every object, and there are thousands. */
+static inline int64_t test_failure_step(int64_t nth)
+{
+    return test_takes_unseen() || nth < 100 ? 1 : 4;
 }
 
 #endif

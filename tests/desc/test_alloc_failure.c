@@ -187,7 +187,7 @@ static void test_own_allocator(void **state)
     assert_ok(run(&expected));
     int64_t calls = tl_alloc_calls() - before;
     assert_true(calls > 50);
-    for (int64_t nth = 1; nth <= calls; nth++) {
+    for (int64_t nth = 1; nth <= calls; nth += test_failure_step(nth)) {
         uint64_t hash = 0;
         tl_alloc_fail_at(nth, 1);
         tl_error_clear();
@@ -210,7 +210,7 @@ static void test_own_allocator_for_good(void **state)
     int64_t before = tl_alloc_calls();
     assert_ok(run(&hash));
     int64_t calls = tl_alloc_calls() - before;
-    for (int64_t nth = 1; nth <= calls; nth += 3) {
+    for (int64_t nth = 1; nth <= calls; nth += 3 * test_failure_step(nth)) {
         tl_alloc_fail_at(nth, INT64_MAX);
         tl_status st = run(&hash);
         tl_alloc_fail_at(0, 0);
@@ -226,7 +226,7 @@ static void test_own_allocator_and_mistakes(void **state)
         tl_status expected = run_mistake(mistakes[i]);
         assert_int_not_equal(expected, TL_OK);
         int64_t calls = tl_alloc_calls() - before;
-        for (int64_t nth = 1; nth <= calls; nth++) {
+        for (int64_t nth = 1; nth <= calls; nth += test_failure_step(nth)) {
             tl_alloc_fail_at(nth, 1);
             tl_status st = run_mistake(mistakes[i]);
             tl_alloc_fail_at(0, 0);

@@ -239,17 +239,20 @@ static void threads_do_not_matter(void **state)
     for (size_t d = 0; d < TL_COUNT(types); d++) {
         train(&(way){.threads = 1, .interpret = true}, types[d], &wanted);
         for (size_t i = 1; i < TL_COUNT(thread_counts); i++)
-            expect_same(&(way){.threads = thread_counts[i], .interpret = true}, types[d]);
+            if (test_takes((int64_t)(d + i), 2))
+                expect_same(&(way){.threads = thread_counts[i], .interpret = true}, types[d]);
     }
 }
 
 // The first of them finds an empty cache.
-static void check_compiler(const char *compiler)
+static void check_compiler(const char *compiler, int64_t number)
 {
     const char *cache = new_folder();
     for (size_t d = 0; d < TL_COUNT(types); d++) {
+        if (!test_takes(number + (int64_t)d, 2)) continue;
         train(&(way){.threads = 1, .interpret = true}, types[d], &wanted);
         for (size_t i = 0; i < TL_COUNT(thread_counts); i++) {
+            if (i && !test_takes((int64_t)(d + i), 2)) continue;
             way w = {.threads = thread_counts[i], .compiler = compiler, .cache = cache};
             seen s = expect_same(&w, types[d]);
             assert_int_equal(s.stats.compiled, s.stats.nests);
@@ -269,7 +272,7 @@ static void compilers_do_not_matter(void **state)
             print_message("%s is not installed\n", compilers[i]);
             continue;
         }
-        check_compiler(compilers[i]);
+        check_compiler(compilers[i], (int64_t)i);
         checked++;
     }
     if (!checked) skip();

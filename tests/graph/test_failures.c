@@ -142,7 +142,7 @@ static void fail_everywhere(fixture *f, bool interpret)
                   interpret); // what is compiled is in the cache from now on
     assert_int_equal(whole.status, TL_OK);
     tl_engine_memory(f->engine, &stats);
-    for (; a.reached; a.nth++) {
+    for (; a.reached; a.nth += test_failure_step(a.nth)) {
         make_and_call(&a, f->engine, &in, interpret);
         expect_nothing_used(f->engine, stats.used, a.nth);
         if (a.status != (a.reached ? TL_ENOMEM : TL_OK))

@@ -10,7 +10,7 @@
 static inline void assert_survives_failures(tl_status (*run)(void), int64_t least)
 {
     int64_t failures = 0;
-    for (int64_t nth = 1;; nth++) {
+    for (int64_t nth = 1;; nth += test_failure_step(nth)) {
         int64_t calls = tl_alloc_calls();
         tl_alloc_fail_at(nth, 1);
         tl_status st = run();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All tests under the sanitizers with every case: the test command tries a part of those that differ in a type, an
-# instruction set or a number of threads alone.
+# instruction set, a number of threads or a size alone.
 # shellcheck source-path=SCRIPTDIR/../.. source=build.sh
 source "$(dirname "$0")/../../build.sh"
 

@@ -59,7 +59,8 @@ static void test_sizes_of_resnets(void **state)
         {MODEL("[28, 28, 1]", 10, RESNET("model_id: 18, stem_type: cifar")), 11172810 + 4224,
          9600 + 128},
     };
-    for (int64_t i = 0; i < TL_COUNT(all); i++) check(&all[i]);
+    for (int64_t i = 0; i < TL_COUNT(all); i++)
+        if (test_takes(i, 4)) check(&all[i]);
 }
 
 static void test_variants_of_resnets(void **state)
@@ -82,7 +83,8 @@ static void test_variants_of_resnets(void **state)
                       "replace_stem_max_pool: true")),
          2817546 + 64 * 32 * 9 + 64 - 32 * 32 * 9 - 32 * 32, 4928 + 64},
     };
-    for (int64_t i = 0; i < TL_COUNT(all); i++) check(&all[i]);
+    for (int64_t i = 0; i < TL_COUNT(all); i++)
+        if (test_takes(i, 2)) check(&all[i]);
 }
 
 static void test_sizes_of_small_networks(void **state)
@@ -272,6 +274,7 @@ static void test_counts_of_model_garden(void **state)
          23612615, 686829575},
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++) {
+        if (!test_takes(i, 2)) continue;
         lab_run r;
         tl_model *m;
         lab_begin(&r, "image_classification", all[i].yaml);
