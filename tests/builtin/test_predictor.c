@@ -1,4 +1,4 @@
-/* needs: threads. A trained model that is asked from C: `tl_predictor`. */
+/* needs: threads; takes: long. A trained model that is asked from C: `tl_predictor`. */
 #include "zoo/zoo_lab.h"
 
 #include <pthread.h>

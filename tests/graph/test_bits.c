@@ -1,4 +1,4 @@
-/* needs: threads
+/* needs: threads; takes: long
  *
  * Training steps as functions have the same bits with any number of threads, interpreted or
  * compiled, by whichever compiler, from an empty cache or a full one. runs: fake device */

@@ -107,7 +107,7 @@ static void compare_all(const char *isa)
             const tl_op what = (tl_op)o;
             if (!is_elementwise(what)) continue;
             const bool truth = tl_op_class_of(what)->flags & TL_OP_TRUTH;
-            if (!test_takes(o + t, 3)) continue;
+            if (!test_takes(o + t, 7)) continue;
             if (what == TL_OP_cast || !tl_nest_has_op(what, truth ? TL_BOOL : types[t], types[t]))
                 continue;
             for (int v = 0; v < variants_of(what); v++)

@@ -1,4 +1,4 @@
-/* Every op with every type it takes, in nests. */
+/* Every op with every type it takes, in nests. takes: long */
 #include "nest/nest_cases.h"
 
 static void add_op_case(cases *c, tl_op what, tl_dtype dtype, const void *attr)

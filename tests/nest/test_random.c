@@ -1,4 +1,4 @@
-/* Nests made by chance; TILTH_NEST_SEED begins elsewhere. */
+/* Nests made by chance; TILTH_NEST_SEED begins elsewhere. takes: long */
 #include "nest/nest_cases.h"
 
 static const tl_gelu_attr exact = {.approximate = false};

@@ -1,4 +1,4 @@
-/* needs: threads
+/* needs: threads; takes: long
  * Reductions of nests: over all sets of axes, of all types. */
 #include "nest/nest_cases.h"
 

@@ -1,4 +1,4 @@
-/* needs: threads
+/* needs: threads; takes: long
  * Reductions of nests at the sizes where work is cut. */
 #include "nest/nest_cases.h"
 

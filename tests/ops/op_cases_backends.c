@@ -93,9 +93,12 @@ static void check_type(oc_plan *p, const oc_places *places, tl_dtype dtype)
 
 void oc_check_backends(oc_plan *p, const oc_places *places)
 {
+    static int64_t number;
     bool generic = oc_is_generic(p); // else all types are the same run
+    number++;
     for (size_t i = 0; i < TL_COUNT(types); i++)
-        if (generic ? oc_has_type(p, types[i]) : types[i] == p->base)
+        if (generic ? oc_has_type(p, types[i]) && test_takes(number + (int64_t)i, 2)
+                    : types[i] == p->base)
             check_type(p, places, types[i]);
 }
 

@@ -1,5 +1,5 @@
 /* Small files that were made to take all memory or time: each is refused with a message that says
- * the limit, or takes memory in proportion to its size. */
+ * the limit, or takes memory in proportion to its size. takes: long */
 #include "security/child.h"
 
 #include <zlib.h>

@@ -1,6 +1,6 @@
 /* What README.md, the manual page and the pages below docs tell people to type is typed here, in a
  * folder that has the files they speak of; where a page quotes the answer, it is compared. The
- * flags and keys that they name are there. needs: no sanitizer */
+ * flags and keys that they name are there. needs: no sanitizer; takes: long */
 #include "tool/pages.h"
 #include "tool/photos.h"
 

@@ -1,5 +1,6 @@
 /* Runs that are killed, asked to end or short of room, and gone on with, end with the same bytes as
- * one that was not. TILTH_KILLS says how often the first is tried (12). needs: no sanitizer */
+ * one that was not. TILTH_KILLS says how often the first is tried (12). needs: no sanitizer
+ * takes: long */
 #include "tool/shell_lab.h"
 
 #include <signal.h>

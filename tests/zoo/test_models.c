@@ -1,4 +1,4 @@
-/* Backbones and the model around them: shapes, numbers of parameters, what options change. */
+/* Backbones and the model around them: shapes, numbers of parameters, what options change. takes: long */
 #include "zoo/zoo_lab.h"
 
 #include <tilth/ops/create.h>
@@ -60,7 +60,7 @@ static void test_sizes_of_resnets(void **state)
          9600 + 128},
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++)
-        if (test_takes(i, 4)) check(&all[i]);
+        if (test_takes(i + 1, 5)) check(&all[i]);
 }
 
 static void test_variants_of_resnets(void **state)
@@ -84,7 +84,7 @@ static void test_variants_of_resnets(void **state)
          2817546 + 64 * 32 * 9 + 64 - 32 * 32 * 9 - 32 * 32, 4928 + 64},
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++)
-        if (test_takes(i, 2)) check(&all[i]);
+        if (test_takes(i, 4)) check(&all[i]);
 }
 
 static void test_sizes_of_small_networks(void **state)
@@ -274,7 +274,7 @@ static void test_counts_of_model_garden(void **state)
          23612615, 686829575},
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++) {
-        if (!test_takes(i, 2)) continue;
+        if (!test_takes(i, 5)) continue;
         lab_run r;
         tl_model *m;
         lab_begin(&r, "image_classification", all[i].yaml);

@@ -1,5 +1,5 @@
 /* Hooks that are called while the device still computes the steps: what they count, show and time
- * is what they would on the host. */
+ * is what they would on the host. takes: long */
 #include "test.h"
 
 #include <stdio.h>
