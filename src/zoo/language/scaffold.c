@@ -93,7 +93,9 @@ static tl_status build(tl_layer *l, tl_scope *s, const void *config)
     if (!first.type) first = tli_truncated_normal(tl_scope_arena(s), 0.02);
     if (!first.type) return TL_ENOMEM;
     TL_TRY(make_embedding(e, s, k));
-    if (k->mask_cls.target) e->mask = tl_scope_layer_ref(s, "mask", &k->mask_cls, NULL);
+    // An embedding of one's choice brings its mask.
+    if (k->mask_cls.target && !e->embedding)
+        e->mask = tl_scope_layer_ref(s, "mask", &k->mask_cls, NULL);
     TL_TRY(make_hiddens(e, s, k));
     if (k->layer_norm_before_pooling)
         e->final_norm = tl_layer_norm(s, "final_layer_norm", .epsilon = TL_SET(1e-12));
@@ -120,6 +122,8 @@ static tl_tensor *embed(scaffold *e, tl_ctx *c, const tl_tensors *in, tl_tensor 
     tl_tensors_put(c, &into, "word_ids", words);
     tl_tensors_put(c, &into, "mask", *mask);
     tl_tensors_put(c, &into, "type_ids", types);
+    if (tl_tensors_peek(in, "position_ids"))
+        tl_tensors_put(c, &into, "position_ids", tl_tensors_peek(in, "position_ids"));
     tl_call_all(c, e->embedding, &into, &from);
     if (tl_ctx_failed(c)) return NULL;
     tl_tensor *own = tl_tensors_peek(&from, "attention_mask");
