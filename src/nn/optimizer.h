@@ -46,7 +46,7 @@ struct tl_optimizer {
     tl_tensor **average; /* NULL where none is kept */
 
     tl_tensor *iterations, *multiplier, *norm, *finite;
-    tl_tensor *weight_sum;   /* float64; NULL until something was accumulated */
+    tl_tensor *weight_sum; /* float64; NULL until something was accumulated */
     struct {
         tli_row_squares *items; /* accumulated as well */
         int64_t count, capacity;

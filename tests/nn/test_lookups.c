@@ -28,9 +28,9 @@ static tl_status words_build(tl_model *m, tl_scope *s, const void *config)
 {
     words_model *w = (words_model *)m;
     w->how = *(const use *)config;
-    w->table = tl_on_device_embedding(s, "table", .vocab_size = ROWS, .embedding_width = WIDTH,
-                                      .initializer = {.type = "zeros"},
-                                      .use_one_hot = w->how == ONE_HOT);
+    w->table =
+        tl_on_device_embedding(s, "table", .vocab_size = ROWS, .embedding_width = WIDTH,
+                               .initializer = {.type = "zeros"}, .use_one_hot = w->how == ONE_HOT);
     w->bias = tl_scope_param(s, "bias", &(tl_param_args){.shape = TL_SHAPE(WIDTH)});
     return tl_scope_status(s);
 }
@@ -69,7 +69,8 @@ static tl_status train(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *
     bool taping = tl_ctx_set_taping(c, true);
     tl_tensor *y = tl_call(c, w->model, tl_tensors_get(c, in, "words"));
     tl_tensor *slope = tl_tensors_get(c, in, "slopes");
-    tl_tensor *loss = tl_sum(c, tl_mul(c, y, y ? tl_cast(c, slope, y->dtype) : NULL), TL_ALL, false);
+    tl_tensor *loss =
+        tl_sum(c, tl_mul(c, y, y ? tl_cast(c, slope, y->dtype) : NULL), TL_ALL, false);
     tl_tensor *more = tl_model_losses(c, w->model);
     if (more) loss = tl_add(c, loss, more);
     TL_TRY(tl_model_gradients(c, w->model, loss, grads));

@@ -129,6 +129,8 @@ typedef struct tl_transformer_scaffold_config {
     bool norm_first;
     tl_opt_double norm_epsilon;                    /* 1e-12 */
     tl_oneof kernel_initializer, bias_initializer; /* glorot_uniform, zeros */
+    tl_oneof kernel_regularizer, bias_regularizer; /* none */
+    const tl_value *activity_regularizer, *kernel_constraint, *bias_constraint; /* (later) */
 } tl_transformer_scaffold_config;
 TL_API extern const tl_layer_class tl_layer_transformer_scaffold;
 #define tl_transformer_scaffold(scope, ...) TL_LAYER_(scope, transformer_scaffold, __VA_ARGS__)

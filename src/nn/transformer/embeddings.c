@@ -129,13 +129,12 @@ static tl_status packed_build(tl_layer *l, tl_scope *s, const void *config)
     const tl_packed_sequence_embedding_config *k = config;
     const int64_t width = k->embedding_width.set ? k->embedding_width.value : k->hidden_size;
     p->words = tl_on_device_embedding(s, "word_embeddings", .vocab_size = k->vocab_size,
-                                      .embedding_width = width,
-                                      .initializer = k->initializer);
+                                      .embedding_width = width, .initializer = k->initializer);
     p->positions = tl_position_embedding(s, "position_embedding", .max_length = k->max_seq_length,
                                          .initializer = k->initializer);
     p->types = tl_on_device_embedding(s, "type_embeddings", .vocab_size = k->type_vocab_size,
-                                      .embedding_width = width,
-                                      .initializer = k->initializer, .use_one_hot = true);
+                                      .embedding_width = width, .initializer = k->initializer,
+                                      .use_one_hot = true);
     p->norm = tl_layer_norm(s, "layer_norm", .epsilon = TL_SET(1e-12));
     if (width != k->hidden_size)
         p->projection = tl_dense(s, "embedding_projection", .units = k->hidden_size,
@@ -155,7 +154,8 @@ static tl_tensor *sequences_of(tl_ctx *c, tl_tensor *words)
 static tl_tensor *places_within(tl_ctx *c, tl_tensor *sequences)
 {
     if (!sequences) return NULL;
-    tl_tensor *earlier = tl_less(c, tl_expand_dims(c, sequences, 1), tl_expand_dims(c, sequences, 2));
+    tl_tensor *earlier =
+        tl_less(c, tl_expand_dims(c, sequences, 1), tl_expand_dims(c, sequences, 2));
     tl_tensor *begin = tl_sum(c, tl_cast(c, earlier, TL_I32), TL_AXES(2), false);
     return tl_sub(c, tl_arange(c, TL_I32, 0, (double)sequences->shape.dims[1], 1), begin);
 }
@@ -202,7 +202,8 @@ static void packed_forward(tl_layer *l, tl_ctx *c, const tl_tensors *in, tl_tens
 static const tl_field packed_sequence_embedding_fields[] = {
     PACKED_REQUIRED(vocab_size, "words"),
     PACKED_REQUIRED(type_vocab_size, "types of segments"),
-    PACKED_F(embedding_width, TL_AT_LEAST(1), .help = "size of the tables' rows; null: hidden_size"),
+    PACKED_F(embedding_width, TL_AT_LEAST(1),
+             .help = "size of the tables' rows; null: hidden_size"),
     PACKED_REQUIRED(hidden_size, "size of the result"),
     PACKED_REQUIRED(max_seq_length, "places that have a row"),
     TLI_INITIALIZER_ROW(tl_packed_sequence_embedding_config, initializer,
