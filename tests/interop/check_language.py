@@ -218,6 +218,30 @@ def check_weights_of_others(driver, folder):
     answers_near('to Hugging Face and back', original, batch, there, keys)
 
 
+def check_saved_model(driver, folder, kind):
+    """An encoder that the original has saved as a SavedModel, as TensorFlow Hub hands them out: a step with a rate of 0
+    leaves what was read as it is."""
+    hub = folder / f'hub-{kind}'
+    path, config = configuration(folder, 'bert/sentence_prediction', {'type': kind, kind: SIZES}, {
+        'task': {'model': {'num_classes': 3}}, 'trainer': {'optimizer_config': {
+            'learning_rate': {'polynomial': {'initial_learning_rate': 0.0}}}}})
+    original, batch = Original('bert/sentence_prediction', config), sentence_batch(False)
+    original.model(batch, training=False)
+    original.shake()
+    encoder = original.model.checkpoint_items['encoder']
+    tf.saved_model.save(encoder, str(hub))
+    wanted = [weight.numpy() for weight in encoder.weights]
+    config['task']['hub_module_url'] = str(hub)
+    path.write_text(yaml.safe_dump(config))
+    save_file(batch, folder / 'batch.safetensors')
+    run(driver, 'step', 'bert/sentence_prediction', path, '-', folder / 'batch.safetensors', folder / 'read')
+    original.shake()
+    tf.train.Checkpoint(model=original.model, **original.model.checkpoint_items).restore(
+        str(folder / 'read')).assert_existing_objects_matched()
+    assert all(np.array_equal(weight.numpy(), there) for weight, there in zip(encoder.weights, wanted))
+    print(f'SavedModel of {kind}: {len(wanted)} weights are the same')
+
+
 def far(here, there):
     groups = {}
     for key, value in there.items():
@@ -281,6 +305,8 @@ def main():
         check_answers(driver, folder, 'sentences, pooled', bert, None, 'bert/sentence_prediction',
                       {'task': {'model': {'num_classes': 3, 'use_encoder_pooler': True}}})
         check_weights_of_others(driver, folder)
+        check_saved_model(driver, folder, 'bert')
+        check_saved_model(driver, folder, 'bert_v2')
         check_steps(driver, folder, 'masked_lm', 'bert/pretraining', bert, pretraining_batch)
         check_steps(driver, folder, 'masked_lm, second encoder', 'bert/pretraining',
                     {'type': 'bert_v2', 'bert_v2': SIZES}, pretraining_batch)

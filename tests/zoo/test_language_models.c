@@ -316,12 +316,103 @@ static void test_encoders_that_lack_are_refused_by_name(void **state)
     }
 }
 
+/* --- packed sequences ------------------------------------------------------------------------- */
+
+static const int32_t packed_ids[] = {2, 5, 2, 7, 3, 0, 2, 6, 8, 2, 2, 3},
+                     places[] = {0, 1, 2, 3, 1, 0, 5, 4, 3, 2, 1, 0};
+/* First and last row of each example, [2, 6, 3], as Model Garden's PackedSequenceEmbedding gives. */
+static const struct {
+    bool pack, positions;
+    double want[12];
+} packed_cases[] = {
+    {true,
+     false,
+     {.165873, .081333, -.04146, .067841, .215216, .261372, .165873, .081333, -.04146, -.283073,
+      -.130934, .082785}},
+    {false,
+     true,
+     {.165873, .081333, -.04146, .159646, .093174, -.01712, .069935, .213191, .25618, .132451,
+      .138011, .078662}},
+    {false,
+     false,
+     {.165873, .081333, -.04146, .109296, .169566, .150086, .165873, .081333, -.04146, -.270677,
+      .231825, .625296}},
+};
+
+/* Which keys the fifth place of the first example, and the fourth of the second, may look at. */
+static void check_packed_mask(const tl_tensor *m)
+{
+    static const double fifth[] = {0, 0, 1, 1, 1, 0}, fourth[] = {0, 0, 0, 1, 0, 0};
+    double have[72];
+    assert_int_equal(tl_tensor_count(m), 72);
+    assert_ok(tl_tensor_get_doubles(m, have, 72));
+    assert_memory_equal(have + 4 * 6, fifth, sizeof fifth);
+    assert_memory_equal(have + 36 + 3 * 6, fourth, sizeof fourth);
+}
+
+static void check_packed(int64_t which)
+{
+    static const char *const weights[] = {"word_embeddings/embeddings",
+                                          "position_embedding/embeddings",
+                                          "type_embeddings/embeddings",
+                                          "layer_norm/gamma",
+                                          "layer_norm/beta",
+                                          "embedding_projection/kernel",
+                                          NULL};
+    static const char *const names[] = {"word_ids", "mask", "type_ids", "position_ids"};
+    const int32_t *const values[] = {packed_ids, mask, types, places};
+    const int count = packed_cases[which].positions ? 4 : 3;
+    tl_spec inputs[4];
+    tl_model *m;
+    tl_ctx *c;
+    double have[36];
+    for (int i = 0; i < 4; i++) inputs[i] = (tl_spec){names[i], TL_I32, TL_SHAPE(2, 6)};
+    const tl_packed_sequence_embedding_config config = {
+        .vocab_size = 11,
+        .type_vocab_size = 2,
+        .embedding_width = TL_SET(4),
+        .hidden_size = 3,
+        .max_seq_length = 8,
+        .use_position_id = packed_cases[which].positions,
+        .pack_multiple_sequences = packed_cases[which].pack};
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = the_engine,
+                                                .cls = &tl_layer_packed_sequence_embedding,
+                                                .config = &config,
+                                                .inputs = inputs,
+                                                .input_count = count}));
+    assert_int_equal(put_rules(m, 0, "", weights), tl_model_param_count(m));
+    assert_ok(tl_ctx_new(&c, the_engine));
+    tl_mark begin = tl_ctx_begin(c);
+    tl_tensors in = {0}, out = {0};
+    for (int i = 0; i < count; i++)
+        tl_tensors_put(c, &in, names[i], tl_from(c, TL_I32, TL_SHAPE(2, 6), values[i]));
+    tl_call_all(c, m, &in, &out);
+    assert_ok(tl_ctx_status(c));
+    assert_ok(tl_tensor_get_doubles(tl_tensors_get(c, &out, "embeddings"), have, 36));
+    for (int i = 0; i < 12; i++) {
+        const int at = i / 6 * 18 + i / 3 % 2 * 15 + i % 3;
+        if (!(fabs(have[at] - packed_cases[which].want[i]) < 3e-6))
+            fail_msg("case %d: [%d] is %.7g", (int)which, at, have[at]);
+    }
+    if (packed_cases[which].pack) check_packed_mask(tl_tensors_get(c, &out, "attention_mask"));
+    tl_ctx_end(c, begin);
+    tl_ctx_free(&c);
+    tl_model_free(&m);
+}
+
+static void test_sequences_in_a_row_do_not_see_each_other(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < TL_COUNT(packed_cases); i++) check_packed(i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bert_gives_the_originals_numbers),
         cmocka_unit_test(test_gin_builds_an_encoder_of_its_own),
         cmocka_unit_test(test_gin_takes_names_of_any_length),
+        cmocka_unit_test(test_sequences_in_a_row_do_not_see_each_other),
         cmocka_unit_test(test_blocks_norm_first_or_last),
         cmocka_unit_test(test_encoders_that_lack_are_refused_by_name),
     };
