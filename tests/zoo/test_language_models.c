@@ -320,7 +320,8 @@ static void test_encoders_that_lack_are_refused_by_name(void **state)
 
 static const int32_t packed_ids[] = {2, 5, 2, 7, 3, 0, 2, 6, 8, 2, 2, 3},
                      places[] = {0, 1, 2, 3, 1, 0, 5, 4, 3, 2, 1, 0};
-/* First and last row of each example, [2, 6, 3], as Model Garden's PackedSequenceEmbedding gives. */
+/* First and last row of each example, [2, 6, 3], as Model Garden's PackedSequenceEmbedding has
+ * them. */
 static const struct {
     bool pack, positions;
     double want[12];

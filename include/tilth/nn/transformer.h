@@ -151,7 +151,8 @@ TL_API extern const tl_layer_class tl_layer_on_device_embedding;
 #define tl_on_device_embedding(scope, ...) TL_LAYER_(scope, on_device_embedding, __VA_ARGS__)
 
 /* A row for each place along the axis `seq_axis` of the input "x", to be added to it: the first of
- * max_length, or those of "position_ids", if they are given. Parameter embeddings [max_length, size of the input's last axis]. */
+ * max_length, or those of "position_ids", if they are given. Parameter embeddings [max_length, size
+ * of the input's last axis]. */
 typedef struct tl_position_embedding_config {
     tl_layer_config layer;
     int64_t max_length;   /* required */
