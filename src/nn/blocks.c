@@ -258,17 +258,21 @@ static tl_tensor *pack_block(tl_ctx *c, const tl_net *net, const tl_block *b,
 tl_status tl_model_gradients(tl_ctx *c, const tl_model *m, tl_tensor *of, tl_tensor **blocks)
 {
     const tl_net *net = m->net;
-    int64_t count = 0;
-    tl_tensor **by = tl_arena_array(tl_ctx_arena(c), net->params.count, sizeof *by);
-    tl_tensor **found = tl_arena_array(tl_ctx_arena(c), net->params.count, sizeof *found);
+    tli_net_call *call = tli_net_call_find(m->net, c);
+    int64_t count = 0, rows = tli_lookups_alone(c, net, call, of), all = net->params.count + rows;
+    tl_tensor **by = tl_arena_array(tl_ctx_arena(c), all, sizeof *by);
+    tl_tensor **found = tl_arena_array(tl_ctx_arena(c), all, sizeof *found);
     tl_tensor **grads = tl_arena_array(tl_ctx_arena(c), net->params.count, sizeof *grads);
     if (!by || !found || !grads) return TL_ENOMEM;
     for (int64_t i = 0; i < net->params.count; i++)
         if (net->params.items[i]->trainable) by[count++] = net->params.items[i]->tensor;
-    if (count) TL_TRY(tl_gradient(c, of, by, count, found));
+    for (int64_t i = 0; i < rows; i++) by[count + i] = call->lookups.items[i].rows;
+    if (count) TL_TRY(tl_gradient(c, of, by, count + rows, found));
     for (int64_t i = 0, k = 0; i < net->params.count; i++)
         if (net->params.items[i]->trainable) grads[i] = found[k++];
     bool taping = tl_ctx_set_taping(c, false);
+    if (call) call->squares.count = 0;
+    tli_lookups_measure(c, call, found + count, rows);
     for (int64_t b = 0; b < net->blocks.count; b++) {
         const tl_block *block = &net->blocks.items[b];
         blocks[b] = block->trainable ? pack_block(c, net, block, grads) : NULL;

@@ -83,6 +83,47 @@ static tl_tensor *norm_of_all(tli_gradients *g)
     return g->norm = times(g->c, g->norm, factor_of(g, NULL));
 }
 
+static const tli_row_squares *rows_of(const tli_gradients *g, const tl_param *p)
+{
+    for (int64_t i = 0; i < g->row_count; i++)
+        if (tl_model_param(g->o->model, g->rows[i].param) == p) return &g->rows[i];
+    return NULL;
+}
+
+static tl_tensor *part_of(tli_gradients *g, const tl_param *p)
+{
+    const int64_t end = p->offset + tl_tensor_count(p->tensor);
+    return tl_slice(g->c, widened(g, p->block), 0, p->offset, end, 1);
+}
+
+// The norm of a parameter's gradient as clipping takes it, without the block's factor.
+static tl_tensor *clipped_norm_of(tli_gradients *g, const tl_param *p, tl_tensor *part)
+{
+    const tli_row_squares *rows = rows_of(g, p);
+    tl_tensor *norm, *finite;
+    if (rows) return tl_sqrt(g->c, rows->sum);
+    if (!part || !tl_finite_and_norm(g->c, &part, 1, &norm, &finite)) return NULL;
+    return tl_cast(g->c, norm, TL_F64);
+}
+
+// The norm of all, with the rows that were looked up in the place of their tables.
+static tl_tensor *clipped_norm_of_all(tli_gradients *g)
+{
+    tl_ctx *c = g->c;
+    tl_tensor *norm = norm_of_all(g);
+    if (!g->row_count) return norm;
+    tl_tensor *squares = tl_square(c, norm);
+    for (int64_t i = 0; i < g->row_count; i++) {
+        const tl_param *p = tl_model_param(g->o->model, g->rows[i].param);
+        tl_tensor *table, *finite, *part = part_of(g, p), *factor = g->factors[p->block];
+        if (!part || !tl_finite_and_norm(c, &part, 1, &table, &finite)) return NULL;
+        table = tl_square(c, tl_cast(c, table, TL_F64));
+        tl_tensor *more = tl_sub(c, g->rows[i].sum, table);
+        squares = tl_add(c, squares, times(c, more, factor ? tl_square(c, factor) : NULL));
+    }
+    return tl_sqrt(c, squares);
+}
+
 // What brings a norm down to the largest one that is allowed.
 static tl_tensor *shrink(tl_ctx *c, tl_tensor *norm, double most)
 {
@@ -94,7 +135,7 @@ static tl_tensor *shrink(tl_ctx *c, tl_tensor *norm, double most)
 
 static void clip_all(tli_gradients *g, double most)
 {
-    tli_gradients_scale(g, shrink(g->c, norm_of_all(g), most));
+    tli_gradients_scale(g, shrink(g->c, clipped_norm_of_all(g), most));
 }
 
 static void clip_values(tli_gradients *g, double most)
@@ -105,16 +146,16 @@ static void clip_values(tli_gradients *g, double most)
         g->grads[i] = tl_clip(g->c, widened(g, i), -most, most);
     }
     g->norm = NULL;
+    g->row_count = 0; // rows have no norm of their own any more
 }
 
 // A parameter's gradient, no longer than allowed.
 static tl_tensor *clip_param(tli_gradients *g, int64_t block, const tl_param *p, double most)
 {
     tl_ctx *c = g->c;
-    tl_tensor *norm, *finite, *all = widened(g, block), *factor = g->factors[block];
-    tl_tensor *part = tl_slice(c, all, 0, p->offset, p->offset + tl_tensor_count(p->tensor), 1);
-    if (!part || !tl_finite_and_norm(c, &part, 1, &norm, &finite)) return NULL;
-    norm = times(c, tl_cast(c, norm, TL_F64), factor);
+    tl_tensor *part = part_of(g, p), *factor = g->factors[block];
+    tl_tensor *norm = times(c, clipped_norm_of(g, p, part), factor);
+    if (!part) return NULL;
     factor = times(c, factor, shrink(c, norm, most));
     return tl_mul(c, part, tl_cast(c, factor, part->dtype));
 }
@@ -137,6 +178,7 @@ static void clip_params(tli_gradients *g, double most)
         g->factors[i] = NULL;
     }
     g->norm = NULL;
+    g->row_count = 0; // rows have no norm of their own any more
 }
 
 // A norm that is not Euclidean: the greatest magnitude, or the p-th root of the sum of p-th powers.

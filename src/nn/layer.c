@@ -223,7 +223,7 @@ tl_layer *tli_layer_enter(tl_ctx *c, tl_layer *l)
         name += strlen(outer->path) + 1;
     if (!call) tl_ctx_fail(c);
     if (l->parent) tl_ctx_enter(c, name);
-    else if (call) call->losses.count = call->updates.count = 0; // the model's own call begins
+    else if (call) tli_net_call_begin(call);
     if (call) call->current = l;
     return outer;
 }

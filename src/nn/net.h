@@ -26,6 +26,18 @@ typedef struct tli_update {
     double momentum;
 } tli_update;
 
+/* Rows that were looked up in a table, a parameter. */
+typedef struct tli_lookup {
+    int64_t param;
+    tl_tensor *rows;
+} tli_lookup;
+
+/* Squares of the gradients of such rows, added up: each row counts by itself. */
+typedef struct tli_row_squares {
+    int64_t param;
+    tl_tensor *sum; /* float64 scalar */
+} tli_row_squares;
+
 /* What the last call of the model in one context has come to: contexts may call a model side by
  * side. */
 typedef struct tli_net_call {
@@ -39,6 +51,14 @@ typedef struct tli_net_call {
         tli_update *items;
         int64_t count, capacity;
     } updates;
+    struct {
+        tli_lookup *items;
+        int64_t count, capacity;
+    } lookups;
+    struct {
+        tli_row_squares *items; /* of the gradients that were taken last */
+        int64_t count, capacity;
+    } squares;
     struct tli_net_call *next;
 } tli_net_call;
 
@@ -77,9 +97,17 @@ struct tl_net {
 tli_net_call *tli_net_call_find(tl_net *net, const tl_ctx *c);
 /* The same, a new one if need be; NULL: there is no memory. */
 tli_net_call *tli_net_call_of(tl_net *net, const tl_ctx *c);
+/* Forgets what the call before has come to: the model's own call begins. */
+void tli_net_call_begin(tli_net_call *call);
 /* Of all of them. */
 void tli_net_calls_drop_updates(tl_net *net);
 void tli_net_calls_free(tl_net *net);
+
+/* Puts the look-ups in tables of which nothing else was made up to `of` to the front, and gives
+ * their number (lookups.c). */
+int64_t tli_lookups_alone(tl_ctx *c, const tl_net *net, tli_net_call *call, const tl_tensor *of);
+/* Notes the squares of the gradients of the first look-ups. */
+void tli_lookups_measure(tl_ctx *c, tli_net_call *call, tl_tensor *const *gradients, int64_t count);
 
 struct tl_scope {
     tl_net *net;

@@ -9,6 +9,11 @@ tli_net_call *tli_net_call_find(tl_net *net, const tl_ctx *c)
     return call;
 }
 
+void tli_net_call_begin(tli_net_call *call)
+{
+    call->losses.count = call->updates.count = call->lookups.count = call->squares.count = 0;
+}
+
 tli_net_call *tli_net_call_of(tl_net *net, const tl_ctx *c)
 {
     tli_net_call *call = tli_net_call_find(net, c);
@@ -37,6 +42,8 @@ void tli_net_calls_free(tl_net *net)
         next = call->next;
         TL_VEC_FREE(&call->losses);
         TL_VEC_FREE(&call->updates);
+        TL_VEC_FREE(&call->lookups);
+        TL_VEC_FREE(&call->squares);
         tl_free(call);
     }
     atomic_store(&net->calls, NULL);

@@ -288,6 +288,8 @@ void tl_optimizer_free(tl_optimizer **optimizer)
         if (o->parts) part_deinit(&o->parts[i]);
         if (o->average) tl_tensor_free(&o->average[i]);
     }
+    for (int64_t i = 0; i < o->row_sums.count; i++) tl_tensor_free(&o->row_sums.items[i].sum);
+    TL_VEC_FREE(&o->row_sums);
     tl_tensor **const own[] = {&o->iterations, &o->multiplier, &o->norm, &o->finite,
                                &o->weight_sum, &o->scale,      &o->good};
     for (size_t i = 0; i < TL_COUNT(own); i++) tl_tensor_free(own[i]);
@@ -358,6 +360,7 @@ static tl_status zero(tl_tensor *t)
 tl_status tl_optimizer_discard(tl_optimizer *o)
 {
     for (int64_t i = 0; i < o->count; i++) TL_TRY(zero(o->parts[i].sum));
+    for (int64_t i = 0; i < o->row_sums.count; i++) TL_TRY(zero(o->row_sums.items[i].sum));
     return zero(o->weight_sum);
 }
 

@@ -8,6 +8,8 @@
 #include <tilth/nn/optimizer.h>
 #include <tilth/nn/schedule.h>
 
+#include "nn/net.h"
+
 /* A slot of a block, or of one of its parameters. */
 typedef struct tli_slot {
     const char *name;
@@ -44,7 +46,11 @@ struct tl_optimizer {
     tl_tensor **average; /* NULL where none is kept */
 
     tl_tensor *iterations, *multiplier, *norm, *finite;
-    tl_tensor *weight_sum;   /* float64; NULL until something was accumulated */
+    tl_tensor *weight_sum; /* float64; NULL until something was accumulated */
+    struct {
+        tli_row_squares *items; /* accumulated as well */
+        int64_t count, capacity;
+    } row_sums;
     tl_tensor *scale, *good; /* of the loss: float32 and int64; NULL when nothing is scaled */
     bool dynamic;            /* the scale moves */
     int64_t growth_interval;
@@ -77,6 +83,8 @@ typedef struct tli_gradients {
     tl_tensor **grads;   /* by block; NULL where nothing is trained */
     tl_tensor **factors; /* float64 scalars; NULL: 1 */
     tl_tensor *norm;     /* of all, factors included: float64 scalar; NULL: to be computed again */
+    const tli_row_squares *rows; /* of tables of which only rows were looked up, without factors */
+    int64_t row_count;
 } tli_gradients;
 void tli_gradients_clip(tli_gradients *g);
 /* The norm of all, and whether they are finite, without factors. */

@@ -77,10 +77,17 @@ typedef struct sweep {
     tl_tensor *finite, *apply;
 } sweep;
 
-static bool take_gradients(sweep *s, tl_tensor *const *grads)
+/* Gradients of all blocks, and what is known of rows that were looked up. */
+typedef struct incoming {
+    tl_tensor *const *grads;
+    const tli_row_squares *rows;
+    int64_t row_count;
+} incoming;
+
+static bool take_gradients(sweep *s, const incoming *in)
 {
     tl_arena *arena = tl_ctx_arena(s->c);
-    s->g = (tli_gradients){.o = s->o, .c = s->c};
+    s->g = (tli_gradients){.o = s->o, .c = s->c, .rows = in->rows, .row_count = in->row_count};
     s->g.grads = tl_arena_array(arena, s->o->count, sizeof(tl_tensor *));
     s->g.factors = tl_arena_array(arena, s->o->count, sizeof(tl_tensor *));
     if (!s->g.grads || !s->g.factors) {
@@ -88,7 +95,7 @@ static bool take_gradients(sweep *s, tl_tensor *const *grads)
         return false;
     }
     for (int64_t i = 0; i < s->o->count; i++)
-        if (s->o->parts[i].base.block) s->g.grads[i] = grads[i];
+        if (s->o->parts[i].base.block) s->g.grads[i] = in->grads[i];
     return true;
 }
 
@@ -144,11 +151,11 @@ static void update_block(sweep *s, int64_t index)
     TL_CLASS_METHOD(tl_optimizer_class, s->o->cls, update)->update(c, &u);
 }
 
-static void update(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight,
+static void update(tl_optimizer *o, tl_ctx *c, const incoming *in, tl_tensor *weight,
                    bool statistics)
 {
     sweep s = {.o = o, .c = c};
-    if (!take_gradients(&s, grads)) return;
+    if (!take_gradients(&s, in)) return;
     s.rate = tl_optimizer_rate(o, c);
     tl_tensor *done = tl_cast(c, o->iterations, TL_F64);
     s.step = tl_shift(c, done, 1);
@@ -170,7 +177,10 @@ bool tl_optimizer_apply(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_
     if (o->inert) return !tl_ctx_failed(c);
     if (!check(o, c, grads, weight)) return false;
     bool taping = tl_ctx_set_taping(c, false);
-    update(o, c, grads, weight, true);
+    const tli_net_call *call = tli_net_call_find(o->model->net, c);
+    update(o, c,
+           &(incoming){grads, call ? call->squares.items : NULL, call ? call->squares.count : 0},
+           weight, true);
     tl_ctx_set_taping(c, taping);
     return !tl_ctx_failed(c);
 }
@@ -186,6 +196,31 @@ static tl_status make_sums(tl_optimizer *o)
     return tli_optimizer_tensor(&o->weight_sum, o, TL_F64, TL_SCALAR, 0);
 }
 
+static tl_status find_row_sum(tl_tensor **out, tl_optimizer *o, int64_t param)
+{
+    for (int64_t i = 0; i < o->row_sums.count; i++)
+        if (o->row_sums.items[i].param == param) {
+            *out = o->row_sums.items[i].sum;
+            return TL_OK;
+        }
+    TL_TRY(tli_optimizer_tensor(out, o, TL_F64, TL_SCALAR, 0));
+    if (TL_VEC_PUSH(&o->row_sums, ((tli_row_squares){param, *out}))) return TL_OK;
+    tl_tensor_free(out);
+    return TL_ENOMEM;
+}
+
+// As if the batches were one: their rows stand in one list.
+static void accumulate_rows(tl_optimizer *o, tl_ctx *c)
+{
+    const tli_net_call *call = tli_net_call_find(o->model->net, c);
+    for (int64_t i = 0; call && i < call->squares.count; i++) {
+        tl_tensor *sum;
+        if (find_row_sum(&sum, o, call->squares.items[i].param) == TL_OK)
+            tl_assign_add(c, sum, call->squares.items[i].sum);
+        else tl_ctx_fail(c);
+    }
+}
+
 bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight)
 {
     if (o->inert) return !tl_ctx_failed(c);
@@ -198,6 +233,7 @@ bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads
     for (int64_t i = 0; i < o->count; i++)
         if (o->parts[i].sum)
             tl_assign_add(c, o->parts[i].sum, tl_cast(c, grads[i], o->values[i]->dtype));
+    accumulate_rows(o, c);
     tl_assign_add(c, o->weight_sum, weight ? tl_cast(c, weight, TL_F64) : tl_number(c, TL_F64, 1));
     tl_ctx_set_taping(c, taping);
     return !tl_ctx_failed(c);
@@ -215,9 +251,11 @@ bool tl_optimizer_flush(tl_optimizer *o, tl_ctx *c)
     for (int64_t i = 0; sums && i < o->count; i++) sums[i] = o->parts[i].sum;
     if (!sums || !check(o, c, sums, o->weight_sum)) return false;
     bool taping = tl_ctx_set_taping(c, false);
-    update(o, c, sums, o->weight_sum, false);
+    update(o, c, &(incoming){sums, o->row_sums.items, o->row_sums.count}, o->weight_sum, false);
     for (int64_t i = 0; i < o->count; i++)
         if (sums[i]) tl_assign(c, sums[i], tl_zeros(c, sums[i]->dtype, sums[i]->shape));
+    for (int64_t i = 0; i < o->row_sums.count; i++)
+        tl_assign(c, o->row_sums.items[i].sum, tl_number(c, TL_F64, 0));
     tl_assign(c, o->weight_sum, tl_number(c, TL_F64, 0));
     tl_ctx_set_taping(c, taping);
     return !tl_ctx_failed(c);

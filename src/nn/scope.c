@@ -84,6 +84,17 @@ static tl_status literal_of(const void **out, tl_arena *arena, const tl_class *c
     return TL_OK;
 }
 
+// What gin is told of a layer that a reference of its makes.
+static tl_status note_made(const tl_scope *s, const tl_class *cls, const tl_layer_given *given)
+{
+    int64_t count = 0;
+    while (given && given[count].field) count++;
+    const char **names = tl_arena_array(s->net->arena, count + 1, sizeof *names);
+    if (!names) return TL_ENOMEM;
+    for (int64_t i = 0; i < count; i++) names[i] = given[i].field;
+    return tl_gin_note_made(s->net->args.gin, cls, names);
+}
+
 tl_layer *tl_scope_layer_ref(tl_scope *s, const char *name, const tl_ref *ref,
                              const tl_layer_given *given)
 {
@@ -95,7 +106,9 @@ tl_layer *tl_scope_layer_ref(tl_scope *s, const char *name, const tl_ref *ref,
         return tl_scope_fail(s, name);
     const bool scoped = gin && ref->scope && *ref->scope;
     if (scoped && tl_gin_scope_begin(gin, ref->scope) != TL_OK) return tl_scope_fail(s, name);
-    tl_layer *l = tl_scope_layer(s, name, (const tl_layer_class *)ref->target, literal);
+    tl_layer *l = note_made(s, ref->target, given) == TL_OK
+                      ? tl_scope_layer(s, name, (const tl_layer_class *)ref->target, literal)
+                      : tl_scope_fail(s, name);
     if (scoped) tl_gin_scope_end(gin);
     return l;
 }

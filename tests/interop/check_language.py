@@ -13,6 +13,7 @@ under_its_python(__file__)
 import gin
 import numpy as np
 import tensorflow as tf
+import tf_keras
 import yaml
 from official.common import registry_imports  # pylint: disable=unused-import
 from official.core import exp_factory, task_factory
@@ -76,6 +77,12 @@ class Original:
 
     def save(self, prefix):
         return self.checkpoint.write(str(prefix))
+
+    def still(self):
+        """Heads of sentences drop a share that no field sets; here nothing is dropped."""
+        for layer in self.model.submodules:
+            if isinstance(layer, tf_keras.layers.Dropout):
+                layer.rate = 0.0
 
     def shake(self):
         """First values that are not all zeros and ones."""
@@ -211,6 +218,30 @@ def check_weights_of_others(driver, folder):
     answers_near('to Hugging Face and back', original, batch, there, keys)
 
 
+def check_saved_model(driver, folder, kind):
+    """An encoder that the original has saved as a SavedModel, as TensorFlow Hub hands them out: a step with a rate of 0
+    leaves what was read as it is."""
+    hub = folder / f'hub-{kind}'
+    path, config = configuration(folder, 'bert/sentence_prediction', {'type': kind, kind: SIZES}, {
+        'task': {'model': {'num_classes': 3}}, 'trainer': {'optimizer_config': {
+            'learning_rate': {'polynomial': {'initial_learning_rate': 0.0}}}}})
+    original, batch = Original('bert/sentence_prediction', config), sentence_batch(False)
+    original.model(batch, training=False)
+    original.shake()
+    encoder = original.model.checkpoint_items['encoder']
+    tf.saved_model.save(encoder, str(hub))
+    wanted = [weight.numpy() for weight in encoder.weights]
+    config['task']['hub_module_url'] = str(hub)
+    path.write_text(yaml.safe_dump(config))
+    save_file(batch, folder / 'batch.safetensors')
+    run(driver, 'step', 'bert/sentence_prediction', path, '-', folder / 'batch.safetensors', folder / 'read')
+    original.shake()
+    tf.train.Checkpoint(model=original.model, **original.model.checkpoint_items).restore(
+        str(folder / 'read')).assert_existing_objects_matched()
+    assert all(np.array_equal(weight.numpy(), there) for weight, there in zip(encoder.weights, wanted))
+    print(f'SavedModel of {kind}: {len(wanted)} weights are the same')
+
+
 def far(here, there):
     groups = {}
     for key, value in there.items():
@@ -221,21 +252,27 @@ def far(here, there):
     return max((off / norm) ** 0.5 if norm else float(off > 0) for off, norm in groups.values())
 
 
+def with_columns(batch):
+    """Labels as a column: with one class the original compares every answer with every label of a row."""
+    return {**batch, 'label_ids': batch['label_ids'].reshape(-1, 1)} if 'label_ids' in batch else batch
+
+
 def check_steps(driver, folder, name, experiment, encoder, batch_of, changes=None, bindings=None, count=STEPS):
     """Each step of ours starts from the original's state before that step."""
     path, config = configuration(folder, experiment, encoder, changes or {})
     original = Original(experiment, config, bindings)
+    original.still()
     ours = f'{path},{bindings}' if bindings else path
     worst_loss = worst = 0
     for i in range(count):
         batch = batch_of()
         if i == 0:  # slots are made by the first step; it is not compared
-            original.train(batch)
+            original.train(with_columns(batch))
         original.step.assign(i)
         before = original.save(folder / 'before')
         save_file(batch, folder / 'batch.safetensors')
-        loss = float(run(driver, 'step', experiment, ours, before, folder / 'batch.safetensors', folder / 'ours'))
-        wanted = float(original.train(batch))
+        loss = float(run(driver, 'still', experiment, ours, before, folder / 'batch.safetensors', folder / 'ours'))
+        wanted = float(original.train(with_columns(batch)))
         original.step.assign(i + 1)
         original.save(folder / 'after')
         worst_loss = max(worst_loss, abs(loss - wanted) / abs(wanted))
@@ -268,11 +305,21 @@ def main():
         check_answers(driver, folder, 'sentences, pooled', bert, None, 'bert/sentence_prediction',
                       {'task': {'model': {'num_classes': 3, 'use_encoder_pooler': True}}})
         check_weights_of_others(driver, folder)
+        check_saved_model(driver, folder, 'bert')
+        check_saved_model(driver, folder, 'bert_v2')
         check_steps(driver, folder, 'masked_lm', 'bert/pretraining', bert, pretraining_batch)
         check_steps(driver, folder, 'masked_lm, second encoder', 'bert/pretraining',
                     {'type': 'bert_v2', 'bert_v2': SIZES}, pretraining_batch)
         check_steps(driver, folder, 'masked_lm, talking heads', 'bert/pretraining', bert, pretraining_batch,
                     bindings=GIN)
+        for title, kind in ('sentences', 'bert'), ('sentences, second encoder', 'bert_v2'):
+            check_steps(driver, folder, title, 'bert/sentence_prediction', {'type': kind, kind: SIZES},
+                        lambda: sentence_batch(False), sentences)
+        check_steps(driver, folder, 'numbers of sentences', 'bert/sentence_prediction', bert,
+                    lambda: sentence_batch(True), {'task': {'model': {'num_classes': 1}}})
+        check_steps(driver, folder, 'sentences, pooled', 'bert/sentence_prediction', bert,
+                    lambda: sentence_batch(False), {'task': {'model': {'num_classes': 3, 'use_encoder_pooler': True}}},
+                    count=3)
 
 
 if __name__ == '__main__':

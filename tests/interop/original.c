@@ -5,6 +5,7 @@
  *     original step EXPERIMENT CONFIG PREFIX IN OUT    # one step of training with IN, then a
  *                                                      # checkpoint for Model Garden at the prefix
  *                                                      # OUT; prints the loss
+ *     original still EXPERIMENT CONFIG PREFIX IN OUT   # the same, and heads drop nothing
  *
  * PREFIX is that of a checkpoint of Model Garden, a checkpoint of ours, or "-": the model starts as
  * its configuration says. CONFIG is a file for the experiment, or CONFIG,GIN with a gin file; IN,
@@ -132,6 +133,16 @@ static tl_status begin(work *w, const char *prefix)
                   : tl_model_initialize_from(w->trainer->model, prefix, (tl_strings){NULL, 0});
 }
 
+/* What heads of sentences drop is no field of a configuration, so it is written into theirs. */
+static void hold_still(tl_layer *l)
+{
+    if (tl_class_is(&l->cls->cls, &tl_layer_classification_head.cls))
+        ((tl_classification_head_config *)l->config)->dropout_rate.value = 0;
+    if (tl_class_is(&l->cls->cls, &tl_layer_dropout.cls))
+        ((tl_dropout_config *)l->config)->rate = 0;
+    for (tl_layer *child = l->first; child; child = child->next) hold_still(child);
+}
+
 static tl_status answer(work *w, const char *out)
 {
     tl_state *s = NULL;
@@ -170,10 +181,13 @@ int main(int argc, char **argv)
 {
     work w = {0};
     tl_status st = TL_OK;
-    if (argc != 7 || (strcmp(argv[1], "answers") != 0 && strcmp(argv[1], "step") != 0))
-        st = TL_FAIL(TL_EINVAL, "usage: original answers|step EXPERIMENT CONFIG PREFIX IN OUT");
-    bool train = argc > 1 && strcmp(argv[1], "step") == 0;
+    bool still = argc > 1 && strcmp(argv[1], "still") == 0;
+    bool train = still || (argc > 1 && strcmp(argv[1], "step") == 0);
+    if (argc != 7 || (strcmp(argv[1], "answers") != 0 && !train))
+        st = TL_FAIL(TL_EINVAL,
+                     "usage: original answers|step|still EXPERIMENT CONFIG PREFIX IN OUT");
     if (st == TL_OK) st = prepare(&w, argv[2], argv[3], argv[5], train);
+    if (st == TL_OK && still) hold_still(w.trainer->model);
     if (st == TL_OK) st = begin(&w, argv[4]);
     if (st == TL_OK) st = train ? learn(&w, argv[6]) : answer(&w, argv[6]);
     if (st != TL_OK) fprintf(stderr, "original: %s\n", tl_error_message());

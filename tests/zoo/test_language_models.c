@@ -131,18 +131,63 @@ static const char *const talking[] = {"self_attention/pre_softmax_weight",
                                       NULL};
 static const char *const cls_pooler[] = {"cls_transform/kernel", "cls_transform/bias", NULL};
 
+/* What gin-config writes after Model Garden has built the same encoder, but for two lines:
+ * bias_initializer is 'zeros' there, and a section tells of BertPretrainerV2. */
+#define LINE "# ==============================================================================\n"
+static const char operative[] =
+    "# Parameters for build_encoder:\n" LINE "build_encoder.bypass_config = False\n"
+    "build_encoder.embedding_layer = None\n"
+    "build_encoder.encoder_cls = @EncoderScaffold\n"
+    "\n"
+    "# Parameters for EncoderScaffold:\n" LINE "EncoderScaffold.embedding_cls = None\n"
+    "EncoderScaffold.embedding_data = None\n"
+    "EncoderScaffold.feed_layer_idx = False\n"
+    "EncoderScaffold.hidden_cls = @TransformerScaffold\n"
+    "EncoderScaffold.layer_idx_as_attention_seed = False\n"
+    "EncoderScaffold.layer_norm_before_pooling = False\n"
+    "EncoderScaffold.mask_cfg = None\n"
+    "EncoderScaffold.recursive = False\n"
+    "\n"
+    "# Parameters for GatedFeedforward:\n" LINE "GatedFeedforward.apply_output_layer_norm = True\n"
+    "GatedFeedforward.dropout_position = 'before_residual'\n"
+    "GatedFeedforward.num_blocks = 1\n"
+    "GatedFeedforward.use_gate = True\n"
+    "\n"
+    "# Parameters for TalkingHeadsAttention:\n" LINE "TalkingHeadsAttention.attention_axes = None\n"
+    "TalkingHeadsAttention.output_shape = None\n"
+    "TalkingHeadsAttention.use_bias = True\n"
+    "TalkingHeadsAttention.value_dim = None\n"
+    "\n"
+    "# Parameters for TransformerScaffold:\n" LINE
+    "TransformerScaffold.activity_regularizer = None\n"
+    "TransformerScaffold.attention_cfg = None\n"
+    "TransformerScaffold.attention_cls = @TalkingHeadsAttention\n"
+    "TransformerScaffold.bias_constraint = None\n"
+    "TransformerScaffold.bias_initializer = None\n"
+    "TransformerScaffold.bias_regularizer = None\n"
+    "TransformerScaffold.feedforward_cfg = None\n"
+    "TransformerScaffold.feedforward_cls = @GatedFeedforward\n"
+    "TransformerScaffold.inner_dim = 768\n"
+    "TransformerScaffold.kernel_constraint = None\n"
+    "TransformerScaffold.kernel_regularizer = None\n"
+    "TransformerScaffold.norm_epsilon = 1e-12\n"
+    "TransformerScaffold.norm_first = False\n";
+
+/* Names are as long as Model Garden's, or as short as they can be. */
 static void test_gin_builds_an_encoder_of_its_own(void **state)
 {
     (void)state;
     tl_gin *gin;
     assert_ok(tl_gin_new(&gin, lab_registry));
-    assert_ok(tl_gin_parse(gin,
-                           "build_encoder.encoder_cls = @EncoderScaffold\n"
-                           "EncoderScaffold.hidden_cls = @TransformerScaffold\n"
-                           "TransformerScaffold.attention_cls = @TalkingHeadsAttention\n"
-                           "TransformerScaffold.feedforward_cls = @GatedFeedforward\n"
-                           "GatedFeedforward.num_blocks = 1\n",
-                           "test.gin"));
+    assert_ok(tl_gin_parse(
+        gin,
+        "official.nlp.configs.encoders.build_encoder.encoder_cls = @EncoderScaffold\n"
+        "networks.encoder_scaffold.EncoderScaffold.hidden_cls = @TransformerScaffold\n"
+        "TransformerScaffold.attention_cls = @TalkingHeadsAttention\n"
+        "official.nlp.modeling.layers.transformer_scaffold.TransformerScaffold.feedforward_cls = "
+        "@GatedFeedforward\n"
+        "gated_feedforward.GatedFeedforward.num_blocks = 1\n",
+        "test.gin"));
     assert_ok(tl_gin_finalize(gin));
     tl_gin *outer = tl_gin_set_current(gin);
     tl_model *m =
@@ -171,19 +216,32 @@ static void test_gin_builds_an_encoder_of_its_own(void **state)
     tl_model_free(&m);
     tl_str text = TL_STR_INIT;
     assert_ok(tl_gin_operative(&text, gin));
-    static const char *const wanted[] = {
-        "build_encoder.bypass_config = False\n",
-        "build_encoder.encoder_cls = @EncoderScaffold\n",
-        "EncoderScaffold.hidden_cls = @TransformerScaffold\n",
-        "GatedFeedforward.num_blocks = 1\n",
-        "TransformerScaffold.attention_cls = @TalkingHeadsAttention\n",
-    };
-    for (int64_t k = 0; k < TL_COUNT(wanted); k++)
-        if (!strstr(tl_str_text(&text), wanted[k]))
-            fail_msg("%s lacks in\n%s", wanted[k], tl_str_text(&text));
-    assert_null(strstr(tl_str_text(&text), "num_attention_heads"));
+    assert_string_equal(tl_str_text(&text), operative);
     tl_str_deinit(&text);
     tl_gin_free(&gin);
+}
+
+static void test_gin_takes_names_of_any_length(void **state)
+{
+    (void)state;
+    static const char *const names[] = {
+        "TalkingHeadsAttention",
+        "layers.TalkingHeadsAttention",
+        "talking_heads_attention.TalkingHeadsAttention",
+        "official.nlp.modeling.layers.talking_heads_attention.TalkingHeadsAttention",
+        "official.nlp.modeling.layers.TalkingHeadsAttention",
+        "nlp.layers.TalkingHeadsAttention",    // no end of the name
+        "official.nlp.TalkingHeadsAttention"}; // nor this
+    for (int64_t i = 0; i < TL_COUNT(names); i++) {
+        char text[128];
+        tl_gin *gin;
+        snprintf(text, sizeof text, "TransformerScaffold.attention_cls = @%s\n", names[i]);
+        assert_ok(tl_gin_new(&gin, lab_registry));
+        assert_ok(tl_gin_parse(gin, text, "test.gin"));
+        tl_status st = tl_gin_finalize(gin);
+        if ((st == TL_OK) != (i < 5)) fail_msg("%s: %s", names[i], tl_error_message());
+        tl_gin_free(&gin);
+    }
 }
 
 /* --- blocks ----------------------------------------------------------------------------------- */
@@ -258,11 +316,104 @@ static void test_encoders_that_lack_are_refused_by_name(void **state)
     }
 }
 
+/* --- packed sequences ------------------------------------------------------------------------- */
+
+static const int32_t packed_ids[] = {2, 5, 2, 7, 3, 0, 2, 6, 8, 2, 2, 3},
+                     places[] = {0, 1, 2, 3, 1, 0, 5, 4, 3, 2, 1, 0};
+/* First and last row of each example, [2, 6, 3], as Model Garden's PackedSequenceEmbedding has
+ * them. */
+static const struct {
+    bool pack, positions;
+    double want[12];
+} packed_cases[] = {
+    {true,
+     false,
+     {.165873, .081333, -.04146, .067841, .215216, .261372, .165873, .081333, -.04146, -.283073,
+      -.130934, .082785}},
+    {false,
+     true,
+     {.165873, .081333, -.04146, .159646, .093174, -.01712, .069935, .213191, .25618, .132451,
+      .138011, .078662}},
+    {false,
+     false,
+     {.165873, .081333, -.04146, .109296, .169566, .150086, .165873, .081333, -.04146, -.270677,
+      .231825, .625296}},
+};
+
+/* Which keys the fifth place of the first example, and the fourth of the second, may look at. */
+static void check_packed_mask(const tl_tensor *m)
+{
+    static const double fifth[] = {0, 0, 1, 1, 1, 0}, fourth[] = {0, 0, 0, 1, 0, 0};
+    double have[72];
+    assert_int_equal(tl_tensor_count(m), 72);
+    assert_ok(tl_tensor_get_doubles(m, have, 72));
+    assert_memory_equal(have + 4 * 6, fifth, sizeof fifth);
+    assert_memory_equal(have + 36 + 3 * 6, fourth, sizeof fourth);
+}
+
+static void check_packed(int64_t which)
+{
+    static const char *const weights[] = {"word_embeddings/embeddings",
+                                          "position_embedding/embeddings",
+                                          "type_embeddings/embeddings",
+                                          "layer_norm/gamma",
+                                          "layer_norm/beta",
+                                          "embedding_projection/kernel",
+                                          NULL};
+    static const char *const names[] = {"word_ids", "mask", "type_ids", "position_ids"};
+    const int32_t *const values[] = {packed_ids, mask, types, places};
+    const int count = packed_cases[which].positions ? 4 : 3;
+    tl_spec inputs[4];
+    tl_model *m;
+    tl_ctx *c;
+    double have[36];
+    for (int i = 0; i < 4; i++) inputs[i] = (tl_spec){names[i], TL_I32, TL_SHAPE(2, 6)};
+    const tl_packed_sequence_embedding_config config = {
+        .vocab_size = 11,
+        .type_vocab_size = 2,
+        .embedding_width = TL_SET(4),
+        .hidden_size = 3,
+        .max_seq_length = 8,
+        .use_position_id = packed_cases[which].positions,
+        .pack_multiple_sequences = packed_cases[which].pack};
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = the_engine,
+                                                .cls = &tl_layer_packed_sequence_embedding,
+                                                .config = &config,
+                                                .inputs = inputs,
+                                                .input_count = count}));
+    assert_int_equal(put_rules(m, 0, "", weights), tl_model_param_count(m));
+    assert_ok(tl_ctx_new(&c, the_engine));
+    tl_mark begin = tl_ctx_begin(c);
+    tl_tensors in = {0}, out = {0};
+    for (int i = 0; i < count; i++)
+        tl_tensors_put(c, &in, names[i], tl_from(c, TL_I32, TL_SHAPE(2, 6), values[i]));
+    tl_call_all(c, m, &in, &out);
+    assert_ok(tl_ctx_status(c));
+    assert_ok(tl_tensor_get_doubles(tl_tensors_get(c, &out, "embeddings"), have, 36));
+    for (int i = 0; i < 12; i++) {
+        const int at = i / 6 * 18 + i / 3 % 2 * 15 + i % 3;
+        if (!(fabs(have[at] - packed_cases[which].want[i]) < 3e-6))
+            fail_msg("case %d: [%d] is %.7g", (int)which, at, have[at]);
+    }
+    if (packed_cases[which].pack) check_packed_mask(tl_tensors_get(c, &out, "attention_mask"));
+    tl_ctx_end(c, begin);
+    tl_ctx_free(&c);
+    tl_model_free(&m);
+}
+
+static void test_sequences_in_a_row_do_not_see_each_other(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < TL_COUNT(packed_cases); i++) check_packed(i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bert_gives_the_originals_numbers),
         cmocka_unit_test(test_gin_builds_an_encoder_of_its_own),
+        cmocka_unit_test(test_gin_takes_names_of_any_length),
+        cmocka_unit_test(test_sequences_in_a_row_do_not_see_each_other),
         cmocka_unit_test(test_blocks_norm_first_or_last),
         cmocka_unit_test(test_encoders_that_lack_are_refused_by_name),
     };

@@ -78,6 +78,9 @@ typedef struct tl_configurable_class {
     tl_status (*call)(void **out, tl_gin *gin, const void *args);
     /* (optional) Frees an object that belongs to gin. NULL: it lives in an arena of somebody's. */
     void (*free)(void *object);
+    /* (optional) cls.name is another selector of this class, of any kind that gin names; there is
+     * nothing to call then: TL_GIN_ALIAS. */
+    const tl_class *stands_for;
 } tl_configurable_class;
 
 extern TL_API const tl_kind tl_kind_configurable;
@@ -85,6 +88,12 @@ extern TL_API const tl_kind tl_kind_configurable;
 #define TL_CONFIGURABLE(selector, arguments, ...)                                                  \
     TL_TABLE_(tl_class, .class_size = sizeof(tl_configurable_class), .name = (selector),           \
               .config = (arguments), __VA_ARGS__)
+
+/* static const tl_configurable_class long_name = TL_GIN_ALIAS("my.package.Dense", &dense.cls); */
+#define TL_GIN_ALIAS(selector, class_)                                                             \
+    {                                                                                              \
+        .cls = TL_CONFIGURABLE(selector, NULL, .help = "another name"), .stands_for = (class_)     \
+    }
 
 /* --- texts ------------------------------------------------------------------------------------ */
 
@@ -211,6 +220,13 @@ TL_API TL_NODISCARD tl_status tl_gin_configure(tl_gin *gin, tl_config *config);
  * the current one; gin may be NULL. What the members point at comes from the arena. */
 TL_API TL_NODISCARD tl_status tl_gin_fill(tl_gin *gin, const char *scope, const tl_class *cls,
                                           void *config, const void *given, tl_arena *arena);
+
+/* Notes that something of the class was made for a reference to it: what the caller left open, by
+ * the names of fields (`given` ends with NULL), stands in the operative configuration with its
+ * default, as after a call. What all classes of the kind have is left out, and so are rows with
+ * TL_FIELD_QUIET. gin may be NULL. */
+TL_API TL_NODISCARD tl_status tl_gin_note_made(tl_gin *gin, const tl_class *cls,
+                                               const char *const *given);
 
 /* Bindings that nothing has used so far. Those of --gin_params, or of whatever they come with when
  * `strict`, are TL_EINVAL, all together and each with a reason; others are warned of. */

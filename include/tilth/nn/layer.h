@@ -91,6 +91,10 @@ TL_API tl_tensor *tl_layer_value(tl_ctx *c, const tl_layer *l, tl_tensor *parame
 TL_API tl_tensor *tl_layer_param(const tl_layer *l, const char *name);
 /* Adds a term to the losses of this call of the model (tl_model_losses). */
 TL_API void tl_layer_add_loss(tl_ctx *c, tl_layer *l, tl_tensor *loss);
+/* Notes that these rows were looked up in a table, a parameter of the model. When nothing else is
+ * made of the table, norms by which gradients are clipped count each row by itself, as TensorFlow
+ * does; without the note they count what equal rows come to together. */
+TL_API void tl_layer_looked_up(tl_ctx *c, tl_layer *l, const tl_tensor *table, tl_tensor *rows);
 /* Moves a running statistic of the layer: average = momentum average + (1 - momentum) value; at
  * once, or when the step is known to be good (tl_model_hold_updates). */
 TL_API void tl_layer_update(tl_ctx *c, tl_layer *l, tl_tensor *average, tl_tensor *value,

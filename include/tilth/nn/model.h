@@ -79,6 +79,11 @@ TL_API const tl_spec *tl_model_inputs(const tl_model *m, int64_t *count);
 TL_API TL_NODISCARD tl_status tl_model_gradients(tl_ctx *c, const tl_model *m, tl_tensor *of,
                                                  tl_tensor **blocks);
 
+/* Multiplies these gradients by a number. What else a step does to them before the optimizer sees
+ * them does not reach rows that were looked up (tl_layer_looked_up). */
+TL_API void tl_model_scale_gradients(tl_ctx *c, const tl_model *m, tl_tensor **blocks,
+                                     double factor);
+
 /* Freezes or thaws every layer and parameter whose path is `path` or lies under it ("" is all).
  * Blocks are laid out anew, so optimizer slots, and states made by tl_model_state, do not fit any
  * more; tensors of parameters stay valid. A failure changes nothing. */

@@ -129,13 +129,17 @@ typedef struct tl_transformer_scaffold_config {
     bool norm_first;
     tl_opt_double norm_epsilon;                    /* 1e-12 */
     tl_oneof kernel_initializer, bias_initializer; /* glorot_uniform, zeros */
+    tl_oneof kernel_regularizer, bias_regularizer; /* none */
+    const tl_value *activity_regularizer, *kernel_constraint, *bias_constraint; /* (later) */
 } tl_transformer_scaffold_config;
 TL_API extern const tl_layer_class tl_layer_transformer_scaffold;
 #define tl_transformer_scaffold(scope, ...) TL_LAYER_(scope, transformer_scaffold, __VA_ARGS__)
 
 /* --- embeddings and masks --------------------------------------------------------------------- */
 
-/* Rows of a table by integer. Parameter embeddings [vocab_size, embedding_width]. */
+/* Rows of a table by integer. Parameter embeddings [vocab_size, embedding_width]. As in Model
+ * Garden, clipping takes each row that was looked up by itself (tl_layer_looked_up); with
+ * use_one_hot it takes the table. */
 typedef struct tl_on_device_embedding_config {
     tl_layer_config layer;
     int64_t vocab_size, embedding_width; /* required */
@@ -146,8 +150,9 @@ typedef struct tl_on_device_embedding_config {
 TL_API extern const tl_layer_class tl_layer_on_device_embedding;
 #define tl_on_device_embedding(scope, ...) TL_LAYER_(scope, on_device_embedding, __VA_ARGS__)
 
-/* A row for each place along the axis `seq_axis` of the input, to be added to it: the first of
- * max_length. Parameter embeddings [max_length, size of the input's last axis]. */
+/* A row for each place along the axis `seq_axis` of the input "x", to be added to it: the first of
+ * max_length, or those of "position_ids", if they are given. Parameter embeddings [max_length, size
+ * of the input's last axis]. */
 typedef struct tl_position_embedding_config {
     tl_layer_config layer;
     int64_t max_length;   /* required */
@@ -164,14 +169,17 @@ TL_API extern const tl_layer_class tl_layer_self_attention_mask;
 
 /* Words, places and types of "word_ids", "mask" and "type_ids" [batch, time], added, normed,
  * dropped out and brought to hidden_size: "embeddings" and "attention_mask". With
- * pack_multiple_sequences a sequence ends at each padding... */
+ * pack_multiple_sequences a row holds several sequences, each of which begins with the word that
+ * the row begins with: places count from 0 in each, and none sees another (the mask is then [batch,
+ * time, time]). With use_position_id places are an input, "position_ids" [batch, time]. Layers
+ * word_embeddings, position_embedding, type_embeddings, layer_norm, embedding_projection. */
 typedef struct tl_packed_sequence_embedding_config {
     tl_layer_config layer;
-    int64_t vocab_size, type_vocab_size, embedding_width, hidden_size,
-        max_seq_length;                            /* required */
-    tl_oneof initializer;                          /* glorot_uniform */
-    tl_opt_double dropout_rate;                    /* 0 */
-    bool use_position_id, pack_multiple_sequences; /* (later) */
+    int64_t vocab_size, type_vocab_size, hidden_size, max_seq_length; /* required */
+    tl_opt_int embedding_width;                                       /* as hidden_size */
+    tl_oneof initializer;                                             /* glorot_uniform */
+    tl_opt_double dropout_rate;                                       /* 0 */
+    bool use_position_id, pack_multiple_sequences;
 } tl_packed_sequence_embedding_config;
 TL_API extern const tl_layer_class tl_layer_packed_sequence_embedding;
 #define tl_packed_sequence_embedding(scope, ...)                                                   \

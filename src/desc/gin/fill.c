@@ -124,6 +124,49 @@ tl_status tl_gin_fill(tl_gin *gin, const char *scope, const tl_class *cls, void 
     return st;
 }
 
+/* --- what was made by a reference ------------------------------------------------------------- */
+
+static bool is_among(const char *name, const char *const *names)
+{
+    for (; names && *names; names++)
+        if (strcmp(*names, name) == 0) return true;
+    return false;
+}
+
+/* Of the library's own making: nobody who reads gin's text knows it. */
+static bool is_of_kind(const tl_gin *gin, const tl_class *cls, const tl_field *f)
+{
+    const tli_gin_name *name = tli_gin_name_of(gin, cls);
+    const tl_desc *base = name && name->choice ? name->choice->config_base : NULL;
+    return base && tl_desc_field(base, f->name) == f;
+}
+
+static tl_status note_made(tl_gin *gin, const tl_class *cls, const char *const *given,
+                           tl_arena *arena)
+{
+    overlay o;
+    tli_gin_section *s; // also when there is nothing to say
+    TL_TRY(look_up(&o, gin, cls, arena));
+    TL_TRY(tli_gin_section_get(&s, gin, &gin->operative, tl_gin_scope(gin), cls));
+    for (int64_t i = 0; i < o.info->count; i++) {
+        const tl_field *f = o.info->fields[i];
+        tli_gin_binding *b = o.info->defaults[i];
+        if (!b || o.bound[i] || is_among(f->name, given) || is_of_kind(gin, cls, f)) continue;
+        if (!(f->flags & TL_FIELD_QUIET)) TL_TRY(tli_gin_record(gin, cls, b));
+    }
+    return TL_OK;
+}
+
+tl_status tl_gin_note_made(tl_gin *gin, const tl_class *cls, const char *const *given)
+{
+    tl_arena *arena;
+    if (!gin || !cls->config || gin->bindings.count == 0) return TL_OK;
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = note_made(gin, cls, given, arena);
+    tl_arena_free(&arena);
+    return st;
+}
+
 /* --- the choices of a configuration ----------------------------------------------------------- */
 
 typedef struct walk {

@@ -6,16 +6,26 @@
 #include "desc/gin/impl.h"
 
 static const tl_method configurable_methods[] = {
-    TL_METHOD(tl_configurable_class, call, true),
+    TL_METHOD(tl_configurable_class, call, false),
     TL_METHOD(tl_configurable_class, free, false),
     {.name = NULL},
 };
+
+static tl_status verify_configurable(const tl_class *cls)
+{
+    if (TL_CLASS_METHOD(tl_configurable_class, cls, call)
+        || TL_CLASS_METHOD(tl_configurable_class, cls, stands_for))
+        return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the required method 'call' is missing");
+}
+
 const tl_kind tl_kind_configurable = {
     .name = "configurable",
     .plural = "configurables",
     .help = "what gin and `_target_` can call by name, with parameters bound in text",
     .class_size = sizeof(tl_configurable_class),
     .methods = configurable_methods,
+    .verify = verify_configurable,
 };
 
 tl_status tl_gin_new(tl_gin **out, tl_registry *registry)

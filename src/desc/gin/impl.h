@@ -48,6 +48,7 @@ typedef struct tli_gin_name {
     const char *selector; /* whole */
     const tl_class *cls;
     const tl_kind *choice; /* what it is a choice of; NULL: a configurable */
+    bool alias;            /* its own name stands elsewhere in the list */
 } tli_gin_name;
 
 /* What is asked of a configurable again and again. */

@@ -192,11 +192,35 @@ static tl_status add_name(tl_gin *gin, const tl_kind *kind, const tl_class *cls)
     return added.selector && TL_VEC_PUSH(&gin->names, added) ? TL_OK : TL_ENOMEM;
 }
 
+/* The class whose name another one is; NULL for most. */
+static const tl_class *stands_for(const tl_kind *kind, const tl_class *cls)
+{
+    if (kind != &tl_kind_configurable) return NULL;
+    const tl_configurable_class *with = TL_CLASS_METHOD(tl_configurable_class, cls, stands_for);
+    return with ? with->stands_for : NULL;
+}
+
 static tl_status add_kind(tl_gin *gin, const tl_kind *kind)
 {
     if (kind != &tl_kind_configurable && !kind->names_are_keys) return TL_OK;
-    for (int64_t i = 0; i < tl_registry_count(gin->registry, kind); i++)
-        TL_TRY(add_name(gin, kind, tl_registry_at(gin->registry, kind, i)));
+    for (int64_t i = 0; i < tl_registry_count(gin->registry, kind); i++) {
+        const tl_class *cls = tl_registry_at(gin->registry, kind, i);
+        if (!stands_for(kind, cls)) TL_TRY(add_name(gin, kind, cls));
+    }
+    return TL_OK;
+}
+
+/* Of classes that are there: a module may be without the one that it names. */
+static tl_status add_aliases(tl_gin *gin)
+{
+    const tl_kind *kind = &tl_kind_configurable;
+    for (int64_t i = 0; i < tl_registry_count(gin->registry, kind); i++) {
+        const tl_class *cls = tl_registry_at(gin->registry, kind, i), *of = stands_for(kind, cls);
+        const tli_gin_name *own_name = of ? tli_gin_name_of(gin, of) : NULL;
+        if (!own_name) continue;
+        const tli_gin_name added = {cls->name, of, own_name->choice, true};
+        if (!TL_VEC_PUSH(&gin->names, added)) return TL_ENOMEM;
+    }
     return TL_OK;
 }
 
@@ -222,6 +246,7 @@ tl_status tli_gin_learn_names(tl_gin *gin)
         const tl_kind *kind = tl_registry_kind_at(gin->registry, i);
         if (kind != &tl_kind_configurable) TL_TRY(add_kind(gin, kind));
     }
+    TL_TRY(add_aliases(gin));
     gin->known = known;
     return TL_OK;
 }
@@ -229,7 +254,8 @@ tl_status tli_gin_learn_names(tl_gin *gin)
 const tli_gin_name *tli_gin_name_of(const tl_gin *gin, const tl_class *cls)
 {
     for (int64_t i = 0; i < gin->names.count; i++)
-        if (gin->names.items[i].cls == cls) return &gin->names.items[i];
+        if (gin->names.items[i].cls == cls && !gin->names.items[i].alias)
+            return &gin->names.items[i];
     return NULL;
 }
 
@@ -286,10 +312,10 @@ static tl_status match(const tl_class **out, const tl_gin *gin, const char *sele
     for (int64_t i = 0; i < gin->names.count; i++) {
         const tli_gin_name *name = &gin->names.items[i];
         if (!has_name(name, selector, loosely)) continue;
+        matches += name->cls != *out; // two names of one class are no question
         *out = name->cls;
         // A whole name means itself, also when it is the end of another.
         if (strlen(name->selector) == strlen(selector)) return TL_OK;
-        matches++;
     }
     return matches > 1 ? ambiguous(gin, selector, loosely) : TL_OK;
 }
@@ -332,8 +358,9 @@ const char *tli_gin_minimal(const tl_gin *gin, const tl_class *cls)
         while (end > whole && end[-1] != '.');
         int64_t matches = 0;
         for (int64_t i = 0; i < gin->names.count; i++)
-            matches += tli_gin_ends_with(gin->names.items[i].selector, end);
-        if (matches <= 1) return end;
+            matches += gin->names.items[i].cls != cls
+                       && tli_gin_ends_with(gin->names.items[i].selector, end);
+        if (!matches) return end;
     }
     return whole;
 }

@@ -203,11 +203,12 @@ static tl_status check_scores(const void *value)
              .help = "projections add a number each"),                                             \
         TL_F(tl_multi_head_attention_config, output_shape, TL_AT_LEAST(1),                         \
              .help = "size of the result; null: that of the query"),                               \
-        TL_F(tl_multi_head_attention_config, attention_axes, .flags = TL_FIELD_LATER,              \
+        TL_F(tl_multi_head_attention_config, attention_axes,                                       \
+             .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE,                                          \
              .help = "axes that are looked along; the second"),                                    \
         TL_F(tl_multi_head_attention_config, num_kv_heads, TL_AT_LEAST(1),                         \
-             .help = "heads of keys and values; null: num_heads"),                                 \
-        TL_F(tl_multi_head_attention_config, return_attention_scores,                              \
+             .flags = TL_FIELD_QUIET, .help = "heads of keys and values; null: num_heads"),        \
+        TL_F(tl_multi_head_attention_config, return_attention_scores, .flags = TL_FIELD_QUIET,     \
              .help = "gives what each query looks at, too"),                                       \
         TLI_KERNEL_ROWS(tl_multi_head_attention_config),                                           \
         TLI_REGULARIZER_ROWS(tl_multi_head_attention_config), TL_F_END

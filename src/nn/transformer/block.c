@@ -190,6 +190,8 @@ static tl_status scaffold_parameters(tl_layer *l, tl_scope *s, const tl_tensors 
             {"dropout", TL_TYPE_DOUBLE, .d = k->attention_dropout_rate.value},
             {"kernel_initializer", TL_TYPE_ONEOF, .choice = &k->kernel_initializer},
             {"bias_initializer", TL_TYPE_ONEOF, .choice = &k->bias_initializer},
+            {"kernel_regularizer", TL_TYPE_ONEOF, .choice = &k->kernel_regularizer},
+            {"bias_regularizer", TL_TYPE_ONEOF, .choice = &k->bias_regularizer},
             {.field = NULL}});
     b->attention_norm = tl_layer_norm(s, "self_attention_layer_norm", .epsilon = k->norm_epsilon);
     if (k->feedforward_cls.target) {
@@ -201,13 +203,18 @@ static tl_status scaffold_parameters(tl_layer *l, tl_scope *s, const tl_tensors 
                 {"dropout", TL_TYPE_DOUBLE, .d = k->dropout_rate.value},
                 {"kernel_initializer", TL_TYPE_ONEOF, .choice = &k->kernel_initializer},
                 {"bias_initializer", TL_TYPE_ONEOF, .choice = &k->bias_initializer},
+                {"kernel_regularizer", TL_TYPE_ONEOF, .choice = &k->kernel_regularizer},
+                {"bias_regularizer", TL_TYPE_ONEOF, .choice = &k->bias_regularizer},
                 {.field = NULL}});
     } else {
-        b->in = tl_dense(s, "intermediate", .units = inner_dim, .activation = activation,
-                         .kernel_initializer = k->kernel_initializer,
-                         .bias_initializer = k->bias_initializer);
+        b->in = tl_dense(
+            s, "intermediate", .units = inner_dim, .activation = activation,
+            .kernel_initializer = k->kernel_initializer, .bias_initializer = k->bias_initializer,
+            .kernel_regularizer = k->kernel_regularizer, .bias_regularizer = k->bias_regularizer);
         b->out = tl_dense(s, "output", .units = size, .kernel_initializer = k->kernel_initializer,
-                          .bias_initializer = k->bias_initializer);
+                          .bias_initializer = k->bias_initializer,
+                          .kernel_regularizer = k->kernel_regularizer,
+                          .bias_regularizer = k->bias_regularizer);
     }
     if (!b->feedforward || k->norm_first) // else the feed-forward layer brings its norm
         b->out_norm = tl_layer_norm(s, "output_layer_norm", .epsilon = k->norm_epsilon);
@@ -241,15 +248,19 @@ static void scaffold_forward(tl_layer *l, tl_ctx *c, const tl_tensors *in, tl_te
 }
 
 #define SCAFFOLD_F(member, ...) TL_F(tl_transformer_scaffold_config, member, __VA_ARGS__)
+#define SCAFFOLD_LATER(member, help_)                                                              \
+    SCAFFOLD_F(member, .accept = TL_ACCEPT_STRING | TL_ACCEPT_MAP,                                 \
+               .flags = TL_FIELD_NULLABLE | TL_FIELD_LATER, .help = help_)
 static const tl_field transformer_scaffold_fields[] = {
     TLI_REQUIRED_ROW(tl_transformer_scaffold_config, num_attention_heads, "heads of the attention"),
     SCAFFOLD_F(inner_dim, .i = 768, TL_AT_LEAST(1), .help = "units inside"),
-    SCAFFOLD_F(inner_activation, .s = "gelu", .help = "function of the units inside"),
+    SCAFFOLD_F(inner_activation, .s = "gelu", .flags = TL_FIELD_QUIET,
+               .help = "function of the units inside"),
     SCAFFOLD_F(intermediate_size, TL_AT_LEAST(1), .flags = TL_FIELD_QUIET,
                .help = "another name of inner_dim"),
     SCAFFOLD_F(intermediate_activation, .s = "", .flags = TL_FIELD_QUIET | TL_FIELD_UNREAD,
                .help = "without effect, as in Model Garden"),
-    SCAFFOLD_F(attention_cls, .kind = &tl_kind_layer,
+    SCAFFOLD_F(attention_cls, .kind = &tl_kind_layer, .flags = TL_FIELD_QUIET,
                .help = "the attention; multi_head_attention when null"),
     SCAFFOLD_F(feedforward_cls, .kind = &tl_kind_layer,
                .help = "what follows the attention; two dense layers when null"),
@@ -264,6 +275,10 @@ static const tl_field transformer_scaffold_fields[] = {
     SCAFFOLD_F(norm_first, .help = "norm what goes into each part, not what comes out"),
     SCAFFOLD_F(norm_epsilon, TL_FILLED, .d = 1e-12, TL_AT_LEAST(0), .help = "added to variances"),
     TLI_KERNEL_ROWS(tl_transformer_scaffold_config),
+    TLI_REGULARIZER_ROWS(tl_transformer_scaffold_config),
+    SCAFFOLD_LATER(activity_regularizer, "of what comes out"),
+    SCAFFOLD_LATER(kernel_constraint, "of kernels"),
+    SCAFFOLD_LATER(bias_constraint, "of biases"),
     TL_F_END,
 };
 TLI_LAYER_CLASS(transformer_scaffold, scaffold,

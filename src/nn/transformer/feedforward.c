@@ -74,7 +74,7 @@ static tl_tensor *gated_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 static const char *const position_names[] = {"before_residual", "after_residual", NULL};
 static const tl_field gated_feedforward_fields[] = {
     TL_F(tl_gated_feedforward_config, inner_dim, .i = 768, TL_AT_LEAST(1), .help = "units inside"),
-    TL_F(tl_gated_feedforward_config, inner_activation, .s = "gelu",
+    TL_F(tl_gated_feedforward_config, inner_activation, .s = "gelu", .flags = TL_FIELD_QUIET,
          .help = "function of the units inside"),
     TLI_RATE_ROW(tl_gated_feedforward_config, dropout, "share dropped of what comes out"),
     TL_F(tl_gated_feedforward_config, use_gate, TL_FILLED, .b = true,

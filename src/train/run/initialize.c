@@ -288,6 +288,20 @@ tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings nam
 
 /* --- checkpoints of Model Garden -------------------------------------------------------------- */
 
+/* Names as they are where this part is all that there is; those of other parts go. */
+static void make_root(tl_original_list *list, const char *name)
+{
+    const size_t length = strlen(name);
+    int64_t kept = 0;
+    for (int64_t i = 0; i < list->count; i++) {
+        tl_original_name n = list->items[i];
+        if (strncmp(n.theirs, name, length) != 0 || n.theirs[length] != '/') continue;
+        n.theirs += length + 1;
+        list->items[kept++] = n;
+    }
+    list->count = kept;
+}
+
 /* Those that the model has, and what its parts are called elsewhere. */
 static tl_status ask_names(tl_task *t, tl_original_names *into, const tl_initial_part *parts,
                            int64_t count)
@@ -296,6 +310,11 @@ static tl_status ask_names(tl_task *t, tl_original_names *into, const tl_initial
     for (int64_t i = 0; i < count; i++)
         if (parts[i].from && parts[i].object)
             TL_TRY(tl_original_names_add(into, parts[i].from, parts[i].object));
+    for (int64_t i = 0; i < count; i++) {
+        if (!parts[i].is_root) continue;
+        make_root(&into->layers, parts[i].name);
+        into->same.count = 0; // they are of the whole model's paths
+    }
     return TL_OK;
 }
 
@@ -326,7 +345,9 @@ tl_status tl_task_initialize_parts(tl_task *t, tl_model *m, const char *path,
         st = bundle ? initialize_from_original(t, m, arena, found, parts, count)
                     : initialize_from_file(m, arena, path, parts, count);
     tl_arena_free(&arena);
-    return st == TL_OK ? st : tl_error_note(st, "task.init_checkpoint");
+    const bool root =
+        count && parts[0].is_root; // its path is another key's, which the caller notes
+    return st == TL_OK || root ? st : tl_error_note(st, "task.init_checkpoint");
 }
 
 tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path, tl_strings names)

@@ -127,11 +127,6 @@ tl_status tl_step_gradients(tl_step *s, tl_tensor *loss, tl_tensor *grads[TL_STE
     return st;
 }
 
-static tl_tensor *widened(tl_ctx *c, tl_tensor *t)
-{
-    return t->dtype == TL_F64 ? t : tl_cast(c, t, TL_F32);
-}
-
 void tl_step_minimize(tl_step *s, tl_tensor *losses, tl_tensor *weights)
 {
     tl_tensor *weight, *total = share(s->ctx, losses, weights, &weight);
@@ -148,8 +143,7 @@ void tl_step_minimize(tl_step *s, tl_tensor *losses, tl_tensor *weights)
     double times = times_of(s, losses);
     tl_tensor *apply_weight = weight;
     if (tl_optimizer_accumulating(s->optimizer)) { // batches of other sizes follow
-        for (int64_t i = 0; i < tl_model_block_count(s->model); i++)
-            if (grads[i]) grads[i] = tl_affine(s->ctx, widened(s->ctx, grads[i]), times, 0);
+        tl_model_scale_gradients(s->ctx, s->model, grads, times);
         apply_weight = counted(s->ctx, weight, times);
     }
     tl_optimizer_apply(s->optimizer, s->ctx, grads, apply_weight);

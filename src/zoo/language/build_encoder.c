@@ -152,10 +152,16 @@ static tl_layer *make_scaffold(tl_scope *s, const char *name, const tl_oneof *o,
         .hidden_cfg = &hidden,
         .return_all_layer_outputs = number_of(o, desc, "return_all_encoder_outputs") != 0,
     };
-    tl_gin *gin = *cls->scope ? tl_gin_current() : NULL;
-    if (gin && tl_gin_scope_begin(gin, cls->scope) != TL_OK) return tl_scope_fail(s, name);
-    tl_layer *l = tl_scope_layer(s, name, &tl_layer_encoder_scaffold, &given);
-    if (gin) tl_gin_scope_end(gin);
+    static const char *const names[] = {
+        "pooled_output_dim", "pooler_layer_initializer", "embedding_cfg", "num_hidden_instances",
+        "hidden_cfg",        "return_all_layer_outputs", "dict_outputs",  NULL};
+    tl_gin *gin = tl_gin_current();
+    const bool scoped = gin && *cls->scope;
+    if (scoped && tl_gin_scope_begin(gin, cls->scope) != TL_OK) return tl_scope_fail(s, name);
+    tl_layer *l = tl_gin_note_made(gin, &tl_layer_encoder_scaffold.cls, names) == TL_OK
+                      ? tl_scope_layer(s, name, &tl_layer_encoder_scaffold, &given)
+                      : tl_scope_fail(s, name);
+    if (scoped) tl_gin_scope_end(gin);
     return l;
 }
 

@@ -108,12 +108,38 @@ EXPERIMENT(sentence_local, "sentence/local", &sentence_prediction.cls, tl_senten
            "    learning_rate: {polynomial: {decay_steps: 100}}\n"
            "    warmup: {polynomial: {warmup_steps: 10}}\n");
 
+/* --- names in Model Garden -------------------------------------------------------------------- */
+
+/* As its gin has them, with the file of each class, and as Python imports them. */
+#define ALIAS(id, selector, class_)                                                                \
+    static const tl_configurable_class id = TL_GIN_ALIAS("official.nlp." selector, &class_.cls)
+#define LAYER_ALIAS(id, file, name)                                                                \
+    ALIAS(id##_in_file, "modeling.layers." file "." name, tl_layer_##id);                          \
+    ALIAS(id##_in_package, "modeling.layers." name, tl_layer_##id)
+
+ALIAS(build_encoder_alias, "configs.encoders.build_encoder", tli_build_encoder);
+ALIAS(encoder_scaffold_in_file, "modeling.networks.encoder_scaffold.EncoderScaffold",
+      tl_layer_encoder_scaffold);
+ALIAS(encoder_scaffold_in_package, "modeling.networks.EncoderScaffold", tl_layer_encoder_scaffold);
+LAYER_ALIAS(transformer_scaffold, "transformer_scaffold", "TransformerScaffold");
+LAYER_ALIAS(talking_heads_attention, "talking_heads_attention", "TalkingHeadsAttention");
+LAYER_ALIAS(gated_feedforward, "gated_feedforward", "GatedFeedforward");
+
 static const tl_entry entries[] = {
 #define ENCODER_ENTRY(id) {&tl_kind_encoder, &tl_encoder_##id.cls},
     TLI_ENCODERS(ENCODER_ENTRY)
 #undef ENCODER_ENTRY
         {&tl_kind_layer, &tl_layer_encoder_scaffold.cls},
     {&tl_kind_configurable, &tli_build_encoder.cls},
+    {&tl_kind_configurable, &build_encoder_alias.cls},
+    {&tl_kind_configurable, &encoder_scaffold_in_file.cls},
+    {&tl_kind_configurable, &encoder_scaffold_in_package.cls},
+    {&tl_kind_configurable, &transformer_scaffold_in_file.cls},
+    {&tl_kind_configurable, &transformer_scaffold_in_package.cls},
+    {&tl_kind_configurable, &talking_heads_attention_in_file.cls},
+    {&tl_kind_configurable, &talking_heads_attention_in_package.cls},
+    {&tl_kind_configurable, &gated_feedforward_in_file.cls},
+    {&tl_kind_configurable, &gated_feedforward_in_package.cls},
     {&tl_kind_task, &tl_masked_lm_task.cls},
     {&tl_kind_task, &tl_masked_lm_dynamic_task.cls},
     {&tl_kind_task, &tl_sentence_prediction_task.cls},

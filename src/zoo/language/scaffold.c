@@ -93,7 +93,9 @@ static tl_status build(tl_layer *l, tl_scope *s, const void *config)
     if (!first.type) first = tli_truncated_normal(tl_scope_arena(s), 0.02);
     if (!first.type) return TL_ENOMEM;
     TL_TRY(make_embedding(e, s, k));
-    if (k->mask_cls.target) e->mask = tl_scope_layer_ref(s, "mask", &k->mask_cls, NULL);
+    // An embedding of one's choice brings its mask.
+    if (k->mask_cls.target && !e->embedding)
+        e->mask = tl_scope_layer_ref(s, "mask", &k->mask_cls, NULL);
     TL_TRY(make_hiddens(e, s, k));
     if (k->layer_norm_before_pooling)
         e->final_norm = tl_layer_norm(s, "final_layer_norm", .epsilon = TL_SET(1e-12));
@@ -120,6 +122,8 @@ static tl_tensor *embed(scaffold *e, tl_ctx *c, const tl_tensors *in, tl_tensor 
     tl_tensors_put(c, &into, "word_ids", words);
     tl_tensors_put(c, &into, "mask", *mask);
     tl_tensors_put(c, &into, "type_ids", types);
+    if (tl_tensors_peek(in, "position_ids"))
+        tl_tensors_put(c, &into, "position_ids", tl_tensors_peek(in, "position_ids"));
     tl_call_all(c, e->embedding, &into, &from);
     if (tl_ctx_failed(c)) return NULL;
     tl_tensor *own = tl_tensors_peek(&from, "attention_mask");
@@ -203,7 +207,7 @@ static const tl_desc hidden_desc = {
 static const tl_field fields[] = {
     SCAFFOLD_F(pooled_output_dim, TL_AT_LEAST(1), .flags = TL_FIELD_REQUIRED,
                .help = "size of what is made of the first place"),
-    SCAFFOLD_F(pooler_layer_initializer, .kind = &tl_kind_initializer,
+    SCAFFOLD_F(pooler_layer_initializer, .kind = &tl_kind_initializer, .flags = TL_FIELD_QUIET,
                .help = "truncated normal of deviation 0.02 when null"),
     SCAFFOLD_F(embedding_cls, .kind = &tl_kind_layer,
                .help = "gives vectors and mask; words, places and types when null"),
@@ -212,11 +216,12 @@ static const tl_field fields[] = {
     SCAFFOLD_F(embedding_data, .kind = &tl_kind_layer, .flags = TL_FIELD_LATER,
                .help = "a table to begin with"),
     SCAFFOLD_F(num_hidden_instances, .i = 1, TL_AT_LEAST(1), .help = "layers"),
-    SCAFFOLD_F(hidden_cls, .kind = &tl_kind_layer,
+    SCAFFOLD_F(hidden_cls, .kind = &tl_kind_layer, .flags = TL_FIELD_QUIET,
                .help = "of the layers; transformer_encoder_block when null"),
     TL_F_OPTIONAL(tl_encoder_scaffold_config, hidden_cfg, &hidden_desc,
                   .help = "sizes of the layers"),
-    SCAFFOLD_F(mask_cls, .kind = &tl_kind_layer, .help = "self_attention_mask when null"),
+    SCAFFOLD_F(mask_cls, .kind = &tl_kind_layer, .flags = TL_FIELD_QUIET,
+               .help = "self_attention_mask when null"),
     SCAFFOLD_F(mask_cfg, .accept = TL_ACCEPT_MAP, .flags = TL_FIELD_NULLABLE | TL_FIELD_LATER,
                .help = "of mask_cls"),
     SCAFFOLD_F(layer_norm_before_pooling, .help = "a norm behind the last layer"),

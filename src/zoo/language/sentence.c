@@ -352,20 +352,33 @@ static void release_aggregated(tl_task *t, void *state)
 
 /* --- weights of others ------------------------------------------------------------------------ */
 
+/* An encoder that was saved as a SavedModel: its weights are a checkpoint in a folder of their own.
+ */
+static tl_status initialize_from_saved_model(tl_task *t, tl_model *m, const char *prefix)
+{
+    static const tl_initial_part encoder = {.name = "encoder", .is_root = true};
+    TL_TRY_NOTE(tl_task_initialize_parts(t, m, prefix, &encoder, 1), "task.hub_module_url");
+    return TL_OK;
+}
+
 /* A folder that somebody has fetched: the encoder, and a classifier where it has one. */
 static tl_status initialize_from_hub(tl_task *t, tl_model *m, const char *url)
 {
     tli_foreign_model what;
+    const char *prefix = tl_arena_printf(t->arena, "%s/variables/variables", url);
+    const char *index = tl_arena_printf(t->arena, "%s.index", prefix ? prefix : "");
+    if (!prefix || !index) return TL_ENOMEM;
     if (strstr(url, "://"))
         return TL_FAIL(TL_EUNSUPPORTED,
                        "task.hub_module_url: '%s': nothing is fetched from elsewhere; get the "
-                       "model's folder of Hugging Face (config.json and model.safetensors) and "
-                       "name that",
+                       "model's folder of Hugging Face (config.json and model.safetensors), or its "
+                       "SavedModel, and name that",
                        url);
+    if (tl_file_exists(index)) return initialize_from_saved_model(t, m, prefix);
     if (!tl_dir_exists(url) || !tli_foreign_is(url))
         return TL_FAIL(TL_ENOTFOUND,
                        "task.hub_module_url: '%s' is no folder of Hugging Face, with config.json "
-                       "and model.safetensors%s",
+                       "and model.safetensors, nor a SavedModel, with variables%s",
                        url, tl_dir_exists(url) ? "; checkpoints go by task.init_checkpoint" : "");
     TL_TRY_NOTE(tli_foreign_sentences(&what, t), "task.hub_module_url");
     TL_TRY_NOTE(tli_foreign_initialize(m, url, &what), "task.hub_module_url");
@@ -449,7 +462,7 @@ static void init_validation(void *value)
         TL_F(tl_sentence_task_config, init_cls_pooler,                                             \
              .help = "the head begins with what judged next sentences in init_checkpoint"),        \
         TL_F(tl_sentence_task_config, hub_module_url, .s = "",                                     \
-             .help = "a folder of Hugging Face to begin with, instead of init_checkpoint"),        \
+             .help = "a folder of Hugging Face, or a SavedModel of an encoder, to begin with"),    \
         TL_F(tl_sentence_task_config, metric_type, .s = "accuracy",                                \
              .pattern = "^(accuracy|f1|matthews_corrcoef|pearson_spearman_corr)$",                 \
              .help = "accuracy, f1, matthews_corrcoef or pearson_spearman_corr"),                  \

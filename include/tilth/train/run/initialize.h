@@ -33,6 +33,9 @@ typedef struct tl_initial_part {
     const char *name;   /* in the model: as in `parts` above */
     const char *from;   /* (optional: the same) its path in the model that was trained */
     const char *object; /* (optional) which object that is in checkpoints of Model Garden */
+    /* (optional: false) a checkpoint of Model Garden is of this part alone, which is its root:
+     * those in SavedModels are */
+    bool is_root;
 } tl_initial_part;
 TL_API TL_NODISCARD tl_status tl_task_initialize_parts(tl_task *t, tl_model *m, const char *path,
                                                        const tl_initial_part *parts, int64_t count);
