@@ -50,7 +50,8 @@ TL_NODISCARD tl_status tli_ask_images(tli_asking *a, const char *path);
 /* The same of tables: a file whose rows are told as FILE:LINE, or as they are with the answers
  * behind them (--csv). */
 TL_NODISCARD tl_status tli_ask_table(tli_asking *a, const char *path);
-/* The same of texts: rows of CSV, TSV and JSONL, and lines of all else, told as FILE:LINE; files that are a text each, where the run was trained with such; `-` is standard input. */
+/* The same of texts: rows of CSV, TSV and JSONL, and lines of all else, told as FILE:LINE;
+ * files that are a text each, where the run was trained with such; `-` is standard input. */
 TL_NODISCARD tl_status tli_ask_texts(tli_asking *a, const char *path);
 /* Files in a folder and below it, sorted; links that lead to the same folder again are not
  * followed. */

@@ -1,4 +1,5 @@
-/* Own texts, from a table to answers: `train --experiment=texts`, `predict`, `eval`, `export`; and answers to texts of runs that were trained with records. */
+/* Own texts, from a table to answers: `train --experiment=texts`, `predict`, `eval`, `export`;
+ * and answers to texts of runs that were trained with records. */
 #include "tool/tool_lab.h"
 
 #include <tilth/builtin/predictor.h>
