@@ -82,6 +82,7 @@
 #include <tilth/io/tensorflow/tfrecord.h>
 
 #include <tilth/text/classification.h>
+#include <tilth/text/learn.h>
 #include <tilth/text/masking.h>
 #include <tilth/text/pretraining.h>
 #include <tilth/text/rows.h>

@@ -9,10 +9,18 @@
 static const char ending[] = ".classes.txt";
 enum { LARGEST = 16 << 20 };
 
+static bool ends_in(const char *path, const char *end)
+{
+    size_t length = strlen(path), n = strlen(end);
+    return length > n && strcmp(path + length - n, end) == 0;
+}
+
 bool tl_class_list_is(const char *path)
 {
-    size_t length = strlen(path), n = sizeof ending - 1;
-    return length > n && strcmp(path + length - n, ending) == 0;
+    static const char *const others[] = {".vocab.txt", ".tokenizer.json", ".tokenizer_config.json"};
+    for (int i = 0; i < TL_COUNT(others); i++)
+        if (ends_in(path, others[i])) return true;
+    return ends_in(path, ending);
 }
 
 // Names are the keys of the map.
@@ -102,6 +110,11 @@ static size_t prefix_length(const char *path)
 char *tl_class_list_path(tl_arena *arena, const char *records)
 {
     return tl_arena_printf(arena, "%.*s%s", (int)prefix_length(records), records, ending);
+}
+
+char *tl_record_companion(tl_arena *arena, const char *records, const char *name)
+{
+    return tl_arena_printf(arena, "%.*s.%s", (int)prefix_length(records), records, name);
 }
 
 static bool same_names(tl_strings a, tl_strings b)

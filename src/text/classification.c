@@ -77,10 +77,11 @@ static int by_bytes(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static tl_status keep_sorted(tl_strings *out, tl_arena *arena, const tl_map *seen)
+tl_status tl_text_classes_sort(tl_strings *out, tl_arena *arena, const tl_map *seen)
 {
     int64_t count = tl_map_count(seen);
     const char **items = tl_arena_array(arena, count ? count : 1, sizeof *items);
+    *out = (tl_strings){0};
     bool numbers = true;
     long long value;
     if (!items) return TL_ENOMEM;
@@ -118,7 +119,7 @@ tl_status tl_text_classes_find(tl_strings *out, tl_arena *arena, const char *pat
         return TL_FAIL(TL_EINVAL, "'%s': the column of the labels is not given", path);
     TL_TRY(tl_text_rows_open(&rows, path, columns));
     tl_status st = collect(&seen, rows);
-    if (st == TL_OK) st = keep_sorted(out, arena, &seen);
+    if (st == TL_OK) st = tl_text_classes_sort(out, arena, &seen);
     tl_text_rows_free(&rows);
     tl_map_deinit(&seen);
     return st;

@@ -65,6 +65,11 @@ tl_status tl_tokenizer_need(const tl_tokenizer *t, const char *piece, int32_t *i
                    t->name, piece);
 }
 
+const char *tl_tokenizer_file(const tl_tokenizer *t)
+{
+    return t->name;
+}
+
 bool tl_tokenizer_lowers(const tl_tokenizer *t)
 {
     return t->lowers;

@@ -22,6 +22,11 @@ tl_status tl_wordpiece_rules_find(tl_wordpiece_rules *out, const char *name)
     return TL_FAIL(TL_ENOTFOUND, "'%.80s' is not one of hf, model_garden, tf_text, bert", name);
 }
 
+const char *tl_wordpiece_rules_name(tl_wordpiece_rules rules)
+{
+    return (int)rules >= 0 && (int)rules < TL_COUNT(rule_names) ? rule_names[rules] : "none";
+}
+
 /* --- making ----------------------------------------------------------------------------------- */
 
 static void deinit(tl_tokenizer *t)

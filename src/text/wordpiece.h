@@ -57,6 +57,12 @@ typedef struct tli_wordpiece {
 } tli_wordpiece;
 
 tl_status tli_wordpiece_tokenize(const tl_tokenizer *t, tl_ids *out, const char *text, size_t size);
+/* Words as they are before they are cut: cleaned, lowered, split; without those that are longer
+ * than the rules allow, and without special pieces. With broken text of TF_TEXT, which is gone
+ * through anew, words before the break are told twice. */
+typedef tl_status tli_word_fn(void *payload, const char *word, size_t size);
+TL_NODISCARD tl_status tli_wordpiece_each_word(const tl_tokenizer *t, tli_word_fn *tell,
+                                               void *payload, const char *text, size_t size);
 /* Where a whole word is, or would be. */
 tli_whole *tli_wordpiece_whole(const tli_wordpiece *w, uint64_t low, uint64_t high, uint32_t size);
 

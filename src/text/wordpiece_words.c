@@ -17,6 +17,8 @@ typedef struct work {
     const char *sigma_at;        /* how far was looked for what is before a sigma, */
     bool sigma_cased;            /* and whether a letter with a case was last there */
     bool broken;                 /* TensorFlow would go another way with this text */
+    tli_word_fn *tell;           /* instead of cutting words; NULL: they are cut */
+    void *payload;               /* of it */
     char word[TLI_MOST_WORD_CHARS * 4 + TLI_WHOLE_BYTES];
 } work;
 
@@ -96,6 +98,7 @@ static tl_status end_word(work *w)
     w->size = 0;
     w->count = 0;
     w->moved_to = SIZE_MAX;
+    if (w->tell) return known ? w->tell(w->payload, w->word, size) : TL_OK;
     if (!known) return push(w, t->unknown) ? TL_OK : TL_ENOMEM;
     if (size <= TLI_WHOLE_BYTES) {
         uint64_t low = load_some(w->word, size),
@@ -287,7 +290,7 @@ static inline tl_status take_ascii(work *w, const char *p, size_t *taken)
     *taken = 1;
     switch (t->ascii[c].kind) {
     case TLI_CHAR_LETTER:
-        if (!w->count && t->quick) {
+        if (!w->count && t->quick && !w->tell) {
             TL_TRY(take_quickly(w, p, taken));
             if (*taken) return TL_OK;
             *taken = 1;
@@ -295,7 +298,10 @@ static inline tl_status take_ascii(work *w, const char *p, size_t *taken)
         add_letter(w, t->ascii[c].letter);
         return TL_OK;
     case TLI_CHAR_SPACE: return end_word(w);
-    case TLI_CHAR_ALONE: TL_TRY(end_word(w)); return push(w, t->ascii[c].id) ? TL_OK : TL_ENOMEM;
+    case TLI_CHAR_ALONE:
+        if (w->tell) return take_char(w, p, c, 1);
+        TL_TRY(end_word(w));
+        return push(w, t->ascii[c].id) ? TL_OK : TL_ENOMEM;
     default: return take_char(w, p, c, 1);
     }
 }
@@ -374,7 +380,8 @@ static const tli_special *find_special(const tli_wordpiece *t, const char *p, co
     return found;
 }
 
-tl_status tli_wordpiece_tokenize(const tl_tokenizer *t, tl_ids *out, const char *text, size_t size)
+static tl_status take_text(const tl_tokenizer *t, tl_ids *out, tli_word_fn *tell, void *payload,
+                           const char *text, size_t size)
 {
     const tli_wordpiece *wordpiece = (const tli_wordpiece *)t;
     const char *from = text, *end = text + size;
@@ -387,6 +394,8 @@ tl_status tli_wordpiece_tokenize(const tl_tokenizer *t, tl_ids *out, const char 
     w.count = 0;
     w.moved_to = SIZE_MAX;
     w.broken = false;
+    w.tell = tell;
+    w.payload = payload;
     for (const char *p = text; (p = next_special(wordpiece, p, end)) < end;) {
         const tli_special *s = find_special(wordpiece, p, end);
         if (!s) {
@@ -401,4 +410,18 @@ tl_status tli_wordpiece_tokenize(const tl_tokenizer *t, tl_ids *out, const char 
     if (!w.broken) return TL_OK;
     out->count = before;
     return take_broken(&w, text, size);
+}
+
+tl_status tli_wordpiece_tokenize(const tl_tokenizer *t, tl_ids *out, const char *text, size_t size)
+{
+    return take_text(t, out, NULL, NULL, text, size);
+}
+
+tl_status tli_wordpiece_each_word(const tl_tokenizer *t, tli_word_fn *tell, void *payload,
+                                  const char *text, size_t size)
+{
+    tl_ids specials = {0};
+    tl_status st = take_text(t, &specials, tell, payload, size ? text : "", size);
+    tl_ids_deinit(&specials);
+    return st;
 }

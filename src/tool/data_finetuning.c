@@ -3,7 +3,9 @@
 #include <string.h>
 #include <strings.h>
 
+#include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
+#include <tilth/data/image_folder.h>
 
 #include "base/inner/clean.h"
 #include "tool/data_text.h"
@@ -120,6 +122,7 @@ static tl_status find_task(const glue_task **out, const char *name)
 /* --- what is made of what --------------------------------------------------------------------- */
 
 enum { TRAIN, EVAL, TEST, PARTS };
+enum { LARGEST_VOCABULARY = 256 << 20 };
 static const char *const part_names[PARTS] = {"train", "eval", "test"};
 
 typedef struct part {
@@ -231,6 +234,43 @@ static tl_status find_classes(making *m)
     return TL_OK;
 }
 
+/* --- the vocabulary --------------------------------------------------------------------------- */
+
+#define CONFIG_FILE "tokenizer_config.json"
+
+static const char *vocabulary_name(const making *m)
+{
+    const char *file = tl_tokenizer_file(m->tokenizer);
+    size_t length = strlen(file);
+    return length > 5 && strcmp(file + length - 5, ".json") == 0 ? "tokenizer.json" : "vocab.txt";
+}
+
+/* It lies beside the records, so that a run that is trained with them can be asked about texts. */
+static tl_status write_vocabulary(const making *m, const part *p)
+{
+    const char *to = tl_record_companion(m->run->arena, p->to, vocabulary_name(m)),
+               *config = tl_record_companion(m->run->arena, p->to, CONFIG_FILE);
+    tl_str text = TL_STR_INIT;
+    char *data;
+    size_t size;
+    if (!to || !config) return TL_ENOMEM;
+    TL_TRY(tl_file_read(&data, &size, tl_tokenizer_file(m->tokenizer), LARGEST_VOCABULARY));
+    tl_status st = tl_file_write_atomic(to, data, size);
+    tl_free(data);
+    TL_TRY(st);
+    tli_json j = {.out = &text, .indent = 2};
+    tli_json_begin(&j, NULL, '{');
+    tli_json_text(&j, "tokenizer_class", "BertTokenizer");
+    tli_json_raw(&j, "do_lower_case", tl_tokenizer_lowers(m->tokenizer) ? "true" : "false");
+    tli_json_text(&j, "tilth_rules", tl_wordpiece_rules_name(m->text->rules));
+    tli_json_end(&j, '}');
+    tl_str_addc(&text, '\n');
+    st = tl_str_status(&text);
+    if (st == TL_OK) st = tli_write_file(config, &text);
+    tl_str_deinit(&text);
+    return st;
+}
+
 /* --- writing ---------------------------------------------------------------------------------- */
 
 static const char *list_path(const making *m, const part *p)
@@ -252,6 +292,11 @@ static tl_status check_outputs(making *m)
         const char *list = list_path(m, p);
         if (!list) return TL_ENOMEM;
         if (!m->is_regression) TL_TRY(tli_text_output(m->run, list));
+        const char *vocabulary = tl_record_companion(m->run->arena, p->to, vocabulary_name(m)),
+                   *config = tl_record_companion(m->run->arena, p->to, CONFIG_FILE);
+        if (!vocabulary || !config) return TL_ENOMEM;
+        TL_TRY(tli_text_output(m->run, vocabulary));
+        TL_TRY(tli_text_output(m->run, config));
     }
     return meta ? tli_text_output(m->run, meta) : TL_OK;
 }
@@ -277,6 +322,7 @@ static tl_status write_part(making *m, int i)
     if (p->written.skipped)
         tl_str_addf(out, "; %" PRId64 " rows with too few cells are left out", p->written.skipped);
     tl_str_addc(out, '\n');
+    TL_TRY(write_vocabulary(m, p));
     return m->is_regression ? TL_OK : tl_class_list_write(list_path(m, p), m->classes);
 }
 

@@ -103,7 +103,10 @@ static const struct {
 /* Those of other forms, which an export of ours leaves alone. */
 static const struct {
     const char *file, *what;
-} theirs[] = {{"config.json", "what the model is"}, {"vocab.txt", "its words"}};
+} theirs[] = {{"config.json", "what the model is"},
+              {"vocab.txt", "its words"},
+              {"tokenizer.json", "its words, and how text is cut into them"},
+              {"tokenizer_config.json", "how text is cut into them"}};
 
 static const char *what_it_is(const char *file)
 {
@@ -146,14 +149,16 @@ static tl_status write_files(tli_run *run, const tl_notes *files, const char *fo
 
 /* --- the form of others ----------------------------------------------------------------------- */
 
-#define VOCABULARY_FILE "vocab.txt"
-
 /* Where a run has its vocabulary, it goes with the weights. */
 static tl_status add_vocabulary(tl_notes *files, const tl_finished *f, const char *from)
 {
-    const char *text;
-    TL_TRY(tl_notes_read(&text, f->arena, from, VOCABULARY_FILE));
-    return text && *text ? tl_notes_put(files, "vocabulary", VOCABULARY_FILE, text) : TL_OK;
+    static const char *const all[] = {"vocab.txt", "tokenizer.json", "tokenizer_config.json"};
+    for (int64_t i = 0; i < TL_COUNT(all); i++) {
+        const char *text;
+        TL_TRY(tl_notes_read(&text, f->arena, from, all[i]));
+        if (text && *text) TL_TRY(tl_notes_put(files, all[i], all[i], text));
+    }
+    return TL_OK;
 }
 
 static tl_status gather_theirs(tl_notes *files, tl_state *weights, const tl_finished *f,

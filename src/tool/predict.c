@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <tilth/base/file.h>
+#include <tilth/zoo/language.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
@@ -13,12 +14,16 @@
 
 static const tl_field predict_fields[] = {
     TL_F(tli_predict_flags, top, .i = 3, TL_AT_LEAST(1),
-         .help = "classes that are printed for each image"),
+         .help = "classes that are printed for each image or text"),
     TL_F(tli_predict_flags, count, .i = 0, TL_AT_LEAST(0),
-         .help = "images that are taken from each file with several (idx, TFRecord); 0: all"),
+         .help = "images or texts that are taken from each file with several (idx, TFRecord, CSV, "
+                 "lines); 0: all"),
     TL_F(tli_predict_flags, csv,
          .help = "a table: file, class, probability, and the next classes; of a table, its rows "
                  "with the answers behind them"),
+    TL_F(tli_predict_flags, text_columns, .flags = TL_FIELD_NULLABLE,
+         .help = "columns of CSV, TSV and JSONL that hold texts, one or a pair; else as the run "
+                 "was trained"),
     TL_F(tli_predict_flags, json, .help = "a JSON object a line: file, class, probability, top"),
     TL_F_END,
 };
@@ -34,6 +39,8 @@ enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table
 const char *tli_predict_example(const tl_experiment_config *params, tl_arena *arena)
 {
     if (params->task.desc && tl_desc_is(params->task.desc, &tl_table_task_config_desc))
+        return TLI_ANY_TABLE;
+    if (params->task.desc && tl_desc_is(params->task.desc, &tl_text_task_config_desc))
         return TLI_ANY_TABLE;
     if (!params->task.desc || !tl_desc_is(params->task.desc, &tl_image_task_config_desc))
         return NULL;
@@ -208,6 +215,9 @@ typedef struct reader {
 } reader;
 static const reader readers[] = {{&tl_image_task_config_desc, tli_ask_images},
                                  {&tl_table_task_config_desc, tli_ask_table},
+                                 {&tl_sentence_task_config_desc, tli_ask_texts},
+                                 {&tl_sentence_text_task_config_desc, tli_ask_texts},
+                                 {&tl_text_task_config_desc, tli_ask_texts},
                                  {&tl_task_config_desc, ask_file}};
 
 static tl_status ask_all(tli_asking *a)
@@ -232,8 +242,10 @@ static tl_status run_predict(tli_run *run)
     tli_asking a = {.run = run, .flags = flags, .text = TL_STR_INIT};
     tl_status st;
     if (!run->words.count)
-        return TL_FAIL(TL_EINVAL, "no image is named: say one or more files (PNG, JPEG, idx, "
-                                  "TFRecord; CSV, TSV or npy for a run of a table) or folders");
+        return TL_FAIL(TL_EINVAL,
+                       "no image is named: say one or more files (PNG, JPEG, idx, TFRecord; CSV, "
+                       "TSV or npy for a run of a table; CSV, TSV, JSONL, lines of text or - for "
+                       "a run of texts) or folders");
     if (flags->csv && flags->json) return TL_FAIL(TL_EINVAL, "--csv and --json cannot be combined");
     TL_TRY_DONE(st, tl_predictor_open(&a.p, run->registry, which->model_dir,
                                       &(tl_predictor_args){.checkpoint = which->checkpoint,
@@ -250,14 +262,17 @@ done:
 
 const tli_command tli_command_predict = {
     .name = "predict",
-    .brief = "predicts the classes of images, or the target of the rows of a table",
-    .usage = "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--csv|--json] FILE...\n\n"
-             "Gives images to the model of a run, or to an exported model, and prints the "
-             "likeliest classes of each with their probabilities, as it goes. Files are PNG or "
-             "JPEG, idx or TFRecord files with several images, or folders, of which all images in "
-             "them and below them are taken. For a run of a table they are CSV, TSV or npy, and "
-             "rows are named FILE:LINE. A file that cannot be read is reported on standard error, "
-             "and the others are still read; the exit code is then 1.",
+    .brief = "predicts the classes of images or texts, or the target of the rows of a table",
+    .usage =
+        "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--csv|--json] FILE...\n\n"
+        "Gives images to the model of a run, or to an exported model, and prints the "
+        "likeliest classes of each with their probabilities, as it goes. Files are PNG or "
+        "JPEG, idx or TFRecord files with several images, or folders, of which all images in "
+        "them and below them are taken. For a run of a table they are CSV, TSV or npy, and "
+        "rows are named FILE:LINE; for a run of texts CSV, TSV or JSONL with the column of the "
+        "texts, files with a text on each line, - for lines of standard input, or folders of "
+        ".txt files. A file that cannot be read is reported on standard error, "
+        "and the others are still read; the exit code is then 1.",
     .flags = {{"Output", &predict_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_predict,
 };

@@ -14,6 +14,7 @@ enum { TLI_ASKED_AT_ONCE = 64, TLI_TOLD_AT_ONCE = 1 << 16 /* bytes */ };
 typedef struct tli_predict_flags {
     int64_t top, count;
     bool csv, json;
+    const char *text_columns;
 } tli_predict_flags;
 
 typedef struct tli_asking {
@@ -49,5 +50,14 @@ TL_NODISCARD tl_status tli_ask_images(tli_asking *a, const char *path);
 /* The same of tables: a file whose rows are told as FILE:LINE, or as they are with the answers
  * behind them (--csv). */
 TL_NODISCARD tl_status tli_ask_table(tli_asking *a, const char *path);
+/* The same of texts: rows of CSV, TSV and JSONL, and lines of all else, told as FILE:LINE;
+ * files that are a text each, where the run was trained with such; `-` is standard input. */
+TL_NODISCARD tl_status tli_ask_texts(tli_asking *a, const char *path);
+/* Files in a folder and below it, sorted; links that lead to the same folder again are not
+ * followed. */
+TL_NODISCARD tl_status tli_ask_below(tli_asking *a, const char *path,
+                                     bool (*is_wanted)(const char *path),
+                                     tl_status (*ask)(tli_asking *a, const char *path),
+                                     int64_t *found);
 
 #endif

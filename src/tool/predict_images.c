@@ -238,9 +238,11 @@ static tl_status list(name_list *out, tl_arena *arena, const char *path)
 /* All that lies in a folder and below it. */
 typedef struct walk {
     tli_asking *asking;
+    bool (*is_wanted)(const char *path);
+    tl_status (*ask)(tli_asking *a, const char *path);
     /* folders, by device and inode: links may lead to the same one again and again */
     tl_map seen;
-    int64_t found; /* images */
+    int64_t found; /* files that are wanted */
 } walk;
 
 static tl_status note_folder(walk *w, const char *path, bool *is_new)
@@ -271,9 +273,9 @@ static tl_status ask_folder(walk *w, const char *path, int depth)
     for (int64_t i = 0; i < names.count && st == TL_OK; i++) {
         if (tl_dir_exists(names.items[i])) {
             st = ask_folder(w, names.items[i], depth + 1);
-        } else if (is_image(names.items[i])) {
+        } else if (w->is_wanted(names.items[i])) {
             w->found++;
-            st = ask_file(w->asking, names.items[i]);
+            st = w->ask(w->asking, names.items[i]);
         }
         if (st != TL_OK) st = tli_ask_failed(w->asking, st);
     }
@@ -282,13 +284,22 @@ static tl_status ask_folder(walk *w, const char *path, int depth)
     return st;
 }
 
-tl_status tli_ask_images(tli_asking *a, const char *path)
+tl_status tli_ask_below(tli_asking *a, const char *path, bool (*is_wanted)(const char *path),
+                        tl_status (*ask)(tli_asking *a, const char *path), int64_t *found)
 {
-    walk w = {.asking = a, .seen = TL_MAP_INIT};
-    if (!tl_dir_exists(path)) return ask_file(a, path);
+    walk w = {.asking = a, .is_wanted = is_wanted, .ask = ask, .seen = TL_MAP_INIT};
     tl_status st = ask_folder(&w, path, 0);
     tl_map_deinit(&w.seen);
-    if (st != TL_OK || w.found) return st;
+    *found = w.found;
+    return st;
+}
+
+tl_status tli_ask_images(tli_asking *a, const char *path)
+{
+    int64_t found;
+    if (!tl_dir_exists(path)) return ask_file(a, path);
+    tl_status st = tli_ask_below(a, path, is_image, ask_file, &found);
+    if (st != TL_OK || found) return st;
     return TL_FAIL(TL_EINVAL,
                    "'%s' holds no image: no file in it, nor below it, ends in .jpg, .jpeg or .png",
                    path);

@@ -79,6 +79,9 @@ static const need needs[] = {
     {.said = "tilth ckpt convert", .more = "run1/ckpt-50 made/ckpt-50 --overwrite"},
     {.said = "tilth train_net", .more = "--config-file=mock.yaml --fast-dev-run"},
     // docs/language.md
+    {.said = "tilth train --experiment=texts --mode=train_and_eval --model_dir=runs/reviews "
+             "task.train_data.input_path=reviews.csv",
+     .more = "trainer.train_steps=2 task.train_data.holdout=0.5" SHORT},
     {.said = "tilth tokenize", .more = "--vocab=uncased corpus.txt"},
     {.said = "tilth train --experiment=bert/pretraining --config_file=small.yaml --mode=train "
              "--model_dir=runs/wiki",
@@ -179,7 +182,9 @@ static void put_texts(void)
     put("vocab.txt", tl_str_text(&s));
     tl_str_deinit(&s);
     put("wiki.txt", "The first sentence.\nThe second one.\n\nAnother document.\nIt goes on.\n");
-    put("reviews.csv", "review,stars\n\"Good, and cheap.\",5\nBroken.,1\nThe best.,5\n");
+    put("reviews.csv", "review,stars\n\"Good, and cheap.\",5\nBroken.,1\nThe best.,5\nBad.,1\n"
+                       "It works.,5\nIt broke.,1\nFine.,5\nPoor.,1\n");
+    put("new_reviews.csv", "review\nA good one.\n");
     put("GLUE/CoLA/train.tsv", "x\t1\t\tThey drank the pub dry.\nx\t0\t*\tThey drank the pub.\n");
     put("GLUE/CoLA/dev.tsv", "x\t1\t\tThe sailors rode the breeze clear.\n");
 }

@@ -111,10 +111,13 @@ TL_API void tl_image_folder_notes(tl_str *out, const tl_image_folder *f);
 TL_API TL_NODISCARD tl_status tl_class_list_read(tl_strings *out, tl_arena *arena,
                                                  const char *path);
 TL_API TL_NODISCARD tl_status tl_class_list_write(const char *path, tl_strings names);
-/* Whether a path is that of such a list: patterns for records pass it over. */
+/* Whether a path is that of such a list, or of a vocabulary that lies beside records in the same
+ * way: patterns for records pass it over. */
 TL_API bool tl_class_list_is(const char *path);
 /* Where the list beside a file of records lies. NULL: no memory. */
 TL_API char *tl_class_list_path(tl_arena *arena, const char *records);
+/* The same of another file: PREFIX.vocab.txt for "vocab.txt". */
+TL_API char *tl_record_companion(tl_arena *arena, const char *records, const char *name);
 /* The list beside files of records: PREFIX.classes.txt for PREFIX-00000-of-00004, and for a file by
  * itself its name with .classes.txt behind it. Empty when there is none; two lists that differ are
  * TL_EINVAL. */

@@ -20,6 +20,7 @@
 #ifndef TILTH_TEXT_CLASSIFICATION_H
 #define TILTH_TEXT_CLASSIFICATION_H
 
+#include <tilth/base/map.h>
 #include <tilth/base/pool.h>
 #include <tilth/text/rows.h>
 #include <tilth/text/tokenizer.h>
@@ -53,6 +54,10 @@ enum { TL_TEXT_CLASSES = 10000 /* at most */ };
 TL_API TL_NODISCARD tl_status tl_text_classes_find(tl_strings *out, tl_arena *arena,
                                                    const char *path,
                                                    const tl_text_rows_args *columns);
+
+/* The keys of a map in that order. */
+TL_API TL_NODISCARD tl_status tl_text_classes_sort(tl_strings *out, tl_arena *arena,
+                                                   const tl_map *labels);
 
 /* --- files ------------------------------------------------------------------------------------ */
 

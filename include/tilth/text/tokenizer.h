@@ -57,6 +57,7 @@ TL_API void tl_tokenizer_free(tl_tokenizer **t);
 
 /* "hf", "model_garden", "tf_text", "bert"; TL_ENOTFOUND, with the list, for other names. */
 TL_API TL_NODISCARD tl_status tl_wordpiece_rules_find(tl_wordpiece_rules *out, const char *name);
+TL_API const char *tl_wordpiece_rules_name(tl_wordpiece_rules rules);
 
 /* --- use -------------------------------------------------------------------------------------- */
 
@@ -82,6 +83,8 @@ TL_API int64_t tl_tokenizer_find(const tl_tokenizer *t, const char *piece);
  * file of the vocabulary. */
 TL_API TL_NODISCARD tl_status tl_tokenizer_need(const tl_tokenizer *t, const char *piece,
                                                 int32_t *id);
+/* The file of the vocabulary, or the name that it was given. */
+TL_API const char *tl_tokenizer_file(const tl_tokenizer *t);
 /* Whether text is lowered. */
 TL_API bool tl_tokenizer_lowers(const tl_tokenizer *t);
 

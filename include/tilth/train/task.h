@@ -74,6 +74,9 @@ typedef struct tl_query {
     const char *file; /* (optional) read when there is no data; else it only stands in messages */
     const void *data;
     size_t size;
+    /* (optional) of tasks that judge pairs of texts: the second one */
+    const void *second;
+    size_t second_size;
     /* (optional) of an array of bytes: pixels [height, width] or [height, width, channels] */
     tl_shape shape;
     /* out of a data file, such as a TFRecord: made ready as the run's evaluation does it with its

@@ -23,6 +23,8 @@
 #ifndef TILTH_ZOO_LANGUAGE_H
 #define TILTH_ZOO_LANGUAGE_H
 
+#include <tilth/data/image_folder.h>
+#include <tilth/io/table.h>
 #include <tilth/nn/model.h>
 #include <tilth/nn/transformer.h>
 #include <tilth/train/task.h>
@@ -229,8 +231,24 @@ typedef struct tl_sentence_text_data_config {
     const char *preprocessing_hub_module_url; /* (later) */
     tl_language_files file_type;
 } tl_sentence_text_data_config;
+
+/* Own texts with a class each: tables (CSV, TSV), files with a JSON object on each line, or folders
+ * with one of .txt files for each class. */
+typedef struct tl_text_data_config {
+    tl_data_config base;
+    /* of tables and JSON: which column is what; "": as the experiment `texts` finds them */
+    const char *text_column, *second_text_column, *label_column;
+    tl_table_header header;
+    const char *delimiter; /* what separates cells, or tab; "": it is found out */
+    /* of training: share of the pieces that are hidden behind [MASK], others in each pass */
+    double word_dropout;
+    /* share that is held out for validation, by what the text is: data/image_folder.h */
+    double holdout;
+    /* auto: what is left for train_data, what is held out for validation_data */
+    tl_holdout_part holdout_part;
+} tl_text_data_config;
 extern TL_API const tl_desc tl_pretrain_data_config_desc, tl_pretrain_dynamic_data_config_desc,
-    tl_sentence_data_config_desc, tl_sentence_text_data_config_desc;
+    tl_sentence_data_config_desc, tl_sentence_text_data_config_desc, tl_text_data_config_desc;
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 
@@ -248,8 +266,22 @@ typedef struct tl_sentence_task_config {
     const char *hub_module_url; /* a folder of weights; "": none */
     const char *metric_type;    /* accuracy, f1, matthews_corrcoef, pearson_spearman_corr */
 } tl_sentence_task_config;
-extern TL_API const tl_desc tl_sentence_task_config_desc, tl_sentence_text_task_config_desc;
-TL_API extern const tl_task_class tl_sentence_prediction_task, tl_sentence_prediction_text_task;
+
+/* The same for own texts. The vocabulary is, in this order: that of the run, vocab.txt or
+ * tokenizer.json in its folder; vocab_file; that which lies beside init_checkpoint; one that is
+ * learned from the texts to train with. It is kept in the run's folder. */
+typedef struct tl_text_task_config {
+    tl_sentence_task_config base;
+    tl_strings class_names; /* in the order of their numbers; found in the data by `texts` */
+    const char *vocab_file; /* vocab.txt, tokenizer.json, or a folder with one; "": as above */
+    int64_t vocab_size;     /* 8000: pieces that are learned, at most */
+    tl_opt_bool lower_case; /* null: as the vocabulary says, else texts are lowered */
+    int64_t seq_length;     /* 128 */
+} tl_text_task_config;
+extern TL_API const tl_desc tl_sentence_task_config_desc, tl_sentence_text_task_config_desc,
+    tl_text_task_config_desc;
+TL_API extern const tl_task_class tl_sentence_prediction_task, tl_sentence_prediction_text_task,
+    tl_text_classification_task;
 
 TL_END
 

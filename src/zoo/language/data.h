@@ -3,6 +3,7 @@
 #define TLI_ZOO_LANGUAGE_DATA_H
 
 #include <tilth/data/pipeline.h>
+#include <tilth/io/tensorflow/example.h>
 #include <tilth/text/tokenizer.h>
 #include <tilth/zoo/language.h>
 
@@ -30,6 +31,10 @@ TL_NODISCARD tl_status tli_sentence_text_inputs(tl_dataset **out,
                                                 const tl_sentence_text_data_config *data,
                                                 const tl_tokenizer *tokenizer,
                                                 const tli_language_inputs *args);
+/* [CLS] a [SEP] b [SEP] of texts, and zeros up to `length`: words, mask and types. */
+TL_NODISCARD tl_status tli_sentence_pack_texts(const tl_tokenizer *t, int64_t length,
+                                               const tl_bytes *texts, int64_t count,
+                                               int32_t *const inputs[3]);
 /* Lengths of texts are cut until they fit into `room`. */
 void tli_round_robin(int64_t *lengths, int64_t count, int64_t room);
 /* Batches of what the configuration names, as `a` decodes and maps it. */

@@ -9,7 +9,6 @@ enum { MOST_TEXTS = 8 };
 typedef struct plan {
     const tl_sentence_text_data_config *data;
     const tl_tokenizer *tokenizer;
-    int32_t cls, sep;
     int64_t texts;
     tl_feature_spec items[MOST_TEXTS + 2];
     tl_example_features features;
@@ -32,24 +31,23 @@ void tli_round_robin(int64_t *lengths, int64_t count, int64_t room)
 }
 
 /* [CLS] a [SEP] b [SEP], then zeros. */
-static tl_status pack(const plan *p, tl_sample *s, const tl_ids *pieces, const int64_t *from,
-                      const int64_t *lengths)
+static tl_status pack(const tl_tokenizer *t, int64_t length, const tl_ids *pieces,
+                      const int64_t *from, const int64_t *lengths, int64_t texts,
+                      int32_t *const inputs[3])
 {
-    const int64_t length = p->data->seq_length;
-    int32_t *words = tl_sample_add(s, "input_word_ids", TL_I32, TL_SHAPE(length));
-    int32_t *mask = tl_sample_add(s, "input_mask", TL_I32, TL_SHAPE(length));
-    int32_t *types = tl_sample_add(s, "input_type_ids", TL_I32, TL_SHAPE(length));
-    if (!words || !mask || !types) return TL_ENOMEM;
+    int32_t *words = inputs[0], *mask = inputs[1], *types = inputs[2], cls, sep;
     int64_t at = 0;
+    TL_TRY(tl_tokenizer_need(t, "[CLS]", &cls));
+    TL_TRY(tl_tokenizer_need(t, "[SEP]", &sep));
     memset(types, 0, (size_t)length * sizeof *types);
-    words[at++] = p->cls;
-    for (int64_t i = 0; i < p->texts; i++) {
+    words[at++] = cls;
+    for (int64_t i = 0; i < texts; i++) {
         for (int64_t k = 0; k < lengths[i]; k++, at++) {
             words[at] = pieces->items[from[i] + k];
             types[at] = (int32_t)i;
         }
         types[at] = (int32_t)i;
-        words[at++] = p->sep;
+        words[at++] = sep;
     }
     TL_ASSERT(at <= length);
     for (int64_t k = 0; k < length; k++) mask[k] = k < at;
@@ -57,28 +55,43 @@ static tl_status pack(const plan *p, tl_sample *s, const tl_ids *pieces, const i
     return TL_OK;
 }
 
+tl_status tli_sentence_pack_texts(const tl_tokenizer *t, int64_t length, const tl_bytes *texts,
+                                  int64_t count, int32_t *const inputs[3])
+{
+    tl_ids pieces = {0};
+    int64_t from[MOST_TEXTS], lengths[MOST_TEXTS];
+    tl_status st = TL_OK;
+    for (int64_t i = 0; i < count && st == TL_OK; i++) {
+        from[i] = pieces.count;
+        st = tl_tokenize(t, &pieces, texts[i].data, texts[i].size);
+        lengths[i] = pieces.count - from[i];
+    }
+    if (st == TL_OK) {
+        tli_round_robin(lengths, count, length - count - 1);
+        st = pack(t, length, &pieces, from, lengths, count, inputs);
+    }
+    tl_ids_deinit(&pieces);
+    return st;
+}
+
 static tl_status cut_and_pack(void *self, tl_sample *s)
 {
     static const char *const kept[] = {"input_word_ids", "input_mask", "input_type_ids",
                                        "label_ids", "example_id"};
     const plan *p = self;
-    tl_ids pieces = {0};
-    int64_t from[MOST_TEXTS], lengths[MOST_TEXTS];
-    tl_status st = TL_OK;
+    const int64_t length = p->data->seq_length;
+    tl_bytes texts[MOST_TEXTS];
+    int32_t *inputs[3];
     for (int64_t i = 0; i < p->texts; i++) {
         const tl_sample_field *text;
-        TL_TRY_DONE(st, tl_sample_get(s, p->items[i].spec.name, &text));
-        from[i] = pieces.count;
-        TL_TRY_DONE(st,
-                    tl_tokenize(p->tokenizer, &pieces, text->data, (size_t)text->shape.dims[0]));
-        lengths[i] = pieces.count - from[i];
+        TL_TRY(tl_sample_get(s, p->items[i].spec.name, &text));
+        texts[i] = (tl_bytes){text->data, (size_t)text->shape.dims[0]};
     }
-    tli_round_robin(lengths, p->texts, p->data->seq_length - p->texts - 1);
-    TL_TRY_DONE(st, pack(p, s, &pieces, from, lengths));
+    for (int i = 0; i < 3; i++)
+        if (!(inputs[i] = tl_sample_add(s, kept[i], TL_I32, TL_SHAPE(length)))) return TL_ENOMEM;
+    TL_TRY(tli_sentence_pack_texts(p->tokenizer, length, texts, p->texts, inputs));
     tl_sample_keep(s, kept, TL_COUNT(kept));
-done:
-    tl_ids_deinit(&pieces);
-    return st;
+    return TL_OK;
 }
 
 static tl_status check_config(const tl_sentence_text_data_config *d, const char *section)
@@ -103,8 +116,9 @@ tl_status tli_sentence_text_inputs(tl_dataset **out, const tl_sentence_text_data
     plan *p = tl_arena_alloc(args->arena, sizeof *p);
     if (!p) return TL_ENOMEM;
     *p = (plan){.data = data, .tokenizer = tokenizer, .texts = data->text_fields.count};
-    TL_TRY(tl_tokenizer_need(tokenizer, "[CLS]", &p->cls));
-    TL_TRY(tl_tokenizer_need(tokenizer, "[SEP]", &p->sep));
+    int32_t id; // they are looked for once here, so that a vocabulary without them is told early
+    TL_TRY(tl_tokenizer_need(tokenizer, "[CLS]", &id));
+    TL_TRY(tl_tokenizer_need(tokenizer, "[SEP]", &id));
     int64_t count = 0;
     for (; count < p->texts; count++)
         p->items[count] =

@@ -1,6 +1,7 @@
 /* Experiments of language. */
 #include "zoo/language/build_encoder.h"
 #include "zoo/language/encoder.h"
+#include "zoo/language/texts.h"
 
 static const char *const restrictions[] = {"task.train_data.is_training != None",
                                            "task.validation_data.is_training != None", NULL};
@@ -144,6 +145,8 @@ static const tl_entry entries[] = {
     {&tl_kind_task, &tl_masked_lm_dynamic_task.cls},
     {&tl_kind_task, &tl_sentence_prediction_task.cls},
     {&tl_kind_task, &tl_sentence_prediction_text_task.cls},
+    {&tl_kind_task, &tl_text_classification_task.cls},
+    {&tl_kind_experiment, &tli_texts_experiment.cls},
     {&tl_kind_experiment, &pretraining.cls},
     {&tl_kind_experiment, &pretraining_dynamic.cls},
     {&tl_kind_experiment, &sentence_prediction.cls},

@@ -18,6 +18,7 @@
 #include "zoo/language/foreign.h"
 #include "zoo/language/names.h"
 #include "zoo/language/scores.h"
+#include "zoo/language/sentence.h"
 
 /* --- the model -------------------------------------------------------------------------------- */
 
@@ -117,26 +118,37 @@ static const tl_sentence_model_config *model_of(const tl_task *t)
     return t->config->model.value;
 }
 
-typedef struct sentence_task {
-    tl_task base;
-    tl_tokenizer *tokenizers[2]; /* of validation and training, where data are texts */
-} sentence_task;
+typedef tli_sentence_task sentence_task;
 
 static void dispose(tl_task *t)
 {
-    for (int i = 0; i < 2; i++) tl_tokenizer_free(&((sentence_task *)t)->tokenizers[i]);
+    sentence_task *s = (sentence_task *)t;
+    for (int i = 0; i < 2; i++) tl_tokenizer_free(&s->tokenizers[i]);
+    tli_pieces_deinit(&s->pieces);
 }
 
-static bool reads_texts(const tl_task *t)
+bool tli_sentence_reads_texts(const tl_task *t)
 {
     return tl_class_is(&t->cls->cls, &tl_sentence_prediction_text_task.cls);
+}
+
+bool tli_sentence_reads_own(const tl_task *t)
+{
+    return tl_class_is(&t->cls->cls, &tl_text_classification_task.cls);
+}
+
+static const tl_text_task_config *own_config(const tl_task *t)
+{
+    return (const tl_text_task_config *)t->config;
 }
 
 static tl_status build_text_inputs(tl_task *t, const tl_sentence_text_data_config *data,
                                    const tli_language_inputs *args, tl_dataset **out)
 {
-    tl_tokenizer **tokenizer = &((sentence_task *)t)->tokenizers[args->trains];
+    sentence_task *s = (sentence_task *)t;
+    tl_tokenizer **tokenizer = &s->tokenizers[args->trains];
     *out = NULL;
+    if (s->pieces.tokenizer) return tli_sentence_text_inputs(out, data, s->pieces.tokenizer, args);
     if (!*tokenizer) TL_TRY(tli_sentence_tokenizer(tokenizer, data, args->section));
     return tli_sentence_text_inputs(out, data, *tokenizer, args);
 }
@@ -150,17 +162,23 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                                           trains ? "task.train_data" : "task.validation_data",
                                       .trains = trains,
                                       .arena = t->arena};
-    if (reads_texts(t))
+    if (tli_sentence_reads_own(t)) {
+        TL_TRY(tli_sentence_need_pieces(t));
+        return tli_texts_inputs(out, own_config(t), (const tl_text_data_config *)data,
+                                &((sentence_task *)t)->pieces, &args);
+    }
+    if (tli_sentence_reads_texts(t))
         return build_text_inputs(t, (const tl_sentence_text_data_config *)data, &args, out);
     return tli_sentence_inputs(out, (const tl_sentence_data_config *)data, &args);
 }
 
-static int64_t seq_length_of(const tl_task *t)
+int64_t tli_sentence_length(const tl_task *t)
 {
     const tl_data_config *data = t->config->train_data;
+    if (tli_sentence_reads_own(t)) return own_config(t)->seq_length;
     if (!data) return 1;
-    return reads_texts(t) ? ((const tl_sentence_text_data_config *)data)->seq_length
-                          : ((const tl_sentence_data_config *)data)->seq_length;
+    return tli_sentence_reads_texts(t) ? ((const tl_sentence_text_data_config *)data)->seq_length
+                                       : ((const tl_sentence_data_config *)data)->seq_length;
 }
 
 static tl_status build_model(tl_task *t, tl_model **out)
@@ -168,12 +186,13 @@ static tl_status build_model(tl_task *t, tl_model **out)
     const tl_sentence_model_config *k = model_of(t);
     *out = NULL;
     if (!k) return TL_FAIL(TL_EINVAL, "task.model is null: there is no model to build");
-    TL_TRY(tl_sentence_model_new(out, &(tl_sentence_model_args){.engine = t->engine,
-                                                                .config = k,
-                                                                .seq_length = seq_length_of(t),
-                                                                .seed = t->seed,
-                                                                .dtype = t->dtype,
-                                                                .registry = t->registry}));
+    TL_TRY(
+        tl_sentence_model_new(out, &(tl_sentence_model_args){.engine = t->engine,
+                                                             .config = k,
+                                                             .seq_length = tli_sentence_length(t),
+                                                             .seed = t->seed,
+                                                             .dtype = t->dtype,
+                                                             .registry = t->registry}));
     tl_status st = k->use_encoder_pooler ? TL_OK : tli_freeze_pooler(*out);
     if (st != TL_OK) tl_model_free(out);
     return st;
@@ -465,13 +484,12 @@ static void init_validation(void *value)
              .help = "a folder of Hugging Face, or a SavedModel of an encoder, to begin with"),    \
         TL_F(tl_sentence_task_config, metric_type, .s = "accuracy",                                \
              .pattern = "^(accuracy|f1|matthews_corrcoef|pearson_spearman_corr)$",                 \
-             .help = "accuracy, f1, matthews_corrcoef or pearson_spearman_corr"),                  \
-        TL_F_END
+             .help = "accuracy, f1, matthews_corrcoef or pearson_spearman_corr")
 
-static const tl_field task_fields[] = {
-    SENTENCE_ROWS(tl_sentence_data_config_desc, init_validation)};
+static const tl_field task_fields[] = {SENTENCE_ROWS(tl_sentence_data_config_desc, init_validation),
+                                       TL_F_END};
 static const tl_field text_task_fields[] = {
-    SENTENCE_ROWS(tl_sentence_text_data_config_desc, init_validation)};
+    SENTENCE_ROWS(tl_sentence_text_data_config_desc, init_validation), TL_F_END};
 
 /* Which answers a score is of. */
 static tl_status check_task(const void *value)
@@ -495,6 +513,31 @@ const tl_desc tl_sentence_task_config_desc = {
     .check = check_task,
 };
 
+#define OWN_F(member, ...) TL_F(tl_text_task_config, member, __VA_ARGS__)
+static const tl_field own_fields[] = {
+    SENTENCE_ROWS(tl_text_data_config_desc, init_validation),
+    OWN_F(class_names, .help = "names of the classes, in the order of their numbers"),
+    OWN_F(vocab_file, .s = "", .flags = TL_FIELD_PATH,
+          .help = "vocab.txt, tokenizer.json, or a folder with one; empty: that of "
+                  "init_checkpoint, else it is learned from the texts"),
+    OWN_F(vocab_size, .i = 8000, TL_RANGE(7, 1 << 20),
+          .help = "pieces that are learned where no vocabulary is named, at most"),
+    OWN_F(lower_case,
+          .help = "texts are lowered; null: as the vocabulary says, true where it does not"),
+    OWN_F(seq_length, .i = 128, TL_RANGE(5, 65536),
+          .help = "pieces of a text; longer ones are cut"),
+    TL_F_END,
+};
+
+const tl_desc tl_text_task_config_desc = {
+    .name = "text_classification",
+    .help = "a class for a text, or for a pair",
+    .size = sizeof(tl_text_task_config),
+    .fields = own_fields,
+    .base = &tl_task_config_desc,
+    .check = check_task,
+};
+
 const tl_desc tl_sentence_text_task_config_desc = {
     .name = "sentence_prediction_text",
     .help = "a class, or a number, for one text or two",
@@ -505,13 +548,14 @@ const tl_desc tl_sentence_text_task_config_desc = {
 };
 
 /* Tasks are found by their configuration, and kinds of data have one each. */
-#define SENTENCE_TASK(id, desc_, help_)                                                            \
+#define SENTENCE_TASK(id, desc_, help_, ...)                                                       \
     const tl_task_class tl_##id##_task = {.cls = {.class_size = sizeof(tl_task_class),             \
                                                   .name = #id,                                     \
                                                   .base = &tl_base_task.cls,                       \
                                                   .size = sizeof(sentence_task),                   \
                                                   .config = &desc_,                                \
                                                   .help = help_},                                  \
+                                          .start = tli_sentence_start,                             \
                                           .dispose = dispose,                                      \
                                           .build_model = build_model,                              \
                                           .build_inputs = build_inputs,                            \
@@ -525,8 +569,17 @@ const tl_desc tl_sentence_text_task_config_desc = {
                                           .release_aggregated = release_aggregated,                \
                                           .initialize = initialize,                                \
                                           .export_weights = export_weights,                        \
-                                          .original_names = original_names}
+                                          .original_names = original_names,                        \
+                                          .notes = tli_sentence_notes,                             \
+                                          .prepare_query = tli_sentence_prepare_query,             \
+                                          .build_answers = tli_sentence_build_answers,             \
+                                          .answer_form = tli_sentence_answer_form,                 \
+                                          .set_classes = tli_sentence_set_classes,                 \
+                                          .export_files = tli_sentence_export_files,               \
+                                          __VA_ARGS__}
 SENTENCE_TASK(sentence_prediction, tl_sentence_task_config_desc,
-              "a class, or a number, for one sentence or two");
+              "a class, or a number, for one sentence or two", .lacks = NULL);
 SENTENCE_TASK(sentence_prediction_text, tl_sentence_text_task_config_desc,
-              "sentence_prediction from texts");
+              "sentence_prediction from texts", .lacks = NULL);
+SENTENCE_TASK(text_classification, tl_text_task_config_desc, "a class for a text, or for a pair",
+              .lacks = tli_texts_lacks);
