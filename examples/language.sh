@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# language.sh PRETRAIN FINETUNE: makes up a little text, and runs the two examples of language with it. Each document speaks
-# well of a film, or ill. The sentences that are rated know half of the words for that; those of the test have the other
-# half, whose meaning only the text has taught.
+# language.sh PRETRAIN FINETUNE: makes up a little text, and runs the two examples of language with it. Each document
+# speaks well of films, or ill.
 set -euo pipefail
 
-# sentences DOCUMENTS SENTENCES WORDS OPINION: of the first words of their mood, the last, or all.
+# sentences DOCUMENTS SENTENCES [LABELLED]: documents, or a table of sentences and what they say of films.
 sentences()
 {
-    awk -v documents="$1" -v sentences="$2" -v words="$3" -v labelled="$4" '
+    awk -v documents="$1" -v sentences="$2" -v labelled="${3-}" '
         function draw(n) { seed = seed * 16807 % 2147483647; return seed % n }
-        function opinion() { return mood[good, from + draw(count)] }
+        function opinion() { return mood[good, 1 + draw(opinions)] }
         function noun() { return nouns[1 + draw(noun_count)] }
         function sentence(   form) {
             form = draw(4)
@@ -20,13 +19,11 @@ sentences()
         }
         BEGIN {
             seed = 1009 * documents + 7
-            noun_count = split("film story music acting dialogue ending plot picture cast script", nouns)
-            half = split("lovely charming wonderful funny brilliant delightful superb gripping", list) / 2
+            noun_count = split("film story music dialogue ending plot picture cast", nouns)
+            opinions = split("lovely charming wonderful funny brilliant superb", list)
             for (i in list) mood[1, i] = list[i]
-            split("dull boring weak clumsy terrible dreadful poor tedious", list)
+            split("dull boring weak clumsy terrible tedious", list)
             for (i in list) mood[0, i] = list[i]
-            from = words == "last" ? half + 1 : 1
-            count = words == "all" ? 2 * half : half
             if (labelled) print "text,label"
             for (d = 0; d < documents; d++) {
                 good = d % 2
@@ -38,8 +35,8 @@ sentences()
         }'
 }
 
-sentences 300 6 all "" >text.txt
-sentences 120 1 first rated >train.csv
-sentences 100 1 last rated >test.csv
+sentences 300 6 >text.txt
+sentences 200 1 labelled >train.csv
+sentences 100 1 labelled >test.csv
 "$1" text.txt bert
-"$2" bert train.csv test.csv run "a superb film and a gripping story."
+"$2" bert train.csv test.csv run "a superb film and a funny story."

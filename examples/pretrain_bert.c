@@ -13,7 +13,7 @@
 
 enum { MOST_WORDS = 8000, LONGEST_WORD = 100, LENGTH = 32, HIDDEN_WORDS = 5 };
 
-/* --- the vocabulary: characters, of which words can be put together, and the usual words ------- */
+/* --- the vocabulary: characters, of which words can be put together, and usual words ---------- */
 
 typedef struct word {
     const char *text;
@@ -122,9 +122,9 @@ static const char settings[] =
     "task:\n"
     "  model:\n"
     "    encoder:\n"
-    "      bert: {hidden_size: 64, num_layers: 2, num_attention_heads: 2, intermediate_size: 256,\n"
+    "      bert: {hidden_size: 32, num_layers: 2, num_attention_heads: 2, intermediate_size: 64,\n"
     "             max_position_embeddings: 32}\n"
-    "    cls_heads: [{inner_dim: 64, num_classes: 2, dropout_rate: 0.1, name: next_sentence}]\n"
+    "    cls_heads: [{inner_dim: 32, num_classes: 2, dropout_rate: 0.1, name: next_sentence}]\n"
     "  train_data: {seq_length: 32, max_predictions_per_seq: 5, global_batch_size: 32}\n"
     "  validation_data: {seq_length: 32, max_predictions_per_seq: 5, global_batch_size: 32}\n"
     "trainer:\n"
@@ -134,7 +134,7 @@ static const char settings[] =
     "  checkpoint_interval: 400\n"
     "  validation_interval: 400\n"
     "  optimizer_config:\n"
-    "    learning_rate: {polynomial: {initial_learning_rate: 0.002, decay_steps: 400}}\n"
+    "    learning_rate: {polynomial: {initial_learning_rate: 0.005, decay_steps: 400}}\n"
     "    warmup: {polynomial: {warmup_steps: 40}}\n"
     "tilth: {seed: 1}\n";
 

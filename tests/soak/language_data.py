@@ -23,7 +23,7 @@ import sys
 from tokenizers import BertWordPieceTokenizer
 
 WORDS = 8000
-TRAIN, MOST_TEST = 5000, 6000
+TRAIN, MOST_TEST = 4000, 6000
 SECTIONS = ('games', 'gnu-r', 'golang', 'java', 'javascript', 'net', 'perl', 'python', 'science', 'utils')
 RUNNING_TEXT = {'p', 'li', 'dd', 'dt', 'td', 'th', 'h1', 'h2', 'h3', 'h4', 'blockquote', 'div', 'br', 'tr'}
 NO_TEXT = {'script', 'style', 'pre', 'head', 'nav'}

@@ -3,12 +3,14 @@
 
     python tests/soak/language_peer.py TILTH FOLDER [SEEDS]
 
-The folder has what language_data.py writes. BERT is written here a second time, in plain PyTorch, under the names and in the
-layouts of our checkpoints; its first weights are read from one. Both read the same records in the same order; what cannot be
-the same are the draws of dropout. So first both train without dropout, for a few steps, and must do the same. Then both
-pre-train, and from our pre-training both are fine-tuned, with each seed: another order of the sentences, other dropout, other
-first weights of the classifier. Ends with 1 when a mean over the seeds is more than MARGIN away from PyTorch's, or when
-pre-training does not help.
+The folder has what language_data.py writes. BERT is written here a second time, in plain PyTorch, under the names and in
+the layouts of our checkpoints; its first weights are read from one. Both read the same records in the same order; what
+cannot be the same are the draws of dropout. Each has one core, and both run at a time.
+
+First both train without dropout, for a few steps, and must do the same. Then both pre-train, and from our pre-training
+both are fine-tuned, with each seed: another order of the sentences, other dropout, other first weights of the
+classifier. Ends with 1 when a mean over the seeds is more than MARGIN away from PyTorch's, or when pre-training does
+not help.
 """
 import csv
 import json
@@ -17,7 +19,6 @@ import pathlib
 import random
 import subprocess
 import sys
-import time
 
 import numpy as np
 import torch
@@ -25,11 +26,11 @@ import torch.nn.functional as F
 from safetensors.torch import load_file
 
 MARGIN = 0.5  # points of accuracy
-LAYERS, HIDDEN, HEADS, INNER, LENGTH, GUESSES = 3, 192, 3, 768, 64, 10
-PRETRAIN = {'steps': 5000, 'rate': 1e-3, 'warmup': 500, 'batch': 64}
-TASKS = {  # sequences, and how often the sentences are read
-    'films': {'classes': 2, 'length': 48, 'passes': 4, 'rate': 3e-4, 'batch': 32},
-    'topics': {'classes': 10, 'length': 32, 'passes': 4, 'rate': 3e-4, 'batch': 32},
+LAYERS, HIDDEN, HEADS, INNER, LENGTH, GUESSES = 2, 128, 2, 512, 64, 10  # BERT-Tiny
+PRETRAIN = {'steps': 4000, 'rate': 1e-3, 'warmup': 400, 'batch': 32}
+TASKS = {  # passes: how often the sentences are read
+    'films': {'classes': 2, 'length': 40, 'passes': 3, 'rate': 5e-4, 'batch': 32},
+    'topics': {'classes': 10, 'length': 24, 'passes': 3, 'rate': 5e-4, 'batch': 32},
 }
 
 # --- records ----------------------------------------------------------------------------------------
@@ -111,8 +112,8 @@ def gelu(x):
 
 def encode(w, data, rate):
     """rate: of dropout; 0 where nothing is trained."""
-    ids, mask, types = data['input_ids'], data['input_mask'], data['segment_ids']
-    count, length = ids.shape
+    count, length = len(data['input_ids']), int(data['input_mask'].sum(1).max())  # the rest is padding
+    ids, mask, types = (data[name][:, :length] for name in ('input_ids', 'input_mask', 'segment_ids'))
     x = (F.embedding(ids, w['encoder/word_embeddings/embeddings'])
          + w['encoder/position_embedding/embeddings'][:length]
          + F.embedding(types, w['encoder/type_embeddings/embeddings']))
@@ -154,6 +155,10 @@ def sentence_scores(w, data, rate):
     return judge(w, 'sentence_prediction', encode(w, data, rate), rate)
 
 
+def right(w, data):
+    return (sentence_scores(w, data, 0).argmax(-1) == data['label_ids'].flatten()).float().mean()
+
+
 # --- the recipe -------------------------------------------------------------------------------------
 
 
@@ -164,7 +169,7 @@ def schedule(step, rate, steps, warmup):
 
 
 class AdamW:
-    """Model Garden's: gradients are clipped to a norm of 1 all together, epsilon stands beside the root that is not corrected."""
+    """Model Garden's: all gradients together are clipped to a norm of 1, and epsilon is added before the bias is corrected."""
 
     def __init__(self, weights, decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-7):
         self.all = list(weights.values())
@@ -220,10 +225,18 @@ class Tilth:
     def __init__(self, program, folder):
         self.program, self.folder = program, folder
 
+    def start(self, *words):
+        return subprocess.Popen([self.program, *words, '--verbosity=-1'], text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
+
+    @staticmethod
+    def finish(process):
+        said, _ = process.communicate()
+        if process.returncode:
+            sys.exit(f'language: {" ".join(process.args)}:\n{said}')
+
     def call(self, *words):
-        done = subprocess.run([self.program, *words, '--verbosity=-1'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if done.returncode:
-            sys.exit(f'language: tilth {" ".join(words)}:\n{done.stdout}')
+        self.finish(self.start(*words))
 
     def model(self, dropout):
         bert = {'vocab_size': self.words(), 'hidden_size': HIDDEN, 'num_layers': LAYERS, 'num_attention_heads': HEADS,
@@ -235,15 +248,20 @@ class Tilth:
         return len((self.folder / 'vocab.txt').read_text().splitlines())
 
     def train(self, run, experiment, how, *words, first=False):
-        """Trains in the folder, which is new; `first`: leaves the weights as they were at first."""
+        """Begins to train in the folder, which is new; `first`: leaves the weights as they were at first."""
         steps = 1 if first else how['steps']
         rate = 'trainer.optimizer_config.learning_rate.polynomial'
-        self.call('train', f'--experiment={experiment}', f'--mode={"train" if first else "train_and_eval"}', f'--model_dir={run}',
-                  f'trainer.train_steps={steps}', f'trainer.steps_per_loop={steps}', f'trainer.summary_interval={steps}',
-                  f'trainer.checkpoint_interval={steps}', f'trainer.validation_interval={steps}',
-                  f'task.train_data.global_batch_size={how["batch"]}', 'task.train_data.shuffle_buffer_size=0',
-                  f'{rate}.initial_learning_rate={0 if first else how["rate"]}', f'{rate}.decay_steps={how["steps"]}',
-                  f'trainer.optimizer_config.warmup.polynomial.warmup_steps={how["warmup"]}', *words)
+        settings = {
+            'tilth.threads': 1, 'trainer.train_steps': steps, 'trainer.steps_per_loop': steps,
+            'trainer.summary_interval': steps, 'trainer.checkpoint_interval': steps,
+            'trainer.validation_interval': steps, 'task.train_data.global_batch_size': how['batch'],
+            'task.train_data.shuffle_buffer_size': 0, 'task.validation_data.global_batch_size': 100,
+            f'{rate}.initial_learning_rate': 0 if first else how['rate'], f'{rate}.decay_steps': how['steps'],
+            'trainer.optimizer_config.warmup.polynomial.warmup_steps': how['warmup'],
+        }
+        mode = 'train' if first else 'train_and_eval'
+        return self.start('train', f'--experiment={experiment}', f'--mode={mode}', f'--model_dir={run}',
+                          *(f'{name}={value}' for name, value in settings.items()), *words)
 
     @staticmethod
     def weights(run):
@@ -262,18 +280,18 @@ def pretraining(tilth, run, how, dropout, first=False):
     data = [f'task.{part}_data.{name}={value}' for part in ('train', 'validation')
             for name, value in (('seq_length', LENGTH), ('max_predictions_per_seq', GUESSES))]
     head = f'[{{inner_dim: {HIDDEN}, num_classes: 2, dropout_rate: {dropout}, name: next_sentence}}]'
-    tilth.train(run, 'bert/pretraining', how, *tilth.model(dropout), *data, f'task.model.cls_heads={head}', 'tilth.seed=1',
-                f'task.train_data.input_path={tilth.folder}/corpus.tfrecord', 'task.validation_data.global_batch_size=100',
-                f'task.validation_data.input_path={tilth.folder}/held_out.tfrecord', first=first)
+    return tilth.train(run, 'bert/pretraining', how, *tilth.model(dropout), *data, f'task.model.cls_heads={head}',
+                       'tilth.seed=1', f'task.train_data.input_path={tilth.folder}/corpus.tfrecord',
+                       f'task.validation_data.input_path={tilth.folder}/held_out.tfrecord', first=first)
 
 
 def finetuning(tilth, run, task, how, seed, start, first=False):
     words = [f'task.init_checkpoint={start}'] if start else []
-    data = [f'task.{part}_data.seq_length={how["length"]}' for part in ('train', 'validation')]
-    tilth.train(run, 'bert/sentence_prediction', how, *tilth.model(0.1), *data, f'task.model.num_classes={how["classes"]}',
-                f'tilth.seed={seed}', f'task.train_data.input_path={tilth.folder}/{task}_train_{seed}.tfrecord',
-                'task.validation_data.global_batch_size=100',
-                f'task.validation_data.input_path={tilth.folder}/{task}_test.tfrecord', *words, first=first)
+    words += [f'task.{part}_data.seq_length={how["length"]}' for part in ('train', 'validation')]
+    return tilth.train(run, 'bert/sentence_prediction', how, *tilth.model(0.1), *words,
+                       f'task.model.num_classes={how["classes"]}', f'tilth.seed={seed}',
+                       f'task.train_data.input_path={tilth.folder}/{task}_train_{seed}.tfrecord',
+                       f'task.validation_data.input_path={tilth.folder}/{task}_test.tfrecord', first=first)
 
 
 # --- what is compared -------------------------------------------------------------------------------
@@ -283,31 +301,30 @@ def compare_steps(tilth, data):
     """Without dropout there is nothing left to chance."""
     how = dict(PRETRAIN, steps=20, warmup=5)
     runs = tilth.folder / 'same_first', tilth.folder / 'same'
-    pretraining(tilth, runs[0], how, 0, first=True)
-    pretraining(tilth, runs[1], how, 0)
+    tilth.finish(pretraining(tilth, runs[0], how, 0, first=True))
+    process = pretraining(tilth, runs[1], how, 0)
     weights = tilth.weights(runs[0])
     theirs = train(weights, data, lambda w, batch: sum(pretraining_losses(w, batch, 0)), how)
+    tilth.finish(process)
     ours, last = tilth.told(runs[1], 'training_loss'), tilth.weights(runs[1])
-    apart = max(float((last[name] - w).abs().max()) for name, w in weights.items())
-    print(f'language: {how["steps"]} steps without dropout: loss {ours:.6f}, PyTorch {theirs:.6f}; weights at most {apart:.1e} apart')
+    apart = max(float((last[name] - w.detach()).abs().max()) for name, w in weights.items())
+    print(f'language: {how["steps"]} steps without dropout: loss {ours:.6f}, PyTorch {theirs:.6f}; '
+          f'weights at most {apart:.1e} apart', flush=True)
     return abs(ours - theirs) < 1e-4 * ours and apart < 1e-3
 
 
 def compare_pretraining(tilth, data, held_out):
     run, first = tilth.folder / 'pretrained', tilth.folder / 'pretrained_first'
-    begun = time.time()
-    pretraining(tilth, run, PRETRAIN, 0.1)
-    ours = time.time() - begun
-    pretraining(tilth, first, PRETRAIN, 0.1, first=True)
+    tilth.finish(pretraining(tilth, first, PRETRAIN, 0.1, first=True))
+    process = pretraining(tilth, run, PRETRAIN, 0.1)
     weights = tilth.weights(first)
     torch.manual_seed(1)
-    begun = time.time()
     train(weights, data, lambda w, batch: sum(pretraining_losses(w, batch, 0.1)), PRETRAIN)
-    theirs = time.time() - begun
+    tilth.finish(process)
     a, b = (evaluate(held_out, lambda part, w=w: pretraining_losses(w, part, 0)[0]) for w in (tilth.weights(run), weights))
     told = tilth.told(run, 'lm_example_loss')
-    print(f'language: pre-training, {PRETRAIN["steps"]} steps: loss of hidden words {a:.3f} (Tilth says {told:.3f}) '
-          f'after {ours:.0f} s, PyTorch {b:.3f} after {theirs:.0f} s')
+    print(f'language: pre-training, {PRETRAIN["steps"]} steps: loss of hidden words {a:.3f} (Tilth says {told:.3f}), '
+          f'PyTorch {b:.3f}', flush=True)
     return abs(a - b) < 0.02 * b and abs(a - told) < 0.002 * a
 
 
@@ -334,20 +351,23 @@ def compare_finetuning(tilth, task, seed, pretrained):
     test = records(tilth.folder / f'{task}_test.tfrecord')
     run = tilth.folder / f'{task}_{seed}_{"pretrained" if pretrained else "none"}'
     start = tilth.folder / 'pretrained' if pretrained else None
-    finetuning(tilth, run, task, how, seed, start)
-    finetuning(tilth, pathlib.Path(f'{run}_first'), task, how, seed, start, first=True)
-    weights = tilth.weights(pathlib.Path(f'{run}_first'))
+    first = tilth.folder / f'{run.name}_first'
+    tilth.finish(finetuning(tilth, first, task, how, seed, start, first=True))
+    process = finetuning(tilth, run, task, how, seed, start)
+    weights = tilth.weights(first)
     torch.manual_seed(seed)
-    train(weights, data, lambda w, batch: F.cross_entropy(sentence_scores(w, batch, 0.1), batch['label_ids'].flatten()), how)
-    theirs = evaluate(test, lambda part: (sentence_scores(weights, part, 0).argmax(-1) == part['label_ids'].flatten()).float().mean())
+    train(weights, data, lambda w, batch: F.cross_entropy(sentence_scores(w, batch, 0.1), batch['label_ids'].flatten()),
+          how)
+    theirs = evaluate(test, lambda part: right(weights, part))
+    tilth.finish(process)
     return tilth.told(run, 'cls_accuracy'), theirs
 
 
 def write_records(tilth):
     for name, passes in (('corpus', 5), ('held_out', 1)):
-        tilth.call('data', 'pretraining', f'--vocab_file={tilth.folder}/vocab.txt', f'--input_file={tilth.folder}/{name}.txt',
-                   f'--output_file={tilth.folder}/{name}.tfrecord', f'--max_seq_length={LENGTH}', f'--dupe_factor={passes}',
-                   f'--max_predictions_per_seq={GUESSES}', '--overwrite')
+        tilth.call('data', 'pretraining', f'--vocab_file={tilth.folder}/vocab.txt',
+                   f'--input_file={tilth.folder}/{name}.txt', f'--output_file={tilth.folder}/{name}.tfrecord', f'--max_seq_length={LENGTH}',
+                   f'--dupe_factor={passes}', f'--max_predictions_per_seq={GUESSES}', '--overwrite')
 
 
 def tell(found):
@@ -361,8 +381,9 @@ def tell(found):
         means[task, pretrained] = mean
         bad = abs(mean[0] - mean[1]) > MARGIN
         well &= not bad
-        print(f'{task:8s} {"yes" if pretrained else "no":>11s} ' + ' '.join(f'{m:6.2f} +- {s:4.2f}' for m, s in zip(mean, spread))
-              + f' {mean[0] - mean[1]:6.2f}' + ('  <- too far' if bad else ''))
+        cells = ' '.join(f'{m:6.2f} +- {s:4.2f}' for m, s in zip(mean, spread))
+        print(f'{task:8s} {"yes" if pretrained else "no":>11s} {cells} {mean[0] - mean[1]:6.2f}'
+              + ('  <- too far' if bad else ''))
     for task in TASKS:
         if not (means[task, True] > means[task, False]).all():
             print(f'{task}: pre-training does not help')
@@ -373,6 +394,7 @@ def tell(found):
 def main():
     tilth = Tilth(sys.argv[1], pathlib.Path(sys.argv[2]))
     seeds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+    torch.set_num_threads(1)
     write_records(tilth)
     data = records(tilth.folder / 'corpus.tfrecord', PRETRAIN['steps'] * PRETRAIN['batch'])
     held_out = records(tilth.folder / 'held_out.tfrecord')
