@@ -5,7 +5,7 @@
 
 TREE holds unpacked packages, RATED the archive's tables. Writes into the folder:
 
-    corpus.txt, held_out.txt   text to pre-train with, and to ask about: a sentence a line, an empty line between documents
+    corpus.txt, held_out.txt   text to pre-train with, and to ask about: a sentence a line, documents apart
     vocab.txt                  pieces of words, found by WordPiece's trainer of `tokenizers` in corpus.txt
     films_{train,test}.csv     sentences of film reviews: is the mean of their ratings above 0?
     topics_{train,test}.csv    one-line descriptions of packages: in which section are they?
@@ -114,10 +114,10 @@ def wordnet(path, together=12):
 
 def documents(tree):
     share = tree / 'usr/share'
-    pages = [*sorted(share.glob('doc/anarchism/html/*.html')), *sorted(share.glob('doc/debian-handbook/html/en-US/*.html')),
-             *sorted(share.glob('doc/debian-policy/policy.html/*.html')), *sorted(share.glob('developers-reference/*.html'))]
-    for path in pages:
-        yield list(sentences(of_html(path)))
+    for folder in ('doc/anarchism/html', 'doc/debian-handbook/html/en-US', 'doc/debian-policy/policy.html',
+                   'developers-reference'):
+        for path in sorted((share / folder).glob('*.html')):
+            yield list(sentences(of_html(path)))
     for name in ('debian-reference/debian-reference.en.txt.gz', 'doc/maint-guide/maint-guide.en.txt.gz'):
         found = list(sentences(of_text(share / name)))
         for at in range(0, len(found), 50):

@@ -169,7 +169,7 @@ def schedule(step, rate, steps, warmup):
 
 
 class AdamW:
-    """Model Garden's: all gradients together are clipped to a norm of 1, and epsilon is added before the bias is corrected."""
+    """Model Garden's: all gradients together are clipped to a norm of 1; epsilon is added before biases are corrected."""
 
     def __init__(self, weights, decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-7):
         self.all = list(weights.values())
@@ -321,7 +321,8 @@ def compare_pretraining(tilth, data, held_out):
     torch.manual_seed(1)
     train(weights, data, lambda w, batch: sum(pretraining_losses(w, batch, 0.1)), PRETRAIN)
     tilth.finish(process)
-    a, b = (evaluate(held_out, lambda part, w=w: pretraining_losses(w, part, 0)[0]) for w in (tilth.weights(run), weights))
+    a, b = (evaluate(held_out, lambda part, w=w: pretraining_losses(w, part, 0)[0])
+            for w in (tilth.weights(run), weights))
     told = tilth.told(run, 'lm_example_loss')
     print(f'language: pre-training, {PRETRAIN["steps"]} steps: loss of hidden words {a:.3f} (Tilth says {told:.3f}), '
           f'PyTorch {b:.3f}', flush=True)
@@ -335,9 +336,9 @@ def write_rows(tilth, task, how, seed):
     chance, path = random.Random(seed), tilth.folder / f'{task}_train_{seed}.csv'
     with open(path, 'w', newline='') as f:
         csv.writer(f).writerows([head, *(row for _ in range(how['passes']) for row in chance.sample(rows, len(rows)))])
-    tilth.call('data', 'finetuning', f'--vocab_file={tilth.folder}/vocab.txt', '--text_columns=text', '--label_column=label',
-               f'--max_seq_length={how["length"]}', f'--train_file={path}', f'--eval_file={tilth.folder}/{task}_test.csv',
-               f'--train_data_output_path={path.with_suffix(".tfrecord")}', '--overwrite',
+    tilth.call('data', 'finetuning', f'--vocab_file={tilth.folder}/vocab.txt', '--text_columns=text',
+               '--label_column=label', f'--max_seq_length={how["length"]}', '--overwrite', f'--train_file={path}',
+               f'--train_data_output_path={path.with_suffix(".tfrecord")}', f'--eval_file={tilth.folder}/{task}_test.csv',
                f'--eval_data_output_path={tilth.folder}/{task}_test.tfrecord')
     return records(path.with_suffix('.tfrecord'))
 
@@ -365,9 +366,9 @@ def compare_finetuning(tilth, task, seed, pretrained):
 
 def write_records(tilth):
     for name, passes in (('corpus', 5), ('held_out', 1)):
-        tilth.call('data', 'pretraining', f'--vocab_file={tilth.folder}/vocab.txt',
-                   f'--input_file={tilth.folder}/{name}.txt', f'--output_file={tilth.folder}/{name}.tfrecord', f'--max_seq_length={LENGTH}',
-                   f'--dupe_factor={passes}', f'--max_predictions_per_seq={GUESSES}', '--overwrite')
+        tilth.call('data', 'pretraining', f'--vocab_file={tilth.folder}/vocab.txt', f'--dupe_factor={passes}',
+                   f'--input_file={tilth.folder}/{name}.txt', f'--output_file={tilth.folder}/{name}.tfrecord',
+                   f'--max_seq_length={LENGTH}', f'--max_predictions_per_seq={GUESSES}', '--overwrite')
 
 
 def tell(found):
