@@ -1,0 +1,415 @@
+#!/usr/bin/env python3
+"""bert/pretraining and bert/sentence_prediction beside PyTorch: the same weights at first, batches, network and recipe.
+
+    python tests/soak/language_peer.py TILTH FOLDER [SEEDS]
+
+The folder has what language_data.py writes. BERT is written here a second time, in plain PyTorch, under the names and in
+the layouts of our checkpoints; its first weights are read from one. Both read the same records in the same order; what
+cannot be the same are the draws of dropout. Each has one core, and both run at a time.
+
+First both train without dropout, for a few steps, and must do the same. Then both pre-train, and from our pre-training
+both are fine-tuned, with each seed: another order of the sentences, other dropout, other first weights of the
+classifier. Ends with 1 when a mean over the seeds is more than MARGIN away from PyTorch's, or when pre-training does
+not help.
+"""
+import csv
+import json
+import math
+import pathlib
+import random
+import subprocess
+import sys
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file
+
+MARGIN = 0.5  # points of accuracy
+LAYERS, HIDDEN, HEADS, INNER, LENGTH, GUESSES = 2, 128, 2, 512, 64, 10  # BERT-Tiny
+PRETRAIN = {'steps': 4000, 'rate': 1e-3, 'warmup': 400, 'batch': 32}
+TASKS = {  # passes: how often the sentences are read
+    'films': {'classes': 2, 'length': 40, 'passes': 3, 'rate': 5e-4, 'batch': 32},
+    'topics': {'classes': 10, 'length': 24, 'passes': 3, 'rate': 5e-4, 'batch': 32},
+}
+
+# --- records ----------------------------------------------------------------------------------------
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 127) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 128:
+            return value, at
+
+
+def fields(data):
+    """(number, bytes) of the fields of a message that have a length: all that an Example has."""
+    at = 0
+    while at < len(data):
+        key, at = varint(data, at)
+        size, at = varint(data, at)
+        yield key >> 3, data[at:at + size]
+        at += size
+
+
+def integers(packed):
+    """A packed list of varints below 2^28, all at once."""
+    data = np.frombuffer(packed, np.uint8)
+    ends = np.flatnonzero(data < 128)
+    begins = np.concatenate([[0], ends[:-1] + 1])
+    shifts = 7 * (np.arange(len(data)) - np.repeat(begins, ends - begins + 1))
+    return np.add.reduceat((data & 127).astype(np.int64) << shifts, begins)
+
+
+def example(data):
+    found = {}
+    for _, features in fields(data):
+        for _, entry in fields(features):
+            parts = dict(fields(entry))
+            (kind, values), = fields(parts[2])
+            (_, packed), = fields(values)
+            found[parts[1].decode()] = np.frombuffer(packed, '<f4') if kind == 2 else integers(packed)
+    return found
+
+
+def records(path, most=None):
+    """The first records of a file, as one array for each feature."""
+    data, at, found = path.read_bytes(), 0, []
+    while at < len(data) and (most is None or len(found) < most):
+        size = int.from_bytes(data[at:at + 8], 'little')
+        found.append(example(data[at + 12:at + 12 + size]))
+        at += 16 + size
+    return {name: torch.from_numpy(np.stack([e[name] for e in found])) for name in found[0]}
+
+
+def batches(data, size, count):
+    """As they come in training: passes follow each other, and a batch goes on where the last one ended."""
+    rows = len(next(iter(data.values())))
+    for step in range(count):
+        ids = torch.arange(step * size, (step + 1) * size) % rows
+        yield {name: values[ids] for name, values in data.items()}
+
+
+# --- BERT -------------------------------------------------------------------------------------------
+
+
+def norm(w, name, x):
+    return F.layer_norm(x, x.shape[-1:], w[f'{name}/gamma'], w[f'{name}/beta'], 1e-12)
+
+
+def dense(w, name, x):
+    # those of attention have an axis of heads
+    return x @ w[f'{name}/kernel'].reshape(x.shape[-1], -1) + w[f'{name}/bias'].reshape(-1)
+
+
+def gelu(x):
+    return F.gelu(x, approximate='tanh')
+
+
+def encode(w, data, rate):
+    """rate: of dropout; 0 where nothing is trained."""
+    count, length = len(data['input_ids']), int(data['input_mask'].sum(1).max())  # the rest is padding
+    ids, mask, types = (data[name][:, :length] for name in ('input_ids', 'input_mask', 'segment_ids'))
+    x = (F.embedding(ids, w['encoder/word_embeddings/embeddings'])
+         + w['encoder/position_embedding/embeddings'][:length]
+         + F.embedding(types, w['encoder/type_embeddings/embeddings']))
+    x = F.dropout(norm(w, 'encoder/embeddings_layer_norm', x), rate)
+    hidden = (1 - mask[:, None, None, :].float()) * -1e9
+    for i in range(LAYERS):
+        layer = f'encoder/layer_{i}'
+        q, k, v = (dense(w, f'{layer}/self_attention/{name}', x).view(count, length, HEADS, -1).transpose(1, 2)
+                   for name in ('query', 'key', 'value'))
+        looks = F.softmax(q @ k.transpose(2, 3) / math.sqrt(HIDDEN / HEADS) + hidden, -1)
+        seen = (F.dropout(looks, rate) @ v).transpose(1, 2).reshape(count, length, HIDDEN)
+        seen = F.dropout(dense(w, f'{layer}/self_attention/attention_output', seen), rate)
+        x = norm(w, f'{layer}/self_attention_layer_norm', x + seen)
+        inner = dense(w, f'{layer}/output', gelu(dense(w, f'{layer}/intermediate', x)))
+        x = norm(w, f'{layer}/output_layer_norm', x + F.dropout(inner, rate))
+    return x
+
+
+def judge(w, head, x, rate):
+    return dense(w, f'{head}/logits', F.dropout(torch.tanh(dense(w, f'{head}/pooler_dense', x[:, 0])), rate))
+
+
+def guess(w, x, places):
+    x = torch.gather(x, 1, places[..., None].expand(-1, -1, HIDDEN))
+    x = norm(w, 'masked_lm/layer_norm', gelu(dense(w, 'masked_lm/dense', x)))
+    return x @ w['encoder/word_embeddings/embeddings'].T + w['masked_lm/bias']
+
+
+def pretraining_losses(w, data, rate):
+    x = encode(w, data, rate)
+    logits = guess(w, x, data['masked_lm_positions'])
+    each = F.cross_entropy(logits.flatten(0, 1), data['masked_lm_ids'].flatten(), reduction='none')
+    weights = data['masked_lm_weights'].flatten()
+    words = (each * weights).sum() / weights.sum()
+    return words, F.cross_entropy(judge(w, 'next_sentence', x, rate), data['next_sentence_labels'].flatten())
+
+
+def sentence_scores(w, data, rate):
+    return judge(w, 'sentence_prediction', encode(w, data, rate), rate)
+
+
+def right(w, data):
+    return (sentence_scores(w, data, 0).argmax(-1) == data['label_ids'].flatten()).float().mean()
+
+
+# --- the recipe -------------------------------------------------------------------------------------
+
+
+def schedule(step, rate, steps, warmup):
+    if step < warmup:
+        return rate * (1 - warmup / steps) * max(step, 1) / warmup
+    return rate * (1 - min(step, steps) / steps)
+
+
+class AdamW:
+    """Model Garden's: all gradients together are clipped to a norm of 1; epsilon is added before biases are corrected."""
+
+    def __init__(self, weights, decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-7):
+        self.all = list(weights.values())
+        self.decays = [0 if 'layer_norm' in name or 'bias' in name else decay for name in weights]
+        self.m, self.v = ([torch.zeros_like(p) for p in self.all] for _ in range(2))
+        self.beta_1, self.beta_2, self.epsilon, self.count = beta_1, beta_2, epsilon, 0
+
+    @torch.no_grad()
+    def step(self, rate):
+        self.count += 1
+        grads = [p.grad for p in self.all]
+        total = torch.stack([g.norm() for g in grads]).norm()
+        torch._foreach_mul_(grads, 1 / max(1.0, float(total)))
+        torch._foreach_mul_(self.m, self.beta_1)
+        torch._foreach_add_(self.m, grads, alpha=1 - self.beta_1)
+        torch._foreach_mul_(self.v, self.beta_2)
+        torch._foreach_addcmul_(self.v, grads, grads, 1 - self.beta_2)
+        torch._foreach_mul_(self.all, [1 - rate * d for d in self.decays])
+        roots = torch._foreach_sqrt(self.v)
+        torch._foreach_add_(roots, self.epsilon)
+        corrected = rate * math.sqrt(1 - self.beta_2 ** self.count) / (1 - self.beta_1 ** self.count)
+        torch._foreach_addcdiv_(self.all, self.m, roots, -corrected)
+        for p in self.all:
+            p.grad = None
+
+
+def train(weights, data, loss, how):
+    """Changes the weights; gives the mean of the losses."""
+    trained = {name: p for name, p in weights.items() if 'pooler_transform' not in name}
+    for p in trained.values():
+        p.requires_grad_(True)
+    adam, total = AdamW(trained), 0
+    for step, batch in enumerate(batches(data, how['batch'], how['steps'])):
+        value = loss(weights, batch)
+        value.backward()
+        adam.step(schedule(step, how['rate'], how['steps'], how['warmup']))
+        total += value.item()
+    return total / how['steps']
+
+
+@torch.no_grad()
+def evaluate(data, each, size=100):
+    """The mean of what is told of batches of at most so many."""
+    rows = len(next(iter(data.values())))
+    parts = [{name: values[at:at + size] for name, values in data.items()} for at in range(0, rows, size)]
+    return sum(float(each(part)) * len(part['input_ids']) for part in parts) / rows
+
+
+# --- ours -------------------------------------------------------------------------------------------
+
+
+class Tilth:
+    def __init__(self, program, folder):
+        self.program, self.folder = program, folder
+
+    def start(self, *words):
+        return subprocess.Popen([self.program, *words, '--verbosity=-1'], text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
+
+    @staticmethod
+    def finish(process):
+        said, _ = process.communicate()
+        if process.returncode:
+            sys.exit(f'language: {" ".join(process.args)}:\n{said}')
+
+    def call(self, *words):
+        self.finish(self.start(*words))
+
+    def model(self, dropout):
+        bert = {'vocab_size': self.words(), 'hidden_size': HIDDEN, 'num_layers': LAYERS, 'num_attention_heads': HEADS,
+                'intermediate_size': INNER, 'max_position_embeddings': LENGTH, 'dropout_rate': dropout,
+                'attention_dropout_rate': dropout}
+        return [f'task.model.encoder.bert.{name}={value}' for name, value in bert.items()]
+
+    def words(self):
+        return len((self.folder / 'vocab.txt').read_text().splitlines())
+
+    def train(self, run, experiment, how, *words, first=False):
+        """Begins to train in the folder, which is new; `first`: leaves the weights as they were at first."""
+        steps = 1 if first else how['steps']
+        rate = 'trainer.optimizer_config.learning_rate.polynomial'
+        settings = {
+            'tilth.threads': 1, 'trainer.train_steps': steps, 'trainer.steps_per_loop': steps,
+            'trainer.summary_interval': steps, 'trainer.checkpoint_interval': steps,
+            'trainer.validation_interval': steps, 'task.train_data.global_batch_size': how['batch'],
+            'task.train_data.shuffle_buffer_size': 0, 'task.validation_data.global_batch_size': 100,
+            f'{rate}.initial_learning_rate': 0 if first else how['rate'], f'{rate}.decay_steps': how['steps'],
+            'trainer.optimizer_config.warmup.polynomial.warmup_steps': how['warmup'],
+        }
+        mode = 'train' if first else 'train_and_eval'
+        return self.start('train', f'--experiment={experiment}', f'--mode={mode}', f'--model_dir={run}',
+                          *(f'{name}={value}' for name, value in settings.items()), *words)
+
+    @staticmethod
+    def weights(run):
+        path, = run.glob('ckpt-*.safetensors')
+        return {name.removeprefix('model/'): w for name, w in load_file(path).items() if name.startswith('model/')}
+
+    @staticmethod
+    def told(run, name):
+        """The last number of that name in the run's metrics."""
+        lines = (run / 'metrics.jsonl').read_text().splitlines()
+        told = [line.get('metrics', {}) for line in map(json.loads, lines)]
+        return [found[name] for found in told if name in found][-1]
+
+
+def pretraining(tilth, run, how, dropout, first=False):
+    data = [f'task.{part}_data.{name}={value}' for part in ('train', 'validation')
+            for name, value in (('seq_length', LENGTH), ('max_predictions_per_seq', GUESSES))]
+    head = f'[{{inner_dim: {HIDDEN}, num_classes: 2, dropout_rate: {dropout}, name: next_sentence}}]'
+    return tilth.train(run, 'bert/pretraining', how, *tilth.model(dropout), *data, f'task.model.cls_heads={head}',
+                       'tilth.seed=1', f'task.train_data.input_path={tilth.folder}/corpus.tfrecord',
+                       f'task.validation_data.input_path={tilth.folder}/held_out.tfrecord', first=first)
+
+
+def finetuning(tilth, run, task, how, seed, start, first=False):
+    words = [f'task.init_checkpoint={start}'] if start else []
+    words += [f'task.{part}_data.seq_length={how["length"]}' for part in ('train', 'validation')]
+    return tilth.train(run, 'bert/sentence_prediction', how, *tilth.model(0.1), *words,
+                       f'task.model.num_classes={how["classes"]}', f'tilth.seed={seed}',
+                       f'task.train_data.input_path={tilth.folder}/{task}_train_{seed}.tfrecord',
+                       f'task.validation_data.input_path={tilth.folder}/{task}_test.tfrecord', first=first)
+
+
+# --- what is compared -------------------------------------------------------------------------------
+
+
+def compare_steps(tilth, data):
+    """Without dropout there is nothing left to chance."""
+    how = dict(PRETRAIN, steps=20, warmup=5)
+    runs = tilth.folder / 'same_first', tilth.folder / 'same'
+    tilth.finish(pretraining(tilth, runs[0], how, 0, first=True))
+    process = pretraining(tilth, runs[1], how, 0)
+    weights = tilth.weights(runs[0])
+    theirs = train(weights, data, lambda w, batch: sum(pretraining_losses(w, batch, 0)), how)
+    tilth.finish(process)
+    ours, last = tilth.told(runs[1], 'training_loss'), tilth.weights(runs[1])
+    apart = max(float((last[name] - w.detach()).abs().max()) for name, w in weights.items())
+    print(f'language: {how["steps"]} steps without dropout: loss {ours:.6f}, PyTorch {theirs:.6f}; '
+          f'weights at most {apart:.1e} apart', flush=True)
+    return abs(ours - theirs) < 1e-4 * ours and apart < 1e-3
+
+
+def compare_pretraining(tilth, data, held_out):
+    run, first = tilth.folder / 'pretrained', tilth.folder / 'pretrained_first'
+    tilth.finish(pretraining(tilth, first, PRETRAIN, 0.1, first=True))
+    process = pretraining(tilth, run, PRETRAIN, 0.1)
+    weights = tilth.weights(first)
+    torch.manual_seed(1)
+    train(weights, data, lambda w, batch: sum(pretraining_losses(w, batch, 0.1)), PRETRAIN)
+    tilth.finish(process)
+    a, b = (evaluate(held_out, lambda part, w=w: pretraining_losses(w, part, 0)[0])
+            for w in (tilth.weights(run), weights))
+    told = tilth.told(run, 'lm_example_loss')
+    print(f'language: pre-training, {PRETRAIN["steps"]} steps: loss of hidden words {a:.3f} (Tilth says {told:.3f}), '
+          f'PyTorch {b:.3f}', flush=True)
+    return abs(a - b) < 0.02 * b and abs(a - told) < 0.002 * a
+
+
+def write_rows(tilth, task, how, seed):
+    """The sentences as often as they are read, each time in another order."""
+    with open(tilth.folder / f'{task}_train.csv', newline='') as f:
+        head, *rows = csv.reader(f)
+    chance, path = random.Random(seed), tilth.folder / f'{task}_train_{seed}.csv'
+    with open(path, 'w', newline='') as f:
+        csv.writer(f).writerows([head, *(row for _ in range(how['passes']) for row in chance.sample(rows, len(rows)))])
+    tilth.call('data', 'finetuning', f'--vocab_file={tilth.folder}/vocab.txt', '--text_columns=text',
+               '--label_column=label', f'--max_seq_length={how["length"]}', '--overwrite', f'--train_file={path}',
+               f'--train_data_output_path={path.with_suffix(".tfrecord")}', f'--eval_file={tilth.folder}/{task}_test.csv',
+               f'--eval_data_output_path={tilth.folder}/{task}_test.tfrecord')
+    return records(path.with_suffix('.tfrecord'))
+
+
+def compare_finetuning(tilth, task, seed, pretrained):
+    """(ours, theirs): shares of the test's sentences that are judged right."""
+    how = TASKS[task]
+    data = write_rows(tilth, task, how, seed)
+    how = dict(how, steps=len(data['label_ids']) // how['batch'])
+    how['warmup'] = how['steps'] // 10
+    test = records(tilth.folder / f'{task}_test.tfrecord')
+    run = tilth.folder / f'{task}_{seed}_{"pretrained" if pretrained else "none"}'
+    start = tilth.folder / 'pretrained' if pretrained else None
+    first = tilth.folder / f'{run.name}_first'
+    tilth.finish(finetuning(tilth, first, task, how, seed, start, first=True))
+    process = finetuning(tilth, run, task, how, seed, start)
+    weights = tilth.weights(first)
+    torch.manual_seed(seed)
+    train(weights, data, lambda w, batch: F.cross_entropy(sentence_scores(w, batch, 0.1), batch['label_ids'].flatten()),
+          how)
+    theirs = evaluate(test, lambda part: right(weights, part))
+    tilth.finish(process)
+    return tilth.told(run, 'cls_accuracy'), theirs
+
+
+def write_records(tilth):
+    for name, passes in (('corpus', 5), ('held_out', 1)):
+        tilth.call('data', 'pretraining', f'--vocab_file={tilth.folder}/vocab.txt', f'--dupe_factor={passes}',
+                   f'--input_file={tilth.folder}/{name}.txt', f'--output_file={tilth.folder}/{name}.tfrecord',
+                   f'--max_seq_length={LENGTH}', f'--max_predictions_per_seq={GUESSES}', '--overwrite')
+
+
+def tell(found):
+    """The table, and whether all is well."""
+    well = True
+    print(f'{"":8s} {"pre-trained":>11s} {"Tilth":>14s} {"PyTorch":>14s} {"apart":>6s}')
+    means = {}
+    for (task, pretrained), rows in found.items():
+        rows = 100 * np.array(rows)
+        mean, spread = rows.mean(0), rows.std(0, ddof=1) if len(rows) > 1 else np.zeros(2)
+        means[task, pretrained] = mean
+        bad = abs(mean[0] - mean[1]) > MARGIN
+        well &= not bad
+        cells = ' '.join(f'{m:6.2f} +- {s:4.2f}' for m, s in zip(mean, spread))
+        print(f'{task:8s} {"yes" if pretrained else "no":>11s} {cells} {mean[0] - mean[1]:6.2f}'
+              + ('  <- too far' if bad else ''))
+    for task in TASKS:
+        if not (means[task, True] > means[task, False]).all():
+            print(f'{task}: pre-training does not help')
+            well = False
+    return well
+
+
+def main():
+    tilth = Tilth(sys.argv[1], pathlib.Path(sys.argv[2]))
+    seeds = int(sys.argv[3]) if len(sys.argv) > 3 else 5
+    torch.set_num_threads(1)
+    write_records(tilth)
+    data = records(tilth.folder / 'corpus.tfrecord', PRETRAIN['steps'] * PRETRAIN['batch'])
+    held_out = records(tilth.folder / 'held_out.tfrecord')
+    well = compare_steps(tilth, data)
+    well &= compare_pretraining(tilth, data, held_out)
+    found = {}
+    for task in TASKS:
+        for pretrained in (True, False):
+            for seed in range(1, seeds + 1):
+                pair = compare_finetuning(tilth, task, seed, pretrained)
+                found.setdefault((task, pretrained), []).append(pair)
+                print(f'language: {task}, {"pre-trained" if pretrained else "from nothing"}, seed {seed}: '
+                      f'{100 * pair[0]:.2f}, PyTorch {100 * pair[1]:.2f}', flush=True)
+    sys.exit(0 if tell(found) and well else 1)
+
+
+main()
