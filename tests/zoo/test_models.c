@@ -1,4 +1,5 @@
-/* Backbones and the model around them: shapes, numbers of parameters, what options change. takes: long */
+/* Backbones and the model around them: shapes, numbers of parameters, what options change.
+ * takes: long */
 #include "zoo/zoo_lab.h"
 
 #include <tilth/ops/create.h>
