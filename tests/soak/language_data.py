@@ -25,6 +25,7 @@ from tokenizers import BertWordPieceTokenizer
 WORDS = 8000
 TRAIN, MOST_TEST = 4000, 6000
 SECTIONS = ('games', 'gnu-r', 'golang', 'java', 'javascript', 'net', 'perl', 'python', 'science', 'utils')
+SPECIAL = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]')
 RUNNING_TEXT = {'p', 'li', 'dd', 'dt', 'td', 'th', 'h1', 'h2', 'h3', 'h4', 'blockquote', 'div', 'br', 'tr'}
 NO_TEXT = {'script', 'style', 'pre', 'head', 'nav'}
 
@@ -198,7 +199,9 @@ def main():
     print(f'language: {len(corpus)} documents, {len(lines)} sentences, {sum(map(len, lines)) / 1e6:.1f} MB')
     tokenizer = BertWordPieceTokenizer(lowercase=True)
     tokenizer.train_from_iterator(lines, vocab_size=WORDS, min_frequency=2, show_progress=False)
-    tokenizer.save_model(str(folder))
+    # The trainer numbers some pieces by chance; here they have an order.
+    pieces = sorted(set(tokenizer.get_vocab()) - set(SPECIAL))
+    (folder / 'vocab.txt').write_text('\n'.join([*SPECIAL, *pieces, '']))
 
 
 main()

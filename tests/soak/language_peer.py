@@ -27,7 +27,7 @@ from safetensors.torch import load_file
 
 MARGIN = 0.5  # points of accuracy
 LAYERS, HIDDEN, HEADS, INNER, LENGTH, GUESSES = 2, 128, 2, 512, 64, 10  # BERT-Tiny
-PRETRAIN = {'steps': 4000, 'rate': 1e-3, 'warmup': 400, 'batch': 32}
+PRETRAIN = {'steps': 2000, 'rate': 1e-3, 'warmup': 200, 'batch': 32}
 TASKS = {  # passes: how often the sentences are read
     'films': {'classes': 2, 'length': 40, 'passes': 3, 'rate': 5e-4, 'batch': 32},
     'topics': {'classes': 10, 'length': 24, 'passes': 3, 'rate': 5e-4, 'batch': 32},
