@@ -247,8 +247,22 @@ typedef struct tl_text_data_config {
     /* auto: what is left for train_data, what is held out for validation_data */
     tl_holdout_part holdout_part;
 } tl_text_data_config;
+/* Texts whose words are hidden as they are read, others in each pass: TFRecords, or .txt files with
+ * a sentence on each line and an empty line between documents. tensorflow-text's rules cut them;
+ * they are lowered where the vocabulary has no capital letters. */
+typedef struct tl_pretrain_text_data_config {
+    tl_data_config base;    /* deterministic: the first words are hidden, not random ones */
+    int64_t doc_batch_size; /* 8: documents among which sentences are drawn that do not follow */
+    int64_t seq_length, max_predictions_per_seq; /* 512, 76 */
+    bool use_next_sentence_label;                /* true */
+    tl_strings text_field_names;                 /* text */
+    const char *vocab_file_path;
+    double masking_rate; /* 0.15 */
+    bool use_whole_word_masking;
+    tl_language_files file_type;
+} tl_pretrain_text_data_config;
 extern TL_API const tl_desc tl_pretrain_data_config_desc, tl_pretrain_dynamic_data_config_desc,
-    tl_sentence_data_config_desc, tl_sentence_text_data_config_desc, tl_text_data_config_desc;
+    tl_pretrain_text_data_config_desc, tl_sentence_data_config_desc, tl_sentence_text_data_config_desc, tl_text_data_config_desc;
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 
@@ -256,9 +270,11 @@ typedef struct tl_masked_lm_task_config {
     tl_task_config base;
     bool scale_loss; /* by the number of replicas */
 } tl_masked_lm_task_config;
-extern TL_API const tl_desc tl_masked_lm_task_config_desc, tl_masked_lm_dynamic_task_config_desc;
+extern TL_API const tl_desc tl_masked_lm_task_config_desc, tl_masked_lm_dynamic_task_config_desc,
+    tl_masked_lm_text_task_config_desc;
 /* masked_lm: hidden words, and whether the second sentence follows the first. */
-TL_API extern const tl_task_class tl_masked_lm_task, tl_masked_lm_dynamic_task;
+TL_API extern const tl_task_class tl_masked_lm_task, tl_masked_lm_dynamic_task,
+    tl_masked_lm_text_task;
 
 typedef struct tl_sentence_task_config {
     tl_task_config base;

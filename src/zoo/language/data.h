@@ -19,6 +19,9 @@ TL_NODISCARD tl_status tli_pretrain_inputs(tl_dataset **out, const tl_pretrain_d
 TL_NODISCARD tl_status tli_pretrain_dynamic_inputs(tl_dataset **out,
                                                    const tl_pretrain_dynamic_data_config *data,
                                                    const tli_language_inputs *args);
+TL_NODISCARD tl_status tli_pretrain_text_inputs(tl_dataset **out,
+                                                const tl_pretrain_text_data_config *data,
+                                                const tli_language_inputs *args);
 TL_NODISCARD tl_status tli_sentence_inputs(tl_dataset **out, const tl_sentence_data_config *data,
                                            const tli_language_inputs *args);
 

@@ -27,8 +27,8 @@ static const char *const restrictions[] = {"task.train_data.is_training != None"
     "      polynomial: {initial_learning_rate: " rate ", end_learning_rate: 0.0}\n"                \
     "    warmup: {type: polynomial}\n"
 
-#define PRETRAINING                                                                                \
-    "task:\n"                                                                                      \
+#define PRETRAINING(data)                                                                          \
+    "task:\n" data                                                                                 \
     "  model:\n"                                                                                   \
     "    encoder: {type: bert}\n"                                                                  \
     "    cls_heads:\n"                                                                             \
@@ -39,12 +39,19 @@ static const char *const restrictions[] = {"task.train_data.is_training != None"
 EXPERIMENT(pretraining, "bert/pretraining", NULL, tl_masked_lm_task_config_desc,
            "BERT learns a language from hidden words: set task.train_data, and decay_steps and "
            "warmup_steps of the rate",
-           "runtime: {enable_xla: true}\n" PRETRAINING);
+           "runtime: {enable_xla: true}\n" PRETRAINING(""));
 EXPERIMENT(pretraining_dynamic, "bert/pretraining_dynamic", NULL,
            tl_masked_lm_dynamic_task_config_desc,
            "bert/pretraining in batches of sequences of about one length",
-           "runtime: {enable_xla: true}\n" PRETRAINING);
+           "runtime: {enable_xla: true}\n" PRETRAINING(""));
 
+#define WIKI                                                                                       \
+    "{tfds_name: wikipedia/20201201.en, tfds_split: train, vocab_file_path: TODO for users}\n"
+EXPERIMENT(text_wiki_pretraining, "bert/text_wiki_pretraining", NULL,
+           tl_masked_lm_text_task_config_desc,
+           "bert/pretraining of texts, whose words are hidden as they are read: set input_path, "
+           "vocab_file_path, and tfds_name to ''",
+           PRETRAINING("  train_data: " WIKI "  validation_data: " WIKI));
 EXPERIMENT(sentence_prediction, "bert/sentence_prediction", NULL, tl_sentence_task_config_desc,
            "a class, or a number, for one sentence or two: set task.model.num_classes and "
            "task.train_data",
@@ -143,12 +150,14 @@ static const tl_entry entries[] = {
     {&tl_kind_configurable, &gated_feedforward_in_package.cls},
     {&tl_kind_task, &tl_masked_lm_task.cls},
     {&tl_kind_task, &tl_masked_lm_dynamic_task.cls},
+    {&tl_kind_task, &tl_masked_lm_text_task.cls},
     {&tl_kind_task, &tl_sentence_prediction_task.cls},
     {&tl_kind_task, &tl_sentence_prediction_text_task.cls},
     {&tl_kind_task, &tl_text_classification_task.cls},
     {&tl_kind_experiment, &tli_texts_experiment.cls},
     {&tl_kind_experiment, &pretraining.cls},
     {&tl_kind_experiment, &pretraining_dynamic.cls},
+    {&tl_kind_experiment, &text_wiki_pretraining.cls},
     {&tl_kind_experiment, &sentence_prediction.cls},
     {&tl_kind_experiment, &sentence_prediction_text.cls},
     {&tl_kind_experiment, &local.cls},

@@ -28,6 +28,11 @@ static bool is_dynamic(const tl_task *t)
     return tl_class_is(&t->cls->cls, &tl_masked_lm_dynamic_task.cls);
 }
 
+static bool reads_texts(const tl_task *t)
+{
+    return tl_class_is(&t->cls->cls, &tl_masked_lm_text_task.cls);
+}
+
 /* Sizes of the largest batch, for the rehearsal. */
 static void sizes_of(const tl_task *t, int64_t *length, int64_t *predictions)
 {
@@ -36,6 +41,9 @@ static void sizes_of(const tl_task *t, int64_t *length, int64_t *predictions)
     if (data && is_dynamic(t)) {
         const tl_ints all = ((const tl_pretrain_dynamic_data_config *)data)->seq_bucket_lengths;
         if (all.count) *length = all.items[all.count - 1];
+    } else if (data && reads_texts(t)) {
+        *length = ((const tl_pretrain_text_data_config *)data)->seq_length;
+        *predictions = ((const tl_pretrain_text_data_config *)data)->max_predictions_per_seq;
     } else if (data) {
         *length = ((const tl_pretrain_data_config *)data)->seq_length;
         *predictions = ((const tl_pretrain_data_config *)data)->max_predictions_per_seq;
@@ -47,6 +55,8 @@ static bool has_next_sentence(const tl_task *t)
     const tl_data_config *data = t->config->train_data;
     if (!data) data = t->config->validation_data;
     if (!data) return false;
+    if (reads_texts(t))
+        return ((const tl_pretrain_text_data_config *)data)->use_next_sentence_label;
     return is_dynamic(t) && data == t->config->train_data
                ? ((const tl_pretrain_dynamic_data_config *)data)->use_next_sentence_label
                : ((const tl_pretrain_data_config *)data)->use_next_sentence_label;
@@ -84,6 +94,8 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                                           trains ? "task.train_data" : "task.validation_data",
                                       .trains = trains,
                                       .arena = t->arena};
+    if (reads_texts(t))
+        return tli_pretrain_text_inputs(out, (const tl_pretrain_text_data_config *)data, &args);
     if (trains && is_dynamic(t))
         return tli_pretrain_dynamic_inputs(out, (const tl_pretrain_dynamic_data_config *)data,
                                            &args);
@@ -229,22 +241,23 @@ static tl_status export_weights(tl_task *t, const tl_export_args *args, tl_state
 
 static void init_validation(void *value)
 {
-    ((tl_pretrain_data_config *)value)->base.is_training.value = false;
+    ((tl_data_config *)value)->is_training.value = false; // all kinds of data begin alike
 }
 
-#define MASKED_LM_ROWS(data_desc)                                                                  \
+#define MASKED_LM_ROWS(data_desc, validation_desc)                                                 \
     TL_F_AS(tl_masked_lm_task_config, base.model, "model", .set = true,                            \
             .desc = &tl_pretrainer_config_desc,                                                    \
             .help = "an encoder and what it is trained to guess"),                                 \
         TL_F_OPTIONAL_AS(tl_masked_lm_task_config, base.train_data, "train_data", &data_desc,      \
                          .set = true, .help = "examples to train with"),                           \
         TL_F_OPTIONAL_AS(tl_masked_lm_task_config, base.validation_data, "validation_data",        \
-                         &tl_pretrain_data_config_desc, .set = true, .init = init_validation,      \
+                         &validation_desc, .set = true, .init = init_validation,                   \
                          .help = "examples to evaluate with"),                                     \
         TL_F(tl_masked_lm_task_config, scale_loss, .help = "divide the loss by the replicas"),     \
         TL_F_END
 
-static const tl_field masked_lm_fields[] = {MASKED_LM_ROWS(tl_pretrain_data_config_desc)};
+static const tl_field masked_lm_fields[] = {
+    MASKED_LM_ROWS(tl_pretrain_data_config_desc, tl_pretrain_data_config_desc)};
 const tl_desc tl_masked_lm_task_config_desc = {
     .name = "masked_lm",
     .help = "hidden words are guessed",
@@ -252,12 +265,23 @@ const tl_desc tl_masked_lm_task_config_desc = {
     .fields = masked_lm_fields,
     .base = &tl_task_config_desc,
 };
-static const tl_field dynamic_fields[] = {MASKED_LM_ROWS(tl_pretrain_dynamic_data_config_desc)};
+static const tl_field dynamic_fields[] = {
+    MASKED_LM_ROWS(tl_pretrain_dynamic_data_config_desc, tl_pretrain_data_config_desc)};
 const tl_desc tl_masked_lm_dynamic_task_config_desc = {
     .name = "masked_lm_dynamic",
     .help = "hidden words are guessed, in batches of about one length",
     .size = sizeof(tl_masked_lm_task_config),
     .fields = dynamic_fields,
+    .base = &tl_task_config_desc,
+};
+
+static const tl_field text_fields[] = {
+    MASKED_LM_ROWS(tl_pretrain_text_data_config_desc, tl_pretrain_text_data_config_desc)};
+const tl_desc tl_masked_lm_text_task_config_desc = {
+    .name = "masked_lm_text",
+    .help = "words of texts are hidden and guessed",
+    .size = sizeof(tl_masked_lm_task_config),
+    .fields = text_fields,
     .base = &tl_task_config_desc,
 };
 
@@ -282,3 +306,5 @@ MASKED_LM_TASK(masked_lm, tl_masked_lm_task_config_desc,
                "words that were hidden are guessed, and which sentences follow each other");
 MASKED_LM_TASK(masked_lm_dynamic, tl_masked_lm_dynamic_task_config_desc,
                "masked_lm in batches of about one length");
+MASKED_LM_TASK(masked_lm_text, tl_masked_lm_text_task_config_desc,
+               "masked_lm of texts, whose words are hidden as they are read");
