@@ -90,8 +90,7 @@ static void compare_refusal(const char *experiment)
     char start[128];
     snprintf(start, sizeof start, "there is no experiment '%s'", experiment);
     assert_fails(lab_parse(&c, experiment, NULL), TL_ENOTFOUND, start);
-    if (!strstr(tl_error_message(), "`list experiments` shows"))
-        fail_msg("%s", tl_error_message());
+    if (!strstr(tl_error_message(), "`list experiments` shows")) fail_msg("%s", tl_error_message());
 }
 
 static void test_all_experiments_of_model_garden(void **state)
