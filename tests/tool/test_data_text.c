@@ -246,6 +246,17 @@ static void glue_folders_are_read(void **state)
          "index\tquestion\tsentence\tlabel\n0\tthe\tcat\tnot_entailment\n1\ta\ta\tentailment\n",
          "index\tquestion\tsentence\n0\tthe\tcat\n1\ta\ta\n", "2, 5, 3, 6, 3",
          "label_ids: int64 1\n"},
+        {"RTE",
+         "index\tsentence1\tsentence2\tlabel\n0\tthe \"cat\ta\tentailment\n"
+         "1\ta\ta\tnot_entailment\n",
+         "index\tsentence1\tsentence2\tlabel\n0\tthe\tcat\tnot_entailment\n"
+         "1\ta\ta\tentailment\n",
+         "index\tsentence1\tsentence2\n0\tthe\tcat\n1\ta\ta\n", "2, 5, 1, 6, 3, 10, 3",
+         "label_ids: int64 0\n"},
+        {"WNLI", "index\tsentence1\tsentence2\tlabel\n0\tthe\tcat\t1\n1\ta\ta\t0\n",
+         "index\tsentence1\tsentence2\tlabel\n0\tthe\tcat\t0\n1\ta\ta\t1\n",
+         "index\tsentence1\tsentence2\n0\tthe\tcat\n1\ta\ta\n", "2, 5, 3, 6, 3",
+         "label_ids: int64 1\n"},
     };
     for (int64_t i = 0; i < TL_COUNT(tasks); i++) {
         char name[64];

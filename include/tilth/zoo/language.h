@@ -262,7 +262,8 @@ typedef struct tl_pretrain_text_data_config {
     tl_language_files file_type;
 } tl_pretrain_text_data_config;
 extern TL_API const tl_desc tl_pretrain_data_config_desc, tl_pretrain_dynamic_data_config_desc,
-    tl_pretrain_text_data_config_desc, tl_sentence_data_config_desc, tl_sentence_text_data_config_desc, tl_text_data_config_desc;
+    tl_pretrain_text_data_config_desc, tl_sentence_data_config_desc,
+    tl_sentence_text_data_config_desc, tl_text_data_config_desc;
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 

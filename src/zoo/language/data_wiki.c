@@ -26,9 +26,9 @@ typedef struct corpus {
     tl_tokenizer *tokenizer;
     int32_t cls, sep, mask;
     tl_ids ids;
-    bool *goes_on;      /* of each piece of the vocabulary: it belongs to the one before */
-    offsets sentences;  /* where each begins among the pieces, and where the last one ends */
-    offsets documents;  /* where each begins among the sentences, and where the last one ends */
+    bool *goes_on;       /* of each piece of the vocabulary: it belongs to the one before */
+    offsets sentences;   /* where each begins among the pieces, and where the last one ends */
+    offsets documents;   /* where each begins among the sentences, and where the last one ends */
     offsets document_of; /* of each sentence */
 } corpus;
 
@@ -117,8 +117,9 @@ static tl_status add_text(corpus *c, const char *path)
     TL_TRY(tl_file_map(&file, path));
     tl_status st = TL_OK;
     if (c->data->text_field_names.count > 1)
-        st = TL_FAIL(TL_EINVAL, "'%s' is a text, and %s.text_field_names has %" PRId64
-                                " fields: they are for records",
+        st = TL_FAIL(TL_EINVAL,
+                     "'%s' is a text, and %s.text_field_names has %" PRId64
+                     " fields: they are for records",
                      path, c->section, c->data->text_field_names.count);
     if (st == TL_OK) st = add_lines(c, file.data, file.size, true);
     if (st == TL_OK) st = end_document(c);
@@ -312,7 +313,8 @@ static tl_status open_texts(void *self, const char *name, const char *const *pat
     corpus *c = self;
     (void)name;
     if (c->sentences.count > 1)
-        return TL_FAIL(TL_EUNSUPPORTED, "input_path is a map; texts are named by a path, or a list");
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "input_path is a map; texts are named by a path, or a list");
     for (int64_t i = 0; i < count; i++)
         TL_TRY(is_text(paths[i]) ? add_text(c, paths[i]) : add_records(c, paths[i]));
     int64_t documents = c->documents.count - 1, sentences = c->sentences.count - 1;
@@ -362,12 +364,12 @@ static tl_status open_vocabulary(corpus *c)
 static tl_status check_config(const tl_pretrain_text_data_config *d, const char *section)
 {
     if (!tl_paths_given(d->base.input_path))
-        return TL_FAIL(TL_EINVAL,
-                       "%s.tfds_name: nothing is fetched from TensorFlow Datasets. Name texts by "
-                       "%s.input_path, and set tfds_name to '': TFRecords with the feature '%s', or "
-                       ".txt files with a sentence on each line and an empty line between documents",
-                       section, section,
-                       d->text_field_names.count ? d->text_field_names.items[0] : "text");
+        return TL_FAIL(
+            TL_EINVAL,
+            "%s.tfds_name: nothing is fetched from TensorFlow Datasets. Name texts by "
+            "%s.input_path, and set tfds_name to '': TFRecords with the feature '%s', or "
+            ".txt files with a sentence on each line and an empty line between documents",
+            section, section, d->text_field_names.count ? d->text_field_names.items[0] : "text");
     if (!d->text_field_names.count || d->text_field_names.count > MOST_FIELDS)
         return TL_FAIL(TL_EINVAL, "%s.text_field_names has %" PRId64 " names; 1 to %d are possible",
                        section, d->text_field_names.count, MOST_FIELDS);
@@ -426,8 +428,7 @@ tl_status tli_pretrain_text_inputs(tl_dataset **out, const tl_pretrain_text_data
 /* --- what is configured ----------------------------------------------------------------------- */
 
 #define WIKI_F(member, ...) TL_F(tl_pretrain_text_data_config, member, __VA_ARGS__)
-#define BASE_F(member, ...)                                                                        \
-    TL_F_AS(tl_pretrain_text_data_config, base.member, #member, __VA_ARGS__)
+#define BASE_F(member, ...) TL_F_AS(tl_pretrain_text_data_config, base.member, #member, __VA_ARGS__)
 static const char *const file_types[] = {"tfrecord", "sstable", "recordio", NULL};
 static const tl_field fields[] = {
     BASE_F(tfds_name, .s = "", .accept = TL_ACCEPT_STRING | TL_ACCEPT_MAP,

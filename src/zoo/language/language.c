@@ -28,8 +28,7 @@ static const char *const restrictions[] = {"task.train_data.is_training != None"
     "    warmup: {type: polynomial}\n"
 
 #define PRETRAINING(data)                                                                          \
-    "task:\n" data                                                                                 \
-    "  model:\n"                                                                                   \
+    "task:\n" data "  model:\n"                                                                    \
     "    encoder: {type: bert}\n"                                                                  \
     "    cls_heads:\n"                                                                             \
     "    - {inner_dim: 768, num_classes: 2, dropout_rate: 0.1, name: next_sentence}\n"             \

@@ -275,7 +275,7 @@ static tl_status set_small_sizes(const filling *f, int64_t pieces)
     TL_TRY(tli_choose(f->config, BERT "intermediate_size", "256"));
     TL_TRY(tli_choose(f->config, BERT "dropout_rate", "0.5"));
     TL_TRY(tli_choose(f->config, BERT "attention_dropout_rate", "0.1"));
-    return tli_choose(f->config, "task.train_data.word_dropout", "0.2");
+    return tli_choose(f->config, "task.train_data.word_dropout", "0.4");
 }
 
 static tl_status measure(void *self, const tli_text *t)
@@ -373,7 +373,7 @@ static tl_status set_schedule(const filling *f)
     const int64_t steps = tl_max_i64(t->train_steps, 1);
     if (o->learning_rate.type && strcmp(o->learning_rate.type, "polynomial") == 0) {
         TL_TRY(tli_choose(f->config, OPTIMIZATION "learning_rate.polynomial.initial_learning_rate",
-                          "%s", f->begins_with_weights ? "5.0e-05" : "0.001"));
+                          "%s", f->begins_with_weights ? "5.0e-05" : "0.002"));
         TL_TRY(tli_choose(f->config, OPTIMIZATION "learning_rate.polynomial.decay_steps",
                           "%" PRId64, steps));
     }
