@@ -1,5 +1,6 @@
 #include <tilth/base/file.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/vec.h>
 
 #include "base/inner/file_io.h"
 #include "base/inner/folder.h"
@@ -464,4 +466,38 @@ tl_status tl_glob(tl_path_list *out, tl_arena *arena, const char *pattern)
     }
     globfree(&found);
     return status;
+}
+
+static tl_status copy_entries(tl_path_list *out, tl_arena *arena, DIR *dir, const char *folder)
+{
+    struct {
+        const char **items;
+        int64_t count, capacity;
+    } found = {0};
+    tl_status st = TL_OK;
+    for (const struct dirent *e; st == TL_OK && (errno = 0, e = readdir(dir));) {
+        if (e->d_name[0] == '.') continue;
+        const char *path = tl_path_join(arena, folder, e->d_name);
+        if (!path || !TL_VEC_PUSH(&found, path)) st = TL_ENOMEM;
+    }
+    if (st == TL_OK && errno) st = TLI_FAIL_SYSTEM(errno, "search the directory", folder);
+    const size_t bytes = (size_t)found.count * sizeof *found.items;
+    if (st == TL_OK && found.count) {
+        qsort(found.items, (size_t)found.count, sizeof *found.items, compare_paths);
+        out->items = tl_arena_copy(arena, found.items, bytes);
+        if (out->items) out->count = found.count;
+        else st = TL_ENOMEM;
+    }
+    TL_VEC_FREE(&found);
+    return st;
+}
+
+tl_status tl_dir_list(tl_path_list *out, tl_arena *arena, const char *folder)
+{
+    *out = (tl_path_list){NULL, 0};
+    DIR *dir = opendir(folder);
+    if (!dir) return TLI_FAIL_SYSTEM(errno, "search the directory", folder);
+    tl_status st = copy_entries(out, arena, dir, folder);
+    closedir(dir);
+    return st;
 }

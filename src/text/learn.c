@@ -93,8 +93,9 @@ static tl_status forget_rare(tl_wordpiece_learner *l)
 static tl_status count_word(void *payload, const char *word, size_t size)
 {
     tl_wordpiece_learner *l = payload;
-    char key[TLI_MOST_WORD_CHARS * 4 + 1];
+    char key[LONGEST_WORD * 4 + 1];
     int64_t characters = 0;
+    if (size >= sizeof key) return TL_OK;
     for (size_t i = 0; i < size; i++) characters += ((uint8_t)word[i] & 0xc0) != 0x80;
     if (characters > LONGEST_WORD || memchr(word, 0, size)) return TL_OK;
     memcpy(key, word, size);

@@ -1,7 +1,5 @@
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -9,7 +7,6 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/base/map.h>
-#include <tilth/base/vec.h>
 #include <tilth/io/tensorflow/example.h>
 #include <tilth/io/idx.h>
 #include <tilth/io/image/image.h>
@@ -209,32 +206,6 @@ static bool is_image(const char *name)
     return false;
 }
 
-typedef struct name_list {
-    char **items;
-    int64_t count, capacity;
-} name_list;
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* What is in a folder, sorted, but for hidden files. */
-static tl_status list(name_list *out, tl_arena *arena, const char *path)
-{
-    DIR *dir = opendir(path);
-    if (!dir) return TL_FAIL(TL_EIO, "cannot look into '%s': %s", path, strerror(errno));
-    tl_status st = TL_OK;
-    for (const struct dirent *e; st == TL_OK && (e = readdir(dir));) {
-        if (e->d_name[0] == '.') continue;
-        char *name = tl_path_join(arena, path, e->d_name);
-        if (!name || !TL_VEC_PUSH(out, name)) st = TL_ENOMEM;
-    }
-    closedir(dir);
-    if (out->count) qsort(out->items, (size_t)out->count, sizeof *out->items, by_bytes);
-    return st;
-}
-
 /* All that lies in a folder and below it. */
 typedef struct walk {
     tli_asking *asking;
@@ -261,7 +232,7 @@ static tl_status note_folder(walk *w, const char *path, bool *is_new)
 
 static tl_status ask_folder(walk *w, const char *path, int depth)
 {
-    name_list names = {0};
+    tl_path_list paths;
     tl_arena *arena;
     bool is_new;
     if (depth > DEEPEST)
@@ -269,17 +240,16 @@ static tl_status ask_folder(walk *w, const char *path, int depth)
     TL_TRY(note_folder(w, path, &is_new));
     if (!is_new) return TL_OK;
     TL_TRY(tl_arena_new(&arena));
-    tl_status st = list(&names, arena, path);
-    for (int64_t i = 0; i < names.count && st == TL_OK; i++) {
-        if (tl_dir_exists(names.items[i])) {
-            st = ask_folder(w, names.items[i], depth + 1);
-        } else if (w->is_wanted(names.items[i])) {
+    tl_status st = tl_dir_list(&paths, arena, path);
+    for (int64_t i = 0; i < paths.count && st == TL_OK; i++) {
+        if (tl_dir_exists(paths.items[i])) {
+            st = ask_folder(w, paths.items[i], depth + 1);
+        } else if (w->is_wanted(paths.items[i])) {
             w->found++;
-            st = w->ask(w->asking, names.items[i]);
+            st = w->ask(w->asking, paths.items[i]);
         }
         if (st != TL_OK) st = tli_ask_failed(w->asking, st);
     }
-    TL_VEC_FREE(&names);
     tl_arena_free(&arena);
     return st;
 }

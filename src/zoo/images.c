@@ -17,7 +17,6 @@ enum {
     MANY_SIDE = 32,  /* ... when there are very many of them */
     MANY = 20000,
     MOST_FILTERS = 128,
-    EVALUATIONS = 20, /* at most */
     CACHE_BYTES = 1 << 30
 };
 
@@ -272,28 +271,12 @@ static tl_status set_batches(filling *f, int64_t examples)
     return tli_choose(f->config, "task.validation_data.global_batch_size", "%" PRId64, 2 * batch);
 }
 
-/* Intervals are multiples of a loop, and the training of an interval, unless somebody has said how
- * long it is. */
 static tl_status set_steps(filling *f, int64_t examples)
 {
-    const tl_experiment_config *e = experiment_of(f);
-    const tl_trainer_config *t = e->trainer.value;
-    int64_t batch =
-        tl_max_i64(((const tl_task_config *)e->task.value)->train_data->global_batch_size, 1);
+    const tl_task_config *task = experiment_of(f)->task.value;
+    int64_t batch = tl_max_i64(task->train_data->global_batch_size, 1);
     int64_t epoch = tl_max_i64(tl_div_up(examples, batch), 1);
-    bool given = tl_config_is_given(f->config, "trainer.train_steps");
-    int64_t steps =
-        given ? tl_max_i64(t->train_steps, 1) : tl_max_i64(epochs_for(examples) * epoch, 100);
-    int64_t interval = tl_max_i64(tl_div_up(steps, EVALUATIONS), given ? 1 : epoch);
-    if (interval > steps) interval = steps;
-    TL_TRY(tli_choose(f->config, "trainer.steps_per_loop", "%" PRId64,
-                      interval > 100 ? tl_div_up(interval, 5) : interval));
-    int64_t loop = tl_max_i64(t->steps_per_loop, 1);
-    interval = tl_round_up(interval, loop);
-    TL_TRY(tli_choose(f->config, "trainer.train_steps", "%" PRId64, tl_round_up(steps, interval)));
-    TL_TRY(tli_choose(f->config, "trainer.validation_interval", "%" PRId64, interval));
-    TL_TRY(tli_choose(f->config, "trainer.summary_interval", "%" PRId64, loop));
-    return tli_choose(f->config, "trainer.checkpoint_interval", "%" PRId64, interval);
+    return tli_choose_steps(f->config, epoch, epochs_for(examples));
 }
 
 static tl_status set_schedule(filling *f)

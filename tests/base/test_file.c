@@ -716,6 +716,30 @@ static void test_glob(void **state)
     assert_glob("", "");
 }
 
+static void test_list(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"f/b", "f/a.txt", "f/.hidden", "f/B"};
+    tl_arena *arena;
+    tl_path_list list;
+    assert_ok(tl_arena_new(&arena));
+    assert_ok(tl_mkdirs("f/below"));
+    for (int64_t i = 0; i < TL_COUNT(files); i++) put(files[i], "");
+    static const char *const wanted[] = {"f/B", "f/a.txt", "f/b", "f/below"};
+    assert_ok(tl_dir_list(&list, arena, "f"));
+    assert_int_equal(list.count, TL_COUNT(wanted));
+    for (int64_t i = 0; i < list.count; i++) assert_string_equal(list.items[i], wanted[i]);
+    assert_ok(tl_dir_list(&list, arena, "f/below"));
+    assert_int_equal(list.count, 0);
+    assert_fails(tl_dir_list(&list, arena, "f/b"), TL_ENOTFOUND,
+                 "cannot search the directory 'f/b'");
+    assert_fails(tl_dir_list(&list, arena, "none"), TL_ENOTFOUND, "'none'");
+    tl_alloc_fail_at(1, 1);
+    assert_fails(tl_dir_list(&list, arena, "f"), TL_ENOMEM, "out of memory");
+    assert_int_equal(list.count, 0);
+    tl_arena_free(&arena);
+}
+
 static void test_glob_failures(void **state)
 {
     (void)state;
@@ -762,6 +786,7 @@ int main(void)
         TEST(test_stat_and_remove),
         TEST(test_paths),
         TEST(test_glob),
+        TEST(test_list),
         TEST(test_glob_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

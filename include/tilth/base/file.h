@@ -122,6 +122,8 @@ typedef struct tl_path_list {
  * as it is. No match gives a count of 0; a directory that must be searched and cannot be is a
  * failure. */
 TL_API TL_NODISCARD tl_status tl_glob(tl_path_list *out, tl_arena *arena, const char *pattern);
+/* The paths of what lies in a folder, sorted by bytes; names with a leading dot are left out. */
+TL_API TL_NODISCARD tl_status tl_dir_list(tl_path_list *out, tl_arena *arena, const char *folder);
 
 TL_END
 

@@ -12,5 +12,9 @@ extern const tl_experiment_class tli_images_experiment;
 /* Sets a key, unless somebody has. */
 TL_NODISCARD tl_status tli_choose(tl_config *config, const char *key, const char *format, ...)
     TL_PRINTF(3, 4);
+/* Chooses how long an experiment trains, if nobody has said it, and when it evaluates: after each
+ * pass or less often. Intervals are multiples of a loop, and the training of an interval. `epoch`
+ * is the number of steps of a pass. */
+TL_NODISCARD tl_status tli_choose_steps(tl_config *config, int64_t epoch, int64_t epochs);
 
 #endif

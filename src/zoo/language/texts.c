@@ -2,11 +2,8 @@
 #include "zoo/language/texts.h"
 
 #include <ctype.h>
-#include <dirent.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -14,7 +11,6 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/base/map.h>
-#include <tilth/base/vec.h>
 #include <tilth/text/rows.h>
 
 enum { LARGEST_TEXT = 16 << 20 };
@@ -81,32 +77,6 @@ static tl_status each_row(walk *w, const char *path)
 
 /* --- folders ---------------------------------------------------------------------------------- */
 
-typedef struct name_list {
-    char **items;
-    int64_t count, capacity;
-} name_list;
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-/* What is in a folder, sorted, but for hidden files. */
-static tl_status list(name_list *out, tl_arena *arena, const char *path)
-{
-    DIR *dir = opendir(path);
-    if (!dir) return TL_FAIL(TL_EIO, "cannot look into '%s': %s", path, strerror(errno));
-    tl_status st = TL_OK;
-    for (const struct dirent *e; st == TL_OK && (e = readdir(dir));) {
-        if (e->d_name[0] == '.') continue;
-        char *name = tl_arena_strdup(arena, e->d_name);
-        if (!name || !TL_VEC_PUSH(out, name)) st = TL_ENOMEM;
-    }
-    closedir(dir);
-    if (out->count) qsort(out->items, (size_t)out->count, sizeof *out->items, by_bytes);
-    return st;
-}
-
 static bool is_text(const char *name)
 {
     size_t length = strlen(name);
@@ -125,37 +95,33 @@ static tl_status tell_file(walk *w, const char *path, const char *label)
 
 static tl_status each_of_class(walk *w, const char *folder, const char *label)
 {
-    name_list names = {0};
+    tl_path_list paths;
     tl_arena *arena;
     int64_t before = w->told;
     TL_TRY(tl_arena_new(&arena));
-    tl_status st = list(&names, arena, folder);
-    for (int64_t i = 0; i < names.count && st == TL_OK; i++) {
-        const char *path = tl_path_join(arena, folder, names.items[i]);
-        if (!path) st = TL_ENOMEM;
-        else if (is_text(path) && !tl_dir_exists(path)) st = tell_file(w, path, label);
+    tl_status st = tl_dir_list(&paths, arena, folder);
+    for (int64_t i = 0; i < paths.count && st == TL_OK; i++) {
+        const char *path = paths.items[i];
+        if (is_text(path) && !tl_dir_exists(path)) st = tell_file(w, path, label);
         else w->passed++;
     }
     if (st == TL_OK && w->told == before)
         TL_LOG_WARNING("'%s' holds no text (no file that ends in .txt), and is no class", folder);
-    TL_VEC_FREE(&names);
     tl_arena_free(&arena);
     return st;
 }
 
 static tl_status each_class(walk *w, const char *path)
 {
-    name_list names = {0};
+    tl_path_list paths;
     tl_arena *arena;
     TL_TRY(tl_arena_new(&arena));
-    tl_status st = list(&names, arena, path);
-    for (int64_t i = 0; i < names.count && st == TL_OK; i++) {
-        const char *folder = tl_path_join(arena, path, names.items[i]);
-        if (!folder) st = TL_ENOMEM;
-        else if (tl_dir_exists(folder)) st = each_of_class(w, folder, names.items[i]);
+    tl_status st = tl_dir_list(&paths, arena, path);
+    for (int64_t i = 0; i < paths.count && st == TL_OK; i++) {
+        const char *folder = paths.items[i];
+        if (tl_dir_exists(folder)) st = each_of_class(w, folder, tl_path_basename(folder));
         else w->passed++;
     }
-    TL_VEC_FREE(&names);
     tl_arena_free(&arena);
     return st;
 }

@@ -17,10 +17,7 @@
 #include "zoo/language/texts.h"
 
 static const double usual_holdout = 0.2;
-enum {
-    LONGEST = 128,    /* pieces of a sequence, unless somebody sets more */
-    EVALUATIONS = 20, /* at most */
-};
+enum { LONGEST = 128 }; /* pieces of a sequence, unless somebody sets more */
 
 typedef struct filling {
     tl_config *config;
@@ -340,8 +337,6 @@ static int64_t epochs_for(const filling *f, int64_t examples)
 static tl_status set_steps(filling *f)
 {
     const int64_t examples = tl_max_i64(f->count - f->held_out, 1);
-    const tl_trainer_config *t =
-        ((const tl_experiment_config *)tl_config_value(f->config))->trainer.value;
     int64_t batch = examples >= 1000 ? 32 : tl_max_i64(tl_min_i64(examples / 8, 16), 2);
     TL_TRY(tli_choose(f->config, "task.train_data.global_batch_size", "%" PRId64, batch));
     if (validation_of(f))
@@ -349,19 +344,7 @@ static tl_status set_steps(filling *f)
             tli_choose(f->config, "task.validation_data.global_batch_size", "%" PRId64, 2 * batch));
     batch = tl_max_i64(train_of(f)->base.global_batch_size, 1);
     int64_t epoch = tl_max_i64(tl_div_up(examples, batch), 1);
-    bool given = tl_config_is_given(f->config, "trainer.train_steps");
-    int64_t steps =
-        given ? tl_max_i64(t->train_steps, 1) : tl_max_i64(epochs_for(f, examples) * epoch, 100);
-    int64_t interval = tl_max_i64(tl_div_up(steps, EVALUATIONS), given ? 1 : epoch);
-    if (interval > steps) interval = steps;
-    TL_TRY(tli_choose(f->config, "trainer.steps_per_loop", "%" PRId64,
-                      interval > 100 ? tl_div_up(interval, 5) : interval));
-    int64_t loop = tl_max_i64(t->steps_per_loop, 1);
-    interval = tl_round_up(interval, loop);
-    TL_TRY(tli_choose(f->config, "trainer.train_steps", "%" PRId64, tl_round_up(steps, interval)));
-    TL_TRY(tli_choose(f->config, "trainer.validation_interval", "%" PRId64, interval));
-    TL_TRY(tli_choose(f->config, "trainer.summary_interval", "%" PRId64, loop));
-    return tli_choose(f->config, "trainer.checkpoint_interval", "%" PRId64, interval);
+    return tli_choose_steps(f->config, epoch, epochs_for(f, examples));
 }
 
 static tl_status set_schedule(const filling *f)
