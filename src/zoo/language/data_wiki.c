@@ -449,7 +449,7 @@ static const tl_field fields[] = {
            .help = "places of an example that may be hidden"),
     WIKI_F(use_next_sentence_label, .b = true,
            .help = "examples are pairs of sentences, which follow each other or do not"),
-    WIKI_F(text_field_names, TL_DEFAULT_LIST(const char *, "text"), .flags = TL_FIELD_NULLABLE,
+    WIKI_F(text_field_names, TL_DEFAULT_LIST(char *, "text"), .flags = TL_FIELD_NULLABLE,
            .help = "features that hold texts; one, where there are pairs of sentences"),
     WIKI_F(vocab_file_path, .s = "", .flags = TL_FIELD_PATH, .help = "the vocabulary, a vocab.txt"),
     WIKI_F(masking_rate, .d = 0.15, TL_RANGE(0, 1), .help = "share of the words that is hidden"),
