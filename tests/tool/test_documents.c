@@ -523,7 +523,7 @@ static void test_bindings_of_the_manual(void **state)
 /* A key such as task.train_data.input_path, which an experiment has. */
 static bool key_is_there(const char *key)
 {
-    static const char *const experiments[] = {"images", "table", "mock"};
+    static const char *const experiments[] = {"images", "texts", "table", "mock"};
     for (int64_t i = 0; i < TL_COUNT(experiments); i++)
         if (shell(tl_arena_printf(lab_arena, "tilth describe %s %s >said.txt 2>&1", experiments[i],
                                   key))
