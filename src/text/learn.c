@@ -17,7 +17,7 @@ enum {
     USUAL_SIZE = 8000,
     USUAL_LEAST = 2,
     LONGEST_WORD = 64,      /* in characters: longer ones teach nothing about language */
-    MOST_COUNTED = 1 << 20, /* different words that are counted at a time */
+    MOST_COUNTED = 1 << 19, /* different words that are counted at a time */
     MOST_WORDS = 1 << 18,   /* that pieces are learned from */
     MOST_CHARACTERS = 1000, /* of the alphabet: words with rarer ones are left to [UNK] */
 };

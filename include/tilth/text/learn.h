@@ -17,8 +17,8 @@
  * meet often enough. Frequent words become whole pieces that way, and rare ones are made of parts.
  *
  * The same texts in the same order give the same vocabulary. Memory and time are bounded: of more
- * than a million different words the rarest are forgotten, and pieces are learned from the 262,144
- * most frequent ones.
+ * than half a million different words the rarest are forgotten, and pieces are learned from the
+ * 262,144 most frequent ones.
  *
  * Ownership: the caller's. Thread word: one thread at a time. */
 #ifndef TILTH_TEXT_LEARN_H
