@@ -8,8 +8,6 @@ source "$(dirname "$0")/../../build.sh"
 
 packages=(anarchism debian-handbook debian-policy debian-reference-en developers-reference fortunes maint-guide manpages
           wordnet-base)
-archive=https://files.pythonhosted.org/packages/77/8c
-archive+=/4a48c10a50f750ae565e341e697d74a38075a3e43ff0df6f1ab72e186902/vaderSentiment-3.3.2.tar.gz
 digest=5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9
 texts=build/language
 
@@ -24,10 +22,10 @@ fetch_packages()
 # Sentences that people have rated; MIT licence.
 fetch_ratings()
 {
-    .venv-hf/bin/python -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' \
-        "$archive" "$1/rated.tar.gz"
-    echo "$digest  $1/rated.tar.gz" | sha256sum --check --quiet
-    tar -xzf "$1/rated.tar.gz" -C "$1" --strip-components=2 --wildcards '*/hutto_ICWSM_2014.tar.gz'
+    .venv-hf/bin/python -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --dest "$1" \
+        vaderSentiment==3.3.2
+    echo "$digest  $1/vaderSentiment-3.3.2.tar.gz" | sha256sum --check --quiet
+    tar -xzf "$1/vaderSentiment-3.3.2.tar.gz" -C "$1" --strip-components=2 --wildcards '*/hutto_ICWSM_2014.tar.gz'
     tar -xzf "$1/hutto_ICWSM_2014.tar.gz" -C "$1"
 }
 
