@@ -1,8 +1,8 @@
 """What `tilth params` writes, read by PyYAML, is what Model Garden writes.
 
 The experiments that are here must equal Model Garden's own files, alone and with the file on top; the others must be
-refused with the names of those that are. The runtime and trainer sections of all of them, put on top of `mock`, must
-come back as they were.
+refused with the command that lists those that are. The runtime and trainer sections of all of them, put on top of
+`mock`, must come back as they were.
 """
 
 import os
@@ -79,8 +79,8 @@ def check_experiment(path, shipped):
         return (check(name, params(flag), original)
                 and check(path.name, params(flag, f'--config_file={path}'), original))
     done = tilth('params', flag)
-    said = f"there is no experiment '{name}'"
-    right = done.returncode == 2 and said in done.stderr and ', '.join(shipped) in done.stderr
+    said = (f"there is no experiment '{name}'", '`list experiments`')
+    right = done.returncode == 2 and all(words in done.stderr for words in said)
     if not right:
         print(f'tilth params {flag} ended with {done.returncode}: {done.stderr}')
     return right
