@@ -1,5 +1,6 @@
 #include "base/rng_impl.h"
 
+#include <string.h>
 #include <tilth/base/rng.h>
 
 #if defined(__aarch64__)
@@ -8,188 +9,362 @@
 #include <immintrin.h>
 #endif
 
+/* Blocks stay in registers from round to round only when all that touches them is in one loop. */
+#define INLINE inline __attribute__((always_inline))
+
 /* The constants of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3". */
 enum { ROUNDS = 10 };
 static const uint32_t multiplier[2] = {0xD2511F53, 0xCD9E8D57};
 static const uint32_t weyl[2] = {0x9E3779B9, 0xBB67AE85};
 
+enum {
+    BLOCK = 16, /* bytes, of words and of the numbers made from them */
+    FEW = 4     /* blocks that take less time one after the other than a group of vectors does */
+};
+
+/* --- block after block ------------------------------------------------------------------------ */
+
+typedef struct block {
+    uint32_t w[4];
+} block;
+
+static INLINE block block_round(block c, uint32_t k0, uint32_t k1)
+{
+    uint64_t p0 = (uint64_t)multiplier[0] * c.w[0], p1 = (uint64_t)multiplier[1] * c.w[2];
+    return (block){{(uint32_t)(p1 >> 32) ^ c.w[1] ^ k0, (uint32_t)p1,
+                    (uint32_t)(p0 >> 32) ^ c.w[3] ^ k1, (uint32_t)p0}};
+}
+
+static INLINE block block_make(block c, uint32_t k0, uint32_t k1)
+{
+    for (int round = 0; round < ROUNDS; round++, k0 += weyl[0], k1 += weyl[1])
+        c = block_round(c, k0, k1);
+    return c;
+}
+
+static INLINE void block_store(char *out, block c, bool uniform)
+{
+    float numbers[4];
+    for (int i = 0; i < 4; i++) numbers[i] = tli_uniform_f32(c.w[i]);
+    memcpy(out, uniform ? (const void *)numbers : c.w, BLOCK);
+}
+
 void tl_philox4x32(uint32_t out[4], const uint32_t ctr[4], const uint32_t key[2])
 {
-    uint32_t c0 = ctr[0], c1 = ctr[1], c2 = ctr[2], c3 = ctr[3], k0 = key[0], k1 = key[1];
-    for (int round = 0; round < ROUNDS; round++) {
-        uint64_t p0 = (uint64_t)multiplier[0] * c0, p1 = (uint64_t)multiplier[1] * c2;
-        c0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0;
-        c1 = (uint32_t)p1;
-        c2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c3 = (uint32_t)p0;
-        k0 += weyl[0];
-        k1 += weyl[1];
-    }
-    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
+    const block c = {{ctr[0], ctr[1], ctr[2], ctr[3]}};
+    block_store((char *)out, block_make(c, key[0], key[1]), false);
 }
 
-static void blocks_plain(uint32_t *out, uint64_t key, uint64_t stream, uint64_t first,
-                         int64_t count)
+static INLINE void make_plain(char *out, uint64_t key, uint64_t stream, uint64_t first,
+                              int64_t count, bool uniform)
 {
-    const uint32_t words[2] = {(uint32_t)key, (uint32_t)(key >> 32)};
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t index = first + (uint64_t)i;
-        const uint32_t ctr[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream,
-                                 (uint32_t)(stream >> 32)};
-        tl_philox4x32(out + 4 * i, ctr, words);
+    for (; count > 0; count--, first++, out += BLOCK) {
+        const block c = {
+            {(uint32_t)first, (uint32_t)(first >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}};
+        block_store(out, block_make(c, (uint32_t)key, (uint32_t)(key >> 32)), uniform);
     }
 }
 
-/* The vector twins keep word w of several blocks in one register. They count in the lowest word
- * alone, so the few groups in which it overflows go to the plain one. */
-static bool crosses(uint64_t first, uint32_t group)
+static void words_plain(void *out, uint64_t key, uint64_t stream, uint64_t first, int64_t count)
 {
-    return (uint32_t)first > UINT32_MAX - (group - 1);
+    make_plain(out, key, stream, first, count, false);
 }
+
+static void uniforms_plain(void *out, uint64_t key, uint64_t stream, uint64_t first, int64_t count)
+{
+    make_plain(out, key, stream, first, count, true);
+}
+
+/* --- vectors: word w of four blocks in one register ------------------------------------------- */
 
 #if defined(__aarch64__)
 
 #define WIDE // attributes of what uses the vector unit
+#define IN_VECTOR "+w"
+enum { PLAIN = 4 }; // blocks beside the vectors, in the integer units, which would be idle
 typedef uint32x4_t lane;
-typedef struct lanes {
-    lane w[4];
-} lanes;
 
-static inline lane lane_of(uint32_t word)
+static INLINE lane lane_of(uint32_t word)
 {
     return vdupq_n_u32(word);
 }
 
-static inline lanes lanes_start(uint64_t first, uint64_t stream)
+static INLINE lane lane_add(lane a, lane b)
+{
+    return vaddq_u32(a, b);
+}
+
+static INLINE lane lane_xor(lane a, lane b)
+{
+    return veorq_u32(a, b);
+}
+
+static INLINE lane lane_iota(void)
 {
     static const uint32_t iota[4] = {0, 1, 2, 3};
-    return (lanes){{vaddq_u32(vdupq_n_u32((uint32_t)first), vld1q_u32(iota)),
-                    vdupq_n_u32((uint32_t)(first >> 32)), vdupq_n_u32((uint32_t)stream),
-                    vdupq_n_u32((uint32_t)(stream >> 32))}};
+    return vld1q_u32(iota);
 }
 
-static inline lanes lanes_round(lanes c, lane k0, lane k1)
+typedef struct product {
+    lane high, low;
+} product;
+
+static INLINE product lane_multiply(lane a, uint32_t factor)
 {
-    uint32x2_t m0 = vdup_n_u32(multiplier[0]), m1 = vdup_n_u32(multiplier[1]);
-    uint32x4_t m0q = vdupq_n_u32(multiplier[0]), m1q = vdupq_n_u32(multiplier[1]);
-    uint32x4_t a = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(c.w[0]), m0));
-    uint32x4_t b = vreinterpretq_u32_u64(vmull_high_u32(c.w[0], m0q));
-    uint32x4_t d = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(c.w[2]), m1));
-    uint32x4_t e = vreinterpretq_u32_u64(vmull_high_u32(c.w[2], m1q));
-    // Hidden from the compiler, which would put the key behind the products and lengthen the chain.
-    uint32x4_t keyed1 = veorq_u32(c.w[1], k0), keyed3 = veorq_u32(c.w[3], k1);
-    __asm__("" : "+w"(keyed1), "+w"(keyed3));
-    return (lanes){{veorq_u32(vuzp2q_u32(d, e), keyed1), vuzp1q_u32(d, e),
-                    veorq_u32(vuzp2q_u32(a, b), keyed3), vuzp1q_u32(a, b)}};
+    lane b = lane_of(factor);
+    lane p = vreinterpretq_u32_u64(vmull_u32(vget_low_u32(a), vget_low_u32(b)));
+    lane q = vreinterpretq_u32_u64(vmull_high_u32(a, b));
+    return (product){vuzp2q_u32(p, q), vuzp1q_u32(p, q)};
 }
 
-static inline void lanes_store(uint32_t *out, lanes c)
+static INLINE void vector_store(char *out, uint64x2_t pairs, bool uniform)
 {
-    uint64x2_t a = vreinterpretq_u64_u32(vzip1q_u32(c.w[0], c.w[1]));
-    uint64x2_t b = vreinterpretq_u64_u32(vzip2q_u32(c.w[0], c.w[1]));
-    uint64x2_t d = vreinterpretq_u64_u32(vzip1q_u32(c.w[2], c.w[3]));
-    uint64x2_t e = vreinterpretq_u64_u32(vzip2q_u32(c.w[2], c.w[3]));
-    vst1q_u32(out, vreinterpretq_u32_u64(vzip1q_u64(a, d)));
-    vst1q_u32(out + 4, vreinterpretq_u32_u64(vzip2q_u64(a, d)));
-    vst1q_u32(out + 8, vreinterpretq_u32_u64(vzip1q_u64(b, e)));
-    vst1q_u32(out + 12, vreinterpretq_u32_u64(vzip2q_u64(b, e)));
+    uint32x4_t words = vreinterpretq_u32_u64(pairs);
+    if (uniform) words = vreinterpretq_u32_f32(vcvtq_n_f32_u32(vshrq_n_u32(words, 8), 24));
+    vst1q_u8((uint8_t *)out, vreinterpretq_u8_u32(words));
+}
+
+static INLINE void lanes_store(char *out, const lane w[4], bool uniform)
+{
+    uint64x2_t a = vreinterpretq_u64_u32(vzip1q_u32(w[0], w[1]));
+    uint64x2_t b = vreinterpretq_u64_u32(vzip2q_u32(w[0], w[1]));
+    uint64x2_t d = vreinterpretq_u64_u32(vzip1q_u32(w[2], w[3]));
+    uint64x2_t e = vreinterpretq_u64_u32(vzip2q_u32(w[2], w[3]));
+    vector_store(out, vzip1q_u64(a, d), uniform);
+    vector_store(out + BLOCK, vzip2q_u64(a, d), uniform);
+    vector_store(out + 2 * BLOCK, vzip1q_u64(b, e), uniform);
+    vector_store(out + 3 * BLOCK, vzip2q_u64(b, e), uniform);
 }
 
 #elif defined(__x86_64__)
 
 /* Each word sits in the lower half of a 64-bit lane; the upper halves hold leftovers, which the
  * multiplication does not read. */
-typedef __m256i lane;
-typedef struct lanes {
-    lane w[4];
-} lanes;
-
 #define WIDE __attribute__((target("avx2")))
+#define IN_VECTOR "+x"
+enum { PLAIN = 0 }; // for blocks beside the vectors there are too few integer registers
+typedef __m256i lane;
 
-static inline WIDE lane lane_of(uint32_t word)
+static INLINE WIDE lane lane_of(uint32_t word)
 {
     return _mm256_set1_epi64x(word);
 }
 
-static inline WIDE lanes lanes_start(uint64_t first, uint64_t stream)
+static INLINE WIDE lane lane_add(lane a, lane b)
 {
-    return (lanes){{_mm256_add_epi64(_mm256_set1_epi64x((int64_t)(first & UINT32_MAX)),
-                                     _mm256_set_epi64x(3, 2, 1, 0)),
-                    _mm256_set1_epi64x((int64_t)(first >> 32)),
-                    _mm256_set1_epi64x((int64_t)(stream & UINT32_MAX)),
-                    _mm256_set1_epi64x((int64_t)(stream >> 32))}};
+    return _mm256_add_epi64(a, b);
 }
 
-static inline WIDE lanes lanes_round(lanes c, lane k0, lane k1)
+static INLINE WIDE lane lane_xor(lane a, lane b)
 {
-    __m256i p0 = _mm256_mul_epu32(c.w[0], _mm256_set1_epi64x(multiplier[0]));
-    __m256i p1 = _mm256_mul_epu32(c.w[2], _mm256_set1_epi64x(multiplier[1]));
-    __m256i c0 = _mm256_xor_si256(_mm256_srli_epi64(p1, 32), _mm256_xor_si256(c.w[1], k0));
-    __m256i c2 = _mm256_xor_si256(_mm256_srli_epi64(p0, 32), _mm256_xor_si256(c.w[3], k1));
-    return (lanes){{c0, p1, c2, p0}};
+    return _mm256_xor_si256(a, b);
 }
 
-static inline WIDE void lanes_store(uint32_t *out, lanes c)
+static INLINE WIDE lane lane_iota(void)
 {
-    __m256i ab = _mm256_blend_epi32(c.w[0], _mm256_slli_epi64(c.w[1], 32), 0xAA);
-    __m256i cd = _mm256_blend_epi32(c.w[2], _mm256_slli_epi64(c.w[3], 32), 0xAA);
+    return _mm256_set_epi64x(3, 2, 1, 0);
+}
+
+typedef struct product {
+    lane high, low;
+} product;
+
+static INLINE WIDE product lane_multiply(lane a, uint32_t factor)
+{
+    lane p = _mm256_mul_epu32(a, lane_of(factor));
+    return (product){_mm256_srli_epi64(p, 32), p};
+}
+
+static INLINE WIDE void vector_store(char *out, __m256i words, bool uniform)
+{
+    if (uniform) {
+        __m256 whole = _mm256_cvtepi32_ps(_mm256_srli_epi32(words, 8));
+        words = _mm256_castps_si256(_mm256_mul_ps(whole, _mm256_set1_ps(0x1p-24f)));
+    }
+    _mm256_storeu_si256((__m256i *)out, words);
+}
+
+static INLINE WIDE void lanes_store(char *out, const lane w[4], bool uniform)
+{
+    __m256i ab = _mm256_blend_epi32(w[0], _mm256_slli_epi64(w[1], 32), 0xAA);
+    __m256i cd = _mm256_blend_epi32(w[2], _mm256_slli_epi64(w[3], 32), 0xAA);
     __m256i even = _mm256_unpacklo_epi64(ab, cd), odd = _mm256_unpackhi_epi64(ab, cd);
-    _mm256_storeu_si256((__m256i *)out, _mm256_permute2x128_si256(even, odd, 0x20));
-    _mm256_storeu_si256((__m256i *)(out + 8), _mm256_permute2x128_si256(even, odd, 0x31));
+    vector_store(out, _mm256_permute2x128_si256(even, odd, 0x20), uniform);
+    vector_store(out + 2 * BLOCK, _mm256_permute2x128_si256(even, odd, 0x31), uniform);
 }
 
 #endif
 
 #ifdef WIDE
-static WIDE void blocks_wide(uint32_t *out, uint64_t key, uint64_t stream, uint64_t first,
-                             int64_t count)
+
+typedef struct lanes {
+    lane w[4];
+} lanes;
+
+/* What the first two rounds share in blocks that differ in the counter's lowest word alone: two of
+ * their four products do not depend on it. */
+typedef struct opening {
+    uint32_t x0, x1, x2, x3;
+} opening;
+
+static opening opening_of(uint64_t key, uint64_t stream, uint64_t first)
 {
-    enum { GROUP = 12 }; // three registers' worth hides the latency of the multiplications
-    for (; count >= GROUP; out += 4 * GROUP, first += GROUP, count -= GROUP) {
-        if (crosses(first, GROUP)) {
-            blocks_plain(out, key, stream, first, GROUP);
-            continue;
-        }
-        lanes x = lanes_start(first, stream);
-        lanes y = lanes_start(first + 4, stream);
-        lanes z = lanes_start(first + 8, stream);
-        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
-        for (int round = 0; round < ROUNDS; round++) {
-            lane v0 = lane_of(k0), v1 = lane_of(k1);
-            x = lanes_round(x, v0, v1);
-            y = lanes_round(y, v0, v1);
-            z = lanes_round(z, v0, v1);
-            k0 += weyl[0];
-            k1 += weyl[1];
-        }
-        lanes_store(out, x);
-        lanes_store(out + 16, y);
-        lanes_store(out + 32, z);
+    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    const block zero = {{0, (uint32_t)(first >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}};
+    const block one = block_round(zero, k0, k1);
+    const block two = block_round(one, k0 + weyl[0], k1 + weyl[1]);
+    return (opening){one.w[2], one.w[1] ^ (k0 + weyl[0]), two.w[2], two.w[3]};
+}
+
+static INLINE block block_open(uint32_t counter, const opening *o)
+{
+    uint64_t p0 = (uint64_t)multiplier[0] * counter;
+    uint64_t p1 = (uint64_t)multiplier[1] * ((uint32_t)(p0 >> 32) ^ o->x0);
+    return (block){{(uint32_t)(p1 >> 32) ^ o->x1, (uint32_t)p1, (uint32_t)p0 ^ o->x2, o->x3}};
+}
+
+static INLINE WIDE lanes lanes_open(uint32_t counter, const opening *o)
+{
+    product p0 = lane_multiply(lane_add(lane_of(counter), lane_iota()), multiplier[0]);
+    product p1 = lane_multiply(lane_xor(p0.high, lane_of(o->x0)), multiplier[1]);
+    return (lanes){{lane_xor(p1.high, lane_of(o->x1)), p1.low, lane_xor(p0.low, lane_of(o->x2)),
+                    lane_of(o->x3)}};
+}
+
+static INLINE WIDE lanes lanes_round(lanes c, lane k0, lane k1)
+{
+    product p0 = lane_multiply(c.w[0], multiplier[0]), p1 = lane_multiply(c.w[2], multiplier[1]);
+    // Hidden from the compiler, which would put the key behind the products and lengthen the chain.
+    lane keyed1 = lane_xor(c.w[1], k0), keyed3 = lane_xor(c.w[3], k1);
+    __asm__("" : IN_VECTOR(keyed1), IN_VECTOR(keyed3));
+    return (lanes){{lane_xor(p1.high, keyed1), p1.low, lane_xor(p0.high, keyed3), p0.low}};
+}
+
+enum { GROUP = 3 * 4 + PLAIN }; // three registers' worth hides the latency of the multiplications
+
+/* The blocks of a group, in this order. */
+typedef struct group {
+    lanes x, y, z;
+    block b[PLAIN + 1]; // the last only because no array may be empty
+} group;
+
+static INLINE WIDE void group_open(group *g, uint32_t counter, const opening *o)
+{
+    g->x = lanes_open(counter, o);
+    g->y = lanes_open(counter + 4, o);
+    g->z = lanes_open(counter + 8, o);
+#pragma GCC unroll 4
+    for (int i = 0; i < PLAIN; i++) g->b[i] = block_open(counter + 12 + (uint32_t)i, o);
+}
+
+static INLINE WIDE void group_round(group *g, uint32_t k0, uint32_t k1, lane v0, lane v1)
+{
+    g->x = lanes_round(g->x, v0, v1);
+    g->y = lanes_round(g->y, v0, v1);
+    g->z = lanes_round(g->z, v0, v1);
+    // Compilers run rounds ahead with some blocks, further than the CPU looks; this keeps them in
+    // step.
+    __asm__(""
+            : IN_VECTOR(g->x.w[0]), IN_VECTOR(g->x.w[2]), IN_VECTOR(g->y.w[0]),
+              IN_VECTOR(g->y.w[2]), IN_VECTOR(g->z.w[0]), IN_VECTOR(g->z.w[2]));
+#pragma GCC unroll 4
+    for (int i = 0; i < PLAIN; i++) {
+        g->b[i] = block_round(g->b[i], k0, k1);
+        __asm__("" : IN_VECTOR(g->x.w[0]), "+r"(g->b[i].w[0]));
     }
-    blocks_plain(out, key, stream, first, count);
+}
+
+static INLINE WIDE void group_store(char *out, const group *g, bool uniform)
+{
+    lanes_store(out, g->x.w, uniform);
+    lanes_store(out + 4 * BLOCK, g->y.w, uniform);
+    lanes_store(out + 8 * BLOCK, g->z.w, uniform);
+#pragma GCC unroll 4
+    for (int i = 0; i < PLAIN; i++) block_store(out + (12 + i) * BLOCK, g->b[i], uniform);
+}
+
+static INLINE WIDE void group_make(char *out, uint64_t key, uint32_t counter, const opening *o,
+                                   bool uniform)
+{
+    group g;
+    group_open(&g, counter, o);
+    uint32_t k0 = (uint32_t)key + 2 * weyl[0], k1 = (uint32_t)(key >> 32) + 2 * weyl[1];
+    lane v0 = lane_of(k0), v1 = lane_of(k1);
+#pragma GCC unroll 8 // a loop would have to move words to other registers at its end
+    for (int round = 2; round < ROUNDS; round++) {
+        group_round(&g, k0, k1, v0, v1);
+        k0 += weyl[0];
+        k1 += weyl[1];
+        v0 = lane_add(v0, lane_of(weyl[0]));
+        v1 = lane_add(v1, lane_of(weyl[1]));
+    }
+    group_store(out, &g, uniform);
+}
+
+/* Blocks in all of which the upper word of the counter is the same. */
+static INLINE WIDE void make_run(char *out, uint64_t key, uint64_t stream, uint64_t first,
+                                 int64_t count, bool uniform)
+{
+    const opening o = opening_of(key, stream, first);
+    for (; count > FEW; count -= GROUP, first += GROUP, out += GROUP * BLOCK) {
+        char rest[GROUP * BLOCK]; // of the last one, whose blocks behind the end are dropped
+        group_make(count < GROUP ? rest : out, key, (uint32_t)first, &o, uniform);
+        if (count < GROUP) memcpy(out, rest, (size_t)(count * BLOCK));
+    }
+    make_plain(out, key, stream, first, count, uniform);
+}
+
+static INLINE WIDE void make_wide(char *out, uint64_t key, uint64_t stream, uint64_t first,
+                                  int64_t count, bool uniform)
+{
+    for (int64_t run; count > 0; count -= run, first += (uint64_t)run, out += run * BLOCK) {
+        run = (INT64_C(1) << 32) - (uint32_t)first;
+        if (run > count) run = count;
+        make_run(out, key, stream, first, run, uniform);
+    }
+}
+
+static WIDE void words_wide(void *out, uint64_t key, uint64_t stream, uint64_t first, int64_t count)
+{
+    make_wide(out, key, stream, first, count, false);
+}
+
+static WIDE void uniforms_wide(void *out, uint64_t key, uint64_t stream, uint64_t first,
+                               int64_t count)
+{
+    make_wide(out, key, stream, first, count, true);
 }
 #endif
 
 int tli_philox_impls(tli_philox_impl out[TLI_PHILOX_IMPLS])
 {
     int count = 0;
-    out[count++] = (tli_philox_impl){"plain", blocks_plain};
+    out[count++] = (tli_philox_impl){"plain", words_plain, uniforms_plain};
 #if defined(__aarch64__)
-    out[count++] = (tli_philox_impl){"neon", blocks_wide};
+    out[count++] = (tli_philox_impl){"neon", words_wide, uniforms_wide};
 #elif defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) out[count++] = (tli_philox_impl){"avx2", blocks_wide};
+    if (__builtin_cpu_supports("avx2"))
+        out[count++] = (tli_philox_impl){"avx2", words_wide, uniforms_wide};
 #endif
     return count;
 }
 
-void tli_philox_blocks(uint32_t *out, uint64_t key, uint64_t stream, uint64_t first, int64_t count)
+static tli_philox_impl fastest(void)
 {
-#if defined(__aarch64__)
-    blocks_wide(out, key, stream, first, count);
-#elif defined(__x86_64__)
-    if (__builtin_cpu_supports("avx2")) blocks_wide(out, key, stream, first, count);
-    else blocks_plain(out, key, stream, first, count);
-#else
-    blocks_plain(out, key, stream, first, count);
-#endif
+    tli_philox_impl impls[TLI_PHILOX_IMPLS];
+    return impls[tli_philox_impls(impls) - 1];
+}
+
+/* Few blocks are spared the vectors' function, which saves many registers. */
+
+void tli_philox_words(void *out, uint64_t key, uint64_t stream, uint64_t first, int64_t count)
+{
+    if (count <= FEW) words_plain(out, key, stream, first, count);
+    else fastest().words(out, key, stream, first, count);
+}
+
+void tli_philox_uniforms(void *out, uint64_t key, uint64_t stream, uint64_t first, int64_t count)
+{
+    if (count <= FEW) uniforms_plain(out, key, stream, first, count);
+    else fastest().uniforms(out, key, stream, first, count);
 }

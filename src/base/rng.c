@@ -77,7 +77,7 @@ void tl_rng_split(tl_rng *child, const tl_rng *parent, const char *label)
 
 static void make_block(tl_rng *rng)
 {
-    tli_philox_blocks(rng->block, rng->key, rng->stream, rng->position / 4, 1);
+    tli_philox_words(rng->block, rng->key, rng->stream, rng->position / 4, 1);
 }
 
 void tl_rng_seek(tl_rng *rng, int64_t position)
@@ -118,11 +118,6 @@ tl_status tl_rng_load(tl_rng *rng, const uint64_t words[TL_RNG_WORDS])
 }
 
 /* --- from words to numbers -------------------------------------------------------------------- */
-
-static inline float uniform_f32(uint32_t word)
-{
-    return (float)(word >> 8) * 0x1p-24f;
-}
 
 static inline uint64_t join(const uint32_t *words)
 {
@@ -260,7 +255,7 @@ uint64_t tl_rng_u64(tl_rng *rng)
 
 float tl_rng_uniform_f32(tl_rng *rng)
 {
-    return uniform_f32(tl_rng_u32(rng));
+    return tli_uniform_f32(tl_rng_u32(rng));
 }
 
 double tl_rng_uniform_f64(tl_rng *rng)
@@ -324,15 +319,6 @@ enum { PIECE = 384 };
 /* Turns `words` words, a multiple of four, into the numbers made from them. */
 typedef void convert_fn(void *out, const uint32_t *in, int words);
 
-static void to_uniform_f32(void *out, const uint32_t *in, int words)
-{
-    float *to = out;
-    if (words == PIECE)
-        for (int i = 0; i < PIECE; i++) to[i] = uniform_f32(in[i]);
-    else
-        for (int i = 0; i < words; i++) to[i] = uniform_f32(in[i]);
-}
-
 static void to_normal_f32(void *out, const uint32_t *in, int words)
 {
     float *to = out;
@@ -369,7 +355,7 @@ static void fill(const tl_rng *rng, int64_t first, void *out, int64_t n, int siz
         if (bytes > left) bytes = left;
         int64_t blocks = tl_div_up(skip + bytes, BLOCK);
         bool whole = blocks * BLOCK == bytes;
-        tli_philox_blocks(words, rng->key, rng->stream, (uint64_t)(at / BLOCK), blocks);
+        tli_philox_words(words, rng->key, rng->stream, (uint64_t)(at / BLOCK), blocks);
         convert(whole ? (void *)to : numbers, words, (int)(blocks * (BLOCK / WORD)));
         if (!whole) memcpy(to, (const char *)numbers + skip, (size_t)bytes);
         to += bytes;
@@ -378,29 +364,37 @@ static void fill(const tl_rng *rng, int64_t first, void *out, int64_t n, int siz
     }
 }
 
-void tl_rng_fill_u32(const tl_rng *rng, int64_t start, uint32_t *out, int64_t n)
+/* `n` elements of a word each. Whole blocks of them go straight to their place. */
+static void fill_straight(const tl_rng *rng, int64_t start, void *out, int64_t n,
+                          tli_philox_fn *make)
 {
     TL_ASSERT(start >= 0 && n >= 0 && start <= INT64_MAX - n);
-    // Whole blocks go straight to their place.
+    enum { WORD = 4 };
+    char *to = out;
     for (int64_t end = start + n; start < end;) {
         int64_t skip = start % 4, words = end - start;
         if (skip == 0 && words >= 4) {
             words -= words % 4;
-            tli_philox_blocks(out, rng->key, rng->stream, (uint64_t)start / 4, words / 4);
+            make(to, rng->key, rng->stream, (uint64_t)start / 4, words / 4);
         } else {
-            uint32_t block[4];
-            tli_philox_blocks(block, rng->key, rng->stream, (uint64_t)start / 4, 1);
+            char block[4 * WORD];
+            make(block, rng->key, rng->stream, (uint64_t)start / 4, 1);
             if (words > 4 - skip) words = 4 - skip;
-            memcpy(out, block + skip, (size_t)words * sizeof *out);
+            memcpy(to, block + skip * WORD, (size_t)(words * WORD));
         }
-        out += words;
+        to += words * WORD;
         start += words;
     }
 }
 
+void tl_rng_fill_u32(const tl_rng *rng, int64_t start, uint32_t *out, int64_t n)
+{
+    fill_straight(rng, start, out, n, tli_philox_words);
+}
+
 void tl_rng_fill_uniform_f32(const tl_rng *rng, int64_t start, float *out, int64_t n)
 {
-    fill(rng, start, out, n, sizeof *out, to_uniform_f32);
+    fill_straight(rng, start, out, n, tli_philox_uniforms);
 }
 
 void tl_rng_fill_uniform_f64(const tl_rng *rng, int64_t start, double *out, int64_t n)

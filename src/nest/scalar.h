@@ -20,8 +20,8 @@
 
 FN float as_bf16(float x)
 {
-    const u32 b = bits_f(x), nan = b | 0x400000u, near = b + 0x7fffu + (b >> 16 & 1u);
-    return from_bits_f(((b & 0x7fffffffu) > 0x7f800000u ? nan : near) & 0xffff0000u);
+    const u32 b = bits_f(x), near = b + 0x7fffu + (b << 15 >> 31), nan = b | 0x400000u;
+    return from_bits_f(bits_f(pick_f(x == x, from_bits_f(near), from_bits_f(nan))) & 0xffff0000u);
 }
 
 FN float from_bf16(u16 h)

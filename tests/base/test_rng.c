@@ -33,7 +33,7 @@ static void test_known_answers(void **state)
 }
 
 /* Every way to make many blocks gives the blocks of tl_philox4x32, also where counter words
- * overflow, and writes not a word beyond them. */
+ * overflow, as words and as numbers, and writes not a word beyond them. */
 static void test_implementations_agree(void **state)
 {
     (void)state;
@@ -48,9 +48,13 @@ static void test_implementations_agree(void **state)
         for (int64_t f = 0; f < TL_COUNT(firsts); f++)
             for (int64_t blocks = 0; blocks <= MOST; blocks++) {
                 uint32_t out[4 * MOST + 1];
+                float numbers[4 * MOST + 1];
                 out[4 * blocks] = 0xdeadbeef;
-                impls[v].blocks(out, key, stream, firsts[f], blocks);
+                numbers[4 * blocks] = -1;
+                impls[v].words(out, key, stream, firsts[f], blocks);
+                impls[v].uniforms(numbers, key, stream, firsts[f], blocks);
                 assert_int_equal(out[4 * blocks], 0xdeadbeef);
+                assert_true(numbers[4 * blocks] == -1);
                 for (int64_t b = 0; b < blocks; b++) {
                     uint64_t index = firsts[f] + (uint64_t)b;
                     uint32_t ctr[4] = {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream,
@@ -58,6 +62,8 @@ static void test_implementations_agree(void **state)
                     uint32_t words[2] = {(uint32_t)key, (uint32_t)(key >> 32)}, expected[4];
                     tl_philox4x32(expected, ctr, words);
                     assert_memory_equal(out + 4 * b, expected, sizeof expected);
+                    for (int w = 0; w < 4; w++)
+                        assert_true(numbers[4 * b + w] == (float)(expected[w] >> 8) * 0x1p-24f);
                 }
             }
 }

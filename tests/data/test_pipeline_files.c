@@ -385,6 +385,38 @@ static void features_become_fields(void **state)
     tl_sample_free(&s);
 }
 
+// What int32 holds comes whole, at its ends too; what it does not hold is refused by its value.
+static void integers_become_shorter_where_they_fit(void **state)
+{
+    (void)state;
+    tl_sample *s;
+    assert_ok(tl_sample_new(&s));
+    const tl_feature_spec want = {.spec = {"n", TL_I32, TL_SHAPE(3)}};
+    tl_example_features all = {&want, 1};
+    int64_t values[3] = {INT32_MIN, INT32_MAX, -1};
+    for (int k = 0; k < 3; k++) {
+        tl_str record = TL_STR_INIT;
+        values[1] = k == 0 ? INT32_MAX : k == 1 ? INT64_C(1) << 31 : -(INT64_C(1) << 40);
+        tl_example_writer w = tl_example_begin(&record);
+        tl_example_add_ints(&w, "n", values, 3);
+        assert_ok(tl_example_end(&w));
+        tl_sample_reset(s);
+        s->record = record.data;
+        s->record_size = record.length;
+        if (k == 0) {
+            assert_ok(tl_example_decode(&all, s));
+            const int32_t *found = tl_sample_peek(s, "n")->data;
+            for (int i = 0; i < 3; i++) assert_int_equal(found[i], values[i]);
+        } else {
+            assert_fails(tl_example_decode(&all, s), TL_EINVAL,
+                         k == 1 ? "has the value 2147483648, which int32"
+                                : "has the value -1099511627776, which int32");
+        }
+        tl_str_deinit(&record);
+    }
+    tl_sample_free(&s);
+}
+
 /* --- idx and folders -------------------------------------------------------------------------- */
 
 static void idx_files_go_together(void **state)
@@ -659,6 +691,7 @@ int main(void)
         LAB_TEST(samples_use_their_memory_again),
         LAB_TEST(failing_functions_name_the_record),
         LAB_TEST(features_become_fields),
+        LAB_TEST(integers_become_shorter_where_they_fit),
         LAB_TEST(idx_files_go_together),
         LAB_TEST(folders_are_classes),
         LAB_TEST(arrays_are_sources_too),

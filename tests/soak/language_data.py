@@ -113,6 +113,23 @@ def wordnet(path, together=12):
         yield document
 
 
+def thesaurus(path):
+    """Words beside those of the same meaning; a document is what one word can mean. Without opposites."""
+    word, document = None, []
+    for line in read(path).splitlines()[1:]:
+        kind, *others = line.split('|')
+        if not kind.startswith('('):
+            if document:
+                yield document
+            word, document = kind, []
+        elif kind in ('(adj)', '(adv)', '(verb)'):
+            near = [re.sub(r' \(.*\)', '', o) for o in others if '(antonym)' not in o and '(generic' not in o]
+            if len(near) >= 3:
+                document.append(f'{word}: ' + ', '.join(near[:24]))
+    if document:
+        yield document
+
+
 def documents(tree):
     share = tree / 'usr/share'
     for folder in ('doc/debian-handbook/html/en-US', 'doc/debian-policy/policy.html',
@@ -130,6 +147,7 @@ def documents(tree):
             yield list(sentences([' '.join(saying.split())]))
     for part in ('adj', 'adv', 'verb'):
         yield from wordnet(share / 'wordnet' / f'data.{part}')
+    yield from thesaurus(share / 'mythes/th_en_US_v2.dat')
 
 
 # --- tables -----------------------------------------------------------------------------------------
@@ -188,7 +206,7 @@ def main():
         write_table(folder / f'{name}_train.csv', train)
         write_table(folder / f'{name}_test.csv', test)
         print(f'language: {name}: {len(train)} sentences to learn from, {len(test)} to be asked about')
-    found = [d for d in documents(tree) if len(d) > 1]
+    found = [d for d in documents(tree) if d]
     for name in ('amazonReviewSnippets', 'nytEditorialSnippets'):
         short += [text for text, _ in rated(ratings / f'{name}_GroundTruth.txt')]
     found += [short[at:at + 10] for at in range(0, len(short), 10)]

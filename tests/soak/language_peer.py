@@ -29,10 +29,10 @@ MARGIN = 0.5  # points of accuracy
 LAYERS, HIDDEN, HEADS, INNER, LENGTH, GUESSES = 2, 128, 2, 512, 64, 10  # BERT-Tiny, but for the place of its norms
 SAME = {'steps': 20, 'rate': 3e-3, 'warmup': 5, 'batch': 64, 'dropout': 0}
 BESIDE = {'steps': 500, 'rate': 3e-3, 'warmup': 50, 'batch': 64, 'dropout': 0.1}
-PRETRAIN = {'steps': 6000, 'rate': 3e-3, 'warmup': 600, 'batch': 64, 'dropout': 0}
+PRETRAIN = {'steps': 12000, 'rate': 3e-3, 'warmup': 1200, 'batch': 64, 'dropout': 0}
 TASKS = {  # passes: how often the sentences are read
-    'films': {'classes': 2, 'length': 40, 'passes': 8, 'rate': 5e-4, 'batch': 32},
-    'topics': {'classes': 10, 'length': 24, 'passes': 8, 'rate': 5e-4, 'batch': 32},
+    'films': {'classes': 2, 'length': 40, 'passes': 16, 'rate': 1e-3, 'batch': 32},
+    'topics': {'classes': 10, 'length': 24, 'passes': 16, 'rate': 1e-3, 'batch': 32},
 }
 
 # --- records ----------------------------------------------------------------------------------------

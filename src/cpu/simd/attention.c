@@ -370,7 +370,7 @@ static tl_status attend_task(int64_t begin, int64_t end, void *payload)
     const attention *t = &f->t;
     room r;
     void *memory;
-    TL_TRY(attention_memory(&memory, room_lay_out(&r, t, NULL)));
+    TL_TRY(attention_memory(&memory, t, room_lay_out(&r, t, NULL)));
     room_lay_out(&r, t, memory);
     TL_ASSERT(tli_scratch_holds(memory, room_lay_out(&(room){0}, t, NULL)));
     for (int64_t i = begin; i < end; i++) {

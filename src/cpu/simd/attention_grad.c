@@ -405,7 +405,7 @@ static tl_status take_memory(key_side *k, query_side *q, const attention *t, boo
     layout l = {0};
     keys_lay_out(&l, k, t, t->keys, grads);
     queries_lay_out(&l, q, t);
-    TL_TRY(attention_memory(&memory, l.bytes));
+    TL_TRY(attention_memory(&memory, t, l.bytes));
     l = (layout){.memory = memory};
     keys_lay_out(&l, k, t, t->keys, grads);
     queries_lay_out(&l, q, t);
@@ -530,7 +530,7 @@ static tl_status bias_task(int64_t begin, int64_t end, void *payload)
     float *sums = layout_take(&l, (int64_t)BLOCK * GRAD_KEYS);
     keys_lay_out(&l, &k, &g->t, GRAD_KEYS, false);
     queries_lay_out(&l, &q, &g->t);
-    TL_TRY(attention_memory(&memory, l.bytes));
+    TL_TRY(attention_memory(&memory, &g->t, l.bytes));
     l = (layout){.memory = memory};
     sums = layout_take(&l, (int64_t)BLOCK * GRAD_KEYS);
     keys_lay_out(&l, &k, &g->t, GRAD_KEYS, false);

@@ -103,11 +103,12 @@ static inline float *layout_take(layout *l, int64_t floats)
     return layout_take_bytes(l, floats * (int64_t)sizeof(float));
 }
 
-/* What a task works in. From this size on it is asked to lie in huge pages: the panels are read in
- * turn, and small pages would collide in the cache. */
-static inline tl_status attention_memory(void **out, size_t bytes)
+/* What a task works in. It is asked to lie in huge pages: the panels are read in turn, and small
+ * pages would collide in the cache. Where keys are few they do not, and models are small. */
+static inline tl_status attention_memory(void **out, const attention *t, size_t bytes)
 {
-    const size_t least = 1 << 20; // half a huge page, from which scratch.c asks for one
+    enum { FEW = 64 };
+    const size_t least = t->keys < FEW ? 0 : 1 << 20; // from which scratch.c asks for a huge page
     return tli_scratch(out, TLI_SCRATCH_TASK, bytes > least ? bytes : least);
 }
 

@@ -14,14 +14,36 @@ _Static_assert(PIECE % (4 * VF) == 0, "pieces are whole rounds of the loops");
 
 /* --- pieces ----------------------------------------------------------------------------------- */
 
-TLI_INLINE void widen(tl_dtype dtype, float *to, const char *from, int64_t n)
+#define UNROLLED_4(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
+
+/* m elements from i on; where m is VF, as in most rounds, the compiler knows it. */
+#define VECTORS(...)                                                                               \
+    int64_t i = 0;                                                                                 \
+    UNROLLED_4(; i + VF <= n; i += VF) {                                                           \
+        const int64_t m = VF;                                                                      \
+        __VA_ARGS__;                                                                               \
+    }                                                                                              \
+    if (i < n) {                                                                                   \
+        const int64_t m = n - i;                                                                   \
+        __VA_ARGS__;                                                                               \
+    }
+
+TLI_INLINE void widen_from(tl_dtype dtype, float *to, const char *from, int64_t n){
+    VECTORS(any_store(TL_F32, to, i, any_load(dtype, from, i, m), m))}
+
+TLI_INLINE void narrow_to(tl_dtype dtype, char *to, const float *from, int64_t n)
 {
-    TLI_VECTORS(i, m, n) any_store(TL_F32, to, i, any_load(dtype, from, i, m), m);
+    VECTORS(any_store(dtype, to, i, any_load(TL_F32, from, i, m), m))
 }
 
-TLI_INLINE void narrow(tl_dtype dtype, char *to, const float *from, int64_t n)
+static void widen(tl_dtype dtype, float *to, const char *from, int64_t n)
 {
-    TLI_VECTORS(i, m, n) any_store(dtype, to, i, any_load(TL_F32, from, i, m), m);
+    TLI_FLOAT_SWITCH(dtype, widen_from(T, to, from, n));
+}
+
+static void narrow(tl_dtype dtype, char *to, const float *from, int64_t n)
+{
+    TLI_FLOAT_SWITCH(dtype, narrow_to(T, to, from, n));
 }
 
 static float one_value(tl_dtype dtype, const char *p)
@@ -177,20 +199,6 @@ static tl_status where_row(void *payload, char *const *data, const int64_t *step
 }
 
 /* --- functions of pieces ---------------------------------------------------------------------- */
-
-#define UNROLLED_4(...) _Pragma("GCC unroll 4") for (__VA_ARGS__)
-
-/* m elements from i on; where m is VF, as in most rounds, the compiler knows it. */
-#define VECTORS(...)                                                                               \
-    int64_t i = 0;                                                                                 \
-    UNROLLED_4(; i + VF <= n; i += VF) {                                                           \
-        const int64_t m = VF;                                                                      \
-        __VA_ARGS__;                                                                               \
-    }                                                                                              \
-    if (i < n) {                                                                                   \
-        const int64_t m = n - i;                                                                   \
-        __VA_ARGS__;                                                                               \
-    }
 
 TLI_INLINE vf get(const float *p, int64_t i, int64_t m)
 {

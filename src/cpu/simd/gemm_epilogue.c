@@ -71,16 +71,24 @@ void TLI_ISA_NAME(tli_gemm_convert)(void *to, tl_dtype to_type, const void *from
 
 /* --- floats ----------------------------------------------------------------------------------- */
 
+/* Four vectors at a time: each operation of a formula waits for the one before. */
 #define EACH(name, expression)                                                                     \
+    TLI_INLINE vf name##_one(vf x)                                                                 \
+    {                                                                                              \
+        return (expression);                                                                       \
+    }                                                                                              \
     static void name(float *values, int64_t n)                                                     \
     {                                                                                              \
-        for (int64_t i = 0; i < n; i += VF) {                                                      \
-            const int64_t left = n - i;                                                            \
-            vf x = left >= VF ? vf_load(values + i) : vf_load_n(values + i, left);                 \
-            x = (expression);                                                                      \
-            if (left >= VF) vf_store(values + i, x);                                               \
-            else vf_store_n(values + i, x, left);                                                  \
+        int64_t i = 0;                                                                             \
+        for (; i + 4 * VF <= n; i += 4 * VF) {                                                     \
+            float *v = values + i;                                                                 \
+            const vf a = name##_one(vf_load(v)), b = name##_one(vf_load(v + VF));                  \
+            const vf c = name##_one(vf_load(v + 2 * VF)), d = name##_one(vf_load(v + 3 * VF));     \
+            vf_store(v, a), vf_store(v + VF, b);                                                   \
+            vf_store(v + 2 * VF, c), vf_store(v + 3 * VF, d);                                      \
         }                                                                                          \
+        for (; i + VF <= n; i += VF) vf_store(values + i, name##_one(vf_load(values + i)));        \
+        if (i < n) vf_store_n(values + i, name##_one(vf_load_n(values + i, n - i)), n - i);        \
     }
 EACH(relu_each, vf_max_c(x, vf_zero()))
 EACH(relu6_each, vf_min_c(vf_max_c(x, vf_zero()), vf_set1(6)))

@@ -303,7 +303,7 @@ enum { NEAR_F32 = 1 << 19 };
 enum { HALF_MC = 256, HALF_KC = 512, HALF_NEAR = 1 << 21 };
 #else
 #define HALF_WEIGHT 0.25
-enum { HALF_MC = 128, HALF_KC = 512, HALF_NEAR = 1 << 19 };
+enum { HALF_MC = 128, HALF_KC = 768, HALF_NEAR = 1 << 19 };
 #endif
 
 /* --- the table -------------------------------------------------------------------------------- */

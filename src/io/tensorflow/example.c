@@ -266,7 +266,7 @@ static int64_t *copy_varints(int64_t *out, const int64_t *last, const char *at, 
     while (at < end && out < last) {
         uint64_t word = end - at >= 8 ? load_8(at) : ~UINT64_C(0), ends = ~word & HIGH_BITS;
         if (ends == HIGH_BITS && last - out >= 8) { // flags, small classes, padding
-            for (int i = 0; i < 8; i++) out[i] = (uint8_t)(word >> 8 * i);
+            for (int i = 0; i < 8; i++) out[i] = (uint8_t)at[i];
             out += 8;
             at += 8;
         } else if ((uint32_t)ends) {

@@ -364,12 +364,27 @@ TLI_FORMULA_1(gelu, x)
     return vf_mul(vf_max_c(x, vf_set1(-20)), tli_normal_below(x));
 }
 
-/* x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3))), which is x * sigmoid(2 * the inner one) */
+/* With u = sqrt(2 / pi) * (x + 0.044715 x^3), for x in [-10.06, 10]: e^-2u = 2^n p. Gives p, with
+ * an error of 1e-7 of it; 2^n goes to *power, and is infinite at the lower bound. The exponent of 2
+ * is a product: its whole part and the rest are both taken from it before it is rounded. */
+TLI_INLINE vf tli_gelu_power(vf x, vf square, vf *power)
+{
+    const vf slope = TLI_PAIR(-0x1.26aec2p1f, -0x1.a5a7dp-4f, square);
+    const vf z = VF_FMA_LITERAL(x, slope, TLI_ROUNDER_127);
+    *power = vi_as_vf(vi_shl(vf_as_vi(z), 23));
+    const vf r = vf_fnma(x, slope, vf_sub(z, vf_set1(TLI_ROUNDER_127))), r2 = vf_mul(r, r);
+    const vf p = vf_fma(TLI_PAIR(0x1.3ce984p-7f, -0x1.5bdb78p-10f, r), r2,
+                        TLI_PAIR(0x1.ebf9cp-3f, -0x1.c6b6d8p-5f, r));
+    return vf_fma(p, r2, TLI_PAIR(1, -0x1.62e42ap-1f, r)); // 2^-r
+}
+
+/* x / 2 * (1 + tanh(u)) is x / (1 + e^-2u). */
 TLI_FORMULA_1(gelu_tanh, x)
 {
-    const vf in = vf_max_c(vf_min_c(x, vf_set1(20)), vf_set1(-20));
-    const vf slope = TLI_PAIR(-0x1.988454p0f, -0x1.2444f2p-4f, vf_mul(in, in));
-    return vf_div(vf_max_c(x, vf_set1(-20)), vf_add(vf_exp(vf_mul(in, slope)), vf_set1(1)));
+    vf power;
+    const vf top = vf_max_c(x, vf_set1(-10.06f)), in = vf_min_c(top, vf_set1(10));
+    const vf p = tli_gelu_power(in, vf_mul(in, in), &power);
+    return vf_div(top, vf_fma(p, power, vf_set1(1)));
 }
 
 TLI_FORMULA_1(silu, x)
@@ -429,15 +444,16 @@ TLI_FORMULA_2(gelu_grad, g, x)
     return vf_mul(g, vf_add(below, rise));
 }
 
-/* With u = sqrt(2 / pi) * (x + 0.044715 x^3) and s = sigmoid(2 u): s + x s (1 - s) 2 u'. Beyond 10
- * it is 0 or 1; up to there the exponential is finite. */
+/* The slope of x / (1 + e) with e = e^-2u is (1 + e + 2 u' x e) / (1 + e)^2. From 8 on that is 1;
+ * to the left of -8 it is 0, as the square is infinite there, and what stands above it is not. */
 TLI_FORMULA_2(gelu_tanh_grad, g, x)
 {
-    const vf in = vf_max_c(vf_min_c(x, vf_set1(10)), vf_set1(-10)), square = vf_mul(in, in);
-    const vf e = vf_exp(vf_mul(in, TLI_PAIR(-0x1.988454p0f, -0x1.2444f2p-4f, square)));
-    const vf s = vf_div(vf_set1(1), vf_add(e, vf_set1(1)));
-    const vf rise = TLI_PAIR(0x1.988454p0f, 3 * 0x1.2444f2p-4f, square);
-    return vf_mul(g, vf_fma(vf_mul(vf_mul(in, rise), vf_mul(e, s)), s, s));
+    vf power;
+    const vf in = vf_max_c(vf_min_c(x, vf_set1(8)), vf_set1(-8)), square = vf_mul(in, in);
+    const vf p = tli_gelu_power(in, square, &power), e = vf_mul(p, power);
+    const vf rise = vf_mul(in, TLI_PAIR(0x1.988454p0f, 3 * 0x1.2444f2p-4f, square));
+    const vf below = vf_add(e, vf_set1(1));
+    return vf_mul(g, vf_div(vf_fma(rise, e, below), vf_mul(below, below)));
 }
 
 /* s * (1 + x * (1 - s)) with s = sigmoid(x) */
