@@ -35,8 +35,7 @@ static void tell(const tl_rle *mask, bool all)
     must(tl_rle_to_text(&text, mask));
     tl_rle_box(box, mask);
     printf("%s", tl_str_text(&text));
-    if (all)
-        printf(" %" PRId64 " %g %g %g %g", tl_rle_area(mask), box[0], box[1], box[2], box[3]);
+    if (all) printf(" %" PRId64 " %g %g %g %g", tl_rle_area(mask), box[0], box[1], box[2], box[3]);
     putchar('\n');
     tl_str_deinit(&text);
 }

@@ -40,7 +40,6 @@ def segmentation(rng, box, height, width, crowd=False):
 
 def random_set(rng, images, categories, most_truths, most_found, with_masks=False):
     """{annotation file}, [results]. Scores repeat, boxes repeat, some images and categories are empty."""
-    places = []
     truths = {'images': [], 'annotations': [], 'categories': []}
     found = []
     ids = rng.permutation(10 * images)[:images]
@@ -63,24 +62,23 @@ def random_set(rng, images, categories, most_truths, most_found, with_masks=Fals
             boxes.append((box, one['category_id'], one.get('segmentation')))
         for _ in range(0 if rng.random() < 0.15 else int(rng.integers(0, most_found + 1))):
             box, category, shape = boxes[rng.integers(len(boxes))] if boxes and rng.random() < 0.7 else (
-                [*rng.uniform(0, 100, 2), *rng.uniform(3, 150, 2)], int(rng.choice([*classes, 999])), None)
+                rng.uniform([0, 0, 3, 3], [100, 100, 150, 150]).round(3).tolist(), int(rng.choice([*classes, 999])), None)
             kind = rng.random()
             if kind > 0.1:
-                box, shape = (np.array(box) + rng.normal(0, 0.08, 4) * np.tile(np.abs(box[2:]), 2)).tolist(), None
+                box, shape = (np.array(box) + rng.normal(0, 0.08, 4) * np.tile(np.abs(box[2:]), 2)).round(3).tolist(), None
             if kind > 0.8:
                 category = int(rng.choice(classes))
             score = float(np.round(rng.random(), int(rng.choice([1, 2, 6]))))
             one = {'image_id': image, 'category_id': category, 'score': score}
             if with_masks:
                 one['segmentation'] = shape or segmentation(rng, box, height, width)
-                if isinstance(one['segmentation'], list) or 'str' not in str(type(one['segmentation']['counts'])):
+                if isinstance(one['segmentation'], list) or not isinstance(one['segmentation']['counts'], str):
                     # loadRes of pycocotools takes texts only
                     rle = masks.frPyObjects(one['segmentation'], height, width)
                     one['segmentation'] = as_text(masks.merge(rle) if isinstance(rle, list) else rle)
-            if not with_masks or rng.random() < 0.0:
+            else:
                 one['bbox'] = box
             found.append(one)
-        places.append(boxes)
     return truths, [found[i] for i in rng.permutation(len(found))]
 
 
