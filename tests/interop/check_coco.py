@@ -1,7 +1,14 @@
-"""`tilth eval_coco` and the masks of io/coco/rle.h beside pycocotools: random objects, detections and masks; the speed."""
+"""`tilth eval_coco` and the masks of io/coco/rle.h beside pycocotools: random objects, detections and masks; the speed.
+
+Where compilers fuse products and sums (all machines but x86-64), pycocotools rounds some edges of polygons another way
+than it does on x86-64, and than we do: there one polygon in a thousand may differ by a pixel in a column.
+"""
+import contextlib
+import io
 import json
 import os
 import pathlib
+import platform
 import subprocess
 import sys
 import tempfile
@@ -9,6 +16,7 @@ import time
 
 import numpy as np
 from pycocotools import mask as masks
+from pycocotools.cocoeval import COCOeval
 
 from coco_sets import original, polygon, random_set, twelve, write
 from driver import compile_driver
@@ -53,7 +61,7 @@ def check_sets(folder):
         kind = 'bbox' if i < SETS else 'segm'
         many = i % 10 == 0
         truths, found = random_set(rng, int(rng.integers(1, 3 if many else 9)), int(rng.integers(1, 5)),
-                                   60 if many else 8, (500 if kind == 'bbox' else 100) if many else 25, kind == 'segm')
+                                   60 if many else 8, (1000 if kind == 'bbox' else 100) if many else 25, kind == 'segm')
         if not found:
             continue  # pycocotools wants at least one
         detections = max(detections, len(found))
@@ -103,42 +111,59 @@ def mask_questions(rng):
     return questions, answers
 
 
-def check_masks(folder):
-    driver = compile_driver('coco_driver', folder)
+def is_rounding(question, answer, here):
+    """Of a polygon, and the two masks differ by a pixel here and there."""
+    what, height, width, *_ = question.split()
+    a, b = (masks.decode({'size': [int(height), int(width)], 'counts': x.split()[0]}) for x in (answer, here))
+    return what == 'polygon' and (a != b).sum(0).max() <= 1
+
+
+def check_masks(driver):
     questions, answers = mask_questions(np.random.default_rng(0))
     said = subprocess.run([driver], input='\n'.join(questions) + '\n', text=True, check=True,
                           capture_output=True).stdout.splitlines()
     wrong = [(q, a, s) for q, a, s in zip(questions, answers, said, strict=True) if a != s]
+    fused = [row for row in wrong if platform.machine() != 'x86_64' and is_rounding(*row)]
     for question, answer, here in wrong[:5]:
         print(f'{question}\n    pycocotools: {answer}\n    here:        {here}')
-    print(f'{len(questions)} questions about masks, {len(wrong)} answers differ')
-    return not wrong
+    print(f'{len(questions)} questions about masks, {len(wrong)} answers differ, {len(fused)} of them by rounding')
+    return len(wrong) == len(fused) <= len(questions) / 1000
 
 
-def check_speed(folder, kind, images, found):
+def check_speed(folder, driver, kind, images, found):
     rng = np.random.default_rng(7)
     truths, results = random_set(rng, images, 80 if kind == 'bbox' else 20, 15, found, kind == 'segm')
     files = write(folder / 'truths.json', truths), write(folder / 'found.json', results)
     start = time.perf_counter()
     evaluated, _ = original(*files, kind)
     there = time.perf_counter() - start
+    start = time.perf_counter()
+    alone = COCOeval(evaluated.cocoGt, evaluated.cocoDt, kind)
+    with contextlib.redirect_stdout(io.StringIO()):
+        alone.evaluate()
+        alone.accumulate()
+        alone.summarize()
+    there_alone = time.perf_counter() - start
     times = []
     for _ in range(3):
         start = time.perf_counter()
         here = json.loads(ours(*files, '--json', *['--segm'] * (kind == 'segm'), threads=1))
         times.append(time.perf_counter() - start)
+    here_alone = float(subprocess.run([driver, kind, *files], check=True, capture_output=True, text=True).stdout)
     ratio = there / min(times)
     off = np.abs(np.subtract(here['stats'], evaluated.stats)).max()
     print(f'{kind}: {images} images, {len(results)} detections: pycocotools {there:.2f} s, here {min(times):.2f} s on one '
-          f'thread, files and start included: {ratio:.0f} times as fast; numbers differ by {off:.1g}')
+          f'thread, with files and start: {ratio:.0f} times as fast; without them {there_alone / here_alone:.0f} times; '
+          f'numbers differ by {off:.1g}')
     return ratio >= LEAST_RATIO and off <= MOST
 
 
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        good = [check_masks(folder), check_sets(folder), check_speed(folder, 'bbox', 500, 200),
-                check_speed(folder, 'segm', 100, 60)]
+        driver = compile_driver('coco_driver', folder)
+        good = [check_masks(driver), check_sets(folder), check_speed(folder, driver, 'bbox', 500, 200),
+                check_speed(folder, driver, 'segm', 200, 60)]
     return 0 if all(good) else 1
 
 

@@ -117,7 +117,7 @@ static tl_status make_runs(tl_rle *out, flips *f, int64_t height, int64_t width)
 {
     tli_runs runs = {0};
     tl_status st = TL_OK;
-    qsort(f->items, (size_t)f->count, sizeof *f->items, by_place);
+    if (f->count) qsort(f->items, (size_t)f->count, sizeof *f->items, by_place);
     for (int64_t i = 0, next; st == TL_OK && i < f->count; i = next) {
         for (next = i + 1; next < f->count && f->items[next] == f->items[i];) next++;
         // Two flips at one place are none.
@@ -180,7 +180,7 @@ static tl_status merge_borders(tl_rle *out, borders *all, int64_t least, int64_t
     tli_runs runs = {0};
     tl_status st = TL_OK;
     int64_t depth = 0;
-    qsort(all->items, (size_t)all->count, sizeof *all->items, by_border);
+    if (all->count) qsort(all->items, (size_t)all->count, sizeof *all->items, by_border);
     for (int64_t i = 0, next; st == TL_OK && i < all->count; i = next) {
         bool inside = depth >= least;
         for (next = i; next < all->count && all->items[next].place == all->items[i].place; next++)

@@ -14,20 +14,29 @@ tl_status tl_coco_set_new(tl_coco_set **out)
     if (!*out) return TL_FAIL_NOMEM(sizeof **out);
     tl_status st = tl_arena_new(&(*out)->arena);
     if (st != TL_OK) tl_coco_set_free(out);
+    else (*out)->empty = tl_arena_begin((*out)->arena);
     return st;
 }
 
-void tl_coco_clear_objects(tl_coco_set *set)
+static void drop_objects(tl_coco_set *set)
 {
     for (int64_t i = 0; i < set->objects.count; i++) tl_rle_deinit(&set->objects.items[i].mask);
     set->objects.count = 0;
+}
+
+void tl_coco_clear(tl_coco_set *set)
+{
+    drop_objects(set);
+    set->images.count = set->categories.count = 0;
+    tl_arena_end(set->arena, set->empty);
+    set->empty = tl_arena_begin(set->arena);
 }
 
 void tl_coco_set_free(tl_coco_set **set)
 {
     tl_coco_set *s = *set;
     if (!s) return;
-    tl_coco_clear_objects(s);
+    drop_objects(s);
     TL_VEC_FREE(&s->objects);
     TL_VEC_FREE(&s->categories);
     TL_VEC_FREE(&s->images);

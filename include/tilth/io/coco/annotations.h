@@ -63,6 +63,7 @@ typedef struct tl_coco_set {
         int64_t count, capacity;
     } objects;
     tl_arena *arena; /* of names */
+    tl_arena_mark empty;
 } tl_coco_set;
 
 /* --- filling ---------------------------------------------------------------------------------- */
@@ -76,8 +77,8 @@ TL_API TL_NODISCARD tl_status tl_coco_add_category(tl_coco_set *set, int64_t id,
 /* The mask becomes the set's, also when this fails. Numbers that are not finite, or so large that
  * areas are not, are TL_EINVAL. */
 TL_API TL_NODISCARD tl_status tl_coco_add_object(tl_coco_set *set, tl_coco_object *object);
-/* All objects out. */
-TL_API void tl_coco_clear_objects(tl_coco_set *set);
+/* Everything out. */
+TL_API void tl_coco_clear(tl_coco_set *set);
 
 /* --- files ------------------------------------------------------------------------------------ */
 

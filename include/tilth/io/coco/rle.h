@@ -57,6 +57,11 @@ TL_API TL_NODISCARD tl_status tl_rle_from_text(tl_rle *out, const char *text, si
 TL_API TL_NODISCARD tl_status tl_rle_from_polygon(tl_rle *out, const double *corners,
                                                   int64_t corner_count, int64_t height,
                                                   int64_t width);
+/* From the probabilities that a model gives for the inside of a box (x, y, width, height, in pixels
+ * of the mask): resized to it bilinearly, and more than a half belongs to the mask. */
+TL_API TL_NODISCARD tl_status tl_rle_paste(tl_rle *out, const float *probabilities, int64_t rows,
+                                           int64_t columns, const float box[4], int64_t height,
+                                           int64_t width);
 /* What lies in one of the masks, or in all of them. They have one size; there is at least one. */
 TL_API TL_NODISCARD tl_status tl_rle_merge(tl_rle *out, const tl_rle *masks, int64_t count,
                                            bool intersect);
