@@ -91,6 +91,7 @@
 #include <tilth/text/tokenizer.h>
 
 #include <tilth/nn/coco.h>
+#include <tilth/nn/coco_evaluator.h>
 #include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
 #include <tilth/nn/layer.h>
