@@ -1,6 +1,7 @@
 #include <tilth/io/coco/annotations.h>
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +16,8 @@ typedef struct reader {
     tl_coco_set *set;
     tl_coco_image *by_id; /* the images that objects may be in, sorted */
     int64_t image_count;
-    struct { /* of polygons and runs, used again and again */
+    int64_t runs; /* of all masks so far */
+    struct {      /* of polygons and runs, used again and again */
         double *items;
         int64_t count, capacity;
     } corners;
@@ -29,14 +31,21 @@ typedef struct reader {
     } parts;
 } reader;
 
+static const double MOST_REAL_ID = 9007199254740992; /* whole numbers up to it are exact */
+
 /* --- values ----------------------------------------------------------------------------------- */
 
 static tl_status read_id(int64_t *out, const json_t *entry, const char *key)
 {
     const json_t *v = json_object_get(entry, key);
     if (!v) return TL_FAIL(TL_EDATA, "there is no '%s'", key);
-    if (!json_is_integer(v)) return TL_FAIL(TL_EDATA, "%s: must be a whole number", key);
     *out = json_integer_value(v);
+    if (json_is_integer(v)) return TL_OK;
+    // Programs that keep ids in arrays of floats write 7.0.
+    double number = json_number_value(v);
+    if (!json_is_real(v) || !(fabs(number) < MOST_REAL_ID) || number != trunc(number))
+        return TL_FAIL(TL_EDATA, "%s: must be a whole number", key);
+    *out = (int64_t)number;
     return TL_OK;
 }
 
@@ -162,7 +171,10 @@ static tl_status read_mask(tl_rle *out, reader *r, const json_t *v, const tl_coc
     else if (json_is_object(v)) st = read_runs(out, r, v, image);
     else st = TL_FAIL(TL_EDATA, "must be a list of polygons, or an object with size and counts");
     drop_parts(r);
-    return st == TL_OK ? st : tl_error_note(st, "segmentation");
+    if (st != TL_OK) return tl_error_note(st, "segmentation");
+    r->runs += out->count;
+    if (r->runs <= TL_COCO_MOST_RUNS) return TL_OK;
+    return TL_FAIL(TL_ELIMIT, "the masks up to here have more than %d runs", TL_COCO_MOST_RUNS);
 }
 
 /* The box as a mask, where the results have boxes only. */

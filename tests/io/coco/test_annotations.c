@@ -41,7 +41,7 @@ static void annotations(void **state)
     assert_ok(parse(&s,
                     FILE_WITH("{'id': 1, 'image_id': 7, 'category_id': 3, 'bbox': [1, 2.5, 3, 2], "
                               "'area': 4.5, 'iscrowd': 1, 'segmentation': 'whatever'}, "
-                              "{'image_id': -3, 'category_id': 12, 'bbox': [0, 0, 1e1, 2]}"),
+                              "{'image_id': -3.0, 'category_id': 12, 'bbox': [0, 0, 1e1, 2]}"),
                     false));
     assert_true(s->images.count == 2 && s->categories.count == 2 && s->objects.count == 2);
     assert_true(s->images.items[0].height == 4 && s->images.items[0].width == 5);
@@ -115,6 +115,8 @@ static void bad_annotations(void **state)
         {"{'images': [{}], " CATEGORIES ", 'annotations': []}", "images[0]: there is no 'id'",
          false},
         {"{'images': [{'id': 1.5}], " CATEGORIES ", 'annotations': []}",
+         "images[0]: id: must be a whole number", false},
+        {"{'images': [{'id': 1e30}], " CATEGORIES ", 'annotations': []}",
          "images[0]: id: must be a whole number", false},
         {"{'images': [{'id': 1, 'height': 70000}], " CATEGORIES ", 'annotations': []}",
          "images[0]: height: must be a whole number from 1 to 65536", false},

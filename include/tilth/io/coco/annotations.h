@@ -82,6 +82,10 @@ TL_API void tl_coco_clear(tl_coco_set *set);
 
 /* --- files ------------------------------------------------------------------------------------ */
 
+/* Of all masks of a file: a few corners in a wide image make many, and so a small file could take
+ * all memory. COCO's training set has less. */
+enum { TL_COCO_MOST_RUNS = 1 << 28 };
+
 /* An annotation file: {"images": [{"id", "height", "width"}], "categories": [{"id", "name"}],
  * "annotations": [{"image_id", "category_id", "bbox", "area", "iscrowd", "segmentation"}]}. Names,
  * heights, widths and iscrowd may be missing; an area that is missing is that of the mask, or of
