@@ -44,7 +44,7 @@ static int64_t shorter_at(const edge *e, int64_t step)
     return (int64_t)((double)(e->flat ? e->y : e->x) + e->slope * (double)step + 0.5);
 }
 
-/* The step of a steep edge after which it has left grid column `from`, toward 5n + 3 or 5n + 2. */
+/* The step of a steep edge with which it goes from grid column `column` to the next, or back. */
 static int64_t steep_crossing(const edge *e, int64_t column)
 {
     bool right = e->dx > 0;

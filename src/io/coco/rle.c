@@ -49,7 +49,6 @@ tl_status tl_rle_from_window(tl_rle *out, const uint8_t *pixels, int64_t window_
                              int64_t width)
 {
     tli_runs runs = {0};
-    tl_status st = TL_OK;
     *out = (tl_rle)TL_RLE_INIT;
     TL_TRY(tli_rle_check_size(height, width));
     if (top < 0 || left < 0 || window_height < 0 || window_width < 0 || window_height > height - top
@@ -58,30 +57,26 @@ tl_status tl_rle_from_window(tl_rle *out, const uint8_t *pixels, int64_t window_
                        "a window of %" PRId64 " x %" PRId64 " pixels at %" PRId64 ", %" PRId64
                        " does not lie inside a mask of %" PRId64 " x %" PRId64,
                        window_height, window_width, top, left, height, width);
-    bool inside = false;
-    for (int64_t x = 0; x < window_width; x++) {
+    bool inside = false, good = true;
+    for (int64_t x = 0; good && x < window_width; x++) {
         int64_t begin = (left + x) * height + top;
-        for (int64_t y = 0; y < window_height; y++) {
+        for (int64_t y = 0; good && y < window_height; y++) {
             if ((pixels[y * window_width + x] != 0) == inside) continue;
             inside = !inside;
-            if (!tli_runs_flip(&runs, begin + y)) goto no_memory;
+            good = tli_runs_flip(&runs, begin + y);
         }
         // Below the window, and above it in the next column, there are zeros.
-        if (inside && window_height < height) {
+        if (good && inside && window_height < height) {
             inside = false;
-            if (!tli_runs_flip(&runs, begin + window_height)) goto no_memory;
+            good = tli_runs_flip(&runs, begin + window_height);
         }
     }
     // The last column of the window ends, the mask goes on.
-    if (inside && (left + window_width) < width
-        && !tli_runs_flip(&runs, (left + window_width) * height))
-        goto no_memory;
-    st = tli_runs_end(out, &runs, height, width);
+    if (good && inside && left + window_width < width)
+        good = tli_runs_flip(&runs, (left + window_width) * height);
+    tl_status st = good ? tli_runs_end(out, &runs, height, width) : TL_ENOMEM;
     TL_VEC_FREE(&runs);
     return st;
-no_memory:
-    TL_VEC_FREE(&runs);
-    return TL_ENOMEM;
 }
 
 tl_status tl_rle_from_pixels(tl_rle *out, const uint8_t *pixels, int64_t height, int64_t width)

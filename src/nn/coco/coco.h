@@ -21,7 +21,7 @@ typedef struct tli_coco_found {
 
 /* What one category has in one image. */
 typedef struct tli_coco_cell {
-    tli_coco_found *found; /* best first, and no more than count */
+    tli_coco_found *found; /* best first, and no more than the largest limit */
     int64_t found_count;
     const tl_coco_object *const *truths;
     int64_t truth_count;

@@ -95,11 +95,8 @@ static double box_common(const truth *found, const truth *t)
 
 static double box_overlap(const truth *found, const truth *t)
 {
-    double width = fmin(found->right, t->right) - fmax(found->left, t->left);
-    if (width <= 0) return 0;
-    double height = fmin(found->bottom, t->bottom) - fmax(found->top, t->top);
-    if (height <= 0) return 0;
-    double common = width * height;
+    double common = box_common(found, t);
+    if (!(common > 0)) return 0;
     return common / (t->crowd ? found->area : found->area + t->area - common);
 }
 
