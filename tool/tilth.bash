@@ -75,7 +75,7 @@ _tilth_words()
     data)
         if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show convert pretraining finetuning; fi ;;
     train_net) _tilth_net_keys '' = ;;
-    predict | tokenize) compgen -f -- "${!#}" ;;
+    predict | tokenize | eval_coco) compgen -f -- "${!#}" ;;
     compare | plot) compgen -d -- "${!#}" ;;
     describe)
         if [[ $# -gt 1 ]]; then

@@ -70,6 +70,8 @@
 
 #include <tilth/io/checkpoint/checkpoint.h>
 #include <tilth/io/checkpoint/manager.h>
+#include <tilth/io/coco/annotations.h>
+#include <tilth/io/coco/rle.h>
 #include <tilth/io/tensorflow/event_file.h>
 #include <tilth/io/tensorflow/example.h>
 #include <tilth/io/idx.h>
@@ -88,6 +90,8 @@
 #include <tilth/text/rows.h>
 #include <tilth/text/tokenizer.h>
 
+#include <tilth/nn/coco.h>
+#include <tilth/nn/coco_evaluator.h>
 #include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
 #include <tilth/nn/layer.h>

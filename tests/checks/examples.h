@@ -169,6 +169,11 @@ tl_checkpoint_info info;
 // include/tilth/io/checkpoint/manager.h
 int64_t last;
 void (*train_loop)(int64_t *step);
+// include/tilth/io/coco/annotations.h
+tl_coco_set *truths;
+// include/tilth/io/coco/rle.h
+uint8_t *pixels;
+tl_str text;
 // include/tilth/io/image/image.h
 tl_bytes file;
 void (*use)(const void *pixels, int64_t height, int64_t width);
@@ -190,6 +195,10 @@ tl_tensor *kernel;
 tl_tfrecord_writer *w;
 const void *data;
 void (*use)(const void *data, size_t size);
+// include/tilth/nn/coco.h
+tl_coco_set *truths, *found;
+// include/tilth/nn/coco_evaluator.h
+tl_tensors groundtruths, predictions;
 // include/tilth/nn/evaluator.h
 tl_tensors groundtruths, predictions;
 tl_status my_update(tl_evaluator *e, const tl_tensors *groundtruths, const tl_tensors *predictions);

@@ -235,6 +235,11 @@ static int settle(void **state)
     put("uncased/vocab.txt",
         "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nweather\nis\nnice\ntoday\n.\n"
         "un\n##want\n##ed\nrunning\n");
+    put("instances.json", "{\"images\": [{\"id\": 1}], \"categories\": [{\"id\": 1}], "
+                          "\"annotations\": [{\"image_id\": 1, \"category_id\": 1, \"bbox\": "
+                          "[0, 0, 9, 9], \"area\": 81}]}");
+    put("detections.json", "[{\"image_id\": 1, \"category_id\": 1, \"bbox\": [0, 0, 9, 8], "
+                           "\"score\": 0.5}]");
     put("corpus.txt", "The weather is nice today.\nUnwanted running\n");
     assert_ok(tl_mkdirs("resnet"));
     return shell("cp '" ROOT "examples/mock.yaml' . && for end in index data-00000-of-00001; do "
