@@ -45,6 +45,7 @@
 
 #include <tilth/ops/activation.h>
 #include <tilth/ops/attention.h>
+#include <tilth/ops/boxes.h>
 #include <tilth/ops/conv.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
@@ -88,6 +89,8 @@
 #include <tilth/text/rows.h>
 #include <tilth/text/tokenizer.h>
 
+#include <tilth/nn/detection.h>
+#include <tilth/nn/detection_losses.h>
 #include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
 #include <tilth/nn/layer.h>

@@ -12,8 +12,8 @@ typedef struct tli_crop_place {
     float part;
 } tli_crop_place;
 
-/* Sample i of a window from `from` on and `extent` long, on an axis of `length` pixels at this level
- * where level 0 has `full`. */
+/* Sample i of a window from `from` on and `extent` long, on an axis of `length` pixels at this
+ * level where level 0 has `full`. */
 static inline tli_crop_place tli_crop_place_of(const tl_crop_attr *a, int64_t i, float from,
                                                float extent, int64_t level, int64_t full,
                                                int64_t length)

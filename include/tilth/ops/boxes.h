@@ -6,8 +6,7 @@
  *     tl_tensor *iou = tl_box_overlap(c, proposals, truth, TL_OVERLAP_IOU);  // [batch, n, m]
  *     tl_matches m = tl_box_match(c, anchors, truth, .unmatched = 0.4, .matched = 0.5,
  *                                 .force = true);
- *     tl_tensor *crops = tl_crop_levels(c, boxes, (tl_tensor *[]){p2, p3}, 2, .first_level = 2,
- *                                       .size = 7);
+ *     tl_tensor *crops = tl_crop_levels(c, boxes, maps, 5, .first_level = 2, .size = 7);
  *
  * A box is [ymin, xmin, ymax, xmax] along the last axis, in pixels. A box whose coordinates are all
  * below 0 is padding. Formulas, and what happens at their edges, are those of Model Garden.
@@ -40,7 +39,7 @@ TL_API tl_tensor *tl_box_decode(tl_ctx *c, tl_tensor *code, tl_tensor *anchors,
 
 /* Moved into images of `size` (height, width along the last axis; broadcasts to the boxes). */
 TL_API tl_tensor *tl_box_clip(tl_ctx *c, tl_tensor *boxes, tl_tensor *size);
-/* Enlarged about the centre by `scale`, at least 1, then clipped. A scale of 1 leaves them alone. */
+/* Enlarged about the centre by `scale`, at least 1, then clipped. 1 leaves them alone. */
 TL_API tl_tensor *tl_box_enlarge(tl_ctx *c, tl_tensor *boxes, tl_tensor *size, double scale);
 /* [ymin, xmin, ymax, xmax] as [y, x, height, width] with the centre in front, and back. */
 TL_API tl_tensor *tl_box_to_centers(tl_ctx *c, tl_tensor *boxes);

@@ -1,5 +1,5 @@
-/* Choices among boxes: who matches whom, who is suppressed. Every comparison is the reference's, bit
- * for bit, of many pairs at a time; most pairs are never looked at. */
+/* Choices among boxes: who matches whom, who is suppressed. Every comparison is the reference's,
+ * bit for bit, of many pairs at a time; most pairs are never looked at. */
 #include <math.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
