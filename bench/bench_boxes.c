@@ -1,6 +1,6 @@
-/* Suppression of boxes, against torchvision (bench/peers/boxes.py), and the labels of anchors. Boxes
- * and scores are drawn alike on both sides; the numbers differ. Names are those of the peer's
- * cases. */
+/* Suppression of boxes, against torchvision (bench/peers/boxes.py), and the labels of anchors.
+ * Boxes and scores are drawn alike on both sides; the numbers differ. Names are those of the
+ * peer's cases. */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -90,10 +90,8 @@ static tl_status label_rows(bench *b, tl_ctx *c)
                                       .unit = "ms",
                                       .ours = label,
                                       .payload = &w}));
-    return bench_run(b, &(bench_case){.name = "labels of them",
-                                      .unit = "ms",
-                                      .ours = label_all,
-                                      .payload = &w});
+    return bench_run(
+        b, &(bench_case){.name = "labels of them", .unit = "ms", .ours = label_all, .payload = &w});
 }
 
 int main(int argc, char **argv)

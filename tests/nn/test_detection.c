@@ -219,6 +219,20 @@ static void test_matcher(void **state)
     CHECK(fifth, 1e-6, .125, .109375, -.133531, -.246860);
 }
 
+// Regions among which the truth itself is mixed, padding included.
+static void test_region_matches(void **state)
+{
+    (void)state;
+    tl_tensor *truth = TENSOR(TL_SHAPE(1, 2, 4), 0, 0, 10, 10, -1, -1, -1, -1);
+    tl_tensor *regions = TENSOR(TL_SHAPE(1, 6, 4), 0, 0, 10, 10, 0, 0, 10, 4, 50, 50, 60, 60, 0, 0,
+                                10, 5, 0, 0, 10, 10, -1, -1, -1, -1);
+    tl_matches m =
+        tl_box_match(c, regions, truth, .unmatched = 0.5, .matched = 0.5, .tell_padding = true);
+    CHECK(m.kind, 0, 1, -1, -1, 1, 1, -3);
+    CHECK(m.overlap, 1e-7, 1, .4, 0, .5, 1, -1);
+    CHECK(tl_match_take(c, &m, TENSOR(TL_SHAPE(1, 2), 5, -1), 0), 0, 5, 0, 0, 5, 5, 0);
+}
+
 static void test_labels(void **state)
 {
     (void)state;
@@ -653,12 +667,19 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, drop)
     static const struct CMUnitTest tests[] = {
-        TEST(test_anchors),      TEST(test_anchor_maps),
-        TEST(test_boxes),        TEST(test_matcher),
-        TEST(test_labels),       TEST(test_rpn_labels),
-        TEST(test_losses),       TEST(test_loss_numbers),
-        TEST(test_detections),   TEST(test_region_detections),
-        TEST(test_refused),      TEST(test_crops),
+        TEST(test_anchors),
+        TEST(test_anchor_maps),
+        TEST(test_boxes),
+        TEST(test_matcher),
+        TEST(test_region_matches),
+        TEST(test_labels),
+        TEST(test_rpn_labels),
+        TEST(test_losses),
+        TEST(test_loss_numbers),
+        TEST(test_detections),
+        TEST(test_region_detections),
+        TEST(test_refused),
+        TEST(test_crops),
         TEST(test_crop_numbers),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
