@@ -172,8 +172,9 @@ tl_tensor *tl_fastrcnn_class_loss(tl_ctx *c, tl_tensor *targets, tl_tensor *logi
         values = tl_sparse_cross_entropy(c, targets, logits);
         if (weights) values = tl_mul(c, values, tl_gather(c, weights, targets, 0));
     }
-    return how->top_k_percent < 1 ? mean_of_largest(c, values, how->top_k_percent)
-                                  : tl_mean(c, values, TL_ALL, false);
+    return how->top_k_percent.set && how->top_k_percent.value < 1
+               ? mean_of_largest(c, values, how->top_k_percent.value)
+               : tl_mean(c, values, TL_ALL, false);
 }
 
 // Of codes [batch, n, classes * 4] those of each region's class.
@@ -250,7 +251,7 @@ static tl_tensor *fastrcnn_class_call(tl_loss *l, tl_ctx *c, tl_tensor *y, tl_te
 static const tl_field fastrcnn_class_fields[] = {
     TL_F(tl_fastrcnn_class_config, use_binary_cross_entropy,
          .help = "each class is a question of its own"),
-    TL_F(tl_fastrcnn_class_config, top_k_percent, .d = 1, TL_RANGE(0, 1),
+    TL_F(tl_fastrcnn_class_config, top_k_percent, TL_FILLED, .d = 1, TL_RANGE(0, 1),
          .help = "share of the largest losses that counts"),
     TL_F(tl_fastrcnn_class_config, class_weights, .flags = TL_FIELD_NULLABLE,
          .help = "a weight for each class"),

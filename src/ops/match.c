@@ -76,7 +76,7 @@ tl_matches tl_box_match_with(tl_ctx *c, tl_tensor *boxes, const tl_box_match_arg
     tl_tensor *out[3] = {NULL, NULL, NULL};
     if (tli_there(c, boxes, "box_match") && tli_there(c, args->others, "box_match")) {
         // Every overlap is at least -1.
-        tl_match_attr attr = {.padding = args->tell_padding ? 0 : -2,
+        tl_match_attr attr = {.padding = args->tell_padding ? args->least : -2,
                               .unmatched = args->unmatched,
                               .matched = args->matched,
                               .force = args->force};

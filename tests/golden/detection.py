@@ -18,6 +18,7 @@ import tensorflow as tf  # noqa: E402
 from official.vision.losses import focal_loss  # noqa: E402
 from official.vision.losses import maskrcnn_losses  # noqa: E402
 from official.vision.modeling.layers import detection_generator  # noqa: E402
+from official.vision.modeling.layers import roi_generator  # noqa: E402
 from official.vision.ops import anchor  # noqa: E402
 from official.vision.ops import box_ops  # noqa: E402
 from official.vision.ops import spatial_transform_ops  # noqa: E402
@@ -206,6 +207,30 @@ def detections():
     put('detections/decoded_box_scores', plain['decoded_box_scores'].numpy())
 
 
+def proposals():
+    image = (96, 64)
+    anchors_ = make_anchors(3, 5, 1, [.5, 1., 2.], 3., image)
+    shape = np.array([[96, 64], [80, 50]], np.float32)
+    put('proposals/args', np.array([3, 5, 1, 3., *image], np.float64))
+    put('proposals/shape', shape)
+    boxes, scores = {}, {}
+    for l in range(3, 6):
+        h, w, _ = anchors_[str(l)].shape
+        boxes[str(l)] = normal(2, h, w, 12, scale=.4)
+        scores[str(l)] = rng.standard_normal((2, h, w, 3)).astype(np.float32)
+        put(f'proposals/boxes/{l}', boxes[str(l)])
+        put(f'proposals/scores/{l}', scores[str(l)])
+    tiled = {k: tf.tile(v[None], [2, 1, 1, 1]) for k, v in anchors_.items()}
+    for i, args in enumerate([(200, 0., 0., .7, 60, False), (50, .3, 12., .5, 100, False),
+                              (200, .4, 0., .6, 40, True), (200, 0., 0., 0., 30, False)]):
+        found = roi_generator._multilevel_propose_rois(
+            {k: tf.constant(v) for k, v in boxes.items()}, {k: tf.constant(v) for k, v in scores.items()},
+            tiled, tf.constant(shape), *args)
+        put(f'proposals/{i}/given', np.array(args, np.float64))
+        put(f'proposals/{i}/regions', found[0].numpy())
+        put(f'proposals/{i}/scores', found[1].numpy())
+
+
 def region_detections():
     classes, count = 5, 30
     rois = np.stack([boxes_in(64, 48, count), boxes_in(64, 48, count)])
@@ -261,7 +286,7 @@ def crops():
         tf.constant(masks), tf.constant(truth), tf.constant(regions), 7, .5).numpy())
 
 
-for make in (anchors, overlaps, labels, losses, detections, region_detections, crops):
+for make in (anchors, overlaps, labels, losses, detections, region_detections, crops, proposals):
     make()
 path = pathlib.Path(__file__).with_name('detection.bin')
 path.write_bytes(b''.join(rows))

@@ -366,10 +366,10 @@ static const which losses[] = {
     {"class_sigmoid", &tl_loss_fastrcnn_class,
      &(tl_fastrcnn_class_config){.use_binary_cross_entropy = true}},
     {"class_softmax_top", &tl_loss_fastrcnn_class,
-     &(tl_fastrcnn_class_config){.top_k_percent = .4}},
+     &(tl_fastrcnn_class_config){.top_k_percent = TL_SET(.4)}},
     {"class_sigmoid_top", &tl_loss_fastrcnn_class,
      &(tl_fastrcnn_class_config){.use_binary_cross_entropy = true,
-                                 .top_k_percent = .3,
+                                 .top_k_percent = TL_SET(.3),
                                  .class_weights = {class_weights, 5}}},
     {"class_softmax_weights", &tl_loss_fastrcnn_class,
      &(tl_fastrcnn_class_config){.class_weights = {class_weights, 5}}},
@@ -416,13 +416,13 @@ static void test_loss_numbers(void **state)
     CHECK(boxes, 1e-6, .01202241);
     tl_tensor *logits = TENSOR(TL_SHAPE(1, 2, 3), 1, 2, -1, 0, 0, 3);
     tl_tensor *classes = TENSOR(TL_SHAPE(1, 2), 1, 0);
-    tl_fastrcnn_class_config how = {.top_k_percent = 1};
+    tl_fastrcnn_class_config how = {0};
     CHECK(tl_fastrcnn_class_loss(c, classes, logits, &how), 1e-6, 1.7219676);
     how.class_weights = (tl_doubles){class_weights, 3};
     CHECK(tl_fastrcnn_class_loss(c, classes, logits, &how), 1e-6, 1.1227429);
-    how = (tl_fastrcnn_class_config){.use_binary_cross_entropy = true, .top_k_percent = 1};
+    how = (tl_fastrcnn_class_config){.use_binary_cross_entropy = true};
     CHECK(tl_fastrcnn_class_loss(c, classes, logits, &how), 1e-6, 1.0313889);
-    how = (tl_fastrcnn_class_config){.top_k_percent = 0.5};
+    how = (tl_fastrcnn_class_config){.top_k_percent = TL_SET(0.5)};
     CHECK(tl_fastrcnn_class_loss(c, classes, logits, &how), 1e-6, 3.0948920);
     tl_tensor *all = tl_reshape(c, tl_arange(c, TL_F32, 0, 2.4, .1), TL_SHAPE(1, 2, 12));
     tl_tensor *targets = TENSOR(TL_SHAPE(1, 2, 4), .5, .5, .5, .5, 9, 9, 9, 9);
@@ -580,6 +580,42 @@ static void test_region_detections(void **state)
     }
 }
 
+static void test_proposals(void **state)
+{
+    (void)state;
+    static const double aspects[] = {.5, 1, 2};
+    tl_tensor *boxes[LEVELS], *scores[LEVELS];
+    tl_anchor_grid grid;
+    for (int i = 0; i < LEVELS; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "proposals/boxes/%d", 3 + i);
+        boxes[i] = given(name);
+        snprintf(name, sizeof name, "proposals/scores/%d", 3 + i);
+        scores[i] = given(name);
+    }
+    for (int i = 0; golden_peek("proposals/%d/given", i); i++) {
+        char name[96];
+        const golden *g = golden_peek("proposals/%d/given", i);
+        tl_proposals p = tl_propose_regions(
+            c, &(tl_propose_args){.boxes = boxes,
+                                  .scores = scores,
+                                  .levels = LEVELS,
+                                  .anchors = anchors_by("proposals/args", aspects, 3, &grid),
+                                  .image_shape = given("proposals/shape"),
+                                  .pre_nms_top_k = (int64_t)golden_number(g, 0),
+                                  .pre_nms_score_threshold = golden_number(g, 1),
+                                  .pre_nms_min_size_threshold = golden_number(g, 2),
+                                  .nms_iou_threshold = golden_number(g, 3),
+                                  .num_proposals = (int64_t)golden_number(g, 4),
+                                  .use_batched_nms = golden_number(g, 5) != 0});
+        assert_ok(tl_ctx_status(c));
+        snprintf(name, sizeof name, "proposals/%d/scores", i);
+        check_row(name, p.scores, 1e-6);
+        snprintf(name, sizeof name, "proposals/%d/regions", i);
+        check_row(name, p.regions, 1e-5);
+    }
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -679,6 +715,7 @@ int main(void)
         TEST(test_detections),
         TEST(test_region_detections),
         TEST(test_refused),
+        TEST(test_proposals),
         TEST(test_crops),
         TEST(test_crop_numbers),
     };

@@ -102,6 +102,31 @@ TL_API void tl_anchors_unpack(tl_ctx *c, tl_tensor *x, const tl_anchor_grid *gri
 /* The reverse: maps of `levels` levels, the lowest first, as [batch, n, width]. */
 TL_API tl_tensor *tl_anchors_pack(tl_ctx *c, tl_tensor *const *maps, int levels, int64_t width);
 
+/* --- regions ---------------------------------------------------------------------------------- */
+
+/* The best boxes of all levels, whatever they show. Members are NULL when the context failed. */
+typedef struct tl_proposals {
+    tl_tensor *regions; /* float32 [batch, K, 4]; zeros where there are fewer */
+    tl_tensor *scores;  /* float32 [batch, K], best first; 0 where there are fewer */
+} tl_proposals;
+typedef struct tl_propose_args {
+    /* of each level, the lowest first: codes [batch, rows, columns, anchors * 4], and logits
+     * [batch, rows, columns, anchors] */
+    tl_tensor *const *boxes, *const *scores;
+    int levels;
+    tl_tensor *anchors;             /* [n, 4], of all levels */
+    tl_tensor *image_shape;         /* [batch, 2] */
+    int64_t pre_nms_top_k;          /* candidates of a level */
+    int64_t num_proposals;          /* K, or all boxes where they are fewer; of a level too */
+    double nms_iou_threshold;       /* 0: nothing is suppressed */
+    double pre_nms_score_threshold; /* 0: all are candidates; else those above it */
+    double
+        pre_nms_min_size_threshold; /* 0: all; else those with longer sides and a centre inside */
+    bool use_batched_nms;           /* as tf.image.combined_non_max_suppression */
+} tl_propose_args;
+/* No gradients flow. */
+TL_API tl_proposals tl_propose_regions(tl_ctx *c, const tl_propose_args *args);
+
 /* --- detections ------------------------------------------------------------------------------- */
 
 typedef enum tl_nms_version {

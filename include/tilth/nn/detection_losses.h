@@ -66,7 +66,7 @@ TL_API extern const tl_loss_class tl_loss_rpn_box;
 typedef struct tl_fastrcnn_class_config {
     tl_loss_config loss;
     bool use_binary_cross_entropy; /* false */
-    double top_k_percent;          /* 1 */
+    tl_opt_double top_k_percent;   /* 1; not set is 1 too */
     tl_doubles class_weights;      /* null: all 1 */
 } tl_fastrcnn_class_config;
 TL_API tl_tensor *tl_fastrcnn_class_loss(tl_ctx *c, tl_tensor *targets, tl_tensor *logits,

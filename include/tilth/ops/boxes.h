@@ -80,6 +80,7 @@ typedef struct tl_box_match_args {
     bool force;                /* each of the others also takes the box that overlaps it most; the
                                 * first of those that tie, and where several want one box, the first
                                 * of them gets it. One that overlaps nothing takes the first box */
+    double least;              /* with tell_padding: overlaps below it count as padding's */
     bool tell_padding;         /* boxes that are padding, and all where others are nothing else, are
                                 * TL_PADDING; else TL_BACKGROUND */
 } tl_box_match_args;
