@@ -10,6 +10,8 @@
 #include <tilth/ops/sort.h>
 #include <tilth/ops/view.h>
 
+#include "nn/detection_impl.h"
+
 enum { SIDES = 4, MOST_LEVEL = 30 };
 
 /* --- anchors ---------------------------------------------------------------------------------- */
@@ -130,7 +132,7 @@ tl_tensor *tl_anchors(tl_ctx *c, const tl_anchor_config *config, const tl_anchor
 
 /* --- labels ----------------------------------------------------------------------------------- */
 
-static tl_tensor *kind_is(tl_ctx *c, const tl_matches *m, int kind)
+tl_tensor *tli_kind_is(tl_ctx *c, const tl_matches *m, int kind)
 {
     return tl_equal(c, m->kind, tl_number(c, TL_I32, kind));
 }
@@ -162,15 +164,12 @@ tl_anchor_labels tl_label_anchors_with(tl_ctx *c, tl_tensor *anchors, tl_tensor 
                              .matched = args->match_threshold, .force = true);
     l.cls_targets = tl_match_take(c, &l.matches, tl_cast(c, args->classes, TL_I32), -1);
     l.box_targets = found_code(c, &l.matches, anchors, truth, weights);
-    l.box_weights = tl_cast(c, kind_is(c, &l.matches, TL_MATCHED), TL_F32);
-    l.cls_weights = tl_cast(c, tl_logical_not(c, kind_is(c, &l.matches, TL_IGNORED)), TL_F32);
+    l.box_weights = tl_cast(c, tli_kind_is(c, &l.matches, TL_MATCHED), TL_F32);
+    l.cls_weights = tl_cast(c, tl_logical_not(c, tli_kind_is(c, &l.matches, TL_IGNORED)), TL_F32);
     return tl_ctx_failed(c) ? (tl_anchor_labels){0} : l;
 }
 
-// 1 at up to `most` of the places where `may` [batch, n] is true, those with the largest draws, and
-// only at the first `limit` [batch, 1] of them, unless that is NULL; else 0.
-static tl_tensor *some_of(tl_ctx *c, tl_tensor *may, tl_tensor *draws, int64_t most,
-                          tl_tensor *limit)
+tl_tensor *tli_some_of(tl_ctx *c, tl_tensor *may, tl_tensor *draws, int64_t most, tl_tensor *limit)
 {
     tl_tensor *values, *places;
     if (tl_ctx_failed(c)) return NULL;
@@ -199,13 +198,13 @@ tl_rpn_labels tl_label_rpn_with(tl_ctx *c, tl_tensor *anchors, tl_tensor *truth,
         m = tl_box_match(c, anchors, truth, .unmatched = args->unmatched_threshold,
                          .matched = args->match_threshold, .force = true);
     if (tl_ctx_failed(c)) return (tl_rpn_labels){0};
-    tl_tensor *matched = kind_is(c, &m, TL_MATCHED);
+    tl_tensor *matched = tli_kind_is(c, &m, TL_MATCHED);
     tl_tensor *draws = tl_random_uniform(c, TL_F32, m.kind->shape, 0, 1);
     tl_tensor *something =
-        some_of(c, matched, draws, (int64_t)(args->rpn_fg_fraction * (double)all), NULL);
+        tli_some_of(c, matched, draws, (int64_t)(args->rpn_fg_fraction * (double)all), NULL);
     tl_tensor *count = tl_cast(c, tl_sum(c, something, TL_AXES(-1), true), TL_I32);
     tl_tensor *left = tl_affine(c, count, -1, (double)all);
-    tl_tensor *nothing = some_of(c, kind_is(c, &m, TL_BACKGROUND), draws, all, left);
+    tl_tensor *nothing = tli_some_of(c, tli_kind_is(c, &m, TL_BACKGROUND), draws, all, left);
     tl_tensor *scores = tl_shift(c, tl_add(c, tl_scale(c, something, 2), nothing), -1);
     tl_tensor *code = found_code(c, &m, anchors, truth, NULL);
     code = tl_where(c, tl_expand_dims(c, matched, -1), code, tl_number(c, TL_F32, 0));

@@ -19,6 +19,7 @@ from official.vision.losses import focal_loss  # noqa: E402
 from official.vision.losses import maskrcnn_losses  # noqa: E402
 from official.vision.modeling.layers import detection_generator  # noqa: E402
 from official.vision.modeling.layers import roi_generator  # noqa: E402
+from official.vision.modeling.layers import roi_sampler  # noqa: E402
 from official.vision.ops import anchor  # noqa: E402
 from official.vision.ops import box_ops  # noqa: E402
 from official.vision.ops import spatial_transform_ops  # noqa: E402
@@ -231,6 +232,21 @@ def proposals():
         put(f'proposals/{i}/scores', found[1].numpy())
 
 
+def samples():
+    regions, truth = boxes_in(64, 48, 2, 80), boxes_in(64, 48, 2, 6)
+    truth[0, 4:] = -1
+    regions[0, 70:] = truth[0, :1]
+    regions[1, 60:64] = 0
+    classes = rng.integers(1, 9, (2, 6))
+    for key, value in (('regions', regions), ('truth', truth), ('classes', classes)):
+        put('samples/' + key, value)
+    found = roi_sampler.ROISampler(foreground_iou_threshold=.5, background_iou_high_threshold=.5,
+                                   skip_subsampling=True)(
+        tf.constant(regions), tf.constant(truth), tf.constant(classes, tf.int32))
+    for key, value in zip(('all_regions', 'boxes', 'all_classes', 'indices'), found):
+        put('samples/' + key, value.numpy())
+
+
 def region_detections():
     classes, count = 5, 30
     rois = np.stack([boxes_in(64, 48, count), boxes_in(64, 48, count)])
@@ -286,7 +302,7 @@ def crops():
         tf.constant(masks), tf.constant(truth), tf.constant(regions), 7, .5).numpy())
 
 
-for make in (anchors, overlaps, labels, losses, detections, region_detections, crops, proposals):
+for make in (anchors, overlaps, labels, losses, detections, region_detections, crops, proposals, samples):
     make()
 path = pathlib.Path(__file__).with_name('detection.bin')
 path.write_bytes(b''.join(rows))

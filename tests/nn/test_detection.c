@@ -616,6 +616,62 @@ static void test_proposals(void **state)
     }
 }
 
+static double sum_of(tl_tensor *truths)
+{
+    double sum;
+    tl_tensor *all = tl_sum(c, tl_cast(c, truths, TL_F32), TL_ALL, false);
+    assert_ok(tl_ctx_status(c));
+    assert_ok(tl_tensor_item(all, &sum));
+    return sum;
+}
+
+static void test_samples(void **state)
+{
+    (void)state;
+    tl_tensor *regions = given("samples/regions"), *truth = given("samples/truth");
+    tl_sample_regions_args args = {.classes = given("samples/classes"),
+                                   .num_sampled_rois = 16,
+                                   .foreground_fraction = 0.25,
+                                   .foreground_iou_threshold = 0.5,
+                                   .background_iou_high_threshold = 0.5,
+                                   .skip_subsampling = true};
+    tl_sampled_regions all = tl_sample_regions(c, regions, truth, &args);
+    check_row("samples/all_regions", all.regions, 0);
+    check_row("samples/boxes", all.boxes, 0);
+    check_row("samples/all_classes", all.classes, 0);
+    check_row("samples/indices", all.indices, 0);
+    args.skip_subsampling = false;
+    tl_tensor *taken[2];
+    for (int draw = 0; draw < 2; draw++) {
+        tl_ctx_set_draws(c, (tl_draws){.seed = 5, .step = draw});
+        tl_sampled_regions s = tl_sample_regions(c, regions, truth, &args);
+        assert_ok(tl_ctx_status(c));
+        assert_int_equal(s.regions->shape.dims[1], 16);
+        taken[draw] = s.regions;
+        // A quarter of each image is something, and what is told of it is true.
+        tl_tensor *real = tl_greater(c, s.classes, tl_number(c, TL_I32, 0));
+        assert_true(sum_of(real) == 8);
+        assert_true(sum_of(tl_greater_equal(c, s.indices, tl_number(c, TL_I32, 0))) == 8);
+        tl_tensor *found = tl_box_overlap(c, s.regions, truth, TL_OVERLAP_IOU);
+        tl_tensor *place = tl_expand_dims(c, tl_maximum(c, s.indices, tl_number(c, TL_I32, 0)), -1);
+        tl_tensor *own = tl_squeeze(c, tl_take_along_axis(c, found, place, 2), TL_AXES(2));
+        tl_tensor *enough = tl_greater_equal(c, own, tl_number(c, TL_F32, 0.4999));
+        assert_true(sum_of(tl_logical_and(c, real, enough)) == 8);
+        static const double weights[] = {10, 10, 5, 5};
+        tl_tensor *back = tl_box_decode(c, s.box_targets, s.regions, weights);
+        tl_tensor *off = tl_abs(c, tl_sub(c, back, s.boxes));
+        off = tl_logical_and(c, tl_expand_dims(c, real, -1),
+                             tl_greater(c, off, tl_number(c, TL_F32, 1e-3)));
+        assert_true(sum_of(off) == 0);
+    }
+    assert_true(sum_of(tl_not_equal(c, taken[0], taken[1])) > 0);
+    // More than there are: all of them, in order.
+    args.num_sampled_rois = 500;
+    tl_sampled_regions every = tl_sample_regions(c, regions, truth, &args);
+    assert_ok(tl_ctx_status(c));
+    assert_int_equal(every.regions->shape.dims[1], 86);
+}
+
 static void test_refused(void **state)
 {
     (void)state;
@@ -715,6 +771,7 @@ int main(void)
         TEST(test_detections),
         TEST(test_region_detections),
         TEST(test_refused),
+        TEST(test_samples),
         TEST(test_proposals),
         TEST(test_crops),
         TEST(test_crop_numbers),

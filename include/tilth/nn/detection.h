@@ -127,6 +127,33 @@ typedef struct tl_propose_args {
 /* No gradients flow. */
 TL_API tl_proposals tl_propose_regions(tl_ctx *c, const tl_propose_args *args);
 
+/* Regions that a model learns from, in the order in which they were given. Members are NULL when
+ * the context failed. */
+typedef struct tl_sampled_regions {
+    tl_tensor *regions;     /* float32 [batch, K, 4] */
+    tl_tensor *boxes;       /* float32 [batch, K, 4]: of the truth; zeros of the background */
+    tl_tensor *classes;     /* int32 [batch, K]; 0 of the background */
+    tl_tensor *indices;     /* int32 [batch, K]: which box of the truth; -1 of the background */
+    tl_tensor *box_targets; /* float32 [batch, K, 4]: the code of the boxes; zeros of the
+                             * background */
+} tl_sampled_regions;
+typedef struct tl_sample_regions_args {
+    tl_tensor *classes;                   /* of the truth: [batch, m] */
+    int64_t num_sampled_rois;             /* K: 512 is usual */
+    double foreground_fraction;           /* of them, at most: 0.25 */
+    double foreground_iou_threshold;      /* 0.5 */
+    double background_iou_high_threshold; /* 0.5 */
+    double background_iou_low_threshold;  /* 0 */
+    const double *weights;                /* of the code, four, or NULL: 10, 10, 5, 5 */
+    bool without_truth;                   /* else the boxes of the truth stand behind the regions */
+    bool skip_subsampling;                /* all regions; none is drawn */
+} tl_sample_regions_args;
+/* Regions [batch, n, 4], truth [batch, m, 4]. Some that overlap a box of the truth are drawn at
+ * random, others fill up. Where all of them are fewer than K, those are the result. No gradients
+ * flow. */
+TL_API tl_sampled_regions tl_sample_regions(tl_ctx *c, tl_tensor *regions, tl_tensor *truth,
+                                            const tl_sample_regions_args *args);
+
 /* --- detections ------------------------------------------------------------------------------- */
 
 typedef enum tl_nms_version {
