@@ -45,6 +45,7 @@
 
 #include <tilth/ops/activation.h>
 #include <tilth/ops/attention.h>
+#include <tilth/ops/boxes.h>
 #include <tilth/ops/conv.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
@@ -90,8 +91,13 @@
 #include <tilth/text/rows.h>
 #include <tilth/text/tokenizer.h>
 
+<<<<<<< HEAD
 #include <tilth/nn/coco.h>
 #include <tilth/nn/coco_evaluator.h>
+=======
+#include <tilth/nn/detection.h>
+#include <tilth/nn/detection_losses.h>
+>>>>>>> h2
 #include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
 #include <tilth/nn/layer.h>

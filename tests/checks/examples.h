@@ -199,6 +199,13 @@ void (*use)(const void *data, size_t size);
 tl_coco_set *truths, *found;
 // include/tilth/nn/coco_evaluator.h
 tl_tensors groundtruths, predictions;
+// include/tilth/nn/detection.h
+tl_tensor *truth, *classes, *attributes, *shape, **box_outputs, **cls_outputs;
+const tl_anchor_config *anchor;
+const tl_multilevel_generator_config *config;
+// include/tilth/nn/detection_losses.h
+tl_tensor **score_targets, **rpn_scores;
+int levels;
 // include/tilth/nn/evaluator.h
 tl_tensors groundtruths, predictions;
 tl_status my_update(tl_evaluator *e, const tl_tensors *groundtruths, const tl_tensors *predictions);
@@ -238,6 +245,8 @@ extern struct encoder {
 } * l;
 // include/tilth/ops/attention.h
 tl_tensor *padding;
+// include/tilth/ops/boxes.h
+tl_tensor *boxes, *anchors, *proposals, *truth, **maps;
 // include/tilth/ops/create.h
 int64_t length, classes;
 // include/tilth/ops/elementwise.h

@@ -66,9 +66,12 @@ static inline const golden *golden_peek(const char *format, ...)
 static inline double golden_number(const golden *g, int64_t i)
 {
     double d;
+    float f;
     int64_t n;
     assert_non_null(g);
-    assert_true(i < tl_shape_count(&g->shape) && (g->kind == 1 || g->kind == 2));
+    assert_true(i < tl_shape_count(&g->shape) && g->kind <= 2);
+    memcpy(&f, g->values + i * 4, 4);
+    if (g->kind == 0) return f;
     memcpy(&d, g->values + i * 8, 8);
     memcpy(&n, g->values + i * 8, 8);
     return g->kind == 1 ? d : (double)n;

@@ -283,6 +283,39 @@ typedef struct tl_resize_attr {
     bool align_corners; /* corner pixels lie on each other; else corners of the images do */
 } tl_resize_attr;
 
+/* --- boxes ------------------------------------------------------------------------------------ */
+typedef struct tl_match_attr {
+    double padding;            /* an overlap below this is padding's */
+    double unmatched, matched; /* below the first: background; from the second on: a match */
+    bool force;                /* each box takes the one that overlaps it most */
+} tl_match_attr;
+
+/* Whom a box that is kept takes out. */
+typedef enum tl_suppression {
+    TL_SUPPRESS_TILED,   /* overlaps of at least the threshold, 512 boxes at a time */
+    TL_SUPPRESS_GREEDY,  /* overlaps of at least the threshold */
+    TL_SUPPRESS_ABOVE,   /* overlaps above the threshold */
+    TL_SUPPRESS_SOFT,    /* none: it lowers their scores */
+    TL_SUPPRESS_REFINED, /* as above, found by a few rounds for all boxes at once */
+    TL_SUPPRESSION_COUNT
+} tl_suppression;
+
+typedef struct tl_suppress_attr {
+    double overlap, score;    /* thresholds: of overlaps; scores must be above this one */
+    double sigma;             /* soft: of the bell that scores are lowered by */
+    int64_t candidates, keep; /* at most, in each class */
+    int64_t rounds;           /* refined */
+    tl_suppression rule;
+} tl_suppress_attr;
+
+typedef struct tl_crop_attr {
+    int64_t size;          /* rows and columns of a crop */
+    double offset;         /* of a sample in its cell, of its size */
+    int64_t first;         /* number of the first level that is given */
+    int64_t height, width; /* of level 0 */
+    int64_t rows, columns; /* the gradient's: of the level that it gives; else 0 */
+} tl_crop_attr;
+
 TL_END
 
 #endif

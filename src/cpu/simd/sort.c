@@ -5,13 +5,12 @@
 
 #include "cpu/scratch.h"
 #include "cpu/simd/kernels.h"
+#include "cpu/simd/sort_parts.h"
 #include "cpu/simd/vec.h"
 
-/* Digits of 8 bits: their counts are 4 KiB, and the 256 places that a round writes to are lines
- * that the first-level cache holds. FEW numbers are kept in order by moving them; beyond, sorting
- * all is no slower. GRAIN elements a task. */
-enum { DIGIT = 8, DIGITS = 4, VALUES = 1 << DIGIT, FEW = 64, GRAIN = 4096 };
-_Static_assert(DIGIT *DIGITS == 32, "all bits of a key are sorted by");
+/* FEW numbers are kept in order by moving them; beyond, sorting all is no slower. GRAIN elements a
+ * task. */
+enum { FEW = 64, GRAIN = 4096 };
 
 /* x as [before, length, behind], without gaps; the results keep the first `keep` of each line. */
 typedef struct job {
@@ -19,10 +18,6 @@ typedef struct job {
     int64_t length, behind, keep;
     bool descending;
 } job;
-
-typedef struct entry {
-    uint32_t key, from;
-} entry;
 
 static job job_of(const tl_node *n, int64_t axis, int64_t keep, bool descending)
 {
@@ -51,48 +46,16 @@ static float float_at(const tl_tensor *t, int64_t at)
 
 /* --- keys ------------------------------------------------------------------------------------- */
 
-// Both zeros are one; NaN is above all else.
-TLI_INLINE uint32_t float_key(float x)
-{
-    const uint32_t bits = tli_float_to_bits(x + 0.0f);
-    if (x != x) return UINT32_MAX;
-    return bits >> 31 ? ~bits : bits | UINT32_C(0x80000000);
-}
-
-static void make_keys(const job *j, entry *to, int64_t first)
+static void make_keys(const job *j, tli_entry *to, int64_t first)
 {
     const uint32_t flip = j->descending ? UINT32_MAX : 0;
     for (int64_t i = 0, at = first; i < j->length; i++, at += j->behind) {
         uint32_t key;
         if (j->x->dtype == TL_I32)
             key = (uint32_t)((const int32_t *)tli_data(j->x))[at] ^ UINT32_C(0x80000000);
-        else key = float_key(float_at(j->x, at));
-        to[i] = (entry){key ^ flip, (uint32_t)i};
+        else key = tli_float_key(float_at(j->x, at));
+        to[i] = (tli_entry){key ^ flip, (uint32_t)i};
     }
-}
-
-static entry *sort_entries(entry *from, entry *to, int64_t n)
-{
-    uint32_t counts[DIGITS][VALUES] = {{0}};
-    for (int64_t i = 0; i < n; i++)
-        for (int d = 0; d < DIGITS; d++) counts[d][from[i].key >> d * DIGIT & (VALUES - 1)]++;
-    for (int d = 0; d < DIGITS; d++) {
-        uint32_t *count = counts[d], before = 0;
-        if (count[from[0].key >> d * DIGIT & (VALUES - 1)] == n)
-            continue; // all have the same digit
-        for (int v = 0; v < VALUES; v++) {
-            const uint32_t here = count[v];
-            count[v] = before;
-            before += here;
-        }
-        TL_ASSERT(before == n); // every entry has a place
-        for (int64_t i = 0; i < n; i++)
-            to[count[from[i].key >> d * DIGIT & (VALUES - 1)]++] = from[i];
-        entry *const swapped = from;
-        from = to;
-        to = swapped;
-    }
-    return from;
 }
 
 /* --- lines ------------------------------------------------------------------------------------ */
@@ -117,13 +80,13 @@ static tl_status sort_lines(int64_t begin, int64_t end, void *payload)
 {
     const job *j = payload;
     void *room;
-    TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, 2 * (size_t)j->length * sizeof(entry)));
-    entry *entries = room;
+    TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, 2 * (size_t)j->length * sizeof(tli_entry)));
+    tli_entry *entries = room;
     TL_ASSERT(tli_scratch_holds(entries + j->length, (size_t)j->length * sizeof *entries));
     for (int64_t line = begin; line < end; line++) {
         const int64_t first = first_of(j, line);
         make_keys(j, entries, first);
-        const entry *sorted = sort_entries(entries, entries + j->length, j->length);
+        const tli_entry *sorted = tli_sort_entries(entries, entries + j->length, j->length);
         for (int64_t i = 0; i < j->keep; i++) put(j, line, first, i, sorted[i].from);
     }
     return TL_OK;

@@ -30,6 +30,7 @@ TL_BEGIN
     TL_MATMUL_OPS(X)                                                                               \
     TL_CONV_OPS(X)                                                                                 \
     TL_POOL_OPS(X)                                                                                 \
+    TL_BOX_OPS(X)                                                                                  \
     TL_NORM_OPS(X)                                                                                 \
     TL_SOFTMAX_OPS(X)                                                                              \
     TL_ATTENTION_OPS(X)                                                                            \
@@ -52,6 +53,7 @@ TL_BEGIN
 #define TL_POOL_OPS(X)                                                                             \
     X(max_pool2d) X(max_pool2d_grad) X(max_pool2d_pick) X(avg_pool2d) X(avg_pool2d_grad)           \
     X(resize) X(resize_grad)
+#define TL_BOX_OPS(X) X(match_boxes) X(suppress_boxes) X(crop_windows) X(crop_windows_grad)
 #define TL_NORM_OPS(X)                                                                             \
     X(layer_normalize) X(layer_normalize_grad) X(rms_normalize) X(rms_normalize_grad)              \
     X(group_normalize) X(group_normalize_grad) X(batch_normalize) X(batch_normalize_grad)          \
