@@ -91,13 +91,10 @@
 #include <tilth/text/rows.h>
 #include <tilth/text/tokenizer.h>
 
-<<<<<<< HEAD
 #include <tilth/nn/coco.h>
 #include <tilth/nn/coco_evaluator.h>
-=======
 #include <tilth/nn/detection.h>
 #include <tilth/nn/detection_losses.h>
->>>>>>> h2
 #include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
 #include <tilth/nn/layer.h>
