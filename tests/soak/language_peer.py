@@ -9,8 +9,8 @@ cannot be the same are the draws of dropout. Each has one core, and both run at 
 
 First both pre-train without dropout, for a few steps, and must do the same; then with dropout, for some more steps, and
 must come as far. Then ours pre-trains for long, and from there both are fine-tuned, with each seed: another order of the
-sentences, other dropout, other first weights of the classifier. Ends with 1 when a mean over the seeds is more than
-MARGIN away from PyTorch's, or when pre-training does not help.
+sentences, other dropout, other first weights of the classifier. Ends with 1 when a mean over the seeds is too far from
+PyTorch's (MARGIN), or when pre-training does not help.
 """
 import csv
 import json
@@ -25,7 +25,7 @@ import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
 
-MARGIN = 0.5  # points of accuracy
+MARGIN = 0.5  # points of accuracy; twice that from nothing, where seeds differ more
 LAYERS, HIDDEN, HEADS, INNER, LENGTH, GUESSES = 2, 128, 2, 512, 64, 10  # BERT-Tiny, but for the place of its norms
 SAME = {'steps': 20, 'rate': 3e-3, 'warmup': 5, 'batch': 64, 'dropout': 0}
 BESIDE = {'steps': 500, 'rate': 3e-3, 'warmup': 50, 'batch': 64, 'dropout': 0.1}
@@ -389,7 +389,7 @@ def tell(found):
         rows = 100 * np.array(rows)
         mean, spread = rows.mean(0), rows.std(0, ddof=1) if len(rows) > 1 else np.zeros(2)
         means[task, pretrained] = mean
-        bad = abs(mean[0] - mean[1]) > MARGIN
+        bad = abs(mean[0] - mean[1]) > (MARGIN if pretrained else 2 * MARGIN)
         well &= not bad
         cells = ' '.join(f'{m:6.2f} +- {s:4.2f}' for m, s in zip(mean, spread))
         print(f'{task:8s} {"yes" if pretrained else "no":>11s} {cells} {mean[0] - mean[1]:6.2f}'
