@@ -7,7 +7,7 @@
 #include <tilth/io/tensorflow/tfrecord.h>
 #include <tilth/ops/create.h>
 
-#include "zoo/image_view.h"
+#include "zoo/vision/image_view.h"
 
 /* --- configuration ---------------------------------------------------------------------------- */
 

@@ -10,8 +10,8 @@
 #include <tilth/ops/create.h>
 #include <tilth/train/run/launch.h>
 
-#include "zoo/image_report.h"
-#include "zoo/image_view.h"
+#include "zoo/vision/image_report.h"
+#include "zoo/vision/image_view.h"
 
 /* --- losses ----------------------------------------------------------------------------------- */
 

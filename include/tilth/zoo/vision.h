@@ -280,7 +280,7 @@ TL_API TL_NODISCARD tl_status tl_image_task_classes(tl_task *t, tl_strings *out)
 TL_API TL_NODISCARD tl_status tl_image_task_set_classes(tl_task *t, tl_strings names);
 
 /* The starter example: Model Garden's template for tasks of one's own, and so is
- * src/zoo/example_task.c. */
+ * src/zoo/vision/example_task.c. */
 typedef struct tl_example_model_config {
     int64_t num_classes;
     tl_ints input_size;

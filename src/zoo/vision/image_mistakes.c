@@ -1,4 +1,4 @@
-#include "zoo/image_mistakes.h"
+#include "zoo/vision/image_mistakes.h"
 
 #include <stdlib.h>
 #include <string.h>

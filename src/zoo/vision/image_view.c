@@ -1,4 +1,4 @@
-#include "zoo/image_view.h"
+#include "zoo/vision/image_view.h"
 
 #include <stdlib.h>
 #include <string.h>

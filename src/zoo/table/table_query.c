@@ -5,7 +5,7 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/softmax.h>
 
-#include "zoo/table_zoo.h"
+#include "zoo/table/table_zoo.h"
 
 static const tl_table_schema *schema_of(const tl_task *t)
 {

@@ -7,7 +7,7 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/softmax.h>
 
-#include "zoo/table_zoo.h"
+#include "zoo/table/table_zoo.h"
 
 enum { USUAL_BATCH = 256 };
 

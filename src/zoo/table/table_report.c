@@ -10,7 +10,7 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/softmax.h>
 
-#include "zoo/table_zoo.h"
+#include "zoo/table/table_zoo.h"
 
 enum { MOST_WORST = 5, MOST_MISTAKES = 5 };
 

@@ -6,7 +6,7 @@
 #include <tilth/base/log.h>
 #include <tilth/desc/yaml.h>
 
-#include "zoo/table_zoo.h"
+#include "zoo/table/table_zoo.h"
 #include "zoo/inner/zoo.h"
 
 enum { FEW_ROWS = 1000 }; /* below that it is all about not learning them by heart */

@@ -1,4 +1,4 @@
-#include "zoo/image_survey.h"
+#include "zoo/vision/image_survey.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -11,7 +11,7 @@
 #include <tilth/io/idx.h>
 
 #include "core/inner/element.h"
-#include "zoo/image_inputs.h"
+#include "zoo/vision/image_inputs.h"
 
 enum {
     MOST_CLASSES = 1 << 20,

@@ -12,7 +12,7 @@
 #include <tilth/ops/softmax.h>
 #include <tilth/ops/view.h>
 
-#include "zoo/table_zoo.h"
+#include "zoo/table/table_zoo.h"
 
 #define NUMBERS "numbers"
 #define CATEGORIES "categories"

@@ -11,9 +11,9 @@
 #include <tilth/zoo/vision.h>
 
 #include "io/inner/json_text.h"
-#include "zoo/image_classes.h"
-#include "zoo/image_inputs.h"
-#include "zoo/image_view.h"
+#include "zoo/vision/image_classes.h"
+#include "zoo/vision/image_inputs.h"
+#include "zoo/vision/image_view.h"
 
 #define IMAGE "image"
 #define LABEL "label"

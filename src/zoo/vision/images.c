@@ -7,7 +7,7 @@
 #include <tilth/base/integer.h>
 #include <tilth/base/log.h>
 
-#include "zoo/image_survey.h"
+#include "zoo/vision/image_survey.h"
 #include "zoo/inner/zoo.h"
 
 static const double usual_holdout = 0.2;

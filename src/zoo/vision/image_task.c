@@ -13,11 +13,11 @@
 #include <tilth/train/run/initialize.h>
 #include <tilth/zoo/vision.h>
 
-#include "zoo/image_classes.h"
-#include "zoo/image_lacks.h"
-#include "zoo/image_mistakes.h"
-#include "zoo/image_report.h"
-#include "zoo/image_view.h"
+#include "zoo/vision/image_classes.h"
+#include "zoo/vision/image_lacks.h"
+#include "zoo/vision/image_mistakes.h"
+#include "zoo/vision/image_report.h"
+#include "zoo/vision/image_view.h"
 
 typedef tl_image_task image_task;
 

@@ -49,7 +49,7 @@ EXPERIMENT(
 
 EXPERIMENT(
     example, "tf_vision_example_experiment", NULL, tl_example_task_config_desc,
-    "the starter example: a task to be copied (src/zoo/example_task.c)",
+    "the starter example: a task to be copied (src/zoo/vision/example_task.c)",
     "task:\n"
     "  model: {num_classes: 10, input_size: [128, 128, 3]}\n"
     "  losses: {l2_weight_decay: 0.0001}\n"

@@ -3,7 +3,7 @@
 
 #include <tilth/base/file.h>
 
-#include "zoo/image_lacks.h"
+#include "zoo/vision/image_lacks.h"
 
 /* Data as far as it is known: an example of a command should work with it. */
 typedef struct known {

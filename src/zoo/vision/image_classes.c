@@ -1,5 +1,5 @@
 /* Which classes there are: what data says of it. */
-#include "zoo/image_classes.h"
+#include "zoo/vision/image_classes.h"
 
 #include <inttypes.h>
 

@@ -1,4 +1,4 @@
-#include "zoo/image_report.h"
+#include "zoo/vision/image_report.h"
 
 #include <math.h>
 #include <string.h>
