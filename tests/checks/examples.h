@@ -354,6 +354,9 @@ double value;
 // include/tilth/train/writers/writer.h
 int64_t iteration;
 tl_event_storage *storage;
+// include/tilth/zoo/backbone.h
+tl_norm_activation norm;
+tl_tensors images;
 // include/tilth/zoo/table.h
 const tl_table_task_config *task;
 // include/tilth/zoo/vision.h

@@ -1,4 +1,4 @@
-/* Image classification: backbones, the model around them, and the task that trains it.
+/* Image classification: the model around a backbone, and the task that trains it.
  *
  *     tilth train --experiment=fashion_mnist/cnn --mode=train_and_eval --model_dir=runs/cnn
  *
@@ -23,9 +23,6 @@
  * Names and defaults are those of Model Garden's official/vision/configs. What it has and is not
  * here yet is refused when it is asked for.
  *
- * A backbone of one's own is a class of the kind `backbone`: a described configuration and a
- * function that makes a layer; in a module it can be chosen by its name in YAML.
- *
  * Thread word: immutable (configurations, classes). */
 #ifndef TILTH_ZOO_VISION_H
 #define TILTH_ZOO_VISION_H
@@ -34,77 +31,10 @@
 #include <tilth/data/image_folder.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>
-#include <tilth/train/run/original.h>
 #include <tilth/train/task.h>
+#include <tilth/zoo/backbone.h>
 
 TL_BEGIN
-
-/* --- backbones -------------------------------------------------------------------------------- */
-
-typedef struct tl_norm_activation {
-    tl_activation activation; /* relu */
-    bool use_sync_bn;
-    double norm_momentum, norm_epsilon; /* 0.99, 0.001 */
-} tl_norm_activation;
-
-/* What a model gives to its backbone. */
-typedef struct tl_backbone_parts {
-    const tl_norm_activation *norm_activation;
-    const tl_oneof *kernel_regularizer; /* NULL: none */
-} tl_backbone_parts;
-
-typedef struct tl_backbone_class {
-    tl_class cls;
-    /* Required. A layer under the scope's that makes [batch, height, width, channels] or [batch,
-     * features] of images [batch, height, width, channels]. `config` and what `parts` points at
-     * stay valid as long as the model. NULL, with the error set, when that failed. */
-    tl_layer *(*make)(tl_scope *s, const char *name, const void *config,
-                      const tl_backbone_parts *parts);
-    /* (optional) Which objects its layers, below "backbone", are in checkpoints of Model Garden;
-     * there too they lie below "backbone". NULL: it has no such backbone. */
-    tl_status (*original_names)(const void *config, tl_original_names *into);
-} tl_backbone_class;
-TL_API extern const tl_kind tl_kind_backbone;
-
-/* resnet: 10, 18, 26 and 34 of blocks of two 3x3 convolutions, 50, 101, 152, 200, 270, 350 and 420
- * of bottlenecks, the stride in the 3x3 convolution. As in Model Garden the first block of every
- * stage has a projection. */
-typedef enum tl_resnet_stem {
-    TL_STEM_V0,   /* 7x7, stride 2 */
-    TL_STEM_V1,   /* three 3x3, the first with stride 2 */
-    TL_STEM_CIFAR /* one 3x3, and no pooling behind it: for small images */
-} tl_resnet_stem;
-typedef struct tl_resnet_config {
-    int64_t model_id;        /* 50 */
-    double depth_multiplier; /* 1: of all numbers of filters */
-    tl_resnet_stem stem_type;
-    double se_ratio; /* 0: no squeeze and excitation */
-    double stochastic_depth_drop_rate;
-    bool scale_stem;
-    bool resnetd_shortcut;      /* of bottlenecks alone */
-    bool replace_stem_max_pool; /* by a convolution, which depth_multiplier always scales */
-    bool bn_trainable;
-} tl_resnet_config;
-TL_API extern const tl_backbone_class tl_backbone_resnet;
-
-/* cnn: for each number of filters, convolutions of that many and a 2x2 max pooling; then dense
- * layers. */
-typedef struct tl_cnn_config {
-    tl_ints filters;     /* 32, 64 */
-    int64_t kernel;      /* 3 */
-    int64_t repeats;     /* 1: convolutions before each pooling */
-    tl_ints units;       /* 128: of the dense layers; none: the map is pooled */
-    bool batch_norm;     /* after each convolution */
-    double dropout_rate; /* behind each pooling */
-} tl_cnn_config;
-TL_API extern const tl_backbone_class tl_backbone_cnn;
-
-/* mlp: dense layers over all pixels. */
-typedef struct tl_mlp_config {
-    tl_ints units;       /* 256, 256 */
-    double dropout_rate; /* behind each */
-} tl_mlp_config;
-TL_API extern const tl_backbone_class tl_backbone_mlp;
 
 /* --- the model -------------------------------------------------------------------------------- */
 
@@ -118,7 +48,7 @@ typedef struct tl_image_model_config {
     const char *kernel_initializer; /* of the head: random_uniform */
     bool output_softmax;            /* only metrics see it */
 } tl_image_model_config;
-extern TL_API const tl_desc tl_norm_activation_desc, tl_image_model_config_desc;
+extern TL_API const tl_desc tl_image_model_config_desc;
 
 typedef struct tl_image_classifier_args {
     tl_engine *engine;

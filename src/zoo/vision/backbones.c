@@ -1,8 +1,6 @@
-#include <tilth/ops/pool.h>
+/* What backbones have in common, and the two smallest. */
 #include <tilth/ops/view.h>
-#include <tilth/zoo/vision.h>
-
-#include "zoo/inner/zoo.h"
+#include <tilth/zoo/backbone.h>
 
 static const tl_method methods[] = {TL_METHOD(tl_backbone_class, make, true), {NULL, 0, false}};
 const tl_kind tl_kind_backbone = {
@@ -14,6 +12,34 @@ const tl_kind tl_kind_backbone = {
     .config_required = true,
     .names_are_keys = true,
 };
+
+tl_status tl_backbone_find(const tl_backbone_class **cls, const void **config, tl_arena *arena,
+                           const tl_registry *registry, const tl_oneof *choice, const char *key)
+{
+    const tl_class *found;
+    void *made = choice->value;
+    if (!choice->type)
+        return TL_FAIL(TL_EINVAL, "%s: no backbone is chosen; set %s.type", key, key);
+    TL_TRY(tl_registry_find(&found, registry, &tl_kind_backbone, choice->type));
+    if (!made) TL_TRY(tl_desc_new(&made, arena, found->config));
+    *cls = (const tl_backbone_class *)found;
+    *config = made;
+    return TL_OK;
+}
+
+tl_status tl_backbone_make(tl_layer **out, tl_scope *s, const tl_oneof *choice,
+                           const tl_backbone_parts *parts)
+{
+    const tl_backbone_class *cls;
+    const void *config;
+    *out = NULL;
+    TL_TRY(tl_backbone_find(&cls, &config, tl_scope_arena(s), tl_scope_registry(s), choice,
+                            "model.backbone"));
+    *out = cls->make(s, "backbone", config, parts);
+    if (!*out) return tl_scope_status(s) == TL_OK ? TL_ENOMEM : tl_scope_status(s);
+    tl_scope_item(s, "backbone", *out);
+    return TL_OK;
+}
 
 /* A layer of the class, with the configuration of the backbone and what the model adds to it. */
 typedef struct given {

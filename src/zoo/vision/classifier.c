@@ -2,8 +2,6 @@
 #include <tilth/ops/reduce.h>
 #include <tilth/zoo/vision.h>
 
-#include "zoo/inner/zoo.h"
-
 typedef struct classifier_config {
     const tl_image_model_config *model;
     tl_l2_regularizer l2;
@@ -19,21 +17,6 @@ static tl_oneof head_initializer(const tl_image_model_config *m)
     return (tl_oneof){.type = *m->kernel_initializer ? m->kernel_initializer : "random_uniform"};
 }
 
-static tl_status make_backbone(classifier *n, tl_scope *s, const tl_image_model_config *model,
-                               const tl_backbone_parts *parts)
-{
-    const tl_class *cls;
-    void *config = model->backbone.value;
-    if (!model->backbone.type)
-        return TL_FAIL(TL_EINVAL, "the model has no backbone: set model.backbone.type");
-    TL_TRY(tl_registry_find(&cls, tl_scope_registry(s), &tl_kind_backbone, model->backbone.type));
-    if (!config) TL_TRY(tl_desc_new(&config, tl_scope_arena(s), cls->config));
-    n->backbone = ((const tl_backbone_class *)cls)->make(s, "backbone", config, parts);
-    if (!n->backbone) return tl_scope_status(s) == TL_OK ? TL_ENOMEM : tl_scope_status(s);
-    tl_scope_item(s, "backbone", n->backbone);
-    return TL_OK;
-}
-
 static tl_status build(tl_model *m, tl_scope *s, const void *config)
 {
     classifier *n = (classifier *)m;
@@ -42,8 +25,8 @@ static tl_status build(tl_model *m, tl_scope *s, const void *config)
     const tl_norm_activation *norm = &model->norm_activation;
     if (c->l2.l2.value > 0)
         n->penalty = (tl_oneof){.type = "l2", .value = (void *)(uintptr_t)&c->l2};
-    TL_TRY(make_backbone(n, s, model,
-                         &(tl_backbone_parts){norm, c->l2.l2.value > 0 ? &n->penalty : NULL}));
+    TL_TRY(tl_backbone_make(&n->backbone, s, &model->backbone,
+                            &(tl_backbone_parts){norm, c->l2.l2.value > 0 ? &n->penalty : NULL}));
     if (model->add_head_batch_norm)
         n->norm = tl_batch_norm(s, "norm", .epsilon = TL_SET(norm->norm_epsilon),
                                 .momentum = TL_SET(norm->norm_momentum),

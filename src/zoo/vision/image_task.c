@@ -405,14 +405,13 @@ static tl_status initialize(tl_task *t, tl_model *m)
 static tl_status original_names(tl_task *t, tl_original_names *into)
 {
     const tl_image_model_config *model = image_task_of(t)->model;
-    const tl_class *cls = NULL;
-    if (!model || !model->backbone.type) return TL_FAIL(TL_EINVAL, "task.model has no backbone");
-    TL_TRY(tl_registry_find(&cls, t->registry, &tl_kind_backbone, model->backbone.type));
-    const tl_backbone_class *backbone = (const tl_backbone_class *)cls;
-    void *config = model->backbone.value;
+    const tl_backbone_class *backbone;
+    const void *config;
+    if (!model) return TL_FAIL(TL_EINVAL, "task.model is not set");
+    TL_TRY(tl_backbone_find(&backbone, &config, t->arena, t->registry, &model->backbone,
+                            "task.model.backbone"));
     if (!backbone->original_names)
         return TL_FAIL(TL_EUNSUPPORTED, "Model Garden has no backbone '%s'", model->backbone.type);
-    if (!config) TL_TRY(tl_desc_new(&config, t->arena, cls->config));
     TL_TRY(backbone->original_names(config, into));
     TL_TRY(tl_original_names_same(into, "model/layer_with_weights-0", "backbone"));
     if (model->add_head_batch_norm)

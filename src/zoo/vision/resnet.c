@@ -5,9 +5,9 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/pool.h>
 #include <tilth/ops/reduce.h>
-#include <tilth/zoo/vision.h>
+#include <tilth/zoo/backbone.h>
 
-#include "zoo/inner/zoo.h"
+#include "zoo/vision/conv_norm.h"
 
 enum { STAGES = 4, BOTTLENECK_GROWTH = 4 };
 
@@ -73,60 +73,30 @@ static const tl_desc resnet_desc = {
     .check = check_resnet,
 };
 
-/* --- convolution, batch norm ------------------------------------------------------------------ */
-
 /* What all parts of a network share. */
 typedef struct shared {
     const tl_resnet_config *config;
     tl_backbone_parts parts;
 } shared;
 
+/* What a unit is made of: filters, kernel, stride, and whether the activation follows. */
 typedef struct unit_config {
     const shared *all;
     int64_t filters, kernel, stride;
-    bool active; /* the activation follows */
+    bool active;
 } unit_config;
-typedef struct unit {
-    tl_layer base;
-    const unit_config *config;
-    tl_layer *conv, *norm;
-} unit;
 
-static tl_status unit_build(tl_layer *l, tl_scope *s, const void *config)
+static tl_layer *make_unit(tl_scope *s, const char *name, unit_config u)
 {
-    unit *u = (unit *)l;
-    const unit_config *c = u->config = config;
-    const tl_norm_activation *n = c->all->parts.norm_activation;
-    const tl_oneof *regularizer = c->all->parts.kernel_regularizer;
-    u->conv = tl_conv2d(s, "conv", .filters = c->filters, .kernel = c->kernel, .stride = c->stride,
-                        .padding = TL_SAME, .without_bias = true,
-                        .kernel_initializer = TL_INITIALIZER("variance_scaling"),
-                        .kernel_regularizer = regularizer ? *regularizer : (tl_oneof){0});
-    u->norm = tl_batch_norm(s, "norm", .epsilon = TL_SET(n->norm_epsilon),
-                            .momentum = TL_SET(n->norm_momentum), .synchronized = n->use_sync_bn,
-                            .layer.frozen = !c->all->config->bn_trainable);
-    return tl_scope_status(s);
-}
-
-static tl_tensor *unit_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
-{
-    unit *u = (unit *)l;
-    x = tl_call(c, u->norm, tl_call(c, u->conv, x));
-    return u->config->active ? tl_activate(c, x, u->config->all->parts.norm_activation->activation)
-                             : x;
-}
-
-static const tl_layer_class unit_class = {
-    .cls = TL_CLASS(tl_layer_class, "conv_norm", NULL, unit, NULL),
-    .build = unit_build,
-    .forward = unit_forward,
-};
-
-/* `kept` is a member of the layer around it, and so lives as long. */
-static tl_layer *make_unit(tl_scope *s, const char *name, unit_config *kept, unit_config config)
-{
-    *kept = config;
-    return tl_scope_layer(s, name, &unit_class, kept);
+    return tli_conv_norm(
+        s, name,
+        &(tli_conv_norm_config){.parts = u.all->parts,
+                                .filters = u.filters,
+                                .kernel = u.kernel,
+                                .stride = u.stride,
+                                .norm_frozen = !u.all->config->bn_trainable,
+                                .activation = u.active ? u.all->parts.norm_activation->activation
+                                                       : TL_ACT_NONE});
 }
 
 /* --- squeeze and excitation ------------------------------------------------------------------- */
@@ -182,7 +152,6 @@ typedef struct block {
     tl_layer base;
     const block_config *config;
     tl_layer *units[3], *shortcut, *gate, *depth;
-    unit_config unit_configs[3], shortcut_config;
     gate_config gate_config;
 } block;
 
@@ -198,20 +167,17 @@ static tl_status block_build(tl_layer *l, tl_scope *s, const void *config)
     const block_config *c = b->config = config;
     const tl_resnet_config *r = c->all->config;
     int64_t outputs = c->bottleneck ? c->filters * BOTTLENECK_GROWTH : c->filters;
-    unit_config *k = b->unit_configs;
     if (c->projection)
         b->shortcut =
-            make_unit(s, "shortcut", &b->shortcut_config,
+            make_unit(s, "shortcut",
                       (unit_config){c->all, outputs, 1, pools_shortcut(c) ? 1 : c->stride, false});
     if (c->bottleneck) {
-        b->units[0] = make_unit(s, "conv_1", &k[0], (unit_config){c->all, c->filters, 1, 1, true});
-        b->units[1] =
-            make_unit(s, "conv_2", &k[1], (unit_config){c->all, c->filters, 3, c->stride, true});
-        b->units[2] = make_unit(s, "conv_3", &k[2], (unit_config){c->all, outputs, 1, 1, false});
+        b->units[0] = make_unit(s, "conv_1", (unit_config){c->all, c->filters, 1, 1, true});
+        b->units[1] = make_unit(s, "conv_2", (unit_config){c->all, c->filters, 3, c->stride, true});
+        b->units[2] = make_unit(s, "conv_3", (unit_config){c->all, outputs, 1, 1, false});
     } else {
-        b->units[0] =
-            make_unit(s, "conv_1", &k[0], (unit_config){c->all, c->filters, 3, c->stride, true});
-        b->units[1] = make_unit(s, "conv_2", &k[1], (unit_config){c->all, c->filters, 3, 1, false});
+        b->units[0] = make_unit(s, "conv_1", (unit_config){c->all, c->filters, 3, c->stride, true});
+        b->units[1] = make_unit(s, "conv_2", (unit_config){c->all, c->filters, 3, 1, false});
     }
     if (r->se_ratio > 0) {
         b->gate_config = (gate_config){c->all, outputs};
@@ -247,7 +213,7 @@ typedef struct resnet {
     tl_layer base;
     const shared *all;
     tl_layer *stem[3], *pool; /* pool: the convolution that stands for it */
-    unit_config stem_configs[3], pool_config;
+    tl_layer *first_block;
 } resnet;
 
 static int64_t scaled(int64_t filters, double multiplier)
@@ -261,18 +227,17 @@ static void build_stem(resnet *r, tl_scope *s, const shared *all)
     const tl_resnet_config *c = all->config;
     double by = c->scale_stem ? c->depth_multiplier : 1;
     int64_t all_filters = scaled(64, by), half = scaled(32, by);
-    unit_config *k = r->stem_configs;
     if (c->stem_type == TL_STEM_V0) {
-        r->stem[0] = make_unit(s, "stem", &k[0], (unit_config){all, all_filters, 7, 2, true});
+        r->stem[0] = make_unit(s, "stem", (unit_config){all, all_filters, 7, 2, true});
     } else if (c->stem_type == TL_STEM_CIFAR) {
-        r->stem[0] = make_unit(s, "stem", &k[0], (unit_config){all, all_filters, 3, 1, true});
+        r->stem[0] = make_unit(s, "stem", (unit_config){all, all_filters, 3, 1, true});
     } else {
-        r->stem[0] = make_unit(s, "stem_1", &k[0], (unit_config){all, half, 3, 2, true});
-        r->stem[1] = make_unit(s, "stem_2", &k[1], (unit_config){all, half, 3, 1, true});
-        r->stem[2] = make_unit(s, "stem_3", &k[2], (unit_config){all, all_filters, 3, 1, true});
+        r->stem[0] = make_unit(s, "stem_1", (unit_config){all, half, 3, 2, true});
+        r->stem[1] = make_unit(s, "stem_2", (unit_config){all, half, 3, 1, true});
+        r->stem[2] = make_unit(s, "stem_3", (unit_config){all, all_filters, 3, 1, true});
     }
     if (c->replace_stem_max_pool)
-        r->pool = make_unit(s, "stem_pool", &r->pool_config,
+        r->pool = make_unit(s, "stem_pool",
                             (unit_config){all, scaled(64, c->depth_multiplier), 3, 2, true});
 }
 
@@ -303,30 +268,37 @@ static tl_status resnet_build(tl_layer *l, tl_scope *s, const void *config)
     resnet *r = (resnet *)l;
     r->all = config;
     build_stem(r, s, config);
-    return build_stages(s, config);
+    tl_layer *before = l->last;
+    TL_TRY(build_stages(s, config));
+    r->first_block = before ? before->next : l->first;
+    return TL_OK;
 }
 
-static bool is_stem(const resnet *r, const tl_layer *l)
+/* A stage is over before the first block of the next: its map is the endpoint of its level. */
+static void resnet_forward(tl_layer *l, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
-    return l == r->stem[0] || l == r->stem[1] || l == r->stem[2] || l == r->pool;
-}
-
-static tl_tensor *resnet_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
-{
+    static const char *const levels[STAGES] = {"2", "3", "4", "5"};
     resnet *r = (resnet *)l;
+    const variant *v = find_variant(r->all->config->model_id);
+    tl_tensor *x = in->items[0].tensor, *maps[STAGES] = {NULL};
     for (int i = 0; i < TL_COUNT(r->stem) && r->stem[i]; i++) x = tl_call(c, r->stem[i], x);
     if (r->pool) x = tl_call(c, r->pool, x);
     else if (r->all->config->stem_type != TL_STEM_CIFAR)
         x = tl_max_pool2d(c, x, .size = {3}, .stride = {2}, .padding = TL_SAME);
-    for (tl_layer *child = l->first; child; child = child->next)
-        if (!is_stem(r, child)) x = tl_call(c, child, x);
-    return x;
+    tl_layer *child = r->first_block;
+    for (int stage = 0; stage < STAGES; stage++) {
+        for (int64_t i = 0; i < v->blocks[stage]; i++, child = child->next)
+            x = tl_call(c, child, x);
+        maps[stage] = x;
+    }
+    tl_tensors_put(c, out, "features", x);
+    for (int i = 0; i < STAGES; i++) tl_tensors_put(c, out, levels[i], maps[i]);
 }
 
 static const tl_layer_class resnet_class = {
     .cls = TL_CLASS(tl_layer_class, "resnet", NULL, resnet, NULL),
     .build = resnet_build,
-    .forward = resnet_forward,
+    .forward_all = resnet_forward,
 };
 
 static tl_layer *make_resnet(tl_scope *s, const char *name, const void *config,
@@ -335,6 +307,13 @@ static tl_layer *make_resnet(tl_scope *s, const char *name, const void *config,
     shared all = {config, *parts};
     shared *kept = tl_arena_copy(tl_scope_arena(s), &all, sizeof all);
     return kept ? tl_scope_layer(s, name, &resnet_class, kept) : NULL;
+}
+
+/* The stem of small images neither strides nor pools: levels are names there. */
+static tl_levels resnet_levels(const void *config)
+{
+    (void)config;
+    return (tl_levels){2, STAGES + 1};
 }
 
 /* --- names in Model Garden -------------------------------------------------------------------- */
@@ -415,5 +394,6 @@ const tl_backbone_class tl_backbone_resnet = {
             .help = "residual networks",
             .config = &resnet_desc},
     .make = make_resnet,
+    .levels = resnet_levels,
     .original_names = name_layers,
 };

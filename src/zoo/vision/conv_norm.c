@@ -1,0 +1,59 @@
+#include "zoo/vision/conv_norm.h"
+
+typedef struct conv_norm {
+    tl_layer base;
+    tl_layer *conv, *norm;
+    tl_activation activation;
+} conv_norm;
+
+tl_oneof tli_penalty(const tl_backbone_parts *parts)
+{
+    return parts->kernel_regularizer ? *parts->kernel_regularizer : (tl_oneof){0};
+}
+
+tl_layer *tli_norm(tl_scope *s, const char *name, const tl_backbone_parts *parts, bool frozen)
+{
+    const tl_norm_activation *n = parts->norm_activation;
+    return tl_batch_norm(s, name, .epsilon = TL_SET(n->norm_epsilon),
+                         .momentum = TL_SET(n->norm_momentum), .synchronized = n->use_sync_bn,
+                         .layer.frozen = frozen);
+}
+
+static tl_status build(tl_layer *l, tl_scope *s, const void *config)
+{
+    conv_norm *u = (conv_norm *)l;
+    const tli_conv_norm_config *c = config;
+    tl_oneof initializer = TL_INITIALIZER("variance_scaling");
+    if (c->kernel_initializer.type) initializer = c->kernel_initializer;
+    u->activation = c->activation;
+    u->conv =
+        c->depthwise
+            ? tl_depthwise_conv2d(s, "conv", .kernel = c->kernel, .stride = c->stride,
+                                  .dilation = c->dilation, .padding = TL_SAME,
+                                  .without_bias = !c->with_bias, .kernel_initializer = initializer)
+            : tl_conv2d(s, "conv", .filters = c->filters, .kernel = c->kernel, .stride = c->stride,
+                        .dilation = c->dilation, .padding = TL_SAME, .without_bias = !c->with_bias,
+                        .kernel_initializer = initializer,
+                        .kernel_regularizer = tli_penalty(&c->parts));
+    u->norm = tli_norm(s, "norm", &c->parts, c->norm_frozen);
+    return tl_scope_status(s);
+}
+
+static tl_tensor *forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
+{
+    conv_norm *u = (conv_norm *)l;
+    x = tl_call(c, u->norm, tl_call(c, u->conv, x));
+    return u->activation == TL_ACT_NONE ? x : tl_activate(c, x, u->activation);
+}
+
+static const tl_layer_class conv_norm_class = {
+    .cls = TL_CLASS(tl_layer_class, "conv_norm", NULL, conv_norm, NULL),
+    .build = build,
+    .forward = forward,
+};
+
+tl_layer *tli_conv_norm(tl_scope *s, const char *name, const tli_conv_norm_config *config)
+{
+    const tli_conv_norm_config *kept = tl_arena_copy(tl_scope_arena(s), config, sizeof *config);
+    return kept ? tl_scope_layer(s, name, &conv_norm_class, kept) : tl_scope_fail(s, name);
+}

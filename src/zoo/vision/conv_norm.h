@@ -1,0 +1,31 @@
+/* Private to vision: a convolution, its batch norm and an activation, as one layer with the parts
+ * "conv" and "norm".
+ *
+ *     tl_layer *stem = tli_conv_norm(s, "stem", &(tli_conv_norm_config){
+ *         .parts = *parts, .filters = 32, .kernel = 3, .stride = 2, .activation = TL_ACT_RELU6});
+ */
+#ifndef TILTH_SRC_ZOO_VISION_CONV_NORM_H
+#define TILTH_SRC_ZOO_VISION_CONV_NORM_H
+
+#include <tilth/zoo/backbone.h>
+
+typedef struct tli_conv_norm_config {
+    tl_backbone_parts parts;
+    int64_t filters;             /* of a depthwise one: none, as many as there are channels */
+    int64_t kernel;              /* height and width; padding is "same" */
+    int64_t stride, dilation;    /* (optional: 1) */
+    bool depthwise;              /* one filter for each channel, without a penalty */
+    bool with_bias;              /* of the convolution */
+    bool norm_frozen;            /* scale and shift of the batch norm are not trained */
+    tl_activation activation;    /* behind the norm; TL_ACT_NONE: none */
+    tl_oneof kernel_initializer; /* (optional: variance_scaling) */
+} tli_conv_norm_config;
+/* NULL when the scope failed. */
+tl_layer *tli_conv_norm(tl_scope *s, const char *name, const tli_conv_norm_config *config);
+
+/* The batch norm that `parts` asks for. */
+tl_layer *tli_norm(tl_scope *s, const char *name, const tl_backbone_parts *parts, bool frozen);
+/* The penalty of kernels; none where `parts` has none. */
+tl_oneof tli_penalty(const tl_backbone_parts *parts);
+
+#endif
