@@ -356,6 +356,7 @@ int64_t iteration;
 tl_event_storage *storage;
 // include/tilth/zoo/backbone.h
 tl_norm_activation norm;
+tl_tensor *image;
 tl_tensors images;
 // include/tilth/zoo/table.h
 const tl_table_task_config *task;
