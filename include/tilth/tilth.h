@@ -149,6 +149,7 @@
 #include <tilth/train/trainer/trainer.h>
 #include <tilth/train/writers/writer.h>
 
+#include <tilth/zoo/detection_inputs.h>
 #include <tilth/zoo/language.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
