@@ -356,6 +356,8 @@ int64_t iteration;
 tl_event_storage *storage;
 // include/tilth/zoo/detection_inputs.h
 const tl_detection_data_config *data;
+// include/tilth/zoo/segmentation_inputs.h
+const tl_segmentation_data_config *data;
 // include/tilth/zoo/table.h
 const tl_table_task_config *task;
 // include/tilth/zoo/vision.h
