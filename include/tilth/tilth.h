@@ -154,6 +154,7 @@
 #include <tilth/zoo/detection_inputs.h>
 #include <tilth/zoo/language.h>
 #include <tilth/zoo/retinanet.h>
+#include <tilth/zoo/segmentation_inputs.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 

@@ -366,6 +366,8 @@ tl_tensors maps, pyramid;
 // include/tilth/zoo/retinanet.h
 tl_tensor *images, *image_shape;
 tl_model *model;
+// include/tilth/zoo/segmentation_inputs.h
+const tl_segmentation_data_config *data;
 // include/tilth/zoo/table.h
 const tl_table_task_config *task;
 // include/tilth/zoo/vision.h

@@ -10,6 +10,7 @@
 #include <tilth/io/tensorflow/example.h>
 
 #include "zoo/vision/image_inputs.h"
+#include "zoo/vision/picture.h"
 
 #define ENCODED "image/encoded"
 #define OBJECT "image/object/"
@@ -362,20 +363,6 @@ static tl_status read_masks(record *r, const tl_image_head *head)
     return TL_OK;
 }
 
-static tl_status keep_pixels(tl_sample *s, const tl_bytes *file)
-{
-    tl_image image = TL_IMAGE_INIT;
-    TL_TRY(tl_image_decode(&image, file->data, file->size,
-                           &(tl_image_args){.channels = 3, .dct = TL_JPEG_FAST}));
-    size_t bytes = (size_t)(image.height * image.width * 3);
-    uint8_t *to =
-        tl_sample_add(s, TLI_DETECTION_IMAGE, TL_U8, TL_SHAPE(image.height, image.width, 3));
-    tl_status st = to ? TL_OK : tl_error_code();
-    if (to) memcpy(to, image.pixels, bytes);
-    tl_image_deinit(&image);
-    return st;
-}
-
 /* For people, where it is there. */
 static tl_status read_filename(record *r)
 {
@@ -398,9 +385,9 @@ static tl_status read_picture(record *r)
     TL_TRY_NOTE(tl_image_look(&head, file.data, file.size), "'" ENCODED "'");
     if (d->truth) TL_TRY(read_source_id(r, &file));
     if (d->masks) TL_TRY(read_masks(r, &head));
-    if (d->keep_pixels) return keep_pixels(r->s, &file);
-    return tl_sample_show(r->s, TLI_DETECTION_IMAGE, TL_U8, TL_SHAPE((int64_t)file.size),
-                          file.data);
+    TL_TRY(
+        tl_sample_show(r->s, TLI_DETECTION_IMAGE, TL_U8, TL_SHAPE((int64_t)file.size), file.data));
+    return d->keep_pixels ? tli_picture_decode(r->s, TLI_DETECTION_IMAGE, 3) : TL_OK;
 }
 
 tl_status tli_detection_decode(void *self, tl_sample *s)

@@ -13,6 +13,7 @@
 #include "zoo/vision/detection_example.h"
 #include "zoo/vision/frame.h"
 #include "zoo/vision/image_inputs.h"
+#include "zoo/vision/picture.h"
 #include "zoo/vision/shapes.h"
 
 enum { CHANNELS = 3 };
@@ -272,44 +273,12 @@ static tl_status put_truth(plan *p, tl_sample *s, int64_t height, int64_t width)
 
 /* --- pictures --------------------------------------------------------------------------------- */
 
-/* Pixels, and whose they are: the sample's, which stay as they are, or the image's. */
-typedef struct picture {
-    tl_pixels pixels;
-    tl_image own;
-} picture;
-
-static tl_status open_picture(picture *out, const tl_sample_field *f, bool orient)
-{
-    *out = (picture){.own = TL_IMAGE_INIT};
-    if (f->dtype == TL_U8 && f->shape.rank == 3 && f->shape.dims[2] == CHANNELS) {
-        out->pixels = tl_pixels_new(TL_U8, f->shape.dims[0], f->shape.dims[1], CHANNELS,
-                                    (void *)(uintptr_t)f->data);
-        return TL_OK;
-    }
-    TL_TRY(tl_image_decode(
-        &out->own, f->data, (size_t)f->shape.dims[0],
-        &(tl_image_args){.channels = CHANNELS, .dct = TL_JPEG_FAST, .orient = orient}));
-    out->pixels = tl_pixels_of(&out->own);
-    return TL_OK;
-}
-
-/* Bytes that may be changed. */
-static tl_status own_picture(picture *p)
-{
-    if (p->own.pixels) return TL_OK;
-    TL_TRY(tl_image_resize_memory(&p->own, p->pixels.height, p->pixels.width, CHANNELS));
-    tl_pixels copy = tl_pixels_of(&p->own);
-    tl_pixels_copy(&copy, &p->pixels, false);
-    p->pixels = copy;
-    return TL_OK;
-}
-
 /* Written as JPEG, and read again. */
-static tl_status lose_quality(picture *p, int quality)
+static tl_status lose_quality(tli_picture *p, int quality)
 {
     tl_str file = TL_STR_INIT;
     tl_status st;
-    TL_TRY_DONE(st, own_picture(p));
+    TL_TRY_DONE(st, tli_picture_own(p));
     TL_TRY_DONE(st, tl_jpeg_encode(&file, &p->own, &(tl_jpeg_encode_args){.quality = quality}));
     TL_TRY_DONE(st, tl_jpeg_decode(&p->own, file.data, file.length,
                                    &(tl_image_args){.channels = CHANNELS, .dct = TL_JPEG_FAST}));
@@ -319,7 +288,7 @@ done:
     return st;
 }
 
-static tl_status draw_quality(picture *p, const tl_rand_jpeg *j, const tl_rng *rng)
+static tl_status draw_quality(tli_picture *p, const tl_rand_jpeg *j, const tl_rng *rng)
 {
     tl_rng own;
     tl_rng_split(&own, rng, "jpeg");
@@ -329,7 +298,8 @@ static tl_status draw_quality(picture *p, const tl_rand_jpeg *j, const tl_rng *r
 }
 
 /* Every choice has a stream of its own: none of them says anything about another. */
-static tl_status change(const plan *p, picture *image, objects *o, const tl_rng *rng, bool *mirror)
+static tl_status change(const plan *p, tli_picture *image, objects *o, const tl_rng *rng,
+                        bool *mirror)
 {
     tl_rng own;
     if (p->parser->aug_rand_jpeg) TL_TRY(draw_quality(image, p->parser->aug_rand_jpeg, rng));
@@ -339,7 +309,7 @@ static tl_status change(const plan *p, picture *image, objects *o, const tl_rng 
     return TL_OK;
 }
 
-static tl_status put_image(plan *p, tl_sample *s, picture *image, objects *o, const tl_rng *rng)
+static tl_status put_image(plan *p, tl_sample *s, tli_picture *image, objects *o, const tl_rng *rng)
 {
     const view *v = &p->view;
     bool mirror = false;
@@ -362,16 +332,17 @@ static tl_status map_example(void *self, tl_sample *s)
 {
     plan *p = self;
     const tl_sample_field *f;
-    picture image;
+    tli_picture image;
     objects o;
     tl_rng rng;
     tl_sample_rng(s, &rng);
     TL_TRY(tl_sample_get(s, TLI_DETECTION_IMAGE, &f));
     TL_TRY(get_objects(p, &o, s));
-    tl_status st = open_picture(&image, f, false);
-    if (st == TL_OK && p->truth) st = put_truth(p, s, image.pixels.height, image.pixels.width);
+    TL_TRY(tli_picture_open(&image, f, CHANNELS, false));
+    tl_status st = TL_OK;
+    if (p->truth) st = put_truth(p, s, image.pixels.height, image.pixels.width);
     if (st == TL_OK) st = put_image(p, s, &image, &o, &rng);
-    tl_image_deinit(&image.own);
+    tli_picture_close(&image);
     TL_TRY(st);
     if (p->named)
         TL_TRY(tli_image_add_name(s, p->data->file_type == TL_DETECTION_SYNTHETIC ? TLI_MADE_UP
@@ -382,13 +353,13 @@ static tl_status map_example(void *self, tl_sample *s)
 
 /* --- one picture ------------------------------------------------------------------------------ */
 
-static tl_status prepare(float *image, float info[TLI_FRAME_INFO], const view *v, picture *p)
+static tl_status prepare(float *image, float info[TLI_FRAME_INFO], const view *v, tli_picture *p)
 {
     tli_frame f;
     tl_status st = tli_frame_choose(&f, &v->framing, p->pixels.height, p->pixels.width, NULL);
     if (st == TL_OK) st = tli_frame_image(&f, image, &p->pixels, false, v->mean, v->stddev);
     if (st == TL_OK) tli_frame_info(&f, info);
-    tl_image_deinit(&p->own);
+    tli_picture_close(p);
     return st;
 }
 
@@ -398,14 +369,14 @@ tl_status tl_detection_prepare(float *image, float image_info[8],
 {
     const tl_sample_field f = {.dtype = TL_U8, .shape = TL_SHAPE((int64_t)bytes), .data = file};
     view v;
-    picture p;
+    tli_picture p;
     TL_TRY(make_view(&v, data, size, max_level));
-    TL_TRY(open_picture(&p, &f, !of_data));
+    TL_TRY(tli_picture_open(&p, &f, CHANNELS, !of_data));
     return prepare(image, image_info, &v, &p);
 }
 
 /* Grey becomes three channels. */
-static tl_status widen_grey(picture *p, tl_shape shape, const uint8_t *pixels)
+static tl_status widen_grey(tli_picture *p, tl_shape shape, const uint8_t *pixels)
 {
     TL_TRY(tl_image_resize_memory(&p->own, shape.dims[0], shape.dims[1], CHANNELS));
     for (int64_t i = 0; i < shape.dims[0] * shape.dims[1] * CHANNELS; i++)
@@ -421,7 +392,7 @@ tl_status tl_detection_prepare_pixels(float *image, float image_info[8],
     const tl_sample_field f = {.dtype = TL_U8, .shape = shape, .data = pixels};
     bool grey = shape.rank == 2 || (shape.rank == 3 && shape.dims[2] == 1);
     view v;
-    picture p = {.own = TL_IMAGE_INIT};
+    tli_picture p = {.own = TL_IMAGE_INIT};
     char text[TL_SHAPE_TEXT];
     TL_TRY(make_view(&v, data, size, max_level));
     if (!grey && (shape.rank != 3 || shape.dims[2] != CHANNELS))
@@ -429,7 +400,7 @@ tl_status tl_detection_prepare_pixels(float *image, float image_info[8],
                        "the picture has the shape %s; expected [height, width] or [height, width, "
                        "3]",
                        tl_shape_text(text, &shape));
-    TL_TRY(grey ? widen_grey(&p, shape, pixels) : open_picture(&p, &f, false));
+    TL_TRY(grey ? widen_grey(&p, shape, pixels) : tli_picture_open(&p, &f, CHANNELS, false));
     return prepare(image, image_info, &v, &p);
 }
 
