@@ -107,6 +107,7 @@
 #include <tilth/nn/optimization.h>
 #include <tilth/nn/optimizer.h>
 #include <tilth/nn/regularizer.h>
+#include <tilth/nn/segmentation_loss.h>
 #include <tilth/nn/schedule.h>
 #include <tilth/nn/transformer.h>
 
@@ -154,6 +155,7 @@
 #include <tilth/zoo/detection_inputs.h>
 #include <tilth/zoo/language.h>
 #include <tilth/zoo/retinanet.h>
+#include <tilth/zoo/segmentation.h>
 #include <tilth/zoo/segmentation_inputs.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>

@@ -239,6 +239,8 @@ tl_tensor **grads;
 // include/tilth/nn/schedule.h
 tl_optimization_config config;
 tl_tensor *step;
+// include/tilth/nn/segmentation_loss.h
+tl_tensor *masks, *logits;
 // include/tilth/nn/transformer.h
 extern struct encoder {
     tl_layer *block;
@@ -368,6 +370,9 @@ tl_tensor *images, *image_shape;
 tl_model *model;
 // include/tilth/zoo/segmentation_inputs.h
 const tl_segmentation_data_config *data;
+// include/tilth/zoo/segmentation.h
+tl_tensor *images;
+tl_model *model;
 // include/tilth/zoo/table.h
 const tl_table_task_config *task;
 // include/tilth/zoo/vision.h
