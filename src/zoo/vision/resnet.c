@@ -4,10 +4,10 @@
 
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/pool.h>
-#include <tilth/ops/reduce.h>
 #include <tilth/zoo/backbone.h>
 
 #include "zoo/vision/conv_norm.h"
+#include "zoo/vision/gate.h"
 
 enum { STAGES = 4, BOTTLENECK_GROWTH = 4 };
 
@@ -99,47 +99,6 @@ static tl_layer *make_unit(tl_scope *s, const char *name, unit_config u)
                                                        : TL_ACT_NONE});
 }
 
-/* --- squeeze and excitation ------------------------------------------------------------------- */
-
-typedef struct gate_config {
-    const shared *all;
-    int64_t filters;
-} gate_config;
-typedef struct gate {
-    tl_layer base;
-    tl_layer *reduce, *expand;
-} gate;
-
-static tl_status gate_build(tl_layer *l, tl_scope *s, const void *config)
-{
-    gate *g = (gate *)l;
-    const gate_config *c = config;
-    const tl_oneof *regularizer = c->all->parts.kernel_regularizer;
-    tl_oneof penalty = regularizer ? *regularizer : (tl_oneof){0};
-    int64_t reduced = (int64_t)((double)c->filters * c->all->config->se_ratio);
-    g->reduce = tl_conv2d(s, "reduce", .filters = reduced > 1 ? reduced : 1, .kernel = 1,
-                          .activation = TL_ACT_RELU, // whatever the blocks have
-                          .kernel_initializer = TL_INITIALIZER("variance_scaling"),
-                          .kernel_regularizer = penalty);
-    g->expand = tl_conv2d(
-        s, "expand", .filters = c->filters, .kernel = 1, .activation = TL_ACT_SIGMOID,
-        .kernel_initializer = TL_INITIALIZER("variance_scaling"), .kernel_regularizer = penalty);
-    return tl_scope_status(s);
-}
-
-static tl_tensor *gate_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
-{
-    gate *g = (gate *)l;
-    tl_tensor *mean = tl_mean(c, x, TL_AXES(1, 2), true);
-    return tl_mul(c, x, tl_call(c, g->expand, tl_call(c, g->reduce, mean)));
-}
-
-static const tl_layer_class gate_class = {
-    .cls = TL_CLASS(tl_layer_class, "squeeze_excitation", NULL, gate, NULL),
-    .build = gate_build,
-    .forward = gate_forward,
-};
-
 /* --- blocks ----------------------------------------------------------------------------------- */
 
 typedef struct block_config {
@@ -152,7 +111,6 @@ typedef struct block {
     tl_layer base;
     const block_config *config;
     tl_layer *units[3], *shortcut, *gate, *depth;
-    gate_config gate_config;
 } block;
 
 /* Blocks of two convolutions keep the stride in their projection. */
@@ -180,8 +138,11 @@ static tl_status block_build(tl_layer *l, tl_scope *s, const void *config)
         b->units[1] = make_unit(s, "conv_2", (unit_config){c->all, c->filters, 3, 1, false});
     }
     if (r->se_ratio > 0) {
-        b->gate_config = (gate_config){c->all, outputs};
-        b->gate = tl_scope_layer(s, "gate", &gate_class, &b->gate_config);
+        int64_t reduced = (int64_t)((double)outputs * r->se_ratio);
+        b->gate = tli_gate(s, "gate",
+                           &(tli_gate_config){.parts = c->all->parts,
+                                              .reduced = reduced > 1 ? reduced : 1,
+                                              .filters = outputs});
     }
     if (c->drop_rate > 0) b->depth = tl_stochastic_depth_layer(s, "depth", .rate = c->drop_rate);
     return tl_scope_status(s);
