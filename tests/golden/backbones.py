@@ -44,8 +44,10 @@ def numbers(key, count):
     seed = 2166136261
     for byte in key.encode():
         seed = (seed ^ byte) * 16777619 % 2 ** 32
-    i = np.arange(count, dtype=np.int64)
-    return ((i * 7919 + i * i % 1013 + seed % 104729) % 1021 - 510) / 512
+    x = (np.arange(count, dtype=np.uint64) + np.uint64(seed)) % np.uint64(2 ** 32)
+    for factor in (0x7feb352d, 0x846ca68b):
+        x = (x ^ (x >> np.uint64(15))) * np.uint64(factor) % np.uint64(2 ** 32)
+    return (x >> np.uint64(16)).astype(np.float64) / 32768 - 1
 
 
 def weight(key, shape):
@@ -54,7 +56,7 @@ def weight(key, shape):
     if name in ('gamma', 'moving_variance'):
         v = 1 + v / 4
     elif name.endswith('kernel'):
-        v = v * (3 / (v.size / shape[-1] if name == 'kernel' else shape[0] * shape[1])) ** 0.5
+        v = v * (6 / (v.size / shape[-1] if name == 'kernel' else shape[0] * shape[1])) ** 0.5
     else:
         v = v / 8
     return v.astype(np.float32)
