@@ -36,6 +36,9 @@ CASES = {
     'v3 reduced': (64, 'mobilenet', {'model_id': 'MobileNetV3SmallReducedFilters', 'output_stride': 16}),
     'v3 edge': (64, 'mobilenet', {'model_id': 'MobileNetV3EdgeTPU', 'filter_size_scale': 0.5,
                                   'output_intermediate_endpoints': True}),
+    'dilated': (32, 'dilated_resnet', {'last_stage_repeats': 2, 'multigrid': [1, 2, 4]}),
+    'dilated deep': (32, 'dilated_resnet', {'output_stride': 8, 'stem_type': 'v1', 'se_ratio': 0.25,
+                                            'resnetd_shortcut': True, 'replace_stem_max_pool': True}),
 }
 
 
