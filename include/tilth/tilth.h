@@ -151,7 +151,11 @@
 #include <tilth/train/writers/writer.h>
 
 #include <tilth/zoo/backbone.h>
+#include <tilth/zoo/decoder.h>
+#include <tilth/zoo/detection_inputs.h>
 #include <tilth/zoo/language.h>
+#include <tilth/zoo/retinanet.h>
+#include <tilth/zoo/segmentation_inputs.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 

@@ -9,6 +9,7 @@
 #include <tilth/train/run/launch.h>
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/zoo/language.h>
+#include <tilth/zoo/retinanet.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
@@ -29,6 +30,7 @@ static const tl_module *const modules[] = {
     &tl_warmups_module,
     &tl_train_module,
     &tl_vision_module,
+    &tl_detection_module,
     &tl_table_module,
     &tl_language_module,
     &tli_mock_module,

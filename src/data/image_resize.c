@@ -24,6 +24,7 @@ typedef struct span {
 typedef struct resizing {
     const tl_pixels *out, *in;
     const tl_pixels_resize_args *args;
+    int64_t height, width; /* that `in` is resized to; `out` is all of it, or a part */
     span *rows, *columns;
     float *sum;  /* one row of `in`, summed up */
     float *made; /* one row of `out` */
@@ -130,28 +131,27 @@ static void make_one(float *weights, int64_t count)
     for (int64_t k = 0; k < count; k++) weights[k] /= sum;
 }
 
-static void make_spans(span *out, float *weights, const tl_pixels_resize_args *a, int64_t in,
-                       int64_t count)
-{
-    float scale = (float)in / (float)count;
-    int64_t most = most_taps(a, in, count);
-    bool linear = a->method == TL_PIXELS_BILINEAR && !(a->antialias && scale > 1);
-    for (int64_t i = 0; i < count; i++, weights += most) {
-        if (a->method == TL_PIXELS_NEAREST) out[i] = nearest_span(i, scale, in, weights);
-        else if (linear) out[i] = linear_span(i, scale, in, weights);
-        else if (a->method == TL_PIXELS_AREA) out[i] = area_span(i, scale, in, most, weights);
-        else out[i] = kernel_span(a, i, scale, in, most, weights);
-        if (a->method == TL_PIXELS_AREA || (a->method != TL_PIXELS_NEAREST && !linear))
-            make_one(weights, out[i].count);
-    }
-}
+// Which of the output's pixels along an axis are made: `count` of the `whole`, from `first` on,
+// counted from the other end where they are mirrored.
+typedef struct line {
+    int64_t whole, first, count;
+    bool mirror;
+} line;
 
-static void mirror_spans(span *spans, int64_t count)
+static void make_spans(span *out, float *weights, const tl_pixels_resize_args *a, int64_t in,
+                       const line *s)
 {
-    for (int64_t a = 0, b = count - 1; a < b; a++, b--) {
-        span kept = spans[a];
-        spans[a] = spans[b];
-        spans[b] = kept;
+    float scale = (float)in / (float)s->whole;
+    int64_t most = most_taps(a, in, s->whole);
+    bool linear = a->method == TL_PIXELS_BILINEAR && !(a->antialias && scale > 1);
+    for (int64_t k = 0; k < s->count; k++, weights += most) {
+        int64_t i = s->mirror ? s->whole - 1 - s->first - k : s->first + k;
+        if (a->method == TL_PIXELS_NEAREST) out[k] = nearest_span(i, scale, in, weights);
+        else if (linear) out[k] = linear_span(i, scale, in, weights);
+        else if (a->method == TL_PIXELS_AREA) out[k] = area_span(i, scale, in, most, weights);
+        else out[k] = kernel_span(a, i, scale, in, most, weights);
+        if (a->method == TL_PIXELS_AREA || (a->method != TL_PIXELS_NEAREST && !linear))
+            make_one(weights, out[k].count);
     }
 }
 
@@ -255,8 +255,10 @@ static void make_row(const resizing *r, int64_t y)
 
 /* --- the whole -------------------------------------------------------------------------------- */
 
-static tl_status check(const tl_pixels *out, const tl_pixels *in, const tl_pixels_resize_args *a)
+static tl_status check(const resizing *r)
 {
+    const tl_pixels *out = r->out, *in = r->in;
+    const tl_pixels_resize_args *a = r->args;
     bool types = (out->dtype == TL_U8 || out->dtype == TL_F32)
                  && (in->dtype == TL_U8 || in->dtype == TL_F32);
     if (!types)
@@ -277,6 +279,12 @@ static tl_status check(const tl_pixels *out, const tl_pixels *in, const tl_pixel
         return TL_FAIL(TL_EINVAL, "there is no way of resizing %d", (int)a->method);
     if (!a->mean != !a->deviation || (a->mean && out->dtype != TL_F32))
         return TL_FAIL(TL_EINVAL, "normalising takes means and deviations, and gives float32");
+    if (a->top < 0 || a->left < 0 || a->top > r->height - out->height
+        || a->left > r->width - out->width)
+        return TL_FAIL(TL_EINVAL,
+                       "an image resized to %" PRId64 " x %" PRId64 " has no part of %" PRId64
+                       " x %" PRId64 " at row %" PRId64 ", column %" PRId64,
+                       r->height, r->width, out->height, out->width, a->top, a->left);
     return TL_OK;
 }
 
@@ -294,8 +302,10 @@ static tl_status need(tl_pixels_scratch *s, size_t size)
 static tl_status prepare(resizing *r, tl_pixels_scratch *scratch)
 {
     const tl_pixels *in = r->in, *out = r->out;
-    int64_t row_taps = most_taps(r->args, in->height, out->height);
-    int64_t column_taps = most_taps(r->args, in->width, out->width);
+    const line rows = {r->height, r->args->top, out->height, false};
+    const line columns = {r->width, r->args->left, out->width, r->args->mirror};
+    int64_t row_taps = most_taps(r->args, in->height, r->height);
+    int64_t column_taps = most_taps(r->args, in->width, r->width);
     size_t sizes[] = {
         tl_round_up_size((size_t)out->height * sizeof(span), ALIGNMENT),
         tl_round_up_size((size_t)out->width * sizeof(span), ALIGNMENT),
@@ -315,9 +325,8 @@ static tl_status prepare(resizing *r, tl_pixels_scratch *scratch)
     r->sum = (float *)parts[4];
     r->made = (float *)parts[5];
     for (int k = 0; k < SLACK; k++) r->sum[in->width * in->channels + k] = 0;
-    make_spans(r->rows, (float *)parts[2], r->args, in->height, out->height);
-    make_spans(r->columns, (float *)parts[3], r->args, in->width, out->width);
-    if (r->args->mirror) mirror_spans(r->columns, out->width);
+    make_spans(r->rows, (float *)parts[2], r->args, in->height, &rows);
+    make_spans(r->columns, (float *)parts[3], r->args, in->width, &columns);
     r->normal = r->args->mean != NULL;
     if (r->normal) tli_normal_init(&r->by, out->channels, r->args->mean, r->args->deviation);
     return TL_OK;
@@ -329,7 +338,9 @@ tl_status tl_pixels_resize(const tl_pixels *out, const tl_pixels *in,
     static const tl_pixels_resize_args defaults = {0};
     tl_pixels_scratch own = {0};
     resizing r = {.out = out, .in = in, .args = args ? args : &defaults};
-    TL_TRY(check(out, in, r.args));
+    r.height = r.args->whole_height > 0 ? r.args->whole_height : out->height;
+    r.width = r.args->whole_width > 0 ? r.args->whole_width : out->width;
+    TL_TRY(check(&r));
     tl_status st = prepare(&r, scratch ? scratch : &own);
     if (st == TL_OK)
         for (int64_t y = 0; y < out->height; y++) make_row(&r, y);

@@ -358,7 +358,18 @@ int64_t iteration;
 tl_event_storage *storage;
 // include/tilth/zoo/backbone.h
 tl_norm_activation norm;
+tl_tensor *image;
 tl_tensors images;
+// include/tilth/zoo/detection_inputs.h
+const tl_detection_data_config *data;
+// include/tilth/zoo/decoder.h
+tl_backbone_parts parts;
+tl_tensors maps, pyramid;
+// include/tilth/zoo/retinanet.h
+tl_tensor *images, *image_shape;
+tl_model *model;
+// include/tilth/zoo/segmentation_inputs.h
+const tl_segmentation_data_config *data;
 // include/tilth/zoo/table.h
 const tl_table_task_config *task;
 // include/tilth/zoo/vision.h

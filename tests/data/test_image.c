@@ -164,14 +164,42 @@ static void one_colour_stays_one_colour(void **state)
                     tl_pixels from = tl_pixels_new(TL_U8, 30, 20, c, in),
                               to = tl_pixels_new(TL_U8, size, 38 - size, c, out);
                     memset(out, 0, sizeof out);
-                    assert_ok(
-                        tl_pixels_resize(&to, &from,
-                                         &(tl_pixels_resize_args){(tl_pixels_method)method,
-                                                                  antialias, false, NULL, NULL},
-                                         NULL));
+                    assert_ok(tl_pixels_resize(&to, &from,
+                                               &(tl_pixels_resize_args){
+                                                   .method = (tl_pixels_method)method,
+                                                   .antialias = antialias,
+                                               },
+                                               NULL));
                     for (int64_t i = 0; i < size * (38 - size) * c; i++)
                         assert_int_equal(out[i], 201);
                 }
+}
+
+static void a_part_is_what_the_whole_has_there(void **state)
+{
+    (void)state;
+    uint8_t in[13 * 10 * 3];
+    float whole[17 * 24 * 3], part[6 * 7 * 3];
+    fill(in, sizeof in, 5);
+    tl_pixels from = tl_pixels_new(TL_U8, 13, 10, 3, in);
+    tl_pixels all = tl_pixels_new(TL_F32, 17, 24, 3, whole);
+    tl_pixels out = tl_pixels_new(TL_F32, 6, 7, 3, part);
+    for (int method = TL_PIXELS_BILINEAR; method <= TL_PIXELS_BICUBIC; method++)
+        for (int mirror = 0; mirror < 2; mirror++) {
+            tl_pixels_resize_args args = {.method = (tl_pixels_method)method, .mirror = mirror};
+            assert_ok(tl_pixels_resize(&all, &from, &args, NULL));
+            args.whole_height = 17;
+            args.whole_width = 24;
+            args.top = 11;
+            args.left = 4;
+            assert_ok(tl_pixels_resize(&out, &from, &args, NULL));
+            for (int y = 0; y < 6; y++)
+                assert_memory_equal(part + y * 7 * 3, whole + ((y + 11) * 24 + 4) * 3,
+                                    7 * 3 * sizeof *part);
+            args.top = 12;
+            assert_fails(tl_pixels_resize(&out, &from, &args, NULL), TL_EINVAL,
+                         "has no part of 6 x 7 at row 12, column 4");
+        }
 }
 
 static void bytes_and_floats_give_the_same(void **state)
@@ -305,6 +333,7 @@ int main(void)
         cmocka_unit_test(normalising_is_by_channel),
         cmocka_unit_test(a_view_is_resized_as_its_copy),
         cmocka_unit_test(one_colour_stays_one_colour),
+        cmocka_unit_test(a_part_is_what_the_whole_has_there),
         cmocka_unit_test(bytes_and_floats_give_the_same),
         cmocka_unit_test(what_cannot_be_resized_is_told),
         cmocka_unit_test(windows_are_drawn_within_their_bounds),

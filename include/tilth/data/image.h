@@ -73,6 +73,9 @@ typedef struct tl_pixels_resize_args {
     bool mirror;    /* and left and right change sides */
     const float *mean,
         *deviation; /* (optional: none) normalises what comes out, which is then of floats */
+    /* (optional: what comes out is all of it) The size that `in` is resized to; `out` is the part
+     * of that image, mirrored or not, that begins at row `top` and column `left`. */
+    int64_t whole_height, whole_width, top, left;
 } tl_pixels_resize_args;
 
 /* Memory that resizing uses again and again: rows and weights. Zero-initialised. */

@@ -19,6 +19,8 @@
  *                                      by the scale, unless need_rescale_bboxes is off
  *     detection_masks    [B, K, h, w]  probabilities inside the box, with include_mask
  *     detection_outer_boxes [B, K, 4]  (optional) the boxes that masks fill
+ *     weight             [B]           (optional; of the ground truth too) 0: it only fills up a
+ *                                      batch and is no image
  *
  * Ground truth, which is not looked at when there is an annotation_file:
  *     source_id, height, width, num_detections  [B]

@@ -97,7 +97,7 @@ typedef struct batch {
     const tl_tensors *from;
     const char *what;      /* in messages */
     int64_t count, places; /* images, and objects of each */
-    array ids, used, boxes, classes;
+    array ids, used, boxes, classes, weights;
 } batch;
 
 #define READ(b, into, name, ...)                                                                   \
@@ -129,7 +129,14 @@ static tl_status read_common(batch *b, const char *boxes, const char *classes)
     READ(b, &b->boxes, boxes, b->count, 0, 4);
     b->places = b->boxes.shape.dims[1];
     READ(b, &b->classes, classes, b->count, b->places);
+    if (tl_tensors_peek(b->from, "weight")) READ(b, &b->weights, "weight", b->count);
     return TL_OK;
+}
+
+/* What only fills up a batch is no image. */
+static bool fills_up(const batch *b, int64_t image)
+{
+    return b->weights.items && b->weights.items[image] == 0;
 }
 
 /* How many of an image's places are used. */
@@ -298,8 +305,10 @@ static tl_status take_truths(tl_coco_evaluator *e, tl_arena *arena, const tl_ten
 {
     truth_batch t = {{e, e->base.config, arena, from, "groundtruths", .count = 0}, .crowds = {0}};
     TL_TRY(read_truths(&t));
-    for (int64_t i = 0; i < t.b.count; i++)
+    for (int64_t i = 0; i < t.b.count; i++) {
+        if (fills_up(&t.b, i)) continue;
         TL_TRY_NOTE(add_truths_of(&t, i), "groundtruths: image %.0f", t.b.ids.items[i]);
+    }
     return TL_OK;
 }
 
@@ -307,8 +316,10 @@ static tl_status take_found(tl_coco_evaluator *e, tl_arena *arena, const tl_tens
 {
     found_batch f = {{e, e->base.config, arena, from, "predictions", .count = 0}, .info = {0}};
     TL_TRY(read_found(&f));
-    for (int64_t i = 0; i < f.b.count; i++)
+    for (int64_t i = 0; i < f.b.count; i++) {
+        if (fills_up(&f.b, i)) continue;
         TL_TRY_NOTE(add_found_of(&f, i), "predictions: image %.0f", f.b.ids.items[i]);
+    }
     return TL_OK;
 }
 

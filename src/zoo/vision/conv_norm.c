@@ -57,3 +57,47 @@ tl_layer *tli_conv_norm(tl_scope *s, const char *name, const tli_conv_norm_confi
     const tli_conv_norm_config *kept = tl_arena_copy(tl_scope_arena(s), config, sizeof *config);
     return kept ? tl_scope_layer(s, name, &conv_norm_class, kept) : tl_scope_fail(s, name);
 }
+
+/* --- separable -------------------------------------------------------------------------------- */
+
+typedef struct separable {
+    tl_layer base;
+    tl_layer *depthwise, *pointwise;
+} separable;
+
+static tl_status separable_build(tl_layer *l, tl_scope *s, const void *config)
+{
+    separable *u = (separable *)l;
+    const tli_conv_config *c = config;
+    u->depthwise = tl_depthwise_conv2d(s, "depthwise", .kernel = c->kernel, .stride = c->stride,
+                                       .padding = TL_SAME, .without_bias = true,
+                                       .kernel_initializer = c->kernel_initializer,
+                                       .kernel_regularizer = c->penalty);
+    u->pointwise =
+        tl_conv2d(s, "pointwise", .filters = c->filters, .kernel = 1,
+                  .kernel_initializer = c->kernel_initializer,
+                  .bias_initializer = c->bias_initializer, .kernel_regularizer = c->penalty);
+    return tl_scope_status(s);
+}
+
+static tl_tensor *separable_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
+{
+    separable *u = (separable *)l;
+    return tl_call(c, u->pointwise, tl_call(c, u->depthwise, x));
+}
+
+static const tl_layer_class separable_class = {
+    .cls = TL_CLASS(tl_layer_class, "separable_conv", NULL, separable, NULL),
+    .build = separable_build,
+    .forward = separable_forward,
+};
+
+tl_layer *tli_conv(tl_scope *s, const char *name, const tli_conv_config *config)
+{
+    const tli_conv_config *c = tl_arena_copy(tl_scope_arena(s), config, sizeof *config);
+    if (!c) return tl_scope_fail(s, name);
+    if (c->separable) return tl_scope_layer(s, name, &separable_class, c);
+    return tl_conv2d(s, name, .filters = c->filters, .kernel = c->kernel, .stride = c->stride,
+                     .padding = TL_SAME, .kernel_initializer = c->kernel_initializer,
+                     .bias_initializer = c->bias_initializer, .kernel_regularizer = c->penalty);
+}

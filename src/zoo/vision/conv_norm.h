@@ -1,5 +1,5 @@
-/* Private to vision: a convolution, its batch norm and an activation, as one layer with the parts
- * "conv" and "norm".
+/* Private to vision: convolutions as backbones, pyramids and heads have them. With its batch norm and
+ * activation one is a layer with the parts "conv" and "norm".
  *
  *     tl_layer *stem = tli_conv_norm(s, "stem", &(tli_conv_norm_config){
  *         .parts = *parts, .filters = 32, .kernel = 3, .stride = 2, .activation = TL_ACT_RELU6});
@@ -22,6 +22,18 @@ typedef struct tli_conv_norm_config {
 } tli_conv_norm_config;
 /* NULL when the scope failed. */
 tl_layer *tli_conv_norm(tl_scope *s, const char *name, const tli_conv_norm_config *config);
+
+/* A convolution with a bias, alone: heads and pyramids. A separable one is a layer with the parts
+ * "depthwise" and "pointwise". */
+typedef struct tli_conv_config {
+    int64_t filters, kernel;
+    int64_t stride; /* (optional: 1) */
+    bool separable;
+    tl_oneof kernel_initializer; /* of both parts of a separable one */
+    tl_oneof bias_initializer;   /* (optional: zeros) */
+    tl_oneof penalty;            /* of kernels; of both parts of a separable one */
+} tli_conv_config;
+tl_layer *tli_conv(tl_scope *s, const char *name, const tli_conv_config *config);
 
 /* The batch norm that `parts` asks for. */
 tl_layer *tli_norm(tl_scope *s, const char *name, const tl_backbone_parts *parts, bool frozen);

@@ -1,6 +1,7 @@
 /* What image classification is configured with. */
 #include <string.h>
 
+#include <tilth/zoo/detection_inputs.h>
 #include <tilth/zoo/vision.h>
 
 /* Features of Model Garden that are not here yet. */
@@ -71,46 +72,6 @@ const tl_desc tl_image_model_config_desc = {
 
 /* --- data ------------------------------------------------------------------------------------- */
 
-/* Decoders are for tasks with boxes and masks: image classification reads image and label, whatever
- * they say. */
-typedef struct simple_decoder {
-    bool regenerate_source_id;
-    tl_opt_double mask_binarize_threshold;
-    tl_strings attribute_names;
-} simple_decoder;
-static const tl_field simple_decoder_fields[] = {
-    TL_F(simple_decoder, regenerate_source_id, .help = "numbers in place of the files' ids"),
-    TL_F(simple_decoder, mask_binarize_threshold, .help = "for masks, which there are none of"),
-    TL_F(simple_decoder, attribute_names, .help = "further features of the examples"),
-    TL_F_END,
-};
-static const tl_desc simple_decoder_desc = {
-    .name = "simple_decoder",
-    .help = "features of an example as they are",
-    .size = sizeof(simple_decoder),
-    .fields = simple_decoder_fields,
-};
-typedef struct label_map_decoder {
-    bool regenerate_source_id;
-    tl_opt_double mask_binarize_threshold;
-    const char *label_map;
-} label_map_decoder;
-static const tl_field label_map_fields[] = {
-    TL_F(label_map_decoder, regenerate_source_id, .help = "numbers in place of the files' ids"),
-    TL_F(label_map_decoder, mask_binarize_threshold, .help = "for masks, which there are none of"),
-    TL_F(label_map_decoder, label_map, .s = "", .help = "file with names of the classes of boxes"),
-    TL_F_END,
-};
-static const tl_desc label_map_decoder_desc = {
-    .name = "label_map_decoder",
-    .help = "names of classes of boxes",
-    .size = sizeof(label_map_decoder),
-    .fields = label_map_fields,
-};
-static const tl_branch decoders[] = {{"simple_decoder", &simple_decoder_desc},
-                                     {"label_map_decoder", &label_map_decoder_desc},
-                                     {NULL, NULL}};
-
 static const tl_branch augmentations[] = {
     {"autoaug", &tl_autoaug_desc}, {"randaug", &tl_randaug_desc}, {NULL, NULL}};
 
@@ -174,7 +135,7 @@ static const tl_field data_fields[] = {
                  "null: once"),
     TL_F(tl_image_data_config, weights, .flags = TL_FIELD_NULLABLE, .accept = TL_ACCEPT_MAP,
          .help = "shares of the parts of an input_path that is a map"),
-    TL_F(tl_image_data_config, decoder, .s = "simple_decoder", .branches = decoders,
+    TL_F(tl_image_data_config, decoder, .s = "simple_decoder", .branches = tl_example_decoders,
          .flags = TL_FIELD_UNREAD,
          .help = "how examples with boxes and masks are read; for images, set image_field_key and "
                  "label_field_key"),

@@ -18,7 +18,7 @@
 #define IMAGE "image"
 #define LABEL "label"
 #define FORMAT TLI_IMAGE_FORMAT
-#define FILENAME "image/filename"
+#define FILENAME TLI_IMAGE_FILENAME
 
 /* What the maps need to know; const while they run, but for what is counted. */
 typedef struct plan {
@@ -381,17 +381,15 @@ static tl_status view(const plan *p, tl_sample *s, bool *undecodable)
     return tli_view_encoded(out, v, from.data, (size_t)from.shape.dims[0], &rng, undecodable);
 }
 
-/* The end of its path, where people begin to look, and which record it is where the file has
- * many. */
-static tl_status add_name(const plan *p, tl_sample *s)
+tl_status tli_image_add_name(tl_sample *s, tli_image_place place)
 {
     enum { LONGEST = 256 };
     const tl_sample_field *given = tl_sample_peek(s, FILENAME);
     bool named = given && given->dtype == TL_U8 && given->shape.rank == 1 && given->shape.dims[0];
     int64_t all = named ? given->shape.dims[0] : 0, shown = all < LONGEST ? all : LONGEST - 1;
     char text[LONGEST * 2];
-    if (p->data->file_type == TL_IMAGES_FOLDER) snprintf(text, sizeof text, "%s", s->at.file);
-    else if (p->data->file_type == TL_IMAGES_SYNTHETIC)
+    if (place == TLI_IN_FOLDER) snprintf(text, sizeof text, "%s", s->at.file);
+    else if (place == TLI_MADE_UP)
         snprintf(text, sizeof text, "made-up image %lld", (long long)s->at.number);
     else
         snprintf(text, sizeof text, "%.*s%srecord %lld of %s", (int)shown,
@@ -403,6 +401,14 @@ static tl_status add_name(const plan *p, tl_sample *s)
     memset(out, 0, LONGEST);
     memcpy(out, text + from, length - from);
     return TL_OK;
+}
+
+static tl_status add_name(const plan *p, tl_sample *s)
+{
+    tl_image_files type = p->data->file_type;
+    return tli_image_add_name(s, type == TL_IMAGES_FOLDER      ? TLI_IN_FOLDER
+                                 : type == TL_IMAGES_SYNTHETIC ? TLI_MADE_UP
+                                                               : TLI_IN_RECORD);
 }
 
 static tl_status map_image(void *self, tl_sample *s)
@@ -535,31 +541,39 @@ static tl_status explain_missing(tl_status st, const tl_value *path)
         st, "Fashion-MNIST is not installed; run: apt-get install dataset-fashion-mnist");
 }
 
-static tl_status read_synthetic(tl_pipeline_args *a, const tl_image_inputs_args *args, plan *p)
+tl_status tli_image_read_made_up(tl_pipeline_args *a, const tl_data_config *d,
+                                 const tl_input_context *input, tl_sample_make_fn *make, void *self,
+                                 int64_t examples, tl_arena *arena)
 {
-    const tl_data_config *d = &args->data->base;
-    int64_t replicas = args->input.replicas > 0 ? args->input.replicas : 1;
-    p->made_from = args->evaluation ? (int64_t)1 << 40 : 0;
-    p->image = IMAGE;
-    p->label = LABEL;
-    a->sources = tl_arena_array(args->arena, 1, sizeof *a->sources);
+    int64_t replicas = input->replicas > 0 ? input->replicas : 1;
+    bool training = d->is_training.set && d->is_training.value;
+    a->sources = tl_arena_array(arena, 1, sizeof *a->sources);
     if (!a->sources) return TL_ENOMEM;
-    TL_TRY(tl_source_function(a->sources, make_image, p, args->data->synthetic_examples));
+    TL_TRY(tl_source_function(a->sources, make, self, examples));
     a->source_count = 1;
-    a->pipelines = args->input.pipelines;
-    a->pipeline = args->input.pipeline;
+    a->pipelines = input->pipelines;
+    a->pipeline = input->pipeline;
     a->cache = d->cache;
-    a->shuffle = p->view.training ? d->shuffle_buffer_size : 0;
-    a->repeat = p->view.training;
+    a->shuffle = training ? d->shuffle_buffer_size : 0;
+    a->repeat = training;
     a->batch_size = d->global_batch_size / replicas;
-    a->drop_remainder = d->drop_remainder && p->view.training;
+    a->drop_remainder = d->drop_remainder && training;
     a->prefetch = d->prefetch_buffer_size.set && d->prefetch_buffer_size.value > 0
                       ? d->prefetch_buffer_size.value
                       : 0;
-    a->seed = d->seed.set ? (uint64_t)d->seed.value : args->input.seed;
-    tl_status st = tl_pipeline_args_sampler(a, args->arena, d);
+    a->seed = d->seed.set ? (uint64_t)d->seed.value : input->seed;
+    tl_status st = tl_pipeline_args_sampler(a, arena, d);
     if (st != TL_OK) tl_pipeline_args_drop(a);
     return st;
+}
+
+static tl_status read_synthetic(tl_pipeline_args *a, const tl_image_inputs_args *args, plan *p)
+{
+    p->made_from = args->evaluation ? (int64_t)1 << 40 : 0;
+    p->image = IMAGE;
+    p->label = LABEL;
+    return tli_image_read_made_up(a, &args->data->base, &args->input, make_image, p,
+                                  args->data->synthetic_examples, args->arena);
 }
 
 static tl_status read_files(tl_pipeline_args *a, const tl_image_inputs_args *args, plan *p)

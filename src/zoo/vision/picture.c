@@ -1,0 +1,55 @@
+#include "zoo/vision/picture.h"
+
+#include <string.h>
+
+tl_status tli_picture_open(tli_picture *out, const tl_sample_field *f, int64_t channels,
+                           bool orient)
+{
+    char text[TL_SHAPE_TEXT];
+    *out = (tli_picture){.own = TL_IMAGE_INIT};
+    if (f->dtype == TL_U8 && f->shape.rank == 3 && f->shape.dims[2] == channels) {
+        out->pixels = tl_pixels_new(TL_U8, f->shape.dims[0], f->shape.dims[1], channels,
+                                    (void *)(uintptr_t)f->data);
+        return TL_OK;
+    }
+    if (f->dtype != TL_U8 || f->shape.rank != 1)
+        return TL_FAIL(TL_EINVAL, "'%s' is %s%s; expected a file, or pixels of %lld channels",
+                       f->name, tl_dtype_name(f->dtype), tl_shape_text(text, &f->shape),
+                       (long long)channels);
+    tl_status st = tl_image_decode(
+        &out->own, f->data, (size_t)f->shape.dims[0],
+        &(tl_image_args){.channels = channels, .dct = TL_JPEG_FAST, .orient = orient});
+    out->pixels = tl_pixels_of(&out->own);
+    if (st != TL_OK) tl_image_deinit(&out->own);
+    return st;
+}
+
+tl_status tli_picture_own(tli_picture *p)
+{
+    if (p->own.pixels && p->own.pixels == p->pixels.data) return TL_OK;
+    TL_TRY(tl_image_resize_memory(&p->own, p->pixels.height, p->pixels.width, p->pixels.channels));
+    tl_pixels copy = tl_pixels_of(&p->own);
+    tl_pixels_copy(&copy, &p->pixels, false);
+    p->pixels = copy;
+    return TL_OK;
+}
+
+void tli_picture_close(tli_picture *p)
+{
+    tl_image_deinit(&p->own);
+}
+
+tl_status tli_picture_decode(tl_sample *s, const char *name, int64_t channels)
+{
+    const tl_sample_field *f;
+    tli_picture p;
+    TL_TRY(tl_sample_get(s, name, &f));
+    if (f->shape.rank != 1) return TL_OK;
+    TL_TRY(tli_picture_open(&p, f, channels, false));
+    tl_shape shape = TL_SHAPE(p.pixels.height, p.pixels.width, channels);
+    void *to = tl_sample_add(s, name, TL_U8, shape);
+    tl_status st = to ? TL_OK : tl_error_code();
+    if (to) memcpy(to, p.own.pixels, (size_t)tl_shape_count(&shape));
+    tli_picture_close(&p);
+    return st;
+}
