@@ -234,7 +234,7 @@ static void test_what_is_not_there_is_refused_by_name(void **state)
 {
     (void)state;
     refuse("task: {model: {backbone: {type: vit}}}",
-           "unknown type 'vit' (known: cnn, mlp, resnet)");
+           "unknown type 'vit' (known: cnn, dilated_resnet, mlp, mobilenet, resnet)");
     refuse("task: {model: {backbone: {resnet: {model_id: 27}}}}", "there is no ResNet-27");
     refuse("task: {train_data: {file_type: sstable}}", "sstable is not supported");
     refuse("task: {train_data: {file_type: csv}}", "file_type");

@@ -91,6 +91,34 @@ typedef struct tl_resnet_config {
 } tl_resnet_config;
 TL_API extern const tl_backbone_class tl_backbone_resnet;
 
+/* dilated_resnet: 50, 101, 152 and 200, whose maps become smaller by output_stride at most: behind
+ * it the 3x3 convolutions of each stage look twice as far apart as those of the stage before. */
+typedef struct tl_dilated_resnet_config {
+    int64_t model_id;           /* 50 */
+    int64_t output_stride;      /* 16: 4, 8, 16 or 32 */
+    tl_ints multigrid;          /* none: further dilations of the blocks of the last stages */
+    tl_resnet_stem stem_type;   /* v0 or v1, which has twice the filters of resnet's */
+    int64_t last_stage_repeats; /* 1 */
+    double se_ratio;
+    double stochastic_depth_drop_rate;
+    bool resnetd_shortcut;
+    bool replace_stem_max_pool;
+} tl_dilated_resnet_config;
+TL_API extern const tl_backbone_class tl_backbone_dilated_resnet;
+
+/* mobilenet: MobileNetV1, MobileNetV2, MobileNetV3Large, MobileNetV3Small,
+ * MobileNetV3SmallReducedFilters, MobileNetV3EdgeTPU. Its activations are those of the table, and
+ * not the model's. The features are what comes behind the last level. */
+typedef struct tl_mobilenet_config {
+    const char *model_id;     /* MobileNetV2 */
+    double filter_size_scale; /* 1: of all numbers of filters */
+    double stochastic_depth_drop_rate;
+    bool flat_stochastic_depth_drop_rate; /* true: the same for all blocks */
+    tl_opt_int output_stride;             /* null: maps become as small as they do */
+    bool output_intermediate_endpoints;   /* "2/depthwise" and so on too */
+} tl_mobilenet_config;
+TL_API extern const tl_backbone_class tl_backbone_mobilenet;
+
 /* cnn: for each number of filters, convolutions of that many and a 2x2 max pooling; then dense
  * layers. */
 typedef struct tl_cnn_config {

@@ -37,6 +37,7 @@ void tl_original_names_deinit(tl_original_names *n)
 {
     TL_VEC_FREE(&n->layers);
     TL_VEC_FREE(&n->same);
+    TL_VEC_FREE(&n->renamed);
     tl_arena_free(&n->arena);
     *n = (tl_original_names){0};
 }
@@ -55,6 +56,11 @@ tl_status tl_original_names_add(tl_original_names *n, const char *ours, const ch
 tl_status tl_original_names_same(tl_original_names *n, const char *path, const char *other)
 {
     return add(&n->same, n->arena, path, other);
+}
+
+tl_status tl_original_names_rename(tl_original_names *n, const char *ours, const char *theirs)
+{
+    return add(&n->renamed, n->arena, ours, theirs);
 }
 
 /* What follows `layer` in a path that lies below it; NULL when it does not. */
@@ -122,13 +128,25 @@ static bool is_plain(const char *name)
     return *name != '_' && !strchr(name, '/');
 }
 
+/* What we call the variable of a layer that is called so there. */
+static const char *our_name(const tl_original_names *n, const char *layer, const char *theirs)
+{
+    for (int64_t i = 0; i < n->renamed.count; i++) {
+        const char *ours = below(n->renamed.items[i].ours, layer);
+        if (ours && !strchr(ours, '/') && strcmp(n->renamed.items[i].theirs, theirs) == 0)
+            return ours;
+    }
+    return theirs;
+}
+
 /* A variable that several layers share is the first one's. */
 static tl_status note_variable(reading *r, const tl_original_name *name,
                                const tl_object_child *child, const tl_object_attribute *value)
 {
     const char *before = r->paths[child->node], *known = before ? below(before, name->ours) : NULL;
     if (before && (!known || is_plain(known) || !is_plain(child->name))) return TL_OK;
-    char *path = tl_arena_printf(r->arena, MODEL "%s/%s", name->ours, child->name);
+    char *path = tl_arena_printf(r->arena, MODEL "%s/%s", name->ours,
+                                 our_name(r->names, name->ours, child->name));
     if (!path) return TL_ENOMEM;
     r->paths[child->node] = path + strlen(MODEL);
     return tl_map_set(&r->by_key, value->key, path);
@@ -322,6 +340,13 @@ done:
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
+static const char *their_name(const tl_original_names *n, const char *weight, const char *ours)
+{
+    for (int64_t i = 0; i < n->renamed.count; i++)
+        if (strcmp(n->renamed.items[i].ours, weight) == 0) return n->renamed.items[i].theirs;
+    return ours;
+}
+
 /* The object of a weight: "backbone/layer_with_weights-0/kernel". NULL when no layer of the table
  * has it. */
 static tl_status object_of(const char **out, const tl_original_names *n, tl_arena *arena,
@@ -332,7 +357,7 @@ static tl_status object_of(const char **out, const tl_original_names *n, tl_aren
         const tl_original_name *name = &n->layers.items[i];
         const char *rest = below(weight, name->ours);
         if (!rest || strchr(rest, '/')) continue;
-        *out = tl_arena_printf(arena, "%s/%s", name->theirs, rest);
+        *out = tl_arena_printf(arena, "%s/%s", name->theirs, their_name(n, weight, rest));
         return *out ? TL_OK : TL_ENOMEM;
     }
     return TL_OK;

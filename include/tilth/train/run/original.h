@@ -17,7 +17,7 @@
  * model ("layer_with_weights-7"); a table says which of our layers each of them is. Weights are
  * looked up in the object graph, so any path that leads to an object will do, whatever the entry in
  * the file is called. Inside a layer the names are the same on both sides: kernel, bias, gamma,
- * beta, moving_mean, moving_variance.
+ * beta, moving_mean, moving_variance; those that are not are in the table too.
  *
  * Ownership: states are the caller's; a table is its owner's, its strings live in its arena. Thread
  * word: one thread at a time. */
@@ -41,7 +41,8 @@ typedef struct tl_original_list {
 
 typedef struct tl_original_names {
     tl_original_list layers;
-    tl_original_list same; /* two paths of one object: `ours` is another name of `theirs` */
+    tl_original_list same;    /* two paths of one object: `ours` is another name of `theirs` */
+    tl_original_list renamed; /* a weight, and what its layer calls it there */
     tl_arena *arena;
 } tl_original_names;
 TL_API TL_NODISCARD tl_status tl_original_names_init(tl_original_names *n);
@@ -50,6 +51,10 @@ TL_API void tl_original_names_deinit(tl_original_names *n);
 /* The weights of the layer `ours` are those of the object `theirs`. */
 TL_API TL_NODISCARD tl_status tl_original_names_add(tl_original_names *n, const char *ours,
                                                     const char *theirs);
+/* The weight `ours`, of a layer that is in the table, has another name in its object there:
+ * "stem/conv/kernel" is "depthwise_kernel". */
+TL_API TL_NODISCARD tl_status tl_original_names_rename(tl_original_names *n, const char *ours,
+                                                       const char *theirs);
 /* The object at `path` is that at `other`: which of them a checkpoint has depends on who wrote
  * it. */
 TL_API TL_NODISCARD tl_status tl_original_names_same(tl_original_names *n, const char *path,

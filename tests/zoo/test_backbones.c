@@ -1,0 +1,277 @@
+/* Backbones of Model Garden against Model Garden (tests/golden/backbones.py): the same weights by
+ * the names of its checkpoints, the same answers; which endpoints there are. */
+#include "zoo/zoo_lab.h"
+
+#include "nn/golden_file.h"
+
+enum { SAMPLES = 16, MOST = 32 };
+
+/* --- numbers of a formula --------------------------------------------------------------------- */
+
+/* In [-1, 1]. */
+static double number(uint32_t seed, int64_t i)
+{
+    uint32_t x = (uint32_t)i + seed;
+    x = (x ^ x >> 15) * 0x7feb352dU;
+    x = (x ^ x >> 15) * 0x846ca68bU;
+    return (double)(x >> 16) / 32768 - 1;
+}
+
+static uint32_t seed_of(const char *key)
+{
+    uint32_t seed = 2166136261U;
+    for (; *key; key++) seed = (seed ^ (unsigned char)*key) * 16777619U;
+    return seed;
+}
+
+static void fill(tl_tensor *t, const char *key)
+{
+    const char *name = strrchr(key, '/') + 1;
+    bool near_one = !strcmp(name, "gamma") || !strcmp(name, "moving_variance");
+    bool depthwise = !strcmp(name, "depthwise_kernel"), kernel = !strcmp(name, "kernel");
+    int64_t count = tl_tensor_count(t);
+    uint32_t seed = seed_of(key);
+    double scale = 1.0 / 8;
+    float *values = malloc((size_t)count * sizeof *values);
+    assert_non_null(values);
+    if (kernel) scale = sqrt(6.0 / (double)(count / t->shape.dims[t->shape.rank - 1]));
+    if (depthwise) scale = sqrt(6.0 / (double)(t->shape.dims[0] * t->shape.dims[1]));
+    for (int64_t i = 0; i < count; i++) {
+        double v = number(seed, i);
+        values[i] = (float)(near_one ? 1 + v / 4 : v * scale);
+    }
+    assert_ok(tl_tensor_set(t, values, (size_t)count * sizeof *values));
+    free(values);
+}
+
+/* What a weight is called in checkpoints of Model Garden. */
+static const char *their_name(const tl_original_names *n, const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+    for (int64_t i = 0; i < n->renamed.count; i++)
+        if (!strcmp(n->renamed.items[i].ours, path)) name = n->renamed.items[i].theirs;
+    size_t length = (size_t)(strrchr(path, '/') - path);
+    for (int64_t i = 0; i < n->layers.count; i++) {
+        const tl_original_name *l = &n->layers.items[i];
+        if (strlen(l->ours) == length && !strncmp(l->ours, path, length))
+            return tl_arena_printf(lab_arena, "%s/%s", l->theirs, name);
+    }
+    fail_msg("%s has no name in Model Garden", path);
+    return NULL;
+}
+
+static void fill_model(tl_task *t, tl_model *m)
+{
+    tl_original_names names;
+    assert_ok(tl_original_names_init(&names));
+    assert_ok(tl_task_original_names(t, &names));
+    for (int64_t i = 0; i < tl_model_param_count(m); i++) {
+        const tl_param *p = tl_model_param(m, i);
+        fill(p->tensor, their_name(&names, p->path));
+    }
+    tl_original_names_deinit(&names);
+}
+
+static tl_tensor *make_images(tl_ctx *c, tl_shape shape)
+{
+    int64_t count = tl_shape_count(&shape);
+    double *values = tl_arena_array(lab_arena, count, sizeof *values);
+    for (int64_t i = 0; i < count; i++) values[i] = number(seed_of("images"), i);
+    return tl_from_doubles(c, TL_F32, shape, values);
+}
+
+/* --- comparisons ------------------------------------------------------------------------------ */
+
+/* Those of the file, near by the size of all that they were taken from. */
+static void compare(const char *what, const double *found, const golden *g, const double *all,
+                    int64_t count)
+{
+    double most = 0, off = 0;
+    for (int64_t i = 0; i < count; i++) most = fmax(most, fabs(all[i]));
+    for (int64_t i = 0; i < tl_shape_count(&g->shape); i++)
+        off = fmax(off, fabs(found[i] - golden_number(g, i)));
+    if (!(off <= 3e-5 * most) || most == 0) fail_msg("%s: off by %g of %g", what, off, most);
+}
+
+static void compare_samples(const char *name, const tl_tensor *t)
+{
+    char what[128];
+    snprintf(what, sizeof what, "%s shape", name);
+    const golden *shape = golden_peek("%s", what), *g = golden_peek("%s", name);
+    assert_non_null(shape);
+    double samples[SAMPLES];
+    int64_t count = tl_tensor_count(t), theirs = 1;
+    double *values = tl_arena_array(lab_arena, count, sizeof *values);
+    for (int64_t i = 0; i < tl_shape_count(&shape->shape); i++)
+        theirs *= (int64_t)golden_number(shape, i);
+    if (theirs != count) fail_msg("%s: %lld numbers", name, (long long)count);
+    if (t->shape.rank == 4)
+        for (int i = 0; i < 4; i++)
+            assert_int_equal(t->shape.dims[i], (int64_t)golden_number(shape, i));
+    assert_ok(tl_tensor_get_doubles(t, values, count));
+    for (int64_t i = 0; i < SAMPLES; i++) samples[i] = values[i * count / SAMPLES];
+    compare(name, samples, g, values, count);
+}
+
+/* All endpoints of the file, and no others. */
+static void compare_endpoints(const char *name, const tl_tensors *maps)
+{
+    int64_t wanted = 0;
+    size_t length = strlen(name);
+    for (int64_t i = 0; i < golden_count; i++) {
+        const char *at = goldens[i].name;
+        wanted += !strncmp(at, name, length) && at[length] == '/' && strstr(at, " shape") != NULL;
+    }
+    assert_int_equal(maps->count, wanted);
+    assert_string_equal(maps->items[0].name, "features");
+    for (int64_t i = 0; i < maps->count; i++) {
+        char key[96];
+        snprintf(key, sizeof key, "%s/%s", name, maps->items[i].name);
+        compare_samples(key, maps->items[i].tensor);
+    }
+}
+
+/* Those of the class are those that the layer gives. */
+static void check_levels(const tl_task *t, const tl_tensors *maps)
+{
+    const tl_backbone_class *cls;
+    const void *config;
+    const tl_image_model_config *model = t->config->model.value;
+    assert_ok(
+        tl_backbone_find(&cls, &config, lab_arena, lab_registry, &model->backbone, "backbone"));
+    tl_levels levels = cls->levels(config);
+    for (int64_t i = 0; i < 9; i++) {
+        char name[4];
+        snprintf(name, sizeof name, "%d", (int)i);
+        assert_int_equal(tl_tensors_peek(maps, name) != NULL, i >= levels.min && i <= levels.max);
+    }
+}
+
+static void check_answers(lab_run *r, tl_model *m, const char *name)
+{
+    tl_ctx *c;
+    tl_layer *backbone = NULL;
+    double logits[MOST];
+    int64_t count;
+    tl_tensors in = {0}, maps = {0};
+    const golden *wanted = golden_peek("%s/logits", name);
+    assert_ok(tl_ctx_new(&c, r->task->engine));
+    tl_mark mark = tl_ctx_begin(c);
+    tl_shape shape = tl_model_inputs(m, &count)->shape;
+    shape.dims[0] = 2;
+    tl_tensor *x = make_images(c, shape), *y = tl_call(c, m, x);
+    assert_ok(tl_ctx_status(c));
+    assert_int_equal(tl_tensor_count(y), tl_shape_count(&wanted->shape));
+    assert_ok(tl_tensor_get_doubles(y, logits, tl_tensor_count(y)));
+    compare(name, logits, wanted, logits, tl_tensor_count(y));
+    assert_string_equal(tl_model_item(m, 0, &backbone), "backbone");
+    tl_tensors_put(c, &in, "x", x);
+    tl_call_all(c, backbone, &in, &maps);
+    assert_ok(tl_ctx_status(c));
+    compare_endpoints(name, &maps);
+    check_levels(r->task, &maps);
+    tl_ctx_end(c, mark);
+    tl_ctx_free(&c);
+}
+
+/* `name` with "/config" behind it. */
+static void check_case(const golden *g)
+{
+    lab_run r;
+    tl_model *m;
+    char *yaml = tl_arena_printf(lab_arena, "%.*s", (int)tl_shape_count(&g->shape), g->values);
+    char *name = tl_arena_strdup(lab_arena, g->name);
+    *strrchr(name, '/') = '\0';
+    lab_begin(&r, "image_classification", yaml);
+    if (tl_task_build_model(r.task, &m) != TL_OK) fail_msg("%s: %s", name, tl_error_message());
+    tl_model_size size = tl_model_measure(m);
+    const golden *theirs = golden_peek("%s/size", name);
+    assert_int_equal(size.trainable, (int64_t)golden_number(theirs, 0));
+    assert_int_equal(size.params + size.state, (int64_t)golden_number(theirs, 1));
+    fill_model(r.task, m);
+    check_answers(&r, m, name);
+    tl_model_free(&m);
+    lab_end(&r);
+}
+
+static void test_answers_of_model_garden(void **state)
+{
+    (void)state;
+    int64_t done = 0;
+    golden_open(TEST_DATA "/golden/backbones.bin");
+    for (int64_t i = 0; i < golden_count; i++) {
+        if (!strstr(goldens[i].name, "/config")) continue;
+        check_case(&goldens[i]);
+        done++;
+    }
+    assert_true(done >= 9);
+    golden_close();
+}
+
+/* --- sizes of the networks as they are published ---------------------------------------------- */
+
+#define CLASSES "num_classes: 1001, input_size: [32, 32, 3]"
+#define MOBILE(id) "{type: mobilenet, mobilenet: {model_id: MobileNet" id "}}"
+
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *backbone;
+        int64_t trainable, all;
+    } cases[] = {
+        {MOBILE("V2"), 3506153, 3540265},
+    };
+    for (int64_t i = 0; i < TL_COUNT(cases); i++) {
+        lab_run r;
+        tl_model *m;
+        char *yaml = tl_arena_printf(lab_arena, "task: {model: {" CLASSES ", backbone: %s}}",
+                                     cases[i].backbone);
+        lab_begin(&r, "image_classification", yaml);
+        assert_ok(tl_task_build_model(r.task, &m));
+        tl_model_size size = tl_model_measure(m);
+        assert_int_equal(size.trainable, cases[i].trainable);
+        assert_int_equal(size.params + size.state, cases[i].all);
+        tl_model_free(&m);
+        lab_end(&r);
+    }
+}
+
+/* --- what is refused -------------------------------------------------------------------------- */
+
+static void refuse(const char *backbone, const char *text)
+{
+    tl_config *c = NULL;
+    char *yaml = tl_arena_printf(lab_arena, "task: {model: {backbone: %s}}", backbone);
+    tl_status st = lab_parse(&c, "image_classification", yaml);
+    if (st != TL_EUNSUPPORTED && st != TL_EINVAL) fail_msg("%s: %s", yaml, tl_status_name(st));
+    if (!strstr(tl_error_message(), text))
+        fail_msg("%s: %s\n    lacks %s", yaml, tl_error_message(), text);
+}
+
+static void test_what_is_refused(void **state)
+{
+    (void)state;
+    refuse(MOBILE("V4ConvSmall"), "there is no 'MobileNetV4ConvSmall'; there are MobileNetV1");
+    refuse("{type: mobilenet, mobilenet: {output_stride: 7}}", "output_stride");
+    refuse("{type: mobilenet, mobilenet: {output_stride: 0}}", "output_stride");
+    refuse("{type: mobilenet, mobilenet: {model_id: MobileNetV1, output_stride: 4}}",
+           "of MobileNetV1 it is 8, 16, 32 or null");
+    refuse("{type: mobilenet, mobilenet: {filter_size_scale: 0}}", "filter_size_scale");
+    refuse("{type: dilated_resnet, dilated_resnet: {model_id: 34}}",
+           "there is no dilated ResNet-34; there are 50, 101, 152 and 200");
+    refuse("{type: dilated_resnet, dilated_resnet: {output_stride: 64}}", "output_stride");
+    refuse("{type: dilated_resnet, dilated_resnet: {stem_type: cifar}}", "stem_type");
+    refuse("{type: dilated_resnet, dilated_resnet: {multigrid: [1, 2]}}",
+           "multigrid: it has 2 numbers for the 3 blocks of the last stage");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        LAB_TEST(test_answers_of_model_garden),
+        LAB_TEST(test_sizes),
+        LAB_TEST(test_what_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
