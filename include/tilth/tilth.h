@@ -79,6 +79,7 @@
 #include <tilth/io/image/image.h>
 #include <tilth/io/image/jpeg.h>
 #include <tilth/io/image/png.h>
+#include <tilth/io/onnx.h>
 #include <tilth/io/safetensors.h>
 #include <tilth/io/table.h>
 #include <tilth/io/tensorflow/tensorbundle.h>

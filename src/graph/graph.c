@@ -185,6 +185,18 @@ const tl_node *tl_graph_first(const tl_graph *g)
     return g->ctx->first;
 }
 
+const tl_named *tl_graph_inputs(const tl_graph *g, int64_t *count)
+{
+    *count = g->input_count;
+    return g->inputs;
+}
+
+const tl_named *tl_graph_outputs(const tl_graph *g, int64_t *count)
+{
+    *count = g->output_count;
+    return g->outputs;
+}
+
 double tl_node_flops(const tl_node *n)
 {
     if (tli_is_view(n) || n->op->op == TL_OP_copy || n->op->op == TL_OP_pack) return 0;

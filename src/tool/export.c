@@ -11,6 +11,7 @@
 #include "tool/finished.h"
 
 #define OURS "tilth"
+#define ONNX "onnx"
 
 typedef struct export_flags {
     const char *to, *format;
@@ -18,8 +19,8 @@ typedef struct export_flags {
 static const tl_field export_fields[] = {
     TL_F(export_flags, to, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "folder for model.safetensors and the files beside it; made when it is not there"),
-    TL_F(export_flags, format, .s = OURS, .pattern = "^(" OURS "|hf)$",
-         .help = "tilth, or hf: as transformers of Hugging Face reads it (BERT)"),
+    TL_F(export_flags, format, .s = OURS, .pattern = "^(" OURS "|hf|" ONNX ")$",
+         .help = "tilth, or hf: as transformers of Hugging Face reads it (BERT), or onnx"),
     TL_F_END,
 };
 static const tl_desc export_flags_desc = {
@@ -256,10 +257,11 @@ static tl_status run_export(tli_run *run)
     tli_folder_hold *hold = NULL; // it is often exported to a folder in that of the run
     tl_status st = tl_finished_open(&f, &which);
     if (st == TL_OK) st = tli_folder_hold_new(&hold, which.folder);
-    if (st == TL_OK)
-        st = strcmp(flags->format, OURS) == 0
-                 ? export_to(run, &f, which.folder, folder)
-                 : tli_export_theirs(run, &f, which.folder, folder, flags->format);
+    if (st == TL_OK) {
+        if (strcmp(flags->format, OURS) == 0) st = export_to(run, &f, which.folder, folder);
+        else if (strcmp(flags->format, ONNX) == 0) st = tli_export_onnx(run, &f, folder);
+        else st = tli_export_theirs(run, &f, which.folder, folder, flags->format);
+    }
     tli_folder_hold_free(&hold);
     tl_finished_close(&f);
     return st;
@@ -269,7 +271,7 @@ const tli_command tli_command_export = {
     .name = "export",
     .brief = "writes the weights of a run, and everything needed to use them",
     .usage =
-        "--model_dir=FOLDER --to=FOLDER [--checkpoint=latest|best|PATH] [--format=tilth|hf]"
+        "--model_dir=FOLDER --to=FOLDER [--checkpoint=latest|best|PATH] [--format=tilth|hf|onnx]"
         "\n\n"
         "Writes model.safetensors, which Python's `safetensors` reads, model.json (every "
         "layer with its configuration), preprocessing.json (how images are made ready), "
@@ -278,7 +280,8 @@ const tli_command tli_command_export = {
         "written. `predict` and `eval` take the folder as --model_dir, task.init_checkpoint "
         "of another run takes model.safetensors. --format=hf writes a BERT as Hugging Face has "
         "it: config.json and model.safetensors for from_pretrained() of Python's "
-        "`transformers`.",
+        "`transformers`. --format=onnx writes model.onnx: what the model computes, with its "
+        "weights, for ONNX Runtime and others.",
     .flags = {{"Output", &export_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_export,
 };

@@ -19,4 +19,7 @@ TL_NODISCARD tl_status tli_export_model(tl_str *out, const tl_finished *f);
 TL_NODISCARD tl_status tli_export_theirs(tli_run *run, const tl_finished *f, const char *from,
                                          const char *folder, const char *format);
 
+/* Writes model.onnx into a folder. */
+TL_NODISCARD tl_status tli_export_onnx(tli_run *run, const tl_finished *f, const char *folder);
+
 #endif

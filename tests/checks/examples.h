@@ -181,6 +181,8 @@ void (*use)(const void *pixels, int64_t height, int64_t width);
 tl_image image;
 // include/tilth/io/image/png.h
 tl_tensor *image;
+// include/tilth/io/onnx.h
+tl_status answer(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out);
 // include/tilth/io/safetensors.h
 tl_tensor *kernel;
 // include/tilth/io/tensorflow/event_file.h

@@ -99,6 +99,26 @@ static void test_what_is_done_to_photos(void **state)
     assert_near(number_in("out/preprocessing.json", "height"), 56, 0);
 }
 
+/* What the file holds is checked in tests/io/onnx, what it computes by ./build.sh interop onnx. */
+static void test_onnx(void **state)
+{
+    (void)state;
+    char *bytes;
+    size_t size;
+    train_local("run", NULL);
+    run("export", "--model_dir=run", "--to=out", "--format=onnx");
+    ended(0, "");
+    has("out/model.onnx: 9604 parameters of step 60\n");
+    assert_ok(tl_file_read(&bytes, &size, "out/model.onnx", 1 << 20));
+    static const char *const words[] = {"backbone/conv_1/kernel/turned", "probabilities",
+                                        "horizontal\nfalling\nvertical\nrising", "\"stddev\""};
+    for (int i = 0; i < TL_COUNT(words); i++)
+        if (!memmem(bytes, size, words[i], strlen(words[i]))) fail_msg("no '%s'", words[i]);
+    tl_free(bytes);
+    run("export", "--model_dir=run", "--to=out", "--format=pickle");
+    ended(2, "format");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +126,7 @@ int main(void)
         TOOL_TEST(test_averages_are_exported),
         TOOL_TEST(test_the_best_with_averages),
         TOOL_TEST(test_what_is_done_to_photos),
+        TOOL_TEST(test_onnx),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

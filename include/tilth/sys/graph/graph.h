@@ -70,6 +70,9 @@ TL_API TL_NODISCARD tl_status tl_graph_verify(const tl_graph *g);
 
 TL_API int64_t tl_graph_count(const tl_graph *g);
 TL_API const tl_node *tl_graph_first(const tl_graph *g);
+/* What it is given and what it gives, by name. */
+TL_API const tl_named *tl_graph_inputs(const tl_graph *g, int64_t *count);
+TL_API const tl_named *tl_graph_outputs(const tl_graph *g, int64_t *count);
 TL_API double tl_node_flops(const tl_node *n);
 /* Bytes that a call reads and writes. */
 TL_API double tl_node_bytes(const tl_node *n);
