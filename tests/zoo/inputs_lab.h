@@ -34,6 +34,7 @@ static inline void data_is_as_in_file(const tl_desc *desc, const char *file, con
     const void *config;
     tl_str text = TL_STR_INIT;
     bool training = strcmp(section, "train_data") == 0;
+    assert_ok(tl_desc_verify(desc));
     assert_ok(data_parse(&config, desc, training ? "is_training: true" : "is_training: false"));
     assert_ok(tl_yaml_read(&theirs, lab_arena, file));
     theirs = tl_value_get(tl_value_get(theirs, "task"), section);

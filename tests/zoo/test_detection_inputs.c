@@ -6,6 +6,7 @@
 #include <tilth/zoo/detection_inputs.h>
 
 #include "nn/golden_file.h"
+#include "zoo/vision/detection_example.h"
 #include "zoo/vision/shapes.h"
 
 #define RETINANET TEST_DATA "/data/configs/retinanet.yaml"
@@ -583,7 +584,7 @@ typedef struct row {
     int64_t boxes, labels, crowds, areas, masks, colours; /* values of lists */
     bool no_picture, no_id, damaged, texts;
     const char *id;
-    float xmin;
+    float xmin, area;
     int64_t label, mask_height;
 } row;
 #define GOOD .boxes = 2, .labels = 2, .label = 1, .colours = 2
@@ -592,7 +593,7 @@ static tl_str record_of(const row *r)
 {
     uint8_t pixels[6 * 8 * 3] = {9}, mask[8 * 8] = {0, 255, 255};
     const float side[3][3] = {{0.1f, 0.2f, 0}, {r->xmin, 0.2f, 0}, {0.9f, 0.8f, 1}};
-    const float areas[] = {5, 6, 7};
+    const float areas[] = {r->area, 6, 7};
     const int64_t labels[] = {r->label, 2, 3}, crowds[] = {0, 1, 1}, colours[] = {1, 2, 3};
     tl_bytes file = png_bytes(6, 8, 3, pixels),
              one = png_bytes(r->mask_height ? r->mask_height : 6, 8, 1, mask);
@@ -626,6 +627,8 @@ static void test_bad_records_are_named(void **state)
         {"'image/object/class/label' has 3 values", .boxes = 2, .labels = 3, .label = 1},
         {"'image/object/is_crowd' has 1 values", GOOD, .crowds = 1},
         {"'image/object/area' has 3 values", GOOD, .areas = 3},
+        {"'image/object/area' of object 0 is not a finite number", GOOD, .areas = 2,
+         .area = INFINITY},
         {"'image/object/mask' has 1 values", GOOD, .masks = 1},
         {"'image/object/mask' of object 0: it has 7 x 8 pixels, and the picture 6 x 8", GOOD,
          .masks = 2, .mask_height = 7},
@@ -660,6 +663,43 @@ static void test_bad_records_are_named(void **state)
             fail_msg("row %lld: %s\n    lacks: %s", (long long)i, tl_error_message(), rows[i].says);
         tl_dataset_free(&d);
     }
+}
+
+/* Bytes that were changed at random: read or refused, and nothing else happens. */
+static void test_damaged_records_are_read_or_refused(void **state)
+{
+    (void)state;
+    enum { RUNS = 3000 };
+    const row good = {NULL, GOOD, .masks = 2, .crowds = 2, .areas = 2};
+    const char *const names[] = {"colour"};
+    const tl_simple_decoder config = {.attribute_names = {names, 1}};
+    const tl_oneof chosen = {.type = "simple_decoder", .value = (void *)(uintptr_t)&config};
+    tli_detection_decoder decoder;
+    tl_sample *s;
+    tl_rng rng;
+    int64_t read = 0;
+    tl_str record = record_of(&good);
+    char *bytes = tl_arena_alloc(lab_arena, record.length);
+    assert_non_null(bytes);
+    assert_ok(tli_detection_decoder_open(&decoder, &chosen, (tl_ints){0}, lab_arena));
+    decoder.truth = decoder.masks = decoder.keep_pixels = true;
+    assert_ok(tl_sample_new(&s));
+    tl_rng_init(&rng, 1);
+    for (int i = 0; i < RUNS; i++) {
+        memcpy(bytes, record.data, record.length);
+        for (int64_t k = tl_rng_below(&rng, 4); k > 0; k--)
+            bytes[tl_rng_below(&rng, (int64_t)record.length)] ^= (char)(1 << tl_rng_below(&rng, 8));
+        tl_sample_reset(s);
+        s->record = bytes;
+        s->record_size = record.length;
+        tl_status st = tli_detection_decode(&decoder, s);
+        if (st == TL_OK) read++;
+        else assert_true(*tl_error_message());
+        tl_error_clear();
+    }
+    assert_true(read > RUNS / 5 && read < RUNS);
+    tl_sample_free(&s);
+    tl_str_deinit(&record);
 }
 
 static tl_status open_rows(tl_dataset **d, const row *r, const char *yaml, bool evaluation)
@@ -766,6 +806,7 @@ int main(void)
         DATA_TEST(test_flips_and_scales_are_drawn_by_themselves),
         DATA_TEST(test_augmented_training_resumes_exactly),
         DATA_TEST(test_bad_records_are_named),
+        DATA_TEST(test_damaged_records_are_read_or_refused),
         DATA_TEST(test_classes_have_names),
         DATA_TEST(test_masks_and_ids),
         DATA_TEST(test_too_many_objects_are_told_once),
