@@ -340,9 +340,8 @@ static tl_status decode_mask(uint8_t *out, const tl_bytes *file, const tl_image_
 {
     tl_image mask = TL_IMAGE_INIT;
     double least = threshold->set ? threshold->value : 0;
-    TL_TRY(tl_image_decode(&mask, file->data, file->size, &(tl_image_args){.channels = 1}));
-    tl_status st = TL_OK;
-    if (mask.height != head->height || mask.width != head->width)
+    tl_status st = tl_image_decode(&mask, file->data, file->size, &(tl_image_args){.channels = 1});
+    if (st == TL_OK && (mask.height != head->height || mask.width != head->width))
         st = TL_FAIL(TL_EINVAL,
                      "it has %" PRId64 " x %" PRId64 " pixels, and the picture %" PRId64
                      " x %" PRId64,
