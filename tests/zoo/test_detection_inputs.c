@@ -52,6 +52,7 @@ static void test_defaults_are_model_gardens(void **state)
     (void)state;
     data_is_as_in_file(&tl_detection_data_config_desc, RETINANET, "train_data");
     data_is_as_in_file(&tl_detection_data_config_desc, RETINANET, "validation_data");
+    data_reads_files(&tl_detection_data_config_desc, TEST_DATA "/data/configs/retinanet*.yaml", 4);
 }
 
 static void test_wrong_configurations(void **state)
