@@ -233,8 +233,8 @@ static void refuse(const char *yaml, const char *text)
 static void test_what_is_not_there_is_refused_by_name(void **state)
 {
     (void)state;
-    refuse("task: {model: {backbone: {type: vit}}}",
-           "unknown type 'vit' (known: cnn, dilated_resnet, mlp, mobilenet, resnet)");
+    refuse("task: {model: {backbone: {type: spinenet}}}",
+           "unknown type 'spinenet' (known: cnn, dilated_resnet, mlp, mobilenet, resnet, vit)");
     refuse("task: {model: {backbone: {resnet: {model_id: 27}}}}", "there is no ResNet-27");
     refuse("task: {train_data: {file_type: sstable}}", "sstable is not supported");
     refuse("task: {train_data: {file_type: csv}}", "file_type");

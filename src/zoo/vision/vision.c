@@ -180,6 +180,7 @@ static const tl_entry entries[] = {
     {&tl_kind_backbone, &tl_backbone_resnet.cls},
     {&tl_kind_backbone, &tl_backbone_dilated_resnet.cls},
     {&tl_kind_backbone, &tl_backbone_mobilenet.cls},
+    {&tl_kind_backbone, &tl_backbone_vit.cls},
     {&tl_kind_backbone, &tl_backbone_cnn.cls},
     {&tl_kind_backbone, &tl_backbone_mlp.cls},
     {&tl_kind_task, &tl_image_classification_task.cls},
