@@ -86,7 +86,6 @@ static const tl_desc transformer_desc = {
     .fields = transformer_fields,
 };
 
-#define LATER .flags = TL_FIELD_LATER
 #define OURS .flags = TL_FIELD_QUIET
 static const char *const poolers[] = {"token", "gap", "none", NULL};
 static const tl_field vit_fields[] = {
@@ -117,7 +116,8 @@ static const tl_field vit_fields[] = {
     TL_F(tl_vit_config, output_2d_feature_maps, .help = "gives the tokens as a map, too"),
     TL_F(tl_vit_config, layer_scale_init_value, TL_RANGE(0, 1e6),
          .help = "first value of a scale for each number behind each part; 0: no scales"),
-    TL_F(tl_vit_config, transformer_partition_dims, LATER, .help = "parts of tensors by replica"),
+    TL_F(tl_vit_config, transformer_partition_dims, .flags = TL_FIELD_NULLABLE | TL_FIELD_LATER,
+         .help = "parts of tensors by replica"),
     TL_F(tl_vit_config, output_attention_scores,
          .help = "gives what the tokens of the last block look at: attention_scores"),
     TL_F(tl_vit_config, norm_epsilon, .d = 1e-6, OURS, TL_AT_LEAST(0),
