@@ -51,6 +51,7 @@ static const tl_method layer_methods[] = {
     TL_METHOD(tl_layer_class, forward_all, false),
     TL_METHOD(tl_layer_class, dispose, false),
     TL_METHOD(tl_layer_class, parameters_all, false),
+    TL_METHOD(tl_layer_class, fit, false),
     {NULL, 0, false},
 };
 const tl_kind tl_kind_layer = {
