@@ -13,10 +13,11 @@ static const tl_field data_fields[] = {
     TL_F(tli_data_flags, examples, .i = 1, TL_AT_LEAST(0),
          .help = "show: how many of the first examples are shown"),
     TL_F(tli_data_flags, out, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
-         .help = "convert: beginning of the names of the new files, such as out/train, which gives "
+         .help = "convert, coco: beginning of the names of the new files, such as out/train, which "
+                 "gives "
                  "out/train-00000-of-00004"),
-    TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1), .help = "convert: number of files"),
-    TL_F(tli_data_flags, gzip, .help = "convert: the files are compressed"),
+    TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1), .help = "convert, coco: number of files"),
+    TL_F(tli_data_flags, gzip, .help = "convert, coco: the files are compressed"),
     TL_F(tli_data_flags, overwrite,
          .help = "files that are there are replaced; convert also removes others of an earlier "
                  "conversion"),
@@ -30,9 +31,11 @@ static const tl_field data_fields[] = {
          .help = "convert, finetuning: file with the names of the classes, one on each line, which "
                  "numbers them; for the records of validation, use the file of training"),
     TL_F(tli_data_flags, skip_bad,
-         .help = "convert: images that cannot be decoded are left out; finetuning: rows with too "
-                 "few cells"),
+         .help = "convert, coco: images that cannot be decoded are left out; finetuning: rows with "
+                 "too few cells"),
     TL_F(tli_data_flags, json, .help = "show: an object of JSON for each file, one a line"),
+    TL_F(tli_data_flags, masks,
+         .help = "coco: the masks of objects are written as well, a PNG each"),
     TL_F_END,
 };
 static const tl_desc data_flags_desc = {
@@ -134,6 +137,7 @@ static tl_status run_data(tli_run *run)
     static const tli_verb verbs[] = {
         {"show", tli_data_show, false},
         {"convert", tli_data_convert, false},
+        {"coco", tli_data_coco, false},
         {"pretraining", tli_data_pretraining, true},
         {"finetuning", tli_data_finetuning, true},
     };
@@ -145,6 +149,7 @@ const tli_command tli_command_data = {
     .brief = "what is in files of training data, and other files made of them",
     .usage =
         "show FILE... | convert FILE [LABELS] --out=PREFIX [flags]\n"
+        "       data coco IMAGES ANNOTATIONS.json --out=PREFIX [--masks] [flags]\n"
         "       data pretraining --vocab_file=FILE --input_file=FILES --output_file=FILES "
         "[flags]\n"
         "       data finetuning --vocab_file=FILE --train_file=FILE "
@@ -155,7 +160,9 @@ const tli_command tli_command_data = {
         "tf.train.Example with image/encoded and image/class/label, from a folder of images "
         "or from an idx file of images and one of their labels; the names of a folder's "
         "classes go to PREFIX.classes.txt. If images cannot be decoded, convert names all of "
-        "them and writes nothing, unless --skip_bad leaves them out. show continues after a "
+        "them and writes nothing, unless --skip_bad leaves them out. coco writes the records of "
+        "Model Garden's create_coco_tf_record, from a folder of images and the boxes and masks "
+        "that a COCO file lists for them. show continues after a "
         "file that cannot be shown. It ends with 1 when the first such file is damaged, and "
         "with 2 when that file is missing or of an unknown kind. pretraining makes examples of "
         "masked pieces and next sentences of text, and finetuning examples of texts with "

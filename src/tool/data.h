@@ -23,6 +23,7 @@ typedef struct tli_data_flags {
     const char *classes;
     bool skip_bad;
     bool json;
+    bool masks;
 } tli_data_flags;
 
 /* What a word of the command line names. */
@@ -52,5 +53,6 @@ tl_status tli_data_show_records(tli_run *run, const tl_tfrecord_file *f,
 /* Verbs; `flags` are tli_data_flags. */
 tl_status tli_data_show(tli_run *run, const void *flags);
 tl_status tli_data_convert(tli_run *run, const void *flags);
+tl_status tli_data_coco(tli_run *run, const void *flags);
 
 #endif

@@ -171,6 +171,8 @@ int64_t last;
 void (*train_loop)(int64_t *step);
 // include/tilth/io/coco/annotations.h
 tl_coco_set *truths;
+tl_coco_file *f;
+tl_coco_object o;
 // include/tilth/io/coco/rle.h
 uint8_t *pixels;
 tl_str text;

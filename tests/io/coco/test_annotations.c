@@ -231,6 +231,57 @@ static void files(void **state)
     tl_coco_set_free(&truths);
 }
 
+#define AT(image, x, more)                                                                         \
+    "{'category_id': 3, 'bbox': [" #x ", 0, 1, 1]" more ", 'image_id': " #image "}"
+
+static void image_by_image(void **state)
+{
+    (void)state;
+    tl_coco_file *f;
+    tl_coco_object o;
+    const char *path = in_folder("file.json");
+    const char *text = json(FILE_WITH(AT(7, 1, "") ", " AT(-3, 2, "") ", " AT(5, 9, "") ", " AT(
+        7.0, 3, ", 'segmentation': {'size': [4, 5], 'counts': '5220003'}") ", " AT(7, 1e999,
+                                                                                   "") ", 8"));
+    put_bytes(path, text, strlen(text));
+    assert_fails(tl_coco_open(&f, path), TL_EDATA, "file.json': annotations[5]: '{' is expected");
+    assert_null(f);
+    text = json(FILE_WITH(AT(7, 1, "") ", " AT(-3, 2, "") ", " AT(5, 9, "") ", " AT(
+        7.0, 3, ", 'segmentation': {'size': [4, 5], 'counts': '5220003'}") ", " AT(7, 1e200, "")));
+    put_bytes(path, text, strlen(text));
+    assert_ok(tl_coco_open(&f, path));
+    const tl_coco_set *set = tl_coco_file_set(f);
+    assert_true(set->images.count == 2 && set->categories.count == 2 && !set->objects.count);
+    assert_string_equal(set->images.items[0].file_name, "a.jpg");
+    assert_null(set->images.items[1].file_name);
+    assert_int_equal(tl_coco_file_count(f, -1), 1);
+    assert_int_equal(tl_coco_file_count(f, 0), 3);
+    assert_int_equal(tl_coco_file_count(f, 1), 1);
+    assert_ok(tl_coco_file_object(&o, f, 0, 1, true));
+    assert_true(o.image == 7 && o.box[0] == 3 && tl_rle_area(&o.mask) == 6);
+    tl_rle_deinit(&o.mask);
+    assert_ok(tl_coco_file_object(&o, f, 0, 0, false));
+    assert_true(o.box[0] == 1 && !o.mask.counts);
+    assert_ok(tl_coco_file_object(&o, f, 1, 0, false));
+    assert_true(o.image == -3 && o.box[0] == 2);
+    assert_fails(tl_coco_file_object(&o, f, 0, 0, true), TL_EDATA,
+                 "file.json': annotations[0]: there is no 'segmentation'");
+    assert_fails(tl_coco_file_object(&o, f, 0, 2, false), TL_EDATA,
+                 "file.json': annotations[4]: number 0 of the box is 1e+200");
+    tl_coco_close(&f);
+}
+
+static tl_status open_and_read(void)
+{
+    tl_coco_file *f;
+    tl_coco_object o;
+    TL_TRY(tl_coco_open(&f, in_folder("file.json")));
+    tl_status st = tl_coco_file_object(&o, f, 0, 1, true);
+    if (st == TL_OK) tl_rle_deinit(&o.mask);
+    tl_coco_close(&f);
+    return st;
+}
+
 static tl_status read_all(void)
 {
     tl_coco_set *truths, *found = NULL;
@@ -253,6 +304,7 @@ static void memory_may_lack(void **state)
 {
     (void)state;
     assert_survives_failures(read_all, 10);
+    assert_survives_failures(open_and_read, 5);
 }
 
 int main(void)
@@ -260,7 +312,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(annotations),     cmocka_unit_test(segmentations),
         cmocka_unit_test(bad_annotations), cmocka_unit_test(bad_results),
-        cmocka_unit_test(files),           cmocka_unit_test(memory_may_lack),
+        cmocka_unit_test(files),           cmocka_unit_test(image_by_image),
+        cmocka_unit_test(memory_may_lack),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
