@@ -114,6 +114,7 @@
 #include <tilth/data/batch.h>
 #include <tilth/data/config.h>
 #include <tilth/data/dataset.h>
+#include <tilth/data/draw.h>
 #include <tilth/data/image.h>
 #include <tilth/data/image_folder.h>
 #include <tilth/data/pipeline.h>

@@ -36,6 +36,9 @@ static const tl_field data_fields[] = {
     TL_F(tli_data_flags, json, .help = "show: an object of JSON for each file, one a line"),
     TL_F(tli_data_flags, masks,
          .help = "coco: the masks of objects are written as well, a PNG each"),
+    TL_F(tli_data_flags, pictures, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
+         .help = "show: folder for PNG files of the examples that are shown, with their boxes, "
+                 "masks and classes drawn"),
     TL_F_END,
 };
 static const tl_desc data_flags_desc = {
@@ -156,7 +159,8 @@ const tli_command tli_command_data = {
         "--train_data_output_path=FILE [flags]\n\n"
         "show tells what is in TFRecord files (features, their types and counts, with every "
         "checksum verified), in idx files and in folders of images, which have a subfolder "
-        "for each class; every image is decoded once. convert writes TFRecord files of "
+        "for each class; every image is decoded once. With --pictures it also draws the boxes, "
+        "masks and classes of the first records. convert writes TFRecord files of "
         "tf.train.Example with image/encoded and image/class/label, from a folder of images "
         "or from an idx file of images and one of their labels; the names of a folder's "
         "classes go to PREFIX.classes.txt. If images cannot be decoded, convert names all of "

@@ -24,6 +24,7 @@ typedef struct tli_data_flags {
     bool skip_bad;
     bool json;
     bool masks;
+    const char *pictures;
 } tli_data_flags;
 
 /* What a word of the command line names. */
@@ -49,6 +50,11 @@ void tli_data_add_notes(tl_str *out, const tl_image_folder *f);
 void tli_data_json_class(tli_json *j, int64_t number, const char *name, int64_t count);
 tl_status tli_data_show_records(tli_run *run, const tl_tfrecord_file *f,
                                 const tli_data_flags *given);
+
+/* Writes a picture of a record's image into the folder of --pictures, with what the record says of
+ * it drawn upon it, and tells its path. Nothing when it has no image that can be decoded. */
+tl_status tli_data_picture(tl_str *out, const tl_tfrecord *r, const char *records,
+                           const tli_data_flags *given);
 
 /* Verbs; `flags` are tli_data_flags. */
 tl_status tli_data_show(tli_run *run, const void *flags);

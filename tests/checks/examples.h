@@ -110,6 +110,12 @@ tl_field my_fields[1];
 // include/tilth/data/dataset.h
 uint8_t *pixels;
 int32_t *labels;
+// include/tilth/data/draw.h
+tl_image decoded;
+uint8_t *mask;
+float *mean, *deviation;
+tl_tensor *images, *boxes, *classes, *scores, *pictures;
+tl_logs *logs;
 // include/tilth/data/image.h
 tl_image decoded;
 void *memory;

@@ -2,6 +2,7 @@
  * (tests/golden/coco_records.py made them), and what it refuses. */
 #include "io/folder.h"
 
+#include <tilth/data/draw.h>
 #include <tilth/io/image/png.h>
 #include <tilth/io/tensorflow/example.h>
 #include <tilth/io/tensorflow/tfrecord.h>
@@ -138,6 +139,70 @@ static void beside_the_original(void **state)
                      2);
 }
 
+/* --- pictures --------------------------------------------------------------------------------- */
+
+static void pictures(void **state)
+{
+    (void)state;
+    tl_png_image p, map;
+    size_t size;
+    coco(GOLDEN "images", GOLDEN "annotations.json", "--out", in_folder("p/m"), "--masks");
+    run("data", "show", in_folder("p/m-00000-of-00001.tfrecord"), "--examples=3", "--pictures",
+        in_folder("drawn"));
+    went_well();
+    has("  drawn in ");
+    has("drawn/m-00000-of-00001.tfrecord-1.png\n");
+    assert_false(is_there("drawn/m-00000-of-00001.tfrecord-3.png"));
+    // grey.jpg: frames on the edges of the second box, 12.3 .. 28.2 and 3.7 .. 23.9, of class 18.
+    char *bytes = bytes_of(in_folder("drawn/m-00000-of-00001.tfrecord-1.png"), &size);
+    assert_ok(tl_png_decode(&p, bytes, size, 3, 1 << 20));
+    assert_true(p.height == 34 && p.width == 29);
+    tl_color dog = tl_draw_color(18);
+    assert_memory_equal(p.pixels + 3 * (24 * 29 + 20), &dog, 3);
+    assert_memory_equal(p.pixels + 3 * (20 * 29 + 12), &dog, 3);
+    tl_free(bytes);
+    tl_free(p.pixels);
+    // Segmentation: a map of classes beside the image.
+    static uint8_t classes[30 * 40] = {[0] = 255, [1] = 7};
+    map = (tl_png_image){40, 30, 1, classes};
+    tl_str png = TL_STR_INIT, example = TL_STR_INIT, file = TL_STR_INIT;
+    for (int bad = 0; bad < 2; bad++) {
+        tl_str_cut(&png, 0), tl_str_cut(&example, 0), tl_str_cut(&file, 0);
+        map.height -= bad;
+        assert_ok(tl_png_encode(&png, &map));
+        bytes = bytes_of(GOLDEN "images/a.jpg", &size);
+        tl_example_writer w = tl_example_begin(&example);
+        tl_example_add_bytes(&w, "image/encoded", &(tl_bytes){bytes, size}, 1);
+        tl_example_add_bytes(&w, "image/segmentation/class/encoded",
+                             &(tl_bytes){png.data, png.length}, 1);
+        assert_ok(tl_example_end(&w));
+        tl_tfrecord_add(&file, example.data, example.length);
+        put_bytes(in_folder("map"), file.data, file.length);
+        run("data", "show", in_folder("map"), "--pictures", in_folder("drawn"), "--overwrite");
+        tl_free(bytes);
+    }
+    ended(1, "map', record 0: image/segmentation/class/encoded: it has 29 x 40 pixels, but the "
+             "image 30 x 40");
+    tl_str_deinit(&png);
+    tl_str_deinit(&example);
+    tl_str_deinit(&file);
+    // The picture of the good one is still there: the first pixel is that of the image.
+    tl_image image = TL_IMAGE_INIT;
+    bytes = bytes_of(GOLDEN "images/a.jpg", &size);
+    assert_ok(tl_image_decode(&image, bytes, size, NULL));
+    tl_free(bytes);
+    bytes = bytes_of(in_folder("drawn/map-0.png"), &size);
+    assert_ok(tl_png_decode(&p, bytes, size, 3, 1 << 20));
+    assert_memory_equal(p.pixels, image.pixels, 3);
+    assert_int_equal(p.pixels[3], (int)(0.6 * image.pixels[3] + 0.4 * tl_draw_color(7).red + 0.5));
+    assert_int_equal(p.pixels[6], (int)(0.6 * image.pixels[6] + 0.4 * 128 + 0.5));
+    tl_free(bytes);
+    tl_free(p.pixels);
+    tl_image_deinit(&image);
+    run("data", "show", in_folder("p/m-00000-of-00001.tfrecord"), "--pictures", in_folder("drawn"));
+    ended(2, "drawn/m-00000-of-00001.tfrecord-0.png' exists; --overwrite replaces it");
+}
+
 /* --- what is refused -------------------------------------------------------------------------- */
 
 static void put_file(const char *name, const char *text)
@@ -227,6 +292,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(beside_the_original),
+        cmocka_unit_test(pictures),
         cmocka_unit_test(bad_images),
         cmocka_unit_test(bad_files),
     };
