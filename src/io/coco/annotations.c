@@ -6,7 +6,10 @@
 #include <string.h>
 
 #include <tilth/base/file.h>
+#include <tilth/base/integer.h>
 #include <tilth/base/vec.h>
+
+#include "io/coco/rle.h"
 
 typedef tli_coco_reader reader;
 
@@ -89,8 +92,8 @@ static tl_status add_polygon(reader *r, const json_t *list, const tl_coco_image 
         if (!TL_VEC_PUSH(&r->corners, json_number_value(v))) return TL_ENOMEM;
     }
     tl_rle part;
-    TL_TRY(tl_rle_from_polygon(&part, r->corners.items, (int64_t)count / 2, image->height,
-                               image->width));
+    TL_TRY(tli_rle_from_polygon(&part, r->corners.items, (int64_t)count / 2, image->height,
+                                image->width, &r->runs));
     if (TL_VEC_PUSH(&r->parts, part)) return TL_OK;
     tl_rle_deinit(&part);
     return TL_ENOMEM;
@@ -154,14 +157,12 @@ static tl_status read_mask(tl_rle *out, reader *r, const json_t *v, const tl_coc
     else if (json_is_object(v)) st = read_runs(out, r, v, image);
     else st = TL_FAIL(TL_EDATA, "must be a list of polygons, or an object with size and counts");
     drop_parts(r);
-    if (st != TL_OK) return tl_error_note(st, "segmentation");
-    r->runs += out->count;
-    if (r->runs <= TL_COCO_MOST_RUNS) return TL_OK;
-    return TL_FAIL(TL_ELIMIT, "the masks up to here have more than %d runs", TL_COCO_MOST_RUNS);
+    return st == TL_OK ? TL_OK : tl_error_note(st, "segmentation");
 }
 
 /* The box as a mask, where the results have boxes only. */
-static tl_status mask_of_box(tl_rle *out, const double box[4], const tl_coco_image *image)
+static tl_status mask_of_box(tl_rle *out, reader *r, const double box[4],
+                             const tl_coco_image *image)
 {
     double x = box[0], y = box[1], right = x + box[2], bottom = y + box[3];
     if (!image->height || !image->width)
@@ -169,8 +170,8 @@ static tl_status mask_of_box(tl_rle *out, const double box[4], const tl_coco_ima
                        "there is no 'segmentation', and the box as a mask needs 'height' and "
                        "'width' of image %" PRId64,
                        image->id);
-    TL_TRY_NOTE(tl_rle_from_polygon(out, (double[]){x, y, x, bottom, right, bottom, right, y}, 4,
-                                    image->height, image->width),
+    TL_TRY_NOTE(tli_rle_from_polygon(out, (double[]){x, y, x, bottom, right, bottom, right, y}, 4,
+                                     image->height, image->width, &r->runs),
                 "bbox");
     return TL_OK;
 }
@@ -213,7 +214,7 @@ static tl_status read_place(tl_coco_object *o, reader *r, const json_t *entry, b
     if (r->masks && !r->results && !mask) return TL_FAIL(TL_EDATA, "there is no 'segmentation'");
     if (*boxed) TL_TRY(read_numbers(o->box, box, 4, "bbox"));
     if (mask) TL_TRY(read_mask(&o->mask, r, mask, image));
-    else if (r->masks) TL_TRY(mask_of_box(&o->mask, o->box, image));
+    else if (r->masks) TL_TRY(mask_of_box(&o->mask, r, o->box, image));
     if (!*boxed) tl_rle_box(o->box, &o->mask);
     return TL_OK;
 }
@@ -417,6 +418,13 @@ void tli_coco_reader_deinit(reader *r)
     r->by_id = NULL;
 }
 
+int64_t tli_coco_runs(int64_t unconditional, size_t size)
+{
+    int64_t more =
+        size < TL_COCO_MOST_RUNS ? (int64_t)size * TL_COCO_RUNS_PER_BYTE : TL_COCO_MOST_RUNS;
+    return tl_min_i64(unconditional + more, TL_COCO_MOST_RUNS);
+}
+
 tl_status tli_coco_note(tl_status st, const char *name)
 {
     return tl_error_note(st == TL_EINVAL ? TL_EDATA : st, "'%s'", name);
@@ -427,6 +435,7 @@ static tl_status parse(tl_coco_set **out, reader *r, const tl_coco_set *truths, 
 {
     *out = NULL;
     TL_TRY(tl_coco_set_new(&r->set));
+    r->runs = tli_coco_runs(TL_COCO_FREE_RUNS, size);
     tl_status st =
         r->results ? read_results(r, truths, text, size) : read_annotations(r, text, size);
     tli_coco_reader_deinit(r);

@@ -8,6 +8,9 @@
 
 #include "io/coco/reader.h"
 
+/* Of one object: an edge or two across the widest image. */
+enum { FREE_RUNS = 1 << 18 };
+
 /* Where an annotation stands. */
 typedef struct entry {
     int64_t image;  /* index of the set's list; -1: it is not there */
@@ -168,6 +171,7 @@ static tl_status read_at(tl_coco_object *out, const tl_coco_file *f, const entry
     // What this object needs room for is its own: others are read at the same time.
     tli_coco_reader r = {.name = f->path,
                          .masks = masks,
+                         .runs = tli_coco_runs(FREE_RUNS, e->size),
                          .by_id = f->reader.by_id,
                          .image_count = f->reader.image_count};
     json_t *value;

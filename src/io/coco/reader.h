@@ -12,8 +12,10 @@ typedef struct tli_coco_reader {
     tl_coco_set *set;
     tl_coco_image *by_id; /* the images that objects may be in, sorted */
     int64_t image_count;
-    int64_t runs; /* of all masks so far */
-    struct {      /* of polygons and runs, used again and again */
+    /* times that polygons to come may cross columns; runs that are written out are as many as their
+     * text is long */
+    int64_t runs;
+    struct { /* of polygons and runs, used again and again */
         double *items;
         int64_t count, capacity;
     } corners;
@@ -27,6 +29,8 @@ typedef struct tli_coco_reader {
     } parts;
 } tli_coco_reader;
 
+/* The runs that the masks of a text of this size may have. */
+int64_t tli_coco_runs(int64_t unconditional, size_t size);
 /* Gives back all but the set. */
 void tli_coco_reader_deinit(tli_coco_reader *r);
 

@@ -2,6 +2,7 @@
 #include "io/alloc_failures.h"
 #include "io/folder.h"
 
+#include <tilth/base/clock.h>
 #include <tilth/io/coco/annotations.h>
 
 /* Quotes are written as ': no text here has one. */
@@ -271,6 +272,60 @@ static void image_by_image(void **state)
     tl_coco_close(&f);
 }
 
+/* A small file of polygons that go to and fro over a wide image: it would have 2^28 runs. */
+static void hostile_polygons(void **state)
+{
+    (void)state;
+    enum { POLYGONS = 100, EDGES = 64 };
+    tl_str text = TL_STR_INIT;
+    tl_coco_set *s;
+    tl_coco_file *f;
+    tl_coco_object o;
+    tl_str_add(&text, "{\"images\": [{\"id\": 7, \"height\": 32767, \"width\": 65536}], "
+                      "\"categories\": [{\"id\": 3}], \"annotations\": [");
+    for (int i = 0; i < POLYGONS; i++) {
+        tl_str_addf(&text,
+                    "%s{\"image_id\": 7, \"category_id\": 3, \"bbox\": [0, 0, 9, 9], "
+                    "\"segmentation\": [[0, 0",
+                    i ? ", " : "");
+        for (int e = 1; e < EDGES; e++) tl_str_addf(&text, ", %d, %d", e % 2 ? 65536 : 0, 9 * e);
+        tl_str_add(&text, "]]}");
+    }
+    tl_str_add(&text, "]}");
+    assert_ok(tl_str_status(&text));
+    assert_true(text.length < 100000);
+    int64_t start = tl_clock_ns();
+    assert_fails(tl_coco_parse(&s, "gt.json", text.data, text.length, true), TL_ELIMIT,
+                 "'gt.json': annotations[2]: segmentation: polygon 0: the edges of a polygon cross "
+                 "columns of pixels more than ");
+    assert_null(s);
+    assert_ok(tl_coco_parse(&s, "gt.json", text.data, text.length, false)); // without its masks
+    tl_coco_set_free(&s);
+    put_bytes(in_folder("wide.json"), text.data, text.length);
+    assert_ok(tl_coco_open(&f, in_folder("wide.json")));
+    for (int i = 0; i < POLYGONS; i++)
+        assert_fails(tl_coco_file_object(&o, f, 0, i, true), TL_ELIMIT, "wide.json': annotations[");
+    tl_coco_close(&f);
+    tl_str_deinit(&text);
+    double took = (double)(tl_clock_ns() - start) * 1e-9;
+    if (took > 10) fail_msg("%g seconds", took); // 21 for the first call alone, without a budget
+}
+
+/* A wide object of a wide image is no attack. */
+static void wide_polygons(void **state)
+{
+    (void)state;
+    tl_coco_set *s;
+    assert_ok(parse(&s,
+                    "{'images': [{'id': 1, 'height': 20000, 'width': 60000}], 'categories': "
+                    "[{'id': 1}], 'annotations': [{'image_id': 1, 'category_id': 1, 'bbox': [0, 0, "
+                    "9, 9], 'segmentation': [[5, 5, 59995, 5, 59995, 19995, 5, 19995], [100, 100, "
+                    "59000, 3000, 30000, 19000]]}]}",
+                    true));
+    assert_true(s->objects.items[0].area == 59990.0 * 19990);
+    tl_coco_set_free(&s);
+}
+
 static tl_status open_and_read(void)
 {
     tl_coco_file *f;
@@ -310,9 +365,14 @@ static void memory_may_lack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(annotations),     cmocka_unit_test(segmentations),
-        cmocka_unit_test(bad_annotations), cmocka_unit_test(bad_results),
-        cmocka_unit_test(files),           cmocka_unit_test(image_by_image),
+        cmocka_unit_test(annotations),
+        cmocka_unit_test(segmentations),
+        cmocka_unit_test(bad_annotations),
+        cmocka_unit_test(bad_results),
+        cmocka_unit_test(files),
+        cmocka_unit_test(image_by_image),
+        cmocka_unit_test(hostile_polygons),
+        cmocka_unit_test(wide_polygons),
         cmocka_unit_test(memory_may_lack),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -84,9 +84,15 @@ TL_API void tl_coco_clear(tl_coco_set *set);
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-/* Of all masks of a file: a few corners in a wide image make many, and so a small file could take
- * all memory. COCO's training set has less. */
-enum { TL_COCO_MOST_RUNS = 1 << 28 };
+/* A few corners in a wide image make a mask of many runs, and so a small file could take all
+ * memory, and hours. So the polygons of a file may cross columns of pixels this often, and so much
+ * more often for each byte that the file has; more is TL_ELIMIT, with a message that names the
+ * annotation. An object 100 pixels wide takes some 500 bytes, and crosses some 200 times. */
+enum {
+    TL_COCO_FREE_RUNS = 1 << 22,
+    TL_COCO_RUNS_PER_BYTE = 64,
+    TL_COCO_MOST_RUNS = 1 << 29, /* however large the file is */
+};
 
 /* An annotation file: {"images": [{"id", "height", "width", "file_name"}], "categories": [{"id",
  * "name"}], "annotations": [{"image_id", "category_id", "bbox", "area", "iscrowd",
