@@ -72,6 +72,7 @@
 #include <tilth/io/checkpoint/checkpoint.h>
 #include <tilth/io/checkpoint/manager.h>
 #include <tilth/io/coco/annotations.h>
+#include <tilth/io/coco/records.h>
 #include <tilth/io/coco/rle.h>
 #include <tilth/io/tensorflow/event_file.h>
 #include <tilth/io/tensorflow/example.h>

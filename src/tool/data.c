@@ -15,7 +15,7 @@ static const tl_field data_fields[] = {
     TL_F(tli_data_flags, out, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "convert, coco: beginning of the names of the new files, such as out/train, which "
                  "gives "
-                 "out/train-00000-of-00004"),
+                 "out/train-00000-of-00004; annotations: the JSON file"),
     TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1), .help = "convert, coco: number of files"),
     TL_F(tli_data_flags, gzip, .help = "convert, coco: the files are compressed"),
     TL_F(tli_data_flags, overwrite,
@@ -35,7 +35,7 @@ static const tl_field data_fields[] = {
                  "too few cells"),
     TL_F(tli_data_flags, json, .help = "show: an object of JSON for each file, one a line"),
     TL_F(tli_data_flags, masks,
-         .help = "coco: the masks of objects are written as well, a PNG each"),
+         .help = "coco, annotations: the masks of objects are written as well"),
     TL_F(tli_data_flags, pictures, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "show: folder for PNG files of the examples that are shown, with their boxes, "
                  "masks and classes drawn"),
@@ -141,6 +141,7 @@ static tl_status run_data(tli_run *run)
         {"show", tli_data_show, false},
         {"convert", tli_data_convert, false},
         {"coco", tli_data_coco, false},
+        {"annotations", tli_data_annotations, false},
         {"pretraining", tli_data_pretraining, true},
         {"finetuning", tli_data_finetuning, true},
     };
@@ -153,6 +154,7 @@ const tli_command tli_command_data = {
     .usage =
         "show FILE... | convert FILE [LABELS] --out=PREFIX [flags]\n"
         "       data coco IMAGES ANNOTATIONS.json --out=PREFIX [--masks] [flags]\n"
+        "       data annotations RECORDS... --out=FILE.json [--masks]\n"
         "       data pretraining --vocab_file=FILE --input_file=FILES --output_file=FILES "
         "[flags]\n"
         "       data finetuning --vocab_file=FILE --train_file=FILE "
@@ -166,7 +168,8 @@ const tli_command tli_command_data = {
         "classes go to PREFIX.classes.txt. If images cannot be decoded, convert names all of "
         "them and writes nothing, unless --skip_bad leaves them out. coco writes the records of "
         "Model Garden's create_coco_tf_record, from a folder of images and the boxes and masks "
-        "that a COCO file lists for them. show continues after a "
+        "that a COCO file lists for them, and annotations a COCO file of the objects of records. "
+        "show continues after a "
         "file that cannot be shown. It ends with 1 when the first such file is damaged, and "
         "with 2 when that file is missing or of an unknown kind. pretraining makes examples of "
         "masked pieces and next sentences of text, and finetuning examples of texts with "

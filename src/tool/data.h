@@ -60,5 +60,6 @@ tl_status tli_data_picture(tl_str *out, const tl_tfrecord *r, const char *record
 tl_status tli_data_show(tli_run *run, const void *flags);
 tl_status tli_data_convert(tli_run *run, const void *flags);
 tl_status tli_data_coco(tli_run *run, const void *flags);
+tl_status tli_data_annotations(tli_run *run, const void *flags);
 
 #endif

@@ -179,6 +179,8 @@ void (*train_loop)(int64_t *step);
 tl_coco_set *truths;
 tl_coco_file *f;
 tl_coco_object o;
+// include/tilth/io/coco/records.h
+tl_strings paths;
 // include/tilth/io/coco/rle.h
 uint8_t *pixels;
 tl_str text;

@@ -1,5 +1,5 @@
 """Writes tests/golden/coco_records: a small COCO folder, and the records that Model Garden's create_coco_tf_record makes
-of it with masks, in two shards. Run with tf-models-official 2.20 and pycocotools."""
+of it with masks, in two shards; and the annotation file that its COCOEvaluator makes of these records. Run with tf-models-official 2.20 and pycocotools."""
 import json
 import pathlib
 import shutil
@@ -59,6 +59,9 @@ def main():
     original._create_tf_record_from_coco_annotations(
         str(FOLDER / 'annotations.json'), [str(FOLDER / 'images')], str(FOLDER / 'original'), 2,
         object_annotations_file=str(FOLDER / 'annotations.json'), include_masks=True)
+    from official.vision.evaluation import coco_utils
+    coco_utils.scan_and_generator_annotation_file(
+        str(FOLDER / 'original-*'), 'tfrecord', -1, True, str(FOLDER / 'original.json'))
 
 
 if __name__ == '__main__':

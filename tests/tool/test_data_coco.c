@@ -3,6 +3,7 @@
 #include "io/folder.h"
 
 #include <tilth/data/draw.h>
+#include <tilth/io/coco/annotations.h>
 #include <tilth/io/image/png.h>
 #include <tilth/io/tensorflow/example.h>
 #include <tilth/io/tensorflow/tfrecord.h>
@@ -266,6 +267,30 @@ static void bad_images(void **state)
     has("annotations[0]: segmentation: must be a list of polygons, or an object with size");
 }
 
+static void annotations(void **state)
+{
+    (void)state;
+    const char *shard = GOLDEN "original-00000-of-00002.tfrecord",
+               *more = GOLDEN "original-00001-of-00002.tfrecord";
+    run("data", "annotations", shard, more, "--out", in_folder("made.json"), "--masks");
+    went_well();
+    has("wrote 5 objects of 4 images to ");
+    tl_coco_set *ours, *theirs;
+    assert_ok(tl_coco_read(&ours, in_folder("made.json"), true));
+    assert_ok(tl_coco_read(&theirs, GOLDEN "original.json", true));
+    assert_int_equal(ours->objects.count, theirs->objects.count);
+    for (int64_t i = 0; i < ours->objects.count; i++) {
+        const tl_coco_object *x = &ours->objects.items[i], *y = &theirs->objects.items[i];
+        assert_true(tl_rle_iou(&x->mask, &y->mask, false) == 1 && x->area == y->area);
+    }
+    tl_coco_set_free(&ours);
+    tl_coco_set_free(&theirs);
+    run("data", "annotations", shard, "--out", in_folder("made.json"));
+    failed(2, "made.json' exists; --overwrite replaces it");
+    run("data", "annotations", shard);
+    failed(2, "`annotations` needs --out, the JSON file to write");
+}
+
 static void bad_files(void **state)
 {
     (void)state;
@@ -291,9 +316,8 @@ static void bad_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beside_the_original),
-        cmocka_unit_test(pictures),
-        cmocka_unit_test(bad_images),
+        cmocka_unit_test(beside_the_original), cmocka_unit_test(pictures),
+        cmocka_unit_test(bad_images),          cmocka_unit_test(annotations),
         cmocka_unit_test(bad_files),
     };
     return cmocka_run_group_tests(tests, make_folder, teardown);

@@ -113,6 +113,15 @@ TL_API TL_NODISCARD tl_status tl_coco_parse_results(tl_coco_set **out, const cha
                                                     const char *text, size_t size,
                                                     const tl_coco_set *truths, bool masks);
 
+/* Writes an annotation file, in one step: whoever looks sees the old or the new one. Annotations
+ * are numbered from 1 on; masks are texts of runs. Heights, widths and names that are not known are
+ * left out. */
+TL_API TL_NODISCARD tl_status tl_coco_write(const char *path, const tl_coco_set *set);
+/* Writes a file of results, for pycocotools' loadRes or `tilth eval_coco`: boxes, or with `masks`
+ * masks, which all objects then have. Not both, because sizes would be those of the boxes then. */
+TL_API TL_NODISCARD tl_status tl_coco_write_results(const char *path, const tl_coco_set *found,
+                                                    bool masks);
+
 /* --- image by image --------------------------------------------------------------------------- */
 
 /* An annotation file whose objects are read when they are asked for: of a large file, memory holds
