@@ -84,6 +84,7 @@
 #include <tilth/io/table.h>
 #include <tilth/io/tensorflow/tensorbundle.h>
 #include <tilth/io/tensorflow/tfrecord.h>
+#include <tilth/io/voc.h>
 
 #include <tilth/text/classification.h>
 #include <tilth/text/learn.h>

@@ -25,6 +25,7 @@ typedef struct tli_data_flags {
     bool json;
     bool masks;
     const char *pictures;
+    const char *split;
 } tli_data_flags;
 
 /* What a word of the command line names. */
@@ -40,6 +41,9 @@ typedef struct tli_data_input {
 tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path,
                         const tl_image_folder_args *how);
 void tli_data_close(tli_data_input *in);
+
+/* The name of --split is a part of paths. */
+tl_status tli_data_check_split(const char *split);
 
 /* "12.5 MiB". */
 void tli_data_add_size(tl_str *out, double bytes);
@@ -60,6 +64,8 @@ tl_status tli_data_picture(tl_str *out, const tl_tfrecord *r, const char *record
 tl_status tli_data_show(tli_run *run, const void *flags);
 tl_status tli_data_convert(tli_run *run, const void *flags);
 tl_status tli_data_coco(tli_run *run, const void *flags);
+tl_status tli_data_voc(tli_run *run, const void *flags);
+tl_status tli_data_cityscapes(tli_run *run, const void *flags);
 tl_status tli_data_annotations(tli_run *run, const void *flags);
 
 #endif

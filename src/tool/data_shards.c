@@ -23,6 +23,14 @@ static tl_status name_files(tli_shards *s)
     return TL_OK;
 }
 
+void tli_add_plain_pattern(tl_str *out, const char *path)
+{
+    for (const char *p = path; *p; p++) {
+        if (strchr("*?[]\\", *p)) tl_str_addc(out, '\\');
+        tl_str_addc(out, *p);
+    }
+}
+
 // "-00000-of-00004", also with ".tfrecord", ".gz" or both.
 static bool is_shard_name(const char *end)
 {
@@ -45,10 +53,7 @@ static tl_status find_others(tli_shards *s)
 {
     const char *prefix = s->given->out;
     tl_str pattern = TL_STR_INIT;
-    for (const char *p = prefix; *p; p++) {
-        if (strchr("*?[]\\", *p)) tl_str_addc(&pattern, '\\');
-        tl_str_addc(&pattern, *p);
-    }
+    tli_add_plain_pattern(&pattern, prefix);
     tl_str_add(&pattern, "-*-of-*");
     tl_path_list found;
     tl_status st = tl_str_status(&pattern);

@@ -25,6 +25,8 @@ typedef struct tli_shards {
     tl_path_list others; /* files of an earlier run that no new one replaces */
 } tli_shards;
 
+/* A pattern of tl_glob that matches this path alone. */
+void tli_add_plain_pattern(tl_str *out, const char *path);
 /* Refuses a command without --out. */
 TL_NODISCARD tl_status tli_shards_need_out(const tli_run *run, const tli_data_flags *given);
 /* Names the files. Refuses what would replace files without --overwrite. */

@@ -1,5 +1,6 @@
 """Writes tests/golden/coco_records: a small COCO folder, and the records that Model Garden's create_coco_tf_record makes
-of it with masks, in two shards; and the annotation file that its COCOEvaluator makes of these records. Run with tf-models-official 2.20 and pycocotools."""
+of it with masks, in two shards; and the annotation file that its COCOEvaluator makes of these records; and
+a picture of classes of Pascal VOC. Run with tf-models-official 2.20 and pycocotools."""
 import json
 import pathlib
 import shutil
@@ -41,6 +42,22 @@ def annotations():
     ]
 
 
+def voc_classes():
+    """A picture of classes as Pascal VOC has it, with its palette: pixel x of row y has the class 5 y + x, the last
+    one is not known."""
+    classes = np.arange(20, dtype=np.uint8).reshape(4, 5)
+    classes[3, 4] = 255
+    image = Image.fromarray(classes, 'P')
+    palette = []
+    for number in range(256):
+        rgb = [0, 0, 0]
+        for bit in range(8):
+            rgb[bit % 3] |= (number >> bit & 1) << 7 - bit // 3
+        palette += rgb
+    image.putpalette(palette)
+    image.save(FOLDER / 'voc.png')
+
+
 def main():
     from absl import flags
     from official.vision.data import create_coco_tf_record as original
@@ -59,6 +76,7 @@ def main():
     original._create_tf_record_from_coco_annotations(
         str(FOLDER / 'annotations.json'), [str(FOLDER / 'images')], str(FOLDER / 'original'), 2,
         object_annotations_file=str(FOLDER / 'annotations.json'), include_masks=True)
+    voc_classes()
     from official.vision.evaluation import coco_utils
     coco_utils.scan_and_generator_annotation_file(
         str(FOLDER / 'original-*'), 'tfrecord', -1, True, str(FOLDER / 'original.json'))

@@ -56,6 +56,8 @@ static const need needs[] = {
     {.said = "tilth data show", .more = "photos"},
     {.said = "tilth data convert", .more = "photos --out=made/photos --overwrite"},
     {.said = "tilth data coco", .why = "tests/tool/test_data_coco.c runs it"},
+    {.said = "tilth data voc", .why = "tests/tool/test_data_folders.c runs it"},
+    {.said = "tilth data cityscapes", .why = "tests/tool/test_data_folders.c runs it"},
     {.said = "tilth data pretraining",
      .more = "--vocab_file=vocab.txt --input_file=wiki.txt --output_file=made/wiki --overwrite"},
     {.said = "tilth data finetuning",
