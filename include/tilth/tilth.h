@@ -72,6 +72,7 @@
 #include <tilth/io/checkpoint/checkpoint.h>
 #include <tilth/io/checkpoint/manager.h>
 #include <tilth/io/coco/annotations.h>
+#include <tilth/io/coco/records.h>
 #include <tilth/io/coco/rle.h>
 #include <tilth/io/tensorflow/event_file.h>
 #include <tilth/io/tensorflow/example.h>
@@ -84,6 +85,7 @@
 #include <tilth/io/table.h>
 #include <tilth/io/tensorflow/tensorbundle.h>
 #include <tilth/io/tensorflow/tfrecord.h>
+#include <tilth/io/voc.h>
 
 #include <tilth/text/classification.h>
 #include <tilth/text/learn.h>
@@ -116,6 +118,7 @@
 #include <tilth/data/batch.h>
 #include <tilth/data/config.h>
 #include <tilth/data/dataset.h>
+#include <tilth/data/draw.h>
 #include <tilth/data/image.h>
 #include <tilth/data/image_folder.h>
 #include <tilth/data/pipeline.h>

@@ -110,6 +110,12 @@ tl_field my_fields[1];
 // include/tilth/data/dataset.h
 uint8_t *pixels;
 int32_t *labels;
+// include/tilth/data/draw.h
+tl_image decoded;
+uint8_t *mask;
+float *mean, *deviation;
+tl_tensor *images, *boxes, *classes, *scores, *pictures;
+tl_logs *logs;
 // include/tilth/data/image.h
 tl_image decoded;
 void *memory;
@@ -171,6 +177,10 @@ int64_t last;
 void (*train_loop)(int64_t *step);
 // include/tilth/io/coco/annotations.h
 tl_coco_set *truths;
+tl_coco_file *f;
+tl_coco_object o;
+// include/tilth/io/coco/records.h
+tl_strings paths;
 // include/tilth/io/coco/rle.h
 uint8_t *pixels;
 tl_str text;
