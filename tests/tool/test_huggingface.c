@@ -98,7 +98,7 @@ static void test_refusals(void **state)
 {
     (void)state;
     train_bert();
-    run("export", "--model_dir=run", "--to=hf", "--format=onnx");
+    run("export", "--model_dir=run", "--to=hf", "--format=pickle");
     ended(2, "--format");
     ckpt("convert", "run/ckpt-2", "out", "--format=tilth");
     ended(2, "--format");

@@ -88,6 +88,9 @@ typedef struct tl_resnet_config {
     bool resnetd_shortcut;      /* of bottlenecks alone */
     bool replace_stem_max_pool; /* by a convolution, which depth_multiplier always scales */
     bool bn_trainable;
+    /* Ours: both are true of the ResNets of torchvision, timm and Hugging Face. */
+    bool symmetric_padding;  /* as many zeros before an image as behind it, whatever the stride */
+    bool identity_shortcuts; /* projections only where the shape changes */
 } tl_resnet_config;
 TL_API extern const tl_backbone_class tl_backbone_resnet;
 

@@ -4,18 +4,11 @@
 #ifndef TLI_ZOO_LANGUAGE_FOREIGN_H
 #define TLI_ZOO_LANGUAGE_FOREIGN_H
 
-#include <tilth/base/map.h>
-#include <tilth/io/safetensors.h>
-#include <tilth/io/tensorflow/tensorbundle.h>
 #include <tilth/zoo/language.h>
 
-/* --- what there is ---------------------------------------------------------------------------- */
+#include "zoo/foreign_files.h"
 
-typedef enum tli_foreign_form {
-    TLI_FOREIGN_HF,
-    TLI_FOREIGN_V1,
-    TLI_FOREIGN_FORMS
-} tli_foreign_form;
+/* --- what there is ---------------------------------------------------------------------------- */
 
 /* What a weight belongs to. Files may lack all of them but the first. */
 typedef enum tli_foreign_part {
@@ -69,36 +62,6 @@ bool tli_foreign_is_turned(const tli_foreign_weight *w, tli_foreign_form form);
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-typedef struct tli_foreign_entry {
-    const char *name, *type;
-    bool readable;
-    tl_dtype dtype;
-    int rank;
-    const int64_t *dims;
-    const void *data;                     /* NULL: it lies in the bundle */
-    const tl_tensorbundle_entry *bundled; /* else NULL */
-} tli_foreign_entry;
-
-/* What lies at a path, opened. */
-typedef struct tli_foreign_files {
-    tli_foreign_form form;
-    const char *path;   /* the folder, or the prefix of the bundle */
-    const char *config; /* the file that says what the model is; NULL: there is none */
-    bool prefixed;      /* names begin with "bert." */
-    bool gamma;         /* norms have gamma and beta, not weight and bias */
-    tli_foreign_entry *items;
-    int64_t count, capacity;
-    tl_map by_name; /* to entries */
-    tl_safetensors **shards;
-    int64_t shard_count;
-    tl_tensorbundle *bundle;
-    tl_arena *arena;
-} tli_foreign_files;
-/* Whether such weights are meant by a path: a folder, one of its files, or a prefix. */
-bool tli_foreign_is(const char *path);
-/* Close is due also after a failure. */
-TL_NODISCARD tl_status tli_foreign_open(tli_foreign_files *out, const char *path);
-void tli_foreign_close(tli_foreign_files *f);
 /* The entry of a weight, under whichever of its names; NULL when there is none. */
 const tli_foreign_entry *tli_foreign_find(const tli_foreign_files *f, const tli_foreign_weight *w);
 /* What the weight is most likely called there; in the files' arena. */

@@ -245,3 +245,66 @@ tl_status tli_foreign_table_make(tli_foreign_table *out, tl_arena *arena,
     if (!k->encoder_only) add_heads(&m, k);
     return m.status;
 }
+
+/* --- finding them in files --------------------------------------------------------------------- */
+
+enum { LONGEST_NAME = 160 };
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
+/* How the name is spelt in files of these ways. */
+static void spell(char out[LONGEST_NAME], const char *name, bool prefixed, bool gamma)
+{
+    static const char weight[] = "LayerNorm.weight", bias[] = "LayerNorm.bias";
+    const bool head = strncmp(name, "cls.", 4) == 0 || strncmp(name, "classifier.", 11) == 0;
+    int length = snprintf(out, LONGEST_NAME, "%s%s", prefixed && !head ? "bert." : "", name);
+    TL_ASSERT(length > 0 && length < LONGEST_NAME);
+    if (!gamma) return;
+    char *end = out + length;
+    if (ends_with(out, weight)) memcpy(end - strlen("weight"), "gamma", sizeof "gamma");
+    else if (ends_with(out, bias)) memcpy(end - strlen("bias"), "beta", sizeof "beta");
+}
+
+static const tli_foreign_entry *find_spelt(const tli_foreign_files *f, const char *name)
+{
+    char spelt[LONGEST_NAME];
+    const tli_foreign_entry *e = NULL;
+    for (int i = 0; !e && i < 4; i++) {
+        spell(spelt, name, i & 1, i & 2);
+        e = tl_map_get(&f->by_name, spelt);
+    }
+    return e;
+}
+
+/* Whether names there begin with "bert.", and whether norms have gamma and beta. */
+static void find_ways(const tli_foreign_files *f, bool *prefixed, bool *gamma)
+{
+    *prefixed = *gamma = false;
+    for (int64_t i = 0; i < f->count; i++) {
+        *prefixed = *prefixed || strncmp(f->items[i].name, "bert.", 5) == 0;
+        *gamma = *gamma || ends_with(f->items[i].name, "LayerNorm.gamma");
+    }
+}
+
+const tli_foreign_entry *tli_foreign_find(const tli_foreign_files *f, const tli_foreign_weight *w)
+{
+    const char *name = w->theirs[f->form];
+    if (!name) return NULL;
+    if (f->form != TLI_FOREIGN_HF) return tl_map_get(&f->by_name, name);
+    const tli_foreign_entry *e = find_spelt(f, name);
+    return e || !w->other ? e : find_spelt(f, w->other);
+}
+
+const char *tli_foreign_name(const tli_foreign_files *f, const tli_foreign_weight *w)
+{
+    char spelt[LONGEST_NAME];
+    bool prefixed, gamma;
+    if (f->form != TLI_FOREIGN_HF) return w->theirs[f->form];
+    find_ways(f, &prefixed, &gamma);
+    spell(spelt, w->theirs[f->form], prefixed, gamma);
+    return tl_arena_strdup(f->arena, spelt);
+}

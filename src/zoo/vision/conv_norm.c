@@ -26,14 +26,16 @@ static tl_status build(tl_layer *l, tl_scope *s, const void *config)
     tl_oneof initializer = TL_INITIALIZER("variance_scaling");
     if (c->kernel_initializer.type) initializer = c->kernel_initializer;
     u->activation = c->activation;
+    tl_padding padding = c->symmetric ? TL_EXPLICIT : TL_SAME;
+    int64_t around = c->symmetric ? (c->dilation ? c->dilation : 1) * (c->kernel / 2) : 0;
     u->conv =
         c->depthwise
             ? tl_depthwise_conv2d(s, "conv", .kernel = c->kernel, .stride = c->stride,
-                                  .dilation = c->dilation, .padding = TL_SAME,
+                                  .dilation = c->dilation, .padding = padding, .pad = around,
                                   .without_bias = !c->with_bias, .kernel_initializer = initializer)
             : tl_conv2d(s, "conv", .filters = c->filters, .kernel = c->kernel, .stride = c->stride,
-                        .dilation = c->dilation, .padding = TL_SAME, .without_bias = !c->with_bias,
-                        .kernel_initializer = initializer,
+                        .dilation = c->dilation, .padding = padding, .pad = around,
+                        .without_bias = !c->with_bias, .kernel_initializer = initializer,
                         .kernel_regularizer = tli_penalty(&c->parts));
     u->norm = tli_norm(s, "norm", &c->parts, c->norm_frozen);
     return tl_scope_status(s);

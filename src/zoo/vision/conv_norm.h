@@ -14,6 +14,7 @@ typedef struct tli_conv_norm_config {
     int64_t filters;             /* of a depthwise one: none, as many as there are channels */
     int64_t kernel;              /* height and width; padding is "same" */
     int64_t stride, dilation;    /* (optional: 1) */
+    bool symmetric;              /* as many zeros on one side as on the other, not "same" */
     bool depthwise;              /* one filter for each channel, without a penalty */
     bool with_bias;              /* of the convolution */
     bool norm_frozen;            /* scale and shift of the batch norm are not trained */

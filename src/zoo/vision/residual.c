@@ -50,6 +50,7 @@ static tl_layer *make_unit(tl_scope *s, const char *name, const tli_residual_pla
                                 .kernel = u.kernel,
                                 .stride = u.stride,
                                 .dilation = u.dilation,
+                                .symmetric = p->symmetric_padding,
                                 .norm_frozen = p->norm_frozen,
                                 .activation =
                                     u.active ? p->parts.norm_activation->activation : TL_ACT_NONE});
@@ -60,7 +61,7 @@ static tl_layer *make_unit(tl_scope *s, const char *name, const tli_residual_pla
 typedef struct block_config {
     const tli_residual_plan *plan;
     const tli_residual_stage *stage;
-    int64_t index; /* in its stage; the first has a projection */
+    int64_t index; /* in its stage; the first usually has a projection */
 } block_config;
 typedef struct block {
     tl_layer base;
@@ -92,7 +93,7 @@ static tl_status block_build(tl_layer *l, tl_scope *s, const void *config)
     const tli_residual_plan *p = c->plan;
     int64_t filters = c->stage->filters, stride = stride_of(c), dilation = dilation_of(c);
     int64_t outputs = p->bottleneck ? filters * BOTTLENECK_GROWTH : filters;
-    if (c->index == 0)
+    if (c->index == 0 && !c->stage->identity)
         b->shortcut = make_unit(s, "shortcut", p,
                                 (unit){outputs, 1, pools_shortcut(c) ? 1 : stride, 1, false});
     if (p->bottleneck) {
@@ -195,9 +196,12 @@ static void network_forward(tl_layer *l, tl_ctx *c, const tl_tensors *in, tl_ten
     const tli_residual_plan *p = n->plan;
     tl_tensor *x = in->items[0].tensor, *maps[LEVELS] = {NULL};
     for (int i = 0; i < TL_COUNT(n->stem) && n->stem[i]; i++) x = tl_call(c, n->stem[i], x);
+    int64_t around = p->symmetric_padding;
     if (n->pool) x = tl_call(c, n->pool, x);
     else if (p->stem.type != TL_STEM_CIFAR)
-        x = tl_max_pool2d(c, x, .size = {3}, .stride = {2}, .padding = TL_SAME);
+        x = tl_max_pool2d(c, x, .size = {3}, .stride = {2},
+                          .padding = around ? TL_EXPLICIT : TL_SAME,
+                          .pads = {around, around, around, around});
     tl_layer *child = n->first_block;
     for (int64_t stage = 0; stage < p->count; stage++) {
         for (int64_t i = 0; i < p->stages[stage].blocks; i++, child = child->next)
@@ -287,7 +291,7 @@ tl_status tli_residual_names(const tli_residual_plan *plan, tl_original_names *i
             char name[64];
             snprintf(name, sizeof name, "stage_%lld_block_%lld", (long long)stage + 1,
                      (long long)i + 1);
-            TL_TRY(name_block(&n, name, i == 0));
+            TL_TRY(name_block(&n, name, i == 0 && !plan->stages[stage].identity));
         }
     return TL_OK;
 }

@@ -39,6 +39,7 @@ typedef struct tli_residual_stage {
     int64_t dilation;
     const int64_t *multigrid;
     double drop_rate; /* share of examples for which a block is left out in training */
+    bool identity;    /* the first block has no projection: it keeps the shape */
     int level;        /* which endpoint its map is; of several the last counts */
 } tli_residual_stage;
 
@@ -47,6 +48,7 @@ typedef struct tli_residual_plan {
     tl_backbone_parts parts;
     tli_residual_stem stem;
     bool bottleneck, resnetd_shortcut, norm_frozen;
+    bool symmetric_padding; /* as many zeros on one side as on the other */
     double se_ratio;
     int64_t count;
     tli_residual_stage stages[];

@@ -37,6 +37,12 @@ static const tl_field resnet_fields[] = {
     TL_F(tl_resnet_config, replace_stem_max_pool,
          .help = "a convolution of stride 2 in place of the pooling behind the stem"),
     TL_F(tl_resnet_config, bn_trainable, .b = true, .help = "train scale and shift of batch norms"),
+    TL_F(tl_resnet_config, symmetric_padding, .flags = TL_FIELD_QUIET,
+         .help = "pad images alike on both sides, as PyTorch does; otherwise what is odd goes to "
+                 "the end, as in TensorFlow"),
+    TL_F(tl_resnet_config, identity_shortcuts, .flags = TL_FIELD_QUIET,
+         .help = "no projection where a block keeps the shape, as in PyTorch (the first stage of "
+                 "18 and 34); otherwise each stage begins with one"),
     TL_F_END,
 };
 static const tl_desc resnet_desc = {
@@ -64,6 +70,7 @@ static tli_residual_plan *make_plan(tl_arena *arena, const tl_resnet_config *c)
     p->resnetd_shortcut = c->resnetd_shortcut;
     p->norm_frozen = !c->bn_trainable;
     p->se_ratio = c->se_ratio;
+    p->symmetric_padding = c->symmetric_padding;
     p->stem =
         (tli_residual_stem){.type = c->stem_type,
                             .first = scaled(32, stem),
@@ -76,6 +83,9 @@ static tli_residual_plan *make_plan(tl_arena *arena, const tl_resnet_config *c)
             .stride = i > 0 ? 2 : 1,
             .drop_rate = c->stochastic_depth_drop_rate * (i + 2) / (TLI_RESNET_STAGES + 1),
             .level = FIRST_LEVEL + i};
+    int64_t before = p->stem.pool ? p->stem.pool : p->stem.filters;
+    p->stages[0].identity =
+        c->identity_shortcuts && !v->bottleneck && before == p->stages[0].filters;
     return p;
 }
 
@@ -97,6 +107,10 @@ static tl_levels resnet_levels(const void *config)
 
 static tl_status name_layers(const void *config, tl_original_names *into)
 {
+    const tl_resnet_config *c = config;
+    if (c->symmetric_padding || c->identity_shortcuts)
+        return TL_FAIL(TL_EUNSUPPORTED, "Model Garden has no ResNet with symmetric_padding or "
+                                        "identity_shortcuts, which are those of PyTorch");
     const tli_residual_plan *plan = make_plan(into->arena, config);
     return plan ? tli_residual_names(plan, into) : TL_ENOMEM;
 }

@@ -5,7 +5,7 @@
 #include <tilth/base/file.h>
 #include <tilth/base/vec.h>
 
-#include "zoo/language/foreign.h"
+#include "zoo/foreign_files.h"
 
 enum { LONGEST_JSON = 64 << 20, MOST_SHARDS = 4096 };
 
@@ -66,8 +66,6 @@ static tl_status note_names(tli_foreign_files *f)
             return TL_FAIL(TL_EINVAL, "'%s' has the weight '%.200s' in two of its files", f->path,
                            e->name);
         TL_TRY(tl_map_set(&f->by_name, e->name, e));
-        f->prefixed = f->prefixed || strncmp(e->name, "bert.", 5) == 0;
-        f->gamma = f->gamma || ends_with(e->name, "LayerNorm.gamma");
     }
     return TL_OK;
 }
@@ -268,6 +266,17 @@ tl_status tli_foreign_open(tli_foreign_files *f, const char *path)
     return f->path ? open_bundle(f) : TL_FAIL(TL_ENOTFOUND, "there are no weights '%s'", path);
 }
 
+tl_status tli_foreign_open_file(tli_foreign_files *f, const char *path)
+{
+    *f = (tli_foreign_files){.form = TLI_FOREIGN_HF};
+    TL_TRY(tl_arena_new(&f->arena));
+    f->path = tl_arena_strdup(f->arena, path);
+    f->shards = tl_arena_array(f->arena, 1, sizeof *f->shards);
+    if (!f->path || !f->shards) return TL_ENOMEM;
+    TL_TRY(add_shard(f, path));
+    return note_names(f);
+}
+
 void tli_foreign_close(tli_foreign_files *f)
 {
     for (int64_t i = 0; i < f->shard_count; i++) tl_safetensors_free(&f->shards[i]);
@@ -276,49 +285,4 @@ void tli_foreign_close(tli_foreign_files *f)
     TL_VEC_FREE(f);
     tl_arena_free(&f->arena);
     *f = (tli_foreign_files){0};
-}
-
-/* --- finding ---------------------------------------------------------------------------------- */
-
-enum { LONGEST_NAME = 160 };
-
-/* How the name is spelt in files of these ways. */
-static void spell(char out[LONGEST_NAME], const char *name, bool prefixed, bool gamma)
-{
-    static const char weight[] = "LayerNorm.weight", bias[] = "LayerNorm.bias";
-    const bool head = strncmp(name, "cls.", 4) == 0 || strncmp(name, "classifier.", 11) == 0;
-    int length = snprintf(out, LONGEST_NAME, "%s%s", prefixed && !head ? "bert." : "", name);
-    TL_ASSERT(length > 0 && length < LONGEST_NAME);
-    if (!gamma) return;
-    char *end = out + length;
-    if (ends_with(out, weight)) memcpy(end - strlen("weight"), "gamma", sizeof "gamma");
-    else if (ends_with(out, bias)) memcpy(end - strlen("bias"), "beta", sizeof "beta");
-}
-
-static const tli_foreign_entry *find_spelt(const tli_foreign_files *f, const char *name)
-{
-    char spelt[LONGEST_NAME];
-    const tli_foreign_entry *e = NULL;
-    for (int i = 0; !e && i < 4; i++) {
-        spell(spelt, name, i & 1 ? !f->prefixed : f->prefixed, i & 2 ? !f->gamma : f->gamma);
-        e = tl_map_get(&f->by_name, spelt);
-    }
-    return e;
-}
-
-const tli_foreign_entry *tli_foreign_find(const tli_foreign_files *f, const tli_foreign_weight *w)
-{
-    const char *name = w->theirs[f->form];
-    if (!name) return NULL;
-    if (f->form != TLI_FOREIGN_HF) return tl_map_get(&f->by_name, name);
-    const tli_foreign_entry *e = find_spelt(f, name);
-    return e || !w->other ? e : find_spelt(f, w->other);
-}
-
-const char *tli_foreign_name(const tli_foreign_files *f, const tli_foreign_weight *w)
-{
-    char spelt[LONGEST_NAME];
-    if (f->form != TLI_FOREIGN_HF) return w->theirs[f->form];
-    spell(spelt, w->theirs[f->form], f->prefixed, f->gamma);
-    return tl_arena_strdup(f->arena, spelt);
 }

@@ -1,0 +1,57 @@
+/* Weights of others, opened: a folder of Hugging Face (config.json, and model.safetensors or several
+ * files that an index names), a file of safetensors, or a TensorBundle of names without objects, as
+ * BERT's first release has it.
+ *
+ *     tli_foreign_files f;
+ *     TL_TRY_DONE(st, tli_foreign_open(&f, "bert-base"));
+ *     const tli_foreign_entry *e = tl_map_get(&f.by_name, "pooler.dense.weight");
+ * done:
+ *     tli_foreign_close(&f);
+ *
+ * Thread word: one thread at a time. */
+#ifndef TLI_ZOO_FOREIGN_FILES_H
+#define TLI_ZOO_FOREIGN_FILES_H
+
+#include <tilth/base/map.h>
+#include <tilth/io/safetensors.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
+
+typedef enum tli_foreign_form {
+    TLI_FOREIGN_HF,
+    TLI_FOREIGN_V1,
+    TLI_FOREIGN_FORMS
+} tli_foreign_form;
+
+typedef struct tli_foreign_entry {
+    const char *name, *type;
+    bool readable;
+    tl_dtype dtype;
+    int rank;
+    const int64_t *dims;
+    const void *data;                     /* NULL: it lies in the bundle */
+    const tl_tensorbundle_entry *bundled; /* else NULL */
+} tli_foreign_entry;
+
+/* What lies at a path, opened. */
+typedef struct tli_foreign_files {
+    tli_foreign_form form;
+    const char *path;   /* the folder, the file, or the prefix of the bundle */
+    const char *config; /* the file that says what the model is; NULL: there is none */
+    tli_foreign_entry *items;
+    int64_t count, capacity;
+    tl_map by_name; /* to entries */
+    tl_safetensors **shards;
+    int64_t shard_count;
+    tl_tensorbundle *bundle;
+    tl_arena *arena;
+} tli_foreign_files;
+/* Whether such weights are meant by a path: a folder, one of its files, or a prefix. A file of
+ * safetensors by itself is not asked for: it may be one of ours. */
+bool tli_foreign_is(const char *path);
+/* Close is due also after a failure. */
+TL_NODISCARD tl_status tli_foreign_open(tli_foreign_files *out, const char *path);
+/* One file of safetensors, whatever lies beside it. */
+TL_NODISCARD tl_status tli_foreign_open_file(tli_foreign_files *out, const char *path);
+void tli_foreign_close(tli_foreign_files *f);
+
+#endif
