@@ -357,6 +357,7 @@ tl_event_storage *storage;
 // include/tilth/zoo/backbone.h
 tl_norm_activation norm;
 tl_tensors images;
+tl_tensor *image;
 // include/tilth/zoo/table.h
 const tl_table_task_config *task;
 // include/tilth/zoo/vision.h
