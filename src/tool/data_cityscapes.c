@@ -51,7 +51,7 @@ static const char *name_of(const char *path)
 }
 
 static tl_status write_example(tl_str *example, const cityscapes *c, int64_t index,
-                               const tli_picture *p)
+                               const tli_picture_file *p)
 {
     const char *name = name_of(c->images.items[index]);
     tl_str path = TL_STR_INIT, png = TL_STR_INIT;
@@ -63,7 +63,7 @@ static tl_status write_example(tl_str *example, const cityscapes *c, int64_t ind
     TL_TRY_DONE(st, tli_classes_read(&png, tl_str_text(&path), &p->head, take_classes, of_id));
     tl_example_writer w = tl_example_begin(example);
     snprintf(id, sizeof id, "%" PRId64, index + 1);
-    tli_picture_add(&w, p, name, id);
+    tli_picture_file_add(&w, p, name, id);
     tli_classes_write(&w, &png);
     st = tl_example_end(&w);
 done:
@@ -75,11 +75,11 @@ done:
 static tl_status make(tl_str *example, int64_t index, void *payload)
 {
     const cityscapes *c = payload;
-    tli_picture p;
-    tl_status st = tli_picture_open(&p, c->images.items[index]);
+    tli_picture_file p;
+    tl_status st = tli_picture_file_open(&p, c->images.items[index]);
     if (st == TL_OK) st = write_example(example, c, index, &p);
     if (st == TL_OK) st = tl_file_mapping_check(&p.file, c->images.items[index]);
-    tli_picture_close(&p);
+    tli_picture_file_close(&p);
     return st;
 }
 

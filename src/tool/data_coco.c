@@ -103,7 +103,7 @@ static tl_status check_size(const tl_coco_image *said, const tl_image_head *head
                    head->height, head->width, said->height, said->width);
 }
 
-static tl_status write_example(tl_str *example, coco *c, int64_t index, const tli_picture *p)
+static tl_status write_example(tl_str *example, coco *c, int64_t index, const tli_picture_file *p)
 {
     const tl_coco_image *image = &tl_coco_file_set(c->file)->images.items[index];
     const tl_image_head *head = &p->head;
@@ -116,7 +116,7 @@ static tl_status write_example(tl_str *example, coco *c, int64_t index, const tl
         TL_TRY_DONE(st, add_object(&objects, c, index, k, head, &n));
     tl_example_writer w = tl_example_begin(example);
     snprintf(id, sizeof id, "%" PRId64, image->id);
-    tli_picture_add(&w, p, image->file_name, id);
+    tli_picture_file_add(&w, p, image->file_name, id);
     TL_TRY_DONE(st, tli_objects_write(&w, &objects, head->height, head->width, c->masks));
     st = tl_example_end(&w);
     c->empty += n.empty;
@@ -141,15 +141,15 @@ static tl_status make(tl_str *example, int64_t index, void *payload)
 {
     coco *c = payload;
     tl_str path = TL_STR_INIT;
-    tli_picture p = {.file = TL_FILE_MAPPING_INIT};
+    tli_picture_file p = {.file = TL_FILE_MAPPING_INIT};
     tl_status st;
     TL_TRY_DONE(st, find_image(&path, c, &tl_coco_file_set(c->file)->images.items[index]));
-    TL_TRY_DONE(st, tli_picture_open(&p, tl_str_text(&path)));
+    TL_TRY_DONE(st, tli_picture_file_open(&p, tl_str_text(&path)));
     st = write_example(example, c, index, &p);
     if (st == TL_OK) st = tl_file_mapping_check(&p.file, tl_str_text(&path));
     else st = tl_error_note(st, "'%s'", tl_str_text(&path));
 done:
-    tli_picture_close(&p);
+    tli_picture_file_close(&p);
     tl_str_deinit(&path);
     return st;
 }

@@ -134,7 +134,7 @@ done:
 
 /* --- images ----------------------------------------------------------------------------------- */
 
-static tl_status check(tli_picture *p)
+static tl_status check(tli_picture_file *p)
 {
     tl_image room = TL_IMAGE_INIT;
     TL_TRY(tl_image_look(&p->head, p->file.data, p->file.size));
@@ -143,21 +143,21 @@ static tl_status check(tli_picture *p)
     return st;
 }
 
-tl_status tli_picture_open(tli_picture *out, const char *path)
+tl_status tli_picture_file_open(tli_picture_file *out, const char *path)
 {
-    *out = (tli_picture){.file = TL_FILE_MAPPING_INIT};
+    *out = (tli_picture_file){.file = TL_FILE_MAPPING_INIT};
     TL_TRY(tl_file_map(&out->file, path));
     TL_TRY_NOTE(check(out), "'%s'", path);
     return tl_file_mapping_check(&out->file, path);
 }
 
-void tli_picture_close(tli_picture *p)
+void tli_picture_file_close(tli_picture_file *p)
 {
     tl_file_unmap(&p->file);
 }
 
-void tli_picture_add(tl_example_writer *w, const tli_picture *p, const char *name,
-                     const char *source_id)
+void tli_picture_file_add(tl_example_writer *w, const tli_picture_file *p, const char *name,
+                          const char *source_id)
 {
     char sum[TLI_SHA256_TEXT];
     tli_sha256_text(sum, p->file.data, p->file.size);

@@ -34,16 +34,16 @@ TL_NODISCARD tl_status tli_make_check(const tli_making *m);
 TL_NODISCARD tl_status tli_make_records(const tli_making *m);
 
 /* An image in a file, decoded once to know that it can be. */
-typedef struct tli_picture {
+typedef struct tli_picture_file {
     tl_file_mapping file;
     tl_image_head head; /* of the file, not turned */
-} tli_picture;
+} tli_picture_file;
 /* Maps and decodes the file; messages name it. To be given back also after a failure. */
-TL_NODISCARD tl_status tli_picture_open(tli_picture *out, const char *path);
-void tli_picture_close(tli_picture *p);
+TL_NODISCARD tl_status tli_picture_file_open(tli_picture_file *out, const char *path);
+void tli_picture_file_close(tli_picture_file *p);
 /* The features that all records of images have: image/encoded, image/height, image/width,
  * image/format, image/filename, image/source_id and image/key/sha256. */
-void tli_picture_add(tl_example_writer *w, const tli_picture *p, const char *name,
-                     const char *source_id);
+void tli_picture_file_add(tl_example_writer *w, const tli_picture_file *p, const char *name,
+                          const char *source_id);
 
 #endif

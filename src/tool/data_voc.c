@@ -164,7 +164,7 @@ static tl_status take_classes(uint8_t *classes, const tl_image *picture, void *p
 typedef struct making {
     const voc *v;
     const char *name; /* of the image */
-    tli_picture picture;
+    tli_picture_file picture;
     tl_voc_annotation annotation;
     tli_objects objects;
     tl_str classes; /* PNG */
@@ -207,7 +207,7 @@ static tl_status write_example(tl_str *example, making *m, int64_t index)
     char id[32];
     if (!file) return TL_ENOMEM;
     image_id(id, m->v, index);
-    tli_picture_add(&w, &m->picture, file, id);
+    tli_picture_file_add(&w, &m->picture, file, id);
     TL_TRY(tli_objects_write(&w, &m->objects, head->height, head->width, false));
     TL_TRY(write_difficult(&w, m->arena, &m->annotation));
     if (m->v->masks) tli_classes_write(&w, &m->classes);
@@ -222,13 +222,13 @@ static tl_status make(tl_str *example, int64_t index, void *payload)
     tl_status st;
     TL_TRY(tl_arena_new(&m.arena));
     const char *path = tl_arena_printf(m.arena, "%s/JPEGImages/%s.jpg", m.v->folder, m.name);
-    TL_TRY_DONE(st, path ? tli_picture_open(&m.picture, path) : TL_ENOMEM);
+    TL_TRY_DONE(st, path ? tli_picture_file_open(&m.picture, path) : TL_ENOMEM);
     TL_TRY_DONE(st, read_annotation(&m));
     if (m.v->masks) TL_TRY_DONE(st, read_pixels(&m));
     TL_TRY_DONE(st, write_example(example, &m, index));
     st = tl_file_mapping_check(&m.picture.file, path);
 done:
-    tli_picture_close(&m.picture);
+    tli_picture_file_close(&m.picture);
     tli_objects_deinit(&m.objects);
     tl_str_deinit(&m.classes);
     tl_arena_free(&m.arena);

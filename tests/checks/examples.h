@@ -385,6 +385,7 @@ const tl_segmentation_data_config *data;
 // include/tilth/zoo/segmentation.h
 tl_tensor *images;
 tl_model *model;
+tl_tensor *image;
 // include/tilth/zoo/table.h
 const tl_table_task_config *task;
 // include/tilth/zoo/vision.h

@@ -122,10 +122,10 @@ typedef struct tl_mobilenet_config {
 } tl_mobilenet_config;
 TL_API extern const tl_backbone_class tl_backbone_mobilenet;
 
-/* vit: vision transformers. Features are [batch, 1, 1, numbers] of the token or of the mean, or with
- * pooler none the map of all tokens; norm_activation is not asked. output_2d_feature_maps gives the
- * tokens as a map of the level that is nearest to patch_size; other endpoints are encoded_tokens
- * [batch, tokens, numbers] and attention_scores [batch, heads, tokens, tokens]. */
+/* vit: vision transformers. Features are [batch, 1, 1, numbers] of the token or of the mean, or
+ * with pooler none the map of all tokens; norm_activation is not asked. output_2d_feature_maps
+ * gives the tokens as a map of the level that is nearest to patch_size; other endpoints are
+ * encoded_tokens [batch, tokens, numbers] and attention_scores [batch, heads, tokens, tokens]. */
 typedef enum tl_vit_pooler { TL_VIT_TOKEN, TL_VIT_GAP, TL_VIT_NONE } tl_vit_pooler;
 typedef struct tl_vit_transformer {
     int64_t mlp_dim, num_heads, num_layers; /* 1: those of model_name */

@@ -1,5 +1,5 @@
-/* Private to vision: what vision transformers are made of. Layers and arithmetic are Model Garden's:
- * norms before each part, gelu by tanh. */
+/* Private to vision: what vision transformers are made of. Layers and arithmetic are Model
+ * Garden's: norms before each part, gelu by tanh. */
 #ifndef TILTH_SRC_ZOO_VISION_VIT_PARTS_H
 #define TILTH_SRC_ZOO_VISION_VIT_PARTS_H
 
