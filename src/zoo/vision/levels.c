@@ -68,17 +68,6 @@ tl_status tli_name_pyramid(tl_original_names *into, const tli_pyramid_names *arg
     return decoder->make ? decoder->original_names(decoder_config, &with, into) : TL_OK;
 }
 
-tl_status tli_name_conv(tl_original_names *into, const char *ours, const char *theirs,
-                        bool separable)
-{
-    if (separable)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "'%s': separable convolutions of checkpoints of Model Garden are not read "
-                       "or written yet",
-                       ours);
-    return tl_original_names_add(into, ours, theirs);
-}
-
 /* --- beginning with other weights ------------------------------------------------------------- */
 
 static bool is_name(const tl_value *v, const char *name)

@@ -34,9 +34,6 @@ typedef struct tli_pyramid_names {
     const tl_registry *registry;
 } tli_pyramid_names;
 TL_NODISCARD tl_status tli_name_pyramid(tl_original_names *into, const tli_pyramid_names *args);
-/* A convolution of tli_conv. */
-TL_NODISCARD tl_status tli_name_conv(tl_original_names *into, const char *ours, const char *theirs,
-                                     bool separable);
 
 /* --- beginning with other weights ------------------------------------------------------------- */
 

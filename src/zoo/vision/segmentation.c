@@ -349,12 +349,14 @@ tl_status tli_segmentation_names(const tl_segmentation_config *m, tl_arena *aren
                                                        .registry = registry}));
     if (fuses_low(k)) TL_TRY(name_pair(into, "low", "head/_dlv3p_conv", "head/_dlv3p_norm"));
     for (int64_t i = 0; i < k->num_convs * each; i++) {
-        char ours[64], conv[64], norm[64];
+        char ours[64], conv[96], norm[64];
         const bool wide = each == 2 && i % 2 == 0;
         snprintf(ours, sizeof ours, "%s_%lld", wide ? "depthwise" : "conv", (long long)(i / each));
         snprintf(conv, sizeof conv, "head/_convs/%lld", (long long)i);
         snprintf(norm, sizeof norm, "head/_norms/%lld", (long long)i);
         TL_TRY(name_pair(into, ours, conv, norm));
+        snprintf(conv, sizeof conv, "head/%s/conv/kernel", ours);
+        if (wide) TL_TRY(tl_original_names_rename(into, conv, "depthwise_kernel"));
     }
     return tl_original_names_add(into, "head/classifier", "head/_classifier");
 }
