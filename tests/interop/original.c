@@ -2,6 +2,7 @@
  * weights, put to work.
  *
  *     original answers EXPERIMENT CONFIG PREFIX IN OUT # what the model gives for the batch IN
+ *     original detect EXPERIMENT CONFIG PREFIX IN OUT  # what a detector finds in the batch IN
  *     original step EXPERIMENT CONFIG PREFIX IN OUT    # one step of training with IN, then a
  *                                                      # checkpoint for Model Garden at the prefix
  *                                                      # OUT; prints the loss
@@ -9,7 +10,7 @@
  *
  * PREFIX is that of a checkpoint of Model Garden, a checkpoint of ours, or "-": the model starts as
  * its configuration says. CONFIG is a file for the experiment, or CONFIG,GIN with a gin file; IN,
- * and OUT of answers, are safetensors. */
+ * and OUT of answers and detect, are safetensors. */
 #include <stdio.h>
 #include <string.h>
 
@@ -143,7 +144,21 @@ static void hold_still(tl_layer *l)
     for (tl_layer *child = l->first; child; child = child->next) hold_still(child);
 }
 
-static tl_status answer(work *w, const char *out)
+/* Of the outputs of RetinaNet, what is found. */
+static void detect(const work *w, tl_ctx *c, const tl_tensors *labels, tl_tensors *outputs)
+{
+    const tl_retinanet_config *m = w->task->config->model.value;
+    tl_tensor *info = tl_tensors_get(c, labels, "image_info");
+    tl_tensor *shape = info ? tl_take(c, info, 1, 1) : NULL;
+    const tl_detections d = tl_retinanet_detect(c, m, outputs, shape, NULL);
+    *outputs = (tl_tensors){0};
+    tl_tensors_put(c, outputs, "detection_boxes", d.detection_boxes);
+    tl_tensors_put(c, outputs, "detection_scores", d.detection_scores);
+    tl_tensors_put(c, outputs, "detection_classes", d.detection_classes);
+    tl_tensors_put(c, outputs, "num_detections", d.num_detections);
+}
+
+static tl_status answer(work *w, const char *out, bool detects)
 {
     tl_state *s = NULL;
     tl_ctx *c = w->trainer->ctx;
@@ -155,6 +170,7 @@ static tl_status answer(work *w, const char *out)
         tl_tensors_put(c, &batch.tensors, w->fields[i].name, w->fields[i].tensor);
     tl_task_split_batch(w->task, &batch, &parts);
     tl_call_all(c, w->trainer->model, &parts.features, &answers);
+    if (detects && !tl_ctx_failed(c)) detect(w, c, &parts.labels, &answers);
     tl_status st = tl_ctx_status(c);
     if (st == TL_OK) st = tl_state_new(&s);
     for (int64_t i = 0; st == TL_OK && i < answers.count; i++)
@@ -183,13 +199,14 @@ int main(int argc, char **argv)
     tl_status st = TL_OK;
     bool still = argc > 1 && strcmp(argv[1], "still") == 0;
     bool train = still || (argc > 1 && strcmp(argv[1], "step") == 0);
-    if (argc != 7 || (strcmp(argv[1], "answers") != 0 && !train))
+    bool detects = argc > 1 && strcmp(argv[1], "detect") == 0;
+    if (argc != 7 || (strcmp(argv[1], "answers") != 0 && !train && !detects))
         st = TL_FAIL(TL_EINVAL,
-                     "usage: original answers|step|still EXPERIMENT CONFIG PREFIX IN OUT");
+                     "usage: original answers|detect|step|still EXPERIMENT CONFIG PREFIX IN OUT");
     if (st == TL_OK) st = prepare(&w, argv[2], argv[3], argv[5], train);
     if (st == TL_OK && still) hold_still(w.trainer->model);
     if (st == TL_OK) st = begin(&w, argv[4]);
-    if (st == TL_OK) st = train ? learn(&w, argv[6]) : answer(&w, argv[6]);
+    if (st == TL_OK) st = train ? learn(&w, argv[6]) : answer(&w, argv[6], detects);
     if (st != TL_OK) fprintf(stderr, "original: %s\n", tl_error_message());
     give_back(&w);
     return tl_exit_code(st);
