@@ -1,0 +1,238 @@
+/* Steps of training of vision models (RetinaNet, DeepLabV3+, MobileNetV2, ViT-S/16) as the trainer
+ * makes them, on one batch over and over, against the best of PyTorch's ways
+ * (bench/peers/vision.py). TILTH_STEP=report shows a table of the step's kernels. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tilth/base/log.h>
+#include <tilth/base/pool.h>
+#include <tilth/sys/graph/program.h>
+#include <tilth/tilth.h>
+
+#include "bench.h"
+
+enum { NAME = 64, MOST_FIELDS = 4, OBJECTS = 8, CLASSES = 1001, BOX_CLASSES = 91, PIXELS = 21 };
+
+typedef struct model {
+    const char *name, *experiment;
+    int64_t size, batch;
+    const char *yaml;
+} model;
+
+#define SGD                                                                                        \
+    "trainer:\n"                                                                                   \
+    "  optimizer_config:\n"                                                                        \
+    "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"                                           \
+    "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n"
+static const model models[] = {
+    {"mobilenetv2 224 B16", "image_classification", 224, 16,
+     "task:\n"
+     "  model: {num_classes: 1001, input_size: [224, 224, 3], backbone: {type: mobilenet}}\n" SGD},
+    {"vit-s16 224 B16", "image_classification", 224, 16,
+     "task:\n"
+     "  model:\n"
+     "    num_classes: 1001\n"
+     "    input_size: [224, 224, 3]\n"
+     "    backbone: {type: vit, vit: {model_name: vit-s16, representation_size: 0}}\n"
+     "trainer:\n"
+     "  optimizer_config:\n"
+     "    optimizer: {type: adamw, adamw: {weight_decay_rate: 0.05}}\n"
+     "    learning_rate: {type: constant, constant: {learning_rate: 0.0001}}\n"},
+    {"retinanet resnet18-fpn 256 B4", "retinanet", 256, 4,
+     "task:\n"
+     "  model:\n"
+     "    num_classes: 91\n"
+     "    input_size: [256, 256, 3]\n"
+     "    backbone: {type: resnet, resnet: {model_id: 18}}\n"
+     "    norm_activation: {use_sync_bn: false}\n" SGD},
+    {"deeplabv3+ mobilenetv2 256 B8", "semantic_segmentation", 256, 8,
+     "task:\n"
+     "  model:\n"
+     "    num_classes: 21\n"
+     "    input_size: [256, 256, 3]\n"
+     "    backbone: {type: mobilenet, mobilenet: {output_stride: 16}}\n"
+     "    decoder: {type: aspp, aspp: {level: 4, dilation_rates: [6, 12, 18]}}\n"
+     "    head: {level: 4, feature_fusion: deeplabv3plus}\n"
+     "    norm_activation: {use_sync_bn: false}\n"
+     "  train_data: {output_size: [256, 256]}\n" SGD},
+};
+
+/* --- a batch ---------------------------------------------------------------------------------- */
+
+typedef struct fields {
+    tl_array items[MOST_FIELDS];
+    int64_t count;
+} fields;
+
+static void *add(fields *f, const char *name, tl_dtype dtype, tl_shape shape)
+{
+    void *data = calloc((size_t)tl_shape_count(&shape), sizeof(float)); // as large as int32
+    f->items[f->count++] = (tl_array){name, dtype, shape, data};
+    if (!data) abort();
+    return data;
+}
+
+static void add_boxes(fields *f, const model *m, tl_rng *rng)
+{
+    float *boxes = add(f, "boxes", TL_F32, TL_SHAPE(m->batch, OBJECTS, 4));
+    int32_t *classes = add(f, "classes", TL_I32, TL_SHAPE(m->batch, OBJECTS));
+    float *info = add(f, "image_info", TL_F32, TL_SHAPE(m->batch, 4, 2));
+    for (int64_t i = 0; i < m->batch * OBJECTS; i++) {
+        const float side = 16 + (float)tl_rng_below(rng, m->size / 2);
+        const float room = (float)m->size - side;
+        boxes[4 * i] = (float)tl_rng_double(rng) * room;
+        boxes[4 * i + 1] = (float)tl_rng_double(rng) * room;
+        boxes[4 * i + 2] = boxes[4 * i] + side;
+        boxes[4 * i + 3] = boxes[4 * i + 1] + side;
+        classes[i] = (int32_t)(1 + tl_rng_below(rng, BOX_CLASSES - 1));
+    }
+    for (int64_t i = 0; i < m->batch * 8; i++)
+        info[i] = i % 8 < 4 ? (float)m->size : i % 8 < 6 ? 1.0f : 0.0f;
+}
+
+static tl_status make_batch(tl_dataset **out, const model *m)
+{
+    fields f = {.count = 0};
+    tl_rng rng;
+    tl_rng_init(&rng, 1);
+    const int64_t pixels = m->batch * m->size * m->size;
+    float *image = add(&f, "image", TL_F32, TL_SHAPE(m->batch, m->size, m->size, 3));
+    for (int64_t i = 0; i < 3 * pixels; i++) image[i] = (float)tl_rng_double(&rng) * 4 - 2;
+    if (strcmp(m->experiment, "retinanet") == 0) {
+        add_boxes(&f, m, &rng);
+    } else if (strcmp(m->experiment, "semantic_segmentation") == 0) {
+        float *masks = add(&f, "masks", TL_F32, TL_SHAPE(m->batch, m->size, m->size, 1));
+        for (int64_t i = 0; i < pixels; i++) masks[i] = (float)tl_rng_below(&rng, PIXELS);
+        float *info = add(&f, "image_info", TL_F32, TL_SHAPE(m->batch, 4, 2));
+        for (int64_t i = 0; i < m->batch * 8; i++) info[i] = 1;
+    } else {
+        int32_t *labels = add(&f, "label", TL_I32, TL_SHAPE(m->batch));
+        for (int64_t i = 0; i < m->batch; i++) labels[i] = (int32_t)tl_rng_below(&rng, CLASSES);
+    }
+    tl_status st = tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = f.items,
+                                                                 .count = f.count,
+                                                                 .copy = true,
+                                                                 .repeat = true,
+                                                                 .batch_size = m->batch});
+    for (int64_t i = 0; i < f.count; i++) free((void *)(uintptr_t)f.items[i].data);
+    return st;
+}
+
+/* --- training --------------------------------------------------------------------------------- */
+
+typedef struct training {
+    tl_registry *registry;
+    tl_config *config;
+    tl_strategy *strategy;
+    tl_task *task;
+    tl_trainer *trainer;
+    tl_logs *logs;
+} training;
+
+static tl_status configure(tl_config **out, const tl_registry *registry, const model *m, bool half)
+{
+    char runtime[128];
+    tl_parse_options options = TL_PARSE_OPTIONS_INIT;
+    options.experiment = m->experiment;
+    snprintf(runtime, sizeof runtime,
+             "runtime: {distribution_strategy: one_device, mixed_precision_dtype: %s}\n"
+             "task: {train_data: {global_batch_size: %" PRId64 "}}\n",
+             half ? "bfloat16" : "float32", m->batch);
+    TL_TRY(tl_experiment_begin(out, registry, &options));
+    TL_TRY(tl_config_yaml(*out, m->yaml, "bench"));
+    TL_TRY(tl_config_yaml(*out, runtime, "bench"));
+    return tl_experiment_finish(*out, registry, m->experiment);
+}
+
+static tl_status make(training *t, const model *m, bool half)
+{
+    tl_dataset *data;
+    TL_TRY(tl_registry_new_builtin(&t->registry));
+    TL_TRY(configure(&t->config, t->registry, m, half));
+    const tl_experiment_config *e = tl_config_value(t->config);
+    TL_TRY(tl_experiment_open(&t->strategy, &t->task, t->registry, e, NULL, 1));
+    TL_TRY(tl_logs_new(&t->logs));
+    TL_TRY(make_batch(&data, m));
+    return tl_trainer_new(&t->trainer, &(tl_trainer_args){.config = e,
+                                                          .strategy = t->strategy,
+                                                          .task = t->task,
+                                                          .train = true,
+                                                          .train_dataset = data,
+                                                          .seed = 1});
+}
+
+static void unmake(training *t)
+{
+    tl_trainer_free(&t->trainer);
+    tl_logs_free(&t->logs);
+    tl_task_free(&t->task);
+    tl_strategy_free(&t->strategy);
+    tl_config_free(&t->config);
+    tl_registry_free(&t->registry);
+}
+
+static void run_step(void *payload)
+{
+    training *t = payload;
+    if (tl_trainer_train(t->trainer, 1, t->logs) == TL_OK) return;
+    fprintf(stderr, "%s\n", tl_error_message());
+    abort();
+}
+
+static void show(training *t)
+{
+    const char *what = getenv("TILTH_STEP") ? getenv("TILTH_STEP") : "";
+    tl_function *f = tl_trainer_train_function(t->trainer);
+    tl_program *p = f ? tl_function_program(f) : NULL;
+    if (!p || strcmp(what, "report") != 0) return;
+    tl_program_set_timing(p, true);
+    for (int i = 0; i < 3; i++) run_step(t);
+    tl_str text = TL_STR_INIT;
+    tl_program_report(p, NULL, &text);
+    puts(tl_str_text(&text));
+    tl_str_deinit(&text);
+}
+
+static tl_status run_model(bench *b, bench_peer *peer, const model *m, bool half)
+{
+    char name[NAME];
+    training t = {0};
+    snprintf(name, sizeof name, "%s %s", m->name, half ? "bf16" : "f32");
+    if (!bench_wants(b, name)) return TL_OK;
+    tl_status st = make(&t, m, half);
+    for (int i = 0; st == TL_OK && i < 2; i++) run_step(&t); // captured, compiled, warm
+    if (st == TL_OK)
+        st = bench_run(b, &(bench_case){.name = name,
+                                        .unit = "ms",
+                                        .ours = run_step,
+                                        .payload = &t,
+                                        .program = peer,
+                                        .peer_name = "best of PyTorch",
+                                        .rest_s = 0.01,
+                                        .sample_s = 0.1,
+                                        .rounds = 5});
+    if (st == TL_OK) show(&t);
+    unmake(&t);
+    return st;
+}
+
+int main(int argc, char **argv)
+{
+    bench b;
+    bench_peer peer = BENCH_PEER_INIT;
+    char threads[16];
+    tl_status st;
+    tl_log_set_level(TL_LEVEL_WARNING);
+    snprintf(threads, sizeof threads, "%d", tl_pool_default_threads());
+    TL_TRY_DONE(st, bench_begin(&b, argc, argv));
+    TL_TRY_DONE(
+        st, bench_peer_start(&peer, (const char *const[]){".venv-torch/bin/python",
+                                                          "bench/peers/vision.py", threads, NULL}));
+    for (int i = 0; i < TL_COUNT(models); i++)
+        for (int half = 0; half < 2; half++)
+            TL_TRY_DONE(st, run_model(&b, &peer, &models[i], half));
+done:
+    bench_peer_stop(&peer);
+    return bench_end(&b, st);
+}
