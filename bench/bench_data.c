@@ -6,6 +6,7 @@
  * (bench/peers/data_tf.py) and a DataLoader of PyTorch with PIL (bench/peers/data.py), on as many
  * threads or workers, on the same bytes. A sample is a whole pass. */
 #include "bench.h"
+#include "../tests/temporary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -328,10 +329,10 @@ static tl_status run_photos(bench *b, work *w, bench_peer *tensorflow, bench_pee
 
 static tl_status make_folder(work *w)
 {
-    snprintf(w->folder, sizeof w->folder, "/tmp/tilth-bench-data-XXXXXX");
+    temporary(w->folder, "tilth-bench-data");
     if (mkdtemp(w->folder)) return TL_OK;
     w->folder[0] = '\0';
-    return TL_FAIL(TL_EIO, "no folder for the data can be made below /tmp");
+    return TL_FAIL(TL_EIO, "no folder for the data can be made");
 }
 
 static void remove_files(const work *w)

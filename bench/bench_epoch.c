@@ -6,6 +6,7 @@
  * Epochs are those of a process that is warm. The start is that of the program, from its call to
  * its end, after a step and a checkpoint; of a peer it is the time until the first step is done. */
 #include "bench.h"
+#include "../tests/temporary.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -97,7 +98,7 @@ static tl_status run_epochs(bench *b, const char *precision, const bench_case *c
 
 typedef struct start {
     const char *program;
-    char folder[64];
+    char folder[TEMPORARY_PATH];
     int runs;
 } start;
 
@@ -147,11 +148,11 @@ static void run_first_step(void *payload)
 
 static tl_status run_starts(bench *b, const bench_case *cases, int64_t count)
 {
-    start s = {.program = getenv("TILTH") ? getenv("TILTH") : "build/tilth",
-               .folder = "/tmp/tilth-bench-epoch-XXXXXX"};
-    char command[96];
+    start s = {.program = getenv("TILTH") ? getenv("TILTH") : "build/tilth", .folder = ""};
+    char command[TEMPORARY_PATH + 8];
     tl_status st = TL_OK;
-    if (!mkdtemp(s.folder)) return TL_FAIL(TL_EIO, "no folder for the runs can be made below /tmp");
+    if (!mkdtemp(temporary(s.folder, "tilth-bench-epoch")))
+        return TL_FAIL(TL_EIO, "no folder for the runs can be made: '%s'", s.folder);
     for (int64_t i = 0; st == TL_OK && i < count; i++) {
         bench_case c = cases[i];
         c.unit = "ms";

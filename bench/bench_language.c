@@ -7,11 +7,12 @@
 #include <tilth/base/log.h>
 
 #include "language.h"
+#include "../tests/temporary.h"
 
 int main(int argc, char **argv)
 {
     bench b;
-    char folder[] = "/tmp/tilth-bench-language-XXXXXX", command[64];
+    char folder[TEMPORARY_PATH] = "", command[TEMPORARY_PATH + 8];
     tl_status st;
     tl_log_set_level(TL_LEVEL_WARNING);
     if (argc == 3 && strcmp(argv[1], "--memory") == 0) {
@@ -20,8 +21,9 @@ int main(int argc, char **argv)
         return st == TL_OK ? 0 : 1;
     }
     TL_TRY_DONE(st, bench_begin(&b, argc, argv));
-    if (!mkdtemp(folder)) {
-        st = TL_FAIL(TL_EIO, "no folder for the files can be made below /tmp");
+    if (!mkdtemp(temporary(folder, "tilth-bench-language"))) {
+        st = TL_FAIL(TL_EIO, "the folder '%s' cannot be made", folder);
+        folder[0] = '\0';
         goto done;
     }
     TL_TRY_DONE(st, language_text_rows(&b, folder));
@@ -30,7 +32,6 @@ int main(int argc, char **argv)
     st = language_memory_rows(&b, argv[0]);
 done:
     snprintf(command, sizeof command, "rm -r %s", folder);
-    if (!strchr(folder, 'X') && system(command) != 0)
-        fprintf(stderr, "%s is left behind\n", folder);
+    if (folder[0] && system(command) != 0) fprintf(stderr, "%s is left behind\n", folder);
     return bench_end(&b, st);
 }

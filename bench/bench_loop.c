@@ -4,6 +4,7 @@
  *
  * The step is that of the experiment `mock`, which takes two microseconds itself. */
 #include "bench.h"
+#include "../tests/temporary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -131,9 +132,10 @@ static tl_status checkpoint_row(tl_engine *engine)
     tl_checkpoint_manager *m = NULL;
     int64_t step = 0;
     double least = 1e9, most = 0;
-    char folder[] = "/tmp/tilth-bench-loop-XXXXXX", command[64];
+    char folder[TEMPORARY_PATH], command[TEMPORARY_PATH + 8];
     tl_status st;
-    if (!mkdtemp(folder)) return TL_FAIL(TL_EIO, "no folder for the checkpoints");
+    if (!mkdtemp(temporary(folder, "tilth-bench-loop")))
+        return TL_FAIL(TL_EIO, "no folder for the checkpoints");
     TL_TRY_DONE(st, tl_state_new(&state));
     TL_TRY_DONE(st, tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(MEGABYTES * 250000)));
     TL_TRY_DONE(st, tl_state_put(state, "model/w", t));

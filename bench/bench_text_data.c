@@ -6,6 +6,7 @@
  * (bench/peers/text_data_tf.py), on the same files with the same arguments; its records are the
  * same. It has one thread. */
 #include "bench.h"
+#include "../tests/temporary.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -155,10 +156,10 @@ static tl_status run_cases(bench *b, work *w, bench_peer *original)
 static tl_status begin(work *w)
 {
     char path[2 * PATH];
-    snprintf(w->folder, sizeof w->folder, "/tmp/tilth-bench-text-XXXXXX");
+    temporary(w->folder, "tilth-bench-text");
     if (!mkdtemp(w->folder)) {
         w->folder[0] = '\0';
-        return TL_FAIL(TL_EIO, "no folder for the text can be made below /tmp");
+        return TL_FAIL(TL_EIO, "no folder for the text can be made");
     }
     TL_TRY(write_vocabulary(w));
     TL_TRY(write_text(w));

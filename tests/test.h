@@ -15,6 +15,7 @@
 #include <tilth/base/status.h>
 
 #include "sanitized.h"
+#include "temporary.h"
 
 /* The call succeeds; when it does not, its message is shown. */
 #define assert_ok(call)                                                                            \

@@ -100,6 +100,7 @@
 #include <tilth/nn/detection_losses.h>
 #include <tilth/nn/evaluator.h>
 #include <tilth/nn/initializer.h>
+#include <tilth/nn/instance_metrics.h>
 #include <tilth/nn/layer.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/loss.h>

@@ -18,7 +18,7 @@ static tl_status add_mask(tl_str *out, const tl_rle *mask)
     tl_png_image image = {mask->width, mask->height, 1, tl_alloc(bytes)};
     if (!image.pixels) return TL_FAIL_NOMEM(bytes);
     tl_rle_to_pixels(image.pixels, mask);
-    tl_status st = tl_png_encode(out, &image);
+    tl_status st = tl_png_encode_flat(out, &image);
     tl_free(image.pixels);
     return st;
 }

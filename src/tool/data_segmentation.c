@@ -14,7 +14,7 @@ static tl_status encode(tl_str *png, tl_image *picture, const tl_image_head *hea
                        picture->height, picture->width, head->height, head->width);
     TL_TRY(take(picture->pixels, picture, payload));
     tl_png_image classes = {picture->width, picture->height, 1, picture->pixels};
-    return tl_png_encode(png, &classes);
+    return tl_png_encode_flat(png, &classes);
 }
 
 tl_status tli_classes_read(tl_str *png, const char *path, const tl_image_head *head,

@@ -39,13 +39,13 @@ int fsync(int fd)
     return 0;
 }
 
-static char home[] = "/tmp/tilth-test-file-XXXXXX";
+static char home[TEMPORARY_PATH];
 
 /* Each test stands in an empty directory of its own. */
 static int enter_folder(void **state)
 {
     (void)state;
-    strcpy(home + sizeof home - 7, "XXXXXX");
+    temporary(home, "tilth-test-file");
     return mkdtemp(home) && chdir(home) == 0 ? 0 : -1;
 }
 

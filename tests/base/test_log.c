@@ -541,8 +541,8 @@ static void check_lines(char *log)
 static void test_threads_keep_lines_whole(void **state)
 {
     (void)state;
-    char path[] = "/tmp/tilth-test-log-XXXXXX", *log;
-    int file = mkstemp(path), kept = dup(STDERR_FILENO);
+    char path[TEMPORARY_PATH], *log;
+    int file = mkstemp(temporary(path, "tilth-test-log")), kept = dup(STDERR_FILENO);
     int64_t handle;
     tl_log_sink sink = {TL_LEVEL_INFO, tl_log_write_stderr, NULL, NULL};
     assert_true(file >= 0);
@@ -586,12 +586,12 @@ static void test_threads_add_and_remove_sinks(void **state)
 
 /* --- log folders ------------------------------------------------------------------------------ */
 
-static char home[] = "/tmp/tilth-test-log-XXXXXX";
+static char home[TEMPORARY_PATH];
 
 static int enter_folder(void **state)
 {
     (void)state;
-    strcpy(home + sizeof home - 7, "XXXXXX");
+    temporary(home, "tilth-test-log");
     return mkdtemp(home) && chdir(home) == 0 ? no_sinks(state) : -1;
 }
 

@@ -15,7 +15,7 @@
 
 enum { PAGES = 64, PAGE = 65536, SIZE = PAGES * PAGE }; /* no system has larger pages by default */
 
-static char path[] = "/tmp/tilth-test-guard-XXXXXX";
+static char path[TEMPORARY_PATH];
 
 static void write_file(void)
 {
@@ -127,7 +127,7 @@ static void test_other_signals_are_handed_on(void **state)
 static int make(void **state)
 {
     (void)state;
-    int fd = mkstemp(path);
+    int fd = mkstemp(temporary(path, "tilth-test-guard"));
     close(fd);
     return fd < 0;
 }

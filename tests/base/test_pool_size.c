@@ -151,12 +151,12 @@ static void test_affinity(void **state)
 
 /* --- cgroups, in trees of files made for the purpose ------------------------------------------ */
 
-static char root[64];
+static char root[TEMPORARY_PATH];
 
 static int setup_tree(void **state)
 {
     (void)state;
-    snprintf(root, sizeof root, "/tmp/tilth-cgroup-XXXXXX");
+    temporary(root, "tilth-cgroup");
     return mkdtemp(root) ? 0 : -1;
 }
 

@@ -207,8 +207,8 @@ static void test_double_text_reads_back(void **state)
 static void test_double_text_in_other_locales(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/tilth_locale_XXXXXX", command[200];
-    assert_non_null(mkdtemp(folder));
+    char folder[TEMPORARY_PATH], command[200];
+    assert_non_null(mkdtemp(temporary(folder, "tilth_locale")));
     snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1",
              folder);
     int made = system(command);

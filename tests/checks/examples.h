@@ -223,6 +223,9 @@ tl_tensors groundtruths, predictions;
 tl_status my_update(tl_evaluator *e, const tl_tensors *groundtruths, const tl_tensors *predictions);
 tl_status my_result(tl_evaluator *e, tl_logs *into);
 void my_reset(tl_evaluator *e), my_dispose(tl_evaluator *e);
+// include/tilth/nn/instance_metrics.h
+tl_tensors groundtruths, predictions;
+tl_logs *logs;
 // include/tilth/nn/layers.h
 struct {
     tl_layer *up, *norm, *down;

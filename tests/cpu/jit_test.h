@@ -26,14 +26,14 @@
 
 typedef int int_fn(int);
 
-static char home[] = "/tmp/tilth test jit XXXXXX";
+static char home[TEMPORARY_PATH];
 static char old_path[4096];
 
 /* Each test stands in an empty directory of its own, whose path has spaces in it. */
 static inline int enter_folder(void **state)
 {
     (void)state;
-    strcpy(home + sizeof home - 7, "XXXXXX");
+    temporary(home, "tilth test jit");
     unsetenv("TILTH_CC");
     unsetenv("TILTH_ISA");
     unsetenv("TILTH_CACHE_DIR");

@@ -23,12 +23,12 @@
 static tl_engine *engine;
 static tl_ctx *c;
 static tl_arena *arena;
-static char home[64];
+static char home[TEMPORARY_PATH];
 
 static inline int open_lab(void **state)
 {
     (void)state;
-    strcpy(home, "/tmp/tilth-pipeline-XXXXXX");
+    temporary(home, "tilth-pipeline");
     assert_non_null(mkdtemp(home));
     assert_ok(test_engine_new(&engine, NULL, 1));
     return 0;

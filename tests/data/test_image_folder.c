@@ -9,7 +9,7 @@
 #include <tilth/data/image_folder.h>
 #include <tilth/io/image/jpeg.h>
 
-static char root[64];
+static char root[TEMPORARY_PATH];
 static tl_arena *arena;
 
 static int set_up(void **state)
@@ -17,7 +17,7 @@ static int set_up(void **state)
     (void)state;
     // In memory where that is possible: hundreds of files are synced.
     snprintf(root, sizeof root, "%s/tilth_images_XXXXXX",
-             access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp");
+             access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : temporary_place(40));
     return mkdtemp(root) && tl_arena_new(&arena) == TL_OK ? 0 : -1;
 }
 
@@ -178,7 +178,7 @@ static bool holds(const tl_image_folder *f, const char *end)
 static void content_says_what_is_held_out(void **state)
 {
     (void)state;
-    char path[64], text[64];
+    char path[128], text[64];
     tl_image_folder all, train, held, more;
     for (int i = 0; i < 200; i++) {
         snprintf(path, sizeof path, "split/%s/%03d.png", i % 2 ? "a" : "b", i);
@@ -206,7 +206,7 @@ static void content_says_what_is_held_out(void **state)
 static void each_class_is_in_both_parts(void **state)
 {
     (void)state;
-    char path[64], text[64];
+    char path[128], text[64];
     tl_image_folder f;
     for (int i = 0; i < 12; i++) {
         snprintf(path, sizeof path, "few/%c/%d.png", 'a' + i / 2, i % 2);

@@ -76,7 +76,7 @@ static const char file_text[] =
     "  model: {units: 3}\n"
     "word: abc\n"
     "task: {type: drawing, drawing: {units: 5}}\n";
-static char file_path[] = "/tmp/tilth_alloc_XXXXXX";
+static char file_path[TEMPORARY_PATH];
 
 /* One configuration from beginning to end. */
 static tl_status fill_config(tl_config *c)
@@ -165,7 +165,7 @@ static tl_status run_mistake(const char *text)
 static int begin_all(void **state)
 {
     (void)state;
-    int file = mkstemp(file_path);
+    int file = mkstemp(temporary(file_path, "tilth_alloc"));
     if (file < 0) return 1;
     close(file);
     return tl_file_write_atomic(file_path, file_text, sizeof file_text - 1) != TL_OK;

@@ -190,8 +190,8 @@ static void test_long_numbers(void **state)
 static void test_other_locales(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/tilth_locale_XXXXXX", command[200];
-    assert_non_null(mkdtemp(folder));
+    char folder[TEMPORARY_PATH], command[200];
+    assert_non_null(mkdtemp(temporary(folder, "tilth_locale")));
     snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1",
              folder);
     int made = system(command);

@@ -30,6 +30,8 @@
 #include "io/tensorflow/protobuf.h"
 #include "tool/runs.h"
 
+#include "../temporary.h"
+
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -38,7 +40,7 @@ enum { GOES_ON = 1, SAVES = 2, STRICT = 4, MENDS = 8 };
 
 static tl_engine *engine;
 static tl_registry *registry;
-static char home[64], folder[80], victim[96];
+static char home[TEMPORARY_PATH], folder[128], victim[160];
 static int run_fd;
 static tl_str file = TL_STR_INIT; /* what is about to be written */
 static int64_t step;
@@ -118,7 +120,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     (void)argc, (void)argv;
     bool memory = access("/dev/shm", W_OK | X_OK) == 0;
     tl_log_set_level(TL_LEVEL_NONE);
-    snprintf(home, sizeof home, "%s/tilth_fuzz_XXXXXX", memory ? "/dev/shm" : "/tmp");
+    snprintf(home, sizeof home, "%s/tilth_fuzz_XXXXXX", memory ? "/dev/shm" : temporary_place(40));
     must(mkdtemp(home) != NULL, "no folder");
     snprintf(folder, sizeof folder, "%s/run", home);
     snprintf(victim, sizeof victim, "%s/victim", home);

@@ -209,8 +209,8 @@ static int remove_one(const char *path, const struct stat *info, int type, struc
 
 static const char *new_folder(void)
 {
-    static char path[] = "/tmp/tilth_test_bits_XXXXXX";
-    strcpy(path + sizeof path - 7, "XXXXXX");
+    static char path[TEMPORARY_PATH];
+    temporary(path, "tilth_test_bits");
     assert_non_null(mkdtemp(path));
     return path;
 }

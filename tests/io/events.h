@@ -26,11 +26,11 @@ int fdatasync(int fd)
     return fsync(fd);
 }
 
-static char events_home[] = "/tmp/tilth-test-events-XXXXXX";
+static char events_home[TEMPORARY_PATH];
 
 static inline int enter_folder(void)
 {
-    strcpy(events_home + sizeof events_home - 7, "XXXXXX");
+    temporary(events_home, "tilth-test-events");
     return mkdtemp(events_home) && chdir(events_home) == 0 ? 0 : -1;
 }
 

@@ -13,14 +13,14 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 
-static char folder[64];
+static char folder[TEMPORARY_PATH];
 
 /* In memory where that is possible: thousands of files are synced. */
 static inline int make_folder(void **state)
 {
     (void)state;
     snprintf(folder, sizeof folder, "%s/tilth_io_XXXXXX",
-             access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp");
+             access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : temporary_place(40));
     return mkdtemp(folder) ? 0 : -1;
 }
 

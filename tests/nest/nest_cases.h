@@ -744,10 +744,10 @@ static inline bool is_compiled(int number, int compiler)
  * compiler. */
 static inline void *compile_cases(const cases *c, int number, const char *compiler)
 {
-    char folder[] = "/tmp/tilth-nest-XXXXXX", path[64], library[64], command[512];
+    char folder[TEMPORARY_PATH], path[128], library[128], command[640];
     tl_str text = TL_STR_INIT;
     if (!have_program(compiler)) return NULL;
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(temporary(folder, "tilth-nest")));
     snprintf(path, sizeof path, "%s/k.c", folder);
     snprintf(library, sizeof library, "%s/k.so", folder);
     tl_nest_print_c_head(&text);

@@ -289,8 +289,8 @@ static void annotation_files(void **state)
     (void)state;
     static const char text[] = "{\"images\": [{\"id\": 101}], \"categories\": [{\"id\": 1, "
                                "\"name\": \"cat\"}], \"annotations\": []}";
-    char path[] = "/tmp/tilth_coco_XXXXXX";
-    int file = mkstemp(path);
+    char path[TEMPORARY_PATH];
+    int file = mkstemp(temporary(path, "tilth_coco"));
     assert_true(file >= 0);
     close(file);
     assert_ok(tl_file_write_atomic(path, text, strlen(text)));

@@ -10,7 +10,7 @@
 #define ROWS "include/tilth/core/elementwise.def"
 #define FORMULAS "src/nest/inner/formula.h"
 
-static char folder[] = "/tmp/tilth-adding-XXXXXX";
+static char folder[TEMPORARY_PATH];
 
 static char *read_text(const char *path)
 {
@@ -130,7 +130,7 @@ static int make_folder(void **state)
 {
     (void)state;
     char command[4096];
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(temporary(folder, "tilth-adding")));
     snprintf(command, sizeof command, "mkdir -p '%s/include/tilth/core' '%s/src/nest/inner'",
              folder, folder);
     return system(command);

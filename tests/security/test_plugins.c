@@ -14,7 +14,7 @@
 
 enum { OTHER = 12345 };
 
-static char home[] = "/tmp/tilth_plugins_XXXXXX";
+static char home[TEMPORARY_PATH];
 
 /* A module, with a constructor: that runs as soon as the loader has it. */
 static const char *const source =
@@ -34,7 +34,8 @@ static void run(const char *command)
 static int begin_all(void **state)
 {
     (void)state;
-    if (!mkdtemp(home) || chmod(home, 0755) != 0 || chdir(home) != 0) return 1;
+    if (!mkdtemp(temporary(home, "tilth_plugins")) || chmod(home, 0755) != 0 || chdir(home) != 0)
+        return 1;
     if (tl_file_write_atomic("plugin.c", source, strlen(source)) != TL_OK) return 1;
     run("cc -std=gnu17 -shared -fPIC -I'" TEST_DATA
         "/../include' -o plugin.so plugin.c && echo '__attribute__((constructor)) static void "
@@ -47,7 +48,7 @@ static int begin_all(void **state)
 static int end_all(void **state)
 {
     (void)state;
-    char command[100];
+    char command[128];
     snprintf(command, sizeof command, "cd / && rm -rf %s", home);
     return system(command);
 }

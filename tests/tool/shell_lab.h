@@ -13,13 +13,13 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 
-static char shell_home[] = "/tmp/tilth-test-tool-XXXXXX";
+static char shell_home[TEMPORARY_PATH];
 static char *said;
 
 static inline int shell_open(void **state)
 {
     (void)state;
-    strcpy(shell_home + sizeof shell_home - 7, "XXXXXX");
+    temporary(shell_home, "tilth-test-tool");
     return mkdtemp(shell_home) && chdir(shell_home) == 0 ? 0 : -1;
 }
 

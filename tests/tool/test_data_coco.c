@@ -1,5 +1,5 @@
 /* `tilth data coco`: its records beside those of Model Garden's create_coco_tf_record
- * (tests/golden/coco_records.py made them), and what it refuses. */
+ * (tests/golden/coco_records.py made them), and what it refuses. needs: threads */
 #include "io/folder.h"
 
 #include <tilth/data/draw.h>

@@ -12,7 +12,7 @@ static tl_registry *all;
 static inline int setup(void **state)
 {
     (void)state;
-    strcpy(toy_folder + sizeof toy_folder - 7, "XXXXXX");
+    temporary(toy_folder, "tilth-test-train");
     assert_ok(tl_registry_new_builtin(&all));
     assert_ok(tl_registry_add(all, &fake_module));
     assert_ok(tl_log_sink_add(&toy_sink, &(tl_log_sink){TL_LEVEL_DEBUG, toy_hear, NULL, NULL}));

@@ -21,7 +21,7 @@
 
 /* --- a folder --------------------------------------------------------------------------------- */
 
-static char toy_folder[] = "/tmp/tilth-test-train-XXXXXX";
+static char toy_folder[TEMPORARY_PATH];
 
 static inline int toy_remove(const char *path, const struct stat *info, int type, struct FTW *where)
 {
@@ -253,7 +253,7 @@ static inline int toy_setup(void **state)
     given = (toy){0};
     plan = (struct toy_plan){0};
     *state = &given;
-    strcpy(toy_folder + sizeof toy_folder - 7, "XXXXXX");
+    temporary(toy_folder, "tilth-test-train");
     open_registry(state);
     assert_ok(tl_get_distribution_strategy(&given.strategy,
                                            &(tl_strategy_args){.registry = test_registry(),

@@ -21,7 +21,7 @@
 
 static tl_registry *lab_registry;
 static tl_arena *lab_arena;
-static char lab_folder[] = "/tmp/tilth-test-zoo-XXXXXX";
+static char lab_folder[TEMPORARY_PATH];
 
 static inline int lab_remove(const char *path, const struct stat *info, int type, struct FTW *where)
 {
@@ -33,7 +33,7 @@ static inline int lab_open(void **state)
 {
     (void)state;
     tl_log_sink_remove(TL_LOG_STDERR);
-    strcpy(lab_folder + sizeof lab_folder - 7, "XXXXXX");
+    temporary(lab_folder, "tilth-test-zoo");
     assert_ok(tl_registry_new_builtin(&lab_registry));
     assert_ok(tl_registry_add(lab_registry, &fake_module));
     assert_ok(tl_arena_new(&lab_arena));

@@ -148,8 +148,8 @@ static tl_status read_image(record *r, const tl_coco_records_args *args)
 static tl_status read_mask(tl_rle *out, const tl_bytes *png)
 {
     tl_image image = TL_IMAGE_INIT;
-    TL_TRY(tl_image_decode(&image, png->data, png->size, &(tl_image_args){.channels = 1}));
-    tl_status st = tl_rle_from_pixels(out, image.pixels, image.height, image.width);
+    tl_status st = tl_image_decode(&image, png->data, png->size, &(tl_image_args){.channels = 1});
+    if (st == TL_OK) st = tl_rle_from_pixels(out, image.pixels, image.height, image.width);
     tl_image_deinit(&image);
     return st;
 }

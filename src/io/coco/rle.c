@@ -193,10 +193,13 @@ tl_status tl_rle_to_text(tl_str *out, const tl_rle *mask)
 
 void tl_rle_to_pixels(uint8_t *pixels, const tl_rle *mask)
 {
-    int64_t x = 0, y = 0;
-    for (int64_t i = 0; i < mask->count; i++) {
+    int64_t at = 0;
+    memset(pixels, 0, (size_t)(mask->height * mask->width));
+    for (int64_t i = 0; i < mask->count; at += mask->counts[i++]) {
+        if (i % 2 == 0) continue;
+        int64_t x = at / mask->height, y = at % mask->height;
         for (int64_t left = mask->counts[i]; left > 0; left--) {
-            pixels[y * mask->width + x] = i % 2;
+            pixels[y * mask->width + x] = 1;
             if (++y < mask->height) continue;
             y = 0;
             x++;

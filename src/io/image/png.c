@@ -5,6 +5,7 @@
 #include <png.h>
 #include <setjmp.h>
 #include <string.h>
+#include <zlib.h>
 
 #include <tilth/base/alloc.h>
 
@@ -76,13 +77,18 @@ static tl_status fail(const job *j, const char *doing)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-static void write_image(png_structp png, png_infop info, const tl_png_image *image)
+static void write_image(png_structp png, png_infop info, const tl_png_image *image, bool flat)
 {
     static const int colors[] = {0, PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA,
                                  PNG_COLOR_TYPE_RGB, PNG_COLOR_TYPE_RGB_ALPHA};
     png_set_IHDR(png, info, (png_uint_32)image->width, (png_uint_32)image->height, 8,
                  colors[image->channels], PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
                  PNG_FILTER_TYPE_DEFAULT);
+    // Runs of one value are all there is: no filter need be tried, no other match looked for.
+    if (flat) {
+        png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_NONE);
+        png_set_compression_strategy(png, Z_RLE);
+    }
     png_write_info(png, info);
     for (int64_t y = 0; y < image->height; y++)
         png_write_row(png, image->pixels + y * image->width * image->channels);
@@ -90,11 +96,12 @@ static void write_image(png_structp png, png_infop info, const tl_png_image *ima
 }
 
 // False when the library jumped out. No variable of this function changes after the mark is set.
-static bool write_guarded(png_structp png, png_infop info, job *j, const tl_png_image *image)
+static bool write_guarded(png_structp png, png_infop info, job *j, const tl_png_image *image,
+                          bool flat)
 {
     if (setjmp(png_jmpbuf(png)) != 0) return false;
     png_set_write_fn(png, j, job_write, job_flush);
-    write_image(png, info, image);
+    write_image(png, info, image, flat);
     return true;
 }
 
@@ -110,7 +117,7 @@ static tl_status check_size(int64_t width, int64_t height, int64_t channels)
     return TL_OK;
 }
 
-tl_status tl_png_encode(tl_str *out, const tl_png_image *image)
+static tl_status encode(tl_str *out, const tl_png_image *image, bool flat)
 {
     TL_TRY(check_size(image->width, image->height, image->channels));
     job j = {.out = out};
@@ -120,12 +127,22 @@ tl_status tl_png_encode(tl_str *out, const tl_png_image *image)
                                                 job_alloc, job_free);
     png_infop info = png ? png_create_info_struct(png) : NULL;
     j.no_memory = !info;
-    if (!info || !write_guarded(png, info, &j, image)) {
+    if (!info || !write_guarded(png, info, &j, image, flat)) {
         st = fail(&j, "writing");
         if (!out->failed) tl_str_cut(out, before);
     }
     png_destroy_write_struct(&png, &info);
     return st;
+}
+
+tl_status tl_png_encode(tl_str *out, const tl_png_image *image)
+{
+    return encode(out, image, false);
+}
+
+tl_status tl_png_encode_flat(tl_str *out, const tl_png_image *image)
+{
+    return encode(out, image, true);
 }
 
 static uint8_t byte_of(double x)

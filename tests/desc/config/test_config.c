@@ -632,8 +632,8 @@ static void test_not_strict(void **state)
 static void test_read(void **state)
 {
     (void)state;
-    char path[] = "/tmp/tilth_config_XXXXXX", place[64];
-    int file = mkstemp(path);
+    char path[TEMPORARY_PATH], place[160];
+    int file = mkstemp(temporary(path, "tilth_config"));
     assert_true(file >= 0);
     close(file);
     assert_ok(tl_file_write_atomic(path, "# params\ncount: 9\n", 18));

@@ -236,15 +236,15 @@ static void test_empty_changes_nothing(void **state)
 static void test_file_names(void **state)
 {
     (void)state;
-    char folder[] = "/tmp/tilth_csv_XXXXXX", path[100];
-    assert_non_null(mkdtemp(folder));
+    char folder[TEMPORARY_PATH], path[128];
+    assert_non_null(mkdtemp(temporary(folder, "tilth_csv")));
     static const char *const names[] = {"over.yaml", "lr=0.1.yaml", "a b.yaml", "no_ending"};
     for (int64_t i = 0; i < TL_COUNT(names); i++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[i]);
         assert_ok(tl_file_write_atomic(path, "count: 5\n", 9));
         tl_config *c;
         assert_int_equal(override(&c, path)->count, 5);
-        char place[120];
+        char place[160];
         snprintf(place, sizeof place, "%s:1:8", path);
         assert_string_equal(tl_config_source(c, "count"), place);
         tl_config_free(&c);

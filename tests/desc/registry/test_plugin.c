@@ -12,7 +12,7 @@
 
 enum { NOBODY = 65534 };
 
-static char folder[] = "/tmp/tilth_plugin_XXXXXX";
+static char folder[TEMPORARY_PATH];
 static tl_registry *registry;
 
 /* Compiles plugins/NAME.c to the temporary folder. */
@@ -30,7 +30,7 @@ static void compile(const char *name)
 static int begin_all(void **state)
 {
     (void)state;
-    if (!mkdtemp(folder) || chmod(folder, 0755) != 0) return 1;
+    if (!mkdtemp(temporary(folder, "tilth_plugin")) || chmod(folder, 0755) != 0) return 1;
     static const char *const names[] = {"good",      "wrong_abi", "no_symbol",
                                         "undefined", "duplicate", "incomplete"};
     for (int64_t i = 0; i < TL_COUNT(names); i++) compile(names[i]);
@@ -40,7 +40,7 @@ static int begin_all(void **state)
 static int end_all(void **state)
 {
     (void)state;
-    char command[100];
+    char command[128];
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command);
 }
@@ -60,7 +60,7 @@ static int end(void **state)
 
 static const char *path_of(const char *name)
 {
-    static char path[2][100];
+    static char path[2][160];
     static int turn;
     turn = !turn;
     snprintf(path[turn], sizeof path[turn], "%s/%s", folder, name);
@@ -78,7 +78,7 @@ static bool is_loaded(const char *name)
 static void refuse(const char *name, tl_status code, const char *message)
 {
     assert_fails(tl_registry_load(registry, path_of(name)), code, message);
-    char named[128];
+    char named[160];
     snprintf(named, sizeof named, "plug-in '%s': ", path_of(name));
     if (strncmp(tl_error_message(), named, strlen(named)) != 0)
         fail_msg("'%s' does not begin with the file", tl_error_message());
@@ -121,7 +121,7 @@ static void test_load_twice(void **state)
     assert_ok(tl_registry_find_kind(&kind, registry, "toys"));
     assert_int_equal(tl_registry_count(registry, kind), 2);
     // A copy is another module of the same name.
-    char command[300];
+    char command[400];
     snprintf(command, sizeof command, "cp %s/good.so %s/copy.so", folder, folder);
     assert_int_equal(system(command), 0);
     assert_fails(tl_registry_load(registry, path_of("copy.so")), TL_EEXISTS,
@@ -195,7 +195,7 @@ static void test_who_owns_it(void **state)
 {
     (void)state;
     if (geteuid() != 0) skip(); // only root can give files away
-    char command[300];
+    char command[400];
     snprintf(command, sizeof command, "cp %s/good.so %s/theirs.so && chmod 755 %s/theirs.so",
              folder, folder, folder);
     assert_int_equal(system(command), 0);

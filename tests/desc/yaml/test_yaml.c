@@ -456,8 +456,8 @@ static void test_size(void **state)
     refuse(text, size, TL_ELIMIT, "t.yaml: 16777217 bytes, more than the 16777216");
     const tl_value *v;
     assert_ok(tl_yaml_parse(&v, arena, text, size - 1, "t.yaml"));
-    char path[] = "/tmp/tilth_yaml_XXXXXX";
-    int file = mkstemp(path);
+    char path[TEMPORARY_PATH];
+    int file = mkstemp(temporary(path, "tilth_yaml"));
     assert_true(file >= 0);
     assert_int_equal(write(file, text, size), size);
     close(file);

@@ -126,6 +126,7 @@ typedef struct parts {
     const char *id;
     int64_t boxes, labels, masks, side, height;
     bool no_image;
+    size_t cut; /* bytes that lack at the end of masks */
 } parts;
 
 static tl_status add(tl_coco_set *set, const parts *p, const tl_coco_records_args *args)
@@ -146,7 +147,7 @@ static tl_status add(tl_coco_set *set, const parts *p, const tl_coco_records_arg
     for (int s = 0; s < 4; s++) tl_example_add_floats(&w, sides[s], numbers, p->boxes);
     tl_example_add_ints(&w, "image/object/class/label", labels, p->labels);
     tl_bytes masks[4];
-    for (int i = 0; i < 4; i++) masks[i] = (tl_bytes){mask.data, mask.length};
+    for (int i = 0; i < 4; i++) masks[i] = (tl_bytes){mask.data, mask.length - p->cut};
     tl_example_add_bytes(&w, "image/object/mask", masks, p->masks);
     assert_ok(tl_example_end(&w));
     tl_status st = tl_coco_add_example(set, example.data, example.length, args);
@@ -169,13 +170,13 @@ static void odd_records(void **state)
     const tl_coco_records_args plain = {0}, masks = {.masks = true},
                                made = {.make_id = an_id, .regenerate_id = true};
     assert_ok(tl_coco_set_new(&s));
-    assert_ok(add(s, &(parts){"12", 2, 2, 0, 8, 0, false}, &plain));
+    assert_ok(add(s, &(parts){"12", 2, 2, 0, 8, 0, false, 0}, &plain));
     assert_true(s->images.items[0].id == 12 && s->images.items[0].height == 4);
     // Without areas: those of the boxes, which are of no size here.
     assert_true(s->objects.items[1].area == 0 && s->objects.items[1].box[0] == 4);
-    assert_ok(add(s, &(parts){"-12", 2, 2, 2, 8, 7, false}, &masks));
+    assert_ok(add(s, &(parts){"-12", 2, 2, 2, 8, 7, false, 0}, &masks));
     assert_true(s->images.items[1].id == -12 && s->images.items[1].height == 7);
-    assert_ok(add(s, &(parts){"-12", 0, 0, 0, 8, 0, false}, &made));
+    assert_ok(add(s, &(parts){"-12", 0, 0, 0, 8, 0, false, 0}, &made));
     assert_true(s->images.items[2].id > 1000000);
     assert_true(s->categories.count == 2 && s->categories.items[0].id == 1);
     static const struct {
@@ -191,12 +192,15 @@ static void odd_records(void **state)
          "'image/source_id' is '1x', but images of COCO have whole"},
         {{.id = "99999999999999999999999", .side = 8}, false, "have whole numbers"},
         {{.id = "1", .side = 8, .height = -4}, false, "'image/height' is -4"},
-        {{"1", 2, 1, 0, 8, 0, false},
+        {{"1", 2, 1, 0, 8, 0, false, 0},
          false,
          "'image/object/class/label' has 1 values for 2 objects"},
-        {{"1", 2, 2, 1, 8, 0, false}, true, "'image/object/mask' has 1 values for 2 objects"},
-        {{"1", 1, 1, 1, 7, 0, false}, true, "of object 0 has 4 x 7 pixels, but the image 4 x 8"},
-        {{"1", 3, 3, 0, 8, 0, false}, false, "object 2: number 0 of the box is nan"},
+        {{"1", 2, 2, 1, 8, 0, false, 0}, true, "'image/object/mask' has 1 values for 2 objects"},
+        {{"1", 1, 1, 1, 7, 0, false, 0}, true, "of object 0 has 4 x 7 pixels, but the image 4 x 8"},
+        {{.id = "1", .boxes = 1, .labels = 1, .masks = 1, .side = 8, .cut = 20},
+         true,
+         "'image/object/mask' of object 0: reading a PNG image: "},
+        {{"1", 3, 3, 0, 8, 0, false, 0}, false, "object 2: number 0 of the box is nan"},
     };
     for (size_t i = 0; i < TL_COUNT(bad); i++)
         assert_fails(add(s, &bad[i].p, bad[i].masks ? &masks : &plain), TL_EDATA, bad[i].why);

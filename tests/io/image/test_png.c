@@ -41,6 +41,34 @@ static void pixels_come_back(void **state)
         }
 }
 
+// The same pixels, and a smaller file where they are alike.
+static void flat_pictures(void **state)
+{
+    (void)state;
+    enum { SIDE = 200 };
+    static uint8_t pixels[SIDE * SIDE * 3];
+    for (int64_t channels = 1; channels <= 3; channels += 2)
+        for (int noisy = 0; noisy < 2; noisy++) {
+            tl_png_image image = {SIDE, SIDE, channels, pixels}, back;
+            tl_str flat = TL_STR_INIT, usual = TL_STR_INIT;
+            size_t count = (size_t)(SIDE * SIDE * channels);
+            if (noisy) fill(pixels, (int64_t)count, 7);
+            for (int64_t i = 0; !noisy && i < (int64_t)count; i++) {
+                int64_t y = i / channels / SIDE - 100, x = i / channels % SIDE - 90;
+                pixels[i] = x * x + y * y < 70 * 70;
+            }
+            assert_ok(tl_png_encode_flat(&flat, &image));
+            assert_ok(tl_png_encode(&usual, &image));
+            if (!noisy && channels == 1) assert_true(flat.length < usual.length);
+            assert_ok(tl_png_decode(&back, flat.data, flat.length, 0, LIMIT));
+            assert_int_equal(back.channels, channels);
+            assert_memory_equal(back.pixels, pixels, count);
+            tl_free(back.pixels);
+            tl_str_deinit(&flat);
+            tl_str_deinit(&usual);
+        }
+}
+
 static void channels_are_made_as_wanted(void **state)
 {
     (void)state;
@@ -195,6 +223,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pixels_come_back),
+        cmocka_unit_test(flat_pictures),
         cmocka_unit_test(channels_are_made_as_wanted),
         cmocka_unit_test(floats_become_bytes_as_tensorflow_has_it),
         cmocka_unit_test(what_is_no_image_is_refused),

@@ -250,8 +250,8 @@ static void a_run_that_recovers_is_the_same(void **state)
     tl_run_result result[2];
     spoiled = true;
     for (int d = 0; d < 2; d++) {
-        char folder[] = "/tmp/tilth-test-flight-XXXXXX";
-        assert_non_null(mkdtemp(folder));
+        char folder[TEMPORARY_PATH];
+        assert_non_null(mkdtemp(temporary(folder, "tilth-test-flight")));
         open_on(&w[d], d,
                 "trainer: {optimizer_config: {optimizer: {adamw: {gradient_clip_norm: 0}}}, "
                 "train_steps: 24, steps_per_loop: 8, summary_interval: 8, "

@@ -374,8 +374,8 @@ static void what_recovery_went_back_from_does_not_count(void **state)
 {
     (void)state;
     two w;
-    char folder[] = "/tmp/tilth-test-trainer-XXXXXX";
-    assert_non_null(mkdtemp(folder));
+    char folder[TEMPORARY_PATH];
+    assert_non_null(mkdtemp(temporary(folder, "tilth-test-trainer")));
     spoiled = true;
     open_two(&w,
              "trainer: {train_steps: 6, steps_per_loop: 6, summary_interval: 6, "
@@ -449,11 +449,11 @@ static void the_best_checkpoint_is_as_any_other(void **state)
 {
     (void)state;
     static const char averaged[] = "trainer.optimizer_config.ema.average_decay=0.9";
-    char folder[] = "/tmp/tilth-test-trainer-XXXXXX";
+    char folder[TEMPORARY_PATH];
     two a, b;
     tl_exporter *e;
     tl_state_report report = {0};
-    assert_non_null(mkdtemp(folder));
+    assert_non_null(mkdtemp(temporary(folder, "tilth-test-trainer")));
     assert_ok(tl_exporter_new(
         &e,
         &(tl_exporter_args){.dir = folder, .metric = "validation_loss", .comp = TL_METRIC_LOWER}));
