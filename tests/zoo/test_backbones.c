@@ -367,6 +367,27 @@ static void test_positions_that_cannot_be_resized(void **state)
     close_model(&r, &oblong);
 }
 
+/* Every allocation of it fails once; nothing is left behind, which the sanitizers see. */
+static void test_resizing_without_memory(void **state)
+{
+    (void)state;
+    lab_run r, q;
+    tl_model *small, *large;
+    tl_status st = TL_ENOMEM;
+    open_model(&r, &small, SMALL_VIT(16, ""));
+    open_model(&q, &large, SMALL_VIT(24, ""));
+    write_weights(small, "small.safetensors", NULL);
+    for (int64_t nth = 1; st != TL_OK; nth += test_failure_step(nth)) {
+        tl_alloc_fail_at(nth, 2);
+        st = tl_model_initialize_from(large, "small.safetensors", (tl_strings){NULL, 0});
+        tl_alloc_fail_at(0, 0);
+        if (st != TL_OK && st != TL_ENOMEM)
+            fail_msg("allocation %lld: %s", (long long)nth, tl_error_message());
+    }
+    close_model(&q, &large);
+    close_model(&r, &small);
+}
+
 /* --- what options of vision transformers do --------------------------------------------------- */
 
 static const tl_layer *child_of(const tl_layer *l, const char *name)
@@ -479,6 +500,7 @@ int main(void)
         LAB_TEST(test_sizes),
         LAB_TEST(test_positions_are_resized),
         LAB_TEST(test_positions_that_cannot_be_resized),
+        LAB_TEST(test_resizing_without_memory),
         LAB_TEST(test_drop_rates),
         LAB_TEST(test_all_tokens),
         LAB_TEST(test_what_is_refused),
