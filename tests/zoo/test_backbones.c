@@ -367,6 +367,95 @@ static void test_positions_that_cannot_be_resized(void **state)
     close_model(&r, &oblong);
 }
 
+/* Every allocation of it fails once; nothing is left behind, which the sanitizers see. */
+static void test_resizing_without_memory(void **state)
+{
+    (void)state;
+    lab_run r, q;
+    tl_model *small, *large;
+    tl_status st = TL_ENOMEM;
+    open_model(&r, &small, SMALL_VIT(16, ""));
+    open_model(&q, &large, SMALL_VIT(24, ""));
+    write_weights(small, "small.safetensors", NULL);
+    for (int64_t nth = 1; st != TL_OK; nth += test_failure_step(nth)) {
+        tl_alloc_fail_at(nth, 2);
+        st = tl_model_initialize_from(large, "small.safetensors", (tl_strings){NULL, 0});
+        tl_alloc_fail_at(0, 0);
+        if (st != TL_OK && st != TL_ENOMEM)
+            fail_msg("allocation %lld: %s", (long long)nth, tl_error_message());
+    }
+    close_model(&q, &large);
+    close_model(&r, &small);
+}
+
+/* --- what options of vision transformers do --------------------------------------------------- */
+
+static const tl_layer *child_of(const tl_layer *l, const char *name)
+{
+    for (const tl_layer *child = l->first; child; child = child->next)
+        if (!strcmp(child->name, name)) return child;
+    return NULL;
+}
+
+static double drop_rate_of(tl_model *m, const char *block)
+{
+    const tl_layer *l = child_of(child_of(child_of(m, "backbone"), block), "depth_mlp");
+    return l ? ((const tl_stochastic_depth_config *)l->config)->rate : 0;
+}
+
+/* As in Model Garden the first block has its share; as in LiBai it has none. */
+static void test_drop_rates(void **state)
+{
+    (void)state;
+    lab_run r;
+    tl_model *m;
+    open_model(&r, &m, SMALL_VIT(16, ", init_stochastic_depth_rate: 0.5"));
+    assert_near(drop_rate_of(m, "layer_0"), 0.25, 1e-12);
+    assert_near(drop_rate_of(m, "layer_1"), 0.5, 1e-12);
+    close_model(&r, &m);
+    open_model(&r, &m,
+               SMALL_VIT(16, ", init_stochastic_depth_rate: 0.5, stochastic_depth_from_zero: true, "
+                             "norm_epsilon: 1.0e-05"));
+    assert_near(drop_rate_of(m, "layer_0"), 0, 0);
+    assert_near(drop_rate_of(m, "layer_1"), 0.5, 1e-12);
+    const tl_layer *norm = child_of(child_of(m, "backbone"), "norm");
+    assert_near(((const tl_layer_norm_config *)norm->config)->epsilon.value, 1e-5, 0);
+    close_model(&r, &m);
+}
+
+/* The mean over the map of all tokens is the mean of all tokens. */
+static void test_all_tokens(void **state)
+{
+    (void)state;
+    lab_run r, q;
+    tl_model *mean, *all;
+    tl_layer *backbone;
+    tl_ctx *c;
+    tl_tensors in = {0}, maps = {0};
+    double a[3], b[3];
+    open_model(&r, &mean, SMALL_VIT(24, ", pooler: gap"));
+    open_model(&q, &all, SMALL_VIT(24, ", pooler: none"));
+    fill_model(r.task, mean);
+    fill_model(q.task, all);
+    answers_of(a, &r, mean);
+    answers_of(b, &q, all);
+    for (int i = 0; i < 3; i++) assert_near(a[i], b[i], 1e-6);
+    assert_ok(tl_ctx_new(&c, q.task->engine));
+    tl_mark mark = tl_ctx_begin(c);
+    (void)tl_model_item(all, 0, &backbone);
+    tl_tensors_put(c, &in, "x", make_images(c, TL_SHAPE(2, 24, 16, 3)));
+    tl_call_all(c, backbone, &in, &maps);
+    assert_ok(tl_ctx_status(c));
+    const tl_shape grid = TL_SHAPE(2, 3, 2, 8), row = TL_SHAPE(2, 6, 8);
+    assert_true(tl_shape_equal(&tl_tensors_get(c, &maps, "features")->shape, &grid));
+    assert_true(tl_shape_equal(&tl_tensors_get(c, &maps, "encoded_tokens")->shape, &row));
+    assert_int_equal(maps.count, 2);
+    tl_ctx_end(c, mark);
+    tl_ctx_free(&c);
+    close_model(&q, &all);
+    close_model(&r, &mean);
+}
+
 /* --- what is refused -------------------------------------------------------------------------- */
 
 #define MOBILE(id) "{type: mobilenet, mobilenet: {model_id: MobileNet" id "}}"
@@ -407,8 +496,13 @@ static void test_what_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_answers_of_model_garden), LAB_TEST(test_sizes),
-        LAB_TEST(test_positions_are_resized),   LAB_TEST(test_positions_that_cannot_be_resized),
+        LAB_TEST(test_answers_of_model_garden),
+        LAB_TEST(test_sizes),
+        LAB_TEST(test_positions_are_resized),
+        LAB_TEST(test_positions_that_cannot_be_resized),
+        LAB_TEST(test_resizing_without_memory),
+        LAB_TEST(test_drop_rates),
+        LAB_TEST(test_all_tokens),
         LAB_TEST(test_what_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

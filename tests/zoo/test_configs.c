@@ -235,6 +235,8 @@ static void test_what_is_not_there_is_refused_by_name(void **state)
     (void)state;
     refuse("task: {model: {backbone: {type: spinenet}}}",
            "unknown type 'spinenet' (known: cnn, dilated_resnet, mlp, mobilenet, resnet, vit)");
+    refuse("task: {model: {backbone: {type: revnet, revnet: {model_id: 56}}}}",
+           "unknown type 'revnet'");
     refuse("task: {model: {backbone: {resnet: {model_id: 27}}}}", "there is no ResNet-27");
     refuse("task: {train_data: {file_type: sstable}}", "sstable is not supported");
     refuse("task: {train_data: {file_type: csv}}", "file_type");

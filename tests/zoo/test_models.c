@@ -476,8 +476,6 @@ static void test_without_memory(void **state)
         "task: {model: {dropout_rate: 0.1, backbone: {cnn: {batch_norm: true, dropout_rate: "
         "0.1}}}}",
         "task: {model: {backbone: {type: mlp}}}",
-        ("task: {model: {backbone: {type: mobilenet, mobilenet: {model_id: MobileNetV3Small, "
-         "filter_size_scale: 0.1, stochastic_depth_drop_rate: 0.1}}}}"),
         ("task: {model: {backbone: {type: vit, vit: {model_name: null, hidden_size: 4, patch_size: "
          "8, representation_size: 4, layer_scale_init_value: 0.1, init_stochastic_depth_rate: "
          "0.1}}}}"),

@@ -61,7 +61,7 @@ static tl_layer *project(tl_scope *s, const char *name, const tl_multi_head_atte
 {
     const projection_config all = {kernel, bias, k};
     const void *config = tl_arena_copy(tl_scope_arena(s), &all, sizeof all);
-    return config ? tl_scope_layer(s, name, &projection_class, config) : NULL;
+    return config ? tl_scope_layer(s, name, &projection_class, config) : tl_scope_fail(s, name);
 }
 
 static tl_layer *project_in(tl_scope *s, const char *name, const tl_multi_head_attention_config *k,
