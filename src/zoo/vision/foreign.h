@@ -8,6 +8,7 @@
 #ifndef TLI_ZOO_VISION_FOREIGN_H
 #define TLI_ZOO_VISION_FOREIGN_H
 
+#include <jansson.h>
 #include <tilth/zoo/vision.h>
 
 #include "io/inner/json_text.h"
@@ -47,6 +48,12 @@ void tli_vision_add_kernel(tli_vision_table *t, tli_vision_layout layout, const 
                            const char *theirs);
 void tli_vision_add_dense(tli_vision_table *t, const char *ours, const char *theirs);
 void tli_vision_add_norm(tli_vision_table *t, const char *ours, const char *theirs);
+/* A kernel and its norm: "OURS/conv" and "OURS/norm". */
+void tli_vision_add_unit(tli_vision_table *t, tli_vision_layout layout, const char *ours,
+                         const char *conv, const char *norm);
+/* "task.model.backbone.SECTION.KEY=VALUE", unless it is `same` already. */
+void tli_vision_want(tl_str *words, bool same, const char *section, const char *key,
+                     const char *value);
 
 /* --- families --------------------------------------------------------------------------------- */
 
@@ -55,7 +62,7 @@ typedef struct tli_vision_model {
     const struct tli_vision_family *family;
     tli_vision_form form;
     const char *prefix;        /* before names of the backbone: "resnet." or "" */
-    const void *backbone;      /* its configuration, in the arena */
+    void *backbone;            /* its configuration, in the arena; NULL: any */
     int64_t classes;           /* of its head; 0: it has none */
     double epsilon;            /* of its batch norms */
     tl_activation activation;  /* relu, unless they say another one */
@@ -65,24 +72,31 @@ typedef struct tli_vision_model {
 
 typedef struct tli_vision_family {
     const tl_backbone_class *backbone;
-    const char *model_type; /* in config.json of Hugging Face; its prefix, with a dot, too */
+    const char *model_type;   /* in config.json of Hugging Face; its prefix, with a dot, too */
+    const char *architecture; /* there */
     /* A weight of the backbone that all of its models have, and the layer that gives the classes.
      */
     const char *marker[TLI_VISION_FORMS], *head[TLI_VISION_FORMS];
-    double epsilon; /* of batch norms, where nobody says another one */
-    /* Finds out which of its models the files hold: fills in `backbone`. */
+    double epsilon[TLI_VISION_FORMS]; /* of batch norms, where nobody says another one */
+    bool tells_epsilon;               /* Hugging Face's: "layer_norm_eps" */
+    tl_activation activation;         /* where nobody says another one */
+    bool own_activation;              /* no setting changes it */
+    /* Finds out which of its models the files hold: makes `backbone`. */
     tl_status (*recognise)(tli_vision_model *m, const tli_foreign_files *f, tl_arena *arena);
+    /* What config.json says beside that; `path` is for messages. */
+    tl_status (*read)(tli_vision_model *m, const json_t *config, const char *path);
     /* Adds the rows of the backbone. */
     void (*rows)(tli_vision_table *t, const tli_vision_model *m);
     /* Words for a command line after which a model of ours is the one of the weights:
      * "task.model.backbone.resnet.model_id=18". Without the first ones weights do not fit, without
-     * the second ones it computes something else. `theirs` may be NULL: any of the family. */
-    void (*compare)(tl_str *needed, tl_str *advised, const void *theirs, const void *ours);
-    /* What config.json of Hugging Face says of the backbone. */
-    void (*describe)(tli_json *j, const void *backbone);
+     * the second ones it computes something else. */
+    void (*compare)(tl_str *needed, tl_str *advised, const tli_vision_model *theirs,
+                    const void *ours);
+    /* What config.json says of the backbone. */
+    void (*describe)(tli_json *j, const tli_vision_model *m);
 } tli_vision_family;
 extern const tli_vision_family *const tli_vision_families[]; /* then NULL */
-extern const tli_vision_family tli_vision_resnet;
+extern const tli_vision_family tli_vision_resnet, tli_vision_mobilenet;
 
 /* All rows of a model, head and backbone. */
 TL_NODISCARD tl_status tli_vision_table_make(tli_vision_table *out, tl_arena *arena,

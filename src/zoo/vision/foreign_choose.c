@@ -42,7 +42,7 @@ static tl_status choose_backbone(tl_config *config, const tli_vision_model *m, t
     void *usual;
     TL_TRY(tli_choose(config, "task.model.backbone.type", "%s", m->family->backbone->cls.name));
     TL_TRY(tl_desc_new(&usual, arena, m->family->backbone->cls.config));
-    m->family->compare(&words, &words, m->backbone, usual);
+    m->family->compare(&words, &words, m, usual);
     tl_status st = tl_str_status(&words);
     if (st == TL_OK) st = choose_words(config, &words, arena);
     tl_str_deinit(&words);
@@ -61,7 +61,7 @@ tl_status tli_vision_choose(tl_config *config, const char *path)
     if (st == TL_OK) st = choose_backbone(config, &m, arena);
     if (st == TL_OK)
         st = tli_choose(config, "task.model.norm_activation.norm_epsilon", "%.17g", m.epsilon);
-    if (st == TL_OK)
+    if (st == TL_OK && !m.family->own_activation)
         st = tli_choose(config, "task.model.norm_activation.activation", "%s",
                         tl_activation_names[m.activation]);
     if (st == TL_OK)

@@ -111,16 +111,18 @@ static tl_status recognise(tli_vision_model *m, const tli_foreign_files *f, tl_a
     return TL_OK;
 }
 
-/* --- rows ------------------------------------------------------------------------------------- */
-
-static void add_unit(tli_vision_table *t, const char *ours, const unit *u)
+static tl_status read_config(tli_vision_model *m, const json_t *config, const char *path)
 {
-    char path[LONGEST];
-    snprintf(path, sizeof path, "%s/conv", ours);
-    tli_vision_add_kernel(t, TLI_VISION_FILTERS, path, u->conv);
-    snprintf(path, sizeof path, "%s/norm", ours);
-    tli_vision_add_norm(t, path, u->norm);
+    static const char *const without[] = {"downsample_in_first_stage", "downsample_in_bottleneck"};
+    (void)m;
+    for (int64_t i = 0; i < TL_COUNT(without); i++)
+        if (json_is_true(json_object_get(config, without[i])))
+            return TL_FAIL(TL_EUNSUPPORTED, "%s: \"%s\" is true; there is no such ResNet here",
+                           path, without[i]);
+    return TL_OK;
 }
+
+/* --- rows ------------------------------------------------------------------------------------- */
 
 static void add_rows(tli_vision_table *t, const tli_vision_model *m)
 {
@@ -128,7 +130,7 @@ static void add_rows(tli_vision_table *t, const tli_vision_model *m)
     const tli_resnet_variant *v = tli_resnet_find(c->model_id);
     unit u = stem_of(m);
     char path[LONGEST / 2];
-    add_unit(t, "backbone/stem", &u);
+    tli_vision_add_unit(t, TLI_VISION_FILTERS, "backbone/stem", u.conv, u.norm);
     for (int stage = 0; stage < TLI_RESNET_STAGES; stage++)
         for (int64_t i = 0; i < v->blocks[stage]; i++)
             for (int number = 0; number < (v->bottleneck ? 4 : 3); number++) {
@@ -139,25 +141,24 @@ static void add_rows(tli_vision_table *t, const tli_vision_model *m)
                 if (number) snprintf(path + length, 16, "conv_%d", number);
                 else snprintf(path + length, 16, "shortcut");
                 u = unit_of(m, stage, i, number);
-                add_unit(t, path, &u);
+                tli_vision_add_unit(t, TLI_VISION_FILTERS, path, u.conv, u.norm);
             }
 }
 
 /* --- beside a model of ours ------------------------------------------------------------------- */
 
-#define SECTION "task.model.backbone.resnet."
-
 static void want(tl_str *words, bool same, const char *key, const char *value)
 {
-    if (!same) tl_str_addf(words, "%s" SECTION "%s=%s", words->length ? " " : "", key, value);
+    tli_vision_want(words, same, "resnet", key, value);
 }
 
-static void compare(tl_str *needed, tl_str *advised, const void *theirs, const void *ours)
+static void compare(tl_str *needed, tl_str *advised, const tli_vision_model *theirs,
+                    const void *ours)
 {
     const tl_resnet_config *o = ours;
-    tl_resnet_config t = theirs ? *(const tl_resnet_config *)theirs : *o;
+    tl_resnet_config t = theirs->backbone ? *(const tl_resnet_config *)theirs->backbone : *o;
     char number[32];
-    if (!theirs) t.identity_shortcuts = true;
+    if (!theirs->backbone) t.identity_shortcuts = true;
     bool bottleneck = tli_resnet_find(t.model_id)->bottleneck;
     snprintf(number, sizeof number, "%" PRId64, t.model_id);
     want(needed, t.model_id == o->model_id, "model_id", number);
@@ -173,9 +174,9 @@ static void compare(tl_str *needed, tl_str *advised, const void *theirs, const v
     want(advised, !o->resnetd_shortcut || !bottleneck, "resnetd_shortcut", "false");
 }
 
-static void describe(tli_json *j, const void *backbone)
+static void describe(tli_json *j, const tli_vision_model *m)
 {
-    const tl_resnet_config *c = backbone;
+    const tl_resnet_config *c = m->backbone;
     const tli_resnet_variant *v = tli_resnet_find(c->model_id);
     int64_t filters = (int64_t)(STEM_FILTERS * c->depth_multiplier);
     tli_json_int(j, "num_channels", 3);
@@ -195,10 +196,13 @@ static void describe(tli_json *j, const void *backbone)
 const tli_vision_family tli_vision_resnet = {
     .backbone = &tl_backbone_resnet,
     .model_type = "resnet",
+    .architecture = "ResNetForImageClassification",
     .marker = {"layer1.0.conv1.weight", "encoder.stages.0.layers.0.layer.0.convolution.weight"},
     .head = {"fc", "classifier.1"},
-    .epsilon = 1e-5,
+    .epsilon = {1e-5, 1e-5},
+    .activation = TL_ACT_RELU,
     .recognise = recognise,
+    .read = read_config,
     .rows = add_rows,
     .compare = compare,
     .describe = describe,

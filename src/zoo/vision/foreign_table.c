@@ -10,7 +10,8 @@
 
 enum { LONGEST_JSON = 16 << 20, LARGEST_SIDE = 4096 };
 
-const tli_vision_family *const tli_vision_families[] = {&tli_vision_resnet, NULL};
+const tli_vision_family *const tli_vision_families[] = {&tli_vision_resnet, &tli_vision_mobilenet,
+                                                        NULL};
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
@@ -45,6 +46,25 @@ void tli_vision_add_norm(tli_vision_table *t, const char *ours, const char *thei
     add(t, TLI_VISION_COUNTER, NULL, NULL, theirs, "num_batches_tracked");
 }
 
+void tli_vision_add_unit(tli_vision_table *t, tli_vision_layout layout, const char *ours,
+                         const char *conv, const char *norm)
+{
+    const char *kernel = tl_arena_printf(t->arena, "%s/conv", ours);
+    const char *vectors = tl_arena_printf(t->arena, "%s/norm", ours);
+    if (!kernel || !vectors) t->status = TL_ENOMEM;
+    if (t->status != TL_OK) return;
+    tli_vision_add_kernel(t, layout, kernel, conv);
+    tli_vision_add_norm(t, vectors, norm);
+}
+
+void tli_vision_want(tl_str *words, bool same, const char *section, const char *key,
+                     const char *value)
+{
+    if (!same)
+        tl_str_addf(words, "%stask.model.backbone.%s.%s=%s", words->length ? " " : "", section, key,
+                    value);
+}
+
 tl_status tli_vision_table_make(tli_vision_table *out, tl_arena *arena, const tli_vision_model *m)
 {
     *out = (tli_vision_table){.arena = arena};
@@ -67,7 +87,8 @@ static bool has_marker(tli_vision_model *m, const tli_foreign_files *f, tl_arena
     const char *prefixed = prefix ? tl_arena_printf(arena, "%s%s", prefix, marker) : NULL;
     m->family = family;
     m->form = form;
-    m->epsilon = family->epsilon;
+    m->epsilon = family->epsilon[form];
+    m->activation = family->activation;
     m->prefix = "";
     if (tl_map_has(&f->by_name, marker)) return true;
     m->prefix = prefix;
@@ -135,25 +156,24 @@ static void read_preparation(tli_vision_model *m, const json_t *json)
 
 static tl_status read_config(tli_vision_model *m, const json_t *json, const char *path)
 {
-    static const char *const without[] = {"downsample_in_first_stage", "downsample_in_bottleneck"};
+    const tli_vision_family *family = m->family;
     const char *type = json_string_value(json_object_get(json, "model_type"));
     const char *act = json_string_value(json_object_get(json, "hidden_act"));
-    if (type && strcmp(type, m->family->model_type) != 0)
+    const json_t *epsilon = json_object_get(json, "layer_norm_eps");
+    if (type && strcmp(type, family->model_type) != 0)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "%s: \"model_type\" is '%.80s', and the weights are of '%s'", path, type,
-                       m->family->model_type);
-    for (int64_t i = 0; i < TL_COUNT(without); i++)
-        if (json_is_true(json_object_get(json, without[i])))
-            return TL_FAIL(TL_EUNSUPPORTED, "%s: \"%s\" is true; there is no such ResNet here",
-                           path, without[i]);
-    for (int i = 0; act && tl_activation_names[i]; i++)
+                       family->model_type);
+    for (int i = 0; act && !family->own_activation && tl_activation_names[i]; i++)
         if (strcmp(act, tl_activation_names[i]) == 0) m->activation = (tl_activation)i;
     if (act && strcmp(act, tl_activation_names[m->activation]) != 0)
         return TL_FAIL(TL_EUNSUPPORTED, "%s: \"hidden_act\" is '%.80s', which is not known here",
                        path, act);
+    if (family->tells_epsilon && json_number_value(epsilon) > 0)
+        m->epsilon = json_number_value(epsilon);
     const json_t *timm = json_object_get(json, "pretrained_cfg");
     if (timm) read_preparation(m, timm);
-    return TL_OK;
+    return family->read ? family->read(m, json, path) : TL_OK;
 }
 
 static tl_status look_beside(tli_vision_model *m, const tli_foreign_files *f, tl_arena *arena)
@@ -231,9 +251,9 @@ tl_status tli_vision_open(tli_foreign_files *f, tli_vision_model *m, tl_arena *a
     if (!find_family(m, f, arena))
         return TL_FAIL(TL_EUNSUPPORTED,
                        "'%s' has weights of no model that is known here: known are ResNets of "
-                       "torchvision, timm and Hugging Face",
+                       "torchvision, timm and Hugging Face, and MobileNetV2 of torchvision and "
+                       "Hugging Face",
                        path);
-    m->activation = TL_ACT_RELU;
     for (int i = 0; i < 3; i++) {
         m->mean[i] = mean[i] * 255;
         m->stddev[i] = stddev[i] * 255;

@@ -140,7 +140,7 @@ static void compare_norms(tl_str *advised, const tli_vision_model *theirs,
     if (ours->norm_epsilon != theirs->epsilon)
         tl_str_addf(advised, "%stask.model.norm_activation.norm_epsilon=%s",
                     advised->length ? " " : "", number);
-    if (ours->activation != theirs->activation)
+    if (ours->activation != theirs->activation && !theirs->family->own_activation)
         tl_str_addf(advised, "%stask.model.norm_activation.activation=%s",
                     advised->length ? " " : "", tl_activation_names[theirs->activation]);
 }
@@ -169,7 +169,7 @@ static tl_status compare_config(const reading *r, tl_task *t)
                             "task.model.backbone"));
     if (cls != family->backbone)
         tl_str_addf(&needed, "task.model.backbone.type=%s", family->backbone->cls.name);
-    else family->compare(&needed, &advised, r->model.backbone, config);
+    else family->compare(&needed, &advised, &r->model, config);
     compare_norms(&advised, &r->model, &model->norm_activation);
     tl_status st = tl_str_status(&needed);
     if (st == TL_OK) st = tl_str_status(&advised);
@@ -285,16 +285,20 @@ static tl_status find_own(tli_vision_model *out, tl_task *t, tli_vision_form for
     for (int i = 0; tli_vision_families[i]; i++)
         if (tli_vision_families[i]->backbone == cls) out->family = tli_vision_families[i];
     if (!out->family)
-        return TL_FAIL(TL_EUNSUPPORTED, "the backbone '%s' has no such form; 'resnet' has",
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "the backbone '%s' has no such form; 'resnet' and 'mobilenet' have",
                        cls->cls.name);
     out->prefix =
         form == TLI_VISION_HF ? tl_arena_printf(t->arena, "%s.", out->family->model_type) : "";
-    out->backbone = config;
-    out->epsilon = out->family->epsilon;
-    out->activation = form == TLI_VISION_HF ? model->norm_activation.activation : TL_ACT_RELU;
     if (!out->prefix) return TL_ENOMEM;
-    out->family->compare(&words, &words, NULL, config);
+    const bool hf = form == TLI_VISION_HF;
+    out->epsilon = hf && out->family->tells_epsilon ? model->norm_activation.norm_epsilon
+                                                    : out->family->epsilon[form];
+    out->activation = hf && !out->family->own_activation ? model->norm_activation.activation
+                                                         : out->family->activation;
+    out->family->compare(&words, &words, out, config);
     compare_norms(&words, out, &model->norm_activation);
+    out->backbone = (void *)(uintptr_t)config;
     tl_status st = tl_str_status(&words);
     if (st == TL_OK && words.length)
         st = TL_FAIL(TL_EUNSUPPORTED, "models of PyTorch have other settings: %s",
@@ -330,10 +334,11 @@ static tl_status put_config(tl_notes *files, const tli_vision_model *m, tl_strin
     tli_json j = {.out = &text, .indent = 2};
     tli_json_begin(&j, NULL, '{');
     tli_json_begin(&j, "architectures", '[');
-    tli_json_text(&j, NULL, "ResNetForImageClassification");
+    tli_json_text(&j, NULL, m->family->architecture);
     tli_json_end(&j, ']');
     tli_json_text(&j, "model_type", m->family->model_type);
-    m->family->describe(&j, m->backbone);
+    m->family->describe(&j, m);
+    if (m->family->tells_epsilon) tli_json_number(&j, "layer_norm_eps", m->epsilon);
     tli_json_text(&j, "hidden_act", tl_activation_names[m->activation]);
     tli_json_text(&j, "torch_dtype", "float32");
     add_labels(&j, m->classes, classes);
