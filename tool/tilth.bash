@@ -73,7 +73,7 @@ _tilth_words()
     ckpt)
         if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show diff verify convert; fi ;;
     data)
-        if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show convert pretraining finetuning; fi ;;
+        if [[ $# -gt 1 ]]; then compgen -f -- "${!#}"; else printf '%s\n' show convert coco voc cityscapes annotations pretraining finetuning; fi ;;
     train_net) _tilth_net_keys '' = ;;
     predict | tokenize | eval_coco) compgen -f -- "${!#}" ;;
     compare | plot) compgen -d -- "${!#}" ;;

@@ -72,6 +72,7 @@
 #include <tilth/io/checkpoint/checkpoint.h>
 #include <tilth/io/checkpoint/manager.h>
 #include <tilth/io/coco/annotations.h>
+#include <tilth/io/coco/records.h>
 #include <tilth/io/coco/rle.h>
 #include <tilth/io/tensorflow/event_file.h>
 #include <tilth/io/tensorflow/example.h>
@@ -84,6 +85,7 @@
 #include <tilth/io/table.h>
 #include <tilth/io/tensorflow/tensorbundle.h>
 #include <tilth/io/tensorflow/tfrecord.h>
+#include <tilth/io/voc.h>
 
 #include <tilth/text/classification.h>
 #include <tilth/text/learn.h>
@@ -108,6 +110,7 @@
 #include <tilth/nn/optimization.h>
 #include <tilth/nn/optimizer.h>
 #include <tilth/nn/regularizer.h>
+#include <tilth/nn/segmentation_loss.h>
 #include <tilth/nn/schedule.h>
 #include <tilth/nn/transformer.h>
 
@@ -115,6 +118,7 @@
 #include <tilth/data/batch.h>
 #include <tilth/data/config.h>
 #include <tilth/data/dataset.h>
+#include <tilth/data/draw.h>
 #include <tilth/data/image.h>
 #include <tilth/data/image_folder.h>
 #include <tilth/data/pipeline.h>
@@ -155,6 +159,7 @@
 #include <tilth/zoo/detection_inputs.h>
 #include <tilth/zoo/language.h>
 #include <tilth/zoo/retinanet.h>
+#include <tilth/zoo/segmentation.h>
 #include <tilth/zoo/segmentation_inputs.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>

@@ -10,6 +10,7 @@
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/zoo/language.h>
 #include <tilth/zoo/retinanet.h>
+#include <tilth/zoo/segmentation.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
@@ -31,6 +32,7 @@ static const tl_module *const modules[] = {
     &tl_train_module,
     &tl_vision_module,
     &tl_detection_module,
+    &tl_segmentation_module,
     &tl_table_module,
     &tl_language_module,
     &tli_mock_module,

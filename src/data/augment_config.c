@@ -7,8 +7,9 @@
 
 static const tl_field autoaug_fields[] = {
     TL_F(tl_autoaug, augmentation_name, .s = "v0",
-         .help = "v0, test, simple, reduced_cifar10, svhn, reduced_imagenet, "
-                 "panoptic_deeplab_policy, vit or deit3_three_augment"),
+         .help =
+             "v0, test, simple, reduced_cifar10, svhn, reduced_imagenet, "
+             "panoptic_deeplab_policy, vit or deit3_three_augment; with boxes also detection_v0"),
     TL_F(tl_autoaug, cutout_const, .d = 100, TL_RANGE(0, 1e6),
          .help = "half of the side of the largest cutout"),
     TL_F(tl_autoaug, translate_const, .d = 250, TL_RANGE(0, 1e6),
@@ -42,6 +43,21 @@ const tl_desc tl_autoaug_desc = {
     .size = sizeof(tl_autoaug),
     .fields = autoaug_fields,
     .check = check_autoaug,
+};
+
+static tl_status check_autoaug_boxes(const void *value)
+{
+    const char *name = ((const tl_autoaug *)value)->augmentation_name;
+    return strcmp(name, "detection_v0") == 0 ? TL_OK : check_autoaug(value);
+}
+
+const tl_desc tl_autoaug_boxes_desc = {
+    .name = "autoaug",
+    .help = "AutoAugment: one of the rows of a policy that was searched for; boxes move with their "
+            "images",
+    .size = sizeof(tl_autoaug),
+    .fields = autoaug_fields,
+    .check = check_autoaug_boxes,
 };
 
 static const tl_field randaug_fields[] = {

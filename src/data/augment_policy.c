@@ -7,9 +7,25 @@
 /* --- operations with a level ------------------------------------------------------------------ */
 
 static const char *const op_names[] = {
-    "AutoContrast", "Equalize",   "Invert",     "Rotate",      "Posterize", "Solarize",
-    "Color",        "Contrast",   "Brightness", "Sharpness",   "ShearX",    "ShearY",
-    "TranslateX",   "TranslateY", "Cutout",     "SolarizeAdd", "Grayscale", "Gaussian_Noise",
+    "AutoContrast",
+    "Equalize",
+    "Invert",
+    "Rotate",
+    "Posterize",
+    "Solarize",
+    "Color",
+    "Contrast",
+    "Brightness",
+    "Sharpness",
+    "ShearX",
+    "ShearY",
+    "TranslateX",
+    "TranslateY",
+    "Cutout",
+    "SolarizeAdd",
+    "Grayscale",
+    "Gaussian_Noise",
+    "TranslateY_Only_BBoxes",
 };
 _Static_assert(TL_COUNT(op_names) == TL_AUGMENT_COUNT, "every operation has a name");
 
@@ -44,29 +60,76 @@ static void cut_out(const tl_pixels *p, int64_t half, tl_rng *rng)
     tl_pixels_fill(p, tli_window_around(x, y, half, half, p->width, p->height), 128);
 }
 
-static void move(const tl_pixels *out, const tl_pixels *in, tl_augment_op op, double by)
+/* An image on its way through the operations, with boxes or without. */
+typedef struct work {
+    tl_pixels *image, *spare;
+    tl_image_boxes boxes;
+    tl_augment_reach reach;
+    tl_rng *rng;
+} work;
+
+static void swap(work *w)
+{
+    tl_pixels changed = *w->spare;
+    *w->spare = *w->image;
+    *w->image = changed;
+}
+
+static void shear(work *w, bool horizontal, double level)
+{
+    const tl_pixels *in = w->image;
+    float m[6] = {1, 0, 0, 0, 1, 0};
+    m[horizontal ? 1 : 3] = (float)level;
+    tl_pixels_transform(w->spare, in, m);
+    tl_image_boxes_shear(w->boxes, in->height, in->width, level, horizontal);
+    swap(w);
+}
+
+static void translate(const tl_pixels *out, const tl_pixels *in, bool horizontal, double pixels)
 {
     float m[6] = {1, 0, 0, 0, 1, 0};
-    m[op == TL_AUGMENT_SHEAR_X       ? 1
-      : op == TL_AUGMENT_SHEAR_Y     ? 3
-      : op == TL_AUGMENT_TRANSLATE_X ? 2
-                                     : 5] = (float)by;
+    m[horizontal ? 2 : 5] = (float)pixels;
     tl_pixels_transform(out, in, m);
 }
 
-/* Those that look at other places. */
-static void change_into(const tl_pixels *out, const tl_pixels *in, tl_augment_op op, double share,
-                        const tl_augment_reach *reach, tl_rng *rng)
+static void translate_all(work *w, bool horizontal, double pixels)
 {
-    switch (op) {
-    case TL_AUGMENT_ROTATE: tl_pixels_rotate(out, in, either_sign(rng, share * 30)); break;
-    case TL_AUGMENT_SHARPNESS: tl_pixels_sharpness(out, in, share * 1.8 + 0.1); break;
-    case TL_AUGMENT_SHEAR_X:
-    case TL_AUGMENT_SHEAR_Y: move(out, in, op, either_sign(rng, share * 0.3)); break;
-    case TL_AUGMENT_GAUSSIAN_NOISE:
-        tl_pixels_blur(out, in, between(rng, share, reach->translate * share));
-        break;
-    default: move(out, in, op, either_sign(rng, share * reach->translate)); break;
+    const tl_pixels *in = w->image;
+    translate(w->spare, in, horizontal, pixels);
+    tl_image_boxes_translate(w->boxes, in->height, in->width, pixels, horizontal);
+    swap(w);
+}
+
+static void rotate(work *w, double degrees)
+{
+    tl_pixels_rotate(w->spare, w->image, degrees);
+    tl_image_boxes_rotate(w->boxes, w->image->height, w->image->width, degrees);
+    swap(w);
+}
+
+static int64_t pixel_of(float share, int64_t size)
+{
+    float at = share * (float)size;
+    return at > 0 ? (int64_t)fminf(at, (float)(size - 1)) : 0;
+}
+
+/* What is in each box moves within it, behind the edge what is before it. Later boxes see what
+ * earlier ones have become. */
+static void translate_boxes(work *w, double pixels, double prob)
+{
+    tl_rng draws;
+    tl_rng_fold(&draws, w->rng, tl_rng_u64(w->rng));
+    for (int64_t i = 0; i < w->boxes.count; i++) {
+        const float *box = w->boxes.items[i];
+        const tl_pixels *in = w->image;
+        if (tl_rng_uniform_f32(&draws) >= prob) continue;
+        int64_t top = pixel_of(box[0], in->height), left = pixel_of(box[1], in->width);
+        int64_t bottom = pixel_of(box[2], in->height), right = pixel_of(box[3], in->width);
+        if (bottom < top || right < left) continue;
+        tl_window window = {left, top, right - left + 1, bottom - top + 1};
+        tl_pixels from = tl_pixels_crop(in, window), to = tl_pixels_crop(w->spare, window);
+        translate(&to, &from, false, pixels);
+        tl_pixels_copy(&from, &to, false);
     }
 }
 
@@ -76,11 +139,31 @@ static double within(double x, double most)
     return x > 0 ? fmin(x, most) : 0;
 }
 
-void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach, tl_pixels *image,
-                      tl_pixels *spare, tl_rng *rng)
+/* Those that look at other places. */
+static void apply_spatial(work *w, tl_augment_op op, double share, double prob)
 {
+    tl_rng *rng = w->rng;
+    double reach = w->reach.translate;
+    switch (op) {
+    case TL_AUGMENT_ROTATE: rotate(w, either_sign(rng, share * 30)); return;
+    case TL_AUGMENT_SHEAR_X: shear(w, true, either_sign(rng, share * 0.3)); return;
+    case TL_AUGMENT_SHEAR_Y: shear(w, false, either_sign(rng, share * 0.3)); return;
+    case TL_AUGMENT_TRANSLATE_X: translate_all(w, true, either_sign(rng, share * reach)); return;
+    case TL_AUGMENT_TRANSLATE_Y: translate_all(w, false, either_sign(rng, share * reach)); return;
+    case TL_AUGMENT_TRANSLATE_Y_ONLY_BOXES:
+        translate_boxes(w, either_sign(rng, share * 120), prob / 3);
+        return;
+    case TL_AUGMENT_SHARPNESS: tl_pixels_sharpness(w->spare, w->image, share * 1.8 + 0.1); break;
+    default: tl_pixels_blur(w->spare, w->image, between(rng, share, reach * share)); break;
+    }
+    swap(w);
+}
+
+/* `prob` is that with which it is done, for operations that draw for each box. */
+static void apply(work *w, tl_augment_op op, double level, double prob)
+{
+    const tl_pixels *image = w->image;
     double share = within(level / 10, 100);
-    reach = (tl_augment_reach){within(reach.cutout, 1e6), within(reach.translate, 1e6)};
     switch (op) {
     case TL_AUGMENT_AUTOCONTRAST: tl_pixels_autocontrast(image, image); return;
     case TL_AUGMENT_EQUALIZE: tl_pixels_equalize(image, image); return;
@@ -96,13 +179,28 @@ void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach, tl
     case TL_AUGMENT_CONTRAST: tl_pixels_contrast(image, image, share * 1.8 + 0.1); return;
     case TL_AUGMENT_BRIGHTNESS: tl_pixels_brightness(image, image, share * 1.8 + 0.1); return;
     case TL_AUGMENT_GRAYSCALE: tl_pixels_grayscale(image, image); return;
-    case TL_AUGMENT_CUTOUT: cut_out(image, (int64_t)(share * reach.cutout), rng); return;
-    default: break;
+    case TL_AUGMENT_CUTOUT: cut_out(image, (int64_t)(share * w->reach.cutout), w->rng); return;
+    default: apply_spatial(w, op, share, prob); return;
     }
-    change_into(spare, image, op, share, &reach, rng);
-    tl_pixels changed = *spare;
-    *spare = *image;
-    *image = changed;
+}
+
+static work begin(tl_pixels *image, tl_pixels *spare, tl_image_boxes boxes, double cutout,
+                  double translation, tl_rng *rng)
+{
+    return (work){image, spare, boxes, {within(cutout, 1e6), within(translation, 1e6)}, rng};
+}
+
+void tl_augment_apply_boxes(tl_augment_op op, double level, tl_augment_reach reach,
+                            tl_pixels *image, tl_pixels *spare, tl_image_boxes boxes, tl_rng *rng)
+{
+    work w = begin(image, spare, boxes, reach.cutout, reach.translate, rng);
+    apply(&w, op, level, 1);
+}
+
+void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach, tl_pixels *image,
+                      tl_pixels *spare, tl_rng *rng)
+{
+    tl_augment_apply_boxes(op, level, reach, image, spare, (tl_image_boxes){0}, rng);
 }
 
 /* --- the tables ------------------------------------------------------------------------------- */
@@ -204,6 +302,12 @@ static const tl_augment_step vit_rows[][TL_AUGMENT_STEPS] = {
 static const tl_augment_step deit3_three_augment_rows[][TL_AUGMENT_STEPS] = {
     {DO(GRAYSCALE, 1, 0)}, {DO(SOLARIZE, 1, 5)}, {DO(GAUSSIAN_NOISE, 1, 1)},
 };
+static const tl_augment_step detection_v0_rows[][TL_AUGMENT_STEPS] = {
+    {DO(TRANSLATE_X, 0.6, 4), DO(EQUALIZE, 0.8, 10)},
+    {DO(TRANSLATE_Y_ONLY_BOXES, 0.2, 2), DO(CUTOUT, 0.8, 8)},
+    {DO(SHARPNESS, 0, 8), DO(SHEAR_X, 0.4, 0)},
+    {DO(SHEAR_Y, 1, 2), DO(TRANSLATE_Y_ONLY_BOXES, 0.6, 6)}, {DO(ROTATE, 0.6, 10), DO(COLOR, 1, 6)},
+};
 // clang-format on
 
 #define POLICY(label, steps) TL_INIT(#label, label##_rows, TL_COUNT(label##_rows), steps)
@@ -219,6 +323,8 @@ static const tl_augment_policy policies[] = {
     POLICY(deit3_three_augment, 1),
 };
 
+static const tl_augment_policy detection_v0 = POLICY(detection_v0, 2);
+
 const tl_augment_policy *tl_augment_policy_at(int64_t i)
 {
     return i >= 0 && i < TL_COUNT(policies) ? &policies[i] : NULL;
@@ -233,26 +339,34 @@ const tl_augment_policy *tl_augment_policy_find(const char *name)
 
 /* --- AutoAugment, RandAugment ----------------------------------------------------------------- */
 
-static void follow(const tl_augment_policy *p, tl_augment_reach reach, tl_pixels *image,
-                   tl_pixels *spare, tl_rng *rng)
+static void follow(work *w, const tl_augment_policy *p)
 {
-    const tl_augment_step *row = p->rows[tl_rng_below(rng, p->row_count)];
+    const tl_augment_step *row = p->rows[tl_rng_below(w->rng, p->row_count)];
     for (int64_t i = 0; i < p->step_count; i++)
-        if (tl_rng_uniform_f32(rng) < row[i].prob)
-            tl_augment_apply(row[i].op, row[i].level, reach, image, spare, rng);
+        if (tl_rng_uniform_f32(w->rng) < row[i].prob)
+            apply(w, row[i].op, row[i].level, row[i].prob);
+}
+
+void tl_autoaug_apply_boxes(const tl_autoaug *a, tl_pixels *image, tl_pixels *spare,
+                            tl_image_boxes boxes, tl_rng *rng)
+{
+    work w = begin(image, spare, boxes, a->cutout_const, a->translate_const, rng);
+    const tl_augment_policy *p = strcmp(a->augmentation_name, detection_v0.name) == 0
+                                     ? &detection_v0
+                                     : tl_augment_policy_find(a->augmentation_name);
+    TL_ASSERT(p);
+    follow(&w, p);
 }
 
 void tl_autoaug_apply(const tl_autoaug *a, tl_pixels *image, tl_pixels *spare, tl_rng *rng)
 {
-    const tl_augment_policy *p = tl_augment_policy_find(a->augmentation_name);
-    TL_ASSERT(p);
-    follow(p, (tl_augment_reach){a->cutout_const, a->translate_const}, image, spare, rng);
+    tl_autoaug_apply_boxes(a, image, spare, (tl_image_boxes){0}, rng);
 }
 
 void tl_three_augment_apply(tl_pixels *image, tl_pixels *spare, tl_rng *rng)
 {
-    follow(tl_augment_policy_find("deit3_three_augment"), (tl_augment_reach){100, 20}, image, spare,
-           rng);
+    work w = begin(image, spare, (tl_image_boxes){0}, 100, 20, rng);
+    follow(&w, tl_augment_policy_find("deit3_three_augment"));
 }
 
 static int64_t choices(tl_augment_op *out, const tl_randaug *a)
@@ -274,19 +388,23 @@ static double level_of(const tl_randaug *a, tl_rng *rng)
     return level < 0 ? 0 : level > 10 ? 10 : level;
 }
 
-void tl_randaug_apply(const tl_randaug *a, tl_pixels *image, tl_pixels *spare, tl_rng *rng)
+void tl_randaug_apply_boxes(const tl_randaug *a, tl_pixels *image, tl_pixels *spare,
+                            tl_image_boxes boxes, tl_rng *rng)
 {
+    work w = begin(image, spare, boxes, a->cutout_const, a->translate_const, rng);
     tl_augment_op ops[TL_AUGMENT_COUNT];
     int64_t count = choices(ops, a);
     for (int64_t i = 0; i < a->num_layers; i++) {
         int64_t which = tl_rng_below(rng, count + 1); // the last one leaves the image as it is
         bool wanted = !a->prob_to_apply.set || tl_rng_uniform_f32(rng) < a->prob_to_apply.value;
         double level = level_of(a, rng);
-        if (which < count && wanted)
-            tl_augment_apply(ops[which], level,
-                             (tl_augment_reach){a->cutout_const, a->translate_const}, image, spare,
-                             rng);
+        if (which < count && wanted) apply(&w, ops[which], level, 1);
     }
+}
+
+void tl_randaug_apply(const tl_randaug *a, tl_pixels *image, tl_pixels *spare, tl_rng *rng)
+{
+    tl_randaug_apply_boxes(a, image, spare, (tl_image_boxes){0}, rng);
 }
 
 /* --- without policies ------------------------------------------------------------------------- */

@@ -256,7 +256,8 @@ tl_window tl_window_random(tl_rng *rng, int64_t height, int64_t width,
     for (int i = 0; i < a.attempts; i++) {
         float span = (float)a.aspect_to - (float)a.aspect_from;
         float aspect = tl_rng_uniform_f32(&own) * span + (float)a.aspect_from;
-        if (try_window(&out, &own, &rule, aspect)) return out;
+        if (!try_window(&out, &own, &rule, aspect)) continue;
+        if (!a.accept || a.accept(a.self, &out)) return out;
     }
     return (tl_window){0, 0, width, height};
 }

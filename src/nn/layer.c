@@ -45,13 +45,10 @@ static tl_status verify_layer(const tl_class *cls)
 }
 
 static const tl_method layer_methods[] = {
-    TL_METHOD(tl_layer_class, build, false),
-    TL_METHOD(tl_layer_class, parameters, false),
-    TL_METHOD(tl_layer_class, forward, false),
-    TL_METHOD(tl_layer_class, forward_all, false),
-    TL_METHOD(tl_layer_class, dispose, false),
-    TL_METHOD(tl_layer_class, parameters_all, false),
-    {NULL, 0, false},
+    TL_METHOD(tl_layer_class, build, false),   TL_METHOD(tl_layer_class, parameters, false),
+    TL_METHOD(tl_layer_class, forward, false), TL_METHOD(tl_layer_class, forward_all, false),
+    TL_METHOD(tl_layer_class, dispose, false), TL_METHOD(tl_layer_class, parameters_all, false),
+    TL_METHOD(tl_layer_class, fit, false),     {NULL, 0, false},
 };
 const tl_kind tl_kind_layer = {
     .name = "layer",

@@ -13,10 +13,13 @@ static const tl_field data_fields[] = {
     TL_F(tli_data_flags, examples, .i = 1, TL_AT_LEAST(0),
          .help = "show: how many of the first examples are shown"),
     TL_F(tli_data_flags, out, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
-         .help = "convert: beginning of the names of the new files, such as out/train, which gives "
-                 "out/train-00000-of-00004"),
-    TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1), .help = "convert: number of files"),
-    TL_F(tli_data_flags, gzip, .help = "convert: the files are compressed"),
+         .help = "convert, coco, voc, cityscapes: beginning of the names of the new files, such as "
+                 "out/train, which "
+                 "gives "
+                 "out/train-00000-of-00004; annotations: the JSON file"),
+    TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1),
+         .help = "convert, coco, voc, cityscapes: number of files"),
+    TL_F(tli_data_flags, gzip, .help = "convert, coco, voc, cityscapes: the files are compressed"),
     TL_F(tli_data_flags, overwrite,
          .help = "files that are there are replaced; convert also removes others of an earlier "
                  "conversion"),
@@ -26,13 +29,23 @@ static const tl_field data_fields[] = {
     TL_F(tli_data_flags, encoding, .names = encoding_names,
          .help =
              "convert: how the images of an idx file are stored; files of images stay as they are"),
-    TL_F(tli_data_flags, classes, .flags = TL_FIELD_NULLABLE,
-         .help = "convert, finetuning: file with the names of the classes, one on each line, which "
-                 "numbers them; for the records of validation, use the file of training"),
+    TL_F(
+        tli_data_flags, classes, .flags = TL_FIELD_NULLABLE,
+        .help =
+            "convert, voc, finetuning: file with the names of the classes, one on each line, which "
+            "numbers them; for the records of validation, use the file of training"),
     TL_F(tli_data_flags, skip_bad,
-         .help = "convert: images that cannot be decoded are left out; finetuning: rows with too "
-                 "few cells"),
+         .help = "convert, coco, voc, cityscapes: images that cannot be decoded are left out; "
+                 "finetuning: rows with too few cells"),
     TL_F(tli_data_flags, json, .help = "show: an object of JSON for each file, one a line"),
+    TL_F(tli_data_flags, masks,
+         .help = "coco, annotations: the masks of objects are written as well; voc: the classes of "
+                 "pixels"),
+    TL_F(tli_data_flags, split, .s = "train",
+         .help = "voc, cityscapes: the part of the data, such as train or val"),
+    TL_F(tli_data_flags, pictures, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
+         .help = "show: folder for PNG files of the examples that are shown, with their boxes, "
+                 "masks and classes drawn"),
     TL_F_END,
 };
 static const tl_desc data_flags_desc = {
@@ -94,6 +107,13 @@ void tli_data_close(tli_data_input *in)
     tl_idx_close(&in->array);
 }
 
+tl_status tli_data_check_split(const char *split)
+{
+    if (*split && tl_path_stays_inside(split) && !strpbrk(split, "*?[]\\")) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "--split: '%s' is no name of a part of the data, such as train",
+                   split);
+}
+
 void tli_data_add_size(tl_str *out, double bytes)
 {
     static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
@@ -134,6 +154,10 @@ static tl_status run_data(tli_run *run)
     static const tli_verb verbs[] = {
         {"show", tli_data_show, false},
         {"convert", tli_data_convert, false},
+        {"coco", tli_data_coco, false},
+        {"voc", tli_data_voc, false},
+        {"cityscapes", tli_data_cityscapes, false},
+        {"annotations", tli_data_annotations, false},
         {"pretraining", tli_data_pretraining, true},
         {"finetuning", tli_data_finetuning, true},
     };
@@ -145,17 +169,27 @@ const tli_command tli_command_data = {
     .brief = "what is in files of training data, and other files made of them",
     .usage =
         "show FILE... | convert FILE [LABELS] --out=PREFIX [flags]\n"
+        "       data coco IMAGES ANNOTATIONS.json --out=PREFIX [--masks] [flags]\n"
+        "       data voc FOLDER --split=NAME --out=PREFIX [--masks] [flags]\n"
+        "       data cityscapes FOLDER --split=NAME --out=PREFIX [flags]\n"
+        "       data annotations RECORDS... --out=FILE.json [--masks]\n"
         "       data pretraining --vocab_file=FILE --input_file=FILES --output_file=FILES "
         "[flags]\n"
         "       data finetuning --vocab_file=FILE --train_file=FILE "
         "--train_data_output_path=FILE [flags]\n\n"
         "show tells what is in TFRecord files (features, their types and counts, with every "
         "checksum verified), in idx files and in folders of images, which have a subfolder "
-        "for each class; every image is decoded once. convert writes TFRecord files of "
+        "for each class; every image is decoded once. With --pictures it also draws the boxes, "
+        "masks and classes of the first records. convert writes TFRecord files of "
         "tf.train.Example with image/encoded and image/class/label, from a folder of images "
         "or from an idx file of images and one of their labels; the names of a folder's "
         "classes go to PREFIX.classes.txt. If images cannot be decoded, convert names all of "
-        "them and writes nothing, unless --skip_bad leaves them out. show continues after a "
+        "them and writes nothing, unless --skip_bad leaves them out. coco writes the records of "
+        "Model Garden's create_coco_tf_record, from a folder of images and the boxes and masks "
+        "that a COCO file lists for them; voc and cityscapes write records of the folders of "
+        "Pascal VOC and Cityscapes, with boxes or the classes of pixels; and annotations a COCO "
+        "file of the objects of records. "
+        "show continues after a "
         "file that cannot be shown. It ends with 1 when the first such file is damaged, and "
         "with 2 when that file is missing or of an unknown kind. pretraining makes examples of "
         "masked pieces and next sentences of text, and finetuning examples of texts with "

@@ -23,6 +23,9 @@ typedef struct tli_data_flags {
     const char *classes;
     bool skip_bad;
     bool json;
+    bool masks;
+    const char *pictures;
+    const char *split;
 } tli_data_flags;
 
 /* What a word of the command line names. */
@@ -39,6 +42,9 @@ tl_status tli_data_open(tli_data_input *out, tl_arena *arena, const char *path,
                         const tl_image_folder_args *how);
 void tli_data_close(tli_data_input *in);
 
+/* The name of --split is a part of paths. */
+tl_status tli_data_check_split(const char *split);
+
 /* "12.5 MiB". */
 void tli_data_add_size(tl_str *out, double bytes);
 
@@ -49,8 +55,17 @@ void tli_data_json_class(tli_json *j, int64_t number, const char *name, int64_t 
 tl_status tli_data_show_records(tli_run *run, const tl_tfrecord_file *f,
                                 const tli_data_flags *given);
 
+/* Writes a picture of a record's image into the folder of --pictures, with what the record says of
+ * it drawn upon it, and tells its path. Nothing when it has no image that can be decoded. */
+tl_status tli_data_picture(tl_str *out, const tl_tfrecord *r, const char *records,
+                           const tli_data_flags *given);
+
 /* Verbs; `flags` are tli_data_flags. */
 tl_status tli_data_show(tli_run *run, const void *flags);
 tl_status tli_data_convert(tli_run *run, const void *flags);
+tl_status tli_data_coco(tli_run *run, const void *flags);
+tl_status tli_data_voc(tli_run *run, const void *flags);
+tl_status tli_data_cityscapes(tli_run *run, const void *flags);
+tl_status tli_data_annotations(tli_run *run, const void *flags);
 
 #endif

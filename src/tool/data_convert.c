@@ -8,18 +8,14 @@
 #include <tilth/io/image/png.h>
 
 #include "core/inner/element.h"
-#include "tool/data.h"
-
-enum { MOST_SHARDS = 1000 };
+#include "tool/data_shards.h"
 
 /* The files that are written, and where examples come from. */
 typedef struct converting {
     tli_run *run;
     const tli_data_flags *given;
-    tl_tfrecord_writer **shards;
-    const char **paths;
+    tli_shards shards;
     const char *classes;     /* path for the names of the classes, of a folder */
-    tl_path_list others;     /* files of an earlier conversion that no new one replaces */
     const char *folder_path; /* these two, or the three below */
     tl_image_folder folder;
     const tl_idx *images, *labels;
@@ -87,91 +83,6 @@ static tl_status make_from_array(converting *c, int64_t index)
 
 /* --- files ------------------------------------------------------------------------------------ */
 
-// "-00000-of-00004" or "-00000-of-00004.gz".
-static bool is_shard_name(const char *end)
-{
-    static const char form[] = "-00000-of-00000";
-    for (const char *f = form; *f; f++, end++)
-        if (*f == '0' ? *end < '0' || *end > '9' : *end != *f) return false;
-    return !*end || strcmp(end, ".gz") == 0;
-}
-
-static bool is_ours(const converting *c, const char *path)
-{
-    for (int64_t i = 0; i < c->given->shards; i++)
-        if (strcmp(c->paths[i], path) == 0) return true;
-    return false;
-}
-
-// Files with other numbers in their names: PREFIX-* would match them beside the new ones.
-static tl_status find_others(converting *c)
-{
-    const char *prefix = c->given->out;
-    tl_str pattern = TL_STR_INIT;
-    for (const char *p = prefix; *p; p++) {
-        if (strchr("*?[]\\", *p)) tl_str_addc(&pattern, '\\');
-        tl_str_addc(&pattern, *p);
-    }
-    tl_str_add(&pattern, "-*-of-*");
-    tl_path_list found;
-    tl_status st = tl_str_status(&pattern);
-    if (st == TL_OK) st = tl_glob(&found, c->run->arena, tl_str_text(&pattern));
-    tl_str_deinit(&pattern);
-    TL_TRY(st);
-    c->others.items = found.items;
-    for (int64_t i = 0; i < found.count; i++)
-        if (is_shard_name(found.items[i] + strlen(prefix)) && !is_ours(c, found.items[i]))
-            c->others.items[c->others.count++] = found.items[i];
-    return TL_OK;
-}
-
-static tl_status check_free(const converting *c, const char *path)
-{
-    if (!path || c->given->overwrite || !tl_file_exists(path)) return TL_OK;
-    return TL_FAIL(TL_EEXISTS, "'%s' exists; --overwrite replaces it", path);
-}
-
-static tl_status check_all_free(converting *c)
-{
-    const tli_data_flags *g = c->given;
-    for (int64_t i = 0; i < g->shards; i++) TL_TRY(check_free(c, c->paths[i]));
-    TL_TRY(check_free(c, c->classes));
-    TL_TRY(find_others(c));
-    if (!c->others.count || g->overwrite) return TL_OK;
-    return TL_FAIL(TL_EEXISTS,
-                   "'%s' exists, from an earlier conversion; a reader of '%s-*' would take it for "
-                   "one of the new files. --overwrite removes it",
-                   c->others.items[0], g->out);
-}
-
-static tl_status name_files(converting *c)
-{
-    const tli_data_flags *g = c->given;
-    c->paths = tl_arena_array(c->run->arena, g->shards, sizeof *c->paths);
-    if (!c->paths) return TL_ENOMEM;
-    for (int64_t i = 0; i < g->shards; i++) {
-        c->paths[i] = tl_arena_printf(c->run->arena, "%s-%05" PRId64 "-of-%05" PRId64 "%s", g->out,
-                                      i, g->shards, g->gzip ? ".gz" : "");
-        if (!c->paths[i]) return TL_ENOMEM;
-    }
-    if (!c->folder_path) return TL_OK;
-    c->classes = tl_arena_printf(c->run->arena, "%s.classes.txt", g->out);
-    return c->classes ? TL_OK : TL_ENOMEM;
-}
-
-static tl_status begin(converting *c)
-{
-    const tli_data_flags *g = c->given;
-    const char *folder = tl_path_dirname(c->run->arena, g->out);
-    c->shards = tl_arena_array(c->run->arena, g->shards, sizeof *c->shards);
-    if (!folder || !c->shards) return TL_ENOMEM;
-    TL_TRY(tl_mkdirs(folder));
-    for (int64_t i = 0; i < g->shards; i++)
-        TL_TRY(tl_tfrecord_writer_begin(&c->shards[i], c->paths[i],
-                                        &(tl_tfrecord_writer_args){.gzip = g->gzip}));
-    return TL_OK;
-}
-
 // Examples in their order or a random one, dealt out to the files like cards.
 static tl_status write_examples(converting *c, int64_t count)
 {
@@ -184,8 +95,7 @@ static tl_status write_examples(converting *c, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         tl_str_cut(&c->example, 0);
         TL_TRY(c->folder_path ? make_from_file(c, order[i]) : make_from_array(c, order[i]));
-        TL_TRY(
-            tl_tfrecord_write(c->shards[i % c->given->shards], c->example.data, c->example.length));
+        TL_TRY(tli_shards_write(&c->shards, c->example.data, c->example.length));
     }
     return TL_OK;
 }
@@ -208,39 +118,27 @@ static tl_status finish_folder(converting *c)
     return tl_str_status(out);
 }
 
-static tl_status finish(converting *c, int64_t count)
-{
-    int64_t shards = c->given->shards;
-    for (int64_t i = 0; i < shards; i++) TL_TRY(tl_tfrecord_writer_commit(&c->shards[i]));
-    for (int64_t i = 0; i < c->others.count; i++) {
-        TL_TRY(tl_file_remove(c->others.items[i]));
-        tl_str_addf(&c->run->text, "removed %s\n", c->others.items[i]);
-    }
-    tl_str_addf(&c->run->text, "wrote %" PRId64 " examples to %s", count, c->paths[0]);
-    if (shards > 1) tl_str_addf(&c->run->text, " ... %s", tl_path_basename(c->paths[shards - 1]));
-    tl_str_addc(&c->run->text, '\n');
-    return c->folder_path ? finish_folder(c) : tl_str_status(&c->run->text);
-}
-
 // What can be refused without a look at the images.
 static tl_status check_out(converting *c)
 {
-    if (c->given->shards > MOST_SHARDS)
-        return TL_FAIL(TL_EINVAL, "--shards is at most %d, because all files are open at once",
-                       MOST_SHARDS);
-    TL_TRY(name_files(c));
-    return check_all_free(c);
+    c->shards = (tli_shards){.run = c->run, .given = c->given};
+    if (c->folder_path) {
+        c->classes = tl_arena_printf(c->run->arena, "%s.classes.txt", c->given->out);
+        if (!c->classes) return TL_ENOMEM;
+    }
+    c->shards.companion = c->classes;
+    return tli_shards_check(&c->shards);
 }
 
 static tl_status convert(converting *c, int64_t count)
 {
     tl_status st;
-    TL_TRY_DONE(st, begin(c));
+    TL_TRY_DONE(st, tli_shards_begin(&c->shards));
     TL_TRY_DONE(st, write_examples(c, count));
-    st = finish(c, count);
+    TL_TRY_DONE(st, tli_shards_commit(&c->shards));
+    if (c->folder_path) st = finish_folder(c);
 done:
-    for (int64_t i = 0; c->shards && i < c->given->shards; i++)
-        tl_tfrecord_writer_abort(&c->shards[i]);
+    tli_shards_abort(&c->shards);
     tl_str_deinit(&c->example);
     tl_str_deinit(&c->encoded);
     return st;
@@ -316,9 +214,7 @@ tl_status tli_data_convert(tli_run *run, const void *flags)
     const tli_data_flags *given = flags;
     const char *path = run->words.items[1];
     tli_data_input in;
-    if (!given->out || !*given->out)
-        return TL_FAIL(TL_EINVAL,
-                       "`convert` needs --out, the beginning of the names of the new files");
+    TL_TRY(tli_shards_need_out(run, given));
     if (tl_dir_exists(path)) return convert_folder(run, given);
     tl_status st = tli_data_open(&in, run->arena, path, &(tl_image_folder_args){0});
     if (st == TL_OK && in.kind == TLI_DATA_IDX) st = convert_pair(run, given, &in);

@@ -83,6 +83,7 @@ enum { DECODED_AT_A_TIME = 256 };
 typedef struct showing {
     tli_run *run;
     const tl_tfrecord_file *file;
+    const tli_data_flags *given;
     tl_map columns;                 /* by name */
     tl_map labels;                  /* how often each is there, by its number in words */
     tl_strings names;               /* of the classes, when a list lies beside the file */
@@ -213,7 +214,10 @@ static tl_status note_record(showing *s, const tl_tfrecord *r)
     s->least = !s->records || r->size < s->least ? r->size : s->least;
     s->most = r->size > s->most ? r->size : s->most;
     s->records++;
-    return good ? note_example(s, r) : TL_OK;
+    if (!good) return TL_OK;
+    if (s->given->pictures && r->number < s->given->examples)
+        TL_TRY(tli_data_picture(&s->first, r, tl_tfrecord_path(s->file), s->given));
+    return note_example(s, r);
 }
 
 static int by_name(const void *a, const void *b)
@@ -423,8 +427,11 @@ static tl_status look_through(showing *s)
 tl_status tli_data_show_records(tli_run *run, const tl_tfrecord_file *f,
                                 const tli_data_flags *given)
 {
-    showing s = {
-        .run = run, .file = f, .wanted = given->json ? 0 : given->examples, .json = given->json};
+    showing s = {.run = run,
+                 .file = f,
+                 .given = given,
+                 .wanted = given->json ? 0 : given->examples,
+                 .json = given->json};
     tl_status st = look_through(&s);
     tl_pool_free(&s.pool);
     tli_image_facts_deinit(&s.images);

@@ -110,6 +110,12 @@ tl_field my_fields[1];
 // include/tilth/data/dataset.h
 uint8_t *pixels;
 int32_t *labels;
+// include/tilth/data/draw.h
+tl_image decoded;
+uint8_t *mask;
+float *mean, *deviation;
+tl_tensor *images, *boxes, *classes, *scores, *pictures;
+tl_logs *logs;
 // include/tilth/data/image.h
 tl_image decoded;
 void *memory;
@@ -171,6 +177,10 @@ int64_t last;
 void (*train_loop)(int64_t *step);
 // include/tilth/io/coco/annotations.h
 tl_coco_set *truths;
+tl_coco_file *f;
+tl_coco_object o;
+// include/tilth/io/coco/records.h
+tl_strings paths;
 // include/tilth/io/coco/rle.h
 uint8_t *pixels;
 tl_str text;
@@ -241,6 +251,8 @@ tl_tensor **grads;
 // include/tilth/nn/schedule.h
 tl_optimization_config config;
 tl_tensor *step;
+// include/tilth/nn/segmentation_loss.h
+tl_tensor *masks, *logits;
 // include/tilth/nn/transformer.h
 extern struct encoder {
     tl_layer *block;
@@ -370,6 +382,10 @@ tl_tensor *images, *image_shape;
 tl_model *model;
 // include/tilth/zoo/segmentation_inputs.h
 const tl_segmentation_data_config *data;
+// include/tilth/zoo/segmentation.h
+tl_tensor *images;
+tl_model *model;
+tl_tensor *image;
 // include/tilth/zoo/table.h
 const tl_table_task_config *task;
 // include/tilth/zoo/vision.h

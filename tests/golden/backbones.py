@@ -39,6 +39,10 @@ CASES = {
     'dilated': (32, 'dilated_resnet', {'last_stage_repeats': 2, 'multigrid': [1, 2, 4]}),
     'dilated deep': (32, 'dilated_resnet', {'output_stride': 8, 'stem_type': 'v1', 'se_ratio': 0.25,
                                             'resnetd_shortcut': True, 'replace_stem_max_pool': True}),
+    'vit': (48, 'vit', {'model_name': 'vit-ti16', 'representation_size': 24, 'output_2d_feature_maps': True,
+                        'output_attention_scores': True}),
+    'vit gap': (32, 'vit', {'model_name': 'vit-ti16', 'pooler': 'gap', 'layer_scale_init_value': 0.1,
+                            'init_stochastic_depth_rate': 0.1, 'pos_embed_shape': [3, 3]}),
 }
 
 
@@ -100,8 +104,8 @@ def write(to, case, folder):
                                       for of in (model.trainable_variables, model.variables)], np.int64))
     put(to, f'{case}/logits', model(images, training=False).numpy())
     endpoints = model.backbone(images, training=False)
-    levels = {name: endpoints[name] for name in getattr(model.backbone, '_output_specs', {})}
-    for name, value in {'features': endpoints[max(endpoints)], **levels}.items():
+    inner = getattr(model.backbone, '_output_specs', {})  # not what is for classifiers alone
+    for name, value in {'features': endpoints[max(endpoints)], **{n: endpoints[n] for n in inner}}.items():
         value = value.numpy()
         put(to, f'{case}/{name} shape', np.array(value.shape, np.int64))
         put(to, f'{case}/{name}', value.reshape(-1)[np.arange(SAMPLES) * value.size // SAMPLES])

@@ -1,4 +1,5 @@
-"""`tilth eval_coco` and the masks of io/coco/rle.h beside pycocotools: random objects, detections and masks; the speed.
+"""`tilth eval_coco`, the masks of io/coco/rle.h and the files that io/coco writes beside pycocotools: random objects,
+detections and masks; the speed.
 
 Where compilers fuse products and sums (all machines but x86-64), pycocotools rounds some edges of polygons another way
 than it does on x86-64, and than we do: there one polygon in a thousand may differ by a pixel in a column.
@@ -16,13 +17,14 @@ import time
 
 import numpy as np
 from pycocotools import mask as masks
+from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from coco_sets import original, polygon, random_set, twelve, write
 from driver import compile_driver
 
 TILTH = os.environ['TILTH']
-SETS, MASK_SETS, MASKS = 200, 40, 3000
+SETS, MASK_SETS, MASKS, FILE_SETS = 200, 40, 3000, 40
 MOST = 1e-10  # that a number may differ by
 
 
@@ -129,6 +131,38 @@ def check_masks(driver):
     return len(wrong) == len(fused) <= len(questions) / 1000
 
 
+def check_files(folder, driver):
+    """Files that we wrote say to pycocotools what those say that we read."""
+    written = folder / 'written'
+    written.mkdir()
+    objects = 0
+    for i in range(FILE_SETS):
+        rng = np.random.default_rng(1000 + i)
+        truths, found = random_set(rng, int(rng.integers(1, 6)), int(rng.integers(1, 5)), 8, 25, True)
+        if not found:
+            continue
+        files = write(folder / 'truths.json', truths), write(folder / 'found.json', found)
+        subprocess.run([driver, 'write', *files, written], check=True)
+        with contextlib.redirect_stdout(io.StringIO()):
+            there = COCO(str(folder / 'truths.json'))
+            here = COCO(str(written / 'truths.json'))
+            pairs = [(there, here), (there.loadRes(str(folder / 'found.json')), here.loadRes(str(written / 'found.json')))]
+        for a, b in pairs:
+            assert [c['id'] for c in a.dataset['categories']] == [c['id'] for c in b.dataset['categories']]
+            sizes = [[(x['id'], x['height'], x['width']) for x in s.dataset['images']] for s in (a, b)]
+            assert sizes[0] == sizes[1]
+            objects += len(a.dataset['annotations'])
+            for x, y in zip(a.dataset['annotations'], b.dataset['annotations'], strict=True):
+                for key in 'image_id', 'category_id', 'bbox', 'area', 'iscrowd', 'score':
+                    assert np.array_equal(x.get(key), y.get(key)), (i, key, x, y)
+                if 'segmentation' in x:
+                    assert (a.annToMask(x) != b.annToMask(y)).sum(0).max() <= (platform.machine() != 'x86_64'), (i, x, y)
+        scores = [original(*paths, 'segm')[0].stats for paths in (files, (written / 'truths.json', written / 'found.json'))]
+        assert np.abs(np.subtract(*scores)).max() <= MOST
+    print(f'{FILE_SETS} files of annotations and results, {objects} objects: written again they say the same')
+    return True
+
+
 def check_speed(folder, driver, kind, images, found):
     rng = np.random.default_rng(7)
     truths, results = random_set(rng, images, 80 if kind == 'bbox' else 20, 15, found, kind == 'segm')
@@ -161,7 +195,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         driver = compile_driver('coco_driver', folder)
-        good = [check_masks(driver), check_sets(folder), check_speed(folder, driver, 'bbox', 500, 200),
+        good = [check_masks(driver), check_sets(folder), check_files(folder, driver), check_speed(folder, driver, 'bbox', 500, 200),
                 check_speed(folder, driver, 'segm', 200, 60)]
     return 0 if all(good) else 1
 

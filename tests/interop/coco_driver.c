@@ -8,7 +8,10 @@
  *     iou H W 0|1 TEXT TEXT          the number; 1 for a crowd
  *
  * coco_driver bbox|segm TRUTHS FOUND: the seconds that an evaluation takes on one thread, files not
- * counted. */
+ * counted.
+ *
+ * coco_driver write TRUTHS FOUND FOLDER: reads both, with masks, and writes them as truths.json and
+ * found.json of the folder. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,11 +105,27 @@ static int measure(char **words)
     return 0;
 }
 
+static int write_again(char **words)
+{
+    tl_coco_set *truths, *found;
+    char path[4096];
+    must(tl_coco_read(&truths, words[0], true));
+    must(tl_coco_read_results(&found, words[1], truths, true));
+    snprintf(path, sizeof path, "%s/truths.json", words[2]);
+    must(tl_coco_write(path, truths));
+    snprintf(path, sizeof path, "%s/found.json", words[2]);
+    must(tl_coco_write_results(path, found, true));
+    tl_coco_set_free(&found);
+    tl_coco_set_free(&truths);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     char *line = NULL;
     size_t room = 0;
     if (argc == 4) return measure(argv + 1);
+    if (argc == 5 && strcmp(argv[1], "write") == 0) return write_again(argv + 2);
     while (getline(&line, &room, stdin) > 0) {
         const char *what = strtok(line, " \n");
         int64_t height = atoll(word()), width = atoll(word());

@@ -27,20 +27,49 @@ static inline tl_status data_parse(const void **out, const tl_desc *desc, const 
     return TL_OK;
 }
 
+static inline const tl_value *data_written(const tl_desc *desc, const void *config)
+{
+    const tl_value *v;
+    tl_str text = TL_STR_INIT;
+    assert_ok(tl_yaml_write(&text, desc, config));
+    assert_ok(tl_yaml_parse(&v, lab_arena, tl_str_text(&text), text.length, "written"));
+    tl_str_deinit(&text);
+    return v;
+}
+
+static inline const tl_value *data_of_file(const char *file, const char *section)
+{
+    const tl_value *all;
+    assert_ok(tl_yaml_read(&all, lab_arena, file));
+    return tl_value_get(tl_value_get(all, "task"), section);
+}
+
 /* What is written of the defaults is what Model Garden's file has. */
 static inline void data_is_as_in_file(const tl_desc *desc, const char *file, const char *section)
 {
-    const tl_value *theirs, *ours;
     const void *config;
-    tl_str text = TL_STR_INIT;
     bool training = strcmp(section, "train_data") == 0;
+    assert_ok(tl_desc_verify(desc));
     assert_ok(data_parse(&config, desc, training ? "is_training: true" : "is_training: false"));
-    assert_ok(tl_yaml_read(&theirs, lab_arena, file));
-    theirs = tl_value_get(tl_value_get(theirs, "task"), section);
-    assert_ok(tl_yaml_write(&text, desc, config));
-    assert_ok(tl_yaml_parse(&ours, lab_arena, tl_str_text(&text), text.length, "written"));
-    assert_same_data(file, ours, theirs);
-    tl_str_deinit(&text);
+    assert_same_data(file, data_written(desc, config), data_of_file(file, section));
+}
+
+/* Files of Model Garden are read, and written as they are. */
+static inline void data_reads_files(const tl_desc *desc, const char *pattern, int64_t count)
+{
+    static const char *const sections[] = {"train_data", "validation_data"};
+    tl_path_list files;
+    assert_ok(tl_glob(&files, lab_arena, pattern));
+    assert_int_equal(files.count, count);
+    for (int64_t i = 0; i < 2 * count; i++) {
+        const tl_value *theirs = data_of_file(files.items[i / 2], sections[i % 2]);
+        tl_config_free(&data_config);
+        assert_ok(tl_config_new(&data_config, lab_registry, desc));
+        assert_ok(tl_config_apply(data_config, theirs));
+        assert_ok(tl_config_finish(data_config));
+        assert_same_data(files.items[i / 2], data_written(desc, tl_config_value(data_config)),
+                         theirs);
+    }
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */

@@ -2,6 +2,9 @@
  * the names of its checkpoints, the same answers; which endpoints there are. */
 #include "zoo/zoo_lab.h"
 
+#include <tilth/io/safetensors.h>
+#include <tilth/train/run/initialize.h>
+
 #include "nn/golden_file.h"
 
 enum { SAMPLES = 16, MOST = 32 };
@@ -204,40 +207,169 @@ static void test_answers_of_model_garden(void **state)
         check_case(&goldens[i]);
         done++;
     }
-    assert_true(done >= 9);
+    assert_true(done >= 11);
     golden_close();
 }
 
-/* --- sizes of the networks as they are published ---------------------------------------------- */
+/* --- sizes ------------------------------------------------------------------------------------ */
 
-#define CLASSES "num_classes: 1001, input_size: [32, 32, 3]"
-#define MOBILE(id) "{type: mobilenet, mobilenet: {model_id: MobileNet" id "}}"
-
+/* Of Model Garden's experiments, and of the backbones of those that are for other tasks. */
 static void test_sizes(void **state)
 {
     (void)state;
     static const struct {
-        const char *backbone;
+        const char *experiment, *yaml;
         int64_t trainable, all;
     } cases[] = {
-        {MOBILE("V2"), 3506153, 3540265},
+        {"mobilenet_imagenet", NULL, 3506153, 3540265},
+        {"resnet_rs_imagenet", NULL, 35693961, 35747337},
+        {"vit_imagenet_pretrain", NULL, 87159017, 87159017},
+        {"vit_imagenet_finetune", NULL, 86860265, 86860265},
+        {"image_classification",
+         "task: {model: {num_classes: 1, input_size: [64, 64, 3], backbone: {type: dilated_resnet, "
+         "dilated_resnet: {model_id: 101, output_stride: 16, stem_type: v1, multigrid: [1, 2, 4], "
+         "last_stage_repeats: 1}}}}",
+         42623936 + 2049, 0},
     };
     for (int64_t i = 0; i < TL_COUNT(cases); i++) {
+        if (!test_takes(i, 5)) continue;
         lab_run r;
         tl_model *m;
-        char *yaml = tl_arena_printf(lab_arena, "task: {model: {" CLASSES ", backbone: %s}}",
-                                     cases[i].backbone);
-        lab_begin(&r, "image_classification", yaml);
+        lab_begin(&r, cases[i].experiment, cases[i].yaml);
         assert_ok(tl_task_build_model(r.task, &m));
         tl_model_size size = tl_model_measure(m);
         assert_int_equal(size.trainable, cases[i].trainable);
-        assert_int_equal(size.params + size.state, cases[i].all);
+        if (cases[i].all) assert_int_equal(size.params + size.state, cases[i].all);
         tl_model_free(&m);
         lab_end(&r);
     }
 }
 
+/* --- positions for images of another size ----------------------------------------------------- */
+
+#define SMALL_VIT(height, more)                                                                    \
+    "task: {model: {num_classes: 3, input_size: [" #height ", 16, 3], backbone: {type: vit, vit: " \
+    "{model_name: null, hidden_size: 8, patch_size: 8, transformer: {mlp_dim: 16, num_heads: 2, "  \
+    "num_layers: 2}" more "}}}}"
+#define TABLE "backbone/position/pos_embedding"
+
+static void open_model(lab_run *r, tl_model **m, const char *yaml)
+{
+    lab_begin(r, "image_classification", yaml);
+    assert_ok(tl_task_build_model(r->task, m));
+}
+
+static void close_model(lab_run *r, tl_model **m)
+{
+    tl_model_free(m);
+    lab_end(r);
+}
+
+static void read_param(double *out, tl_model *m, const char *path, int64_t count)
+{
+    const tl_param *p = tl_model_find(m, path);
+    assert_non_null(p);
+    assert_int_equal(tl_tensor_count(p->tensor), count);
+    assert_ok(tl_tensor_get_doubles(p->tensor, out, count));
+}
+
+/* The weights of a model as a file, below a path or as they are. */
+static void write_weights(tl_model *m, const char *file, const char *below)
+{
+    tl_state *s, *all;
+    assert_ok(tl_state_new(&s));
+    assert_ok(tl_state_new(&all));
+    assert_ok(tl_model_state(m, s));
+    if (below) assert_ok(tl_state_mount(all, below, s));
+    assert_ok(tl_safetensors_write(file, below ? all : s, NULL, 0));
+    tl_state_free(&all);
+    tl_state_free(&s);
+}
+
+static void answers_of(double *out, lab_run *r, tl_model *m)
+{
+    tl_ctx *c;
+    assert_ok(tl_ctx_new(&c, r->task->engine));
+    tl_mark mark = tl_ctx_begin(c);
+    tl_tensor *y = tl_call(c, m, make_images(c, TL_SHAPE(1, 24, 16, 3)));
+    assert_ok(tl_ctx_status(c));
+    assert_ok(tl_tensor_get_doubles(y, out, 3));
+    tl_ctx_end(c, mark);
+    tl_ctx_free(&c);
+}
+
+/* Two rows of two become three: the one between them is their mean. The token keeps its row. */
+static void check_resized(const double *small, const double *large)
+{
+    static const double parts[7][5] = {
+        {1}, {0, 1}, {0, 0, 1}, {0, .5, 0, .5}, {0, 0, .5, 0, .5}, {0, 0, 0, 1}, {0, 0, 0, 0, 1}};
+    for (int64_t i = 0; i < 7; i++)
+        for (int64_t k = 0; k < 8; k++) {
+            double wanted = 0;
+            for (int64_t j = 0; j < 5; j++) wanted += parts[i][j] * small[j * 8 + k];
+            assert_near(large[i * 8 + k], wanted, 1e-7);
+        }
+}
+
+static void test_positions_are_resized(void **state)
+{
+    (void)state;
+    static const char *const backbone[] = {"backbone"}, *const head[] = {"head"};
+    lab_run r, q, p;
+    tl_model *small, *large, *fixed;
+    double before[56], table[40], found[56], a[3], b[3];
+    open_model(&r, &small, SMALL_VIT(16, ""));
+    open_model(&q, &large, SMALL_VIT(24, ""));
+    open_model(&p, &fixed, SMALL_VIT(24, ", pos_embed_shape: [2, 2]"));
+    fill_model(r.task, small);
+    read_param(table, small, TABLE, 40);
+    read_param(before, large, TABLE, 56);
+    write_weights(small, "plain.safetensors", NULL);
+    write_weights(small, "run.safetensors", "model");
+    // Another part leaves them alone.
+    assert_ok(tl_model_initialize_from(large, "run.safetensors", (tl_strings){head, 1}));
+    read_param(found, large, TABLE, 56);
+    assert_memory_equal(found, before, sizeof found);
+    assert_ok(tl_model_initialize_from(large, "run.safetensors", (tl_strings){backbone, 1}));
+    read_param(found, large, TABLE, 56);
+    check_resized(table, found);
+    assert_ok(tl_model_initialize(large, 3));
+    assert_ok(tl_model_initialize_from(large, "plain.safetensors", (tl_strings){NULL, 0}));
+    read_param(found, large, TABLE, 56);
+    check_resized(table, found);
+    // A model that resizes its table whenever it is used gives the same.
+    assert_ok(tl_model_initialize_from(fixed, "plain.safetensors", (tl_strings){NULL, 0}));
+    answers_of(a, &q, large);
+    answers_of(b, &p, fixed);
+    for (int i = 0; i < 3; i++) assert_near(a[i], b[i], 1e-6);
+    close_model(&p, &fixed);
+    close_model(&q, &large);
+    close_model(&r, &small);
+}
+
+static void test_positions_that_cannot_be_resized(void **state)
+{
+    (void)state;
+    lab_run r, q;
+    tl_model *oblong, *other;
+    double before[48], after[48];
+    open_model(&r, &oblong, SMALL_VIT(24, ""));
+    open_model(&q, &other, SMALL_VIT(24, ", pooler: gap"));
+    write_weights(oblong, "oblong.safetensors", NULL);
+    read_param(before, other, TABLE, 48);
+    assert_fails(tl_model_initialize_from(other, "oblong.safetensors", (tl_strings){NULL, 0}),
+                 TL_EINVAL, "'" TABLE "' of 'oblong.safetensors'");
+    if (!strstr(tl_error_message(), "no table of a square grid with rows of 8 numbers"))
+        fail_msg("%s", tl_error_message());
+    read_param(after, other, TABLE, 48);
+    assert_memory_equal(before, after, sizeof before);
+    close_model(&q, &other);
+    close_model(&r, &oblong);
+}
+
 /* --- what is refused -------------------------------------------------------------------------- */
+
+#define MOBILE(id) "{type: mobilenet, mobilenet: {model_id: MobileNet" id "}}"
 
 static void refuse(const char *backbone, const char *text)
 {
@@ -264,13 +396,19 @@ static void test_what_is_refused(void **state)
     refuse("{type: dilated_resnet, dilated_resnet: {stem_type: cifar}}", "stem_type");
     refuse("{type: dilated_resnet, dilated_resnet: {multigrid: [1, 2]}}",
            "multigrid: it has 2 numbers for the 3 blocks of the last stage");
+    refuse("{type: vit, vit: {model_name: vit-b8}}", "there is no 'vit-b8'; there are vit-ti16");
+    refuse("{type: vit, vit: {model_name: null, hidden_size: 10, transformer: {num_heads: 3}}}",
+           "3 heads do not divide hidden_size, 10");
+    refuse("{type: vit, vit: {pos_embed_shape: [14]}}", "pos_embed_shape");
+    refuse("{type: vit, vit: {transformer_partition_dims: [1, 1, 1, 1]}}",
+           "transformer_partition_dims");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_answers_of_model_garden),
-        LAB_TEST(test_sizes),
+        LAB_TEST(test_answers_of_model_garden), LAB_TEST(test_sizes),
+        LAB_TEST(test_positions_are_resized),   LAB_TEST(test_positions_that_cannot_be_resized),
         LAB_TEST(test_what_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

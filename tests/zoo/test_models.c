@@ -415,8 +415,10 @@ static void test_all_norms_are_synchronized(void **state)
     static const char *const backbones[] = {
         "{type: cnn, cnn: {batch_norm: true}}",
         "{type: resnet, resnet: {model_id: 18, stem_type: cifar, depth_multiplier: 0.0625}}",
+        "{type: mobilenet, mobilenet: {filter_size_scale: 0.1}}",
     };
-    for (int i = 0; i < 4; i++) {
+    static const int64_t counts[] = {3, 22, 53};
+    for (int i = 0; i < 6; i++) {
         lab_run r;
         tl_model *m;
         int64_t norms = 0;
@@ -433,7 +435,7 @@ static void test_all_norms_are_synchronized(void **state)
             assert_int_equal(((const tl_batch_norm_config *)p->layer->config)->synchronized, asked);
             norms++;
         }
-        assert_int_equal(norms, i < 2 ? 3 : 22);
+        assert_int_equal(norms, counts[i / 2]);
         tl_model_free(&m);
         lab_end(&r);
     }
@@ -474,6 +476,11 @@ static void test_without_memory(void **state)
         "task: {model: {dropout_rate: 0.1, backbone: {cnn: {batch_norm: true, dropout_rate: "
         "0.1}}}}",
         "task: {model: {backbone: {type: mlp}}}",
+        ("task: {model: {backbone: {type: mobilenet, mobilenet: {model_id: MobileNetV3Small, "
+         "filter_size_scale: 0.1, stochastic_depth_drop_rate: 0.1}}}}"),
+        ("task: {model: {backbone: {type: vit, vit: {model_name: null, hidden_size: 4, patch_size: "
+         "8, representation_size: 4, layer_scale_init_value: 0.1, init_stochastic_depth_rate: "
+         "0.1}}}}"),
     };
     for (int64_t i = 0; i < TL_COUNT(all); i++) {
         lab_run r;

@@ -42,6 +42,8 @@ static void test_defaults_are_model_gardens(void **state)
     (void)state;
     data_is_as_in_file(&tl_segmentation_data_config_desc, SEGMENTATION, "train_data");
     data_is_as_in_file(&tl_segmentation_data_config_desc, SEGMENTATION, "validation_data");
+    data_reads_files(&tl_segmentation_data_config_desc, TEST_DATA "/data/configs/*_deeplab*.yaml",
+                     6);
 }
 
 static void test_wrong_configurations(void **state)

@@ -85,6 +85,9 @@ typedef enum tl_augment_op {
     TL_AUGMENT_SOLARIZE_ADD, /* RandAugment draws among those up to here */
     TL_AUGMENT_GRAYSCALE,
     TL_AUGMENT_GAUSSIAN_NOISE, /* which is a blur */
+    /* each box by itself is moved within its bounds, with a third of the probability; without boxes
+     * nothing happens */
+    TL_AUGMENT_TRANSLATE_Y_ONLY_BOXES,
     TL_AUGMENT_COUNT
 } tl_augment_op;
 
@@ -102,6 +105,31 @@ typedef struct tl_augment_reach {
 TL_API void tl_augment_apply(tl_augment_op op, double level, tl_augment_reach reach,
                              tl_pixels *image, tl_pixels *spare, tl_rng *rng);
 
+/* --- boxes that move with their image --------------------------------------------------------- */
+
+/* Around objects in an image: ymin, xmin, ymax, xmax as shares of its height and width. What moves
+ * them computes as Model Garden does, in whole pixels, and cuts them to the image; a box that has
+ * left it has no height or no width then, where Model Garden leaves a strip at the edge. */
+typedef struct tl_image_boxes {
+    float (*items)[4];
+    int64_t count;
+} tl_image_boxes;
+/* As tl_pixels_rotate turns, and tl_pixels_transform moves, an image of this size. */
+TL_API void tl_image_boxes_rotate(tl_image_boxes boxes, int64_t height, int64_t width,
+                                  double degrees);
+TL_API void tl_image_boxes_shear(tl_image_boxes boxes, int64_t height, int64_t width, double level,
+                                 bool horizontal);
+TL_API void tl_image_boxes_translate(tl_image_boxes boxes, int64_t height, int64_t width,
+                                     double pixels, bool horizontal);
+/* To shares of a part of the image. Those of which less than `least` lies in it become zeros. */
+TL_API void tl_image_boxes_crop(tl_image_boxes boxes, int64_t height, int64_t width,
+                                tl_window window, double least);
+
+/* tl_augment_apply, and what follows below, for an image with such boxes. */
+TL_API void tl_augment_apply_boxes(tl_augment_op op, double level, tl_augment_reach reach,
+                                   tl_pixels *image, tl_pixels *spare, tl_image_boxes boxes,
+                                   tl_rng *rng);
+
 /* --- policies --------------------------------------------------------------------------------- */
 
 enum { TL_AUGMENT_STEPS = 3 };
@@ -116,7 +144,7 @@ typedef struct tl_augment_policy {
     int64_t row_count;
     int64_t step_count; /* of each row */
 } tl_augment_policy;
-/* NULL: there is none of that name. */
+/* NULL: there is none of that name, or it is for images with boxes alone. */
 TL_API const tl_augment_policy *tl_augment_policy_find(const char *name);
 /* All of them, in the order of their table; NULL behind the last one. */
 TL_API const tl_augment_policy *tl_augment_policy_at(int64_t i);
@@ -137,10 +165,16 @@ typedef struct tl_randaug {
     tl_strings exclude_ops;
 } tl_randaug;
 extern TL_API const tl_desc tl_autoaug_desc, tl_randaug_desc;
+/* tl_autoaug_desc for images with boxes, which know the policy detection_v0 too. */
+extern TL_API const tl_desc tl_autoaug_boxes_desc;
 
 /* `image` and `spare` as for tl_augment_apply. */
 TL_API void tl_autoaug_apply(const tl_autoaug *a, tl_pixels *image, tl_pixels *spare, tl_rng *rng);
 TL_API void tl_randaug_apply(const tl_randaug *a, tl_pixels *image, tl_pixels *spare, tl_rng *rng);
+TL_API void tl_autoaug_apply_boxes(const tl_autoaug *a, tl_pixels *image, tl_pixels *spare,
+                                   tl_image_boxes boxes, tl_rng *rng);
+TL_API void tl_randaug_apply_boxes(const tl_randaug *a, tl_pixels *image, tl_pixels *spare,
+                                   tl_image_boxes boxes, tl_rng *rng);
 /* Grey, solarized or blurred: one of the three. */
 TL_API void tl_three_augment_apply(tl_pixels *image, tl_pixels *spare, tl_rng *rng);
 

@@ -103,6 +103,9 @@ typedef struct tl_random_window_args {
     double area_from, area_to;     /* (optional: 0.08, 1) fraction of the image */
     double aspect_from, aspect_to; /* (optional: 3/4, 4/3) width / height */
     int attempts;                  /* (optional: 10) */
+    /* (optional: each will do) whether a window will do */
+    bool (*accept)(void *self, const tl_window *window);
+    void *self;
 } tl_random_window_args;
 /* A part of random area and aspect, as TensorFlow's sample_distorted_bounding_box takes it with the
  * whole image as the only box; when no attempt fits it is the whole image. As there, a part that is

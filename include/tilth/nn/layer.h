@@ -50,6 +50,10 @@ typedef struct tl_layer_class {
     void (*dispose)(tl_layer *l);
     /* (optional: `parameters`, with the first input) The same as `parameters` for tl_call_all. */
     tl_status (*parameters_all)(tl_layer *l, tl_scope *s, const tl_tensors *in);
+    /* (optional: it is refused) Makes a parameter of the layer from what it was in a model that was
+     * trained before, where it had another shape: a table of positions for larger images. Only
+     * calls ops. NULL, with the error set, when it cannot. */
+    tl_tensor *(*fit)(tl_layer *l, tl_ctx *c, const char *name, tl_tensor *found);
 } tl_layer_class;
 TL_API extern const tl_kind tl_kind_layer;
 

@@ -123,6 +123,34 @@ typedef struct tl_mobilenet_config {
 } tl_mobilenet_config;
 TL_API extern const tl_backbone_class tl_backbone_mobilenet;
 
+/* vit: vision transformers. Features are [batch, 1, 1, numbers] of the token or of the mean, or
+ * with pooler none the map of all tokens; norm_activation is not asked. output_2d_feature_maps
+ * gives the tokens as a map of the level that is nearest to patch_size; other endpoints are
+ * encoded_tokens [batch, tokens, numbers] and attention_scores [batch, heads, tokens, tokens]. */
+typedef enum tl_vit_pooler { TL_VIT_TOKEN, TL_VIT_GAP, TL_VIT_NONE } tl_vit_pooler;
+typedef struct tl_vit_transformer {
+    int64_t mlp_dim, num_heads, num_layers; /* 1: those of model_name */
+    double attention_dropout_rate, dropout_rate;
+} tl_vit_transformer;
+typedef struct tl_vit_config {
+    const char *model_name; /* vit-b16; NULL: the sizes are those below */
+    tl_vit_pooler pooler;
+    int64_t representation_size;     /* of a dense layer behind the pooling; 0: none */
+    int64_t hidden_size, patch_size; /* those of model_name */
+    tl_vit_transformer transformer;
+    double init_stochastic_depth_rate;
+    bool original_init;      /* true */
+    tl_ints pos_embed_shape; /* none: the grid of the image */
+    bool output_encoded_tokens, output_2d_feature_maps;
+    double layer_scale_init_value;      /* 0: no scales */
+    tl_ints transformer_partition_dims; /* (later) */
+    bool output_attention_scores;
+    /* Ours. */
+    double norm_epsilon; /* 1e-6 */
+    bool stochastic_depth_from_zero;
+} tl_vit_config;
+TL_API extern const tl_backbone_class tl_backbone_vit;
+
 /* cnn: for each number of filters, convolutions of that many and a 2x2 max pooling; then dense
  * layers. */
 typedef struct tl_cnn_config {

@@ -114,8 +114,8 @@ typedef struct tl_detection_export_config {
 typedef struct tl_retinanet_task_config {
     tl_task_config base; /* model: tl_retinanet_config; data: tl_detection_data_config */
     tl_retinanet_losses losses;
-    const char *init_checkpoint_modules; /* all, backbone, decoder or backbone,decoder */
-    const char *annotation_file;         /* null: the ground truth of validation_data */
+    const tl_value *init_checkpoint_modules; /* all, backbone, decoder, or a list */
+    const char *annotation_file;             /* null: the ground truth of validation_data */
     bool per_category_metrics, use_coco_metrics, use_wod_metrics;
     int64_t max_num_eval_detections; /* 100 */
     tl_detection_export_config export_config;

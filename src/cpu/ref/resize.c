@@ -1,49 +1,5 @@
 #include "cpu/ref/ref.h"
-
-#include <math.h>
-#include <tilth/base/integer.h>
-
-// The pixels on one axis that a pixel of the result is made of: (1 - part) of the first, `part` of
-// the second.
-typedef struct blend {
-    int64_t first, second;
-    double part;
-} blend;
-
-// Whole numbers decide: a centre between two pixels goes to the later one.
-static int64_t nearest(int64_t i, int64_t from, int64_t to, bool align_corners)
-{
-    if (!align_corners) return (2 * i + 1) * from / (2 * to);
-    return to > 1 ? (2 * i * (from - 1) + to - 1) / (2 * (to - 1)) : 0;
-}
-
-static blend blend_of(const tl_resize_attr *a, int64_t i, int64_t from, int64_t to)
-{
-    if (a->method == TL_NEAREST) return (blend){.first = nearest(i, from, to, a->align_corners)};
-    double at = a->align_corners ? (to > 1 ? (double)i * (double)(from - 1) / (double)(to - 1) : 0)
-                                 : fmax(((double)i + 0.5) * (double)from / (double)to - 0.5, 0);
-    int64_t first = tl_min_i64((int64_t)at, from - 1);
-    TL_ASSERT(first >= 0 && i < to);
-    return (blend){first, tl_min_i64(first + 1, from - 1), at - (double)first};
-}
-
-// Share of pixel `p` in what a blend gives.
-static double share(const blend *b, int64_t p)
-{
-    return (b->first == p ? 1 - b->part : 0) + (b->second == p ? b->part : 0);
-}
-
-// The pixels [*first, *last] of an axis of `to` that may be made of pixel `p` of `from`.
-static void made_of(int64_t *first, int64_t *last, const tl_resize_attr *a, int64_t p, int64_t from,
-                    int64_t to)
-{
-    double shift = a->align_corners ? 0 : 0.5;
-    double scale = a->align_corners ? (double)(to - 1) / (double)(from > 1 ? from - 1 : 1)
-                                    : (double)to / (double)from;
-    *first = (int64_t)fmax(((double)p - 1 + shift) * scale - shift - 1, 0);
-    *last = tl_min_i64((int64_t)(((double)p + 1 + shift) * scale - shift + 2), to - 1);
-    if (from == 1) *last = to - 1;
-}
+#include "cpu/resize.h"
 
 static int64_t offset(const tl_tensor *t, int64_t n, int64_t y, int64_t x, int64_t channel)
 {
@@ -57,8 +13,8 @@ static tl_status resize_kernel(const tl_run *run, const tl_node *n)
     (void)run;
     for (int64_t i = 0, count = tl_tensor_count(y); i < count; i++) {
         int64_t channel = i % yd[3], image = i / yd[3] / yd[2] / yd[1];
-        blend across = blend_of(n->attr, i / yd[3] % yd[2], xd[2], yd[2]);
-        blend down = blend_of(n->attr, i / yd[3] / yd[2] % yd[1], xd[1], yd[1]);
+        tli_blend across = tli_blend_of(n->attr, i / yd[3] % yd[2], xd[2], yd[2]);
+        tli_blend down = tli_blend_of(n->attr, i / yd[3] / yd[2] % yd[1], xd[1], yd[1]);
         double sum = 0;
         for (int64_t k = 0; k < 4; k++) {
             int64_t row = k & 2 ? down.second : down.first;
@@ -80,14 +36,14 @@ static double gathered(const tl_resize_attr *a, const tl_tensor *g, const tl_ten
     const int64_t *gd = g->shape.dims, *yd = y->shape.dims;
     int64_t top, bottom, left, right;
     double sum = 0;
-    made_of(&top, &bottom, a, row, yd[1], gd[1]);
-    made_of(&left, &right, a, column, yd[2], gd[2]);
+    tli_resize_made_of(&top, &bottom, a, row, yd[1], gd[1]);
+    tli_resize_made_of(&left, &right, a, column, yd[2], gd[2]);
     for (int64_t gy = top; gy <= bottom; gy++) {
-        blend down = blend_of(a, gy, yd[1], gd[1]);
-        double height = share(&down, row);
+        tli_blend down = tli_blend_of(a, gy, yd[1], gd[1]);
+        double height = tli_blend_share(&down, row);
         for (int64_t gx = left; height != 0 && gx <= right; gx++) {
-            blend across = blend_of(a, gx, yd[2], gd[2]);
-            double weight = height * share(&across, column);
+            tli_blend across = tli_blend_of(a, gx, yd[2], gd[2]);
+            double weight = height * tli_blend_share(&across, column);
             if (weight != 0) sum += weight * tli_ref_get(g, offset(g, image, gy, gx, channel));
         }
     }

@@ -1,4 +1,4 @@
-#include <tilth/io/coco/annotations.h>
+#include "io/coco/reader.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -6,38 +6,19 @@
 #include <string.h>
 
 #include <tilth/base/file.h>
+#include <tilth/base/integer.h>
 #include <tilth/base/vec.h>
 
-#include "io/json/members.h"
+#include "io/coco/rle.h"
 
-typedef struct reader {
-    const char *name; /* of the file */
-    bool masks, results;
-    tl_coco_set *set;
-    tl_coco_image *by_id; /* the images that objects may be in, sorted */
-    int64_t image_count;
-    int64_t runs; /* of all masks so far */
-    struct {      /* of polygons and runs, used again and again */
-        double *items;
-        int64_t count, capacity;
-    } corners;
-    struct {
-        int64_t *items;
-        int64_t count, capacity;
-    } counts;
-    struct {
-        tl_rle *items;
-        int64_t count, capacity;
-    } parts;
-} reader;
+typedef tli_coco_reader reader;
 
 static const double MOST_REAL_ID = 9007199254740992; /* whole numbers up to it are exact */
 
 /* --- values ----------------------------------------------------------------------------------- */
 
-static tl_status read_id(int64_t *out, const json_t *entry, const char *key)
+tl_status tli_coco_read_id(int64_t *out, const json_t *v, const char *key)
 {
-    const json_t *v = json_object_get(entry, key);
     if (!v) return TL_FAIL(TL_EDATA, "there is no '%s'", key);
     *out = json_integer_value(v);
     if (json_is_integer(v)) return TL_OK;
@@ -47,6 +28,11 @@ static tl_status read_id(int64_t *out, const json_t *entry, const char *key)
         return TL_FAIL(TL_EDATA, "%s: must be a whole number", key);
     *out = (int64_t)number;
     return TL_OK;
+}
+
+static tl_status read_id(int64_t *out, const json_t *entry, const char *key)
+{
+    return tli_coco_read_id(out, json_object_get(entry, key), key);
 }
 
 /* As many numbers as the list has room for. */
@@ -106,8 +92,8 @@ static tl_status add_polygon(reader *r, const json_t *list, const tl_coco_image 
         if (!TL_VEC_PUSH(&r->corners, json_number_value(v))) return TL_ENOMEM;
     }
     tl_rle part;
-    TL_TRY(tl_rle_from_polygon(&part, r->corners.items, (int64_t)count / 2, image->height,
-                               image->width));
+    TL_TRY(tli_rle_from_polygon(&part, r->corners.items, (int64_t)count / 2, image->height,
+                                image->width, &r->runs));
     if (TL_VEC_PUSH(&r->parts, part)) return TL_OK;
     tl_rle_deinit(&part);
     return TL_ENOMEM;
@@ -171,14 +157,12 @@ static tl_status read_mask(tl_rle *out, reader *r, const json_t *v, const tl_coc
     else if (json_is_object(v)) st = read_runs(out, r, v, image);
     else st = TL_FAIL(TL_EDATA, "must be a list of polygons, or an object with size and counts");
     drop_parts(r);
-    if (st != TL_OK) return tl_error_note(st, "segmentation");
-    r->runs += out->count;
-    if (r->runs <= TL_COCO_MOST_RUNS) return TL_OK;
-    return TL_FAIL(TL_ELIMIT, "the masks up to here have more than %d runs", TL_COCO_MOST_RUNS);
+    return st == TL_OK ? TL_OK : tl_error_note(st, "segmentation");
 }
 
 /* The box as a mask, where the results have boxes only. */
-static tl_status mask_of_box(tl_rle *out, const double box[4], const tl_coco_image *image)
+static tl_status mask_of_box(tl_rle *out, reader *r, const double box[4],
+                             const tl_coco_image *image)
 {
     double x = box[0], y = box[1], right = x + box[2], bottom = y + box[3];
     if (!image->height || !image->width)
@@ -186,8 +170,8 @@ static tl_status mask_of_box(tl_rle *out, const double box[4], const tl_coco_ima
                        "there is no 'segmentation', and the box as a mask needs 'height' and "
                        "'width' of image %" PRId64,
                        image->id);
-    TL_TRY_NOTE(tl_rle_from_polygon(out, (double[]){x, y, x, bottom, right, bottom, right, y}, 4,
-                                    image->height, image->width),
+    TL_TRY_NOTE(tli_rle_from_polygon(out, (double[]){x, y, x, bottom, right, bottom, right, y}, 4,
+                                     image->height, image->width, &r->runs),
                 "bbox");
     return TL_OK;
 }
@@ -196,10 +180,12 @@ static tl_status mask_of_box(tl_rle *out, const double box[4], const tl_coco_ima
 
 static tl_status read_image(reader *r, const json_t *entry)
 {
-    tl_coco_image image;
+    const json_t *name = json_object_get(entry, "file_name");
+    tl_coco_image image = {.file_name = json_string_value(name)};
     TL_TRY(read_id(&image.id, entry, "id"));
     TL_TRY(read_side(&image.height, entry, "height"));
     TL_TRY(read_side(&image.width, entry, "width"));
+    if (name && !image.file_name) return TL_FAIL(TL_EDATA, "file_name: must be a text");
     return tl_coco_add_image(r->set, &image);
 }
 
@@ -228,7 +214,7 @@ static tl_status read_place(tl_coco_object *o, reader *r, const json_t *entry, b
     if (r->masks && !r->results && !mask) return TL_FAIL(TL_EDATA, "there is no 'segmentation'");
     if (*boxed) TL_TRY(read_numbers(o->box, box, 4, "bbox"));
     if (mask) TL_TRY(read_mask(&o->mask, r, mask, image));
-    else if (r->masks) TL_TRY(mask_of_box(&o->mask, o->box, image));
+    else if (r->masks) TL_TRY(mask_of_box(&o->mask, r, o->box, image));
     if (!*boxed) tl_rle_box(o->box, &o->mask);
     return TL_OK;
 }
@@ -266,44 +252,36 @@ static tl_status fill_object(tl_coco_object *o, reader *r, const json_t *entry)
     return json_object_get(entry, "area") ? read_number(&o->area, entry, "area") : TL_OK;
 }
 
+tl_status tli_coco_read_object(tl_coco_object *out, reader *r, const json_t *entry)
+{
+    *out = (tl_coco_object){0};
+    tl_status st = fill_object(out, r, entry);
+    // Without `masks` it was only needed for its box.
+    if (st != TL_OK || !r->masks) tl_rle_deinit(&out->mask);
+    return st;
+}
+
 static tl_status read_object(reader *r, const json_t *entry)
 {
-    tl_coco_object o = {0};
-    tl_status st = fill_object(&o, r, entry);
-    if (st != TL_OK) tl_rle_deinit(&o.mask);
-    else st = tl_coco_add_object(r->set, &o);
-    if (st == TL_OK && !r->masks) // it was only needed for its box
-        tl_rle_deinit(&r->set->objects.items[r->set->objects.count - 1].mask);
-    return st;
+    tl_coco_object o;
+    TL_TRY(tli_coco_read_object(&o, r, entry));
+    return tl_coco_add_object(r->set, &o);
 }
 
 /* --- lists ------------------------------------------------------------------------------------ */
 
-typedef tl_status read_entry(reader *r, const json_t *entry);
-
-/* A list in a text, of which messages count the characters. */
-typedef struct place {
-    const char *text;
-    size_t begin, end;
-} place;
-
-/* One entry at a time, so that memory does not hold the file as a tree. */
-static tl_status read_list(reader *r, const char *list, const place *where, read_entry *read)
+tl_status tli_coco_each(reader *r, const char *list, const tli_coco_place *where,
+                        tli_coco_entry_fn *read)
 {
     tli_json_members m = tli_json_list_members_of(where->text, where->end);
     tl_status st;
     m.at = where->begin;
     for (int64_t i = 0;; i++) {
         bool more;
-        json_t *entry;
         st = tli_json_members_next(&m, &more);
         if (st != TL_OK && *list) st = tl_error_note(st, "%s", list);
         if (st != TL_OK || !more) break;
-        st = tli_json_members_value(&m, &entry);
-        if (st == TL_OK) {
-            st = json_is_object(entry) ? read(r, entry) : TL_FAIL(TL_EDATA, "must be an object");
-            json_decref(entry);
-        }
+        st = read(r, &m, i);
         if (st != TL_OK) {
             st = tl_error_note(st, "%s[%" PRId64 "]", list, i);
             break;
@@ -311,6 +289,36 @@ static tl_status read_list(reader *r, const char *list, const place *where, read
     }
     tli_json_members_end(&m);
     return st;
+}
+
+typedef tl_status read_parsed(reader *r, const json_t *entry);
+
+/* One entry at a time, so that memory does not hold the file as a tree. */
+static tl_status read_entry(reader *r, const tli_json_members *m, read_parsed *read)
+{
+    json_t *entry;
+    TL_TRY(tli_json_members_value(m, &entry));
+    tl_status st = json_is_object(entry) ? read(r, entry) : TL_FAIL(TL_EDATA, "must be an object");
+    json_decref(entry);
+    return st;
+}
+
+static tl_status image_entry(reader *r, const tli_json_members *m, int64_t index)
+{
+    (void)index;
+    return read_entry(r, m, read_image);
+}
+
+static tl_status category_entry(reader *r, const tli_json_members *m, int64_t index)
+{
+    (void)index;
+    return read_entry(r, m, read_category);
+}
+
+static tl_status object_entry(reader *r, const tli_json_members *m, int64_t index)
+{
+    (void)index;
+    return read_entry(r, m, read_object);
 }
 
 static tl_status sort_images(reader *r, const tl_coco_set *set)
@@ -352,50 +360,74 @@ static tl_status refuse_categories_twice(reader *r)
     return TL_OK;
 }
 
-enum { IMAGES, CATEGORIES, ANNOTATIONS, LISTS };
-static const char *const list_names[LISTS] = {"images", "categories", "annotations"};
+static const char *const list_names[TLI_COCO_LISTS] = {"images", "categories", "annotations"};
 
 /* Where the lists are: annotations may stand before the images that they need. */
-static tl_status find_lists(place found[LISTS], const char *text, size_t size)
+static tl_status find_lists(tli_coco_place found[TLI_COCO_LISTS], const char *text, size_t size)
 {
     tli_json_members m = tli_json_members_of(text, size);
     tl_status st;
     for (bool more = true; (st = tli_json_members_next(&m, &more)) == TL_OK && more;) {
-        for (int i = 0; i < LISTS; i++) {
+        for (int i = 0; i < TLI_COCO_LISTS; i++) {
             if (strcmp(json_string_value(m.key), list_names[i]) != 0) continue;
             if (found[i].text) st = TL_FAIL(TL_EDATA, "'%s' is there twice", list_names[i]);
-            found[i] = (place){text, (size_t)(m.value - text), m.at};
+            found[i] = (tli_coco_place){text, (size_t)(m.value - text), m.at};
         }
         if (st != TL_OK) break;
     }
     tli_json_members_end(&m);
-    for (int i = 0; st == TL_OK && i < LISTS; i++)
+    for (int i = 0; st == TL_OK && i < TLI_COCO_LISTS; i++)
         if (!found[i].text)
             st = TL_FAIL(TL_EDATA, "there is no '%s': a COCO annotation file has a list of them",
                          list_names[i]);
     return st;
 }
 
+tl_status tli_coco_read_head(reader *r, tli_coco_place lists[TLI_COCO_LISTS], const char *text,
+                             size_t size)
+{
+    TL_TRY(find_lists(lists, text, size));
+    TL_TRY(tli_coco_each(r, list_names[TLI_COCO_IMAGES], &lists[TLI_COCO_IMAGES], image_entry));
+    TL_TRY(tli_coco_each(r, list_names[TLI_COCO_CATEGORIES], &lists[TLI_COCO_CATEGORIES],
+                         category_entry));
+    TL_TRY(sort_images(r, r->set));
+    TL_TRY(refuse_twice(r));
+    return refuse_categories_twice(r);
+}
+
 static tl_status read_annotations(reader *r, const char *text, size_t size)
 {
-    static read_entry *const reads[LISTS] = {read_image, read_category, read_object};
-    place found[LISTS] = {{0}};
-    TL_TRY(find_lists(found, text, size));
-    for (int i = 0; i < LISTS; i++) {
-        if (i == ANNOTATIONS) {
-            TL_TRY(sort_images(r, r->set));
-            TL_TRY(refuse_twice(r));
-            TL_TRY(refuse_categories_twice(r));
-        }
-        TL_TRY(read_list(r, list_names[i], &found[i], reads[i]));
-    }
-    return TL_OK;
+    tli_coco_place lists[TLI_COCO_LISTS] = {{0}};
+    TL_TRY(tli_coco_read_head(r, lists, text, size));
+    return tli_coco_each(r, list_names[TLI_COCO_ANNOTATIONS], &lists[TLI_COCO_ANNOTATIONS],
+                         object_entry);
 }
 
 static tl_status read_results(reader *r, const tl_coco_set *truths, const char *text, size_t size)
 {
     TL_TRY(sort_images(r, truths));
-    return read_list(r, "", &(place){text, 0, size}, read_object);
+    return tli_coco_each(r, "", &(tli_coco_place){text, 0, size}, object_entry);
+}
+
+void tli_coco_reader_deinit(reader *r)
+{
+    TL_VEC_FREE(&r->corners);
+    TL_VEC_FREE(&r->counts);
+    TL_VEC_FREE(&r->parts);
+    tl_free(r->by_id);
+    r->by_id = NULL;
+}
+
+int64_t tli_coco_runs(int64_t unconditional, size_t size)
+{
+    int64_t more =
+        size < TL_COCO_MOST_RUNS ? (int64_t)size * TL_COCO_RUNS_PER_BYTE : TL_COCO_MOST_RUNS;
+    return tl_min_i64(unconditional + more, TL_COCO_MOST_RUNS);
+}
+
+tl_status tli_coco_note(tl_status st, const char *name)
+{
+    return tl_error_note(st == TL_EINVAL ? TL_EDATA : st, "'%s'", name);
 }
 
 static tl_status parse(tl_coco_set **out, reader *r, const tl_coco_set *truths, const char *text,
@@ -403,16 +435,13 @@ static tl_status parse(tl_coco_set **out, reader *r, const tl_coco_set *truths, 
 {
     *out = NULL;
     TL_TRY(tl_coco_set_new(&r->set));
+    r->runs = tli_coco_runs(TL_COCO_FREE_RUNS, size);
     tl_status st =
         r->results ? read_results(r, truths, text, size) : read_annotations(r, text, size);
-    TL_VEC_FREE(&r->corners);
-    TL_VEC_FREE(&r->counts);
-    TL_VEC_FREE(&r->parts);
-    tl_free(r->by_id);
+    tli_coco_reader_deinit(r);
     if (st != TL_OK) {
         tl_coco_set_free(&r->set);
-        // What is wrong with a mask or with JSON is wrong with the file here.
-        return tl_error_note(st == TL_EINVAL ? TL_EDATA : st, "'%s'", r->name);
+        return tli_coco_note(st, r->name);
     }
     *out = r->set;
     return TL_OK;

@@ -76,24 +76,32 @@ static int64_t row_of(const edge *e, int64_t n, int64_t height)
     return (int64_t)ceil(row);
 }
 
-static tl_status add_edge(flips *f, const edge *e, int64_t height, int64_t width)
+/* How many columns an edge crosses, from which one on. */
+static int64_t columns_of(int64_t *first, const edge *e, int64_t width)
 {
     int64_t low = e->dx < 0 ? e->x + e->dx : e->x, high = e->dx < 0 ? e->x : e->x + e->dx;
     // Columns n with low <= 5n + 2 and 5n + 3 <= high.
-    int64_t first = low <= 2 ? 0 : (low - 2 + GRID - 1) / GRID;
+    *first = low <= 2 ? 0 : (low - 2 + GRID - 1) / GRID;
     int64_t last = high < 3 ? -1 : (high - 3) / GRID;
     if (last > width - 1) last = width - 1;
-    for (int64_t n = first; n <= last; n++) {
-        if (f->count == TL_RLE_MOST_CROSSINGS)
-            return TL_FAIL(TL_ELIMIT, "the edges of a polygon cross columns more than %d times",
-                           TL_RLE_MOST_CROSSINGS);
+    return last < *first ? 0 : last - *first + 1;
+}
+
+static tl_status add_edge(flips *f, const edge *e, int64_t height, int64_t width, int64_t most)
+{
+    int64_t first, count = columns_of(&first, e, width);
+    if (count > most - f->count)
+        return TL_FAIL(TL_ELIMIT,
+                       "the edges of a polygon cross columns of pixels more than %" PRId64
+                       " times: more than can be accepted here",
+                       most);
+    for (int64_t n = first; n < first + count; n++)
         if (!TL_VEC_PUSH(f, (uint32_t)(n * height + row_of(e, n, height)))) return TL_ENOMEM;
-    }
     return TL_OK;
 }
 
 static tl_status add_edges(flips *f, const double *corners, int64_t count, int64_t height,
-                           int64_t width)
+                           int64_t width, int64_t most)
 {
     for (int64_t i = 0; i < 2 * count; i++)
         if (!(fabs(corners[i]) <= MOST_COORDINATE))
@@ -102,7 +110,7 @@ static tl_status add_edges(flips *f, const double *corners, int64_t count, int64
     for (int64_t i = 0; i < count; i++) {
         const double *from = corners + 2 * i, *to = corners + 2 * ((i + 1) % count);
         edge e = make_edge(on_grid(from[0]), on_grid(from[1]), on_grid(to[0]), on_grid(to[1]));
-        TL_TRY(add_edge(f, &e, height, width));
+        TL_TRY(add_edge(f, &e, height, width, most));
     }
     return TL_OK;
 }
@@ -130,8 +138,8 @@ static tl_status make_runs(tl_rle *out, flips *f, int64_t height, int64_t width)
     return st;
 }
 
-tl_status tl_rle_from_polygon(tl_rle *out, const double *corners, int64_t corner_count,
-                              int64_t height, int64_t width)
+tl_status tli_rle_from_polygon(tl_rle *out, const double *corners, int64_t corner_count,
+                               int64_t height, int64_t width, int64_t *crossings)
 {
     flips f = {0};
     *out = (tl_rle)TL_RLE_INIT;
@@ -139,10 +147,20 @@ tl_status tl_rle_from_polygon(tl_rle *out, const double *corners, int64_t corner
     if (corner_count < 3)
         return TL_FAIL(TL_EINVAL, "a polygon has %" PRId64 " corners, and needs 3 or more",
                        corner_count);
-    tl_status st = add_edges(&f, corners, corner_count, height, width);
-    if (st == TL_OK) st = make_runs(out, &f, height, width);
+    tl_status st = add_edges(&f, corners, corner_count, height, width, *crossings);
+    if (st == TL_OK) {
+        *crossings -= f.count;
+        st = make_runs(out, &f, height, width);
+    }
     TL_VEC_FREE(&f);
     return st;
+}
+
+tl_status tl_rle_from_polygon(tl_rle *out, const double *corners, int64_t corner_count,
+                              int64_t height, int64_t width)
+{
+    int64_t crossings = TL_RLE_MOST_CROSSINGS;
+    return tli_rle_from_polygon(out, corners, corner_count, height, width, &crossings);
 }
 
 /* --- several masks ---------------------------------------------------------------------------- */

@@ -7,6 +7,12 @@
 
 TL_NODISCARD tl_status tli_rle_check_size(int64_t height, int64_t width);
 
+/* As tl_rle_from_polygon; its edges may cross columns of pixels *crossings times, from which those
+ * that they do are taken. */
+TL_NODISCARD tl_status tli_rle_from_polygon(tl_rle *out, const double *corners,
+                                            int64_t corner_count, int64_t height, int64_t width,
+                                            int64_t *crossings);
+
 /* The lengths so far, which begin with zeros. */
 typedef struct tli_runs {
     uint32_t *items;

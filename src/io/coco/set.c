@@ -1,4 +1,4 @@
-#include <tilth/io/coco/annotations.h>
+#include "io/coco/reader.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -47,7 +47,10 @@ void tl_coco_set_free(tl_coco_set **set)
 
 tl_status tl_coco_add_image(tl_coco_set *set, const tl_coco_image *image)
 {
-    return TL_VEC_PUSH(&set->images, *image) ? TL_OK : TL_ENOMEM;
+    tl_coco_image kept = *image;
+    if (kept.file_name) kept.file_name = tl_arena_strdup(set->arena, kept.file_name);
+    if (image->file_name && !kept.file_name) return TL_ENOMEM;
+    return TL_VEC_PUSH(&set->images, kept) ? TL_OK : TL_ENOMEM;
 }
 
 tl_status tl_coco_add_category(tl_coco_set *set, int64_t id, const char *name)
@@ -57,7 +60,7 @@ tl_status tl_coco_add_category(tl_coco_set *set, int64_t id, const char *name)
     return c.name && TL_VEC_PUSH(&set->categories, c) ? TL_OK : TL_ENOMEM;
 }
 
-static tl_status check(const tl_coco_object *o)
+tl_status tli_coco_check_object(const tl_coco_object *o)
 {
     for (int i = 0; i < 4; i++)
         if (!(fabs(o->box[i]) <= MOST_NUMBER))
@@ -70,7 +73,7 @@ static tl_status check(const tl_coco_object *o)
 
 tl_status tl_coco_add_object(tl_coco_set *set, tl_coco_object *object)
 {
-    tl_status st = check(object);
+    tl_status st = tli_coco_check_object(object);
     if (st == TL_OK && !TL_VEC_PUSH(&set->objects, *object)) st = TL_ENOMEM;
     if (st != TL_OK) tl_rle_deinit(&object->mask);
     object->mask = (tl_rle)TL_RLE_INIT;

@@ -7,6 +7,8 @@
 #include <tilth/io/checkpoint/manager.h>
 #include <tilth/io/tensorflow/tensorbundle.h>
 
+#include "train/run/fit.h"
+
 /* --- where weights come from ------------------------------------------------------------------ */
 
 typedef struct source {
@@ -230,17 +232,32 @@ static tl_status find_part(part *out, tl_arena *arena, const tl_model *m, const 
     return find_place(out, arena, from, places, TL_COUNT(places));
 }
 
+/* Those that belong to what was read. */
+static tl_status write_fits(const tli_fits *fits, const part *parts, int64_t count, bool all)
+{
+    for (int64_t i = 0; i < fits->count; i++) {
+        bool wanted = all;
+        for (int64_t k = 0; k < count && !wanted; k++)
+            wanted = lies_in(fits->items[i].param->path, parts[k].path);
+        if (wanted) TL_TRY(tli_fits_write(fits, i));
+    }
+    return TL_OK;
+}
+
 static tl_status initialize_from(tl_model *m, tl_arena *arena, const source *from,
                                  const tl_initial_part *wanted, int64_t wanted_count)
 {
     static const char *const places[] = {"model", NULL};
     int64_t count = wanted_count ? wanted_count : 1;
     tl_state *state = NULL;
+    tli_fits fits = {0};
     part *parts = tl_arena_array(arena, count, sizeof *parts);
     tl_status st;
     if (!parts) return TL_ENOMEM;
     TL_TRY_DONE(st, tl_state_new(&state));
     TL_TRY_DONE(st, tl_model_state(m, state));
+    TL_TRY_DONE(st, tli_fits_find(&fits, m, from->file, from->loaded));
+    tli_fits_leave(&fits, state);
     if (!wanted_count) {
         parts[0] = (part){.name = "the model", .into = state};
         st = find_place(&parts[0], arena, from, places, TL_COUNT(places));
@@ -248,9 +265,11 @@ static tl_status initialize_from(tl_model *m, tl_arena *arena, const source *fro
     for (int64_t i = 0; i < wanted_count && st == TL_OK; i++)
         st = find_part(&parts[i], arena, m, state, &wanted[i], from);
     if (st == TL_OK) st = read_all(parts, count, from);
+    if (st == TL_OK) st = write_fits(&fits, parts, count, !wanted_count);
     for (int64_t i = 0; i < count && st == TL_OK; i++)
         TL_LOG_INFO("initialized %s from %s: %s", parts[i].name, from->file, parts[i].report);
 done:
+    tli_fits_deinit(&fits);
     tl_state_free(&state);
     return st;
 }

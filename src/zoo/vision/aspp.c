@@ -159,6 +159,17 @@ static tl_status name_branch(tl_original_names *into, const char *ours, const ch
     return TL_OK;
 }
 
+/* The depthwise convolution before a branch. */
+static tl_status name_wide(tl_original_names *into, int i)
+{
+    char ours[64], kernel[64], theirs[96];
+    snprintf(ours, sizeof ours, "decoder/wide_%d", i);
+    snprintf(kernel, sizeof kernel, "decoder/wide_%d/kernel", i);
+    snprintf(theirs, sizeof theirs, "decoder/aspp/aspp_layers/%d/layer_with_weights-0", i);
+    TL_TRY(tl_original_names_add(into, ours, theirs));
+    return tl_original_names_rename(into, kernel, "depthwise_kernel");
+}
+
 static tl_status original_names(const void *config, const tl_decoder_parts *parts,
                                 tl_original_names *into)
 {
@@ -166,14 +177,12 @@ static tl_status original_names(const void *config, const tl_decoder_parts *part
     const int rates = (int)k->dilation_rates.count;
     char ours[64], theirs[96];
     (void)parts;
-    if (k->use_depthwise_convolution)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "model.decoder.aspp.use_depthwise_convolution: checkpoints of Model Garden "
-                       "with it are not read or written yet");
     for (int i = 0; i <= rates; i++) {
         snprintf(ours, sizeof ours, "branch_%d", i);
         snprintf(theirs, sizeof theirs, "aspp_layers/%d", i);
-        TL_TRY(name_branch(into, ours, theirs, 0));
+        const bool wide = k->use_depthwise_convolution && i > 0;
+        TL_TRY(name_branch(into, ours, theirs, wide ? 1 : 0));
+        if (wide) TL_TRY(name_wide(into, i));
     }
     snprintf(theirs, sizeof theirs, "aspp_layers/%d/layer_with_weights-0", rates + 1);
     TL_TRY(name_branch(into, "pooled", theirs, 0));

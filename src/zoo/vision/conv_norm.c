@@ -1,5 +1,8 @@
 #include "zoo/vision/conv_norm.h"
 
+#include <tilth/ops/conv.h>
+#include <tilth/ops/elementwise.h>
+
 typedef struct conv_norm {
     tl_layer base;
     tl_layer *conv, *norm;
@@ -62,35 +65,55 @@ tl_layer *tli_conv_norm(tl_scope *s, const char *name, const tli_conv_norm_confi
 
 /* --- separable -------------------------------------------------------------------------------- */
 
+/* Its weights have the names that Keras' SeparableConv2D gives them. */
 typedef struct separable {
     tl_layer base;
-    tl_layer *depthwise, *pointwise;
+    const tli_conv_config *config;
+    tl_tensor *depthwise, *pointwise, *bias;
 } separable;
 
-static tl_status separable_build(tl_layer *l, tl_scope *s, const void *config)
+static const tl_oneof *or_null(const tl_oneof *choice)
+{
+    return choice->type ? choice : NULL;
+}
+
+static tl_status separable_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
 {
     separable *u = (separable *)l;
-    const tli_conv_config *c = config;
-    u->depthwise = tl_depthwise_conv2d(s, "depthwise", .kernel = c->kernel, .stride = c->stride,
-                                       .padding = TL_SAME, .without_bias = true,
-                                       .kernel_initializer = c->kernel_initializer,
-                                       .kernel_regularizer = c->penalty);
-    u->pointwise =
-        tl_conv2d(s, "pointwise", .filters = c->filters, .kernel = 1,
-                  .kernel_initializer = c->kernel_initializer,
-                  .bias_initializer = c->bias_initializer, .kernel_regularizer = c->penalty);
+    const tli_conv_config *c = u->config = l->config;
+    const tl_oneof glorot = TL_INITIALIZER("glorot_uniform");
+    const tl_oneof *first = c->kernel_initializer.type ? &c->kernel_initializer : &glorot;
+    if (x->shape.rank != 4)
+        return TL_FAIL(TL_EINVAL, "the input has %d dimensions, not 4", x->shape.rank);
+    const int64_t inputs = x->shape.dims[3];
+    u->depthwise =
+        tl_scope_param(s, "depthwise_kernel",
+                       &(tl_param_args){.shape = TL_SHAPE(c->kernel, c->kernel, inputs, 1),
+                                        .initializer = first,
+                                        .regularizer = or_null(&c->penalty)});
+    u->pointwise = tl_scope_param(s, "pointwise_kernel",
+                                  &(tl_param_args){.shape = TL_SHAPE(1, 1, inputs, c->filters),
+                                                   .initializer = first,
+                                                   .regularizer = or_null(&c->penalty)});
+    u->bias = tl_scope_param(s, "bias",
+                             &(tl_param_args){.shape = TL_SHAPE(c->filters),
+                                              .initializer = or_null(&c->bias_initializer)});
     return tl_scope_status(s);
 }
 
 static tl_tensor *separable_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
     separable *u = (separable *)l;
-    return tl_call(c, u->pointwise, tl_call(c, u->depthwise, x));
+    const int64_t stride = u->config->stride;
+    x = tl_convolve2d_depthwise(c, x, tl_layer_value(c, l, u->depthwise), .padding = TL_SAME,
+                                .stride = {stride, stride});
+    x = tl_convolve2d(c, x, tl_layer_value(c, l, u->pointwise));
+    return tl_add(c, x, tl_layer_value(c, l, u->bias));
 }
 
 static const tl_layer_class separable_class = {
     .cls = TL_CLASS(tl_layer_class, "separable_conv", NULL, separable, NULL),
-    .build = separable_build,
+    .parameters = separable_parameters,
     .forward = separable_forward,
 };
 

@@ -24,8 +24,8 @@ typedef struct tli_conv_norm_config {
 /* NULL when the scope failed. */
 tl_layer *tli_conv_norm(tl_scope *s, const char *name, const tli_conv_norm_config *config);
 
-/* A convolution with a bias, alone: heads and pyramids. A separable one is a layer with the parts
- * "depthwise" and "pointwise". */
+/* A convolution with a bias, alone: heads and pyramids. A separable one has the weights
+ * depthwise_kernel and pointwise_kernel. */
 typedef struct tli_conv_config {
     int64_t filters, kernel;
     int64_t stride; /* (optional: 1) */

@@ -118,7 +118,7 @@ const tl_desc tl_ssd_random_crop_desc = {
 /* --- parser ----------------------------------------------------------------------------------- */
 
 static const tl_branch augmentations[] = {{"randaug", &tl_randaug_desc},
-                                          {"autoaug", &tl_autoaug_desc},
+                                          {"autoaug", &tl_autoaug_boxes_desc},
                                           {"ssd_random_crop", &tl_ssd_random_crop_desc},
                                           {NULL, NULL}};
 

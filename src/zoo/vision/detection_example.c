@@ -181,6 +181,12 @@ static tl_status wrong_count(const char *name, int64_t have, int64_t want)
                    name, have, want);
 }
 
+static tl_status check_finite(const char *name, int64_t i, float value)
+{
+    if (isfinite(value)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "'%s' of object %" PRId64 " is not a finite number", name, i);
+}
+
 static tl_status read_boxes(record *r)
 {
     r->count = r->found[YMIN].count;
@@ -193,9 +199,7 @@ static tl_status read_boxes(record *r)
         if (f->count != r->count) return wrong_count(name, f->count, r->count);
         if (r->count) TL_TRY(tl_feature_floats(f, name, side, r->count));
         for (int64_t i = 0; i < r->count; i++) {
-            if (!isfinite(side[i]))
-                return TL_FAIL(TL_EINVAL, "'%s' of object %" PRId64 " is not a finite number", name,
-                               i);
+            TL_TRY(check_finite(name, i, side[i]));
             out[4 * i + k] = side[i];
         }
     }
@@ -286,7 +290,9 @@ static tl_status read_areas(record *r)
     float *out = tl_sample_add(r->s, TLI_TRUTH_AREAS, TL_F32, TL_SHAPE(have));
     if (!out) return tl_error_code();
     if (have && have != r->count) return wrong_count(feature_names[AREA], have, r->count);
-    return have ? tl_feature_floats(&r->found[AREA], feature_names[AREA], out, have) : TL_OK;
+    if (have) TL_TRY(tl_feature_floats(&r->found[AREA], feature_names[AREA], out, have));
+    for (int64_t i = 0; i < have; i++) TL_TRY(check_finite(feature_names[AREA], i, out[i]));
+    return TL_OK;
 }
 
 /* --- ids -------------------------------------------------------------------------------------- */
@@ -334,9 +340,8 @@ static tl_status decode_mask(uint8_t *out, const tl_bytes *file, const tl_image_
 {
     tl_image mask = TL_IMAGE_INIT;
     double least = threshold->set ? threshold->value : 0;
-    TL_TRY(tl_image_decode(&mask, file->data, file->size, &(tl_image_args){.channels = 1}));
-    tl_status st = TL_OK;
-    if (mask.height != head->height || mask.width != head->width)
+    tl_status st = tl_image_decode(&mask, file->data, file->size, &(tl_image_args){.channels = 1});
+    if (st == TL_OK && (mask.height != head->height || mask.width != head->width))
         st = TL_FAIL(TL_EINVAL,
                      "it has %" PRId64 " x %" PRId64 " pixels, and the picture %" PRId64
                      " x %" PRId64,

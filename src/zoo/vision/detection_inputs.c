@@ -8,8 +8,8 @@
 #include <tilth/base/integer.h>
 #include <tilth/base/log.h>
 #include <tilth/data/batch.h>
-#include <tilth/io/image/jpeg.h>
 
+#include "zoo/vision/detection_augment.h"
 #include "zoo/vision/detection_example.h"
 #include "zoo/vision/frame.h"
 #include "zoo/vision/image_inputs.h"
@@ -273,38 +273,16 @@ static tl_status put_truth(plan *p, tl_sample *s, int64_t height, int64_t width)
 
 /* --- pictures --------------------------------------------------------------------------------- */
 
-/* Written as JPEG, and read again. */
-static tl_status lose_quality(tli_picture *p, int quality)
-{
-    tl_str file = TL_STR_INIT;
-    tl_status st;
-    TL_TRY_DONE(st, tli_picture_own(p));
-    TL_TRY_DONE(st, tl_jpeg_encode(&file, &p->own, &(tl_jpeg_encode_args){.quality = quality}));
-    TL_TRY_DONE(st, tl_jpeg_decode(&p->own, file.data, file.length,
-                                   &(tl_image_args){.channels = CHANNELS, .dct = TL_JPEG_FAST}));
-    p->pixels = tl_pixels_of(&p->own);
-done:
-    tl_str_deinit(&file);
-    return st;
-}
-
-static tl_status draw_quality(tli_picture *p, const tl_rand_jpeg *j, const tl_rng *rng)
-{
-    tl_rng own;
-    tl_rng_split(&own, rng, "jpeg");
-    bool wanted = tl_rng_uniform_f32(&own) < j->prob_to_apply;
-    int quality = (int)(j->min_quality + tl_rng_below(&own, j->max_quality - j->min_quality));
-    return wanted ? lose_quality(p, quality) : TL_OK;
-}
-
 /* Every choice has a stream of its own: none of them says anything about another. */
 static tl_status change(const plan *p, tli_picture *image, objects *o, const tl_rng *rng,
                         bool *mirror)
 {
+    const tl_detection_parser *c = p->parser;
     tl_rng own;
-    if (p->parser->aug_rand_jpeg) TL_TRY(draw_quality(image, p->parser->aug_rand_jpeg, rng));
+    TL_TRY(tli_detection_augment(&c->aug_type, image, (tl_image_boxes){o->boxes, o->count}, rng));
+    if (c->aug_rand_jpeg) TL_TRY(tli_detection_lose_quality(c->aug_rand_jpeg, image, rng));
     tl_rng_split(&own, rng, "flip");
-    *mirror = p->parser->aug_rand_hflip && tl_rng_below(&own, 2) == 1;
+    *mirror = c->aug_rand_hflip && tl_rng_below(&own, 2) == 1;
     if (*mirror) flip_boxes(o);
     return TL_OK;
 }
@@ -504,8 +482,6 @@ tl_status tl_detection_inputs(tl_dataset **out, const tl_detection_inputs_args *
     p->decoder.filenames = p->named;
     p->decoder.keep_pixels = d->base.cache;
     choose_fields(p);
-    if (d->parser.aug_type.type)
-        return TL_FAIL(TL_EUNSUPPORTED, "parser.aug_type: it is not supported yet");
     if (d->base.global_batch_size < 1)
         return TL_FAIL(TL_EINVAL, "global_batch_size is 0: set it in %s", p->section);
     const tl_sample_map map = {map_example, p};

@@ -1,6 +1,5 @@
 /* Feature pyramids: Lin et al. 2017, as Model Garden computes them. */
 #include <stdio.h>
-#include <string.h>
 
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/pool.h>
@@ -178,15 +177,14 @@ static int place_all(placed *list, tl_levels levels, int64_t top)
 static tl_status original_names(const void *config, const tl_decoder_parts *parts,
                                 tl_original_names *into)
 {
-    const tl_fpn_config *k = config;
     placed list[MOST_PLACED];
     const int count = place_all(list, parts->model, top_of(parts));
+    (void)config;
     for (int i = 0; i < count; i++) {
         char ours[64], theirs[64];
         snprintf(ours, sizeof ours, "decoder/%s_%lld", list[i].what, (long long)list[i].level);
         snprintf(theirs, sizeof theirs, "decoder/layer_with_weights-%d", i);
-        TL_TRY(tli_name_conv(into, ours, theirs,
-                             k->use_separable_conv && strcmp(list[i].what, "norm") != 0));
+        TL_TRY(tl_original_names_add(into, ours, theirs));
     }
     return TL_OK;
 }

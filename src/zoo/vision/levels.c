@@ -1,6 +1,8 @@
 #include "zoo/vision/levels.h"
 
-#include <stdio.h>
+#include <string.h>
+
+#include <tilth/train/run/initialize.h>
 
 const char *tli_level_name(int64_t level)
 {
@@ -28,20 +30,92 @@ tl_tensor *tli_level_get(tl_ctx *c, const tl_tensors *maps, int64_t level)
     return tl_tensors_get(c, maps, tli_level_name(level));
 }
 
-tl_status tli_name_next(tl_original_names *into, int64_t *counted, const char *ours)
+tl_status tli_decoder_parts(tl_decoder_parts *out, tl_arena *arena, const tl_registry *registry,
+                            const tl_oneof *backbone, tl_levels model,
+                            const tl_backbone_parts *parts)
 {
-    char theirs[64];
-    snprintf(theirs, sizeof theirs, "decoder/layer_with_weights-%lld", (long long)(*counted)++);
-    return tl_original_names_add(into, ours, theirs);
+    const tl_backbone_class *cls;
+    const void *config;
+    TL_TRY(tl_backbone_find(&cls, &config, arena, registry, backbone, "model.backbone"));
+    if (!cls->levels)
+        return TL_FAIL(TL_EINVAL, "model.backbone: '%s' has no levels to stand on", backbone->type);
+    *out = (tl_decoder_parts){*parts, model, cls->levels(config)};
+    return TL_OK;
 }
 
-tl_status tli_name_conv(tl_original_names *into, const char *ours, const char *theirs,
-                        bool separable)
+/* --- names in Model Garden -------------------------------------------------------------------- */
+
+tl_status tli_name_pyramid(tl_original_names *into, const tli_pyramid_names *args)
 {
-    if (separable)
+    const tl_backbone_parts parts = {args->norm_activation, NULL};
+    const tl_backbone_class *backbone;
+    const tl_decoder_class *decoder;
+    const void *backbone_config, *decoder_config;
+    tl_decoder_parts with;
+    TL_TRY(tli_decoder_parts(&with, args->arena, args->registry, args->backbone, args->levels,
+                             &parts));
+    TL_TRY(tl_backbone_find(&backbone, &backbone_config, args->arena, args->registry,
+                            args->backbone, "model.backbone"));
+    TL_TRY(tl_decoder_find(&decoder, &decoder_config, args->arena, args->registry, args->decoder));
+    if (!backbone->original_names)
+        return TL_FAIL(TL_EUNSUPPORTED, "Model Garden has no backbone '%s'", args->backbone->type);
+    if (decoder->make && !decoder->original_names)
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "'%s': separable convolutions of checkpoints of Model Garden are not read "
-                       "or written yet",
-                       ours);
-    return tl_original_names_add(into, ours, theirs);
+                       "model.decoder: checkpoints of Model Garden with '%s' are not read or "
+                       "written",
+                       args->decoder->type);
+    TL_TRY(backbone->original_names(backbone_config, into));
+    return decoder->make ? decoder->original_names(decoder_config, &with, into) : TL_OK;
+}
+
+/* --- beginning with other weights ------------------------------------------------------------- */
+
+static bool is_name(const tl_value *v, const char *name)
+{
+    return v->kind == TL_VALUE_SCALAR && strcmp(v->text, name) == 0;
+}
+
+/* Whether it is among them; as in the original a string may name two. */
+static bool has_module(const tl_value *v, const char *name)
+{
+    if (!v) return false;
+    if (v->kind == TL_VALUE_SCALAR) return strstr(v->text, name) != NULL;
+    for (int64_t i = 0; i < v->count; i++)
+        if (is_name(v->items[i], name)) return true;
+    return false;
+}
+
+static bool is_module(const tl_value *v)
+{
+    return is_name(v, "all") || is_name(v, "backbone") || is_name(v, "decoder");
+}
+
+tl_status tli_modules_check(const tl_value *modules)
+{
+    tl_str found = TL_STR_INIT;
+    const tl_value *wrong = NULL;
+    if (modules->kind == TL_VALUE_SCALAR && !is_module(modules)
+        && !is_name(modules, "backbone,decoder") && !is_name(modules, "backbone, decoder"))
+        wrong = modules;
+    for (int64_t i = 0; modules->kind == TL_VALUE_LIST && i < modules->count; i++)
+        if (!is_module(modules->items[i])) wrong = modules->items[i];
+    if (!wrong) return TL_OK;
+    tl_value_name(&found, wrong);
+    tl_status st = TL_FAIL(TL_EINVAL,
+                           "init_checkpoint_modules: expected all, backbone, decoder, or a list of "
+                           "them, found %s",
+                           tl_str_text(&found));
+    tl_str_deinit(&found);
+    return st;
+}
+
+tl_status tli_modules_initialize(tl_task *t, tl_model *m, const tl_value *modules)
+{
+    static const char *const names[] = {"backbone", "decoder"};
+    const char *from = t->config->init_checkpoint, *parts[TL_COUNT(names)];
+    int64_t count = 0;
+    if (!from || !*from) return TL_OK;
+    for (int i = 0; i < TL_COUNT(names) && !has_module(modules, "all"); i++)
+        if (has_module(modules, names[i])) parts[count++] = names[i];
+    return tl_task_initialize_from(t, m, from, (tl_strings){parts, count});
 }

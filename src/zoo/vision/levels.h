@@ -1,7 +1,9 @@
-/* Private to vision: levels of feature maps and their names. */
+/* Private to vision: levels of feature maps and their names, and what models that stand on them have
+ * in common. */
 #ifndef TILTH_SRC_ZOO_VISION_LEVELS_H
 #define TILTH_SRC_ZOO_VISION_LEVELS_H
 
+#include <tilth/train/task.h>
 #include <tilth/zoo/decoder.h>
 
 /* A map of level 11 is 2048 times smaller than its image. */
@@ -16,10 +18,29 @@ TL_NODISCARD tl_status tli_levels_check(tl_levels levels, const char *key);
 /* The map of a level; the context fails, naming those that are there, when it is not among them. */
 tl_tensor *tli_level_get(tl_ctx *c, const tl_tensors *maps, int64_t level);
 
-/* layer_with_weights-K below "decoder", for the next K: a layer of ours. */
-TL_NODISCARD tl_status tli_name_next(tl_original_names *into, int64_t *counted, const char *ours);
-/* The same for a convolution of tli_conv. */
-TL_NODISCARD tl_status tli_name_conv(tl_original_names *into, const char *ours, const char *theirs,
-                                     bool separable);
+/* What a decoder of a model with these levels stands on. */
+TL_NODISCARD tl_status tli_decoder_parts(tl_decoder_parts *out, tl_arena *arena,
+                                         const tl_registry *registry, const tl_oneof *backbone,
+                                         tl_levels model, const tl_backbone_parts *parts);
+
+/* --- names in Model Garden -------------------------------------------------------------------- */
+
+/* Those of a backbone and a decoder. */
+typedef struct tli_pyramid_names {
+    const tl_oneof *backbone, *decoder;
+    tl_levels levels; /* of the model */
+    const tl_norm_activation *norm_activation;
+    tl_arena *arena;
+    const tl_registry *registry;
+} tli_pyramid_names;
+TL_NODISCARD tl_status tli_name_pyramid(tl_original_names *into, const tli_pyramid_names *args);
+
+/* --- beginning with other weights ------------------------------------------------------------- */
+
+/* The rows of init_checkpoint_modules: a name or a list of them. */
+#define TLI_MODULES_HELP "what init_checkpoint gives: all, backbone, decoder, or a list of them"
+TL_NODISCARD tl_status tli_modules_check(const tl_value *modules);
+/* Begins with what config.init_checkpoint has of them; nothing where that is not set. */
+TL_NODISCARD tl_status tli_modules_initialize(tl_task *t, tl_model *m, const tl_value *modules);
 
 #endif

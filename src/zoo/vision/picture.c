@@ -26,11 +26,18 @@ tl_status tli_picture_open(tli_picture *out, const tl_sample_field *f, int64_t c
 
 tl_status tli_picture_own(tli_picture *p)
 {
-    if (p->own.pixels && p->own.pixels == p->pixels.data) return TL_OK;
-    TL_TRY(tl_image_resize_memory(&p->own, p->pixels.height, p->pixels.width, p->pixels.channels));
-    tl_pixels copy = tl_pixels_of(&p->own);
-    tl_pixels_copy(&copy, &p->pixels, false);
-    p->pixels = copy;
+    const tl_pixels *from = &p->pixels;
+    tl_image copy = TL_IMAGE_INIT;
+    if (p->own.pixels && p->own.pixels == from->data && p->own.height == from->height
+        && p->own.width == from->width)
+        return TL_OK;
+    // Of a part of its own pixels, too.
+    TL_TRY(tl_image_resize_memory(&copy, from->height, from->width, from->channels));
+    tl_pixels to = tl_pixels_of(&copy);
+    tl_pixels_copy(&to, from, false);
+    tl_image_deinit(&p->own);
+    p->own = copy;
+    p->pixels = to;
     return TL_OK;
 }
 

@@ -106,20 +106,6 @@ static tli_retinanet_head head_args(const tl_retinanet_config *m, const tl_backb
                                 .anchors = tl_anchors_per_place(&m->anchor)};
 }
 
-/* What stands below the heads. */
-static tl_status decoder_parts(tl_decoder_parts *out, tl_arena *arena, const tl_registry *registry,
-                               const tl_retinanet_config *m, const tl_backbone_parts *parts)
-{
-    const tl_backbone_class *backbone;
-    const void *config;
-    TL_TRY(tl_backbone_find(&backbone, &config, arena, registry, &m->backbone, "model.backbone"));
-    if (!backbone->levels)
-        return TL_FAIL(TL_EINVAL, "model.backbone: '%s' has no levels for a detector to stand on",
-                       m->backbone.type);
-    *out = (tl_decoder_parts){*parts, {m->min_level, m->max_level}, backbone->levels(config)};
-    return TL_OK;
-}
-
 static tl_status build(tl_model *l, tl_scope *s, const void *config)
 {
     retinanet *n = (retinanet *)l;
@@ -131,7 +117,8 @@ static tl_status build(tl_model *l, tl_scope *s, const void *config)
     tli_retinanet_head *head = tl_arena_alloc(arena, sizeof *head);
     if (!head) return TL_ENOMEM;
     *head = head_args(m, &parts);
-    TL_TRY(decoder_parts(&with, arena, tl_scope_registry(s), m, &parts));
+    TL_TRY(tli_decoder_parts(&with, arena, tl_scope_registry(s), &m->backbone,
+                             (tl_levels){m->min_level, m->max_level}, &parts));
     TL_TRY(tl_backbone_make(&n->backbone, s, &m->backbone, &parts));
     TL_TRY(tl_decoder_make(&n->decoder, s, &m->decoder, &with));
     n->head = tli_retinanet_head_make(s, head);
@@ -244,24 +231,13 @@ tl_status tli_retinanet_names(const tl_retinanet_config *m, tl_arena *arena,
                               const tl_registry *registry, tl_original_names *into)
 {
     const tl_backbone_parts parts = {&m->norm_activation, NULL};
-    const tl_backbone_class *backbone;
-    const tl_decoder_class *decoder;
-    const void *backbone_config, *decoder_config;
-    tl_decoder_parts with;
     TL_TRY(check_model(m));
-    TL_TRY(decoder_parts(&with, arena, registry, m, &parts));
-    TL_TRY(tl_backbone_find(&backbone, &backbone_config, arena, registry, &m->backbone,
-                            "model.backbone"));
-    TL_TRY(tl_decoder_find(&decoder, &decoder_config, arena, registry, &m->decoder));
-    if (!backbone->original_names)
-        return TL_FAIL(TL_EUNSUPPORTED, "Model Garden has no backbone '%s'", m->backbone.type);
-    if (decoder->make && !decoder->original_names)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "model.decoder: checkpoints of Model Garden with '%s' are not read or "
-                       "written",
-                       m->decoder.type);
-    TL_TRY(backbone->original_names(backbone_config, into));
-    if (decoder->make) TL_TRY(decoder->original_names(decoder_config, &with, into));
+    TL_TRY(tli_name_pyramid(into, &(tli_pyramid_names){.backbone = &m->backbone,
+                                                       .decoder = &m->decoder,
+                                                       .levels = {m->min_level, m->max_level},
+                                                       .norm_activation = &m->norm_activation,
+                                                       .arena = arena,
+                                                       .registry = registry}));
     const tli_retinanet_head head = head_args(m, &parts);
     return tli_retinanet_head_names(&head, into);
 }

@@ -293,7 +293,6 @@ typedef struct object {
 static tl_status name_tower(const tli_retinanet_head *a, const tower *t, object o, bool with_convs,
                             tl_original_names *into)
 {
-    const bool separable = a->config->use_separable_conv;
     tl_arena *arena = into->arena;
     for (int64_t level = a->levels.min; level <= a->levels.max; level++) {
         const long long at = (long long)(level - a->levels.min);
@@ -306,7 +305,7 @@ static tl_status name_tower(const tli_retinanet_head *a, const tower *t, object 
             snprintf(ours, sizeof ours, "head/%s", conv);
             if (t->shared) snprintf(theirs, sizeof theirs, "head/%s/%lld", o.convs, (long long)i);
             else snprintf(theirs, sizeof theirs, "head/%s/%lld/%lld", o.convs, at, (long long)i);
-            if (own) TL_TRY(tli_name_conv(into, ours, theirs, separable));
+            if (own) TL_TRY(tl_original_names_add(into, ours, theirs));
             snprintf(ours, sizeof ours, "head/%s", norm);
             snprintf(theirs, sizeof theirs, "head/%s/%lld/%lld", o.norms, at, (long long)i);
             TL_TRY(tl_original_names_add(into, ours, theirs));
@@ -320,7 +319,7 @@ static tl_status name_tower(const tli_retinanet_head *a, const tower *t, object 
             snprintf(ours, sizeof ours, "head/%s_%lld", t->predictor, (long long)level);
             snprintf(theirs, sizeof theirs, "head/%s/%lld", o.predictor, at);
         }
-        TL_TRY(tli_name_conv(into, ours, theirs, separable));
+        TL_TRY(tl_original_names_add(into, ours, theirs));
     }
     return TL_OK;
 }

@@ -10,7 +10,6 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
-#include <tilth/train/run/initialize.h>
 #include <tilth/zoo/detection_inputs.h>
 
 #include "zoo/vision/levels.h"
@@ -361,16 +360,7 @@ static void release_aggregated(tl_task *t, void *state)
 
 static tl_status initialize(tl_task *t, tl_model *m)
 {
-    const char *from = t->config->init_checkpoint;
-    const char *modules = config_of(t)->init_checkpoint_modules;
-    const char *parts[2];
-    int64_t count = 0;
-    if (!from || !*from) return TL_OK;
-    if (strcmp(modules, "all") == 0)
-        return tl_task_initialize_from(t, m, from, (tl_strings){NULL, 0});
-    if (strstr(modules, "backbone")) parts[count++] = "backbone";
-    if (strstr(modules, "decoder")) parts[count++] = "decoder";
-    return tl_task_initialize_from(t, m, from, (tl_strings){parts, count});
+    return tli_modules_initialize(t, m, config_of(t)->init_checkpoint_modules);
 }
 
 static tl_status original_names(tl_task *t, tl_original_names *into)
@@ -439,9 +429,8 @@ static const tl_field task_fields[] = {
                      &tl_detection_data_config_desc, .set = true, .init = init_validation,
                      .help = "pictures to evaluate with"),
     TL_F_STRUCT(tl_retinanet_task_config, losses, &loss_desc, .help = "what is made small"),
-    TASK_F(init_checkpoint_modules, .s = "all",
-           .pattern = "^(all|backbone|decoder|backbone, ?decoder)$",
-           .help = "what init_checkpoint gives: all, backbone, decoder or backbone,decoder"),
+    TASK_F(init_checkpoint_modules, .s = "all", .accept = TL_ACCEPT_STRING | TL_ACCEPT_LIST,
+           .help = TLI_MODULES_HELP),
     TASK_F(annotation_file, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
            .help = "COCO's JSON file of validation_data; null: the ground truth of its records"),
     TASK_F(per_category_metrics, .help = "tell the numbers by category"),
@@ -457,12 +446,18 @@ static const tl_field task_fields[] = {
     TL_F_END,
 };
 
+static tl_status check_task(const void *value)
+{
+    return tli_modules_check(((const tl_retinanet_task_config *)value)->init_checkpoint_modules);
+}
+
 const tl_desc tl_retinanet_task_config_desc = {
     .name = "retinanet",
     .help = "boxes around objects, and what they are",
     .size = sizeof(tl_retinanet_task_config),
     .fields = task_fields,
     .base = &tl_task_config_desc,
+    .check = check_task,
 };
 
 const tl_task_class tl_retinanet_task = {

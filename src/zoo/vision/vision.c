@@ -47,6 +47,109 @@ EXPERIMENT(
     "      stepwise: {boundaries: [9360, 18720, 24960], values: [1.6, 0.16, 0.016, 0.0016]}\n"
     "    warmup: {type: linear, linear: {warmup_steps: 1560, warmup_learning_rate: 0}}\n");
 
+/* As in Model Garden a momentum of 0 makes the running statistics those of the last batch, and the
+ * averages over all weights make up for it. */
+EXPERIMENT(
+    resnet_rs_imagenet, "resnet_rs_imagenet", &resnet_imagenet.cls, tl_image_task_config_desc,
+    "ResNet-RS-50 on ImageNet, 350 epochs",
+    "runtime: {enable_xla: false}\n"
+    "task:\n"
+    "  model:\n"
+    "    input_size: [160, 160, 3]\n"
+    "    backbone:\n"
+    "      resnet: {stem_type: v1, resnetd_shortcut: true, replace_stem_max_pool: true, se_ratio: "
+    "0.25}\n"
+    "    norm_activation: {activation: swish, norm_momentum: 0.0}\n"
+    "    dropout_rate: 0.25\n"
+    "  losses: {l2_weight_decay: 4.0e-05, label_smoothing: 0.1}\n"
+    "  train_data: {aug_type: {type: randaug, randaug: {magnitude: 10}}}\n"
+    "trainer:\n"
+    "  train_steps: 109200\n"
+    "  optimizer_config:\n"
+    "    ema: {average_decay: 0.9999, trainable_weights_only: false}\n"
+    "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 1.6, decay_steps: "
+    "109200}}\n");
+
+EXPERIMENT(mobilenet_imagenet, "mobilenet_imagenet", &resnet_imagenet.cls,
+           tl_image_task_config_desc, "MobileNetV2 on ImageNet, 500 epochs",
+           "runtime: {enable_xla: false}\n"
+           "task:\n"
+           "  model:\n"
+           "    backbone: {type: mobilenet, mobilenet: {model_id: MobileNetV2}}\n"
+           "    norm_activation: {norm_momentum: 0.997, norm_epsilon: 0.001}\n"
+           "    dropout_rate: 0.2\n"
+           "  losses: {l2_weight_decay: 1.0e-05, label_smoothing: 0.1}\n"
+           "trainer:\n"
+           "  train_steps: 156000\n"
+           "  optimizer_config:\n"
+           "    optimizer: {type: rmsprop, rmsprop: {rho: 0.9, momentum: 0.9, epsilon: 0.002}}\n"
+           "    learning_rate:\n"
+           "      type: exponential\n"
+           "      exponential: {initial_learning_rate: 0.256, decay_steps: 780, decay_rate: 0.98, "
+           "staircase: true}\n");
+
+EXPERIMENT(vit_pretrain, "vit_imagenet_pretrain", &resnet_imagenet.cls, tl_image_task_config_desc,
+           "ViT-B/16 on ImageNet, 300 epochs",
+           "runtime: {enable_xla: false}\n"
+           "task:\n"
+           "  model:\n"
+           "    backbone: {type: vit, vit: {model_name: vit-b16, representation_size: 768}}\n"
+           "    norm_activation: {norm_momentum: 0.99, norm_epsilon: 0.001}\n"
+           "    kernel_initializer: zeros\n"
+           "  losses: {l2_weight_decay: 0.0}\n"
+           "trainer:\n"
+           "  train_steps: 93600\n"
+           "  optimizer_config:\n"
+           "    optimizer:\n"
+           "      type: adamw\n"
+           "      adamw: {weight_decay_rate: 0.3, include_in_weight_decay: '.*(kernel|weight):0$', "
+           "gradient_clip_norm: 0.0}\n"
+           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: "
+           "93600}}\n"
+           "    warmup: {type: linear, linear: {warmup_steps: 10000}}\n");
+
+/* Touvron et al. 2020, without distillation. */
+EXPERIMENT(deit_pretrain, "deit_imagenet_pretrain", &vit_pretrain.cls, tl_image_task_config_desc,
+           "DeiT-B/16 on ImageNet, 300 epochs: ViT with more augmentation",
+           "task:\n"
+           "  model: {backbone: {vit: {init_stochastic_depth_rate: 0.1, original_init: false}}}\n"
+           "  losses: {label_smoothing: 0.1, one_hot: false, soft_labels: true}\n"
+           "  train_data:\n"
+           "    aug_type: {type: randaug, randaug: {magnitude: 9, exclude_ops: [Cutout]}}\n"
+           "    mixup_and_cutmix: {mixup_alpha: 0.8, cutmix_alpha: 1.0, label_smoothing: 0.1}\n"
+           "trainer:\n"
+           "  optimizer_config:\n"
+           "    optimizer: {adamw: {weight_decay_rate: 0.05}}\n"
+           "    learning_rate: {cosine: {initial_learning_rate: 0.004}}\n"
+           "    warmup: {linear: {warmup_steps: 1560}}\n");
+
+/* 2502 steps are an epoch. */
+EXPERIMENT(
+    vit_finetune, "vit_imagenet_finetune", &resnet_imagenet.cls, tl_image_task_config_desc,
+    "ViT-B/16 on larger images, from what vit_imagenet_pretrain left: set task.init_checkpoint, "
+    "and task.init_checkpoint_modules=backbone",
+    "runtime: {enable_xla: false}\n"
+    "task:\n"
+    "  model:\n"
+    "    input_size: [384, 384, 3]\n"
+    "    backbone: {type: vit, vit: {model_name: vit-b16}}\n"
+    "    norm_activation: {norm_momentum: 0.99, norm_epsilon: 0.001}\n"
+    "  losses: {l2_weight_decay: 0.0}\n"
+    "  train_data: {global_batch_size: 512}\n"
+    "  validation_data: {global_batch_size: 512}\n"
+    "trainer:\n"
+    "  steps_per_loop: 2502\n"
+    "  summary_interval: 2502\n"
+    "  checkpoint_interval: 2502\n"
+    "  train_steps: 20000\n"
+    "  validation_steps: 97\n"
+    "  validation_interval: 2502\n"
+    "  optimizer_config:\n"
+    "    optimizer: {sgd: {global_clipnorm: 1.0}}\n"
+    "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: "
+    "20000}}\n"
+    "    warmup: {type: null}\n");
+
 EXPERIMENT(
     example, "tf_vision_example_experiment", NULL, tl_example_task_config_desc,
     "the starter example: a task to be copied (src/zoo/vision/example_task.c)",
@@ -180,6 +283,7 @@ static const tl_entry entries[] = {
     {&tl_kind_backbone, &tl_backbone_resnet.cls},
     {&tl_kind_backbone, &tl_backbone_dilated_resnet.cls},
     {&tl_kind_backbone, &tl_backbone_mobilenet.cls},
+    {&tl_kind_backbone, &tl_backbone_vit.cls},
     {&tl_kind_backbone, &tl_backbone_cnn.cls},
     {&tl_kind_backbone, &tl_backbone_mlp.cls},
     {&tl_kind_task, &tl_image_classification_task.cls},
@@ -187,6 +291,11 @@ static const tl_entry entries[] = {
     {&tl_kind_experiment, &tli_images_experiment.cls},
     {&tl_kind_experiment, &image_classification.cls},
     {&tl_kind_experiment, &resnet_imagenet.cls},
+    {&tl_kind_experiment, &resnet_rs_imagenet.cls},
+    {&tl_kind_experiment, &mobilenet_imagenet.cls},
+    {&tl_kind_experiment, &vit_pretrain.cls},
+    {&tl_kind_experiment, &vit_finetune.cls},
+    {&tl_kind_experiment, &deit_pretrain.cls},
     {&tl_kind_experiment, &example.cls},
     {&tl_kind_experiment, &local.cls},
     {&tl_kind_experiment, &fashion_mnist.cls},

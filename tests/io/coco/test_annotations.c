@@ -2,6 +2,7 @@
 #include "io/alloc_failures.h"
 #include "io/folder.h"
 
+#include <tilth/base/clock.h>
 #include <tilth/io/coco/annotations.h>
 
 /* Quotes are written as ': no text here has one. */
@@ -231,6 +232,111 @@ static void files(void **state)
     tl_coco_set_free(&truths);
 }
 
+#define AT(image, x, more)                                                                         \
+    "{'category_id': 3, 'bbox': [" #x ", 0, 1, 1]" more ", 'image_id': " #image "}"
+
+static void image_by_image(void **state)
+{
+    (void)state;
+    tl_coco_file *f;
+    tl_coco_object o;
+    const char *path = in_folder("file.json");
+    const char *text = json(FILE_WITH(AT(7, 1, "") ", " AT(-3, 2, "") ", " AT(5, 9, "") ", " AT(
+        7.0, 3, ", 'segmentation': {'size': [4, 5], 'counts': '5220003'}") ", " AT(7, 1e999,
+                                                                                   "") ", 8"));
+    put_bytes(path, text, strlen(text));
+    assert_fails(tl_coco_open(&f, path), TL_EDATA, "file.json': annotations[5]: '{' is expected");
+    assert_null(f);
+    text = json(FILE_WITH(AT(7, 1, "") ", " AT(-3, 2, "") ", " AT(5, 9, "") ", " AT(
+        7.0, 3, ", 'segmentation': {'size': [4, 5], 'counts': '5220003'}") ", " AT(7, 1e200, "")));
+    put_bytes(path, text, strlen(text));
+    assert_ok(tl_coco_open(&f, path));
+    const tl_coco_set *set = tl_coco_file_set(f);
+    assert_true(set->images.count == 2 && set->categories.count == 2 && !set->objects.count);
+    assert_string_equal(set->images.items[0].file_name, "a.jpg");
+    assert_null(set->images.items[1].file_name);
+    assert_int_equal(tl_coco_file_count(f, -1), 1);
+    assert_int_equal(tl_coco_file_count(f, 0), 3);
+    assert_int_equal(tl_coco_file_count(f, 1), 1);
+    assert_ok(tl_coco_file_object(&o, f, 0, 1, true));
+    assert_true(o.image == 7 && o.box[0] == 3 && tl_rle_area(&o.mask) == 6);
+    tl_rle_deinit(&o.mask);
+    assert_ok(tl_coco_file_object(&o, f, 0, 0, false));
+    assert_true(o.box[0] == 1 && !o.mask.counts);
+    assert_ok(tl_coco_file_object(&o, f, 1, 0, false));
+    assert_true(o.image == -3 && o.box[0] == 2);
+    assert_fails(tl_coco_file_object(&o, f, 0, 0, true), TL_EDATA,
+                 "file.json': annotations[0]: there is no 'segmentation'");
+    assert_fails(tl_coco_file_object(&o, f, 0, 2, false), TL_EDATA,
+                 "file.json': annotations[4]: number 0 of the box is 1e+200");
+    tl_coco_close(&f);
+}
+
+/* A small file of polygons that go to and fro over a wide image: it would have 2^28 runs. */
+static void hostile_polygons(void **state)
+{
+    (void)state;
+    enum { POLYGONS = 100, EDGES = 64 };
+    tl_str text = TL_STR_INIT;
+    tl_coco_set *s;
+    tl_coco_file *f;
+    tl_coco_object o;
+    tl_str_add(&text, "{\"images\": [{\"id\": 7, \"height\": 32767, \"width\": 65536}], "
+                      "\"categories\": [{\"id\": 3}], \"annotations\": [");
+    for (int i = 0; i < POLYGONS; i++) {
+        tl_str_addf(&text,
+                    "%s{\"image_id\": 7, \"category_id\": 3, \"bbox\": [0, 0, 9, 9], "
+                    "\"segmentation\": [[0, 0",
+                    i ? ", " : "");
+        for (int e = 1; e < EDGES; e++) tl_str_addf(&text, ", %d, %d", e % 2 ? 65536 : 0, 9 * e);
+        tl_str_add(&text, "]]}");
+    }
+    tl_str_add(&text, "]}");
+    assert_ok(tl_str_status(&text));
+    assert_true(text.length < 100000);
+    int64_t start = tl_clock_ns();
+    assert_fails(tl_coco_parse(&s, "gt.json", text.data, text.length, true), TL_ELIMIT,
+                 "'gt.json': annotations[2]: segmentation: polygon 0: the edges of a polygon cross "
+                 "columns of pixels more than ");
+    assert_null(s);
+    assert_ok(tl_coco_parse(&s, "gt.json", text.data, text.length, false)); // without its masks
+    tl_coco_set_free(&s);
+    put_bytes(in_folder("wide.json"), text.data, text.length);
+    assert_ok(tl_coco_open(&f, in_folder("wide.json")));
+    for (int i = 0; i < POLYGONS; i++)
+        assert_fails(tl_coco_file_object(&o, f, 0, i, true), TL_ELIMIT, "wide.json': annotations[");
+    tl_coco_close(&f);
+    tl_str_deinit(&text);
+    double took = (double)(tl_clock_ns() - start) * 1e-9;
+    if (took > 10) fail_msg("%g seconds", took); // 21 for the first call alone, without a budget
+}
+
+/* A wide object of a wide image is no attack. */
+static void wide_polygons(void **state)
+{
+    (void)state;
+    tl_coco_set *s;
+    assert_ok(parse(&s,
+                    "{'images': [{'id': 1, 'height': 20000, 'width': 60000}], 'categories': "
+                    "[{'id': 1}], 'annotations': [{'image_id': 1, 'category_id': 1, 'bbox': [0, 0, "
+                    "9, 9], 'segmentation': [[5, 5, 59995, 5, 59995, 19995, 5, 19995], [100, 100, "
+                    "59000, 3000, 30000, 19000]]}]}",
+                    true));
+    assert_true(s->objects.items[0].area == 59990.0 * 19990);
+    tl_coco_set_free(&s);
+}
+
+static tl_status open_and_read(void)
+{
+    tl_coco_file *f;
+    tl_coco_object o;
+    TL_TRY(tl_coco_open(&f, in_folder("file.json")));
+    tl_status st = tl_coco_file_object(&o, f, 0, 1, true);
+    if (st == TL_OK) tl_rle_deinit(&o.mask);
+    tl_coco_close(&f);
+    return st;
+}
+
 static tl_status read_all(void)
 {
     tl_coco_set *truths, *found = NULL;
@@ -253,14 +359,21 @@ static void memory_may_lack(void **state)
 {
     (void)state;
     assert_survives_failures(read_all, 10);
+    assert_survives_failures(open_and_read, 5);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(annotations),     cmocka_unit_test(segmentations),
-        cmocka_unit_test(bad_annotations), cmocka_unit_test(bad_results),
-        cmocka_unit_test(files),           cmocka_unit_test(memory_may_lack),
+        cmocka_unit_test(annotations),
+        cmocka_unit_test(segmentations),
+        cmocka_unit_test(bad_annotations),
+        cmocka_unit_test(bad_results),
+        cmocka_unit_test(files),
+        cmocka_unit_test(image_by_image),
+        cmocka_unit_test(hostile_polygons),
+        cmocka_unit_test(wide_polygons),
+        cmocka_unit_test(memory_may_lack),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -187,6 +187,33 @@ static void there_and_back(void **state)
     both_ways(true);
 }
 
+/* A weight that has another name there has it in slots too; one of the same name in another layer
+ * has not. */
+static void renamed_weights(void **state)
+{
+    (void)state;
+    tl_model *m = model_of(1);
+    tl_state *s = state_of(m, false), *read;
+    tl_tensorbundle *b;
+    assert_ok(tl_original_names_rename(&names, "trunk/kernel", "depthwise_kernel"));
+    assert_ok(tl_original_write("x", s, &names, NULL));
+    assert_ok(tl_tensorbundle_open(&b, "x"));
+    has_entry(b, "backbone/layer_with_weights-0/depthwise_kernel" VALUE);
+    has_entry(b, "backbone/layer_with_weights-0/depthwise_kernel/.OPTIMIZER_SLOT/optimizer/"
+                 "momentum" VALUE);
+    has_entry(b, "model/layer_with_weights-1/kernel" VALUE);
+    assert_null(tl_tensorbundle_find(b, "backbone/layer_with_weights-0/kernel" VALUE));
+    tl_tensorbundle_free(&b);
+    assert_ok(tl_original_check("x", &names));
+    assert_ok(tl_original_read(&read, "x", &names, engine, NULL));
+    assert_true(first_of(s, "model/trunk/kernel") == first_of(read, "model/trunk/kernel"));
+    assert_true(first_of(s, "model/head/kernel") == first_of(read, "model/head/kernel"));
+    assert_true(first_of(read, "optimizer/momentum/trunk/kernel") == 5);
+    tl_state_free(&read);
+    tl_state_free(&s);
+    tl_model_free(&m);
+}
+
 /* A file of weights alone, or of a part of them. */
 static void weights_alone(void **state)
 {
@@ -644,6 +671,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         NET_TEST(there_and_back),
+        NET_TEST(renamed_weights),
         NET_TEST(weights_alone),
         NET_TEST(another_model),
         NET_TEST(no_graph),

@@ -18,7 +18,8 @@ TL_BEGIN
  * layers; none: everything. Weights are matched by their paths. Every weight of the model, or of
  * its parts, must be in the file with its shape: otherwise it is TL_EINVAL with a list of what is
  * missing, unexpected and mis-shaped, and the model is as it was. What the file has beside that is
- * told and left alone. */
+ * told and left alone. A weight of another shape is taken where its layer can (tl_layer_class.fit):
+ * the positions of vision transformers are resized. */
 TL_API TL_NODISCARD tl_status tl_model_initialize_from(tl_model *m, const char *path,
                                                        tl_strings parts);
 

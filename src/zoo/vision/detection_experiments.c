@@ -15,9 +15,9 @@ static const char *const restrictions[] = {"task.train_data.is_training != None"
                                            .restrictions = restrictions,                           \
                                            .defaults = __VA_ARGS__}
 
-EXPERIMENT(retinanet, "retinanet", NULL,
-           "any backbone and data: set task.model and task.train_data",
-           "task: {init_checkpoint: null, model: {backbone: {type: resnet}, decoder: {type: fpn}}}\n");
+EXPERIMENT(
+    retinanet, "retinanet", NULL, "any backbone and data: set task.model and task.train_data",
+    "task: {init_checkpoint: null, model: {backbone: {type: resnet}, decoder: {type: fpn}}}\n");
 
 /* 462 steps are an epoch. */
 EXPERIMENT(
