@@ -63,6 +63,7 @@ typedef struct tli_vision_model {
     tli_vision_form form;
     const char *prefix;        /* before names of the backbone: "resnet." or "" */
     void *backbone;            /* its configuration, in the arena; NULL: any */
+    int64_t channels;          /* of its images */
     int64_t classes;           /* of its head; 0: it has none */
     double epsilon;            /* of its batch norms */
     tl_activation activation;  /* relu, unless they say another one */

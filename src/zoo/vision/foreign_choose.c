@@ -65,9 +65,10 @@ tl_status tli_vision_choose(tl_config *config, const char *path)
         st = tli_choose(config, "task.model.norm_activation.activation", "%s",
                         tl_activation_names[m.activation]);
     if (st == TL_OK)
-        st = tli_choose(config, "task.model.input_size", "[%" PRId64 ",%" PRId64 ",3]", side, side);
-    if (st == TL_OK) st = choose_colours(config, "mean", m.mean);
-    if (st == TL_OK) st = choose_colours(config, "stddev", m.stddev);
+        st = tli_choose(config, "task.model.input_size", "[%" PRId64 ",%" PRId64 ",%" PRId64 "]",
+                        side, side, m.channels);
+    if (st == TL_OK && m.channels == 3) st = choose_colours(config, "mean", m.mean);
+    if (st == TL_OK && m.channels == 3) st = choose_colours(config, "stddev", m.stddev);
     tl_arena_free(&arena);
     return st == TL_OK ? TL_OK : tl_error_note(st, "task.init_checkpoint");
 }

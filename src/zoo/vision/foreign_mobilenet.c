@@ -78,10 +78,13 @@ static tl_status recognise(tli_vision_model *m, const tli_foreign_files *f, tl_a
 {
     char conv[LONGEST], norm[LONGEST], name[LONGEST + 8];
     void *made;
+    name_end(conv, norm, m, 0);
+    snprintf(name, sizeof name, "%s.weight", conv);
+    const tli_foreign_entry *first = tl_map_get(&f->by_name, name);
     name_unit(conv, norm, m, LAST_BLOCK, PROJECT);
     snprintf(name, sizeof name, "%s.weight", conv);
     const tli_foreign_entry *last = tl_map_get(&f->by_name, name);
-    if (!last || last->rank != 4 || last->dims[0] < 1)
+    if (!first || first->rank != 4 || !last || last->rank != 4 || last->dims[0] < 1)
         return TL_FAIL(TL_EUNSUPPORTED, "'%s': '%s' is no convolution: this is no " ID, f->path,
                        name);
     TL_TRY(tl_desc_new(&made, arena, tl_backbone_mobilenet.cls.config));
@@ -90,6 +93,7 @@ static tl_status recognise(tli_vision_model *m, const tli_foreign_files *f, tl_a
     c->filter_size_scale = (double)last->dims[0] / LAST_FILTERS;
     c->symmetric_padding = m->form != TLI_VISION_HF;
     m->backbone = c;
+    m->channels = first->dims[1];
     return TL_OK;
 }
 
@@ -136,7 +140,7 @@ static void compare(tl_str *needed, tl_str *advised, const tli_vision_model *the
 static void describe(tli_json *j, const tli_vision_model *m)
 {
     const tl_mobilenet_config *c = m->backbone;
-    tli_json_int(j, "num_channels", 3);
+    tli_json_int(j, "num_channels", m->channels);
     tli_json_number(j, "depth_multiplier", c->filter_size_scale);
     tli_json_int(j, "depth_divisible_by", 8);
     tli_json_int(j, "min_depth", 8);

@@ -108,6 +108,7 @@ static tl_status recognise(tli_vision_model *m, const tli_foreign_files *f, tl_a
     c->symmetric_padding = true;
     c->identity_shortcuts = bottleneck || !has_unit(f, m, 0, 0, 0);
     m->backbone = c;
+    m->channels = first->dims[1];
     return TL_OK;
 }
 
@@ -179,7 +180,7 @@ static void describe(tli_json *j, const tli_vision_model *m)
     const tl_resnet_config *c = m->backbone;
     const tli_resnet_variant *v = tli_resnet_find(c->model_id);
     int64_t filters = (int64_t)(STEM_FILTERS * c->depth_multiplier);
-    tli_json_int(j, "num_channels", 3);
+    tli_json_int(j, "num_channels", m->channels);
     tli_json_int(j, "embedding_size", filters);
     tli_json_begin(j, "hidden_sizes", '[');
     for (int i = 0; i < TLI_RESNET_STAGES; i++)

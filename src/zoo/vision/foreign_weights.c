@@ -180,7 +180,7 @@ static tl_status compare_config(const reading *r, tl_task *t)
     else if (st == TL_OK && advised.length)
         TL_LOG_WARNING("'%s': to compute what these weights were trained for, set %s",
                        r->files.path, tl_str_text(&advised));
-    if (st == TL_OK && data) {
+    if (st == TL_OK && data && r->model.channels == 3) {
         warn_colours(r, "mean", data->mean, r->model.mean);
         warn_colours(r, "stddev", data->stddev, r->model.stddev);
     }
@@ -279,7 +279,8 @@ static tl_status find_own(tli_vision_model *out, tl_task *t, tli_vision_form for
     const tl_backbone_class *cls;
     const void *config;
     tl_str words = TL_STR_INIT;
-    *out = (tli_vision_model){.form = form, .classes = model->num_classes};
+    *out = (tli_vision_model){
+        .form = form, .classes = model->num_classes, .channels = model->input_size.items[2]};
     TL_TRY(tl_backbone_find(&cls, &config, t->arena, t->registry, &model->backbone,
                             "task.model.backbone"));
     for (int i = 0; tli_vision_families[i]; i++)
