@@ -447,35 +447,6 @@ static void test_group_decay(void **state)
     lab_close(&grouped);
 }
 
-/* With all rules, those with a decay of their own too: what is frozen keeps every bit, and is
- * trained from the next step on. */
-static void check_frozen(const char *yaml, int mode)
-{
-    lab l;
-    double before[ELEMENTS], after[ELEMENTS];
-    const tl_group_config group = {.group = "images", .pattern = "^conv/", .frozen_steps = 2};
-    lab_open_model(&l, TL_F32);
-    assert_ok(tl_model_group(l.model, &group, 1));
-    put_values(l.params, 1, 1, true);
-    lab_open_optimizer(&l, yaml, &(tl_optimizer_args){.groups = &group, .group_count = 1}, mode);
-    get_all(before, l.params);
-    for (int step = 1; step <= 3; step++) {
-        lab_run_number(&l, step);
-        get_all(after, l.params);
-        bool same = memcmp(before + 22, after + 22, 24 * sizeof *before) == 0;
-        if (same != (step <= 2)) fail_msg("step %d: %s", step, yaml);
-        assert_true(memcmp(before, after, 15 * sizeof *before) != 0);
-    }
-    lab_close(&l);
-}
-
-static void test_frozen_groups(void **state)
-{
-    (void)state;
-    for (int i = 0; i < TL_COUNT(all_rules); i++) check_frozen(all_rules[i], EAGER);
-    check_frozen(all_rules[0], COMPILED);
-}
-
 static tl_status try_optimizer(tl_optimizer **out, lab *l, const char *yaml,
                                const tl_group_config *groups, int64_t count)
 {
@@ -904,7 +875,6 @@ int main(void)
         cmocka_unit_test(test_multiplier_in_programs),
         cmocka_unit_test(test_groups),
         cmocka_unit_test(test_group_decay),
-        cmocka_unit_test(test_frozen_groups),
         cmocka_unit_test(test_bad_groups),
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_resume),
