@@ -426,6 +426,8 @@ static const tl_field group_fields[] = {
          .help = "largest norm of the group's gradients together; null for any"),
     TL_F(tl_group_config, norm_type, TL_AT_LEAST(1),
          .help = "of that norm: 1 or more, .inf for the greatest magnitude; null for 2"),
+    TL_F(tl_group_config, frozen_steps, TL_AT_LEAST(0),
+         .help = "updates in which its parameters stay as they are: their learning rate is 0"),
     TL_F_END,
 };
 const tl_desc tl_group_config_desc = {

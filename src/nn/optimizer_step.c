@@ -132,6 +132,16 @@ static tl_tensor *hyper_of(tl_ctx *c, const tl_update *u)
     return tl_pack(c, TL_HYPER_COUNT, numbers, places, TL_HYPER_COUNT);
 }
 
+/* Of a group: a part of the rate, and nothing of it while the group is frozen. Optimizers go on
+ * with their slots, so that what they know is not of zeros when the rate sets in. */
+static tl_tensor *rate_of(tl_ctx *c, const sweep *s, const tl_group_config *g)
+{
+    tl_tensor *rate = g->rate.set ? tl_scale(c, s->rate, g->rate.value) : s->rate;
+    if (!g->frozen_steps || !rate) return rate;
+    tl_tensor *frozen = tl_number(c, TL_F64, (double)g->frozen_steps);
+    return tl_mul(c, rate, tl_cast(c, tl_less(c, frozen, s->step), rate->dtype));
+}
+
 static void update_block(sweep *s, int64_t index)
 {
     tl_ctx *c = s->c;
@@ -144,7 +154,7 @@ static void update_block(sweep *s, int64_t index)
                    .step = s->step,
                    .scale = s->g.factors[index],
                    .apply = s->apply};
-    if (part->group && part->group->rate.set) u.rate = tl_scale(c, u.rate, part->group->rate.value);
+    if (part->group) u.rate = rate_of(c, s, part->group);
     if (!u.scale) u.scale = tl_number(c, TL_F64, 1);
     u.hyper = hyper_of(c, &u);
     if (tl_ctx_failed(c)) return;

@@ -310,11 +310,14 @@ static tl_status base_initialize(tl_task *t, tl_model *m)
     return TL_OK;
 }
 
-static tl_status base_create_optimizer(tl_task *t, tl_model *m,
-                                       const tl_optimization_config *config,
-                                       const tl_runtime_config *runtime, tl_optimizer **out)
+tl_status tl_task_create_grouped_optimizer(tl_task *t, tl_model *m,
+                                           const tl_optimization_config *config,
+                                           const tl_runtime_config *runtime,
+                                           const tl_group_config *groups, int64_t count,
+                                           tl_optimizer **out)
 {
     double scale = 0;
+    if (count) TL_TRY(tl_model_group(m, groups, count));
     if (runtime && runtime->loss_scale && !tl_value_is_null(runtime->loss_scale))
         (void)!tl_value_double(runtime->loss_scale, &scale); // "dynamic" leaves it 0
     return tl_optimizer_new(out,
@@ -322,8 +325,17 @@ static tl_status base_create_optimizer(tl_task *t, tl_model *m,
                                                  .model = m,
                                                  .config = config,
                                                  .registry = t->registry,
+                                                 .groups = groups,
+                                                 .group_count = count,
                                                  .scaled = t->dtype == TL_F16,
                                                  .loss_scale = t->dtype == TL_F16 ? scale : 0});
+}
+
+static tl_status base_create_optimizer(tl_task *t, tl_model *m,
+                                       const tl_optimization_config *config,
+                                       const tl_runtime_config *runtime, tl_optimizer **out)
+{
+    return tl_task_create_grouped_optimizer(t, m, config, runtime, NULL, 0, out);
 }
 
 static tl_status base_original_names(tl_task *t, tl_original_names *into)

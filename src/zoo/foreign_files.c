@@ -1,10 +1,12 @@
 /* Files of others, opened: one model.safetensors, several that an index names, or a bundle. */
+#include <inttypes.h>
 #include <jansson.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 #include <tilth/base/vec.h>
 
+#include "core/inner/element.h"
 #include "zoo/foreign_files.h"
 
 enum { LONGEST_JSON = 64 << 20, MOST_SHARDS = 4096 };
@@ -285,4 +287,39 @@ void tli_foreign_close(tli_foreign_files *f)
     TL_VEC_FREE(f);
     tl_arena_free(&f->arena);
     *f = (tli_foreign_files){0};
+}
+
+/* --- for who reads them ----------------------------------------------------------------------- */
+
+double tli_foreign_element(tl_dtype type, const void *data, int64_t i)
+{
+    uint64_t aligned = 0;
+    const size_t size = tl_dtype_size(type);
+    memcpy(&aligned, (const unsigned char *)data + (size_t)i * size, size);
+    return tli_element_get(type, &aligned, 0);
+}
+
+bool tli_foreign_fits(const tli_foreign_entry *e, const tl_shape *wanted)
+{
+    if (!e->readable || !tl_dtype_is_float(e->dtype)) return false;
+    const tl_shape shape = tl_shape_of(e->rank, e->dims);
+    return tl_shape_equal(&shape, wanted);
+}
+
+const char *tli_foreign_spec(tl_arena *arena, const char *type, int rank, const int64_t *dims)
+{
+    tl_str text = TL_STR_INIT;
+    tl_str_addf(&text, "%s[", type);
+    for (int i = 0; i < rank; i++) tl_str_addf(&text, "%s%" PRId64, i ? ", " : "", dims[i]);
+    tl_str_addc(&text, ']');
+    const char *copy = tl_str_copy(&text, arena);
+    tl_str_deinit(&text);
+    return copy;
+}
+
+tl_status tli_foreign_note(tl_state_report *into, tl_state_finding finding)
+{
+    if (!finding.path || !TL_VEC_PUSH(into, finding)) return TL_ENOMEM;
+    into->counts[finding.verdict]++;
+    return TL_OK;
 }

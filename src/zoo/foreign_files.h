@@ -1,6 +1,6 @@
-/* Weights of others, opened: a folder of Hugging Face (config.json, and model.safetensors or several
- * files that an index names), a file of safetensors, or a TensorBundle of names without objects, as
- * BERT's first release has it.
+/* Weights of others, opened: a folder of Hugging Face (config.json, and model.safetensors or
+ * several files that an index names), a file of safetensors, or a TensorBundle of names without
+ * objects, as BERT's first release has it.
  *
  *     tli_foreign_files f;
  *     TL_TRY_DONE(st, tli_foreign_open(&f, "bert-base"));
@@ -53,5 +53,16 @@ TL_NODISCARD tl_status tli_foreign_open(tli_foreign_files *out, const char *path
 /* One file of safetensors, whatever lies beside it. */
 TL_NODISCARD tl_status tli_foreign_open_file(tli_foreign_files *out, const char *path);
 void tli_foreign_close(tli_foreign_files *f);
+
+/* --- for who reads them ----------------------------------------------------------------------- */
+
+/* One element of data that is aligned to nothing. */
+double tli_foreign_element(tl_dtype type, const void *data, int64_t i);
+/* Floats of this shape. */
+bool tli_foreign_fits(const tli_foreign_entry *e, const tl_shape *wanted);
+/* "F32[3, 4]", in the arena. */
+const char *tli_foreign_spec(tl_arena *arena, const char *type, int rank, const int64_t *dims);
+/* Adds a finding; one without a path is TL_ENOMEM. */
+TL_NODISCARD tl_status tli_foreign_note(tl_state_report *into, tl_state_finding finding);
 
 #endif

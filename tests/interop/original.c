@@ -105,7 +105,7 @@ static tl_status prepare(work *w, const char *experiment, char *config, const ch
     w->params = tl_config_value(w->config);
     TL_TRY(tl_experiment_open(&w->strategy, &w->task, w->registry, w->params, NULL, 1));
     TL_TRY(tl_original_names_init(&w->names));
-    TL_TRY(tl_task_original_names(w->task, &w->names));
+    if (train) TL_TRY(tl_task_original_names(w->task, &w->names)); // what is written needs them
     TL_TRY(tl_safetensors_read(&w->in, in, tl_strategy_engine(w->strategy)));
     TL_TRY(tl_state_walk(w->in, note_field, w));
     TL_TRY(make_data(&w->data, w));

@@ -100,6 +100,19 @@ static const need needs[] = {
          "--experiment=vision/local --mode=train --model_dir=another trainer.train_steps=1" SHORT},
     {.said = "tilth model", .why = "no command: the format of model.json"},
     {.said = "tilth describe layer NAME", .instead = "tilth describe layer dense"},
+    // docs/vision.md: small weights stand for the large ones
+    {.said = "tilth train --experiment=images --mode=train_and_eval --model_dir=runs/tuned "
+             "task.train_data.input_path=photos task.init_checkpoint=resnet50.safetensors",
+     .instead =
+         "tilth train --experiment=vision/local --mode=train --model_dir=runs/small "
+         "trainer.train_steps=1 'task.model.input_size=[32,32,3]' "
+         "task.model.norm_activation.norm_epsilon=1e-5 'task.model.backbone={type: resnet, resnet: "
+         "{model_id: 10, depth_multiplier: 0.125, symmetric_padding: true, "
+         "identity_shortcuts: true}}'" SHORT
+         " && tilth export --model_dir=runs/small --to=small --format=torchvision"
+         " && tilth train --experiment=images --mode=train_and_eval --model_dir=runs/tuned "
+         "task.train_data.input_path=photos task.init_checkpoint=small/model.safetensors "
+         "'task.model.input_size=[32,32,3]' trainer.train_steps=4" SHORT},
     // the manual page
     {.said = "tilth sweep --experiment=vision/local --model_dir=rates --jobs=2 "
              "--grid task.train_data.global_batch_size=16,32 --runs=5 --random "

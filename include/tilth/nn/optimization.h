@@ -395,6 +395,7 @@ typedef struct tl_group_config {
     tl_opt_double weight_decay; /* in place of the optimizer's */
     tl_opt_double clip_norm;    /* largest norm of the group's gradients together; null: any */
     tl_opt_double norm_type;    /* of that norm, from 1 on or infinity; null: 2 */
+    int64_t frozen_steps;       /* 0: updates in which its learning rate is 0 */
 } tl_group_config;
 
 extern TL_API const tl_desc tl_group_config_desc;

@@ -228,6 +228,13 @@ TL_API TL_NODISCARD tl_status tl_task_create_optimizer(tl_task *t, tl_model *m,
                                                        const tl_optimization_config *config,
                                                        const tl_runtime_config *runtime,
                                                        tl_optimizer **out);
+/* What the base's create_optimizer does, with groups of parameters that are updated in other ways:
+ * for methods that have some. */
+TL_API TL_NODISCARD tl_status tl_task_create_grouped_optimizer(tl_task *t, tl_model *m,
+                                                               const tl_optimization_config *config,
+                                                               const tl_runtime_config *runtime,
+                                                               const tl_group_config *groups,
+                                                               int64_t count, tl_optimizer **out);
 TL_API TL_NODISCARD tl_status tl_task_original_names(tl_task *t, tl_original_names *into);
 TL_API TL_NODISCARD tl_status tl_task_notes(tl_task *t, tl_notes *into);
 TL_API TL_NODISCARD tl_status tl_task_prepare_query(const tl_task *t, const tl_query *q,

@@ -119,6 +119,7 @@ typedef struct tl_mobilenet_config {
     bool flat_stochastic_depth_drop_rate; /* true: the same for all blocks */
     tl_opt_int output_stride;             /* null: maps become as small as they do */
     bool output_intermediate_endpoints;   /* "2/depthwise" and so on too */
+    bool symmetric_padding;               /* ours: as in tl_resnet_config */
 } tl_mobilenet_config;
 TL_API extern const tl_backbone_class tl_backbone_mobilenet;
 

@@ -185,6 +185,8 @@ typedef struct tl_image_task_config {
     tl_ints model_output_keys;
     bool freeze_backbone;
     tl_strings class_names; /* ours: for people; none: numbers */
+    /* ours: steps in which the weights of the backbone stay as they are */
+    int64_t freeze_backbone_steps;
 } tl_image_task_config;
 extern TL_API const tl_desc tl_image_task_config_desc;
 /* First member of what derives from the task below:

@@ -246,7 +246,7 @@ tl_status tli_foreign_table_make(tli_foreign_table *out, tl_arena *arena,
     return m.status;
 }
 
-/* --- finding them in files --------------------------------------------------------------------- */
+/* --- finding them in files -------------------------------------------------------------------- */
 
 enum { LONGEST_NAME = 160 };
 

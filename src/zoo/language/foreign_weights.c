@@ -13,23 +13,15 @@
 
 /* --- elements --------------------------------------------------------------------------------- */
 
-/* One element of data that is aligned to nothing. */
-static double element(tl_dtype type, const unsigned char *data, int64_t i)
-{
-    uint64_t aligned = 0;
-    const size_t size = tl_dtype_size(type);
-    memcpy(&aligned, data + (size_t)i * size, size);
-    return tli_element_get(type, &aligned, 0);
-}
-
 /* [rows, columns] from the same, or from [columns, rows]. */
 static void copy_elements(void *to, tl_dtype to_type, const void *from, tl_dtype from_type,
                           int64_t rows, int64_t columns, bool turned)
 {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++)
-            tli_element_set(to_type, to, r * columns + c,
-                            element(from_type, from, turned ? c * rows + r : r * columns + c));
+            tli_element_set(
+                to_type, to, r * columns + c,
+                tli_foreign_element(from_type, from, turned ? c * rows + r : r * columns + c));
 }
 
 /* As a matrix: inputs and outputs of a kernel, else one row. */
@@ -92,34 +84,18 @@ static void reading_deinit(reading *r)
 static tl_status note(reading *r, tl_state_verdict verdict, const char *path, const char *wanted,
                       const char *found)
 {
-    if (!path || !TL_VEC_PUSH(&r->report, (tl_state_finding){verdict, path, wanted, found}))
-        return TL_ENOMEM;
-    r->report.counts[verdict]++;
-    return TL_OK;
+    return tli_foreign_note(&r->report, (tl_state_finding){verdict, path, wanted, found});
 }
 
 static const char *spec_of(reading *r, const char *type, int rank, const int64_t *dims)
 {
-    tl_str text = TL_STR_INIT;
-    tl_str_addf(&text, "%s[", type);
-    for (int i = 0; i < rank; i++) tl_str_addf(&text, "%s%" PRId64, i ? ", " : "", dims[i]);
-    tl_str_addc(&text, ']');
-    const char *copy = tl_str_copy(&text, r->arena);
-    tl_str_deinit(&text);
-    return copy;
-}
-
-static bool fits(const tli_foreign_entry *e, const tl_shape *wanted)
-{
-    if (!e->readable || !tl_dtype_is_float(e->dtype)) return false;
-    const tl_shape shape = tl_shape_of(e->rank, e->dims);
-    return tl_shape_equal(&shape, wanted);
+    return tli_foreign_spec(r->arena, type, rank, dims);
 }
 
 static tl_status compare(reading *r, const tli_foreign_weight *w, const tli_foreign_entry *e)
 {
     const tl_shape wanted = tli_foreign_shape(w, r->files.form);
-    if (e && fits(e, &wanted)) {
+    if (e && tli_foreign_fits(e, &wanted)) {
         r->report.matched++;
         return TL_OK;
     }
@@ -199,7 +175,7 @@ static tl_status check_tied(const reading *r)
                             *other = tl_map_get(&r->files.by_name, r->table.items[0].other);
     if (!r->there[TLI_FOREIGN_WORDS] || r->files.form != TLI_FOREIGN_HF || !other) return TL_OK;
     const tl_shape shape = tl_shape_of(words->rank, words->dims);
-    if (fits(other, &shape) && other->dtype == words->dtype
+    if (tli_foreign_fits(other, &shape) && other->dtype == words->dtype
         && memcmp(other->data, words->data,
                   (size_t)tl_shape_count(&shape) * tl_dtype_size(words->dtype))
                == 0)

@@ -288,6 +288,9 @@ static const tl_field task_fields[] = {
     TL_F(tl_image_task_config, class_names, OURS,
          .help = "names of the classes, in order; empty: the folders of train_data, or the list of "
                  "classes beside its records"),
+    TL_F(tl_image_task_config, freeze_backbone_steps, OURS, TL_AT_LEAST(0),
+         .help = "train the head alone in the first so many steps: the weights of the backbone "
+                 "stay as they are until then"),
     TL_F_END,
 };
 

@@ -13,6 +13,7 @@
 #include <tilth/train/run/initialize.h>
 #include <tilth/zoo/vision.h>
 
+#include "zoo/vision/foreign.h"
 #include "zoo/vision/image_classes.h"
 #include "zoo/vision/image_lacks.h"
 #include "zoo/vision/image_mistakes.h"
@@ -397,8 +398,20 @@ static tl_status initialize(tl_task *t, tl_model *m)
     const char *modules = image_task_of(t)->config->init_checkpoint_modules;
     if (!from || !*from) return TL_OK;
     bool all = strcmp(modules, "all") == 0;
+    if (tli_vision_is_foreign(from)) return tli_vision_initialize(t, m, from, all);
     return tl_task_initialize_from(t, m, from,
                                    all ? (tl_strings){NULL, 0} : (tl_strings){backbone, 1});
+}
+
+/* The backbone is a group with a learning rate of its own, which is 0 at first. */
+static tl_status create_optimizer(tl_task *t, tl_model *m, const tl_optimization_config *config,
+                                  const tl_runtime_config *runtime, tl_optimizer **out)
+{
+    const tl_image_task_config *k = image_task_of(t)->config;
+    const tl_group_config backbone = {
+        .group = "backbone", .pattern = "^backbone/", .frozen_steps = k->freeze_backbone_steps};
+    bool grouped = k->freeze_backbone_steps > 0 && !k->freeze_backbone;
+    return tl_task_create_grouped_optimizer(t, m, config, runtime, &backbone, grouped, out);
 }
 
 /* There the model is a row of layers, of which the backbone is the first. */
@@ -503,12 +516,14 @@ const tl_task_class tl_image_classification_task = {
     .reduce_aggregated_logs = reduce_aggregated_logs,
     .release_aggregated = release_aggregated,
     .initialize = initialize,
+    .create_optimizer = create_optimizer,
     .original_names = original_names,
     .prepare_query = prepare_query,
     .build_answers = build_answers,
     .answer_form = answer_form,
     .set_classes = tl_image_task_set_classes,
     .export_files = export_files,
+    .export_weights = tli_vision_export,
     .notes = notes,
     .lacks = tli_image_lacks,
 };

@@ -7,6 +7,7 @@
 #include <tilth/base/integer.h>
 #include <tilth/base/log.h>
 
+#include "zoo/vision/foreign.h"
 #include "zoo/vision/image_survey.h"
 #include "zoo/inner/zoo.h"
 
@@ -17,6 +18,7 @@ enum {
     MANY_SIDE = 32,  /* ... when there are very many of them */
     MANY = 20000,
     MOST_FILTERS = 128,
+    TUNED_BATCH = 32, /* of a model that begins with weights of others */
     CACHE_BYTES = 1 << 30
 };
 
@@ -257,12 +259,14 @@ static int64_t epochs_for(int64_t examples)
     return (int64_t)fmin(fmax(ceil(epochs), 3), 200);
 }
 
-static tl_status set_batches(filling *f, int64_t examples)
+/* Large models that know much already see few images at a time. */
+static tl_status set_batches(filling *f, int64_t examples, bool tunes)
 {
-    int64_t batch = examples >= MANY   ? 128
-                    : examples >= 2000 ? 64
-                    : examples >= 128  ? 32
-                                       : tl_max_i64(examples / 4, 2);
+    int64_t batch = tunes && examples >= TUNED_BATCH ? TUNED_BATCH
+                    : examples >= MANY               ? 128
+                    : examples >= 2000               ? 64
+                    : examples >= 128                ? 32
+                                                     : tl_max_i64(examples / 4, 2);
     const tl_task_config *task = experiment_of(f)->task.value;
     TL_TRY(tli_choose(f->config, "task.train_data.global_batch_size", "%" PRId64, batch));
     TL_TRY(tli_choose(f->config, "task.train_data.shuffle_buffer_size", "%" PRId64,
@@ -271,12 +275,13 @@ static tl_status set_batches(filling *f, int64_t examples)
     return tli_choose(f->config, "task.validation_data.global_batch_size", "%" PRId64, 2 * batch);
 }
 
-static tl_status set_steps(filling *f, int64_t examples)
+static tl_status set_steps(filling *f, int64_t examples, bool tunes)
 {
+    int64_t epochs = epochs_for(examples);
     const tl_task_config *task = experiment_of(f)->task.value;
     int64_t batch = tl_max_i64(task->train_data->global_batch_size, 1);
     int64_t epoch = tl_max_i64(tl_div_up(examples, batch), 1);
-    return tli_choose_steps(f->config, epoch, epochs_for(examples));
+    return tli_choose_steps(f->config, epoch, tunes ? tl_max_i64(epochs / 4, 3) : epochs);
 }
 
 static tl_status set_schedule(filling *f)
@@ -290,6 +295,17 @@ static tl_status set_schedule(filling *f)
         TL_TRY(tli_choose(f->config, "trainer.optimizer_config.warmup.linear.warmup_steps",
                           "%" PRId64, t->train_steps / 20));
     return TL_OK;
+}
+
+/* What has been learned is not thrown away at first: the head is trained alone until it fits, and
+ * the rate is that of small changes. */
+static tl_status set_tuning(filling *f)
+{
+    const tl_trainer_config *t = experiment_of(f)->trainer.value;
+    TL_TRY(tli_choose(f->config,
+                      "trainer.optimizer_config.learning_rate.cosine.initial_learning_rate",
+                      "0.0005"));
+    return tli_choose(f->config, "task.freeze_backbone_steps", "%" PRId64, t->train_steps / 10);
 }
 
 /* --- what was found --------------------------------------------------------------------------- */
@@ -373,11 +389,15 @@ static tl_status complete(tl_config *config)
     if (!task->class_names.count && survey.classes.count) TL_TRY(put_names(&f, survey.classes));
     tell(&survey);
     int64_t examples = (int64_t)ceil((double)survey.count * (1 - train->holdout));
+    const char *from = task->base.init_checkpoint;
+    bool tunes = from && *from && tli_vision_is_foreign(from);
+    if (tunes) TL_TRY(tli_vision_choose(config, from));
     TL_TRY(set_model(&f, &survey));
     TL_TRY(set_numbers(&f, &survey));
     TL_TRY(set_changes(&f, &survey));
-    TL_TRY(set_batches(&f, examples));
-    TL_TRY(set_steps(&f, examples));
+    TL_TRY(set_batches(&f, examples, tunes));
+    TL_TRY(set_steps(&f, examples, tunes));
+    if (tunes) TL_TRY(set_tuning(&f));
     return set_schedule(&f);
 }
 

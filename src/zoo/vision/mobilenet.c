@@ -45,6 +45,9 @@ static const tl_field mobilenet_fields[] = {
                  "dilated; null: no limit"),
     TL_F(tl_mobilenet_config, output_intermediate_endpoints,
          .help = "gives the maps inside the blocks of the levels too: 2/depthwise"),
+    TL_F(tl_mobilenet_config, symmetric_padding, .flags = TL_FIELD_QUIET,
+         .help = "pad images alike on both sides, as PyTorch does; otherwise what is odd goes to "
+                 "the end, as in TensorFlow"),
     TL_F_END,
 };
 static const tl_desc mobilenet_desc = {
@@ -183,6 +186,7 @@ static tl_layer *make_unit(tl_scope *s, const char *name, const planned *p,
                            tli_conv_norm_config unit)
 {
     unit.parts = p->parts;
+    unit.symmetric = p->config->symmetric_padding;
     return tli_conv_norm(s, name, &unit);
 }
 
@@ -413,6 +417,9 @@ static tl_status name_parts(tl_original_names *into, const planned *p, const cha
 
 static tl_status name_layers(const void *config, tl_original_names *into)
 {
+    if (((const tl_mobilenet_config *)config)->symmetric_padding)
+        return TL_FAIL(TL_EUNSUPPORTED, "Model Garden has no MobileNet with symmetric_padding, "
+                                        "which is that of PyTorch");
     progress at = plan_begin(config);
     char ours[64], theirs[64];
     long long counted = 0;
