@@ -54,6 +54,8 @@ static const size_case cases[] = {
     {"a channel each, strides", 2, 31, 30, 44, 3, 3, 44, {2, 3}, {1, 1}, {1, 1, 1, 1}, 44},
     {"a channel each, dilated", 2, 19, 26, 52, 3, 3, 52, {1, 1}, {3, 2}, {3, 3, 1, 2}, 52},
     {"a channel each, three times", 2, 12, 13, 10, 3, 3, 30, {1, 1}, {1, 1}, {1, 1, 1, 1}, 10},
+    {"a channel each, channels in pieces", 2, 5, 24, 205, 3, 3, 205,
+     {1, 1}, {1, 1}, {1, 1, 1, 1}, 205},
     {"a channel each, 5x5", 2, 16, 17, 20, 5, 5, 20, {1, 1}, {1, 1}, {2, 2, 2, 2}, 20},
     {"a channel each, 5x5, stride 2", 3, 15, 14, 24, 5, 5, 24, {2, 2}, {1, 1}, {1, 2, 1, 2}, 24},
     {"a channel each, stride 3, dilated", 2, 22, 23, 18, 3, 3, 18,
