@@ -98,7 +98,7 @@ FN(max_pool, tl_max_pool2d(c, in[0], .size = {2}))
 FN(linear, tl_linear(c, in[0], in[1], in[2], TL_ACT_GELU))
 FN(attention, tl_attend(c, in[0], in[1], in[2], .causal = p[0]))
 FN(convolution, tl_convolve2d(c, in[0], in[1], .stride = {p[0]}, .padding = TL_EXPLICIT,
-                              .pads = {p[1], p[1], p[1], p[1]}))
+                              .pads = {p[1], p[1], p[1], p[1]}, .dilation = {p[2]}, .groups = p[3]))
 
 // The two halves of a convolution's gradient: [2] is that of the result.
 static tl_tensor *conv_grad(tl_ctx *c, tl_tensor *const *in, const int64_t *p, bool of_filter)
@@ -106,13 +106,13 @@ static tl_tensor *conv_grad(tl_ctx *c, tl_tensor *const *in, const int64_t *p, b
     const tl_shape *x = &in[0]->shape, *w = &in[1]->shape;
     tl_conv_attr a = {.stride_y = p[0],
                       .stride_x = p[0],
-                      .dilation_y = 1,
-                      .dilation_x = 1,
+                      .dilation_y = p[2],
+                      .dilation_x = p[2],
                       .top = p[1],
                       .bottom = p[1],
                       .left = p[1],
                       .right = p[1],
-                      .groups = 1,
+                      .groups = p[3],
                       .height = of_filter ? w->dims[0] : x->dims[1],
                       .width = of_filter ? w->dims[1] : x->dims[2]};
     return of_filter ? TL_APPLY(c, convolve2d_filter_grad, &a, in[0], in[2])
@@ -211,45 +211,90 @@ static tl_status attention_rows(bench *b, work *w, bench_peer *torch, const benc
 }
 
 typedef struct conv_shape {
-    int64_t size, in, out, kernel, stride;
+    int64_t size, in, out, kernel, stride, dilation;
 } conv_shape;
 
 /* The convolutions of ResNet-50. */
 static const conv_shape resnet[] = {
-    {224, 3, 64, 7, 2},   {56, 64, 64, 1, 1},    {56, 64, 64, 3, 1},    {56, 64, 256, 1, 1},
-    {56, 256, 64, 1, 1},  {56, 256, 128, 1, 1},  {56, 128, 128, 3, 2},  {56, 256, 512, 1, 2},
-    {28, 128, 128, 3, 1}, {28, 128, 512, 1, 1},  {28, 512, 128, 1, 1},  {28, 256, 256, 3, 2},
-    {14, 256, 256, 3, 1}, {14, 256, 1024, 1, 1}, {14, 1024, 256, 1, 1}, {14, 512, 512, 3, 2},
-    {7, 512, 512, 3, 1},  {7, 512, 2048, 1, 1},  {7, 2048, 512, 1, 1},
+    {224, 3, 64, 7, 2, 1},   {56, 64, 64, 1, 1, 1},    {56, 64, 64, 3, 1, 1},
+    {56, 64, 256, 1, 1, 1},  {56, 256, 64, 1, 1, 1},   {56, 256, 128, 1, 1, 1},
+    {56, 128, 128, 3, 2, 1}, {56, 256, 512, 1, 2, 1},  {28, 128, 128, 3, 1, 1},
+    {28, 128, 512, 1, 1, 1}, {28, 512, 128, 1, 1, 1},  {28, 256, 256, 3, 2, 1},
+    {14, 256, 256, 3, 1, 1}, {14, 256, 1024, 1, 1, 1}, {14, 1024, 256, 1, 1, 1},
+    {14, 512, 512, 3, 2, 1}, {7, 512, 512, 3, 1, 1},   {7, 512, 2048, 1, 1, 1},
+    {7, 2048, 512, 1, 1, 1},
+};
+/* Those of MobileNetV2 with a channel each, and some with the wider filters of its successors. */
+static const conv_shape mobilenet[] = {
+    {112, 32, 32, 3, 1, 1},  {112, 96, 96, 3, 2, 1},  {56, 144, 144, 3, 1, 1},
+    {56, 144, 144, 3, 2, 1}, {28, 192, 192, 3, 1, 1}, {28, 192, 192, 3, 2, 1},
+    {14, 384, 384, 3, 1, 1}, {14, 576, 576, 3, 1, 1}, {14, 576, 576, 3, 2, 1},
+    {7, 960, 960, 3, 1, 1},  {56, 144, 144, 5, 2, 1}, {28, 240, 240, 5, 1, 1},
+    {14, 672, 672, 5, 1, 1}, {7, 960, 960, 5, 1, 1},
+};
+/* Dilated ones: DeepLab's pyramid, on MobileNetV2 and on ResNet, and a stage of its backbone. */
+static const conv_shape deeplab[] = {
+    {33, 320, 256, 3, 1, 6},  {33, 320, 256, 3, 1, 12},  {33, 320, 256, 3, 1, 18},
+    {33, 2048, 256, 3, 1, 6}, {33, 2048, 256, 3, 1, 12}, {33, 2048, 256, 3, 1, 18},
+    {32, 512, 512, 3, 1, 2},
 };
 
-static tl_status conv_rows(bench *b, work *w, bench_peer *torch, const bench_limits *most)
+typedef struct conv_list {
+    const char *word; /* that names begin with */
+    const conv_shape *shapes;
+    int64_t count, images;
+    bool each; /* channels on their own */
+    tl_dtype dtype;
+} conv_list;
+
+/* The result, the image's gradient or the filter's. */
+static tl_status conv_row(bench *b, work *w, bench_peer *torch, const bench_limits *most,
+                          const conv_list *l, const conv_shape *s, int what)
 {
     static op_fn *const fns[] = {convolution, convolution_input, convolution_filter};
     static const char *const words[] = {"", " input gradient", " filter gradient"};
-    for (int64_t i = 0; i < TL_COUNT(resnet); i++) {
-        for (int k = 0; k < 3; k++) {
-            const conv_shape *s = &resnet[i];
-            if (i == 0 && k == 1) continue; // images need no gradient
-            int64_t pad = s->kernel / 2, out = (s->size + 2 * pad - s->kernel) / s->stride + 1;
-            char name[64];
-            snprintf(name, sizeof name, "conv %lld %lld>%lld k%lld s%lld%s", (long long)s->size,
-                     (long long)s->in, (long long)s->out, (long long)s->kernel,
-                     (long long)s->stride, words[k]);
-            op_row row = {.name = name,
-                          .fn = fns[k],
-                          .inputs = k ? 3 : 2,
-                          .dtype = TL_F32,
-                          .p = {s->stride, pad},
-                          .flops = 2.0 * 8
-                                   * (double)(out * out * s->kernel * s->kernel * s->in * s->out),
-                          .in = {TL_SHAPE(8, s->size, s->size, s->in),
-                                 TL_SHAPE(s->kernel, s->kernel, s->in, s->out),
-                                 TL_SHAPE(8, out, out, s->out)}};
-            w->row = &row;
-            TL_TRY(run_case(b, w, torch, most));
-        }
-    }
+    const int64_t pad = s->kernel / 2 * s->dilation;
+    const int64_t out = (s->size + 2 * pad - (s->kernel - 1) * s->dilation - 1) / s->stride + 1;
+    const int64_t group_in = l->each ? 1 : s->in;
+    char name[64], channels[32], dilated[24] = "";
+    if (l->each) snprintf(channels, sizeof channels, "%lld", (long long)s->in);
+    else snprintf(channels, sizeof channels, "%lld>%lld", (long long)s->in, (long long)s->out);
+    if (s->dilation > 1) snprintf(dilated, sizeof dilated, " d%lld", (long long)s->dilation);
+    snprintf(name, sizeof name, "%s %lld %s k%lld s%lld%s%s", l->word, (long long)s->size, channels,
+             (long long)s->kernel, (long long)s->stride, dilated, words[what]);
+    const double taps = (double)(s->kernel * s->kernel * group_in);
+    const double results = (double)(l->images * out * out * s->out);
+    const double pixels = (double)(l->images * s->size * s->size * s->in);
+    op_row row = {.name = name,
+                  .fn = fns[what],
+                  .inputs = what ? 3 : 2,
+                  .dtype = l->dtype,
+                  .p = {s->stride, pad, s->dilation, l->each ? s->in : 1},
+                  .flops = l->each ? 0 : 2.0 * results * taps,
+                  .bytes = (results + pixels) * (double)tl_dtype_size(l->dtype),
+                  .in = {TL_SHAPE(l->images, s->size, s->size, s->in),
+                         TL_SHAPE(s->kernel, s->kernel, group_in, s->out),
+                         TL_SHAPE(l->images, out, out, s->out)}};
+    w->row = &row;
+    return run_case(b, w, torch, most);
+}
+
+static tl_status conv_rows(bench *b, work *w, bench_peer *torch, const bench_limits *most)
+{
+    static const conv_list lists[] = {
+        {"conv", resnet, TL_COUNT(resnet), 8, .dtype = TL_F32},
+        {"depthwise", mobilenet, TL_COUNT(mobilenet), 16, true, TL_F32},
+        {"bf16 depthwise", mobilenet, TL_COUNT(mobilenet), 16, true, TL_BF16},
+        {"dilated", deeplab, TL_COUNT(deeplab), 2, .dtype = TL_F32},
+        {"bf16 dilated", deeplab, TL_COUNT(deeplab), 2, .dtype = TL_BF16},
+    };
+    for (int64_t k = 0; k < TL_COUNT(lists); k++)
+        for (int64_t i = 0; i < lists[k].count; i++)
+            for (int what = 0; what < 3; what++) {
+                const conv_shape *s = &lists[k].shapes[i];
+                if (s->in == 3 && what == 1) continue; // images need no gradient
+                TL_TRY(conv_row(b, w, torch, most, &lists[k], s, what));
+            }
     return TL_OK;
 }
 

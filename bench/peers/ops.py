@@ -52,20 +52,21 @@ def attention(half, t, causal, back):
     return (both if back else forward)(call, q, k, v)
 
 
-def convolution(size, ins, outs, kernel, stride, what):
-    """The faster one of the two memory formats is the peer."""
+def convolution(shape, ins, outs, kernel, stride, dilation, groups, dtype, what):
+    """The faster one of the two memory formats is the peer; `shape` is images and their size."""
     calls = []
+    images, size = shape
+    pad = kernel // 2 * dilation
     for memory in (torch.channels_last, torch.contiguous_format):
-        x = rand(8, ins, size, size).contiguous(memory_format=memory)
-        w = rand(outs, ins, kernel, kernel).contiguous(memory_format=memory)
-        pad = kernel // 2
-        gy = torch.rand_like(F.conv2d(x, w, stride=stride, padding=pad))
+        x = rand(images, ins, size, size, dtype=dtype).contiguous(memory_format=memory)
+        w = rand(outs, ins // groups, kernel, kernel, dtype=dtype).contiguous(memory_format=memory)
+        gy = torch.rand_like(F.conv2d(x, w, None, stride, pad, dilation, groups))
         if not what:
-            calls.append(forward(lambda x, w: F.conv2d(x, w, stride=stride, padding=pad), x, w))
+            calls.append(forward(lambda x, w: F.conv2d(x, w, None, stride, pad, dilation, groups), x, w))
         else:
             mask = [what == 'input', what == 'filter', False]
             calls.append(lambda x=x, w=w, gy=gy: torch.ops.aten.convolution_backward(
-                gy, x, w, None, [stride] * 2, [pad] * 2, [1, 1], False, [0, 0], 1, mask))
+                gy, x, w, None, [stride] * 2, [pad] * 2, [dilation] * 2, False, [0, 0], groups, mask))
     return min(calls, key=lambda call: (call(), seconds(call, 0.05))[1])
 
 
@@ -109,9 +110,13 @@ def make(name):
     m = re.fullmatch(r'(f32|bf16) attention B8 H12 T(\d+) D64( causal)?( and gradient)?', name)
     if m:
         return attention(m[1] == 'bf16', int(m[2]), bool(m[3]), bool(m[4]))
-    m = re.fullmatch(r'conv (\d+) (\d+)>(\d+) k(\d+) s(\d+)(?: (input|filter) gradient)?', name)
+    m = re.fullmatch(r'(bf16 )?(conv|depthwise|dilated) (\d+) (\d+)(?:>(\d+))? k(\d+) s(\d+)(?: d(\d+))?'
+                     r'(?: (input|filter) gradient)?', name)
     if m:
-        return convolution(*(int(n) for n in m.groups()[:5]), m[6])
+        images = {'conv': 8, 'depthwise': 16, 'dilated': 2}[m[2]]
+        size, ins, kernel, stride = (int(m[i]) for i in (3, 4, 6, 7))
+        return convolution((images, size), ins, int(m[5] or ins), kernel, stride, int(m[8] or 1),
+                           ins if m[2] == 'depthwise' else 1, torch.bfloat16 if m[1] else torch.float32, m[9])
     return None
 
 

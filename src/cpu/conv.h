@@ -1,8 +1,10 @@
 /* Convolutions of row-major images [images, h, w, in] with filters [kh, kw, in / groups, out] into
- * results [images, oh, ow, out], and their two gradients, by three methods:
+ * results [images, oh, ow, out], and their two gradients, by four methods:
  *
  *     tli_conv_gemm_*    one matrix product a group, whose operands are gathered while they are
  *                        packed; for everything
+ *     tli_conv_cut       the same for parts of the image, where much of a whole product would be
+ *                        with the zeros around it; for large dilations (conv_cut.c)
  *     tli_conv_band_*    products on bands of the image that are laid out so that every patch is a
  *                        row of a matrix in memory; for few input channels (simd/conv_band.c)
  *     tli_conv_each_*    vectors over channels, for one channel a group (simd/conv_each.c)
@@ -15,7 +17,8 @@
 
 #include "cpu/gemm.h"
 
-/* Two of x, k, y are read, the third one is written. */
+/* Two of x, k, y are read, the third one is written. For products, top and left may be negative:
+ * rows and columns of the image before the first window. */
 typedef struct tli_conv {
     tl_dtype type; /* F32, BF16 or F16, of all three */
     void *x, *k, *y;
@@ -28,11 +31,12 @@ typedef struct tli_conv {
 typedef tl_status tli_conv_fn(tl_pool *pool, tli_isa isa, const tli_conv *c);
 extern tli_conv_fn tli_conv_gemm_result, tli_conv_gemm_image, tli_conv_gemm_filter;
 
-/* What an instruction set has beside it; `suits` says whether it can, and is the better way. */
+/* Another method; `suits` says whether it can, and is the better way. */
 typedef struct tli_conv_method {
     bool (*suits)(const tli_conv *c);
     tli_conv_fn *result, *image, *filter;
 } tli_conv_method;
+extern const tli_conv_method tli_conv_cut;
 
 /* The result and the image's gradient are the same walk: each pixel of a grid takes, for a list of
  * taps, the channels of one pixel of the source, times an element of the filter. For the result the

@@ -19,6 +19,7 @@ typedef enum tli_scratch_slot {
     TLI_SCRATCH_TASK,   /* panels and sums of one task of a product */
     TLI_SCRATCH_SPLIT,  /* partial sums of a product that is cut in depth */
     TLI_SCRATCH_KERNEL, /* for the kernels that call a product */
+    TLI_SCRATCH_PARTS,  /* for those that call such a kernel, for parts of their work */
     TLI_SCRATCH_SLOTS
 } tli_scratch_slot;
 

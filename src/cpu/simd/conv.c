@@ -45,8 +45,8 @@ typedef enum wanted { RESULT, IMAGE, FILTER } wanted;
 static tli_conv_fn *choose(const tli_conv *c, wanted what)
 {
     static const tli_conv_method *const special[] = {&TLI_ISA_NAME(tli_conv_each),
-                                                     &TLI_ISA_NAME(tli_conv_band)};
-    for (int i = 0; i < 2; i++)
+                                                     &TLI_ISA_NAME(tli_conv_band), &tli_conv_cut};
+    for (int i = 0; i < 3; i++)
         if (special[i]->suits(c))
             return what == RESULT  ? special[i]->result
                    : what == IMAGE ? special[i]->image

@@ -22,11 +22,11 @@
  * which the loads leave time for. A factor is loaded for 4 places. Filters have at most 11 x 11
  * taps. */
 enum { PLACES = 4, VECTORS = 4, DOT_VECTORS = 8, TAPS_MOST = 128 };
-/* The same where each row of the filter has three taps on neighbouring pixels: 12 sums, 6 factors
- * and a pixel, which is loaded once for three places. */
-enum { TRIPLE_PLACES = 6, TRIPLE_VECTORS = 2 };
+/* The same where each row of the filter has 3 or 5 taps on neighbouring pixels: 12 sums, 6 or 10
+ * factors and a pixel, which is loaded once for as many places. */
+enum { RUN_PLACES = 6, RUN_FEW = 3, RUN_VECTORS = 2, RUN_MOST = 5 };
 _Static_assert(PLACES *VECTORS + VECTORS + 1 <= 32
-                   && TRIPLE_PLACES * TRIPLE_VECTORS + 3 * TRIPLE_VECTORS + 1 <= 32,
+                   && RUN_PLACES * RUN_VECTORS + RUN_MOST * RUN_VECTORS + 1 <= 32,
                "sums, factors and a pixel");
 
 /* What one element of the filter is multiplied with. */
@@ -46,11 +46,24 @@ typedef void dot_fn(float *sums, const void *x, int64_t x_step, const void *y, i
 typedef struct job {
     const tli_conv *c;
     size_t size;
-    sum_fn *sum, *sum_triples;
+    sum_fn *sum, *sum_threes, *sum_fives;
     dot_fn *dot;
     float *filter;       /* [kh, kw, channels], or sums of it for each part */
+    int64_t chunk;       /* channels at a time */
     int64_t part, parts; /* rows of the result in a part of the filter's gradient */
 } job;
+
+/* Channels for which the rows under a window stay in the first-level cache until the next row of
+ * windows, which needs most of them again; or all. */
+static int64_t channels_at_once(const tli_conv *c)
+{
+    // Of 48 or 64 KiB, with what is written. Fewer than LEAST are pieces so short that finding them
+    // costs more than the second-level cache does.
+    enum { BYTES = 40 << 10, LEAST = 96, UNIT = 32 };
+    const int64_t row = (c->w > c->ow ? c->w : c->ow) * (int64_t)tl_dtype_size(c->type);
+    const int64_t many = BYTES / (row * (c->kh + 1)) / UNIT * UNIT;
+    return many < LEAST || c->stride_x != 1 ? c->in : many;
+}
 
 static job job_of(const tli_conv *c)
 {
@@ -58,8 +71,10 @@ static job job_of(const tli_conv *c)
 #define JOB(t)                                                                                     \
     ((job){.c = c,                                                                                 \
            .size = size,                                                                           \
+           .chunk = channels_at_once(c),                                                           \
            .sum = sum_places_##t,                                                                  \
-           .sum_triples = sum_triples_##t,                                                         \
+           .sum_threes = sum_runs_3_##t,                                                           \
+           .sum_fives = sum_runs_5_##t,                                                            \
            .dot = dot_places_##t})
     return c->type == TL_BF16 ? JOB(bf16) : c->type == TL_F16 ? JOB(f16) : JOB(f32);
 #undef JOB
@@ -83,8 +98,8 @@ static bool each_suits(const tli_conv *c)
 /* Rows with `width` places that are work enough for a task. */
 static int64_t rows_of_task(const tli_conv *c, int64_t width)
 {
-    // Multiply-adds: some tens of microseconds, as each reads an element.
-    const double work = 4.0e5, row = (double)(width * c->in) * (double)(c->kh * c->kw);
+    // Multiply-adds: some tens of microseconds, and rows enough to read most of the source once.
+    const double work = 1.0e6, row = (double)(width * c->in) * (double)(c->kh * c->kw);
     return row >= work ? 1 : (int64_t)(work / row) + 1;
 }
 
@@ -132,11 +147,13 @@ static void whole_places(int64_t *begin, int64_t *end, const tli_conv_axis *a)
               || (source_of(a, *begin, 0) >= 0 && source_of(a, *end - 1, a->taps - 1) >= 0));
 }
 
-/* One row of a grid: `from` is the source's image, place p goes to to + p * to_step. */
+/* One row of a grid, some channels from `channel` on: `from` is the source's image, place p goes to
+ * to + p * to_step. */
 static void sum_row(const job *j, const tli_conv_axis *y, const tli_conv_axis *x, int64_t row,
-                    const char *from, char *to, int64_t to_step)
+                    int64_t channel, const char *from, char *to, int64_t to_step)
 {
     const tli_conv *c = j->c;
+    const int64_t channels = min_of(j->chunk, c->in - channel);
     int64_t ty, ty_end, whole, whole_end;
     taps_inside(&ty, &ty_end, y, row);
     TL_ASSERT(row >= 0 && row < y->places && y->taps * x->taps <= TAPS_MOST);
@@ -147,24 +164,24 @@ static void sum_row(const job *j, const tli_conv_axis *y, const tli_conv_axis *x
         int64_t tx, tx_end;
         taps_inside(&tx, &tx_end, x, p);
         // Neighbours in the order in which they lie in the source.
-        const bool triple =
-            inner && x->taps == 3 && x->step == 1 && (x->delta == 1 || x->delta == -1);
+        const bool run = inner && (x->taps == 3 || x->taps == 5) && x->step == 1
+                         && (x->delta == 1 || x->delta == -1);
         tap taps[TAPS_MOST];
         int count = 0;
         for (int64_t i = ty; i < ty_end; i++)
             for (int64_t n = tx; n < tx_end; n++) {
-                const int64_t k = triple && x->delta < 0 ? tx_end - 1 - n : n;
+                const int64_t k = run && x->delta < 0 ? tx_end - 1 - n : n;
                 const int64_t pixel = source_of(y, row, i) * x->source + source_of(x, p, k);
                 const int64_t element =
                     (y->k_first + i * y->k_step) * c->kw + x->k_first + k * x->k_step;
-                taps[count++] =
-                    (tap){from + (size_t)(pixel * c->in) * j->size, j->filter + element * c->in};
+                taps[count++] = (tap){from + (size_t)(pixel * c->in + channel) * j->size,
+                                      j->filter + element * c->in + channel};
             }
-        sum_fn *sum = triple ? j->sum_triples : j->sum;
+        sum_fn *sum = !run ? j->sum : x->taps == 3 ? j->sum_threes : j->sum_fives;
         TL_ASSERT(count <= TAPS_MOST && places > 0 && p + places <= x->places
-                  && (!triple || count % 3 == 0));
-        sum(to + (size_t)(p * to_step) * j->size, to_step, taps, count, x->step * c->in, c->in,
-            places);
+                  && (!run || count % x->taps == 0));
+        sum(to + (size_t)(p * to_step + channel) * j->size, to_step, taps, count, x->step * c->in,
+            channels, places);
         p += places;
     }
 }
@@ -175,10 +192,11 @@ static tl_status result_rows(int64_t begin, int64_t end, void *payload)
     const tli_conv *c = j->c;
     tli_conv_axis y, x;
     tli_conv_result_axes(&y, &x, c);
-    for (int64_t row = begin; row < end; row++)
-        sum_row(j, &y, &x, row % c->oh,
-                (const char *)c->x + (size_t)(row / c->oh * c->h * c->w * c->in) * j->size,
-                (char *)c->y + (size_t)(row * c->ow * c->in) * j->size, c->in);
+    for (int64_t channel = 0; channel < c->in; channel += j->chunk)
+        for (int64_t row = begin; row < end; row++)
+            sum_row(j, &y, &x, row % c->oh, channel,
+                    (const char *)c->x + (size_t)(row / c->oh * c->h * c->w * c->in) * j->size,
+                    (char *)c->y + (size_t)(row * c->ow * c->in) * j->size, c->in);
     return TL_OK;
 }
 
@@ -189,21 +207,25 @@ static tl_status each_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
     return tl_parallel_for(pool, c->images * c->oh, rows_of_task(c, c->ow), result_rows, &j);
 }
 
+static void image_row(const job *j, int64_t row, int64_t channel)
+{
+    const tli_conv *c = j->c;
+    const int64_t image = row / c->h, at = row % c->h;
+    for (int64_t first = 0; first < min_of(c->stride_x, c->w); first++) {
+        tli_conv_axis y, x;
+        tli_conv_image_axes(&y, &x, c, at % c->stride_y, first);
+        sum_row(j, &y, &x, at / c->stride_y, channel,
+                (const char *)c->y + (size_t)(image * c->oh * c->ow * c->in) * j->size,
+                (char *)c->x + (size_t)((row * c->w + first) * c->in) * j->size,
+                c->stride_x * c->in);
+    }
+}
+
 static tl_status image_rows(int64_t begin, int64_t end, void *payload)
 {
     const job *j = payload;
-    const tli_conv *c = j->c;
-    for (int64_t row = begin; row < end; row++) {
-        const int64_t image = row / c->h, at = row % c->h;
-        for (int64_t first = 0; first < min_of(c->stride_x, c->w); first++) {
-            tli_conv_axis y, x;
-            tli_conv_image_axes(&y, &x, c, at % c->stride_y, first);
-            sum_row(j, &y, &x, at / c->stride_y,
-                    (const char *)c->y + (size_t)(image * c->oh * c->ow * c->in) * j->size,
-                    (char *)c->x + (size_t)((row * c->w + first) * c->in) * j->size,
-                    c->stride_x * c->in);
-        }
-    }
+    for (int64_t channel = 0; channel < j->c->in; channel += j->chunk)
+        for (int64_t row = begin; row < end; row++) image_row(j, row, channel);
     return TL_OK;
 }
 
@@ -216,9 +238,11 @@ static tl_status each_image(tl_pool *pool, tli_isa isa, const tli_conv *c)
 
 /* --- filter's gradient ------------------------------------------------------------------------ */
 
-static void dot_row(const job *j, float *sums, int64_t row)
+/* Some channels, from `channel` on. */
+static void dot_row(const job *j, float *sums, int64_t row, int64_t channel)
 {
     const tli_conv *c = j->c;
+    const int64_t channels = min_of(j->chunk, c->in - channel);
     const int64_t image = row / c->oh, top = row % c->oh * c->stride_y - c->top;
     for (int64_t ky = 0; ky < c->kh; ky++) {
         const int64_t y = top + ky * c->dilation_y;
@@ -230,10 +254,12 @@ static void dot_row(const job *j, float *sums, int64_t row)
             if (begin == end) continue;
             const int64_t pixel = (image * c->h + y) * c->w + first + begin * c->stride_x;
             TL_ASSERT(first + begin * c->stride_x >= 0 && first + (end - 1) * c->stride_x < c->w);
-            j->dot(sums + (ky * c->kw + kx) * c->in,
-                   (const char *)c->x + (size_t)(pixel * c->in) * j->size, c->stride_x * c->in,
-                   (const char *)c->y + (size_t)((row * c->ow + begin) * c->in) * j->size, c->in,
-                   c->in, end - begin);
+            const int64_t place = row * c->ow + begin;
+            j->dot(sums + (ky * c->kw + kx) * c->in + channel,
+                   (const char *)c->x + (size_t)(pixel * c->in + channel) * j->size,
+                   c->stride_x * c->in,
+                   (const char *)c->y + (size_t)(place * c->in + channel) * j->size, c->in,
+                   channels, end - begin);
         }
     }
 }
@@ -248,7 +274,8 @@ static tl_status filter_parts(int64_t begin, int64_t end, void *payload)
         memset(sums, 0, (size_t)all * sizeof *sums);
         const int64_t last = min_of((part + 1) * j->part, c->images * c->oh);
         TL_ASSERT(part < j->parts && part * j->part < last);
-        for (int64_t row = part * j->part; row < last; row++) dot_row(j, sums, row);
+        for (int64_t channel = 0; channel < c->in; channel += j->chunk)
+            for (int64_t row = part * j->part; row < last; row++) dot_row(j, sums, row, channel);
     }
     return TL_OK;
 }
