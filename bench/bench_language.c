@@ -11,7 +11,7 @@
 int main(int argc, char **argv)
 {
     bench b;
-    char folder[] = "/tmp/tilth-bench-language-XXXXXX", command[64];
+    char folder[BENCH_FOLDER] = "";
     tl_status st;
     tl_log_set_level(TL_LEVEL_WARNING);
     if (argc == 3 && strcmp(argv[1], "--memory") == 0) {
@@ -20,17 +20,12 @@ int main(int argc, char **argv)
         return st == TL_OK ? 0 : 1;
     }
     TL_TRY_DONE(st, bench_begin(&b, argc, argv));
-    if (!mkdtemp(folder)) {
-        st = TL_FAIL(TL_EIO, "no folder for the files can be made below /tmp");
-        goto done;
-    }
+    TL_TRY_DONE(st, bench_folder_make(folder));
     TL_TRY_DONE(st, language_text_rows(&b, folder));
     TL_TRY_DONE(st, language_record_rows(&b, folder));
     TL_TRY_DONE(st, language_step_rows(&b));
     st = language_memory_rows(&b, argv[0]);
 done:
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    if (!strchr(folder, 'X') && system(command) != 0)
-        fprintf(stderr, "%s is left behind\n", folder);
+    bench_folder_remove(folder);
     return bench_end(&b, st);
 }
