@@ -1,24 +1,13 @@
 /* gin: any text is read, finalised, called with, and written out, or refused with a message. The
  * configuration that was written out is read back; from then on it must not change any more (the
  * first time, infinite numbers are left out, as gin does). */
-#include <stdio.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
 #include <tilth/base/log.h>
 
 #include "../desc/gin_toys.h"
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static tl_registry *registry; /* lives as long as the process */
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 /* A failure comes with a message, and is no defect of ours. */
 static bool refused(tl_status st)
