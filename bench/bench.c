@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -301,6 +302,29 @@ int bench_end(bench *b, tl_status status)
     if (status != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
     TL_VEC_FREE(&b->rows);
     return status == TL_OK ? 0 : 1;
+}
+
+tl_status bench_folder_make(char out[BENCH_FOLDER])
+{
+    const char *below = getenv("TMPDIR");
+    if (!below || !*below) below = "/tmp";
+    int length = snprintf(out, BENCH_FOLDER, "%s/tilth-bench-XXXXXX", below);
+    if (length < BENCH_FOLDER && mkdtemp(out)) return TL_OK;
+    *out = '\0';
+    return TL_FAIL(TL_EIO, "no folder can be made below '%s': set TMPDIR to one that takes files",
+                   below);
+}
+
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *where)
+{
+    (void)s, (void)type, (void)where;
+    return remove(path);
+}
+
+void bench_folder_remove(const char *folder)
+{
+    if (*folder && nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS) != 0)
+        fprintf(stderr, "%s is left behind\n", folder);
 }
 
 double bench_cycles_per_ns(void)

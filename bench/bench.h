@@ -93,6 +93,13 @@ tl_status bench_run(bench *b, const bench_case *c);
 /* Writes the rows, tells a failure, and returns the program's exit status. */
 int bench_end(bench *b, tl_status status);
 
+enum { BENCH_FOLDER = 256 };
+
+/* A new folder for files, below TMPDIR or /tmp; "" after a failure. */
+tl_status bench_folder_make(char out[BENCH_FOLDER]);
+/* With all that is in it; "" is fine. */
+void bench_folder_remove(const char *folder);
+
 /* Cycles of this CPU in a nanosecond, timed with a chain of additions. */
 double bench_cycles_per_ns(void);
 

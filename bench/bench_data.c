@@ -6,7 +6,6 @@
  * (bench/peers/data_tf.py) and a DataLoader of PyTorch with PIL (bench/peers/data.py), on as many
  * threads or workers, on the same bytes. A sample is a whole pass. */
 #include "bench.h"
-#include "../tests/temporary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ enum {
     PHOTO_BATCH = 64,
     PHOTO_SIZE = 224,
     CLASSES = 1000,
-    PATH = 128
+    PATH = BENCH_FOLDER + 64
 };
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -182,7 +181,7 @@ typedef struct work {
     tl_arena *arena; /* of the data's configuration */
     tl_dataset *data;
     int64_t batches, examples; /* of a pass, of a batch */
-    char folder[PATH];
+    char folder[BENCH_FOLDER];
 } work;
 
 static void fail_hard(void)
@@ -292,7 +291,7 @@ static tl_status run_records(bench *b, work *w, bench_peer *tensorflow)
          {sentence_features, TL_COUNT(sentence_features)}},
     };
     for (int64_t i = 0; i < TL_COUNT(cases); i++) {
-        char path[2 * PATH];
+        char path[PATH];
         if (!bench_wants(b, cases[i].name)) continue;
         snprintf(path, sizeof path, "%s/%s", w->folder, cases[i].file);
         TL_TRY(write_examples(path, cases[i].make, cases[i].count));
@@ -327,21 +326,6 @@ static tl_status run_photos(bench *b, work *w, bench_peer *tensorflow, bench_pee
     return st;
 }
 
-static tl_status make_folder(work *w)
-{
-    temporary(w->folder, "tilth-bench-data");
-    if (mkdtemp(w->folder)) return TL_OK;
-    w->folder[0] = '\0';
-    return TL_FAIL(TL_EIO, "no folder for the data can be made");
-}
-
-static void remove_files(const work *w)
-{
-    char command[PATH + 16];
-    snprintf(command, sizeof command, "rm -r %s", w->folder);
-    if (w->folder[0] && system(command) != 0) fprintf(stderr, "%s is left behind\n", w->folder);
-}
-
 int main(int argc, char **argv)
 {
     bench b;
@@ -353,7 +337,7 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_engine_new(&w.engine, &(tl_engine_args){.backend = &tl_backend_cpu}));
     TL_TRY_DONE(st, tl_ctx_new(&w.c, w.engine));
     TL_TRY_DONE(st, tl_arena_new(&w.arena));
-    TL_TRY_DONE(st, make_folder(&w));
+    TL_TRY_DONE(st, bench_folder_make(w.folder));
     snprintf(threads, sizeof threads, "%d", tl_pool_default_threads());
     const char *const tf[] = {".venv-tf/bin/python", "bench/peers/data_tf.py", w.folder, threads,
                               NULL};
@@ -370,6 +354,6 @@ done:
     tl_arena_free(&w.arena);
     tl_ctx_free(&w.c);
     tl_engine_free(&w.engine);
-    remove_files(&w);
+    bench_folder_remove(w.folder);
     return bench_end(&b, st);
 }

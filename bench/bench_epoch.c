@@ -6,7 +6,6 @@
  * Epochs are those of a process that is warm. The start is that of the program, from its call to
  * its end, after a step and a checkpoint; of a peer it is the time until the first step is done. */
 #include "bench.h"
-#include "../tests/temporary.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -18,20 +17,12 @@
 #include <unistd.h>
 
 #include <tilth/base/pool.h>
-#include <tilth/tilth.h>
+
+#include "training.h"
 
 enum { BATCH = 128, STEPS = 60000 / BATCH };
 
 /* --- epochs ----------------------------------------------------------------------------------- */
-
-typedef struct training {
-    tl_registry *registry;
-    tl_config *config;
-    tl_strategy *strategy;
-    tl_task *task;
-    tl_trainer *trainer;
-    tl_logs *logs;
-} training;
 
 static tl_status make(training *t, const char *precision)
 {
@@ -57,27 +48,9 @@ static tl_status make(training *t, const char *precision)
     return tl_create_trainer(&t->trainer, e, t->task, t->strategy, true, false, NULL, NULL, 1);
 }
 
-static void unmake(training *t)
-{
-    tl_trainer_free(&t->trainer);
-    tl_logs_free(&t->logs);
-    tl_task_free(&t->task);
-    tl_strategy_free(&t->strategy);
-    tl_config_free(&t->config);
-    tl_registry_free(&t->registry);
-}
-
-static void run_epoch(void *payload)
-{
-    training *t = payload;
-    if (tl_trainer_train(t->trainer, STEPS, t->logs) == TL_OK) return;
-    fprintf(stderr, "%s\n", tl_error_message());
-    abort();
-}
-
 static tl_status run_epochs(bench *b, const char *precision, const bench_case *cases, int64_t count)
 {
-    training t = {0};
+    training t = {.steps = STEPS};
     tl_status st = TL_OK;
     bool wanted = false;
     for (int64_t i = 0; i < count; i++) wanted = wanted || bench_wants(b, cases[i].name);
@@ -85,12 +58,12 @@ static tl_status run_epochs(bench *b, const char *precision, const bench_case *c
     for (int64_t i = 0; st == TL_OK && i < count; i++) {
         bench_case c = cases[i];
         c.unit = "s";
-        c.ours = run_epoch;
+        c.ours = training_run;
         c.payload = &t;
         c.rounds = 3;
         st = bench_run(b, &c);
     }
-    unmake(&t);
+    training_deinit(&t);
     return st;
 }
 
@@ -98,7 +71,7 @@ static tl_status run_epochs(bench *b, const char *precision, const bench_case *c
 
 typedef struct start {
     const char *program;
-    char folder[TEMPORARY_PATH];
+    char folder[BENCH_FOLDER];
     int runs;
 } start;
 
@@ -118,7 +91,7 @@ __attribute__((format(printf, 2, 3))) static _Noreturn void stop_at(const char *
 static void run_first_step(void *payload)
 {
     start *s = payload;
-    char folder[128];
+    char folder[BENCH_FOLDER + 32];
     snprintf(folder, sizeof folder, "--model_dir=%s/%d", s->folder, s->runs++);
     const char *const arguments[] = {s->program,
                                      "train",
@@ -148,11 +121,8 @@ static void run_first_step(void *payload)
 
 static tl_status run_starts(bench *b, const bench_case *cases, int64_t count)
 {
-    start s = {.program = getenv("TILTH") ? getenv("TILTH") : "build/tilth", .folder = ""};
-    char command[TEMPORARY_PATH + 8];
-    tl_status st = TL_OK;
-    if (!mkdtemp(temporary(s.folder, "tilth-bench-epoch")))
-        return TL_FAIL(TL_EIO, "no folder for the runs can be made: '%s'", s.folder);
+    start s = {.program = getenv("TILTH") ? getenv("TILTH") : "build/tilth"};
+    tl_status st = bench_folder_make(s.folder);
     for (int64_t i = 0; st == TL_OK && i < count; i++) {
         bench_case c = cases[i];
         c.unit = "ms";
@@ -161,8 +131,7 @@ static tl_status run_starts(bench *b, const bench_case *cases, int64_t count)
         c.rounds = 7;
         st = bench_run(b, &c);
     }
-    snprintf(command, sizeof command, "rm -r %s", s.folder);
-    if (system(command) != 0) fprintf(stderr, "%s is left behind\n", s.folder);
+    bench_folder_remove(s.folder);
     return st;
 }
 

@@ -7,12 +7,11 @@
 #include <tilth/base/log.h>
 
 #include "language.h"
-#include "../tests/temporary.h"
 
 int main(int argc, char **argv)
 {
     bench b;
-    char folder[TEMPORARY_PATH] = "", command[TEMPORARY_PATH + 8];
+    char folder[BENCH_FOLDER] = "";
     tl_status st;
     tl_log_set_level(TL_LEVEL_WARNING);
     if (argc == 3 && strcmp(argv[1], "--memory") == 0) {
@@ -21,17 +20,12 @@ int main(int argc, char **argv)
         return st == TL_OK ? 0 : 1;
     }
     TL_TRY_DONE(st, bench_begin(&b, argc, argv));
-    if (!mkdtemp(temporary(folder, "tilth-bench-language"))) {
-        st = TL_FAIL(TL_EIO, "the folder '%s' cannot be made", folder);
-        folder[0] = '\0';
-        goto done;
-    }
+    TL_TRY_DONE(st, bench_folder_make(folder));
     TL_TRY_DONE(st, language_text_rows(&b, folder));
     TL_TRY_DONE(st, language_record_rows(&b, folder));
     TL_TRY_DONE(st, language_step_rows(&b));
     st = language_memory_rows(&b, argv[0]);
 done:
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    if (folder[0] && system(command) != 0) fprintf(stderr, "%s is left behind\n", folder);
+    bench_folder_remove(folder);
     return bench_end(&b, st);
 }

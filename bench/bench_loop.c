@@ -4,7 +4,6 @@
  *
  * The step is that of the experiment `mock`, which takes two microseconds itself. */
 #include "bench.h"
-#include "../tests/temporary.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -132,10 +131,9 @@ static tl_status checkpoint_row(tl_engine *engine)
     tl_checkpoint_manager *m = NULL;
     int64_t step = 0;
     double least = 1e9, most = 0;
-    char folder[TEMPORARY_PATH], command[TEMPORARY_PATH + 8];
+    char folder[BENCH_FOLDER];
     tl_status st;
-    if (!mkdtemp(temporary(folder, "tilth-bench-loop")))
-        return TL_FAIL(TL_EIO, "no folder for the checkpoints");
+    TL_TRY_DONE(st, bench_folder_make(folder));
     TL_TRY_DONE(st, tl_state_new(&state));
     TL_TRY_DONE(st, tl_tensor_new(&t, engine, TL_F32, TL_SHAPE(MEGABYTES * 250000)));
     TL_TRY_DONE(st, tl_state_put(state, "model/w", t));
@@ -164,8 +162,7 @@ done:
     tl_checkpoint_manager_free(&m);
     tl_state_free(&state);
     tl_tensor_free(&t);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    if (system(command) != 0) fprintf(stderr, "%s is left behind\n", folder);
+    bench_folder_remove(folder);
     return st;
 }
 

@@ -6,7 +6,6 @@
  * (bench/peers/text_data_tf.py), on the same files with the same arguments; its records are the
  * same. It has one thread. */
 #include "bench.h"
-#include "../tests/temporary.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +14,10 @@
 #include <tilth/base/rng.h>
 #include <tilth/text/pretraining.h>
 
-enum { DOCUMENTS = 300, WORDS = 20000, PIECES = 4000, DUPES = 2, PATH = 128 };
+enum { DOCUMENTS = 300, WORDS = 20000, PIECES = 4000, DUPES = 2, PATH = BENCH_FOLDER + 64 };
 
 typedef struct work {
-    char folder[PATH];
+    char folder[BENCH_FOLDER];
     tl_tokenizer *tokenizer;
     tl_pool *pool;
     tl_pretraining_config config;
@@ -45,7 +44,7 @@ static void add_word(tl_str *out, int64_t number)
 static tl_status write_vocabulary(const work *w)
 {
     tl_str s = TL_STR_INIT;
-    char path[2 * PATH];
+    char path[PATH];
     tl_str_add(&s, "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n.\n,\n");
     for (char c = 'a'; c <= 'z'; c++) tl_str_addf(&s, "%c\n##%c\n", c, c);
     for (int64_t i = 0; i < WORDS; i++) {
@@ -80,7 +79,7 @@ static tl_status write_text(const work *w)
 {
     tl_str s = TL_STR_INIT;
     tl_rng rng;
-    char path[2 * PATH];
+    char path[PATH];
     tl_rng_init(&rng, 1);
     for (int i = 0; i < DOCUMENTS; i++) {
         int64_t sentences = 1 + tl_rng_below(&rng, 60);
@@ -98,7 +97,7 @@ static tl_status write_text(const work *w)
 
 static tl_status make(work *w)
 {
-    char from[2 * PATH], to[2 * PATH];
+    char from[PATH], to[PATH];
     const char *const outputs[] = {to};
     tl_documents *documents;
     tl_pretraining *examples = NULL;
@@ -155,24 +154,13 @@ static tl_status run_cases(bench *b, work *w, bench_peer *original)
 
 static tl_status begin(work *w)
 {
-    char path[2 * PATH];
-    temporary(w->folder, "tilth-bench-text");
-    if (!mkdtemp(w->folder)) {
-        w->folder[0] = '\0';
-        return TL_FAIL(TL_EIO, "no folder for the text can be made");
-    }
+    char path[PATH];
+    TL_TRY(bench_folder_make(w->folder));
     TL_TRY(write_vocabulary(w));
     TL_TRY(write_text(w));
     snprintf(path, sizeof path, "%s/vocab.txt", w->folder);
     return tl_wordpiece_new(
         &w->tokenizer, &(tl_wordpiece_args){.vocab = path, .rules = TL_WORDPIECE_MODEL_GARDEN});
-}
-
-static void remove_files(const work *w)
-{
-    char command[PATH + 16];
-    snprintf(command, sizeof command, "rm -r %s", w->folder);
-    if (w->folder[0] && system(command) != 0) fprintf(stderr, "%s is left behind\n", w->folder);
 }
 
 int main(int argc, char **argv)
@@ -191,6 +179,6 @@ done:
     bench_peer_stop(&original);
     tl_pool_free(&w.pool);
     tl_tokenizer_free(&w.tokenizer);
-    remove_files(&w);
+    bench_folder_remove(w.folder);
     return bench_end(&b, st);
 }

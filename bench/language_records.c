@@ -8,7 +8,14 @@
 #include <tilth/base/pool.h>
 #include <tilth/tilth.h>
 
-enum { RECORDS = 32768, BATCH = 256, TOKENS = 128, GUESSES = 20, WORDS = 30522, PATH = 128 };
+enum {
+    RECORDS = 32768,
+    BATCH = 256,
+    TOKENS = 128,
+    GUESSES = 20,
+    WORDS = 30522,
+    PATH = BENCH_FOLDER + 64
+};
 
 /* --- the file --------------------------------------------------------------------------------- */
 

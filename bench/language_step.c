@@ -9,10 +9,10 @@
 #include <string.h>
 #include <tilth/base/pool.h>
 #include <tilth/sys/graph/program.h>
-#include <tilth/tilth.h>
 
 #include "limits.h"
 #include "memory.h"
+#include "training.h"
 
 enum { NAME = 64, COMMAND = 512, MEMORY_STEPS = 3 };
 
@@ -105,15 +105,6 @@ static tl_status make_batch(tl_dataset **out, const bert_size *z)
 
 /* --- training --------------------------------------------------------------------------------- */
 
-typedef struct training {
-    tl_registry *registry;
-    tl_config *config;
-    tl_strategy *strategy;
-    tl_task *task;
-    tl_trainer *trainer;
-    tl_logs *logs;
-} training;
-
 static tl_status configure(tl_config **out, const tl_registry *registry, const bert_size *z,
                            bool half)
 {
@@ -160,24 +151,6 @@ static tl_status make(training *t, const bert_size *z, bool half)
                                                           .seed = 1});
 }
 
-static void unmake(training *t)
-{
-    tl_trainer_free(&t->trainer);
-    tl_logs_free(&t->logs);
-    tl_task_free(&t->task);
-    tl_strategy_free(&t->strategy);
-    tl_config_free(&t->config);
-    tl_registry_free(&t->registry);
-}
-
-static void run_step(void *payload)
-{
-    training *t = payload;
-    if (tl_trainer_train(t->trainer, 1, t->logs) == TL_OK) return;
-    fprintf(stderr, "%s\n", tl_error_message());
-    abort();
-}
-
 /* TILTH_STEP=report shows a table of the step's kernels, =graph its calls as well. */
 static void show(training *t)
 {
@@ -186,7 +159,7 @@ static void show(training *t)
     tl_program *p = f ? tl_function_program(f) : NULL;
     if (!p || (strcmp(what, "report") != 0 && strcmp(what, "graph") != 0)) return;
     tl_program_set_timing(p, true);
-    for (int64_t begin = tl_clock_ns(); tl_clock_ns() - begin < 300000000;) run_step(t);
+    for (int64_t begin = tl_clock_ns(); tl_clock_ns() - begin < 300000000;) training_run(t);
     tl_str text = TL_STR_INIT;
     tl_program_report(p, NULL, &text);
     if (strcmp(what, "graph") == 0) tl_graph_text(tl_program_graph(p), &text);
@@ -197,13 +170,13 @@ static void show(training *t)
 static tl_status run_case(bench *b, const bert_size *z, bool half, const bench_case *cases,
                           int64_t count)
 {
-    training t = {0};
+    training t = {.steps = 1};
     tl_status st = make(&t, z, half);
-    for (int i = 0; st == TL_OK && i < 3; i++) run_step(&t); // captured, compiled, warm
+    for (int i = 0; st == TL_OK && i < 3; i++) training_run(&t); // captured, compiled, warm
     for (int64_t i = 0; st == TL_OK && i < count; i++) {
         bench_case c = cases[i];
         c.unit = "ms";
-        c.ours = run_step;
+        c.ours = training_run;
         c.payload = &t;
         c.rest_s = 0.01;
         c.sample_s = 0.1;
@@ -211,7 +184,7 @@ static tl_status run_case(bench *b, const bert_size *z, bool half, const bench_c
         st = bench_run(b, &c);
     }
     if (st == TL_OK) show(&t);
-    unmake(&t);
+    training_deinit(&t);
     return st;
 }
 
@@ -259,11 +232,11 @@ done:
 
 static tl_status train(const bert_size *z, bool half, double *peak_mb)
 {
-    training t = {0};
+    training t = {.steps = 1};
     tl_status st = make(&t, z, half);
-    for (int i = 0; i < MEMORY_STEPS && st == TL_OK; i++) run_step(&t);
+    for (int i = 0; i < MEMORY_STEPS && st == TL_OK; i++) training_run(&t);
     *peak_mb = memory_peak_mb();
-    unmake(&t);
+    training_deinit(&t);
     return st;
 }
 

@@ -17,7 +17,13 @@
 #include <tilth/base/vec.h>
 #include <tilth/text/tokenizer.h>
 
-enum { PATH = 128, ENGLISH_BYTES = 1 << 20, SCRIPT_LINES = 32, OFTEN = 12, PIECES = 2000 };
+enum {
+    PATH = BENCH_FOLDER + 64,
+    ENGLISH_BYTES = 1 << 20,
+    SCRIPT_LINES = 32,
+    OFTEN = 12,
+    PIECES = 2000
+};
 
 /* --- the files -------------------------------------------------------------------------------- */
 
@@ -170,7 +176,7 @@ static void tokenize_lines(void *payload)
 static tl_status run_case(bench *b, work *w, bench_peer *peer, const char *folder, const char *name,
                           bool cased, tl_status (*read)(tl_str *out))
 {
-    char path[2 * PATH];
+    char path[PATH];
     tl_status st;
     if (!bench_wants(b, name)) return TL_OK;
     TL_TRY_DONE(st, read(&w->text));
@@ -198,7 +204,7 @@ done:
 static tl_status write_vocabulary(const char *folder)
 {
     tl_str text = TL_STR_INIT, vocab = TL_STR_INIT;
-    char path[2 * PATH];
+    char path[PATH];
     tl_status st;
     snprintf(path, sizeof path, "%s/vocab.txt", folder);
     TL_TRY_DONE(st, read_english(&text));

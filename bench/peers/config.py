@@ -1,10 +1,11 @@
 """The peer of bench_config: the same files read and merged in Python."""
 import subprocess
 import sys
-import time
 
 import yaml
 from omegaconf import OmegaConf
+
+from answer import answer, seconds
 
 FILES = sys.argv[1:]
 
@@ -37,13 +38,4 @@ CASES = {
     "tilth list, whole process": start,
 }
 
-for line in sys.stdin:
-    case = CASES.get(line.strip())
-    if case is None:
-        print("no such case", flush=True)
-        continue
-    count, begin = 0, time.perf_counter()
-    while count == 0 or time.perf_counter() - begin < 0.02:
-        case()
-        count += 1
-    print((time.perf_counter() - begin) / count, flush=True)
+answer(CASES.get, lambda call: seconds(call, 0.02))

@@ -1,8 +1,9 @@
 """The peer of bench_gemm for 16-bit types: the same products in PyTorch."""
 import sys
-import time
 
 import torch
+
+from answer import answer, seconds, warm
 
 torch.set_num_threads(int(sys.argv[1]))
 
@@ -19,19 +20,9 @@ def operands(name):
     return (torch.rand(m, k).to(TYPES[words[0]]), torch.rand(k, n).to(TYPES[words[0]]))
 
 
-READY = {}
+def product(name):
+    given = operands(name)
+    return given and (lambda: torch.matmul(*given))
 
-for line in sys.stdin:
-    case = line.strip()
-    if case not in READY:
-        READY[case] = operands(case)
-        if READY[case]:
-            torch.matmul(*READY[case])
-    if READY[case] is None:
-        print("no such case", flush=True)
-        continue
-    count, begin = 0, time.perf_counter()
-    while count == 0 or time.perf_counter() - begin < 0.02:
-        torch.matmul(*READY[case])
-        count += 1
-    print((time.perf_counter() - begin) / count, flush=True)
+
+answer(lambda name: warm(product(name)), lambda call: seconds(call, 0.02))

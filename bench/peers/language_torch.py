@@ -11,7 +11,6 @@ import os
 import re
 import resource
 import sys
-import time
 
 memory_of = sys.argv[2] if sys.argv[1] == '--memory' else None
 threads = len(os.sched_getaffinity(0)) if memory_of else int(sys.argv[1])
@@ -20,6 +19,8 @@ os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from answer import answer, grown_mb, seconds
 
 torch.set_num_threads(threads)
 torch.manual_seed(0)
@@ -104,14 +105,6 @@ def make_step(name, half, compiled):
 
 # --- answers -------------------------------------------------------------------------------------------
 
-def seconds(step, budget):
-    count, begin = 0, time.perf_counter()
-    while count == 0 or time.perf_counter() - begin < budget:
-        step()
-        count += 1
-    return (time.perf_counter() - begin) / count
-
-
 def fastest(name):
     best, hopeless = None, set()
     for half in ([False, True] if name.endswith(' bf16') else [False]):
@@ -137,32 +130,20 @@ def fastest(name):
     return best and best[0]
 
 
-def status_mb(key):
-    with open('/proc/self/status') as lines:
-        return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(key))
-
-
 def memory(name):
     """Eager PyTorch, which takes less than its compiler does; grown after everything is imported."""
     half = name.endswith(' bf16')
     make_step('bert L2 C32 H2 V100 T32 B1 P5 f32', half, False)()  # all that PyTorch loads when it is first used
-    with open('/proc/self/clear_refs', 'w') as refs:
-        refs.write('5')  # the peak starts again from here
-    before = status_mb('VmRSS')
-    step = make_step(name, half, False)
-    for _ in range(3):
-        step()
-    return status_mb('VmHWM') - before
+
+    def run():
+        step = make_step(name, half, False)
+        for _ in range(3):
+            step()
+    return grown_mb(run)
 
 
 if memory_of:
     print(f'{memory(memory_of):.1f}')
     sys.exit()
 
-ready, last = None, None
-for line in sys.stdin:
-    case = line.strip()
-    if case != last:
-        ready, last = None, case  # frees the model before
-        ready = fastest(case)
-    print(seconds(ready, 0.1), flush=True)
+answer(fastest, lambda step: seconds(step, 0.1))

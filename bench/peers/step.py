@@ -11,7 +11,6 @@ import os
 import platform
 import resource
 import sys
-import time
 
 memory_of = sys.argv[2] if sys.argv[1] == '--memory' else None
 threads = len(os.sched_getaffinity(0)) if memory_of else int(sys.argv[1])
@@ -24,6 +23,8 @@ import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from answer import answer, grown_mb, seconds
 
 torch.set_num_threads(threads)
 torch.manual_seed(0)
@@ -289,15 +290,6 @@ def jax_step(kind, settings, shape, labels, classes, half, compiled):
 
 # --- answers -------------------------------------------------------------------------------------------
 
-def seconds(step, wait, budget):
-    count, begin = 0, time.perf_counter()
-    while count == 0 or time.perf_counter() - begin < budget:
-        step()
-        count += 1
-    wait()
-    return (time.perf_counter() - begin) / count
-
-
 def slow_half(case):
     """bf16 convolutions of PyTorch take minutes on CPUs without their own kernels for it."""
     return case[0] in ('lenet', 'resnet') and platform.machine() == 'aarch64'
@@ -322,9 +314,9 @@ def fastest(name):
         try:
             step, wait = make(*case, precision, compiled)
             step()
-            took = seconds(step, wait, 0)
+            took = seconds(step, 0, wait)
             if best is None or took < GIVEN_UP * best[2]:
-                took = seconds(step, wait, 0.3)
+                took = seconds(step, 0.3, wait)
             else:
                 hopeless.add((make, precision))
         except Exception as error:
@@ -337,35 +329,23 @@ def fastest(name):
     return best
 
 
-def status_mb(key):
-    with open('/proc/self/status') as lines:
-        return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(key))
-
-
 def memory(name):
     """Eager PyTorch, which takes less than its compiler does; grown after everything is imported."""
     case = CASES[name.rpartition(' ')[0]]
     half = name.endswith(' bf16') and not slow_half(case)
     warm, _ = torch_step(*CASES['tiny mlp 16-32-32-2 B32'], half, False)
     warm()  # all that PyTorch loads when it is first used
-    with open('/proc/self/clear_refs', 'w') as refs:
-        refs.write('5')  # the peak starts again from here
-    before = status_mb('VmRSS')
-    step, wait = torch_step(*case, half, False)
-    for _ in range(3):
-        step()
-    wait()
-    return status_mb('VmHWM') - before
+
+    def run():
+        step, wait = torch_step(*case, half, False)
+        for _ in range(3):
+            step()
+        wait()
+    return grown_mb(run)
 
 
 if memory_of:
     print(f'{memory(memory_of):.1f}')
     sys.exit()
 
-ready, last = None, None
-for line in sys.stdin:
-    case = line.strip()
-    if case != last:
-        ready, last = None, case  # frees the model before
-        ready = fastest(case)
-    print(seconds(*ready[:2], 0.1) if ready else 'no such case', flush=True)
+answer(fastest, lambda ready: seconds(ready[0], 0.1, ready[1]))

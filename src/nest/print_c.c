@@ -1,30 +1,17 @@
 #include <tilth/sys/nest/print_c.h>
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "core/inner/number.h"
-#include "nest/inner/schedule.h"
+#include "nest/print_c.h"
 #include "nest/text.h"
-
-/* What is printed follows interpret.c step by step. Names: a0 .. are indices of axes, i is that of
- * the row; b0 .. buffers; t0 .. terms; s0 .. deferred sums. */
-typedef struct printer {
-    tl_str *out;
-    const tli_schedule *s;
-    int64_t pieces; /* of the row, in the phase at hand */
-    int indent;
-} printer;
 
 /* Elements that cost as much as an exponential are computed in strips (has_strips): it takes two
  * thirds to nine tenths of the time. Others would gain nothing, and take longer to compile. */
 enum { LONG_COST = 12 };
 
-static void line(printer *p, const char *format, ...) TL_PRINTF(2, 3);
+static void line(tli_printer *p, const char *format, ...) TL_PRINTF(2, 3);
 
-static void line(printer *p, const char *format, ...)
+static void line(tli_printer *p, const char *format, ...)
 {
     va_list args;
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
@@ -34,9 +21,9 @@ static void line(printer *p, const char *format, ...)
     tl_str_addc(p->out, '\n');
 }
 
-static void open_block(printer *p, const char *format, ...) TL_PRINTF(2, 3);
+static void open_block(tli_printer *p, const char *format, ...) TL_PRINTF(2, 3);
 
-static void open_block(printer *p, const char *format, ...)
+static void open_block(tli_printer *p, const char *format, ...)
 {
     va_list args;
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent++);
@@ -46,291 +33,11 @@ static void open_block(printer *p, const char *format, ...)
     tl_str_add(p->out, " {\n");
 }
 
-static void close_block(printer *p)
+static void close_block(tli_printer *p)
 {
     TL_ASSERT(p->indent > 0);
     p->indent--;
     line(p, "}");
-}
-
-/* --- words ------------------------------------------------------------------------------------ */
-
-static const char *const kind_types[] = {"float", "double", "i32", "i64"};
-static const char kind_letters[] = "fdil";
-_Static_assert(sizeof kind_types / sizeof *kind_types == TLI_KIND_COUNT
-                   && sizeof kind_letters == TLI_KIND_COUNT + 1,
-               "every kind has its words");
-
-static const char *memory_type(tl_dtype dtype)
-{
-    static const char *const names[TL_DTYPE_COUNT] = {
-        [TL_F32] = "float", [TL_BF16] = "u16", [TL_F16] = "u16", [TL_F64] = "double",
-        [TL_I8] = "i8",     [TL_I16] = "i16",  [TL_I32] = "i32", [TL_I64] = "i64",
-        [TL_U8] = "u8",     [TL_BOOL] = "u8",
-    };
-    TL_ASSERT(dtype < TL_DTYPE_COUNT && names[dtype]);
-    return names[dtype];
-}
-
-// As scalar.h calls it: f32_of_i and so on.
-static const char *type_word(tl_dtype dtype)
-{
-    static const char *const names[TL_DTYPE_COUNT] = {
-        [TL_F32] = "f32", [TL_BF16] = "bf16",  [TL_F16] = "f16", [TL_F64] = "f64",
-        [TL_I8] = "i8",   [TL_I16] = "i16",    [TL_I32] = "i32", [TL_I64] = "i64",
-        [TL_U8] = "u8",   [TL_BOOL] = "truth",
-    };
-    TL_ASSERT(dtype < TL_DTYPE_COUNT && names[dtype]);
-    return names[dtype];
-}
-
-// "as_bf16(" where results have to be brought back to their type, else NULL.
-static const char *rounding(tl_dtype dtype)
-{
-    switch (dtype) {
-    case TL_BF16: return "as_bf16";
-    case TL_F16: return "as_f16";
-    case TL_I8: return "as_i8";
-    case TL_I16: return "as_i16";
-    case TL_U8: return "as_u8";
-    default: return NULL;
-    }
-}
-
-static void add_double(tl_str *out, double x, const char *suffix)
-{
-    if (isnan(x)) {
-        tl_str_add(out, "NAN_F");
-    } else if (isinf(x)) {
-        tl_str_add(out, x > 0 ? "INF_F" : "-INF_F");
-    } else if (x == rint(x) && fabs(x) < 1e6) {
-        tl_str_addf(out, "%.0f.0%s", x, suffix);
-    } else {
-        char text[64];
-        tli_number_text(text, sizeof text, "%.*a", -1, x); // as many digits as it has
-        tl_str_addf(out, "%s%s", text, suffix);
-    }
-}
-
-static void add_value(tl_str *out, tli_kind kind, tli_value v)
-{
-    switch (kind) {
-    case TLI_KIND_F: add_double(out, (double)v.f, "f"); break;
-    case TLI_KIND_D: add_double(out, v.d, ""); break;
-    case TLI_KIND_I:
-        if (v.i == INT32_MIN) tl_str_add(out, "(-2147483647 - 1)");
-        else tl_str_addf(out, "%" PRId32, v.i);
-        break;
-    default:
-        if (v.l == INT64_MIN) tl_str_add(out, "(-9223372036854775807 - 1)");
-        else tl_str_addf(out, "(i64)%" PRId64, v.l);
-        break;
-    }
-}
-
-static const char *join_function(tl_op op)
-{
-    switch (op) {
-    case TL_OP_sum: return "add";
-    case TL_OP_prod: return "mul";
-    case TL_OP_max: return "maximum";
-    case TL_OP_min: return "minimum";
-    case TL_OP_any: return "logical_or";
-    default: return "logical_and";
-    }
-}
-
-static const tl_term *term_of(const printer *p, int term)
-{
-    TL_ASSERT(term >= 0 && term < p->s->nest.term_count);
-    return &p->s->nest.terms[term];
-}
-
-static const tli_term_info *info_of(const printer *p, int term)
-{
-    return &p->s->terms[term];
-}
-
-static char letter_of(const printer *p, int term)
-{
-    return kind_letters[info_of(p, term)->kind];
-}
-
-static void add_start(const printer *p, int term)
-{
-    const tli_kind kind = info_of(p, term)->kind;
-    add_value(p->out, kind, tli_reduce_start(term_of(p, term)->op, kind));
-}
-
-// "b0[a0 * 64 + i + 3]"; the element of the row is called `element`, NULL: the first.
-static void add_access(const printer *p, const tl_access *a, const char *element, bool address)
-{
-    TL_ASSERT(a->buffer >= 0 && a->buffer < p->s->nest.buffer_count);
-    bool first = true;
-    const int row = p->s->nest.rank - 1;
-    tl_str_addf(p->out, address ? "b%d + (" : "b%d[", a->buffer);
-    for (int i = 0; i <= row; i++) {
-        char name[16];
-        if (a->strides[i] == 0 || p->s->nest.dims[i] == 1 || (i == row && !element)) continue;
-        snprintf(name, sizeof name, "a%d", i);
-        tl_str_addf(p->out, "%s%s", first ? "" : " + ", i == row ? element : name);
-        if (a->strides[i] != 1) tl_str_addf(p->out, " * %" PRId64, a->strides[i]);
-        first = false;
-    }
-    if (a->offset || first) tl_str_addf(p->out, "%s%" PRId64, first ? "" : " + ", a->offset);
-    tl_str_addc(p->out, address ? ')' : ']');
-}
-
-/* --- terms ------------------------------------------------------------------------------------ */
-
-// What a reduction is given: any and all want truth values.
-static void add_reduce_input(const printer *p, int term)
-{
-    const tl_term *t = term_of(p, term);
-    if (t->op == TL_OP_any || t->op == TL_OP_all)
-        tl_str_addf(p->out, "truth_of_%c(t%d)", letter_of(p, t->in[0]), t->in[0]);
-    else tl_str_addf(p->out, "t%d", t->in[0]);
-}
-
-static void add_load(const printer *p, const tl_term *t, const char *element)
-{
-    if (t->dtype == TL_BF16) tl_str_add(p->out, "from_bf16(");
-    if (t->dtype == TL_F16) tl_str_add(p->out, "from_f16(");
-    add_access(p, &t->from, element, false);
-    if (t->dtype == TL_BF16 || t->dtype == TL_F16) tl_str_addc(p->out, ')');
-    if (t->dtype == TL_BOOL) tl_str_add(p->out, " != 0");
-}
-
-static bool fits_int32(int64_t x)
-{
-    return x >= INT32_MIN && x <= INT32_MAX;
-}
-
-static void add_index(const printer *p, const tl_term *t, const char *element)
-{
-    TL_ASSERT(t->axis < p->s->nest.rank);
-    const int64_t last = t->axis < 0 ? 0 : p->s->nest.dims[t->axis] - 1;
-    int64_t span, end;
-    const bool narrow = !__builtin_mul_overflow(t->scale, last, &span)
-                        && !__builtin_add_overflow(span, t->shift, &end) && fits_int32(t->shift)
-                        && fits_int32(t->scale) && fits_int32(span) && fits_int32(end);
-    const char *type = narrow ? "i32" : "u64";
-    tl_str_addf(p->out, "%s_of_%c((%s)", type_word(t->dtype), narrow ? 'i' : 'l',
-                narrow ? "i32" : "i64");
-    tl_str_addf(p->out, "((%s)%" PRId64, type, t->shift);
-    if (t->axis >= 0) {
-        tl_str_addf(p->out, " + (%s)%" PRId64 " * (%s)", type, t->scale, type);
-        if (t->axis == p->s->nest.rank - 1) tl_str_add(p->out, element ? element : "0");
-        else tl_str_addf(p->out, "a%d", t->axis);
-    }
-    tl_str_add(p->out, "))");
-}
-
-static void add_op(const printer *p, int term)
-{
-    const tl_term *t = term_of(p, term);
-    const tli_term_info *info = info_of(p, term);
-    const char *round = info->exact ? NULL : rounding(t->dtype);
-    if (t->op == TL_OP_cast) {
-        tl_str_addf(p->out, "%s_of_%c(t%d)", type_word(t->dtype), kind_letters[info->in_kind],
-                    t->in[0]);
-        return;
-    }
-    if (round) tl_str_addf(p->out, "%s(", round);
-    tl_str_addf(p->out, "%s_%c(", tli_op_function(t->op, t->attr), kind_letters[info->in_kind]);
-    for (int i = 0; i < t->inputs; i++) tl_str_addf(p->out, "%st%d", i ? ", " : "", t->in[i]);
-    for (int i = 0; i < tli_nest_op_of(t->op)->params; i++) {
-        tl_str_add(p->out, ", ");
-        add_value(p->out, info->in_kind, info->params[i]);
-    }
-    tl_str_add(p->out, round ? "))" : ")");
-}
-
-// A reduction over axes of size 1.
-static void add_reduce_one(const printer *p, int term)
-{
-    const tl_term *t = term_of(p, term);
-    TL_ASSERT(t->kind == TL_TERM_REDUCE && !t->axes);
-    const char *round = rounding(t->dtype);
-    if (round) tl_str_addf(p->out, "%s(", round);
-    tl_str_addf(p->out, "%s_%c(", join_function(t->op), letter_of(p, term));
-    add_start(p, term);
-    tl_str_add(p->out, ", ");
-    add_reduce_input(p, term);
-    tl_str_add(p->out, round ? "))" : ")");
-}
-
-// A character of a comment, the text of which may come from anywhere: nothing in it ends the
-// comment, or goes on with it on the next line, not even as a trigraph.
-static void add_comment(tl_str *out, char before, char c, char after)
-{
-    if ((unsigned char)c < ' ' || c == 0x7f || c == '\\' || (c == '?' && before == '?')) c = ' ';
-    if (c == '/' && (before == '*' || after == '*')) c = '|';
-    tl_str_addc(out, c);
-}
-
-static void add_note(const printer *p, const tl_term *t)
-{
-    if (!t->note) return;
-    tl_str_add(p->out, " // ");
-    for (const char *c = t->note; *c; c++)
-        add_comment(p->out, c == t->note ? ' ' : c[-1], *c, c[1]);
-}
-
-// "const float t3 = ...;" for a term at a point (element: NULL) or an element of the row.
-static void print_term(printer *p, int term, const char *element)
-{
-    const tl_term *t = term_of(p, term);
-    const tli_term_info *info = info_of(p, term);
-    tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
-    tl_str_addf(p->out, "const %s t%d = ", kind_types[info->kind], term);
-    TL_ASSERT((element != NULL) == info->row); // at a point, or along the row
-    if (info->deferred >= 0) {
-        const char *round = rounding(t->dtype);
-        if (round) tl_str_addf(p->out, "%s(", round);
-        tl_str_addf(p->out, "s%d_total", info->deferred);
-        if (element) tl_str_addf(p->out, "[%s - origin]", element);
-        if (round) tl_str_addc(p->out, ')');
-    } else if (t->kind == TL_TERM_LOAD) {
-        add_load(p, t, element);
-    } else if (t->kind == TL_TERM_NUMBER) {
-        add_value(p->out, info->kind, info->number);
-    } else if (t->kind == TL_TERM_INDEX) {
-        add_index(p, t, element);
-    } else if (t->kind == TL_TERM_REDUCE) {
-        add_reduce_one(p, term);
-    } else {
-        add_op(p, term);
-    }
-    tl_str_addc(p->out, ';');
-    add_note(p, t);
-    tl_str_addc(p->out, '\n');
-}
-
-/* --- stores ----------------------------------------------------------------------------------- */
-
-static void print_store(printer *p, int store, const char *element)
-{
-    TL_ASSERT(store >= 0 && store < p->s->nest.store_count);
-    const tl_nest_store *t = &p->s->nest.stores[store];
-    bool guarded = false;
-    tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
-    for (int i = 0; i < p->s->nest.rank - 1; i++)
-        if (p->s->guards[store] >> i & 1) {
-            tl_str_addf(p->out, "%sa%d == 0", guarded ? " && " : "if (", i);
-            guarded = true;
-        }
-    if (!element && p->pieces > 1) { // one of the pieces of a row
-        tl_str_add(p->out, guarded ? " && begin == 0" : "if (begin == 0");
-        guarded = true;
-    }
-    if (guarded) tl_str_add(p->out, ") ");
-    add_access(p, &t->to, element, false);
-    switch (t->to.dtype) {
-    case TL_BF16: tl_str_addf(p->out, " = to_bf16(t%d);\n", t->term); break;
-    case TL_F16: tl_str_addf(p->out, " = to_f16(t%d);\n", t->term); break;
-    default: tl_str_addf(p->out, " = (%s)t%d;\n", memory_type(t->to.dtype), t->term); break;
-    }
 }
 
 /* --- stages ----------------------------------------------------------------------------------- */
@@ -343,60 +50,62 @@ static bool list_has(const tli_list *l, int number)
 }
 
 // Whether what a reduction along the row is given is in a row buffer.
-static bool lies_kept(const printer *p, const tli_stage *g, int term)
+static bool lies_kept(const tli_printer *p, const tli_stage *g, int term)
 {
-    const tl_term *t = term_of(p, term);
+    const tl_term *t = tli_print_term_of(p, term);
     if (t->op == TL_OP_any || t->op == TL_OP_all) return false;
     return list_has(&g->kept, t->in[0]) || list_has(&g->fetched, t->in[0]);
 }
 
 // Whether it lies in memory as it is, and still does when the elements of the tile are stored.
-static bool lies_ready(const printer *p, const tli_stage *g, int term)
+static bool lies_ready(const tli_printer *p, const tli_stage *g, int term)
 {
-    const tl_term *t = term_of(p, term), *in = term_of(p, t->in[0]);
+    const tl_term *t = tli_print_term_of(p, term), *in = tli_print_term_of(p, t->in[0]);
     if (lies_kept(p, g, term)) return true;
     if (t->op == TL_OP_any || t->op == TL_OP_all || in->kind != TL_TERM_LOAD) return false;
-    if (!info_of(p, t->in[0])->row || in->from.strides[p->s->nest.rank - 1] != 1) return false;
+    if (!tli_print_info_of(p, t->in[0])->row || in->from.strides[p->s->nest.rank - 1] != 1)
+        return false;
     for (int64_t i = 0; i < p->s->nest.store_count; i++)
         if (p->s->nest.stores[i].to.buffer == in->from.buffer) return false;
     return in->dtype == TL_F32 || in->dtype == TL_F64 || in->dtype == TL_I32 || in->dtype == TL_I64;
 }
 
-static void print_lanes_begin(printer *p, int term)
+static void print_lanes_begin(tli_printer *p, int term)
 {
-    const char *type = kind_types[info_of(p, term)->kind];
+    const char *type = tli_print_kind_types[tli_print_info_of(p, term)->kind];
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
     tl_str_addf(p->out, "%s t%d_row = ", type, term);
-    add_start(p, term);
+    tli_print_start(p, term);
     tl_str_addf(p->out, ", t%d_lanes[LANES];\n", term);
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
     tl_str_addf(p->out, "for (int l = 0; l < LANES; l++) t%d_lanes[l] = ", term);
-    add_start(p, term);
+    tli_print_start(p, term);
     tl_str_add(p->out, ";\n");
 }
 
-static void print_lanes_feed(printer *p, const tli_stage *g, int term)
+static void print_lanes_feed(tli_printer *p, const tli_stage *g, int term)
 {
-    const tl_term *t = term_of(p, term);
+    const tl_term *t = tli_print_term_of(p, term);
     const char *name = tl_op_class_of(t->op)->name;
-    const char letter = letter_of(p, term);
+    const char letter = tli_print_letter(p, term);
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
     tl_str_addf(p->out, "%s_lanes_%c(t%d_lanes, ", name, letter, term);
     if (lies_kept(p, g, term)) tl_str_addf(p->out, "t%d_kept + tile", t->in[0]);
-    else if (lies_ready(p, g, term)) add_access(p, &term_of(p, t->in[0])->from, "tile", true);
+    else if (lies_ready(p, g, term))
+        tli_print_access(p, &tli_print_term_of(p, t->in[0])->from, "tile", true);
     else tl_str_addf(p->out, "t%d_tile", term);
     tl_str_add(p->out, ", n);\n");
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
     tl_str_addf(p->out,
                 "if ((tile + n - begin) %% BLOCK == 0 || tile + n == end) t%d_row = "
                 "%s_%c(t%d_row, %s_all_%c(t%d_lanes, ",
-                term, join_function(t->op), letter, term, name, letter, term);
-    add_start(p, term);
+                term, tli_print_join_function(t->op), letter, term, name, letter, term);
+    tli_print_start(p, term);
     tl_str_add(p->out, "));\n");
 }
 
 // The reductions along the row of a stage: those that end it, and deferred ones.
-static int row_reduction(const printer *p, const tli_stage *g, int number)
+static int row_reduction(const tli_printer *p, const tli_stage *g, int number)
 {
     if (number < g->reduces.count) return g->reduces.at[number];
     for (int i = 0, seen = g->reduces.count; i < g->row_sums.count; i++)
@@ -405,20 +114,21 @@ static int row_reduction(const printer *p, const tli_stage *g, int number)
     return -1;
 }
 
-static void print_elements(printer *p, const tli_stage *g, bool tiles)
+static void print_elements(tli_printer *p, const tli_stage *g, bool tiles)
 {
     const tli_schedule *s = p->s;
     for (int i = 0; i < g->fetched.count; i++)
-        line(p, "const %s t%d = t%d_kept[i];", kind_types[info_of(p, g->fetched.at[i])->kind],
-             g->fetched.at[i], g->fetched.at[i]);
-    for (int i = 0; i < g->rows.count; i++) print_term(p, g->rows.at[i], "i");
+        line(p, "const %s t%d = t%d_kept[i];",
+             tli_print_kind_types[tli_print_info_of(p, g->fetched.at[i])->kind], g->fetched.at[i],
+             g->fetched.at[i]);
+    for (int i = 0; i < g->rows.count; i++) tli_print_term(p, g->rows.at[i], "i");
     for (int i = 0; i < g->kept.count; i++)
         line(p, "t%d_kept[i] = t%d;", g->kept.at[i], g->kept.at[i]);
     for (int i = 0, term; tiles && (term = row_reduction(p, g, i)) >= 0; i++) {
         if (lies_ready(p, g, term)) continue;
         tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
         tl_str_addf(p->out, "t%d_tile[i - tile] = ", term);
-        add_reduce_input(p, term);
+        tli_print_reduce_input(p, term);
         tl_str_add(p->out, ";\n");
     }
     for (int i = 0; i < g->row_sums.count; i++) {
@@ -426,15 +136,16 @@ static void print_elements(printer *p, const tli_stage *g, bool tiles)
         if (s->reductions[number].in_row) continue;
         tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
         tl_str_addf(p->out, "s%d_block[i - origin] = %s_%c(s%d_block[i - origin], ", number,
-                    join_function(term_of(p, term)->op), letter_of(p, term), number);
-        add_reduce_input(p, term);
+                    tli_print_join_function(tli_print_term_of(p, term)->op),
+                    tli_print_letter(p, term), number);
+        tli_print_reduce_input(p, term);
         tl_str_add(p->out, ");\n");
     }
-    for (int i = 0; i < g->row_stores.count; i++) print_store(p, g->row_stores.at[i], "i");
+    for (int i = 0; i < g->row_stores.count; i++) tli_print_store(p, g->row_stores.at[i], "i");
 }
 
 // Whether the loop over elements has anything to do: not when all reductions read memory.
-static bool has_elements(const printer *p, const tli_stage *g)
+static bool has_elements(const tli_printer *p, const tli_stage *g)
 {
     if (g->kept.count + g->row_stores.count > 0) return true;
     for (int i = 0; i < g->row_sums.count; i++)
@@ -447,17 +158,17 @@ static bool has_elements(const printer *p, const tli_stage *g)
 // Whether the elements are computed in strips of TLI_LANES, which pieces of a row are made of. Of a
 // loop of so many, compilers make vectors that are computed side by side: in a long formula each
 // operation waits for the one before, and a CPU does not look ahead as far as the next vector.
-static bool has_strips(const printer *p, const tli_stage *g)
+static bool has_strips(const tli_printer *p, const tli_stage *g)
 {
     double cost = 0;
     for (int i = 0; i < g->rows.count; i++) {
-        const tl_term *t = term_of(p, g->rows.at[i]);
+        const tl_term *t = tli_print_term_of(p, g->rows.at[i]);
         if (t->kind == TL_TERM_OP) cost += tli_nest_op_of(t->op)->cost;
     }
     return p->s->row % TLI_LANES == 0 && cost >= LONG_COST;
 }
 
-static void print_walk(printer *p, const tli_stage *g)
+static void print_walk(tli_printer *p, const tli_stage *g)
 {
     const bool tiles = row_reduction(p, g, 0) >= 0;
     if (!tiles) {
@@ -476,7 +187,8 @@ static void print_walk(printer *p, const tli_stage *g)
     line(p, "const i64 n = end - tile < %d ? end - tile : %d;", TLI_TILE, TLI_TILE);
     for (int i = 0, term; (term = row_reduction(p, g, i)) >= 0; i++)
         if (!lies_ready(p, g, term))
-            line(p, "%s t%d_tile[%d];", kind_types[info_of(p, term)->kind], term, TLI_TILE);
+            line(p, "%s t%d_tile[%d];", tli_print_kind_types[tli_print_info_of(p, term)->kind],
+                 term, TLI_TILE);
     if (has_elements(p, g)) {
         open_block(p, "for (i64 i = tile; i < tile + n; i++)");
         print_elements(p, g, true);
@@ -486,36 +198,39 @@ static void print_walk(printer *p, const tli_stage *g)
     close_block(p);
 }
 
-static void print_stage(printer *p, const tli_stage *g)
+static void print_stage(tli_printer *p, const tli_stage *g)
 {
     const tli_schedule *s = p->s;
-    for (int i = 0; i < g->points.count; i++) print_term(p, g->points.at[i], NULL);
+    for (int i = 0; i < g->points.count; i++) tli_print_term(p, g->points.at[i], NULL);
     for (int i = 0; i < g->point_sums.count; i++) {
         const int number = g->point_sums.at[i], term = s->reductions[number].term;
         tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
         tl_str_addf(p->out, "s%d_block = %s_%c(s%d_block, ", number,
-                    join_function(term_of(p, term)->op), letter_of(p, term), number);
-        add_reduce_input(p, term);
+                    tli_print_join_function(tli_print_term_of(p, term)->op),
+                    tli_print_letter(p, term), number);
+        tli_print_reduce_input(p, term);
         tl_str_add(p->out, ");\n");
     }
-    for (int i = 0; i < g->point_stores.count; i++) print_store(p, g->point_stores.at[i], NULL);
+    for (int i = 0; i < g->point_stores.count; i++) tli_print_store(p, g->point_stores.at[i], NULL);
     if (!g->walks) return;
     print_walk(p, g);
     for (int i = 0; i < g->reduces.count; i++) {
         const int term = g->reduces.at[i];
-        const char *round = rounding(term_of(p, term)->dtype);
-        line(p, "const %s t%d = %s%st%d_row%s;", kind_types[info_of(p, term)->kind], term,
-             round ? round : "", round ? "(" : "", term, round ? ")" : "");
+        const char *round = tli_print_rounding(tli_print_term_of(p, term)->dtype);
+        line(p, "const %s t%d = %s%st%d_row%s;",
+             tli_print_kind_types[tli_print_info_of(p, term)->kind], term, round ? round : "",
+             round ? "(" : "", term, round ? ")" : "");
     }
     for (int i = 0; i < g->row_sums.count; i++) {
         const int number = g->row_sums.at[i], term = s->reductions[number].term;
         if (s->reductions[number].in_row)
             line(p, "s%d_block = %s_%c(s%d_block, t%d_row);", number,
-                 join_function(term_of(p, term)->op), letter_of(p, term), number, term);
+                 tli_print_join_function(tli_print_term_of(p, term)->op), tli_print_letter(p, term),
+                 number, term);
     }
 }
 
-static void print_section(printer *p, const tli_section *section)
+static void print_section(tli_printer *p, const tli_section *section)
 {
     for (int i = 0; i < section->stage_count; i++) print_stage(p, &section->stages[i]);
 }
@@ -529,13 +244,13 @@ static bool has_wide(const tli_schedule *s)
 
 /* --- sums ------------------------------------------------------------------------------------- */
 
-static void print_sums_begin(printer *p)
+static void print_sums_begin(tli_printer *p)
 {
     const tli_schedule *s = p->s;
     const int64_t width = s->joined ? s->row_piece : s->row;
     for (int i = 0; i < s->reduction_count; i++) {
         const tli_reduction *d = &s->reductions[i];
-        const char *type = kind_types[d->kind];
+        const char *type = tli_print_kind_types[d->kind];
         if (d->wide) {
             line(p, "%s *restrict s%d_total = (%s *)(scratch + %zu) + slot * %" PRId64 ";", type, i,
                  type, d->total_at, width);
@@ -549,15 +264,15 @@ static void print_sums_begin(printer *p)
         } else {
             tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
             tl_str_addf(p->out, "%s s%d_total = ", type, i);
-            add_start(p, d->term);
+            tli_print_start(p, d->term);
             tl_str_addf(p->out, ", s%d_block = ", i);
         }
-        add_start(p, d->term);
+        tli_print_start(p, d->term);
         tl_str_add(p->out, ";\n");
     }
 }
 
-static void print_fold(printer *p, bool loop)
+static void print_fold(tli_printer *p, bool loop)
 {
     const tli_schedule *s = p->s;
     if (s->reduction_count == 0) return;
@@ -568,35 +283,37 @@ static void print_fold(printer *p, bool loop)
         const char *at = d->wide ? "[i - origin]" : "";
         if (d->wide) open_block(p, "for (i64 i = begin; i < end; i++)");
         line(p, "s%d_total%s = %s_%c(s%d_total%s, s%d_block%s);", i, at,
-             join_function(term_of(p, d->term)->op), letter_of(p, d->term), i, at, i, at);
+             tli_print_join_function(tli_print_term_of(p, d->term)->op),
+             tli_print_letter(p, d->term), i, at, i, at);
         tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
         tl_str_addf(p->out, "s%d_block%s = ", i, at);
-        add_start(p, d->term);
+        tli_print_start(p, d->term);
         tl_str_add(p->out, ";\n");
         if (d->wide) close_block(p);
     }
     if (loop) close_block(p);
 }
 
-static void print_keep_narrow(printer *p)
+static void print_keep_narrow(tli_printer *p)
 {
     const tli_schedule *s = p->s;
     for (int i = 0; i < s->reduction_count; i++)
         if (!s->reductions[i].wide)
             line(p, "((%s *)(scratch + %zu))[(k * %" PRId64 "%s) * %" PRId64 "%s] = s%d_total;",
-                 kind_types[s->reductions[i].kind], s->reductions[i].total_at, s->reduced_pieces,
-                 s->reduced_pieces > 1 ? " + piece" : "", s->row_pieces,
+                 tli_print_kind_types[s->reductions[i].kind], s->reductions[i].total_at,
+                 s->reduced_pieces, s->reduced_pieces > 1 ? " + piece" : "", s->row_pieces,
                  s->row_pieces > 1 ? " + row" : "", i);
 }
 
 // The sums of pieces come together, in the first one's place or in a number.
-static void print_join(printer *p)
+static void print_join(tli_printer *p)
 {
     const tli_schedule *s = p->s;
     for (int i = 0; i < s->reduction_count; i++) {
         const tli_reduction *d = &s->reductions[i];
-        const char *type = kind_types[d->kind], *join = join_function(term_of(p, d->term)->op);
-        const char letter = letter_of(p, d->term);
+        const char *type = tli_print_kind_types[d->kind],
+                   *join = tli_print_join_function(tli_print_term_of(p, d->term)->op);
+        const char letter = tli_print_letter(p, d->term);
         const int64_t pieces = s->reduced_pieces * s->row_pieces,
                       step = d->in_row ? 1 : s->row_pieces;
         const int64_t count = d->wide ? s->reduced_pieces : pieces / step;
@@ -612,12 +329,12 @@ static void print_join(printer *p)
         }
         tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
         tl_str_addf(p->out, d->wide ? "%s all = " : "%s s%d_total = ", type, i);
-        add_start(p, d->term);
+        tli_print_start(p, d->term);
         tl_str_add(p->out, ";\n");
         open_block(p, "for (i64 j = 0; j < %" PRId64 "; j += %d)", count, TLI_FOLD);
         tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
         tl_str_addf(p->out, "%s some = ", type);
-        add_start(p, d->term);
+        tli_print_start(p, d->term);
         tl_str_add(p->out, ";\n");
         if (d->wide)
             line(p,
@@ -657,7 +374,7 @@ static bool uses_buffer(const tl_nest *n, int buffer, tl_dtype *dtype)
 }
 
 // The numbers of all buffers that are used, each between two texts.
-static void add_buffers(const printer *p, const char *before, const char *after)
+static void add_buffers(const tli_printer *p, const char *before, const char *after)
 {
     tl_dtype dtype;
     for (int i = 0; i < p->s->nest.buffer_count; i++)
@@ -666,13 +383,13 @@ static void add_buffers(const printer *p, const char *before, const char *after)
 
 // The head of the function of a phase's tasks. Buffers are parameters, as gcc heeds no other
 // `restrict`: loads may then go before the stores of the elements before.
-static void print_head(printer *p, const char *name, int phase)
+static void print_head(tli_printer *p, const char *name, int phase)
 {
     tl_dtype dtype;
     tl_str_addf(p->out, "static void %s_%d(", name, phase);
     for (int i = 0; i < p->s->nest.buffer_count; i++)
         if (uses_buffer(&p->s->nest, i, &dtype))
-            tl_str_addf(p->out, "%s *restrict b%d, ", memory_type(dtype), i);
+            tl_str_addf(p->out, "%s *restrict b%d, ", tli_print_memory_type(dtype), i);
     tl_str_add(p->out, "char *restrict scratch, i64 task)\n{\n    (void)scratch");
     add_buffers(p, ", (void)b", ""); // not every phase uses all
     tl_str_add(p->out, ";\n");
@@ -680,7 +397,7 @@ static void print_head(printer *p, const char *name, int phase)
     p->indent = 1;
 }
 
-static void print_call(printer *p, const char *name, int phase)
+static void print_call(tli_printer *p, const char *name, int phase)
 {
     tl_str_pad(p->out, ' ', 4 * (int64_t)p->indent);
     tl_str_addf(p->out, "%s_%d(", name, phase);
@@ -689,18 +406,19 @@ static void print_call(printer *p, const char *name, int phase)
 }
 
 // Room for the terms of a row that later stages fetch.
-static void print_kept(printer *p, bool last)
+static void print_kept(tli_printer *p, bool last)
 {
     const tli_section *sections[] = {&p->s->main, &p->s->last};
     for (int k = last ? 1 : 0; k < (last || !p->s->joined ? (last ? 2 : 1) : 2); k++)
         for (int i = 0; i < p->s->nest.term_count; i++)
             if (sections[k]->buffer_at[i] >= 0
                 && !(k == 1 && !last && p->s->main.buffer_at[i] >= 0))
-                line(p, "%s t%d_kept[%" PRId64 "];", kind_types[info_of(p, i)->kind], i, p->s->row);
+                line(p, "%s t%d_kept[%" PRId64 "];",
+                     tli_print_kind_types[tli_print_info_of(p, i)->kind], i, p->s->row);
 }
 
 // The indices of axes first .. first + count - 1 at a point.
-static void print_index(printer *p, int first, int count, const char *point)
+static void print_index(tli_printer *p, int first, int count, const char *point)
 {
     int64_t below = 1;
     for (int i = first + count - 1; i >= first; i--) {
@@ -715,7 +433,7 @@ static void print_index(printer *p, int first, int count, const char *point)
 }
 
 // begin and end of the piece of the row, and where its sums begin.
-static void print_piece(printer *p, int64_t piece, int64_t pieces, bool from_begin)
+static void print_piece(tli_printer *p, int64_t piece, int64_t pieces, bool from_begin)
 {
     const tli_schedule *s = p->s;
     TL_ASSERT(pieces >= 1 && piece * pieces >= s->row);
@@ -728,7 +446,7 @@ static void print_piece(printer *p, int64_t piece, int64_t pieces, bool from_beg
 }
 
 // A loop over the kept points of a block, where there are several; k is theirs.
-static bool open_kept(printer *p, int64_t size)
+static bool open_kept(tli_printer *p, int64_t size)
 {
     const tli_schedule *s = p->s;
     TL_ASSERT(size >= 1);
@@ -743,7 +461,7 @@ static bool open_kept(printer *p, int64_t size)
     return true;
 }
 
-static void print_task_parts(printer *p)
+static void print_task_parts(tli_printer *p)
 {
     const tli_schedule *s = p->s;
     const int64_t pieces = s->reduced_pieces;
@@ -758,7 +476,7 @@ static void print_task_parts(printer *p)
 }
 
 // The stages of `main` at all reduced points of the piece.
-static void print_reduced_points(printer *p)
+static void print_reduced_points(tli_printer *p)
 {
     const tli_schedule *s = p->s;
     if (s->reduced == 0) {
@@ -781,7 +499,7 @@ static void print_reduced_points(printer *p)
     close_block(p);
 }
 
-static void print_first(printer *p, const char *name)
+static void print_first(tli_printer *p, const char *name)
 {
     const tli_schedule *s = p->s;
     print_head(p, name, 0);
@@ -810,7 +528,7 @@ static void print_first(printer *p, const char *name)
     tl_str_addc(p->out, '\n');
 }
 
-static void print_second(printer *p, const char *name)
+static void print_second(tli_printer *p, const char *name)
 {
     const tli_schedule *s = p->s;
     TL_ASSERT(!s->joined);
@@ -850,7 +568,7 @@ static void print_description(tl_str *out, const tl_nest *nest)
     const char *first = tl_str_text(&text);
     for (const char *c = first; *c; c++) {
         if (*c == '\n') tl_str_add(out, c[1] ? "\n * " : " */\n");
-        else add_comment(out, c == first ? ' ' : c[-1], *c, c[1]);
+        else tli_print_comment(out, c == first ? ' ' : c[-1], *c, c[1]);
     }
     if (text.failed) out->failed = true;
     tl_str_deinit(&text);
@@ -858,7 +576,7 @@ static void print_description(tl_str *out, const tl_nest *nest)
 
 void tl_nest_print_c(tl_str *out, const tl_nest_plan *plan, const char *name)
 {
-    printer p = {.out = out, .s = plan->schedule};
+    tli_printer p = {.out = out, .s = plan->schedule};
     print_description(out, &plan->walk.nest);
     print_first(&p, name);
     TL_ASSERT(p.indent == 0); // every block was closed

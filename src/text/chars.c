@@ -33,10 +33,9 @@ static bool strips(const tli_char_rules *r)
     return r->library == TLI_UNICODE_TOKENIZERS ? r->strip : r->lower;
 }
 
-/* One of the characters that are there in the end. */
-static tli_char split(const tli_char_rules *r, uint32_t c, bool alone)
+/* One of the characters that are there in the end, with its flags. */
+static tli_char split(const tli_char_rules *r, uint32_t c, int flags, bool alone)
 {
-    int flags = tli_unicode_flags(r->library, c);
     if (r->library == TLI_UNICODE_TF_TEXT) {
         if (flags & (TLI_CONTROL | TLI_SPACE)) return made(TLI_CHAR_SPACE, c);
         alone = flags & TLI_IDEOGRAPH;
@@ -60,16 +59,19 @@ int tli_chars_all(tli_char *out, const tli_char_rules *r, uint32_t c)
     }
     int prepared = prepare(all, r, c);
     for (int i = 0; i < prepared; i++) {
-        int known = strips(r) ? tli_unicode_flags(r->library, all[i]) : 0, lowered = 1;
-        if (known & TLI_NONSPACING) {
+        // Most characters become themselves, and searching for flags is what takes time.
+        int known = all[i] == c ? flags : tli_unicode_flags(r->library, all[i]), lowered = 1;
+        if (strips(r) && known & TLI_NONSPACING) {
             if (!(known & TLI_MOVES)) out[count++] = made(TLI_CHAR_STOP, all[i]);
             continue;
         }
         lower[0] = all[i];
         if (r->library == TLI_UNICODE_TOKENIZERS && r->lower)
             lowered = tli_unicode_lower(lower, r->library, all[i]);
-        for (int k = 0; k < lowered && count < TLI_MOST_MAPPED; k++)
-            out[count++] = split(r, lower[k], alone);
+        for (int k = 0; k < lowered && count < TLI_MOST_MAPPED; k++) {
+            int last = lower[k] == all[i] ? known : tli_unicode_flags(r->library, lower[k]);
+            out[count++] = split(r, lower[k], last, alone);
+        }
     }
     return count;
 }
@@ -81,12 +83,34 @@ static tli_char get_one(const tli_char_rules *r, uint32_t c)
     return count == 0 ? made(TLI_CHAR_NOTHING, c) : count == 1 ? all[0] : made(TLI_CHAR_MANY, c);
 }
 
-/* Without memory for a page there is none: it is made when it is asked for again. */
-tli_char tli_chars_make(const tli_chars *chars, uint32_t c)
+/* Where the page of a character is, or would be; NULL without memory for its plane. */
+static tli_chars_page *place_of(tli_chars *chars, uint32_t c)
 {
-    _Atomic(tli_char *) *place = (_Atomic(tli_char *) *)&chars->pages[c / TLI_CHARS_PAGE];
-    tli_char *page = tl_alloc(TLI_CHARS_PAGE * sizeof *page), *other = NULL;
+    if (c < TLI_CHARS_PLANE) return &chars->pages[c / TLI_CHARS_PAGE];
+    TL_ASSERT(c < TLI_CODE_POINTS);
+    _Atomic(tli_chars_page *) *place = &chars->planes[c / TLI_CHARS_PLANE - 1];
+    tli_chars_page *plane = atomic_load_explicit(place, memory_order_acquire), *other = NULL;
+    if (!plane) {
+        plane = tl_alloc_zero(TLI_CHARS_PLANE_PAGES * sizeof *plane);
+        if (!plane) return NULL;
+        if (!atomic_compare_exchange_strong_explicit(place, &other, plane, memory_order_acq_rel,
+                                                     memory_order_acquire)) {
+            tl_free(plane); // another thread was first
+            plane = other;
+        }
+    }
+    return &plane[c % TLI_CHARS_PLANE / TLI_CHARS_PAGE];
+}
+
+/* Without memory for a page there is none: it is made when it is asked for again. */
+tli_char tli_chars_find(const tli_chars *chars, uint32_t c)
+{
+    tli_chars_page *place = place_of((tli_chars *)chars, c);
+    tli_char *page = place ? atomic_load_explicit(place, memory_order_acquire) : NULL;
+    tli_char *other = NULL;
     uint32_t first = c - c % TLI_CHARS_PAGE;
+    if (page) return page[c % TLI_CHARS_PAGE];
+    page = place ? tl_alloc(TLI_CHARS_PAGE * sizeof *page) : NULL;
     if (!page) return get_one(&chars->rules, c);
     for (uint32_t i = 0; i < TLI_CHARS_PAGE; i++) page[i] = get_one(&chars->rules, first + i);
     if (!atomic_compare_exchange_strong_explicit(place, &other, page, memory_order_acq_rel,
@@ -97,8 +121,18 @@ tli_char tli_chars_make(const tli_chars *chars, uint32_t c)
     return page[c % TLI_CHARS_PAGE];
 }
 
+static void free_pages(tli_chars_page *pages)
+{
+    for (int i = 0; i < TLI_CHARS_PLANE_PAGES; i++)
+        tl_free(atomic_load_explicit(&pages[i], memory_order_relaxed));
+}
+
 void tli_chars_deinit(tli_chars *chars)
 {
-    for (int64_t i = 0; i < TL_COUNT(chars->pages); i++)
-        tl_free(atomic_load_explicit(&chars->pages[i], memory_order_relaxed));
+    free_pages(chars->pages);
+    for (int i = 0; i < TL_COUNT(chars->planes); i++) {
+        tli_chars_page *plane = atomic_load_explicit(&chars->planes[i], memory_order_relaxed);
+        if (plane) free_pages(plane);
+        tl_free(plane);
+    }
 }

@@ -35,7 +35,7 @@ static tl_status add_block(tli_trie *t)
     if (t->block_count == MOST_BLOCKS)
         return TL_FAIL(TL_ELIMIT, "the pieces have more than %d different beginnings",
                        MOST_BLOCKS * BLOCK);
-    int64_t count = t->block_count, wanted = count ? count * 2 : 16;
+    int64_t count = t->block_count, wanted = count ? count * 2 : 4;
     if (count == t->block_capacity) {
         size_t bytes = (size_t)wanted * BLOCK * sizeof *t->units;
         tli_trie_unit *units = tl_realloc(t->units, bytes);

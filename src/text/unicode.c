@@ -17,7 +17,9 @@ static int find_last(const uint32_t *sorted, int count, uint32_t key)
 int tli_unicode_flags(tli_unicode library, uint32_t c)
 {
     const tli_unicode_library *l = &tli_unicode_libraries[library];
-    int at = find_last(l->ranges, l->range_count, c << 8 | 0xff);
+    // Before a range there are no more ranges than characters: those of ASCII are found sooner.
+    int count = c < (uint32_t)l->range_count ? (int)c + 1 : l->range_count;
+    int at = find_last(l->ranges, count, c << 8 | 0xff);
     return at < 0 ? 0 : (int)(l->ranges[at] & 0xff);
 }
 
@@ -31,12 +33,12 @@ int tli_unicode_class(uint32_t c)
 static int look_up(uint32_t *out, const tli_unicode_map *map, uint32_t c)
 {
     int low = 0, high = map->count;
+    if (!high || c < map->runs[0].first) return -1; // ASCII, in most maps
     while (low < high) {
         int middle = (low + high) / 2;
         if (map->runs[middle].first <= c) low = middle + 1;
         else high = middle;
     }
-    if (!low) return -1;
     const tli_unicode_run *r = &map->runs[low - 1];
     uint32_t distance = c - r->first;
     if (distance % r->step || distance / r->step >= r->count) return -1;

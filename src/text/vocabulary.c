@@ -12,7 +12,7 @@
 
 static tl_status make_room(tli_vocabulary *v, int64_t count)
 {
-    int64_t wanted = v->capacity ? v->capacity : 1024;
+    int64_t wanted = v->capacity ? v->capacity : 64;
     while (wanted < count) wanted *= 2;
     if (wanted > v->capacity) {
         int64_t *grown = tl_realloc(v->places, (size_t)wanted * sizeof *grown);

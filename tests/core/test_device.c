@@ -1,6 +1,6 @@
 /* Devices: queues and tickets, leases of what lies elsewhere, fallbacks that compute on the host;
  * on the fake device, whose memory the host cannot touch. */
-#include "test.h"
+#include "core/values.h"
 
 #include <stdlib.h>
 #include <tilth/core/ctx.h>
@@ -54,16 +54,6 @@ static tl_tensor *numbers(fixture *f, tl_shape shape)
     assert_non_null(t);
     return t;
 }
-
-static void assert_values(const tl_tensor *t, const double *wanted, int64_t count)
-{
-    double values[64];
-    assert_non_null(t);
-    assert_ok(tl_tensor_get_doubles(t, values, count));
-    for (int64_t i = 0; i < count; i++) assert_near(values[i], wanted[i], 0);
-}
-#define VALUES(t, ...)                                                                             \
-    assert_values((t), (const double[]){__VA_ARGS__}, TL_COUNT(((const double[]){__VA_ARGS__})))
 
 /* --- queues ----------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* Devices, further: what is left of a failure, queues of copies, memory that several queues use,
  * and what a class may have beside copies and fills; on the fake device. */
-#include "test.h"
+#include "core/values.h"
 
 #include <stdlib.h>
 #include <tilth/base/alloc.h>
@@ -66,16 +66,6 @@ static tl_tensor *fails_later(fixture *f, tl_tensor *x)
     const int64_t beyond[] = {7};
     return tl_gather(f->c, x, tl_from(f->c, TL_I64, TL_SHAPE(1), beyond), 0);
 }
-
-static void assert_values(const tl_tensor *t, const double *wanted, int64_t count)
-{
-    double values[64];
-    assert_non_null(t);
-    assert_ok(tl_tensor_get_doubles(t, values, count));
-    for (int64_t i = 0; i < count; i++) assert_near(values[i], wanted[i], 0);
-}
-#define VALUES(t, ...)                                                                             \
-    assert_values((t), (const double[]){__VA_ARGS__}, TL_COUNT(((const double[]){__VA_ARGS__})))
 
 /* --- what a failure leaves -------------------------------------------------------------------- */
 

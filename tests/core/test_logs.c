@@ -291,8 +291,9 @@ static void logs_nest_so_deep_and_no_deeper(void **state)
     tl_str_deinit(&text);
 }
 
-static tl_status everything(fixture *f)
+static tl_status everything(void *payload)
 {
+    fixture *f = payload;
     tl_logs *l = NULL, *other = NULL, *sub;
     tl_str text = TL_STR_INIT;
     tl_arena *arena = NULL;
@@ -328,21 +329,7 @@ done:
 static void every_allocation_may_fail(void **state)
 {
     fixture *f = *state;
-    tl_memory_stats stats;
-    int64_t failures = 0;
-    for (int64_t nth = 1;; nth++) {
-        int64_t calls = tl_alloc_calls();
-        tl_alloc_fail_at(nth, 1);
-        tl_status st = everything(f);
-        tl_alloc_fail_at(0, 0);
-        tl_engine_memory(f->engine, &stats);
-        assert_int_equal(stats.used, 0);
-        if (st == TL_OK && tl_alloc_calls() - calls < nth) break;
-        if (st == TL_OK) continue;
-        assert_int_equal(st, TL_ENOMEM);
-        failures++;
-    }
-    assert_true(failures > 20);
+    fail_each_allocation(everything, f, f->engine, 20);
 }
 
 #define T(name) LAB_TEST(name)

@@ -653,8 +653,9 @@ static void views_are_copied_through_their_strides(void **state)
 
 /* --- no memory -------------------------------------------------------------------------------- */
 
-static tl_status everything(fixture *f)
+static tl_status everything(void *payload)
 {
+    fixture *f = payload;
     tl_state *s = NULL, *copy = NULL, *sub;
     tl_state_report r = {0};
     tl_str text = TL_STR_INIT;
@@ -691,21 +692,7 @@ done:
 static void every_allocation_may_fail(void **state)
 {
     fixture *f = *state;
-    tl_memory_stats stats;
-    int64_t failures = 0;
-    for (int64_t nth = 1;; nth++) {
-        int64_t calls = tl_alloc_calls();
-        tl_alloc_fail_at(nth, 1);
-        tl_status st = everything(f);
-        tl_alloc_fail_at(0, 0);
-        tl_engine_memory(f->engine, &stats);
-        assert_int_equal(stats.used, 0);
-        if (st == TL_OK && tl_alloc_calls() - calls < nth) break;
-        if (st == TL_OK) continue; // what is only nice to have, or was had by giving memory back
-        assert_int_equal(st, TL_ENOMEM);
-        failures++;
-    }
-    assert_true(failures > 40);
+    fail_each_allocation(everything, f, f->engine, 40);
 }
 
 static void a_path_is_made_whole_or_not_at_all(void **state)

@@ -1,19 +1,8 @@
 /* COCO's files: annotations, and behind a byte of zero results for them. What is read is evaluated,
  * and its masks are written, read again and merged. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include <tilth/nn/coco.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 static bool refused(tl_status st, const char *name)
 {

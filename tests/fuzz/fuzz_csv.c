@@ -1,25 +1,13 @@
 /* Overrides: the CSV form, words and restrictions. The first line is an override string; each
  * further one is a word, or a restriction behind a '?'. Whatever is accepted is written and reads
  * back as the same. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/base/map.h>
 
 #include "../desc/sample.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 /* A failure comes with a message, and is no defect of ours. */
 static bool refused(tl_status st)

@@ -1,8 +1,7 @@
 /* Event files. The input is messages, each behind a byte with its length: their frames are made
  * here, since no fuzzer finds a checksum. An input that begins with 0xff is a file as it is. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -10,15 +9,6 @@
 #include <tilth/base/log.h>
 #include <tilth/base/str.h>
 #include <tilth/io/tensorflow/event_file.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 static void add_frame(tl_str *out, const uint8_t *message, size_t size)
 {

@@ -1,20 +1,9 @@
 /* tf.train.Example and SequenceExample: all features can be read or are refused, reading all and
  * finding one agree, and what was read is written and reads back as the same. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/io/tensorflow/example.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 // Reads the values of a feature, and adds it to a copy under a name of its own.
 static void take(tl_example_writer *w, const tl_feature *f)

@@ -1,6 +1,5 @@
 /* Arguments, one a line of the input, through the parser of flags. */
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include <tilth/desc/flags.h>
 

@@ -1,21 +1,13 @@
 /* gin: any text is read, finalised, called with, and written out, or refused with a message. The
  * configuration that was written out is read back; from then on it must not change any more (the
  * first time, infinite numbers are left out, as gin does). */
-#include <stdio.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
 #include <tilth/base/log.h>
 
 #include "../desc/gin_toys.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
+static tl_registry *registry; /* lives as long as the process */
 
 /* A failure comes with a message, and is no defect of ours. */
 static bool refused(tl_status st)
@@ -23,6 +15,15 @@ static bool refused(tl_status st)
     if (st == TL_OK) return false;
     must(st != TL_EINTERNAL && *tl_error_message(), "a failure without a good message");
     return true;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc, (void)argv;
+    tl_log_set_level(TL_LEVEL_NONE);
+    must(tl_registry_new(&registry) == TL_OK, "no registry");
+    must(tl_registry_add(registry, &toy_module) == TL_OK, "no toys");
+    return 0;
 }
 
 static void call_all(tl_gin *gin)
@@ -36,8 +37,7 @@ static void call_all(tl_gin *gin)
 }
 
 /* True when the text could be used; then `operative` and `config` hold what was written. */
-static bool try_text(tl_registry *registry, const char *text, bool skip, tl_str *operative,
-                     tl_str *config)
+static bool try_text(const char *text, bool skip, tl_str *operative, tl_str *config)
 {
     tl_gin *gin;
     tl_arena *arena;
@@ -60,20 +60,14 @@ static bool try_text(tl_registry *registry, const char *text, bool skip, tl_str 
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static tl_registry *registry;
-    if (!registry) {
-        tl_log_set_level(TL_LEVEL_NONE);
-        must(tl_registry_new(&registry) == TL_OK, "no registry");
-        must(tl_registry_add(registry, &toy_module) == TL_OK, "no toys");
-    }
     char *text = malloc(size + 1);
     if (!text) return 0;
     memcpy(text, data, size);
     text[size] = '\0';
     tl_str written[3] = {TL_STR_INIT, TL_STR_INIT, TL_STR_INIT}, operative = TL_STR_INIT;
-    if (try_text(registry, text, size % 2, &operative, &written[0])) {
+    if (try_text(text, size % 2, &operative, &written[0])) {
         for (int i = 1; i < 3; i++)
-            must(try_text(registry, tl_str_text(&written[i - 1]), false, &operative, &written[i]),
+            must(try_text(tl_str_text(&written[i - 1]), false, &operative, &written[i]),
                  "the configuration that was written is not read back");
         must(strcmp(tl_str_text(&written[1]), tl_str_text(&written[2])) == 0,
              "it is read back as another");

@@ -1,18 +1,7 @@
 /* idx files, plain and compressed: the shape fits the bytes, and every element can be read. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include <tilth/io/idx.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 static volatile unsigned seen; // so that looking is not optimised away
 

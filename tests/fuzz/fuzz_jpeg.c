@@ -1,19 +1,8 @@
 /* JPEG and PNG images by way of io/image/image.h: the first five bytes say what is wanted, the rest
  * is the file. A window shows what the whole image shows there. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include <tilth/io/image/image.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 static void compare(const tl_image *whole, const tl_image *part, tl_window w)
 {

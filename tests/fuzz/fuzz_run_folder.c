@@ -5,11 +5,10 @@
  * The first byte of an input says how it is opened. Then come files: a byte for which one, two for
  * its length (the lowest first), and what is in it. What has checksums is given them here, since no
  * fuzzer finds them. */
+#include "fuzz.h"
+
 #include <dirent.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,9 +31,6 @@
 
 #include "../temporary.h"
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 /* How it is opened. */
 enum { GOES_ON = 1, SAVES = 2, STRICT = 4, MENDS = 8 };
 
@@ -44,13 +40,6 @@ static char home[TEMPORARY_PATH], folder[128], victim[160];
 static int run_fd;
 static tl_str file = TL_STR_INIT; /* what is about to be written */
 static int64_t step;
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 /* A failure comes with a message, and is no defect of ours. */
 static bool refused(tl_status st)

@@ -1,9 +1,8 @@
 /* Safetensors and checkpoints: any bytes are read or refused with a message; what was read lies in
  * the file, and fills it. The same bytes are then given the beginning and the checksum of a
  * checkpoint, so that what comes behind the checksum is reached too. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
+
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,19 +11,9 @@
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/io/checkpoint/checkpoint.h>
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static tl_engine *engine;
 static int file;
 static char path[64];
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 /* A failure comes with a message that names the file, and is no defect of ours. */
 static bool refused(tl_status st)

@@ -1,10 +1,9 @@
 /* Tables: every cell can be read and is UTF-8, a second pass reads the same; what is found out
  * about a table is accepted, written and read again as the same, and every row becomes finite
  * numbers by it. The first byte chooses how it is read. */
+#include "fuzz.h"
+
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -13,18 +12,6 @@
 #include <tilth/data/table.h>
 #include <tilth/desc/config.h>
 #include <tilth/desc/yaml.h>
-
-#include "base/inner/utf8.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 static int memory = -1; /* a file of no folder */
 static char path[64];
@@ -37,17 +24,6 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     snprintf(path, sizeof path, "/proc/self/fd/%d", memory);
     must(memory >= 0, "no file in memory");
     return 0;
-}
-
-static void check_text(const tl_cell *c)
-{
-    for (size_t i = 0; i < c->length;) {
-        char tail[8] = {0};
-        memcpy(tail, c->text + i, c->length - i < 7 ? c->length - i : 7);
-        int bytes = *tail ? tli_utf8_length(tail) : 0;
-        must(bytes > 0, "a cell that is no text in UTF-8");
-        i += (size_t)bytes;
-    }
 }
 
 /* A number that all cells have a part in; 0 when the table is damaged. */
@@ -65,7 +41,7 @@ static uint64_t pass(tl_table *t)
         if (!more) return hash;
         for (int64_t i = 0; i < t->columns; i++) {
             const tl_cell *c = &cells[i];
-            check_text(c);
+            must_be_utf8(c->text, c->length, false);
             bool number = tl_cell_number(&value, t, c);
             must(!number || isfinite(value), "a number that is none");
             must(!number || !tl_cell_is_missing(c), "a number that is missing");

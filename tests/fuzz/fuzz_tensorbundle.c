@@ -6,9 +6,8 @@
  *         key, one with that of its value, key, value; then a 0, a 0, and the data
  *     2   an object graph, in a bundle whose checksums are right
  *     3   a Snappy stream, as the one block of an index */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
+
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
@@ -20,19 +19,9 @@
 #include "io/tensorflow/leveldb_table.h"
 #include "io/tensorflow/protobuf.h"
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 static tl_engine *engine;
 static char folder[] = "/dev/shm/fuzz_tensorbundle_XXXXXX";
 static const char *const suffixes[] = {TL_TENSORBUNDLE_SUFFIX, ".data-00000-of-00001"};
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 static void name_file(char out[128], const char *name, int which)
 {

@@ -2,24 +2,13 @@
  * agree, and what was read is written and reads back as the same. An input that begins with 1 has
  * its checksums put right first, since no fuzzer finds them; what begins with another byte is a
  * file as it is. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/crc32c.h>
 #include <tilth/io/tensorflow/tfrecord.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
 enum { LIMIT = 1 << 20 };
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 static void read_back(const tl_str *copy, int64_t count)
 {

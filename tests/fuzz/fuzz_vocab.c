@@ -1,20 +1,9 @@
 /* vocab.txt, and text tokenized with it. The first byte chooses the rules, lower case, and whether
  * the unknown piece is put before the rest; the text follows behind a line "=". */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "fuzz.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/text/tokenizer.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 static void check_ids(const tl_tokenizer *t, const tl_ids *ids)
 {

@@ -1,22 +1,11 @@
 /* YAML: any bytes are read or refused with a message; what was read is written, read again, and the
  * same; and it is applied to a described struct, with the same promise. */
-#include <stdio.h>
-#include <stdlib.h>
+#include "fuzz.h"
 
 #include <tilth/base/log.h>
 #include <tilth/base/map.h>
 
 #include "../desc/sample.h"
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 /* A failure comes with a message, and is no defect of ours. */
 static bool refused(tl_status st)

@@ -4,6 +4,7 @@
  * compiled, by whichever compiler, from an empty cache or a full one. runs: fake device */
 #include "test.h"
 #include "engine.h"
+#include "graph/trainer.h"
 
 #include <ftw.h>
 #include <stdlib.h>
@@ -71,30 +72,6 @@ static const tl_layer_class net_class = {
     .forward = net_forward,
 };
 
-typedef struct trainer {
-    tl_model *model;
-    tl_tensor *m, *v, *hyper;
-} trainer;
-
-static tl_status train_step(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
-{
-    trainer *t = self;
-    tl_tensor *grads[2], *norm, *finite;
-    bool taping = tl_ctx_set_taping(c, true);
-    tl_tensor *scores = tl_cast(c, tl_call(c, t->model, tl_tensors_get(c, in, "x")), TL_F32);
-    tl_tensor *loss =
-        tl_mean(c, tl_sparse_cross_entropy(c, tl_tensors_get(c, in, "y"), scores), TL_ALL, false);
-    TL_TRY(tl_model_gradients(c, t->model, loss, grads));
-    tl_ctx_set_taping(c, taping);
-    tl_finite_and_norm(c, grads, 1, &norm, &finite);
-    tl_update_adam(
-        c, tl_model_block(t->model, 0)->values, grads[0], t->hyper, t->m, t->v, NULL,
-        &(tl_adam_attr){.beta_1 = 0.9, .beta_2 = 0.99, .epsilon = 1e-6, .weight_decay = 0.01});
-    tl_tensors_put(c, out, "loss", loss);
-    tl_tensors_put(c, out, "norm", norm);
-    return tl_ctx_status(c);
-}
-
 /* --- what is compared ------------------------------------------------------------------------- */
 
 enum { STEPS = 4, MOST_BYTES = 1 << 16 }; // the first one is always interpreted
@@ -126,16 +103,7 @@ typedef struct seen {
 static void start(trainer *t, tl_engine *engine, tl_ctx *c, tl_dtype dtype)
 {
     tl_spec input = {"x", dtype, TL_SHAPE(8, 24, 24, 3)};
-    assert_ok(tl_model_new(&t->model, &(tl_model_args){.engine = engine,
-                                                       .cls = &net_class,
-                                                       .inputs = &input,
-                                                       .input_count = 1,
-                                                       .seed = 5,
-                                                       .dtype = dtype}));
-    const tl_tensor *values = tl_model_block(t->model, 0)->values;
-    t->m = tl_full(c, values->dtype, values->shape, 0);
-    t->v = tl_full(c, values->dtype, values->shape, 0);
-    t->hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), (double[]){0.01, 1, 1, 1});
+    trainer_start(t, engine, c, &net_class, &input, dtype);
 }
 
 static void take_step(trainer *t, tl_function *f, tl_ctx *c, int step, tl_dtype dtype, trace *to)

@@ -1,6 +1,7 @@
 /* Functions against the same callback run eagerly, and what they refuse. runs: fake device */
 #include "test.h"
 #include "engine.h"
+#include "graph/trainer.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/sys/cpu/cpu.h>
@@ -267,44 +268,11 @@ static const tl_layer_class net_class = {
     .forward = net_forward,
 };
 
-typedef struct trainer {
-    tl_model *model;
-    tl_tensor *m, *v, *hyper;
-} trainer;
-
-static tl_status train_step(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
-{
-    trainer *t = self;
-    tl_tensor *grads[2], *norm, *finite;
-    bool taping = tl_ctx_set_taping(c, true);
-    tl_tensor *scores = tl_cast(c, tl_call(c, t->model, tl_tensors_get(c, in, "ids")), TL_F32);
-    tl_tensor *loss = tl_mean(
-        c, tl_sparse_cross_entropy(c, tl_tensors_get(c, in, "labels"), scores), TL_ALL, false);
-    TL_TRY(tl_model_gradients(c, t->model, loss, grads));
-    tl_ctx_set_taping(c, taping);
-    tl_finite_and_norm(c, grads, 1, &norm, &finite);
-    tl_update_adam(
-        c, tl_model_block(t->model, 0)->values, grads[0], t->hyper, t->m, t->v, NULL,
-        &(tl_adam_attr){.beta_1 = 0.9, .beta_2 = 0.99, .epsilon = 1e-6, .weight_decay = 0.01});
-    tl_tensors_put(c, out, "loss", loss);
-    tl_tensors_put(c, out, "norm", norm);
-    return tl_ctx_status(c);
-}
-
 static void make_trainer(trainer *t, fixture *f, tl_dtype dtype)
 {
-    tl_spec input = {"ids", TL_I64, TL_SHAPE(4, 6)};
-    assert_ok(tl_model_new(&t->model, &(tl_model_args){.engine = f->engine,
-                                                       .cls = &net_class,
-                                                       .inputs = &input,
-                                                       .input_count = 1,
-                                                       .seed = 5,
-                                                       .dtype = dtype}));
+    tl_spec input = {"x", TL_I64, TL_SHAPE(4, 6)};
+    trainer_start(t, f->engine, f->c, &net_class, &input, dtype);
     assert_int_equal(tl_model_block_count(t->model), 1);
-    const tl_tensor *values = tl_model_block(t->model, 0)->values;
-    t->m = tl_full(f->c, values->dtype, values->shape, 0);
-    t->v = tl_full(f->c, values->dtype, values->shape, 0);
-    t->hyper = tl_from_doubles(f->c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), (double[]){0.01, 1, 1, 1});
 }
 
 static double difference(const tl_tensor *a, const tl_tensor *b)
@@ -331,8 +299,8 @@ static void check_training(fixture *f, tl_dtype dtype, double most)
     tl_ctx_set_training(f->c, true);
     for (int step = 0; step < 3; step++) {
         tl_tensors in = {0}, a = {0}, b = {0};
-        tl_tensors_put(f->c, &in, "ids", tl_random_integers(f->c, TL_I64, TL_SHAPE(4, 6), 0, 11));
-        tl_tensors_put(f->c, &in, "labels", tl_random_integers(f->c, TL_I64, TL_SHAPE(4, 6), 0, 5));
+        tl_tensors_put(f->c, &in, "x", tl_random_integers(f->c, TL_I64, TL_SHAPE(4, 6), 0, 11));
+        tl_tensors_put(f->c, &in, "y", tl_random_integers(f->c, TL_I64, TL_SHAPE(4, 6), 0, 5));
         tl_ctx_set_draws(f->c, (tl_draws){.seed = 1, .step = step});
         assert_ok(train_step(&eager, f->c, &in, &a));
         tl_ctx_set_draws(f->c, (tl_draws){.seed = 1, .step = step});
@@ -409,8 +377,8 @@ static void parameters_that_move_are_noticed(void **state)
     make_trainer(&t, f, TL_F32);
     tl_function *fn = function(f, train_step, &t);
     tl_tensors in = {0}, out = {0};
-    tl_tensors_put(f->c, &in, "ids", tl_full(f->c, TL_I64, TL_SHAPE(4, 6), 1));
-    tl_tensors_put(f->c, &in, "labels", tl_full(f->c, TL_I64, TL_SHAPE(4, 6), 2));
+    tl_tensors_put(f->c, &in, "x", tl_full(f->c, TL_I64, TL_SHAPE(4, 6), 1));
+    tl_tensors_put(f->c, &in, "y", tl_full(f->c, TL_I64, TL_SHAPE(4, 6), 2));
     assert_ok(tl_function_call(fn, f->c, &in, &out));
     assert_ok(tl_model_set_group(t.model, "bias|gamma|beta|kernel|table", "all"));
     assert_ok(tl_function_call(fn, f->c, &in, &out));
@@ -478,8 +446,8 @@ static void steps_allocate_nothing(void **state)
     tl_function *fn = function(f, train_step, &t);
     tl_ctx_set_training(f->c, true);
     tl_tensors in = {0};
-    tl_tensors_put(f->c, &in, "ids", tl_full(f->c, TL_I64, TL_SHAPE(4, 6), 1));
-    tl_tensors_put(f->c, &in, "labels", tl_full(f->c, TL_I64, TL_SHAPE(4, 6), 2));
+    tl_tensors_put(f->c, &in, "x", tl_full(f->c, TL_I64, TL_SHAPE(4, 6), 1));
+    tl_tensors_put(f->c, &in, "y", tl_full(f->c, TL_I64, TL_SHAPE(4, 6), 2));
     int64_t before = 0;
     for (int step = 0; step < 6; step++) {
         if (step == 3) before = tl_alloc_calls();

@@ -4,6 +4,7 @@
  * memory. runs: fake device */
 #include "test.h"
 #include "engine.h"
+#include "graph/trainer.h"
 
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/graph/function.h>
@@ -86,21 +87,11 @@ static const tl_layer_class encoder_class = {
     .forward = encoder_forward,
 };
 
-typedef struct trainer {
-    tl_model *model;
-    tl_tensor *m, *v, *hyper;
-} trainer;
-
-static tl_status train_step(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+static tl_status train_step_plain(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     trainer *t = self;
-    tl_tensor *grads[2];
-    bool taping = tl_ctx_set_taping(c, true);
-    tl_tensor *scores = tl_cast(c, tl_call(c, t->model, tl_tensors_get(c, in, "x")), TL_F32);
-    tl_tensor *loss =
-        tl_mean(c, tl_sparse_cross_entropy(c, tl_tensors_get(c, in, "y"), scores), TL_ALL, false);
-    TL_TRY(tl_model_gradients(c, t->model, loss, grads));
-    tl_ctx_set_taping(c, taping);
+    tl_tensor *loss, *grads[2];
+    TL_TRY(trainer_gradients(t, c, in, &loss, grads));
     tl_update_adam(c, tl_model_block(t->model, 0)->values, grads[0], t->hyper, t->m, t->v, NULL,
                    &(tl_adam_attr){.beta_1 = 0.9, .beta_2 = 0.99, .epsilon = 1e-6});
     tl_tensors_put(c, out, "loss", loss);
@@ -132,16 +123,7 @@ static void note(outcome *o, const tl_tensor *t)
 static void start(trainer *t, tl_engine *engine, tl_ctx *c, tl_dtype dtype)
 {
     tl_spec input = {"x", dtype, TL_SHAPE(BATCH, TOKENS, WIDTH)};
-    assert_ok(tl_model_new(&t->model, &(tl_model_args){.engine = engine,
-                                                       .cls = &encoder_class,
-                                                       .inputs = &input,
-                                                       .input_count = 1,
-                                                       .seed = 5,
-                                                       .dtype = dtype}));
-    const tl_tensor *values = tl_model_block(t->model, 0)->values;
-    t->m = tl_full(c, values->dtype, values->shape, 0);
-    t->v = tl_full(c, values->dtype, values->shape, 0);
-    t->hyper = tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), (double[]){0.01, 1, 1, 1});
+    trainer_start(t, engine, c, &encoder_class, &input, dtype);
 }
 
 static void take_step(tl_function *f, tl_ctx *c, int step, tl_dtype dtype, outcome *o)
@@ -168,7 +150,7 @@ static void train(const way *w, tl_dtype dtype, outcome *o)
     assert_ok(tl_ctx_new(&c, engine));
     start(&t, engine, c, dtype);
     assert_ok(tl_function_new(&f, &(tl_function_args){.engine = engine,
-                                                      .body = train_step,
+                                                      .body = train_step_plain,
                                                       .self = &t,
                                                       .interpret = w->interpret,
                                                       .optimize = &how}));

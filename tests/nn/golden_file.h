@@ -50,6 +50,23 @@ static inline void golden_close(void)
     tl_file_unmap(&golden_file);
 }
 
+/* The file, with what tests compare by it: a registry with a module, and an engine. */
+static inline void golden_begin(const char *path, tl_registry **registry, const tl_module *module,
+                                tl_engine **engine)
+{
+    golden_open(path);
+    assert_ok(tl_registry_new(registry));
+    assert_ok(tl_registry_add(*registry, module));
+    assert_ok(test_engine_new(engine, NULL, 2));
+}
+
+static inline void golden_end(tl_registry **registry, tl_engine **engine)
+{
+    tl_engine_free(engine);
+    tl_registry_free(registry);
+    golden_close();
+}
+
 /* NULL when there is none. */
 static inline const golden *golden_peek(const char *format, ...)
 {

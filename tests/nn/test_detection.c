@@ -22,19 +22,15 @@ static int config_count;
 static int open_all(void **state)
 {
     (void)state;
-    golden_open(TEST_DATA "/golden/detection.bin");
-    assert_ok(tl_registry_new(&registry));
-    assert_ok(tl_registry_add(registry, &tl_detection_losses_module));
-    assert_ok(test_engine_new(&engine, NULL, 2));
+    golden_begin(TEST_DATA "/golden/detection.bin", &registry, &tl_detection_losses_module,
+                 &engine);
     return 0;
 }
 
 static int close_all(void **state)
 {
     (void)state;
-    tl_engine_free(&engine);
-    tl_registry_free(&registry);
-    golden_close();
+    golden_end(&registry, &engine);
     return 0;
 }
 

@@ -27,20 +27,15 @@ static const tl_desc holder_desc = {
 static int open_all(void **state)
 {
     (void)state;
-    golden_open(TEST_DATA "/golden/losses.bin");
+    golden_begin(TEST_DATA "/golden/losses.bin", &registry, &tl_losses_module, &engine);
     case_count = (int64_t)golden_number(golden_peek("count"), 0);
-    assert_ok(tl_registry_new(&registry));
-    assert_ok(tl_registry_add(registry, &tl_losses_module));
-    assert_ok(test_engine_new(&engine, NULL, 2));
     return 0;
 }
 
 static int close_all(void **state)
 {
     (void)state;
-    tl_engine_free(&engine);
-    tl_registry_free(&registry);
-    golden_close();
+    golden_end(&registry, &engine);
     return 0;
 }
 

@@ -27,21 +27,16 @@ static const tl_desc holder_desc = {
 static int open_all(void **state)
 {
     (void)state;
-    golden_open(TEST_DATA "/golden/metrics.bin");
+    golden_begin(TEST_DATA "/golden/metrics.bin", &registry, &tl_metrics_module, &engine);
     case_count = (int64_t)golden_number(golden_peek("count"), 0);
     batch_count = (int64_t)golden_number(golden_peek("batches"), 0);
-    assert_ok(tl_registry_new(&registry));
-    assert_ok(tl_registry_add(registry, &tl_metrics_module));
-    assert_ok(test_engine_new(&engine, NULL, 2));
     return 0;
 }
 
 static int close_all(void **state)
 {
     (void)state;
-    tl_engine_free(&engine);
-    tl_registry_free(&registry);
-    golden_close();
+    golden_end(&registry, &engine);
     return 0;
 }
 

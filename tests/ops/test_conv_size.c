@@ -2,6 +2,7 @@
  * which they are computed: the right numbers, and the same bits on any number of threads. */
 #include "test.h"
 #include "engine.h"
+#include "ops/elements.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/rng.h>
@@ -135,22 +136,6 @@ static void each_run(const tl_backend_class *backend, int threads, const size_ca
 
 static void *bits[OUTPUTS];
 static double *exact[OUTPUTS];
-
-static void *elements_of(const tl_tensor *t)
-{
-    void *bytes = tl_alloc(tl_tensor_bytes(t));
-    assert_non_null(bytes);
-    assert_ok(tl_tensor_get(t, bytes, tl_tensor_bytes(t)));
-    return bytes;
-}
-
-static double *doubles_of(const tl_tensor *t)
-{
-    double *values = tl_alloc((size_t)tl_tensor_count(t) * sizeof *values);
-    assert_non_null(values);
-    assert_ok(tl_tensor_get_doubles(t, values, tl_tensor_count(t)));
-    return values;
-}
 
 static void keep_exact(const size_case *k, int which, const tl_tensor *t, const char *backend)
 {

@@ -2,6 +2,7 @@
  * of them, and the right numbers. */
 #include "test.h"
 #include "engine.h"
+#include "ops/elements.h"
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/rng.h>
@@ -48,22 +49,6 @@ static tl_status compute(tl_ctx *c, tl_dtype dtype, tl_tensor **out)
         tl_einsum(c, "aij,bji->ab", 2,
                   (tl_tensor *[]){stack, tl_transpose(c, stack, (const int64_t[]){0, 2, 1}, 3)});
     return tl_ctx_status(c);
-}
-
-static void *elements_of(const tl_tensor *t)
-{
-    void *bytes = tl_alloc(tl_tensor_bytes(t));
-    assert_non_null(bytes);
-    assert_ok(tl_tensor_get(t, bytes, tl_tensor_bytes(t)));
-    return bytes;
-}
-
-static double *doubles_of(const tl_tensor *t)
-{
-    double *values = tl_alloc((size_t)tl_tensor_count(t) * sizeof *values);
-    assert_non_null(values);
-    assert_ok(tl_tensor_get_doubles(t, values, tl_tensor_count(t)));
-    return values;
 }
 
 static void each_run(const tl_backend_class *backend, int threads, tl_dtype dtype,

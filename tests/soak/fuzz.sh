@@ -3,7 +3,8 @@
 # as that takes: tests/soak/fuzz_counts.txt says how far each has come, and each run adds to it. A run adds ten million
 # executions (SOAK_RUNS, where it is set) of each target that reads training data from files of others (tfrecord, example,
 # idx), and a tenth of that of every other one; those that have reached their goal are left out. Names of targets as
-# arguments: these alone, goal or not. One worker a core, at the lowest priority, so that it can run beside other work.
+# arguments: these alone, goal or not. One worker a core (SOAK_WORKERS, where it is set), at the lowest priority, so that it
+# can run beside other work; ended by Ctrl-C or TERM, it counts what it has done.
 # What each said is in build/fuzz/soak/; an input that fails is in build/fuzz/found/. Whoever changes a parser much sets its
 # count back to 0.
 # shellcheck source-path=SCRIPTDIR/../.. source=build.sh
@@ -11,13 +12,15 @@ source "$(dirname "$0")/../../build.sh"
 
 logs=build/fuzz/soak
 table=tests/soak/fuzz_counts.txt
-# Short stacks and a small quarantine: twice as many executions, and a finding is run again anyway.
-export ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=16
-workers=$(nproc)
+# Short stacks (with fewer than two frames no leak is found), and a quarantine that is just larger than what one execution
+# frees: that is faster, and a finding is run again anyway.
+export ASAN_OPTIONS=malloc_context_size=2:quarantine_size_mb=2
+workers=${SOAK_WORKERS:-$(nproc)}
 
 runs=${SOAK_RUNS:-10000000}
 goal=100000000
 folder_goal=10000000
+interrupted=72 # libFuzzer's exit code after Ctrl-C
 
 # --- what was done in other runs ------------------------------------------------------------------
 
@@ -78,21 +81,23 @@ share_of()
 # work NUMBER TARGET... : each target in turn; workers begin at different ones.
 work()
 {
-    local number=$1 i name
+    local number=$1 i name status
     shift
     for ((i = 0; i < $#; i++)); do
         name=${*:(number + i) % $# + 1:1}
-        if fuzz_one "$name" "-runs=$(share_of "$name")" -print_final_stats=1 >"$logs/$name.$number" 2>&1; then
-            echo "   $name, worker $number: done"
-        else
-            echo "   $name, worker $number: FAILED, see $logs/$name.$number"
-            return 1
-        fi
+        status=0
+        fuzz_one "$name" "-runs=$(share_of "$name")" -print_final_stats=1 >"$logs/$name.$number" 2>&1 || status=$?
+        case $status in
+        0) echo "   $name, worker $number: done" ;;
+        "$interrupted") echo "   $name, worker $number: ended early"; return ;;
+        *) echo "   $name, worker $number: FAILED, see $logs/$name.$number"; return 1 ;;
+        esac
     done
 }
 
 # When somebody ends the run: the workers tell how far they have come, and that counts too.
 pids=()
+targets=()
 end_early()
 {
     local pid
@@ -100,7 +105,17 @@ end_early()
     for pid in "${pids[@]}"; do kill -INT -- "-$pid" 2>/dev/null || true; done
     wait
     record
+    tell
+    echo "fuzz: ended early, after $SECONDS s; what was done is counted in $table"
     exit 1
+}
+
+tell()
+{
+    local name
+    for name in "${targets[@]}"; do
+        echo "   $name: $(executions "$logs/$name".*) executions, $(count_of "$name") of $(goal_of "$name") in all runs"
+    done
 }
 
 unfinished_targets()
@@ -111,7 +126,8 @@ unfinished_targets()
 
 soak()
 {
-    local targets=("$@") i failed=0
+    local i failed=0
+    targets=("$@")
     build_fuzzers
     [[ $(fuzz_targets) ]] || die "there are no fuzz targets"
     [[ $# -gt 0 ]] || mapfile -t targets < <(unfinished_targets)
@@ -133,9 +149,7 @@ soak()
     for i in "${pids[@]}"; do wait "$i" || failed=1; done
     trap - EXIT
     record
-    for i in "${targets[@]}"; do
-        echo "   $i: $(executions "$logs/$i".*) executions, $(count_of "$i") of $(goal_of "$i") in all runs"
-    done
+    tell
     echo "fuzz: $(executions "$logs"/*) executions in $SECONDS s"
     return "$failed"
 }

@@ -338,6 +338,22 @@ static void files_and_folders(void **state)
     assert_ok(tl_file_remove(in_folder("vocab.txt")));
 }
 
+/* Deseret, which has lower case, and an ideograph: their planes are not the first one. */
+static void letters_of_other_planes(void **state)
+{
+    (void)state;
+    static const char text[] = "\U00010400\U00010400 x\U00020000\U00010428";
+    const tl_wordpiece_rules all[] = {hf, garden, tf_text, bert};
+    for (int i = 0; i < TL_COUNT(all); i++) {
+        tl_tokenizer *t =
+            open_text(all[i], false, SPECIALS "\U00010428\n##\U00010428\nx\n\U00020000\n");
+        for (int k = 0; k < 2; k++) // as they are found, and as they are remembered
+            assert_string_equal(pieces_of(t, text, sizeof text - 1),
+                                "\U00010428 ##\U00010428 x \U00020000 \U00010428");
+        tl_tokenizer_free(&t);
+    }
+}
+
 /* --- around it -------------------------------------------------------------------------------- */
 
 typedef struct beside {
@@ -385,8 +401,8 @@ static tl_status everything(void)
     tl_tokenizer *t;
     tl_ids ids = {0};
     TL_TRY(tl_wordpiece_new(&t, &(tl_wordpiece_args){.vocab = in_folder("all.txt")}));
-    tl_status st = tl_tokenize(t, &ids, "don't \u0130\u535a", 11);
-    if (st == TL_OK) assert_int_equal(ids.count, 5);
+    tl_status st = tl_tokenize(t, &ids, "don't \u0130\u535a \U00010400", 16);
+    if (st == TL_OK) assert_int_equal(ids.count, 6);
     tl_ids_deinit(&ids);
     tl_tokenizer_free(&t);
     return st;
@@ -410,6 +426,7 @@ int main(void)
         cmocka_unit_test(lines_are_numbers),
         cmocka_unit_test(what_is_no_vocabulary_is_refused),
         cmocka_unit_test(files_and_folders),
+        cmocka_unit_test(letters_of_other_planes),
         cmocka_unit_test(threads_share_a_tokenizer),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -462,26 +462,7 @@ static tl_status launch(tl_logs *logs, const char *experiment, const char *folde
     assert_ok(tl_config_yaml(c, quick, "quick"));
     assert_ok(tl_config_yaml(c, yaml ? yaml : "{}", "yaml"));
     assert_ok(tl_config_finish(c));
-    tl_status st =
-        tl_launch(logs, &(tl_launch_args){.registry = lab_registry,
-                                          .config = c,
-                                          .run = &(tl_run_args){.quiet = true},
-                                          .flags = &(tl_train_flags){.mode = "train_and_eval",
-                                                                     .model_dir = folder}});
-    tl_config_free(&c);
-    return st;
-}
-
-static void same_file(const char *a, const char *b)
-{
-    char *x, *y;
-    size_t m, n;
-    assert_ok(tl_file_read(&x, &m, a, 1 << 26));
-    assert_ok(tl_file_read(&y, &n, b, 1 << 26));
-    assert_int_equal(m, n);
-    assert_memory_equal(x, y, m);
-    tl_free(x);
-    tl_free(y);
+    return lab_launch(logs, &c, folder);
 }
 
 /* It learns, and a run that was interrupted ends with the same bytes. */
@@ -497,7 +478,7 @@ static void test_local_learns_and_resumes(void **state)
     assert_ok(launch(NULL, "vision/local", "a", NULL));
     assert_ok(launch(NULL, "vision/local", "b", "trainer: {train_steps: 13}\n"));
     assert_ok(launch(NULL, "vision/local", "b", NULL));
-    same_file("a/ckpt-40.safetensors", "b/ckpt-40.safetensors");
+    assert_same_file("a/ckpt-40.safetensors", "b/ckpt-40.safetensors");
     tl_logs_free(&logs);
 }
 

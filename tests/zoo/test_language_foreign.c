@@ -607,18 +607,6 @@ static tl_status export_model(lab_run *r, tl_strings classes, const char *at, tl
     return st;
 }
 
-static void same_files(const char *a, const char *b)
-{
-    char *texts[2];
-    size_t sizes[2];
-    assert_ok(tl_file_read(&texts[0], &sizes[0], a, 1 << 20));
-    assert_ok(tl_file_read(&texts[1], &sizes[1], b, 1 << 20));
-    assert_int_equal(sizes[0], sizes[1]);
-    assert_memory_equal(texts[0], texts[1], sizes[0]);
-    tl_free(texts[0]);
-    tl_free(texts[1]);
-}
-
 static void test_what_is_written_is_what_was_read(void **state)
 {
     (void)state;
@@ -628,7 +616,7 @@ static void test_what_is_written_is_what_was_read(void **state)
     write_folder("there", &(how){0}, CONFIG);
     assert_ok(begin(&r, "bert/pretraining", PRETRAINING("  init_checkpoint: there")));
     assert_ok(export_model(&r, (tl_strings){NULL, 0}, "again", &config));
-    same_files("there/model.safetensors", "again/model.safetensors");
+    assert_same_file("there/model.safetensors", "again/model.safetensors");
     has(tl_str_text(&config), "\"BertForPreTraining\"");
     has(tl_str_text(&config), "\"hidden_act\": \"gelu_new\"");
     has(tl_str_text(&config), "\"layer_norm_eps\": 1e-12");
@@ -640,7 +628,7 @@ static void test_what_is_written_is_what_was_read(void **state)
                             ? SENTENCES(", use_encoder_pooler: true", "  hub_module_url: classes")
                             : SENTENCES("", "  hub_module_url: classes")));
         assert_ok(export_model(&r, (tl_strings){words, 3}, "more", &config));
-        same_files("classes/model.safetensors", "more/model.safetensors");
+        assert_same_file("classes/model.safetensors", "more/model.safetensors");
         has(tl_str_text(&config), "\"BertForSequenceClassification\"");
         has(tl_str_text(&config), "\"1\": \"may\\\"be\"");
         has(tl_str_text(&config), "\"may\\\"be\": 1");

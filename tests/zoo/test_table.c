@@ -55,26 +55,7 @@ static tl_status launch(tl_logs *logs, const char *folder, const char *yaml)
 {
     tl_config *c;
     TL_TRY(lab_parse(&c, "table", yaml));
-    tl_status st =
-        tl_launch(logs, &(tl_launch_args){.registry = lab_registry,
-                                          .config = c,
-                                          .run = &(tl_run_args){.quiet = true},
-                                          .flags = &(tl_train_flags){.mode = "train_and_eval",
-                                                                     .model_dir = folder}});
-    tl_config_free(&c);
-    return st;
-}
-
-static void same_file(const char *a, const char *b)
-{
-    char *x, *y;
-    size_t m, n;
-    assert_ok(tl_file_read(&x, &m, a, 1 << 26));
-    assert_ok(tl_file_read(&y, &n, b, 1 << 26));
-    assert_int_equal(m, n);
-    assert_memory_equal(x, y, m);
-    tl_free(x);
-    tl_free(y);
+    return lab_launch(logs, &c, folder);
 }
 
 #define HOUSES "task: {train_data: {input_path: houses.csv}, target: price}\n"
@@ -154,8 +135,8 @@ static void test_a_run_goes_on_with_the_same_bytes(void **state)
     assert_ok(launch(NULL, "b", fewer));
     assert_ok(launch(NULL, "b", all));
     assert_ok(launch(NULL, "c", threads));
-    same_file("a/ckpt-40.safetensors", "b/ckpt-40.safetensors");
-    same_file("a/ckpt-40.safetensors", "c/ckpt-40.safetensors");
+    assert_same_file("a/ckpt-40.safetensors", "b/ckpt-40.safetensors");
+    assert_same_file("a/ckpt-40.safetensors", "c/ckpt-40.safetensors");
 }
 
 /* --- configuration ---------------------------------------------------------------------------- */

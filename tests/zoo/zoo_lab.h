@@ -14,6 +14,7 @@
 #include <tilth/base/log.h>
 #include <tilth/builtin/builtin.h>
 #include <tilth/desc/yaml.h>
+#include <tilth/train/run/launch.h>
 #include <tilth/train/run/run.h>
 #include <tilth/zoo/vision.h>
 
@@ -57,6 +58,31 @@ static inline tl_status lab_parse(tl_config **out, const char *experiment, const
     if (st == TL_OK) st = tl_experiment_finish(*out, lab_registry, experiment);
     if (st != TL_OK) tl_config_free(out);
     return st;
+}
+
+/* Trains and evaluates by it in a folder, and frees it. */
+static inline tl_status lab_launch(tl_logs *logs, tl_config **config, const char *folder)
+{
+    tl_status st =
+        tl_launch(logs, &(tl_launch_args){.registry = lab_registry,
+                                          .config = *config,
+                                          .run = &(tl_run_args){.quiet = true},
+                                          .flags = &(tl_train_flags){.mode = "train_and_eval",
+                                                                     .model_dir = folder}});
+    tl_config_free(config);
+    return st;
+}
+
+static inline void assert_same_file(const char *a, const char *b)
+{
+    char *x, *y;
+    size_t m, n;
+    assert_ok(tl_file_read(&x, &m, a, 1 << 26));
+    assert_ok(tl_file_read(&y, &n, b, 1 << 26));
+    assert_int_equal(m, n);
+    assert_memory_equal(x, y, m);
+    tl_free(x);
+    tl_free(y);
 }
 
 /* A task of it, on one thread. */

@@ -89,4 +89,26 @@ TLI_INLINE void any_put(tl_dtype t, void *p, int64_t i, float x)
     }                                                                                              \
     }
 
+/* n elements of one type as those of another; the compiler knows both. */
+TLI_INLINE void any_convert(tl_dtype to_type, void *to, tl_dtype from_type, const void *from,
+                            int64_t n)
+{
+    int64_t i = 0;
+    _Pragma("GCC unroll 4") for (; i + VF <= n; i += VF)
+        any_store(to_type, to, i, any_load(from_type, from, i, VF), VF);
+    if (i < n) any_store(to_type, to, i, any_load(from_type, from, i, n - i), n - i);
+}
+
+/* n elements of any type as float32, */
+static inline void any_widen(float *to, tl_dtype dtype, const void *from, int64_t n)
+{
+    TLI_FLOAT_SWITCH(dtype, any_convert(TL_F32, to, T, from, n));
+}
+
+/* and back. */
+static inline void any_narrow(tl_dtype dtype, void *to, const float *from, int64_t n)
+{
+    TLI_FLOAT_SWITCH(dtype, any_convert(T, to, TL_F32, from, n));
+}
+
 #endif

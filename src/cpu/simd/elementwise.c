@@ -28,24 +28,6 @@ _Static_assert(PIECE % (4 * VF) == 0, "pieces are whole rounds of the loops");
         __VA_ARGS__;                                                                               \
     }
 
-TLI_INLINE void widen_from(tl_dtype dtype, float *to, const char *from, int64_t n){
-    VECTORS(any_store(TL_F32, to, i, any_load(dtype, from, i, m), m))}
-
-TLI_INLINE void narrow_to(tl_dtype dtype, char *to, const float *from, int64_t n)
-{
-    VECTORS(any_store(dtype, to, i, any_load(TL_F32, from, i, m), m))
-}
-
-static void widen(tl_dtype dtype, float *to, const char *from, int64_t n)
-{
-    TLI_FLOAT_SWITCH(dtype, widen_from(T, to, from, n));
-}
-
-static void narrow(tl_dtype dtype, char *to, const float *from, int64_t n)
-{
-    TLI_FLOAT_SWITCH(dtype, narrow_to(T, to, from, n));
-}
-
 static float one_value(tl_dtype dtype, const char *p)
 {
     if (dtype == TL_F32) return *(const float *)p;
@@ -87,7 +69,7 @@ TLI_INLINE const float *piece(const source *s, int64_t at, int64_t n)
         return s->buffer;
     }
     if (s->dtype == TL_F32) return (const float *)p;
-    widen(s->dtype, s->buffer, p, n);
+    any_widen(s->buffer, s->dtype, p, n);
     return s->buffer;
 }
 
@@ -122,7 +104,7 @@ static tl_status unary_row(void *payload, char *const *data, const int64_t *step
         float *y = direct ? (float *)data[0] + i : y_buffer;
         if (j->unary) j->unary(y, piece(&x, i, m), m);
         else j->number(y, piece(&x, i, m), j->numbers, m);
-        if (!direct) narrow(j->dtype, data[0] + 2 * i, y, m);
+        if (!direct) any_narrow(j->dtype, data[0] + 2 * i, y, m);
     }
     return TL_OK;
 }
@@ -139,7 +121,7 @@ static tl_status binary_row(void *payload, char *const *data, const int64_t *ste
         const int64_t m = n - i < size ? n - i : size;
         float *y = direct ? (float *)data[0] + i : y_buffer;
         j->binary(y, piece(&a, i, m), piece(&b, i, m), m);
-        if (!direct) narrow(j->dtype, data[0] + 2 * i, y, m);
+        if (!direct) any_narrow(j->dtype, data[0] + 2 * i, y, m);
     }
     return TL_OK;
 }
@@ -193,7 +175,7 @@ static tl_status where_row(void *payload, char *const *data, const int64_t *step
         } else {
             for (int64_t k = 0; k < m; k++) y[k] = condition[(i + k) * step[1]] ? pa[k] : pb[k];
         }
-        if (!direct) narrow(j->dtype, data[0] + 2 * i, y, m);
+        if (!direct) any_narrow(j->dtype, data[0] + 2 * i, y, m);
     }
     return TL_OK;
 }

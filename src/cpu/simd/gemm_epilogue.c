@@ -1,44 +1,12 @@
 /* What happens to the sums of a product on their way into c: bias, activation, residual, rounding.
  */
 #include "cpu/ref/meaning.h"
+#include "cpu/simd/any_float.h"
 #include "cpu/simd/gemm_parts.h"
 #include "cpu/simd/math.h"
 #include "cpu/simd/vec.h"
 
 /* --- conversions ------------------------------------------------------------------------------ */
-
-#define WIDEN(t)                                                                                   \
-    static void widen_##t(float *to, const tli_##t *from, int64_t n)                               \
-    {                                                                                              \
-        int64_t i = 0;                                                                             \
-        for (; i + VF <= n; i += VF) vf_store(to + i, vf_load_##t(from + i));                      \
-        if (i < n) vf_store_n(to + i, vf_load_##t##_n(from + i, n - i), n - i);                    \
-    }                                                                                              \
-    static void narrow_##t(tli_##t *to, const float *from, int64_t n)                              \
-    {                                                                                              \
-        int64_t i = 0;                                                                             \
-        for (; i + VF <= n; i += VF) vf_store_##t(to + i, vf_load(from + i));                      \
-        if (i < n) vf_store_##t##_n(to + i, vf_load_n(from + i, n - i), n - i);                    \
-    }
-TLI_FLOAT_LIST(WIDEN)
-
-static void widen(float *to, const void *from, tl_dtype type, int64_t n)
-{
-    switch (type) {
-    case TL_BF16: widen_bf16(to, from, n); break;
-    case TL_F16: widen_f16(to, from, n); break;
-    default: widen_f32(to, from, n); break;
-    }
-}
-
-static void narrow(void *to, tl_dtype type, const float *from, int64_t n)
-{
-    switch (type) {
-    case TL_BF16: narrow_bf16(to, from, n); break;
-    case TL_F16: narrow_f16(to, from, n); break;
-    default: narrow_f32(to, from, n); break;
-    }
-}
 
 /* Values at a time: the three rows of them below are 3 KiB, beside a tile's panels in the
  * first-level cache */
@@ -53,19 +21,20 @@ void TLI_ISA_NAME(tli_gemm_convert)(void *to, tl_dtype to_type, const void *from
         return;
     }
     if (to_type == TL_F32) {
-        widen(to, from, from_type, n);
+        any_widen(to, from_type, from, n);
         return;
     }
     if (from_type == TL_F32) {
-        narrow(to, to_type, from, n);
+        any_narrow(to_type, to, from, n);
         return;
     }
     TL_ASSERT(to_type != TL_F64 && from_type != TL_F64); // doubles become doubles
     float room[CHUNK];
     for (int64_t i = 0; i < n; i += CHUNK) {
         const int64_t count = n - i < CHUNK ? n - i : CHUNK;
-        widen(room, (const char *)from + (size_t)i * tl_dtype_size(from_type), from_type, count);
-        narrow((char *)to + (size_t)i * tl_dtype_size(to_type), to_type, room, count);
+        any_widen(room, from_type, (const char *)from + (size_t)i * tl_dtype_size(from_type),
+                  count);
+        any_narrow(to_type, (char *)to + (size_t)i * tl_dtype_size(to_type), room, count);
     }
 }
 
@@ -136,14 +105,15 @@ static void finish_piece(const tli_gemm_epilogue *e, int64_t i, int64_t j, int64
     else if (e->activation != TLI_ACT_NONE || e->residual)
         memmove(values, sums, (size_t)count * sizeof *values); // the same place, or another one
     else values = (float *)(uintptr_t)sums;                    // as they are
-    if (e->pre) narrow(at_out(e->pre, e->pre_type, i * e->pre_row + j), e->pre_type, values, count);
+    if (e->pre)
+        any_narrow(e->pre_type, at_out(e->pre, e->pre_type, i * e->pre_row + j), values, count);
     if (e->activation != TLI_ACT_NONE) activations[e->activation](values, count);
     if (e->residual) {
-        widen(other, at(e->residual, e->residual_type, i * e->residual_row + j), e->residual_type,
-              count);
+        any_widen(other, e->residual_type,
+                  at(e->residual, e->residual_type, i * e->residual_row + j), count);
         add(values, values, other, count);
     }
-    if ((void *)values != c) narrow(c, e->c_type, values, count);
+    if ((void *)values != c) any_narrow(e->c_type, c, values, count);
 }
 
 /* The same for all rows at once, where there is no more than a bias and a relu: each value passes
@@ -191,7 +161,7 @@ void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e)
     float bias[CHUNK];
     for (int64_t j = 0; j < e->cols; j += CHUNK) {
         const int64_t count = e->cols - j < CHUNK ? e->cols - j : CHUNK;
-        if (e->bias) widen(bias, at(e->bias, e->bias_type, j), e->bias_type, count);
+        if (e->bias) any_widen(bias, e->bias_type, at(e->bias, e->bias_type, j), count);
         if (plain) {
             finish_plain(e, j, count, e->bias ? bias : NULL);
             continue;

@@ -1,33 +1,11 @@
 /* Configurations: sources and their order, types and messages, where values came from, checks. */
-#include "test.h"
+#include "desc/sample_config.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
-
-#include "desc/sample.h"
-
-static tl_config *config;
-
-static int begin(void **state)
-{
-    (void)state;
-    return tl_config_new(&config, NULL, &sample_desc) != TL_OK;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    tl_config_free(&config);
-    return 0;
-}
-
-static const sample *now(void)
-{
-    return tl_config_value(config);
-}
 
 static void yaml(const char *text)
 {

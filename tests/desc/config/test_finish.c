@@ -1,25 +1,8 @@
 /* Finishing a configuration: checks over several fields, restrictions, features that are not there;
  * afterwards it is const. */
-#include "test.h"
+#include "desc/sample_config.h"
 
 #include <tilth/base/log.h>
-
-#include "desc/sample.h"
-
-static tl_config *config;
-
-static int begin(void **state)
-{
-    (void)state;
-    return tl_config_new(&config, NULL, &sample_desc) != TL_OK;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    tl_config_free(&config);
-    return 0;
-}
 
 /* --- restrictions ----------------------------------------------------------------------------- */
 

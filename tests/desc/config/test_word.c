@@ -1,27 +1,5 @@
 /* Words of the command line, as Hydra has them: a.b=1, +a.b=1, ++a.b=1, ~a.b. */
-#include "test.h"
-
-#include "desc/sample.h"
-
-static tl_config *config;
-
-static int begin(void **state)
-{
-    (void)state;
-    return tl_config_new(&config, NULL, &sample_desc) != TL_OK;
-}
-
-static int end(void **state)
-{
-    (void)state;
-    tl_config_free(&config);
-    return 0;
-}
-
-static const sample *now(void)
-{
-    return tl_config_value(config);
-}
+#include "desc/sample_config.h"
 
 static void word(const char *text)
 {

@@ -1,0 +1,37 @@
+/* What fuzz targets have in common: libFuzzer has no header of its own. */
+#ifndef TILTH_TESTS_FUZZ_H
+#define TILTH_TESTS_FUZZ_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tilth/base/status.h>
+
+#include "base/inner/utf8.h"
+
+/* (optional) Once, before the first input: what is made here and kept is no leak of an input. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A promise that does not hold ends the process, which is what libFuzzer looks for. */
+static inline void must(bool condition, const char *what)
+{
+    if (condition) return;
+    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
+    abort();
+}
+
+/* All of it is UTF-8; a NUL is a character of JSON, and of nothing else. */
+static inline void must_be_utf8(const char *text, size_t size, bool zeros)
+{
+    for (size_t i = 0; i < size;) {
+        char tail[8] = {0}; // behind the text there may be anything
+        memcpy(tail, text + i, size - i < 7 ? size - i : 7);
+        int bytes = *tail || zeros ? tli_utf8_length(tail) : 0;
+        must(bytes > 0, "a text that is no UTF-8");
+        i += (size_t)bytes;
+    }
+}
+
+#endif
