@@ -179,7 +179,7 @@ def retinanet(driver, folder, name, model, data=None, steps=STEPS):
     original.stir()
     for variable in original.model.head.trainable_variables:  # so that something is found
         if len(variable.shape) == 4:
-            variable.assign(variable + 0.1 * rng.normal(0, 1, variable.shape))
+            variable.assign(variable + 0.5 * rng.normal(0, 1, variable.shape))
     prefix = original.save(folder / 'state')
     save_file(first, folder / 'batch.safetensors')
     run(driver, 'answers', 'retinanet', path, prefix, folder / 'batch.safetensors', folder / 'out.safetensors')
@@ -258,7 +258,7 @@ def main():
             **base, 'detection_generator': {'nms_version': 'v1'},
             'head': {'num_convs': 1, 'num_filters': 16, 'attribute_heads': heads}}, steps=2)
         retinanet(driver, folder, 'identity, batched, box weights', {
-            **base, 'decoder': {'type': 'identity'},
+            **base, 'decoder': {'type': 'identity'}, 'head': {'num_convs': 1, 'num_filters': 16, 'share_level_convs': False},
             'detection_generator': {'nms_version': 'batched', 'box_coder_weights': [10.0, 10.0, 5.0, 5.0]}},
             {'parser': {'match_threshold': 0.6, 'unmatched_threshold': 0.4}}, steps=2)
         segmentation(driver, folder, 'deeplabv3+', {

@@ -68,6 +68,19 @@ tl_status tli_name_pyramid(tl_original_names *into, const tli_pyramid_names *arg
     return decoder->make ? decoder->original_names(decoder_config, &with, into) : TL_OK;
 }
 
+/* --- pictures of evaluations ------------------------------------------------------------------ */
+
+tl_status tli_three_floats(const float **out, tl_arena *arena, tl_doubles given)
+{
+    *out = NULL;
+    if (given.count < 3) return TL_OK;
+    float *made = tl_arena_array(arena, 3, sizeof *made);
+    if (!made) return TL_ENOMEM;
+    for (int i = 0; i < 3; i++) made[i] = (float)given.items[i];
+    *out = made;
+    return TL_OK;
+}
+
 /* --- beginning with other weights ------------------------------------------------------------- */
 
 static bool is_name(const tl_value *v, const char *name)

@@ -35,6 +35,12 @@ typedef struct tli_pyramid_names {
 } tli_pyramid_names;
 TL_NODISCARD tl_status tli_name_pyramid(tl_original_names *into, const tli_pyramid_names *args);
 
+/* --- pictures of evaluations ------------------------------------------------------------------ */
+
+enum { TLI_MOST_PICTURES = 20 };
+/* Mean or deviation of bytes as floats, in the arena; none: NULL, ImageNet's. */
+TL_NODISCARD tl_status tli_three_floats(const float **out, tl_arena *arena, tl_doubles given);
+
 /* --- beginning with other weights ------------------------------------------------------------- */
 
 /* The rows of init_checkpoint_modules: a name or a list of them. */

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <tilth/base/alloc.h>
+#include <tilth/data/draw.h>
 #include <tilth/nn/coco_evaluator.h>
 #include <tilth/nn/detection_losses.h>
 #include <tilth/nn/metrics.h>
@@ -19,7 +19,8 @@ typedef struct retinanet_task {
     tl_task base;
     /* of the step under way, for the metrics */
     tl_tensor *total_loss, *cls_loss, *box_loss, *model_loss;
-    tl_evaluator *coco; /* once there was an evaluation */
+    tl_evaluator *coco;  /* once there was an evaluation */
+    tl_tensor *pictures; /* of the evaluation under way: of its first batch */
 } retinanet_task;
 
 static const tl_retinanet_task_config *config_of(const tl_task *t)
@@ -35,6 +36,7 @@ static const tl_retinanet_config *model_of(const tl_task *t)
 static void dispose(tl_task *t)
 {
     tl_evaluator_free(&((retinanet_task *)t)->coco);
+    tl_tensor_free(&((retinanet_task *)t)->pictures);
 }
 
 /* --- model and data --------------------------------------------------------------------------- */
@@ -256,6 +258,11 @@ static const char *const truth_names[] = {"source_id", "height",  "width", "num_
 static const char *const found_names[] = {"detection_boxes", "detection_scores",
                                           "detection_classes", "num_detections", "image_info"};
 
+static bool tells_detections(const tl_task *t)
+{
+    return config_of(t)->use_coco_metrics || t->config->allow_image_summary;
+}
+
 static void log_as(tl_step *s, const char *prefix, const char *name, tl_tensor *t)
 {
     const char *path = tl_arena_printf(tl_ctx_arena(s->ctx), "%s/%s", prefix, name);
@@ -281,6 +288,8 @@ static void log_detections(tl_task *t, tl_step *s, const tl_tensors *labels,
         log_as(s, "groundtruth", truth_names[i], tl_tensors_get(c, labels, name));
     }
     if (weight) tl_step_log(s, TL_BATCH_WEIGHT, weight);
+    if (t->config->allow_image_summary)
+        tl_step_log(s, "image", tl_tensors_get(c, &tl_step_parts(s)->features, "image"));
 }
 
 static tl_status validation_step(tl_task *t, tl_step *s)
@@ -292,8 +301,7 @@ static tl_status validation_step(tl_task *t, tl_step *s)
     tl_tensor *loss = tl_task_build_losses(t, s->ctx, &labels, &outputs, tl_step_aux_losses(s));
     tl_step_report(s, loss, NULL);
     tl_task_process_metrics(t, s, &labels, &outputs);
-    if (config_of(t)->use_coco_metrics && !tl_ctx_failed(s->ctx))
-        log_detections(t, s, &labels, &outputs);
+    if (tells_detections(t) && !tl_ctx_failed(s->ctx)) log_detections(t, s, &labels, &outputs);
     return tl_ctx_status(s->ctx);
 }
 
@@ -326,15 +334,44 @@ static tl_status collect(tl_named *out, int64_t *count, const tl_logs *step, con
     return TL_OK;
 }
 
-static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
+/* Names by number: 0 is the background. */
+static tl_status names_of(tl_strings *out, const tl_task *t)
 {
-    retinanet_task *r = (retinanet_task *)t;
+    const tl_strings given = config_of(t)->class_names;
+    *out = (tl_strings){0};
+    if (!given.count) return TL_OK;
+    const char **names = tl_arena_array(t->arena, given.count + 1, sizeof *names);
+    if (!names) return TL_ENOMEM;
+    names[0] = "background";
+    for (int64_t i = 0; i < given.count; i++) names[i + 1] = given.items[i];
+    *out = (tl_strings){names, given.count + 1};
+    return TL_OK;
+}
+
+/* The first batch is drawn: evaluations can be compared with each other then. */
+static tl_status draw(retinanet_task *r, const tl_logs *step)
+{
+    const tl_task *t = &r->base;
+    const tl_detection_data_config *data =
+        (const tl_detection_data_config *)t->config->validation_data;
+    tl_draw_batch_args args = {.pictures = TLI_MOST_PICTURES};
+    tl_logs_entry image, boxes, classes, scores;
+    tl_tensor_free(&r->pictures);
+    if (!tl_logs_find(&image, step, "image") || !tl_logs_find(&boxes, step, "found/detection_boxes")
+        || !tl_logs_find(&classes, step, "found/detection_classes")
+        || !tl_logs_find(&scores, step, "found/detection_scores"))
+        return TL_OK;
+    if (data) TL_TRY(tli_three_floats(&args.mean, t->arena, data->mean));
+    if (data) TL_TRY(tli_three_floats(&args.deviation, t->arena, data->stddev));
+    TL_TRY(names_of(&args.names, t));
+    return tl_draw_detections(&r->pictures, image.tensor, boxes.tensor, classes.tensor,
+                              scores.tensor, &args);
+}
+
+static tl_status add_to_evaluator(retinanet_task *r, const tl_logs *step)
+{
     tl_named truth[TL_COUNT(truth_names) + 1], found[TL_COUNT(found_names) + 2];
     int64_t truths = 0, founds = 0;
-    if (!config_of(t)->use_coco_metrics) return TL_OK;
-    if (!r->coco) TL_TRY(make_evaluator(r));
-    if (!*state) tl_evaluator_reset(r->coco); // the first batch of an evaluation
-    *state = r->coco;
     TL_TRY(collect(truth, &truths, step, "groundtruth", truth_names, TL_COUNT(truth_names)));
     TL_TRY(collect(found, &founds, step, "found", found_names, TL_COUNT(found_names)));
     found[founds++] = truth[0]; // source_id
@@ -342,18 +379,32 @@ static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
                                &(tl_tensors){found, founds, founds});
 }
 
-static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
+static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
 {
-    (void)t;
-    (void)global_step;
-    return tl_evaluator_tell(state, into);
+    retinanet_task *r = (retinanet_task *)t;
+    const bool first = !*state, evaluates = config_of(t)->use_coco_metrics;
+    if (!tells_detections(t)) return TL_OK;
+    *state = r;
+    if (first && t->config->allow_image_summary) TL_TRY(draw(r, step));
+    if (!evaluates) return TL_OK;
+    if (!r->coco) TL_TRY(make_evaluator(r));
+    if (first) tl_evaluator_reset(r->coco);
+    return add_to_evaluator(r, step);
 }
 
-/* It stays for the next evaluation: a file of annotations is read once. */
+static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
+{
+    retinanet_task *r = state;
+    (void)global_step;
+    if (r->pictures) TL_TRY(tl_draw_log(into, "image/validation_outputs", r->pictures));
+    return config_of(t)->use_coco_metrics ? tl_evaluator_tell(r->coco, into) : TL_OK;
+}
+
+/* The evaluator stays for the next one: a file of annotations is read once. */
 static void release_aggregated(tl_task *t, void *state)
 {
-    (void)t;
     (void)state;
+    tl_tensor_free(&((retinanet_task *)t)->pictures);
 }
 
 /* --- weights of others ------------------------------------------------------------------------ */

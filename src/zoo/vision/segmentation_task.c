@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <tilth/data/draw.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
@@ -17,6 +18,7 @@
 typedef struct segmentation_task {
     tl_task base;
     tli_pixel_counts *counts; /* once there was an evaluation */
+    tl_tensor *pictures;      /* of the evaluation under way: of its first batch */
 } segmentation_task;
 
 static const tl_segmentation_task_config *config_of(const tl_task *t)
@@ -37,6 +39,7 @@ static const tl_segmentation_data_config *validation_of(const tl_task *t)
 static void dispose(tl_task *t)
 {
     tli_pixel_counts_free(&((segmentation_task *)t)->counts);
+    tl_tensor_free(&((segmentation_task *)t)->pictures);
 }
 
 /* --- model and data --------------------------------------------------------------------------- */
@@ -199,7 +202,26 @@ static tl_status validation_step(tl_task *t, tl_step *s)
     tl_step_log(s, "logits", logits_of(c, &outputs));
     tl_step_log(s, "masks", tl_tensors_get(c, &labels, "masks"));
     tl_step_log(s, "image_info", tl_tensors_get(c, &labels, "image_info"));
+    if (t->config->allow_image_summary)
+        tl_step_log(s, "image", tl_tensors_get(c, &tl_step_parts(s)->features, "image"));
     return tl_ctx_status(c);
+}
+
+/* The first batch is drawn: evaluations can be compared with each other then. Pictures with more
+ * channels than three are not. */
+static tl_status draw(segmentation_task *s, const tl_logs *step)
+{
+    const tl_task *t = &s->base;
+    const tl_segmentation_data_config *data = validation_of(t);
+    tl_draw_batch_args args = {.pictures = TLI_MOST_PICTURES};
+    tl_logs_entry image, logits;
+    tl_tensor_free(&s->pictures);
+    if (!tl_logs_find(&image, step, "image") || !tl_logs_find(&logits, step, "logits"))
+        return TL_OK;
+    if (image.tensor->shape.dims[3] != 3) return TL_OK;
+    if (data) TL_TRY(tli_three_floats(&args.mean, t->arena, data->image_feature.mean));
+    if (data) TL_TRY(tli_three_floats(&args.deviation, t->arena, data->image_feature.stddev));
+    return tl_draw_segmentation(&s->pictures, image.tensor, logits.tensor, &args);
 }
 
 static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
@@ -208,8 +230,11 @@ static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
     const tl_segmentation_loss_config *k = &config_of(t)->losses.pixels;
     tl_logs_entry logits, masks, info;
     if (!s->counts) TL_TRY(tli_pixel_counts_new(&s->counts, model_of(t)->num_classes));
-    if (!*state) tli_pixel_counts_reset(s->counts); // the first batch of an evaluation
-    *state = s->counts;
+    if (!*state) { // the first batch of an evaluation
+        tli_pixel_counts_reset(s->counts);
+        if (t->config->allow_image_summary) TL_TRY(draw(s, step));
+    }
+    *state = s;
     if (!tl_logs_find(&logits, step, "logits") || !tl_logs_find(&masks, step, "masks")
         || !tl_logs_find(&info, step, "image_info"))
         return TL_FAIL(TL_ENOTFOUND, "the validation step told no logits, masks or image_info");
@@ -231,7 +256,9 @@ static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_
     double *iou = tl_arena_array(t->arena, classes, sizeof *iou), sum = 0;
     (void)global_step;
     if (!iou) return TL_ENOMEM;
-    tli_pixel_counts_iou(state, iou);
+    const segmentation_task *s = state;
+    if (s->pictures) TL_TRY(tl_draw_log(into, "image/validation_outputs", s->pictures));
+    tli_pixel_counts_iou(s->counts, iou);
     for (int64_t i = 0; i < classes; i++) {
         char name[160];
         sum += iou[i];
@@ -243,11 +270,11 @@ static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_
     return tl_logs_put(into, "mean_iou", sum / (double)classes);
 }
 
-/* It stays for the next evaluation. */
+/* The counts stay for the next one. */
 static void release_aggregated(tl_task *t, void *state)
 {
-    (void)t;
     (void)state;
+    tl_tensor_free(&((segmentation_task *)t)->pictures);
 }
 
 /* --- weights of others ------------------------------------------------------------------------ */
