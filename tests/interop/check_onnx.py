@@ -133,6 +133,7 @@ def main():
                     'task.model.norm_activation.activation=swish', gamma=1)
         for name, gamma in (('MobileNetV1', 1.5), ('MobileNetV2', 1.1), ('MobileNetV3Small', 1.0)):
             check_model(at, (64, 70, 3), mobilenet(name), gamma=gamma)
+        check_model(at, (32, 48, 3), 'task.model.backbone={type: vit, vit: {model_name: vit-ti16}}')
 
 
 main()
