@@ -24,6 +24,10 @@ typedef struct need {
 } need;
 
 #define SHORT " tilth.jit=false tilth.threads=1 tilth.seed=1"
+#define FEW_SHAPES                                                                                 \
+    "trainer.train_steps=2 trainer.steps_per_loop=2 trainer.validation_interval=2 "                \
+    "task.train_data.synthetic_examples=4 task.train_data.global_batch_size=2 "                    \
+    "task.validation_data.synthetic_examples=2 task.validation_data.global_batch_size=2"
 #define CLOTHES(which, name)                                                                       \
     "task." which ".input_path=" name "-images-idx3-ubyte.gz," name "-labels-idx1-ubyte.gz "
 #define MOCK                                                                                       \
@@ -55,6 +59,22 @@ static const need needs[] = {
      .more = "trainer.train_steps=4" SHORT},
     {.said = "tilth data show", .more = "photos"},
     {.said = "tilth data convert", .more = "photos --out=made/photos --overwrite"},
+    {.said = "tilth train --experiment=detection/local --mode=train_and_eval "
+             "--model_dir=runs/shapes",
+     .more = FEW_SHAPES SHORT},
+    {.said = "tilth train --experiment=segmentation/local --mode=train_and_eval "
+             "--model_dir=runs/pixels",
+     .more = FEW_SHAPES SHORT},
+    {.said = "tilth data coco train2017 instances_train2017.json --out=coco/train --shards=32",
+     .why = "tests/tool/test_data_coco.c runs the like"},
+    {.said = "tilth data voc VOC2012 --split=train --masks --out=voc/train",
+     .why = "tests/tool/test_data_folders.c runs the like"},
+    {.said = "tilth data cityscapes cityscapes --split=train --out=cityscapes/train_fine",
+     .why = "tests/tool/test_data_folders.c runs the like"},
+    {.said = "tilth data annotations coco/val-*.tfrecord --out=val.json",
+     .why = "tests/tool/test_data_coco.c runs the like"},
+    {.said = "tilth data show coco/train-00000-of-00032.tfrecord --pictures=looked",
+     .why = "tests/tool/test_data_coco.c runs the like"},
     {.said = "tilth data coco", .why = "tests/tool/test_data_coco.c runs it"},
     {.said = "tilth data voc", .why = "tests/tool/test_data_folders.c runs it"},
     {.said = "tilth data cityscapes", .why = "tests/tool/test_data_folders.c runs it"},
