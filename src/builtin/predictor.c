@@ -110,7 +110,10 @@ typedef struct calling {
     int64_t from;    /* the batch's first query */
 } calling;
 
-static tl_status prepare(const tl_predictor *p, const tl_query *q, void *const *places)
+/* What a query is used for, with its data. */
+typedef tl_status use_fn(const tl_predictor *p, const tl_query *whole, void *payload);
+
+static tl_status with_data(const tl_predictor *p, const tl_query *q, use_fn *use, void *payload)
 {
     tl_file_mapping file = TL_FILE_MAPPING_INIT;
     tl_query whole = *q;
@@ -120,11 +123,16 @@ static tl_status prepare(const tl_predictor *p, const tl_query *q, void *const *
         whole.size = file.size;
     }
     tl_status st = whole.data
-                       ? tl_task_prepare_query(p->run.task, &whole, places)
+                       ? use(p, &whole, payload)
                        : TL_FAIL(TL_EINVAL, "the query is empty: it has neither a file nor data");
     if (st == TL_OK && q->file) st = tl_file_mapping_check(&file, q->file);
     tl_file_unmap(&file);
     return st == TL_OK || !q->file ? st : tl_error_note(st, "%s", q->file);
+}
+
+static tl_status prepare(const tl_predictor *p, const tl_query *whole, void *places)
+{
+    return tl_task_prepare_query(p->run.task, whole, places);
 }
 
 /* A failure is the query's own. */
@@ -137,7 +145,7 @@ static tl_status prepare_some(int64_t begin, int64_t end, void *payload)
         tl_prediction *a = &k->out->items[k->from + i];
         for (int64_t n = 0; n < p->input_count; n++)
             places[n] = k->examples[n] + (size_t)i * p->example_bytes[n];
-        a->status = prepare(p, &k->queries[k->from + i], places);
+        a->status = with_data(p, &k->queries[k->from + i], prepare, places);
         if (a->status == TL_OK) continue;
         size_t bytes = strlen(tl_error_message()) + 1;
         k->messages[i] = tl_alloc(bytes);
@@ -205,6 +213,31 @@ static tl_status rank(const tl_predictor *p, tl_prediction *a, tl_arena *arena)
     return TL_OK;
 }
 
+/* An answer that is numbers of its own query. */
+typedef struct settling {
+    float *values;
+    int64_t count;
+} settling;
+
+static tl_status settle(const tl_predictor *p, const tl_query *whole, void *payload)
+{
+    const settling *s = payload;
+    return tl_task_settle_answer(p->run.task, whole, s->values, s->count);
+}
+
+/* A file that is gone meanwhile, or has changed, has no answer. */
+static tl_status settle_one(calling *k, int64_t query, float *values, int64_t count)
+{
+    tl_prediction *a = &k->out->items[query];
+    a->values = values;
+    a->count = count;
+    a->status = with_data(k->p, &k->queries[query], settle, &(settling){values, count});
+    if (a->status == TL_OK) return TL_OK;
+    a->message = tl_arena_strdup(k->out->arena, tl_error_message());
+    tl_error_clear();
+    return a->message ? TL_OK : TL_ENOMEM;
+}
+
 /* The rows of a batch's answers, each to whose it is. NULL: the task has given none. */
 static tl_status hand_out(calling *k, const tl_tensor *answers, const int64_t *of, int64_t count)
 {
@@ -219,6 +252,7 @@ static tl_status hand_out(calling *k, const tl_tensor *answers, const int64_t *o
     TL_TRY(tl_tensor_get(answers, values, (size_t)(count * width) * sizeof *values));
     for (int64_t i = 0; i < count; i++) {
         tl_prediction *a = &k->out->items[of[i]];
+        if (k->p->form.objects) TL_TRY(settle_one(k, of[i], values + i * width, width));
         a->values = values + i * width;
         a->count = width;
         if (k->p->form.classes) TL_TRY(rank(k->p, a, arena));

@@ -6,6 +6,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/zoo/language.h>
+#include <tilth/zoo/retinanet.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
@@ -24,6 +25,11 @@ static const tl_field predict_fields[] = {
     TL_F(tli_predict_flags, text_columns, .flags = TL_FIELD_NULLABLE,
          .help = "columns of CSV, TSV and JSONL that hold texts, one or a pair; else as the run "
                  "was trained"),
+    TL_F(tli_predict_flags, score, .d = 0.3, TL_RANGE(0, 1),
+         .help = "objects in pictures that are told have at least this score"),
+    TL_F(tli_predict_flags, pictures, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
+         .help = "folder for the pictures with the objects drawn into them, as PNG files; it is "
+                 "made"),
     TL_F(tli_predict_flags, json, .help = "a JSON object a line: file, class, probability, top"),
     TL_F_END,
 };
@@ -143,7 +149,12 @@ static void tell_object(tl_str *out, const char *file, const tl_prediction *a,
 void tli_ask_tell(tli_asking *a, const char *file, const tl_prediction *answer)
 {
     tl_answer_form form = tl_predictor_form(a->p);
-    if (a->flags->json) {
+    if (form.objects) {
+        if (a->flags->json) tli_objects_json(&a->text, a, file, answer);
+        else if (!a->flags->csv) tli_objects_plainly(&a->text, a, file, answer);
+        if (a->flags->csv && !a->begun) tli_objects_head(&a->text);
+        if (a->flags->csv) tli_objects_rows(&a->text, a, file, answer);
+    } else if (a->flags->json) {
         tell_object(&a->text, file, answer, &form);
     } else if (a->flags->csv) {
         if (!a->begun) tell_head(&a->text, answer, &form);
@@ -173,6 +184,13 @@ static tl_status answer(tli_asking *a)
         if (one->status == TL_OK) tli_ask_tell(a, a->queries[i].file, one);
         else tli_complain(a->run->tool, "predict", one->message);
         a->failed += one->status != TL_OK;
+        if (one->status != TL_OK || !a->flags->pictures) continue;
+        tl_status st = tli_objects_draw(a, &a->queries[i], one);
+        if (st != TL_OK) st = tli_ask_failed(a, st);
+        if (st != TL_OK) {
+            tl_predictions_free(&answers);
+            return st;
+        }
     }
     tl_predictions_free(&answers);
     tl_arena_free(&a->names);
@@ -214,6 +232,7 @@ typedef struct reader {
     tl_status (*ask)(tli_asking *a, const char *path);
 } reader;
 static const reader readers[] = {{&tl_image_task_config_desc, tli_ask_images},
+                                 {&tl_retinanet_task_config_desc, tli_ask_images},
                                  {&tl_table_task_config_desc, tli_ask_table},
                                  {&tl_sentence_task_config_desc, tli_ask_texts},
                                  {&tl_sentence_text_task_config_desc, tli_ask_texts},
@@ -252,6 +271,11 @@ static tl_status run_predict(tli_run *run)
                                                            .experiment = which->experiment,
                                                            .top = flags->top}));
     TL_TRY_DONE(st, tl_arena_new(&a.names));
+    if (flags->pictures && !tl_predictor_form(a.p).objects) {
+        st = TL_FAIL(TL_EINVAL, "--pictures: this run finds no objects that could be drawn");
+        goto done;
+    }
+    if (flags->pictures) TL_TRY_DONE(st, tl_mkdirs(flags->pictures));
     st = ask_all(&a);
 done:
     tl_str_deinit(&a.text);
@@ -264,9 +288,11 @@ const tli_command tli_command_predict = {
     .name = "predict",
     .brief = "predicts the classes of images or texts, or the target of the rows of a table",
     .usage =
-        "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--csv|--json] FILE...\n\n"
+        "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--csv|--json] [--pictures=FOLDER] "
+        "FILE...\n\n"
         "Gives images to the model of a run, or to an exported model, and prints the "
-        "likeliest classes of each with their probabilities, as it goes. Files are PNG or "
+        "likeliest classes of each with their probabilities, as it goes; of a detector the objects "
+        "in it, with their boxes as ymin, xmin, ymax, xmax in pixels. Files are PNG or "
         "JPEG, idx or TFRecord files with several images, or folders, of which all images in "
         "them and below them are taken. For a run of a table they are CSV, TSV or npy, and "
         "rows are named FILE:LINE; for a run of texts CSV, TSV or JSONL with the column of the "

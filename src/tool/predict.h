@@ -15,6 +15,8 @@ typedef struct tli_predict_flags {
     int64_t top, count;
     bool csv, json;
     const char *text_columns;
+    double score;
+    const char *pictures;
 } tli_predict_flags;
 
 typedef struct tli_asking {
@@ -40,6 +42,19 @@ TL_NODISCARD tl_status tli_ask_flush(tli_asking *a);
 /* The last failure is that of something that was to be asked: it is told, and the rest goes on. One
  * that ended all, or of memory, stays what it is. */
 TL_NODISCARD tl_status tli_ask_failed(tli_asking *a, tl_status status);
+
+/* Objects that were found in a picture, in the ways that answers are told; of those with a score of
+ * at least `--score`. */
+void tli_objects_plainly(tl_str *out, const tli_asking *a, const char *file,
+                         const tl_prediction *found);
+void tli_objects_head(tl_str *out);
+void tli_objects_rows(tl_str *out, const tli_asking *a, const char *file,
+                      const tl_prediction *found);
+void tli_objects_json(tl_str *out, const tli_asking *a, const char *file,
+                      const tl_prediction *found);
+/* The picture with boxes and labels, as a PNG file in `--pictures`. */
+TL_NODISCARD tl_status tli_objects_draw(const tli_asking *a, const tl_query *query,
+                                        const tl_prediction *found);
 
 /* Tells an answer; tli_ask_flush brings it out. */
 void tli_ask_tell(tli_asking *a, const char *file, const tl_prediction *answer);

@@ -369,6 +369,14 @@ static tl_tensor *base_build_answers(const tl_task *t, tl_ctx *c, const tl_tenso
     return y ? tl_reshape(c, y, TL_SHAPE(y->shape.rank ? y->shape.dims[0] : 1, -1)) : NULL;
 }
 
+/* It is in them already. */
+static tl_status base_settle_answer(const tl_task *t, const tl_query *q, float *values,
+                                    int64_t count)
+{
+    (void)t, (void)q, (void)values, (void)count;
+    return TL_OK;
+}
+
 static void base_answer_form(const tl_task *t, tl_answer_form *out)
 {
     (void)t;
@@ -415,6 +423,7 @@ const tl_task_class tl_base_task = {
     .prepare_query = base_prepare_query,
     .build_answers = base_build_answers,
     .answer_form = base_answer_form,
+    .settle_answer = base_settle_answer,
     .set_classes = base_set_classes,
     .export_files = base_notes, // none
     .export_weights = base_export_weights,
@@ -544,6 +553,11 @@ tl_status tl_task_prepare_query(const tl_task *t, const tl_query *q, void *const
 tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
 {
     return CALL(t, build_answers)(t, c, outputs);
+}
+
+tl_status tl_task_settle_answer(const tl_task *t, const tl_query *q, float *values, int64_t count)
+{
+    return CALL(t, settle_answer)(t, q, values, count);
 }
 
 void tl_task_answer_form(const tl_task *t, tl_answer_form *out)

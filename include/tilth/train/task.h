@@ -84,11 +84,17 @@ typedef struct tl_query {
     bool of_data;
 } tl_query;
 
+/* Numbers of an object, where answers are objects. */
+enum { TL_OBJECT_SCORE, TL_OBJECT_CLASS, TL_OBJECT_BOX, TL_OBJECT_NUMBERS = 6 };
+
 /* What answers are. */
 typedef struct tl_answer_form {
     bool classes; /* a probability of each class; else numbers */
     /* any number of the classes may be right: each has a probability of its own */
     bool several;
+    /* above 0: an answer is so many objects in a picture, of each six numbers: score, class, and
+     * ymin, xmin, ymax, xmax in its pixels; a score of 0 is none */
+    int64_t objects;
     /* of the classes, as the task has them; none: numbers, or what the run has noted */
     tl_strings names;
 } tl_answer_form;
@@ -157,7 +163,7 @@ struct tl_task_class {
     const char *const *labels;
 
     /* Predictions (builtin/predictor.h): what the model says to queries that come one by one,
-     * without labels. These three are called by several threads at a time. Base: TL_EUNSUPPORTED;
+     * without labels. These four are called by several threads at a time. Base: TL_EUNSUPPORTED;
      * the first output as float32; numbers. */
     /* Makes an example of a query, whose data is there: `inputs` are its places in a batch for
      * tl_model_inputs, one for each, in their types and shapes. */
@@ -165,6 +171,9 @@ struct tl_task_class {
     /* The answers: float32 [batch, count]. */
     tl_tensor *(*build_answers)(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
     void (*answer_form)(const tl_task *t, tl_answer_form *out);
+    /* (optional) Brings an answer into the terms of its query, whose data is there: pixels of the
+     * picture as it was. */
+    tl_status (*settle_answer)(const tl_task *t, const tl_query *q, float *values, int64_t count);
     /* Takes the names of classes that a run has noted, when it is opened again. Base: nothing. */
     tl_status (*set_classes)(tl_task *t, tl_strings names);
     /* Adds files for others who use the weights, such as how inputs are made (`tilth export`).
@@ -241,6 +250,8 @@ TL_API TL_NODISCARD tl_status tl_task_prepare_query(const tl_task *t, const tl_q
                                                     void *const *inputs);
 TL_API tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
 TL_API void tl_task_answer_form(const tl_task *t, tl_answer_form *out);
+TL_API TL_NODISCARD tl_status tl_task_settle_answer(const tl_task *t, const tl_query *q,
+                                                    float *values, int64_t count);
 TL_API TL_NODISCARD tl_status tl_task_set_classes(tl_task *t, tl_strings names);
 TL_API TL_NODISCARD tl_status tl_task_export_files(tl_task *t, tl_notes *into);
 TL_API TL_NODISCARD tl_status tl_task_export_weights(tl_task *t, const tl_export_args *args,

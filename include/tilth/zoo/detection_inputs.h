@@ -152,6 +152,11 @@ TL_API TL_NODISCARD tl_status tl_detection_prepare(float *image, float image_inf
                                                    const tl_detection_data_config *data,
                                                    tl_ints size, int64_t max_level,
                                                    const void *file, size_t bytes, bool of_data);
+/* The eight numbers alone, of a picture of this size. */
+TL_API TL_NODISCARD tl_status tl_detection_image_info(float image_info[8],
+                                                      const tl_detection_data_config *data,
+                                                      tl_ints size, int64_t max_level,
+                                                      int64_t height, int64_t width);
 /* The same for pixels that are bytes already: [height, width] or [height, width, 3]. */
 TL_API TL_NODISCARD tl_status tl_detection_prepare_pixels(float *image, float image_info[8],
                                                           const tl_detection_data_config *data,

@@ -353,6 +353,17 @@ tl_status tl_detection_prepare(float *image, float image_info[8],
     return prepare(image, image_info, &v, &p);
 }
 
+tl_status tl_detection_image_info(float image_info[8], const tl_detection_data_config *data,
+                                  tl_ints size, int64_t max_level, int64_t height, int64_t width)
+{
+    view v;
+    tli_frame f;
+    TL_TRY(make_view(&v, data, size, max_level));
+    TL_TRY(tli_frame_choose(&f, &v.framing, height, width, NULL));
+    tli_frame_info(&f, image_info);
+    return TL_OK;
+}
+
 /* Grey becomes three channels. */
 static tl_status widen_grey(tli_picture *p, tl_shape shape, const uint8_t *pixels)
 {

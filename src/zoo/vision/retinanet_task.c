@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include <tilth/data/draw.h>
+#include <tilth/io/image/image.h>
 #include <tilth/nn/coco_evaluator.h>
 #include <tilth/nn/detection_losses.h>
 #include <tilth/nn/metrics.h>
@@ -407,6 +408,75 @@ static void release_aggregated(tl_task *t, void *state)
     tl_tensor_free(&((retinanet_task *)t)->pictures);
 }
 
+/* --- predictions ------------------------------------------------------------------------------ */
+
+/* As in evaluations. */
+static tl_status view_of(const tl_task *t, const tl_detection_data_config **data)
+{
+    const tl_task_config *c = t->config;
+    *data =
+        (const tl_detection_data_config *)(c->validation_data ? c->validation_data : c->train_data);
+    if (*data && model_of(t)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the run has neither train_data nor validation_data, which say how "
+                              "pictures are made ready");
+}
+
+static tl_status prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
+{
+    const tl_detection_data_config *data;
+    const tl_retinanet_config *m = model_of(t);
+    float info[8];
+    TL_TRY(view_of(t, &data));
+    if (q->shape.rank)
+        return tl_detection_prepare_pixels(inputs[0], info, data, m->input_size, m->max_level,
+                                           q->shape, q->data);
+    return tl_detection_prepare(inputs[0], info, data, m->input_size, m->max_level, q->data,
+                                q->size, q->of_data);
+}
+
+/* Six numbers for each object; their places are those of the model's input. */
+static tl_tensor *build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
+{
+    const tl_detections d = tl_retinanet_detect(c, model_of(t), outputs, NULL, NULL);
+    if (tl_ctx_failed(c)) return NULL;
+    if (!d.detection_scores) {
+        (void)TL_FAIL(TL_EUNSUPPORTED, "model.detection_generator.apply_nms is false: there are no "
+                                       "detections to tell");
+        return tl_ctx_fail(c);
+    }
+    tl_tensor *parts[] = {tl_expand_dims(c, d.detection_scores, 2),
+                          tl_expand_dims(c, tl_cast(c, d.detection_classes, TL_F32), 2),
+                          d.detection_boxes};
+    tl_tensor *all = tl_concat(c, parts, TL_COUNT(parts), 2);
+    return all ? tl_reshape(c, all, TL_SHAPE(all->shape.dims[0], -1)) : NULL;
+}
+
+static void answer_form(const tl_task *t, tl_answer_form *out)
+{
+    *out = (tl_answer_form){.objects = model_of(t)->detection_generator.nms.max_num_detections,
+                            .names = config_of(t)->class_names};
+}
+
+/* To pixels of the picture. */
+static tl_status settle_answer(const tl_task *t, const tl_query *q, float *values, int64_t count)
+{
+    const tl_detection_data_config *data;
+    tl_image_head head = {.height = q->shape.dims[0], .width = q->shape.dims[1]};
+    float info[8];
+    TL_TRY(view_of(t, &data));
+    if (!q->shape.rank) TL_TRY(tl_image_look(&head, q->data, q->size));
+    if (!q->shape.rank && !q->of_data) tl_image_upright(&head);
+    TL_TRY(tl_detection_image_info(info, data, model_of(t)->input_size, model_of(t)->max_level,
+                                   head.height, head.width));
+    const float size[2] = {(float)head.height, (float)head.width};
+    for (float *v = values; v + TL_OBJECT_NUMBERS <= values + count; v += TL_OBJECT_NUMBERS)
+        for (int i = 0; i < 4; i++) {
+            const float at = v[TL_OBJECT_BOX + i] / info[4 + i % 2];
+            v[TL_OBJECT_BOX + i] = at > 0 ? (at < size[i % 2] ? at : size[i % 2]) : 0;
+        }
+    return TL_OK;
+}
+
 /* --- weights of others ------------------------------------------------------------------------ */
 
 static tl_status initialize(tl_task *t, tl_model *m)
@@ -531,4 +601,8 @@ const tl_task_class tl_retinanet_task = {
     .release_aggregated = release_aggregated,
     .initialize = initialize,
     .original_names = original_names,
+    .prepare_query = prepare_query,
+    .build_answers = build_answers,
+    .answer_form = answer_form,
+    .settle_answer = settle_answer,
 };
