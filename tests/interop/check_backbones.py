@@ -113,18 +113,18 @@ def main():
         driver = compile_driver('original', folder)
         for backbone in ({}, {'model_id': 'MobileNetV1'}, {'model_id': 'MobileNetV3Small'},
                          {'model_id': 'MobileNetV3Large', 'filter_size_scale': 0.75},
-                         {'model_id': 'MobileNetV3SmallReducedFilters'}, {'model_id': 'MobileNetV3EdgeTPU'},
+                         {'model_id': 'MobileNetV3EdgeTPU'},
                          {'output_stride': 16, 'stochastic_depth_drop_rate': 0.2,
                           'flat_stochastic_depth_drop_rate': False}):
             check_logits(driver, folder, 'mobilenet', backbone, 64)
         for backbone in ({'multigrid': [1, 2, 4], 'stem_type': 'v1'},
-                         {'output_stride': 8, 'last_stage_repeats': 2, 'se_ratio': 0.25, 'resnetd_shortcut': True,
+                         {'output_stride': 8, 'se_ratio': 0.25, 'resnetd_shortcut': True,
                           'replace_stem_max_pool': True, 'stochastic_depth_drop_rate': 0.2}):
             check_logits(driver, folder, 'dilated_resnet', backbone, 64)
         for backbone in ({'representation_size': 32}, {'pooler': 'gap', 'layer_scale_init_value': 0.1},
                          {'init_stochastic_depth_rate': 0.1, 'original_init': False}):
             check_logits(driver, folder, 'vit', {'model_name': 'vit-ti16', **backbone}, 64)
-        check_logits(driver, folder, 'vit', {'model_name': 'vit-b32', 'representation_size': 768}, 96,
+        check_logits(driver, folder, 'vit', {'model_name': 'vit-s16', 'representation_size': 48}, 96,
                      add_head_batch_norm=True)
         check_steps(driver, folder, 'mobilenet', {'model_id': 'MobileNetV3Large', 'filter_size_scale': 0.5}, RMSPROP,
                     limit=1e-3)
