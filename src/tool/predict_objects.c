@@ -7,6 +7,7 @@
 #include <tilth/io/image/image.h>
 #include <tilth/io/image/png.h>
 
+#include "tool/confusion.h"
 #include "tool/predict.h"
 
 /* One object of an answer. */
@@ -94,7 +95,7 @@ void tli_objects_json(tl_str *out, const tli_asking *a, const char *file,
     for (int64_t at = 0; next_object(&o, a, found, &at);) {
         tli_json_begin(&j, NULL, '{');
         tli_json_text(&j, "class", name_of(name, a, o.class_number));
-        tli_json_number(&j, "class_id", (double)o.class_number);
+        tli_json_int(&j, "class_id", o.class_number);
         tli_json_number(&j, "score", rounded(o.score));
         tli_json_begin(&j, "box", '[');
         for (int i = 0; i < 4; i++) tli_json_number(&j, NULL, rounded(o.box[i]));
