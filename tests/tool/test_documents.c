@@ -62,6 +62,8 @@ static const need needs[] = {
     {.said = "tilth train --experiment=detection/local --mode=train_and_eval "
              "--model_dir=runs/shapes",
      .more = FEW_SHAPES SHORT},
+    {.said = "tilth eval_coco TRUTHS.json DETECTIONS.json",
+     .why = "tests/tool/test_eval_coco.c runs the like"},
     {.said = "tilth train --experiment=segmentation/local --mode=train_and_eval "
              "--model_dir=runs/pixels",
      .more = FEW_SHAPES SHORT},

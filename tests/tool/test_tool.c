@@ -494,7 +494,7 @@ static void test_application(void **state)
                                      .flags_value = &given};
     run("list", "experiments", "--names");
     went_well();
-    has("mine/small\nmock\n");
+    has("\nmine/small\n");
     run("params", "--experiment=mine/small", "--hospital=Basel");
     went_well();
     has("  train_steps: 77\n");
@@ -619,8 +619,8 @@ static void test_completion(void **state)
              "trainer.optimizer_config.optimizer.type\n");
     assert_string_equal(complete("tilth params --experi"), "--experiment=\n");
     assert_string_equal(complete("tilth params --noexp"), "--noexplain\n");
-    assert_string_equal(complete("tilth params --experiment=m"), "mock\n");
-    assert_string_equal(complete("tilth params --experiment mo"), "mock\n");
+    assert_string_equal(complete("tilth params --experiment=moc"), "mock\n");
+    assert_string_equal(complete("tilth params --experiment moc"), "mock\n");
     assert_string_equal(complete("tilth params --experiment=mock --trainer.train_s"),
                         "--trainer.train_steps=\n");
     assert_string_equal(complete("tilth params --experiment=mock trainer.train_s"),
