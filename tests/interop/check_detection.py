@@ -227,6 +227,9 @@ def segmentation(driver, folder, name, model, losses=None, steps=STEPS, size=64)
     ours, (image, labels) = batch()
     original.train(image, labels)
     original.stir()
+    for variable in original.model.head.trainable_variables:
+        if len(variable.shape) == 4:
+            variable.assign(variable + 0.2 * rng.normal(0, 1, variable.shape))
     prefix = original.save(folder / 'state')
     save_file(ours, folder / 'batch.safetensors')
     run(driver, 'answers', 'semantic_segmentation', path, prefix, folder / 'batch.safetensors', folder / 'out.safetensors')

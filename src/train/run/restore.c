@@ -1,3 +1,4 @@
+#include <stdio.h>
 #include <string.h>
 
 #include <tilth/base/log.h>
@@ -39,16 +40,30 @@ typedef struct verdict {
     tl_str weights; /* that are not there, or other ones */
     int64_t weight_count;
     tl_str lacking; /* slots that the optimizer keeps */
+    tl_str unused;  /* of them those that some weights have: others had no gradient there */
     tl_str foreign; /* slots that it does not keep */
     tl_str rest;    /* what Model Garden does not keep: parts of the state */
 } verdict;
 
-static void judge_one(verdict *v, const tl_state_finding *f)
+/* Whether any weight has such a slot. */
+static bool has_slot(const tl_state *given, const char *slot, int length)
+{
+    tl_state_entry e;
+    char path[128];
+    int size = snprintf(path, sizeof path, "optimizer/%.*s", length, slot);
+    return size < (int)sizeof path && tl_state_find(&e, given, path);
+}
+
+static void judge_one(verdict *v, const tl_state *given, const tl_state_finding *f)
 {
     int length;
     const char *slot = slot_of(f->path, &length);
     if (slot) {
-        add_word(f->verdict == TL_STATE_UNEXPECTED ? &v->foreign : &v->lacking, slot, length);
+        bool unused = f->verdict == TL_STATE_MISSING && has_slot(given, slot, length);
+        add_word(f->verdict == TL_STATE_UNEXPECTED ? &v->foreign
+                 : unused                          ? &v->unused
+                                                   : &v->lacking,
+                 slot, length);
     } else if (f->verdict == TL_STATE_UNEXPECTED) {
         return;
     } else if (below(f->path, "model") || strcmp(f->path, "global_step") == 0
@@ -81,6 +96,9 @@ static tl_status judge(const verdict *v, const tl_trainer *t, const char *prefix
         return TL_FAIL(TL_EINVAL,
                        "'%s' does not fit the optimizer, which keeps none of these slots: %s%s",
                        prefix, foreign, hint);
+    if (v->unused.length)
+        TL_LOG_INFO("'%s' has no slots of weights without a gradient; theirs begin with 0: %s",
+                    prefix, tl_str_text(&v->unused));
     if (averages_alone)
         TL_LOG_WARNING("'%s' holds averaged weights, and trainer.optimizer_config.ema is not set: "
                        "they are left out",
@@ -96,14 +114,20 @@ static tl_status compare(tl_trainer *t, const tl_state *into, const tl_state *gi
                          const char *prefix)
 {
     tl_state_report report = {0};
-    verdict v = {TL_STR_INIT, 0, TL_STR_INIT, TL_STR_INIT, TL_STR_INIT};
+    verdict v = {.weights = TL_STR_INIT,
+                 .lacking = TL_STR_INIT,
+                 .unused = TL_STR_INIT,
+                 .foreign = TL_STR_INIT,
+                 .rest = TL_STR_INIT};
     tl_status st = tl_state_compare(&report, into, given, NULL);
-    for (int64_t i = 0; i < report.count && st == TL_OK; i++) judge_one(&v, &report.items[i]);
-    const tl_str *all[] = {&v.weights, &v.lacking, &v.foreign, &v.rest};
-    for (int i = 0; i < 4 && st == TL_OK; i++) st = tl_str_status(all[i]);
+    for (int64_t i = 0; i < report.count && st == TL_OK; i++)
+        judge_one(&v, given, &report.items[i]);
+    const tl_str *all[] = {&v.weights, &v.lacking, &v.unused, &v.foreign, &v.rest};
+    for (int i = 0; i < TL_COUNT(all) && st == TL_OK; i++) st = tl_str_status(all[i]);
     if (st == TL_OK) st = judge(&v, t, prefix);
     tl_str_deinit(&v.weights);
     tl_str_deinit(&v.lacking);
+    tl_str_deinit(&v.unused);
     tl_str_deinit(&v.foreign);
     tl_str_deinit(&v.rest);
     tl_state_report_deinit(&report);

@@ -1,5 +1,5 @@
-/* Private to vision: levels of feature maps and their names, and what models that stand on them have
- * in common. */
+/* Private to vision: levels of feature maps and their names, and what models that stand on them
+ * have in common. */
 #ifndef TILTH_SRC_ZOO_VISION_LEVELS_H
 #define TILTH_SRC_ZOO_VISION_LEVELS_H
 

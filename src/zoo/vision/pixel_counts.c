@@ -140,7 +140,8 @@ static tl_status count_image(tli_pixel_counts *n, const tli_pixel_batch *b, cons
 
 /* --- batches ---------------------------------------------------------------------------------- */
 
-/* Where the original picture lies in what the model has seen. Numbers of tensors may be anything. */
+/* Where the original picture lies in what the model has seen. Numbers of tensors may be
+ * anything. */
 static tl_status look_back(view *v, const float *info)
 {
     enum { MOST_SIDE = 1 << 20 };
