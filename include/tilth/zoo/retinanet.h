@@ -81,8 +81,8 @@ typedef struct tl_retinanet_args {
     const tl_registry *registry;
     tl_arena *arena; /* lives as long as the model and its copies */
 } tl_retinanet_args;
-/* "image" in, [batch, height, width, channels] with sides that are multiples of 2^max_level; out for
- * each level "cls_outputs/L" [batch, rows, columns, anchors * classes], "box_outputs/L" [batch,
+/* "image" in, [batch, height, width, channels] with sides that are multiples of 2^max_level; out
+ * for each level "cls_outputs/L" [batch, rows, columns, anchors * classes], "box_outputs/L" [batch,
  * rows, columns, anchors * 4] and "attribute_outputs/NAME/L". Backbone, decoder and head are parts
  * of checkpoints. */
 TL_API TL_NODISCARD tl_status tl_retinanet_new(tl_model **out, const tl_retinanet_args *args);

@@ -1,5 +1,5 @@
-/* Private to vision: convolutions as backbones, pyramids and heads have them. With its batch norm and
- * activation one is a layer with the parts "conv" and "norm".
+/* Private to vision: convolutions as backbones, pyramids and heads have them. With its batch norm
+ * and activation one is a layer with the parts "conv" and "norm".
  *
  *     tl_layer *stem = tli_conv_norm(s, "stem", &(tli_conv_norm_config){
  *         .parts = *parts, .filters = 32, .kernel = 3, .stride = 2, .activation = TL_ACT_RELU6});
