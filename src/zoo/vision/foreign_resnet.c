@@ -137,10 +137,9 @@ static void add_rows(tli_vision_table *t, const tli_vision_model *m)
             for (int number = 0; number < (v->bottleneck ? 4 : 3); number++) {
                 bool projects = i == 0 && (stage || v->bottleneck || !c->identity_shortcuts);
                 if (number == 0 && !projects) continue;
-                int length = snprintf(path, sizeof path, "backbone/stage_%d_block_%" PRId64 "/",
-                                      stage + 1, i + 1);
-                if (number) snprintf(path + length, 16, "conv_%d", number);
-                else snprintf(path + length, 16, "shortcut");
+                static const char *const units[] = {"shortcut", "conv_1", "conv_2", "conv_3"};
+                snprintf(path, sizeof path, "backbone/stage_%d_block_%" PRId64 "/%s", stage + 1,
+                         i + 1, units[number]);
                 u = unit_of(m, stage, i, number);
                 tli_vision_add_unit(t, TLI_VISION_FILTERS, path, u.conv, u.norm);
             }
