@@ -218,6 +218,7 @@ static void test_classes_that_cannot_be(void **state)
         assert_int_equal(st, TL_EINVAL);
         assert_non_null(strstr(tl_error_message(), "a mask has the class"));
     }
+    tli_pixel_counts_free(&n);
     assert_int_equal(tli_pixel_counts_new(&n, 1 << 20), TL_EINVAL);
 }
 

@@ -26,6 +26,7 @@ tl_layer *tli_conv_norm(tl_scope *s, const char *name, const tli_conv_norm_confi
 
 /* A convolution with a bias, alone: heads and pyramids. A separable one has the weights
  * depthwise_kernel and pointwise_kernel. */
+/* Values that initializers and the penalty point at live as long as the model. */
 typedef struct tli_conv_config {
     int64_t filters, kernel;
     int64_t stride; /* (optional: 1) */

@@ -57,13 +57,14 @@ static tl_status unit_build(tl_layer *l, tl_scope *s, const void *config)
     const unit_config *c = config;
     const tl_nasfpn_config *k = c->given->config;
     const tl_backbone_parts *parts = &c->given->with.parts;
-    tli_conv_config conv = {.filters = k->num_filters,
-                            .kernel = c->kernel,
-                            .separable = k->use_separable_conv,
-                            .kernel_initializer = TL_INITIALIZER_OF(
-                                "variance_scaling", tl_variance_scaling, .scale = TL_SET(2),
-                                .mode = TL_FAN_OUT, .distribution = TL_UNTRUNCATED_NORMAL),
-                            .penalty = tli_penalty(parts)};
+    static const tl_variance_scaling first = {
+        .scale = {true, 2}, .mode = TL_FAN_OUT, .distribution = TL_UNTRUNCATED_NORMAL};
+    tli_conv_config conv = {
+        .filters = k->num_filters,
+        .kernel = c->kernel,
+        .separable = k->use_separable_conv,
+        .kernel_initializer = {.type = "variance_scaling", .value = (void *)(uintptr_t)&first},
+        .penalty = tli_penalty(parts)};
     u->conv = tli_conv(s, "conv", &conv);
     u->norm = tli_norm(s, "norm", parts, false);
     return tl_scope_status(s);

@@ -1,6 +1,5 @@
 #include "zoo/vision/retinanet_head.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,17 +41,22 @@ static const char *part_name(tl_arena *arena, const char *net, const char *part,
                                        (long long)i);
 }
 
+static tl_oneof normal(const tl_normal_initializer *numbers)
+{
+    return (tl_oneof){.type = "random_normal", .value = (void *)(uintptr_t)numbers};
+}
+
 /* Keras gives a separable convolution neither the initializer nor the penalty that it is told for
  * kernels. */
 static tl_layer *make_conv(tl_scope *s, const tli_retinanet_head *a, const char *name,
                            int64_t filters)
 {
+    static const tl_normal_initializer small = {.stddev = {true, 0.01}};
     tli_conv_config conv = {
         .filters = filters, .kernel = 3, .separable = a->config->use_separable_conv};
     if (!name) return tl_scope_fail(s, "head");
     if (!conv.separable) {
-        conv.kernel_initializer = (tl_oneof)TL_INITIALIZER_OF(
-            "random_normal", tl_normal_initializer, .stddev = TL_SET(0.01));
+        conv.kernel_initializer = normal(&small);
         conv.penalty = tli_penalty(&a->parts);
     }
     return tli_conv(s, name, &conv);
@@ -61,19 +65,20 @@ static tl_layer *make_conv(tl_scope *s, const tli_retinanet_head *a, const char 
 static tl_layer *make_predictor(tl_scope *s, const tli_retinanet_head *a, const tower *t,
                                 int64_t level)
 {
+    static const tl_normal_initializer small = {.stddev = {true, 0.03}},
+                                       tiny = {.stddev = {true, 1e-5}};
+    static const tl_constant_initializer nothing = {.value = -4.59511985013459}; // -ln 99
     const bool separable = a->config->use_separable_conv;
     const char *name = level < 0 ? t->predictor : tli_level_text(s, t->predictor, level);
     tli_conv_config conv = {.filters = t->outputs,
                             .kernel = 3,
                             .separable = separable,
-                            .kernel_initializer =
-                                TL_INITIALIZER_OF("random_normal", tl_normal_initializer,
-                                                  .stddev = TL_SET(separable ? 0.03 : 1e-5)),
+                            .kernel_initializer = normal(separable ? &small : &tiny),
                             .penalty = tli_penalty(&a->parts)};
     if (!name) return NULL;
     if (t->likely_nothing)
         conv.bias_initializer =
-            (tl_oneof)TL_INITIALIZER_OF("constant", tl_constant_initializer, .value = -log(99));
+            (tl_oneof){.type = "constant", .value = (void *)(uintptr_t)&nothing};
     return tli_conv(s, name, &conv);
 }
 
