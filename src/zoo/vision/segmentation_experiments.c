@@ -237,13 +237,13 @@ EXPERIMENT(local, "segmentation/local", &any.cls,
            "  steps_per_loop: 100\n"
            "  summary_interval: 100\n"
            "  checkpoint_interval: 1000\n"
-           "  train_steps: 3000\n"
+           "  train_steps: 2400\n"
            "  validation_interval: 1000\n"
            "  validation_steps: -1\n"
            "  optimizer_config:\n"
            "    optimizer: {type: adam}\n"
            "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: "
-           "3000}}\n"
+           "2400}}\n"
            "    warmup: {type: linear, linear: {warmup_steps: 200}}\n");
 
 static const tl_entry entries[] = {
