@@ -11,6 +11,7 @@
 #include <tilth/tilth.h>
 
 #include "bench.h"
+#include "training.h"
 
 enum { NAME = 64, MOST_FIELDS = 4, OBJECTS = 8, CLASSES = 1001, BOX_CLASSES = 91, PIXELS = 21 };
 
@@ -73,6 +74,12 @@ static void *add(fields *f, const char *name, tl_dtype dtype, tl_shape shape)
     return data;
 }
 
+/* In [0, 1). */
+static float share(tl_rng *rng)
+{
+    return (float)((double)tl_rng_u32(rng) * 0x1p-32);
+}
+
 static void add_boxes(fields *f, const model *m, tl_rng *rng)
 {
     float *boxes = add(f, "boxes", TL_F32, TL_SHAPE(m->batch, OBJECTS, 4));
@@ -81,8 +88,8 @@ static void add_boxes(fields *f, const model *m, tl_rng *rng)
     for (int64_t i = 0; i < m->batch * OBJECTS; i++) {
         const float side = 16 + (float)tl_rng_below(rng, m->size / 2);
         const float room = (float)m->size - side;
-        boxes[4 * i] = (float)tl_rng_double(rng) * room;
-        boxes[4 * i + 1] = (float)tl_rng_double(rng) * room;
+        boxes[4 * i] = share(rng) * room;
+        boxes[4 * i + 1] = share(rng) * room;
         boxes[4 * i + 2] = boxes[4 * i] + side;
         boxes[4 * i + 3] = boxes[4 * i + 1] + side;
         classes[i] = (int32_t)(1 + tl_rng_below(rng, BOX_CLASSES - 1));
@@ -98,7 +105,7 @@ static tl_status make_batch(tl_dataset **out, const model *m)
     tl_rng_init(&rng, 1);
     const int64_t pixels = m->batch * m->size * m->size;
     float *image = add(&f, "image", TL_F32, TL_SHAPE(m->batch, m->size, m->size, 3));
-    for (int64_t i = 0; i < 3 * pixels; i++) image[i] = (float)tl_rng_double(&rng) * 4 - 2;
+    for (int64_t i = 0; i < 3 * pixels; i++) image[i] = share(&rng) * 4 - 2;
     if (strcmp(m->experiment, "retinanet") == 0) {
         add_boxes(&f, m, &rng);
     } else if (strcmp(m->experiment, "semantic_segmentation") == 0) {
@@ -120,15 +127,6 @@ static tl_status make_batch(tl_dataset **out, const model *m)
 }
 
 /* --- training --------------------------------------------------------------------------------- */
-
-typedef struct training {
-    tl_registry *registry;
-    tl_config *config;
-    tl_strategy *strategy;
-    tl_task *task;
-    tl_trainer *trainer;
-    tl_logs *logs;
-} training;
 
 static tl_status configure(tl_config **out, const tl_registry *registry, const model *m, bool half)
 {
@@ -162,24 +160,6 @@ static tl_status make(training *t, const model *m, bool half)
                                                           .seed = 1});
 }
 
-static void unmake(training *t)
-{
-    tl_trainer_free(&t->trainer);
-    tl_logs_free(&t->logs);
-    tl_task_free(&t->task);
-    tl_strategy_free(&t->strategy);
-    tl_config_free(&t->config);
-    tl_registry_free(&t->registry);
-}
-
-static void run_step(void *payload)
-{
-    training *t = payload;
-    if (tl_trainer_train(t->trainer, 1, t->logs) == TL_OK) return;
-    fprintf(stderr, "%s\n", tl_error_message());
-    abort();
-}
-
 static void show(training *t)
 {
     const char *what = getenv("TILTH_STEP") ? getenv("TILTH_STEP") : "";
@@ -187,7 +167,7 @@ static void show(training *t)
     tl_program *p = f ? tl_function_program(f) : NULL;
     if (!p || strcmp(what, "report") != 0) return;
     tl_program_set_timing(p, true);
-    for (int i = 0; i < 3; i++) run_step(t);
+    for (int i = 0; i < 3; i++) training_run(t);
     tl_str text = TL_STR_INIT;
     tl_program_report(p, NULL, &text);
     puts(tl_str_text(&text));
@@ -197,15 +177,15 @@ static void show(training *t)
 static tl_status run_model(bench *b, bench_peer *peer, const model *m, bool half)
 {
     char name[NAME];
-    training t = {0};
+    training t = {.steps = 1};
     snprintf(name, sizeof name, "%s %s", m->name, half ? "bf16" : "f32");
     if (!bench_wants(b, name)) return TL_OK;
     tl_status st = make(&t, m, half);
-    for (int i = 0; st == TL_OK && i < 2; i++) run_step(&t); // captured, compiled, warm
+    for (int i = 0; st == TL_OK && i < 2; i++) training_run(&t); // captured, compiled, warm
     if (st == TL_OK)
         st = bench_run(b, &(bench_case){.name = name,
                                         .unit = "ms",
-                                        .ours = run_step,
+                                        .ours = training_run,
                                         .payload = &t,
                                         .program = peer,
                                         .peer_name = "best of PyTorch",
@@ -213,7 +193,7 @@ static tl_status run_model(bench *b, bench_peer *peer, const model *m, bool half
                                         .sample_s = 0.1,
                                         .rounds = 5});
     if (st == TL_OK) show(&t);
-    unmake(&t);
+    training_deinit(&t);
     return st;
 }
 
