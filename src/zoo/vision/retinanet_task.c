@@ -105,20 +105,17 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
     const tl_detection_data_config *d = (const tl_detection_data_config *)data;
     const tl_retinanet_config *m = model_of(t);
     const bool evaluation = data != t->config->train_data;
-    const char *section = evaluation ? "task.validation_data" : "task.train_data";
     tl_ints sizes;
-    TL_TRY_NOTE(check_padding(t, d), "%s", section);
+    TL_TRY_NOTE(check_padding(t, d), "%s", evaluation ? "task.validation_data" : "task.train_data");
     TL_TRY(attribute_sizes(t, d, &sizes));
-    TL_TRY_NOTE(tl_detection_inputs(out, &(tl_detection_inputs_args){.data = d,
-                                                                     .size = m->input_size,
-                                                                     .max_level = m->max_level,
-                                                                     .num_classes = m->num_classes,
-                                                                     .attribute_sizes = sizes,
-                                                                     .input = *input,
-                                                                     .evaluation = evaluation,
-                                                                     .arena = t->arena}),
-                "%s", section);
-    return TL_OK;
+    return tl_detection_inputs(out, &(tl_detection_inputs_args){.data = d,
+                                                                .size = m->input_size,
+                                                                .max_level = m->max_level,
+                                                                .num_classes = m->num_classes,
+                                                                .attribute_sizes = sizes,
+                                                                .input = *input,
+                                                                .evaluation = evaluation,
+                                                                .arena = t->arena});
 }
 
 static void split_batch(const tl_task *t, const tl_batch *b, tl_batch_parts *out)

@@ -96,18 +96,14 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                               tl_dataset **out)
 {
     const tl_segmentation_loss_config *k = &config_of(t)->losses.pixels;
-    const bool evaluation = data != t->config->train_data;
-    TL_TRY_NOTE(
-        tl_segmentation_inputs(
-            out, &(tl_segmentation_inputs_args){.data = (const tl_segmentation_data_config *)data,
-                                                .num_classes = model_of(t)->num_classes,
-                                                .ignore_label = k->ignore_label,
-                                                .gt_is_matting_map = k->gt_is_matting_map,
-                                                .input = *input,
-                                                .evaluation = evaluation,
-                                                .arena = t->arena}),
-        "%s", evaluation ? "task.validation_data" : "task.train_data");
-    return TL_OK;
+    return tl_segmentation_inputs(
+        out, &(tl_segmentation_inputs_args){.data = (const tl_segmentation_data_config *)data,
+                                            .num_classes = model_of(t)->num_classes,
+                                            .ignore_label = k->ignore_label,
+                                            .gt_is_matting_map = k->gt_is_matting_map,
+                                            .input = *input,
+                                            .evaluation = data != t->config->train_data,
+                                            .arena = t->arena});
 }
 
 /* Pixels of examples that only fill up a batch are ignored. */
