@@ -17,6 +17,7 @@
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/sys/cpu/limits.h>
 #include <tilth/sys/cpu/jit.h>
+#include <tilth/sys/cuda/cuda.h>
 #include <tilth/sys/graph/graph.h>
 #include <tilth/sys/graph/program.h>
 
