@@ -2,6 +2,7 @@
 #include <tilth/sys/cpu/cpu.h>
 
 #include "cuda/device.h"
+#include "cuda/nests.h"
 
 static tl_status supported(void)
 {
@@ -16,6 +17,7 @@ const tl_backend_class tl_backend_cuda = {
     .fallback = &tl_backend_cpu,
     .device = &tl_device_cuda,
     .supported = supported,
+    .nests = &tli_cuda_nests,
 };
 
 static const tl_entry entries[] = {{&tl_kind_device, &tl_device_cuda.cls},

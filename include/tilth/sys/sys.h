@@ -13,6 +13,7 @@
 #include <tilth/sys/nest/plan.h>
 #include <tilth/sys/nest/interpret.h>
 #include <tilth/sys/nest/print_c.h>
+#include <tilth/sys/nest/gpu.h>
 #include <tilth/sys/nest/methods.h>
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/sys/cpu/limits.h>
