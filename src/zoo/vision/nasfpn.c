@@ -5,7 +5,6 @@
 
 #include <tilth/ops/activation.h>
 #include <tilth/ops/elementwise.h>
-#include <tilth/ops/matmul.h>
 #include <tilth/ops/pool.h>
 
 #include "zoo/vision/conv_norm.h"
@@ -261,17 +260,15 @@ typedef struct placing {
     int count, met;
 } placing;
 
-/* How many layers of Keras an activation is, along the longest way; 0: not known. */
+/* How many layers of Keras an activation of Model Garden is, along the longest way. */
 static int activation_steps(tl_activation a)
 {
     switch (a) {
-    case TL_ACT_RELU:
-    case TL_ACT_SILU:
-    case TL_ACT_TANH:
-    case TL_ACT_SIGMOID:
-    case TL_ACT_ELU:
-    case TL_ACT_SOFTPLUS: return 1;
-    default: return 0;
+    case TL_ACT_RELU6: return 2;
+    case TL_ACT_MISH:
+    case TL_ACT_HARD_SIGMOID: return 4;
+    case TL_ACT_HARD_SWISH: return 5;
+    default: return 1;
     }
 }
 
@@ -403,20 +400,16 @@ static tl_status original_names(const void *config, const tl_decoder_parts *part
                                 tl_original_names *into)
 {
     const tl_nasfpn_config *c = config;
-    const tl_activation activation = parts->parts.norm_activation->activation;
-    const int steps = activation_steps(activation);
+    const int steps = activation_steps(parts->parts.norm_activation->activation);
     int outputs[INPUTS];
     if (c->num_filters != THEIR_FILTERS)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "model.decoder.nasfpn.num_filters is %lld: Model Garden's pyramid has more "
                        "layers then; checkpoints go both ways with %d",
                        (long long)c->num_filters, THEIR_FILTERS);
-    if (!steps || !parts->channels)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "model.decoder: how Model Garden counts the layers of nasfpn is not known "
-                       "%s%s",
-                       steps ? "on this backbone" : "with the activation ",
-                       steps ? "" : tl_activation_names[activation]);
+    if (!parts->channels)
+        return TL_FAIL(TL_EUNSUPPORTED, "model.decoder: how Model Garden counts the layers of "
+                                        "nasfpn on this backbone is not known");
     placing *p = tl_arena_alloc(into->arena, sizeof *p);
     if (!p) return TL_ENOMEM;
     place_inputs(p, parts);
