@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include <tilth/io/image/image.h>
 #include <tilth/train/run/initialize.h>
 
 const char *tli_level_name(int64_t level)
@@ -82,6 +83,27 @@ tl_status tli_three_floats(const float **out, tl_arena *arena, tl_doubles given)
     if (!made) return TL_ENOMEM;
     for (int i = 0; i < 3; i++) made[i] = (float)given.items[i];
     *out = made;
+    return TL_OK;
+}
+
+/* --- predictions ------------------------------------------------------------------------------ */
+
+tl_status tli_query_data(const tl_data_config **out, const tl_task *t)
+{
+    const tl_task_config *c = t->config;
+    *out = c->validation_data ? c->validation_data : c->train_data;
+    if (*out && c->model.value) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the run has neither train_data nor validation_data, which say how "
+                              "pictures are made ready");
+}
+
+tl_status tli_query_size(int64_t size[2], const tl_query *q)
+{
+    tl_image_head head = {.height = q->shape.dims[0], .width = q->shape.dims[1]};
+    if (!q->shape.rank) TL_TRY(tl_image_look(&head, q->data, q->size));
+    if (!q->shape.rank && !q->of_data) tl_image_upright(&head);
+    size[0] = head.height;
+    size[1] = head.width;
     return TL_OK;
 }
 

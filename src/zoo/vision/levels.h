@@ -41,6 +41,13 @@ enum { TLI_MOST_PICTURES = 20 };
 /* Mean or deviation of bytes as floats, in the arena; none: NULL, ImageNet's. */
 TL_NODISCARD tl_status tli_three_floats(const float **out, tl_arena *arena, tl_doubles given);
 
+/* --- predictions ------------------------------------------------------------------------------ */
+
+/* What says how pictures are made ready: as evaluations see them, else as training does. */
+TL_NODISCARD tl_status tli_query_data(const tl_data_config **out, const tl_task *t);
+/* Height and width of a query's picture, as it is seen. */
+TL_NODISCARD tl_status tli_query_size(int64_t size[2], const tl_query *q);
+
 /* --- beginning with other weights ------------------------------------------------------------- */
 
 /* The rows of init_checkpoint_modules: a name or a list of them. */
