@@ -36,6 +36,7 @@ void tli_cuda_queue_free(tl_queue **queue)
         if (q->stream) (void)d->api->cuStreamSynchronize(q->stream);
         for (int i = 0; i < TLI_CUDA_MARKS; i++)
             if (q->marks[i]) (void)d->api->cuEventDestroy_v2(q->marks[i]);
+        if (q->workspace) (void)d->api->cuMemFree_v2(q->workspace);
         if (q->stream) (void)d->api->cuStreamDestroy_v2(q->stream);
     }
     pthread_mutex_destroy(&q->lock);

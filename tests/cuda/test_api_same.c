@@ -1,7 +1,8 @@
 /* Declarations of NVIDIA's interfaces in our own words are those of its headers, where these are. */
 #include "test.h"
 
-#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>)
+#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>) && __has_include(<cublasLt.h>)
+#    include <cublasLt.h>
 #    include <cuda.h>
 #    include <nvrtc.h>
 #    define TLI_CUDA_TYPES_GIVEN
@@ -37,6 +38,21 @@ IS_POINTER(CUgraphExec);
 IS_POINTER(CUmodule);
 IS_POINTER(CUfunction);
 IS_POINTER(nvrtcProgram);
+IS_INT(cublasStatus_t);
+IS_INT(cublasComputeType_t);
+IS_INT(cudaDataType_t);
+IS_INT(cublasLtMatmulDescAttributes_t);
+IS_INT(cublasLtMatrixLayoutAttribute_t);
+IS_INT(cublasLtMatmulPreferenceAttributes_t);
+IS_POINTER(cublasLtHandle_t);
+IS_POINTER(cublasLtMatmulDesc_t);
+IS_POINTER(cublasLtMatrixLayout_t);
+IS_POINTER(cublasLtMatmulPreference_t);
+_Static_assert(sizeof(cublasLtMatmulAlgo_t) == 64, "cublasLtMatmulAlgo_t");
+_Static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96
+                   && offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64
+                   && offsetof(cublasLtMatmulHeuristicResult_t, state) == 72,
+               "cublasLtMatmulHeuristicResult_t");
 _Static_assert(sizeof(CUdeviceptr) == sizeof(unsigned long long), "CUdeviceptr");
 static const bool compared = true;
 #else
