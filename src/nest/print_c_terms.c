@@ -224,8 +224,9 @@ void tli_print_term(tli_printer *p, int term, const char *element)
     if (info->deferred >= 0) {
         const char *round = tli_print_rounding(t->dtype);
         if (round) tl_str_addf(p->out, "%s(", round);
-        tl_str_addf(p->out, "s%d_total", info->deferred);
-        if (element) tl_str_addf(p->out, "[%s - origin]", element);
+        if (element && p->own_sums) tl_str_addf(p->out, "MY(s%d_total)[j]", info->deferred);
+        else tl_str_addf(p->out, "s%d_total", info->deferred);
+        if (element && !p->own_sums) tl_str_addf(p->out, "[%s - origin]", element);
         if (round) tl_str_addc(p->out, ')');
     } else if (t->kind == TL_TERM_LOAD) {
         add_load(p, t, element);

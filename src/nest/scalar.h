@@ -161,6 +161,8 @@ FN i32 truth_of_l(i64 x) { return x != 0; }
 
 /* --- rows and tiles --------------------------------------------------------------------------- */
 
+#ifndef __CUDACC__ /* there a row is a group of threads: kernel.h */
+
 /* Element i of a row goes to lane i % LANES; every BLOCK elements the lanes are brought together,
  * halves upon each other, and what comes out joins the row's value. */
 enum { LANES = 16, BLOCK = 4096 };
@@ -272,3 +274,4 @@ ROWS(any, logical_or, i, i32, EACH_4)
 #define JOIN (a & x)
 ROWS(all, logical_and, i, i32, EACH_4)
 #undef JOIN
+#endif

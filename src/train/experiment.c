@@ -188,6 +188,9 @@ tl_status tl_experiment_begin(tl_config **out, const tl_registry *registry,
                                   "`list experiments` shows the names)");
     const tl_class *cls;
     TL_TRY(tl_registry_find(&cls, registry, &tl_kind_experiment, options->experiment));
+    if (TL_CLASS_HAS(tl_experiment_class, cls, lacks))
+        return TL_FAIL(TL_EUNSUPPORTED, "experiment '%s' is not here yet: %s", cls->name,
+                       ((const tl_experiment_class *)cls)->lacks);
 
     tl_config *c;
     TL_TRY(tl_config_new(&c, registry, &tl_experiment_config_desc));

@@ -163,6 +163,9 @@ typedef struct tl_experiment_class {
     /* Optional: looks at the data, and fills in what nobody has said (tl_config_is_given), by
      * tl_config_word; called once all sources were read. A base's comes first. */
     tl_status (*complete)(tl_config *config);
+    /* Optional: the experiment is a name alone, which is refused with this: what lacks, and what is
+     * there in its place. */
+    const char *lacks;
 } tl_experiment_class;
 
 extern TL_API const tl_kind tl_kind_task, tl_kind_experiment;

@@ -40,7 +40,11 @@ tl_status tli_decoder_parts(tl_decoder_parts *out, tl_arena *arena, const tl_reg
     TL_TRY(tl_backbone_find(&cls, &config, arena, registry, backbone, "model.backbone"));
     if (!cls->levels)
         return TL_FAIL(TL_EINVAL, "model.backbone: '%s' has no levels to stand on", backbone->type);
-    *out = (tl_decoder_parts){*parts, model, cls->levels(config)};
+    *out = (tl_decoder_parts){.parts = *parts,
+                              .model = model,
+                              .backbone = cls->levels(config),
+                              .backbone_config = config};
+    if (TL_CLASS_HAS(tl_backbone_class, cls, channels)) out->channels = cls->channels;
     return TL_OK;
 }
 
