@@ -48,6 +48,35 @@ tl_status tli_decoder_parts(tl_decoder_parts *out, tl_arena *arena, const tl_reg
     return TL_OK;
 }
 
+tl_status tli_pyramid_make(tli_pyramid *out, tl_scope *s, const tl_oneof *backbone,
+                           const tl_oneof *decoder, tl_levels model, const tl_backbone_parts *parts)
+{
+    tl_decoder_parts with;
+    TL_TRY(
+        tli_decoder_parts(&with, tl_scope_arena(s), tl_scope_registry(s), backbone, model, parts));
+    TL_TRY(tl_backbone_make(&out->backbone, s, backbone, parts));
+    return tl_decoder_make(&out->decoder, s, decoder, &with);
+}
+
+void tli_pyramid_call(const tli_pyramid *p, tl_ctx *c, tl_tensor *image, tl_tensors *maps,
+                      tl_tensors *decoded)
+{
+    tl_tensors in = {0};
+    tl_tensors_put(c, &in, "image", image);
+    tl_call_all(c, p->backbone, &in, maps);
+    if (tl_ctx_failed(c)) return;
+    if (p->decoder) tl_call_all(c, p->decoder, maps, decoded);
+    for (int64_t i = 0; i < maps->count && !p->decoder; i++)
+        tl_tensors_put(c, decoded, maps->items[i].name, maps->items[i].tensor);
+}
+
+const tl_oneof *tli_l2_choose(tli_l2 *out, double l2_weight_decay)
+{
+    out->l2 = (tl_l2_regularizer){TL_SET(l2_weight_decay / 2)};
+    out->choice = (tl_oneof){.type = "l2", .value = &out->l2};
+    return l2_weight_decay > 0 ? &out->choice : NULL;
+}
+
 /* --- names in Model Garden -------------------------------------------------------------------- */
 
 tl_status tli_name_pyramid(tl_original_names *into, const tli_pyramid_names *args)

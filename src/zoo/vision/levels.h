@@ -23,6 +23,25 @@ TL_NODISCARD tl_status tli_decoder_parts(tl_decoder_parts *out, tl_arena *arena,
                                          const tl_registry *registry, const tl_oneof *backbone,
                                          tl_levels model, const tl_backbone_parts *parts);
 
+/* A backbone, and a decoder upon it: parts of their model, by these names. */
+typedef struct tli_pyramid {
+    tl_layer *backbone, *decoder; /* no decoder: the identity */
+} tli_pyramid;
+TL_NODISCARD tl_status tli_pyramid_make(tli_pyramid *out, tl_scope *s, const tl_oneof *backbone,
+                                        const tl_oneof *decoder, tl_levels model,
+                                        const tl_backbone_parts *parts);
+/* The maps of the backbone, and those of the decoder. */
+void tli_pyramid_call(const tli_pyramid *p, tl_ctx *c, tl_tensor *image, tl_tensors *maps,
+                      tl_tensors *decoded);
+
+/* What the squares of all kernels cost: half of l2_weight_decay. */
+typedef struct tli_l2 {
+    tl_l2_regularizer l2;
+    tl_oneof choice;
+} tli_l2;
+/* NULL: nothing. It points to `out`. */
+const tl_oneof *tli_l2_choose(tli_l2 *out, double l2_weight_decay);
+
 /* --- names in Model Garden -------------------------------------------------------------------- */
 
 /* Those of a backbone and a decoder. */
