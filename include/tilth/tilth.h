@@ -28,6 +28,7 @@
 #include <tilth/desc/gin.h>
 #include <tilth/desc/help.h>
 #include <tilth/desc/logging_flags.h>
+#include <tilth/desc/python.h>
 #include <tilth/desc/registry.h>
 #include <tilth/desc/value.h>
 #include <tilth/desc/yaml.h>
