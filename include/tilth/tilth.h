@@ -143,6 +143,7 @@
 #include <tilth/train/run/launch.h>
 #include <tilth/train/libai/libai.h>
 #include <tilth/train/writers/metrics_file.h>
+#include <tilth/train/multitask/multitask.h>
 #include <tilth/train/run/notes.h>
 #include <tilth/train/run/original.h>
 #include <tilth/train/writers/progress.h>

@@ -5,7 +5,8 @@
 #include <tilth/io/checkpoint/manager.h>
 #include <tilth/train/run/original.h>
 #include <tilth/train/task.h>
-#include <tilth/train/trainer/trainer.h>
+
+#include "train/trainer/trainer.h"
 
 #define LOSS_SCALE "optimizer/loss_scale"
 
@@ -167,6 +168,8 @@ tl_status tl_trainer_restore_original(tl_trainer *t, const char *prefix)
     keep_own(given, into);
     TL_TRY_DONE(st, compare(t, into, given, prefix));
     st = tl_state_copy(into, given, &(tl_state_copy_args){.partial = true}, NULL);
+    // which task is drawn follows from the step, which is known
+    if (st == TL_OK) tli_mix_set_step(t->parts->subjects.mix, t->global_step);
 done:
     tl_state_free(&given);
     return st;

@@ -297,6 +297,8 @@ static const tl_entry entries[] = {
     {&tl_kind_experiment, &vit_finetune.cls},
     {&tl_kind_experiment, &deit_pretrain.cls},
     {&tl_kind_experiment, &example.cls},
+    {&tl_kind_task, &tl_image_multi_task.cls},
+    {&tl_kind_experiment, &tli_multi_task_local.cls},
     {&tl_kind_experiment, &local.cls},
     {&tl_kind_experiment, &fashion_mnist.cls},
     {&tl_kind_experiment, &fashion_mnist_mlp.cls},

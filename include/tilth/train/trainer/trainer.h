@@ -92,6 +92,9 @@ typedef struct tl_trainer_class {
     /* (optional: false) Of the class that fills train_step: it keeps nothing of its own that would
      * have to be taken back with a step that is taken back. Others' steps are waited for. */
     bool in_flight;
+    /* (optional) Before anything is built: may make what the task would build otherwise (model,
+     * optimizer, datasets of the trainer). */
+    tl_status (*prepare)(tl_trainer *t);
 } tl_trainer_class;
 TL_API extern const tl_trainer_class tl_base_trainer;
 TL_API extern const tl_kind tl_kind_trainer;
