@@ -59,6 +59,9 @@ TL_NODISCARD tl_status tli_subjects_build_evaluate(tl_trainer *t);
 TL_NODISCARD tl_status tli_subjects_train_step(tl_trainer *t, tl_step *s);
 tl_graph_fn tli_subject_eval_body;
 
+/* What an experiment is trained by when nobody names a class; NULL is no experiment. */
+const tl_trainer_class *tli_usual_trainer(const tl_experiment_config *params);
+
 /* Methods of trainers. */
 TL_NODISCARD tl_status tli_subjects_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs);
 

@@ -187,6 +187,17 @@ const tl_trainer_class tl_multi_eval_trainer = {
     .evaluate = tli_subjects_evaluate,
 };
 
+const tl_trainer_class *tli_usual_trainer(const tl_experiment_config *params)
+{
+    if (!params) return &tl_base_trainer;
+    if (tl_desc_is(params->trainer.desc, &tl_multi_task_trainer_config_desc)) {
+        const tl_multi_task_trainer_config *config = params->trainer.value;
+        return config->trainer_type == TL_TASKS_JOINT ? &tl_multi_task_trainer
+                                                      : &tl_interleaving_trainer;
+    }
+    return params->eval_tasks.count ? &tl_multi_eval_trainer : &tl_base_trainer;
+}
+
 /* --- looking ---------------------------------------------------------------------------------- */
 
 int64_t tl_trainer_task_count(const tl_trainer *t)

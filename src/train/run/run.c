@@ -7,7 +7,6 @@
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 #include <tilth/sys/core/backend.h>
-#include <tilth/train/multitask/multitask.h>
 #include <tilth/train/run/finished.h>
 #include <tilth/train/writers/metrics_file.h>
 
@@ -51,22 +50,11 @@ tl_status tl_check_mode(const char *mode)
 
 /* --- the pieces ------------------------------------------------------------------------------- */
 
-/* What the experiment is trained by when nobody names a class. */
-static const tl_trainer_class *usual_trainer(const tl_experiment_config *params)
-{
-    if (tl_desc_is(params->trainer.desc, &tl_multi_task_trainer_config_desc)) {
-        const tl_multi_task_trainer_config *config = params->trainer.value;
-        return config->trainer_type == TL_TASKS_JOINT ? &tl_multi_task_trainer
-                                                      : &tl_interleaving_trainer;
-    }
-    return params->eval_tasks.count ? &tl_multi_eval_trainer : &tl_base_trainer;
-}
-
 tl_status tl_create_trainer(tl_trainer **out, const tl_experiment_config *params, tl_task *task,
                             tl_strategy *strategy, bool train, bool evaluate, tl_exporter *exporter,
                             const tl_trainer_class *cls, uint64_t seed)
 {
-    if (!cls) cls = usual_trainer(params);
+    if (!cls) cls = tli_usual_trainer(params);
     if (cls == &tl_base_trainer) TL_LOG_INFO("Running default trainer.");
     return tl_trainer_new(out, &(tl_trainer_args){.cls = cls,
                                                   .config = params,

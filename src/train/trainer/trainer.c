@@ -199,7 +199,7 @@ static tl_status allocate(tl_trainer **out, const tl_trainer_class *cls)
 tl_status tl_trainer_new(tl_trainer **out, const tl_trainer_args *args)
 {
     tl_trainer *t;
-    tl_status st = allocate(&t, args->cls ? args->cls : &tl_base_trainer);
+    tl_status st = allocate(&t, args->cls ? args->cls : tli_usual_trainer(args->config));
     *out = NULL;
     if (st != TL_OK) {
         tl_trainer_args given = *args;

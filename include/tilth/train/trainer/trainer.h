@@ -124,7 +124,8 @@ struct tl_trainer {
 };
 
 typedef struct tl_trainer_args {
-    const tl_trainer_class *cls; /* (optional: tl_base_trainer) */
+    /* (optional: tl_base_trainer, or what the experiment is for: several tasks, multitask.h) */
+    const tl_trainer_class *cls;
     /* (optional: none, for classes that override train and evaluate) */
     const tl_experiment_config *config;
     tl_strategy *strategy;
