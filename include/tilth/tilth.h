@@ -147,6 +147,7 @@
 #include <tilth/train/run/notes.h>
 #include <tilth/train/run/original.h>
 #include <tilth/train/writers/progress.h>
+#include <tilth/train/progressive/progressive.h>
 #include <tilth/train/run/run.h>
 #include <tilth/train/trainer/step.h>
 #include <tilth/train/writers/storage.h>

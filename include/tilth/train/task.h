@@ -48,6 +48,8 @@
 
 TL_BEGIN
 
+typedef struct tl_progressive_policy tl_progressive_policy;
+
 /* First member of every task's struct. Members are for reading. */
 struct tl_task {
     const tl_task_class *cls;
@@ -192,6 +194,8 @@ struct tl_task_class {
      * batch weigh 0 in the field `weight` (tl_batch_weight), which a task that weighs in its own
      * way multiplies by. Base: by names, as above. */
     void (*split_batch)(const tl_task *t, const tl_batch *batch, tl_batch_parts *out);
+    /* (optional) The stages of a progressive training (progressive.h). */
+    const tl_progressive_policy *policy;
 };
 TL_API extern const tl_task_class tl_base_task;
 

@@ -102,12 +102,14 @@ static tl_status go_back(recovery *r, bool in_step)
     tl_trainer *t = tl_controller_trainer(c);
     tl_state *data = data_of(t), *now = NULL;
     const char *path;
-    int64_t trials = r->trials, from = tl_controller_step(c);
+    int64_t trials = r->trials, from = tl_controller_step(c), stage = tl_trainer_stage(t);
     tl_status st;
     tli_trainer_close_step(t);
     if (data) TL_TRY(tl_state_clone(&now, data));
     TL_TRY_DONE(st, tl_controller_restore_checkpoint(c, NULL, &path));
-    if (data) TL_TRY_DONE(st, tl_state_copy(data, now, NULL, NULL));
+    // A stage before this one has data of its own, which then are where the checkpoint has them.
+    bool moved = data && tl_trainer_stage(t) != stage;
+    if (data && !moved) TL_TRY_DONE(st, tl_state_copy(data, now, NULL, NULL));
     if (in_step) TL_TRY_DONE(st, skip_step(t));
     r->trials = trials;
     r->back_at = tl_controller_step(c);

@@ -195,6 +195,8 @@ const tl_trainer_class *tli_usual_trainer(const tl_experiment_config *params)
         return config->trainer_type == TL_TASKS_JOINT ? &tl_multi_task_trainer
                                                       : &tl_interleaving_trainer;
     }
+    if (tl_desc_is(params->trainer.desc, &tl_progressive_trainer_config_desc))
+        return &tl_progressive_trainer;
     return params->eval_tasks.count ? &tl_multi_eval_trainer : &tl_base_trainer;
 }
 

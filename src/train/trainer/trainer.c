@@ -259,6 +259,7 @@ void tl_trainer_free(tl_trainer **trainer)
     tl_optimizer_free(&t->optimizer);
     tl_model_free(&t->model);
     tl_ctx_free(&t->ctx);
+    tli_stages_deinit(&t->parts->stages);
     tl_free(t->parts);
     tl_free(t);
     *trainer = NULL;
@@ -368,6 +369,12 @@ tl_state *tl_trainer_checkpoint(tl_trainer *t)
     if (tl_state_new(&p->state) != TL_OK) return NULL;
     if (fill_state(t, p->state) != TL_OK) tl_state_free(&p->state);
     return p->state;
+}
+
+tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found)
+{
+    const tl_trainer_class *with = TL_CLASS_METHOD(tl_trainer_class, t->cls, before_restore);
+    return with ? with->before_restore(t, found) : TL_OK;
 }
 
 /* --- in mid-run ------------------------------------------------------------------------------- */

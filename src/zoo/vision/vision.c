@@ -299,6 +299,7 @@ static const tl_entry entries[] = {
     {&tl_kind_experiment, &example.cls},
     {&tl_kind_task, &tl_image_multi_task.cls},
     {&tl_kind_experiment, &tli_multi_task_local.cls},
+    {&tl_kind_experiment, &tli_progressive_local.cls},
     {&tl_kind_experiment, &local.cls},
     {&tl_kind_experiment, &fashion_mnist.cls},
     {&tl_kind_experiment, &fashion_mnist_mlp.cls},

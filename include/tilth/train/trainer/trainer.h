@@ -95,6 +95,9 @@ typedef struct tl_trainer_class {
     /* (optional) Before anything is built: may make what the task would build otherwise (model,
      * optimizer, datasets of the trainer). */
     tl_status (*prepare)(tl_trainer *t);
+    /* (optional) Before a checkpoint is restored: may change what the trainer has, so that it fits.
+     * `found` is what is in it: numbers with their values, tensors described. */
+    tl_status (*before_restore)(tl_trainer *t, const tl_state *found);
 } tl_trainer_class;
 TL_API extern const tl_trainer_class tl_base_trainer;
 TL_API extern const tl_kind tl_kind_trainer;
