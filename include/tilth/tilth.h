@@ -144,9 +144,11 @@
 #include <tilth/train/run/launch.h>
 #include <tilth/train/libai/libai.h>
 #include <tilth/train/writers/metrics_file.h>
+#include <tilth/train/multitask/multitask.h>
 #include <tilth/train/run/notes.h>
 #include <tilth/train/run/original.h>
 #include <tilth/train/writers/progress.h>
+#include <tilth/train/progressive/progressive.h>
 #include <tilth/train/run/run.h>
 #include <tilth/train/trainer/step.h>
 #include <tilth/train/writers/storage.h>

@@ -18,6 +18,9 @@ static const tl_field experiment_fields[] = {
                 .help = "on what the training runs, and in which precision"),
     TL_F_STRUCT(tl_experiment_config, tilth, &tl_own_config_desc, .flags = TL_FIELD_QUIET,
                 .help = "what Model Garden does not have"),
+    TL_F(tl_experiment_config, eval_tasks, .desc = &tl_task_routine_desc, .flags = TL_FIELD_QUIET,
+         .help = "tasks that are evaluated in place of the one that is trained; which ones there "
+                 "are, the experiment says"),
     TL_F_END,
 };
 const tl_desc tl_experiment_config_desc = {

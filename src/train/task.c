@@ -37,6 +37,7 @@ tl_status tl_task_new(tl_task **out, const tl_task_class *cls, const tl_task_arg
     t->cls = cls;
     t->config = config;
     t->name = config && config->name && *config->name ? config->name : cls->cls.name;
+    if (args->name && *args->name) t->name = args->name;
     t->engine = args->engine;
     t->registry = args->registry;
     t->dtype = args->dtype;

@@ -48,6 +48,8 @@
 
 TL_BEGIN
 
+typedef struct tl_progressive_policy tl_progressive_policy;
+
 /* First member of every task's struct. Members are for reading. */
 struct tl_task {
     const tl_task_class *cls;
@@ -208,12 +210,15 @@ struct tl_task_class {
     /* Shapes of what prepare_query makes: `inputs` are the model's, and are changed where queries
      * are seen at another size. Base: nothing. */
     tl_status (*query_inputs)(const tl_task *t, tl_spec *inputs, int64_t count);
+    /* (optional) The stages of a progressive training (progressive.h). */
+    const tl_progressive_policy *policy;
 };
 TL_API extern const tl_task_class tl_base_task;
 
 typedef struct tl_task_args {
     const tl_registry *registry; /* knows the task's class, must outlive the task */
     const tl_object *config;     /* the section `task` of an experiment, must outlive the task */
+    const char *name; /* (optional: that of the config, else of the class) must outlive it too */
     const char *logging_dir;     /* (optional: none) */
     tl_engine *engine;
     /* (optional: TL_F32) to compute in; strategy.h knows the policies */
