@@ -391,6 +391,8 @@ static void test_refusals(void **state)
             "'vit.encoder.layer.0.lambda_1' has no place");
     refused(fits, (damage){.config = "{\"model_type\": \"vit\", \"qkv_bias\": false}"},
             TL_EUNSUPPORTED, "\"qkv_bias\" is false");
+    refused(fits, (damage){.config = "{\"global_pool\": \"avg\"}"}, TL_EUNSUPPORTED,
+            "\"global_pool\" is 'avg'");
     refused(fits, (damage){.config = "{\"model_type\": \"deit\"}"}, TL_EUNSUPPORTED,
             "\"model_type\" is 'deit', and the weights are of 'vit'");
     refused(fits, (damage){.config = "{\"num_attention_heads\": 0}"}, TL_EINVAL,

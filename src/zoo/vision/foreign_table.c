@@ -278,6 +278,7 @@ tl_status tli_vision_open(tli_foreign_files *f, tli_vision_model *m, tl_arena *a
         m->stddev[i] = stddev[i] * 255;
     }
     TL_TRY(m->family->recognise(m, f, arena));
+    if (m->side > LARGEST_SIDE) m->side = 0;
     char name[64];
     snprintf(name, sizeof name, "%s.weight", m->family->head[m->form]);
     const tli_foreign_entry *head = tl_map_get(&f->by_name, name);
