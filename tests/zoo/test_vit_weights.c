@@ -347,6 +347,38 @@ static void test_positions_of_another_size(void **state)
     close_model(&r, &m);
 }
 
+/* Whichever allocation fails, the model stays as it was or takes everything. */
+static void test_when_memory_is_short(void **state)
+{
+    (void)state;
+    lab_run r;
+    tl_notes files = {0};
+    tl_status st = TL_ENOMEM;
+    tl_model *m = open_model(&r, MODEL(12, VIT(", activation: gelu")));
+    tl_state *written = export_as(&r, m, "timm", &files);
+    write_folder("out", written, &files);
+    tl_state_free(&written);
+    tl_notes_deinit(&files);
+    close_model(&r, &m);
+    lab_begin(&r, "image_classification",
+              MODEL(20, VIT(", activation: gelu")) FROM("out/model.safetensors"));
+    r.task->seed = 7;
+    assert_ok(tl_task_build_model(r.task, &m));
+    const tl_tensor *head = tl_model_find(m, "head/kernel")->tensor;
+    double before[SIZE * CLASSES], after[SIZE * CLASSES];
+    assert_ok(tl_tensor_get_doubles(head, before, TL_COUNT(before)));
+    for (int64_t nth = 1; st != TL_OK; nth += test_failure_step(nth)) {
+        tl_alloc_fail_at(nth, 2);
+        st = tl_task_initialize(r.task, m);
+        tl_alloc_fail_at(0, 0);
+        if (st != TL_OK && st != TL_ENOMEM)
+            fail_msg("allocation %lld: %s", (long long)nth, tl_error_message());
+    }
+    assert_ok(tl_tensor_get_doubles(head, after, TL_COUNT(after)));
+    assert_memory_not_equal(before, after, sizeof before);
+    close_model(&r, &m);
+}
+
 /* --- refusals --------------------------------------------------------------------------------- */
 
 /* The folder "out" with another config.json, or one weight more or less. */
@@ -391,6 +423,8 @@ static void test_refusals(void **state)
             "'vit.encoder.layer.0.lambda_1' has no place");
     refused(fits, (damage){.config = "{\"model_type\": \"vit\", \"qkv_bias\": false}"},
             TL_EUNSUPPORTED, "\"qkv_bias\" is false");
+    refused(fits, (damage){.config = "{\"global_pool\": \"avg\"}"}, TL_EUNSUPPORTED,
+            "\"global_pool\" is 'avg'");
     refused(fits, (damage){.config = "{\"model_type\": \"deit\"}"}, TL_EUNSUPPORTED,
             "\"model_type\" is 'deit', and the weights are of 'vit'");
     refused(fits, (damage){.config = "{\"num_attention_heads\": 0}"}, TL_EINVAL,
@@ -442,9 +476,13 @@ static void test_what_has_no_form(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_libai),          LAB_TEST(test_where_queries_lie),
-        LAB_TEST(test_there_and_back), LAB_TEST(test_positions_of_another_size),
-        LAB_TEST(test_refusals),       LAB_TEST(test_what_has_no_form),
+        LAB_TEST(test_libai),
+        LAB_TEST(test_where_queries_lie),
+        LAB_TEST(test_there_and_back),
+        LAB_TEST(test_positions_of_another_size),
+        LAB_TEST(test_refusals),
+        LAB_TEST(test_when_memory_is_short),
+        LAB_TEST(test_what_has_no_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -390,7 +390,8 @@ static tl_status complete(tl_config *config)
     tell(&survey);
     int64_t examples = (int64_t)ceil((double)survey.count * (1 - train->holdout));
     const char *from = task->base.init_checkpoint;
-    bool tunes = from && *from && tli_vision_is_foreign(from);
+    bool tunes = false;
+    if (from && *from) TL_TRY(tli_vision_is_foreign(&tunes, from));
     if (tunes) TL_TRY(tli_vision_choose(config, from));
     TL_TRY(set_model(&f, &survey));
     TL_TRY(set_numbers(&f, &survey));
