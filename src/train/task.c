@@ -377,6 +377,12 @@ static tl_status base_settle_answer(const tl_task *t, const tl_query *q, float *
     return TL_OK;
 }
 
+static tl_status base_write_objects(tl_task *t, const char *path)
+{
+    (void)path;
+    return TL_FAIL(TL_EUNSUPPORTED, "the task '%s' finds no objects in pictures", t->name);
+}
+
 static void base_answer_form(const tl_task *t, tl_answer_form *out)
 {
     (void)t;
@@ -428,6 +434,7 @@ const tl_task_class tl_base_task = {
     .export_files = base_notes, // none
     .export_weights = base_export_weights,
     .split_batch = base_split_batch,
+    .write_objects = base_write_objects,
 };
 
 /* --- the methods ------------------------------------------------------------------------------ */
@@ -558,6 +565,11 @@ tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *
 tl_status tl_task_settle_answer(const tl_task *t, const tl_query *q, float *values, int64_t count)
 {
     return CALL(t, settle_answer)(t, q, values, count);
+}
+
+tl_status tl_task_write_objects(tl_task *t, const char *path)
+{
+    return CALL(t, write_objects)(t, path);
 }
 
 void tl_task_answer_form(const tl_task *t, tl_answer_form *out)

@@ -192,6 +192,9 @@ struct tl_task_class {
      * batch weigh 0 in the field `weight` (tl_batch_weight), which a task that weighs in its own
      * way multiplies by. Base: by names, as above. */
     void (*split_batch)(const tl_task *t, const tl_batch *batch, tl_batch_parts *out);
+    /* From now on evaluations write what they find in pictures to this file, as COCO's results.
+     * Base: TL_EUNSUPPORTED. */
+    tl_status (*write_objects)(tl_task *t, const char *path);
 };
 TL_API extern const tl_task_class tl_base_task;
 
@@ -256,6 +259,7 @@ TL_API TL_NODISCARD tl_status tl_task_set_classes(tl_task *t, tl_strings names);
 TL_API TL_NODISCARD tl_status tl_task_export_files(tl_task *t, tl_notes *into);
 TL_API TL_NODISCARD tl_status tl_task_export_weights(tl_task *t, const tl_export_args *args,
                                                      tl_state *weights, tl_notes *files);
+TL_API TL_NODISCARD tl_status tl_task_write_objects(tl_task *t, const char *path);
 /* Whether it can be asked: its class has prepare_query. */
 TL_API bool tl_task_takes_queries(const tl_task *t);
 
