@@ -2,6 +2,7 @@
 #include <tilth/sys/cpu/cpu.h>
 
 #include "cuda/device.h"
+#include "cuda/limits.h"
 #include "cuda/nests.h"
 #include "cuda/products.h"
 
@@ -28,6 +29,7 @@ static const tl_backend_class whole = {
     .device = &tl_device_cuda,
     .supported = supported,
     .nests = &tli_cuda_nests,
+    .limits = tli_cuda_limits,
 };
 
 static tl_status choose(const tl_backend_class **out)

@@ -210,6 +210,9 @@ struct tl_task_class {
     /* Shapes of what prepare_query makes: `inputs` are the model's, and are changed where queries
      * are seen at another size. Base: nothing. */
     tl_status (*query_inputs)(const tl_task *t, tl_spec *inputs, int64_t count);
+    /* From now on evaluations write what they find in pictures to this file, as COCO's results.
+     * Base: TL_EUNSUPPORTED. */
+    tl_status (*write_objects)(tl_task *t, const char *path);
     /* (optional) The stages of a progressive training (progressive.h). */
     const tl_progressive_policy *policy;
 };
@@ -279,6 +282,7 @@ TL_API TL_NODISCARD tl_status tl_task_set_classes(tl_task *t, tl_strings names);
 TL_API TL_NODISCARD tl_status tl_task_export_files(tl_task *t, tl_notes *into);
 TL_API TL_NODISCARD tl_status tl_task_export_weights(tl_task *t, const tl_export_args *args,
                                                      tl_state *weights, tl_notes *files);
+TL_API TL_NODISCARD tl_status tl_task_write_objects(tl_task *t, const char *path);
 /* Whether it can be asked: its class has prepare_query. */
 TL_API bool tl_task_takes_queries(const tl_task *t);
 
