@@ -135,6 +135,7 @@
 #include <tilth/train/controller/epoch.h>
 #include <tilth/train/experiment.h>
 #include <tilth/train/run/explain.h>
+#include <tilth/train/run/find_rate.h>
 #include <tilth/train/run/exporter.h>
 #include <tilth/train/run/finished.h>
 #include <tilth/train/hooks/hook.h>

@@ -54,6 +54,9 @@ struct tl_optimizer {
     tl_tensor *scale, *good; /* of the loss: float32 and int64; NULL when nothing is scaled */
     bool dynamic;            /* the scale moves */
     int64_t growth_interval;
+    struct {
+        tl_tensor *sums, *last; /* float64; NULL until somebody wants to know */
+    } noise;
     bool accumulating, swapped, inert;
     tl_tensor *halted; /* borrowed; NULL: never */
 };
@@ -75,6 +78,19 @@ void tli_averages_update(tl_optimizer *o, tl_ctx *c, tl_tensor *step, tl_tensor 
 tl_status tli_loss_scale_new(tl_optimizer *o, const tl_optimizer_args *args);
 tl_status tli_loss_scale_state(const tl_optimizer *o, tl_state *into);
 void tli_loss_scale_update(tl_optimizer *o, tl_ctx *c, tl_tensor *finite);
+
+/* noise of gradients (optimizer_noise.c): squared norms of single batches (their mean) and of their
+ * sum, and one over the weights of both */
+enum {
+    TLI_NOISE_SMALL,
+    TLI_NOISE_SMALL_INVERSE,
+    TLI_NOISE_LARGE,
+    TLI_NOISE_LARGE_INVERSE,
+    TLI_NOISES
+};
+/* What is accumulated, and before the sums are applied. */
+void tli_noise_add(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight);
+void tli_noise_flush(tl_optimizer *o, tl_ctx *c, tl_tensor *const *sums);
 
 /* Gradients on their way into an update (clip.c): what is still to be multiplied to each. */
 typedef struct tli_gradients {

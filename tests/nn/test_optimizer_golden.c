@@ -1,7 +1,7 @@
 /* A hundred updates with fixed gradients, against what Model Garden (Keras) and PyTorch make of
- * them (tests/golden/optimizers.py; adafactor.py, optimizers_keras.py): in float32 and float64, eagerly, as an
- * interpreted program and as a compiled one. All three give the same bits, but that Adafactor's
- * sums are added in another order in programs. runs: fake device */
+ * them (tests/golden/optimizers.py; adafactor.py, optimizers_keras.py): in float32 and float64,
+ * eagerly, as an interpreted program and as a compiled one. All three give the same bits, but that
+ * Adafactor's sums are added in another order in programs. runs: fake device */
 #include "test.h"
 
 #include <tilth/base/file.h>

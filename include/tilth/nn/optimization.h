@@ -168,8 +168,8 @@ typedef struct tl_adafactor_keras_config {
     tl_opt_bool relative_step;
 } tl_adafactor_keras_config;
 
-/* Five of Keras 3 that Model Garden does not know. All can decay weights, beside the gradient. Their
- * slots have the names of Keras's older optimizers, as those of the others do. */
+/* Five of Keras 3 that Model Garden does not know. All can decay weights, beside the gradient.
+ * Their slots have the names of Keras's older optimizers, as those of the others do. */
 typedef struct tl_adadelta_config {
     tl_optimizer_config base;
     tl_opt_double rho, epsilon;

@@ -81,6 +81,16 @@ TL_API bool tl_optimizer_set_accumulating(tl_optimizer *o, bool on);
 TL_API bool tl_optimizer_accumulating(const tl_optimizer *o);
 /* Forgets what was summed up and not applied: a step that failed half-way. */
 TL_API TL_NODISCARD tl_status tl_optimizer_discard(tl_optimizer *o);
+/* From the next capture on, each flush also measures how much the gradients of its batches differ:
+ * of batches of weight w, the expected squared norm of a mean gradient is signal + noise / w. Their
+ * quotient is the "simple noise scale" of McCandlish et al. (2018), in units of the weights. */
+TL_API TL_NODISCARD tl_status tl_optimizer_measure_noise(tl_optimizer *o);
+typedef struct tl_gradient_noise {
+    bool known;           /* false: of one batch, of weights of 0, or of what is not finite */
+    double noise, signal; /* estimates by one flush; they may be negative */
+} tl_gradient_noise;
+/* By the last flush; read now. */
+TL_API TL_NODISCARD tl_status tl_optimizer_noise(tl_gradient_noise *out, const tl_optimizer *o);
 /* Makes tl_optimizer_apply and tl_optimizer_accumulate do nothing, for steps that are only looked
  * at. Gives what was set before. */
 TL_API bool tl_optimizer_set_inert(tl_optimizer *o, bool on);

@@ -136,6 +136,7 @@ typedef struct tl_own_config {
     bool schedule_to_end;
     const char *notify;        /* NULL: nobody is told; as in tl_metrics_file_config */
     double checkpoint_minutes; /* as in tl_checkpoint_manager_args; 0: none by time */
+    bool gradient_noise_scale; /* tl_noise_scale_hook */
 } tl_own_config;
 
 /* --- the whole -------------------------------------------------------------------------------- */
