@@ -69,9 +69,13 @@ static tl_status item_target(target *out, tli_py *of, const tli_py *index)
 {
     *out = (target){.container = of, .place = index->place};
     if (of->kind == TLI_PY_LIST && !of->tuple) return tli_py_index(&out->index, of, index);
-    if (of->kind != TLI_PY_MAP || index->kind != TLI_PY_TEXT)
-        return TLI_PY_FAIL(index->place, TL_EINVAL, "%s has no item that could be set under %s",
-                           tli_py_noun(of), tli_py_noun(index));
+    if (of->kind != TLI_PY_MAP)
+        return TLI_PY_FAIL(index->place, TL_EINVAL, "%s has no items that could be set",
+                           tli_py_noun(of));
+    if (index->kind != TLI_PY_TEXT)
+        return TLI_PY_FAIL(index->place, TL_EUNSUPPORTED,
+                           "keys are strings here, found %s; write it in quotes",
+                           tli_py_noun(index));
     out->key = index->text;
     return TL_OK;
 }

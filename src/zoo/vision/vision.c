@@ -2,6 +2,7 @@
 #include <tilth/zoo/vision.h>
 
 #include "zoo/inner/zoo.h"
+#include "zoo/vision/libai.h"
 
 static const char *const restrictions[] = {"task.train_data.is_training != None",
                                            "task.validation_data.is_training != None", NULL};
@@ -288,6 +289,7 @@ static const tl_entry entries[] = {
     {&tl_kind_backbone, &tl_backbone_mlp.cls},
     {&tl_kind_task, &tl_image_classification_task.cls},
     {&tl_kind_task, &tl_example_task.cls},
+    {&tl_kind_libai_model, &tli_libai_vision_transformer.cls},
     {&tl_kind_experiment, &tli_images_experiment.cls},
     {&tl_kind_experiment, &image_classification.cls},
     {&tl_kind_experiment, &resnet_imagenet.cls},
