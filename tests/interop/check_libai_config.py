@@ -26,7 +26,7 @@ from driver import compile_driver
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SEED, PROGRAMS = 20240917, 3000
+SEED, PROGRAMS = 20240917, 6000
 
 
 # --- the same in Python -------------------------------------------------------------------------------

@@ -62,6 +62,8 @@ static tl_status check_attribute(const tli_py *of, const char *name, tl_place pl
                            "a dict has no attribute '%.60s'; write [\"%.60s\"], or make a "
                            "configuration of it: DictConfig(...)",
                            name, name);
+    if (of->kind == TLI_PY_OBJECT || of->kind == TLI_PY_SYMBOL)
+        return TLI_PY_REFUSE(place, "a change of %s", tli_py_noun(of));
     return TLI_PY_FAIL(place, TL_EINVAL, "%s has no attributes that could be set", tli_py_noun(of));
 }
 

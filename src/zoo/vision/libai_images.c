@@ -37,6 +37,13 @@ const char *tli_libai_class(const tl_value *v)
     return last_part(whole_class(v));
 }
 
+/* Of whom a message speaks: a dict of arguments has no class. */
+static const char *owner(const tl_value *map)
+{
+    const char *name = tli_libai_class(map);
+    return *name ? name : "cfg";
+}
+
 tl_status tli_libai_known(const tl_value *map, const char *const *keys)
 {
     for (int64_t i = 0; i < map->count; i++) {
@@ -46,7 +53,7 @@ tl_status tli_libai_known(const tl_value *map, const char *const *keys)
         if (known) continue;
         const char *near = tl_nearest(map->pairs[i].key, keys, count);
         return FAIL_AT(map->pairs[i].value, "%s: the argument '%.60s' is not known here%s%s%s",
-                       tli_libai_class(map), map->pairs[i].key, near ? ", did you mean '" : "",
+                       owner(map), map->pairs[i].key, near ? ", did you mean '" : "",
                        near ? near : "", near ? "'?" : "");
     }
     return TL_OK;
@@ -63,7 +70,7 @@ tl_status tli_libai_int(int64_t *out, const tl_value *map, const char *key, int6
     const tl_value *v = tl_value_get(map, key);
     *out = otherwise;
     if (!v || tl_value_int(v, out)) return TL_OK;
-    return FAIL_AT(v, "%s: %s must be an integer", tli_libai_class(map), key);
+    return FAIL_AT(v, "%s: %s must be an integer", owner(map), key);
 }
 
 tl_status tli_libai_double(double *out, const tl_value *map, const char *key, double otherwise)
@@ -71,7 +78,7 @@ tl_status tli_libai_double(double *out, const tl_value *map, const char *key, do
     const tl_value *v = tl_value_get(map, key);
     *out = otherwise;
     if (!v || (tl_value_double(v, out) && isfinite(*out))) return TL_OK;
-    return FAIL_AT(v, "%s: %s must be a number", tli_libai_class(map), key);
+    return FAIL_AT(v, "%s: %s must be a number", owner(map), key);
 }
 
 /* --- what is done to pictures ----------------------------------------------------------------- */
