@@ -4,7 +4,8 @@
 
 enum { RUN }; /* the struct of flags, by its place in the command's table */
 
-static tl_status apply_words(tl_config *config, tli_run *run)
+/* The file and the words of the command line. */
+static tl_status open_config(tl_config **out, tli_run *run, const char *path)
 {
     int64_t count;
     const tl_flag_word *given = tl_flags_words(run->flags, &count);
@@ -12,7 +13,7 @@ static tl_status apply_words(tl_config *config, tli_run *run)
     if (!words) return TL_ENOMEM;
     for (int64_t i = 0; i < count; i++)
         words[i] = (tl_word){given[i].text, given[i].flag ? given[i].flag : "command line"};
-    return tl_libai_words(config, words, count);
+    return tl_libai_open(out, run->registry, path, words, count);
 }
 
 /* Those of the program (tl_main_options). */
@@ -33,13 +34,11 @@ static tl_status run_train_net(tli_run *run)
         .hooks_payload = (void *)(uintptr_t)o,
     };
     tl_config *config;
-    TL_TRY(tl_libai_begin(&config, run->registry, flags->config_file));
-    tl_status st = apply_words(config, run);
-    if (st == TL_OK)
-        st = tl_train_net(NULL, &(tl_train_net_args){.registry = run->registry,
-                                                     .config = config,
-                                                     .flags = flags,
-                                                     .trainer = &trainer});
+    TL_TRY(open_config(&config, run, flags->config_file));
+    tl_status st = tl_train_net(NULL, &(tl_train_net_args){.registry = run->registry,
+                                                           .config = config,
+                                                           .flags = flags,
+                                                           .trainer = &trainer});
     tl_config_free(&config);
     return st;
 }

@@ -153,8 +153,9 @@ static tl_status make_int(tli_py_module *m, tli_py **out, const arguments *a)
     const tli_py *v = first(a);
     int64_t i = v->i;
     if (v->kind == TLI_PY_FLOAT) {
+        if (!isfinite(v->d)) return TLI_PY_FAIL(a->place, TL_EINVAL, "this float is no integer");
         if (!(v->d > -0x1p63 && v->d < 0x1p63))
-            return TLI_PY_FAIL(a->place, TL_EINVAL, "this float is no integer of 64 bits");
+            return TLI_PY_FAIL(a->place, TL_ELIMIT, "this integer needs more than 64 bits");
         i = (int64_t)v->d;
     } else if (v->kind != TLI_PY_INT && v->kind != TLI_PY_BOOL) {
         return wrong_argument(a, "a number");
@@ -260,18 +261,25 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* What something imported gives, unless it is what configurations themselves are made with. */
+/* What something imported gives, unless it is what configurations themselves are made with. Its
+ * arguments are as they were at the time of the call. */
 static tl_status keep_call(tli_py_module *m, tli_py **out, const tli_py *symbol, const arguments *a)
 {
     if (begins(symbol->text, "libai.config.") || begins(symbol->text, "omegaconf.")
         || begins(symbol->text, "copy."))
         return TLI_PY_REFUSE(a->place, "%.80s(...)", symbol->text);
     tli_py *object = *out = tli_py_new_text(m->reader, TLI_PY_OBJECT, symbol->text, a->place);
+    tli_py *value;
     TL_TRY(given(object));
-    if (a->plain->count) TL_TRY(tli_py_put(m->reader, object, "_args_", a->plain->place, a->plain));
-    for (int64_t i = 0; i < a->named->count; i++)
-        TL_TRY(tli_py_put(m->reader, object, a->named->pairs[i].key, a->named->pairs[i].place,
-                          a->named->pairs[i].value));
+    if (a->plain->count) {
+        TL_TRY(tli_py_copy(&value, m->reader, a->plain, false));
+        TL_TRY(tli_py_put(m->reader, object, "_args_", a->plain->place, value));
+    }
+    for (int64_t i = 0; i < a->named->count; i++) {
+        const tli_py_pair *p = &a->named->pairs[i];
+        TL_TRY(tli_py_copy(&value, m->reader, p->value, false));
+        TL_TRY(tli_py_put(m->reader, object, p->key, p->place, value));
+    }
     return TL_OK;
 }
 

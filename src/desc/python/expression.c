@@ -285,6 +285,8 @@ tl_status tli_py_attribute(tli_py_module *m, tli_py **out, tli_py *of, const cha
                            "a dict has no attribute '%.60s'; write [\"%.60s\"], or make a "
                            "configuration of it: DictConfig(...)",
                            name, name);
+    if (of->kind == TLI_PY_OBJECT)
+        return TLI_PY_REFUSE(place, "an attribute of %s", tli_py_noun(of));
     if (of->kind != TLI_PY_MAP)
         return TLI_PY_FAIL(place, TL_EINVAL, "%s has no attribute '%.60s'", tli_py_noun(of), name);
     tli_py_pair *there;

@@ -62,6 +62,8 @@ static tl_status check_attribute(const tli_py *of, const char *name, tl_place pl
                            "a dict has no attribute '%.60s'; write [\"%.60s\"], or make a "
                            "configuration of it: DictConfig(...)",
                            name, name);
+    if (of->kind == TLI_PY_OBJECT || of->kind == TLI_PY_SYMBOL)
+        return TLI_PY_REFUSE(place, "a change of %s", tli_py_noun(of));
     return TLI_PY_FAIL(place, TL_EINVAL, "%s has no attributes that could be set", tli_py_noun(of));
 }
 
@@ -69,9 +71,13 @@ static tl_status item_target(target *out, tli_py *of, const tli_py *index)
 {
     *out = (target){.container = of, .place = index->place};
     if (of->kind == TLI_PY_LIST && !of->tuple) return tli_py_index(&out->index, of, index);
-    if (of->kind != TLI_PY_MAP || index->kind != TLI_PY_TEXT)
-        return TLI_PY_FAIL(index->place, TL_EINVAL, "%s has no item that could be set under %s",
-                           tli_py_noun(of), tli_py_noun(index));
+    if (of->kind != TLI_PY_MAP)
+        return TLI_PY_FAIL(index->place, TL_EINVAL, "%s has no items that could be set",
+                           tli_py_noun(of));
+    if (index->kind != TLI_PY_TEXT)
+        return TLI_PY_FAIL(index->place, TL_EUNSUPPORTED,
+                           "keys are strings here, found %s; write it in quotes",
+                           tli_py_noun(index));
     out->key = index->text;
     return TL_OK;
 }

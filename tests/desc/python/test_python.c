@@ -18,7 +18,7 @@ static const tl_python_file shipped[] = {
      "train = DictConfig(dict(iter=10, amp=dict(enabled=False)))\n_hidden = dict()\nnumber = 3\n"},
     {"common/models/small.py", "model = dict(depth=2)\n"},
     {"common/models/large.py", "from .small import model\nmodel.depth = 8\n"},
-    {"common/up.py", "from .models.large import model\nfrom ..outside import x\n"},
+    {"common/up.py", "from .models.large import model\nfrom ...outside import x\n"},
     {"common/circle.py", "from .circle import x\n"},
 };
 static const tl_python_options options = {.shipped = shipped, .shipped_count = TL_COUNT(shipped)};
@@ -215,6 +215,8 @@ static void test_calls_that_are_kept(void **state)
     (void)state;
     gives("from a import Loss, mode\nc = dict(loss=Loss(), m=mode('bicubic', size=2))\n",
           "c: {loss: {_target_: a.Loss}, m: {_target_: a.mode, _args_: [bicubic], size: 2}}");
+    gives("from x import F\na = {'x': 1}\na['b'] = F(a)\na['x'] = 2\n",
+          "a: {x: 2, b: {_target_: x.F, _args_: [{x: 1}]}}");
 }
 
 /* Dicts are shared, configurations hold copies. */
@@ -305,6 +307,9 @@ static void test_what_is_a_program(void **state)
         {"a = [1]\na.append(2)\n", "the call of 'append' of a list"},
         {"a = 1 << 2\n", "'<<'"},
         {"a = ~1\n", "'~'"},
+        {"import os\nos.x = 1\n", "a change of something imported"},
+        {"from x import F\na = F()\na.x = 1\n", "a change of what an imported call gives"},
+        {"from x import F\na = F().x\n", "an attribute of what an imported call gives"},
         {"a = ...\n", "'...'"},
         {"a = 'a' % 1\n", "'%' between a string and an integer"},
         {"a = [1] - [1]\n", "'-' between a list and a list"},
@@ -343,7 +348,7 @@ static void test_mistakes(void **state)
         {"a = dict(x=1)['y']\n", "a dict has no key 'y'", TL_ENOTFOUND},
         {"a = [1][1]\n", "there is no item 1: a list has 1", TL_ENOTFOUND},
         {"a = [1]['x']\n", "a list is indexed by an integer, found a string", TL_EINVAL},
-        {"a = (1,)\na[0] = 2\n", "a tuple has no item that could be set", TL_EINVAL},
+        {"a = (1,)\na[0] = 2\n", "a tuple has no items that could be set", TL_EINVAL},
         {"a = {1: 2}\n", "keys are strings here, found an integer", TL_EUNSUPPORTED},
         {"a = dict(x=1, x=2)\n", "the argument 'x' is given twice", TL_EINVAL},
         {"a = dict(x=1, **dict(x=2))\n", "the argument 'x' is given twice", TL_EINVAL},
@@ -351,8 +356,8 @@ static void test_mistakes(void **state)
         {"a = {**1}\n", "'**' wants a dict, found an integer", TL_EINVAL},
         {"a = 1()\n", "an integer cannot be called", TL_EINVAL},
         {"a = int('x')\n", "int wants a number, found a string", TL_EINVAL},
-        {"a = int(1e30)\n", "no integer of 64 bits", TL_EINVAL},
-        {"a = int(float('nan'))\n", "no integer of 64 bits", TL_EINVAL},
+        {"a = int(1e30)\n", "needs more than 64 bits", TL_ELIMIT},
+        {"a = int(float('nan'))\n", "this float is no integer", TL_EINVAL},
         {"a = float('x')\n", "float wants a number", TL_EINVAL},
         {"a = 1 / 0\n", "t.py:1:7: a division by zero", TL_EINVAL},
         {"a = 1 // 0\n", "a division by zero", TL_EINVAL},
@@ -407,7 +412,6 @@ static void test_bombs(void **state)
     refuses("a = 9007199254740993 / 3\n", TL_ELIMIT, "integers above 2**53");
     refuses("a = {}\na['a'] = a\n", TL_EINVAL, "cannot be put into itself");
     refuses("a = {}\nb = [a]\na['b'] = b\n", TL_EINVAL, "cannot be put into itself");
-    refuses("from x import F\na = {}\na['b'] = F(a)\n", TL_EINVAL, "cannot be put into itself");
     refuses("from .common.circle import x\n", TL_EINVAL, "circle.py imports itself");
     // Doubling, in each way that there is.
     tl_str text = TL_STR_INIT;
