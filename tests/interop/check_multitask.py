@@ -45,7 +45,7 @@ def write(path, rng, count, classes):
 def routine(folder, name):
     """Not augmented: both see the same batches."""
     data = {'global_batch_size': BATCH, 'aug_rand_hflip': False, 'aug_crop': False, 'shuffle_buffer_size': 1,
-            'decode_jpeg_only': False, 'cycle_length': 1}
+            'decode_jpeg_only': False, 'cycle_length': 1, 'file_type': 'tfrecord', 'center_crop_fraction': 0.875}
     return {'task_name': name, 'task_weight': 2.0 if name == 'direction' else 1.0, 'task_config': {
         'model': {'num_classes': TASKS[name], 'input_size': [SIZE, SIZE, 3],
                   'backbone': {'type': 'resnet', 'resnet': {'model_id': 10}},
@@ -101,6 +101,9 @@ def ours(config, mode, folder):
     config['task']['model'] = {'input_size': [SIZE, SIZE, 3], 'l2_weight_decay': DECAY,
                                'backbone': config['task']['task_routines'][0]['task_config']['model']['backbone'],
                                'norm_activation': config['task']['task_routines'][0]['task_config']['model']['norm_activation']}
+    for one in config['task']['task_routines']:  # what multitask/local has for its own pictures
+        for data in 'train_data', 'validation_data':
+            one['task_config'][data].update(mean=[], stddev=[])
     path = folder.parent / 'config.yaml'
     path.write_text(yaml.safe_dump(config))
     return run_and_log(TILTH, 'train', '--experiment=multitask/local', f'--mode={mode}', f'--model_dir={folder}',
