@@ -45,7 +45,7 @@ def write(path, rng, count, classes):
 def routine(folder, name):
     """Not augmented: both see the same batches."""
     data = {'global_batch_size': BATCH, 'aug_rand_hflip': False, 'aug_crop': False, 'shuffle_buffer_size': 1,
-            'decode_jpeg_only': False, 'cycle_length': 1, 'file_type': 'tfrecord', 'center_crop_fraction': 0.875}
+            'decode_jpeg_only': False, 'cycle_length': 1, 'file_type': 'tfrecord', 'center_crop_fraction': 1.0}
     return {'task_name': name, 'task_weight': 2.0 if name == 'direction' else 1.0, 'task_config': {
         'model': {'num_classes': TASKS[name], 'input_size': [SIZE, SIZE, 3],
                   'backbone': {'type': 'resnet', 'resnet': {'model_id': 10}},
