@@ -198,8 +198,8 @@ static pid_t start_experiment(const char *folder, const char *experiment, const 
     snprintf(dir, sizeof dir, "--model_dir=%s", folder);
     snprintf(flag, sizeof flag, "--experiment=%s", experiment);
     snprintf(log, sizeof log, "%s.log", folder);
-    const char *words[WORDS] = {"tilth",        "train", flag, "--mode=train_and_eval", dir,
-                                "tilth.seed=7", "tilth.jit=false"};
+    const char *words[WORDS] = {
+        "tilth", "train", flag, "--mode=train_and_eval", dir, "tilth.seed=7", "tilth.jit=false"};
     for (int at = 7; *more && at < WORDS - 1;) words[at++] = *more++;
     if (!freopen(log, "a", stdout) || !freopen(log, "a", stderr)) _exit(9);
     execv(TILTH_PROGRAM, (char *const *)(uintptr_t)words);
@@ -239,10 +239,10 @@ static void kill_and_compare(const char *experiment, const char *const *words, c
 static void killed_runs_of_several_tasks_end_the_same(void **state)
 {
     (void)state;
-    static const char *const words[] = {"trainer.train_steps=400", "trainer.steps_per_loop=20",
-                                        "trainer.summary_interval=20",
-                                        "trainer.checkpoint_interval=7",
-                                        "trainer.validation_interval=100", NULL};
+    static const char *const words[] = {
+        "trainer.train_steps=400",         "trainer.steps_per_loop=20",
+        "trainer.summary_interval=20",     "trainer.checkpoint_interval=7",
+        "trainer.validation_interval=100", NULL};
     kill_and_compare("multitask/local", words, "ckpt-400.safetensors", "train/steepness");
 }
 

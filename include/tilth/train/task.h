@@ -222,7 +222,7 @@ typedef struct tl_task_args {
     const tl_registry *registry; /* knows the task's class, must outlive the task */
     const tl_object *config;     /* the section `task` of an experiment, must outlive the task */
     const char *name; /* (optional: that of the config, else of the class) must outlive it too */
-    const char *logging_dir;     /* (optional: none) */
+    const char *logging_dir; /* (optional: none) */
     tl_engine *engine;
     /* (optional: TL_F32) to compute in; strategy.h knows the policies */
     tl_dtype dtype;

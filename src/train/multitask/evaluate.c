@@ -46,8 +46,8 @@ static tl_status begin_one(tl_trainer *t, tli_subject *one)
 static tl_status run_batch(tl_trainer *t, tli_subject *one, tl_logs *logs, bool *more)
 {
     tl_tensors in = {0}, out = {0};
-    TL_TRY(tli_data_failed(tl_dataset_next(one->validation_dataset, t->ctx, &in, more),
-                           "validation"));
+    TL_TRY(
+        tli_data_failed(tl_dataset_next(one->validation_dataset, t->ctx, &in, more), "validation"));
     if (!*more) return TL_OK;
     tl_ctx_set_draws(t->ctx, (tl_draws){.seed = t->seed, .step = t->global_step});
     if (one->eval) TL_TRY(tl_function_call(one->eval, t->ctx, &in, &out));

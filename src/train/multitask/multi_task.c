@@ -16,8 +16,10 @@
 static tl_status check_name(const tl_multi_task *m, int64_t index, const char *name)
 {
     if (!*name || strchr(name, '/') || strchr(name, '|') || *name == '.')
-        return TL_FAIL(TL_EINVAL, "'%s' cannot name a task: it must be there, hold no '/' and no "
-                                  "'|', and not begin with a dot", name);
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' cannot name a task: it must be there, hold no '/' and no "
+                       "'|', and not begin with a dot",
+                       name);
     if (strcmp(name, TLI_TOTAL_LOSS) == 0)
         return TL_FAIL(TL_EINVAL, "'%s' cannot name a task: it is the sum of all", name);
     for (int64_t i = 0; i < index; i++)

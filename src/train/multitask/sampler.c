@@ -6,8 +6,8 @@
 
 #include <tilth/base/rng.h>
 
-/* Weights to a power, as shares that are summed up. In float32, as there: what lies at an edge falls
- * to the same side. */
+/* Weights to a power, as shares that are summed up. In float32, as there: what lies at an edge
+ * falls to the same side. */
 static void by_power(float *cumulative, const double *weights, int64_t count, float power)
 {
     float sum = 0, below = 0;
@@ -35,18 +35,21 @@ tl_status tl_task_distribution(float *cumulative, const tl_oneof *sampler, const
     const char *type = sampler->type ? sampler->type : "";
     float power = 1;
     if (strcmp(type, "uniform") == 0) power = 0;
-    else if (strcmp(type, "annealing") == 0)
-        power = annealed(sampler->value, step);
+    else if (strcmp(type, "annealing") == 0) power = annealed(sampler->value, step);
     else if (strcmp(type, "proportional") == 0)
         power = (float)((const tl_proportional_sample_config *)sampler->value)->alpha;
     else
-        return TL_FAIL(TL_EINVAL, "trainer.task_sampler.type is '%s', and must be uniform, "
-                                  "proportional or annealing", type);
+        return TL_FAIL(TL_EINVAL,
+                       "trainer.task_sampler.type is '%s', and must be uniform, "
+                       "proportional or annealing",
+                       type);
     by_power(cumulative, weights, count, power);
     if (count && isfinite(cumulative[count - 1])) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "the weights of the tasks give no chances to draw them by: at least "
-                              "one task_weight must be above 0, and none so large that its power "
-                              "%g is not finite", (double)power);
+    return TL_FAIL(TL_EINVAL,
+                   "the weights of the tasks give no chances to draw them by: at least "
+                   "one task_weight must be above 0, and none so large that its power "
+                   "%g is not finite",
+                   (double)power);
 }
 
 float tl_task_draw(int64_t step)

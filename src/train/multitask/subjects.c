@@ -67,8 +67,8 @@ static tl_status build_evaluate(tl_trainer *t, tli_subject *s)
     if (!config || !config->validation_data)
         return TL_FAIL(TL_EINVAL,
                        "there is nothing to evaluate with: task_config.validation_data is null");
-    TL_TRY(tl_task_build_inputs(s->sub.task, config->validation_data, &input,
-                                &s->validation_dataset));
+    TL_TRY(
+        tl_task_build_inputs(s->sub.task, config->validation_data, &input, &s->validation_dataset));
     return tl_dataset_to_device(&s->validation_dataset, &s->validation_dataset, t->engine);
 }
 

@@ -32,8 +32,8 @@ static tl_status require_multi_task(const tl_trainer *t)
     return TL_OK;
 }
 
-/* Weights that were not trained in a step must stay as they are, and the sum of several batches does
- * not know any more which those are. */
+/* Weights that were not trained in a step must stay as they are, and the sum of several batches
+ * does not know any more which those are. */
 static tl_status check_accumulation(const tl_trainer *t, bool joint)
 {
     if (joint || t->parts->accumulation == 1) return TL_OK;
@@ -61,9 +61,10 @@ static tl_status prepare(tl_trainer *t)
         return TL_FAIL(TL_EINVAL, "the trainer '%s' makes its data itself, from those of its tasks",
                        t->cls->cls.name);
     const tl_multi_task_trainer_config *config = t->config->trainer.value;
-    TL_TRY(tli_mix_new(&all->mix, &(tli_mix_args){.tasks = m,
-                                                  .input = &input,
-                                                  .sampler = joint ? NULL : &config->task_sampler}));
+    TL_TRY(
+        tli_mix_new(&all->mix, &(tli_mix_args){.tasks = m,
+                                               .input = &input,
+                                               .sampler = joint ? NULL : &config->task_sampler}));
     t->train_dataset = all->mix;
     return TL_OK;
 }

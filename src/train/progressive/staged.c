@@ -137,9 +137,9 @@ static tl_status get_dataset(tl_trainer *t, int64_t stage, const tl_input_contex
     if (old && is_as_before(t, stage)) return TL_OK;
     *out = NULL;
     if (!data)
-        return TL_FAIL(TL_EINVAL, "there is nothing to %s with in stage %" PRId64 ": task.%s is null",
-                       training ? "train" : "evaluate", stage,
-                       training ? "train_data" : "validation_data");
+        return TL_FAIL(
+            TL_EINVAL, "there is nothing to %s with in stage %" PRId64 ": task.%s is null",
+            training ? "train" : "evaluate", stage, training ? "train_data" : "validation_data");
     return tl_task_build_inputs(task, data, input, out);
 }
 

@@ -79,12 +79,12 @@ static tl_status open_exports(tl_trainer *t)
     if (folder)
         st = tl_checkpoint_manager_new(
             &s->exports,
-            &(tl_checkpoint_manager_args){
-                .directory = folder,
-                .state = s->exported,
-                .step = &t->global_step,
-                .interval = interval->set ? interval->value : c->base.checkpoint_interval,
-                .max_to_keep = most->set ? *most : c->base.max_to_keep});
+            &(tl_checkpoint_manager_args){.directory = folder,
+                                          .state = s->exported,
+                                          .step = &t->global_step,
+                                          .interval = interval->set ? interval->value
+                                                                    : c->base.checkpoint_interval,
+                                          .max_to_keep = most->set ? *most : c->base.max_to_keep});
     tl_arena_free(&arena);
     return st;
 }
@@ -141,8 +141,8 @@ static tl_status make_pieces(pieces *out, tl_trainer *t, int64_t stage, bool fro
         TL_TRY(policy->get_train_dataset(t, stage, &input, from_before ? t->train_dataset : NULL,
                                          &out->train));
     if (t->parts->evaluates)
-        TL_TRY(policy->get_eval_dataset(
-            t, stage, &input, from_before ? t->validation_dataset : NULL, &out->eval));
+        TL_TRY(policy->get_eval_dataset(t, stage, &input,
+                                        from_before ? t->validation_dataset : NULL, &out->eval));
     return TL_OK;
 }
 

@@ -32,8 +32,8 @@ struct tl_trainer_parts {
     /* Where the training data stood when the loop began, and how many batches were taken since. */
     tl_state *position, *position_then;
     int64_t taken;
-    tli_flight flight; /* steps that nobody has looked at yet */
-    tli_guard guard;   /* of what a step that comes to nothing leaves as it was */
+    tli_flight flight;     /* steps that nobody has looked at yet */
+    tli_guard guard;       /* of what a step that comes to nothing leaves as it was */
     tli_subjects subjects; /* tasks that are trained or evaluated one by one; mostly none */
     tli_stages stages;     /* mostly none */
 };

@@ -130,9 +130,9 @@ static tl_status build_shared(tl_model *m, tl_scope *s, const void *config)
     n->inputs = tl_arena_array(arena, args->head_count, sizeof *n->inputs);
     n->outputs = tl_arena_array(arena, args->head_count, sizeof *n->outputs);
     if (!n->heads || !n->inputs || !n->outputs) return TL_ENOMEM;
-    TL_TRY(tl_backbone_make(&n->backbone, s, &model->backbone,
-                            &(tl_backbone_parts){&model->norm_activation,
-                                                 n->penalty.type ? &n->penalty : NULL}));
+    TL_TRY(tl_backbone_make(
+        &n->backbone, s, &model->backbone,
+        &(tl_backbone_parts){&model->norm_activation, n->penalty.type ? &n->penalty : NULL}));
     for (int64_t i = 0; i < args->head_count; i++) TL_TRY(add_head(n, s, args, i));
     return TL_OK;
 }

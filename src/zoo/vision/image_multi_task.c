@@ -59,17 +59,16 @@ static tl_status build_model(tl_task *t, tl_model **out)
     if (!t->config->model.value)
         return TL_FAIL(TL_EINVAL, "task.model is null: there is no backbone to share");
     for (int64_t i = 0; i < m->count; i++) TL_TRY(fill_head(&heads[i], &m->tasks[i]));
-    return tl_image_heads_new(out,
-                              &(tl_image_heads_args){.engine = t->engine,
-                                                     .config = t->config->model.value,
-                                                     .heads = heads,
-                                                     .head_count = m->count,
-                                                     .batch_size = data ? data->global_batch_size
-                                                                        : 1,
-                                                     .seed = t->seed,
-                                                     .dtype = t->dtype,
-                                                     .registry = t->registry,
-                                                     .arena = t->arena});
+    return tl_image_heads_new(
+        out, &(tl_image_heads_args){.engine = t->engine,
+                                    .config = t->config->model.value,
+                                    .heads = heads,
+                                    .head_count = m->count,
+                                    .batch_size = data ? data->global_batch_size : 1,
+                                    .seed = t->seed,
+                                    .dtype = t->dtype,
+                                    .registry = t->registry,
+                                    .arena = t->arena});
 }
 
 /* --- names in checkpoints of Model Garden ----------------------------------------------------- */
@@ -93,9 +92,8 @@ static tl_status name_backbone(const tl_multi_task *m, tl_original_names *into)
     tl_status st = backbone->original_names(config, &own);
     for (int64_t i = 0; i < own.layers.count && st == TL_OK; i++) {
         const tl_original_name *n = &own.layers.items[i];
-        const char *theirs =
-            tl_arena_printf(into->arena, SUB_TASKS "%s/layer_with_weights-0/%s", m->tasks[0].name,
-                            n->theirs + strlen(BACKBONE));
+        const char *theirs = tl_arena_printf(into->arena, SUB_TASKS "%s/layer_with_weights-0/%s",
+                                             m->tasks[0].name, n->theirs + strlen(BACKBONE));
         st = theirs ? tl_original_names_add(into, n->ours, theirs) : TL_ENOMEM;
     }
     for (int64_t i = 0; i < own.renamed.count && st == TL_OK; i++)
@@ -122,8 +120,8 @@ static tl_status original_names(tl_task *t, tl_original_names *into)
         tl_shared_head head;
         TL_TRY(fill_head(&head, &m->tasks[i]));
         bool norm = head.config->add_head_batch_norm;
-        const char *path = tl_arena_printf(into->arena, SUB_TASKS "%s/layer_with_weights-0",
-                                           head.name),
+        const char *path =
+                       tl_arena_printf(into->arena, SUB_TASKS "%s/layer_with_weights-0", head.name),
                    *first = tl_arena_printf(into->arena, SUB_TASKS "%s/layer_with_weights-0",
                                             m->tasks[0].name);
         if (!path || !first) return TL_ENOMEM;
@@ -181,20 +179,20 @@ const tl_experiment_class tli_multi_task_local = {
                 "  model:\n"
                 "    input_size: [16, 16, 1]\n"
                 "    backbone: {type: cnn, cnn: {filters: [8, 16], units: [32]}}\n"
-                "  task_routines:\n" LOCAL_TASK("direction", "1.0", "4")
-                    LOCAL_TASK("steepness", "2.0", "8")
-                "trainer:\n"
-                "  trainer_type: interleaving\n"
-                "  task_sampler: {type: proportional}\n"
-                "  steps_per_loop: 50\n"
-                "  summary_interval: 50\n"
-                "  checkpoint_interval: 150\n"
-                "  train_steps: 300\n"
-                "  validation_interval: 150\n"
-                "  best_checkpoint_export_subdir: best\n"
-                "  best_checkpoint_eval_metric: steepness|accuracy\n"
-                "  optimizer_config:\n"
-                "    optimizer: {type: adam}\n"
-                "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, "
-                "decay_steps: 300}}\n",
+                "  task_routines:\n" LOCAL_TASK("direction", "1.0", "4") LOCAL_TASK(
+                    "steepness", "2.0",
+                    "8") "trainer:\n"
+                         "  trainer_type: interleaving\n"
+                         "  task_sampler: {type: proportional}\n"
+                         "  steps_per_loop: 50\n"
+                         "  summary_interval: 50\n"
+                         "  checkpoint_interval: 150\n"
+                         "  train_steps: 300\n"
+                         "  validation_interval: 150\n"
+                         "  best_checkpoint_export_subdir: best\n"
+                         "  best_checkpoint_eval_metric: steepness|accuracy\n"
+                         "  optimizer_config:\n"
+                         "    optimizer: {type: adam}\n"
+                         "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, "
+                         "decay_steps: 300}}\n",
 };

@@ -113,10 +113,9 @@ static tl_status head_build(tl_layer *l, tl_scope *s, const void *encoder)
     l2 = (tl_l2_regularizer){TL_SET(penalty)};
     tl_oneof costs = {.type = "l2", .value = &l2};
     bool dear = penalty > 0 && strcmp(l->name, "b") == 0;
-    ((head *)l)->dense =
-        tl_dense(s, "dense", .units = 1, .without_bias = true,
-                 .kernel_initializer = {.type = "ones"},
-                 .kernel_regularizer = dear ? costs : (tl_oneof){0});
+    ((head *)l)->dense = tl_dense(s, "dense", .units = 1, .without_bias = true,
+                                  .kernel_initializer = {.type = "ones"},
+                                  .kernel_regularizer = dear ? costs : (tl_oneof){0});
     return tl_scope_status(s);
 }
 
@@ -189,8 +188,8 @@ static tl_status line_model(tl_task *t, tl_model **out)
 static const tl_desc line_desc = {
     .name = "line", .help = "a line", .size = sizeof(tl_task_config), .base = &tl_task_config_desc};
 static const tl_task_class line_task = {
-    .cls = TL_CLASS(tl_task_class, "line", &tl_base_task.cls, tl_task, &line_desc,
-                    .help = "a line"),
+    .cls =
+        TL_CLASS(tl_task_class, "line", &tl_base_task.cls, tl_task, &line_desc, .help = "a line"),
     .build_model = line_model,
     .build_inputs = line_inputs,
     .build_losses = line_losses,
@@ -456,9 +455,9 @@ static void a_joint_step_lowers_the_weighted_sum(void **state)
     number shared = {1, 0}, heads[2] = {{1, 0}, {1, 0}};
     int64_t positions[2] = {0};
     static const double weights[2] = {2, 0.5};
-    assert_ok(open_lab(&w, "lines",
-                       "{trainer: {trainer_type: joint}, " TASKS("task_weight: 2",
-                                                                 "task_weight: 0.5") "}"));
+    assert_ok(open_lab(
+        &w, "lines",
+        "{trainer: {trainer_type: joint}, " TASKS("task_weight: 2", "task_weight: 0.5") "}"));
     assert_ptr_equal(w.t->cls, &tl_multi_task_trainer);
     for (int64_t step = 0; step < 20; step++) {
         double by[2], loss[2], total = 0, by_shared = 0;
@@ -514,10 +513,11 @@ static void a_long_run_draws_all(void **state)
     (void)state;
     lab w;
     int64_t a, b;
-    assert_ok(open_lab(&w, "lines",
-                       "{trainer: {task_sampler: {type: annealing, annealing: {steps_per_epoch: 200, "
-                       "total_steps: 1000}}, optimizer_config: {learning_rate: {constant: "
-                       "{learning_rate: 0.001}}}}, " TASKS("task_weight: 3", "") "}"));
+    assert_ok(
+        open_lab(&w, "lines",
+                 "{trainer: {task_sampler: {type: annealing, annealing: {steps_per_epoch: 200, "
+                 "total_steps: 1000}}, optimizer_config: {learning_rate: {constant: "
+                 "{learning_rate: 0.001}}}}, " TASKS("task_weight: 3", "") "}"));
     assert_ok(tl_trainer_train(w.t, 1000, w.logs));
     assert_ok(tl_trainer_task_steps(&a, w.t, "a"));
     assert_ok(tl_trainer_task_steps(&b, w.t, "b"));
@@ -675,8 +675,7 @@ static void mistakes_are_told(void **state)
     refuses("task.task_routines=[]", "task.task_routines is empty");
     refuses("{task: {task_routines: [{task_name: a}]}}", "task_config is null");
     refuses("{task: {train_data: {global_batch_size: 2}}}", "the data of several tasks");
-    refuses("{" TASKS("task_weight: 0", "task_weight: 0") "}",
-            "at least one task_weight");
+    refuses("{" TASKS("task_weight: 0", "task_weight: 0") "}", "at least one task_weight");
     refuses("{" TASKS("task_weight: -1", "") "}", "task_weight");
     refuses("trainer.task_sampler.type=often", "often");
     refuses("trainer.trainer_type=alternating", "interleaving");
@@ -686,8 +685,7 @@ static void mistakes_are_told(void **state)
     refuses("{" TASKS("", "task_name: c") "}", "the model has no part 'c'");
     refuses("{" TASKS("", "task_config: {train_data: null}") "}",
             "nothing to train the task 'b' with");
-    refuses("{" TASKS("", "task_config: {validation_data: null}") "}",
-            "validation_data is null");
+    refuses("{" TASKS("", "task_config: {validation_data: null}") "}", "validation_data is null");
     without_b = true;
     refuses(NULL, "the model has no part 'b'");
     without_b = false;

@@ -129,7 +129,7 @@ static const tl_task_class grow_task = {
     .build_metrics = build_metrics,
 };
 
-/* --- the same with a policy of its own: the vectors of the original's test --------------------- */
+/* --- the same with a policy of its own -------------------------------------------------------- */
 
 static bool same_data;
 static int64_t asked_stage;
@@ -167,7 +167,8 @@ static tl_status policy_train(tl_trainer *t, int64_t stage, const tl_input_conte
 {
     (void)stage;
     *out = old;
-    return old && same_data ? TL_OK : build_inputs(t->task, t->task->config->train_data, input, out);
+    return old && same_data ? TL_OK
+                            : build_inputs(t->task, t->task->config->train_data, input, out);
 }
 
 static tl_status policy_eval(tl_trainer *t, int64_t stage, const tl_input_context *input,
@@ -390,8 +391,8 @@ static void a_stage_takes_weights_over(void **state)
     assert_int_equal(tl_trainer_stage(w.t), 0);
     assert_near(told(&w, "learning_rate"), 0.05, 1e-12);
     assert_ok(tl_trainer_train(w.t, 2, w.logs)); // over the edge, at which nothing happens
-    assert_ok(tl_tensor_get_doubles(tl_model_find(w.t->model, "first/kernel")->tensor, after,
-                                    WIDTH * 4));
+    assert_ok(
+        tl_tensor_get_doubles(tl_model_find(w.t->model, "first/kernel")->tensor, after, WIDTH * 4));
     assert_int_equal(tl_trainer_stage(w.t), 1);
     assert_near(told(&w, "learning_rate"), 0.05, 1e-12); // that of the steps that were done
     assert_non_null(tl_model_find(w.t->model, "second/kernel"));

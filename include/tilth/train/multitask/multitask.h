@@ -128,7 +128,8 @@ TL_API extern const tl_trainer_class tl_multi_eval_trainer;
 /* Tasks that a trainer trains or evaluates one by one, in their order; 0 and NULL for others. */
 TL_API int64_t tl_trainer_task_count(const tl_trainer *t);
 TL_API tl_task *tl_trainer_task(const tl_trainer *t, int64_t index);
-/* In how many of the steps so far a task was drawn. TL_ENOTFOUND when there is none of that name. */
+/* In how many of the steps so far a task was drawn. TL_ENOTFOUND when there is none of that
+ * name. */
 TL_API TL_NODISCARD tl_status tl_trainer_task_steps(int64_t *out, const tl_trainer *t,
                                                     const char *name);
 

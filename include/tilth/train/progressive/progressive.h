@@ -6,9 +6,9 @@
  *         - {num_steps: 200, task: {model: {input_size: [16, 16, 3]}}}
  *         - {num_steps: 400, optimizer_config: {learning_rate: {constant: {learning_rate: 0.001}}}}
  *
- * An experiment whose section `trainer` is tl_progressive_trainer_config is trained so, whatever its
- * task: a stage is the experiment with changes, and its model takes over from the one before all
- * weights of the same name and shape. In C a task may have a policy, which says all of it:
+ * An experiment whose section `trainer` is tl_progressive_trainer_config is trained so, whatever
+ * its task: a stage is the experiment with changes, and its model takes over from the one before
+ * all weights of the same name and shape. In C a task may have a policy, which says all of it:
  *
  *     static tl_status my_get_model(tl_trainer *t, int64_t stage, tl_model *old, tl_model **out)
  *     {

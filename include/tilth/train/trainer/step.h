@@ -65,7 +65,8 @@ typedef struct tl_step {
     tl_tensor *losses;
     bool is_split; /* the parts are known */
     bool has_aux;  /* the model's own losses have been asked for */
-    const tl_step_task *tasks; /* where it has several; fields of the batch begin with their names */
+    /* where it has several; fields of the batch begin with their names */
+    const tl_step_task *tasks;
     int64_t task_count;
 } tl_step;
 
