@@ -22,8 +22,9 @@ static const tl_field predict_fields[] = {
          .help = "images or texts that are taken from each file with several (idx, TFRecord, CSV, "
                  "lines); 0: all"),
     TL_F(tli_predict_flags, csv,
-         .help = "a table: file, class, probability, and the next classes; of a table, its rows "
-                 "with the answers behind them"),
+         .help =
+             "a table: file, class, probability, and the next classes; a row for each object, or "
+             "class of pixels; of a table, its rows with the answers behind them"),
     TL_F(tli_predict_flags, text_columns, .flags = TL_FIELD_NULLABLE,
          .help = "columns of CSV, TSV and JSONL that hold texts, one or a pair; else as the run "
                  "was trained"),
@@ -32,7 +33,9 @@ static const tl_field predict_fields[] = {
     TL_F(tli_predict_flags, pictures, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "folder for the pictures with the objects, or the classes of pixels, drawn into "
                  "them, as PNG files; it is made"),
-    TL_F(tli_predict_flags, json, .help = "a JSON object a line: file, class, probability, top"),
+    TL_F(tli_predict_flags, json,
+         .help =
+             "a JSON object a line: file, class, probability, top; file, objects; file, classes"),
     TL_F_END,
 };
 static const tl_desc predict_flags_desc = {
@@ -191,9 +194,13 @@ static tl_status answer_one(tli_asking *a, const tl_query *query, const tl_predi
         return TL_OK;
     }
     tl_status st = a->flags->pictures ? tli_draw_answer(a, query, &t) : TL_OK;
-    if (st != TL_OK) st = tli_ask_failed(a, st);
-    if (st == TL_OK) tli_ask_tell(a, &t);
-    return st;
+    if (st != TL_OK) {
+        TL_TRY(tli_ask_failed(a, st));
+        a->failed--;
+        a->undrawn++;
+    }
+    tli_ask_tell(a, &t);
+    return TL_OK;
 }
 
 static tl_status answer(tli_asking *a)
@@ -262,9 +269,13 @@ static tl_status ask_all(tli_asking *a)
         if (st != TL_OK) TL_TRY(tli_ask_failed(a, st));
     }
     TL_TRY(tli_ask_flush(a));
-    if (!a->failed) return TL_OK;
-    return TL_FAIL(TL_EIO, "%" PRId64 " could not be read (see above); %" PRId64 " could",
-                   a->failed, a->told);
+    if (a->failed)
+        return TL_FAIL(TL_EIO, "%" PRId64 " could not be read (see above); %" PRId64 " could",
+                       a->failed, a->told);
+    if (a->undrawn)
+        return TL_FAIL(TL_EIO, "%" PRId64 " could not be drawn (see above); %" PRId64 " could",
+                       a->undrawn, a->told - a->undrawn);
+    return TL_OK;
 }
 
 /* Opens the model, and the folder that pictures go to. */

@@ -62,14 +62,14 @@ struct tli_asking {
     /* not answered yet; their `file` is what they are called */
     tl_query queries[TLI_ASKED_AT_ONCE];
     int64_t waiting, at_once;
-    tl_arena *names; /* of those */
-    int64_t told, failed;
-    tl_str text;                  /* what is told next */
-    bool begun;                   /* the head of the table is written */
-    tl_strings columns;           /* of tables: that it has from their files */
-    bool ended;                   /* the model, or standard output, has failed: nothing goes on */
-    tl_map drawn;                 /* names of files below --pictures, and how often they came */
-    struct tli_folder_hold *hold; /* of --pictures: nothing there is written through a link */
+    tl_arena *names;               /* of those */
+    int64_t told, failed, undrawn; /* the last are told */
+    tl_str text;                   /* what is told next */
+    bool begun;                    /* the head of the table is written */
+    tl_strings columns;            /* of tables: that it has from their files */
+    bool ended;                    /* the model, or standard output, has failed: nothing goes on */
+    tl_map drawn;                  /* names of files below --pictures, and how often they came */
+    struct tli_folder_hold *hold;  /* of --pictures: nothing there is written through a link */
 };
 
 /* One more; answers come when there are enough. The name is copied, data must stay until

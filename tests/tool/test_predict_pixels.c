@@ -10,6 +10,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/builtin/predictor.h>
 #include <tilth/data/draw.h>
+#include <tilth/io/idx.h>
 #include <tilth/io/image/png.h>
 #include <tilth/io/tensorflow/example.h>
 #include <tilth/io/tensorflow/tfrecord.h>
@@ -137,6 +138,31 @@ static void test_pixels_are_told_and_drawn(void **state)
     run("predict", "--model_dir=run", "one.png");
     went_well();
     has("one.png: ");
+}
+
+/* Grey arrays are as good as grey files. */
+static void test_arrays(void **state)
+{
+    (void)state;
+    static uint8_t grey[HEIGHT * WIDTH];
+    const tl_shape shape = TL_SHAPE(1, HEIGHT, WIDTH);
+    char wanted[256], *told;
+    for (int i = 0; i < HEIGHT * WIDTH; i++) grey[i] = (uint8_t)(i % WIDTH / 13 * 25);
+    tl_str png = TL_STR_INIT;
+    train();
+    assert_ok(tl_png_encode(&png, &(tl_png_image){WIDTH, HEIGHT, 1, grey}));
+    assert_ok(tl_file_write_atomic("grey.png", tl_str_text(&png), png.length));
+    tl_str_deinit(&png);
+    assert_ok(tl_idx_write("all.idx", TL_U8, &shape, grey));
+    run("predict", "--model_dir=run", "grey.png");
+    went_well();
+    assert_non_null(told = strchr(out, ':'));
+    snprintf(wanted, sizeof wanted, "all.idx[0]%s", told);
+    run("predict", "--model_dir=run", "--pictures=drawn", "all.idx");
+    went_well();
+    assert_string_equal(out, wanted);
+    assert_true(tl_file_exists("drawn/all.idx_0.png"));
+    assert_true(tl_file_exists("drawn/all.idx_0.labels.png"));
 }
 
 /* --- as the model says it --------------------------------------------------------------------- */
@@ -300,7 +326,7 @@ static void test_names_of_strangers(void **state)
     run("predict", "--model_dir=run", "--pictures=drawn", "all.tfrecord");
     ended(1, "link"); // refused, with its name
     text_has(err, "more than 64 folders");
-    text_has(err, "2 could not be read (see above); 10 could");
+    text_has(err, "2 could not be drawn (see above); 8 could");
     drawn_as("drawn/out.png");
     drawn_as("drawn/etc/passwd.png");
     drawn_as("drawn/picture.png");
@@ -322,6 +348,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_pixels_are_told_and_drawn),
+        TOOL_TEST(test_arrays),
         TOOL_TEST(test_the_model_says_so),
         TOOL_TEST(test_no_picture_takes_anothers_place),
         TOOL_TEST(test_what_is_read_is_not_replaced),

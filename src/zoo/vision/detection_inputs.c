@@ -364,32 +364,14 @@ tl_status tl_detection_image_info(float image_info[8], const tl_detection_data_c
     return TL_OK;
 }
 
-/* Grey becomes three channels. */
-static tl_status widen_grey(tli_picture *p, tl_shape shape, const uint8_t *pixels)
-{
-    TL_TRY(tl_image_resize_memory(&p->own, shape.dims[0], shape.dims[1], CHANNELS));
-    for (int64_t i = 0; i < shape.dims[0] * shape.dims[1] * CHANNELS; i++)
-        p->own.pixels[i] = pixels[i / CHANNELS];
-    p->pixels = tl_pixels_of(&p->own);
-    return TL_OK;
-}
-
 tl_status tl_detection_prepare_pixels(float *image, float image_info[8],
                                       const tl_detection_data_config *data, tl_ints size,
                                       int64_t max_level, tl_shape shape, const void *pixels)
 {
-    const tl_sample_field f = {.dtype = TL_U8, .shape = shape, .data = pixels};
-    bool grey = shape.rank == 2 || (shape.rank == 3 && shape.dims[2] == 1);
     view v;
-    tli_picture p = {.own = TL_IMAGE_INIT};
-    char text[TL_SHAPE_TEXT];
+    tli_picture p;
     TL_TRY(make_view(&v, data, size, max_level));
-    if (!grey && (shape.rank != 3 || shape.dims[2] != CHANNELS))
-        return TL_FAIL(TL_EINVAL,
-                       "the picture has the shape %s; expected [height, width] or [height, width, "
-                       "3]",
-                       tl_shape_text(text, &shape));
-    TL_TRY(grey ? widen_grey(&p, shape, pixels) : tli_picture_open(&p, &f, CHANNELS, false));
+    TL_TRY(tli_picture_open_pixels(&p, shape, pixels, CHANNELS));
     return prepare(image, image_info, &v, &p);
 }
 

@@ -24,6 +24,27 @@ tl_status tli_picture_open(tli_picture *out, const tl_sample_field *f, int64_t c
     return st;
 }
 
+tl_status tli_picture_open_pixels(tli_picture *out, tl_shape shape, const void *pixels,
+                                  int64_t channels)
+{
+    char text[TL_SHAPE_TEXT];
+    const int64_t has = shape.rank == 2 ? 1 : shape.rank == 3 ? shape.dims[2] : 0;
+    *out = (tli_picture){.own = TL_IMAGE_INIT};
+    if (!has || (has != channels && !(has == 1 && channels == 3)))
+        return TL_FAIL(TL_EINVAL, "the picture has the shape %s; expected [height, width, %lld]%s",
+                       tl_shape_text(text, &shape), (long long)channels,
+                       channels == 3 ? " or [height, width]" : "");
+    out->pixels =
+        tl_pixels_new(TL_U8, shape.dims[0], shape.dims[1], has, (void *)(uintptr_t)pixels);
+    if (has == channels) return TL_OK;
+    const uint8_t *grey = pixels;
+    TL_TRY(tl_image_resize_memory(&out->own, shape.dims[0], shape.dims[1], channels));
+    for (int64_t i = 0; i < shape.dims[0] * shape.dims[1] * channels; i++)
+        out->own.pixels[i] = grey[i / channels];
+    out->pixels = tl_pixels_of(&out->own);
+    return TL_OK;
+}
+
 tl_status tli_picture_own(tli_picture *p)
 {
     const tl_pixels *from = &p->pixels;

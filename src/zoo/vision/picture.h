@@ -22,6 +22,10 @@ typedef struct tli_picture {
  * EXIF says. The field's data must outlive it. Nothing is to be closed after a failure. */
 TL_NODISCARD tl_status tli_picture_open(tli_picture *out, const tl_sample_field *f,
                                         int64_t channels, bool orient);
+/* The same of bytes [height, width] or [height, width, channels]; grey becomes three channels where
+ * these are wanted. */
+TL_NODISCARD tl_status tli_picture_open_pixels(tli_picture *out, tl_shape shape, const void *pixels,
+                                               int64_t channels);
 /* Makes the pixels its own, so that they may be changed. */
 TL_NODISCARD tl_status tli_picture_own(tli_picture *p);
 void tli_picture_close(tli_picture *p);

@@ -352,26 +352,27 @@ tl_status tl_segmentation_image_size(int64_t out[3], const tl_segmentation_data_
     return TL_OK;
 }
 
-static tl_status prepare(float *image, float info[TLI_FRAME_INFO],
-                         const tl_segmentation_data_config *data, tl_sample_field f, bool orient)
+/* How evaluations see single pictures. */
+static tl_status view_one(view *v, const tl_segmentation_data_config *data)
 {
-    view v;
-    work w = {.v = &v};
-    tli_picture p;
-    TL_TRY(make_view(&v, data, false));
-    if (v.layer_count > 1)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "the model looks at %lld pictures at a time "
-                       "(additional_dense_features), and one is given",
-                       (long long)v.layer_count);
-    if (f.shape.rank == 2) f.shape = TL_SHAPE(f.shape.dims[0], f.shape.dims[1], 1);
-    TL_TRY(tli_picture_open(&p, &f, v.channels, orient));
+    TL_TRY(make_view(v, data, false));
+    if (v->layer_count == 1) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "the model looks at %lld pictures at a time (additional_dense_features), and "
+                   "one is given",
+                   (long long)v->layer_count);
+}
+
+/* Closes the picture. */
+static tl_status prepare(float *image, float info[TLI_FRAME_INFO], const view *v, tli_picture *p)
+{
+    work w = {.v = v};
     tl_status st = tl_sample_new(&w.s);
-    if (st == TL_OK) st = choose(&w, p.pixels.height, p.pixels.width, NULL);
-    if (st == TL_OK) st = put_layer(&w, &v.layers[0], image, p.pixels);
+    if (st == TL_OK) st = choose(&w, p->pixels.height, p->pixels.width, NULL);
+    if (st == TL_OK) st = put_layer(&w, &v->layers[0], image, p->pixels);
     if (st == TL_OK) tli_frame_info(&w.frame, info);
     tl_sample_free(&w.s);
-    tli_picture_close(&p);
+    tli_picture_close(p);
     return st;
 }
 
@@ -381,21 +382,22 @@ tl_status tl_segmentation_prepare(float *image, float image_info[8],
 {
     const tl_sample_field f = {
         .name = "the picture", .dtype = TL_U8, .shape = TL_SHAPE((int64_t)bytes), .data = file};
-    return prepare(image, image_info, data, f, !of_data);
+    view v;
+    tli_picture p;
+    TL_TRY(view_one(&v, data));
+    TL_TRY(tli_picture_open(&p, &f, v.channels, !of_data));
+    return prepare(image, image_info, &v, &p);
 }
 
 tl_status tl_segmentation_prepare_pixels(float *image, float image_info[8],
                                          const tl_segmentation_data_config *data, tl_shape shape,
                                          const void *pixels)
 {
-    const tl_sample_field f = {
-        .name = "the picture", .dtype = TL_U8, .shape = shape, .data = pixels};
-    char text[TL_SHAPE_TEXT];
-    if (shape.rank != 2 && shape.rank != 3)
-        return TL_FAIL(TL_EINVAL,
-                       "the picture has the shape %s; expected [height, width, channels]",
-                       tl_shape_text(text, &shape));
-    return prepare(image, image_info, data, f, false);
+    view v;
+    tli_picture p;
+    TL_TRY(view_one(&v, data));
+    TL_TRY(tli_picture_open_pixels(&p, shape, pixels, v.channels));
+    return prepare(image, image_info, &v, &p);
 }
 
 tl_status tl_segmentation_look_back(tl_segmentation_way_back *out,
