@@ -1,11 +1,12 @@
 #include <inttypes.h>
 #include <math.h>
 
-#include <tilth/base/file.h>
+#include <tilth/base/vec.h>
 #include <tilth/train/run/find_rate.h>
 
 #include "io/inner/json_text.h"
 #include "tool/experiment.h"
+#include "tool/flag_words.h"
 #include "tool/plot.h"
 
 typedef struct find_lr_flags {
@@ -175,6 +176,24 @@ static tl_status check(const find_lr_flags *f)
     return TL_OK;
 }
 
+/* As `train` tells it, with the words of this command. */
+static tl_status check_lacks(tli_run *run, tl_config *config)
+{
+    const find_lr_flags *f = run->given[SEARCH];
+    const tl_train_flags flags = {.mode = "train", .enable_async_checkpointing = true};
+    tli_word_list own = {0};
+    tl_status st = tli_flag_words(&own, run->arena, &find_lr_flags_desc, f, NULL);
+    if (st == TL_OK)
+        st = tli_check_lacks(run, config,
+                             &(tli_lacking_args){.command = "find_lr",
+                                                 .parse = run->given[EXPERIMENT],
+                                                 .flags = &flags,
+                                                 .more = {own.items, own.count},
+                                                 .task_alone = true});
+    TL_VEC_FREE(&own);
+    return st;
+}
+
 static tl_status run_find_lr(tli_run *run)
 {
     const find_lr_flags *f = run->given[SEARCH];
@@ -183,7 +202,8 @@ static tl_status run_find_lr(tli_run *run)
     TL_TRY(check(f));
     TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], NULL, f->gin_file,
                                    f->gin_params));
-    tl_status st = find(run, tl_config_value(config));
+    tl_status st = check_lacks(run, config);
+    if (st == TL_OK) st = find(run, tl_config_value(config));
     tli_experiment_close(&config, &gin);
     return st;
 }

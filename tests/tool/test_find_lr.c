@@ -176,6 +176,11 @@ static void test_what_is_refused(void **state)
     failed(2, "--divergence=0.5: it must be above 1, or 0");
     run("find_lr", "--experiment=nothing");
     failed(2, "nothing");
+    run("find_lr", "--experiment=images", "--steps=7", "tilth.seed=1");
+    failed(2, "lacks 1 setting:\n    task.train_data.input_path ");
+    text_has(err,
+             "tilth find_lr --experiment=images \\\n      --steps=7 \\\n      tilth.seed=1 \\\n"
+             "      task.train_data.input_path=");
 }
 
 /* --- the noise of gradients ------------------------------------------------------------------- */

@@ -77,11 +77,18 @@ static tl_status set_rate(tl_optimizer *o, double rate)
     return tl_optimizer_set_multiplier(o, rate / base);
 }
 
+/* A step that only lowers the scale of the loss, as the first ones in float16 do, says nothing of
+ * its rate. */
 static tl_status loss_of_step(double *out, tl_trainer *t, tl_logs *logs)
 {
-    tl_logs_clear(logs);
-    TL_TRY(tl_trainer_train(t, 1, logs));
-    return tl_logs_number(out, logs, t->train_loss->name);
+    for (bool lowers = true; lowers;) {
+        lowers = tl_optimizer_can_lower_scale(t->optimizer);
+        tl_logs_clear(logs);
+        TL_TRY(tl_trainer_train(t, 1, logs));
+        TL_TRY(tl_logs_number(out, logs, t->train_loss->name));
+        if (isfinite(*out)) break;
+    }
+    return TL_OK;
 }
 
 static tl_status search(tl_rate_search *out, tl_trainer *t, const tl_find_rate_args *a,
