@@ -4,18 +4,6 @@
 
 enum { RUN }; /* the struct of flags, by its place in the command's table */
 
-/* The file and the words of the command line. */
-static tl_status open_config(tl_config **out, tli_run *run, const char *path)
-{
-    int64_t count;
-    const tl_flag_word *given = tl_flags_words(run->flags, &count);
-    tl_word *words = tl_arena_array(run->arena, count ? count : 1, sizeof *words);
-    if (!words) return TL_ENOMEM;
-    for (int64_t i = 0; i < count; i++)
-        words[i] = (tl_word){given[i].text, given[i].flag ? given[i].flag : "command line"};
-    return tl_libai_open(out, run->registry, path, words, count);
-}
-
 /* Those of the program (tl_main_options). */
 static tl_status add_own(tl_default_trainer *t, void *payload)
 {
@@ -33,8 +21,11 @@ static tl_status run_train_net(tli_run *run)
         .add_hooks = o->add_hooks ? add_own : NULL,
         .hooks_payload = (void *)(uintptr_t)o,
     };
+    const tl_word *words;
+    int64_t count;
     tl_config *config;
-    TL_TRY(open_config(&config, run, flags->config_file));
+    TL_TRY(tli_words_of(&words, &count, run));
+    TL_TRY(tl_libai_open(&config, run->registry, flags->config_file, words, count));
     tl_status st = tl_train_net(NULL, &(tl_train_net_args){.registry = run->registry,
                                                            .config = config,
                                                            .flags = flags,
@@ -55,7 +46,9 @@ const tli_command tli_command_train_net = {
     .brief = "trains or evaluates from a configuration in LiBai's words",
     .usage =
         "--config-file=FILE [--resume] [--eval-only] [--fast-dev-run] [flags] [WORD...]\n\n"
-        "Runs LiBai's DefaultTrainer: `model` names a task and its model, `dataloader` its data, "
+        "Runs LiBai's DefaultTrainer from YAML, or from LiBai's own config.py, which is read "
+        "without "
+        "Python: `model` names a task and its model, `dataloader` its data, "
         "`optim`, `graph` "
         "and `train` are as in LiBai. Everything is written to train.output_dir. A run that "
         "is not resumed "

@@ -302,7 +302,8 @@ static int settle(void **state)
                            "\"score\": 0.5}]");
     put("corpus.txt", "The weather is nice today.\nUnwanted running\n");
     assert_ok(tl_mkdirs("resnet"));
-    return shell("cp '" ROOT "examples/mock.yaml' . && for end in index data-00000-of-00001; do "
+    return shell("cp '" ROOT "examples/mock.yaml' '" ROOT
+                 "examples/mock.py' . && for end in index data-00000-of-00001; do "
                  "cp '" TEST_DATA "/golden/tensorbundle/part.'$end resnet/ckpt-120.$end; done");
 }
 
