@@ -14,9 +14,9 @@
 enum { PATH_ROOM = 1024, VERSION_ROOM = 32 };
 
 typedef struct library {
-    const char *name;  /* as in functions.def */
-    const char *what;  /* for people */
-    const char *advice; /* what to do when it lacks */
+    const char *name;     /* as in functions.def */
+    const char *what;     /* for people */
+    const char *advice;   /* what to do when it lacks */
     const char *files[3]; /* the newest first */
     void *handle;
     char file[PATH_ROOM], version[VERSION_ROOM];
@@ -102,8 +102,7 @@ static bool open_library(library *l)
     for (int i = 0; i < TL_COUNT(l->files) && l->files[i]; i++)
         if (open_at(l, l->files[i])) return true;
     return l != &libraries[DRIVER]
-           && (open_toolkit(l, secure_getenv("CUDA_HOME"))
-               || open_toolkit(l, "/usr/local/cuda"));
+           && (open_toolkit(l, secure_getenv("CUDA_HOME")) || open_toolkit(l, "/usr/local/cuda"));
 }
 
 /* --- functions -------------------------------------------------------------------------------- */
@@ -113,7 +112,8 @@ typedef struct row {
     size_t offset; /* of its pointer */
 } row;
 static const row rows[] = {
-#define TLI_CUDA_FUNCTION(library, result, name, ...) {#library, #name, offsetof(tli_cuda_api, name)},
+#define TLI_CUDA_FUNCTION(library, result, name, ...)                                              \
+    {#library, #name, offsetof(tli_cuda_api, name)},
 #include "cuda/functions.def"
 #undef TLI_CUDA_FUNCTION
 };
@@ -165,8 +165,8 @@ static tl_status start_driver(library *l)
     int version = 0, count = 0;
     const CUresult began = api.cuInit(0);
     if (began == CUDA_ERROR_STUB_LIBRARY)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "%s is a stub for linking and no driver; %s", l->file, l->advice);
+        return TL_FAIL(TL_EUNSUPPORTED, "%s is a stub for linking and no driver; %s", l->file,
+                       l->advice);
     if (began == CUDA_ERROR_NO_DEVICE)
         return TL_FAIL(TL_EUNSUPPORTED, "the driver is here but no GPU: nvidia-smi lists those "
                                         "that it sees, and CUDA_VISIBLE_DEVICES may hide them");

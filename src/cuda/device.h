@@ -20,7 +20,7 @@ typedef struct tli_cuda {
     char model[TLI_CUDA_MODEL]; /* "NVIDIA H200" */
     int major, minor;           /* compute capability */
     int processors;
-    int64_t cache; /* bytes of the second level */
+    int64_t cache;        /* bytes of the second level */
     pthread_mutex_t lock; /* of what follows */
     struct {
         CUmodule *items;
@@ -48,7 +48,7 @@ typedef struct tli_cuda_queue {
     uint64_t good; /* all work up to it has run and has not failed */
     bool failed;
     tl_error error;
-    bool listing;                           /* what is put in is kept in a list */
+    bool listing;                            /* what is put in is kept in a list */
     tli_cuda_moment afters[TLI_CUDA_AFTERS]; /* that were asked for meanwhile */
     int after_count;
 } tli_cuda_queue;

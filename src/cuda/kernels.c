@@ -65,8 +65,7 @@ tl_status tli_cuda_activate(const tl_run *run, tl_activation activation, const t
                 "i64 n)\n{\n"
                 "    for (i64 i = (i64)blockIdx.x * %d + threadIdx.x; i < n; i += (i64)gridDim.x * "
                 "%d)\n        y[i] = %s(%s_f(%s(x[i])));\n}\n",
-                THREADS, type, type, THREADS, THREADS, store, formulas[activation],
-                load);
+                THREADS, type, type, THREADS, THREADS, store, formulas[activation], load);
     tl_status st = tl_str_status(&body);
     if (st == TL_OK) st = tli_cuda_enter(d);
     if (st == TL_OK) st = find_kernel(d, &kernel, key, tl_str_text(&body));

@@ -90,17 +90,17 @@ static tl_status choose(const tli_cuda_api *api, cublasLtHandle_t handle, tli_cu
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     int count = 0;
     TRY(api, cublasLtMatmulPreferenceCreate, &preference);
-    tl_status st = check(api,
-                         api->cublasLtMatmulPreferenceSetAttribute(
-                             preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most,
-                             sizeof most),
-                         "workspace");
+    tl_status st =
+        check(api,
+              api->cublasLtMatmulPreferenceSetAttribute(
+                  preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most),
+              "workspace");
     if (st == TL_OK)
-        st = check(api,
-                   api->cublasLtMatmulPreferenceSetAttribute(
-                       preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
-                       sizeof schemes),
-                   "schemes");
+        st = check(
+            api,
+            api->cublasLtMatmulPreferenceSetAttribute(
+                preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes),
+            "schemes");
     if (st == TL_OK)
         st = check(api,
                    api->cublasLtMatmulAlgoGetHeuristic(handle, p->description, p->b, p->a, p->c,
@@ -301,9 +301,9 @@ static tl_status linear(const tl_run *run, const tl_node *call)
 }
 
 static const tl_kernel rows[] = {
-    {TL_OP_matmul, TL_F32, matmul, 0},  {TL_OP_matmul, TL_BF16, matmul, 0},
-    {TL_OP_matmul, TL_F16, matmul, 0},  {TL_OP_matmul, TL_F64, matmul, 0},
-    {TL_OP_linear, TL_F32, linear, 0},  {TL_OP_linear, TL_BF16, linear, 0},
+    {TL_OP_matmul, TL_F32, matmul, 0}, {TL_OP_matmul, TL_BF16, matmul, 0},
+    {TL_OP_matmul, TL_F16, matmul, 0}, {TL_OP_matmul, TL_F64, matmul, 0},
+    {TL_OP_linear, TL_F32, linear, 0}, {TL_OP_linear, TL_BF16, linear, 0},
     {TL_OP_linear, TL_F16, linear, 0},
 };
 const tl_kernels tli_cuda_product_kernels = {rows, TL_COUNT(rows)};

@@ -197,8 +197,7 @@ tl_status tli_cuda_fill(tl_queue *queue, void *to, uint16_t pattern, size_t byte
         return TL_FAIL(TL_EINTERNAL, "two bytes fill memory from an even address on");
     if ((at & 1) && bytes)
         TLI_CUDA_TRY(d->api, cuMemsetD8Async, at, (unsigned char)pattern, bytes, stream);
-    else if (bytes / 2)
-        TLI_CUDA_TRY(d->api, cuMemsetD16Async, at, pattern, bytes / 2, stream);
+    else if (bytes / 2) TLI_CUDA_TRY(d->api, cuMemsetD16Async, at, pattern, bytes / 2, stream);
     if (!(at & 1) && (bytes & 1))
         TLI_CUDA_TRY(d->api, cuMemsetD8Async, at + bytes - 1, (unsigned char)pattern, 1, stream);
     (void)tli_cuda_issue(queue);
