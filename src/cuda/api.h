@@ -2,7 +2,7 @@
  * built, and a machine without a GPU never notices.
  *
  *     const tli_cuda_api *cu;
- *     TL_TRY(tli_cuda_driver(&cu));                         // fails with what lacks, and where it was sought
+ *     TL_TRY(tli_cuda_driver(&cu));              // fails with what lacks, and where it was sought
  *     TL_TRY(tli_cuda_check(cu->cuInit(0), "cuInit"));
  *
  * Types, values and functions have NVIDIA's names and are declared here in our own words; where its

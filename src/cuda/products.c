@@ -56,8 +56,8 @@ static tl_status describe_matrix(const tli_cuda_api *api, cublasLtMatrixLayout_t
     return TL_OK;
 }
 
-/* cuBLAS counts by columns: a row-major matrix is its own transpose there. So the product is that of
- * b and a, in this order. */
+/* cuBLAS counts by columns: a row-major matrix is its own transpose there. So the product is that
+ * of b and a, in this order. */
 static tl_status describe(const tli_cuda_api *api, tli_cuda_plan *p)
 {
     const tli_cuda_product *w = &p->what;

@@ -49,7 +49,9 @@ static tl_status check_gpus(tli_strategy_kind strategy, int64_t gpus)
                        names[strategy], gpus);
     if (gpus > 0)
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "GPUs are not available yet; num_gpus is %" PRId64 " and must be 0", gpus);
+                       "training on GPUs is not complete yet, and num_gpus, which is %" PRId64
+                       ", must be 0; TILTH_DEVICE=cuda tries it, with much of it on the host",
+                       gpus);
     return TL_OK;
 }
 

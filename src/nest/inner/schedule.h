@@ -113,8 +113,8 @@ typedef struct tli_schedule_rules {
 TL_NODISCARD tl_status tli_walk_init(tl_nest_walk *walk, tl_arena *arena, const tl_nest *nest);
 /* The schedule with the best row that works: axes and stages, nothing is cut yet. When none does,
  * what was wrong with the first. */
-TL_NODISCARD tl_status tli_schedule_choose(tli_schedule **out, tl_arena *arena,
-                                           const tl_nest *nest, const tli_schedule_rules *rules);
+TL_NODISCARD tl_status tli_schedule_choose(tli_schedule **out, tl_arena *arena, const tl_nest *nest,
+                                           const tli_schedule_rules *rules);
 
 /* The axes of `nest` in the order of a plan whose row is `row` (-1: there is none); fills in nest,
  * kept, reduced and the numbers of points. */

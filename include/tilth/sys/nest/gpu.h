@@ -3,7 +3,7 @@
  *     tl_gpu_walk *w;
  *     TL_TRY(tl_gpu_walk_new(&w, arena, &nest));       // TL_EUNSUPPORTED: compute it otherwise
  *     tl_gpu_print_head(&text);
- *     tl_gpu_print(&text, w, "nest_0", false);         // kernels nest_0_0 and, if need be, nest_0_1
+ *     tl_gpu_print(&text, w, "nest_0", false);         // kernels nest_0_0 and perhaps nest_0_1
  *
  * Threads work in groups, a warp or a block, which share nothing with each other. A nest without
  * reductions is walked point by point; one with reductions along rows has a group for each row,
