@@ -4,8 +4,8 @@
  *     TL_TRY(tl_engine_open(&e, registry, "cuda:0", 0));    // what lacks is told by the failure
  *
  * NVIDIA's libraries are looked for when a GPU is first asked for: in the folders of
- * TILTH_CUDA_PATH, where the loader looks, in CUDA_HOME and /usr/local/cuda. What the backend has no kernels for is
- * computed by the CPU's, between copies.
+ * TILTH_CUDA_PATH, where the loader looks, in CUDA_HOME and /usr/local/cuda. What the backend has
+ * no kernels for is computed by the CPU's, between copies.
  *
  * Thread word: free-threaded. */
 #ifndef TILTH_CUDA_CUDA_H
