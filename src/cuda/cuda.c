@@ -1,23 +1,26 @@
 /* The backend of GPUs. */
 #include <tilth/sys/cpu/cpu.h>
 
-#include "cuda/device.h"
+#include "cuda/kernels.h"
 #include "cuda/limits.h"
 #include "cuda/nests.h"
 #include "cuda/products.h"
 
 static tl_status supported(void)
 {
-    int64_t count;
-    return tl_gpu_count(&count);
+    const tli_cuda_api *api;
+    TL_TRY(tli_cuda_driver(&api));
+    return tli_cuda_compiler(&api);
 }
 
+static const tl_kernels *const moves[] = {&tli_cuda_move_kernels, NULL};
 static const tl_kernels *const tables[] = {&tli_cuda_product_kernels, NULL};
 
 /* The two differ in whether there are matrix products: cuBLASLt may lack. */
 static const tl_backend_class plain = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
     .fallback = &tl_backend_cpu,
+    .tables = moves,
     .device = &tl_device_cuda,
     .supported = supported,
     .nests = &tli_cuda_nests,

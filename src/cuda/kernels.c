@@ -7,7 +7,6 @@
 
 #include "core/inner/storage.h"
 #include "cuda/compile.h"
-#include "cuda/device.h"
 #include "nest/inner/words.h"
 
 enum { THREADS = 256, KEY = 64 };
@@ -19,11 +18,11 @@ static const char *const formulas[TL_ACT_FUSED_COUNT] = {
     [TL_ACT_SIGMOID] = "sigmoid",
 };
 
-/* The kernel that `body` prints, compiled at the first call for `key`. */
-static tl_status find_kernel(tli_cuda *d, CUfunction *out, const char *key, const char *body)
+tl_status tli_cuda_kernel(tli_cuda *d, CUfunction *out, const char *key, const char *body)
 {
     tl_str text = TL_STR_INIT;
     tl_status st = TL_OK;
+    TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->lock);
     if (!(*out = tl_map_get(&d->kernels, key))) {
         tl_gpu_print_head(&text);
@@ -37,7 +36,7 @@ static tl_status find_kernel(tli_cuda *d, CUfunction *out, const char *key, cons
     return st;
 }
 
-static tl_status launch(const tl_run *run, CUfunction kernel, int64_t count, void **parameters)
+tl_status tli_cuda_start(const tl_run *run, CUfunction kernel, int64_t count, void **parameters)
 {
     const tli_cuda *d = tli_cuda_of(run->queue->device);
     const int64_t blocks = tl_min_i64(tl_div_up(count, THREADS), INT32_MAX);
@@ -67,10 +66,9 @@ tl_status tli_cuda_activate(const tl_run *run, tl_activation activation, const t
                 "%d)\n        y[i] = %s(%s_f(%s(x[i])));\n}\n",
                 THREADS, type, type, THREADS, THREADS, store, formulas[activation], load);
     tl_status st = tl_str_status(&body);
-    if (st == TL_OK) st = tli_cuda_enter(d);
-    if (st == TL_OK) st = find_kernel(d, &kernel, key, tl_str_text(&body));
+    if (st == TL_OK) st = tli_cuda_kernel(d, &kernel, key, tl_str_text(&body));
     tl_str_deinit(&body);
-    return st == TL_OK ? launch(run, kernel, count, parameters) : st;
+    return st == TL_OK ? tli_cuda_start(run, kernel, count, parameters) : st;
 }
 
 tl_status tli_cuda_spread(const tl_run *run, tl_tensor *y, const void *row)

@@ -7,6 +7,17 @@
 #include <tilth/core/attrs.h>
 #include <tilth/sys/core/backend.h>
 
+#include "cuda/device.h"
+
+/* The kernel called `kernel` of a text behind that of nests, compiled at the first call for `key`. */
+TL_NODISCARD tl_status tli_cuda_kernel(tli_cuda *d, CUfunction *out, const char *key,
+                                       const char *body);
+/* Puts it into the run's queue, with a thread for each of `count` elements. */
+TL_NODISCARD tl_status tli_cuda_start(const tl_run *run, CUfunction kernel, int64_t count,
+                                      void **parameters);
+
+extern const tl_kernels tli_cuda_move_kernels;
+
 /* y = activation(x), element by element; both of one float type. */
 TL_NODISCARD tl_status tli_cuda_activate(const tl_run *run, tl_activation activation,
                                          const tl_tensor *x, tl_tensor *y);

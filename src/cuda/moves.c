@@ -1,0 +1,168 @@
+/* What moves elements and computes nothing: copies of views, packing, assignments, constants. */
+#include <stdio.h>
+#include <string.h>
+
+#include <tilth/core/attrs.h>
+
+#include "core/inner/element.h"
+#include "core/inner/storage.h"
+#include "cuda/device.h"
+#include "cuda/kernels.h"
+
+/* Where the elements of a view lie, for a kernel. */
+typedef struct layout {
+    int64_t rank, dims[TL_MAX_RANK], strides[TL_MAX_RANK];
+} layout;
+
+#define LAYOUT_TEXT "struct layout { i64 rank, dims[8], strides[8]; };\n"
+_Static_assert(TL_MAX_RANK == 8, "as the text says");
+
+static const char *unit_of(size_t size)
+{
+    return size == 1 ? "u8" : size == 2 ? "u16" : size == 4 ? "u32" : "u64";
+}
+
+/* --- copies of views -------------------------------------------------------------------------- */
+
+/* Row-major, of a view of any strides. */
+static tl_status gather(const tl_run *run, const tl_tensor *from, void *to)
+{
+    tli_cuda *d = tli_cuda_of(run->queue->device);
+    const size_t size = tl_dtype_size(from->dtype);
+    int64_t count = tl_tensor_count(from);
+    char key[32], body[900];
+    CUfunction kernel;
+    if (!count) return TL_OK;
+    if (from->contiguous)
+        return d->base.cls->copy(run->queue, to, tli_data(from), (size_t)count * size);
+    layout l = {.rank = from->shape.rank};
+    memcpy(l.dims, from->shape.dims, sizeof l.dims);
+    memcpy(l.strides, from->strides, sizeof l.strides);
+    void *at = tli_data(from), *parameters[] = {&at, &to, &l, &count};
+    snprintf(key, sizeof key, "gather %zu", size);
+    snprintf(body, sizeof body,
+             LAYOUT_TEXT
+             "extern \"C\" __global__ void kernel(const %s *x, %s *y, layout l, i64 n)\n{\n"
+             "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n;\n"
+             "         i += (i64)gridDim.x * blockDim.x) {\n"
+             "        i64 left = i, at = 0;\n"
+             "        for (i64 k = l.rank - 1; k >= 0; k--) {\n"
+             "            at += left %% l.dims[k] * l.strides[k];\n"
+             "            left /= l.dims[k];\n"
+             "        }\n"
+             "        y[i] = x[at];\n    }\n}\n",
+             unit_of(size), unit_of(size));
+    TL_TRY(tli_cuda_kernel(d, &kernel, key, body));
+    return tli_cuda_start(run, kernel, count, parameters);
+}
+
+static tl_status copy(const tl_run *run, const tl_node *call)
+{
+    return gather(run, call->in[0], tli_data(call->out[0]));
+}
+
+/* --- packing ---------------------------------------------------------------------------------- */
+
+static tl_status pack(const tl_run *run, const tl_node *call)
+{
+    const tl_pack_attr *a = call->attr;
+    const tl_device_class *device = run->queue->device->cls;
+    const size_t size = tl_dtype_size(call->out[0]->dtype);
+    char *to = tli_data(call->out[0]);
+    int64_t at = 0;
+    for (int i = 0; i <= call->inputs; i++) { // the last one is the gap behind all
+        const int64_t begin = i < call->inputs ? a->offsets.items[i] : a->count;
+        if (begin > at)
+            TL_TRY(
+                device->fill(run->queue, to + (size_t)at * size, 0, (size_t)(begin - at) * size));
+        if (i == call->inputs) break;
+        char *place = to + (size_t)begin * size;
+        // else it was computed there
+        if (tli_data(call->in[i]) != place) TL_TRY(gather(run, call->in[i], place));
+        at = begin + tl_tensor_count(call->in[i]);
+    }
+    return TL_OK;
+}
+
+/* --- assignments ------------------------------------------------------------------------------ */
+
+/* Sums of each type as nests have them. */
+static const char *sum_of(tl_dtype dtype)
+{
+    switch (dtype) {
+    case TL_F32: return "x[i] + y[i]";
+    case TL_F64: return "x[i] + y[i]";
+    case TL_BF16: return "bf16_bits_of_f(from_bf16(x[i]) + from_bf16(y[i]))";
+    case TL_F16: return "f16_bits_of_f(from_f16(x[i]) + from_f16(y[i]))";
+    case TL_I64: return "(i64)((u64)x[i] + (u64)y[i])";
+    case TL_I32: return "(i32)((u32)x[i] + (u32)y[i])";
+    case TL_BOOL: return "(u8)(x[i] | y[i])";
+    default: return "x[i] + y[i]";
+    }
+}
+
+static const char *type_of(tl_dtype dtype)
+{
+    static const char *const names[TL_DTYPE_COUNT] = {
+        [TL_F32] = "float", [TL_BF16] = "u16", [TL_F16] = "u16", [TL_F64] = "double",
+        [TL_I8] = "i8",     [TL_I16] = "i16",  [TL_I32] = "i32", [TL_I64] = "i64",
+        [TL_U8] = "u8",     [TL_BOOL] = "u8",
+    };
+    return names[dtype];
+}
+
+static tl_status assign(const tl_run *run, const tl_node *call)
+{
+    const tl_assign_attr *a = call->attr;
+    tli_cuda *d = tli_cuda_of(run->queue->device);
+    const tl_tensor *to = call->in[0], *from = call->in[1];
+    void *x = tli_data(to), *y = tli_data(from);
+    int64_t count = tl_tensor_count(to);
+    char key[32], body[600];
+    CUfunction kernel;
+    if (!count) return TL_OK;
+    if (!a->add) return d->base.cls->copy(run->queue, x, y, tl_tensor_bytes(to));
+    void *parameters[] = {&x, &y, &count};
+    snprintf(key, sizeof key, "add %d", (int)to->dtype);
+    snprintf(body, sizeof body,
+             "extern \"C\" __global__ void kernel(%s *x, const %s *y, i64 n)\n{\n"
+             "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n;\n"
+             "         i += (i64)gridDim.x * blockDim.x) x[i] = %s;\n}\n",
+             type_of(to->dtype), type_of(to->dtype), sum_of(to->dtype));
+    TL_TRY(tli_cuda_kernel(d, &kernel, key, body));
+    return tli_cuda_start(run, kernel, count, parameters);
+}
+
+/* --- constants -------------------------------------------------------------------------------- */
+
+static tl_status full(const tl_run *run, const tl_node *call)
+{
+    const tl_full_attr *a = call->attr;
+    tli_cuda *d = tli_cuda_of(run->queue->device);
+    const tl_tensor *y = call->out[0];
+    const size_t size = tl_dtype_size(y->dtype);
+    int64_t count = tl_tensor_count(y);
+    uint64_t bits = 0;
+    char key[32], body[400];
+    CUfunction kernel;
+    if (!count) return TL_OK;
+    tli_element_set(y->dtype, &bits, 0, a->value);
+    if (!bits) return d->base.cls->fill(run->queue, tli_data(y), 0, tl_tensor_bytes(y));
+    void *to = tli_data(y), *parameters[] = {&to, &bits, &count};
+    snprintf(key, sizeof key, "full %zu", size);
+    snprintf(body, sizeof body,
+             "extern \"C\" __global__ void kernel(%s *y, u64 bits, i64 n)\n{\n"
+             "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n;\n"
+             "         i += (i64)gridDim.x * blockDim.x) y[i] = (%s)bits;\n}\n",
+             unit_of(size), unit_of(size));
+    TL_TRY(tli_cuda_kernel(d, &kernel, key, body));
+    return tli_cuda_start(run, kernel, count, parameters);
+}
+
+static const tl_kernel rows[] = {
+    {TL_OP_copy, TL_DTYPE_COUNT, copy, TL_KERNEL_STRIDED},
+    {TL_OP_pack, TL_DTYPE_COUNT, pack, TL_KERNEL_STRIDED},
+    {TL_OP_assign, TL_DTYPE_COUNT, assign, 0},
+    {TL_OP_full, TL_DTYPE_COUNT, full, 0},
+};
+const tl_kernels tli_cuda_move_kernels = {rows, TL_COUNT(rows)};
