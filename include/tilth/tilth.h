@@ -28,6 +28,7 @@
 #include <tilth/desc/gin.h>
 #include <tilth/desc/help.h>
 #include <tilth/desc/logging_flags.h>
+#include <tilth/desc/python.h>
 #include <tilth/desc/registry.h>
 #include <tilth/desc/value.h>
 #include <tilth/desc/yaml.h>
@@ -134,6 +135,7 @@
 #include <tilth/train/controller/epoch.h>
 #include <tilth/train/experiment.h>
 #include <tilth/train/run/explain.h>
+#include <tilth/train/run/find_rate.h>
 #include <tilth/train/run/exporter.h>
 #include <tilth/train/run/finished.h>
 #include <tilth/train/hooks/hook.h>
@@ -143,9 +145,11 @@
 #include <tilth/train/run/launch.h>
 #include <tilth/train/libai/libai.h>
 #include <tilth/train/writers/metrics_file.h>
+#include <tilth/train/multitask/multitask.h>
 #include <tilth/train/run/notes.h>
 #include <tilth/train/run/original.h>
 #include <tilth/train/writers/progress.h>
+#include <tilth/train/progressive/progressive.h>
 #include <tilth/train/run/run.h>
 #include <tilth/train/trainer/step.h>
 #include <tilth/train/writers/storage.h>

@@ -14,9 +14,9 @@
 enum { PATH_ROOM = 1024, VERSION_ROOM = 32 };
 
 typedef struct library {
-    const char *name;  /* as in functions.def */
-    const char *what;  /* for people */
-    const char *advice; /* what to do when it lacks */
+    const char *name;     /* as in functions.def */
+    const char *what;     /* for people */
+    const char *advice;   /* what to do when it lacks */
     const char *files[3]; /* the newest first */
     void *handle;
     char file[PATH_ROOM], version[VERSION_ROOM];
@@ -34,8 +34,13 @@ static library libraries[] = {
      .advice = "install it (cuda-nvrtc of the CUDA toolkit, or nvidia-cuda-nvrtc of PyPI) and name "
                "its folder in TILTH_CUDA_PATH",
      .files = {"libnvrtc.so.13", "libnvrtc.so.12"}},
+    {.name = "cublaslt",
+     .what = "NVIDIA's matrix products (cuBLASLt)",
+     .advice = "install it (libcublas of the CUDA toolkit, or nvidia-cublas of PyPI) and name its "
+               "folder in TILTH_CUDA_PATH; until then the CPU computes them",
+     .files = {"libcublasLt.so.13", "libcublasLt.so.12"}},
 };
-enum { DRIVER, NVRTC };
+enum { DRIVER, NVRTC, CUBLASLT };
 
 static tli_cuda_api api;
 
@@ -97,8 +102,7 @@ static bool open_library(library *l)
     for (int i = 0; i < TL_COUNT(l->files) && l->files[i]; i++)
         if (open_at(l, l->files[i])) return true;
     return l != &libraries[DRIVER]
-           && (open_toolkit(l, secure_getenv("CUDA_HOME"))
-               || open_toolkit(l, "/usr/local/cuda"));
+           && (open_toolkit(l, secure_getenv("CUDA_HOME")) || open_toolkit(l, "/usr/local/cuda"));
 }
 
 /* --- functions -------------------------------------------------------------------------------- */
@@ -108,7 +112,8 @@ typedef struct row {
     size_t offset; /* of its pointer */
 } row;
 static const row rows[] = {
-#define TLI_CUDA_FUNCTION(library, result, name, ...) {#library, #name, offsetof(tli_cuda_api, name)},
+#define TLI_CUDA_FUNCTION(library, result, name, ...)                                              \
+    {#library, #name, offsetof(tli_cuda_api, name)},
 #include "cuda/functions.def"
 #undef TLI_CUDA_FUNCTION
 };
@@ -160,8 +165,8 @@ static tl_status start_driver(library *l)
     int version = 0, count = 0;
     const CUresult began = api.cuInit(0);
     if (began == CUDA_ERROR_STUB_LIBRARY)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "%s is a stub for linking and no driver; %s", l->file, l->advice);
+        return TL_FAIL(TL_EUNSUPPORTED, "%s is a stub for linking and no driver; %s", l->file,
+                       l->advice);
     if (began == CUDA_ERROR_NO_DEVICE)
         return TL_FAIL(TL_EUNSUPPORTED, "the driver is here but no GPU: nvidia-smi lists those "
                                         "that it sees, and CUDA_VISIBLE_DEVICES may hide them");
@@ -194,6 +199,14 @@ static tl_status start_compiler(library *l)
     return TL_OK;
 }
 
+static tl_status start_products(library *l)
+{
+    const size_t version = api.cublasLtGetVersion();
+    snprintf(l->version, sizeof l->version, "%zu.%zu.%zu", version / 10000, version / 100 % 100,
+             version % 100);
+    return TL_OK;
+}
+
 /* --- once ------------------------------------------------------------------------------------- */
 
 /* What became of a library, for all who ask. */
@@ -202,7 +215,8 @@ typedef struct outcome {
     tl_status status;
     tl_error error;
 } outcome;
-static outcome driver = {.once = PTHREAD_ONCE_INIT}, compiler = {.once = PTHREAD_ONCE_INIT};
+static outcome driver = {.once = PTHREAD_ONCE_INIT}, compiler = {.once = PTHREAD_ONCE_INIT},
+               products = {.once = PTHREAD_ONCE_INIT};
 
 static void keep(outcome *o, tl_status st)
 {
@@ -229,6 +243,12 @@ static void find_compiler(void)
     keep(&compiler, st == TL_OK ? start_compiler(&libraries[NVRTC]) : st);
 }
 
+static void find_products(void)
+{
+    tl_status st = open_and_fill(&libraries[CUBLASLT]);
+    keep(&products, st == TL_OK ? start_products(&libraries[CUBLASLT]) : st);
+}
+
 tl_status tli_cuda_driver(const tli_cuda_api **out)
 {
     pthread_once(&driver.once, find_driver);
@@ -241,15 +261,22 @@ tl_status tli_cuda_compiler(const tli_cuda_api **out)
     return tell(&compiler, out);
 }
 
+tl_status tli_cuda_products(const tli_cuda_api **out)
+{
+    pthread_once(&products.once, find_products);
+    return tell(&products, out);
+}
+
 /* --- telling ---------------------------------------------------------------------------------- */
 
 const tl_gpu_library *tl_gpu_libraries(int64_t *count)
 {
     static _Thread_local tl_gpu_library told[TL_COUNT(libraries)];
     const tli_cuda_api *unused;
-    const outcome *outcomes[] = {[DRIVER] = &driver, [NVRTC] = &compiler};
+    const outcome *outcomes[] = {[DRIVER] = &driver, [NVRTC] = &compiler, [CUBLASLT] = &products};
     if (tli_cuda_driver(&unused) != TL_OK) tl_error_clear();
     if (tli_cuda_compiler(&unused) != TL_OK) tl_error_clear();
+    if (tli_cuda_products(&unused) != TL_OK) tl_error_clear();
     for (int i = 0; i < TL_COUNT(libraries); i++) {
         const bool fine = outcomes[i]->status == TL_OK;
         told[i] = (tl_gpu_library){.name = libraries[i].name,

@@ -29,6 +29,23 @@ typedef struct CUmod_st *CUmodule;
 typedef struct CUfunc_st *CUfunction;
 typedef int nvrtcResult;
 typedef struct _nvrtcProgram *nvrtcProgram;
+typedef int cublasStatus_t, cublasComputeType_t, cudaDataType_t, cublasLtMatmulDescAttributes_t,
+    cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t;
+typedef struct CUstream_st *cudaStream_t;
+typedef struct cublasLtContext *cublasLtHandle_t;
+typedef struct cublasLtMatmulDescOpaque_t *cublasLtMatmulDesc_t;
+typedef struct cublasLtMatrixLayoutOpaque_t *cublasLtMatrixLayout_t;
+typedef struct cublasLtMatmulPreferenceOpaque_t *cublasLtMatmulPreference_t;
+typedef struct cublasLtMatmulAlgo_t {
+    uint64_t data[8];
+} cublasLtMatmulAlgo_t;
+typedef struct cublasLtMatmulHeuristicResult_t {
+    cublasLtMatmulAlgo_t algo;
+    size_t workspaceSize;
+    cublasStatus_t state;
+    float wavesCount;
+    int reserved[4];
+} cublasLtMatmulHeuristicResult_t;
 #define TLI_CUDA_VALUE(name, value) name = (value),
 enum {
 #include "cuda/values.def"
@@ -48,6 +65,8 @@ typedef struct tli_cuda_api {
 tl_status tli_cuda_driver(const tli_cuda_api **out);
 /* The compiler; needs no GPU and no driver. */
 tl_status tli_cuda_compiler(const tli_cuda_api **out);
+/* Matrix products. */
+tl_status tli_cuda_products(const tli_cuda_api **out);
 
 /* TL_EIO with the call, what the driver says and its name for it; TL_ENOMEM where memory lacks. */
 tl_status tli_cuda_check(CUresult result, const char *call);

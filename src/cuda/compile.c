@@ -34,15 +34,10 @@ static tl_status compile(const tli_cuda_api *api, nvrtcProgram program, int majo
                          bool verbose)
 {
     char architecture[40];
-    const char *options[] = {architecture,
-                             "--std=c++17",
-                             "--device-as-default-execution-space",
-                             "--fmad=false",
-                             "--ftz=false",
-                             "--prec-div=true",
-                             "--prec-sqrt=true",
-                             "--disable-warnings",
-                             "--ptxas-options=-v"};
+    const char *options[] = {
+        architecture,       "--std=c++17",        "--device-as-default-execution-space",
+        "--fmad=false",     "--ftz=false",        "--prec-div=true",
+        "--prec-sqrt=true", "--disable-warnings", "--ptxas-options=-v"};
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%d", major, minor);
     const nvrtcResult result =
         api->nvrtcCompileProgram(program, (int)TL_COUNT(options) - !verbose, options);
@@ -75,7 +70,8 @@ tl_status tli_cuda_compile(char **code, size_t *bytes, const char *text, int maj
     nvrtcProgram program;
     *code = NULL;
     TL_TRY(tli_cuda_compiler(&api));
-    TL_TRY(check(api, api->nvrtcCreateProgram(&program, text, "kernels.cu", 0, NULL, NULL), "text"));
+    TL_TRY(
+        check(api, api->nvrtcCreateProgram(&program, text, "kernels.cu", 0, NULL, NULL), "text"));
     tl_status st = compile(api, program, major, minor, log != NULL);
     if (st == TL_OK && log) st = get_log(api, program, log);
     if (st == TL_OK) st = get_code(api, program, code, bytes);

@@ -6,6 +6,9 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/vec.h>
+
+#include "cuda/compile.h"
 
 enum { OLDEST_MAJOR = 8, ALIGNMENT = 256, BLOCK = 2 << 20 };
 
@@ -63,7 +66,15 @@ static void close_gpu(tl_device **device)
 {
     tli_cuda *d = tli_cuda_of(*device);
     if (!d) return;
+    if (d->context && tli_cuda_enter(d) == TL_OK) {
+        tli_cuda_products_deinit(d);
+        for (int64_t i = 0; i < d->modules.count; i++)
+            (void)d->api->cuModuleUnload(d->modules.items[i]);
+    }
     if (d->context) (void)d->api->cuDevicePrimaryCtxRelease_v2(d->device);
+    TL_VEC_FREE(&d->modules);
+    tl_map_deinit(&d->kernels);
+    pthread_mutex_destroy(&d->lock);
     tl_free(d);
     *device = NULL;
 }
@@ -97,10 +108,28 @@ static tl_status open_gpu(tl_device **out, const char *which)
     *out = d ? &d->base : NULL;
     if (!d) return TL_FAIL_NOMEM(sizeof *d);
     d->base.cls = &tl_device_cuda;
+    pthread_mutex_init(&d->lock, NULL);
     snprintf(d->base.name, sizeof d->base.name, "cuda:%" PRId64, number);
     tl_status st = open_context(d, number);
     if (st != TL_OK) close_gpu(out);
     return st;
+}
+
+tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name)
+{
+    char *code;
+    size_t bytes;
+    CUmodule module;
+    TL_TRY(tli_cuda_compile(&code, &bytes, text, d->major, d->minor, NULL));
+    tl_status st = tli_cuda_check(d->api->cuModuleLoadData(&module, code), "cuModuleLoadData");
+    tl_free(code);
+    TL_TRY(st);
+    if (!TL_VEC_PUSH(&d->modules, module)) {
+        (void)d->api->cuModuleUnload(module);
+        return TL_ENOMEM;
+    }
+    TLI_CUDA_TRY(d->api, cuModuleGetFunction, out, module, name);
+    return TL_OK;
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */

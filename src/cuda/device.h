@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include <tilth/base/map.h>
 #include <tilth/sys/cuda/cuda.h>
 
 #include "cuda/api.h"
@@ -19,8 +20,17 @@ typedef struct tli_cuda {
     char model[TLI_CUDA_MODEL]; /* "NVIDIA H200" */
     int major, minor;           /* compute capability */
     int processors;
-    int64_t cache; /* bytes of the second level */
+    int64_t cache;        /* bytes of the second level */
+    pthread_mutex_t lock; /* of what follows */
+    struct {
+        CUmodule *items;
+        int64_t count, capacity;
+    } modules;                 /* of kernels that belong to no nest */
+    tl_map kernels;            /* by what they are: CUfunction */
+    cublasLtHandle_t products; /* NULL: not yet */
+    tl_map plans;              /* of products: tli_cuda_plan */
 } tli_cuda;
+typedef struct tli_cuda_plan tli_cuda_plan;
 
 /* Work has tickets; an event stands behind each of the last so many. Whoever waits for older work
  * waits for the oldest of them. */
@@ -32,12 +42,13 @@ typedef struct tli_cuda_moment {
 typedef struct tli_cuda_queue {
     tl_queue base;
     CUstream stream;
-    pthread_mutex_t lock; /* of all that follows */
+    CUdeviceptr workspace; /* of products; 0: not yet */
+    pthread_mutex_t lock;  /* of all that follows */
     CUevent marks[TLI_CUDA_MARKS];
     uint64_t good; /* all work up to it has run and has not failed */
     bool failed;
     tl_error error;
-    bool listing;                           /* what is put in is kept in a list */
+    bool listing;                            /* what is put in is kept in a list */
     tli_cuda_moment afters[TLI_CUDA_AFTERS]; /* that were asked for meanwhile */
     int after_count;
 } tli_cuda_queue;
@@ -53,6 +64,11 @@ static inline tli_cuda_queue *tli_cuda_queue_of(tl_queue *q)
 
 /* The calling thread's calls are about this GPU from now on. */
 tl_status tli_cuda_enter(const tli_cuda *d);
+/* A kernel of this name, compiled from the text; it lives as long as the device. Whoever calls it
+ * holds the lock. */
+tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
+/* Gives back what products.c keeps. */
+void tli_cuda_products_deinit(tli_cuda *d);
 
 /* Methods of the class that are about queues (queue.c). */
 tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device);

@@ -68,7 +68,7 @@ static tl_status capture(CUgraph *out, tli_cuda_queue *q, tl_status (*put)(void 
     const tli_cuda *d = tli_cuda_of(q->base.device);
     *out = NULL;
     TL_TRY(tli_cuda_enter(d));
-    TLI_CUDA_TRY(d->api, cuStreamBeginCapture_v2, q->stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+    TLI_CUDA_TRY(d->api, cuStreamBeginCapture_v2, q->stream, CU_STREAM_CAPTURE_MODE_RELAXED);
     q->listing = true;
     tl_status st = put(self);
     q->listing = false;

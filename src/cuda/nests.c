@@ -18,7 +18,7 @@
 enum {
     KERNELS_IN_UNIT = 4, /* a unit is one call of the compiler */
     NAME_ROOM = 40,
-    FEW_BUFFERS = 48, /* parameters on the stack: most nests have no more */
+    FEW_BUFFERS = 48,  /* parameters on the stack: most nests have no more */
     WARPS_IN_BLOCK = 4 /* as in nest/kernel.h */
 };
 
@@ -73,8 +73,8 @@ static tl_status compile_unit(const job *j, int64_t unit)
     tl_str text = TL_STR_INIT;
     size_t bytes;
     tl_gpu_print_head(&text);
-    for (int64_t k = unit * KERNELS_IN_UNIT; k < tl_min_i64((unit + 1) * KERNELS_IN_UNIT, j->kernels);
-         k++) {
+    for (int64_t k = unit * KERNELS_IN_UNIT;
+         k < tl_min_i64((unit + 1) * KERNELS_IN_UNIT, j->kernels); k++) {
         char name[NAME_ROOM];
         snprintf(name, sizeof name, "nest_%" PRId64, k);
         tl_gpu_print(&text, walk_of(j->walks[j->first[k]]), name, false);
@@ -210,13 +210,13 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
     void *addresses[FEW_BUFFERS + 1], *parameters[FEW_BUFFERS + 1];
     int used = 0;
     if (!kernels)
-        return TL_FAIL(TL_EINTERNAL, "a nest comes without code to a device that cannot interpret it");
+        return TL_FAIL(TL_EINTERNAL,
+                       "a nest comes without code to a device that cannot interpret it");
     if (count > FEW_BUFFERS)
         return TL_FAIL(TL_ELIMIT, "a nest of %d buffers has too many for a GPU", count);
     for (int i = 0; i < count; i++) {
         if (!tl_gpu_uses(w, i)) continue;
-        addresses[used++] =
-            tli_data(i < call->inputs ? call->in[i] : call->out[i - call->inputs]);
+        addresses[used++] = tli_data(i < call->inputs ? call->in[i] : call->out[i - call->inputs]);
     }
     addresses[used++] = scratch ? tli_data(scratch) : NULL;
     for (int i = 0; i < used; i++) parameters[i] = &addresses[i];

@@ -36,6 +36,7 @@ void tli_cuda_queue_free(tl_queue **queue)
         if (q->stream) (void)d->api->cuStreamSynchronize(q->stream);
         for (int i = 0; i < TLI_CUDA_MARKS; i++)
             if (q->marks[i]) (void)d->api->cuEventDestroy_v2(q->marks[i]);
+        if (q->workspace) (void)d->api->cuMemFree_v2(q->workspace);
         if (q->stream) (void)d->api->cuStreamDestroy_v2(q->stream);
     }
     pthread_mutex_destroy(&q->lock);
@@ -196,8 +197,7 @@ tl_status tli_cuda_fill(tl_queue *queue, void *to, uint16_t pattern, size_t byte
         return TL_FAIL(TL_EINTERNAL, "two bytes fill memory from an even address on");
     if ((at & 1) && bytes)
         TLI_CUDA_TRY(d->api, cuMemsetD8Async, at, (unsigned char)pattern, bytes, stream);
-    else if (bytes / 2)
-        TLI_CUDA_TRY(d->api, cuMemsetD16Async, at, pattern, bytes / 2, stream);
+    else if (bytes / 2) TLI_CUDA_TRY(d->api, cuMemsetD16Async, at, pattern, bytes / 2, stream);
     if (!(at & 1) && (bytes & 1))
         TLI_CUDA_TRY(d->api, cuMemsetD8Async, at + bytes - 1, (unsigned char)pattern, 1, stream);
     (void)tli_cuda_issue(queue);

@@ -227,8 +227,8 @@ static void choose_cuts(stretcher *s)
     int64_t all = bytes_between(s, -1, s->turn), least = peak_of(s, NULL, 0);
     s->cut_count = 0;
     for (int64_t parts = 2; parts < MOST_STRETCHES && all > 0; parts++) {
-        int64_t cuts[MOST_STRETCHES], count = cut(s, all / parts, cuts),
-                                      peak = peak_of(s, cuts, count);
+        int64_t cuts[MOST_STRETCHES] = {0}, count = cut(s, all / parts, cuts),
+                peak = peak_of(s, cuts, count);
         if (peak >= least) continue;
         least = peak;
         s->cut_count = count;

@@ -42,10 +42,12 @@
 
 #define FN static __device__ __forceinline__
 #define RESTRICT __restrict__
-#define KERNEL(threads) extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads))
+#define KERNEL(threads)                                                                            \
+    extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads))
 #define GROUP_PARAM
 #define GROUP_BEGIN(threads, groups)                                                               \
-    const i64 group = (threads) == 32 ? (i64)blockIdx.x * 4 + (threadIdx.x >> 5) : (i64)blockIdx.x; \
+    const i64 block_ = (i64)blockIdx.x;                                                            \
+    const i64 group = (threads) == 32 ? block_ * 4 + (threadIdx.x >> 5) : block_;                  \
     if (group >= (groups)) return;
 #define UNROLL _Pragma("unroll")
 #define EACH_THREAD(threads)                                                                       \

@@ -49,8 +49,8 @@ static tl_status check_stores(const tli_gpu_plan *p)
     for (int64_t i = 0; i < n->store_count; i++)
         if (!p->s->terms[n->stores[i].term].row && is_loaded(n, n->stores[i].to.buffer))
             return TL_FAIL(TL_EUNSUPPORTED,
-                           "nest: store %" PRId64 " changes buffer %d, which other threads load",
-                           i, n->stores[i].to.buffer);
+                           "nest: store %" PRId64 " changes buffer %d, which other threads load", i,
+                           n->stores[i].to.buffer);
     return TL_OK;
 }
 

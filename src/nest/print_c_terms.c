@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/inner/number.h"
+#include "nest/inner/words.h"
 
 /* --- words ------------------------------------------------------------------------------------ */
 
@@ -23,6 +24,14 @@ const char *tli_print_memory_type(tl_dtype dtype)
     };
     TL_ASSERT(dtype < TL_DTYPE_COUNT && names[dtype]);
     return names[dtype];
+}
+
+const char *tli_kernel_words(tl_dtype dtype, const char **load, const char **store)
+{
+    TL_ASSERT(dtype == TL_F32 || dtype == TL_BF16 || dtype == TL_F16);
+    *load = dtype == TL_BF16 ? "from_bf16" : dtype == TL_F16 ? "from_f16" : "f32_of_f";
+    *store = dtype == TL_BF16 ? "bf16_bits_of_f" : dtype == TL_F16 ? "f16_bits_of_f" : "f32_of_f";
+    return tli_print_memory_type(dtype);
 }
 
 // As scalar.h calls it: f32_of_i and so on.

@@ -294,8 +294,8 @@ static void print_join(printer *p)
             d->wide ? plan->reduced_pieces : plan->reduced_pieces * plan->row_pieces;
         line(p, "const %s *s%d_pieces = (const %s *)(scratch + %zu) + (i64)k * %" PRId64 ";", type,
              i, type, plan->sums_at[i], d->wide ? pieces * s->row : pieces);
-        if (d->wide) line(p, "PER_THREAD(%d, %s, s%d_total, [%" PRId64 "]);", p->threads, type, i,
-                          p->each);
+        if (d->wide)
+            line(p, "PER_THREAD(%d, %s, s%d_total, [%" PRId64 "]);", p->threads, type, i, p->each);
         else line(p, "PER_THREAD(%d, %s, s%d_mine, );", p->threads, type, i);
         open_block(p, "EACH_THREAD(%d)", p->threads);
         if (d->wide) {
@@ -315,8 +315,8 @@ static void print_join(printer *p)
         }
         close_block(p);
         if (!d->wide)
-            line(p, "REDUCE(%d, %s, s%d_total, %s_%c, s%d_mine)", p->threads, type, i, join,
-                 letter, i);
+            line(p, "REDUCE(%d, %s, s%d_total, %s_%c, s%d_mine)", p->threads, type, i, join, letter,
+                 i);
     }
 }
 
@@ -533,8 +533,9 @@ void tl_gpu_print_head(tl_str *out)
 static void print_caller(tl_str *out, const tl_gpu_walk *w, const char *name)
 {
     printer p = printer_of(out, w->plan, false);
-    line(&p, "__attribute__((visibility(\"default\"))) void %s(void *const *buffers, void *scratch, "
-             "int phase, i64 first, i64 end);",
+    line(&p,
+         "__attribute__((visibility(\"default\"))) void %s(void *const *buffers, void *scratch, "
+         "int phase, i64 first, i64 end);",
          name);
     line(&p, "void %s(void *const *buffers, void *scratch, int phase, i64 first, i64 end)", name);
     line(&p, "{");

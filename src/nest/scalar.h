@@ -115,6 +115,8 @@ FN float bf16_of_d(double x) { return as_bf16(odd_f(x)); }
 FN float bf16_of_i(i32 x) { return as_bf16(odd_f((double)x)); }
 FN float bf16_of_l(i64 x) { return as_bf16(odd_f(odd_d(x))); }
 FN float f16_of_f(float x) { return as_f16(x); }
+FN u16 bf16_bits_of_f(float x) { return to_bf16(as_bf16(x)); }
+FN u16 f16_bits_of_f(float x) { return to_f16(as_f16(x)); }
 FN float f16_of_d(double x) { return as_f16(odd_f(x)); }
 FN float f16_of_i(i32 x) { return as_f16(odd_f((double)x)); }
 FN float f16_of_l(i64 x) { return as_f16(odd_f(odd_d(x))); }

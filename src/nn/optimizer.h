@@ -54,6 +54,9 @@ struct tl_optimizer {
     tl_tensor *scale, *good; /* of the loss: float32 and int64; NULL when nothing is scaled */
     bool dynamic;            /* the scale moves */
     int64_t growth_interval;
+    struct {
+        tl_tensor *sums, *last; /* float64; NULL until somebody wants to know */
+    } noise;
     bool accumulating, swapped, inert;
     tl_tensor *halted; /* borrowed; NULL: never */
 };
@@ -75,6 +78,19 @@ void tli_averages_update(tl_optimizer *o, tl_ctx *c, tl_tensor *step, tl_tensor 
 tl_status tli_loss_scale_new(tl_optimizer *o, const tl_optimizer_args *args);
 tl_status tli_loss_scale_state(const tl_optimizer *o, tl_state *into);
 void tli_loss_scale_update(tl_optimizer *o, tl_ctx *c, tl_tensor *finite);
+
+/* noise of gradients (optimizer_noise.c): squared norms of single batches (their mean) and of their
+ * sum, and one over the weights of both */
+enum {
+    TLI_NOISE_SMALL,
+    TLI_NOISE_SMALL_INVERSE,
+    TLI_NOISE_LARGE,
+    TLI_NOISE_LARGE_INVERSE,
+    TLI_NOISES
+};
+/* What is accumulated, and before the sums are applied. */
+void tli_noise_add(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight);
+void tli_noise_flush(tl_optimizer *o, tl_ctx *c, tl_tensor *const *sums);
 
 /* Gradients on their way into an update (clip.c): what is still to be multiplied to each. */
 typedef struct tli_gradients {
@@ -100,11 +116,13 @@ typedef tl_status tli_prepare_fn(tl_optimizer_block *b, const void *config);
 tli_rule_fn tli_sgd_update, tli_sgd_experimental_update, tli_torch_sgd_update, tli_adam_update,
     tli_adam_experimental_update, tli_adamw_update, tli_adamw_experimental_update,
     tli_torch_adamw_update, tli_lamb_update, tli_lars_update, tli_rmsprop_update,
-    tli_adagrad_update, tli_adafactor_keras_update;
+    tli_adagrad_update, tli_adafactor_keras_update, tli_adadelta_update, tli_adamax_update,
+    tli_nadam_update, tli_ftrl_update, tli_lion_update;
 tli_prepare_fn tli_sgd_prepare, tli_sgd_experimental_prepare, tli_torch_sgd_prepare,
     tli_adam_prepare, tli_adam_experimental_prepare, tli_adamw_prepare,
     tli_adamw_experimental_prepare, tli_torch_adamw_prepare, tli_lamb_prepare, tli_lars_prepare,
-    tli_rmsprop_prepare, tli_adagrad_prepare, tli_adafactor_keras_prepare;
+    tli_rmsprop_prepare, tli_adagrad_prepare, tli_adafactor_keras_prepare, tli_adadelta_prepare,
+    tli_adamax_prepare, tli_nadam_prepare, tli_ftrl_prepare, tli_lion_prepare;
 tl_tensor *tli_sgd_rate(tl_ctx *c, const tl_optimizer *o, tl_tensor *step, tl_tensor *rate);
 double tli_adamw_clip_norm(const void *config);
 

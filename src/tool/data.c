@@ -13,19 +13,21 @@ static const tl_field data_fields[] = {
     TL_F(tli_data_flags, examples, .i = 1, TL_AT_LEAST(0),
          .help = "show: how many of the first examples are shown"),
     TL_F(tli_data_flags, out, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
-         .help = "convert, coco, voc, cityscapes: beginning of the names of the new files, such as "
-                 "out/train, which "
-                 "gives "
-                 "out/train-00000-of-00004; annotations: the JSON file"),
+         .help = "convert, coco, voc, cityscapes, shapes: beginning of the names of the new files, "
+                 "such as out/train, which gives out/train-00000-of-00004; annotations: the JSON "
+                 "file"),
     TL_F(tli_data_flags, shards, .i = 1, TL_AT_LEAST(1),
-         .help = "convert, coco, voc, cityscapes: number of files"),
-    TL_F(tli_data_flags, gzip, .help = "convert, coco, voc, cityscapes: the files are compressed"),
+         .help = "convert, coco, voc, cityscapes, shapes: number of files"),
+    TL_F(tli_data_flags, gzip,
+         .help = "convert, coco, voc, cityscapes, shapes: the files are compressed"),
     TL_F(tli_data_flags, overwrite,
          .help = "files that are there are replaced; convert also removes others of an earlier "
                  "conversion"),
     TL_F(tli_data_flags, shuffle, .b = true,
          .help = "convert: examples are written in random order"),
-    TL_F(tli_data_flags, seed, .i = 0, .help = "convert: seed of the random order"),
+    TL_F(tli_data_flags, seed, .i = 0,
+         .help = "convert: seed of the random order; shapes: of the pictures (those of "
+                 "detection/local and segmentation/local are 1 in training, 2 in validation)"),
     TL_F(tli_data_flags, encoding, .names = encoding_names,
          .help =
              "convert: how the images of an idx file are stored; files of images stay as they are"),
@@ -39,13 +41,23 @@ static const tl_field data_fields[] = {
                  "finetuning: rows with too few cells"),
     TL_F(tli_data_flags, json, .help = "show: an object of JSON for each file, one a line"),
     TL_F(tli_data_flags, masks,
-         .help = "coco, annotations: the masks of objects are written as well; voc: the classes of "
-                 "pixels"),
+         .help = "coco, shapes, annotations: the masks of objects are written as well; voc: the "
+                 "classes of pixels"),
     TL_F(tli_data_flags, split, .s = "train",
          .help = "voc, cityscapes: the part of the data, such as train or val"),
     TL_F(tli_data_flags, pictures, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "show: folder for PNG files of the examples that are shown, with their boxes, "
                  "masks and classes drawn"),
+    TL_F(tli_data_flags, count, .i = 100, TL_RANGE(1, 10000000),
+         .help = "shapes: how many pictures are made"),
+    TL_F(tli_data_flags, kinds, .flags = TL_FIELD_NULLABLE,
+         .help =
+             "shapes: which are drawn, of circle, square, triangle, cross, ring, star, "
+             "crescent, half, arrow and corner; classes are numbered in this order. If it is not "
+             "given: the first five"),
+    TL_F(tli_data_flags, folders,
+         .help = "shapes: for classification, pictures with one shape each, as PNG files in a "
+                 "folder for each kind; --out is the folder around them"),
     TL_F_END,
 };
 static const tl_desc data_flags_desc = {
@@ -158,6 +170,7 @@ static tl_status run_data(tli_run *run)
         {"voc", tli_data_voc, false},
         {"cityscapes", tli_data_cityscapes, false},
         {"annotations", tli_data_annotations, false},
+        {"shapes", tli_data_shapes, true},
         {"pretraining", tli_data_pretraining, true},
         {"finetuning", tli_data_finetuning, true},
     };
@@ -173,6 +186,8 @@ const tli_command tli_command_data = {
         "       data voc FOLDER --split=NAME --out=PREFIX [--masks] [flags]\n"
         "       data cityscapes FOLDER --split=NAME --out=PREFIX [flags]\n"
         "       data annotations RECORDS... --out=FILE.json [--masks]\n"
+        "       data shapes --out=PREFIX [--count=N] [--seed=N] [--kinds=NAMES] [--masks] "
+        "[--folders]\n"
         "       data pretraining --vocab_file=FILE --input_file=FILES --output_file=FILES "
         "[flags]\n"
         "       data finetuning --vocab_file=FILE --train_file=FILE "
@@ -188,7 +203,9 @@ const tli_command tli_command_data = {
         "Model Garden's create_coco_tf_record, from a folder of images and the boxes and masks "
         "that a COCO file lists for them; voc and cityscapes write records of the folders of "
         "Pascal VOC and Cityscapes, with boxes or the classes of pixels; and annotations a COCO "
-        "file of the objects of records. "
+        "file of the objects of records. shapes makes pictures up: records with boxes and the "
+        "classes of pixels, as detection/local and segmentation/local have them, or with --folders "
+        "labelled pictures for `--experiment=images`. "
         "show continues after a "
         "file that cannot be shown. It ends with 1 when the first such file is damaged, and "
         "with 2 when that file is missing or of an unknown kind. pretraining makes examples of "

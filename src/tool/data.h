@@ -26,6 +26,9 @@ typedef struct tli_data_flags {
     bool masks;
     const char *pictures;
     const char *split;
+    int64_t count;
+    const char *kinds;
+    bool folders;
 } tli_data_flags;
 
 /* What a word of the command line names. */
@@ -67,5 +70,6 @@ tl_status tli_data_coco(tli_run *run, const void *flags);
 tl_status tli_data_voc(tli_run *run, const void *flags);
 tl_status tli_data_cityscapes(tli_run *run, const void *flags);
 tl_status tli_data_annotations(tli_run *run, const void *flags);
+tl_status tli_data_shapes(tli_run *run, const void *flags);
 
 #endif

@@ -14,6 +14,7 @@
 typedef struct eval_flags {
     int64_t mistakes;
     const char *confusion;
+    const char *detections;
     bool json;
     tl_strings config_file;
     const char *params_override;
@@ -26,6 +27,9 @@ static const tl_field eval_fields[] = {
     TL_F(eval_flags, confusion, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "of classifications: which classes are taken for which, all of it, to standard "
                  "output in place of the rest (csv, svg, json), or to a file whose name ends so"),
+    TL_F(eval_flags, detections, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
+         .help = "of detectors: all that was found goes to this file, as COCO's results, for "
+                 "pycocotools or `tilth eval_coco`"),
     TL_F(eval_flags, json,
          .help = "one JSON object: checkpoint, step, seconds, metrics, and the confusion when "
                  "asked for"),
@@ -287,6 +291,10 @@ static tl_status run_eval(tli_run *run)
     TL_TRY(tli_words_of(&which.words, &which.word_count, run));
     tl_status st = tl_finished_open(&f, &which);
     if (st == TL_OK) st = tl_logs_new(&o.logs);
+    if (st == TL_OK && flags->detections) {
+        st = tl_task_write_objects(f.task, flags->detections);
+        if (st != TL_OK) st = tl_error_note(st, "--detections");
+    }
     if (st == TL_OK) st = evaluate(&o, &to);
     if (st == TL_OK && is_of_the_run(&f, &which))
         tl_metrics_file_evaluated(which.folder, f.trainer->global_step, o.logs);
@@ -301,10 +309,11 @@ const tli_command tli_command_eval = {
     .brief = "evaluates a run that was trained before",
     .usage =
         "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--json] [--confusion=csv|svg|FILE] "
-        "[--config_file=FILE] [--params_override=PAIRS] [WORD...]\n\n"
+        "[--detections=FILE] [--config_file=FILE] [--params_override=PAIRS] [WORD...]\n\n"
         "Evaluates the model of a run with its validation data, and prints the metrics, and which "
-        "classes are taken for each other. It writes only the file of --confusion, and a line of "
-        "the run's metrics.jsonl unless the configuration is changed. Words change the "
+        "classes are taken for each other. It writes only the files of --confusion and "
+        "--detections, and a line of the run's metrics.jsonl unless the configuration is changed. "
+        "Words change the "
         "configuration, such as task.validation_data.input_path=FILES:\n" TLI_WORDS_HELP,
     .flags = {{"Output", &eval_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .takes_overrides = true,

@@ -31,6 +31,9 @@ typedef struct tli_lacking_args {
     const tl_parse_options *parse;
     const tl_train_flags *flags; /* with a mode */
     tl_strings more;             /* (optional) words of its own flags */
+    /* (optional: false) it has no mode and no folder, and takes from the trainer's section what it
+     * finds there: what lacks of the task alone is told */
+    bool task_alone;
 } tli_lacking_args;
 /* A training that lacks settings is told all of them at once, and the command that would do
  * (train/run/lacks.h). */

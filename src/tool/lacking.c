@@ -78,9 +78,11 @@ static tl_status add_command(tl_str *out, tli_run *run, const tli_lacking_args *
     TL_TRY(add_word(out, run, "    ", NULL, run->tool->program));
     tl_str_addf(out, " %s", args->command);
     TL_TRY(add_word(out, run, " ", "--experiment", args->parse->experiment));
-    TL_TRY(add_word(out, run, " ", "--mode", flags->mode));
-    TL_TRY(
-        add_word(out, run, " ", "--model_dir", flags->model_dir ? flags->model_dir : "runs/mine"));
+    if (!args->task_alone) {
+        const char *folder = flags->model_dir ? flags->model_dir : "runs/mine";
+        TL_TRY(add_word(out, run, " ", "--mode", flags->mode));
+        TL_TRY(add_word(out, run, " ", "--model_dir", folder));
+    }
     TL_TRY(add_flags(out, run, args, line));
     for (int64_t i = 0; i < count; i++)
         if (!is_lacking(lacks, words[i].text))
@@ -108,12 +110,21 @@ static void leave_what_data_says(tl_lacks *lacks)
     }
 }
 
+static void leave_the_task(tl_lacks *lacks)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < lacks->count; i++)
+        if (begins_with(lacks->items[i].key, "task.")) lacks->items[count++] = lacks->items[i];
+    lacks->count = count;
+}
+
 tl_status tli_check_lacks(tli_run *run, tl_config *config, const tli_lacking_args *args)
 {
     const char *experiment = args->parse->experiment;
     tl_lacks lacks = {.arena = run->arena};
     tl_str text = TL_STR_INIT;
     TL_TRY(tl_experiment_lacks(&lacks, config, run->registry, args->flags->mode));
+    if (args->task_alone) leave_the_task(&lacks);
     if (tl_experiment_completes(run->registry, experiment)) leave_what_data_says(&lacks);
     int64_t count = tl_lacks_count(&lacks);
     if (!count) return TL_OK;

@@ -1,3 +1,6 @@
+#include <string.h>
+
+#include <tilth/train/libai/libai.h>
 
 #include "tool/experiment.h"
 
@@ -32,16 +35,40 @@ static const tl_desc gin_flags_desc = {
 
 enum { OUTPUT, EXPERIMENT, GIN }; /* structs of flags, by their place in the command's table */
 
+/* LiBai's config.py names no experiment. */
+static bool is_libai(const tl_parse_options *parse)
+{
+    if (parse->experiment || parse->config_file.count != 1) return false;
+    const char *path = parse->config_file.items[0];
+    size_t length = strlen(path);
+    return length > 3 && strcmp(path + length - 3, ".py") == 0;
+}
+
+static tl_status run_libai(tli_run *run, const char *path, bool explain)
+{
+    const tl_word *words;
+    int64_t count;
+    tl_config *config;
+    TL_TRY(tli_words_of(&words, &count, run));
+    TL_TRY(tl_libai_open(&config, run->registry, path, words, count));
+    tl_status st = tl_config_finish(config);
+    if (st == TL_OK) st = tl_config_write(&run->text, config, explain);
+    tl_config_free(&config);
+    return st;
+}
+
 /* What no choice of the configuration takes may still be meant for what the program makes while it
  * trains. */
 static tl_status run_params(tli_run *run)
 {
     const params_flags *output = run->given[OUTPUT];
     const gin_flags *given = run->given[GIN];
+    const tl_parse_options *parse = run->given[EXPERIMENT];
+    if (is_libai(parse)) return run_libai(run, parse->config_file.items[0], output->explain);
     tl_config *config;
     tl_gin *gin;
-    TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], NULL,
-                                   given->gin_file, given->gin_params));
+    TL_TRY(tli_experiment_with_gin(&config, &gin, run, parse, NULL, given->gin_file,
+                                   given->gin_params));
     tl_status st = tl_config_write(&run->text, config, output->explain);
     tli_experiment_close(&config, &gin);
     return st;
@@ -55,10 +82,12 @@ static tl_status more_help(tli_run *run)
 const tli_command tli_command_params = {
     .name = "params",
     .brief = "the effective configuration of an experiment, as YAML",
-    .usage = "--experiment=NAME [flags] [WORD...]\n\n"
-             "Writes the configuration that training would use: the experiment's defaults, then "
-             "each --config_file, --params_override, and last the words and dotted flags in their "
-             "order. Later ones win. Words are\n" TLI_WORDS_HELP,
+    .usage =
+        "--experiment=NAME [flags] [WORD...]\n\n"
+        "Writes the configuration that training would use: the experiment's defaults, then "
+        "each --config_file, --params_override, and last the words and dotted flags in their "
+        "order. Later ones win. --config_file with LiBai's config.py and no --experiment writes "
+        "what `train_net` would use. Words are\n" TLI_WORDS_HELP,
     .flags = {{"Output", &params_flags_desc},
               {"Experiment", &tl_parse_options_desc},
               {"Gin", &gin_flags_desc}},

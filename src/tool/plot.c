@@ -102,7 +102,7 @@ static tl_status choose_series(plot *p)
 
 /* --- where ------------------------------------------------------------------------------------ */
 
-static tli_strokes strokes_of(const tli_run *run)
+tli_strokes tli_strokes_of(const tli_run *run)
 {
     const char *none = getenv("NO_COLOR"), *term = getenv("TERM");
     bool colours =
@@ -154,7 +154,7 @@ static tl_status draw_svg(plot *p, tli_figure *f, const char *path)
 /* The drawing has colours of its own, so that names in it are cleaned here. */
 static tl_status draw_text(plot *p, tli_figure *f, const plot_flags *given)
 {
-    tli_strokes strokes = strokes_of(p->run);
+    tli_strokes strokes = tli_strokes_of(p->run);
     if (strokes == TLI_STROKES_COLOURS) p->run->form = TLI_FORM_STYLED;
     for (int64_t i = 0; i < p->series.count; i++)
         if (!(p->series.items[i].label = tli_clean_word(p->run->arena, p->series.items[i].label)))

@@ -13,15 +13,21 @@ typedef struct tli_series {
     int64_t colour, dash;
 } tli_series;
 
+/* Of an axis of powers: what one decade takes. */
+enum { TLI_AXIS_POWER = 1000 };
+
 /* Round numbers from `first` on, `step` apart. */
 typedef struct tli_axis {
     double low, high; /* what is drawn */
     double first, step;
     int count;
+    bool powers; /* values are logarithms, to the base 10 and times TLI_AXIS_POWER */
 } tli_axis;
 
 typedef struct tli_figure {
-    const char *title; /* "": none */
+    const char *title;  /* "": none */
+    const char *x_name; /* NULL: "step" */
+    bool x_powers;      /* "steps" are logarithms, as in tli_axis */
     tli_series *series;
     int64_t count;
     tli_axis x, y;
@@ -47,5 +53,7 @@ typedef enum tli_strokes {
 TL_NODISCARD tl_status tli_figure_text(tl_str *out, tl_arena *arena, tli_figure *f, int width,
                                        int height, tli_strokes strokes);
 void tli_figure_svg(tl_str *out, tli_figure *f);
+/* What the program's output can show. */
+tli_strokes tli_strokes_of(const tli_run *run);
 
 #endif

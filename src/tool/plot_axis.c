@@ -49,6 +49,10 @@ double tli_axis_tick(const tli_axis *a, int index)
 /* As many digits as tell a tick from the next one. */
 void tli_axis_label(char *out, size_t size, const tli_axis *a, double value)
 {
+    if (a->powers) {
+        snprintf(out, size, "%.2g", pow(10, value / TLI_AXIS_POWER));
+        return;
+    }
     double most = fmax(fabs(a->low), fabs(a->high)), last = floor(log10(a->step) + 1e-9);
     int digits = (int)fmin(fmax(0, -last), 400),
         figures = (int)fmin(fmax(4, floor(log10(most)) - last + 1), 15);
@@ -75,8 +79,9 @@ void tli_figure_scale(tli_figure *f, int x_ticks, int y_ticks)
             last = fmax(last, (double)c->items[k].step);
         }
     }
-    if (first < last * 0.1) first = 0;
+    if (!f->x_powers && first < last * 0.1) first = 0;
     double room = (fmin(greatest, GREATEST) - fmax(least, -GREATEST)) * 0.03;
     f->x = tli_axis_of(first, last, x_ticks, true);
+    f->x.powers = f->x_powers;
     f->y = tli_axis_of(least - room, greatest + room, y_ticks, false);
 }

@@ -75,8 +75,8 @@ static void add_axes(tl_str *out, const tli_figure *f)
                     LEFT + tli_axis_place(&f->x, value) * PLOT_WIDTH, TOP + PLOT_HEIGHT + 18,
                     label);
     }
-    tl_str_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">step</text>\n</g>\n",
-                LEFT + PLOT_WIDTH / 2, TOP + PLOT_HEIGHT + 38);
+    tl_str_addf(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">%s</text>\n</g>\n",
+                LEFT + PLOT_WIDTH / 2, TOP + PLOT_HEIGHT + 38, f->x_name ? f->x_name : "step");
 }
 
 /* The first, least, greatest and last point of each half unit are all that can be seen of more. */

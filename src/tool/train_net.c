@@ -4,17 +4,6 @@
 
 enum { RUN }; /* the struct of flags, by its place in the command's table */
 
-static tl_status apply_words(tl_config *config, tli_run *run)
-{
-    int64_t count;
-    const tl_flag_word *given = tl_flags_words(run->flags, &count);
-    tl_word *words = tl_arena_array(run->arena, count ? count : 1, sizeof *words);
-    if (!words) return TL_ENOMEM;
-    for (int64_t i = 0; i < count; i++)
-        words[i] = (tl_word){given[i].text, given[i].flag ? given[i].flag : "command line"};
-    return tl_libai_words(config, words, count);
-}
-
 /* Those of the program (tl_main_options). */
 static tl_status add_own(tl_default_trainer *t, void *payload)
 {
@@ -32,14 +21,15 @@ static tl_status run_train_net(tli_run *run)
         .add_hooks = o->add_hooks ? add_own : NULL,
         .hooks_payload = (void *)(uintptr_t)o,
     };
+    const tl_word *words;
+    int64_t count;
     tl_config *config;
-    TL_TRY(tl_libai_begin(&config, run->registry, flags->config_file));
-    tl_status st = apply_words(config, run);
-    if (st == TL_OK)
-        st = tl_train_net(NULL, &(tl_train_net_args){.registry = run->registry,
-                                                     .config = config,
-                                                     .flags = flags,
-                                                     .trainer = &trainer});
+    TL_TRY(tli_words_of(&words, &count, run));
+    TL_TRY(tl_libai_open(&config, run->registry, flags->config_file, words, count));
+    tl_status st = tl_train_net(NULL, &(tl_train_net_args){.registry = run->registry,
+                                                           .config = config,
+                                                           .flags = flags,
+                                                           .trainer = &trainer});
     tl_config_free(&config);
     return st;
 }
@@ -56,7 +46,9 @@ const tli_command tli_command_train_net = {
     .brief = "trains or evaluates from a configuration in LiBai's words",
     .usage =
         "--config-file=FILE [--resume] [--eval-only] [--fast-dev-run] [flags] [WORD...]\n\n"
-        "Runs LiBai's DefaultTrainer: `model` names a task and its model, `dataloader` its data, "
+        "Runs LiBai's DefaultTrainer from YAML, or from LiBai's own config.py, which is read "
+        "without "
+        "Python: `model` names a task and its model, `dataloader` its data, "
         "`optim`, `graph` "
         "and `train` are as in LiBai. Everything is written to train.output_dir. A run that "
         "is not resumed "

@@ -18,6 +18,9 @@ static const tl_field experiment_fields[] = {
                 .help = "on what the training runs, and in which precision"),
     TL_F_STRUCT(tl_experiment_config, tilth, &tl_own_config_desc, .flags = TL_FIELD_QUIET,
                 .help = "what Model Garden does not have"),
+    TL_F(tl_experiment_config, eval_tasks, .desc = &tl_task_routine_desc, .flags = TL_FIELD_QUIET,
+         .help = "tasks that are evaluated in place of the one that is trained; which ones there "
+                 "are, the experiment says"),
     TL_F_END,
 };
 const tl_desc tl_experiment_config_desc = {
@@ -166,11 +169,23 @@ static tl_status apply_data_service(tl_config *c, const char *address)
     return TL_OK;
 }
 
+/* Model Garden's files are YAML. */
+static tl_status read_file(tl_config *c, const char *path)
+{
+    size_t length = strlen(path);
+    if (length > 3 && strcmp(path + length - 3, ".py") == 0)
+        return TL_FAIL(TL_EINVAL,
+                       "--config_file=%s: this is Python, as LiBai's configurations are, and no "
+                       "experiment; the command `train_net --config-file=%s` trains from it",
+                       path, path);
+    return tl_config_read(c, path);
+}
+
 static tl_status apply_options(tl_config *c, const tl_parse_options *o)
 {
     tl_config_set_strict(c, o->strict_override);
     for (int64_t i = 0; i < o->config_file.count; i++)
-        TL_TRY(tl_config_read(c, o->config_file.items[i]));
+        TL_TRY(read_file(c, o->config_file.items[i]));
     // Only when it is given: an unset flag must not wipe out what a file says.
     if (is_given(o->tpu)) TL_TRY(apply_flag(c, "--tpu", "runtime", NULL, "tpu", o->tpu));
     if (is_given(o->tf_data_service)) TL_TRY(apply_data_service(c, o->tf_data_service));

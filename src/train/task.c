@@ -37,6 +37,7 @@ tl_status tl_task_new(tl_task **out, const tl_task_class *cls, const tl_task_arg
     t->cls = cls;
     t->config = config;
     t->name = config && config->name && *config->name ? config->name : cls->cls.name;
+    if (args->name && *args->name) t->name = args->name;
     t->engine = args->engine;
     t->registry = args->registry;
     t->dtype = args->dtype;
@@ -382,6 +383,12 @@ static tl_status base_query_inputs(const tl_task *t, tl_spec *inputs, int64_t co
     return TL_OK;
 }
 
+static tl_status base_write_objects(tl_task *t, const char *path)
+{
+    (void)path;
+    return TL_FAIL(TL_EUNSUPPORTED, "the task '%s' finds no objects in pictures", t->name);
+}
+
 static void base_answer_form(const tl_task *t, tl_answer_form *out)
 {
     (void)t;
@@ -434,6 +441,7 @@ const tl_task_class tl_base_task = {
     .export_weights = base_export_weights,
     .split_batch = base_split_batch,
     .query_inputs = base_query_inputs,
+    .write_objects = base_write_objects,
 };
 
 /* --- the methods ------------------------------------------------------------------------------ */
@@ -569,6 +577,11 @@ tl_status tl_task_settle_answer(const tl_task *t, const tl_query *q, tl_settling
 tl_status tl_task_query_inputs(const tl_task *t, tl_spec *inputs, int64_t count)
 {
     return CALL(t, query_inputs)(t, inputs, count);
+}
+
+tl_status tl_task_write_objects(tl_task *t, const char *path)
+{
+    return CALL(t, write_objects)(t, path);
 }
 
 void tl_task_answer_form(const tl_task *t, tl_answer_form *out)

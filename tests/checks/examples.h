@@ -336,6 +336,8 @@ tl_hook_class my_hook;
 double accuracy;
 // include/tilth/train/run/exporter.h
 bool exported;
+// include/tilth/train/run/find_rate.h
+double rate;
 // include/tilth/train/run/lacks.h
 tl_config *config;
 // include/tilth/train/run/launch.h

@@ -60,8 +60,7 @@ static void test_rows(void **state)
         build *b = cases_add(&c, "softmax", 2, (const int64_t[]){64, lengths[i]});
         const int x = load(b, TL_F32, (const int64_t[]){lengths[i], 1}, 0);
         const int most = reduce(b, TL_OP_max, x, 2);
-        const int y =
-            op(b, TL_OP_exp, TL_F32, NULL, 1, op(b, TL_OP_sub, TL_F32, NULL, 2, x, most));
+        const int y = op(b, TL_OP_exp, TL_F32, NULL, 1, op(b, TL_OP_sub, TL_F32, NULL, 2, x, most));
         store_all(b, op(b, TL_OP_div, TL_F32, NULL, 2, y, reduce(b, TL_OP_sum, y, 2)));
     }
     compiled(&c);

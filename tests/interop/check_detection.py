@@ -88,11 +88,13 @@ def off_by(found, wanted):
     return float(np.abs(found - wanted).max() / max(1, np.abs(wanted).max()))
 
 
-def check_steps(driver, folder, name, experiment, path, original, batches, slots=1e-5):
+def check_steps(driver, folder, name, experiment, path, original, batches, slots=1e-5, weights=1e-5):
     """Each step of ours starts from the original's state before that step.
 
     Slots are sums of gradients. Where these nearly cancel (many layers, few pixels, labels at random) roundings show, and
-    where activations have corners (relu6 of MobileNets) equal numbers may have the one slope or the other: `slots`.
+    where activations have corners (relu6 of MobileNets) equal numbers may have the one slope or the other: `slots`. Where maxima
+    are taken of whole maps (NAS-FPN) another place may be the largest, and the original's own gradients move by up to 0.03
+    when images change by 1e-7: `weights` too.
     """
     worst_loss, worst, worst_slots = 0, 0, 0
     for i, (ours, (x, y)) in enumerate(batches):
@@ -110,8 +112,8 @@ def check_steps(driver, folder, name, experiment, path, original, batches, slots
         there, here = tensors(folder / 'after'), tensors(after)
         missing = {n for n in there if not n.startswith(('optimizer/', 'model/'))} - set(here)
         assert not missing, sorted(missing)[:5]
-        weights, others = far({n: v for n, v in here.items() if n in there}, there)
-        worst, worst_slots = max(worst, weights), max(worst_slots, others)
+        off, others = far({n: v for n, v in here.items() if n in there}, there)
+        worst, worst_slots = max(worst, off), max(worst_slots, others)
     for variable in original.model.variables:
         variable.assign(tf.zeros_like(variable))
     original.checkpoint.restore(str(after))  # the original takes everything from a checkpoint of ours
@@ -119,7 +121,7 @@ def check_steps(driver, folder, name, experiment, path, original, batches, slots
     here, there = tensors(folder / 'restored'), tensors(after)
     assert all(np.array_equal(here[n], there[n]) for n in there if n in here)
     print(f'{name}: {i + 1} steps, loss within {worst_loss:.1e}, weights within {worst:.1e}, slots within {worst_slots:.1e}')
-    assert worst_loss <= 1e-5 and worst <= 1e-5 and worst_slots <= slots
+    assert worst_loss <= 1e-5 and worst <= weights and worst_slots <= slots
 
 
 # --- RetinaNet -----------------------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def labels_of(params, boxes, kinds, sizes):
     return tf.nest.map_structure(lambda *t: tf.stack(t), *each), made
 
 
-def retinanet(driver, folder, name, model, data=None, steps=STEPS, loud=0.5, slots=1e-5):
+def retinanet(driver, folder, name, model, data=None, steps=STEPS, loud=0.5, slots=1e-5, weights=1e-5):
     """`loud`: how far the head is from its first values; scores of 1 could not be told apart."""
     size, classes = model['input_size'][0], model['num_classes']
     heads = model.get('head', {}).get('attribute_heads', [])
@@ -211,7 +213,7 @@ def retinanet(driver, folder, name, model, data=None, steps=STEPS, loud=0.5, slo
     print(f"{name}: {int(found['num_detections'].sum())} detections, boxes within {boxes:.1e}, scores within {scores:.1e}")
     assert boxes <= 1e-4 and scores <= 1e-4
     check_steps(driver, folder, name, 'retinanet', path, original, ((lambda b: (b[0], b[1]))(batch()) for _ in range(steps)),
-                slots)
+                slots, weights)
 
 
 # --- segmentation --------------------------------------------------------------------------------------
@@ -279,7 +281,7 @@ def main():
                  {'num_repeats': 1, 'use_separable_conv': True}, 0.1)):
             retinanet(driver, folder, title, {
                 **base, 'input_size': [128, 128, 3], 'max_level': 7, 'backbone': kind,
-                'decoder': {'type': 'nasfpn', 'nasfpn': more}}, steps=2, loud=loud, slots=2e-3)
+                'decoder': {'type': 'nasfpn', 'nasfpn': more}}, steps=2, loud=loud, slots=0.1, weights=1e-3)
         segmentation(driver, folder, 'deeplabv3+', {
             'num_classes': 6, 'backbone': {'type': 'dilated_resnet', 'dilated_resnet': {
                 'model_id': 50, 'output_stride': 16, 'stem_type': 'v1', 'replace_stem_max_pool': True,

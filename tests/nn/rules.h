@@ -19,6 +19,11 @@ static const char *const all_rules[] = {
     "optimizer: {type: rmsprop, rmsprop: {momentum: 0.5, centered: true}}\n" RATE,
     "optimizer: {type: adagrad, adagrad: {global_clipnorm: 1}}\n" RATE,
     "optimizer: {type: adafactor_keras}\n" RATE,
+    "optimizer: {type: adadelta, adadelta: {weight_decay: 0.1}}\n" RATE,
+    "optimizer: {type: adamax, adamax: {clipnorm: 0.5, weight_decay: 0.1}}\n" RATE,
+    "optimizer: {type: nadam, nadam: {weight_decay: 0.1}}\n" RATE,
+    "optimizer: {type: ftrl, ftrl: {weight_decay: 0.1, beta: 0.1}}\n" RATE,
+    "optimizer: {type: lion, lion: {weight_decay: 0.1}}\n" RATE,
 };
 enum { RULES = sizeof all_rules / sizeof *all_rules };
 

@@ -1,6 +1,6 @@
 /* Metrics against Keras and scikit-learn (tests/golden/metrics.py, metrics_keras.py): three batches
- * each, with and without weights, in float32 and float64, eagerly and as a function, interpreted and compiled; the
- * latter two give the same bits. runs: fake device */
+ * each, with and without weights, in float32 and float64, eagerly and as a function, interpreted
+ * and compiled; the latter two give the same bits. runs: fake device */
 #include "nn/golden_file.h"
 
 #include <tilth/graph/function.h>

@@ -493,8 +493,8 @@ static void mistakes_are_told(void **state)
     tl_shape row = TL_SHAPE(2);
     assert_ok(tl_idx_write(in_folder("two"), TL_U8, &row, two));
     data("shw");
-    ended(2, "'shw' is not one of show, convert, coco, voc, cityscapes, annotations, pretraining, "
-             "finetuning; did you mean 'show'?");
+    ended(2, "'shw' is not one of show, convert, coco, voc, cityscapes, annotations, shapes, "
+             "pretraining, finetuning; did you mean 'show'?");
     data("show");
     ended(2, "`show` needs a file, or a folder of images");
     data("show", in_folder("nowhere"));

@@ -28,6 +28,7 @@ typedef struct need {
     "trainer.train_steps=2 trainer.steps_per_loop=2 trainer.validation_interval=2 "                \
     "task.train_data.synthetic_examples=4 task.train_data.global_batch_size=2 "                    \
     "task.validation_data.synthetic_examples=2 task.validation_data.global_batch_size=2"
+#define FEW_IMAGES "trainer.train_steps=2 task.model.input_size=[16,16,3] "
 #define CLOTHES(which, name)                                                                       \
     "task." which ".input_path=" name "-images-idx3-ubyte.gz," name "-labels-idx1-ubyte.gz "
 #define MOCK                                                                                       \
@@ -77,6 +78,24 @@ static const need needs[] = {
      .why = "tests/tool/test_data_coco.c runs the like"},
     {.said = "tilth data show coco/train-00000-of-00032.tfrecord --pictures=looked",
      .why = "tests/tool/test_data_coco.c runs the like"},
+    {.said = "tilth eval --detections=found.json", .more = "--model_dir=runs/shapes"},
+    {.said = "tilth data shapes", .more = "--out=made/shapes --count=2 --overwrite"},
+    {.said = "tilth data shapes --seed=3 --count=500 --masks --out=made/val",
+     .more = "--count=3 --overwrite"},
+    {.said = "tilth data annotations made/val-*.tfrecord --masks --out=made/val.json",
+     .instead = "tilth data annotations made/val-00000-of-00001.tfrecord --masks "
+                "--out=made/val.json --overwrite"},
+    {.said = "tilth data shapes --folders --count=3000 --out=made/first", .more = "--count=20"},
+    {.said = "tilth data shapes --folders --count=50 --kinds=star,crescent,half,arrow,corner "
+             "--out=made/second",
+     .more = "--count=20"},
+    {.said = "tilth train --experiment=images --mode=train_and_eval --model_dir=runs/first "
+             "task.train_data.input_path=made/first task.model.backbone.type=resnet",
+     .more = FEW_IMAGES "task.model.backbone.resnet.model_id=10 "
+                        "task.model.backbone.resnet.depth_multiplier=0.1" SHORT},
+    {.said = "tilth train --experiment=images --mode=train_and_eval --model_dir=runs/second "
+             "task.train_data.input_path=made/second task.init_checkpoint=runs/first",
+     .more = FEW_IMAGES SHORT},
     {.said = "tilth data coco", .why = "tests/tool/test_data_coco.c runs it"},
     {.said = "tilth data voc", .why = "tests/tool/test_data_folders.c runs it"},
     {.said = "tilth data cityscapes", .why = "tests/tool/test_data_folders.c runs it"},
@@ -89,6 +108,9 @@ static const need needs[] = {
     {.said = "tilth eval --confusion=svg", .more = "--model_dir=runs/mine"},
     {.said = "tilth export", .more = "--model_dir=runs/mine --to=exported"},
     {.said = "tilth explain", .more = "--experiment=vision/local --steps=1" SHORT},
+    {.said = "tilth find_lr", .more = "--experiment=vision/local --steps=4" SHORT},
+    {.said = "tilth find_lr --experiment=vision/local --min=1e-5 --max=10 --svg=rate.svg",
+     .more = "--steps=4" SHORT},
     {.said = "tilth sweep",
      .more = "--experiment=vision/local --model_dir=seeds --grid tilth.seed=1,2 "
              "trainer.train_steps=4 tilth.jit=false tilth.threads=1"},
@@ -280,7 +302,8 @@ static int settle(void **state)
                            "\"score\": 0.5}]");
     put("corpus.txt", "The weather is nice today.\nUnwanted running\n");
     assert_ok(tl_mkdirs("resnet"));
-    return shell("cp '" ROOT "examples/mock.yaml' . && for end in index data-00000-of-00001; do "
+    return shell("cp '" ROOT "examples/mock.yaml' '" ROOT
+                 "examples/mock.py' . && for end in index data-00000-of-00001; do "
                  "cp '" TEST_DATA "/golden/tensorbundle/part.'$end resnet/ckpt-120.$end; done");
 }
 

@@ -122,7 +122,7 @@ static void test_refusals(void **state)
         "trainer.train_steps=1", "tilth.jit=false");
     ended(0, "");
     run("export", "--model_dir=images", "--to=b", "--format=hf");
-    ended(2, "the backbone 'cnn' has no such form");
+    ended(2, "the backbone 'cnn' has no form of others");
     assert_false(tl_file_exists("b/model.safetensors"));
 }
 

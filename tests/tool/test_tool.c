@@ -187,7 +187,7 @@ static void test_describe_experiment(void **state)
     has("\ntrainer.train_steps: int, default 0\n    ");
     has("\nruntime.distribution_strategy: string, default mirrored\n    ");
     has("\ntask.train_data.shuffle_buffer_size: int, default 100\n    ");
-    has("\ntrainer.optimizer_config.optimizer.type: one of adafactor, ");
+    has("\ntrainer.optimizer_config.optimizer.type: one of adadelta, ");
     has("only the default is accepted]");
     char *first = strdup(out);
     run("describe", "experiment:mock");

@@ -7,7 +7,7 @@
 
 #include "nn/golden_file.h"
 #include "zoo/vision/detection_example.h"
-#include "zoo/vision/shapes.h"
+#include "zoo/inner/shapes.h"
 
 #define RETINANET TEST_DATA "/data/configs/retinanet.yaml"
 

@@ -246,6 +246,63 @@ static void test_a_run_does_not_look_again(void **state)
     tl_config_free(&again);
 }
 
+/* A run of ours as the beginning: the model is its own, and so is how it knows images. */
+static void test_beginning_with_another_run(void **state)
+{
+    (void)state;
+    put_folder("pets", CLASSES("cat", "dog"), 8, 12, 3);
+    put_folder("birds", CLASSES("jay", "owl", "tit"), 40, 60, 3);
+    assert_ok(try_images("task.train_data.input_path=pets,task.model.backbone.type=resnet,task."
+                         "model.backbone.resnet.model_id=10,task.model.backbone.resnet.depth_"
+                         "multiplier=0.25,task.model.norm_activation.activation=swish"));
+    assert_ok(tl_serialize_config(config, "run"));
+    double mean = train->mean.items[0], stddev = train->stddev.items[2];
+    // the folder, a checkpoint in it, and one in a folder in it
+    static const char *const from[] = {"run", "run/ckpt-20", "run/best/ckpt-10"};
+    assert_ok(tl_mkdirs("run/best"));
+    for (int i = 0; i < TL_COUNT(from); i++) {
+        assert_ok(try_images(tl_arena_printf(
+            lab_arena, "task.train_data.input_path=birds,task.init_checkpoint=%s", from[i])));
+        const tl_resnet_config *resnet = model->backbone.value;
+        assert_string_equal(model->backbone.type, "resnet");
+        assert_true(resnet->model_id == 10 && resnet->depth_multiplier == 0.25);
+        assert_int_equal(model->norm_activation.activation, TL_ACT_SILU);
+        size_is(12, 12, 3);
+        assert_true(train->mean.items[0] == mean && validation->mean.items[0] == mean);
+        assert_true(train->stddev.items[2] == stddev && validation->stddev.items[2] == stddev);
+        assert_int_equal(model->num_classes, 3);
+        assert_string_equal(task->init_checkpoint_modules, "backbone");
+        assert_int_equal(task->freeze_backbone_steps, trainer->train_steps / 10);
+        assert_true(task->freeze_backbone_steps > 0);
+        const tl_cosine_config *rate = trainer->optimizer_config.learning_rate.value;
+        assert_true(rate->initial_learning_rate.value == 0.0005);
+        assert_non_null(
+            strstr(tl_config_source(config, "task.model.backbone.type"), "params.yaml"));
+    }
+    // The same classes: the head is of use. What is given stays.
+    assert_ok(try_images("task.train_data.input_path=pets,task.init_checkpoint=run,task.model."
+                         "backbone.resnet.depth_multiplier=0.5,task.train_data.mean=[1,2,3]"));
+    assert_string_equal(task->init_checkpoint_modules, "all");
+    assert_true(((const tl_resnet_config *)model->backbone.value)->depth_multiplier == 0.5);
+    assert_true(train->mean.items[0] == 1 && validation->mean.items[0] == mean);
+    // Numbers that the run does not say are those of ImageNet, not those of these images.
+    const char other[] = "task: {model: {backbone: {type: resnet, resnet: {model_id: 18}}}}\n";
+    assert_ok(tl_mkdirs("theirs"));
+    assert_ok(tl_file_write_atomic("theirs/params.yaml", other, strlen(other)));
+    assert_ok(try_images("task.train_data.input_path=birds,task.init_checkpoint=theirs"));
+    assert_int_equal(train->mean.count, 0);
+    assert_int_equal(((const tl_resnet_config *)model->backbone.value)->model_id, 18);
+    // What is no run of a backbone changes nothing.
+    assert_ok(tl_file_write_atomic("theirs/params.yaml", "task: 3\n", 8));
+    assert_ok(try_images("task.train_data.input_path=birds,task.init_checkpoint=theirs"));
+    assert_string_equal(model->backbone.type, "cnn");
+    assert_int_equal(train->mean.count, 3);
+    assert_int_equal(task->freeze_backbone_steps, 0);
+    assert_ok(tl_file_write_atomic("theirs/params.yaml", "task: [\n", 8));
+    assert_fails(try_images("task.train_data.input_path=birds,task.init_checkpoint=theirs"),
+                 TL_EINVAL, "task.init_checkpoint: theirs/params.yaml");
+}
+
 static void hear(const tl_log_record *record, void *payload)
 {
     tl_str_addf(payload, "%c %s\n", *tl_level_name(record->level), record->text);
@@ -432,6 +489,7 @@ int main(void)
         CASE(test_records_with_a_list),
         CASE(test_idx_files),
         CASE(test_a_run_does_not_look_again),
+        CASE(test_beginning_with_another_run),
         CASE(test_classes_are_told),
         CASE(test_mistakes),
         CASE(test_names_of_records),

@@ -5,7 +5,7 @@
 #include <tilth/zoo/segmentation_inputs.h>
 
 #include "nn/golden_file.h"
-#include "zoo/vision/shapes.h"
+#include "zoo/inner/shapes.h"
 
 #define SEGMENTATION TEST_DATA "/data/configs/semantic_segmentation.yaml"
 

@@ -4,6 +4,7 @@
  * torchvision answer is compared by tests/interop/check_torchvision.py. */
 #include "zoo/zoo_lab.h"
 
+#include <tilth/io/image/png.h>
 #include <tilth/io/safetensors.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/gradient.h>
@@ -347,6 +348,116 @@ static void test_positions_of_another_size(void **state)
     close_model(&r, &m);
 }
 
+/* --- `images` finds the model in the files ---------------------------------------------------- */
+
+static void put_photos(void)
+{
+    uint8_t pixels[16 * 16 * 3];
+    for (int i = 0; i < 8; i++) {
+        tl_str png = TL_STR_INIT;
+        const char *folder = i % 2 ? "photos/dark" : "photos/light";
+        for (int k = 0; k < TL_COUNT(pixels); k++) pixels[k] = (uint8_t)(k * 7 + i * 31);
+        assert_ok(tl_mkdirs(folder));
+        assert_ok(tl_png_encode(&png, &(tl_png_image){16, 16, 3, pixels}));
+        assert_ok(tl_file_write_atomic(tl_arena_printf(lab_arena, "%s/%d.png", folder, i), png.data,
+                                       png.length));
+        tl_str_deinit(&png);
+    }
+}
+
+static void write_form(const char *backbone, const char *form)
+{
+    lab_run r;
+    tl_notes files = {0};
+    tl_model *m = open_model(&r, backbone);
+    tl_state *written = export_as(&r, m, form, &files);
+    write_folder(form, written, &files);
+    tl_state_free(&written);
+    tl_notes_deinit(&files);
+    close_model(&r, &m);
+}
+
+#define PHOTOS(more) "task: {train_data: {input_path: photos}, " more "}"
+
+static void check_chosen(const tl_config *c)
+{
+    const tl_task_config *task = ((const tl_experiment_config *)tl_config_value(c))->task.value;
+    const tl_image_model_config *model = task->model.value;
+    const tl_image_data_config *data = (const tl_image_data_config *)task->train_data;
+    const tl_vit_config *v = model->backbone.value;
+    assert_string_equal(model->backbone.type, "vit");
+    assert_null(v->model_name);
+    assert_int_equal(v->hidden_size, SIZE);
+    assert_int_equal(v->patch_size, 4);
+    assert_int_equal(v->transformer.mlp_dim, INNER);
+    assert_int_equal(v->transformer.num_heads, HEADS);
+    assert_int_equal(v->transformer.num_layers, 2);
+    assert_int_equal(v->activation, TL_ACT_GELU);
+    assert_near(v->norm_epsilon, 1e-3, 0);
+    assert_int_equal(model->input_size.items[0], SIDE);
+    assert_int_equal(model->num_classes, 2);
+    for (int i = 0; i < 3; i++) assert_near(data->mean.items[i], 127.5, 1e-4);
+}
+
+static void test_images_find_the_model(void **state)
+{
+    (void)state;
+    tl_config *c;
+    put_photos();
+    write_form(MODEL(12, VIT(", activation: gelu, norm_epsilon: 0.001")), "hf");
+    assert_ok(lab_parse(&c, "images", PHOTOS("init_checkpoint: hf")));
+    check_chosen(c);
+    tl_config_free(&c);
+    // Files without config.json do not say how many heads there are.
+    write_form(MODEL(12, LIBAI), "libai");
+#define LIBAI_FILE "init_checkpoint: libai/model.safetensors"
+    assert_fails(lab_parse(&c, "images", PHOTOS(LIBAI_FILE)), TL_EINVAL,
+                 "does not say what task.model.backbone.vision_transformer.num_heads is: set it");
+    assert_ok(lab_parse(&c, "images",
+                        PHOTOS(LIBAI_FILE ", model: {backbone: {vision_transformer: {num_heads: "
+                                          "4}}}")));
+    const tl_task_config *task = ((const tl_experiment_config *)tl_config_value(c))->task.value;
+    const tl_image_model_config *model = task->model.value;
+    const tl_vision_transformer_config *v = model->backbone.value;
+    assert_string_equal(model->backbone.type, "vision_transformer");
+    assert_int_equal(v->num_heads, 4);
+    assert_int_equal(v->embed_dim, SIZE);
+    assert_near(v->mlp_ratio, 2.5, 0);
+    tl_config_free(&c);
+}
+
+/* Whichever allocation fails, the model stays as it was or takes everything. */
+static void test_when_memory_is_short(void **state)
+{
+    (void)state;
+    lab_run r;
+    tl_notes files = {0};
+    tl_status st = TL_ENOMEM;
+    tl_model *m = open_model(&r, MODEL(12, VIT(", activation: gelu")));
+    tl_state *written = export_as(&r, m, "timm", &files);
+    write_folder("out", written, &files);
+    tl_state_free(&written);
+    tl_notes_deinit(&files);
+    close_model(&r, &m);
+    lab_begin(&r, "image_classification",
+              MODEL(20, VIT(", activation: gelu")) FROM("out/model.safetensors"));
+    r.task->seed = 7;
+    assert_ok(tl_task_build_model(r.task, &m));
+    const tl_tensor *head = tl_model_find(m, "head/kernel")->tensor;
+    double before[SIZE * CLASSES], after[SIZE * CLASSES];
+    assert_ok(tl_tensor_get_doubles(head, before, TL_COUNT(before)));
+    for (int64_t nth = 1; st != TL_OK; nth += test_failure_step(nth)) {
+        tl_alloc_fail_at(nth, 2);
+        st = tl_task_initialize(r.task, m);
+        tl_alloc_fail_at(0, 0);
+        if (st != TL_OK && st != TL_ENOMEM)
+            fail_msg("allocation %lld: %s", (long long)nth, tl_error_message());
+    }
+    assert_ok(tl_tensor_get_doubles(head, after, TL_COUNT(after)));
+    assert_memory_not_equal(before, after, sizeof before);
+    close_model(&r, &m);
+}
+
 /* --- refusals --------------------------------------------------------------------------------- */
 
 /* The folder "out" with another config.json, or one weight more or less. */
@@ -391,6 +502,8 @@ static void test_refusals(void **state)
             "'vit.encoder.layer.0.lambda_1' has no place");
     refused(fits, (damage){.config = "{\"model_type\": \"vit\", \"qkv_bias\": false}"},
             TL_EUNSUPPORTED, "\"qkv_bias\" is false");
+    refused(fits, (damage){.config = "{\"global_pool\": \"avg\"}"}, TL_EUNSUPPORTED,
+            "\"global_pool\" is 'avg'");
     refused(fits, (damage){.config = "{\"model_type\": \"deit\"}"}, TL_EUNSUPPORTED,
             "\"model_type\" is 'deit', and the weights are of 'vit'");
     refused(fits, (damage){.config = "{\"num_attention_heads\": 0}"}, TL_EINVAL,
@@ -442,9 +555,14 @@ static void test_what_has_no_form(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LAB_TEST(test_libai),          LAB_TEST(test_where_queries_lie),
-        LAB_TEST(test_there_and_back), LAB_TEST(test_positions_of_another_size),
-        LAB_TEST(test_refusals),       LAB_TEST(test_what_has_no_form),
+        LAB_TEST(test_libai),
+        LAB_TEST(test_where_queries_lie),
+        LAB_TEST(test_there_and_back),
+        LAB_TEST(test_positions_of_another_size),
+        LAB_TEST(test_refusals),
+        LAB_TEST(test_when_memory_is_short),
+        LAB_TEST(test_images_find_the_model),
+        LAB_TEST(test_what_has_no_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,11 +59,12 @@ TL_API TL_NODISCARD tl_status tl_model_group(tl_model *m, const tl_group_config 
 /* Each gives false (or NULL) when the context failed, like any op. None is taped but the scaled
  * loss. */
 
-/* One update from the gradients of all blocks (tl_model_gradients). They are divided by `weight`, a
- * float32 scalar, and by the loss scale; NULL: the weight is 1. A weight of 0 leaves everything as
- * it is. Clipping follows in the order: the optimizer's own (adamw), by value, by the norm of each
- * parameter, by the norm of all, by the norm of each group. Running statistics that the model holds
- * back (tl_model_hold_updates) are moved before the averages are. */
+/* One update from the gradients of all blocks (tl_model_gradients). Blocks that the part which was
+ * called does not use have none, and are left as they are, slots included. The others are divided
+ * by `weight`, a float32 scalar, and by the loss scale; NULL: the weight is 1. A weight of 0 leaves
+ * everything as it is. Clipping follows in the order: the optimizer's own (adamw), by value, by the
+ * norm of each parameter, by the norm of all, by the norm of each group. Running statistics that
+ * the model holds back (tl_model_hold_updates) are moved before the averages are. */
 TL_API bool tl_optimizer_apply(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads,
                                tl_tensor *weight);
 
@@ -80,6 +81,16 @@ TL_API bool tl_optimizer_set_accumulating(tl_optimizer *o, bool on);
 TL_API bool tl_optimizer_accumulating(const tl_optimizer *o);
 /* Forgets what was summed up and not applied: a step that failed half-way. */
 TL_API TL_NODISCARD tl_status tl_optimizer_discard(tl_optimizer *o);
+/* From the next capture on, each flush also measures how much the gradients of its batches differ:
+ * of batches of weight w, the expected squared norm of a mean gradient is signal + noise / w. Their
+ * quotient is the "simple noise scale" of McCandlish et al. (2018), in units of the weights. */
+TL_API TL_NODISCARD tl_status tl_optimizer_measure_noise(tl_optimizer *o);
+typedef struct tl_gradient_noise {
+    bool known;           /* false: of one batch, of weights of 0, or of what is not finite */
+    double noise, signal; /* estimates by one flush; they may be negative */
+} tl_gradient_noise;
+/* By the last flush; read now. */
+TL_API TL_NODISCARD tl_status tl_optimizer_noise(tl_gradient_noise *out, const tl_optimizer *o);
 /* Makes tl_optimizer_apply and tl_optimizer_accumulate do nothing, for steps that are only looked
  * at. Gives what was set before. */
 TL_API bool tl_optimizer_set_inert(tl_optimizer *o, bool on);

@@ -108,6 +108,14 @@ typedef struct tl_task_config {
     bool allow_image_summary;
 } tl_task_config;
 
+/* One of several tasks (multitask.h). */
+typedef struct tl_task_routine {
+    const char *task_name;
+    tl_object task_config; /* tl_task_config or what derives from it */
+    tl_opt_int eval_steps;
+    tl_opt_double task_weight; /* null: 1 */
+} tl_task_routine;
+
 /* --- what is Tilth's own ---------------------------------------------------------------------- */
 
 typedef struct tl_early_stopping_config {
@@ -128,6 +136,7 @@ typedef struct tl_own_config {
     bool schedule_to_end;
     const char *notify;        /* NULL: nobody is told; as in tl_metrics_file_config */
     double checkpoint_minutes; /* as in tl_checkpoint_manager_args; 0: none by time */
+    bool gradient_noise_scale; /* tl_noise_scale_hook */
 } tl_own_config;
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -137,11 +146,13 @@ typedef struct tl_experiment_config {
     tl_object trainer; /* tl_trainer_config or what derives from it */
     tl_runtime_config runtime;
     tl_own_config tilth;
+    /* of tl_task_routine: what is evaluated in place of the task itself; empty: that */
+    tl_structs eval_tasks;
 } tl_experiment_config;
 
 extern TL_API const tl_desc tl_runtime_config_desc, tl_trainer_config_desc, tl_task_config_desc,
     tl_differential_privacy_config_desc, tl_early_stopping_config_desc, tl_own_config_desc,
-    tl_experiment_config_desc;
+    tl_task_routine_desc, tl_experiment_config_desc;
 
 /* --- kinds ------------------------------------------------------------------------------------ */
 

@@ -48,6 +48,8 @@
 
 TL_BEGIN
 
+typedef struct tl_progressive_policy tl_progressive_policy;
+
 /* First member of every task's struct. Members are for reading. */
 struct tl_task {
     const tl_task_class *cls;
@@ -208,13 +210,19 @@ struct tl_task_class {
     /* Shapes of what prepare_query makes: `inputs` are the model's, and are changed where queries
      * are seen at another size. Base: nothing. */
     tl_status (*query_inputs)(const tl_task *t, tl_spec *inputs, int64_t count);
+    /* From now on evaluations write what they find in pictures to this file, as COCO's results.
+     * Base: TL_EUNSUPPORTED. */
+    tl_status (*write_objects)(tl_task *t, const char *path);
+    /* (optional) The stages of a progressive training (progressive.h). */
+    const tl_progressive_policy *policy;
 };
 TL_API extern const tl_task_class tl_base_task;
 
 typedef struct tl_task_args {
     const tl_registry *registry; /* knows the task's class, must outlive the task */
     const tl_object *config;     /* the section `task` of an experiment, must outlive the task */
-    const char *logging_dir;     /* (optional: none) */
+    const char *name; /* (optional: that of the config, else of the class) must outlive it too */
+    const char *logging_dir; /* (optional: none) */
     tl_engine *engine;
     /* (optional: TL_F32) to compute in; strategy.h knows the policies */
     tl_dtype dtype;
@@ -274,6 +282,7 @@ TL_API TL_NODISCARD tl_status tl_task_set_classes(tl_task *t, tl_strings names);
 TL_API TL_NODISCARD tl_status tl_task_export_files(tl_task *t, tl_notes *into);
 TL_API TL_NODISCARD tl_status tl_task_export_weights(tl_task *t, const tl_export_args *args,
                                                      tl_state *weights, tl_notes *files);
+TL_API TL_NODISCARD tl_status tl_task_write_objects(tl_task *t, const char *path);
 /* Whether it can be asked: its class has prepare_query. */
 TL_API bool tl_task_takes_queries(const tl_task *t);
 

@@ -34,7 +34,6 @@ tl_status tl_get_train_actions(tl_hooks *into, const tl_experiment_config *confi
 {
     const tl_trainer_config *p = config->trainer.value;
     const tl_early_stopping_config *stop = config->tilth.early_stopping;
-    (void)trainer;
     if (p->recovery_max_trials >= 0) {
         tl_recovery_config recovery = {
             .loss_upper_bound = p->loss_upper_bound,
@@ -45,6 +44,10 @@ tl_status tl_get_train_actions(tl_hooks *into, const tl_experiment_config *confi
     }
     if (stop)
         TL_TRY(tl_hooks_add(into, NULL, &tl_early_stopping_hook, &(tl_hook_args){.config = stop}));
+    if (!config->tilth.gradient_noise_scale) return TL_OK;
+    // Before a step is captured, whoever does that.
+    if (trainer->optimizer) TL_TRY(tl_optimizer_measure_noise(trainer->optimizer));
+    TL_TRY(tl_hooks_add(into, NULL, &tl_noise_scale_hook, NULL));
     return TL_OK;
 }
 

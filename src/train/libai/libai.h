@@ -4,6 +4,7 @@
 #ifndef TLI_TRAIN_LIBAI_H
 #define TLI_TRAIN_LIBAI_H
 
+#include <tilth/desc/python.h>
 #include <tilth/train/libai/libai.h>
 
 TL_NODISCARD tl_status tli_libai_check_scheduler(const void *value);
@@ -22,7 +23,17 @@ const tl_value *tli_libai_without(tl_arena *arena, const tl_value *map, const ch
 TL_NODISCARD tl_status tli_libai_read_loader(const char **key, const tl_value **value,
                                              tl_arena *arena, const char *name,
                                              const tl_value *given);
+/* Applies a whole file's map, sections `model` and `dataloader` included. */
+TL_NODISCARD tl_status tli_libai_apply(tl_config *c, const tl_value *map);
+/* The tree with what a word says: `a.b[0].c=1`, `a.0=1`, `~a.b`. Keys that are not there are made, and
+ * maps are merged. */
+TL_NODISCARD tl_status tli_libai_word_into(const tl_value **tree, tl_arena *arena,
+                                           const tl_word *word);
 /* Fails when `dataloader` is no map. */
 TL_NODISCARD tl_status tli_libai_check_loaders(const tl_value *loaders);
+
+/* --- files that ship -------------------------------------------------------------------------- */
+
+extern const tl_python_options tli_libai_shipped;
 
 #endif

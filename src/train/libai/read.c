@@ -119,7 +119,7 @@ static tl_status apply_loaders(tl_config *c, const tl_value *loaders)
     return TL_OK;
 }
 
-static tl_status apply_file(tl_config *c, const tl_value *map)
+tl_status tli_libai_apply(tl_config *c, const tl_value *map)
 {
     if (!map || map->kind != TL_VALUE_MAP) return tl_config_apply(c, map);
     const tl_value *model = tl_value_get(map, "model"), *loaders = tl_value_get(map, "dataloader");
@@ -130,20 +130,9 @@ static tl_status apply_file(tl_config *c, const tl_value *map)
     return loaders ? apply_loaders(c, loaders) : TL_OK;
 }
 
-tl_status tl_libai_begin(tl_config **out, const tl_registry *registry, const char *path)
-{
-    const tl_value *map = NULL;
-    TL_TRY(tl_config_new(out, registry, &tl_libai_config_desc));
-    if (!path || !*path) return TL_OK;
-    tl_status st = tl_yaml_read(&map, tl_config_arena(*out), path);
-    if (st == TL_OK) st = apply_file(*out, map);
-    if (st != TL_OK) tl_config_free(out);
-    return st;
-}
-
 tl_status tl_libai_yaml(tl_config *c, const char *text, const char *source)
 {
     const tl_value *map;
     TL_TRY(tl_yaml_parse(&map, tl_config_arena(c), text, strlen(text), source));
-    return apply_file(c, map);
+    return tli_libai_apply(c, map);
 }

@@ -10,7 +10,7 @@
 
 static const tl_field flag_fields[] = {
     TL_F_AS(tl_train_net_flags, config_file, "config-file", .flags = TL_FIELD_PATH,
-            .help = "YAML file with LiBai's sections"),
+            .help = "file with LiBai's sections: YAML, or Python when it ends with .py"),
     TL_F(tl_train_net_flags, resume,
          .help = "go on with the run in train.output_dir, if there is one"),
     TL_F_AS(tl_train_net_flags, eval_only, "eval-only",

@@ -129,12 +129,26 @@ static const tl_field own_fields[] = {
     TL_F(tl_own_config, checkpoint_minutes, TL_AT_LEAST(0), OWN_FLAGS,
          .help = "save a checkpoint also when so many minutes have passed since the last one; only "
                  "the newest of these is kept, until the next checkpoint. 0 saves none by time"),
+    TL_F(tl_own_config, gradient_noise_scale, OWN_FLAGS,
+         .help = "tell the batch size, in examples (or tokens, where these have losses), beyond "
+                 "which larger batches save few steps; "
+                 "estimated from the batches of gradient_accumulation, of which there must be "
+                 "several"),
     TL_F_END,
 };
+
+static tl_status check_own(const void *value)
+{
+    const tl_own_config *own = value;
+    if (!own->gradient_noise_scale || own->gradient_accumulation > 1) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "gradient_noise_scale: it compares the gradients of the batches of a "
+                              "step: set gradient_accumulation to 2 or more");
+}
 
 const tl_desc tl_own_config_desc = {
     .name = "tilth",
     .help = "what Model Garden does not have",
     .size = sizeof(tl_own_config),
     .fields = own_fields,
+    .check = check_own,
 };

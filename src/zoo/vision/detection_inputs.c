@@ -9,12 +9,12 @@
 #include <tilth/base/log.h>
 #include <tilth/data/batch.h>
 
+#include "zoo/inner/shapes.h"
 #include "zoo/vision/detection_augment.h"
 #include "zoo/vision/detection_example.h"
 #include "zoo/vision/frame.h"
 #include "zoo/vision/image_inputs.h"
 #include "zoo/vision/picture.h"
-#include "zoo/vision/shapes.h"
 
 enum { CHANNELS = 3 };
 

@@ -129,7 +129,7 @@ TL_NODISCARD tl_status tli_vision_table_make(tli_vision_table *out, tl_arena *ar
 
 /* Whether a path means weights of others: a folder of Hugging Face or of timm, a file with names of
  * a family, or a file of Python objects, which reading refuses. */
-bool tli_vision_is_foreign(const char *path);
+TL_NODISCARD tl_status tli_vision_is_foreign(bool *is, const char *path);
 /* Opens them, and finds out what they are. tli_foreign_close is due also after a failure. */
 TL_NODISCARD tl_status tli_vision_open(tli_foreign_files *files, tli_vision_model *m,
                                        tl_arena *arena, const char *path);

@@ -84,30 +84,36 @@ tl_status tli_vision_table_make(tli_vision_table *out, tl_arena *arena, const tl
 /* --- which family ----------------------------------------------------------------------------- */
 
 /* Whether files have the marker of a form, with its prefix or without. */
-static bool has_marker(tli_vision_model *m, const tli_foreign_files *f, tl_arena *arena,
-                       const tli_vision_family *family, tli_vision_form form)
+static tl_status has_marker(bool *has, tli_vision_model *m, const tli_foreign_files *f,
+                            tl_arena *arena, const tli_vision_family *family, tli_vision_form form)
 {
     const char *marker = family->marker[form];
-    if (!marker) return false;
+    *has = false;
+    if (!marker) return TL_OK;
     const char *prefix = tl_arena_printf(arena, "%s.", family->model_type);
     const char *prefixed = prefix ? tl_arena_printf(arena, "%s%s", prefix, marker) : NULL;
-    m->family = family;
-    m->form = form;
-    m->epsilon = family->epsilon[form];
-    m->activation = family->activation;
-    m->prefix = "";
-    if (tl_map_has(&f->by_name, marker)) return true;
-    m->prefix = prefix;
-    return prefixed && form == TLI_VISION_HF && tl_map_has(&f->by_name, prefixed);
+    if (!prefixed) return TL_ENOMEM;
+    const bool bare = tl_map_has(&f->by_name, marker);
+    *m = (tli_vision_model){.family = family,
+                            .form = form,
+                            .prefix = bare ? "" : prefix,
+                            .epsilon = family->epsilon[form],
+                            .activation = family->activation};
+    *has = bare || (form == TLI_VISION_HF && tl_map_has(&f->by_name, prefixed));
+    return TL_OK;
 }
 
-static bool find_family(tli_vision_model *m, const tli_foreign_files *f, tl_arena *arena)
+static tl_status find_family(bool *found, tli_vision_model *m, const tli_foreign_files *f,
+                             tl_arena *arena)
 {
+    *found = false;
     for (int i = 0; tli_vision_families[i]; i++)
-        for (int form = 0; form < TLI_VISION_FORMS; form++)
-            if (has_marker(m, f, arena, tli_vision_families[i], (tli_vision_form)form)) return true;
+        for (int form = 0; form < TLI_VISION_FORMS; form++) {
+            TL_TRY(has_marker(found, m, f, arena, tli_vision_families[i], (tli_vision_form)form));
+            if (*found) return TL_OK;
+        }
     *m = (tli_vision_model){0};
-    return false;
+    return TL_OK;
 }
 
 /* --- what lies beside them -------------------------------------------------------------------- */
@@ -238,36 +244,43 @@ static tl_status refuse_pickled(const char *path)
 }
 
 /* A file of ours has paths for names, and is of no family. */
-static bool is_file_of_others(const char *path)
+static tl_status is_file_of_others(bool *is, const char *path)
 {
     tli_foreign_files f = {0};
     tli_vision_model m;
     tl_arena *arena = NULL;
-    if (!ends_with(path, ".safetensors") || !tl_file_exists(path)) return false;
-    bool is = tl_arena_new(&arena) == TL_OK && tli_foreign_open_file(&f, path) == TL_OK
-              && find_family(&m, &f, arena);
+    tl_status st;
+    *is = false;
+    if (!ends_with(path, ".safetensors") || !tl_file_exists(path)) return TL_OK;
+    TL_TRY_DONE(st, tl_arena_new(&arena));
+    TL_TRY_DONE(st, tli_foreign_open_file(&f, path));
+    st = find_family(is, &m, &f, arena);
+done:
     tli_foreign_close(&f);
     tl_arena_free(&arena);
-    tl_error_clear();
-    return is;
+    if (st == TL_ENOMEM) return st;
+    if (st != TL_OK) tl_error_clear(); // who reads it as one of ours will say what is wrong
+    return TL_OK;
 }
 
-bool tli_vision_is_foreign(const char *path)
+tl_status tli_vision_is_foreign(bool *is, const char *path)
 {
-    return is_pickled(path) || (tl_dir_exists(path) && tli_foreign_is(path))
-           || is_file_of_others(path);
+    *is = is_pickled(path) || (tl_dir_exists(path) && tli_foreign_is(path));
+    return *is ? TL_OK : is_file_of_others(is, path);
 }
 
 tl_status tli_vision_open(tli_foreign_files *f, tli_vision_model *m, tl_arena *arena,
                           const char *path)
 {
     static const double mean[] = {0.485, 0.456, 0.406}, stddev[] = {0.229, 0.224, 0.225};
+    bool found;
     *f = (tli_foreign_files){0};
     *m = (tli_vision_model){0};
     if (is_pickled(path)) return refuse_pickled(path);
     TL_TRY(tl_dir_exists(path) || tli_foreign_is(path) ? tli_foreign_open(f, path)
                                                        : tli_foreign_open_file(f, path));
-    if (!find_family(m, f, arena))
+    TL_TRY(find_family(&found, m, f, arena));
+    if (!found)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "'%s' has weights of no model that is known here: known are ResNets and "
                        "vision transformers of torchvision, timm and Hugging Face, MobileNetV2 of "
@@ -278,6 +291,7 @@ tl_status tli_vision_open(tli_foreign_files *f, tli_vision_model *m, tl_arena *a
         m->stddev[i] = stddev[i] * 255;
     }
     TL_TRY(m->family->recognise(m, f, arena));
+    if (m->side > LARGEST_SIDE) m->side = 0;
     char name[64];
     snprintf(name, sizeof name, "%s.weight", m->family->head[m->form]);
     const tli_foreign_entry *head = tl_map_get(&f->by_name, name);

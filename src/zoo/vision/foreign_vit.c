@@ -267,6 +267,12 @@ static tl_status read_config(tli_vision_model *m, const json_t *config, const ch
     tl_vit_config *c = m->backbone;
     const json_t *heads = json_object_get(config, "num_attention_heads");
     const json_t *layers = json_object_get(config, "num_hidden_layers");
+    const char *pool = json_string_value(json_object_get(config, "global_pool")); // timm's
+    if (pool && strcmp(pool, "token") != 0)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "%s: \"global_pool\" is '%.80s'; vision transformers are read with a class "
+                       "token alone",
+                       path, pool);
     if (json_is_false(json_object_get(config, "qkv_bias")))
         return TL_FAIL(TL_EUNSUPPORTED,
                        "%s: \"qkv_bias\" is false; there is no such vision transformer here", path);

@@ -397,8 +397,9 @@ static tl_status initialize(tl_task *t, tl_model *m)
     const char *from = t->config->init_checkpoint;
     const char *modules = image_task_of(t)->config->init_checkpoint_modules;
     if (!from || !*from) return TL_OK;
-    bool all = strcmp(modules, "all") == 0;
-    if (tli_vision_is_foreign(from)) return tli_vision_initialize(t, m, from, all);
+    bool all = strcmp(modules, "all") == 0, foreign;
+    TL_TRY(tli_vision_is_foreign(&foreign, from));
+    if (foreign) return tli_vision_initialize(t, m, from, all);
     return tl_task_initialize_from(t, m, from,
                                    all ? (tl_strings){NULL, 0} : (tl_strings){backbone, 1});
 }

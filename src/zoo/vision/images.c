@@ -9,6 +9,7 @@
 
 #include "zoo/vision/foreign.h"
 #include "zoo/vision/image_survey.h"
+#include "zoo/vision/image_tuning.h"
 #include "zoo/inner/zoo.h"
 
 static const double usual_holdout = 0.2;
@@ -18,7 +19,7 @@ enum {
     MANY_SIDE = 32,  /* ... when there are very many of them */
     MANY = 20000,
     MOST_FILTERS = 128,
-    TUNED_BATCH = 32, /* of a model that begins with weights of others */
+    TUNED_BATCH = 32, /* of a model that begins with other weights */
     CACHE_BYTES = 1 << 30
 };
 
@@ -308,6 +309,23 @@ static tl_status set_tuning(filling *f)
     return tli_choose(f->config, "task.freeze_backbone_steps", "%" PRId64, t->train_steps / 10);
 }
 
+/* Where the weights to begin with come from says what the model is, and how it knows images.
+ * `*normalised`: mean and stddev are right as they are. */
+static tl_status set_beginning(filling *f, const tli_survey *s, bool *tunes, bool *normalised)
+{
+    const char *from = ((const tl_task_config *)experiment_of(f)->task.value)->init_checkpoint;
+    tli_earlier_run run;
+    *tunes = *normalised = false;
+    if (!from || !*from) return TL_OK;
+    TL_TRY(tli_vision_is_foreign(tunes, from));
+    if (*tunes) return tli_vision_choose(f->config, from);
+    TL_TRY_NOTE(tli_earlier_run_find(&run, f->arena, from), "task.init_checkpoint");
+    if (!run.params) return TL_OK;
+    *tunes = *normalised = true;
+    TL_TRY_NOTE(tli_earlier_run_choose(f->config, &run, s->classes), "task.init_checkpoint");
+    return TL_OK;
+}
+
 /* --- what was found --------------------------------------------------------------------------- */
 
 static const char *name_of(const tli_survey *s, int64_t class_id, char room[32])
@@ -389,11 +407,10 @@ static tl_status complete(tl_config *config)
     if (!task->class_names.count && survey.classes.count) TL_TRY(put_names(&f, survey.classes));
     tell(&survey);
     int64_t examples = (int64_t)ceil((double)survey.count * (1 - train->holdout));
-    const char *from = task->base.init_checkpoint;
-    bool tunes = from && *from && tli_vision_is_foreign(from);
-    if (tunes) TL_TRY(tli_vision_choose(config, from));
+    bool tunes, normalised;
+    TL_TRY(set_beginning(&f, &survey, &tunes, &normalised));
     TL_TRY(set_model(&f, &survey));
-    TL_TRY(set_numbers(&f, &survey));
+    if (!normalised) TL_TRY(set_numbers(&f, &survey));
     TL_TRY(set_changes(&f, &survey));
     TL_TRY(set_batches(&f, examples, tunes));
     TL_TRY(set_steps(&f, examples, tunes));

@@ -243,7 +243,8 @@ static tl_status check(const void *config, const tl_decoder_parts *parts)
 
 /* Keras counts layers by how far they are from the outputs, the farthest first, and of equal ones
  * that first which a walk from the outputs back to the inputs meets first. Steps are Keras' layers:
- * pooling is one, an enlarged map five (its shape, a part of that, and three that use it). */
+ * pooling is one, an enlarged map five (its shape, a part of that, and three that use it). Of an
+ * activation there are up to five too, which does not change the order: each node has one. */
 enum { STEPS_ENLARGED = 5, THEIR_FILTERS = 256, MOST_TAKEN = 2 + FEATURES };
 
 /* A map of the pyramid, and what it was made of, in the order of the walk. */
@@ -260,18 +261,6 @@ typedef struct placing {
     int count, met;
 } placing;
 
-/* How many layers of Keras an activation of Model Garden is, along the longest way. */
-static int activation_steps(tl_activation a)
-{
-    switch (a) {
-    case TL_ACT_RELU6: return 2;
-    case TL_ACT_MISH:
-    case TL_ACT_HARD_SIGMOID: return 4;
-    case TL_ACT_HARD_SWISH: return 5;
-    default: return 1;
-    }
-}
-
 static int resample_steps(int from, int to)
 {
     return from == to ? 0 : from < to ? 1 : STEPS_ENLARGED;
@@ -285,8 +274,7 @@ static void take(const placing *p, placed *to, int from, int steps)
 
 /* The next map of a cell: `maps` are those that the cell has so far, by their places in `p`, and
  * `uses` how often it has used each. */
-static void place_node(placing *p, const node *n, const int *maps, int *uses, int count,
-                       int activation)
+static void place_node(placing *p, const node *n, const int *maps, int *uses, int count)
 {
     placed *to = &p->maps[p->count];
     const int a = maps[n->inputs[0]], b = maps[n->inputs[1]];
@@ -298,7 +286,7 @@ static void place_node(placing *p, const node *n, const int *maps, int *uses, in
     for (int i = 0; n->output && i < count; i++)
         if (!uses[i] && p->maps[maps[i]].level == n->level) extra[extras++] = i;
     // From the norm: the convolution, the activation, an addition for each extra, then the sum.
-    const int sum = 1 + activation + extras + 1;
+    const int sum = 3 + extras;
     const bool first = !n->attention || p->maps[a].level >= p->maps[b].level;
     take(p, to, first ? a : b, sum + (n->attention ? 4 : 1)); // its maximum, sigmoid, product
     take(p, to, first ? b : a, sum + (n->attention ? 2 : 1));
@@ -325,7 +313,7 @@ static void place_inputs(placing *p, const tl_decoder_parts *parts)
     }
 }
 
-static void place_cells(placing *p, int64_t repeats, int activation, int outputs[INPUTS])
+static void place_cells(placing *p, int64_t repeats, int outputs[INPUTS])
 {
     for (int i = 0; i < INPUTS; i++) outputs[i] = i;
     for (int64_t cell = 1; cell <= repeats; cell++) {
@@ -335,7 +323,7 @@ static void place_cells(placing *p, int64_t repeats, int activation, int outputs
             maps[INPUTS + i] = p->count;
             snprintf(p->maps[p->count].path, sizeof p->maps->path, "decoder/cell_%lld_node_%d",
                      (long long)cell, i + 1);
-            place_node(p, &nodes[i], maps, uses, INPUTS + i, activation);
+            place_node(p, &nodes[i], maps, uses, INPUTS + i);
         }
         for (int i = NODES; i < FEATURES; i++) outputs[p->maps[maps[i]].level - LOWEST] = maps[i];
     }
@@ -400,8 +388,8 @@ static tl_status original_names(const void *config, const tl_decoder_parts *part
                                 tl_original_names *into)
 {
     const tl_nasfpn_config *c = config;
-    const int steps = activation_steps(parts->parts.norm_activation->activation);
     int outputs[INPUTS];
+    TL_TRY(check(config, parts));
     if (c->num_filters != THEIR_FILTERS)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "model.decoder.nasfpn.num_filters is %lld: Model Garden's pyramid has more "
@@ -413,7 +401,7 @@ static tl_status original_names(const void *config, const tl_decoder_parts *part
     placing *p = tl_arena_alloc(into->arena, sizeof *p);
     if (!p) return TL_ENOMEM;
     place_inputs(p, parts);
-    place_cells(p, c->num_repeats, steps, outputs);
+    place_cells(p, c->num_repeats, outputs);
     for (int i = 0; i < INPUTS; i++) walk(p, outputs[i]);
     measure(p);
     return name_all(p, into);

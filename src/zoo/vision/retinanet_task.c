@@ -19,8 +19,9 @@ typedef struct retinanet_task {
     tl_task base;
     /* of the step under way, for the metrics */
     tl_tensor *total_loss, *cls_loss, *box_loss, *model_loss;
-    tl_evaluator *coco;  /* once there was an evaluation */
-    tl_tensor *pictures; /* of the evaluation under way: of its first batch */
+    tl_evaluator *coco;     /* once there was an evaluation */
+    tl_tensor *pictures;    /* of the evaluation under way: of its first batch */
+    const char *detections; /* file for what evaluations find; NULL: none */
 } retinanet_task;
 
 static const tl_retinanet_task_config *config_of(const tl_task *t)
@@ -389,12 +390,29 @@ static tl_status aggregate_logs(tl_task *t, void **state, const tl_logs *step)
     return add_to_evaluator(r, step);
 }
 
+static tl_status write_objects(tl_task *t, const char *path)
+{
+    retinanet_task *r = (retinanet_task *)t;
+    if (!config_of(t)->use_coco_metrics)
+        return TL_FAIL(TL_EINVAL, "task.use_coco_metrics is false: without it nothing that is "
+                                  "found is kept");
+    r->detections = tl_arena_strdup(t->arena, path);
+    return r->detections ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status tell_coco(retinanet_task *r, tl_logs *into)
+{
+    const tl_coco_evaluator *e = (const tl_coco_evaluator *)r->coco;
+    if (r->detections) TL_TRY(tl_coco_write_results(r->detections, e->found, false));
+    return tl_evaluator_tell(r->coco, into);
+}
+
 static tl_status reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step, tl_logs *into)
 {
     retinanet_task *r = state;
     (void)global_step;
     if (r->pictures) TL_TRY(tl_draw_log(into, "image/validation_outputs", r->pictures));
-    return config_of(t)->use_coco_metrics ? tl_evaluator_tell(r->coco, into) : TL_OK;
+    return config_of(t)->use_coco_metrics ? tell_coco(r, into) : TL_OK;
 }
 
 /* The evaluator stays for the next one: a file of annotations is read once. */
@@ -581,4 +599,5 @@ const tl_task_class tl_retinanet_task = {
     .build_answers = build_answers,
     .answer_form = answer_form,
     .settle_answer = settle_answer,
+    .write_objects = write_objects,
 };

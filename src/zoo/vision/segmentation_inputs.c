@@ -7,10 +7,10 @@
 #include <tilth/data/batch.h>
 #include <tilth/data/pipeline.h>
 
+#include "zoo/inner/shapes.h"
 #include "zoo/vision/frame.h"
 #include "zoo/vision/image_inputs.h"
 #include "zoo/vision/picture.h"
-#include "zoo/vision/shapes.h"
 
 #define IMAGE "image"
 #define MASKS "masks"

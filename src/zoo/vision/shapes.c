@@ -1,15 +1,17 @@
-#include "zoo/vision/shapes.h"
+#include "zoo/inner/shapes.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <tilth/base/status.h>
 #include <tilth/base/rng.h>
 
 enum { SIDE = TLI_SHAPES_SIDE, PIXELS = TLI_SHAPES_PIXELS };
 
-const char *const tli_shape_names[] = {"background", "circle", "square",
-                                       "triangle",   "cross",  "ring"};
+const char *const tli_shape_names[] = {"background", "circle", "square", "triangle",
+                                       "cross",      "ring",   "star",   "crescent",
+                                       "half",       "arrow",  "corner"};
 
 /* A shape before it is drawn. Only sums, products and quotients are taken of random numbers, which
  * are the same everywhere; sines are not. */
@@ -39,6 +41,36 @@ static bool in_cross(double u, double v)
     return (fabs(u) <= arm && fabs(v) <= 1) || (fabs(v) <= arm && fabs(u) <= 1);
 }
 
+/* Five lines bound a pentagon, and beyond one of them alone lies a point of the star. */
+static bool in_star(double u, double v)
+{
+    static const double normals[5][2] = {{0, -1},
+                                         {0.95105651629515357, -0.30901699437494742},
+                                         {0.58778525229247313, 0.80901699437494742},
+                                         {-0.58778525229247313, 0.80901699437494742},
+                                         {-0.95105651629515357, -0.30901699437494742}};
+    const double inner = 0.30901699437494742;
+    int beyond = 0;
+    for (int i = 0; i < 5; i++) beyond += normals[i][0] * u + normals[i][1] * v > inner;
+    return beyond <= 1;
+}
+
+static bool in_crescent(double u, double v)
+{
+    const double off = u - 0.5;
+    return u * u + v * v <= 1 && off * off + v * v >= 0.64;
+}
+
+static bool in_arrow(double u, double v)
+{
+    return (fabs(u) <= 0.25 && v >= -1 && v <= 0) || (v >= 0 && fabs(u) <= 0.8 * (1 - v));
+}
+
+static bool in_corner(double u, double v)
+{
+    return fabs(u) <= 0.8 && fabs(v) <= 0.8 && (u <= -0.3 || v <= -0.3);
+}
+
 /* Of a shape of radius 1 around 0, upright. */
 static bool is_inside(int32_t class, double u, double v)
 {
@@ -48,7 +80,12 @@ static bool is_inside(int32_t class, double u, double v)
     case 2: return fabs(u) <= 0.8 && fabs(v) <= 0.8;
     case 3: return in_triangle(u, v);
     case 4: return in_cross(u, v);
-    default: return squared <= 1 && squared >= 0.3;
+    case 5: return squared <= 1 && squared >= 0.3;
+    case 6: return in_star(u, v);
+    case 7: return in_crescent(u, v);
+    case 8: return squared <= 1 && v >= 0;
+    case 9: return in_arrow(u, v);
+    default: return in_corner(u, v);
     }
 }
 
@@ -97,9 +134,9 @@ static void find_box(float box[4], const uint8_t *mask)
 /* --- one shape after the other ---------------------------------------------------------------- */
 
 /* The angle is drawn by the tangent of its half. */
-static void draw_plan(plan *p, tl_rng *rng)
+static void draw_plan(plan *p, const tli_shapes_args *args, tl_rng *rng)
 {
-    p->class = 1 + (int32_t)tl_rng_below(rng, TLI_SHAPES_KINDS);
+    p->class = args->kinds[tl_rng_below(rng, args->kind_count)];
     p->radius = between(rng, 8, 20);
     p->y = between(rng, p->radius / 2, SIDE - p->radius / 2);
     p->x = between(rng, p->radius / 2, SIDE - p->radius / 2);
@@ -126,11 +163,11 @@ static bool leaves_others(const tli_shapes *s)
 }
 
 /* The first always fits, so that there is one at least. */
-static void add_shape(tli_shapes *s, plan *p, tl_rng *rng)
+static void add_shape(tli_shapes *s, plan *p, const tli_shapes_args *args, tl_rng *rng)
 {
     enum { ATTEMPTS = 10 };
     for (int i = 0; i < ATTEMPTS; i++) {
-        draw_plan(p, rng);
+        draw_plan(p, args, rng);
         s->areas[s->count] = draw_mask(s->masks[s->count], p);
         if (!leaves_others(s)) continue;
         s->classes[s->count] = p->class;
@@ -193,16 +230,26 @@ static void paint(tli_shapes *s, plan *plans, tl_rng *rng)
     }
 }
 
-void tli_shapes_make(tli_shapes *out, uint64_t seed, int64_t index)
+void tli_shapes_make_of(tli_shapes *out, const tli_shapes_args *args, int64_t index)
 {
     tl_rng rng;
     plan plans[TLI_SHAPES_MOST];
-    tl_rng_init(&rng, seed);
+    TL_ASSERT(args->kind_count >= 1 && args->most >= 1 && args->most <= TLI_SHAPES_MOST);
+    tl_rng_init(&rng, args->seed);
     tl_rng_fold(&rng, &rng, (uint64_t)index);
     out->count = 0;
     memset(out->labels, 0, sizeof out->labels);
     draw_background(out->pixels, &rng);
-    int64_t wanted = 1 + tl_rng_below(&rng, TLI_SHAPES_MOST);
-    for (int64_t i = 0; i < wanted; i++) add_shape(out, &plans[out->count], &rng);
+    int64_t wanted = 1 + tl_rng_below(&rng, args->most);
+    for (int64_t i = 0; i < wanted; i++) add_shape(out, &plans[out->count], args, &rng);
     paint(out, plans, &rng);
+}
+
+void tli_shapes_make(tli_shapes *out, uint64_t seed, int64_t index)
+{
+    const tli_shapes_args args = {.seed = seed,
+                                  .most = TLI_SHAPES_MOST,
+                                  .kinds = {1, 2, 3, 4, 5},
+                                  .kind_count = TLI_SHAPES_KINDS};
+    tli_shapes_make_of(out, &args, index);
 }

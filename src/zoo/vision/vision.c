@@ -3,6 +3,7 @@
 
 #include "zoo/inner/zoo.h"
 #include "zoo/vision/absent.h"
+#include "zoo/vision/libai.h"
 
 static const char *const restrictions[] = {"task.train_data.is_training != None",
                                            "task.validation_data.is_training != None", NULL};
@@ -323,6 +324,7 @@ static const tl_entry entries[] = {
     {&tl_kind_backbone, &tli_backbone_spinenet_mobile.cls},
     {&tl_kind_task, &tl_image_classification_task.cls},
     {&tl_kind_task, &tl_example_task.cls},
+    {&tl_kind_libai_model, &tli_libai_vision_transformer.cls},
     {&tl_kind_experiment, &tli_images_experiment.cls},
     {&tl_kind_experiment, &image_classification.cls},
     {&tl_kind_experiment, &resnet_imagenet.cls},
@@ -333,6 +335,9 @@ static const tl_entry entries[] = {
     {&tl_kind_experiment, &vit_finetune.cls},
     {&tl_kind_experiment, &deit_pretrain.cls},
     {&tl_kind_experiment, &example.cls},
+    {&tl_kind_task, &tl_image_multi_task.cls},
+    {&tl_kind_experiment, &tli_multi_task_local.cls},
+    {&tl_kind_experiment, &tli_progressive_local.cls},
     {&tl_kind_experiment, &local.cls},
     {&tl_kind_experiment, &fashion_mnist.cls},
     {&tl_kind_experiment, &fashion_mnist_mlp.cls},

@@ -23,7 +23,7 @@ TL_API extern const tl_module tl_cuda_module;
 
 /* What a person wants to know about a GPU. */
 typedef struct tl_gpu {
-    char name[96]; /* "NVIDIA H200" */
+    char name[96];    /* "NVIDIA H200" */
     int major, minor; /* compute capability */
     int processors;
     int64_t memory; /* bytes */

@@ -54,7 +54,8 @@ TL_API TL_NODISCARD tl_status tl_hooks_add(tl_hooks *hooks, tl_hook **out, const
                                            const tl_hook_args *args);
 
 /* Adds what an experiment wants during its training: recovery, unless trainer.recovery_max_trials
- * is negative; early stopping, when tilth.early_stopping is set. */
+ * is negative; early stopping, when tilth.early_stopping is set; the noise of gradients, when
+ * tilth.gradient_noise_scale is. */
 TL_API TL_NODISCARD tl_status tl_get_train_actions(tl_hooks *into,
                                                    const tl_experiment_config *config,
                                                    const tl_trainer *trainer);
@@ -221,6 +222,22 @@ typedef struct tl_early_stopping_instance {
     int64_t seen;      /* step of the last evaluation; -1: none */
 } tl_early_stopping_instance;
 TL_API extern const tl_hook_class tl_early_stopping_hook;
+
+/* Tells the gradient noise scale after each loop, as "gradient_noise_scale": the size of a batch
+ * below which larger ones save as many steps as they are larger, and above which they save few. It
+ * counts what has a loss of its own, examples or tokens. It comes from the gradients of the batches
+ * that make a step (tl_optimizer_noise): tilth.gradient_accumulation must be 2 or more. Nothing is
+ * told before an estimate makes sense. Its period may be above 1. */
+#define TL_NOISE_SCALE "gradient_noise_scale"
+typedef struct tl_noise_scale_config {
+    double decay; /* (optional: 0.99) of the averages over steps; negative: only the last one */
+} tl_noise_scale_config;
+typedef struct tl_noise_scale_instance {
+    tl_hook base;
+    double decay;
+    double noise, signal; /* averages, both short of 1 / (1 - decay^steps); in checkpoints */
+} tl_noise_scale_instance;
+TL_API extern const tl_hook_class tl_noise_scale_hook;
 
 TL_END
 

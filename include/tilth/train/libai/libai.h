@@ -27,6 +27,19 @@
  * `_target_` the last part counts. There is one test loader. Batch sizes, seeds and is_training of
  * the data are filled in from `train`.
  *
+ * A file may also be Python, as LiBai's are (desc/python.h), and then name LiBai's own models, which
+ * classes of the kind `libai_model` translate:
+ *
+ *     # vit.py
+ *     from libai.config import LazyCall, get_config
+ *     from libai.models import VisionTransformer
+ *     train = get_config("common/train.py").train
+ *     optim = get_config("common/optim.py").optim
+ *     dataloader = get_config("common/data/imagenet.py").dataloader
+ *     dataloader.train.dataset[0].root = "imagenet"
+ *     model = LazyCall(VisionTransformer)(img_size=224, embed_dim=384, num_heads=6)
+ *     train.train_epoch = 300
+ *
  * A step is one update of the optimizer everywhere, with and without a graph: all periods,
  * train_iter and warmup_iter count updates, also under gradient accumulation.
  *
@@ -191,13 +204,39 @@ extern TL_API const tl_desc tl_libai_config_desc, tl_libai_train_config_desc,
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The defaults, changed by a YAML file; `path` NULL or "": the defaults alone. Open for more. */
+/* The defaults, changed by a file; `path` NULL or "": the defaults alone. Open for more. The file is
+ * YAML, or Python when its name ends with ".py". */
 TL_API TL_NODISCARD tl_status tl_libai_begin(tl_config **out, const tl_registry *registry,
                                              const char *path);
+/* The same, and words as tl_libai_words takes them. Where the file is Python or names one of LiBai's
+ * models, words change what the file says, before that is translated: `model.depth=24`,
+ * `dataloader.train.dataset[0].root=here`. */
+TL_API TL_NODISCARD tl_status tl_libai_open(tl_config **out, const tl_registry *registry,
+                                            const char *path, const tl_word *words, int64_t count);
 /* The same from a text. `source` names it in messages. */
 TL_API TL_NODISCARD tl_status tl_libai_yaml(tl_config *c, const char *text, const char *source);
 /* Words as tl_config_words takes them, which may also begin with `model` and `dataloader`. */
 TL_API TL_NODISCARD tl_status tl_libai_words(tl_config *c, const tl_word *words, int64_t count);
+
+/* --- models of LiBai --------------------------------------------------------------------------- */
+
+/* What a class is given of a configuration in LiBai's words. */
+typedef struct tl_libai_sections {
+    const tl_value *model;        /* a map: `_target_`, and the arguments of the model */
+    const tl_value *train_loader; /* a map with the key `dataset`, or NULL: there is none */
+    const tl_value *test_loader;
+    const tl_value *train; /* the section, or NULL */
+} tl_libai_sections;
+
+/* A model of LiBai's: cls.name is that of its class in Python, "VisionTransformer". */
+typedef struct tl_libai_model_class {
+    tl_class cls;
+    /* Adds YAML that says the same in the words of this library: `task`, and what else differs. What
+     * it does not know it refuses, with its place. Loaders without `dataset` are not its business:
+     * they are the task's data already. */
+    tl_status (*translate)(tl_str *yaml, const tl_libai_sections *given);
+} tl_libai_model_class;
+TL_API extern const tl_kind tl_kind_libai_model;
 
 /* --- numbers that follow from others ---------------------------------------------------------- */
 

@@ -1,0 +1,4 @@
+from .vit_tiny_patch16_224 import model
+
+model.cfg.embed_dim = 384
+model.cfg.num_heads = 6
