@@ -27,6 +27,14 @@ static inline tl_status data_parse(const void **out, const tl_desc *desc, const 
     return TL_OK;
 }
 
+/* The same, which must be fine. */
+static inline const void *data_made(const tl_desc *desc, const char *yaml)
+{
+    const void *config;
+    assert_ok(data_parse(&config, desc, yaml));
+    return config;
+}
+
 static inline const tl_value *data_written(const tl_desc *desc, const void *config)
 {
     const tl_value *v;

@@ -13,9 +13,7 @@
 
 static const tl_detection_data_config *parse(const char *yaml)
 {
-    const void *config;
-    assert_ok(data_parse(&config, &tl_detection_data_config_desc, yaml));
-    return config;
+    return data_made(&tl_detection_data_config_desc, yaml);
 }
 
 static tl_status refused(const char *yaml)

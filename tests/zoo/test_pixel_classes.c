@@ -9,9 +9,7 @@
 
 static const tl_segmentation_data_config *parse(const char *yaml)
 {
-    const void *config;
-    assert_ok(data_parse(&config, &tl_segmentation_data_config_desc, yaml));
-    return config;
+    return data_made(&tl_segmentation_data_config_desc, yaml);
 }
 
 /* What `logits` say of a picture of this size. */

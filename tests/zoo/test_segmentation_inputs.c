@@ -14,9 +14,7 @@ static const double close_by = 5e-6;
 
 static const tl_segmentation_data_config *parse(const char *yaml)
 {
-    const void *config;
-    assert_ok(data_parse(&config, &tl_segmentation_data_config_desc, yaml));
-    return config;
+    return data_made(&tl_segmentation_data_config_desc, yaml);
 }
 
 static tl_status refused(const char *yaml)

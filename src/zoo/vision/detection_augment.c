@@ -5,19 +5,9 @@
 
 #include <tilth/io/image/jpeg.h>
 
-/* --- policies --------------------------------------------------------------------------------- */
+#include "zoo/vision/image_inputs.h"
 
-static const tl_autoaug usual_autoaug = {
-    .augmentation_name = "v0",
-    .cutout_const = 100,
-    .translate_const = 250,
-};
-static const tl_randaug usual_randaug = {
-    .num_layers = 2,
-    .magnitude = 10,
-    .cutout_const = 40,
-    .translate_const = 10,
-};
+/* --- policies --------------------------------------------------------------------------------- */
 
 /* One of the two is not NULL. */
 static tl_status follow(const tl_autoaug *autoaug, const tl_randaug *randaug, tli_picture *image,
@@ -106,9 +96,9 @@ tl_status tli_detection_augment(const tl_oneof *type, tli_picture *image, tl_ima
     if (!type->type) return TL_OK;
     tl_rng_split(&own, rng, "augmentation");
     if (strcmp(type->type, "autoaug") == 0)
-        return follow(type->value ? type->value : &usual_autoaug, NULL, image, boxes, &own);
+        return follow(type->value ? type->value : &tli_usual_autoaug, NULL, image, boxes, &own);
     if (strcmp(type->type, "randaug") == 0)
-        return follow(NULL, type->value ? type->value : &usual_randaug, image, boxes, &own);
+        return follow(NULL, type->value ? type->value : &tli_usual_randaug, image, boxes, &own);
     if (strcmp(type->type, "ssd_random_crop") != 0)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "parser.aug_type: there is no augmentation '%s' here; "

@@ -50,12 +50,12 @@ static void usual_numbers(tli_view *v)
     }
 }
 
-static const tl_autoaug usual_autoaug = {
+const tl_autoaug tli_usual_autoaug = {
     .augmentation_name = "v0",
     .cutout_const = 100,
     .translate_const = 250,
 };
-static const tl_randaug usual_randaug = {
+const tl_randaug tli_usual_randaug = {
     .num_layers = 2,
     .magnitude = 10,
     .cutout_const = 40,
@@ -69,7 +69,7 @@ static tl_status choose_policy(tli_view *v, const tl_image_data_config *d)
     const char *name = chosen->type ? chosen->type : d->aug_policy;
     if (!name || !*name) return TL_OK;
     if (strcmp(name, "autoaug") == 0) {
-        v->autoaug = chosen->type && chosen->value ? chosen->value : &usual_autoaug;
+        v->autoaug = chosen->type && chosen->value ? chosen->value : &tli_usual_autoaug;
         if (tl_augment_policy_find(v->autoaug->augmentation_name)) return TL_OK;
         return TL_FAIL(TL_EINVAL, "aug_type: there is no policy '%s'",
                        v->autoaug->augmentation_name);
@@ -77,9 +77,9 @@ static tl_status choose_policy(tli_view *v, const tl_image_data_config *d)
     if (strcmp(name, "randaug") != 0)
         return TL_FAIL(TL_EINVAL, "there is no augmentation '%s'; there are autoaug and randaug",
                        name);
-    v->randaug = chosen->type && chosen->value ? chosen->value : &usual_randaug;
+    v->randaug = chosen->type && chosen->value ? chosen->value : &tli_usual_randaug;
     if (chosen->type) return TL_OK;
-    v->older = usual_randaug;
+    v->older = tli_usual_randaug;
     v->older.translate_const = 100;
     if (d->randaug_magnitude.set) v->older.magnitude = (double)d->randaug_magnitude.value;
     v->randaug = &v->older;

@@ -4,6 +4,7 @@
 #ifndef TILTH_SRC_ZOO_IMAGE_INPUTS_H
 #define TILTH_SRC_ZOO_IMAGE_INPUTS_H
 
+#include <tilth/data/augment.h>
 #include <tilth/data/pipeline.h>
 #include <tilth/train/task.h>
 
@@ -20,6 +21,10 @@ typedef enum tli_image_place { TLI_IN_RECORD, TLI_IN_FOLDER, TLI_MADE_UP } tli_i
 /* Adds the field TL_BATCH_NAME: the end of its path, where people begin to look, and which record
  * it is where the file has many. */
 TL_NODISCARD tl_status tli_image_add_name(tl_sample *s, tli_image_place place);
+
+/* What a policy has that is chosen by its name alone. */
+extern const tl_autoaug tli_usual_autoaug;
+extern const tl_randaug tli_usual_randaug;
 
 /* Fills in what tl_pipeline_args_read would, for `examples` that `make` makes up. */
 TL_NODISCARD tl_status tli_image_read_made_up(tl_pipeline_args *a, const tl_data_config *d,

@@ -115,6 +115,18 @@ tl_status tli_three_floats(const float **out, tl_arena *arena, tl_doubles given)
     return TL_OK;
 }
 
+/* --- data ------------------------------------------------------------------------------------- */
+
+void tli_init_training(void *data)
+{
+    ((tl_data_config *)data)->is_training.value = true;
+}
+
+void tli_init_validation(void *data)
+{
+    ((tl_data_config *)data)->is_training.value = false;
+}
+
 /* --- predictions ------------------------------------------------------------------------------ */
 
 tl_status tli_query_data(const tl_data_config **out, const tl_task *t)

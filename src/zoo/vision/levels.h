@@ -60,6 +60,13 @@ enum { TLI_MOST_PICTURES = 20 };
 /* Mean or deviation of bytes as floats, in the arena; none: NULL, ImageNet's. */
 TL_NODISCARD tl_status tli_three_floats(const float **out, tl_arena *arena, tl_doubles given);
 
+/* --- data ------------------------------------------------------------------------------------- */
+
+/* Of sections whose structs begin with a tl_data_config: they are for training, or for
+ * evaluations. */
+void tli_init_training(void *data);
+void tli_init_validation(void *data);
+
 /* --- predictions ------------------------------------------------------------------------------ */
 
 /* What says how pictures are made ready: as evaluations see them, else as training does. */

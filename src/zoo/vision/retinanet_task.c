@@ -533,25 +533,15 @@ static const tl_desc export_desc = {
     .fields = export_fields,
 };
 
-static void init_training(void *value)
-{
-    ((tl_data_config *)value)->is_training.value = true;
-}
-
-static void init_validation(void *value)
-{
-    ((tl_data_config *)value)->is_training.value = false;
-}
-
 #define TASK_F(member, ...) TL_F(tl_retinanet_task_config, member, __VA_ARGS__)
 static const tl_field task_fields[] = {
     TL_F_AS(tl_retinanet_task_config, base.model, "model", .set = true,
             .desc = &tl_retinanet_config_desc, .help = "a backbone, a pyramid and heads"),
     TL_F_OPTIONAL_AS(tl_retinanet_task_config, base.train_data, "train_data",
-                     &tl_detection_data_config_desc, .set = true, .init = init_training,
+                     &tl_detection_data_config_desc, .set = true, .init = tli_init_training,
                      .help = "pictures to train with"),
     TL_F_OPTIONAL_AS(tl_retinanet_task_config, base.validation_data, "validation_data",
-                     &tl_detection_data_config_desc, .set = true, .init = init_validation,
+                     &tl_detection_data_config_desc, .set = true, .init = tli_init_validation,
                      .help = "pictures to evaluate with"),
     TL_F_STRUCT(tl_retinanet_task_config, losses, &loss_desc, .help = "what is made small"),
     TASK_F(init_checkpoint_modules, .s = "all", .accept = TL_ACCEPT_STRING | TL_ACCEPT_LIST,

@@ -429,16 +429,6 @@ static const tl_desc export_desc = {
     .fields = export_fields,
 };
 
-static void init_training(void *value)
-{
-    ((tl_data_config *)value)->is_training.value = true;
-}
-
-static void init_validation(void *value)
-{
-    ((tl_data_config *)value)->is_training.value = false;
-}
-
 static void init_task(void *value)
 {
     ((tl_task_config *)value)->allow_image_summary = true;
@@ -454,10 +444,10 @@ static const tl_field task_fields[] = {
     TL_F_AS(tl_segmentation_task_config, base.model, "model", .set = true,
             .desc = &tl_segmentation_config_desc, .help = "a backbone, a decoder and a head"),
     TL_F_OPTIONAL_AS(tl_segmentation_task_config, base.train_data, "train_data",
-                     &tl_segmentation_data_config_desc, .set = true, .init = init_training,
+                     &tl_segmentation_data_config_desc, .set = true, .init = tli_init_training,
                      .help = "pictures to train with"),
     TL_F_OPTIONAL_AS(tl_segmentation_task_config, base.validation_data, "validation_data",
-                     &tl_segmentation_data_config_desc, .set = true, .init = init_validation,
+                     &tl_segmentation_data_config_desc, .set = true, .init = tli_init_validation,
                      .help = "pictures to evaluate with"),
     TL_F_STRUCT(tl_segmentation_task_config, losses, &loss_desc, .help = "what is made small"),
     TL_F_STRUCT(tl_segmentation_task_config, evaluation, &evaluation_desc,
