@@ -121,6 +121,36 @@ static void by_lars(tl_ctx *c, const layer *l)
                    &(tl_lars_attr){.momentum = 0.9, .eeta = 0.01, .classic_momentum = true});
 }
 
+static void by_adadelta(tl_ctx *c, const layer *l)
+{
+    tl_update_adadelta(c, l->block, l->gradient, l->hyper, l->slot[0], l->slot[1],
+                       &(tl_adadelta_attr){.rho = 0.9, .epsilon = 1e-3});
+}
+
+static void by_adamax(tl_ctx *c, const layer *l)
+{
+    tl_update_adamax(c, l->block, l->gradient, l->hyper, l->slot[0], l->slot[1],
+                     &(tl_adamax_attr){.beta_1 = 0.9, .beta_2 = 0.99, .epsilon = 1e-7});
+}
+
+static void by_nadam(tl_ctx *c, const layer *l)
+{
+    tl_update_nadam(c, l->block, l->gradient, l->hyper, l->slot[0], l->slot[1],
+                    &(tl_nadam_attr){.beta_1 = 0.9, .beta_2 = 0.99, .epsilon = 1e-7});
+}
+
+static void by_ftrl(tl_ctx *c, const layer *l)
+{
+    tl_update_ftrl(c, l->block, l->gradient, l->hyper, l->slot[0], l->slot[1],
+                   &(tl_ftrl_attr){.learning_rate_power = -0.5, .l1 = 0.01, .l2 = 0.1});
+}
+
+static void by_lion(tl_ctx *c, const layer *l)
+{
+    tl_update_lion(c, l->block, l->gradient, l->hyper, l->slot[0],
+                   &(tl_lion_attr){.beta_1 = 0.9, .beta_2 = 0.99, .weight_decay = 0.1});
+}
+
 static void updates_in_parts(tl_ctx *c, const layer *l)
 {
     tl_tensor *whole[] = {l->weights, l->bias};
@@ -152,7 +182,8 @@ static void assert_same_steps(fixture *f, tl_dtype half, void (*update)(tl_ctx *
 static void every_update_renews_the_copy(void **state)
 {
     void (*const updates[])(tl_ctx *, const layer *) = {
-        by_sgd, by_adam, by_rmsprop, by_adagrad, by_lamb, by_lars, updates_in_parts};
+        by_sgd,      by_adam,   by_rmsprop, by_adagrad, by_lamb, by_lars,
+        by_adadelta, by_adamax, by_nadam,   by_ftrl,    by_lion, updates_in_parts};
     for (size_t i = 0; i < TL_COUNT(updates); i++) {
         assert_same_steps(*state, TL_BF16, updates[i]);
         assert_same_steps(*state, TL_F16, updates[i]);
@@ -168,6 +199,8 @@ static void the_reference_renews_it_too(void **state)
     assert_ok(tl_ctx_new(&reference.c, reference.engine));
     assert_same_steps(&reference, TL_BF16, by_adam);
     assert_same_steps(&reference, TL_BF16, by_lars);
+    assert_same_steps(&reference, TL_BF16, by_nadam);
+    assert_same_steps(&reference, TL_BF16, by_ftrl);
     tl_ctx_free(&reference.c);
     tl_engine_free(&reference.engine);
 }

@@ -5,13 +5,6 @@
 
 #include "cpu/scratch.h"
 
-/* Whole loops over vectors side by side: only then can they stay in registers. */
-#if defined(__clang__)
-#define UNROLLED(...) _Pragma("clang loop unroll(full)") for (__VA_ARGS__)
-#else
-#define UNROLLED(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
-#endif
-
 /* --- the rules (cpu/ref/update.c says them in full) ------------------------------------------- */
 
 TLI_INLINE void sgd_step(const block *b, const tl_sgd_attr *a, float decay, int64_t i, int64_t n)
@@ -43,15 +36,10 @@ typedef struct adam {
     bool amsgrad;
 } adam;
 
-/* Vectors that are done beside each other: the units for roots and quotients are what this takes
- * longest in, and one vector alone would leave them idle between its root and its quotient. 4
- * moments, 4 roots and 8 numbers are 16 registers. */
-enum { ADAM_WAYS = 4 };
-_Static_assert(GRAIN % (ADAM_WAYS * VF) == 0, "tasks are whole rounds");
-
+/* 4 moments, 4 roots and 8 numbers are 16 registers. */
 TLI_INLINE void adam_steps(const block *b, const adam *a, const int ways, int64_t i, int64_t n)
 {
-    vf m[ADAM_WAYS], root[ADAM_WAYS];
+    vf m[WAYS], root[WAYS];
     UNROLLED(int j = 0; j < ways; j++) {
         const int64_t at = i + j * VF;
         const vf g = load_grad(b, at, n);
@@ -90,10 +78,7 @@ static void adam_sweep(const block *shared, int64_t begin, int64_t end, float de
         .kept = vf_set1((float)(1 - b->rate * decay)),
         .amsgrad = k->amsgrad,
     };
-    int64_t i = begin;
-    for (; i + ADAM_WAYS * VF <= end; i += ADAM_WAYS * VF) adam_steps(b, &a, ADAM_WAYS, i, VF);
-    for (; i + VF <= end; i += VF) adam_steps(b, &a, 1, i, VF);
-    if (i < end) adam_steps(b, &a, 1, i, end - i);
+    SWEEP_BESIDE(adam_steps, b, &a);
 }
 
 TLI_INLINE void rmsprop_step(const block *b, const tl_rmsprop_attr *a, int64_t i, int64_t n)

@@ -23,6 +23,13 @@ enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
 enum { GRAIN = 16384 };
 _Static_assert(GRAIN % (4 * VF) == 0, "only the last task has a rest");
 
+/* Whole loops over vectors side by side: only then can they stay in registers. */
+#if defined(__clang__)
+#define UNROLLED(...) _Pragma("clang loop unroll(full)") for (__VA_ARGS__)
+#else
+#define UNROLLED(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
+#endif
+
 /* m / (sqrt(v) * factor + epsilon). Estimates refined by hand would be a longer chain, and slower,
  * than the units for roots and quotients. */
 TLI_INLINE vf over_root(vf m, vf v, vf factor, vf epsilon)
@@ -142,6 +149,18 @@ static inline tl_status run_block(const tl_run *run, const tl_node *n, block *b)
         int64_t i = begin;                                                                         \
         for (; i + VF <= end; i += VF) step(__VA_ARGS__, i, VF);                                   \
         if (i < end) step(__VA_ARGS__, i, end - i);                                                \
+    } while (0)
+
+/* Vectors that are done beside each other: the units for roots and quotients are what some rules
+ * take longest in, and one vector alone would leave them idle between its root and its quotient. */
+enum { WAYS = 4 };
+_Static_assert(GRAIN % (WAYS * VF) == 0, "tasks are whole rounds");
+#define SWEEP_BESIDE(steps, ...)                                                                   \
+    do {                                                                                           \
+        int64_t i = begin;                                                                         \
+        for (; i + WAYS * VF <= end; i += WAYS * VF) steps(__VA_ARGS__, WAYS, i, VF);              \
+        for (; i + VF <= end; i += VF) steps(__VA_ARGS__, 1, i, VF);                               \
+        if (i < end) steps(__VA_ARGS__, 1, i, end - i);                                            \
     } while (0)
 
 #endif

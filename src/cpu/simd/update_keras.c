@@ -31,15 +31,26 @@ TLI_INLINE vf moved(vf x, vf y, vf rest)
 /* --- the rules -------------------------------------------------------------------------------- */
 
 /* One quotient and one root: sqrt(d + epsilon) / sqrt(s + epsilon) would be a root more. */
-TLI_INLINE void adadelta_step(const block *b, const numbers *k, int64_t i, int64_t n)
+TLI_INLINE void adadelta_steps(const block *b, const numbers *k, const int ways, int64_t i,
+                               int64_t n)
 {
-    const vf g = load_grad(b, i, n), d = get(b->slot[1], i, n);
-    const vf s = vf_fma(k->beta_1, get(b->slot[0], i, n), vf_mul(k->rest_1, vf_mul(g, g)));
-    const vf ratio = vf_div(vf_add(d, k->epsilon), vf_add(s, k->epsilon));
-    const vf by = vf_mul(g, vf_sqrt(ratio));
-    put(b->slot[0], i, s, n);
-    put(b->slot[1], i, vf_fma(k->beta_1, d, vf_mul(k->rest_1, vf_mul(by, by))), n);
-    move_weight(b, k, i, by, n);
+    vf g[WAYS], d[WAYS], ratio[WAYS];
+    UNROLLED(int j = 0; j < ways; j++) {
+        const int64_t at = i + j * VF;
+        g[j] = load_grad(b, at, n);
+        d[j] = get(b->slot[1], at, n);
+        const vf s =
+            vf_fma(k->beta_1, get(b->slot[0], at, n), vf_mul(k->rest_1, vf_mul(g[j], g[j])));
+        put(b->slot[0], at, s, n);
+        ratio[j] = vf_div(vf_add(d[j], k->epsilon), vf_add(s, k->epsilon));
+    }
+    UNROLLED(int j = 0; j < ways; j++) g[j] = vf_mul(g[j], vf_sqrt(ratio[j]));
+    UNROLLED(int j = 0; j < ways; j++) {
+        const int64_t at = i + j * VF;
+        const vf square = vf_mul(g[j], g[j]);
+        put(b->slot[1], at, vf_fma(k->beta_1, d[j], vf_mul(k->rest_1, square)), n);
+        move_weight(b, k, at, g[j], n);
+    }
 }
 
 TLI_INLINE void adamax_step(const block *b, const numbers *k, int64_t i, int64_t n)
@@ -51,14 +62,21 @@ TLI_INLINE void adamax_step(const block *b, const numbers *k, int64_t i, int64_t
     move_weight(b, k, i, vf_div(m, vf_add(u, k->epsilon)), n);
 }
 
-TLI_INLINE void nadam_step(const block *b, const numbers *k, int64_t i, int64_t n)
+TLI_INLINE void nadam_steps(const block *b, const numbers *k, const int ways, int64_t i, int64_t n)
 {
-    const vf g = load_grad(b, i, n), m = moved(get(b->slot[0], i, n), g, k->rest_1);
-    const vf v = moved(get(b->slot[1], i, n), vf_mul(g, g), k->rest_2);
-    const vf direction = vf_fma(k->momentum, m, vf_mul(k->gradient, g));
-    put(b->slot[0], i, m, n);
-    put(b->slot[1], i, v, n);
-    move_weight(b, k, i, over_root(direction, v, k->factor, k->epsilon), n);
+    vf direction[WAYS], root[WAYS];
+    UNROLLED(int j = 0; j < ways; j++) {
+        const int64_t at = i + j * VF;
+        const vf g = load_grad(b, at, n), m = moved(get(b->slot[0], at, n), g, k->rest_1);
+        const vf v = moved(get(b->slot[1], at, n), vf_mul(g, g), k->rest_2);
+        direction[j] = vf_fma(k->momentum, m, vf_mul(k->gradient, g));
+        put(b->slot[0], at, m, n);
+        put(b->slot[1], at, v, n);
+        root[j] = vf_sqrt(v);
+    }
+    UNROLLED(int j = 0; j < ways; j++) root[j] = vf_fma(root[j], k->factor, k->epsilon);
+    UNROLLED(int j = 0; j < ways; j++) direction[j] = vf_div(direction[j], root[j]);
+    UNROLLED(int j = 0; j < ways; j++) move_weight(b, k, i + j * VF, direction[j], n);
 }
 
 TLI_INLINE vf ftrl_power(vf x, vf power, bool root)
@@ -111,7 +129,7 @@ static void adadelta_sweep(const block *shared, int64_t begin, int64_t end, floa
     const tl_adadelta_attr *a = b->attr;
     numbers k = numbers_of(b, decay, b->rate);
     set_betas(&k, a->rho, a->rho, a->epsilon);
-    SWEEP(adadelta_step, b, &k);
+    SWEEP_BESIDE(adadelta_steps, b, &k);
 }
 
 static void adamax_sweep(const block *shared, int64_t begin, int64_t end, float decay)
@@ -133,7 +151,7 @@ static void nadam_sweep(const block *shared, int64_t begin, int64_t end, float d
     k.momentum = spread(s.momentum);
     k.gradient = spread(s.gradient);
     k.factor = spread(1 / sqrt(s.squares));
-    SWEEP(nadam_step, b, &k);
+    SWEEP_BESIDE(nadam_steps, b, &k);
 }
 
 static void ftrl_sweep(const block *shared, int64_t begin, int64_t end, float decay)
