@@ -129,7 +129,7 @@ static const tl_task_class grow_task = {
     .build_metrics = build_metrics,
 };
 
-/* --- the same with a policy of its own --------------------------------------------------------- */
+/* --- the same with a policy of its own -------------------------------------------------------- */
 
 static bool same_data;
 static int64_t asked_stage;
