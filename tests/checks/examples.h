@@ -334,6 +334,26 @@ tl_event_writer *writers[3];
 const tl_libai_config *config;
 tl_hook_class my_hook;
 double accuracy;
+// include/tilth/train/multitask/multitask.h
+typedef struct my_net {
+    tl_model base;
+    tl_layer *encoder;
+} my_net;
+tl_layer_class my_head_class;
+tl_desc my_config_desc, my_kind_desc, my_count_desc;
+tl_status my_build_model(tl_task *t, tl_model **out);
+// include/tilth/train/progressive/progressive.h
+tl_desc my_config_desc;
+tl_status my_build(tl_task *t, int64_t stage, tl_model **out);
+int64_t my_num_stages(const tl_trainer *t);
+int64_t my_num_steps(const tl_trainer *t, int64_t stage);
+tl_status my_get_optimizer(tl_trainer *t, int64_t stage, tl_model *m, tl_optimizer **out);
+tl_status my_get_train_dataset(tl_trainer *t, int64_t stage, const tl_input_context *input,
+                               tl_dataset *old, tl_dataset **out);
+tl_status my_get_eval_dataset(tl_trainer *t, int64_t stage, const tl_input_context *input,
+                              tl_dataset *old, tl_dataset **out);
+tl_tensor *my_build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,
+                           const tl_tensors *outputs, tl_tensor *aux);
 // include/tilth/train/run/exporter.h
 bool exported;
 // include/tilth/train/run/find_rate.h

@@ -42,15 +42,16 @@ def write(path, rng, count, classes):
                 'image/class/label': tf.train.Feature(int64_list=tf.train.Int64List(value=[label]))})).SerializeToString())
 
 
-def routine(folder, name):
-    """Not augmented: both see the same batches."""
+def routine(folder, name, kind):
+    """Not augmented: both see the same batches. Joint steps of the original cannot do with labels that are to become
+    vectors."""
     data = {'global_batch_size': BATCH, 'aug_rand_hflip': False, 'aug_crop': False, 'shuffle_buffer_size': 1,
             'decode_jpeg_only': False, 'cycle_length': 1, 'file_type': 'tfrecord', 'center_crop_fraction': 1.0}
     return {'task_name': name, 'task_weight': 2.0 if name == 'direction' else 1.0, 'task_config': {
         'model': {'num_classes': TASKS[name], 'input_size': [SIZE, SIZE, 3],
                   'backbone': {'type': 'resnet', 'resnet': {'model_id': 10}},
                   'norm_activation': {'norm_momentum': 0.9, 'norm_epsilon': 1e-5, 'use_sync_bn': False}},
-        'losses': {'l2_weight_decay': DECAY, 'label_smoothing': 0.1},
+        'losses': {'l2_weight_decay': DECAY, **({'one_hot': False} if kind == 'joint' else {'label_smoothing': 0.1})},
         'evaluation': {'top_k': 3},
         'train_data': {**data, 'input_path': f'{folder}/{name}.tfrecord', 'is_training': True},
         'validation_data': {**data, 'input_path': f'{folder}/{name}.val.tfrecord', 'is_training': False}}}
@@ -59,12 +60,13 @@ def routine(folder, name):
 def configuration(folder, kind, steps):
     return {
         'runtime': {'distribution_strategy': 'one_device'},
-        'task': {'task_routines': [routine(folder, name) for name in TASKS]},
+        'task': {'task_routines': [routine(folder, name, kind) for name in TASKS]},
         'trainer': {'trainer_type': kind, 'train_steps': steps, 'steps_per_loop': 1, 'summary_interval': 1,
                     'checkpoint_interval': 1, 'validation_interval': steps, 'validation_steps': 3,
                     'best_checkpoint_export_subdir': 'best', 'best_checkpoint_eval_metric': 'steepness|accuracy',
                     'optimizer_config': {'optimizer': {'type': 'sgd', 'sgd': {'momentum': 0.9}},
-                                         'learning_rate': {'type': 'constant', 'constant': {'learning_rate': 0.01}}}}}
+                                         'learning_rate': {'type': 'constant', 'constant': {
+                                             'learning_rate': 0.001 if kind == 'joint' else 0.01}}}}}
 
 
 class Shared(base_model.MultiTaskBaseModel):
