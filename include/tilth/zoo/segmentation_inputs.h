@@ -93,7 +93,8 @@ TL_API TL_NODISCARD tl_status tl_segmentation_image_size(int64_t out[3],
 TL_API TL_NODISCARD tl_status tl_segmentation_prepare(float *image, float image_info[8],
                                                       const tl_segmentation_data_config *data,
                                                       const void *file, size_t bytes, bool of_data);
-/* The same for pixels that are bytes already: [height, width, channels], or [height, width], grey. */
+/* The same for pixels that are bytes already: [height, width, channels], or [height, width] of
+ * grey ones. */
 TL_API TL_NODISCARD tl_status tl_segmentation_prepare_pixels(
     float *image, float image_info[8], const tl_segmentation_data_config *data, tl_shape shape,
     const void *pixels);
