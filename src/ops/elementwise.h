@@ -52,5 +52,7 @@ tl_tensor *tli_gelu_second(tl_ctx *c, tl_tensor *x, bool approximate);
 tl_tensor *tli_silu_second(tl_ctx *c, tl_tensor *x);
 /* g times the slope. */
 tl_tensor *tli_hard_swish_slope(tl_ctx *c, tl_tensor *g, tl_tensor *x);
+/* From the result. */
+tl_tensor *tli_relu6_slope(tl_ctx *c, tl_tensor *g, tl_tensor *y);
 
 #endif

@@ -6,6 +6,7 @@
 #include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
 
+#include "ops/elementwise.h"
 #include "ops/ops.h"
 
 const char *const tl_activation_names[] = {
@@ -84,7 +85,7 @@ static tl_tensor *behind_activation(tl_ctx *c, const tl_node *n, tl_tensor *g)
     tl_tensor *y = n->out[0], *sum = n->out[1];
     switch (((const tl_linear_attr *)n->attr)->activation) {
     case TL_ACT_RELU: return tl_relu_grad(c, g, y);
-    case TL_ACT_RELU6: return tl_relu_grad(c, tl_relu_grad(c, g, y), tl_affine(c, y, -1, 6));
+    case TL_ACT_RELU6: return tli_relu6_slope(c, g, y);
     case TL_ACT_GELU: return tl_gelu_grad(c, g, sum, false);
     case TL_ACT_GELU_TANH: return tl_gelu_grad(c, g, sum, true);
     case TL_ACT_SILU: return tl_silu_grad(c, g, sum);

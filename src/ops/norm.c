@@ -2,10 +2,13 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <tilth/ops/activation.h>
 #include <tilth/ops/elementwise.h>
+#include <tilth/ops/matmul.h>
 #include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
 
+#include "ops/elementwise.h"
 #include "ops/norm.h"
 #include "ops/ops.h"
 #include "ops/wide.h"
@@ -16,6 +19,8 @@ static const tl_field norm_fields[] = {
     TL_F(tl_norm_attr, groups, .help = "groups of channels"),
     TL_F(tl_norm_attr, scaled, .help = "there is a gamma"),
     TL_F(tl_norm_attr, shifted, .help = "there is a beta"),
+    TL_F(tl_norm_attr, activation, .names = tl_activation_names,
+         .help = "of a batch: relu or relu6 that follows"),
     TL_F_END,
 };
 const tl_desc tli_norm_desc = {
@@ -150,11 +155,27 @@ tl_status tli_norm_params(const tl_node *call, int first, const tl_tensor *x, co
     return TL_OK;
 }
 
+// What gradients can see from x alone.
+static tl_status check_activation(const tl_node *call)
+{
+    const tl_activation activation = ((const tl_norm_attr *)call->attr)->activation;
+    const bool of_batch =
+        call->op->op == TL_OP_batch_normalize || call->op->op == TL_OP_batch_normalize_grad;
+    if (activation == TL_ACT_NONE
+        || (of_batch && (activation == TL_ACT_RELU || activation == TL_ACT_RELU6)))
+        return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "activation %d: relu and relu6 may follow the normalisation of a batch; call "
+                   "others by themselves",
+                   (int)activation);
+}
+
 static tl_status norm_infer(const tl_node *call)
 {
     const tl_tensor *x = call->in[0];
     layout l;
     TL_TRY(tli_want_float(x, "x"));
+    TL_TRY(check_activation(call));
     TL_TRY(layout_of(&l, call->op->op, call->attr, x));
     TL_TRY(tli_norm_params(call, 1, x, &l.params));
     TL_TRY(tli_infer_same(call));
@@ -165,13 +186,18 @@ static tl_status norm_infer(const tl_node *call)
     return TL_OK;
 }
 
-// Inputs gy, x, statistics, gamma; outputs gx and what gamma and beta get, empty without them.
+// Inputs gy, x, statistics, gamma, and with an activation beta; outputs gx and what gamma and beta
+// get, empty without them.
 static tl_status norm_grad_infer(const tl_node *call)
 {
     const tl_norm_attr *a = call->attr;
     const tl_tensor *x = call->in[1];
     layout l;
+    TL_TRY(check_activation(call));
     TL_TRY(layout_of(&l, call->op->op, a, x));
+    if (a->activation && call->inputs != 4 + a->scaled + a->shifted)
+        return TL_FAIL(TL_EINVAL, "%d inputs; the attributes name %d", call->inputs,
+                       4 + a->scaled + a->shifted);
     TL_TRY(tli_infer_same(call));
     for (int i = 1; i < call->outputs; i++) {
         call->out[i]->dtype = tli_wide(x->dtype);
@@ -270,15 +296,25 @@ static void fused_gradient(tl_ctx *c, tl_op op, const tl_node *n, const layout *
                            tl_tensor **gx)
 {
     const tl_norm_attr *a = n->attr;
-    tl_tensor *in[5] = {gy, n->in[0]}, *out[3];
+    tl_tensor *in[6] = {gy, n->in[0]}, *out[3];
     int inputs = 2, at = 1;
     if (l->mean) in[inputs++] = n->out[l->mean];
     in[inputs++] = n->out[l->rstd];
     if (a->scaled) in[inputs++] = n->in[1];
+    if (a->activation && a->shifted) in[inputs++] = n->in[1 + a->scaled];
     if (!tl_apply_all(c, op, a, inputs, in, out)) return;
     gx[0] = out[0];
     if (a->scaled) gx[at] = tl_cast(c, out[1], n->in[at]->dtype), at++;
     if (a->shifted) gx[at] = tl_cast(c, out[2], n->in[at]->dtype);
+}
+
+static tl_tensor *behind_activation(tl_ctx *c, const tl_node *n, tl_tensor *g)
+{
+    switch (((const tl_norm_attr *)n->attr)->activation) {
+    case TL_ACT_RELU: return tl_relu_grad(c, g, n->out[0]);
+    case TL_ACT_RELU6: return tli_relu6_slope(c, g, n->out[0]);
+    default: return g;
+    }
 }
 
 static void norm_gradient(tl_ctx *c, tl_op fused, const tl_node *n, tl_tensor *const *gy,
@@ -291,14 +327,21 @@ static void norm_gradient(tl_ctx *c, tl_op fused, const tl_node *n, tl_tensor *c
     }
     bool stats = false;
     for (int i = 1; i < n->outputs; i++) stats |= gy[i] != NULL;
-    if (stats || tl_gradient_differentiable(c)) plain_gradient(c, n, &l, gy, gx, wanted);
-    else fused_gradient(c, fused, n, &l, gy[0], gx);
+    if (stats || tl_gradient_differentiable(c)) {
+        tl_tensor *behind[4] = {NULL}; // the activation
+        for (int i = 0; i < n->outputs; i++) behind[i] = gy[i];
+        if (gy[0]) behind[0] = behind_activation(c, n, gy[0]);
+        plain_gradient(c, n, &l, behind, gx, wanted);
+    } else {
+        fused_gradient(c, fused, n, &l, gy[0], gx);
+    }
 }
 
 /* --- the ops --------------------------------------------------------------------------------- */
 
-/* A normalisation and its fused gradient: how many outputs each has, and the fused one's inputs. */
-#define NORM(name_, help_, outputs_, grad_outputs_, grad_inputs_)                                  \
+/* A normalisation and its fused gradient: how many outputs each has, and the fused one's inputs, at
+ * least and at most. */
+#define NORM(name_, help_, outputs_, grad_outputs_, grad_inputs_, grad_most_)                      \
     static void name_##_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy,                \
                                  tl_tensor **gx, const bool *wanted)                               \
     {                                                                                              \
@@ -310,14 +353,14 @@ static void norm_gradient(tl_ctx *c, tl_op fused, const tl_node *n, tl_tensor *c
         .gradient = name_##_gradient,                                                              \
     };                                                                                             \
     const tl_op_class tl_op_##name_##_grad = {                                                     \
-        TLI_GRAD_HEAD(name_, &tli_norm_desc, grad_inputs_, (grad_inputs_) + 1, grad_outputs_),     \
+        TLI_GRAD_HEAD(name_, &tli_norm_desc, grad_inputs_, grad_most_, grad_outputs_),             \
         .by = 1,                                                                                   \
         .infer = norm_grad_infer,                                                                  \
     };
-NORM(layer_normalize, "mean 0 and deviation 1 over the last axes", 3, 3, 4)
-NORM(rms_normalize, "mean square 1 over the last axes", 2, 2, 3)
-NORM(group_normalize, "mean 0 and deviation 1 over groups of channels", 3, 3, 4)
-NORM(batch_normalize, "mean 0 and deviation 1 of each channel over the batch", 4, 3, 4)
+NORM(layer_normalize, "mean 0 and deviation 1 over the last axes", 3, 3, 4, 5)
+NORM(rms_normalize, "mean square 1 over the last axes", 2, 2, 3, 4)
+NORM(group_normalize, "mean 0 and deviation 1 over groups of channels", 3, 3, 4, 5)
+NORM(batch_normalize, "mean 0 and deviation 1 of each channel over the batch", 4, 3, 4, 6)
 
 // All outputs of a normalisation; the inputs that are there, one behind the other.
 static bool normalize(tl_ctx *c, tl_op op, tl_norm_attr a, tl_tensor *x, tl_tensor *gamma,

@@ -1,6 +1,7 @@
 #include <tilth/ops/norm.h>
 
 #include <tilth/core/attrs.h>
+#include <tilth/ops/activation.h>
 #include <tilth/sys/ops/apply.h>
 
 #include "op_cases.h"
@@ -24,6 +25,18 @@ static void batch(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor *
     out[2] = variance;
 }
 OP_CALL(batch_shift, tl_batch_normalize(c, in[0], NULL, in[1], k->q[0], NULL, NULL))
+/* An activation behind it, which graphs put into it; and the op that has it inside (p[0]). */
+OP_CALL(batch_relu, tl_relu(c, tl_batch_normalize(c, in[0], in[1], in[2], k->q[0], NULL, NULL)))
+OP_CALL(batch_relu6, tl_relu6(c, tl_batch_normalize(c, in[0], in[1], in[2], k->q[0], NULL, NULL)))
+
+static void batch_activated(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    tl_norm_attr a = {.epsilon = k->q[0],
+                      .scaled = in[1] != NULL,
+                      .shifted = in[2] != NULL,
+                      .activation = (tl_activation)k->p[0]};
+    tl_apply_all(c, TL_OP_batch_normalize, &a, 1 + a.scaled + a.shifted, in, out);
+}
 
 static void stats(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
 {
@@ -266,6 +279,39 @@ static const op_case cases[] = {
      batch_shift,
      .q = {1e-3},
      .torch = "F.batch_norm(a, None, None, None, b, True, 0.1, q[0])"},
+    {"batch relu", {"2x3x3x4", "4", "4"}, batch_relu, .q = {1e-3}},
+    {"batch relu many channels",
+     {"40x131", "131", "131"},
+     batch_relu,
+     .q = {1e-3},
+     .flags = CASE_NO_DIFFERENCES},
+    {"batch relu6", {"9x5", "5:=8 2 4 9 1", "5:=3 1 5 0 -1"}, batch_relu6, .q = {1e-3}},
+    {"batch relu inside",
+     {"2x3x3x4", "4", "4"},
+     batch_activated,
+     .outputs = 4,
+     .p = {TL_ACT_RELU},
+     .q = {1e-3}},
+    {"batch relu6 inside",
+     {"9x5", "5:=8 2 4 9 1", "5:=3 1 5 0 -1"},
+     batch_activated,
+     .outputs = 4,
+     .p = {TL_ACT_RELU6},
+     .q = {1e-3}},
+    {"batch relu6 inside plain",
+     {"300x67"},
+     batch_activated,
+     .outputs = 4,
+     .p = {TL_ACT_RELU6},
+     .q = {1e-3},
+     .flags = CASE_NO_DIFFERENCES},
+    {"batch tanh inside",
+     {"6x5", "5", "5"},
+     batch_activated,
+     .outputs = 4,
+     .p = {TL_ACT_TANH},
+     .q = {1e-3},
+     .fails = "relu and relu6 may follow"},
     {"batch one channel", {"7x1", "1", "1"}, batch, .q = {1e-3}, .torch = BATCH},
     {"batch many channels", {"5x131", "131", "131"}, batch, .q = {1e-3}, .torch = BATCH},
     {"batch many examples", {"67x2x3", "3", "3"}, batch, .outputs = 3, .q = {1e-3}},

@@ -141,11 +141,24 @@ typedef struct tl_scatter_attr {
 } tl_scatter_attr;
 
 /* --- norm ------------------------------------------------------------------------------------- */
+/* Functions between layers, by their rows in core/elementwise.def. Those before TL_ACT_FUSED_COUNT
+ * may follow a linear map in one op. */
+typedef enum tl_activation {
+    TL_ACT_NONE,
+#define TL_ACTIVATION(id, name, keras, call) TL_ACT_##id,
+#include <tilth/core/elementwise.def>
+    TL_ACT_COUNT,
+    TL_ACT_FUSED_COUNT = TL_ACT_SIGMOID + 1
+} tl_activation;
+
 typedef struct tl_norm_attr {
     double epsilon;       /* added to the variance */
     int64_t axes;         /* layer and rms: how many of the last axes are normalised together */
     int64_t groups;       /* group: of channels */
     bool scaled, shifted; /* whether there are inputs gamma and beta */
+    /* batch: RELU or RELU6 may follow; the gradient is then told beta too, and sees itself which
+     * elements passed */
+    tl_activation activation;
 } tl_norm_attr;
 
 /* --- softmax and losses ----------------------------------------------------------------------- */
@@ -274,16 +287,6 @@ typedef struct tl_assign_attr {
 typedef struct tl_matmul_attr {
     bool transpose_a, transpose_b;
 } tl_matmul_attr;
-
-/* Functions between layers, by their rows in core/elementwise.def. Those before TL_ACT_FUSED_COUNT
- * may follow a linear map in one op. */
-typedef enum tl_activation {
-    TL_ACT_NONE,
-#define TL_ACTIVATION(id, name, keras, call) TL_ACT_##id,
-#include <tilth/core/elementwise.def>
-    TL_ACT_COUNT,
-    TL_ACT_FUSED_COUNT = TL_ACT_SIGMOID + 1
-} tl_activation;
 
 typedef struct tl_linear_attr {
     tl_activation activation;

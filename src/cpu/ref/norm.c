@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "cpu/ref/meaning.h"
+
 /* Every normalisation brings the items of a row together: a row has a mean and a deviation. The
  * input is seen as [outer, inner, groups, width]; a row is one of outer x groups. */
 typedef struct rows {
@@ -89,9 +91,9 @@ static tl_status normalize_kernel(const tl_run *run, const tl_node *n)
         for (int64_t i = 0; i < r.items; i++) {
             int64_t at = item_at(&r, row, i), p = param_at(&r, row, i);
             double unit = (tli_ref_get(x, at) - mean) * rstd;
-            tli_ref_set(y, at,
-                        (gamma ? unit * tli_ref_get(gamma, p) : unit)
-                            + (beta ? tli_ref_get(beta, p) : 0));
+            const double z =
+                (gamma ? unit * tli_ref_get(gamma, p) : unit) + (beta ? tli_ref_get(beta, p) : 0);
+            tli_ref_set(y, at, meaning_of_activation(a->activation, z));
         }
         tli_ref_set(n->out[n->outputs - 1], row, rstd);
         if (r.centered) tli_ref_set(n->out[1], row, mean);
@@ -116,17 +118,21 @@ static tl_status batch_norm_stats_kernel(const tl_run *run, const tl_node *n)
 
 typedef struct grad_call {
     const tl_tensor *gy, *x, *mean, *rstd, *gamma;
+    const tl_tensor *beta; /* for the activation alone */
+    tl_activation activation;
     rows r;
 } grad_call;
 
 static grad_call grad_call_of(const tl_node *n)
 {
     const tl_norm_attr *a = n->attr;
-    grad_call g = {.gy = n->in[0], .x = n->in[1], .r = rows_of(n, n->in[1])};
+    grad_call g = {
+        .gy = n->in[0], .x = n->in[1], .activation = a->activation, .r = rows_of(n, n->in[1])};
     int at = 2;
     if (g.r.centered) g.mean = n->in[at++];
     g.rstd = n->in[at++];
-    if (a->scaled) g.gamma = n->in[at];
+    if (a->scaled) g.gamma = n->in[at++];
+    if (a->activation && a->shifted) g.beta = n->in[at];
     return g;
 }
 
@@ -136,10 +142,25 @@ static double unit_at(const grad_call *g, int64_t row, int64_t at)
            * tli_ref_get(g->rstd, row);
 }
 
-// The gradient of an item before gamma multiplied it.
+// The gradient of an item before the activation, which saw a number of x's type.
+static double gy_at(const grad_call *g, int64_t row, int64_t i)
+{
+    const int64_t at = item_at(&g->r, row, i), p = param_at(&g->r, row, i);
+    const double gy = tli_ref_get(g->gy, at);
+    if (g->activation == TL_ACT_NONE) return gy;
+    const double unit = unit_at(g, row, at);
+    const double z = (g->gamma ? unit * tli_ref_get(g->gamma, p) : unit)
+                     + (g->beta ? tli_ref_get(g->beta, p) : 0);
+    double room;
+    tli_element_set(g->x->dtype, &room, 0, z);
+    const double rounded = tli_element_get(g->x->dtype, &room, 0);
+    return rounded > 0 && (g->activation == TL_ACT_RELU || rounded < 6) ? gy : 0;
+}
+
+// The same before gamma multiplied it.
 static double gunit_at(const grad_call *g, int64_t row, int64_t i)
 {
-    double gy = tli_ref_get(g->gy, item_at(&g->r, row, i));
+    const double gy = gy_at(g, row, i);
     return g->gamma ? gy * tli_ref_get(g->gamma, param_at(&g->r, row, i)) : gy;
 }
 
@@ -171,7 +192,7 @@ static void param_grad(const grad_call *g, const tl_tensor *out, bool of_gamma)
         for (int64_t row = p / r->width; row < r->count; row += r->groups) {
             for (int64_t i = p % r->width; i < r->items; i += r->width) {
                 int64_t at = item_at(r, row, i);
-                sum += tli_ref_get(g->gy, at) * (of_gamma ? unit_at(g, row, at) : 1);
+                sum += gy_at(g, row, i) * (of_gamma ? unit_at(g, row, at) : 1);
             }
         }
         tli_ref_set(out, p, sum);

@@ -7,6 +7,7 @@
 #include "cpu/scratch.h"
 #include "cpu/simd/any_float.h"
 #include "cpu/simd/kernels.h"
+#include "cpu/simd/math.h"
 
 enum {
     /* Elements of a block of rows, 128 KiB, in the second-level cache for both sweeps; unless that
@@ -18,9 +19,11 @@ enum {
     /* Vectors of channels at once: 8 sums, 8 squares and 8 guesses are 24 of 32 registers, and a
      * row's piece is 2 to 8 lines */
     STRIP = 8,
+    /* The same where what the activation was given is computed again: two numbers more a channel */
+    GIVEN_STRIP = 4,
     GUESS = 8 /* rows whose mean is near enough to a block's */
 };
-_Static_assert(GUESS <= LEAST && 3 * STRIP + 1 <= 32,
+_Static_assert(GUESS <= LEAST && 3 * STRIP + 1 <= 32 && 5 * GIVEN_STRIP + 6 <= 32,
                "a guess is made of rows that are there; strips stay in registers");
 
 /* A matrix of rows, and numbers for each channel. */
@@ -33,6 +36,11 @@ typedef struct channels {
     float *mean;                /* a number for each channel, in what follows */
     float *by, *along, *plus;   /* out = (x - mean) * by + plus; or
                                    gy * by + (x - mean) * along + plus */
+    /* What followed or follows: NONE, RELU or RELU6. Of a gradient those elements are 0 for which
+     * (x - mean) * by + shift does not lie between the bounds. */
+    tl_activation activation;
+    float *shift;
+    float low, high;
 } channels;
 
 static int64_t grain_of(int64_t goal, int64_t each)
@@ -115,92 +123,144 @@ TLI_INLINE void moments_of_strip(tl_dtype t, const channels *c, int64_t block, i
     }
 }
 
-/* Sums of gy, and of gy * (x - mean). */
-TLI_INLINE void slopes_of_strip(tl_dtype t, const channels *c, int64_t block, int64_t first,
-                                bool whole)
+/* The gradient `g` behind an activation that was given d * by + shift. */
+TLI_INLINE vf behind(tl_activation activation, const channels *c, vf g, vf d, vf by, vf shift)
+{
+    if (activation == TL_ACT_NONE) return g;
+    const vf z = vf_fma(d, by, shift);
+    const vm above = vf_gt(z, vf_set1(c->low));
+    return vf_keep(activation == TL_ACT_RELU ? above : vm_and(above, vf_lt(z, vf_set1(c->high))),
+                   g);
+}
+
+/* Sums of gy, and of gy * (x - mean), for `strip` vectors of channels, the last of which may not be
+ * whole. */
+TLI_INLINE void slopes_of_strip(tl_dtype t, tl_activation activation, const channels *c,
+                                int64_t block, int64_t first, const int strip, const bool whole)
 {
     const int64_t begin = block * c->block, rows = rows_of_block(c, block);
-    TL_ASSERT(begin + rows <= c->rows && (!whole || first + STRIP * VF <= c->width));
+    TL_ASSERT(begin + rows <= c->rows && (!whole || first + strip * VF <= c->width));
     float *sums = c->partials + block * 2 * c->width + first, *alongs = sums + c->width;
-    vf s[STRIP], a[STRIP], mean[STRIP];
-    for (int k = 0; k < STRIP; k++) s[k] = a[k] = mean[k] = vf_zero();
-    EACH_VECTOR(k, m, first) mean[k] = any_load(TL_F32, c->mean + first, k * VF, m);
+    vf s[STRIP], a[STRIP], mean[STRIP], by[STRIP], shift[STRIP];
+    int64_t left[STRIP];
+    for (int k = 0; k < strip; k++) {
+        left[k] = whole ? VF : c->width - first - k * VF;
+        if (left[k] < 0) left[k] = 0;
+        s[k] = a[k] = vf_zero();
+        mean[k] = any_load(TL_F32, c->mean + first, k * VF, left[k]);
+        by[k] = any_load(TL_F32, c->by + first, k * VF, left[k]);
+        shift[k] = any_load(TL_F32, c->shift + first, k * VF, left[k]);
+    }
     for (int64_t i = begin; i < begin + rows; i++) {
         const void *x = any_at(t, c->x, i * c->width + first);
         const void *gy = any_at(t, c->gy, i * c->width + first);
-        if (whole) {
-            for (int k = 0; k < STRIP; k++) {
-                const vf g = any_load(t, gy, k * VF, VF);
-                s[k] = vf_add(s[k], g);
-                a[k] = vf_fma(g, vf_sub(any_load(t, x, k * VF, VF), mean[k]), a[k]);
-            }
-        } else {
-            EACH_VECTOR(k, m, first)
-            {
-                const vf g = any_load(t, gy, k * VF, m);
-                s[k] = vf_add(s[k], g);
-                a[k] = vf_fma(g, vf_sub(any_load(t, x, k * VF, m), mean[k]), a[k]);
-            }
+        for (int k = 0; k < strip; k++) {
+            const vf d = vf_sub(any_load(t, x, k * VF, whole ? VF : left[k]), mean[k]);
+            const vf g = behind(activation, c, any_load(t, gy, k * VF, whole ? VF : left[k]), d,
+                                by[k], shift[k]);
+            s[k] = vf_add(s[k], g);
+            a[k] = vf_fma(g, d, a[k]);
         }
     }
-    EACH_VECTOR(k, m, first)
-    {
-        any_store(TL_F32, sums, k * VF, s[k], m);
-        any_store(TL_F32, alongs, k * VF, a[k], m);
+    for (int k = 0; k < strip; k++) {
+        any_store(TL_F32, sums, k * VF, s[k], left[k]);
+        any_store(TL_F32, alongs, k * VF, a[k], left[k]);
     }
 }
 
-#define BLOCKS(name)                                                                               \
-    TLI_INLINE void name##_of_block(tl_dtype t, const channels *c, int64_t block)                  \
-    {                                                                                              \
-        for (int64_t first = 0; first < c->width; first += STRIP * VF)                             \
-            if (first + STRIP * VF <= c->width) name##_of_strip(t, c, block, first, true);         \
-            else name##_of_strip(t, c, block, first, false);                                       \
+/* The statement with T and A as each type and activation, of which those of `c` run. */
+#define ACTIVATION_SWITCH(c, ...)                                                                  \
+    switch ((c)->activation) {                                                                     \
+    case TL_ACT_RELU: {                                                                            \
+        const tl_activation A = TL_ACT_RELU;                                                       \
+        TLI_FLOAT_SWITCH((c)->type, __VA_ARGS__);                                                  \
+        break;                                                                                     \
     }                                                                                              \
-    static tl_status name##_of_blocks(int64_t begin, int64_t end, void *payload)                   \
+    case TL_ACT_RELU6: {                                                                           \
+        const tl_activation A = TL_ACT_RELU6;                                                      \
+        TLI_FLOAT_SWITCH((c)->type, __VA_ARGS__);                                                  \
+        break;                                                                                     \
+    }                                                                                              \
+    default: {                                                                                     \
+        const tl_activation A = TL_ACT_NONE;                                                       \
+        TLI_FLOAT_SWITCH((c)->type, __VA_ARGS__);                                                  \
+        break;                                                                                     \
+    }                                                                                              \
+    }
+
+TLI_INLINE void moments_of_block(tl_dtype t, const channels *c, int64_t block)
+{
+    for (int64_t first = 0; first < c->width; first += STRIP * VF)
+        if (first + STRIP * VF <= c->width) moments_of_strip(t, c, block, first, true);
+        else moments_of_strip(t, c, block, first, false);
+}
+
+static tl_status moments_of_blocks(int64_t begin, int64_t end, void *payload)
+{
+    const channels copy = *(const channels *)payload, *c = &copy;
+    TLI_FLOAT_SWITCH(c->type, for (int64_t b = begin; b < end; b++) moments_of_block(T, c, b));
+    return TL_OK;
+}
+
+TLI_INLINE void slopes_of_block(tl_dtype t, tl_activation a, const channels *c, int64_t block)
+{
+    const int strip = a == TL_ACT_NONE ? STRIP : GIVEN_STRIP;
+    for (int64_t first = 0; first < c->width; first += strip * VF)
+        if (first + strip * VF <= c->width) slopes_of_strip(t, a, c, block, first, strip, true);
+        else slopes_of_strip(t, a, c, block, first, strip, false);
+}
+
+static tl_status slopes_of_blocks(int64_t begin, int64_t end, void *payload)
+{
+    const channels copy = *(const channels *)payload, *c = &copy;
+    ACTIVATION_SWITCH(c, for (int64_t b = begin; b < end; b++) slopes_of_block(T, A, c, b));
+    return TL_OK;
+}
+
+TLI_INLINE vf activated(tl_activation activation, vf x)
+{
+    return activation == TL_ACT_RELU ? vf_relu(x) : activation == TL_ACT_RELU6 ? vf_relu6(x) : x;
+}
+
+/* One vector of a row that begins at element `at`, channels from i on. Rows are swept one after the
+ * other: several side by side would share what is loaded for their channels, but memory is written
+ * at half the speed then. */
+TLI_INLINE void scale_vector(tl_dtype t, tl_activation activation, const channels *c, int64_t at,
+                             int64_t i, int64_t m)
+{
+    const vf d = vf_sub(any_load(t, c->x, at + i, m), any_load(TL_F32, c->mean, i, m));
+    const vf z = vf_fma(d, any_load(TL_F32, c->by, i, m), any_load(TL_F32, c->plus, i, m));
+    any_store(t, c->out, at + i, activated(activation, z), m);
+}
+
+TLI_INLINE void slope_vector(tl_dtype t, tl_activation activation, const channels *c, int64_t at,
+                             int64_t i, int64_t m)
+{
+    const vf d = vf_sub(any_load(t, c->x, at + i, m), any_load(TL_F32, c->mean, i, m));
+    const vf by = any_load(TL_F32, c->by, i, m), shift = any_load(TL_F32, c->shift, i, m);
+    const vf g = behind(activation, c, any_load(t, c->gy, at + i, m), d, by, shift);
+    const vf rest = vf_fma(d, any_load(TL_F32, c->along, i, m), any_load(TL_F32, c->plus, i, m));
+    any_store(t, c->out, at + i, vf_fma(g, by, rest), m);
+}
+
+/* <name>_rows: all channels of rows begin .. end - 1. */
+#define ROWS_OF(name)                                                                              \
+    TLI_INLINE void name##_row(tl_dtype t, tl_activation a, const channels *c, int64_t at)         \
+    {                                                                                              \
+        int64_t i = 0;                                                                             \
+        _Pragma("GCC unroll 4") for (; i + VF <= c->width; i += VF)                                \
+            name##_vector(t, a, c, at, i, VF);                                                     \
+        if (i < c->width) name##_vector(t, a, c, at, i, c->width - i);                             \
+    }                                                                                              \
+    static tl_status name##_rows(int64_t begin, int64_t end, void *payload)                        \
     {                                                                                              \
         const channels copy = *(const channels *)payload, *c = &copy;                              \
-        TLI_FLOAT_SWITCH(c->type, for (int64_t b = begin; b < end; b++) name##_of_block(T, c, b)); \
+        ACTIVATION_SWITCH(c, for (int64_t i = begin; i < end; i++)                                 \
+                                 name##_row(T, A, c, i * c->width));                               \
         return TL_OK;                                                                              \
     }
-BLOCKS(moments)
-BLOCKS(slopes)
-
-TLI_INLINE void scale_row(tl_dtype t, const channels *c, int64_t at)
-{
-    TLI_VECTORS(i, m, c->width)
-    {
-        const vf d = vf_sub(any_load(t, c->x, at + i, m), any_load(TL_F32, c->mean, i, m));
-        any_store(t, c->out, at + i,
-                  vf_fma(d, any_load(TL_F32, c->by, i, m), any_load(TL_F32, c->plus, i, m)), m);
-    }
-}
-
-static tl_status scale_rows(int64_t begin, int64_t end, void *payload)
-{
-    const channels copy = *(const channels *)payload, *c = &copy;
-    TLI_FLOAT_SWITCH(c->type, for (int64_t i = begin; i < end; i++) scale_row(T, c, i * c->width));
-    return TL_OK;
-}
-
-TLI_INLINE void slope_row(tl_dtype t, const channels *c, int64_t at)
-{
-    TLI_VECTORS(i, m, c->width)
-    {
-        const vf d = vf_sub(any_load(t, c->x, at + i, m), any_load(TL_F32, c->mean, i, m));
-        const vf rest =
-            vf_fma(d, any_load(TL_F32, c->along, i, m), any_load(TL_F32, c->plus, i, m));
-        any_store(t, c->out, at + i,
-                  vf_fma(any_load(t, c->gy, at + i, m), any_load(TL_F32, c->by, i, m), rest), m);
-    }
-}
-
-static tl_status slope_rows(int64_t begin, int64_t end, void *payload)
-{
-    const channels copy = *(const channels *)payload, *c = &copy;
-    TLI_FLOAT_SWITCH(c->type, for (int64_t i = begin; i < end; i++) slope_row(T, c, i * c->width));
-    return TL_OK;
-}
+ROWS_OF(scale)
+ROWS_OF(slope)
 
 /* Sweeps that all threads share. */
 static tl_status sweep_blocks(const tl_run *run, channels *c, tl_parallel_fn *fn)
@@ -258,13 +318,14 @@ static tl_status make_room(channels *c, tli_scratch_slot slot)
 {
     void *room;
     const int64_t partials = 2 * blocks_of(c) * c->width;
-    TL_TRY(tli_scratch(&room, slot, (size_t)(partials + 4 * c->width + 1) * sizeof(float)));
+    TL_TRY(tli_scratch(&room, slot, (size_t)(partials + 5 * c->width + 1) * sizeof(float)));
     c->partials = room;
     c->mean = c->partials + partials;
     c->by = c->mean + c->width;
     c->along = c->by + c->width;
     c->plus = c->along + c->width;
-    TL_ASSERT(tli_scratch_holds(c->plus, (size_t)c->width * sizeof(float)));
+    c->shift = c->plus + c->width;
+    TL_ASSERT(tli_scratch_holds(c->shift, (size_t)c->width * sizeof(float)));
     return TL_OK;
 }
 
@@ -277,19 +338,28 @@ static int64_t rows_before(const tl_tensor *x)
     return rows;
 }
 
+/* Numbers that round to what lies above 0, and below 6: halfway to the next ones is not there. */
+static void set_bounds(channels *c, tl_activation activation)
+{
+    c->activation = activation;
+    c->low = c->type == TL_F32 ? 0 : c->type == TL_BF16 ? 0x1p-134f : 0x1p-25f;
+    c->high = c->type == TL_F32 ? 6 : c->type == TL_BF16 ? 6 - 0x1p-6f : 6 - 0x1p-9f;
+}
+
 static tl_status batch_normalize_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_norm_attr *a = n->attr;
     channels c = channels_of(n, n->in[0], rows_before(n->in[0]));
+    c.activation = a->activation;
     TL_TRY(make_room(&c, TLI_SCRATCH_KERNEL));
     TL_TRY(sweep_blocks(run, &c, moments_of_blocks));
     for (int64_t k = 0; k < c.width; k++) {
         double squares;
         const double mean = channel_mean(&c, k, &squares), variance = squares / (double)c.rows;
-        const double rstd = 1 / sqrt(variance + a->epsilon);
         put(n->out[1], k, mean);
         put(n->out[2], k, variance);
-        put(n->out[3], k, rstd);
+        put(n->out[3], k, 1 / sqrt(variance + a->epsilon));
+        const double rstd = get(n->out[3], k); // as the gradient sees it
         c.mean[k] = (float)mean;
         c.by[k] = (float)(a->scaled ? rstd * get(n->in[1], k) : rstd);
         c.plus[k] = (float)(a->shifted ? get(n->in[1 + a->scaled], k) : 0);
@@ -317,13 +387,19 @@ static tl_status batch_normalize_grad_kernel(const tl_run *run, const tl_node *n
     channels c = channels_of(n, n->in[1], rows_before(n->in[1]));
     const double share = 1 / (double)c.rows;
     TL_TRY(make_room(&c, TLI_SCRATCH_KERNEL));
+    set_bounds(&c, a->activation);
     c.gy = tli_data(n->in[0]);
-    for (int64_t k = 0; k < c.width; k++) c.mean[k] = (float)get(n->in[2], k);
+    const tl_tensor *beta = a->activation && a->shifted ? n->in[4 + a->scaled] : NULL;
+    for (int64_t k = 0; k < c.width; k++) {
+        const double rstd = get(n->in[3], k);
+        c.mean[k] = (float)get(n->in[2], k);
+        c.by[k] = (float)(a->scaled ? rstd * get(n->in[4], k) : rstd);
+        c.shift[k] = (float)(beta ? get(beta, k) : 0);
+    }
     TL_TRY(sweep_blocks(run, &c, slopes_of_blocks));
     for (int64_t k = 0; k < c.width; k++) {
         const double rstd = get(n->in[3], k), by = a->scaled ? rstd * get(n->in[4], k) : rstd;
         const double sum = partial_sum(&c, k, false), along = partial_sum(&c, k, true);
-        c.by[k] = (float)by;
         c.along[k] = (float)(-by * rstd * rstd * along * share);
         c.plus[k] = (float)(-by * sum * share);
         if (a->scaled) put(n->out[1], k, along * rstd);
