@@ -178,6 +178,7 @@ static void test_words(void **state)
                                         "~dataloader.test",
                                         "optim.lr=0.5",
                                         "tilth.threads=1",
+                                        "optim.params={overrides:{pos_embed:{lr:1}}}",
                                         "task.image_classification.losses.loss_weight=2",
                                         NULL};
     tl_config *c;
@@ -190,6 +191,7 @@ static void test_words(void **state)
     assert_int_equal(vit_of(task)->transformer.mlp_dim, 192);
     assert_string_equal(v->train.evaluation.eval_metric, "top_5_accuracy");
     assert_near(v->optim.lr, 0.5, 0);
+    assert_non_null(tl_value_get(v->optim.params.overrides, "pos_embed"));
     assert_int_equal(v->tilth.threads, 1);
     assert_near(task->losses.loss_weight, 2, 0);
     assert_string_equal(tl_config_source(c, "optim.lr"), "words");
