@@ -1,5 +1,5 @@
-/* Configurations in Python: any bytes are read or refused with a message; what was read is written as
- * YAML, read again, and the same. */
+/* Configurations in Python: any bytes are read or refused with a message; what was read is written
+ * as YAML, read again, and the same. */
 #include "fuzz.h"
 
 #include <tilth/base/log.h>

@@ -1,10 +1,10 @@
-/* The other side of check_libai_config.py: reads configurations in Python, and prints what they bind
- * as YAML, or why one was refused.
+/* The other side of check_libai_config.py: reads configurations in Python, and prints what they
+ * bind as YAML, or why one was refused.
  *
  *     python_driver ROOT FILE...
  *
- * Before each one stands a line "=== STATUS", behind it the values or the message. ROOT/shipped holds
- * what get_config finds. */
+ * Before each one stands a line "=== STATUS", behind it the values or the message. ROOT/shipped
+ * holds what get_config finds. */
 #include <stdio.h>
 #include <string.h>
 

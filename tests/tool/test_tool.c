@@ -281,6 +281,26 @@ static void test_params(void **state)
     unlink("back.yaml");
 }
 
+/* LiBai's config.py has no experiment. What is written is read by train_net, and gives the same. */
+static void test_params_of_python(void **state)
+{
+    (void)state;
+    write_file("net.py", "from libai.config import LazyCall, get_config\n"
+                         "train = get_config('common/train.py').train\n"
+                         "train.train_iter = 4 * 5\nmodel = LazyCall('mock')()\n");
+    run("params", "--config_file=net.py", "train.log_period=7", "--explain");
+    went_well();
+    has("\n  train_iter: 20 ");
+    has(" # net.py:3:22\n");
+    has("\n  log_period: 7 ");
+    has("  type: mock");
+    run("params", "--config_file=net.py", "train.log_perod=7");
+    failed(2, "command line: train.log_perod: unknown key, did you mean 'log_period'?");
+    run("train", "--experiment=mock", "--config_file=net.py", "--mode=train", "--model_dir=x");
+    failed(2, "`train_net --config-file=net.py` trains from it");
+    unlink("net.py");
+}
+
 static void test_params_later_sources_win(void **state)
 {
     (void)state;
@@ -651,6 +671,7 @@ int main(void)
         t(test_describe_for_scripts),
         t(test_describe_mistakes),
         t(test_params),
+        t(test_params_of_python),
         t(test_params_later_sources_win),
         t(test_params_words),
         t(test_params_explain),

@@ -1,5 +1,5 @@
-/* LiBai's configurations in Python: what ships, what a whole one becomes, what is refused by the name
- * that is missing, and a training. */
+/* LiBai's configurations in Python: what ships, what a whole one becomes, what is refused by the
+ * name that is missing, and a training. */
 #include "zoo/zoo_lab.h"
 
 #include <tilth/io/image/png.h>
@@ -178,6 +178,7 @@ static void test_words(void **state)
                                         "~dataloader.test",
                                         "optim.lr=0.5",
                                         "tilth.threads=1",
+                                        "optim.params={overrides:{pos_embed:{lr:1}}}",
                                         "task.image_classification.losses.loss_weight=2",
                                         NULL};
     tl_config *c;
@@ -190,9 +191,32 @@ static void test_words(void **state)
     assert_int_equal(vit_of(task)->transformer.mlp_dim, 192);
     assert_string_equal(v->train.evaluation.eval_metric, "top_5_accuracy");
     assert_near(v->optim.lr, 0.5, 0);
+    assert_non_null(tl_value_get(v->optim.params.overrides, "pos_embed"));
     assert_int_equal(v->tilth.threads, 1);
     assert_near(task->losses.loss_weight, 2, 0);
     assert_string_equal(tl_config_source(c, "optim.lr"), "words");
+    tl_config_free(&c);
+}
+
+/* YAML may name LiBai's models too, and loaders may be in the words of the task. */
+static void test_yaml(void **state)
+{
+    static const char text[] = "model: {_target_: libai.models.VisionTransformer, depth: 2}\n"
+                               "dataloader:\n"
+                               "  train: {file_type: synthetic, synthetic_examples: 7}\n"
+                               "optim: {params: {clip_grad_norm_type: null}}\n";
+    const tl_word word = {"model.num_heads=4", "words"};
+    tl_config *c;
+    (void)state;
+    assert_ok(tl_file_write_atomic("t.yaml", text, sizeof text - 1));
+    assert_ok(tl_libai_open(&c, lab_registry, "t.yaml", &word, 1));
+    assert_ok(tl_config_finish(c));
+    const tl_libai_config *v = tl_config_value(c);
+    const tl_image_task_config *task = v->task.value;
+    assert_int_equal(vit_of(task)->transformer.num_layers, 2);
+    assert_int_equal(vit_of(task)->transformer.num_heads, 4);
+    assert_int_equal(((const tl_image_data_config *)task->base.train_data)->synthetic_examples, 7);
+    assert_false(v->optim.params.clip_grad_max_norm.set);
     tl_config_free(&c);
 }
 
@@ -336,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_whole_configuration),
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_yaml),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_what_is_missing),
         cmocka_unit_test(test_what_differs),

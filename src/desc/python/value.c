@@ -143,7 +143,8 @@ static tl_status check_apart(tli_py_reader *r, const tli_py *v, const tli_py *in
     TL_TRY(spend(r, 1));
     TL_TRY(check_depth(v, depth));
     if (v == inner)
-        return TLI_PY_FAIL(v->place, TL_EINVAL, "%s cannot be put into itself", tli_py_noun(v));
+        return TLI_PY_FAIL(v->place, TL_EUNSUPPORTED, "%s cannot be put into itself",
+                           tli_py_noun(v));
     for (int64_t i = 0; i < v->count; i++)
         TL_TRY(check_apart(r, v->pairs[i].value, inner, depth + 1));
     return TL_OK;

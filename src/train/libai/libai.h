@@ -25,8 +25,8 @@ TL_NODISCARD tl_status tli_libai_read_loader(const char **key, const tl_value **
                                              const tl_value *given);
 /* Applies a whole file's map, sections `model` and `dataloader` included. */
 TL_NODISCARD tl_status tli_libai_apply(tl_config *c, const tl_value *map);
-/* The tree with what a word says: `a.b[0].c=1`, `a.0=1`, `~a.b`. Keys that are not there are made, and
- * maps are merged. */
+/* The tree with what a word says: `a.b[0].c=1`, `a.0=1`, `~a.b`. Keys that are not there are made,
+ * and maps are merged. */
 TL_NODISCARD tl_status tli_libai_word_into(const tl_value **tree, tl_arena *arena,
                                            const tl_word *word);
 /* Fails when `dataloader` is no map. */

@@ -1,5 +1,5 @@
-/* Private to train: LiBai's common configurations in this library's own words (configs/libai), which
- * the build makes texts of.
+/* Private to train: LiBai's common configurations in this library's own words (configs/libai),
+ * which the build makes texts of.
  * Thread word: immutable. */
 #ifndef TLI_TRAIN_LIBAI_SHIPPED_H
 #define TLI_TRAIN_LIBAI_SHIPPED_H

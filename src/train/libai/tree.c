@@ -39,19 +39,6 @@ static tl_status next_part(const change *c, const char **part, const char **rest
 
 static tl_status changed(const tl_value **out, change c, const tl_value *at);
 
-/* `there` with all pairs of `with`. */
-static tl_status merged(const tl_value **out, change c, const tl_value *there, const tl_value *with)
-{
-    *out = there;
-    for (int64_t i = 0; i < with->count; i++) {
-        change one = c;
-        one.path = with->pairs[i].key;
-        one.value = with->pairs[i].value;
-        TL_TRY(changed(out, one, *out));
-    }
-    return TL_OK;
-}
-
 static tl_status in_list(const tl_value **out, change c, const tl_value *list, const char *part)
 {
     char *end;
@@ -93,6 +80,19 @@ static tl_status in_map(const tl_value **out, change c, const tl_value *map, con
     }
     *out = tl_value_new_map(c.arena, map ? map->place : place, pairs, count);
     return *out ? TL_OK : TL_ENOMEM;
+}
+
+/* `there` with all pairs of `with`, whose keys are no paths. */
+static tl_status merged(const tl_value **out, change c, const tl_value *there, const tl_value *with)
+{
+    *out = there;
+    for (int64_t i = 0; i < with->count; i++) {
+        change one = c;
+        one.path = "";
+        one.value = with->pairs[i].value;
+        TL_TRY(in_map(out, one, *out, with->pairs[i].key));
+    }
+    return TL_OK;
 }
 
 /* `at`, which may be NULL, with the change made below it. */

@@ -1,11 +1,12 @@
-/* Configurations in Python: each construct against the same in YAML, each refusal with its line, and
- * files that import each other. */
+/* Configurations in Python: each construct against the same in YAML, each refusal with its line,
+ * files that import each other, and memory that runs out. */
 #include "test.h"
 
 #include <ftw.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 #include <tilth/desc/python.h>
 #include <tilth/desc/yaml.h>
@@ -410,8 +411,8 @@ static void test_bombs(void **state)
     refuses("a = 9223372036854775807 + 1\n", TL_ELIMIT, "needs more than 64 bits");
     refuses("a = 9223372036854775808\n", TL_ELIMIT, "needs more than 64 bits");
     refuses("a = 9007199254740993 / 3\n", TL_ELIMIT, "integers above 2**53");
-    refuses("a = {}\na['a'] = a\n", TL_EINVAL, "cannot be put into itself");
-    refuses("a = {}\nb = [a]\na['b'] = b\n", TL_EINVAL, "cannot be put into itself");
+    refuses("a = {}\na['a'] = a\n", TL_EUNSUPPORTED, "cannot be put into itself");
+    refuses("a = {}\nb = [a]\na['b'] = b\n", TL_EUNSUPPORTED, "cannot be put into itself");
     refuses("from .common.circle import x\n", TL_EINVAL, "circle.py imports itself");
     // Doubling, in each way that there is.
     tl_str text = TL_STR_INIT;
@@ -440,6 +441,55 @@ static void test_bombs(void **state)
     for (int i = 0; i < 40000; i++) tl_str_addf(&text, "a%d = 1\n", i);
     refuses(tl_str_text(&text), TL_ELIMIT, "finding names takes too long");
     tl_str_deinit(&text);
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static tl_status run_text(const char *text)
+{
+    tl_arena *own;
+    const tl_value *v = NULL;
+    TL_TRY(tl_arena_new(&own));
+    tl_status st = tl_python_parse(&v, own, text, strlen(text), "t.py", &options);
+    tl_arena_free(&own);
+    return st;
+}
+
+/* A text with most of the grammar, and some that are wrong. */
+static void test_memory(void **state)
+{
+    static const char *const texts[] = {
+        "'What it is.'\nfrom libai.config import LazyCall as L, get_config\n"
+        "from omegaconf import DictConfig\nfrom copy import deepcopy\nimport a.b as c, d\n"
+        "from .common.models.large import model\nt = get_config('common/train.py').train\n"
+        "x = DictConfig(dict(a=[1, 2.5, 'x' 'y' * 2], b={'k': None, **dict(j=True)}, e=(1,)))\n"
+        "x.a[0] += 3 ** 2\nx.update(dict(n=t), l=L(c.D)(u=deepcopy(x)))\ndel x.b\n"
+        "y = dict(o=d.f(1, [2], k=x), s=[1] * 3 + list((2, 3)), i=int(2.5), f=float('inf'))\n",
+        "a = dict(x=1)\na.x = 2\n",
+        "a = [1, 2\n",
+        "a = f'x'\n",
+        "from .common.trian import x\n",
+        "from .common.circle import x\n",
+        "from .common.train import train\na = train.itre\n",
+    };
+    (void)state;
+    for (int64_t i = 0; i < TL_COUNT(texts); i++) {
+        int64_t before = tl_alloc_calls();
+        tl_status expected = run_text(texts[i]);
+        int64_t calls = tl_alloc_calls() - before;
+        assert_true((expected == TL_OK) == (i == 0));
+        for (int64_t nth = 1; nth <= calls; nth += test_failure_step(nth)) {
+            tl_alloc_fail_at(nth, 1);
+            tl_error_clear();
+            tl_status st = run_text(texts[i]);
+            tl_alloc_fail_at(0, 0);
+            // A message that could not be put together is cut, and the failure stays what it is.
+            if (st != TL_ENOMEM && (i == 0 || st != expected))
+                fail_msg("allocation %lld: %s: %s", (long long)nth, tl_status_name(st),
+                         tl_error_message());
+        }
+        assert_int_equal(run_text(texts[i]), expected);
+    }
 }
 
 /* --- files ------------------------------------------------------------------------------------ */
@@ -543,6 +593,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_is_a_program, begin, end),
         cmocka_unit_test_setup_teardown(test_mistakes, begin, end),
         cmocka_unit_test_setup_teardown(test_bombs, begin, end),
+        cmocka_unit_test_setup_teardown(test_memory, begin, end),
         cmocka_unit_test_setup_teardown(test_files, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_too_many_files, make_folder, remove_folder),
     };

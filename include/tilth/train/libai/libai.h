@@ -27,8 +27,8 @@
  * `_target_` the last part counts. There is one test loader. Batch sizes, seeds and is_training of
  * the data are filled in from `train`.
  *
- * A file may also be Python, as LiBai's are (desc/python.h), and then name LiBai's own models, which
- * classes of the kind `libai_model` translate:
+ * A file may also be Python, as LiBai's are (desc/python.h), and then name LiBai's own models,
+ * which classes of the kind `libai_model` translate:
  *
  *     # vit.py
  *     from libai.config import LazyCall, get_config
@@ -204,12 +204,12 @@ extern TL_API const tl_desc tl_libai_config_desc, tl_libai_train_config_desc,
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-/* The defaults, changed by a file; `path` NULL or "": the defaults alone. Open for more. The file is
- * YAML, or Python when its name ends with ".py". */
+/* The defaults, changed by a file; `path` NULL or "": the defaults alone. Open for more. The file
+ * is YAML, or Python when its name ends with ".py". */
 TL_API TL_NODISCARD tl_status tl_libai_begin(tl_config **out, const tl_registry *registry,
                                              const char *path);
-/* The same, and words as tl_libai_words takes them. Where the file is Python or names one of LiBai's
- * models, words change what the file says, before that is translated: `model.depth=24`,
+/* The same, and words as tl_libai_words takes them. Where the file is Python or names one of
+ * LiBai's models, words change what the file says, before that is translated: `model.depth=24`,
  * `dataloader.train.dataset[0].root=here`. */
 TL_API TL_NODISCARD tl_status tl_libai_open(tl_config **out, const tl_registry *registry,
                                             const char *path, const tl_word *words, int64_t count);
@@ -218,7 +218,7 @@ TL_API TL_NODISCARD tl_status tl_libai_yaml(tl_config *c, const char *text, cons
 /* Words as tl_config_words takes them, which may also begin with `model` and `dataloader`. */
 TL_API TL_NODISCARD tl_status tl_libai_words(tl_config *c, const tl_word *words, int64_t count);
 
-/* --- models of LiBai --------------------------------------------------------------------------- */
+/* --- models of LiBai -------------------------------------------------------------------------- */
 
 /* What a class is given of a configuration in LiBai's words. */
 typedef struct tl_libai_sections {
@@ -231,9 +231,9 @@ typedef struct tl_libai_sections {
 /* A model of LiBai's: cls.name is that of its class in Python, "VisionTransformer". */
 typedef struct tl_libai_model_class {
     tl_class cls;
-    /* Adds YAML that says the same in the words of this library: `task`, and what else differs. What
-     * it does not know it refuses, with its place. Loaders without `dataset` are not its business:
-     * they are the task's data already. */
+    /* Adds YAML that says the same in the words of this library: `task`, and what else differs.
+     * What it does not know it refuses, with its place. Loaders without `dataset` are not its
+     * business: they are the task's data already. */
     tl_status (*translate)(tl_str *yaml, const tl_libai_sections *given);
 } tl_libai_model_class;
 TL_API extern const tl_kind tl_kind_libai_model;
