@@ -66,7 +66,7 @@ def configuration(folder, kind, steps):
                     'best_checkpoint_export_subdir': 'best', 'best_checkpoint_eval_metric': 'steepness|accuracy',
                     'optimizer_config': {'optimizer': {'type': 'sgd', 'sgd': {'momentum': 0.9}},
                                          'learning_rate': {'type': 'constant', 'constant': {
-                                             'learning_rate': 0.001 if kind == 'joint' else 0.01}}}}}
+                                             'learning_rate': 0.0001 if kind == 'joint' else 0.01}}}}}
 
 
 class Shared(base_model.MultiTaskBaseModel):

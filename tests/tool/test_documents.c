@@ -58,6 +58,16 @@ static const need needs[] = {
     {.said = "tilth train --experiment=table --mode=train_and_eval --model_dir=runs/t "
              "task.train_data.input_path=houses.csv task.target=price",
      .more = "trainer.train_steps=4" SHORT},
+    // docs/trainers.md
+    {.said = "tilth train --experiment=multitask/local --mode=train_and_eval "
+             "--model_dir=runs/both",
+     .more = "trainer.train_steps=20" SHORT},
+    {.said = "tilth train --experiment=multitask/local --mode=train --model_dir=runs/joint "
+             "trainer.trainer_type=joint",
+     .more = "trainer.train_steps=20" SHORT},
+    {.said = "tilth train --experiment=progressive/local --mode=train_and_eval "
+             "--model_dir=runs/grown",
+     .more = "trainer.train_steps=20 task.validation_data.synthetic_examples=64" SHORT},
     {.said = "tilth data show", .more = "photos"},
     {.said = "tilth data convert", .more = "photos --out=made/photos --overwrite"},
     {.said = "tilth train --experiment=detection/local --mode=train_and_eval "
@@ -589,7 +599,8 @@ static void test_bindings_of_the_manual(void **state)
 /* A key such as task.train_data.input_path, which an experiment has. */
 static bool key_is_there(const char *key)
 {
-    static const char *const experiments[] = {"images", "table", "texts", "mock"};
+    static const char *const experiments[] = {"images", "table",           "texts",
+                                              "mock",   "multitask/local", "progressive/local"};
     for (int64_t i = 0; i < TL_COUNT(experiments); i++)
         if (shell(tl_arena_printf(lab_arena, "tilth describe %s %s >said.txt 2>&1", experiments[i],
                                   key))
