@@ -18,8 +18,8 @@
 enum {
     KERNELS_IN_UNIT = 4, /* a unit is one call of the compiler */
     NAME_ROOM = 40,
-    FEW_BUFFERS = 48,  /* parameters on the stack: most nests have no more */
-    WARPS_IN_BLOCK = 4 /* as in nest/kernel.h */
+    MOST_BUFFERS = 500, /* a kernel takes 4 KB of parameters */
+    WARPS_IN_BLOCK = 4  /* as in nest/kernel.h */
 };
 
 typedef struct compiler {
@@ -207,12 +207,12 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
     const tl_gpu_walk *w = walk_of(walk);
     const code *kernels = (const code *)compiled;
     const int count = call->inputs + call->outputs;
-    void *addresses[FEW_BUFFERS + 1], *parameters[FEW_BUFFERS + 1];
+    void *addresses[MOST_BUFFERS + 1], *parameters[MOST_BUFFERS + 1];
     int used = 0;
     if (!kernels)
         return TL_FAIL(TL_EINTERNAL,
                        "a nest comes without code to a device that cannot interpret it");
-    if (count > FEW_BUFFERS)
+    if (count > MOST_BUFFERS)
         return TL_FAIL(TL_ELIMIT, "a nest of %d buffers has too many for a GPU", count);
     for (int i = 0; i < count; i++) {
         if (!tl_gpu_uses(w, i)) continue;
