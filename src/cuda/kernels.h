@@ -9,7 +9,8 @@
 
 #include "cuda/device.h"
 
-/* The kernel called `kernel` of a text behind that of nests, compiled at the first call for `key`. */
+/* The kernel called `kernel` of a text behind that of nests, compiled at the first call for
+ * `key`. */
 TL_NODISCARD tl_status tli_cuda_kernel(tli_cuda *d, CUfunction *out, const char *key,
                                        const char *body);
 /* Puts it into the run's queue, with a thread for each of `count` elements. */

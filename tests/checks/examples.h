@@ -291,6 +291,10 @@ tl_spec specs[2];
 tl_str text;
 // include/tilth/sys/graph/program.h
 tl_graph *g;
+// include/tilth/sys/nest/gpu.h
+tl_nest nest;
+tl_str text;
+
 // include/tilth/sys/nest/plan.h
 tl_nest nest;
 void **buffers;
