@@ -169,7 +169,8 @@ typedef struct tl_adafactor_keras_config {
 } tl_adafactor_keras_config;
 
 /* Five of Keras 3 that Model Garden does not know. All can decay weights, beside the gradient.
- * Their slots have the names of Keras's older optimizers, as those of the others do. */
+ * Their slots have the names of Keras's older optimizers, as those of the others do: accum_grad and
+ * accum_var; m and v of two; accumulator and linear; m. */
 typedef struct tl_adadelta_config {
     tl_optimizer_config base;
     tl_opt_double rho, epsilon;
