@@ -7,7 +7,6 @@
 
 #include <tilth/base/log.h>
 #include <tilth/base/pool.h>
-#include <tilth/sys/graph/program.h>
 #include <tilth/tilth.h>
 
 #include "bench.h"
@@ -128,50 +127,15 @@ static tl_status make_batch(tl_dataset **out, const model *m)
 
 /* --- training --------------------------------------------------------------------------------- */
 
-static tl_status configure(tl_config **out, const tl_registry *registry, const model *m, bool half)
-{
-    char runtime[128];
-    tl_parse_options options = TL_PARSE_OPTIONS_INIT;
-    options.experiment = m->experiment;
-    snprintf(runtime, sizeof runtime,
-             "runtime: {distribution_strategy: one_device, mixed_precision_dtype: %s}\n"
-             "task: {train_data: {global_batch_size: %" PRId64 "}}\n",
-             half ? "bfloat16" : "float32", m->batch);
-    TL_TRY(tl_experiment_begin(out, registry, &options));
-    TL_TRY(tl_config_yaml(*out, m->yaml, "bench"));
-    TL_TRY(tl_config_yaml(*out, runtime, "bench"));
-    return tl_experiment_finish(*out, registry, m->experiment);
-}
-
 static tl_status make(training *t, const model *m, bool half)
 {
     tl_dataset *data;
-    TL_TRY(tl_registry_new_builtin(&t->registry));
-    TL_TRY(configure(&t->config, t->registry, m, half));
-    const tl_experiment_config *e = tl_config_value(t->config);
-    TL_TRY(tl_experiment_open(&t->strategy, &t->task, t->registry, e, NULL, 1));
-    TL_TRY(tl_logs_new(&t->logs));
     TL_TRY(make_batch(&data, m));
-    return tl_trainer_new(&t->trainer, &(tl_trainer_args){.config = e,
-                                                          .strategy = t->strategy,
-                                                          .task = t->task,
-                                                          .train = true,
-                                                          .train_dataset = data,
-                                                          .seed = 1});
-}
-
-static void show(training *t)
-{
-    const char *what = getenv("TILTH_STEP") ? getenv("TILTH_STEP") : "";
-    tl_function *f = tl_trainer_train_function(t->trainer);
-    tl_program *p = f ? tl_function_program(f) : NULL;
-    if (!p || strcmp(what, "report") != 0) return;
-    tl_program_set_timing(p, true);
-    for (int i = 0; i < 3; i++) training_run(t);
-    tl_str text = TL_STR_INIT;
-    tl_program_report(p, NULL, &text);
-    puts(tl_str_text(&text));
-    tl_str_deinit(&text);
+    return training_make(t, &(training_args){.experiment = m->experiment,
+                                             .changes = m->yaml,
+                                             .batch_size = m->batch,
+                                             .half = half,
+                                             .data = data});
 }
 
 static tl_status run_model(bench *b, bench_peer *peer, const model *m, bool half)
@@ -192,7 +156,7 @@ static tl_status run_model(bench *b, bench_peer *peer, const model *m, bool half
                                         .rest_s = 0.01,
                                         .sample_s = 0.1,
                                         .rounds = 5});
-    if (st == TL_OK) show(&t);
+    if (st == TL_OK) training_show(&t);
     training_deinit(&t);
     return st;
 }

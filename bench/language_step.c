@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tilth/base/pool.h>
-#include <tilth/sys/graph/program.h>
 
 #include "limits.h"
 #include "memory.h"
@@ -105,66 +104,31 @@ static tl_status make_batch(tl_dataset **out, const bert_size *z)
 
 /* --- training --------------------------------------------------------------------------------- */
 
-static tl_status configure(tl_config **out, const tl_registry *registry, const bert_size *z,
-                           bool half)
-{
-    static const char experiment[] = "bert/pretraining";
-    char changes[1024];
-    tl_parse_options options = TL_PARSE_OPTIONS_INIT;
-    options.experiment = experiment;
-    snprintf(changes, sizeof changes,
-             "runtime: {distribution_strategy: one_device, mixed_precision_dtype: %s}\n"
-             "task:\n"
-             "  model:\n"
-             "    encoder: {bert: {num_layers: %" PRId64 ", hidden_size: %" PRId64
-             ", intermediate_size: %" PRId64 ", num_attention_heads: %" PRId64
-             ", vocab_size: %" PRId64 "}}\n"
-             "    cls_heads:\n"
-             "    - {inner_dim: %" PRId64
-             ", num_classes: 2, dropout_rate: 0.1, name: next_sentence}\n"
-             "  train_data: {seq_length: %" PRId64 ", max_predictions_per_seq: %" PRId64 "}\n"
-             "trainer:\n"
-             "  optimizer_config:\n"
-             "    learning_rate: {polynomial: {decay_steps: 1000000}}\n"
-             "    warmup: {polynomial: {warmup_steps: 10000}}\n",
-             half ? "bfloat16" : "float32", z->layers, z->size, 4 * z->size, z->heads, z->words,
-             z->size, z->length, z->predictions);
-    TL_TRY(tl_experiment_begin(out, registry, &options));
-    TL_TRY(tl_config_yaml(*out, changes, "bench"));
-    return tl_experiment_finish(*out, registry, experiment);
-}
-
 static tl_status make(training *t, const bert_size *z, bool half)
 {
+    char changes[1024];
     tl_dataset *data;
-    TL_TRY(tl_registry_new_builtin(&t->registry));
-    TL_TRY(configure(&t->config, t->registry, z, half));
-    const tl_experiment_config *e = tl_config_value(t->config);
-    TL_TRY(tl_experiment_open(&t->strategy, &t->task, t->registry, e, NULL, 1));
-    TL_TRY(tl_logs_new(&t->logs));
+    snprintf(
+        changes, sizeof changes,
+        "task:\n"
+        "  model:\n"
+        "    encoder: {bert: {num_layers: %" PRId64 ", hidden_size: %" PRId64
+        ", intermediate_size: %" PRId64 ", num_attention_heads: %" PRId64 ", vocab_size: %" PRId64
+        "}}\n"
+        "    cls_heads:\n"
+        "    - {inner_dim: %" PRId64 ", num_classes: 2, dropout_rate: 0.1, name: next_sentence}\n"
+        "  train_data: {seq_length: %" PRId64 ", max_predictions_per_seq: %" PRId64 "}\n"
+        "trainer:\n"
+        "  optimizer_config:\n"
+        "    learning_rate: {polynomial: {decay_steps: 1000000}}\n"
+        "    warmup: {polynomial: {warmup_steps: 10000}}\n",
+        z->layers, z->size, 4 * z->size, z->heads, z->words, z->size, z->length, z->predictions);
     TL_TRY(make_batch(&data, z));
-    return tl_trainer_new(&t->trainer, &(tl_trainer_args){.config = e,
-                                                          .strategy = t->strategy,
-                                                          .task = t->task,
-                                                          .train = true,
-                                                          .train_dataset = data,
-                                                          .seed = 1});
-}
-
-/* TILTH_STEP=report shows a table of the step's kernels, =graph its calls as well. */
-static void show(training *t)
-{
-    const char *what = getenv("TILTH_STEP") ? getenv("TILTH_STEP") : "";
-    tl_function *f = tl_trainer_train_function(t->trainer);
-    tl_program *p = f ? tl_function_program(f) : NULL;
-    if (!p || (strcmp(what, "report") != 0 && strcmp(what, "graph") != 0)) return;
-    tl_program_set_timing(p, true);
-    for (int64_t begin = tl_clock_ns(); tl_clock_ns() - begin < 300000000;) training_run(t);
-    tl_str text = TL_STR_INIT;
-    tl_program_report(p, NULL, &text);
-    if (strcmp(what, "graph") == 0) tl_graph_text(tl_program_graph(p), &text);
-    puts(tl_str_text(&text));
-    tl_str_deinit(&text);
+    return training_make(t, &(training_args){.experiment = "bert/pretraining",
+                                             .changes = changes,
+                                             .batch_size = z->batch,
+                                             .half = half,
+                                             .data = data});
 }
 
 static tl_status run_case(bench *b, const bert_size *z, bool half, const bench_case *cases,
@@ -183,7 +147,7 @@ static tl_status run_case(bench *b, const bert_size *z, bool half, const bench_c
         c.rounds = 5;
         st = bench_run(b, &c);
     }
-    if (st == TL_OK) show(&t);
+    if (st == TL_OK) training_show(&t);
     training_deinit(&t);
     return st;
 }

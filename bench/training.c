@@ -1,7 +1,52 @@
 #include "training.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include <tilth/base/clock.h>
+#include <tilth/sys/graph/program.h>
+
+static tl_status configure(training *t, const training_args *args)
+{
+    char runtime[128];
+    tl_parse_options options = TL_PARSE_OPTIONS_INIT;
+    options.experiment = args->experiment;
+    snprintf(runtime, sizeof runtime,
+             "runtime: {distribution_strategy: one_device, mixed_precision_dtype: %s}\n"
+             "task: {train_data: {global_batch_size: %" PRId64 "}}\n",
+             args->half ? "bfloat16" : "float32", args->batch_size);
+    TL_TRY(tl_experiment_begin(&t->config, t->registry, &options));
+    TL_TRY(tl_config_yaml(t->config, args->changes, "bench"));
+    TL_TRY(tl_config_yaml(t->config, runtime, "bench"));
+    return tl_experiment_finish(t->config, t->registry, args->experiment);
+}
+
+static tl_status open_parts(training *t, const training_args *args)
+{
+    TL_TRY(tl_registry_new_builtin(&t->registry));
+    TL_TRY(configure(t, args));
+    TL_TRY(tl_experiment_open(&t->strategy, &t->task, t->registry, tl_config_value(t->config), NULL,
+                              1));
+    return tl_logs_new(&t->logs);
+}
+
+tl_status training_make(training *t, const training_args *args)
+{
+    tl_dataset *data = args->data;
+    tl_status st = open_parts(t, args);
+    if (st != TL_OK) {
+        tl_dataset_free(&data);
+        return st;
+    }
+    return tl_trainer_new(&t->trainer, &(tl_trainer_args){.config = tl_config_value(t->config),
+                                                          .strategy = t->strategy,
+                                                          .task = t->task,
+                                                          .train = true,
+                                                          .train_dataset = data,
+                                                          .seed = 1});
+}
 
 void training_run(void *payload)
 {
@@ -9,6 +54,21 @@ void training_run(void *payload)
     if (tl_trainer_train(t->trainer, t->steps, t->logs) == TL_OK) return;
     fprintf(stderr, "%s\n", tl_error_message());
     abort();
+}
+
+void training_show(training *t)
+{
+    const char *what = getenv("TILTH_STEP") ? getenv("TILTH_STEP") : "";
+    tl_function *f = tl_trainer_train_function(t->trainer);
+    tl_program *p = f ? tl_function_program(f) : NULL;
+    if (!p || (strcmp(what, "report") != 0 && strcmp(what, "graph") != 0)) return;
+    tl_program_set_timing(p, true);
+    for (int64_t begin = tl_clock_ns(); tl_clock_ns() - begin < 300000000;) training_run(t);
+    tl_str text = TL_STR_INIT;
+    tl_program_report(p, NULL, &text);
+    if (strcmp(what, "graph") == 0) tl_graph_text(tl_program_graph(p), &text);
+    puts(tl_str_text(&text));
+    tl_str_deinit(&text);
 }
 
 void training_deinit(training *t)

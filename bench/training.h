@@ -1,8 +1,8 @@
 /* A training as the library's trainer makes it, for measuring its steps.
  *
  *     training t = {.steps = 1};
- *     ... makes registry, config, strategy, task, logs and trainer ...
- *     st = bench_run(b, &(bench_case){.ours = training_run, .payload = &t, ...});
+ *     st = training_make(&t, &(training_args){.experiment = "retinanet", .data = data, ...});
+ *     if (st == TL_OK) st = bench_run(b, &(bench_case){.ours = training_run, .payload = &t, ...});
  *     training_deinit(&t);
  *
  * Thread word: one thread at a time. */
@@ -21,8 +21,21 @@ typedef struct training {
     int64_t steps; /* of one call of training_run */
 } training;
 
+/* An experiment on one device, fed with batches of the caller's. */
+typedef struct training_args {
+    const char *experiment;
+    const char *changes; /* YAML */
+    int64_t batch_size;  /* as the data have it */
+    bool half;           /* computes in bfloat16, else in float32 */
+    tl_dataset *data;    /* taken over, also when this fails */
+} training_args;
+/* To be undone by training_deinit in any case. */
+TL_NODISCARD tl_status training_make(training *t, const training_args *args);
+
 /* Of a `training`. Times of one that fails would mean nothing: it ends the process. */
 void training_run(void *payload);
+/* TILTH_STEP=report shows a table of the step's kernels, =graph its calls as well. */
+void training_show(training *t);
 /* One that was made in part is fine. */
 void training_deinit(training *t);
 

@@ -1,8 +1,10 @@
 /* The engine of a test. With TILTH_CHECK=1 in the environment its backend is the checking one
- * around what the test asked for; with TILTH_DEVICE=fake it is on the fake device:
+ * around what the test asked for; with TILTH_DEVICE=fake it is on the fake device, with
+ * TILTH_DEVICE=cuda on a GPU, unless the test asks for a backend of the CPU:
  *
  *     TILTH_CHECK=1 ctest -R nn_
  *     TILTH_DEVICE=fake ctest -R nn_
+ *     TILTH_DEVICE=cuda ctest -R nn_
  *
  * NaN and infinity are left alone there, since some tests make them. */
 #ifndef TILTH_TESTS_ENGINE_H
@@ -14,6 +16,7 @@
 #include <tilth/base/vec.h>
 #include <tilth/check/check.h>
 #include <tilth/sys/cpu/cpu.h>
+#include <tilth/sys/cuda/cuda.h>
 
 #include "fake/fake_device.h"
 
@@ -47,15 +50,26 @@ static inline const tl_registry *test_registry(void)
     if (test_backends) return test_backends;
     if (tl_registry_new(&test_backends) != TL_OK
         || tl_registry_add(test_backends, &tl_cpu_module) != TL_OK
+        || tl_registry_add(test_backends, &tl_cuda_module) != TL_OK
         || tl_registry_add(test_backends, &fake_module) != TL_OK)
         abort();
     atexit(test_registry_free);
     return test_backends;
 }
 
+static inline bool test_wants_gpu(void)
+{
+    const char *device = getenv("TILTH_DEVICE");
+    return device && strncmp(device, "cuda", 4) == 0;
+}
+
 /* The backend on the device that the environment asks for; NULL: the best one. */
 static inline tl_status test_backend(const tl_backend_class **out, const tl_backend_class *backend)
 {
+    if (!backend && test_wants_gpu()) {
+        *out = &tl_backend_cuda;
+        return TL_OK;
+    }
     if (!backend) TL_TRY(tl_cpu_backend(&backend));
     *out = backend;
     return fake_wanted() ? fake_backend_of(out, backend) : TL_OK;

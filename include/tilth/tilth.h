@@ -28,6 +28,7 @@
 #include <tilth/desc/gin.h>
 #include <tilth/desc/help.h>
 #include <tilth/desc/logging_flags.h>
+#include <tilth/desc/python.h>
 #include <tilth/desc/registry.h>
 #include <tilth/desc/value.h>
 #include <tilth/desc/yaml.h>
@@ -143,9 +144,11 @@
 #include <tilth/train/run/launch.h>
 #include <tilth/train/libai/libai.h>
 #include <tilth/train/writers/metrics_file.h>
+#include <tilth/train/multitask/multitask.h>
 #include <tilth/train/run/notes.h>
 #include <tilth/train/run/original.h>
 #include <tilth/train/writers/progress.h>
+#include <tilth/train/progressive/progressive.h>
 #include <tilth/train/run/run.h>
 #include <tilth/train/trainer/step.h>
 #include <tilth/train/writers/storage.h>

@@ -8,6 +8,7 @@
 #include <tilth/nn/transformer.h>
 #include <tilth/train/run/launch.h>
 #include <tilth/sys/cpu/cpu.h>
+#include <tilth/sys/cuda/cuda.h>
 #include <tilth/zoo/language.h>
 #include <tilth/zoo/retinanet.h>
 #include <tilth/zoo/segmentation.h>
@@ -19,6 +20,7 @@
 /* All that ships, in the order in which it is registered. */
 static const tl_module *const modules[] = {
     &tl_cpu_module,
+    &tl_cuda_module,
     &tl_initializers_module,
     &tl_regularizers_module,
     &tl_layers_module,

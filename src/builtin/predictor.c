@@ -25,7 +25,7 @@ struct tl_predictor {
     tl_finished run;
     tl_registry *own_registry; /* NULL: the caller's is used */
     tl_answer_form form;
-    const tl_spec *inputs;
+    tl_spec *inputs;
     int64_t input_count;
     size_t *example_bytes; /* of each input */
     int64_t top, batch_size;
@@ -107,7 +107,8 @@ typedef struct calling {
     char **examples; /* of each input, a batch of them */
     void **places;   /* scratch: of each query of the batch its place in each input */
     char **messages; /* of each query of the batch, why it has no answer */
-    int64_t from;    /* the batch's first query */
+    tl_arena *scratch;
+    int64_t from; /* the batch's first query */
 } calling;
 
 /* What a query is used for, with its data. */
@@ -203,9 +204,9 @@ tl_answer *tli_answers_best(tl_arena *arena, int64_t *count, int64_t most, const
     return top;
 }
 
-static tl_status rank(const tl_predictor *p, tl_prediction *a, tl_arena *arena)
+static tl_status rank(const tl_predictor *p, tl_prediction *a, int64_t most, tl_arena *arena)
 {
-    tl_answer *top = tli_answers_best(arena, &a->top_count, p->top, a->values, a->count);
+    tl_answer *top = tli_answers_best(arena, &a->top_count, most, a->values, a->count);
     if (!top) return TL_ENOMEM;
     for (int64_t i = 0; i < a->top_count; i++)
         if (!(top[i].name = name_of(p, arena, top[i].class_id))) return TL_ENOMEM;
@@ -213,49 +214,73 @@ static tl_status rank(const tl_predictor *p, tl_prediction *a, tl_arena *arena)
     return TL_OK;
 }
 
-/* An answer that is numbers of its own query. */
-typedef struct settling {
-    float *values;
-    int64_t count;
-} settling;
-
-static tl_status settle(const tl_predictor *p, const tl_query *whole, void *payload)
+static tl_status settle(const tl_predictor *p, const tl_query *whole, void *answer)
 {
-    const settling *s = payload;
-    return tl_task_settle_answer(p->run.task, whole, s->values, s->count);
+    return tl_task_settle_answer(p->run.task, whole, answer);
 }
 
-/* A file that is gone meanwhile, or has changed, has no answer. */
-static tl_status settle_one(calling *k, int64_t query, float *values, int64_t count)
+/* Shares of the picture, of all classes, and which of them there are. */
+static tl_status count_pixels(const tl_predictor *p, tl_prediction *a, tl_arena *arena)
+{
+    const int64_t all = a->height * a->width;
+    int64_t counts[TL_MOST_PIXEL_CLASSES] = {0}, present = 0;
+    float *shares = tl_arena_array(arena, p->form.pixels, sizeof *shares);
+    if (!shares) return TL_ENOMEM;
+    for (int64_t i = 0; i < all; i++) counts[a->pixels[i]]++;
+    for (int64_t i = 0; i < p->form.pixels; i++) {
+        shares[i] = (float)((double)counts[i] / (double)all);
+        present += counts[i] > 0;
+    }
+    a->values = shares;
+    a->count = p->form.pixels;
+    return rank(p, a, present, arena);
+}
+
+/* An answer in the terms of its own query. A file that is gone meanwhile, or has changed, has
+ * none. */
+static tl_status settle_one(calling *k, int64_t query, float *values, tl_shape shape)
 {
     tl_prediction *a = &k->out->items[query];
-    a->values = values;
-    a->count = count;
-    a->status = with_data(k->p, &k->queries[query], settle, &(settling){values, count});
-    if (a->status == TL_OK) return TL_OK;
-    a->message = tl_arena_strdup(k->out->arena, tl_error_message());
-    tl_error_clear();
-    return a->message ? TL_OK : TL_ENOMEM;
+    tl_settling s = {.values = values, .shape = shape, .arena = k->out->arena};
+    a->status = with_data(k->p, &k->queries[query], settle, &s);
+    if (a->status != TL_OK) {
+        a->message = tl_arena_strdup(k->out->arena, tl_error_message());
+        tl_error_clear();
+        return a->message ? TL_OK : TL_ENOMEM;
+    }
+    if (!k->p->form.pixels) return TL_OK;
+    if (!s.pixels || s.height < 1 || s.width < 1)
+        return TL_FAIL(TL_EINVAL, "the task '%s' must answer with the class of each pixel",
+                       k->p->run.task->name);
+    a->pixels = s.pixels;
+    a->height = s.height;
+    a->width = s.width;
+    return count_pixels(k->p, a, k->out->arena);
 }
 
 /* The rows of a batch's answers, each to whose it is. NULL: the task has given none. */
 static tl_status hand_out(calling *k, const tl_tensor *answers, const int64_t *of, int64_t count)
 {
-    tl_arena *arena = k->out->arena;
-    if (!answers || answers->dtype != TL_F32 || answers->shape.rank != 2
-        || answers->shape.dims[0] != count)
+    const tl_answer_form *form = &k->p->form;
+    // Maps of pixels are made of what the model says, and take its place.
+    tl_arena *arena = form->pixels ? k->scratch : k->out->arena;
+    if (!answers || answers->dtype != TL_F32 || answers->shape.rank < 2
+        || (answers->shape.rank > 2 && !form->pixels) || answers->shape.dims[0] != count)
         return TL_FAIL(TL_EINVAL, "the task '%s' must answer with float32[%lld, count]",
                        k->p->run.task->name, (long long)count);
-    int64_t width = answers->shape.dims[1];
+    const tl_shape one = tl_shape_of(answers->shape.rank - 1, answers->shape.dims + 1);
+    const int64_t width = tl_shape_count(&one);
     float *values = tl_arena_array(arena, count * width + 1, sizeof *values);
     if (!values) return TL_ENOMEM;
     TL_TRY(tl_tensor_get(answers, values, (size_t)(count * width) * sizeof *values));
     for (int64_t i = 0; i < count; i++) {
         tl_prediction *a = &k->out->items[of[i]];
-        if (k->p->form.objects) TL_TRY(settle_one(k, of[i], values + i * width, width));
-        a->values = values + i * width;
-        a->count = width;
-        if (k->p->form.classes) TL_TRY(rank(k->p, a, arena));
+        if (!form->pixels) {
+            a->values = values + i * width;
+            a->count = width;
+        }
+        if (form->objects || form->pixels) TL_TRY(settle_one(k, of[i], values + i * width, one));
+        if (form->classes) TL_TRY(rank(k->p, a, k->p->top, arena));
     }
     return TL_OK;
 }
@@ -276,7 +301,9 @@ static tl_status compute(calling *k, const int64_t *of, int64_t begin, int64_t c
     }
     tl_status st = tl_ctx_status(c);
     if (st == TL_OK) st = tl_function_call(k->seat->function, c, &in, &out);
+    tl_arena_mark scratch = tl_arena_begin(k->scratch);
     if (st == TL_OK) st = hand_out(k, tl_tensors_peek(&out, "answers"), of + begin, count);
+    tl_arena_end(k->scratch, scratch);
     tl_ctx_end(c, mark);
     return st;
 }
@@ -306,9 +333,10 @@ static tl_status run_batch(calling *k, int64_t count)
     return st == TL_OK ? compute_all(k, of, good) : st;
 }
 
-static tl_status run_all(calling *k, int64_t count, tl_arena *arena)
+static tl_status run_all(calling *k, int64_t count)
 {
     tl_predictor *p = k->p;
+    tl_arena *arena = k->scratch;
     int64_t size = count < p->batch_size ? count : p->batch_size;
     k->examples = tl_arena_array(arena, p->input_count + 1, sizeof *k->examples);
     k->places = tl_arena_array(arena, p->input_count * size + 1, sizeof *k->places);
@@ -326,22 +354,21 @@ tl_status tl_predictor_run(tl_predictions **out, tl_predictor *p, const tl_query
                            int64_t count)
 {
     tl_predictions *all = tl_alloc_zero(sizeof *all);
-    tl_arena *scratch = NULL;
     calling k = {.p = p, .queries = queries, .out = all};
     tl_status st;
     *out = NULL;
     if (!all) return TL_FAIL_NOMEM(sizeof *all);
     TL_TRY_DONE(st, tl_arena_new(&all->arena));
-    TL_TRY_DONE(st, tl_arena_new(&scratch));
+    TL_TRY_DONE(st, tl_arena_new(&k.scratch));
     all->items = tl_arena_array(all->arena, count ? count : 1, sizeof *all->items);
     all->count = count;
     if (!all->items) st = TL_ENOMEM;
     if (st == TL_OK) st = take_seat(&k.seat, p);
-    if (st == TL_OK) st = run_all(&k, count, scratch);
+    if (st == TL_OK) st = run_all(&k, count);
     st = tl_engine_recover(tl_strategy_engine(p->run.strategy), st); // the next call computes anew
     if (k.seat) leave_seat(p, k.seat);
 done:
-    tl_arena_free(&scratch);
+    tl_arena_free(&k.scratch);
     if (st == TL_OK) *out = all;
     else tl_predictions_free(&all);
     return st;
@@ -370,9 +397,12 @@ static tl_status make_locks(tl_predictor *p)
 
 static tl_status measure_inputs(tl_predictor *p)
 {
-    p->inputs = tl_model_inputs(p->run.trainer->model, &p->input_count);
+    const tl_spec *inputs = tl_model_inputs(p->run.trainer->model, &p->input_count);
+    p->inputs = tl_arena_array(p->run.arena, p->input_count + 1, sizeof *p->inputs);
     p->example_bytes = tl_arena_array(p->run.arena, p->input_count + 1, sizeof *p->example_bytes);
-    if (!p->example_bytes) return TL_ENOMEM;
+    if (!p->inputs || !p->example_bytes) return TL_ENOMEM;
+    for (int64_t n = 0; n < p->input_count; n++) p->inputs[n] = inputs[n];
+    TL_TRY(tl_task_query_inputs(p->run.task, p->inputs, p->input_count));
     for (int64_t n = 0; n < p->input_count; n++) {
         tl_shape shape = p->inputs[n].shape;
         if (shape.rank < 1)
@@ -401,6 +431,9 @@ static tl_status open_run(tl_predictor *p, tl_registry *registry, const char *fo
                        "prepare_query",
                        p->run.task->cls->cls.name);
     tl_task_answer_form(p->run.task, &p->form);
+    if (p->form.pixels > TL_MOST_PIXEL_CLASSES)
+        return TL_FAIL(TL_EUNSUPPORTED, "pixels have %" PRId64 " classes; at most %d can be told",
+                       p->form.pixels, TL_MOST_PIXEL_CLASSES);
     p->top = args->top ? args->top : USUAL_TOP;
     p->batch_size = args->batch_size > 0 ? args->batch_size : USUAL_BATCH;
     return measure_inputs(p);

@@ -68,25 +68,6 @@ static bool as_good(const tl_nest_walk *both, const tl_nest_walk *a, const tl_ne
     return is_as_good(&together, &one, &other);
 }
 
-/* --- kernels: nests that differ in their notes only are compiled once ------------------------- */
-
-/* `of[i]` is the kernel of nest i; `first[k]` a nest that is kernel k. */
-static int64_t number_kernels(const tl_nest_walk *const *walks, int64_t count, int64_t *of,
-                              int64_t *first)
-{
-    int64_t kernels = 0;
-    for (int64_t i = 0; i < count; i++) {
-        of[i] = -1;
-        for (int64_t k = 0; k < kernels && of[i] < 0; k++)
-            if (tl_nest_equal(&walks[i]->nest, &walks[first[k]]->nest)) of[i] = k;
-        if (of[i] >= 0) continue;
-        first[kernels] = i;
-        of[i] = kernels++;
-    }
-    for (int64_t i = 0; i < count; i++) TL_ASSERT(of[i] < kernels && first[of[i]] <= i);
-    return kernels;
-}
-
 /* --- units ------------------------------------------------------------------------------------ */
 
 static void kernel_name(char out[NAME_ROOM], int64_t kernel)
@@ -158,7 +139,7 @@ static tl_status compile(tl_nest_compiler *with, const char *program,
     int64_t *of = tl_alloc((size_t)(2 * count + 1) * sizeof *of), *first = of + count;
     if (!of) return TL_FAIL_NOMEM((size_t)(2 * count + 1) * sizeof *of);
     printing p = {.walks = walks, .first = first};
-    p.kernels = number_kernels(walks, count, of, first);
+    p.kernels = tl_nest_number(walks, count, of, first);
     p.units = units_for(p.kernels);
     code *kernels = tl_arena_array(c->code, p.kernels, sizeof *kernels);
     tl_status st = kernels ? compile_kernels(c->jit, program, &p, kernels, seconds) : TL_ENOMEM;

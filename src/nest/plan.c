@@ -211,9 +211,9 @@ static double points_of(const tl_nest *n, uint32_t axes)
     return count;
 }
 
-static tl_status count_work(tl_nest_plan *p, tl_arena *arena)
+static tl_status count_work(tl_nest_walk *walk, tl_arena *arena)
 {
-    const tl_nest *n = &p->walk.nest;
+    const tl_nest *n = &walk->nest;
     uint32_t *varies = tl_arena_array(arena, n->term_count, sizeof *varies);
     if (!varies) return TL_ENOMEM;
     tl_nest_variance(n, varies);
@@ -225,12 +225,12 @@ static tl_status count_work(tl_nest_plan *p, tl_arena *arena)
                 n->terms[k].kind == TL_TERM_LOAD && n->terms[k].from.buffer == t->from.buffer
                 && memcmp(n->terms[k].from.strides, t->from.strides, sizeof t->from.strides) == 0;
         if (t->kind == TL_TERM_LOAD && !again)
-            p->walk.bytes += points_of(n, varies[i]) * (double)tl_dtype_size(t->dtype);
-        if (t->kind == TL_TERM_OP) p->walk.flops += points_of(n, varies[i]);
-        if (t->kind == TL_TERM_REDUCE) p->walk.flops += points_of(n, varies[t->in[0]] | t->axes);
+            walk->bytes += points_of(n, varies[i]) * (double)tl_dtype_size(t->dtype);
+        if (t->kind == TL_TERM_OP) walk->flops += points_of(n, varies[i]);
+        if (t->kind == TL_TERM_REDUCE) walk->flops += points_of(n, varies[t->in[0]] | t->axes);
     }
     for (int64_t i = 0; i < n->store_count; i++)
-        p->walk.bytes +=
+        walk->bytes +=
             points_of(n, varies[n->stores[i].term]) * (double)tl_dtype_size(n->stores[i].to.dtype);
     return TL_OK;
 }
@@ -238,26 +238,26 @@ static tl_status count_work(tl_nest_plan *p, tl_arena *arena)
 /* --- the plan --------------------------------------------------------------------------------- */
 
 static tl_status schedule_with_row(tli_schedule **out, tl_arena *arena, const tl_nest *nest,
-                                   int row)
+                                   int row, const tli_schedule_rules *rules)
 {
     tli_schedule *s = *out = tl_arena_alloc(arena, sizeof *s);
     if (!s) return TL_ENOMEM;
     TL_TRY(tli_schedule_axes(s, arena, nest, row));
     bool cut_rows = false;
-    if (long_rows(s)) TL_TRY(tli_schedule_can_cut(&cut_rows, s, arena));
-    return tli_schedule_stages(s, arena, cut_rows);
+    if (rules->is_long(s)) TL_TRY(tli_schedule_can_cut(&cut_rows, s, arena));
+    return tli_schedule_stages(s, arena, cut_rows, rules->once);
 }
 
-// The first candidate that works; when none does, what was wrong with the first.
-static tl_status choose_schedule(tli_schedule **out, tl_arena *arena, const tl_nest *nest)
+tl_status tli_schedule_choose(tli_schedule **out, tl_arena *arena, const tl_nest *nest,
+                              const tli_schedule_rules *rules)
 {
     int rows[TL_MAX_RANK];
     const int count = row_candidates(rows, nest);
-    if (count == 0) return schedule_with_row(out, arena, nest, -1);
+    if (count == 0) return schedule_with_row(out, arena, nest, -1, rules);
     tl_status first = TL_OK;
     tl_error saved;
     for (int i = 0; i < count; i++) {
-        const tl_status st = schedule_with_row(out, arena, nest, rows[i]);
+        const tl_status st = schedule_with_row(out, arena, nest, rows[i], rules);
         if (st != TL_EUNSUPPORTED) return st;
         if (first == TL_OK) tl_error_save(&saved);
         first = st;
@@ -266,23 +266,29 @@ static tl_status choose_schedule(tli_schedule **out, tl_arena *arena, const tl_n
     return first;
 }
 
+tl_status tli_walk_init(tl_nest_walk *walk, tl_arena *arena, const tl_nest *nest)
+{
+    TL_TRY(tl_nest_verify(nest));
+    if (nest->term_count > INT32_MAX || nest->store_count > INT32_MAX)
+        return TL_FAIL(TL_ELIMIT, "nest: %" PRId64 " terms are too many", nest->term_count);
+    walk->nest = *nest;
+    walk->nest.terms =
+        tl_arena_copy(arena, nest->terms, (size_t)nest->term_count * sizeof *nest->terms);
+    walk->nest.stores =
+        tl_arena_copy(arena, nest->stores, (size_t)nest->store_count * sizeof *nest->stores);
+    if (!walk->nest.terms || !walk->nest.stores) return TL_ENOMEM;
+    return count_work(walk, arena);
+}
+
 tl_status tl_nest_plan_new(tl_nest_plan **out, tl_arena *arena, const tl_nest *nest)
 {
+    static const tli_schedule_rules host = {.is_long = long_rows, .once = true};
     tli_schedule *s;
     tl_nest_plan *p = tl_arena_alloc(arena, sizeof *p);
     *out = NULL;
     if (!p) return TL_ENOMEM;
-    TL_TRY(tl_nest_verify(nest));
-    if (nest->term_count > INT32_MAX || nest->store_count > INT32_MAX)
-        return TL_FAIL(TL_ELIMIT, "nest: %" PRId64 " terms are too many", nest->term_count);
-    p->walk.nest = *nest;
-    p->walk.nest.terms =
-        tl_arena_copy(arena, nest->terms, (size_t)nest->term_count * sizeof *nest->terms);
-    p->walk.nest.stores =
-        tl_arena_copy(arena, nest->stores, (size_t)nest->store_count * sizeof *nest->stores);
-    if (!p->walk.nest.terms || !p->walk.nest.stores) return TL_ENOMEM;
-    TL_TRY(choose_schedule(&s, arena, &p->walk.nest));
-    TL_TRY(count_work(p, arena));
+    TL_TRY(tli_walk_init(&p->walk, arena, nest));
+    TL_TRY(tli_schedule_choose(&s, arena, &p->walk.nest, &host));
     cut(p, s);
     TL_ASSERT(p->phase_count == (s->joined ? 1 : 2) && p->phase_count <= TL_NEST_PHASES);
     TL_ASSERT(s->kept + s->reduced + 1 == s->nest.rank && s->nest.rank <= TL_MAX_RANK + 1);

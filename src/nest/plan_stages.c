@@ -131,6 +131,7 @@ typedef struct work {
     tli_schedule *s;
     tli_section *section;
     bool last;      /* of the two sections: results of deferred reductions are given */
+    bool may_once;  /* what is the same everywhere may be computed before all stages */
     bool *needed;   /* for each term */
     int *level;     /* the stage from which on a term can be had */
     bool *in_stage; /* for each term: computed or fetched in the stage at hand */
@@ -349,7 +350,7 @@ static void place_once(work *w)
     const tli_schedule *s = w->s;
     const tl_nest *n = &s->nest;
     tli_stage *once = &w->section->once;
-    if (w->last || (double)s->kept_points * (double)s->reduced_points < ONCE_POINTS) return;
+    if (!w->may_once || (double)s->kept_points * (double)s->reduced_points < ONCE_POINTS) return;
     find_same(w);
     for (int i = 0; i < n->term_count; i++) {
         if (!w->needed[i] || is_source(w, i) || !s->terms[i].row || !w->same[i]) continue;
@@ -433,11 +434,11 @@ static bool all_is_placed(const work *w)
     return stores == 0 && sums == (w->last ? 0 : w->s->reduction_count);
 }
 
-static tl_status make_section(tli_schedule *s, tl_arena *arena, bool last)
+static tl_status make_section(tli_schedule *s, tl_arena *arena, bool last, bool once)
 {
     const int64_t terms = s->nest.term_count;
     tli_section *sec = last ? &s->last : &s->main;
-    work w = {.s = s, .section = sec, .last = last};
+    work w = {.s = s, .section = sec, .last = last, .may_once = once && !last};
     w.needed = tl_arena_array(arena, terms, sizeof *w.needed);
     w.level = tl_arena_array(arena, terms, sizeof *w.level);
     w.in_stage = tl_arena_array(arena, terms, sizeof *w.in_stage);
@@ -528,7 +529,7 @@ static tl_status check_order(const tli_schedule *s)
     return TL_OK;
 }
 
-tl_status tli_schedule_stages(tli_schedule *s, tl_arena *arena, bool cut_rows)
+tl_status tli_schedule_stages(tli_schedule *s, tl_arena *arena, bool cut_rows, bool once)
 {
     s->has_last = false;
     s->main = s->last = (tli_section){0};
@@ -538,7 +539,7 @@ tl_status tli_schedule_stages(tli_schedule *s, tl_arena *arena, bool cut_rows)
     for (int64_t i = 0; i < s->nest.term_count; i++) TL_TRY(describe_term(s, i));
     TL_TRY(find_deferred(s, arena, cut_rows));
     TL_TRY(guard_stores(s, arena));
-    TL_TRY(make_section(s, arena, false));
-    TL_TRY(make_section(s, arena, true));
+    TL_TRY(make_section(s, arena, false, once));
+    TL_TRY(make_section(s, arena, true, once));
     return check_order(s);
 }

@@ -559,8 +559,7 @@ void tl_nest_print_c_head(tl_str *out)
     tl_str_add(out, "\nFN i64 least(i64 a, i64 b)\n{\n    return a < b ? a : b;\n}\n");
 }
 
-// The nest as a comment.
-static void print_description(tl_str *out, const tl_nest *nest)
+void tli_print_description(tl_str *out, const tl_nest *nest)
 {
     tl_str text = TL_STR_INIT;
     tl_nest_text(nest, &text);
@@ -577,7 +576,7 @@ static void print_description(tl_str *out, const tl_nest *nest)
 void tl_nest_print_c(tl_str *out, const tl_nest_plan *plan, const char *name)
 {
     tli_printer p = {.out = out, .s = plan->schedule};
-    print_description(out, &plan->walk.nest);
+    tli_print_description(out, &plan->walk.nest);
     print_first(&p, name);
     TL_ASSERT(p.indent == 0); // every block was closed
     if (plan->phase_count > 1) print_second(&p, name);

@@ -14,6 +14,7 @@ typedef struct tli_printer {
     tl_str *out;
     const tli_schedule *s;
     int64_t pieces; /* of the row, in the phase at hand */
+    bool own_sums;  /* wide sums are a thread's own, by the numbers of its elements */
     int indent;
 } tli_printer;
 
@@ -47,6 +48,8 @@ void tli_print_access(const tli_printer *p, const tl_access *a, const char *elem
 /* A character of a comment, the text of which may come from anywhere: nothing in it ends the
  * comment, or goes on with it on the next line, not even as a trigraph. */
 void tli_print_comment(tl_str *out, char before, char c, char after);
+/* The nest as a comment. */
+void tli_print_description(tl_str *out, const tl_nest *nest);
 
 /* --- terms and stores ------------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "core/inner/number.h"
+#include "nest/inner/words.h"
 
 /* --- words ------------------------------------------------------------------------------------ */
 
@@ -23,6 +24,14 @@ const char *tli_print_memory_type(tl_dtype dtype)
     };
     TL_ASSERT(dtype < TL_DTYPE_COUNT && names[dtype]);
     return names[dtype];
+}
+
+const char *tli_kernel_words(tl_dtype dtype, const char **load, const char **store)
+{
+    TL_ASSERT(dtype == TL_F32 || dtype == TL_BF16 || dtype == TL_F16);
+    *load = dtype == TL_BF16 ? "from_bf16" : dtype == TL_F16 ? "from_f16" : "f32_of_f";
+    *store = dtype == TL_BF16 ? "bf16_bits_of_f" : dtype == TL_F16 ? "f16_bits_of_f" : "f32_of_f";
+    return tli_print_memory_type(dtype);
 }
 
 // As scalar.h calls it: f32_of_i and so on.
@@ -224,8 +233,9 @@ void tli_print_term(tli_printer *p, int term, const char *element)
     if (info->deferred >= 0) {
         const char *round = tli_print_rounding(t->dtype);
         if (round) tl_str_addf(p->out, "%s(", round);
-        tl_str_addf(p->out, "s%d_total", info->deferred);
-        if (element) tl_str_addf(p->out, "[%s - origin]", element);
+        if (element && p->own_sums) tl_str_addf(p->out, "MY(s%d_total)[j]", info->deferred);
+        else tl_str_addf(p->out, "s%d_total", info->deferred);
+        if (element && !p->own_sums) tl_str_addf(p->out, "[%s - origin]", element);
         if (round) tl_str_addc(p->out, ')');
     } else if (t->kind == TL_TERM_LOAD) {
         add_load(p, t, element);

@@ -115,6 +115,8 @@ FN float bf16_of_d(double x) { return as_bf16(odd_f(x)); }
 FN float bf16_of_i(i32 x) { return as_bf16(odd_f((double)x)); }
 FN float bf16_of_l(i64 x) { return as_bf16(odd_f(odd_d(x))); }
 FN float f16_of_f(float x) { return as_f16(x); }
+FN u16 bf16_bits_of_f(float x) { return to_bf16(as_bf16(x)); }
+FN u16 f16_bits_of_f(float x) { return to_f16(as_f16(x)); }
 FN float f16_of_d(double x) { return as_f16(odd_f(x)); }
 FN float f16_of_i(i32 x) { return as_f16(odd_f((double)x)); }
 FN float f16_of_l(i64 x) { return as_f16(odd_f(odd_d(x))); }
@@ -160,6 +162,8 @@ FN i32 truth_of_l(i64 x) { return x != 0; }
 // clang-format on
 
 /* --- rows and tiles --------------------------------------------------------------------------- */
+
+#ifndef __CUDACC__ /* there a row is a group of threads: kernel.h */
 
 /* Element i of a row goes to lane i % LANES; every BLOCK elements the lanes are brought together,
  * halves upon each other, and what comes out joins the row's value. */
@@ -272,3 +276,4 @@ ROWS(any, logical_or, i, i32, EACH_4)
 #define JOIN (a & x)
 ROWS(all, logical_and, i, i32, EACH_4)
 #undef JOIN
+#endif

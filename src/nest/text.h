@@ -5,5 +5,7 @@
 
 extern const char tli_text_of_number[], tli_text_of_lane[], tli_text_of_formula[],
     tli_text_of_scalar[];
+/* and before them, that of a GPU */
+extern const char tli_text_of_kernel[];
 
 #endif

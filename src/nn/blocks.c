@@ -12,7 +12,7 @@
 static bool belongs(const tl_block *b, const tl_param *p)
 {
     return b->dtype == p->tensor->dtype && b->trainable == p->trainable && b->state == p->state
-           && strcmp(b->group, p->group) == 0;
+           && b->users == p->layer->users && strcmp(b->group, p->group) == 0;
 }
 
 /* A layout that is being made beside the one in use. */
@@ -27,8 +27,11 @@ static int64_t block_of(tli_blocks *blocks, const tl_param *p)
 {
     for (int64_t i = 0; i < blocks->count; i++)
         if (belongs(&blocks->items[i], p)) return i;
-    tl_block b = {
-        .dtype = p->tensor->dtype, .trainable = p->trainable, .state = p->state, .group = p->group};
+    tl_block b = {.dtype = p->tensor->dtype,
+                  .trainable = p->trainable,
+                  .state = p->state,
+                  .group = p->group,
+                  .users = p->layer->users};
     return TL_VEC_PUSH(blocks, b) ? blocks->count - 1 : -1;
 }
 
@@ -255,6 +258,11 @@ static tl_tensor *pack_block(tl_ctx *c, const tl_net *net, const tl_block *b,
     return tl_pack(c, (int)b->param_count, tensors, offsets, tl_tensor_count(b->values));
 }
 
+static bool is_trained(const tl_model *m, const tl_param *p)
+{
+    return p->trainable && tl_model_uses(m, p);
+}
+
 tl_status tl_model_gradients(tl_ctx *c, const tl_model *m, tl_tensor *of, tl_tensor **blocks)
 {
     const tl_net *net = m->net;
@@ -265,17 +273,18 @@ tl_status tl_model_gradients(tl_ctx *c, const tl_model *m, tl_tensor *of, tl_ten
     tl_tensor **grads = tl_arena_array(tl_ctx_arena(c), net->params.count, sizeof *grads);
     if (!by || !found || !grads) return TL_ENOMEM;
     for (int64_t i = 0; i < net->params.count; i++)
-        if (net->params.items[i]->trainable) by[count++] = net->params.items[i]->tensor;
+        if (is_trained(m, net->params.items[i])) by[count++] = net->params.items[i]->tensor;
     for (int64_t i = 0; i < rows; i++) by[count + i] = call->lookups.items[i].rows;
     if (count) TL_TRY(tl_gradient(c, of, by, count + rows, found));
     for (int64_t i = 0, k = 0; i < net->params.count; i++)
-        if (net->params.items[i]->trainable) grads[i] = found[k++];
+        if (is_trained(m, net->params.items[i])) grads[i] = found[k++];
     bool taping = tl_ctx_set_taping(c, false);
     if (call) call->squares.count = 0;
     tli_lookups_measure(c, call, found + count, rows);
     for (int64_t b = 0; b < net->blocks.count; b++) {
         const tl_block *block = &net->blocks.items[b];
-        blocks[b] = block->trainable ? pack_block(c, net, block, grads) : NULL;
+        bool trained = block->trainable && tli_part_uses(m, block->users);
+        blocks[b] = trained ? pack_block(c, net, block, grads) : NULL;
     }
     tl_ctx_set_taping(c, taping);
     return tl_ctx_status(c);

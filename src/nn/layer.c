@@ -211,6 +211,14 @@ static bool can_call(tl_ctx *c, const tl_layer *l, bool with_input)
     return false;
 }
 
+/* Who calls a layer is noted once: in the rehearsal. */
+static void note_user(tli_net_call *call, tl_layer *l)
+{
+    if (!l->net->rehearsing || !l->net->parts.count) return;
+    if (!call->part) call->part = tli_net_part_bit(l->net, l);
+    l->users |= call->part;
+}
+
 tl_layer *tli_layer_enter(tl_ctx *c, tl_layer *l)
 {
     tli_net_call *call = tli_net_call_of(l->net, c);
@@ -222,6 +230,7 @@ tl_layer *tli_layer_enter(tl_ctx *c, tl_layer *l)
     if (l->parent) tl_ctx_enter(c, name);
     else if (call) tli_net_call_begin(call);
     if (call) call->current = l;
+    if (call) note_user(call, l);
     return outer;
 }
 
@@ -229,6 +238,7 @@ void tli_layer_leave(tl_ctx *c, tl_layer *l, tl_layer *outer)
 {
     tli_net_call *call = tli_net_call_find(l->net, c);
     if (call) call->current = outer;
+    if (call && call->part && call->part == tli_net_part_bit(l->net, l)) call->part = 0;
     if (l->parent) tl_ctx_leave(c);
 }
 

@@ -30,6 +30,8 @@ void tli_counts_add(const tli_counts *k, tl_ctx *c, const tli_answers *a, const 
  * [0, 1] fail the context, or the program when it runs. */
 void tli_counts_add_even(const tli_counts *k, tl_ctx *c, const tli_answers *a);
 
+/* False, and the context failed, unless the last axis is as long as there are classes. */
+bool tli_check_width(tl_ctx *c, const tl_tensor *scores, int64_t classes);
 /* As float32, or wider. */
 tl_tensor *tli_at_least_f32(tl_ctx *c, tl_tensor *x);
 /* One place of the last axis of both. False: the context failed. */

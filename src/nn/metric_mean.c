@@ -78,6 +78,90 @@ static tl_tensor *sum_result(tl_metric *m, tl_ctx *c)
 TLI_METRIC_CLASS(sum, sum_metric, &tl_metric_config_desc, "weighted sum of values",
                  .build = sum_build, .update = sum_update, .result = sum_result, .of_values = true)
 
+typedef struct mean_tensor {
+    tl_metric base;
+    tl_tensor *total, *count;
+} mean_tensor;
+
+static tl_status mean_tensor_build(tl_metric *m)
+{
+    mean_tensor *a = (mean_tensor *)m;
+    tl_ints dims = ((const tl_mean_tensor_config *)m->config)->shape;
+    tl_shape shape = {.rank = (int)dims.count};
+    for (int64_t i = 0; i < dims.count; i++) shape.dims[i] = dims.items[i];
+    a->total = tl_metric_state(m, "total", TL_F64, shape);
+    if (!a->total) return tl_error_code();
+    a->count = tl_metric_state(m, "count", TL_F64, shape);
+    return a->count ? TL_OK : tl_error_code();
+}
+
+static void mean_tensor_update(tl_metric *m, tl_ctx *c, tl_tensor *y, tl_tensor *p,
+                               tl_tensor *weight)
+{
+    mean_tensor *a = (mean_tensor *)m;
+    (void)y;
+    if (!tl_shape_equal(&p->shape, &a->total->shape)) {
+        char spec[TL_TENSOR_TEXT], shape[TL_SHAPE_TEXT];
+        (void)TL_FAIL(TL_EINVAL, "the values are %s and must have the shape of the metric, %s",
+                      tl_tensor_spec(spec, p), tl_shape_text(shape, &a->total->shape));
+        tl_ctx_fail(c);
+        return;
+    }
+    tl_metric_add(c, a->total, tl_metric_weighted(c, p, weight));
+    tl_metric_add(c, a->count, tl_metric_weights(c, p, weight));
+}
+
+static tl_tensor *mean_tensor_result(tl_metric *m, tl_ctx *c)
+{
+    mean_tensor *a = (mean_tensor *)m;
+    return tl_div_no_nan(c, a->total, a->count);
+}
+
+static const char *element_name(const tl_metric *m, tl_ctx *c, const tl_shape *shape, int64_t i)
+{
+    const char *name = m->name;
+    int64_t count = tl_shape_count(shape);
+    for (int d = 0; d < shape->rank && name; d++) {
+        count /= shape->dims[d];
+        name = tl_arena_printf(tl_ctx_arena(c), "%s/%lld", name,
+                               (long long)(i / count % shape->dims[d]));
+    }
+    return name;
+}
+
+static tl_status mean_tensor_tell(tl_metric *m, tl_ctx *c, tl_logs *into)
+{
+    tl_tensor *r = tl_metric_result(m, c);
+    TL_TRY(tl_ctx_status(c));
+    const tl_shape shape = r->shape;
+    int64_t count = tl_shape_count(&shape);
+    tl_tensor *flat = tl_reshape(c, r, TL_SHAPE(count));
+    for (int64_t i = 0; i < count; i++) {
+        tl_tensor *element = tl_take(c, flat, 0, i);
+        TL_TRY(tl_ctx_status(c));
+        const char *name = element_name(m, c, &shape, i);
+        if (!name) return TL_ENOMEM;
+        TL_TRY(tl_logs_put_tensor(into, name, element));
+    }
+    return TL_OK;
+}
+
+static tl_status mean_tensor_check(const void *value)
+{
+    const tl_mean_tensor_config *config = value;
+    if (config->shape.count <= TL_MAX_RANK) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "shape: it has %lld dimensions; a tensor has at most %d",
+                   (long long)config->shape.count, TL_MAX_RANK);
+}
+static const tl_field mean_tensor_fields[] = {
+    TL_F(tl_mean_tensor_config, shape, TL_AT_LEAST(1), .help = "of all values; none for scalars"),
+    TL_F_END,
+};
+TLI_METRIC_DESC(mean_tensor, tl_mean_tensor_config, mean_tensor_check, "mean of each element")
+TLI_METRIC_CLASS(mean_tensor, mean_tensor, &mean_tensor_desc, "weighted mean of each element",
+                 .build = mean_tensor_build, .update = mean_tensor_update,
+                 .result = mean_tensor_result, .tell = mean_tensor_tell, .of_values = true)
+
 /* --- shares of right answers ------------------------------------------------------------------ */
 
 #define MEAN_METRIC(id, config_, help_)                                                            \
@@ -196,12 +280,54 @@ MEAN_METRIC(top_k_categorical_accuracy, &top_k_desc,
         (void)m;                                                                                   \
         return expression;                                                                         \
     }
-LOSS_VALUES(mean_squared_error, tl_mean_squared_error(c, y, p))
-MEAN_METRIC(mean_squared_error, &tl_metric_config_desc, "mean of squared errors")
-LOSS_VALUES(mean_absolute_error, tl_mean_absolute_error(c, y, p))
-MEAN_METRIC(mean_absolute_error, &tl_metric_config_desc, "mean of magnitudes of errors")
+#define LOSS_METRIC(id, help_)                                                                     \
+    LOSS_VALUES(id, tl_##id(c, y, p)) MEAN_METRIC(id, &tl_metric_config_desc, help_)
+LOSS_METRIC(mean_squared_error, "mean of squared errors")
+LOSS_METRIC(mean_absolute_error, "mean of magnitudes of errors")
+LOSS_METRIC(mean_absolute_percentage_error, "mean of errors in percent of the targets")
+LOSS_METRIC(mean_squared_logarithmic_error, "mean of squared differences of logarithms")
+LOSS_METRIC(log_cosh, "mean of log(cosh(error))")
+LOSS_METRIC(hinge, "mean of max(1 - target * prediction, 0)")
+LOSS_METRIC(squared_hinge, "mean of max(1 - target * prediction, 0)^2")
+LOSS_METRIC(categorical_hinge, "how far the right class is less than 1 above the others")
+LOSS_METRIC(kl_divergence, "mean of sum(target * log(target / prediction))")
+LOSS_METRIC(poisson, "mean of prediction - target * log(prediction)")
 LOSS_VALUES(cosine_similarity, tl_neg(c, tl_cosine_similarity(c, y, p)))
 MEAN_METRIC(cosine_similarity, &tl_metric_config_desc, "cosine between targets and predictions")
+
+static tl_tensor *mean_relative_error_values(tl_metric *m, tl_ctx *c, tl_tensor *y, tl_tensor *p)
+{
+    tl_doubles by = ((const tl_mean_relative_error_config *)m->config)->normalizer;
+    tli_match(c, &y, &p);
+    if (tl_ctx_failed(c)) return NULL;
+    int64_t last = p->shape.rank ? p->shape.dims[p->shape.rank - 1] : 1;
+    if (by.count != 1 && by.count != last) {
+        char spec[TL_TENSOR_TEXT];
+        (void)TL_FAIL(TL_EINVAL,
+                      "the predictions are %s and there are %lld normalizers; give one, or one for "
+                      "each place of the last axis",
+                      tl_tensor_spec(spec, p), (long long)by.count);
+        return tl_ctx_fail(c);
+    }
+    tl_tensor *error = tl_abs(c, tl_sub(c, tl_cast(c, y, TL_F64), tl_cast(c, p, TL_F64)));
+    tl_shape shape = p->shape.rank ? TL_SHAPE(by.count) : TL_SCALAR;
+    return tl_div_no_nan(c, error, tl_from_doubles(c, TL_F64, shape, by.items));
+}
+static tl_status mean_relative_error_check(const void *value)
+{
+    if (((const tl_mean_relative_error_config *)value)->normalizer.count) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "normalizer: it is empty; give one number, or one for each place of "
+                              "the last axis");
+}
+static const tl_field mean_relative_error_fields[] = {
+    TL_F(tl_mean_relative_error_config, normalizer, .flags = TL_FIELD_REQUIRED,
+         .help = "what errors are divided by: of each place of the last axis, or of all"),
+    TL_F_END,
+};
+TLI_METRIC_DESC(mean_relative_error, tl_mean_relative_error_config, mean_relative_error_check,
+                "mean of errors over what is given")
+MEAN_METRIC(mean_relative_error, &mean_relative_error_desc,
+            "mean of magnitudes of errors over what is given")
 
 static tl_tensor *root_result(tl_metric *m, tl_ctx *c)
 {
@@ -289,6 +415,7 @@ TLI_METRIC_CLASS(loss_perplexity, mean_metric, &tl_metric_config_desc,
 static const tl_entry entries[] = {
     ENTRY(mean),
     ENTRY(sum),
+    ENTRY(mean_tensor),
     ENTRY(accuracy),
     ENTRY(binary_accuracy),
     ENTRY(categorical_accuracy),
@@ -298,6 +425,15 @@ static const tl_entry entries[] = {
     ENTRY(mean_squared_error),
     ENTRY(root_mean_squared_error),
     ENTRY(mean_absolute_error),
+    ENTRY(mean_absolute_percentage_error),
+    ENTRY(mean_squared_logarithmic_error),
+    ENTRY(mean_relative_error),
+    ENTRY(log_cosh),
+    ENTRY(hinge),
+    ENTRY(squared_hinge),
+    ENTRY(categorical_hinge),
+    ENTRY(kl_divergence),
+    ENTRY(poisson),
     ENTRY(r2_score),
     ENTRY(cosine_similarity),
     ENTRY(binary_crossentropy),
@@ -313,11 +449,17 @@ static const tl_entry entries[] = {
     ENTRY(false_negatives),
     ENTRY(recall_at_precision),
     ENTRY(precision_at_recall),
+    ENTRY(sensitivity_at_specificity),
+    ENTRY(specificity_at_sensitivity),
     ENTRY(auc),
     ENTRY(f1_score),
     ENTRY(fbeta_score),
     ENTRY(confusion_matrix),
     ENTRY(mean_iou),
     ENTRY(per_class_iou),
+    ENTRY(iou),
+    ENTRY(binary_iou),
+    ENTRY(one_hot_iou),
+    ENTRY(one_hot_mean_iou),
 };
 const tl_module tl_metrics_module = {TL_MODULE_HEAD("nn_metrics"), entries, TL_COUNT(entries)};

@@ -277,6 +277,22 @@ static tl_tensor *precision_at_recall_result(tl_metric *m, tl_ctx *c)
                    ((const tl_at_metric_config *)m->config)->value.value);
 }
 
+static tl_tensor *sensitivity_at_specificity_result(tl_metric *m, tl_ctx *c)
+{
+    const tli_counts *k = &((at_metric *)m)->counts;
+    return best_at(c, share(c, k->true_positives, k->false_negatives),
+                   share(c, k->true_negatives, k->false_positives),
+                   ((const tl_at_metric_config *)m->config)->value.value);
+}
+
+static tl_tensor *specificity_at_sensitivity_result(tl_metric *m, tl_ctx *c)
+{
+    const tli_counts *k = &((at_metric *)m)->counts;
+    return best_at(c, share(c, k->true_negatives, k->false_positives),
+                   share(c, k->true_positives, k->false_negatives),
+                   ((const tl_at_metric_config *)m->config)->value.value);
+}
+
 static const tl_field at_fields[] = {
     TL_F(tl_at_metric_config, value, TL_FILLED, .d = 0.5, TL_RANGE(0, 1),
          .help = "what the other must be at least"),
@@ -286,9 +302,14 @@ static const tl_field at_fields[] = {
          .help = "only this place of the last axis counts"),
     TL_F_END,
 };
-TLI_METRIC_DESC(at, tl_at_metric_config, NULL,
-                "one of precision and recall at a value of the other")
+TLI_METRIC_DESC(at, tl_at_metric_config, NULL, "one share of right answers at a value of another")
 TLI_METRIC_CLASS(recall_at_precision, at_metric, &at_desc, "best recall at a precision",
                  .build = at_build, .update = at_update, .result = recall_at_precision_result)
 TLI_METRIC_CLASS(precision_at_recall, at_metric, &at_desc, "best precision at a recall",
                  .build = at_build, .update = at_update, .result = precision_at_recall_result)
+TLI_METRIC_CLASS(sensitivity_at_specificity, at_metric, &at_desc, "best recall at a specificity",
+                 .build = at_build, .update = at_update,
+                 .result = sensitivity_at_specificity_result)
+TLI_METRIC_CLASS(specificity_at_sensitivity, at_metric, &at_desc, "best specificity at a recall",
+                 .build = at_build, .update = at_update,
+                 .result = specificity_at_sensitivity_result)

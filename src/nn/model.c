@@ -105,6 +105,7 @@ static void net_free(tl_net *net)
     TL_VEC_FREE(&net->params);
     TL_VEC_FREE(&net->items);
     TL_VEC_FREE(&net->aliases);
+    TL_VEC_FREE(&net->parts);
     tli_net_calls_free(net);
     tl_registry_free(&net->own_registry);
     tl_arena_free(&net->arena);
@@ -281,7 +282,7 @@ tl_tensor *tl_model_losses(tl_ctx *c, tl_model *m)
         sum = add_term(c, sum, call->losses.items[i]);
     for (int64_t i = 0; i < net->params.count; i++) {
         const tl_param *p = net->params.items[i];
-        if (!p->regularizer.type || !p->trainable) continue;
+        if (!p->regularizer.type || !p->trainable || !tl_model_uses(m, p)) continue;
         const tl_class *cls;
         if (tl_registry_find(&cls, net->registry, &tl_kind_regularizer, p->regularizer.type)
             != TL_OK)

@@ -9,6 +9,7 @@
 #include <tilth/nn/model.h>
 
 enum { TLI_PARAM_ALIGNMENT = 16 }; /* elements, at least: one cache line of float32 */
+enum { TLI_MOST_PARTS = 64 };      /* of a model: bits of a number */
 
 typedef struct tli_item {
     const char *name;
@@ -43,6 +44,7 @@ typedef struct tli_row_squares {
 typedef struct tli_net_call {
     const tl_ctx *ctx;
     tl_layer *current; /* the innermost one that is being called; NULL: none */
+    uint64_t part;     /* bit of the part of the model that is being called; 0: none */
     struct {
         tl_tensor **items;
         int64_t count, capacity;
@@ -89,6 +91,10 @@ struct tl_net {
         tli_alias *items;
         int64_t count, capacity;
     } aliases;
+    struct {
+        tl_layer **items; /* models by themselves */
+        int64_t count, capacity;
+    } parts;
     bool holding;                  /* updates wait for tl_model_apply_updates */
     _Atomic(tli_net_call *) calls; /* one for each context that has called, none is removed */
 };
@@ -129,6 +135,11 @@ void tli_layer_leave(tl_ctx *c, tl_layer *l, tl_layer *outer);
 const char *tli_path_join(tl_arena *arena, const tl_layer *l, const char *name);
 /* A name that a new layer or parameter of `l` may have. */
 TL_NODISCARD tl_status tli_check_name(const tl_layer *l, const char *name);
+
+/* The bit of a layer that is a part of the model; 0: it is none. */
+uint64_t tli_net_part_bit(const tl_net *net, const tl_layer *l);
+/* Whether a model, or a part of one, uses what has these users. */
+bool tli_part_uses(const tl_model *m, uint64_t users);
 
 /* Puts every parameter into its block, with its value. A failure changes nothing. */
 TL_NODISCARD tl_status tli_net_lay_out(tl_net *net);

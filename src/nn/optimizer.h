@@ -100,11 +100,13 @@ typedef tl_status tli_prepare_fn(tl_optimizer_block *b, const void *config);
 tli_rule_fn tli_sgd_update, tli_sgd_experimental_update, tli_torch_sgd_update, tli_adam_update,
     tli_adam_experimental_update, tli_adamw_update, tli_adamw_experimental_update,
     tli_torch_adamw_update, tli_lamb_update, tli_lars_update, tli_rmsprop_update,
-    tli_adagrad_update, tli_adafactor_keras_update;
+    tli_adagrad_update, tli_adafactor_keras_update, tli_adadelta_update, tli_adamax_update,
+    tli_nadam_update, tli_ftrl_update, tli_lion_update;
 tli_prepare_fn tli_sgd_prepare, tli_sgd_experimental_prepare, tli_torch_sgd_prepare,
     tli_adam_prepare, tli_adam_experimental_prepare, tli_adamw_prepare,
     tli_adamw_experimental_prepare, tli_torch_adamw_prepare, tli_lamb_prepare, tli_lars_prepare,
-    tli_rmsprop_prepare, tli_adagrad_prepare, tli_adafactor_keras_prepare;
+    tli_rmsprop_prepare, tli_adagrad_prepare, tli_adafactor_keras_prepare, tli_adadelta_prepare,
+    tli_adamax_prepare, tli_nadam_prepare, tli_ftrl_prepare, tli_lion_prepare;
 tl_tensor *tli_sgd_rate(tl_ctx *c, const tl_optimizer *o, tl_tensor *step, tl_tensor *rate);
 double tli_adamw_clip_norm(const void *config);
 

@@ -117,6 +117,24 @@ static tl_status check_group(const void *value)
     return check_least(g->norm_type, 1, "norm_type");
 }
 
+static tl_status check_ftrl(const void *value)
+{
+    const tl_ftrl_config *c = value;
+    if (!(c->learning_rate_power.value > 0)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "learning_rate_power: must be at most 0, found %g",
+                   c->learning_rate_power.value);
+}
+
+static tl_status check_lion(const void *value)
+{
+    const tl_lion_config *c = value;
+    if (c->beta_1.value > 0) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "beta_1: must be more than 0, found %g: without an average, steps "
+                   "follow the sign of each gradient",
+                   c->beta_1.value);
+}
+
 /* One pattern, or a list of them. */
 static tl_status check_adamw(const void *value)
 {
@@ -314,6 +332,68 @@ static const tl_field adafactor_keras_fields[] = {
 OPTIMIZER(adafactor_keras, "Adafactor: second moments kept as row and column sums", NULL,
           .decays = false);
 
+#define WEIGHT_DECAY_ROW(T)                                                                        \
+    TL_F(T, weight_decay, TL_AT_LEAST(0), .help = "weight decay; 0 for none")
+
+static const tl_field adadelta_fields[] = {
+    NAME_ROW(tl_adadelta_config, "Adadelta"),
+    TL_F(tl_adadelta_config, rho, TL_FILLED, .d = 0.95, TL_RANGE(0, 1),
+         .help = "decay of the averages of squared gradients and of squared steps"),
+    EPSILON_ROW(tl_adadelta_config, 1e-7),
+    WEIGHT_DECAY_ROW(tl_adadelta_config),
+    TL_F_END,
+};
+OPTIMIZER(adadelta, "steps as long as recent ones were, which need no learning rate (Adadelta)",
+          NULL, .decays = true);
+
+static const tl_field adamax_fields[] = {
+    NAME_ROW(tl_adamax_config, "Adamax"),
+    BETA_1_ROW(tl_adamax_config),
+    TL_F(tl_adamax_config, beta_2, TL_FILLED, .d = 0.999, TL_RANGE(0, 1),
+         .help = "decay of the greatest magnitude of a gradient"),
+    EPSILON_ROW(tl_adamax_config, 1e-7),
+    WEIGHT_DECAY_ROW(tl_adamax_config),
+    TL_F_END,
+};
+OPTIMIZER(adamax, "Adam with the greatest recent gradient in place of the root of squares (Adamax)",
+          NULL, .decays = true);
+
+static const tl_field nadam_fields[] = {
+    NAME_ROW(tl_nadam_config, "Nadam"), BETA_1_ROW(tl_nadam_config),
+    BETA_2_ROW(tl_nadam_config),        EPSILON_ROW(tl_nadam_config, 1e-7),
+    WEIGHT_DECAY_ROW(tl_nadam_config),  TL_F_END,
+};
+OPTIMIZER(nadam, "Adam that looks ahead along its momentum (Nadam)", NULL, .decays = true);
+
+#define FTRL_ROW(member, text) TL_F(tl_ftrl_config, member, TL_AT_LEAST(0), .help = text)
+static const tl_field ftrl_fields[] = {
+    NAME_ROW(tl_ftrl_config, "Ftrl"),
+    TL_F(tl_ftrl_config, learning_rate_power, TL_FILLED, .d = -0.5,
+         .help = "how the rate of a weight falls with its sum of squares; 0 keeps it, at most 0"),
+    TL_F(tl_ftrl_config, initial_accumulator_value, TL_FILLED, .d = 0.1, TL_AT_LEAST(0),
+         .help = "what the sums of squared gradients start from"),
+    FTRL_ROW(l1_regularization_strength, "pull that weights of 0 withstand: more gives more zeros"),
+    FTRL_ROW(l2_regularization_strength, "pull of every weight to 0"),
+    FTRL_ROW(l2_shrinkage_regularization_strength, "the same, by way of the gradient"),
+    FTRL_ROW(beta, "added to l2_regularization_strength, divided by twice the rate"),
+    WEIGHT_DECAY_ROW(tl_ftrl_config),
+    TL_F_END,
+};
+OPTIMIZER(ftrl, "follow the regularized leader: sparse linear models (FTRL)", check_ftrl,
+          .decays = true);
+
+static const tl_field lion_fields[] = {
+    NAME_ROW(tl_lion_config, "Lion"),
+    TL_F(tl_lion_config, beta_1, TL_FILLED, .d = 0.9, TL_RANGE(0, 1),
+         .help = "share of the average in the direction of a step"),
+    TL_F(tl_lion_config, beta_2, TL_FILLED, .d = 0.99, TL_RANGE(0, 1),
+         .help = "decay of the average of gradients"),
+    WEIGHT_DECAY_ROW(tl_lion_config),
+    TL_F_END,
+};
+OPTIMIZER(lion, "steps by the sign of the momentum; wants a smaller rate than Adam (Lion)",
+          check_lion, .decays = true);
+
 static const tl_field torch_adamw_fields[] = {
     NAME_ROW(tl_torch_adamw_config, "AdamW"),
     BETA_1_ROW(tl_torch_adamw_config),
@@ -460,15 +540,20 @@ const tl_desc tl_optimization_config_desc = {
 
 static const tl_entry entries[] = {
     {&tl_kind_configurable, &tli_create_optimizer.cls},
+    {&tl_kind_optimizer, &adadelta_class.cls},
     {&tl_kind_optimizer, &adafactor_class.cls},
     {&tl_kind_optimizer, &adafactor_keras_class.cls},
     {&tl_kind_optimizer, &adagrad_class.cls},
     {&tl_kind_optimizer, &adam_class.cls},
     {&tl_kind_optimizer, &adam_experimental_class.cls},
+    {&tl_kind_optimizer, &adamax_class.cls},
     {&tl_kind_optimizer, &adamw_class.cls},
     {&tl_kind_optimizer, &adamw_experimental_class.cls},
+    {&tl_kind_optimizer, &ftrl_class.cls},
     {&tl_kind_optimizer, &lamb_class.cls},
     {&tl_kind_optimizer, &lars_class.cls},
+    {&tl_kind_optimizer, &lion_class.cls},
+    {&tl_kind_optimizer, &nadam_class.cls},
     {&tl_kind_optimizer, &rmsprop_class.cls},
     {&tl_kind_optimizer, &sgd_class.cls},
     {&tl_kind_optimizer, &sgd_experimental_class.cls},

@@ -267,3 +267,104 @@ bool tli_adagrad_update(tl_ctx *c, const tl_update *u)
     return tl_update_adagrad(c, u->values, u->grad, u->hyper, slot(u, "accumulator"),
                              &(tl_adagrad_attr){.epsilon = g->epsilon.value});
 }
+
+/* --- the rest of Keras ------------------------------------------------------------------------ */
+
+static tl_status prepare_pair(tl_optimizer_block *b, const char *first, double from,
+                              const char *second, double weight_decay)
+{
+    b->weight_decay = weight_decay;
+    TL_TRY(tl_optimizer_add_slot(b, first, from));
+    return tl_optimizer_add_slot(b, second, 0);
+}
+
+tl_status tli_adadelta_prepare(tl_optimizer_block *b, const void *config)
+{
+    return prepare_pair(b, "accum_grad", 0, "accum_var",
+                        ((const tl_adadelta_config *)config)->weight_decay);
+}
+
+bool tli_adadelta_update(tl_ctx *c, const tl_update *u)
+{
+    const tl_adadelta_config *g = u->config;
+    return tl_update_adadelta(c, u->values, u->grad, u->hyper, slot(u, "accum_grad"),
+                              slot(u, "accum_var"),
+                              &(tl_adadelta_attr){.rho = g->rho.value,
+                                                  .epsilon = g->epsilon.value,
+                                                  .weight_decay = u->block->weight_decay,
+                                                  .offsets = offsets_of(u->block),
+                                                  .decayed = decayed_of(u->block)});
+}
+
+tl_status tli_adamax_prepare(tl_optimizer_block *b, const void *config)
+{
+    return prepare_pair(b, "m", 0, "v", ((const tl_adamax_config *)config)->weight_decay);
+}
+
+bool tli_adamax_update(tl_ctx *c, const tl_update *u)
+{
+    const tl_adamax_config *g = u->config;
+    return tl_update_adamax(c, u->values, u->grad, u->hyper, slot(u, "m"), slot(u, "v"),
+                            &(tl_adamax_attr){.beta_1 = g->beta_1.value,
+                                              .beta_2 = g->beta_2.value,
+                                              .epsilon = g->epsilon.value,
+                                              .weight_decay = u->block->weight_decay,
+                                              .offsets = offsets_of(u->block),
+                                              .decayed = decayed_of(u->block)});
+}
+
+tl_status tli_nadam_prepare(tl_optimizer_block *b, const void *config)
+{
+    return prepare_pair(b, "m", 0, "v", ((const tl_nadam_config *)config)->weight_decay);
+}
+
+bool tli_nadam_update(tl_ctx *c, const tl_update *u)
+{
+    const tl_nadam_config *g = u->config;
+    return tl_update_nadam(c, u->values, u->grad, u->hyper, slot(u, "m"), slot(u, "v"),
+                           &(tl_nadam_attr){.beta_1 = as_kept(u, g->beta_1.value),
+                                            .beta_2 = as_kept(u, g->beta_2.value),
+                                            .epsilon = g->epsilon.value,
+                                            .weight_decay = u->block->weight_decay,
+                                            .offsets = offsets_of(u->block),
+                                            .decayed = decayed_of(u->block)});
+}
+
+tl_status tli_ftrl_prepare(tl_optimizer_block *b, const void *config)
+{
+    const tl_ftrl_config *g = config;
+    return prepare_pair(b, "accumulator", g->initial_accumulator_value.value, "linear",
+                        g->weight_decay);
+}
+
+bool tli_ftrl_update(tl_ctx *c, const tl_update *u)
+{
+    const tl_ftrl_config *g = u->config;
+    return tl_update_ftrl(c, u->values, u->grad, u->hyper, slot(u, "accumulator"),
+                          slot(u, "linear"),
+                          &(tl_ftrl_attr){.learning_rate_power = g->learning_rate_power.value,
+                                          .l1 = g->l1_regularization_strength,
+                                          .l2 = g->l2_regularization_strength,
+                                          .l2_shrinkage = g->l2_shrinkage_regularization_strength,
+                                          .beta = g->beta,
+                                          .weight_decay = u->block->weight_decay,
+                                          .offsets = offsets_of(u->block),
+                                          .decayed = decayed_of(u->block)});
+}
+
+tl_status tli_lion_prepare(tl_optimizer_block *b, const void *config)
+{
+    b->weight_decay = ((const tl_lion_config *)config)->weight_decay;
+    return tl_optimizer_add_slot(b, "m", 0);
+}
+
+bool tli_lion_update(tl_ctx *c, const tl_update *u)
+{
+    const tl_lion_config *g = u->config;
+    return tl_update_lion(c, u->values, u->grad, u->hyper, slot(u, "m"),
+                          &(tl_lion_attr){.beta_1 = as_kept(u, g->beta_1.value),
+                                          .beta_2 = as_kept(u, g->beta_2.value),
+                                          .weight_decay = u->block->weight_decay,
+                                          .offsets = offsets_of(u->block),
+                                          .decayed = decayed_of(u->block)});
+}

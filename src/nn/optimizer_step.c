@@ -29,6 +29,7 @@ static tl_status check_gradients(const tl_optimizer *o, tl_tensor *const *grads)
 {
     for (int64_t i = 0; i < o->count; i++) {
         if (!o->parts[i].base.block) continue;
+        if (!grads[i] && tl_model_block(o->model, i)->users) continue; // of other parts
         if (!grads[i])
             return TL_FAIL(TL_EINVAL, "block %" PRId64 " is trained, but has no gradient", i);
         if (tl_shape_equal(&grads[i]->shape, &o->values[i]->shape)
@@ -241,7 +242,7 @@ bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads
     }
     bool taping = tl_ctx_set_taping(c, false);
     for (int64_t i = 0; i < o->count; i++)
-        if (o->parts[i].sum)
+        if (o->parts[i].sum && grads[i])
             tl_assign_add(c, o->parts[i].sum, tl_cast(c, grads[i], o->values[i]->dtype));
     accumulate_rows(o, c);
     tl_assign_add(c, o->weight_sum, weight ? tl_cast(c, weight, TL_F64) : tl_number(c, TL_F64, 1));

@@ -84,6 +84,50 @@ static const tl_field lars_fields[] = {
 };
 DESC(lars, .base = &update_desc)
 
+static const tl_field adadelta_fields[] = {
+    ROW(adadelta, rho, "decay of the averages"),
+    EPSILON_ROW(adadelta),
+    DECAY_ROWS(adadelta),
+    TL_F_END,
+};
+DESC(adadelta, .base = &update_desc)
+
+static const tl_field adamax_fields[] = {
+    ROW(adamax, beta_1, "decay of the average of gradients"),
+    ROW(adamax, beta_2, "decay of the greatest magnitude"),
+    EPSILON_ROW(adamax),
+    DECAY_ROWS(adamax),
+    TL_F_END,
+};
+DESC(adamax, .base = &update_desc)
+
+static const tl_field nadam_fields[] = {
+    BETA_ROWS(nadam),
+    EPSILON_ROW(nadam),
+    DECAY_ROWS(nadam),
+    TL_F_END,
+};
+DESC(nadam, .base = &update_desc)
+
+static const tl_field ftrl_fields[] = {
+    ROW(ftrl, learning_rate_power, "minus the power of the sum of squares"),
+    ROW(ftrl, l1, "pull that weights of 0 withstand"),
+    ROW(ftrl, l2, "pull of each weight to 0"),
+    ROW(ftrl, l2_shrinkage, "the same, by way of the gradient"),
+    ROW(ftrl, beta, "the same, less at greater rates"),
+    DECAY_ROWS(ftrl),
+    TL_F_END,
+};
+DESC(ftrl, .base = &update_desc)
+
+static const tl_field lion_fields[] = {
+    ROW(lion, beta_1, "share of the average in the direction"),
+    ROW(lion, beta_2, "decay of the average of gradients"),
+    DECAY_ROWS(lion),
+    TL_F_END,
+};
+DESC(lion, .base = &update_desc)
+
 static const tl_field ema_fields[] = {ROW(ema, momentum, "share of the old average"), TL_F_END};
 DESC(ema, .base = NULL)
 
@@ -232,6 +276,20 @@ static tl_status lars_infer(const tl_node *call)
     return check_flags(a->adapted, a->offsets, "adapted");
 }
 
+#define DECAYING_INFER(T, slots)                                                                   \
+    static tl_status T##_infer(const tl_node *call)                                                \
+    {                                                                                              \
+        const tl_##T##_attr *a = call->attr;                                                       \
+        TL_TRY(check_block(call, slots));                                                          \
+        TL_TRY(check_offsets(call, a->offsets));                                                   \
+        return check_flags(a->decayed, a->offsets, "decayed");                                     \
+    }
+DECAYING_INFER(adadelta, 2)
+DECAYING_INFER(adamax, 2)
+DECAYING_INFER(nadam, 2)
+DECAYING_INFER(ftrl, 2)
+DECAYING_INFER(lion, 1)
+
 static tl_status ema_infer(const tl_node *call)
 {
     TL_TRY(check_param(call->in[0], "the average"));
@@ -291,6 +349,11 @@ UPDATE(rmsprop, "a step of RMSProp", 3)
 UPDATE(adagrad, "a step of Adagrad", 1)
 UPDATE(lamb, "a step of LAMB", 2)
 UPDATE(lars, "a step of LARS", 1)
+UPDATE(adadelta, "a step of Adadelta", 2)
+UPDATE(adamax, "a step of Adamax", 2)
+UPDATE(nadam, "a step of Nadam", 2)
+UPDATE(ftrl, "a step of FTRL", 2)
+UPDATE(lion, "a step of Lion", 1)
 
 const tl_op_class tl_op_update_ema = {
     .op = TL_OP_update_ema,
@@ -379,6 +442,41 @@ bool tl_update_lars(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyp
 {
     tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {velocity};
     return update(c, TL_OP_update_lars, attr, first, slots, 1);
+}
+
+bool tl_update_adadelta(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                        tl_tensor *squares, tl_tensor *steps, const tl_adadelta_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {squares, steps};
+    return update(c, TL_OP_update_adadelta, attr, first, slots, 2);
+}
+
+bool tl_update_adamax(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper, tl_tensor *m,
+                      tl_tensor *norm, const tl_adamax_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {m, norm};
+    return update(c, TL_OP_update_adamax, attr, first, slots, 2);
+}
+
+bool tl_update_nadam(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper, tl_tensor *m,
+                     tl_tensor *v, const tl_nadam_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {m, v};
+    return update(c, TL_OP_update_nadam, attr, first, slots, 2);
+}
+
+bool tl_update_ftrl(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                    tl_tensor *squares, tl_tensor *linear, const tl_ftrl_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {squares, linear};
+    return update(c, TL_OP_update_ftrl, attr, first, slots, 2);
+}
+
+bool tl_update_lion(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper, tl_tensor *m,
+                    const tl_lion_attr *attr)
+{
+    tl_tensor *const first[] = {param, grad, hyper}, *const slots[] = {m};
+    return update(c, TL_OP_update_lion, attr, first, slots, 1);
 }
 
 bool tl_update_ema(tl_ctx *c, tl_tensor *average, tl_tensor *value, double momentum)

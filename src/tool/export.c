@@ -19,9 +19,10 @@ typedef struct export_flags {
 static const tl_field export_fields[] = {
     TL_F(export_flags, to, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "folder for model.safetensors and the files beside it; made when it is not there"),
-    TL_F(export_flags, format, .s = OURS, .pattern = "^(" OURS "|hf|torchvision|" ONNX ")$",
-         .help = "tilth; hf: as transformers of Hugging Face reads it (BERT, ResNet); torchvision: "
-                 "its names (ResNet); or onnx"),
+    TL_F(export_flags, format, .s = OURS,
+         .pattern = "^(" OURS "|hf|torchvision|timm|libai|" ONNX ")$",
+         .help = "tilth; hf: as transformers of Hugging Face reads it (BERT, ResNet, ViT); "
+                 "torchvision, timm or libai: their names (ResNet, ViT); or onnx"),
     TL_F_END,
 };
 static const tl_desc export_flags_desc = {
@@ -272,21 +273,20 @@ static tl_status run_export(tli_run *run)
 const tli_command tli_command_export = {
     .name = "export",
     .brief = "writes the weights of a run, and everything needed to use them",
-    .usage =
-        "--model_dir=FOLDER --to=FOLDER [--checkpoint=latest|best|PATH] "
-        "[--format=tilth|hf|torchvision|onnx]"
-        "\n\n"
-        "Writes model.safetensors, which Python's `safetensors` reads, model.json (every "
-        "layer with its configuration), preprocessing.json (how images are made ready), "
-        "classes.txt (names of the classes), of tables schema.yaml (what their columns are) "
-        "and config.yaml. If the run has kept averages of the weights, the averages are "
-        "written. `predict` and `eval` take the folder as --model_dir, task.init_checkpoint "
-        "of another run takes model.safetensors. --format=hf writes a BERT or a ResNet as Hugging "
-        "Face has it: config.json and model.safetensors for from_pretrained() of Python's "
-        "`transformers`; --format=torchvision writes a ResNet's model.safetensors with the names "
-        "of torchvision and timm. --format=onnx writes model.onnx: what the model computes, with "
-        "its "
-        "weights, for ONNX Runtime and others.",
+    .usage = "--model_dir=FOLDER --to=FOLDER [--checkpoint=latest|best|PATH] "
+             "[--format=tilth|hf|torchvision|timm|libai|onnx]"
+             "\n\n"
+             "Writes model.safetensors, which Python's `safetensors` reads, model.json (every "
+             "layer with its configuration), preprocessing.json (how images are made ready), "
+             "classes.txt (names of the classes), of tables schema.yaml (what their columns are) "
+             "and config.yaml. If the run has kept averages of the weights, the averages are "
+             "written. `predict` and `eval` take the folder as --model_dir, task.init_checkpoint "
+             "of another run takes model.safetensors. --format=hf writes a BERT, a ResNet, a "
+             "MobileNetV2 or a "
+             "vision transformer as Hugging Face has it: config.json and model.safetensors for "
+             "from_pretrained() of Python's `transformers`; torchvision, timm and libai give the "
+             "weights of image classifiers the names that they have there. --format=onnx writes "
+             "model.onnx: what the model computes, with its weights, for ONNX Runtime and others.",
     .flags = {{"Output", &export_flags_desc}, {"Run", &tli_finished_flags_desc}},
     .run = run_export,
 };

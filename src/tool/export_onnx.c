@@ -24,8 +24,9 @@ static tl_status body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *o
         tl_tensors_put(c, out, asked && i == 0 ? "logits" : outputs.items[i].name,
                        outputs.items[i].tensor);
     if (!asked) return tl_ctx_status(c);
-    tl_tensor *answers = tl_task_build_answers(f->task, c, &outputs);
     tl_task_answer_form(f->task, &form);
+    if (form.pixels) return tl_ctx_status(c); // they are made of the logits, for each picture
+    tl_tensor *answers = tl_task_build_answers(f->task, c, &outputs);
     if (answers) tl_tensors_put(c, out, form.classes ? "probabilities" : "answers", answers);
     return tl_ctx_status(c);
 }

@@ -20,6 +20,7 @@ static const tli_command *const commands[] = {
     &tli_command_train_net, &tli_command_eval,     &tli_command_predict,  &tli_command_export,
     &tli_command_explain,   &tli_command_compare,  &tli_command_plot,     &tli_command_sweep,
     &tli_command_ckpt,      &tli_command_data,     &tli_command_tokenize, &tli_command_eval_coco,
+    &tli_command_devices,
 };
 
 /* Flags that every command takes. */

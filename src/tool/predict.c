@@ -7,15 +7,17 @@
 #include <tilth/base/file.h>
 #include <tilth/zoo/language.h>
 #include <tilth/zoo/retinanet.h>
+#include <tilth/zoo/segmentation.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
+#include "base/inner/folder.h"
 #include "tool/confusion.h"
 #include "tool/finished.h"
 
 static const tl_field predict_fields[] = {
     TL_F(tli_predict_flags, top, .i = 3, TL_AT_LEAST(1),
-         .help = "classes that are printed for each image or text"),
+         .help = "classes that are printed for each image or text; of pixels always all"),
     TL_F(tli_predict_flags, count, .i = 0, TL_AT_LEAST(0),
          .help = "images or texts that are taken from each file with several (idx, TFRecord, CSV, "
                  "lines); 0: all"),
@@ -28,8 +30,8 @@ static const tl_field predict_fields[] = {
     TL_F(tli_predict_flags, score, .d = 0.3, TL_RANGE(0, 1),
          .help = "objects in pictures that are told have at least this score"),
     TL_F(tli_predict_flags, pictures, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
-         .help = "folder for the pictures with the objects drawn into them, as PNG files; it is "
-                 "made"),
+         .help = "folder for the pictures with the objects, or the classes of pixels, drawn into "
+                 "them, as PNG files; it is made"),
     TL_F(tli_predict_flags, json, .help = "a JSON object a line: file, class, probability, top"),
     TL_F_END,
 };
@@ -58,54 +60,55 @@ const char *tli_predict_example(const tl_experiment_config *params, tl_arena *ar
     return first ? first : TLI_ANY_IMAGE;
 }
 
-/* --- for people ------------------------------------------------------------------------------- */
+/* --- classes and numbers ---------------------------------------------------------------------- */
 
-static void tell_plainly(tl_str *out, const char *file, const tl_prediction *a,
-                         const tl_answer_form *form)
+static bool has_classes(const tli_telling *t)
 {
-    tl_str_addf(out, "%s:", file);
+    return tl_predictor_form(t->asking->p).classes;
+}
+
+static void tell_plainly(tl_str *out, const tli_telling *t)
+{
+    const tl_prediction *a = t->answer;
+    tl_str_addf(out, "%s:", t->file);
     for (int64_t i = 0; i < a->top_count; i++)
         tl_str_addf(out, "%s %s %.3f", i ? "," : "", a->top[i].name, a->top[i].probability);
-    for (int64_t i = 0; i < a->count && !form->classes; i++)
+    for (int64_t i = 0; i < a->count && !has_classes(t); i++)
         tl_str_addf(out, "%s %g", i ? "," : "", (double)a->values[i]);
     tl_str_addc(out, '\n');
 }
 
-/* --- a table ---------------------------------------------------------------------------------- */
-
 /* The columns are those of the first answer: all have as many. */
-static void tell_head(tl_str *out, const tl_prediction *a, const tl_answer_form *form)
+static void tell_head(tl_str *out, const tli_telling *t)
 {
+    const tl_prediction *a = t->answer;
     tl_str_add(out, "file");
     for (int64_t i = 0; i < a->top_count; i++) {
         if (i) tl_str_addf(out, ",class_%" PRId64 ",probability_%" PRId64, i + 1, i + 1);
         else tl_str_add(out, ",class,probability");
     }
-    for (int64_t i = 0; i < a->count && !form->classes; i++) {
+    for (int64_t i = 0; i < a->count && !has_classes(t); i++) {
         if (i) tl_str_addf(out, ",value_%" PRId64, i + 1);
         else tl_str_add(out, ",value");
     }
     tl_str_addc(out, '\n');
 }
 
-static void tell_row(tl_str *out, const char *file, const tl_prediction *a,
-                     const tl_answer_form *form)
+static void tell_row(tl_str *out, const tli_telling *t)
 {
-    tli_csv_add(out, file);
+    const tl_prediction *a = t->answer;
+    tli_csv_add(out, t->file);
     for (int64_t i = 0; i < a->top_count; i++) {
         tl_str_addc(out, ',');
         tli_csv_add(out, a->top[i].name);
         tl_str_addf(out, ",%.7g", a->top[i].probability);
     }
-    for (int64_t i = 0; i < a->count && !form->classes; i++)
+    for (int64_t i = 0; i < a->count && !has_classes(t); i++)
         tl_str_addf(out, ",%.9g", (double)a->values[i]);
     tl_str_addc(out, '\n');
 }
 
-/* --- JSON ------------------------------------------------------------------------------------- */
-
-/* Without digits that float32 does not have. */
-static double rounded(double value, int digits)
+double tli_rounded(double value, int digits)
 {
     char text[40];
     snprintf(text, sizeof text, "%.*g", digits, value);
@@ -115,16 +118,16 @@ static double rounded(double value, int digits)
 static void add_answer(tli_json *j, const tl_answer *a)
 {
     tli_json_text(j, "class", a->name);
-    tli_json_number(j, "probability", rounded(a->probability, 7));
+    tli_json_number(j, "probability", tli_rounded(a->probability, 7));
 }
 
-static void tell_object(tl_str *out, const char *file, const tl_prediction *a,
-                        const tl_answer_form *form)
+static void tell_object(tl_str *out, const tli_telling *t)
 {
+    const tl_prediction *a = t->answer;
     tli_json j = {.out = out};
     tli_json_begin(&j, NULL, '{');
-    tli_json_text(&j, "file", file);
-    if (form->classes) {
+    tli_json_text(&j, "file", t->file);
+    if (has_classes(t)) {
         if (a->top_count) add_answer(&j, &a->top[0]);
         tli_json_begin(&j, "top", '[');
         for (int64_t i = 0; i < a->top_count; i++) {
@@ -134,33 +137,36 @@ static void tell_object(tl_str *out, const char *file, const tl_prediction *a,
         }
         tli_json_end(&j, ']');
     } else if (a->count == 1) {
-        tli_json_number(&j, "value", rounded(a->values[0], 9));
+        tli_json_number(&j, "value", tli_rounded(a->values[0], 9));
     } else {
         tli_json_begin(&j, "values", '[');
-        for (int64_t i = 0; i < a->count; i++) tli_json_number(&j, NULL, rounded(a->values[i], 9));
+        for (int64_t i = 0; i < a->count; i++)
+            tli_json_number(&j, NULL, tli_rounded(a->values[i], 9));
         tli_json_end(&j, ']');
     }
     tli_json_end(&j, '}');
     tl_str_addc(out, '\n');
 }
 
+static const tli_teller tell_classes = {
+    .plainly = tell_plainly, .json = tell_object, .head = tell_head, .rows = tell_row};
+
+static const tli_teller *teller_of(const tl_answer_form *form)
+{
+    return form->objects ? &tli_tell_objects : form->pixels ? &tli_tell_pixels : &tell_classes;
+}
+
 /* --- asking ----------------------------------------------------------------------------------- */
 
-void tli_ask_tell(tli_asking *a, const char *file, const tl_prediction *answer)
+void tli_ask_tell(tli_asking *a, const tli_telling *t)
 {
-    tl_answer_form form = tl_predictor_form(a->p);
-    if (form.objects) {
-        if (a->flags->json) tli_objects_json(&a->text, a, file, answer);
-        else if (!a->flags->csv) tli_objects_plainly(&a->text, a, file, answer);
-        if (a->flags->csv && !a->begun) tli_objects_head(&a->text);
-        if (a->flags->csv) tli_objects_rows(&a->text, a, file, answer);
-    } else if (a->flags->json) {
-        tell_object(&a->text, file, answer, &form);
+    if (a->flags->json) {
+        a->teller->json(&a->text, t);
     } else if (a->flags->csv) {
-        if (!a->begun) tell_head(&a->text, answer, &form);
-        tell_row(&a->text, file, answer, &form);
+        if (!a->begun) a->teller->head(&a->text, t);
+        a->teller->rows(&a->text, t);
     } else {
-        tell_plainly(&a->text, file, answer, &form);
+        a->teller->plainly(&a->text, t);
     }
     a->begun = true;
     a->told++;
@@ -175,24 +181,30 @@ tl_status tli_ask_failed(tli_asking *a, tl_status status)
     return TL_OK;
 }
 
+/* A picture that cannot be drawn, or written, is told all the same. */
+static tl_status answer_one(tli_asking *a, const tl_query *query, const tl_prediction *one)
+{
+    tli_telling t = {.asking = a, .file = query->file, .answer = one};
+    if (one->status != TL_OK) {
+        tli_complain(a->run->tool, "predict", one->message);
+        a->failed++;
+        return TL_OK;
+    }
+    tl_status st = a->flags->pictures ? tli_draw_answer(a, query, &t) : TL_OK;
+    if (st != TL_OK) st = tli_ask_failed(a, st);
+    if (st == TL_OK) tli_ask_tell(a, &t);
+    return st;
+}
+
 static tl_status answer(tli_asking *a)
 {
     tl_predictions *answers = NULL;
     TL_TRY(tl_predictor_run(&answers, a->p, a->queries, a->waiting));
-    for (int64_t i = 0; i < a->waiting; i++) {
-        const tl_prediction *one = &answers->items[i];
-        if (one->status == TL_OK) tli_ask_tell(a, a->queries[i].file, one);
-        else tli_complain(a->run->tool, "predict", one->message);
-        a->failed += one->status != TL_OK;
-        if (one->status != TL_OK || !a->flags->pictures) continue;
-        tl_status st = tli_objects_draw(a, &a->queries[i], one);
-        if (st != TL_OK) st = tli_ask_failed(a, st);
-        if (st != TL_OK) {
-            tl_predictions_free(&answers);
-            return st;
-        }
-    }
+    tl_status st = TL_OK;
+    for (int64_t i = 0; i < a->waiting && st == TL_OK; i++)
+        st = answer_one(a, &a->queries[i], &answers->items[i]);
     tl_predictions_free(&answers);
+    TL_TRY(st);
     tl_arena_free(&a->names);
     return tl_arena_new(&a->names);
 }
@@ -215,7 +227,7 @@ tl_status tli_ask(tli_asking *a, const char *name, const tl_query *query)
     *q = *query;
     q->file = tl_arena_strdup(a->names, name);
     if (!q->file) return TL_ENOMEM;
-    return ++a->waiting == TLI_ASKED_AT_ONCE ? tli_ask_flush(a) : TL_OK;
+    return ++a->waiting == a->at_once ? tli_ask_flush(a) : TL_OK;
 }
 
 /* --- the command ------------------------------------------------------------------------------ */
@@ -233,6 +245,7 @@ typedef struct reader {
 } reader;
 static const reader readers[] = {{&tl_image_task_config_desc, tli_ask_images},
                                  {&tl_retinanet_task_config_desc, tli_ask_images},
+                                 {&tl_segmentation_task_config_desc, tli_ask_images},
                                  {&tl_table_task_config_desc, tli_ask_table},
                                  {&tl_sentence_task_config_desc, tli_ask_texts},
                                  {&tl_sentence_text_task_config_desc, tli_ask_texts},
@@ -254,30 +267,41 @@ static tl_status ask_all(tli_asking *a)
                    a->failed, a->told);
 }
 
+/* Opens the model, and the folder that pictures go to. */
+static tl_status open_asking(tli_asking *a, const tli_finished_flags *which)
+{
+    const char *pictures = a->flags->pictures;
+    TL_TRY(tl_predictor_open(&a->p, a->run->registry, which->model_dir,
+                             &(tl_predictor_args){.checkpoint = which->checkpoint,
+                                                  .experiment = which->experiment,
+                                                  .top = a->flags->top}));
+    TL_TRY(tl_arena_new(&a->names));
+    const tl_answer_form form = tl_predictor_form(a->p);
+    a->teller = teller_of(&form);
+    a->at_once = form.pixels ? TLI_MAPPED_AT_ONCE : TLI_ASKED_AT_ONCE;
+    if (!pictures) return TL_OK;
+    if (!a->teller->draw)
+        return TL_FAIL(TL_EINVAL,
+                       "--pictures: this run finds neither objects nor classes of pixels that "
+                       "could be drawn");
+    TL_TRY_NOTE(tl_mkdirs(pictures), "--pictures");
+    return tli_folder_hold_new(&a->hold, pictures); // names may come from records
+}
+
 static tl_status run_predict(tli_run *run)
 {
     const tli_predict_flags *flags = run->given[OUTPUT];
-    const tli_finished_flags *which = run->given[RUN];
-    tli_asking a = {.run = run, .flags = flags, .text = TL_STR_INIT};
-    tl_status st;
+    tli_asking a = {.run = run, .flags = flags, .text = TL_STR_INIT, .drawn = TL_MAP_INIT};
     if (!run->words.count)
         return TL_FAIL(TL_EINVAL,
                        "no image is named: say one or more files (PNG, JPEG, idx, TFRecord; CSV, "
                        "TSV or npy for a run of a table; CSV, TSV, JSONL, lines of text or - for "
                        "a run of texts) or folders");
     if (flags->csv && flags->json) return TL_FAIL(TL_EINVAL, "--csv and --json cannot be combined");
-    TL_TRY_DONE(st, tl_predictor_open(&a.p, run->registry, which->model_dir,
-                                      &(tl_predictor_args){.checkpoint = which->checkpoint,
-                                                           .experiment = which->experiment,
-                                                           .top = flags->top}));
-    TL_TRY_DONE(st, tl_arena_new(&a.names));
-    if (flags->pictures && !tl_predictor_form(a.p).objects) {
-        st = TL_FAIL(TL_EINVAL, "--pictures: this run finds no objects that could be drawn");
-        goto done;
-    }
-    if (flags->pictures) TL_TRY_DONE(st, tl_mkdirs(flags->pictures));
-    st = ask_all(&a);
-done:
+    tl_status st = open_asking(&a, run->given[RUN]);
+    if (st == TL_OK) st = ask_all(&a);
+    tl_map_deinit(&a.drawn);
+    tli_folder_hold_free(&a.hold);
     tl_str_deinit(&a.text);
     tl_arena_free(&a.names);
     tl_predictor_free(&a.p);
@@ -286,13 +310,18 @@ done:
 
 const tli_command tli_command_predict = {
     .name = "predict",
-    .brief = "predicts the classes of images or texts, or the target of the rows of a table",
+    .brief = "predicts classes of images, pixels or texts, objects in images, or targets of a "
+             "table's rows",
     .usage =
         "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--csv|--json] [--pictures=FOLDER] "
         "FILE...\n\n"
         "Gives images to the model of a run, or to an exported model, and prints the "
         "likeliest classes of each with their probabilities, as it goes; of a detector the objects "
-        "in it, with their boxes as ymin, xmin, ymax, xmax in pixels. Files are PNG or "
+        "in it, with their boxes as ymin, xmin, ymax, xmax in pixels; of a model of segmentation "
+        "the classes of its pixels, with their shares. --pictures draws both: "
+        "FOLDER/photos/a.jpg.png "
+        "is photos/a.jpg with what was found, FOLDER/photos/a.jpg.labels.png has the number of a "
+        "class at each pixel. Files are PNG or "
         "JPEG, idx or TFRecord files with several images, or folders, of which all images in "
         "them and below them are taken. For a run of a table they are CSV, TSV or npy, and "
         "rows are named FILE:LINE; for a run of texts CSV, TSV or JSONL with the column of the "

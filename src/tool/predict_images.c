@@ -189,6 +189,7 @@ static tl_status ask_file(tli_asking *a, const char *path)
 {
     bool records = true;
     file_kind kind;
+    TL_TRY(tli_check_apart(a, path));
     TL_TRY(look(&kind, path));
     if (kind == IDX) return ask_idx(a, path);
     if (kind == COMPRESSED) return ask_compressed(a, path);
@@ -221,11 +222,17 @@ typedef struct walk {
 
 static tl_status note_folder(walk *w, const char *path, bool *is_new)
 {
-    struct stat info;
+    struct stat info, drawn;
     char key[64];
+    const char *pictures = w->asking->flags->pictures;
     *is_new = false;
     if (stat(path, &info) != 0)
         return TL_FAIL(TL_EIO, "cannot look into '%s': %s", path, strerror(errno));
+    if (pictures && stat(pictures, &drawn) == 0 && drawn.st_dev == info.st_dev
+        && drawn.st_ino == info.st_ino) {
+        TL_LOG_INFO("'%s' is skipped: --pictures draws into it", path);
+        return TL_OK;
+    }
     snprintf(key, sizeof key, "%" PRIuMAX " %" PRIuMAX, (uintmax_t)info.st_dev,
              (uintmax_t)info.st_ino);
     *is_new = !tl_map_has(&w->seen, key);
@@ -271,6 +278,7 @@ tl_status tli_ask_images(tli_asking *a, const char *path)
 {
     int64_t found;
     if (!tl_dir_exists(path)) return ask_file(a, path);
+    TL_TRY(tli_check_apart(a, path));
     tl_status st = tli_ask_below(a, path, is_image, ask_file, &found);
     if (st != TL_OK || found) return st;
     return TL_FAIL(TL_EINVAL,

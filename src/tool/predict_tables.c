@@ -20,7 +20,7 @@ static tl_status add_row(tli_asking *a, const tl_table_answer *row)
     for (int64_t i = 0; i < p.top_count; i++)
         top[i].name = task->schema->class_names.items[top[i].class_id];
     p.top = top;
-    tli_ask_tell(a, name, &p);
+    tli_ask_tell(a, &(tli_telling){.asking = a, .file = name, .answer = &p});
     return TL_OK;
 }
 

@@ -59,7 +59,7 @@ extern const tli_command tli_command_list, tli_command_describe, tli_command_par
     tli_command_train, tli_command_train_net, tli_command_eval, tli_command_predict,
     tli_command_export, tli_command_explain, tli_command_ckpt, tli_command_data,
     tli_command_compare, tli_command_plot, tli_command_sweep, tli_command_tokenize,
-    tli_command_eval_coco;
+    tli_command_eval_coco, tli_command_devices;
 
 /* A word behind the command that says what to do. */
 typedef struct tli_verb {

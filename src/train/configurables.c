@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include <tilth/train/libai/default_trainer.h>
+#include <tilth/train/multitask/multitask.h>
+#include <tilth/train/progressive/progressive.h>
 #include <tilth/train/run/launch.h>
 
 /* --- create_trainer --------------------------------------------------------------------------- */
@@ -127,7 +129,9 @@ static const tl_entry entries[] = {
     {&tl_kind_configurable, &build_optimizer.cls},   {&tl_kind_configurable, &create_trainer.cls},
     {&tl_kind_configurable, &get_train_actions.cls}, {&tl_kind_configurable, &get_eval_actions.cls},
     {&tl_kind_trainer, &tl_base_trainer.cls},        {&tl_kind_trainer, &tl_eager_trainer.cls},
-    {&tl_kind_trainer, &tl_graph_trainer.cls},
+    {&tl_kind_trainer, &tl_graph_trainer.cls},       {&tl_kind_trainer, &tl_multi_task_trainer.cls},
+    {&tl_kind_trainer, &tl_progressive_trainer.cls},
+    {&tl_kind_trainer, &tl_interleaving_trainer.cls}, {&tl_kind_trainer, &tl_multi_eval_trainer.cls},
 };
 const tl_module tl_train_module = {TL_MODULE_HEAD("train"), entries, TL_COUNT(entries)};
 

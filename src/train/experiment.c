@@ -18,6 +18,9 @@ static const tl_field experiment_fields[] = {
                 .help = "on what the training runs, and in which precision"),
     TL_F_STRUCT(tl_experiment_config, tilth, &tl_own_config_desc, .flags = TL_FIELD_QUIET,
                 .help = "what Model Garden does not have"),
+    TL_F(tl_experiment_config, eval_tasks, .desc = &tl_task_routine_desc, .flags = TL_FIELD_QUIET,
+         .help = "tasks that are evaluated in place of the one that is trained; which ones there "
+                 "are, the experiment says"),
     TL_F_END,
 };
 const tl_desc tl_experiment_config_desc = {
@@ -188,6 +191,9 @@ tl_status tl_experiment_begin(tl_config **out, const tl_registry *registry,
                                   "`list experiments` shows the names)");
     const tl_class *cls;
     TL_TRY(tl_registry_find(&cls, registry, &tl_kind_experiment, options->experiment));
+    if (TL_CLASS_HAS(tl_experiment_class, cls, lacks))
+        return TL_FAIL(TL_EUNSUPPORTED, "experiment '%s' is not here yet: %s", cls->name,
+                       ((const tl_experiment_class *)cls)->lacks);
 
     tl_config *c;
     TL_TRY(tl_config_new(&c, registry, &tl_experiment_config_desc));

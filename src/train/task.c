@@ -37,6 +37,7 @@ tl_status tl_task_new(tl_task **out, const tl_task_class *cls, const tl_task_arg
     t->cls = cls;
     t->config = config;
     t->name = config && config->name && *config->name ? config->name : cls->cls.name;
+    if (args->name && *args->name) t->name = args->name;
     t->engine = args->engine;
     t->registry = args->registry;
     t->dtype = args->dtype;
@@ -370,10 +371,15 @@ static tl_tensor *base_build_answers(const tl_task *t, tl_ctx *c, const tl_tenso
 }
 
 /* It is in them already. */
-static tl_status base_settle_answer(const tl_task *t, const tl_query *q, float *values,
-                                    int64_t count)
+static tl_status base_settle_answer(const tl_task *t, const tl_query *q, tl_settling *answer)
 {
-    (void)t, (void)q, (void)values, (void)count;
+    (void)t, (void)q, (void)answer;
+    return TL_OK;
+}
+
+static tl_status base_query_inputs(const tl_task *t, tl_spec *inputs, int64_t count)
+{
+    (void)t, (void)inputs, (void)count;
     return TL_OK;
 }
 
@@ -434,6 +440,7 @@ const tl_task_class tl_base_task = {
     .export_files = base_notes, // none
     .export_weights = base_export_weights,
     .split_batch = base_split_batch,
+    .query_inputs = base_query_inputs,
     .write_objects = base_write_objects,
 };
 
@@ -562,9 +569,14 @@ tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *
     return CALL(t, build_answers)(t, c, outputs);
 }
 
-tl_status tl_task_settle_answer(const tl_task *t, const tl_query *q, float *values, int64_t count)
+tl_status tl_task_settle_answer(const tl_task *t, const tl_query *q, tl_settling *answer)
 {
-    return CALL(t, settle_answer)(t, q, values, count);
+    return CALL(t, settle_answer)(t, q, answer);
+}
+
+tl_status tl_task_query_inputs(const tl_task *t, tl_spec *inputs, int64_t count)
+{
+    return CALL(t, query_inputs)(t, inputs, count);
 }
 
 tl_status tl_task_write_objects(tl_task *t, const char *path)

@@ -9,16 +9,17 @@ root=${1:-$(dirname "$0")/../..}
 cd "$root"
 
 layers='
-15 tool
-14 builtin
-13 zoo board
-12 train
-11 nn data
-10 text
-9 io
-8 comm
-7 graph
-6 cpu cuda
+16 tool
+15 builtin
+14 zoo board
+13 train
+12 nn data
+11 text
+10 io
+9 comm
+8 graph
+7 cuda
+6 cpu
 5 nest
 4 ops check
 3 core

@@ -156,7 +156,8 @@ def labels_of(params, boxes, kinds, sizes):
     return tf.nest.map_structure(lambda *t: tf.stack(t), *each), made
 
 
-def retinanet(driver, folder, name, model, data=None, steps=STEPS):
+def retinanet(driver, folder, name, model, data=None, steps=STEPS, loud=0.5, slots=1e-5):
+    """`loud`: how far the head is from its first values; scores of 1 could not be told apart."""
     size, classes = model['input_size'][0], model['num_classes']
     heads = model.get('head', {}).get('attribute_heads', [])
     train = {'decoder': {'type': 'simple_decoder',
@@ -185,7 +186,7 @@ def retinanet(driver, folder, name, model, data=None, steps=STEPS):
     original.stir()
     for variable in original.model.head.trainable_variables:  # so that something is found
         if len(variable.shape) == 4:
-            variable.assign(variable + 0.5 * rng.normal(0, 1, variable.shape))
+            variable.assign(variable + loud * rng.normal(0, 1, variable.shape))
     prefix = original.save(folder / 'state')
     save_file(first, folder / 'batch.safetensors')
     run(driver, 'answers', 'retinanet', path, prefix, folder / 'batch.safetensors', folder / 'out.safetensors')
@@ -209,7 +210,8 @@ def retinanet(driver, folder, name, model, data=None, steps=STEPS):
     scores = off_by(found['detection_scores'], outputs['detection_scores'].numpy())
     print(f"{name}: {int(found['num_detections'].sum())} detections, boxes within {boxes:.1e}, scores within {scores:.1e}")
     assert boxes <= 1e-4 and scores <= 1e-4
-    check_steps(driver, folder, name, 'retinanet', path, original, ((lambda b: (b[0], b[1]))(batch()) for _ in range(steps)))
+    check_steps(driver, folder, name, 'retinanet', path, original, ((lambda b: (b[0], b[1]))(batch()) for _ in range(steps)),
+                slots)
 
 
 # --- segmentation --------------------------------------------------------------------------------------
@@ -270,6 +272,14 @@ def main():
             **base, 'decoder': {'type': 'identity'}, 'head': {'num_convs': 1, 'num_filters': 16, 'share_level_convs': False},
             'detection_generator': {'nms_version': 'batched', 'box_coder_weights': [10.0, 10.0, 5.0, 5.0]}},
             {'parser': {'match_threshold': 0.6, 'unmatched_threshold': 0.4}}, steps=2)
+        # of ResNet-18 a level has the pyramid's 256 channels already, and passes by
+        for title, kind, more, loud in (
+                ('NAS-FPN', resnet(), {'num_repeats': 2}, 0.2),
+                ('NAS-FPN, separable', resnet(model_id=18, depth_multiplier=1.0),
+                 {'num_repeats': 1, 'use_separable_conv': True}, 0.1)):
+            retinanet(driver, folder, title, {
+                **base, 'input_size': [128, 128, 3], 'max_level': 7, 'backbone': kind,
+                'decoder': {'type': 'nasfpn', 'nasfpn': more}}, steps=2, loud=loud, slots=2e-3)
         segmentation(driver, folder, 'deeplabv3+', {
             'num_classes': 6, 'backbone': {'type': 'dilated_resnet', 'dilated_resnet': {
                 'model_id': 50, 'output_stride': 16, 'stem_type': 'v1', 'replace_stem_max_pool': True,

@@ -1,5 +1,5 @@
-"""ResNets and MobileNetV2 of torchvision, timm and Hugging Face beside ours: their files read, ours written, both asked about the same images;
-and `--experiment=images` trained from them."""
+"""ResNets, MobileNetV2 and vision transformers of torchvision, timm and Hugging Face beside ours: their files read, ours written, both asked
+about the same images; and `--experiment=images` trained from them."""
 import json
 import os
 import pathlib
@@ -196,6 +196,116 @@ def write_mobilenet(driver, folder, size):
     shutil.rmtree(folder / 'out')
 
 
+# --- vision transformers -------------------------------------------------------------------------
+
+SIDE, PATCH, HIDDEN, INNER, HEADS, BLOCKS = 32, 8, 48, 80, 4, 3
+SIZES = {'model_name': None, 'hidden_size': HIDDEN, 'patch_size': PATCH,
+         'transformer': {'mlp_dim': INNER, 'num_heads': HEADS, 'num_layers': BLOCKS}}
+
+
+def stirred(model):
+    """Norms, biases and tables that are neither zeros nor ones, and attention that is not even."""
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            value.add_((0.02 if value.dim() < 2 else 0.15) * torch.randn_like(value))
+    return model.eval()
+
+
+def their_vit(kind=transformers.ViTForImageClassification, side=SIDE, **more):
+    return stirred(kind(transformers.ViTConfig(
+        num_labels=CLASSES, image_size=side, patch_size=PATCH, hidden_size=HIDDEN, intermediate_size=INNER,
+        num_attention_heads=HEADS, num_hidden_layers=BLOCKS, **more)))
+
+
+def vit_file(folder, start, side=SIDE, classes=CLASSES, **vit):
+    return config_file(folder, (side, side), {**SIZES, **vit}, {'init_checkpoint': str(start)}, classes, backbone='vit')
+
+
+def vit_answers(driver, folder, title, model, path, side=SIDE, **vit):
+    images = images_of((side, side))
+    config = vit_file(folder, path, side, **vit)
+    compare(title, torch_answers(model, images), our_answers(driver, folder, config, '-', images))
+
+
+def resized(model, side):
+    """For images of another side: its table of positions, resized by PyTorch."""
+    weights = model.state_dict()
+    name = next(key for key in weights if 'position_embeddings' in key)
+    token, grid = weights[name][:, :1], weights[name][:, 1:].reshape(1, SIDE // PATCH, SIDE // PATCH, HIDDEN)
+    grid = torch.nn.functional.interpolate(grid.permute(0, 3, 1, 2), (side // PATCH,) * 2, mode='bilinear')
+    weights[name] = torch.cat([token, grid.permute(0, 2, 3, 1).reshape(1, -1, HIDDEN)], 1)
+    larger = their_vit(side=side)
+    larger.load_state_dict(weights)
+    return larger.eval()
+
+
+def check_vit(driver, folder):
+    exact = {'norm_epsilon': 1e-12, 'activation': 'gelu'}
+    model, there = their_vit(), folder / 'vit'
+    model.save_pretrained(there)
+    vit_answers(driver, folder, 'Hugging Face ViT', model, there, **exact)
+    vit_answers(driver, folder, 'Hugging Face ViT, larger images', resized(model, 56), there, 56, **exact)
+    model.save_pretrained(folder / 'vit shards', max_shard_size='30KB')
+    assert len(list((folder / 'vit shards').glob('*.safetensors'))) > 2
+    vit_answers(driver, folder, 'Hugging Face ViT, several files', model, folder / 'vit shards', **exact)
+    other = their_vit(hidden_act='gelu_new', layer_norm_eps=1e-3)
+    other.save_pretrained(folder / 'vit tanh')
+    vit_answers(driver, folder, 'Hugging Face ViT, gelu by tanh', other, folder / 'vit tanh', norm_epsilon=1e-3)
+    bare = their_vit(transformers.ViTModel)
+    bare.save_pretrained(folder / 'vit bare')
+    assert our_answers(driver, folder, vit_file(folder, folder / 'vit bare', classes=7, **exact), '-',
+                       images_of((SIDE, SIDE))).shape == (3, 7)
+    loose = {'norm_epsilon': 1e-6, 'activation': 'gelu'}
+    small = stirred(timm.create_model('vit_tiny_patch16_224', num_classes=CLASSES, img_size=SIDE, patch_size=PATCH,
+                                      embed_dim=HIDDEN, depth=BLOCKS, num_heads=HEADS, mlp_ratio=INNER / HIDDEN))
+    save_file(small.state_dict(), folder / 'vit timm.safetensors')
+    vit_answers(driver, folder, 'timm ViT', small, folder / 'vit timm.safetensors', **loose)
+    vision = stirred(torchvision.models.VisionTransformer(SIDE, PATCH, BLOCKS, HEADS, HIDDEN, INNER, num_classes=CLASSES))
+    save_file(vision.state_dict(), folder / 'vit torchvision.safetensors')
+    vit_answers(driver, folder, 'torchvision ViT', vision, folder / 'vit torchvision.safetensors', **loose)
+    refuse_vits(driver, folder)
+    write_vits(driver, folder, (small, vision), exact, loose)
+
+
+def refuse_vits(driver, folder):
+    def refused(path, fails, **vit):
+        run(driver, 'answers', 'image_classification', vit_file(folder, path, **vit), '-', folder / 'batch.safetensors',
+            folder / 'out.safetensors', fails=fails)
+
+    scaled = timm.create_model('vit_tiny_patch16_224', img_size=SIDE, patch_size=PATCH, embed_dim=HIDDEN, depth=BLOCKS,
+                               num_heads=HEADS, init_values=0.1)
+    save_file(scaled.state_dict(), folder / 'scaled.safetensors')
+    refused(folder / 'scaled.safetensors', "'blocks.0.ls1.gamma' has no place")
+    refused(folder / 'vit', 'set task.model.backbone.vit.hidden_size=48 task.model.backbone.vit.patch_size=8',
+            transformer={'mlp_dim': INNER, 'num_heads': 2, 'num_layers': BLOCKS})
+    refused(folder / 'vit', 'set task.model.backbone.vit.pooler=token', pooler='gap')
+    their_vit(qkv_bias=False).save_pretrained(folder / 'plain')
+    refused(folder / 'plain', '"qkv_bias" is false')
+
+
+def write_vits(driver, folder, models, exact, loose):
+    for name, settings in (('exact', exact), ('loose', loose)):
+        config = vit_file(folder, folder / 'vit', **settings)
+        tilth('train', '--experiment=image_classification', f'--config_file={config}', '--mode=train',
+              f'--model_dir={folder}/vit {name}', 'tilth.jit=false')
+    images = images_of((SIDE, SIDE))
+    wanted = our_answers(driver, folder, vit_file(folder, folder / 'vit', **exact), folder / 'vit exact/ckpt-2', images)
+    tilth('export', f'--model_dir={folder}/vit exact', f'--to={folder}/out', '--format=hf')
+    model, told = transformers.AutoModelForImageClassification.from_pretrained(folder / 'out', output_loading_info=True)
+    assert not told['missing_keys'] and not told['unexpected_keys'] and not told['mismatched_keys'], told
+    assert isinstance(model, transformers.ViTForImageClassification)
+    compare('to Hugging Face ViT', wanted, torch_answers(model.eval(), images))
+    shutil.rmtree(folder / 'out')
+    tilth('export', f'--model_dir={folder}/vit exact', f'--to={folder}/out', '--format=timm',
+          fails='task.model.backbone.vit.norm_epsilon=1e-06')
+    wanted = our_answers(driver, folder, vit_file(folder, folder / 'vit', **loose), folder / 'vit loose/ckpt-2', images)
+    for name, model in zip(('timm', 'torchvision'), models):
+        tilth('export', f'--model_dir={folder}/vit loose', f'--to={folder}/out', f'--format={name}')
+        model.load_state_dict(load_file(folder / 'out/model.safetensors'), strict=True)
+        compare(f'to {name} ViT', wanted, torch_answers(model.eval(), images))
+        shutil.rmtree(folder / 'out')
+
+
 # --- writing -------------------------------------------------------------------------------------
 
 def check_write(driver, folder):
@@ -251,8 +361,28 @@ def check_tuning(folder):
     first, last = (load_file(folder / f'tuned/ckpt-{step}.safetensors') for step in (3, 6))
     assert (first[name] == theirs).all() and (last[name] != theirs).any()
     assert (first['model/head/kernel'] != last['model/head/kernel']).any()
+    tune_vit(folder)
     (folder / 'model.pth').write_bytes(b'')
     tilth(*words, f'--model_dir={folder}/none', f'task.init_checkpoint={folder}/model.pth', fails='write its weights as safetensors')
+
+
+def tune_vit(folder):
+    """The files say what the model is, but for heads those of Hugging Face alone."""
+    (folder / 'vit/preprocessor_config.json').write_text(json.dumps(
+        {'image_mean': [0.5, 0.4, 0.3], 'image_std': [0.25, 0.25, 0.25], 'size': {'height': SIDE, 'width': SIDE}}))
+    words = ('train', '--experiment=images', '--mode=train', f'task.train_data.input_path={folder}/photos', 'tilth.jit=false',
+             'trainer.train_steps=2', 'trainer.checkpoint_interval=2', 'trainer.optimizer_config.ema=null')
+    tilth(*words, f'--model_dir={folder}/tuned vit', f'task.init_checkpoint={folder}/vit')
+    task = yaml.safe_load((folder / 'tuned vit/params.yaml').read_text())['task']
+    vit = task['model']['backbone']['vit']
+    assert task['model']['backbone']['type'] == 'vit' and task['model']['input_size'] == [SIDE, SIDE, 3]
+    assert vit['model_name'] is None and (vit['hidden_size'], vit['patch_size']) == (HIDDEN, PATCH)
+    assert [vit['transformer'][key] for key in ('mlp_dim', 'num_heads', 'num_layers')] == [INNER, HEADS, BLOCKS]
+    assert vit['norm_epsilon'] == 1e-12 and vit['activation'] == 'gelu'
+    assert task['train_data']['mean'] == [127.5, 102, 76.5] and task['validation_data']['stddev'] == [63.75] * 3
+    file = f'task.init_checkpoint={folder}/vit timm.safetensors'
+    tilth(*words, f'--model_dir={folder}/none', file, fails='does not say what task.model.backbone.vit.transformer.num_heads is')
+    tilth(*words, f'--model_dir={folder}/timm vit', file, f'task.model.backbone.vit.transformer.num_heads={HEADS}')
 
 
 def main():
@@ -263,6 +393,7 @@ def main():
         check_timm(driver, folder)
         check_hugging_face(driver, folder)
         check_mobilenet(driver, folder)
+        check_vit(driver, folder)
         check_write(driver, folder)
         check_tuning(folder)
 

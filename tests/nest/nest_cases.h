@@ -21,6 +21,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/rng.h>
 #include <tilth/core/attrs.h>
+#include <tilth/sys/nest/gpu.h>
 #include <tilth/sys/nest/interpret.h>
 #include <tilth/sys/nest/print_c.h>
 #include <unistd.h>
@@ -47,6 +48,7 @@ typedef struct build {
     buffer buffers[MOST_BUFFERS];
     double tolerance; /* of results beside naive ones, relative to `scale` below */
     tl_nest_plan *plan;
+    tl_gpu_walk *gpu; /* NULL: it cannot be walked there */
     uint64_t seed;
     double low, high; /* of numbers in buffers */
 } build;
@@ -740,34 +742,23 @@ static inline bool is_compiled(int number, int compiler)
     return number % 2 == compiler || test_takes_all();
 }
 
-/* One file, with functions named as cases are numbered, k0, k1 ...; NULL when there is no such
- * compiler. */
-static inline void *compile_cases(const cases *c, int number, const char *compiler)
+/* A file of C as a loaded library; NULL when there is no such compiler. */
+static inline void *compile_text(const tl_str *text, const char *compiler, const char *level)
 {
     char folder[TEMPORARY_PATH], path[128], library[128], command[640];
-    tl_str text = TL_STR_INIT;
     if (!have_program(compiler)) return NULL;
     assert_non_null(mkdtemp(temporary(folder, "tilth-nest")));
     snprintf(path, sizeof path, "%s/k.c", folder);
     snprintf(library, sizeof library, "%s/k.so", folder);
-    tl_nest_print_c_head(&text);
-    for (int i = 0; i < c->count; i++) {
-        char name[32];
-        if (!is_compiled(i, number)) continue;
-        snprintf(name, sizeof name, "k%d", i);
-        tl_nest_print_c(&text, c->all[i]->plan, name);
-    }
-    assert_ok(tl_str_status(&text));
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    fputs(tl_str_text(&text), file);
+    fputs(tl_str_text(text), file);
     fclose(file);
-    tl_str_deinit(&text);
     snprintf(command, sizeof command,
-             "%s -std=gnu17 -O3 -Wall -Wextra -Wno-unused-variable -Werror -ffp-contract=off "
+             "%s -std=gnu17 %s -Wall -Wextra -Wno-unused-variable -Werror -ffp-contract=off "
              "-fno-math-errno "
              "-fno-trapping-math %s -fPIC -shared -o %s %s -lm",
-             compiler, TARGET_FLAGS, library, path);
+             compiler, level, TARGET_FLAGS, library, path);
     if (system(command) != 0) fail_msg("%s", command);
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     if (!handle) fail_msg("%s", dlerror());
@@ -779,6 +770,34 @@ static inline void *compile_cases(const cases *c, int number, const char *compil
     return handle;
 }
 
+/* One file, with functions named as cases are numbered, k0, k1 ... */
+static inline void *compile_cases(const cases *c, int number, const char *compiler)
+{
+    tl_str text = TL_STR_INIT;
+    tl_nest_print_c_head(&text);
+    for (int i = 0; i < c->count; i++) {
+        char name[32];
+        if (!is_compiled(i, number)) continue;
+        snprintf(name, sizeof name, "k%d", i);
+        tl_nest_print_c(&text, c->all[i]->plan, name);
+    }
+    assert_ok(tl_str_status(&text));
+    void *handle = compile_text(&text, compiler, "-O3");
+    tl_str_deinit(&text);
+    return handle;
+}
+
+static inline tl_nest_fn *case_function(void *handle, int number)
+{
+    char name[32];
+    tl_nest_fn *fn;
+    snprintf(name, sizeof name, "k%d", number);
+    void *symbol = dlsym(handle, name);
+    assert_non_null(symbol);
+    memcpy(&fn, &symbol, sizeof fn);
+    return fn;
+}
+
 static inline void check_compiled(const cases *c, int number)
 {
     static const char *const compilers[] = {"gcc", "clang"};
@@ -788,13 +807,9 @@ static inline void check_compiled(const cases *c, int number)
     tl_pool *pool;
     assert_ok(tl_pool_new(&pool, 3));
     for (int i = 0; i < c->count; i++) {
-        char name[32], *interpreted[MOST_BUFFERS], *compiled[MOST_BUFFERS];
+        char *interpreted[MOST_BUFFERS], *compiled[MOST_BUFFERS];
         if (!is_compiled(i, number)) continue;
-        snprintf(name, sizeof name, "k%d", i);
-        tl_nest_fn *fn;
-        void *symbol = dlsym(handle, name);
-        assert_non_null(symbol);
-        memcpy(&fn, &symbol, sizeof fn);
+        tl_nest_fn *fn = case_function(handle, i);
         run_plan(c->all[i], NULL, interpreted, NULL);
         run_plan(c->all[i], fn, compiled, pool);
         check_guards(c->all[i], compiled, compiler);
@@ -803,6 +818,70 @@ static inline void check_compiled(const cases *c, int number)
         free_buffers(c->all[i], compiled);
     }
     tl_pool_free(&pool);
+    dlclose(handle);
+}
+
+/* --- as on a GPU ------------------------------------------------------------------------------ */
+
+/* The text of its kernels, as plain C. */
+static inline void *compile_kernels(cases *c)
+{
+    tl_str text = TL_STR_INIT;
+    tl_gpu_print_head(&text);
+    for (int i = 0; i < c->count; i++) {
+        char name[32];
+        const tl_status st = tl_gpu_walk_new(&c->all[i]->gpu, c->arena, &c->all[i]->nest);
+        if (st == TL_EUNSUPPORTED) continue;
+        assert_ok(st);
+        snprintf(name, sizeof name, "k%d", i);
+        tl_gpu_print(&text, c->all[i]->gpu, name, true);
+    }
+    assert_ok(tl_str_status(&text));
+    void *handle = compile_text(&text, "gcc", "-O1");
+    tl_str_deinit(&text);
+    return handle;
+}
+
+static inline bool has_sums(const tl_nest *n)
+{
+    for (int64_t i = 0; i < n->term_count; i++)
+        if (n->terms[i].kind == TL_TERM_REDUCE) return true;
+    return false;
+}
+
+/* Groups in any order: here from the last one to the first. */
+static inline void run_kernels(const build *b, tl_nest_fn *fn, char **out)
+{
+    char *scratch = aligned_alloc(TL_NEST_ALIGNMENT, b->gpu->walk.scratch_bytes + TL_NEST_ALIGNMENT);
+    assert_non_null(scratch);
+    memset(scratch, 0xff, b->gpu->walk.scratch_bytes);
+    copy_buffers(b, out);
+    for (int phase = 0; phase < b->gpu->phase_count; phase++)
+        for (int64_t g = b->gpu->phases[phase].groups - 1; g >= 0; g--)
+            fn((void *const *)out, scratch, phase, g, g + 1);
+    free(scratch);
+}
+
+/* Without sums the bits are those of the host; with them numbers are near the naive ones. */
+static inline void check_kernels(cases *c)
+{
+    void *handle = compile_kernels(c);
+    if (!handle) return;
+    for (int i = 0; i < c->count; i++) {
+        build *b = c->all[i];
+        char *host[MOST_BUFFERS], *gpu[MOST_BUFFERS];
+        if (!b->gpu) continue;
+        run_kernels(b, case_function(handle, i), gpu);
+        check_guards(b, gpu, "as on a GPU");
+        if (has_sums(&b->nest)) {
+            check_numbers(b, gpu);
+        } else {
+            run_plan(b, NULL, host, NULL);
+            check_same(b, host, gpu, "as on a GPU");
+            free_buffers(b, host);
+        }
+        free_buffers(b, gpu);
+    }
     dlclose(handle);
 }
 
@@ -817,6 +896,7 @@ static inline void cases_check(cases *c)
         check_interpreted(b);
     }
     for (int i = 0; i < 2 && test_takes_unseen(); i++) check_compiled(c, i);
+    if (test_takes_unseen()) check_kernels(c);
 }
 
 #endif

@@ -1,55 +1,19 @@
 /* COCOEvaluator: what Model Garden's tells of two batches (tests/golden/coco_evaluator.py), masks
  * as it pastes them, a class that derives, and what is refused. runs: fake device */
-#include "nn/lab.h"
+#include "nn/golden_json.h"
 
 #include <unistd.h>
 
-#include <jansson.h>
-
-#include <tilth/base/file.h>
 #include <tilth/nn/coco_evaluator.h>
 
 enum { SIDE = 160 }; /* of the masks of ground truth; images are smaller */
-static json_t *golden;
 
 static int open_all(void **state)
 {
-    char *text;
-    assert_ok(tl_file_read(&text, NULL, TEST_DATA "/golden/coco_evaluator.json", 1 << 20));
-    golden = json_loads(text, 0, NULL);
-    tl_free(text);
-    assert_non_null(golden);
-    return open_lab(state);
-}
-
-static int close_all(void **state)
-{
-    json_decref(golden);
-    return close_lab(state);
+    return golden_json_open(state, TEST_DATA "/golden/coco_evaluator.json");
 }
 
 /* --- tensors of the golden file --------------------------------------------------------------- */
-
-/* Nested lists of numbers, one after the other. */
-static int64_t flatten(double *out, int64_t count, const json_t *list)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *v = json_array_get(list, i);
-        if (json_is_array(v)) count = flatten(out, count, v);
-        else out[count++] = json_number_value(v);
-    }
-    return count;
-}
-
-static void put_list(tl_tensors *into, const char *name, const json_t *list, tl_dtype dtype)
-{
-    static double numbers[4096];
-    tl_shape shape = {0};
-    for (const json_t *v = list; json_is_array(v); v = json_array_get(v, 0))
-        shape.dims[shape.rank++] = (int64_t)json_array_size(v);
-    flatten(numbers, 0, list);
-    tl_tensors_put(c, into, name, tl_from_doubles(c, dtype, shape, numbers));
-}
 
 static void put_all(tl_tensors *into, json_t *lists)
 {
@@ -360,5 +324,5 @@ int main(void)
         cmocka_unit_test(annotation_files),
         cmocka_unit_test(bad_batches),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cmocka_run_group_tests(tests, open_all, golden_json_close);
 }

@@ -1,8 +1,11 @@
 /* Groups of parameters that stay as they are for a number of steps. */
 #include "test.h"
 
+#include "rules.h"
 #include "weights.h"
 
+<<<<<<< HEAD
+=======
 #define RATE "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
 
 static const char *const all_rules[] = {
@@ -20,8 +23,14 @@ static const char *const all_rules[] = {
     "optimizer: {type: rmsprop, rmsprop: {momentum: 0.5, centered: true}}\n" RATE,
     "optimizer: {type: adagrad, adagrad: {global_clipnorm: 1}}\n" RATE,
     "optimizer: {type: adafactor_keras}\n" RATE,
+    "optimizer: {type: adadelta, adadelta: {weight_decay: 0.1}}\n" RATE,
+    "optimizer: {type: adamax, adamax: {clipnorm: 0.5, weight_decay: 0.1}}\n" RATE,
+    "optimizer: {type: nadam, nadam: {weight_decay: 0.1}}\n" RATE,
+    "optimizer: {type: ftrl, ftrl: {weight_decay: 0.1, beta: 0.1}}\n" RATE,
+    "optimizer: {type: lion, lion: {weight_decay: 0.1}}\n" RATE,
 };
 
+>>>>>>> h5
 /* With all rules, those with a decay of their own too: what is frozen keeps every bit, and is
  * trained from the next step on. */
 static void check_frozen(const char *yaml, int mode)

@@ -1,55 +1,24 @@
 /* InstanceMetrics: what Model Garden's tells of three batches (tests/golden/instance_metrics.py),
  * by boxes and by masks; one image by hand; and what is refused. runs: fake device */
-#include "nn/lab.h"
+#include "nn/golden_json.h"
 
-#include <jansson.h>
-
-#include <tilth/base/file.h>
 #include <tilth/nn/instance_metrics.h>
-
-static json_t *golden;
 
 static int open_all(void **state)
 {
-    char *text;
-    assert_ok(tl_file_read(&text, NULL, TEST_DATA "/golden/instance_metrics.json", 1 << 20));
-    golden = json_loads(text, 0, NULL);
-    tl_free(text);
-    assert_non_null(golden);
-    return open_lab(state);
-}
-
-static int close_all(void **state)
-{
-    json_decref(golden);
-    return close_lab(state);
+    return golden_json_open(state, TEST_DATA "/golden/instance_metrics.json");
 }
 
 /* --- tensors ---------------------------------------------------------------------------------- */
 
-static int64_t flatten(double *out, int64_t count, const json_t *list)
-{
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *v = json_array_get(list, i);
-        if (json_is_array(v)) count = flatten(out, count, v);
-        else out[count++] = json_number_value(v);
-    }
-    return count;
-}
-
 static void put_all(tl_tensors *into, json_t *lists)
 {
-    static double numbers[4096];
     const char *name;
     json_t *list;
     json_object_foreach(lists, name, list)
     {
-        tl_shape shape = {0};
         bool whole = strstr(name, "classes") || strstr(name, "crowds");
-        for (const json_t *v = list; json_is_array(v); v = json_array_get(v, 0))
-            shape.dims[shape.rank++] = (int64_t)json_array_size(v);
-        flatten(numbers, 0, list);
-        tl_tensors_put(c, into, name, tl_from_doubles(c, whole ? TL_I32 : TL_F32, shape, numbers));
+        put_list(into, name, list, whole ? TL_I32 : TL_F32);
     }
 }
 
@@ -180,5 +149,5 @@ int main(void)
         LAB_TEST(vector),
         LAB_TEST(mistakes),
     };
-    return cmocka_run_group_tests(tests, open_all, close_all);
+    return cmocka_run_group_tests(tests, open_all, golden_json_close);
 }

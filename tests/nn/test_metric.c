@@ -184,6 +184,42 @@ static void vectors_are_told_by_number_or_label(void **state)
     tl_metric_free(&named);
 }
 
+// Means of elements are told by their places.
+static void tensors_are_told_by_place(void **state)
+{
+    (void)state;
+    tl_metric *m = make(&tl_metric_mean_tensor,
+                        &(tl_mean_tensor_config){.shape = {(const int64_t[]){2, 3}, 2}});
+    tl_logs *logs;
+    assert_ok(tl_logs_new(&logs));
+    for (int i = 1; i <= 2; i++)
+        tl_metric_update_value(m, c, tl_reshape(c, ROW(i, 0, 0, 0, 0, 4 * i), TL_SHAPE(2, 3)),
+                               NULL);
+    assert_ok(tl_metric_tell(m, c, logs));
+    assert_int_equal(tl_logs_count(logs), 6);
+    assert_near(tl_logs_number_or(logs, "mean_tensor/0/0", NAN), 1.5, 0);
+    assert_near(tl_logs_number_or(logs, "mean_tensor/1/2", NAN), 6, 0);
+    assert_near(tl_logs_number_or(logs, "mean_tensor/1/0", NAN), 0, 0);
+    tl_metric_update_value(m, c, ROW(1, 2, 3), NULL);
+    assert_fails(tl_ctx_status(c), TL_EINVAL, "must have the shape of the metric, [2, 3]");
+    tl_ctx_clear(c);
+    tl_logs_free(&logs);
+    tl_metric_free(&m);
+}
+
+// Where Keras has NaN, or minus infinity that becomes 0.
+static void targets_without_spread_explain_nothing(void **state)
+{
+    (void)state;
+    tl_metric *m = make(&tl_metric_r2_score, NULL);
+    assert_near(number(m), 0, 0);
+    tl_metric_update(m, c, ROW(2, 2, 7), ROW(2, 2, 9), ROW(1, 1, 0));
+    assert_near(number(m), 1, 0);
+    tl_metric_update(m, c, ROW(2, 2), ROW(2, 3), NULL);
+    assert_near(number(m), 0, 0);
+    tl_metric_free(&m);
+}
+
 // What was told does not change when the metric goes on.
 static void told_numbers_stay(void **state)
 {
@@ -283,6 +319,11 @@ static void states_continue_where_they_were(void **state)
         tl_metrics *all = i ? b : a;
         assert_ok(tl_metrics_add(NULL, all, &tl_metric_binary_accuracy, NULL, "accuracy"));
         assert_ok(tl_metrics_add(NULL, all, &tl_metric_auc, NULL, "train/auc"));
+        assert_ok(tl_metrics_add(NULL, all, &tl_metric_binary_iou, NULL, NULL));
+        assert_ok(tl_metrics_add(NULL, all, &tl_metric_r2_score,
+                                 &(tl_r2_config){.num_outputs = 1, .num_regressors = 2}, NULL));
+        assert_ok(tl_metrics_add(NULL, all, &tl_metric_specificity_at_sensitivity, NULL, NULL));
+        assert_ok(tl_metrics_add(NULL, all, &tl_metric_poisson, NULL, NULL));
     }
     tl_metrics_update(a, c, ROW(1, 0, 1), ROW(0.9, 0.6, 0.2), NULL);
     assert_ok(tl_state_new(&from));
@@ -292,7 +333,7 @@ static void states_continue_where_they_were(void **state)
     assert_ok(tl_state_copy(to, from, NULL, NULL));
     for (int i = 0; i < 2; i++)
         tl_metrics_update(i ? b : a, c, ROW(1, 0), ROW(0.3, 0.4), ROW(2, 1));
-    for (int64_t i = 0; i < 2; i++)
+    for (int64_t i = 0; i < tl_metrics_count(a); i++)
         assert_near(number(tl_metrics_at(a, i)), number(tl_metrics_at(b, i)), 0);
     assert_near(number(tl_metrics_find(b, "accuracy")), (1 + 0 + 0 + 0 + 1) / 6.0, 1e-12);
     tl_state_free(&from);
@@ -417,6 +458,22 @@ static void bad_classes_and_configurations_are_refused(void **state)
                                                 .label_weights = {(const double[]){1, 2}, 2}},
                                NULL),
                  TL_EINVAL, "there are 2 for 3 labels");
+    tl_iou_config iou = {.confusion.num_classes = 3,
+                         .target_class_ids = {(const int64_t[]){1, 3}, 2}};
+    assert_fails(tl_metric_new(&m, engine, &tl_metric_iou, &iou, NULL), TL_EINVAL,
+                 "target_class_ids: 3 is no class: they are below 3");
+    iou.target_class_ids.count = 0;
+    assert_fails(tl_metric_new(&m, engine, &tl_metric_iou, &iou, NULL), TL_EINVAL,
+                 "target_class_ids");
+    tl_one_hot_iou_config one_hot = {.num_classes = 3,
+                                     .target_class_ids = {(const int64_t[]){1}, 1}};
+    assert_fails(tl_metric_new(&m, engine, &tl_metric_one_hot_mean_iou, &one_hot, NULL), TL_EINVAL,
+                 "one_hot_mean_iou takes all classes");
+    tl_mean_tensor_config deep = {.shape = {(const int64_t[]){1, 1, 1, 1, 1, 1, 1, 1, 1}, 9}};
+    assert_fails(tl_metric_new(&m, engine, &tl_metric_mean_tensor, &deep, NULL), TL_EINVAL,
+                 "shape: it has 9 dimensions");
+    assert_fails(tl_metric_new(&m, engine, &tl_metric_mean_relative_error, NULL, NULL), TL_EINVAL,
+                 "normalizer");
     assert_fails(tl_metric_new(&m, engine, &tl_metric_recall,
                                &(tl_threshold_metric_config){.top_k = {true, 0}}, NULL),
                  TL_EINVAL, "top_k is 0");
@@ -456,6 +513,11 @@ static void inputs_that_do_not_fit_are_named(void **state)
     refused(&tl_metric_mean_iou, &three, ROW(0, 1), ROW(0, -1), "class numbers must be below");
     refused(&tl_metric_precision, &(tl_threshold_metric_config){.class_id = {true, 7}}, wide, wide,
             "7");
+    refused(&tl_metric_binary_iou, NULL, ROW(0, 2), two, "class numbers must be below");
+    refused(&tl_metric_r2_score, &(tl_r2_config){.num_outputs = 4}, wide, wide, "num_outputs 4");
+    refused(&tl_metric_mean_relative_error,
+            &(tl_mean_relative_error_config){.normalizer = {(const double[]){1, 2}, 2}}, wide, wide,
+            "there are 2 normalizers");
     refused(&tl_metric_mean, NULL, two, two, "metric 'mean' is about one tensor");
     refused(&tl_metric_accuracy, NULL, NULL, two, "metric 'accuracy' was given no targets");
     refused(&tl_metric_accuracy, NULL, two, NULL, "metric 'accuracy' was given no predictions");
@@ -576,6 +638,8 @@ int main(void)
         LAB_TEST(weight_zero_counts_nothing),
         LAB_TEST(weights_have_the_first_axes),
         LAB_TEST(vectors_are_told_by_number_or_label),
+        LAB_TEST(tensors_are_told_by_place),
+        LAB_TEST(targets_without_spread_explain_nothing),
         LAB_TEST(told_numbers_stay),
         LAB_TEST(a_confusion_matrix_is_an_image),
         LAB_TEST(telling_says_what_is_wrong),

@@ -91,6 +91,23 @@ static const branch_case branches[] = {
      "{name: Adafactor, clipnorm: null, clipvalue: null, global_clipnorm: null, "
      "learning_rate: 0.001, beta_2_decay: -0.8, epsilon_1: 1.0e-30, epsilon_2: 0.001, "
      "clip_threshold: 1.0, relative_step: true}"},
+    {"optimizer", "adadelta",
+     "{name: Adadelta, clipnorm: null, clipvalue: null, global_clipnorm: null, rho: 0.95, "
+     "epsilon: 1.0e-07, weight_decay: 0.0}"},
+    {"optimizer", "adamax",
+     "{name: Adamax, clipnorm: null, clipvalue: null, global_clipnorm: null, beta_1: 0.9, "
+     "beta_2: 0.999, epsilon: 1.0e-07, weight_decay: 0.0}"},
+    {"optimizer", "nadam",
+     "{name: Nadam, clipnorm: null, clipvalue: null, global_clipnorm: null, beta_1: 0.9, "
+     "beta_2: 0.999, epsilon: 1.0e-07, weight_decay: 0.0}"},
+    {"optimizer", "ftrl",
+     "{name: Ftrl, clipnorm: null, clipvalue: null, global_clipnorm: null, "
+     "learning_rate_power: -0.5, initial_accumulator_value: 0.1, "
+     "l1_regularization_strength: 0.0, l2_regularization_strength: 0.0, "
+     "l2_shrinkage_regularization_strength: 0.0, beta: 0.0, weight_decay: 0.0}"},
+    {"optimizer", "lion",
+     "{name: Lion, clipnorm: null, clipvalue: null, global_clipnorm: null, beta_1: 0.9, "
+     "beta_2: 0.99, weight_decay: 0.0}"},
     {"optimizer", "slide",
      "{name: SLIDE, clipnorm: null, clipvalue: null, global_clipnorm: null, beta_1: 0.9, "
      "beta_2: 0.999, epsilon: 1.0e-06, weight_decay_rate: 0.0, weight_decay_type: inner, "
@@ -288,6 +305,16 @@ static void test_clipping_to_nothing_is_refused(void **state)
     assert_accepted("optimizer: {type: adamw, adamw: {gradient_clip_norm: 0}}");
 }
 
+static void test_numbers_of_ftrl_and_lion(void **state)
+{
+    (void)state;
+    assert_refused("optimizer: {type: ftrl, ftrl: {learning_rate_power: 0.5}}", TL_EINVAL,
+                   "optimizer.ftrl.learning_rate_power: must be at most 0");
+    assert_accepted("optimizer: {type: ftrl, ftrl: {learning_rate_power: 0}}");
+    assert_refused("optimizer: {type: lion, lion: {beta_1: 0}}", TL_EINVAL,
+                   "optimizer.lion.beta_1: must be more than 0");
+}
+
 static void test_unpublished_optimizers_are_refused_when_chosen(void **state)
 {
     (void)state;
@@ -405,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_relative_step_is_told_to_have_no_effect),
         cmocka_unit_test(test_clipping_is_one_of_two),
         cmocka_unit_test(test_clipping_to_nothing_is_refused),
+        cmocka_unit_test(test_numbers_of_ftrl_and_lion),
         cmocka_unit_test(test_unpublished_optimizers_are_refused_when_chosen),
         cmocka_unit_test(test_stepwise_lengths),
         cmocka_unit_test(test_step_cosine_lengths),

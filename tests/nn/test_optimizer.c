@@ -6,27 +6,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/ops/update.h>
 
+#include "rules.h"
 #include "weights.h"
-
-#define RATE "learning_rate: {type: constant, constant: {learning_rate: 0.125}}\n"
-
-static const char *const all_rules[] = {
-    "optimizer: {type: sgd, sgd: {momentum: 0.5}}\n" RATE,
-    "optimizer: {type: sgd_experimental}\n" RATE,
-    "optimizer: {type: torch_sgd, torch_sgd: {momentum: 0.5, weight_decay: 0.1}}\n" RATE,
-    "optimizer: {type: adam, adam: {amsgrad: true}}\n" RATE,
-    "optimizer: {type: adam_experimental, adam_experimental: {clipnorm: 0.5}}\n" RATE,
-    "optimizer: {type: adamw, adamw: {weight_decay_rate: 0.1,\n"
-    "  exclude_from_weight_decay: [bias]}}\n" RATE,
-    "optimizer: {type: adamw_experimental, adamw_experimental: {weight_decay: 0.1}}\n" RATE,
-    "optimizer: {type: torch_adamw}\n" RATE,
-    "optimizer: {type: lamb, lamb: {weight_decay_rate: 0.1}}\n" RATE,
-    "optimizer: {type: lars, lars: {clipvalue: 0.5}}\n" RATE,
-    "optimizer: {type: rmsprop, rmsprop: {momentum: 0.5, centered: true}}\n" RATE,
-    "optimizer: {type: adagrad, adagrad: {global_clipnorm: 1}}\n" RATE,
-    "optimizer: {type: adafactor_keras}\n" RATE,
-};
-enum { RULES = sizeof all_rules / sizeof *all_rules };
 
 /* --- all that a run has, as a state ----------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
 /* A hundred updates with fixed gradients, against what Model Garden (Keras) and PyTorch make of
- * them (tests/golden/optimizers.py; adafactor.py): in float32 and float64, eagerly, as an
+ * them (tests/golden/optimizers.py; adafactor.py, optimizers_keras.py): in float32 and float64, eagerly, as an
  * interpreted program and as a compiled one. All three give the same bits, but that Adafactor's
  * sums are added in another order in programs. runs: fake device */
 #include "test.h"
@@ -24,7 +24,7 @@ typedef struct golden {
     entry entries[MOST_ENTRIES];
     int64_t count;
 } golden;
-static golden garden, torch, adafactor;
+static golden garden, torch, adafactor, keras;
 
 static void read_golden(golden *g, const char *path)
 {
@@ -50,6 +50,7 @@ static int open_all(void **state)
     read_golden(&garden, TEST_DATA "/golden/optimizers.bin");
     read_golden(&torch, TEST_DATA "/golden/optimizers_torch.bin");
     read_golden(&adafactor, TEST_DATA "/golden/adafactor.bin");
+    read_golden(&keras, TEST_DATA "/golden/optimizers_keras.bin");
     return open_labs(state);
 }
 
@@ -58,6 +59,7 @@ static int close_all(void **state)
     tl_file_unmap(&garden.file);
     tl_file_unmap(&torch.file);
     tl_file_unmap(&adafactor.file);
+    tl_file_unmap(&keras.file);
     return close_labs(state);
 }
 
@@ -200,13 +202,19 @@ static void test_adafactor_bounds_its_rate(void **state)
     run_all(&adafactor, TL_F64, 4);
 }
 
+static void test_keras(void **state)
+{
+    (void)state;
+    run_all(&keras, TL_F32, 14);
+    run_all(&keras, TL_F64, 14);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_garden_float32),
-        cmocka_unit_test(test_garden_float64),
-        cmocka_unit_test(test_torch),
-        cmocka_unit_test(test_adafactor_bounds_its_rate),
+        cmocka_unit_test(test_garden_float32), cmocka_unit_test(test_garden_float64),
+        cmocka_unit_test(test_torch),          cmocka_unit_test(test_adafactor_bounds_its_rate),
+        cmocka_unit_test(test_keras),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

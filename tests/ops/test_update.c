@@ -120,6 +120,77 @@ static void lars(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **
     for (int i = 0; i < 3; i++) tl_update_lars(c, out[0], in[1 + i], hyper_of(c, k, i), out[1], &a);
 }
 
+static void adadelta(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    tl_adadelta_attr a = {.rho = k->q[1],
+                          .epsilon = k->q[2],
+                          .weight_decay = k->q[3],
+                          .offsets = OFFSETS(k),
+                          .decayed = FLAGS(k)};
+    out[0] = copy(c, in[0]);
+    for (int i = 1; i < 3; i++) out[i] = slot(c, in[0], 0);
+    for (int i = 0; i < 3; i++)
+        tl_update_adadelta(c, out[0], in[1 + i], hyper_of(c, k, i), out[1], out[2], &a);
+}
+
+static void adamax(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    tl_adamax_attr a = {.beta_1 = k->q[1],
+                        .beta_2 = k->q[2],
+                        .epsilon = k->q[3],
+                        .weight_decay = k->q[4],
+                        .offsets = OFFSETS(k),
+                        .decayed = FLAGS(k)};
+    out[0] = copy(c, in[0]);
+    for (int i = 1; i < 3; i++) out[i] = slot(c, in[0], 0);
+    for (int i = 0; i < 3; i++)
+        tl_update_adamax(c, out[0], in[1 + i], hyper_of(c, k, i), out[1], out[2], &a);
+}
+
+static void nadam(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    tl_nadam_attr a = {.beta_1 = k->q[1],
+                       .beta_2 = k->q[2],
+                       .epsilon = k->q[3],
+                       .weight_decay = k->q[4],
+                       .offsets = OFFSETS(k),
+                       .decayed = FLAGS(k)};
+    out[0] = copy(c, in[0]);
+    for (int i = 1; i < 3; i++) out[i] = slot(c, in[0], 0);
+    for (int i = 0; i < 3; i++)
+        tl_update_nadam(c, out[0], in[1 + i], hyper_of(c, k, i), out[1], out[2], &a);
+}
+
+/* q: rate, power, l1, l2, beta, decay; p[1]: where sums begin, in tenths */
+static void ftrl(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    tl_ftrl_attr a = {.learning_rate_power = k->q[1],
+                      .l1 = k->q[2],
+                      .l2 = k->q[3],
+                      .l2_shrinkage = 2 * k->q[3],
+                      .beta = k->q[4],
+                      .weight_decay = k->q[5],
+                      .offsets = OFFSETS(k),
+                      .decayed = FLAGS(k)};
+    out[0] = copy(c, in[0]);
+    out[1] = slot(c, in[0], 0.1 * (double)k->p[1]);
+    out[2] = slot(c, in[0], 0);
+    for (int i = 0; i < 3; i++)
+        tl_update_ftrl(c, out[0], in[1 + i], hyper_of(c, k, i), out[1], out[2], &a);
+}
+
+static void lion(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    tl_lion_attr a = {.beta_1 = k->q[1],
+                      .beta_2 = k->q[2],
+                      .weight_decay = k->q[3],
+                      .offsets = OFFSETS(k),
+                      .decayed = FLAGS(k)};
+    out[0] = copy(c, in[0]);
+    out[1] = slot(c, in[0], 0);
+    for (int i = 0; i < 3; i++) tl_update_lion(c, out[0], in[1 + i], hyper_of(c, k, i), out[1], &a);
+}
+
 static void ema(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
 {
     tl_tensor *average = copy(c, in[0]);
@@ -366,6 +437,133 @@ static const op_case cases[] = {
      FLAGS_ALL,
      .outputs = 2,
      .q = {0.125, 0.9, 0.5, 0.01}},
+
+    {"adadelta", BLOCK, adadelta, FLAGS_ALL, .outputs = 3, .q = {0.5, 0.9, 1e-3, 0.25}},
+    {"adadelta decay of some", BLOCK, adadelta, FLAGS_ALL, .outputs = 3, .p = {[11] = 1},
+     .q = {0.5, 0.9, 1e-3, 0.25}},
+    {"adadelta skipping", BLOCK, adadelta, FLAGS_ALL, .outputs = 3, .p = {[10] = 1},
+     .q = {0.5, 0.9, 1e-3, 0.25}},
+    {"adadelta short gradients",
+     {"11", "11:bf16", "11:f16", "11:f32"},
+     adadelta,
+     FLAGS_ALL,
+     .outputs = 3,
+     .q = {0.5, 0.9, 1e-3, 0.25}},
+    {"adadelta many",
+     {"4099", "4099", "4099", "4099"},
+     adadelta,
+     FLAGS_ALL,
+     .outputs = 3,
+     .q = {0.5, 0.9, 1e-3, 0.01}},
+    {"adadelta none",
+     {"0", "0", "0", "0"},
+     adadelta,
+     FLAGS_ALL,
+     .outputs = 3,
+     .q = {0.5, 0.9, 1e-3, 0.25}},
+    {"adamax", BLOCK, adamax, FLAGS_ALL, .outputs = 3, .q = {0.125, 0.9, 0.99, 1e-3, 0.25}},
+    {"adamax decay of some", BLOCK, adamax, FLAGS_ALL, .outputs = 3, .p = {[11] = 1},
+     .q = {0.125, 0.9, 0.99, 1e-3, 0.25}},
+    {"adamax skipping", BLOCK, adamax, FLAGS_ALL, .outputs = 3, .p = {[10] = 1},
+     .q = {0.125, 0.9, 0.99, 1e-3, 0.25}},
+    {"adamax short gradients",
+     {"11", "11:bf16", "11:f16", "11:f32"},
+     adamax,
+     FLAGS_ALL,
+     .outputs = 3,
+     .q = {0.125, 0.9, 0.99, 1e-3, 0.25}},
+    {"adamax many",
+     {"4099", "4099", "4099", "4099"},
+     adamax,
+     FLAGS_ALL,
+     .outputs = 3,
+     .q = {0.125, 0.9, 0.99, 1e-7, 0.01}},
+    {"adamax none",
+     {"0", "0", "0", "0"},
+     adamax,
+     FLAGS_ALL,
+     .outputs = 3,
+     .q = {0.125, 0.9, 0.99, 1e-3, 0.25}},
+    {"nadam", BLOCK, nadam, FLAGS_ALL, .outputs = 3, .q = {0.125, 0.9, 0.99, 1e-3, 0.25}},
+    {"nadam decay of some", BLOCK, nadam, FLAGS_ALL, .outputs = 3, .p = {[11] = 1},
+     .q = {0.125, 0.9, 0.99, 1e-3, 0.25}},
+    {"nadam skipping", BLOCK, nadam, FLAGS_ALL, .outputs = 3, .p = {[10] = 1},
+     .q = {0.125, 0.9, 0.99, 1e-3, 0.25}},
+    {"nadam short gradients",
+     {"11", "11:bf16", "11:f16", "11:f32"},
+     nadam,
+     FLAGS_ALL,
+     .outputs = 3,
+     .q = {0.125, 0.9, 0.99, 1e-3, 0.25}},
+    {"nadam many",
+     {"4099", "4099", "4099", "4099"},
+     nadam,
+     FLAGS_ALL,
+     .outputs = 3,
+     .q = {0.125, 0.9, 0.99, 1e-7, 0.01}},
+    {"nadam none",
+     {"0", "0", "0", "0"},
+     nadam,
+     FLAGS_ALL,
+     .outputs = 3,
+     .q = {0.125, 0.9, 0.99, 1e-3, 0.25}},
+    {"ftrl", BLOCK, ftrl, FLAGS_ALL, .outputs = 3, .p = {0, 1},
+     .q = {0.125, -0.5, 0.1, 0.01, 0.03, 0.25}},
+    {"ftrl decay of some", BLOCK, ftrl, FLAGS_ALL, .outputs = 3, .p = {[1] = 1, [11] = 1},
+     .q = {0.125, -0.5, 0.1, 0.01, 0.03, 0.25}},
+    {"ftrl skipping", BLOCK, ftrl, FLAGS_ALL, .outputs = 3, .p = {[1] = 1, [10] = 1},
+     .q = {0.125, -0.5, 0.1, 0.01, 0.03, 0.25}},
+    {"ftrl short gradients",
+     {"11", "11:bf16", "11:f16", "11:f32"},
+     ftrl,
+     FLAGS_ALL,
+     .outputs = 3,
+     .p = {0, 1},
+     .q = {0.125, -0.5, 0.1, 0.01, 0.03, 0.25}},
+    {"ftrl many",
+     {"4099", "4099", "4099", "4099"},
+     ftrl,
+     FLAGS_ALL,
+     .outputs = 3,
+     .p = {0, 1},
+     .q = {0.125, -0.75, 0.1, 0.01, 0.03, 0.01}},
+    {"ftrl none",
+     {"0", "0", "0", "0"},
+     ftrl,
+     FLAGS_ALL,
+     .outputs = 3,
+     .p = {0, 1},
+     .q = {0.125, -0.5, 0.1, 0.01, 0.03, 0.25}},
+    {"lion", BLOCK, lion, FLAGS_ALL, .outputs = 2, .q = {0.125, 0.9, 0.95, 0.25}},
+    {"lion decay of some", BLOCK, lion, FLAGS_ALL, .outputs = 2, .p = {[11] = 1},
+     .q = {0.125, 0.9, 0.95, 0.25}},
+    {"lion skipping", BLOCK, lion, FLAGS_ALL, .outputs = 2, .p = {[10] = 1},
+     .q = {0.125, 0.9, 0.95, 0.25}},
+    {"lion short gradients",
+     {"11", "11:bf16", "11:f16", "11:f32"},
+     lion,
+     FLAGS_ALL,
+     .outputs = 2,
+     .q = {0.125, 0.9, 0.95, 0.25}},
+    {"lion many",
+     {"4099", "4099", "4099", "4099"},
+     lion,
+     FLAGS_ALL,
+     .outputs = 2,
+     .q = {0.125, 0.9, 0.95}},
+    {"lion none",
+     {"0", "0", "0", "0"},
+     lion,
+     FLAGS_ALL,
+     .outputs = 2,
+     .q = {0.125, 0.9, 0.95, 0.25}},
+    {"ftrl from 0 without gradients",
+     {"11", "11:=0", "11:=0", "11:=0"},
+     ftrl,
+     FLAGS_ALL,
+     .outputs = 3,
+     .q = {0.125, -0.5}},
+    {"ftrl at no rate", BLOCK, ftrl, FLAGS_ALL, .outputs = 3, .p = {0, 1}, .q = {0, -0.5}},
 
     {"ema", {"11", "11"}, ema, FLAGS_ALL, .q = {0.9}, .torch = "q[0] * a + (1 - q[0]) * b"},
     {"ema of 0", {"11", "11"}, ema, FLAGS_ALL, .q = {0}, .torch = "b * 1"},

@@ -333,6 +333,167 @@ static void lars(void **state)
     }
 }
 
+/* --- the rest of Keras ----------------------------------------------------------------------- */
+
+static double decayed_weight(const numbers *s, int i, double decay)
+{
+    return s->w[i] - (decayed[tensor_of(i)] ? s->rate * decay * s->w[i] : 0);
+}
+
+static void adadelta_formula(numbers *s, const void *attr)
+{
+    const tl_adadelta_attr *a = attr;
+    double *square = s->slot[0], *steps = s->slot[1];
+    for (int i = 0; i < N; i++) {
+        square[i] = a->rho * square[i] + (1 - a->rho) * s->g[i] * s->g[i];
+        double by = -sqrt(steps[i] + a->epsilon) / sqrt(square[i] + a->epsilon) * s->g[i];
+        steps[i] = a->rho * steps[i] + (1 - a->rho) * by * by;
+        s->w[i] = decayed_weight(s, i, a->weight_decay) + s->rate * by;
+    }
+}
+
+static bool adadelta_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                            tl_tensor *const *slot, const void *attr)
+{
+    return tl_update_adadelta(c, w, g, hyper, slot[0], slot[1], attr);
+}
+
+static void adadelta(void **state)
+{
+    (void)state;
+    tl_adadelta_attr a = {
+        .rho = 0.8, .epsilon = 1e-2, .weight_decay = 0.1, .offsets = BEGINS, .decayed = DECAYED};
+    run(adadelta_formula, adadelta_update, &a);
+}
+
+static void adamax_formula(numbers *s, const void *attr)
+{
+    const tl_adamax_attr *a = attr;
+    double *m = s->slot[0], *top = s->slot[1];
+    for (int i = 0; i < N; i++) {
+        m[i] += (s->g[i] - m[i]) * (1 - a->beta_1);
+        top[i] = fmax(a->beta_2 * top[i], fabs(s->g[i]));
+        s->w[i] = decayed_weight(s, i, a->weight_decay)
+                  - s->rate * m[i] / ((1 - pow(a->beta_1, s->step)) * (top[i] + a->epsilon));
+    }
+}
+
+static bool adamax_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                          tl_tensor *const *slot, const void *attr)
+{
+    return tl_update_adamax(c, w, g, hyper, slot[0], slot[1], attr);
+}
+
+static void adamax(void **state)
+{
+    (void)state;
+    tl_adamax_attr a = {.beta_1 = 0.9,
+                        .beta_2 = 0.7,
+                        .epsilon = 1e-2,
+                        .weight_decay = 0.1,
+                        .offsets = BEGINS,
+                        .decayed = DECAYED};
+    run(adamax_formula, adamax_update, &a);
+}
+
+// The product of momenta factor by factor, as it is defined.
+static void nadam_formula(numbers *s, const void *attr)
+{
+    const tl_nadam_attr *a = attr;
+    double *m = s->slot[0], *v = s->slot[1], now = 0, product = 1;
+    for (int k = 1; k <= (int)s->step; k++) product *= now = a->beta_1 * (1 - 0.5 * pow(0.96, k));
+    double next = a->beta_1 * (1 - 0.5 * pow(0.96, s->step + 1));
+    for (int i = 0; i < N; i++) {
+        m[i] += (s->g[i] - m[i]) * (1 - a->beta_1);
+        v[i] += (s->g[i] * s->g[i] - v[i]) * (1 - a->beta_2);
+        double first = next * m[i] / (1 - product * next) + (1 - now) * s->g[i] / (1 - product);
+        double second = v[i] / (1 - pow(a->beta_2, s->step));
+        s->w[i] =
+            decayed_weight(s, i, a->weight_decay) - s->rate * first / (sqrt(second) + a->epsilon);
+    }
+}
+
+static bool nadam_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                         tl_tensor *const *slot, const void *attr)
+{
+    return tl_update_nadam(c, w, g, hyper, slot[0], slot[1], attr);
+}
+
+static void nadam(void **state)
+{
+    (void)state;
+    tl_nadam_attr a = {.beta_1 = 0.9,
+                       .beta_2 = 0.7,
+                       .epsilon = 1e-2,
+                       .weight_decay = 0.1,
+                       .offsets = BEGINS,
+                       .decayed = DECAYED};
+    run(nadam_formula, nadam_update, &a);
+}
+
+static void ftrl_formula(numbers *s, const void *attr)
+{
+    const tl_ftrl_attr *a = attr;
+    double *sum = s->slot[0], *z = s->slot[1], q = -a->learning_rate_power;
+    for (int i = 0; i < N; i++) {
+        double w = decayed_weight(s, i, a->weight_decay), after = sum[i] + s->g[i] * s->g[i];
+        z[i] += s->g[i] + 2 * a->l2_shrinkage * w;
+        z[i] -= (pow(after, q) - pow(sum[i], q)) / s->rate * w;
+        double under = pow(after, q) / s->rate + 2 * (a->l2 + a->beta / (2 * s->rate));
+        sum[i] = after;
+        s->w[i] = fabs(z[i]) <= a->l1 ? 0 : ((z[i] < 0 ? -a->l1 : a->l1) - z[i]) / under;
+    }
+}
+
+static bool ftrl_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                        tl_tensor *const *slot, const void *attr)
+{
+    return tl_update_ftrl(c, w, g, hyper, slot[0], slot[1], attr);
+}
+
+static void ftrl(void **state)
+{
+    (void)state;
+    const double powers[] = {-0.5, -0.8, 0};
+    for (int i = 0; i < 3; i++) {
+        tl_ftrl_attr a = {.learning_rate_power = powers[i],
+                          .l1 = 0.4,
+                          .l2 = 0.2,
+                          .l2_shrinkage = 0.1,
+                          .beta = 0.05,
+                          .weight_decay = 0.1,
+                          .offsets = BEGINS,
+                          .decayed = DECAYED};
+        run(ftrl_formula, ftrl_update, &a);
+    }
+}
+
+static void lion_formula(numbers *s, const void *attr)
+{
+    const tl_lion_attr *a = attr;
+    double *m = s->slot[0];
+    for (int i = 0; i < N; i++) {
+        double direction = a->beta_1 * m[i] + (1 - a->beta_1) * s->g[i];
+        s->w[i] =
+            decayed_weight(s, i, a->weight_decay) - s->rate * ((direction > 0) - (direction < 0));
+        m[i] = a->beta_2 * m[i] + (1 - a->beta_2) * s->g[i];
+    }
+}
+
+static bool lion_update(tl_ctx *c, tl_tensor *w, tl_tensor *g, tl_tensor *hyper,
+                        tl_tensor *const *slot, const void *attr)
+{
+    return tl_update_lion(c, w, g, hyper, slot[0], attr);
+}
+
+static void lion(void **state)
+{
+    (void)state;
+    tl_lion_attr a = {
+        .beta_1 = 0.9, .beta_2 = 0.7, .weight_decay = 0.1, .offsets = BEGINS, .decayed = DECAYED};
+    run(lion_formula, lion_update, &a);
+}
+
 /* --- what is not applied --------------------------------------------------------------------- */
 
 static void nothing_moves_without_apply(void **state)
@@ -437,6 +598,11 @@ int main(void)
         cmocka_unit_test(adagrad),
         cmocka_unit_test(lamb),
         cmocka_unit_test(lars),
+        cmocka_unit_test(adadelta),
+        cmocka_unit_test(adamax),
+        cmocka_unit_test(nadam),
+        cmocka_unit_test(ftrl),
+        cmocka_unit_test(lion),
         cmocka_unit_test(nothing_moves_without_apply),
         cmocka_unit_test(leased_parameters_are_refused),
         cmocka_unit_test(a_copy_is_an_attribute),

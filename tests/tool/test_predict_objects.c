@@ -97,7 +97,7 @@ static void test_what_has_no_objects(void **state)
     ended(0, "");
     write_picture("one.png");
     run("predict", "--model_dir=run", "--pictures=drawn", "one.png");
-    ended(2, "--pictures: this run finds no objects");
+    ended(2, "--pictures: this run finds neither objects nor classes of pixels");
     assert_false(tl_dir_exists("drawn"));
 }
 

@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <time.h>
 
+#include <tilth/base/clock.h>
 #include <tilth/base/rng.h>
 #include <tilth/io/checkpoint/manager.h>
 #include <tilth/io/tensorflow/event_file.h>
@@ -79,8 +80,8 @@ static void assert_same(const char *a, const char *b)
 {
     char *x, *y;
     size_t n, m;
-    assert_ok(tl_file_read(&x, &n, a, 1 << 20));
-    assert_ok(tl_file_read(&y, &m, b, 1 << 20));
+    assert_ok(tl_file_read(&x, &n, a, 1 << 24));
+    assert_ok(tl_file_read(&y, &m, b, 1 << 24));
     assert_int_equal(n, m);
     assert_memory_equal(x, y, n);
     tl_free(x);
@@ -184,6 +185,81 @@ static void killed_runs_end_the_same(void **state)
     assert_same("whole/best/info.json", "cut/best/info.json");
     assert_told_the_same("whole/train", "cut/train");
     assert_told_the_same("whole/validation", "cut/validation");
+}
+
+/* --- several tasks, and stages ---------------------------------------------------------------- */
+
+static pid_t start_experiment(const char *folder, const char *experiment, const char *const *more)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child) return child;
+    char dir[64], flag[64], log[64];
+    snprintf(dir, sizeof dir, "--model_dir=%s", folder);
+    snprintf(flag, sizeof flag, "--experiment=%s", experiment);
+    snprintf(log, sizeof log, "%s.log", folder);
+    const char *words[WORDS] = {"tilth",        "train", flag, "--mode=train_and_eval", dir,
+                                "tilth.seed=7", "tilth.jit=false"};
+    for (int at = 7; *more && at < WORDS - 1;) words[at++] = *more++;
+    if (!freopen(log, "a", stdout) || !freopen(log, "a", stderr)) _exit(9);
+    execv(TILTH_PROGRAM, (char *const *)(uintptr_t)words);
+    _exit(9);
+}
+
+/* Killed `kills` times at any moment, and gone on with. */
+static void kill_and_compare(const char *experiment, const char *const *words, const char *last,
+                             const char *told)
+{
+    enum { KILLS = 4 };
+    char whole[128], cut[128];
+    int killed = 0;
+    int64_t begin = tl_clock_ns();
+    assert_int_equal(finish(start_experiment("whole", experiment, words)), 0);
+    double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
+    for (int tries = 0; killed < KILLS && tries < 3 * KILLS; tries++) {
+        pid_t child = start_experiment("cut", experiment, words);
+        rest(seconds * (0.1 + 0.6 * tl_rng_uniform_f64(&rng)));
+        kill(child, SIGKILL);
+        int code = finish(child);
+        if (code == -SIGKILL) killed++;
+        else assert_int_equal(code, 0);
+        if (code == 0) assert_int_equal(nftw("cut", shell_remove, 8, FTW_DEPTH | FTW_PHYS), 0);
+    }
+    assert_true(killed > 0);
+    assert_int_equal(finish(start_experiment("cut", experiment, words)), 0);
+    snprintf(whole, sizeof whole, "whole/%s", last);
+    snprintf(cut, sizeof cut, "cut/%s", last);
+    assert_same(whole, cut);
+    assert_same("whole/best/info.json", "cut/best/info.json");
+    snprintf(whole, sizeof whole, "whole/%s", told);
+    snprintf(cut, sizeof cut, "cut/%s", told);
+    assert_told_the_same(whole, cut);
+}
+
+static void killed_runs_of_several_tasks_end_the_same(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"trainer.train_steps=400", "trainer.steps_per_loop=20",
+                                        "trainer.summary_interval=20",
+                                        "trainer.checkpoint_interval=7",
+                                        "trainer.validation_interval=100", NULL};
+    kill_and_compare("multitask/local", words, "ckpt-400.safetensors", "train/steepness");
+}
+
+/* Stages end at 17 and 34, within loops. */
+static void killed_runs_in_stages_end_the_same(void **state)
+{
+    (void)state;
+    static const char *const words[] = {"trainer.train_steps=60",
+                                        "trainer.steps_per_loop=10",
+                                        "trainer.summary_interval=10",
+                                        "trainer.checkpoint_interval=3",
+                                        "trainer.validation_interval=30",
+                                        "trainer.progressive.stages[0].num_steps=17",
+                                        "trainer.progressive.stages[1].num_steps=17",
+                                        "task.validation_data.synthetic_examples=64",
+                                        NULL};
+    kill_and_compare("progressive/local", words, "ckpt-60.safetensors", "train");
 }
 
 /* --- at moments that are chosen --------------------------------------------------------------- */
@@ -336,6 +412,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(killed_runs_end_the_same, setup, shell_close),
+        cmocka_unit_test_setup_teardown(killed_runs_of_several_tasks_end_the_same, setup,
+                                        shell_close),
+        cmocka_unit_test_setup_teardown(killed_runs_in_stages_end_the_same, setup, shell_close),
         cmocka_unit_test_setup_teardown(killed_runs_on_a_device_end_the_same, setup, shell_close),
         cmocka_unit_test_setup_teardown(a_signal_in_a_step_saves_it, setup, shell_close),
         cmocka_unit_test_setup_teardown(a_run_that_was_asked_to_end_goes_on_exactly, setup,

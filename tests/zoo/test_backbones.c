@@ -6,26 +6,11 @@
 #include <tilth/train/run/initialize.h>
 
 #include "nn/golden_file.h"
+#include "zoo/formula.h"
 
 enum { SAMPLES = 16, MOST = 32 };
 
 /* --- numbers of a formula --------------------------------------------------------------------- */
-
-/* In [-1, 1]. */
-static double number(uint32_t seed, int64_t i)
-{
-    uint32_t x = (uint32_t)i + seed;
-    x = (x ^ x >> 15) * 0x7feb352dU;
-    x = (x ^ x >> 15) * 0x846ca68bU;
-    return (double)(x >> 16) / 32768 - 1;
-}
-
-static uint32_t seed_of(const char *key)
-{
-    uint32_t seed = 2166136261U;
-    for (; *key; key++) seed = (seed ^ (unsigned char)*key) * 16777619U;
-    return seed;
-}
 
 static void fill(tl_tensor *t, const char *key)
 {
@@ -33,14 +18,14 @@ static void fill(tl_tensor *t, const char *key)
     bool near_one = !strcmp(name, "gamma") || !strcmp(name, "moving_variance");
     bool depthwise = !strcmp(name, "depthwise_kernel"), kernel = !strcmp(name, "kernel");
     int64_t count = tl_tensor_count(t);
-    uint32_t seed = seed_of(key);
+    uint32_t seed = formula_seed(key);
     double scale = 1.0 / 8;
     float *values = malloc((size_t)count * sizeof *values);
     assert_non_null(values);
     if (kernel) scale = sqrt(6.0 / (double)(count / t->shape.dims[t->shape.rank - 1]));
     if (depthwise) scale = sqrt(6.0 / (double)(t->shape.dims[0] * t->shape.dims[1]));
     for (int64_t i = 0; i < count; i++) {
-        double v = number(seed, i);
+        double v = formula_number(seed, i);
         values[i] = (float)(near_one ? 1 + v / 4 : v * scale);
     }
     assert_ok(tl_tensor_set(t, values, (size_t)count * sizeof *values));
@@ -79,7 +64,7 @@ static tl_tensor *make_images(tl_ctx *c, tl_shape shape)
 {
     int64_t count = tl_shape_count(&shape);
     double *values = tl_arena_array(lab_arena, count, sizeof *values);
-    for (int64_t i = 0; i < count; i++) values[i] = number(seed_of("images"), i);
+    for (int64_t i = 0; i < count; i++) values[i] = formula_number(formula_seed("images"), i);
     return tl_from_doubles(c, TL_F32, shape, values);
 }
 
@@ -225,6 +210,10 @@ static void test_sizes(void **state)
         {"resnet_rs_imagenet", NULL, 35693961, 35747337},
         {"vit_imagenet_pretrain", NULL, 87159017, 87159017},
         {"vit_imagenet_finetune", NULL, 86860265, 86860265},
+        {"image_classification", // timm's vit_tiny_patch16_224
+         "task: {model: {num_classes: 1000, input_size: [224, 224, 3], backbone: {type: "
+         "vision_transformer}}}",
+         5717416, 5717416},
         {"image_classification",
          "task: {model: {num_classes: 1, input_size: [64, 64, 3], backbone: {type: dilated_resnet, "
          "dilated_resnet: {model_id: 101, output_stride: 16, stem_type: v1, multigrid: [1, 2, 4], "
@@ -421,6 +410,14 @@ static void test_drop_rates(void **state)
     const tl_layer *norm = child_of(child_of(m, "backbone"), "norm");
     assert_near(((const tl_layer_norm_config *)norm->config)->epsilon.value, 1e-5, 0);
     close_model(&r, &m);
+    open_model(&r, &m,
+               "task: {model: {num_classes: 3, input_size: [16, 16, 3], backbone: {type: "
+               "vision_transformer, vision_transformer: {embed_dim: 12, depth: 3, patch_size: 8, "
+               "drop_path_rate: 0.5}}}}");
+    assert_near(drop_rate_of(m, "layer_0"), 0, 0);
+    assert_near(drop_rate_of(m, "layer_1"), 0.25, 1e-12);
+    assert_near(drop_rate_of(m, "layer_2"), 0.5, 1e-12);
+    close_model(&r, &m);
 }
 
 /* The mean over the map of all tokens is the mean of all tokens. */
@@ -489,6 +486,9 @@ static void test_what_is_refused(void **state)
     refuse("{type: vit, vit: {model_name: null, hidden_size: 10, transformer: {num_heads: 3}}}",
            "3 heads do not divide hidden_size, 10");
     refuse("{type: vit, vit: {pos_embed_shape: [14]}}", "pos_embed_shape");
+    refuse("{type: vision_transformer, vision_transformer: {num_heads: 5}}",
+           "num_heads: 5 heads do not divide embed_dim, 192");
+    refuse("{type: vision_transformer, vision_transformer: {mlp_ratio: 0.001}}", "mlp_ratio");
     refuse("{type: vit, vit: {transformer_partition_dims: [1, 1, 1, 1]}}",
            "transformer_partition_dims");
 }

@@ -455,6 +455,79 @@ static void test_names_of_pyramids(void **state)
                   "norm_4 norm_5 norm_6 norm_7");
 }
 
+/* The layers of the decoder as Model Garden counts them, by when they are made: "c1 n1 c0 n0". */
+static void tell_counted(tl_str *out, tl_task *t)
+{
+    tl_original_names names;
+    const char *units[64];
+    int64_t count = 0, found = 0;
+    assert_ok(tl_original_names_init(&names));
+    assert_ok(tl_task_original_names(t, &names));
+    // Projections of levels come before nodes of cells, and both by their numbers.
+    for (int pass = 0; pass < 2; pass++)
+        for (int a = 1; a <= 8; a++)
+            for (int b = 1; b <= (pass ? 7 : 1); b++) {
+                char path[64];
+                if (pass) snprintf(path, sizeof path, "decoder/cell_%d_node_%d/conv", a, b);
+                else snprintf(path, sizeof path, "decoder/project_%d/conv", a);
+                for (int64_t i = 0; i < names.layers.count; i++)
+                    if (!strcmp(names.layers.items[i].ours, path))
+                        units[count++] = tl_arena_strdup(lab_arena, path);
+            }
+    for (int64_t i = 0; i < names.layers.count; i++) {
+        const tl_original_name *n = &names.layers.items[i];
+        char theirs[64];
+        if (strncmp(n->theirs, "decoder/", strlen("decoder/")) != 0) continue;
+        snprintf(theirs, sizeof theirs, "decoder/layer_with_weights-%d", (int)found);
+        assert_string_equal(n->theirs, theirs);
+        const size_t length = strlen(n->ours) - strlen("conv");
+        for (int64_t k = 0; k < count; k++)
+            if (!strncmp(units[k], n->ours, length) && strlen(units[k]) == length + 4)
+                tl_str_addf(out, "%s%c%lld", found ? " " : "", n->ours[length], (long long)k);
+        found++;
+    }
+    assert_int_equal(found, 2 * count);
+    tl_original_names_deinit(&names);
+}
+
+/* tests/golden/nasfpn_names.py has asked Model Garden. */
+static void test_names_of_found_pyramids(void **state)
+{
+    (void)state;
+    char *text, *rest = NULL;
+    int64_t compared = 0;
+    assert_ok(tl_file_read(&text, NULL, TEST_DATA "/golden/nasfpn_names.txt", 1 << 20));
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        lab_run r;
+        tl_str found = TL_STR_INIT;
+        char *order = strchr(line, '\t');
+        *order++ = '\0';
+        lab_begin(&r, "retinanet", tl_arena_printf(lab_arena, "task: {model: %s}", line));
+        tell_counted(&found, r.task);
+        if (strcmp(tl_str_text(&found), order) != 0)
+            fail_msg("%s\n    gives %s\n    not   %s", line, tl_str_text(&found), order);
+        tl_str_deinit(&found);
+        lab_end(&r);
+        compared++;
+    }
+    assert_int_equal(compared, 6);
+    tl_free(text);
+}
+
+static void test_pyramids_without_names(void **state)
+{
+    (void)state;
+    lab_run r;
+    tl_original_names names;
+    assert_ok(tl_original_names_init(&names));
+    lab_begin(&r, "retinanet",
+              "task: {model: {num_classes: 3, input_size: [128, 128, 3], decoder: {type: nasfpn, "
+              "nasfpn: {num_filters: 64}}}}");
+    assert_fails(tl_task_original_names(r.task, &names), TL_EUNSUPPORTED, "num_filters is 64");
+    lab_end(&r);
+    tl_original_names_deinit(&names);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -472,6 +545,8 @@ int main(void)
         LAB_TEST(test_a_detector_tells_attributes_and_categories),
         LAB_TEST(test_a_segmenter_learns),
         LAB_TEST(test_names_of_pyramids),
+        LAB_TEST(test_names_of_found_pyramids),
+        LAB_TEST(test_pyramids_without_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

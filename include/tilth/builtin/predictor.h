@@ -59,11 +59,16 @@ typedef struct tl_answer {
 typedef struct tl_prediction {
     tl_status status;    /* TL_OK, or why there is no answer */
     const char *message; /* NULL: there is one */
-    /* of classes: the likeliest ones, best first; of equal ones the lower number */
+    /* of classes: the likeliest ones, best first; of equal ones the lower number. Of pixels: all
+     * that there are, with their shares of the picture */
     const tl_answer *top;
     int64_t top_count;
-    const float *values; /* all numbers; of classes their probabilities, by number */
+    /* all numbers; of classes their probabilities, by number; of pixels their shares */
+    const float *values;
     int64_t count;
+    /* of pixels: the class of each, row by row from the top; as large as the picture */
+    const uint8_t *pixels;
+    int64_t height, width;
 } tl_prediction;
 
 /* One for each query, in their order. */

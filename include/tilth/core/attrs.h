@@ -230,6 +230,38 @@ typedef struct tl_lars_attr {
     tl_ints offsets, decayed, adapted;
 } tl_lars_attr;
 
+/* The decay of the five that follow is beside the gradient, as Keras has it. */
+typedef struct tl_adadelta_attr {
+    tl_update_attr update;
+    double rho, epsilon, weight_decay;
+    tl_ints offsets, decayed;
+} tl_adadelta_attr;
+
+typedef struct tl_adamax_attr {
+    tl_update_attr update;
+    double beta_1, beta_2, epsilon, weight_decay;
+    tl_ints offsets, decayed;
+} tl_adamax_attr;
+
+typedef struct tl_nadam_attr {
+    tl_update_attr update;
+    double beta_1, beta_2, epsilon, weight_decay;
+    tl_ints offsets, decayed;
+} tl_nadam_attr;
+
+typedef struct tl_ftrl_attr {
+    tl_update_attr update;
+    double learning_rate_power; /* at most 0 */
+    double l1, l2, l2_shrinkage, beta, weight_decay;
+    tl_ints offsets, decayed;
+} tl_ftrl_attr;
+
+typedef struct tl_lion_attr {
+    tl_update_attr update;
+    double beta_1, beta_2, weight_decay;
+    tl_ints offsets, decayed;
+} tl_lion_attr;
+
 typedef struct tl_ema_attr {
     double momentum;
 } tl_ema_attr;

@@ -69,6 +69,7 @@ struct tl_layer {
     bool frozen;                            /* its parameters are not trained */
     tl_shape input, output; /* of the first call; a dash in the summary when never called */
     bool called;
+    uint64_t users; /* of models with parts: by which of them it is called, one bit for each */
 };
 
 /* First member of every layer's configuration. */
@@ -144,6 +145,9 @@ TL_API tl_tensor *tl_scope_param(tl_scope *s, const char *name, const tl_param_a
 TL_API void tl_scope_tie(tl_scope *s, const char *name, tl_tensor *parameter);
 /* Names a part for partial checkpoints: "backbone". */
 TL_API void tl_scope_item(tl_scope *s, const char *name, tl_layer *part);
+/* Makes a layer of the scope's a part of the model: a model by itself, for steps that call it and
+ * not the whole (tl_model_part). Parts may share layers. In `build` of the model; at most 64. */
+TL_API void tl_scope_part(tl_scope *s, tl_layer *part);
 
 /* Makes the failure that was set just now the scope's, unless it has one, with the name of what
  * could not be made. Gives NULL. */

@@ -27,6 +27,12 @@ TL_API extern const tl_module tl_metrics_module;
 TL_API extern const tl_metric_class tl_metric_mean;
 /* sum(w v) */
 TL_API extern const tl_metric_class tl_metric_sum;
+/* The mean of each element of tensors that have one shape; told by index: name/1/0. */
+typedef struct tl_mean_tensor_config {
+    tl_metric_config metric;
+    tl_ints shape; /* of all values; none: they are scalars */
+} tl_mean_tensor_config;
+TL_API extern const tl_metric_class tl_metric_mean_tensor;
 
 /* --- shares of right answers: weighted means -------------------------------------------------- */
 
@@ -55,8 +61,34 @@ TL_API extern const tl_metric_class tl_metric_sparse_top_k_categorical_accuracy;
 TL_API extern const tl_metric_class tl_metric_mean_squared_error;
 TL_API extern const tl_metric_class tl_metric_root_mean_squared_error;
 TL_API extern const tl_metric_class tl_metric_mean_absolute_error;
-/* 1 - squared errors / squared deviations of the targets from their mean, over all elements
- * together. */
+TL_API extern const tl_metric_class tl_metric_mean_absolute_percentage_error;
+TL_API extern const tl_metric_class tl_metric_mean_squared_logarithmic_error;
+TL_API extern const tl_metric_class tl_metric_log_cosh;
+TL_API extern const tl_metric_class tl_metric_hinge;
+TL_API extern const tl_metric_class tl_metric_squared_hinge;
+TL_API extern const tl_metric_class tl_metric_categorical_hinge;
+TL_API extern const tl_metric_class tl_metric_kl_divergence;
+TL_API extern const tl_metric_class tl_metric_poisson;
+/* |y - p| over the normalizer, 0 where that is 0. */
+typedef struct tl_mean_relative_error_config {
+    tl_metric_config metric;
+    tl_doubles normalizer; /* required: one for each place of the last axis, or one for all */
+} tl_mean_relative_error_config;
+TL_API extern const tl_metric_class tl_metric_mean_relative_error;
+/* 1 - squared errors / squared deviations of the targets from their mean. Where targets do not
+ * deviate it is 0, or 1 without errors; of nothing it is 0. */
+typedef enum tl_r2_aggregation {
+    TL_R2_UNIFORM_AVERAGE,
+    TL_R2_NONE, /* one score for each output */
+    TL_R2_VARIANCE_WEIGHTED_AVERAGE
+} tl_r2_aggregation;
+typedef struct tl_r2_config {
+    tl_metric_config metric;
+    int64_t num_outputs; /* 0: all elements together; else scores of the places of the last axis */
+    tl_r2_aggregation class_aggregation; /* of these scores: uniform_average */
+    int64_t num_regressors; /* 0; others correct the score for so many predictors, as long as there
+                             * are more values than that, and one (adjusted) */
+} tl_r2_config;
 TL_API extern const tl_metric_class tl_metric_r2_score;
 /* The cosine of the angle between targets and predictions along the last axis. */
 TL_API extern const tl_metric_class tl_metric_cosine_similarity;
@@ -91,15 +123,18 @@ TL_API extern const tl_metric_class tl_metric_false_positives;
 TL_API extern const tl_metric_class tl_metric_false_negatives;
 
 /* The best recall at the thresholds whose precision is at least this, and the other way round; 0
- * when there are none. Predictions outside of [0, 1] are an error. */
+ * when there are none. Sensitivity is recall, specificity the same of "no". Predictions outside of
+ * [0, 1] are an error. */
 typedef struct tl_at_metric_config {
     tl_metric_config metric;
-    tl_opt_double value;    /* 0.5: the precision, or recall, that is wanted */
+    tl_opt_double value;    /* 0.5: what is wanted of the second one in the name */
     int64_t num_thresholds; /* 200, from 0 to 1 */
     tl_opt_int class_id;
 } tl_at_metric_config;
 TL_API extern const tl_metric_class tl_metric_recall_at_precision;
 TL_API extern const tl_metric_class tl_metric_precision_at_recall;
+TL_API extern const tl_metric_class tl_metric_sensitivity_at_specificity;
+TL_API extern const tl_metric_class tl_metric_specificity_at_sensitivity;
 
 /* The area under a curve over thresholds from 0 to 1. Predictions outside of that are an error. */
 typedef enum tl_auc_curve { TL_CURVE_ROC, TL_CURVE_PR } tl_auc_curve;
@@ -157,6 +192,29 @@ TL_API extern const tl_metric_class tl_metric_confusion_matrix;
 TL_API extern const tl_metric_class tl_metric_mean_iou;
 /* One for each class, 0 for those that do not occur. */
 TL_API extern const tl_metric_class tl_metric_per_class_iou;
+/* The mean over those of some classes that occur. */
+typedef struct tl_iou_config {
+    tl_confusion_config confusion;
+    tl_ints target_class_ids; /* required */
+} tl_iou_config;
+TL_API extern const tl_metric_class tl_metric_iou;
+/* The same of yes and no: targets are 0 or 1, predictions are 1 from the threshold on. */
+typedef struct tl_binary_iou_config {
+    tl_metric_config metric;
+    tl_ints target_class_ids; /* none: both */
+    tl_opt_double threshold;  /* 0.5 */
+} tl_binary_iou_config;
+TL_API extern const tl_metric_class tl_metric_binary_iou;
+/* The same where targets are scores [..., classes], and predictions too unless told otherwise. */
+typedef struct tl_one_hot_iou_config {
+    tl_metric_config metric;
+    int64_t num_classes;      /* required */
+    tl_ints target_class_ids; /* required by one_hot_iou; the mean has none */
+    tl_opt_int ignore_class;
+    bool sparse_y_pred; /* predictions are class numbers */
+} tl_one_hot_iou_config;
+TL_API extern const tl_metric_class tl_metric_one_hot_iou;
+TL_API extern const tl_metric_class tl_metric_one_hot_mean_iou;
 
 TL_END
 

@@ -67,15 +67,31 @@ typedef struct tl_block {
                         * zeros between them */
     const int64_t *params; /* indices of its parameters, in order */
     int64_t param_count;
+    uint64_t users; /* of all its parameters, as in tl_layer; 0: of the whole model */
 } tl_block;
 TL_API int64_t tl_model_block_count(const tl_model *m);
 TL_API const tl_block *tl_model_block(const tl_model *m, int64_t index);
+
+/* --- parts ------------------------------------------------------------------------------------ */
+
+/* Models of several tasks have parts that are models by themselves (tl_scope_part): layers of one
+ * task, and those that it shares with others. A part goes wherever a step takes a model: what it
+ * does not use has no gradient, no loss and no update there. The optimizer is the whole model's. */
+TL_API int64_t tl_model_part_count(const tl_model *m);
+/* By name, as its layer has it; NULL when there is none. */
+TL_API tl_model *tl_model_part(const tl_model *m, const char *name);
+/* Whether a parameter is used by `m`, which is a model or a part of one. */
+TL_API bool tl_model_uses(const tl_model *m, const tl_param *p);
+/* Forgets losses and statistics of earlier calls, as a call of the whole model does; calls of parts
+ * that follow are summed up. */
+TL_API void tl_model_begin_calls(tl_ctx *c, tl_model *m);
 
 /* What the model was rehearsed with. */
 TL_API const tl_spec *tl_model_inputs(const tl_model *m, int64_t *count);
 
 /* Gradients of a value by all trained parameters, one tensor for each block (`blocks` has room for
- * tl_model_block_count), laid out as it is; NULL for blocks that are not trained. */
+ * tl_model_block_count), laid out as it is; NULL for blocks that are not trained, or that a part
+ * does not use. */
 TL_API TL_NODISCARD tl_status tl_model_gradients(tl_ctx *c, const tl_model *m, tl_tensor *of,
                                                  tl_tensor **blocks);
 

@@ -168,6 +168,39 @@ typedef struct tl_adafactor_keras_config {
     tl_opt_bool relative_step;
 } tl_adafactor_keras_config;
 
+/* Five of Keras 3 that Model Garden does not know. All can decay weights, beside the gradient. Their
+ * slots have the names of Keras's older optimizers, as those of the others do. */
+typedef struct tl_adadelta_config {
+    tl_optimizer_config base;
+    tl_opt_double rho, epsilon;
+    double weight_decay;
+} tl_adadelta_config;
+
+typedef struct tl_adamax_config {
+    tl_optimizer_config base;
+    tl_opt_double beta_1, beta_2, epsilon;
+    double weight_decay;
+} tl_adamax_config;
+
+typedef struct tl_nadam_config {
+    tl_optimizer_config base;
+    tl_opt_double beta_1, beta_2, epsilon;
+    double weight_decay;
+} tl_nadam_config;
+
+typedef struct tl_ftrl_config {
+    tl_optimizer_config base;
+    tl_opt_double learning_rate_power, initial_accumulator_value;
+    double l1_regularization_strength, l2_regularization_strength;
+    double l2_shrinkage_regularization_strength, beta, weight_decay;
+} tl_ftrl_config;
+
+typedef struct tl_lion_config {
+    tl_optimizer_config base;
+    tl_opt_double beta_1, beta_2;
+    double weight_decay;
+} tl_lion_config;
+
 /* PyTorch's forms of two of them, which LiBai's users know: epsilon beside the corrected root, the
  * rate outside of the momentum. Decay is decoupled in the first and added to the gradient in the
  * second; groups say which parameters decay differently. */
@@ -225,8 +258,9 @@ extern TL_API const tl_desc tl_optimizer_config_desc, tl_sgd_config_desc,
     tl_sgd_experimental_config_desc, tl_adam_config_desc, tl_adam_experimental_config_desc,
     tl_adamw_config_desc, tl_adamw_experimental_config_desc, tl_lamb_config_desc,
     tl_lars_config_desc, tl_rmsprop_config_desc, tl_adagrad_config_desc,
-    tl_adafactor_keras_config_desc, tl_torch_adamw_config_desc, tl_torch_sgd_config_desc,
-    tl_slide_config_desc, tl_adafactor_config_desc, tl_ema_config_desc;
+    tl_adafactor_keras_config_desc, tl_adadelta_config_desc, tl_adamax_config_desc,
+    tl_nadam_config_desc, tl_ftrl_config_desc, tl_lion_config_desc, tl_torch_adamw_config_desc,
+    tl_torch_sgd_config_desc, tl_slide_config_desc, tl_adafactor_config_desc, tl_ema_config_desc;
 
 /* --- learning rates --------------------------------------------------------------------------- */
 

@@ -59,7 +59,8 @@ TL_API TL_NODISCARD tl_status tl_model_group(tl_model *m, const tl_group_config 
 /* Each gives false (or NULL) when the context failed, like any op. None is taped but the scaled
  * loss. */
 
-/* One update from the gradients of all blocks (tl_model_gradients). They are divided by `weight`, a
+/* One update from the gradients of all blocks (tl_model_gradients). Blocks that the part which was
+ * called does not use have none, and are left as they are, slots included. They are divided by `weight`, a
  * float32 scalar, and by the loss scale; NULL: the weight is 1. A weight of 0 leaves everything as
  * it is. Clipping follows in the order: the optimizer's own (adamw), by value, by the norm of each
  * parameter, by the norm of all, by the norm of each group. Running statistics that the model holds

@@ -77,6 +77,33 @@ TL_API bool tl_update_lamb(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tens
 TL_API bool tl_update_lars(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
                            tl_tensor *velocity, const tl_lars_attr *attr);
 
+/* Five of Keras; a decay is taken first: w -= lr decay w. */
+
+/* s = rho s + (1 - rho) g^2; u = g sqrt(d + epsilon) / sqrt(s + epsilon);
+ * d = rho d + (1 - rho) u^2; w -= lr u. `squares` is s, `steps` d. */
+TL_API bool tl_update_adadelta(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                               tl_tensor *squares, tl_tensor *steps, const tl_adadelta_attr *attr);
+
+/* m as Adam; n = max(beta_2 n, |g|); w -= lr / c1 m / (n + epsilon). `norm` is n. */
+TL_API bool tl_update_adamax(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                             tl_tensor *m, tl_tensor *norm, const tl_adamax_attr *attr);
+
+/* m and v as Adam; with b(t) = beta_1 (1 - 0.96^t / 2) and p(t) the product of b(1) to b(t)
+ * w -= lr (b(t + 1) m / (1 - p(t + 1)) + (1 - b(t)) g / (1 - p(t))) / (sqrt(v / c2) + epsilon). */
+TL_API bool tl_update_nadam(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                            tl_tensor *m, tl_tensor *v, const tl_nadam_attr *attr);
+
+/* q = -learning_rate_power; z += g + 2 l2_shrinkage w - ((s + g^2)^q - s^q) / lr w; s += g^2;
+ * w = (z clipped to [-l1, l1] - z) / (s^q / lr + 2 l2 + beta / lr), 0 where the dividend is. A rate
+ * of 0 leaves everything as it is. `squares` is s, which begins at what the user chooses, `linear`
+ * z. */
+TL_API bool tl_update_ftrl(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                           tl_tensor *squares, tl_tensor *linear, const tl_ftrl_attr *attr);
+
+/* w -= lr sign(beta_1 m + (1 - beta_1) g); m = beta_2 m + (1 - beta_2) g. */
+TL_API bool tl_update_lion(tl_ctx *c, tl_tensor *param, tl_tensor *grad, tl_tensor *hyper,
+                           tl_tensor *m, const tl_lion_attr *attr);
+
 /* average = momentum average + (1 - momentum) value: running statistics, averaged weights. The
  * second form reads the momentum from a tensor with one element: float32, or float64 for an average
  * of that type. A momentum of 1 leaves the average as it is, whatever the value holds. */

@@ -13,10 +13,12 @@
 #include <tilth/sys/nest/plan.h>
 #include <tilth/sys/nest/interpret.h>
 #include <tilth/sys/nest/print_c.h>
+#include <tilth/sys/nest/gpu.h>
 #include <tilth/sys/nest/methods.h>
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/sys/cpu/limits.h>
 #include <tilth/sys/cpu/jit.h>
+#include <tilth/sys/cuda/cuda.h>
 #include <tilth/sys/graph/graph.h>
 #include <tilth/sys/graph/program.h>
 

@@ -108,6 +108,14 @@ typedef struct tl_task_config {
     bool allow_image_summary;
 } tl_task_config;
 
+/* One of several tasks (multitask.h). */
+typedef struct tl_task_routine {
+    const char *task_name;
+    tl_object task_config; /* tl_task_config or what derives from it */
+    tl_opt_int eval_steps;
+    tl_opt_double task_weight; /* null: 1 */
+} tl_task_routine;
+
 /* --- what is Tilth's own ---------------------------------------------------------------------- */
 
 typedef struct tl_early_stopping_config {
@@ -137,11 +145,13 @@ typedef struct tl_experiment_config {
     tl_object trainer; /* tl_trainer_config or what derives from it */
     tl_runtime_config runtime;
     tl_own_config tilth;
+    /* of tl_task_routine: what is evaluated in place of the task itself; empty: that */
+    tl_structs eval_tasks;
 } tl_experiment_config;
 
 extern TL_API const tl_desc tl_runtime_config_desc, tl_trainer_config_desc, tl_task_config_desc,
     tl_differential_privacy_config_desc, tl_early_stopping_config_desc, tl_own_config_desc,
-    tl_experiment_config_desc;
+    tl_task_routine_desc, tl_experiment_config_desc;
 
 /* --- kinds ------------------------------------------------------------------------------------ */
 
@@ -163,6 +173,9 @@ typedef struct tl_experiment_class {
     /* Optional: looks at the data, and fills in what nobody has said (tl_config_is_given), by
      * tl_config_word; called once all sources were read. A base's comes first. */
     tl_status (*complete)(tl_config *config);
+    /* Optional: the experiment is a name alone, which is refused with this: what lacks, and what is
+     * there in its place. */
+    const char *lacks;
 } tl_experiment_class;
 
 extern TL_API const tl_kind tl_kind_task, tl_kind_experiment;

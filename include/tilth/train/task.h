@@ -48,6 +48,8 @@
 
 TL_BEGIN
 
+typedef struct tl_progressive_policy tl_progressive_policy;
+
 /* First member of every task's struct. Members are for reading. */
 struct tl_task {
     const tl_task_class *cls;
@@ -95,9 +97,22 @@ typedef struct tl_answer_form {
     /* above 0: an answer is so many objects in a picture, of each six numbers: score, class, and
      * ymin, xmin, ymax, xmax in its pixels; a score of 0 is none */
     int64_t objects;
+    /* above 0: an answer is which of so many classes each pixel of a picture is */
+    int64_t pixels;
     /* of the classes, as the task has them; none: numbers, or what the run has noted */
     tl_strings names;
 } tl_answer_form;
+enum { TL_MOST_PIXEL_CLASSES = 256 };
+
+/* An answer on its way into the terms of its query. */
+typedef struct tl_settling {
+    float *values;  /* what build_answers has given; of objects, changed in place */
+    tl_shape shape; /* of them, without the batch */
+    /* of pixels: the class of each, row by row from the top, in the arena */
+    const uint8_t *pixels;
+    int64_t height, width;
+    tl_arena *arena; /* lives as long as the answer */
+} tl_settling;
 
 /* What is exported. */
 typedef struct tl_export_args {
@@ -163,17 +178,17 @@ struct tl_task_class {
     const char *const *labels;
 
     /* Predictions (builtin/predictor.h): what the model says to queries that come one by one,
-     * without labels. These four are called by several threads at a time. Base: TL_EUNSUPPORTED;
+     * without labels. These are called by several threads at a time. Base: TL_EUNSUPPORTED;
      * the first output as float32; numbers. */
     /* Makes an example of a query, whose data is there: `inputs` are its places in a batch for
      * tl_model_inputs, one for each, in their types and shapes. */
     tl_status (*prepare_query)(const tl_task *t, const tl_query *q, void *const *inputs);
-    /* The answers: float32 [batch, count]. */
+    /* The answers: float32 [batch, count]; of pixels, what settle_answer makes them of. */
     tl_tensor *(*build_answers)(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
     void (*answer_form)(const tl_task *t, tl_answer_form *out);
-    /* (optional) Brings an answer into the terms of its query, whose data is there: pixels of the
-     * picture as it was. */
-    tl_status (*settle_answer)(const tl_task *t, const tl_query *q, float *values, int64_t count);
+    /* (optional) Brings an answer that is objects or pixels into the terms of its query, whose data
+     * is there: the picture as it was. */
+    tl_status (*settle_answer)(const tl_task *t, const tl_query *q, tl_settling *answer);
     /* Takes the names of classes that a run has noted, when it is opened again. Base: nothing. */
     tl_status (*set_classes)(tl_task *t, tl_strings names);
     /* Adds files for others who use the weights, such as how inputs are made (`tilth export`).
@@ -192,6 +207,11 @@ struct tl_task_class {
      * batch weigh 0 in the field `weight` (tl_batch_weight), which a task that weighs in its own
      * way multiplies by. Base: by names, as above. */
     void (*split_batch)(const tl_task *t, const tl_batch *batch, tl_batch_parts *out);
+    /* Shapes of what prepare_query makes: `inputs` are the model's, and are changed where queries
+     * are seen at another size. Base: nothing. */
+    tl_status (*query_inputs)(const tl_task *t, tl_spec *inputs, int64_t count);
+    /* (optional) The stages of a progressive training (progressive.h). */
+    const tl_progressive_policy *policy;
     /* From now on evaluations write what they find in pictures to this file, as COCO's results.
      * Base: TL_EUNSUPPORTED. */
     tl_status (*write_objects)(tl_task *t, const char *path);
@@ -201,6 +221,7 @@ TL_API extern const tl_task_class tl_base_task;
 typedef struct tl_task_args {
     const tl_registry *registry; /* knows the task's class, must outlive the task */
     const tl_object *config;     /* the section `task` of an experiment, must outlive the task */
+    const char *name; /* (optional: that of the config, else of the class) must outlive it too */
     const char *logging_dir;     /* (optional: none) */
     tl_engine *engine;
     /* (optional: TL_F32) to compute in; strategy.h knows the policies */
@@ -254,7 +275,9 @@ TL_API TL_NODISCARD tl_status tl_task_prepare_query(const tl_task *t, const tl_q
 TL_API tl_tensor *tl_task_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
 TL_API void tl_task_answer_form(const tl_task *t, tl_answer_form *out);
 TL_API TL_NODISCARD tl_status tl_task_settle_answer(const tl_task *t, const tl_query *q,
-                                                    float *values, int64_t count);
+                                                    tl_settling *answer);
+TL_API TL_NODISCARD tl_status tl_task_query_inputs(const tl_task *t, tl_spec *inputs,
+                                                   int64_t count);
 TL_API TL_NODISCARD tl_status tl_task_set_classes(tl_task *t, tl_strings names);
 TL_API TL_NODISCARD tl_status tl_task_export_files(tl_task *t, tl_notes *into);
 TL_API TL_NODISCARD tl_status tl_task_export_weights(tl_task *t, const tl_export_args *args,

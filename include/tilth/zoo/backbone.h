@@ -42,7 +42,8 @@ typedef struct tl_backbone_parts {
 
 typedef struct tl_backbone_class {
     tl_class cls;
-    /* Required. A layer under the scope's that makes maps of images [batch, height, width,
+    /* (optional: the backbone is a name that configurations know, and is refused when a model is
+     * made of it) A layer under the scope's that makes maps of images [batch, height, width,
      * channels]. The first that it gives, "features", is what a classifier looks at: [batch,
      * height, width, channels] or [batch, features]. The others are its endpoints: "3" is a map
      * that is smaller by 2^3, rounded up. `config` and what `parts` points at stay valid as long
@@ -55,6 +56,8 @@ typedef struct tl_backbone_class {
     /* (optional) Which objects its layers, below "backbone", are in checkpoints of Model Garden;
      * there too they lie below "backbone". NULL: it has no such backbone. */
     tl_status (*original_names)(const void *config, tl_original_names *into);
+    /* (optional: not known) How many channels the map of one of its levels has. */
+    int64_t (*channels)(const void *config, int64_t level);
 } tl_backbone_class;
 TL_API extern const tl_kind tl_kind_backbone;
 
@@ -146,10 +149,25 @@ typedef struct tl_vit_config {
     tl_ints transformer_partition_dims; /* (later) */
     bool output_attention_scores;
     /* Ours. */
-    double norm_epsilon; /* 1e-6 */
+    double norm_epsilon;      /* 1e-6 */
+    tl_activation activation; /* gelu_tanh: inside the dense layers */
     bool stochastic_depth_from_zero;
 } tl_vit_config;
 TL_API extern const tl_backbone_class tl_backbone_vit;
+
+/* vision_transformer: LiBai's, by the names of its arguments. It differs from vit in its first
+ * values, in where it drops, in gelu, which is exact, and in what is added to variances, 1e-5. The
+ * size of images, their channels and the classes are those of the model. */
+typedef struct tl_vision_transformer_config {
+    int64_t patch_size;               /* 16 */
+    int64_t embed_dim;                /* 192 */
+    int64_t depth;                    /* 12 */
+    int64_t num_heads;                /* 3 */
+    double mlp_ratio;                 /* 4: units inside the dense layers, rounded down */
+    double drop_rate, attn_drop_rate; /* of what parts give; of the attention's weights */
+    double drop_path_rate;            /* of the last block; the first is never left out */
+} tl_vision_transformer_config;
+TL_API extern const tl_backbone_class tl_backbone_vision_transformer;
 
 /* cnn: for each number of filters, convolutions of that many and a 2x2 max pooling; then dense
  * layers. */

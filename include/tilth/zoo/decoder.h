@@ -22,6 +22,9 @@ typedef struct tl_decoder_parts {
     tl_backbone_parts parts;
     tl_levels model;    /* min_level and max_level of the model */
     tl_levels backbone; /* that the backbone gives */
+    /* (optional: not known) channels of the backbone's maps, as tl_backbone_class has it */
+    int64_t (*channels)(const void *config, int64_t level);
+    const void *backbone_config; /* for `channels` */
 } tl_decoder_parts;
 
 typedef struct tl_decoder_class {

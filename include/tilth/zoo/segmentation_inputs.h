@@ -99,6 +99,17 @@ TL_API TL_NODISCARD tl_status tl_segmentation_prepare_pixels(
     float *image, float image_info[8], const tl_segmentation_data_config *data, tl_shape shape,
     const void *pixels);
 
+/* The way back: maps of a prepared picture that are brought to height x width have the picture as
+ * it was, pixel by pixel, from `top` and `left` on. */
+typedef struct tl_segmentation_way_back {
+    int64_t height, width;
+    float top, left;
+} tl_segmentation_way_back;
+/* For a picture of this size. */
+TL_API TL_NODISCARD tl_status tl_segmentation_look_back(tl_segmentation_way_back *out,
+                                                        const tl_segmentation_data_config *data,
+                                                        int64_t height, int64_t width);
+
 TL_END
 
 #endif

@@ -31,6 +31,7 @@
 #include <tilth/data/image_folder.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>
+#include <tilth/train/multitask/multitask.h>
 #include <tilth/train/task.h>
 #include <tilth/zoo/backbone.h>
 
@@ -66,6 +67,35 @@ typedef struct tl_image_classifier_args {
  * The backbone is the part "backbone" of checkpoints. */
 TL_API TL_NODISCARD tl_status tl_image_classifier_new(tl_model **out,
                                                       const tl_image_classifier_args *args);
+
+/* Several classifiers on one backbone, for multi-task training. Each is a part of the model
+ * (tl_model_part) under its name, and shares the layer "backbone" with the others. */
+typedef struct tl_shared_image_model_config {
+    tl_ints input_size; /* height, width, channels */
+    tl_oneof backbone;  /* as in tl_image_model_config */
+    tl_norm_activation norm_activation;
+    double l2_weight_decay; /* of the backbone, as in tl_image_classifier_args */
+} tl_shared_image_model_config;
+extern TL_API const tl_desc tl_shared_image_model_config_desc;
+
+typedef struct tl_shared_head {
+    const char *name;
+    const tl_image_model_config *config; /* its input_size must be the shared one; the backbone is
+                                          * not asked */
+    double l2_weight_decay;
+} tl_shared_head;
+typedef struct tl_image_heads_args {
+    tl_engine *engine;
+    const tl_shared_image_model_config *config; /* must outlive the model, as those of the heads */
+    const tl_shared_head *heads;
+    int64_t head_count;
+    int64_t batch_size; /* (optional: 1) of the rehearsal */
+    uint64_t seed;
+    tl_dtype dtype;
+    const tl_registry *registry; /* knows the backbone; must outlive the model and its copies */
+    tl_arena *arena;             /* lives as long as the model and its copies */
+} tl_image_heads_args;
+TL_API TL_NODISCARD tl_status tl_image_heads_new(tl_model **out, const tl_image_heads_args *args);
 
 /* --- data ------------------------------------------------------------------------------------- */
 
@@ -210,6 +240,11 @@ TL_API TL_NODISCARD tl_status tl_image_task_classes(tl_task *t, tl_strings *out)
 /* The names that a run has stored go before those of the data, which may not be there any more.
  * Copied. With config.class_names they must be the same. */
 TL_API TL_NODISCARD tl_status tl_image_task_set_classes(tl_task *t, tl_strings names);
+
+/* Several tasks of image classification on one backbone: `model` is tl_shared_image_model_config,
+ * tasks are those of task_routines. */
+TL_API extern const tl_desc tl_image_multi_task_config_desc;
+TL_API extern const tl_task_class tl_image_multi_task;
 
 /* The starter example: Model Garden's template for tasks of one's own, and so is
  * src/zoo/vision/example_task.c. */

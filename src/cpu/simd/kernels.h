@@ -16,7 +16,7 @@
     X(elementwise, isa) X(matmul, isa) X(conv, isa) X(update, isa) X(attention, isa) X(norm, isa)  \
     X(batch_norm, isa) X(softmax, isa) X(loss, isa) X(dropout, isa) X(pool, isa) X(copy, isa)      \
     X(reduce, isa) X(cast, isa) X(scan, isa) X(index, isa) X(numbers, isa) X(random, isa)          \
-    X(sort, isa) X(boxes, isa) X(crop, isa) X(resize, isa)
+    X(sort, isa) X(boxes, isa) X(crop, isa) X(resize, isa) X(update_keras, isa)
 // clang-format on
 
 #define TLI_SIMD_EXTERN(family, isa) extern const tl_kernels tli_simd_##family##_##isa;

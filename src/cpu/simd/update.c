@@ -1,15 +1,9 @@
 /* Updates of float32 parameters over whole blocks: one sweep over memory each. */
+#include "cpu/simd/update.h"
+
 #include <math.h>
 
 #include "cpu/scratch.h"
-#include "cpu/simd/any_float.h"
-#include "cpu/simd/kernels.h"
-
-enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
-enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
-/* Elements a task: 64 KiB of each operand, microseconds */
-enum { GRAIN = 16384 };
-_Static_assert(GRAIN % (4 * VF) == 0, "only the last task has a rest");
 
 /* Whole loops over vectors side by side: only then can they stay in registers. */
 #if defined(__clang__)
@@ -18,128 +12,7 @@ _Static_assert(GRAIN % (4 * VF) == 0, "only the last task has a rest");
 #define UNROLLED(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
 #endif
 
-/* m / (sqrt(v) * factor + epsilon). Estimates refined by hand would be a longer chain, and slower,
- * than the units for roots and quotients. */
-TLI_INLINE vf over_root(vf m, vf v, vf factor, vf epsilon)
-{
-    return vf_div(m, vf_fma(vf_sqrt(v), factor, epsilon));
-}
-
-/* One update: a block and the numbers of this step. */
-typedef struct block block;
-typedef void sweep_fn(const block *b, int64_t begin, int64_t end, float decay);
-struct block {
-    float *w, *slot[3];
-    void *copy; /* of w in another type, or NULL */
-    const void *grad;
-    tl_dtype grad_type, copy_type;
-    const void *attr;
-    sweep_fn *sweep;
-    double rate, step;
-    float scale, decay;
-    tl_ints offsets, decayed;
-};
-
-TLI_INLINE vf load_grad(const block *b, int64_t i, int64_t n)
-{
-    return vf_mul(any_load(b->grad_type, b->grad, i, n), vf_set1(b->scale));
-}
-
-TLI_INLINE vf get(const float *p, int64_t i, int64_t n)
-{
-    return n == VF ? vf_load(p + i) : vf_load_n(p + i, n);
-}
-
-TLI_INLINE void put(float *p, int64_t i, vf x, int64_t n)
-{
-    if (n == VF) vf_store(p + i, x);
-    else vf_store_n(p + i, x, n);
-}
-
-// A weight that was moved, and its copy.
-TLI_INLINE void put_weight(const block *b, int64_t i, vf w, int64_t n)
-{
-    put(b->w, i, w, n);
-    if (b->copy) any_store(b->copy_type, b->copy, i, w, n);
-}
-
-// The tensor of the block that holds element `at`.
-static int64_t part_at(const block *b, int64_t at)
-{
-    int64_t low = 0, high = b->offsets.count - 1;
-    while (low < high) {
-        const int64_t middle = (low + high + 1) / 2;
-        if (b->offsets.items[middle] <= at) low = middle;
-        else high = middle - 1;
-    }
-    TL_ASSERT(b->offsets.items[low] <= at
-              && (low + 1 == b->offsets.count || at < b->offsets.items[low + 1]));
-    return low;
-}
-
-static tl_status sweep_piece(int64_t begin, int64_t end, void *payload)
-{
-    const block *b = payload;
-    if (!b->decayed.count || !b->offsets.count) {
-        b->sweep(b, begin, end, b->decay);
-        return TL_OK;
-    }
-    for (int64_t k = part_at(b, begin); begin < end; k++) {
-        const int64_t next = k + 1 < b->offsets.count ? b->offsets.items[k + 1] : end;
-        const int64_t stop = next < end ? next : end;
-        TL_ASSERT(begin < stop && k < b->decayed.count);
-        b->sweep(b, begin, stop, b->decayed.items[k] ? b->decay : 0);
-        begin = stop;
-    }
-    return TL_OK;
-}
-
-static void fill_block(const tl_node *n, block *b)
-{
-    const float *hyper = tli_data(n->in[HYPER]);
-    b->w = tli_data(n->in[PARAM]);
-    b->grad = tli_data(n->in[GRAD]);
-    b->grad_type = n->in[GRAD]->dtype;
-    const int slots = n->inputs - SLOTS - ((const tl_update_attr *)n->attr)->copy;
-    TL_ASSERT(slots >= 0 && slots <= 3 && n->in[PARAM]->dtype == TL_F32
-              && tl_tensor_count(n->in[HYPER]) >= HYPERS);
-    for (int i = 0; i < slots; i++) b->slot[i] = tli_data(n->in[SLOTS + i]);
-    for (int i = GRAD; i < n->inputs; i++) // all are as long as the weights
-        TL_ASSERT(i == HYPER || tl_tensor_count(n->in[i]) == tl_tensor_count(n->in[PARAM]));
-    if (SLOTS + slots < n->inputs) {
-        b->copy = tli_data(n->in[SLOTS + slots]);
-        b->copy_type = n->in[SLOTS + slots]->dtype;
-    }
-    b->attr = n->attr;
-    b->rate = hyper[RATE];
-    b->step = hyper[STEP];
-    b->scale = hyper[SCALE];
-}
-
-static bool is_skipped(const tl_node *n)
-{
-    return ((const float *)tli_data(n->in[HYPER]))[APPLY] == 0;
-}
-
-static tl_status run_block(const tl_run *run, const tl_node *n, block *b)
-{
-    if (is_skipped(n)) return TL_OK;
-    if (n->in[GRAD]->dtype == TL_F64) return tli_run_reference(run, n);
-    fill_block(n, b);
-    return tl_parallel_for(run->threads, tl_tensor_count(n->in[PARAM]), GRAIN, sweep_piece, b);
-}
-
 /* --- the rules (cpu/ref/update.c says them in full) ------------------------------------------- */
-
-/* The loops below are written once for n lanes; most rounds have all of them, and know it. */
-/* `b` is a copy: what is stored through its pointers cannot change it, and it stays in registers.
- */
-#define SWEEP(step, ...)                                                                           \
-    do {                                                                                           \
-        int64_t i = begin;                                                                         \
-        for (; i + VF <= end; i += VF) step(__VA_ARGS__, i, VF);                                   \
-        if (i < end) step(__VA_ARGS__, i, end - i);                                                \
-    } while (0)
 
 TLI_INLINE void sgd_step(const block *b, const tl_sgd_attr *a, float decay, int64_t i, int64_t n)
 {

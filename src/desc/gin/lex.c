@@ -69,7 +69,7 @@ tl_status tli_gin_lexer_init(tli_gin_lexer *x, const char *text, size_t length, 
                                       (unsigned char)*x->at),
                               x->place);
         if (*x->at == '\0')
-            return tli_gin_at(TL_FAIL(TL_EINVAL, "a NUL byte cannot stand in gin text"), x->place);
+            return tli_gin_at(TL_FAIL(TL_EINVAL, "a NUL byte cannot stand in a text"), x->place);
         if (at_newline(x)) {
             step_newline(x);
         } else { // not step(): stray continuation bytes must not pass unseen

@@ -99,7 +99,7 @@ tl_status tli_gin_number(tl_str *out, const tli_gin_token *token, bool negative)
                                                   : 10;
     if (base != 10) st = based(out, token, text + 2, base, negative);
     else if (strchr("jJ", text[digits.length - 1]))
-        st = BAD_NUMBER(token, "complex numbers cannot be bound");
+        st = BAD_NUMBER(token, "there are no complex numbers here");
     else st = decimal(out, token, text, negative);
 done:
     tl_str_deinit(&digits);
@@ -133,7 +133,7 @@ static void add_code_point(tl_str *out, unsigned long c)
 static tl_status add_escaped(tl_str *out, const tli_gin_token *token, unsigned long c)
 {
     if (c == 0)
-        return BAD_STRING(token, "this string holds a NUL character, which cannot be bound");
+        return BAD_STRING(token, "this string holds a NUL character, which no value can have");
     if (c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
         return BAD_STRING(token, "the escape for U+%04lX in this string is no character", c);
     add_code_point(out, c);

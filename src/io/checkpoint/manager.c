@@ -306,6 +306,8 @@ static void arrive(tl_checkpoint_manager *m, bool is_saved)
 static tl_status restore_from(tl_checkpoint_manager *m, const tl_checkpoint *c)
 {
     tl_state_report report = {0};
+    if (m->args.before_restore)
+        TL_TRY(m->args.before_restore(m->args.payload, tl_checkpoint_state(c)));
     tl_status st =
         tli_checkpoint_restore(m->args.state, c,
                                &(tl_checkpoint_restore_args){.optional = m->args.optional,

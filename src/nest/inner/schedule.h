@@ -101,13 +101,29 @@ struct tli_schedule {
     int64_t last_block, last_piece, last_pieces; /* of kept points, of the row, how many */
 };
 
+/* What a kind of machine wants of a schedule. */
+typedef struct tli_schedule_rules {
+    /* Whether a row is so long that its reductions are better deferred, so that it can be cut. */
+    bool (*is_long)(const tli_schedule *s);
+    /* What is the same at all points may be computed at the start of a task, and kept. */
+    bool once;
+} tli_schedule_rules;
+
+/* The nest is copied into the walk, its work counted. */
+TL_NODISCARD tl_status tli_walk_init(tl_nest_walk *walk, tl_arena *arena, const tl_nest *nest);
+/* The schedule with the best row that works: axes and stages, nothing is cut yet. When none does,
+ * what was wrong with the first. */
+TL_NODISCARD tl_status tli_schedule_choose(tli_schedule **out, tl_arena *arena,
+                                           const tl_nest *nest, const tli_schedule_rules *rules);
+
 /* The axes of `nest` in the order of a plan whose row is `row` (-1: there is none); fills in nest,
  * kept, reduced and the numbers of points. */
 TL_NODISCARD tl_status tli_schedule_axes(tli_schedule *s, tl_arena *arena, const tl_nest *nest,
                                          int row);
 /* Fills in terms, reductions, sections and guards. `cut_rows`: reductions along the row are
- * deferred, so that it can be cut. */
-TL_NODISCARD tl_status tli_schedule_stages(tli_schedule *s, tl_arena *arena, bool cut_rows);
+ * deferred, so that it can be cut. `once`: as in the rules. */
+TL_NODISCARD tl_status tli_schedule_stages(tli_schedule *s, tl_arena *arena, bool cut_rows,
+                                           bool once);
 /* Whether cut_rows is possible, once the axes are there. */
 TL_NODISCARD tl_status tli_schedule_can_cut(bool *out, const tli_schedule *s, tl_arena *arena);
 

@@ -9,6 +9,8 @@
 #include "train/controller/controller.h"
 #include "train/trainer/trainer.h"
 
+#define TRAINING_LOSS "training_loss"
+
 typedef tl_recovery_instance recovery;
 
 static tl_status start(tl_hook *h, const void *config)
@@ -100,12 +102,14 @@ static tl_status go_back(recovery *r, bool in_step)
     tl_trainer *t = tl_controller_trainer(c);
     tl_state *data = data_of(t), *now = NULL;
     const char *path;
-    int64_t trials = r->trials, from = tl_controller_step(c);
+    int64_t trials = r->trials, from = tl_controller_step(c), stage = tl_trainer_stage(t);
     tl_status st;
     tli_trainer_close_step(t);
     if (data) TL_TRY(tl_state_clone(&now, data));
     TL_TRY_DONE(st, tl_controller_restore_checkpoint(c, NULL, &path));
-    if (data) TL_TRY_DONE(st, tl_state_copy(data, now, NULL, NULL));
+    // A stage before this one has data of its own, which then are where the checkpoint has them.
+    bool moved = data && tl_trainer_stage(t) != stage;
+    if (data && !moved) TL_TRY_DONE(st, tl_state_copy(data, now, NULL, NULL));
     if (in_step) TL_TRY_DONE(st, skip_step(t));
     r->trials = trials;
     r->back_at = tl_controller_step(c);
@@ -135,12 +139,30 @@ static tl_status recover(recovery *r, bool in_step, const char *what)
     return go_back(r, in_step);
 }
 
+/* The loss of the loop. Of several tasks, which tell theirs in logs of their own, the one that is
+ * not finite, or the largest. */
+static tl_status loop_loss(double *out, const tl_logs *logs)
+{
+    tl_logs_entry e;
+    bool any = false;
+    for (int64_t i = 0; i < tl_logs_count(logs); i++) {
+        double loss;
+        tl_logs_at(&e, logs, i);
+        if (e.kind != TL_LOGS_LOGS || !tl_logs_find(&e, e.logs, TRAINING_LOSS)) continue;
+        TL_TRY(tl_logs_entry_number(&loss, &e));
+        if (!any || !(loss <= *out)) *out = loss;
+        any = true;
+        if (!isfinite(loss)) return TL_OK;
+    }
+    return any ? TL_OK : tl_logs_number(out, logs, TRAINING_LOSS);
+}
+
 static tl_status after_loop(tl_hook *h, tl_logs *logs)
 {
     recovery *r = (recovery *)h;
     int64_t step = tl_controller_step(h->controller);
     double loss;
-    TL_TRY(tl_logs_number(&loss, logs, "training_loss"));
+    TL_TRY(loop_loss(&loss, logs));
     bool finite = isfinite(loss);
     if (finite && (step < r->config.recovery_begin_steps || loss <= r->config.loss_upper_bound))
         return TL_OK;

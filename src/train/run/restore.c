@@ -5,7 +5,8 @@
 #include <tilth/io/checkpoint/manager.h>
 #include <tilth/train/run/original.h>
 #include <tilth/train/task.h>
-#include <tilth/train/trainer/trainer.h>
+
+#include "train/trainer/trainer.h"
 
 #define LOSS_SCALE "optimizer/loss_scale"
 
@@ -167,8 +168,21 @@ tl_status tl_trainer_restore_original(tl_trainer *t, const char *prefix)
     keep_own(given, into);
     TL_TRY_DONE(st, compare(t, into, given, prefix));
     st = tl_state_copy(into, given, &(tl_state_copy_args){.partial = true}, NULL);
+    // which task is drawn follows from the step, which is known
+    if (st == TL_OK) tli_mix_set_step(t->parts->subjects.mix, t->global_step);
 done:
     tl_state_free(&given);
+    return st;
+}
+
+/* Of a training in stages, the one that the checkpoint is of. */
+static tl_status make_fit(tl_trainer *t, const char *path)
+{
+    tl_checkpoint *c;
+    if (!TL_CLASS_METHOD(tl_trainer_class, t->cls, before_restore)) return TL_OK;
+    TL_TRY(tl_checkpoint_open(&c, path));
+    tl_status st = tli_trainer_before_restore(t, tl_checkpoint_state(c));
+    tl_checkpoint_free(&c);
     return st;
 }
 
@@ -181,9 +195,12 @@ tl_status tl_trainer_restore_to_evaluate(tl_trainer *t, const char *path)
     if (!state) return tl_error_code();
     TL_TRY_DONE(st, tl_arena_new(&arena));
     TL_TRY_DONE(st, tl_checkpoint_locate(&path, &bundle, arena, path));
-    st = bundle ? tl_trainer_restore_original(t, path)
-                : tl_checkpoint_restore(state, path, &(tl_checkpoint_restore_args){.beside = true},
-                                        NULL);
+    if (bundle) {
+        st = tl_trainer_restore_original(t, path);
+        goto done;
+    }
+    TL_TRY_DONE(st, make_fit(t, path));
+    st = tl_checkpoint_restore(state, path, &(tl_checkpoint_restore_args){.beside = true}, NULL);
 done:
     tl_arena_free(&arena);
     return st;

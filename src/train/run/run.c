@@ -54,7 +54,8 @@ tl_status tl_create_trainer(tl_trainer **out, const tl_experiment_config *params
                             tl_strategy *strategy, bool train, bool evaluate, tl_exporter *exporter,
                             const tl_trainer_class *cls, uint64_t seed)
 {
-    TL_LOG_INFO("Running default trainer.");
+    if (!cls) cls = tli_usual_trainer(params);
+    if (cls == &tl_base_trainer) TL_LOG_INFO("Running default trainer.");
     return tl_trainer_new(out, &(tl_trainer_args){.cls = cls,
                                                   .config = params,
                                                   .strategy = strategy,
@@ -95,6 +96,11 @@ static tl_status restore_original(void *payload, const char *prefix)
     return tl_trainer_restore_original(payload, prefix);
 }
 
+static tl_status before_restore(void *payload, const tl_state *found)
+{
+    return tli_trainer_before_restore(payload, found);
+}
+
 static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manager **out)
 {
     tl_state *state = tl_trainer_checkpoint(r->trainer);
@@ -112,6 +118,7 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                  .max_to_keep = r->params->max_to_keep,
                  .init = initialize,
                  .restore_bundle = restore_original,
+                 .before_restore = before_restore,
                  .payload = r->trainer,
                  .background = r->args->background_checkpoints,
                  .optional = "hooks",
@@ -335,6 +342,7 @@ static tl_status run(tl_runner *r, tl_logs *logs)
     if (r->trains) TL_TRY(tl_folder_check_experiment(r->args->model_dir, r->args->experiment));
     TL_TRY(CALL(r, build_exporter)(r, &r->exporter));
     TL_TRY(CALL(r, build_trainer)(r, &r->trainer));
+    if (r->folder) tl_str_add(&r->trainer->parts->stages.folder, r->args->model_dir);
     if (r->trains)
         tli_tell_schedule_end(r->args->params, r->args->task ? r->args->task->registry : NULL,
                               r->trainer->engine);

@@ -53,7 +53,7 @@ static tl_status replay(tl_trainer *t, tl_engine *engine, suspect *batch_of,
         c, (tl_draws){.seed = t->seed, .step = t->global_step, .microbatch = batch_of->microbatch});
     tl_ctx_set_training(c, true);
     tl_ctx_set_taping(c, true);
-    tl_status st = tl_task_train_step(t->task, &s);
+    tl_status st = tli_trainer_run_step(t, &s);
     tl_ctx_set_taping(c, false);
     if (see && st == TL_OK) see(batch_of, &s);
     tl_optimizer_set_inert(t->optimizer, inert);

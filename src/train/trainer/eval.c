@@ -75,6 +75,13 @@ tl_status tli_eval_reduce(tl_trainer *t, void **state, const tl_logs *step)
 
 /* --- an evaluation ---------------------------------------------------------------------------- */
 
+tl_status tli_trainer_take_averages(tl_trainer *t)
+{
+    if (!t->optimizer || !tl_optimizer_averages(t->optimizer)) return TL_OK;
+    if (tl_optimizer_iterations(t->optimizer) == 0) return TL_OK; // they mean nothing yet
+    return tl_optimizer_swap(t->optimizer);
+}
+
 tl_status tli_eval_begin(tl_trainer *t, void **state)
 {
     *state = NULL;
@@ -86,9 +93,7 @@ tl_status tli_eval_begin(tl_trainer *t, void **state)
     tl_ctx_end(t->ctx, mark);
     TL_TRY(st);
     TL_TRY(tl_dataset_rewind(t->validation_dataset));
-    if (!t->optimizer || !tl_optimizer_averages(t->optimizer)) return TL_OK;
-    if (tl_optimizer_iterations(t->optimizer) == 0) return TL_OK; // they mean nothing yet
-    return tl_optimizer_swap(t->optimizer);
+    return tli_trainer_take_averages(t);
 }
 
 void tli_eval_leave(tl_trainer *t, void *state)
@@ -115,7 +120,7 @@ static tl_status export_as_trained(tl_trainer *t, tl_logs *logs)
     return st;
 }
 
-static tl_status export_best(tl_trainer *t, tl_logs *logs)
+tl_status tli_trainer_export_best(tl_trainer *t, tl_logs *logs)
 {
     tl_status st = export_as_trained(t, logs);
     if (st != TL_EIO || !t->config || !t->config->tilth.survive_write_failures) return st;
@@ -134,7 +139,7 @@ tl_status tli_eval_end(tl_trainer *t, void *state, tl_logs *logs)
     else TL_LOG_INFO("The task did not report validation loss.");
     if (state)
         TL_TRY_DONE(st, tl_task_reduce_aggregated_logs(t->task, state, t->global_step, logs));
-    if (t->exporter) st = export_best(t, logs);
+    if (t->exporter) st = tli_trainer_export_best(t, logs);
 done:
     tl_ctx_end(t->ctx, mark);
     return st;

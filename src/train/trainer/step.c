@@ -115,6 +115,13 @@ void tl_step_report(tl_step *s, tl_tensor *losses, tl_tensor *weights)
     if (total) tell(s, with_aux(s, total, weight), weight, times_of(s, losses));
 }
 
+tl_tensor *tl_step_mean(tl_step *s, tl_tensor *losses, tl_tensor *weights)
+{
+    tl_tensor *weight, *total = share(s->ctx, losses, weights, &weight);
+    if (!total || !weight) return total;
+    return tl_div_no_nan(s->ctx, total, tl_cast(s->ctx, weight, total->dtype));
+}
+
 tl_status tl_step_gradients(tl_step *s, tl_tensor *loss, tl_tensor *grads[TL_STEP_BLOCKS])
 {
     if (tl_model_block_count(s->model) > TL_STEP_BLOCKS)

@@ -18,6 +18,12 @@ static void update_loss(tl_trainer *t, tl_ctx *c, tl_tensor *loss, tl_tensor *we
     tl_metric_update_value(t->train_loss, c, loss, finite);
 }
 
+tl_status tli_trainer_run_step(tl_trainer *t, tl_step *s)
+{
+    if (t->parts->subjects.trained) return tli_subjects_train_step(t, s);
+    return tl_task_train_step(t->task, s);
+}
+
 tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     tl_trainer *t = self;
@@ -35,7 +41,7 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     if (whole) tli_guard_keep(&t->parts->guard, c);
     bool taping = tl_ctx_set_taping(c, true), holding = tl_model_hold_updates(t->model, true);
     tl_tensors *log = tl_ctx_set_log(c, out);
-    tl_status st = tl_task_train_step(t->task, &s);
+    tl_status st = tli_trainer_run_step(t, &s);
     tl_ctx_set_log(c, log);
     tl_ctx_set_taping(c, false);
     tl_tensor *loss = tl_tensors_peek(out, TL_LOSS);

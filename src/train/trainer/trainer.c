@@ -67,6 +67,7 @@ static tl_status build_train(tl_trainer *t)
     TL_TRY(tl_metrics_new(&t->train_metrics, t->engine));
     TL_TRY(tl_task_build_metrics(t->task, true, t->train_metrics));
     TL_TRY(tl_metric_new(&t->train_loss, t->engine, &tl_metric_mean, NULL, "training_loss"));
+    if (t->parts->subjects.trained) TL_TRY(tli_subjects_build_train(t));
     if (t->train_dataset) return feed(t, &t->train_dataset);
     if (!t->task->config || !t->task->config->train_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
@@ -82,6 +83,7 @@ static tl_status build_evaluate(tl_trainer *t)
 {
     tl_input_context input = {
         .pipelines = 1, .replicas = tl_strategy_replicas(t->strategy), .seed = t->seed};
+    if (t->parts->subjects.count) return tli_subjects_build_evaluate(t);
     TL_TRY(tl_metrics_new(&t->validation_metrics, t->engine));
     TL_TRY(tl_task_build_metrics(t->task, false, t->validation_metrics));
     TL_TRY(tl_metric_new(&t->validation_loss, t->engine, &tl_metric_mean, NULL, "validation_loss"));
@@ -95,12 +97,12 @@ static tl_status build_evaluate(tl_trainer *t)
 }
 
 static tl_status make_function(tl_trainer *t, tl_function **out, const char *name,
-                               tl_graph_fn *body)
+                               tl_graph_fn *body, void *self)
 {
     return tl_function_new(out, &(tl_function_args){.engine = t->engine,
                                                     .name = name,
                                                     .body = body,
-                                                    .self = t,
+                                                    .self = self,
                                                     .interpret = !t->config->tilth.jit,
                                                     .optimize = &t->parts->optimize});
 }
@@ -111,11 +113,25 @@ static tl_status build_functions(tl_trainer *t)
     bool eager = t->config->runtime.run_eagerly;
     p->optimize.recompute = t->config->tilth.recompute;
     if (p->trains && t->params->train_tf_function && !eager) {
-        TL_TRY(make_function(t, &p->train, "train_step", tli_train_body));
-        if (p->accumulation > 1) TL_TRY(make_function(t, &p->apply, "apply", tli_apply_body));
+        TL_TRY(make_function(t, &p->train, "train_step", tli_train_body, t));
+        if (p->accumulation > 1) TL_TRY(make_function(t, &p->apply, "apply", tli_apply_body, t));
     }
-    if (p->evaluates && t->params->eval_tf_function && !eager)
-        TL_TRY(make_function(t, &p->eval, "eval_step", tli_eval_body));
+    if (!p->evaluates || !t->params->eval_tf_function || eager) return TL_OK;
+    for (int64_t i = 0; i < p->subjects.count; i++)
+        TL_TRY(make_function(t, &p->subjects.items[i].eval, "eval_step", tli_subject_eval_body,
+                             &p->subjects.items[i]));
+    return p->subjects.count ? TL_OK : make_function(t, &p->eval, "eval_step", tli_eval_body, t);
+}
+
+static tl_status guard_subjects(tl_trainer *t, tli_guard *g)
+{
+    const tli_subjects *all = &t->parts->subjects;
+    for (int64_t i = 0; all->trained && i < all->count; i++) {
+        const tli_subject *s = &all->items[i];
+        TL_TRY(tli_guard_add_all(g, t->engine, &s->train_loss->states));
+        for (int64_t k = 0; k < tl_metrics_count(s->train_metrics); k++)
+            TL_TRY(tli_guard_add_all(g, t->engine, &tl_metrics_at(s->train_metrics, k)->states));
+    }
     return TL_OK;
 }
 
@@ -130,6 +146,7 @@ static tl_status build_guard(tl_trainer *t)
     TL_TRY(tli_guard_add_all(g, t->engine, &t->train_loss->states));
     for (int64_t i = 0; i < tl_metrics_count(t->train_metrics); i++)
         TL_TRY(tli_guard_add_all(g, t->engine, &tl_metrics_at(t->train_metrics, i)->states));
+    TL_TRY(guard_subjects(t, g));
     for (int64_t i = 0; t->parts->accumulation > 1 && i < tl_model_block_count(t->model); i++)
         if (tl_model_block(t->model, i)->state)
             TL_TRY(tli_guard_add(g, t->engine, tl_model_block(t->model, i)->values));
@@ -145,7 +162,10 @@ static tl_status build(tl_trainer *t)
                        t->cls->cls.name, t->task ? "task" : "config", t->task ? "config" : "task");
     if (t->task) {
         t->parts->accumulation = t->config->tilth.gradient_accumulation;
+        const tl_trainer_class *own = TL_CLASS_METHOD(tl_trainer_class, t->cls, prepare);
+        if (own) TL_TRY(own->prepare(t));
         TL_TRY(build_model(t));
+        TL_TRY(tli_subjects_bind(t));
         if (t->parts->trains) TL_TRY(build_train(t));
         if (t->parts->evaluates) TL_TRY(build_evaluate(t));
         TL_TRY(build_guard(t));
@@ -179,7 +199,7 @@ static tl_status allocate(tl_trainer **out, const tl_trainer_class *cls)
 tl_status tl_trainer_new(tl_trainer **out, const tl_trainer_args *args)
 {
     tl_trainer *t;
-    tl_status st = allocate(&t, args->cls ? args->cls : &tl_base_trainer);
+    tl_status st = allocate(&t, args->cls ? args->cls : tli_usual_trainer(args->config));
     *out = NULL;
     if (st != TL_OK) {
         tl_trainer_args given = *args;
@@ -227,6 +247,7 @@ void tl_trainer_free(tl_trainer **trainer)
     tl_function_free(&t->parts->train);
     tl_function_free(&t->parts->apply);
     tl_function_free(&t->parts->eval);
+    tli_subjects_deinit(&t->parts->subjects);
     tli_flight_deinit(&t->parts->flight);
     tli_guard_deinit(&t->parts->guard);
     tl_metric_free(&t->train_loss);
@@ -238,6 +259,7 @@ void tl_trainer_free(tl_trainer **trainer)
     tl_optimizer_free(&t->optimizer);
     tl_model_free(&t->model);
     tl_ctx_free(&t->ctx);
+    tli_stages_deinit(&t->parts->stages);
     tl_free(t->parts);
     tl_free(t);
     *trainer = NULL;
@@ -349,6 +371,12 @@ tl_state *tl_trainer_checkpoint(tl_trainer *t)
     return p->state;
 }
 
+tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found)
+{
+    const tl_trainer_class *with = TL_CLASS_METHOD(tl_trainer_class, t->cls, before_restore);
+    return with ? with->before_restore(t, found) : TL_OK;
+}
+
 /* --- in mid-run ------------------------------------------------------------------------------- */
 
 static void forget_programs(tl_trainer *t)
@@ -357,6 +385,8 @@ static void forget_programs(tl_trainer *t)
     if (t->parts->train) tl_function_reset(t->parts->train);
     if (t->parts->apply) tl_function_reset(t->parts->apply);
     if (t->parts->eval) tl_function_reset(t->parts->eval);
+    for (int64_t i = 0; i < t->parts->subjects.count; i++)
+        if (t->parts->subjects.items[i].eval) tl_function_reset(t->parts->subjects.items[i].eval);
 }
 
 tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **optimizer)
@@ -374,6 +404,7 @@ tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **o
         t->model = *model;
         *model = NULL;
     }
+    TL_TRY(tli_subjects_bind(t));
     TL_TRY(build_guard(t));
     TL_TRY(tli_flight_init(t));
     if (t->optimizer && tl_optimizer_model(t->optimizer) != t->model)

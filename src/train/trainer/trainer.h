@@ -7,6 +7,8 @@
 #include <tilth/train/trainer/trainer.h>
 #include <tilth/sys/graph/graph.h>
 
+#include "train/multitask/multitask.h"
+#include "train/progressive/progressive.h"
 #include "train/trainer/flight.h"
 #include "train/trainer/guard.h"
 
@@ -32,12 +34,22 @@ struct tl_trainer_parts {
     int64_t taken;
     tli_flight flight; /* steps that nobody has looked at yet */
     tli_guard guard;   /* of what a step that comes to nothing leaves as it was */
+    tli_subjects subjects; /* tasks that are trained or evaluated one by one; mostly none */
+    tli_stages stages;     /* mostly none */
 };
 
 /* The nearest class up the chain that fills a method, the base at last. */
 #define TLI_TRAINER_CALL(t, method)                                                                \
     TL_CLASS_METHOD_OR(tl_trainer_class, (t)->cls, method, tl_base_trainer)
 
+/* The task's train_step, or that of one of several tasks. */
+TL_NODISCARD tl_status tli_trainer_run_step(tl_trainer *t, tl_step *s);
+/* Puts averaged weights in for an evaluation, where there are some that mean something. */
+TL_NODISCARD tl_status tli_trainer_take_averages(tl_trainer *t);
+/* The best checkpoint, when these are the best results. */
+TL_NODISCARD tl_status tli_trainer_export_best(tl_trainer *t, tl_logs *logs);
+/* A checkpoint with this in it is going to be restored. */
+TL_NODISCARD tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found);
 /* Drops what the last training step logged. */
 void tli_trainer_close_step(tl_trainer *t);
 

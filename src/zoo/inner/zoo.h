@@ -5,7 +5,7 @@
 #include <tilth/train/experiment.h>
 
 extern const tl_module tli_mock_module;
-extern const tl_experiment_class tli_images_experiment;
+extern const tl_experiment_class tli_images_experiment, tli_multi_task_local, tli_progressive_local;
 
 /* What an experiment sets that completes itself comes from there (`params --explain`). */
 #define TLI_THE_DATA "the data"

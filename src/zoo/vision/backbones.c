@@ -2,7 +2,7 @@
 #include <tilth/ops/view.h>
 #include <tilth/zoo/backbone.h>
 
-static const tl_method methods[] = {TL_METHOD(tl_backbone_class, make, true), {NULL, 0, false}};
+static const tl_method methods[] = {TL_METHOD(tl_backbone_class, make, false), {NULL, 0, false}};
 const tl_kind tl_kind_backbone = {
     .name = "backbone",
     .plural = "backbones",
@@ -21,6 +21,10 @@ tl_status tl_backbone_find(const tl_backbone_class **cls, const void **config, t
     if (!choice->type)
         return TL_FAIL(TL_EINVAL, "%s: no backbone is chosen; set %s.type", key, key);
     TL_TRY(tl_registry_find(&found, registry, &tl_kind_backbone, choice->type));
+    if (!TL_CLASS_HAS(tl_backbone_class, found, make))
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "%s: '%s' is not here yet; resnet, dilated_resnet, mobilenet and vit are",
+                       key, choice->type);
     if (!made) TL_TRY(tl_desc_new(&made, arena, found->config));
     *cls = (const tl_backbone_class *)found;
     *config = made;

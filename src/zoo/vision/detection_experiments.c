@@ -52,6 +52,58 @@ EXPERIMENT(
     "      stepwise: {boundaries: [26334, 30954], values: [0.32, 0.032, 0.0032]}\n"
     "    warmup: {type: linear, linear: {warmup_steps: 500, warmup_learning_rate: 0.0067}}\n");
 
+/* Their backbones are refused when the model is built. */
+EXPERIMENT(spinenet, "retinanet_spinenet_coco", &resnetfpn.cls,
+           "SpineNet-49 on COCO, 500 epochs (the backbone is not here yet)",
+           "runtime: {mixed_precision_dtype: float32}\n"
+           "task:\n"
+           "  init_checkpoint: null\n"
+           "  init_checkpoint_modules: all\n"
+           "  losses: {l2_weight_decay: 4.0e-05}\n"
+           "  model:\n"
+           "    anchor: {anchor_size: 3}\n"
+           "    backbone: {type: spinenet, spinenet: {stochastic_depth_drop_rate: 0.2}}\n"
+           "    decoder: {type: identity}\n"
+           "    norm_activation: {activation: swish, use_sync_bn: true}\n"
+           "  train_data: {parser: {aug_scale_min: 0.1, aug_scale_max: 2.0}}\n"
+           "trainer:\n"
+           "  train_steps: 231000\n"
+           "  optimizer_config:\n"
+           "    learning_rate: {stepwise: {boundaries: [219450, 226380]}}\n"
+           "    warmup: {linear: {warmup_steps: 2000}}\n");
+
+EXPERIMENT(mobile, "retinanet_mobile_coco", &spinenet.cls,
+           "a SpineNet for phones on COCO, 600 epochs (the backbone is not here yet)",
+           "task:\n"
+           "  losses: {l2_weight_decay: 3.0e-05}\n"
+           "  model:\n"
+           "    input_size: [384, 384, 3]\n"
+           "    backbone: {type: spinenet_mobile, spinenet_mobile: {stochastic_depth_drop_rate: "
+           "0.2}}\n"
+           "    head: {num_filters: 48, use_separable_conv: true}\n"
+           "trainer:\n"
+           "  train_steps: 277200\n"
+           "  optimizer_config:\n"
+           "    learning_rate: {stepwise: {boundaries: [265650, 272580]}}\n");
+
+/* --- those that are not here yet -------------------------------------------------------------- */
+
+#define TWO_STAGES(id, name_, what)                                                                \
+    static const tl_experiment_class id = {                                                        \
+        .cls = {.class_size = sizeof(tl_experiment_class),                                         \
+                .name = name_,                                                                     \
+                .help = what " (not here yet)"},                                                   \
+        .task = &tl_task_config_desc,                                                              \
+        .lacks = "detectors with two stages, which propose boxes and then look at each, cannot "   \
+                 "be built; RetinaNet has one stage: 'retinanet_resnetfpn_coco'"}
+TWO_STAGES(faster, "fasterrcnn_resnetfpn_coco", "Faster R-CNN on COCO");
+TWO_STAGES(mask, "maskrcnn_resnetfpn_coco", "Mask R-CNN on COCO");
+TWO_STAGES(mask_mobilenet, "maskrcnn_mobilenet_coco", "Mask R-CNN with MobileNetV2 on COCO");
+TWO_STAGES(mask_spinenet, "maskrcnn_spinenet_coco", "Mask R-CNN with SpineNet on COCO");
+TWO_STAGES(cascade, "cascadercnn_spinenet_coco", "Cascade R-CNN with SpineNet on COCO");
+
+/* --- a small one ------------------------------------------------------------------------------ */
+
 /* Circles, squares, triangles, crosses and rings, made up on the spot. */
 EXPERIMENT(local, "detection/local", &retinanet.cls,
            "a small detector on made-up shapes: no files are needed",
@@ -95,9 +147,20 @@ EXPERIMENT(local, "detection/local", &retinanet.cls,
            "    warmup: {type: linear, linear: {warmup_steps: 200}}\n");
 
 static const tl_entry entries[] = {
-    {&tl_kind_decoder, &tl_decoder_identity.cls}, {&tl_kind_decoder, &tl_decoder_fpn.cls},
-    {&tl_kind_decoder, &tl_decoder_nasfpn.cls},   {&tl_kind_decoder, &tl_decoder_aspp.cls},
-    {&tl_kind_task, &tl_retinanet_task.cls},      {&tl_kind_experiment, &retinanet.cls},
-    {&tl_kind_experiment, &resnetfpn.cls},        {&tl_kind_experiment, &local.cls},
+    {&tl_kind_decoder, &tl_decoder_identity.cls},
+    {&tl_kind_decoder, &tl_decoder_fpn.cls},
+    {&tl_kind_decoder, &tl_decoder_nasfpn.cls},
+    {&tl_kind_decoder, &tl_decoder_aspp.cls},
+    {&tl_kind_task, &tl_retinanet_task.cls},
+    {&tl_kind_experiment, &retinanet.cls},
+    {&tl_kind_experiment, &resnetfpn.cls},
+    {&tl_kind_experiment, &spinenet.cls},
+    {&tl_kind_experiment, &mobile.cls},
+    {&tl_kind_experiment, &faster.cls},
+    {&tl_kind_experiment, &mask.cls},
+    {&tl_kind_experiment, &mask_mobilenet.cls},
+    {&tl_kind_experiment, &mask_spinenet.cls},
+    {&tl_kind_experiment, &cascade.cls},
+    {&tl_kind_experiment, &local.cls},
 };
 const tl_module tl_detection_module = {TL_MODULE_HEAD("detection"), entries, TL_COUNT(entries)};

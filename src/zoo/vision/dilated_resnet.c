@@ -112,6 +112,13 @@ static tl_levels dilated_levels(const void *config)
     return (tl_levels){FIRST_LEVEL, last_level(config)};
 }
 
+/* The smallest maps are those of the last stage. */
+static int64_t dilated_channels(const void *config, int64_t level)
+{
+    int64_t like = level == last_level(config) ? TLI_RESNET_STAGES - 1 : level - FIRST_LEVEL;
+    return ((int64_t)64 << like) * TLI_BOTTLENECK_GROWTH;
+}
+
 static tl_status name_layers(const void *config, tl_original_names *into)
 {
     const tli_residual_plan *plan = make_plan(into->arena, config);
@@ -126,4 +133,5 @@ const tl_backbone_class tl_backbone_dilated_resnet = {
     .make = make_dilated,
     .levels = dilated_levels,
     .original_names = name_layers,
+    .channels = dilated_channels,
 };

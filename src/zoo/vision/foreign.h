@@ -14,12 +14,15 @@
 #include "io/inner/json_text.h"
 #include "zoo/foreign_files.h"
 
-/* Whose names they are; timm's are torchvision's. */
+/* Whose names they are; those of timm's ResNets are torchvision's. */
 typedef enum tli_vision_form {
     TLI_VISION_TORCHVISION,
     TLI_VISION_HF,
+    TLI_VISION_TIMM,
+    TLI_VISION_LIBAI,
     TLI_VISION_FORMS
 } tli_vision_form;
+extern const char *const tli_vision_form_names[TLI_VISION_FORMS]; /* for --format */
 
 /* --- weights ---------------------------------------------------------------------------------- */
 
@@ -28,6 +31,10 @@ typedef enum tli_vision_layout {
     TLI_VISION_FILTERS,   /* [height, width, in, out]; [out, in, height, width] */
     TLI_VISION_DEPTHWISE, /* [height, width, in, times]; [in * times, 1, height, width] */
     TLI_VISION_DENSE,     /* [in, out]; [out, in] */
+    TLI_VISION_QUERY,     /* [in, heads, size]; [heads * size, in] */
+    TLI_VISION_GATHER,    /* [heads, size, out]; [out, heads * size] */
+    TLI_VISION_HEADS,     /* [heads, size]; [heads * size] */
+    TLI_VISION_TABLE,     /* [1, places, size] */
     TLI_VISION_VECTOR,
     TLI_VISION_COUNTER /* theirs alone: how many batches a norm has seen, which nobody asks */
 } tli_vision_layout;
@@ -36,6 +43,10 @@ typedef struct tli_vision_weight {
     const char *theirs;
     tli_vision_layout layout;
     bool head; /* of the classifier, not of the backbone */
+    /* Of QUERY and HEADS: theirs holds so many of ours (0: one), and this is which; they lie one
+     * behind the other, or so for each head. */
+    int64_t part, parts;
+    bool by_head;
 } tli_vision_weight;
 typedef struct tli_vision_table {
     tli_vision_weight *items;
@@ -48,9 +59,14 @@ void tli_vision_add_kernel(tli_vision_table *t, tli_vision_layout layout, const 
                            const char *theirs);
 void tli_vision_add_dense(tli_vision_table *t, const char *ours, const char *theirs);
 void tli_vision_add_norm(tli_vision_table *t, const char *ours, const char *theirs);
+/* One row, whose names are "OURS/NAME" and "THEIRS.THEIR_NAME"; NAME may be NULL. */
+void tli_vision_add_weight(tli_vision_table *t, tli_vision_weight row, const char *ours,
+                           const char *name, const char *theirs, const char *their_name);
 /* A kernel and its norm: "OURS/conv" and "OURS/norm". */
 void tli_vision_add_unit(tli_vision_table *t, tli_vision_layout layout, const char *ours,
                          const char *conv, const char *norm);
+/* What Hugging Face calls an activation. */
+const char *tli_vision_activation_name(tl_activation a);
 /* "task.model.backbone.SECTION.KEY=VALUE", unless it is `same` already. */
 void tli_vision_want(tl_str *words, bool same, const char *section, const char *key,
                      const char *value);
@@ -65,7 +81,7 @@ typedef struct tli_vision_model {
     void *backbone;            /* its configuration, in the arena; NULL: any */
     int64_t channels;          /* of its images */
     int64_t classes;           /* of its head; 0: it has none */
-    double epsilon;            /* of its batch norms */
+    double epsilon;            /* of its norms */
     tl_activation activation;  /* relu, unless they say another one */
     double mean[3], stddev[3]; /* of bytes: ImageNet's, unless they say others */
     int64_t side;              /* of images; 0: they do not say */
@@ -76,12 +92,17 @@ typedef struct tli_vision_family {
     const char *model_type;   /* in config.json of Hugging Face; its prefix, with a dot, too */
     const char *architecture; /* there */
     /* A weight of the backbone that all of its models have, and the layer that gives the classes.
-     */
+     * Without a marker a form is not read, without a head it is not written. */
     const char *marker[TLI_VISION_FORMS], *head[TLI_VISION_FORMS];
-    double epsilon[TLI_VISION_FORMS]; /* of batch norms, where nobody says another one */
+    double epsilon[TLI_VISION_FORMS]; /* of norms, where nobody says another one */
     bool tells_epsilon;               /* Hugging Face's: "layer_norm_eps" */
     tl_activation activation;         /* where nobody says another one */
     bool own_activation;              /* no setting changes it */
+    /* (optional) Puts epsilon and activation of a backbone of ours into the model, which otherwise
+     * are those of norm_activation; then `compare` looks at them too. */
+    void (*own_norms)(tli_vision_model *m, const void *config);
+    /* (optional) A key of the backbone's that the files do not say; NULL: they say all. */
+    const char *(*unknown)(const tli_vision_model *m);
     /* Finds out which of its models the files hold: makes `backbone`. */
     tl_status (*recognise)(tli_vision_model *m, const tli_foreign_files *f, tl_arena *arena);
     /* What config.json says beside that; `path` is for messages. */
@@ -97,7 +118,8 @@ typedef struct tli_vision_family {
     void (*describe)(tli_json *j, const tli_vision_model *m);
 } tli_vision_family;
 extern const tli_vision_family *const tli_vision_families[]; /* then NULL */
-extern const tli_vision_family tli_vision_resnet, tli_vision_mobilenet;
+extern const tli_vision_family tli_vision_resnet, tli_vision_mobilenet, tli_vision_vit,
+    tli_vision_libai_vit;
 
 /* All rows of a model, head and backbone. */
 TL_NODISCARD tl_status tli_vision_table_make(tli_vision_table *out, tl_arena *arena,
@@ -117,7 +139,7 @@ TL_NODISCARD tl_status tli_vision_open(tli_foreign_files *files, tli_vision_mode
 /* The model begins with what lies at a path: the backbone, and with `head` the head too, where it
  * has as many classes. When something lacks or does not fit, nothing is written. */
 TL_NODISCARD tl_status tli_vision_initialize(tl_task *t, tl_model *m, const char *path, bool head);
-/* The method export_weights: the forms "hf" and "torchvision". */
+/* The method export_weights: all forms. */
 TL_NODISCARD tl_status tli_vision_export(tl_task *t, const tl_export_args *args, tl_state *weights,
                                          tl_notes *files);
 /* The experiment `images`: chooses model and normalisation by the weights to begin with. */

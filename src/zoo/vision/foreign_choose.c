@@ -49,6 +49,27 @@ static tl_status choose_backbone(tl_config *config, const tli_vision_model *m, t
     return st;
 }
 
+/* What files do not say must have been said. */
+static tl_status check_unknown(tl_config *config, const tli_vision_model *m, const char *path)
+{
+    const char *lacks = m->family->unknown ? m->family->unknown(m) : NULL;
+    char key[96];
+    if (!lacks) return TL_OK;
+    snprintf(key, sizeof key, "task.model.backbone.%s.%s", m->family->backbone->cls.name, lacks);
+    if (tl_config_is_given(config, key)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "'%s' does not say what %s is: set it", path, key);
+}
+
+/* Those that the model has, where the backbone does not have its own. */
+static tl_status choose_norms(tl_config *config, const tli_vision_model *m)
+{
+    if (m->family->own_norms) return TL_OK;
+    TL_TRY(tli_choose(config, "task.model.norm_activation.norm_epsilon", "%.17g", m->epsilon));
+    if (m->family->own_activation) return TL_OK;
+    return tli_choose(config, "task.model.norm_activation.activation", "%s",
+                      tl_activation_names[m->activation]);
+}
+
 tl_status tli_vision_choose(tl_config *config, const char *path)
 {
     tli_foreign_files files;
@@ -59,11 +80,8 @@ tl_status tli_vision_choose(tl_config *config, const char *path)
     tli_foreign_close(&files);
     int64_t side = m.side ? m.side : USUAL_SIDE;
     if (st == TL_OK) st = choose_backbone(config, &m, arena);
-    if (st == TL_OK)
-        st = tli_choose(config, "task.model.norm_activation.norm_epsilon", "%.17g", m.epsilon);
-    if (st == TL_OK && !m.family->own_activation)
-        st = tli_choose(config, "task.model.norm_activation.activation", "%s",
-                        tl_activation_names[m.activation]);
+    if (st == TL_OK) st = check_unknown(config, &m, path);
+    if (st == TL_OK) st = choose_norms(config, &m);
     if (st == TL_OK)
         st = tli_choose(config, "task.model.input_size", "[%" PRId64 ",%" PRId64 ",%" PRId64 "]",
                         side, side, m.channels);

@@ -10,19 +10,25 @@
 
 enum { LONGEST_JSON = 16 << 20, LARGEST_SIDE = 4096 };
 
-const tli_vision_family *const tli_vision_families[] = {&tli_vision_resnet, &tli_vision_mobilenet,
-                                                        NULL};
+const tli_vision_family *const tli_vision_families[] = {
+    &tli_vision_resnet, &tli_vision_mobilenet, &tli_vision_vit, &tli_vision_libai_vit, NULL};
+const char *const tli_vision_form_names[] = {"torchvision", "hf", "timm", "libai"};
 
 /* --- rows ------------------------------------------------------------------------------------- */
+
+void tli_vision_add_weight(tli_vision_table *t, tli_vision_weight row, const char *ours,
+                           const char *name, const char *theirs, const char *their_name)
+{
+    if (t->status != TL_OK) return;
+    row.theirs = tl_arena_printf(t->arena, "%s.%s", theirs, their_name);
+    if (name) row.ours = tl_arena_printf(t->arena, "%s/%s", ours, name);
+    if (!row.theirs || (name && !row.ours) || !TL_VEC_PUSH(t, row)) t->status = TL_ENOMEM;
+}
 
 static void add(tli_vision_table *t, tli_vision_layout layout, const char *ours, const char *name,
                 const char *theirs, const char *their_name)
 {
-    tli_vision_weight w = {.layout = layout};
-    if (t->status != TL_OK) return;
-    w.theirs = tl_arena_printf(t->arena, "%s.%s", theirs, their_name);
-    if (name) w.ours = tl_arena_printf(t->arena, "%s/%s", ours, name);
-    if (!w.theirs || (name && !w.ours) || !TL_VEC_PUSH(t, w)) t->status = TL_ENOMEM;
+    tli_vision_add_weight(t, (tli_vision_weight){.layout = layout}, ours, name, theirs, their_name);
 }
 
 void tli_vision_add_kernel(tli_vision_table *t, tli_vision_layout layout, const char *ours,
@@ -154,6 +160,19 @@ static void read_preparation(tli_vision_model *m, const json_t *json)
     read_side(&m->side, json_array_get(three, 1));
 }
 
+/* What Hugging Face calls it. */
+static bool is_activation(const char *name, tl_activation a)
+{
+    if (strcmp(name, tli_vision_activation_name(a)) == 0) return true;
+    return (a == TL_ACT_GELU_TANH && strcmp(name, "gelu_new") == 0)
+           || (a == TL_ACT_SILU && strcmp(name, "swish") == 0);
+}
+
+const char *tli_vision_activation_name(tl_activation a)
+{
+    return a == TL_ACT_GELU_TANH ? "gelu_pytorch_tanh" : tl_activation_names[a];
+}
+
 static tl_status read_config(tli_vision_model *m, const json_t *json, const char *path)
 {
     const tli_vision_family *family = m->family;
@@ -165,8 +184,8 @@ static tl_status read_config(tli_vision_model *m, const json_t *json, const char
                        "%s: \"model_type\" is '%.80s', and the weights are of '%s'", path, type,
                        family->model_type);
     for (int i = 0; act && !family->own_activation && tl_activation_names[i]; i++)
-        if (strcmp(act, tl_activation_names[i]) == 0) m->activation = (tl_activation)i;
-    if (act && strcmp(act, tl_activation_names[m->activation]) != 0)
+        if (is_activation(act, (tl_activation)i)) m->activation = (tl_activation)i;
+    if (act && !is_activation(act, m->activation))
         return TL_FAIL(TL_EUNSUPPORTED, "%s: \"hidden_act\" is '%.80s', which is not known here",
                        path, act);
     if (family->tells_epsilon && json_number_value(epsilon) > 0)
@@ -250,9 +269,9 @@ tl_status tli_vision_open(tli_foreign_files *f, tli_vision_model *m, tl_arena *a
                                                        : tli_foreign_open_file(f, path));
     if (!find_family(m, f, arena))
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "'%s' has weights of no model that is known here: known are ResNets of "
-                       "torchvision, timm and Hugging Face, and MobileNetV2 of torchvision and "
-                       "Hugging Face",
+                       "'%s' has weights of no model that is known here: known are ResNets and "
+                       "vision transformers of torchvision, timm and Hugging Face, MobileNetV2 of "
+                       "torchvision and Hugging Face, and vision transformers of LiBai",
                        path);
     for (int i = 0; i < 3; i++) {
         m->mean[i] = mean[i] * 255;

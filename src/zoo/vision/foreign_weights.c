@@ -11,28 +11,52 @@
 
 /* --- elements --------------------------------------------------------------------------------- */
 
-/* Shape there of a weight that has this shape here. */
-static tl_shape shape_there(tli_vision_layout layout, const tl_shape *s)
+static int64_t parts_of(const tli_vision_weight *w)
 {
-    switch (layout) {
-    case TLI_VISION_FILTERS: return TL_SHAPE(s->dims[3], s->dims[2], s->dims[0], s->dims[1]);
-    case TLI_VISION_DEPTHWISE: return TL_SHAPE(s->dims[2] * s->dims[3], 1, s->dims[0], s->dims[1]);
-    case TLI_VISION_DENSE: return TL_SHAPE(s->dims[1], s->dims[0]);
+    return w->parts ? w->parts : 1;
+}
+
+/* Shape there of a weight that has this shape here. */
+static tl_shape shape_there(const tli_vision_weight *w, const tl_shape *s)
+{
+    const int64_t *d = s->dims;
+    switch (w->layout) {
+    case TLI_VISION_FILTERS: return TL_SHAPE(d[3], d[2], d[0], d[1]);
+    case TLI_VISION_DEPTHWISE: return TL_SHAPE(d[2] * d[3], 1, d[0], d[1]);
+    case TLI_VISION_DENSE: return TL_SHAPE(d[1], d[0]);
+    case TLI_VISION_QUERY: return TL_SHAPE(parts_of(w) * d[1] * d[2], d[0]);
+    case TLI_VISION_GATHER: return TL_SHAPE(d[2], d[0] * d[1]);
+    case TLI_VISION_HEADS: return TL_SHAPE(parts_of(w) * d[0] * d[1]);
     default: return *s;
     }
 }
 
 static int rank_here(tli_vision_layout layout)
 {
-    return layout == TLI_VISION_VECTOR ? 1 : layout == TLI_VISION_DENSE ? 2 : 4;
+    switch (layout) {
+    case TLI_VISION_VECTOR: return 1;
+    case TLI_VISION_DENSE:
+    case TLI_VISION_HEADS: return 2;
+    case TLI_VISION_QUERY:
+    case TLI_VISION_GATHER:
+    case TLI_VISION_TABLE: return 3;
+    default: return 4;
+    }
+}
+
+/* Which row there is that of a number of a head. */
+static int64_t head_row(const tli_vision_weight *w, int64_t heads, int64_t size, int64_t i)
+{
+    int64_t head = i / size, parts = parts_of(w);
+    return (w->by_head ? head * parts + w->part : w->part * heads + head) * size + i % size;
 }
 
 /* Seen as [rows, columns] here, [columns, rows] there: rows are places of a window, and for full
  * convolutions the inputs at each. */
-static int64_t place_there(tli_vision_layout layout, const tl_shape *s, int64_t i)
+static int64_t place_there(const tli_vision_weight *w, const tl_shape *s, int64_t i)
 {
     const int64_t *d = s->dims;
-    switch (layout) {
+    switch (w->layout) {
     case TLI_VISION_FILTERS: {
         int64_t out = i % d[3], in = i / d[3] % d[2], at = i / d[3] / d[2];
         return (out * d[2] + in) * (d[0] * d[1]) + at;
@@ -42,6 +66,10 @@ static int64_t place_there(tli_vision_layout layout, const tl_shape *s, int64_t 
         return channel * (d[0] * d[1]) + at;
     }
     case TLI_VISION_DENSE: return i % d[1] * d[0] + i / d[1];
+    case TLI_VISION_QUERY:
+        return head_row(w, d[1], d[2], i % (d[1] * d[2])) * d[0] + i / (d[1] * d[2]);
+    case TLI_VISION_GATHER: return i % d[2] * (d[0] * d[1]) + i / d[2];
+    case TLI_VISION_HEADS: return head_row(w, d[0], d[1], i);
     default: return i;
     }
 }
@@ -54,6 +82,7 @@ typedef struct reading {
     tli_vision_table table;
     const tli_foreign_entry **entries; /* of the table's rows; NULL: it stays as it is */
     tl_tensor **tensors;
+    tl_tensor **fitted; /* of those that had another shape, what their layers made of them */
     tl_state_report report;
     tl_map used; /* names of entries */
     tl_arena *arena;
@@ -62,6 +91,7 @@ typedef struct reading {
 
 static void reading_deinit(reading *r)
 {
+    for (int64_t i = 0; r->fitted && i < r->table.count; i++) tl_tensor_free(&r->fitted[i]);
     tl_state_report_deinit(&r->report);
     tl_map_deinit(&r->used);
     TL_VEC_FREE(&r->table);
@@ -69,10 +99,42 @@ static void reading_deinit(reading *r)
     tl_arena_free(&r->arena);
 }
 
+/* A table for images of another size, resized by its layer; *out is NULL where nothing does it. */
+static tl_status fit(tl_tensor **out, const tl_param *p, const tli_foreign_entry *e)
+{
+    const tl_layer_class *with = TL_CLASS_METHOD(tl_layer_class, p->layer->cls, fit);
+    const int rank = p->tensor->shape.rank;
+    tl_engine *engine = tl_tensor_engine(p->tensor);
+    tl_tensor *found = NULL;
+    tl_ctx *c = NULL;
+    tl_shape shape = {.rank = rank};
+    tl_lease l;
+    tl_status st;
+    *out = NULL;
+    if (!with || e->rank != rank) return TL_OK;
+    memcpy(shape.dims, e->dims, (size_t)rank * sizeof *e->dims);
+    if (tli_foreign_fits(e, &p->tensor->shape) || !tli_foreign_fits(e, &shape)) return TL_OK;
+    TL_TRY(tl_tensor_new(&found, engine, p->tensor->dtype, shape));
+    TL_TRY_DONE(st, tl_lease_discard(&l, found));
+    for (int64_t i = 0; i < tl_tensor_count(found); i++)
+        tli_element_set(found->dtype, l.data, i, tli_foreign_element(e->dtype, e->data, i));
+    TL_TRY_DONE(st, tl_lease_end(&l));
+    TL_TRY_DONE(st, tl_ctx_new(&c, engine));
+    tl_mark mark = tl_ctx_begin(c);
+    tl_tensor *made = with->fit(p->layer, c, strrchr(p->path, '/') + 1, found);
+    st = tl_ctx_status(c);
+    if (st == TL_OK) st = made ? tl_tensor_keep(out, made) : tl_error_code();
+    tl_ctx_end(c, mark);
+done:
+    tl_ctx_free(&c);
+    tl_tensor_free(&found);
+    return st == TL_OK ? TL_OK : tl_error_note(st, "'%s'", e->name);
+}
+
 static tl_status note_row(reading *r, const tli_vision_weight *w, const tl_tensor *here,
                           const tli_foreign_entry *e)
 {
-    tl_shape wanted = shape_there(w->layout, &here->shape);
+    tl_shape wanted = shape_there(w, &here->shape);
     if (e && tli_foreign_fits(e, &wanted)) {
         r->report.matched++;
         return TL_OK;
@@ -95,9 +157,11 @@ static tl_status find_row(reading *r, tl_model *m, int64_t i)
     if (!p || p->tensor->shape.rank != rank_here(w->layout))
         return TL_FAIL(TL_EINVAL, "the model has no weight '%s', which '%s' is for", w->ours,
                        w->theirs);
-    TL_TRY(note_row(r, w, p->tensor, e));
     r->entries[i] = e;
     r->tensors[i] = p->tensor;
+    if (e && w->layout == TLI_VISION_TABLE) TL_TRY(fit(&r->fitted[i], p, e));
+    if (!r->fitted[i]) return note_row(r, w, p->tensor, e);
+    r->report.matched++;
     return TL_OK;
 }
 
@@ -118,7 +182,8 @@ static tl_status find_all(reading *r, tl_model *m)
 {
     r->entries = tl_arena_array(r->arena, r->table.count, sizeof *r->entries);
     r->tensors = tl_arena_array(r->arena, r->table.count, sizeof *r->tensors);
-    if (!r->entries || !r->tensors) return TL_ENOMEM;
+    r->fitted = tl_arena_array(r->arena, r->table.count, sizeof *r->fitted);
+    if (!r->entries || !r->tensors || !r->fitted) return TL_ENOMEM;
     for (int64_t i = 0; i < r->table.count; i++) TL_TRY(find_row(r, m, i));
     TL_TRY(find_unexpected(r));
     if (!r->report.counts[TL_STATE_MISSING] && !r->report.counts[TL_STATE_DIFFERENT]) return TL_OK;
@@ -136,6 +201,7 @@ static void compare_norms(tl_str *advised, const tli_vision_model *theirs,
                           const tl_norm_activation *ours)
 {
     char number[32];
+    if (theirs->family->own_norms) return;
     tl_double_text(number, theirs->epsilon);
     if (ours->norm_epsilon != theirs->epsilon)
         tl_str_addf(advised, "%stask.model.norm_activation.norm_epsilon=%s",
@@ -197,9 +263,8 @@ static tl_status pour(tl_tensor *to, const tli_vision_weight *w, const tli_forei
     int64_t count = tl_tensor_count(to);
     TL_TRY(tl_lease_discard(&l, to));
     for (int64_t i = 0; i < count; i++)
-        tli_element_set(
-            to->dtype, l.data, i,
-            tli_foreign_element(e->dtype, e->data, place_there(w->layout, &to->shape, i)));
+        tli_element_set(to->dtype, l.data, i,
+                        tli_foreign_element(e->dtype, e->data, place_there(w, &to->shape, i)));
     return tl_lease_end(&l);
 }
 
@@ -229,7 +294,8 @@ tl_status tli_vision_initialize(tl_task *t, tl_model *m, const char *path, bool 
     TL_TRY_DONE(st, tli_vision_table_make(&r.table, r.arena, &r.model));
     TL_TRY_DONE(st, find_all(&r, m));
     for (int64_t i = 0; i < r.table.count; i++)
-        if (r.entries[i]) TL_TRY_DONE(st, pour(r.tensors[i], &r.table.items[i], r.entries[i]));
+        if (r.fitted[i]) TL_TRY_DONE(st, tl_tensor_copy(r.tensors[i], r.fitted[i]));
+        else if (r.entries[i]) TL_TRY_DONE(st, pour(r.tensors[i], &r.table.items[i], r.entries[i]));
     tl_state_report_text(&text, &r.report, 10);
     TL_LOG_INFO("initialized from %s: %s", r.files.path, tl_str_text(&text));
 done:
@@ -239,6 +305,19 @@ done:
 }
 
 /* --- out of a model --------------------------------------------------------------------------- */
+
+/* Where a row is written: a tensor of its own, or that of the parts before it. */
+static tl_status get_target(tl_tensor **out, const tl_state *into, tl_engine *engine,
+                            const tli_vision_weight *w, const tl_shape *here)
+{
+    tl_state_entry e;
+    if (w->part) {
+        TL_TRY(tl_state_get(&e, into, w->theirs, TL_STATE_TENSOR));
+        return tl_tensor_keep(out, e.tensor);
+    }
+    TL_TRY(tl_tensor_new(out, engine, TL_F32, shape_there(w, here)));
+    return tl_tensor_clear(*out);
+}
 
 static tl_status write_row(tl_state *into, const tl_state *from, tl_engine *engine,
                            const tli_vision_weight *w)
@@ -256,19 +335,31 @@ static tl_status write_row(tl_state *into, const tl_state *from, tl_engine *engi
     TL_TRY(tl_state_get(&e, from, w->ours, TL_STATE_TENSOR));
     if (e.tensor->shape.rank != rank_here(w->layout))
         return TL_FAIL(TL_EINVAL, "'%s' has %d axes", w->ours, e.tensor->shape.rank);
-    TL_TRY(tl_tensor_new(&t, engine, TL_F32, shape_there(w->layout, &e.tensor->shape)));
-    tl_status st = tl_lease_read(&in, e.tensor);
+    tl_status st = get_target(&t, into, engine, w, &e.tensor->shape);
+    if (st == TL_OK) st = tl_lease_read(&in, e.tensor);
     if (st == TL_OK) {
-        st = tl_lease_discard(&out, t);
-        int64_t count = tl_tensor_count(t);
+        st = tl_lease_write(&out, t);
+        int64_t count = tl_tensor_count(e.tensor);
         for (int64_t i = 0; st == TL_OK && i < count; i++)
-            tli_element_set(TL_F32, out.data, place_there(w->layout, &e.tensor->shape, i),
+            tli_element_set(TL_F32, out.data, place_there(w, &e.tensor->shape, i),
                             tli_element_get(e.tensor->dtype, in.data, i));
         if (st == TL_OK) st = tl_lease_end(&out);
         tl_lease_drop(&in);
     }
-    if (st == TL_OK) st = tl_state_put(into, w->theirs, t);
+    if (st == TL_OK && !w->part) st = tl_state_put(into, w->theirs, t);
     tl_tensor_free(&t); // the state keeps it
+    return st;
+}
+
+static tl_status refuse_form(const tli_vision_family *family)
+{
+    tl_str forms = TL_STR_INIT;
+    for (int i = 0; i < TLI_VISION_FORMS; i++)
+        if (family->head[i])
+            tl_str_addf(&forms, "%s%s", forms.length ? ", " : "", tli_vision_form_names[i]);
+    tl_status st = TL_FAIL(TL_EUNSUPPORTED, "the backbone '%s' has no such form; it has %s",
+                           family->backbone->cls.name, tl_str_text(&forms));
+    tl_str_deinit(&forms);
     return st;
 }
 
@@ -287,8 +378,10 @@ static tl_status find_own(tli_vision_model *out, tl_task *t, tli_vision_form for
         if (tli_vision_families[i]->backbone == cls) out->family = tli_vision_families[i];
     if (!out->family)
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "the backbone '%s' has no such form; 'resnet' and 'mobilenet' have",
+                       "the backbone '%s' has no form of others; resnet, mobilenet, vit and "
+                       "vision_transformer have",
                        cls->cls.name);
+    if (!out->family->head[form]) return refuse_form(out->family);
     out->prefix =
         form == TLI_VISION_HF ? tl_arena_printf(t->arena, "%s.", out->family->model_type) : "";
     if (!out->prefix) return TL_ENOMEM;
@@ -297,6 +390,8 @@ static tl_status find_own(tli_vision_model *out, tl_task *t, tli_vision_form for
                                                     : out->family->epsilon[form];
     out->activation = hf && !out->family->own_activation ? model->norm_activation.activation
                                                          : out->family->activation;
+    if (hf && out->family->own_norms) out->family->own_norms(out, config);
+    out->side = model->input_size.items[0];
     out->family->compare(&words, &words, out, config);
     compare_norms(&words, out, &model->norm_activation);
     out->backbone = (void *)(uintptr_t)config;
@@ -340,7 +435,7 @@ static tl_status put_config(tl_notes *files, const tli_vision_model *m, tl_strin
     tli_json_text(&j, "model_type", m->family->model_type);
     m->family->describe(&j, m);
     if (m->family->tells_epsilon) tli_json_number(&j, "layer_norm_eps", m->epsilon);
-    tli_json_text(&j, "hidden_act", tl_activation_names[m->activation]);
+    tli_json_text(&j, "hidden_act", tli_vision_activation_name(m->activation));
     tli_json_text(&j, "torch_dtype", "float32");
     add_labels(&j, m->classes, classes);
     tli_json_end(&j, '}');
@@ -394,17 +489,18 @@ static tl_status put_preparation(tl_notes *files, const tl_task *t)
 tl_status tli_vision_export(tl_task *t, const tl_export_args *args, tl_state *weights,
                             tl_notes *files)
 {
-    static const char *const forms[TLI_VISION_FORMS] = {"torchvision", "hf"};
     tli_vision_table table = {0};
     tli_vision_model m;
     tl_arena *arena = NULL;
     int form = 0;
     tl_status st;
-    while (form < TLI_VISION_FORMS && strcmp(forms[form], args->format) != 0) form++;
+    while (form < TLI_VISION_FORMS && strcmp(tli_vision_form_names[form], args->format) != 0)
+        form++;
     if (form == TLI_VISION_FORMS)
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "the task '%s' has no form '%s'; it has 'hf' and 'torchvision'", t->name,
-                       args->format);
+                       "the task '%s' has no form '%s'; it has 'torchvision', 'hf', 'timm' and "
+                       "'libai'",
+                       t->name, args->format);
     TL_TRY_NOTE(find_own(&m, t, (tli_vision_form)form), "--format=%s", args->format);
     TL_TRY_DONE(st, tl_arena_new(&arena));
     TL_TRY_DONE(st, tli_vision_table_make(&table, arena, &m));

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include <tilth/io/image/image.h>
 #include <tilth/train/run/initialize.h>
 
 const char *tli_level_name(int64_t level)
@@ -39,8 +40,41 @@ tl_status tli_decoder_parts(tl_decoder_parts *out, tl_arena *arena, const tl_reg
     TL_TRY(tl_backbone_find(&cls, &config, arena, registry, backbone, "model.backbone"));
     if (!cls->levels)
         return TL_FAIL(TL_EINVAL, "model.backbone: '%s' has no levels to stand on", backbone->type);
-    *out = (tl_decoder_parts){*parts, model, cls->levels(config)};
+    *out = (tl_decoder_parts){.parts = *parts,
+                              .model = model,
+                              .backbone = cls->levels(config),
+                              .backbone_config = config};
+    if (TL_CLASS_HAS(tl_backbone_class, cls, channels)) out->channels = cls->channels;
     return TL_OK;
+}
+
+tl_status tli_pyramid_make(tli_pyramid *out, tl_scope *s, const tl_oneof *backbone,
+                           const tl_oneof *decoder, tl_levels model, const tl_backbone_parts *parts)
+{
+    tl_decoder_parts with;
+    TL_TRY(
+        tli_decoder_parts(&with, tl_scope_arena(s), tl_scope_registry(s), backbone, model, parts));
+    TL_TRY(tl_backbone_make(&out->backbone, s, backbone, parts));
+    return tl_decoder_make(&out->decoder, s, decoder, &with);
+}
+
+void tli_pyramid_call(const tli_pyramid *p, tl_ctx *c, tl_tensor *image, tl_tensors *maps,
+                      tl_tensors *decoded)
+{
+    tl_tensors in = {0};
+    tl_tensors_put(c, &in, "image", image);
+    tl_call_all(c, p->backbone, &in, maps);
+    if (tl_ctx_failed(c)) return;
+    if (p->decoder) tl_call_all(c, p->decoder, maps, decoded);
+    for (int64_t i = 0; i < maps->count && !p->decoder; i++)
+        tl_tensors_put(c, decoded, maps->items[i].name, maps->items[i].tensor);
+}
+
+const tl_oneof *tli_l2_choose(tli_l2 *out, double l2_weight_decay)
+{
+    out->l2 = (tl_l2_regularizer){TL_SET(l2_weight_decay / 2)};
+    out->choice = (tl_oneof){.type = "l2", .value = &out->l2};
+    return l2_weight_decay > 0 ? &out->choice : NULL;
 }
 
 /* --- names in Model Garden -------------------------------------------------------------------- */
@@ -78,6 +112,27 @@ tl_status tli_three_floats(const float **out, tl_arena *arena, tl_doubles given)
     if (!made) return TL_ENOMEM;
     for (int i = 0; i < 3; i++) made[i] = (float)given.items[i];
     *out = made;
+    return TL_OK;
+}
+
+/* --- predictions ------------------------------------------------------------------------------ */
+
+tl_status tli_query_data(const tl_data_config **out, const tl_task *t)
+{
+    const tl_task_config *c = t->config;
+    *out = c->validation_data ? c->validation_data : c->train_data;
+    if (*out && c->model.value) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the run has neither train_data nor validation_data, which say how "
+                              "pictures are made ready");
+}
+
+tl_status tli_query_size(int64_t size[2], const tl_query *q)
+{
+    tl_image_head head = {.height = q->shape.dims[0], .width = q->shape.dims[1]};
+    if (!q->shape.rank) TL_TRY(tl_image_look(&head, q->data, q->size));
+    if (!q->shape.rank && !q->of_data) tl_image_upright(&head);
+    size[0] = head.height;
+    size[1] = head.width;
     return TL_OK;
 }
 

@@ -23,6 +23,25 @@ TL_NODISCARD tl_status tli_decoder_parts(tl_decoder_parts *out, tl_arena *arena,
                                          const tl_registry *registry, const tl_oneof *backbone,
                                          tl_levels model, const tl_backbone_parts *parts);
 
+/* A backbone, and a decoder upon it: parts of their model, by these names. */
+typedef struct tli_pyramid {
+    tl_layer *backbone, *decoder; /* no decoder: the identity */
+} tli_pyramid;
+TL_NODISCARD tl_status tli_pyramid_make(tli_pyramid *out, tl_scope *s, const tl_oneof *backbone,
+                                        const tl_oneof *decoder, tl_levels model,
+                                        const tl_backbone_parts *parts);
+/* The maps of the backbone, and those of the decoder. */
+void tli_pyramid_call(const tli_pyramid *p, tl_ctx *c, tl_tensor *image, tl_tensors *maps,
+                      tl_tensors *decoded);
+
+/* What the squares of all kernels cost: half of l2_weight_decay. */
+typedef struct tli_l2 {
+    tl_l2_regularizer l2;
+    tl_oneof choice;
+} tli_l2;
+/* NULL: nothing. It points to `out`. */
+const tl_oneof *tli_l2_choose(tli_l2 *out, double l2_weight_decay);
+
 /* --- names in Model Garden -------------------------------------------------------------------- */
 
 /* Those of a backbone and a decoder. */
@@ -40,6 +59,13 @@ TL_NODISCARD tl_status tli_name_pyramid(tl_original_names *into, const tli_pyram
 enum { TLI_MOST_PICTURES = 20 };
 /* Mean or deviation of bytes as floats, in the arena; none: NULL, ImageNet's. */
 TL_NODISCARD tl_status tli_three_floats(const float **out, tl_arena *arena, tl_doubles given);
+
+/* --- predictions ------------------------------------------------------------------------------ */
+
+/* What says how pictures are made ready: as evaluations see them, else as training does. */
+TL_NODISCARD tl_status tli_query_data(const tl_data_config **out, const tl_task *t);
+/* Height and width of a query's picture, as it is seen. */
+TL_NODISCARD tl_status tli_query_size(int64_t size[2], const tl_query *q);
 
 /* --- beginning with other weights ------------------------------------------------------------- */
 

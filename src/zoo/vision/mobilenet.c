@@ -377,6 +377,17 @@ static tl_levels mobilenet_levels(const void *config)
     return (tl_levels){FIRST_LEVEL, highest};
 }
 
+static int64_t mobilenet_channels(const void *config, int64_t level)
+{
+    progress at = plan_begin(config);
+    int64_t channels = 0;
+    for (int64_t i = 0; i < at.network->count; i++) {
+        planned p = plan_block(&at, i);
+        if (p.level == level) channels = at.channels;
+    }
+    return channels;
+}
+
 /* --- names in Model Garden -------------------------------------------------------------------- */
 
 typedef struct part {
@@ -441,4 +452,5 @@ const tl_backbone_class tl_backbone_mobilenet = {
     .make = make_mobilenet,
     .levels = mobilenet_levels,
     .original_names = name_layers,
+    .channels = mobilenet_channels,
 };

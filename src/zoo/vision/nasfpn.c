@@ -1,4 +1,8 @@
 /* NAS-FPN: Ghiasi et al. 2019, as Model Garden computes it with 256 filters. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include <tilth/ops/activation.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/pool.h>
@@ -6,7 +10,7 @@
 #include "zoo/vision/conv_norm.h"
 #include "zoo/vision/levels.h"
 
-enum { LOWEST = 3, HIGHEST = 7, INPUTS = HIGHEST - LOWEST + 1 };
+enum { LOWEST = 3, HIGHEST = 7, INPUTS = HIGHEST - LOWEST + 1, MOST_CELLS = 64 };
 
 /* The cell that the search has found. Inputs count the five levels, then the nodes. */
 typedef struct node {
@@ -24,7 +28,7 @@ enum { NODES = TL_COUNT(nodes), FEATURES = INPUTS + NODES };
 
 static const tl_field nasfpn_fields[] = {
     TL_F(tl_nasfpn_config, num_filters, .i = 256, TL_AT_LEAST(1), .help = "of each level"),
-    TL_F(tl_nasfpn_config, num_repeats, .i = 5, TL_RANGE(1, 64), .help = "of the cell"),
+    TL_F(tl_nasfpn_config, num_repeats, .i = 5, TL_RANGE(1, MOST_CELLS), .help = "of the cell"),
     TL_F(tl_nasfpn_config, use_separable_conv, .help = "depthwise and pointwise convolutions"),
     TL_F_END,
 };
@@ -235,6 +239,174 @@ static tl_status check(const void *config, const tl_decoder_parts *parts)
                    (long long)parts->backbone.min, (long long)parts->backbone.max);
 }
 
+/* --- names in Model Garden -------------------------------------------------------------------- */
+
+/* Keras counts layers by how far they are from the outputs, the farthest first, and of equal ones
+ * that first which a walk from the outputs back to the inputs meets first. Steps are Keras' layers:
+ * pooling is one, an enlarged map five (its shape, a part of that, and three that use it). Of an
+ * activation there are up to five too, which does not change the order: each node has one. */
+enum { STEPS_ENLARGED = 5, THEIR_FILTERS = 256, MOST_TAKEN = 2 + FEATURES };
+
+/* A map of the pyramid, and what it was made of, in the order of the walk. */
+typedef struct placed {
+    int level;
+    int taken[MOST_TAKEN], steps[MOST_TAKEN], count; /* steps: from its own layer to theirs */
+    bool weighs;                                     /* a convolution and its norm */
+    int distance;                                    /* of the norm, or of the pooling, ... */
+    int order;                                       /* in the walk; 0: not met yet */
+    char path[48];
+} placed;
+typedef struct placing {
+    placed maps[INPUTS + MOST_CELLS * NODES];
+    int count, met;
+} placing;
+
+static int resample_steps(int from, int to)
+{
+    return from == to ? 0 : from < to ? 1 : STEPS_ENLARGED;
+}
+
+static void take(const placing *p, placed *to, int from, int steps)
+{
+    to->taken[to->count] = from;
+    to->steps[to->count++] = steps + resample_steps(p->maps[from].level, to->level);
+}
+
+/* The next map of a cell: `maps` are those that the cell has so far, by their places in `p`, and
+ * `uses` how often it has used each. */
+static void place_node(placing *p, const node *n, const int *maps, int *uses, int count)
+{
+    placed *to = &p->maps[p->count];
+    const int a = maps[n->inputs[0]], b = maps[n->inputs[1]];
+    int extra[FEATURES], extras = 0;
+    to->level = n->level;
+    to->weighs = true;
+    uses[n->inputs[0]]++;
+    uses[n->inputs[1]]++;
+    for (int i = 0; n->output && i < count; i++)
+        if (!uses[i] && p->maps[maps[i]].level == n->level) extra[extras++] = i;
+    // From the norm: the convolution, the activation, an addition for each extra, then the sum.
+    const int sum = 3 + extras;
+    const bool first = !n->attention || p->maps[a].level >= p->maps[b].level;
+    take(p, to, first ? a : b, sum + (n->attention ? 4 : 1)); // its maximum, sigmoid, product
+    take(p, to, first ? b : a, sum + (n->attention ? 2 : 1));
+    for (int i = 0; i < extras; i++) {
+        take(p, to, maps[extra[i]], sum - i);
+        uses[extra[i]]++;
+    }
+    p->count++;
+}
+
+/* The maps that a pyramid begins with. Those of the backbone that have its channels already are no
+ * layers. */
+static void place_inputs(placing *p, const tl_decoder_parts *parts)
+{
+    for (int i = 0; i < INPUTS; i++) {
+        placed *to = &p->maps[p->count++];
+        to->level = LOWEST + i;
+        if (to->level > parts->backbone.max) {
+            take(p, to, i - 1, 0); // the pooling is its own layer
+            continue;
+        }
+        to->weighs = parts->channels(parts->backbone_config, to->level) != THEIR_FILTERS;
+        snprintf(to->path, sizeof to->path, "decoder/project_%d", to->level);
+    }
+}
+
+static void place_cells(placing *p, int64_t repeats, int outputs[INPUTS])
+{
+    for (int i = 0; i < INPUTS; i++) outputs[i] = i;
+    for (int64_t cell = 1; cell <= repeats; cell++) {
+        int maps[FEATURES], uses[FEATURES] = {0};
+        memcpy(maps, outputs, INPUTS * sizeof *maps);
+        for (int i = 0; i < NODES; i++) {
+            maps[INPUTS + i] = p->count;
+            snprintf(p->maps[p->count].path, sizeof p->maps->path, "decoder/cell_%lld_node_%d",
+                     (long long)cell, i + 1);
+            place_node(p, &nodes[i], maps, uses, INPUTS + i);
+        }
+        for (int i = NODES; i < FEATURES; i++) outputs[p->maps[maps[i]].level - LOWEST] = maps[i];
+    }
+}
+
+static void walk(placing *p, int at)
+{
+    placed *m = &p->maps[at];
+    if (m->order) return;
+    m->order = ++p->met;
+    for (int i = 0; i < m->count; i++) walk(p, m->taken[i]);
+}
+
+/* Later maps are made of earlier ones. */
+static void measure(placing *p)
+{
+    for (int at = p->count - 1; at >= 0; at--) {
+        const placed *m = &p->maps[at];
+        for (int i = 0; i < m->count; i++) {
+            placed *from = &p->maps[m->taken[i]];
+            const int distance = m->distance + m->steps[i];
+            if (distance > from->distance) from->distance = distance;
+        }
+    }
+}
+
+/* A convolution is one farther than its norm. */
+typedef struct counted {
+    const placed *map;
+    const char *part;
+    int distance;
+} counted;
+
+static int compare_counted(const void *a, const void *b)
+{
+    const counted *x = a, *y = b;
+    if (x->distance != y->distance) return x->distance > y->distance ? -1 : 1;
+    return x->map->order < y->map->order ? -1 : 1;
+}
+
+static tl_status name_all(const placing *p, tl_original_names *into)
+{
+    counted list[2 * TL_COUNT(p->maps)];
+    int count = 0;
+    for (int i = 0; i < p->count; i++) {
+        const placed *m = &p->maps[i];
+        if (!m->weighs) continue;
+        list[count++] = (counted){m, "conv", m->distance + 1};
+        list[count++] = (counted){m, "norm", m->distance};
+    }
+    qsort(list, (size_t)count, sizeof *list, compare_counted);
+    for (int i = 0; i < count; i++) {
+        char ours[64], theirs[64];
+        snprintf(ours, sizeof ours, "%s/%s", list[i].map->path, list[i].part);
+        snprintf(theirs, sizeof theirs, "decoder/layer_with_weights-%d", i);
+        TL_TRY(tl_original_names_add(into, ours, theirs));
+    }
+    return TL_OK;
+}
+
+static tl_status original_names(const void *config, const tl_decoder_parts *parts,
+                                tl_original_names *into)
+{
+    const tl_nasfpn_config *c = config;
+    int outputs[INPUTS];
+    TL_TRY(check(config, parts));
+    if (c->num_filters != THEIR_FILTERS)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "model.decoder.nasfpn.num_filters is %lld: Model Garden's pyramid has more "
+                       "layers then; checkpoints go both ways with %d",
+                       (long long)c->num_filters, THEIR_FILTERS);
+    if (!parts->channels)
+        return TL_FAIL(TL_EUNSUPPORTED, "model.decoder: how Model Garden counts the layers of "
+                                        "nasfpn on this backbone is not known");
+    placing *p = tl_arena_alloc(into->arena, sizeof *p);
+    if (!p) return TL_ENOMEM;
+    place_inputs(p, parts);
+    place_cells(p, c->num_repeats, outputs);
+    for (int i = 0; i < INPUTS; i++) walk(p, outputs[i]);
+    measure(p);
+    return name_all(p, into);
+}
+
 const tl_decoder_class tl_decoder_nasfpn = {
     .cls = {.class_size = sizeof(tl_decoder_class),
             .name = "nasfpn",
@@ -242,4 +414,5 @@ const tl_decoder_class tl_decoder_nasfpn = {
             .config = &nasfpn_desc},
     .make = make,
     .check = check,
+    .original_names = original_names,
 };

@@ -6,6 +6,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/integer.h>
 
+#include "zoo/vision/pixel_view.h"
+
 struct tli_pixel_counts {
     int64_t classes;
     int64_t *cells; /* [classes][classes]: what it is, what was said */
@@ -60,52 +62,13 @@ void tli_pixel_counts_iou(const tli_pixel_counts *n, double *iou)
 
 /* --- one image -------------------------------------------------------------------------------- */
 
-/* Logits of an image, brought to another size; `offset` is where the first pixel of the masks lies
- * there. */
-typedef struct view {
-    const float *logits;
-    int64_t rows, columns, classes;
-    int64_t height, width; /* that they are brought to */
-    int64_t offset[2];
+/* An image's logits, at the size of its masks or of the picture as it was, and the masks. */
+typedef struct image {
+    tli_pixel_view view;
     const float *masks;
     int64_t mask_rows, mask_columns; /* that count */
     int64_t mask_stride;
-} view;
-
-/* Between which two of `count` lies pixel `i` of `size`, and how near to the second. */
-typedef struct between {
-    int64_t low, high;
-    float weight;
-} between;
-
-static between place(int64_t i, int64_t size, int64_t count)
-{
-    const float at = ((float)i + 0.5f) * ((float)count / (float)size) - 0.5f;
-    const float low = floorf(at);
-    return (between){tl_clamp_i64((int64_t)low, 0, count - 1),
-                     tl_clamp_i64((int64_t)low + 1, 0, count - 1), at - low};
-}
-
-/* The logits between two rows, for all columns. */
-static void mix_rows(float *line, const view *v, between row)
-{
-    const int64_t width = v->columns * v->classes;
-    const float *a = v->logits + row.low * width, *b = v->logits + row.high * width;
-    for (int64_t i = 0; i < width; i++) line[i] = a[i] + (b[i] - a[i]) * row.weight;
-}
-
-static int64_t largest(const float *a, const float *b, float weight, int64_t classes)
-{
-    int64_t best = 0;
-    float most = -INFINITY;
-    for (int64_t i = 0; i < classes; i++) {
-        const float value = a[i] + (b[i] - a[i]) * weight;
-        if (!(value > most)) continue;
-        most = value;
-        best = i;
-    }
-    return best;
-}
+} image;
 
 /* The class of a mask's pixel; -1: it does not count. */
 static tl_status class_of(int64_t *out, const tli_pixel_counts *n, const tli_pixel_batch *b,
@@ -121,18 +84,14 @@ static tl_status class_of(int64_t *out, const tli_pixel_counts *n, const tli_pix
                    (long long)*out, (long long)n->classes - 1, (long long)b->ignore_label);
 }
 
-static tl_status count_image(tli_pixel_counts *n, const tli_pixel_batch *b, const view *v)
+static tl_status count_image(tli_pixel_counts *n, const tli_pixel_batch *b, const image *m)
 {
-    for (int64_t y = 0; y < v->mask_rows; y++) {
-        mix_rows(n->line, v, place(y + v->offset[0], v->height, v->rows));
-        for (int64_t x = 0; x < v->mask_columns; x++) {
+    for (int64_t y = 0; y < m->mask_rows; y++) {
+        tli_pixel_line(n->line, &m->view, y);
+        for (int64_t x = 0; x < m->mask_columns; x++) {
             int64_t is;
-            TL_TRY(class_of(&is, n, b, v->masks[y * v->mask_stride + x]));
-            if (is < 0) continue;
-            const between at = place(x + v->offset[1], v->width, v->columns);
-            const int64_t said = largest(n->line + at.low * v->classes,
-                                         n->line + at.high * v->classes, at.weight, v->classes);
-            n->cells[is * n->classes + said]++;
+            TL_TRY(class_of(&is, n, b, m->masks[y * m->mask_stride + x]));
+            if (is >= 0) n->cells[is * n->classes + tli_pixel_class(&m->view, n->line, x)]++;
         }
     }
     return TL_OK;
@@ -140,27 +99,13 @@ static tl_status count_image(tli_pixel_counts *n, const tli_pixel_batch *b, cons
 
 /* --- batches ---------------------------------------------------------------------------------- */
 
-/* Where the original picture lies in what the model has seen. Numbers of tensors may be
- * anything. */
-static tl_status look_back(view *v, const float *info)
+/* Only the masks of the picture itself count. */
+static tl_status look_back(image *m, const float *info)
 {
-    enum { MOST_SIDE = 1 << 20 };
-    int64_t size[2], scaled[2];
-    for (int i = 0; i < 2; i++) {
-        const float original = info[i], desired = info[2 + i], scale = info[4 + i];
-        const float back = ceilf(desired / scale), offset = info[6 + i];
-        if (!(original >= 0 && original <= MOST_SIDE && back >= 1 && back <= MOST_SIDE
-              && fabsf(offset) <= MOST_SIDE))
-            return TL_FAIL(TL_EINVAL, "image_info has size %g, %g at scale %g", (double)original,
-                           (double)desired, (double)scale);
-        size[i] = (int64_t)original;
-        scaled[i] = (int64_t)back;
-        v->offset[i] = (int64_t)offset;
-    }
-    v->height = scaled[0];
-    v->width = scaled[1];
-    v->mask_rows = tl_min_i64(v->mask_rows, size[0]);
-    v->mask_columns = tl_min_i64(v->mask_columns, size[1]);
+    int64_t size[2];
+    TL_TRY(tli_pixel_view_back(&m->view, info, size));
+    m->mask_rows = tl_min_i64(m->mask_rows, size[0]);
+    m->mask_columns = tl_min_i64(m->mask_columns, size[1]);
     return TL_OK;
 }
 
@@ -198,18 +143,18 @@ tl_status tli_pixel_counts_add(tli_pixel_counts *n, const tli_pixel_batch *b)
     TL_TRY_DONE(st, tl_lease_read(&masks, b->masks));
     TL_TRY_DONE(st, tl_lease_read(&info, b->image_info));
     for (int64_t i = 0; st == TL_OK && i < l[0]; i++) {
-        view v = {.logits = (const float *)logits.data + i * l[1] * l[2] * l[3],
-                  .rows = l[1],
-                  .columns = l[2],
-                  .classes = l[3],
-                  .height = m[1],
-                  .width = m[2],
-                  .masks = (const float *)masks.data + i * m[1] * m[2],
-                  .mask_rows = m[1],
-                  .mask_columns = m[2],
-                  .mask_stride = m[2]};
-        if (b->rescale) st = look_back(&v, (const float *)info.data + i * 8);
-        if (st == TL_OK) st = count_image(n, b, &v);
+        image one = {.view = {.logits = (const float *)logits.data + i * l[1] * l[2] * l[3],
+                              .rows = l[1],
+                              .columns = l[2],
+                              .classes = l[3],
+                              .height = m[1],
+                              .width = m[2]},
+                     .masks = (const float *)masks.data + i * m[1] * m[2],
+                     .mask_rows = m[1],
+                     .mask_columns = m[2],
+                     .mask_stride = m[2]};
+        if (b->rescale) st = look_back(&one, (const float *)info.data + i * 8);
+        if (st == TL_OK) st = count_image(n, b, &one);
     }
 done:
     tl_lease_drop(&logits);

@@ -9,7 +9,7 @@
 #include "zoo/vision/conv_norm.h"
 #include "zoo/vision/gate.h"
 
-enum { BOTTLENECK_GROWTH = 4, LEVELS = 8 };
+enum { LEVELS = 8 };
 
 static const tli_resnet_variant variants[] = {
     {10, false, {1, 1, 1, 1}},   {18, false, {2, 2, 2, 2}},   {26, false, {3, 3, 3, 3}},
@@ -92,7 +92,7 @@ static tl_status block_build(tl_layer *l, tl_scope *s, const void *config)
     const block_config *c = b->config = config;
     const tli_residual_plan *p = c->plan;
     int64_t filters = c->stage->filters, stride = stride_of(c), dilation = dilation_of(c);
-    int64_t outputs = p->bottleneck ? filters * BOTTLENECK_GROWTH : filters;
+    int64_t outputs = p->bottleneck ? filters * TLI_BOTTLENECK_GROWTH : filters;
     if (c->index == 0 && !c->stage->identity)
         b->shortcut = make_unit(s, "shortcut", p,
                                 (unit){outputs, 1, pools_shortcut(c) ? 1 : stride, 1, false});

@@ -13,7 +13,10 @@
 
 #include <tilth/zoo/backbone.h>
 
-enum { TLI_RESNET_STAGES = 4 };
+enum {
+    TLI_RESNET_STAGES = 4,
+    TLI_BOTTLENECK_GROWTH = 4 /* its last convolution has so many times the filters */
+};
 
 /* What He et al. 2015 and those after them call by a number of layers. */
 typedef struct tli_resnet_variant {

@@ -105,6 +105,13 @@ static tl_levels resnet_levels(const void *config)
     return (tl_levels){FIRST_LEVEL, FIRST_LEVEL + TLI_RESNET_STAGES - 1};
 }
 
+static int64_t resnet_channels(const void *config, int64_t level)
+{
+    const tl_resnet_config *c = config;
+    int64_t filters = scaled((int64_t)64 << (level - FIRST_LEVEL), c->depth_multiplier);
+    return tli_resnet_find(c->model_id)->bottleneck ? filters * TLI_BOTTLENECK_GROWTH : filters;
+}
+
 static tl_status name_layers(const void *config, tl_original_names *into)
 {
     const tl_resnet_config *c = config;
@@ -123,4 +130,5 @@ const tl_backbone_class tl_backbone_resnet = {
     .make = make_resnet,
     .levels = resnet_levels,
     .original_names = name_layers,
+    .channels = resnet_channels,
 };

@@ -81,12 +81,13 @@ const tl_desc tl_retinanet_config_desc = {
 
 typedef struct model_config {
     const tl_retinanet_config *model;
-    tl_l2_regularizer l2;
-    tl_oneof penalty;
+    tl_backbone_parts parts;
+    tli_l2 l2;
 } model_config;
 typedef struct retinanet {
     tl_model base;
-    tl_layer *backbone, *decoder, *head;
+    tli_pyramid pyramid;
+    tl_layer *head;
 } retinanet;
 
 tl_anchor_grid tl_retinanet_grid(const tl_retinanet_config *config)
@@ -111,16 +112,11 @@ static tl_status build(tl_model *l, tl_scope *s, const void *config)
     retinanet *n = (retinanet *)l;
     const model_config *c = config;
     const tl_retinanet_config *m = c->model;
-    const tl_backbone_parts parts = {&m->norm_activation, c->penalty.type ? &c->penalty : NULL};
-    tl_arena *arena = tl_scope_arena(s);
-    tl_decoder_parts with;
-    tli_retinanet_head *head = tl_arena_alloc(arena, sizeof *head);
+    tli_retinanet_head *head = tl_arena_alloc(tl_scope_arena(s), sizeof *head);
     if (!head) return TL_ENOMEM;
-    *head = head_args(m, &parts);
-    TL_TRY(tli_decoder_parts(&with, arena, tl_scope_registry(s), &m->backbone,
-                             (tl_levels){m->min_level, m->max_level}, &parts));
-    TL_TRY(tl_backbone_make(&n->backbone, s, &m->backbone, &parts));
-    TL_TRY(tl_decoder_make(&n->decoder, s, &m->decoder, &with));
+    *head = head_args(m, &c->parts);
+    TL_TRY(tli_pyramid_make(&n->pyramid, s, &m->backbone, &m->decoder,
+                            (tl_levels){m->min_level, m->max_level}, &c->parts));
     n->head = tli_retinanet_head_make(s, head);
     return tl_scope_status(s);
 }
@@ -128,12 +124,9 @@ static tl_status build(tl_model *l, tl_scope *s, const void *config)
 static void forward(tl_model *l, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     retinanet *n = (retinanet *)l;
-    tl_tensors image = {0}, maps = {0}, pyramid = {0};
-    tl_tensors_put(c, &image, "image", in->items[0].tensor);
-    tl_call_all(c, n->backbone, &image, &maps);
-    if (tl_ctx_failed(c)) return;
-    if (n->decoder) tl_call_all(c, n->decoder, &maps, &pyramid);
-    if (!tl_ctx_failed(c)) tl_call_all(c, n->head, n->decoder ? &pyramid : &maps, out);
+    tl_tensors maps = {0}, decoded = {0};
+    tli_pyramid_call(&n->pyramid, c, in->items[0].tensor, &maps, &decoded);
+    if (!tl_ctx_failed(c)) tl_call_all(c, n->head, &decoded, out);
 }
 
 static const tl_layer_class retinanet_class = {
@@ -172,8 +165,9 @@ tl_status tl_retinanet_new(tl_model **out, const tl_retinanet_args *args)
     const tl_spec image = {"image", TL_F32, TL_SHAPE(batch, grid.height, grid.width, 3)};
     model_config *c = tl_arena_alloc(args->arena, sizeof *c);
     if (!c) return TL_ENOMEM;
-    *c = (model_config){args->config, {TL_SET(args->l2_weight_decay / 2)}, {0}};
-    if (args->l2_weight_decay > 0) c->penalty = (tl_oneof){.type = "l2", .value = &c->l2};
+    c->model = args->config;
+    c->parts = (tl_backbone_parts){&args->config->norm_activation,
+                                   tli_l2_choose(&c->l2, args->l2_weight_decay)};
     return tl_model_new(out, &(tl_model_args){.engine = args->engine,
                                               .cls = &retinanet_class,
                                               .config = c,

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include <tilth/data/draw.h>
-#include <tilth/io/image/image.h>
 #include <tilth/nn/coco_evaluator.h>
 #include <tilth/nn/detection_losses.h>
 #include <tilth/nn/metrics.h>
@@ -425,23 +424,13 @@ static void release_aggregated(tl_task *t, void *state)
 
 /* --- predictions ------------------------------------------------------------------------------ */
 
-/* As in evaluations. */
-static tl_status view_of(const tl_task *t, const tl_detection_data_config **data)
-{
-    const tl_task_config *c = t->config;
-    *data =
-        (const tl_detection_data_config *)(c->validation_data ? c->validation_data : c->train_data);
-    if (*data && model_of(t)) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "the run has neither train_data nor validation_data, which say how "
-                              "pictures are made ready");
-}
-
 static tl_status prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
 {
-    const tl_detection_data_config *data;
+    const tl_data_config *given;
     const tl_retinanet_config *m = model_of(t);
     float info[8];
-    TL_TRY(view_of(t, &data));
+    TL_TRY(tli_query_data(&given, t));
+    const tl_detection_data_config *data = (const tl_detection_data_config *)given;
     if (q->shape.rank)
         return tl_detection_prepare_pixels(inputs[0], info, data, m->input_size, m->max_level,
                                            q->shape, q->data);
@@ -473,21 +462,21 @@ static void answer_form(const tl_task *t, tl_answer_form *out)
 }
 
 /* To pixels of the picture. */
-static tl_status settle_answer(const tl_task *t, const tl_query *q, float *values, int64_t count)
+static tl_status settle_answer(const tl_task *t, const tl_query *q, tl_settling *answer)
 {
-    const tl_detection_data_config *data;
-    tl_image_head head = {.height = q->shape.dims[0], .width = q->shape.dims[1]};
+    const tl_data_config *data;
+    const tl_retinanet_config *m = model_of(t);
+    int64_t size[2];
     float info[8];
-    TL_TRY(view_of(t, &data));
-    if (!q->shape.rank) TL_TRY(tl_image_look(&head, q->data, q->size));
-    if (!q->shape.rank && !q->of_data) tl_image_upright(&head);
-    TL_TRY(tl_detection_image_info(info, data, model_of(t)->input_size, model_of(t)->max_level,
-                                   head.height, head.width));
-    const float size[2] = {(float)head.height, (float)head.width};
-    for (float *v = values; v + TL_OBJECT_NUMBERS <= values + count; v += TL_OBJECT_NUMBERS)
+    TL_TRY(tli_query_data(&data, t));
+    TL_TRY(tli_query_size(size, q));
+    TL_TRY(tl_detection_image_info(info, (const tl_detection_data_config *)data, m->input_size,
+                                   m->max_level, size[0], size[1]));
+    for (int64_t k = 0; k + TL_OBJECT_NUMBERS <= answer->shape.dims[0]; k += TL_OBJECT_NUMBERS)
         for (int i = 0; i < 4; i++) {
-            const float at = v[TL_OBJECT_BOX + i] / info[4 + i % 2];
-            v[TL_OBJECT_BOX + i] = at > 0 ? (at < size[i % 2] ? at : size[i % 2]) : 0;
+            float *v = answer->values + k + TL_OBJECT_BOX + i;
+            const float at = *v / info[4 + i % 2], end = (float)size[i % 2];
+            *v = at > 0 ? (at < end ? at : end) : 0;
         }
     return TL_OK;
 }

@@ -248,27 +248,22 @@ static const tl_layer_class head_class = {
 
 typedef struct model_config {
     const tl_segmentation_config *model;
-    tl_l2_regularizer l2;
-    tl_oneof penalty;
+    tli_l2 l2;
     head_args head;
 } model_config;
 typedef struct segmenter {
     tl_model base;
-    const model_config *config;
-    tl_layer *backbone, *decoder, *head;
+    tli_pyramid pyramid;
+    tl_layer *head;
 } segmenter;
 
 static tl_status build(tl_model *l, tl_scope *s, const void *config)
 {
     segmenter *n = (segmenter *)l;
-    const model_config *c = n->config = config;
+    const model_config *c = config;
     const tl_segmentation_config *m = c->model;
-    const tl_backbone_parts *parts = &c->head.parts;
-    tl_decoder_parts with;
-    TL_TRY(tli_decoder_parts(&with, tl_scope_arena(s), tl_scope_registry(s), &m->backbone,
-                             (tl_levels){m->min_level, m->max_level}, parts));
-    TL_TRY(tl_backbone_make(&n->backbone, s, &m->backbone, parts));
-    TL_TRY(tl_decoder_make(&n->decoder, s, &m->decoder, &with));
+    TL_TRY(tli_pyramid_make(&n->pyramid, s, &m->backbone, &m->decoder,
+                            (tl_levels){m->min_level, m->max_level}, &c->head.parts));
     n->head = tl_scope_layer(s, "head", &head_class, &c->head);
     if (n->head) tl_scope_item(s, "head", n->head);
     return tl_scope_status(s);
@@ -277,16 +272,12 @@ static tl_status build(tl_model *l, tl_scope *s, const void *config)
 static void forward(tl_model *l, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     segmenter *n = (segmenter *)l;
-    tl_tensors image = {0}, maps = {0}, all = {0};
-    tl_tensors_put(c, &image, "image", in->items[0].tensor);
-    tl_call_all(c, n->backbone, &image, &maps);
-    if (tl_ctx_failed(c)) return;
-    if (n->decoder) tl_call_all(c, n->decoder, &maps, &all);
+    tl_tensors maps = {0}, all = {0};
+    tli_pyramid_call(&n->pyramid, c, in->items[0].tensor, &maps, &all);
     for (int64_t i = 0; i < maps.count; i++) {
         const char *name = tl_arena_printf(tl_ctx_arena(c), "backbone/%s", maps.items[i].name);
         if (!name) tl_ctx_fail(c);
         else tl_tensors_put(c, &all, name, maps.items[i].tensor);
-        if (!n->decoder) tl_tensors_put(c, &all, maps.items[i].name, maps.items[i].tensor);
     }
     if (!tl_ctx_failed(c)) tl_call_all(c, n->head, &all, out);
 }
@@ -309,10 +300,10 @@ tl_status tl_segmentation_new(tl_model **out, const tl_segmentation_args *args)
     const tl_spec image = {"image", TL_F32, TL_SHAPE(batch, size[0], size[1], size[2])};
     model_config *c = tl_arena_alloc(args->arena, sizeof *c);
     if (!c) return TL_ENOMEM;
-    *c = (model_config){.model = m, .l2 = {TL_SET(args->l2_weight_decay / 2)}};
-    if (args->l2_weight_decay > 0) c->penalty = (tl_oneof){.type = "l2", .value = &c->l2};
-    c->head = (head_args){
-        &m->head, {&m->norm_activation, c->penalty.type ? &c->penalty : NULL}, m->num_classes};
+    c->model = m;
+    c->head = (head_args){&m->head,
+                          {&m->norm_activation, tli_l2_choose(&c->l2, args->l2_weight_decay)},
+                          m->num_classes};
     return tl_model_new(out, &(tl_model_args){.engine = args->engine,
                                               .cls = &segmenter_class,
                                               .config = c,

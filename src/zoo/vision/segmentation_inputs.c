@@ -1,6 +1,7 @@
 /* Pictures with a class for each pixel on their way into a model. */
 #include <tilth/zoo/segmentation_inputs.h>
 
+#include <math.h>
 #include <string.h>
 
 #include <tilth/data/batch.h>
@@ -395,6 +396,25 @@ tl_status tl_segmentation_prepare_pixels(float *image, float image_info[8],
                        "the picture has the shape %s; expected [height, width, channels]",
                        tl_shape_text(text, &shape));
     return prepare(image, image_info, data, f, false);
+}
+
+tl_status tl_segmentation_look_back(tl_segmentation_way_back *out,
+                                    const tl_segmentation_data_config *data, int64_t height,
+                                    int64_t width)
+{
+    view v;
+    work w = {.v = &v};
+    TL_TRY(make_view(&v, data, false));
+    TL_TRY(choose(&w, height, width, NULL));
+    const tli_frame *f = &w.frame;
+    // What was stretched covers all of it; other maps are rounded up, as the original does it.
+    if (v.stretched_height) *out = (tl_segmentation_way_back){height, width, 0, 0};
+    else
+        *out =
+            (tl_segmentation_way_back){(int64_t)ceilf((float)f->how.height / f->scale_y),
+                                       (int64_t)ceilf((float)f->how.width / f->scale_x),
+                                       (float)f->down / f->scale_y, (float)f->right / f->scale_x};
+    return TL_OK;
 }
 
 /* --- the pipeline ----------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 
 #include "zoo/vision/levels.h"
 #include "zoo/vision/pixel_counts.h"
+#include "zoo/vision/pixel_view.h"
 #include "zoo/vision/segmentation.h"
 
 typedef struct segmentation_task {
@@ -273,6 +274,94 @@ static void release_aggregated(tl_task *t, void *state)
     tl_tensor_free(&((segmentation_task *)t)->pictures);
 }
 
+/* --- predictions ------------------------------------------------------------------------------ */
+
+/* As evaluations see them. */
+static tl_status view_of(const tl_task *t, const tl_segmentation_data_config **data)
+{
+    const tl_data_config *given;
+    TL_TRY(tli_query_data(&given, t));
+    *data = (const tl_segmentation_data_config *)given;
+    return TL_OK;
+}
+
+/* Training may see parts of pictures, and evaluations the whole. */
+static tl_status query_inputs(const tl_task *t, tl_spec *inputs, int64_t count)
+{
+    const tl_segmentation_data_config *data;
+    int64_t size[3], *dims = inputs[0].shape.dims;
+    (void)count;
+    TL_TRY(view_of(t, &data));
+    TL_TRY(tl_segmentation_image_size(size, data));
+    if (dims[3] != size[2])
+        return TL_FAIL(TL_EINVAL,
+                       "the model looks at %lld channels, and the data that say how pictures are "
+                       "made ready have %lld",
+                       (long long)dims[3], (long long)size[2]);
+    dims[1] = size[0];
+    dims[2] = size[1];
+    return TL_OK;
+}
+
+static tl_status prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
+{
+    const tl_segmentation_data_config *data;
+    float info[8];
+    TL_TRY(view_of(t, &data));
+    if (q->shape.rank)
+        return tl_segmentation_prepare_pixels(inputs[0], info, data, q->shape, q->data);
+    return tl_segmentation_prepare(inputs[0], info, data, q->data, q->size, q->of_data);
+}
+
+/* The logits as they are: of how many pixels is known when a picture is. */
+static tl_tensor *build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
+{
+    (void)t;
+    return tl_cast(c, tl_tensors_get(c, outputs, "logits"), TL_F32);
+}
+
+static void answer_form(const tl_task *t, tl_answer_form *out)
+{
+    *out = (tl_answer_form){.pixels = model_of(t)->num_classes, .names = config_of(t)->class_names};
+}
+
+static tl_status map_classes(const tli_pixel_view *v, int64_t height, int64_t width,
+                             tl_settling *answer)
+{
+    uint8_t *pixels = tl_arena_array(answer->arena, height, (size_t)width);
+    float *line = tl_arena_array(answer->arena, v->columns * v->classes, sizeof *line);
+    if (!pixels || !line) return TL_ENOMEM;
+    for (int64_t y = 0; y < height; y++) {
+        tli_pixel_line(line, v, y);
+        for (int64_t x = 0; x < width; x++)
+            pixels[y * width + x] = (uint8_t)tli_pixel_class(v, line, x);
+    }
+    answer->pixels = pixels;
+    answer->height = height;
+    answer->width = width;
+    return TL_OK;
+}
+
+/* Of each pixel of the picture. */
+static tl_status settle_answer(const tl_task *t, const tl_query *q, tl_settling *answer)
+{
+    const tl_segmentation_data_config *data;
+    tl_segmentation_way_back back;
+    int64_t size[2];
+    TL_TRY(view_of(t, &data));
+    TL_TRY(tli_query_size(size, q));
+    TL_TRY(tl_segmentation_look_back(&back, data, size[0], size[1]));
+    const tli_pixel_view v = {.logits = answer->values,
+                              .rows = answer->shape.dims[0],
+                              .columns = answer->shape.dims[1],
+                              .classes = answer->shape.dims[2],
+                              .height = back.height,
+                              .width = back.width,
+                              .top = back.top,
+                              .left = back.left};
+    return map_classes(&v, size[0], size[1], answer);
+}
+
 /* --- weights of others ------------------------------------------------------------------------ */
 
 static tl_status initialize(tl_task *t, tl_model *m)
@@ -412,4 +501,9 @@ const tl_task_class tl_segmentation_task = {
     .release_aggregated = release_aggregated,
     .initialize = initialize,
     .original_names = original_names,
+    .prepare_query = prepare_query,
+    .build_answers = build_answers,
+    .answer_form = answer_form,
+    .settle_answer = settle_answer,
+    .query_inputs = query_inputs,
 };

@@ -2,6 +2,7 @@
 #include <tilth/zoo/vision.h>
 
 #include "zoo/inner/zoo.h"
+#include "zoo/vision/absent.h"
 
 static const char *const restrictions[] = {"task.train_data.is_training != None",
                                            "task.validation_data.is_training != None", NULL};
@@ -69,6 +70,17 @@ EXPERIMENT(
     "    ema: {average_decay: 0.9999, trainable_weights_only: false}\n"
     "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 1.6, decay_steps: "
     "109200}}\n");
+
+/* Its backbone is refused when the model is built. */
+EXPERIMENT(
+    revnet_imagenet, "revnet_imagenet", &resnet_imagenet.cls, tl_image_task_config_desc,
+    "RevNet-56 on ImageNet, 90 epochs (the backbone is not here yet)",
+    "runtime: {enable_xla: false}\n"
+    "task:\n"
+    "  model: {add_head_batch_norm: true, backbone: {type: revnet, revnet: {model_id: 56}}}\n"
+    "trainer:\n"
+    "  optimizer_config:\n"
+    "    learning_rate: {stepwise: {values: [0.8, 0.08, 0.008, 0.0008]}}\n");
 
 EXPERIMENT(mobilenet_imagenet, "mobilenet_imagenet", &resnet_imagenet.cls,
            tl_image_task_config_desc, "MobileNetV2 on ImageNet, 500 epochs",
@@ -169,6 +181,23 @@ EXPERIMENT(
     "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
     "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 1.6, decay_steps: 3500}}\n"
     "    warmup: {type: linear, linear: {warmup_steps: 50, warmup_learning_rate: 0}}\n");
+
+/* --- those that are not here yet -------------------------------------------------------------- */
+
+#define VIDEO(id, name_, what)                                                                     \
+    static const tl_experiment_class id = {                                                        \
+        .cls = {.class_size = sizeof(tl_experiment_class),                                         \
+                .name = name_,                                                                     \
+                .help = what " (not here yet)"},                                                   \
+        .task = &tl_task_config_desc,                                                              \
+        .lacks = "videos need convolutions over time (the backbone resnet_3d) and records of "     \
+                 "clips; single pictures can be classified: 'image_classification'"}
+VIDEO(video, "video_classification", "classes of videos");
+VIDEO(video_400, "video_classification_kinetics400", "ResNet-3D on Kinetics-400");
+VIDEO(video_600, "video_classification_kinetics600", "ResNet-3D on Kinetics-600");
+VIDEO(video_700, "video_classification_kinetics700", "ResNet-3D on Kinetics-700");
+VIDEO(video_700_2020, "video_classification_kinetics700_2020", "ResNet-3D on Kinetics-700 of 2020");
+VIDEO(video_ucf101, "video_classification_ucf101", "ResNet-3D on UCF-101");
 
 /* --- small ones ------------------------------------------------------------------------------- */
 
@@ -284,22 +313,38 @@ static const tl_entry entries[] = {
     {&tl_kind_backbone, &tl_backbone_dilated_resnet.cls},
     {&tl_kind_backbone, &tl_backbone_mobilenet.cls},
     {&tl_kind_backbone, &tl_backbone_vit.cls},
+    {&tl_kind_backbone, &tl_backbone_vision_transformer.cls},
     {&tl_kind_backbone, &tl_backbone_cnn.cls},
     {&tl_kind_backbone, &tl_backbone_mlp.cls},
+    {&tl_kind_backbone, &tli_backbone_efficientnet.cls},
+    {&tl_kind_backbone, &tli_backbone_mobiledet.cls},
+    {&tl_kind_backbone, &tli_backbone_revnet.cls},
+    {&tl_kind_backbone, &tli_backbone_spinenet.cls},
+    {&tl_kind_backbone, &tli_backbone_spinenet_mobile.cls},
     {&tl_kind_task, &tl_image_classification_task.cls},
     {&tl_kind_task, &tl_example_task.cls},
     {&tl_kind_experiment, &tli_images_experiment.cls},
     {&tl_kind_experiment, &image_classification.cls},
     {&tl_kind_experiment, &resnet_imagenet.cls},
     {&tl_kind_experiment, &resnet_rs_imagenet.cls},
+    {&tl_kind_experiment, &revnet_imagenet.cls},
     {&tl_kind_experiment, &mobilenet_imagenet.cls},
     {&tl_kind_experiment, &vit_pretrain.cls},
     {&tl_kind_experiment, &vit_finetune.cls},
     {&tl_kind_experiment, &deit_pretrain.cls},
     {&tl_kind_experiment, &example.cls},
+    {&tl_kind_task, &tl_image_multi_task.cls},
+    {&tl_kind_experiment, &tli_multi_task_local.cls},
+    {&tl_kind_experiment, &tli_progressive_local.cls},
     {&tl_kind_experiment, &local.cls},
     {&tl_kind_experiment, &fashion_mnist.cls},
     {&tl_kind_experiment, &fashion_mnist_mlp.cls},
     {&tl_kind_experiment, &fashion_mnist_resnet.cls},
+    {&tl_kind_experiment, &video.cls},
+    {&tl_kind_experiment, &video_400.cls},
+    {&tl_kind_experiment, &video_600.cls},
+    {&tl_kind_experiment, &video_700.cls},
+    {&tl_kind_experiment, &video_700_2020.cls},
+    {&tl_kind_experiment, &video_ucf101.cls},
 };
 const tl_module tl_vision_module = {TL_MODULE_HEAD("vision"), entries, TL_COUNT(entries)};

@@ -6,6 +6,7 @@
 
 #include <tilth/base/log.h>
 #include <tilth/ops/attention.h>
+#include <tilth/ops/matmul.h>
 #include <tilth/ops/reduce.h>
 #include <tilth/ops/view.h>
 #include <tilth/zoo/backbone.h>
@@ -15,35 +16,36 @@
 
 /* --- configuration ---------------------------------------------------------------------------- */
 
-typedef struct sizes {
-    const char *name;
-    int64_t patch, hidden, mlp, heads, layers;
-} sizes;
-static const sizes models[] = {
-    {"vit-ti16", 16, 192, 768, 3, 12},   {"vit-s16", 16, 384, 1536, 6, 12},
-    {"vit-b16", 16, 768, 3072, 12, 12},  {"vit-b32", 32, 768, 3072, 12, 12},
-    {"vit-l16", 16, 1024, 4096, 16, 24}, {"vit-l32", 32, 1024, 4096, 16, 24},
-    {"vit-h14", 14, 1280, 5120, 16, 32}, {"vit-g14", 14, 1408, 5632, 16, 40},
-    {"vit-G14", 14, 1664, 8192, 16, 48}, {"vit-e14", 14, 1792, 15360, 16, 56},
+const tli_vit_sizes tli_vit_models[] = {
+    {"vit-ti16", 16, 192, 768, 3, 12},
+    {"vit-s16", 16, 384, 1536, 6, 12},
+    {"vit-b16", 16, 768, 3072, 12, 12},
+    {"vit-b32", 32, 768, 3072, 12, 12},
+    {"vit-l16", 16, 1024, 4096, 16, 24},
+    {"vit-l32", 32, 1024, 4096, 16, 24},
+    {"vit-h14", 14, 1280, 5120, 16, 32},
+    {"vit-g14", 14, 1408, 5632, 16, 40},
+    {"vit-G14", 14, 1664, 8192, 16, 48},
+    {"vit-e14", 14, 1792, 15360, 16, 56},
+    {NULL, 0, 0, 0, 0, 0},
 };
 
-static const sizes *find_model(const char *name)
+static const tli_vit_sizes *find_model(const char *name)
 {
-    for (int64_t i = 0; i < TL_COUNT(models); i++)
-        if (strcmp(models[i].name, name) == 0) return &models[i];
+    for (const tli_vit_sizes *m = tli_vit_models; m->name; m++)
+        if (strcmp(m->name, name) == 0) return m;
     return NULL;
 }
 
-/* Those of the name, or where there is none those of the configuration. */
-static sizes sizes_of(const tl_vit_config *c)
+tli_vit_sizes tli_vit_sizes_of(const tl_vit_config *c)
 {
     if (c->model_name) return *find_model(c->model_name);
-    return (sizes){NULL,
-                   c->patch_size,
-                   c->hidden_size,
-                   c->transformer.mlp_dim,
-                   c->transformer.num_heads,
-                   c->transformer.num_layers};
+    return (tli_vit_sizes){NULL,
+                           c->patch_size,
+                           c->hidden_size,
+                           c->transformer.mlp_dim,
+                           c->transformer.num_heads,
+                           c->transformer.num_layers};
 }
 
 static tl_status check_vit(const void *value)
@@ -55,7 +57,7 @@ static tl_status check_vit(const void *value)
                        "vit-b32, vit-l16, vit-l32, vit-h14, vit-g14, vit-G14, vit-e14, and null "
                        "for sizes of your own",
                        c->model_name);
-    sizes z = sizes_of(c);
+    tli_vit_sizes z = tli_vit_sizes_of(c);
     if (z.hidden % z.heads)
         return TL_FAIL(TL_EINVAL,
                        "transformer.num_heads: %lld heads do not divide hidden_size, %lld",
@@ -122,6 +124,8 @@ static const tl_field vit_fields[] = {
          .help = "gives what the tokens of the last block look at: attention_scores"),
     TL_F(tl_vit_config, norm_epsilon, .d = 1e-6, OURS, TL_AT_LEAST(0),
          .help = "added to variances; LiBai's is 1e-5"),
+    TL_F(tl_vit_config, activation, .i = TL_ACT_GELU_TANH, OURS, .names = tl_activation_names,
+         .help = "inside the dense layers; that of PyTorch's is gelu"),
     TL_F(tl_vit_config, stochastic_depth_from_zero, OURS,
          .help = "the first block is never left out, as in LiBai; otherwise it is left out at "
                  "1 / num_layers of the rate"),
@@ -140,7 +144,8 @@ static const tl_desc vit_desc = {
 typedef struct given {
     const tl_vit_config *config;
     tl_backbone_parts parts;
-    sizes size;
+    tli_vit_sizes size;
+    const tli_vit_ways *ways; /* NULL: Model Garden's */
 } given;
 typedef struct vit {
     tl_layer base;
@@ -159,7 +164,8 @@ static tl_status build_blocks(vit *v, tl_scope *s)
 {
     static const tl_normal_initializer small = {.stddev = TL_SET(0.02)};
     const tl_vit_config *c = v->given->config;
-    const sizes *z = &v->given->size;
+    const tli_vit_sizes *z = &v->given->size;
+    const tli_vit_ways *w = v->given->ways;
     tl_layer *before = v->base.last;
     for (int64_t i = 0; i < z->layers; i++) {
         char *name = tl_arena_printf(tl_scope_arena(s), "layer_%lld", (long long)i);
@@ -170,12 +176,17 @@ static tl_status build_blocks(vit *v, tl_scope *s)
             .mlp_dim = z->mlp,
             .dropout_rate = c->transformer.dropout_rate,
             .attention_dropout_rate = c->transformer.attention_dropout_rate,
+            // As in Model Garden the rate of weights counts for what they give, too.
+            .attention_output_rate =
+                w ? w->attention_output_rate : c->transformer.attention_dropout_rate,
+            .activation = c->activation,
             .drop_rate = drop_rate(c, i, z->layers),
             .norm_epsilon = c->norm_epsilon,
             .layer_scale = c->layer_scale_init_value,
             .gives_scores = c->output_attention_scores && i == z->layers - 1,
             .kernel_initializer = {.type = "truncated_normal", .value = (void *)(uintptr_t)&small}};
         if (c->original_init) block.kernel_initializer = (tl_oneof){.type = "glorot_uniform"};
+        if (w) block.kernel_initializer = w->kernel;
         (void)tli_vit_block(s, name, &block);
     }
     v->first_block = before->next;
@@ -188,13 +199,18 @@ static tl_status vit_build(tl_layer *l, tl_scope *s, const void *config)
     const given *g = v->given = config;
     const tl_vit_config *c = g->config;
     const tl_ints *shape = &c->pos_embed_shape;
+    static const tl_normal_initializer small = {.stddev = TL_SET(0.02)};
     tl_oneof initializer = {.type = c->original_init ? "lecun_normal" : "he_uniform"};
-    tli_vit_position_config position = {.token = c->pooler == TL_VIT_TOKEN};
+    tli_vit_position_config position = {
+        .token = c->pooler == TL_VIT_TOKEN,
+        .initializer = {.type = "random_normal", .value = (void *)(uintptr_t)&small}};
+    if (g->ways) initializer = g->ways->patch, position.initializer = g->ways->position;
     if (shape->count) position.rows = shape->items[0], position.cols = shape->items[1];
     v->patch = tl_conv2d(s, "patch", .filters = g->size.hidden, .kernel = g->size.patch,
                          .stride = g->size.patch, .kernel_initializer = initializer,
                          .kernel_regularizer = tli_penalty(&g->parts));
-    if (c->pooler == TL_VIT_TOKEN) v->token = tli_vit_token(s, "token");
+    if (c->pooler == TL_VIT_TOKEN)
+        v->token = tli_vit_token(s, "token", g->ways ? &g->ways->token : NULL);
     v->position = tli_vit_position(s, "position", &position);
     TL_TRY(tl_scope_status(s));
     TL_TRY(build_blocks(v, s));
@@ -236,7 +252,7 @@ static tl_tensor *call_blocks(vit *v, tl_ctx *c, tl_tensor *x, tl_tensor **score
 
 static int level_of(const tl_vit_config *c)
 {
-    return (int)lround(log2((double)sizes_of(c).patch));
+    return (int)lround(log2((double)tli_vit_sizes_of(c).patch));
 }
 
 /* Of the tokens of patches, in rows. */
@@ -284,7 +300,7 @@ static const tl_layer_class vit_class = {
 };
 
 /* What was written there is lost, as in Model Garden; there it is lost without a word. */
-static void warn_of_lost(const tl_vit_config *c, const sizes *z)
+static void warn_of_lost(const tl_vit_config *c, const tli_vit_sizes *z)
 {
     const struct {
         const char *key;
@@ -304,13 +320,20 @@ static void warn_of_lost(const tl_vit_config *c, const sizes *z)
                            (long long)all[i].used);
 }
 
+tl_layer *tli_vit_make(tl_scope *s, const char *name, const tl_vit_config *config,
+                       const tl_backbone_parts *parts, const tli_vit_ways *ways)
+{
+    given g = {config, *parts, tli_vit_sizes_of(config), ways};
+    const given *kept = tl_arena_copy(tl_scope_arena(s), &g, sizeof g);
+    return kept ? tl_scope_layer(s, name, &vit_class, kept) : NULL;
+}
+
 static tl_layer *make_vit(tl_scope *s, const char *name, const void *config,
                           const tl_backbone_parts *parts)
 {
-    given g = {config, *parts, sizes_of(config)};
-    const given *kept = tl_arena_copy(tl_scope_arena(s), &g, sizeof g);
-    warn_of_lost(config, &g.size);
-    return kept ? tl_scope_layer(s, name, &vit_class, kept) : NULL;
+    const tli_vit_sizes size = tli_vit_sizes_of(config);
+    warn_of_lost(config, &size);
+    return tli_vit_make(s, name, config, parts, NULL);
 }
 
 static tl_levels vit_levels(const void *config)
@@ -363,8 +386,13 @@ static tl_status name_layer(tl_original_names *into, const char *ours, int numbe
 static tl_status name_layers(const void *config, tl_original_names *into)
 {
     const tl_vit_config *c = config;
-    const sizes z = sizes_of(c);
+    const tli_vit_sizes z = tli_vit_sizes_of(c);
     int number = 0;
+    if (c->activation != TL_ACT_GELU_TANH)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "Model Garden has no vision transformer with the "
+                       "activation %s, which is that of others",
+                       tl_activation_names[c->activation]);
     TL_TRY(name_layer(into, "backbone/patch", number++, ""));
     if (c->pooler == TL_VIT_TOKEN) TL_TRY(name_layer(into, "backbone/token", number++, ""));
     TL_TRY(name_layer(into, "backbone/position", number, "/_pos_embed"));

@@ -17,8 +17,9 @@ typedef struct class_token {
 
 static tl_status token_parameters(tl_layer *l, tl_scope *s, const tl_tensor *x)
 {
-    ((class_token *)l)->cls =
-        tl_scope_param(s, "cls", &(tl_param_args){.shape = TL_SHAPE(1, 1, x->shape.dims[2])});
+    ((class_token *)l)->cls = tl_scope_param(
+        s, "cls",
+        &(tl_param_args){.shape = TL_SHAPE(1, 1, x->shape.dims[2]), .initializer = l->config});
     return tl_scope_status(s);
 }
 
@@ -35,9 +36,14 @@ static const tl_layer_class token_class = {
     .forward = token_forward,
 };
 
-tl_layer *tli_vit_token(tl_scope *s, const char *name)
+tl_layer *tli_vit_token(tl_scope *s, const char *name, const tl_oneof *initializer)
 {
-    return tl_scope_layer(s, name, &token_class, NULL);
+    const void *kept = NULL;
+    if (initializer && initializer->type) {
+        kept = tl_arena_copy(tl_scope_arena(s), initializer, sizeof *initializer);
+        if (!kept) return tl_scope_fail(s, name);
+    }
+    return tl_scope_layer(s, name, &token_class, kept);
 }
 
 /* --- positions -------------------------------------------------------------------------------- */
@@ -51,8 +57,6 @@ typedef struct position {
 
 static tl_status position_parameters(tl_layer *l, tl_scope *s, const tl_tensors *in)
 {
-    static const tl_normal_initializer small = {.stddev = TL_SET(0.02)};
-    const tl_oneof normal = {.type = "random_normal", .value = (void *)(uintptr_t)&small};
     position *p = (position *)l;
     const tli_vit_position_config *k = l->config;
     const tl_tensor *map = tl_tensors_peek(in, "map");
@@ -61,7 +65,7 @@ static tl_status position_parameters(tl_layer *l, tl_scope *s, const tl_tensors 
     p->cols = k->rows ? k->cols : map->shape.dims[2];
     tl_shape shape = TL_SHAPE(1, p->rows * p->cols + k->token, map->shape.dims[3]);
     p->table = tl_scope_param(s, "pos_embedding",
-                              &(tl_param_args){.shape = shape, .initializer = &normal});
+                              &(tl_param_args){.shape = shape, .initializer = &k->initializer});
     return tl_scope_status(s);
 }
 
@@ -168,7 +172,7 @@ static tl_status block_build(tl_layer *l, tl_scope *s, const void *config)
         .kernel_initializer = k->kernel_initializer);
     b->attention_norm =
         tl_layer_norm(s, "self_attention_layer_norm", .epsilon = TL_SET(k->norm_epsilon));
-    b->in = tl_dense(s, "intermediate", .units = k->mlp_dim, .activation = TL_ACT_GELU_TANH,
+    b->in = tl_dense(s, "intermediate", .units = k->mlp_dim, .activation = k->activation,
                      .kernel_initializer = k->kernel_initializer);
     b->out =
         tl_dense(s, "output", .units = k->hidden_size, .kernel_initializer = k->kernel_initializer);
@@ -204,8 +208,7 @@ static void block_forward(tl_layer *l, tl_ctx *c, const tl_tensors *in, tl_tenso
     tl_tensors_put(c, &seen, "query", tl_call(c, b->attention_norm, x));
     tl_call_all(c, b->attention, &seen, &looked);
     if (tl_ctx_failed(c)) return;
-    // As in Model Garden the rate of weights counts for what they give, too.
-    x = add_part(c, x, looked.items[0].tensor, k->attention_dropout_rate, b->attention_scale,
+    x = add_part(c, x, looked.items[0].tensor, k->attention_output_rate, b->attention_scale,
                  b->attention_depth);
     tl_tensor *y = tl_call(c, b->in, tl_call(c, b->out_norm, x));
     y = add_part(c, x, tl_call(c, b->out, y), k->dropout_rate, b->out_scale, b->out_depth);

@@ -75,7 +75,10 @@ typedef struct tl_checkpoint_manager_args {
     tl_status (*init)(void *payload); /* (optional) called when there is nothing to restore */
     /* (optional) restores a TensorBundle */
     tl_status (*restore_bundle)(void *payload, const char *prefix);
-    void *payload;   /* of these two */
+    /* (optional) called before a checkpoint is restored, with what is in it: numbers with their
+     * values, tensors described. The state may be changed to fit */
+    tl_status (*before_restore)(void *payload, const tl_state *found);
+    void *payload;   /* of these */
     bool background; /* save returns while the file is written */
     /* as in tl_checkpoint_restore_args; may be NULL, as these two */
     const char *optional;

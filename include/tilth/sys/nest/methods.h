@@ -57,6 +57,11 @@ struct tl_nest_methods {
 /* Those of an engine's backend; NULL: none. */
 TL_API const tl_nest_methods *tl_engine_nests(const tl_engine *engine);
 
+/* For compilers: nests that differ in their notes only are one kernel. `of[i]` is that of nest i,
+ * `first[k]` a nest that is kernel k; both have room for `count`. Gives how many there are. */
+TL_API int64_t tl_nest_number(const tl_nest_walk *const *walks, int64_t count, int64_t *of,
+                              int64_t *first);
+
 TL_END
 
 #endif

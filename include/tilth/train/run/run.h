@@ -93,7 +93,7 @@ struct tl_run_args {
     const char *experiment;    /* (optional: none) its name, for experiment.txt and metrics.jsonl */
     tl_hook *const *hooks; /* (optional: none) called before those that the experiment asks for */
     int64_t hook_count;
-    const tl_trainer_class *trainer_cls; /* (optional: tl_base_trainer) */
+    const tl_trainer_class *trainer_cls; /* (optional: as tl_create_trainer says) */
     /* (optional: one is created) taken over, also when this fails */
     tl_trainer **trainer;
     tl_summary_manager *summary_manager, *eval_summary_manager; /* (optional: new ones) */
@@ -124,7 +124,7 @@ TL_API TL_NODISCARD tl_status tl_check_mode(const char *mode);
 TL_API TL_NODISCARD tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args);
 
 /* A trainer for an experiment: builds model and optimizer through the task. `cls` NULL:
- * tl_base_trainer. */
+ * tl_base_trainer, or what the experiment is for: several tasks (multitask.h). */
 TL_API TL_NODISCARD tl_status tl_create_trainer(tl_trainer **out,
                                                 const tl_experiment_config *params, tl_task *task,
                                                 tl_strategy *strategy, bool train, bool evaluate,

@@ -40,6 +40,16 @@ typedef struct tl_task tl_task;
 
 enum { TL_STEP_BLOCKS = 64 }; /* blocks of parameters that a model may have in a written-out step */
 
+/* One of the tasks of a step that has several (multitask.h). */
+typedef struct tl_step_task {
+    const char *name;
+    tl_task *task;
+    tl_model *model;     /* a part of the step's, or all of it */
+    tl_metrics *metrics; /* NULL where nothing is measured */
+    tl_metric *loss;     /* as well */
+    double weight;
+} tl_step_task;
+
 typedef struct tl_step {
     tl_ctx *ctx;
     tl_task *task;
@@ -55,6 +65,8 @@ typedef struct tl_step {
     tl_tensor *losses;
     bool is_split; /* the parts are known */
     bool has_aux;  /* the model's own losses have been asked for */
+    const tl_step_task *tasks; /* where it has several; fields of the batch begin with their names */
+    int64_t task_count;
 } tl_step;
 
 /* The batch as its task splits it (tl_task_class.split_batch), once in a step; by the names of its
@@ -79,6 +91,15 @@ TL_API tl_tensor *tl_step_aux_losses(tl_step *s);
 TL_API void tl_step_minimize(tl_step *s, tl_tensor *losses, tl_tensor *weights);
 /* The same without an update: tells the loss alone. For validation. */
 TL_API void tl_step_report(tl_step *s, tl_tensor *losses, tl_tensor *weights);
+
+/* The weighted mean of losses, as it is minimized, for steps that do more with it. */
+TL_API tl_tensor *tl_step_mean(tl_step *s, tl_tensor *losses, tl_tensor *weights);
+
+/* The step as one of its tasks sees it: its part of the batch, its model and metrics. False when
+ * the batch has nothing of it. `batch` must live as long as `out`. */
+TL_API bool tl_step_enter(tl_step *out, tl_batch *batch, tl_step *s, int64_t index);
+/* Adds to the mean loss of a task, with the weight that the step as it sees it has. */
+TL_API void tl_step_tell_loss(const tl_step *s, const tl_step_task *k, tl_tensor *loss);
 
 /* Gradients of a scalar by the blocks of the model, for tl_optimizer_apply. */
 TL_API TL_NODISCARD tl_status tl_step_gradients(tl_step *s, tl_tensor *loss,

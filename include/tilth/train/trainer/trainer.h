@@ -92,6 +92,12 @@ typedef struct tl_trainer_class {
     /* (optional: false) Of the class that fills train_step: it keeps nothing of its own that would
      * have to be taken back with a step that is taken back. Others' steps are waited for. */
     bool in_flight;
+    /* (optional) Before anything is built: may make what the task would build otherwise (model,
+     * optimizer, datasets of the trainer). */
+    tl_status (*prepare)(tl_trainer *t);
+    /* (optional) Before a checkpoint is restored: may change what the trainer has, so that it fits.
+     * `found` is what is in it: numbers with their values, tensors described. */
+    tl_status (*before_restore)(tl_trainer *t, const tl_state *found);
 } tl_trainer_class;
 TL_API extern const tl_trainer_class tl_base_trainer;
 TL_API extern const tl_kind tl_kind_trainer;
@@ -121,7 +127,8 @@ struct tl_trainer {
 };
 
 typedef struct tl_trainer_args {
-    const tl_trainer_class *cls; /* (optional: tl_base_trainer) */
+    /* (optional: tl_base_trainer, or what the experiment is for: several tasks, multitask.h) */
+    const tl_trainer_class *cls;
     /* (optional: none, for classes that override train and evaluate) */
     const tl_experiment_config *config;
     tl_strategy *strategy;

@@ -1,0 +1,289 @@
+#include "cuda/api.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tilth/sys/cuda/cuda.h>
+
+/* --- libraries -------------------------------------------------------------------------------- */
+
+enum { PATH_ROOM = 1024, VERSION_ROOM = 32 };
+
+typedef struct library {
+    const char *name;  /* as in functions.def */
+    const char *what;  /* for people */
+    const char *advice; /* what to do when it lacks */
+    const char *files[3]; /* the newest first */
+    void *handle;
+    char file[PATH_ROOM], version[VERSION_ROOM];
+} library;
+
+/* The driver comes with the kernel's module and is the loader's to find; everything else may lie
+ * in a toolkit, or beside a Python that has it. */
+static library libraries[] = {
+    {.name = "driver",
+     .what = "NVIDIA's driver",
+     .advice = "install the driver of the GPU, or train on the CPU",
+     .files = {"libcuda.so.1"}},
+    {.name = "nvrtc",
+     .what = "NVIDIA's compiler for kernels (NVRTC)",
+     .advice = "install it (cuda-nvrtc of the CUDA toolkit, or nvidia-cuda-nvrtc of PyPI) and name "
+               "its folder in TILTH_CUDA_PATH",
+     .files = {"libnvrtc.so.13", "libnvrtc.so.12"}},
+    {.name = "cublaslt",
+     .what = "NVIDIA's matrix products (cuBLASLt)",
+     .advice = "install it (libcublas of the CUDA toolkit, or nvidia-cublas of PyPI) and name its "
+               "folder in TILTH_CUDA_PATH; until then the CPU computes them",
+     .files = {"libcublasLt.so.13", "libcublasLt.so.12"}},
+};
+enum { DRIVER, NVRTC, CUBLASLT };
+
+static tli_cuda_api api;
+
+/* --- where they are sought -------------------------------------------------------------------- */
+
+static bool open_at(library *l, const char *path)
+{
+    l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (l->handle) snprintf(l->file, sizeof l->file, "%s", path);
+    return l->handle != NULL;
+}
+
+static bool open_in(library *l, const char *folder, size_t length)
+{
+    char path[PATH_ROOM];
+    for (int i = 0; i < TL_COUNT(l->files) && l->files[i]; i++) {
+        const int room = snprintf(path, sizeof path, "%.*s/%s", (int)length, folder, l->files[i]);
+        if (room < (int)sizeof path && open_at(l, path)) return true;
+    }
+    return false;
+}
+
+// Packages of PyPI put each library into a folder of its own below that of the Python packages.
+static bool open_below(library *l, const char *folder, size_t length)
+{
+    char pattern[PATH_ROOM];
+    glob_t found;
+    bool opened = false;
+    const int room = snprintf(pattern, sizeof pattern, "%.*s/nvidia/*/lib", (int)length, folder);
+    if (room >= (int)sizeof pattern || glob(pattern, 0, NULL, &found) != 0) return false;
+    for (size_t i = 0; i < found.gl_pathc && !opened; i++)
+        opened = open_in(l, found.gl_pathv[i], strlen(found.gl_pathv[i]));
+    globfree(&found);
+    return opened;
+}
+
+// The folders of a list with colons.
+static bool open_among(library *l, const char *list)
+{
+    while (list && *list) {
+        const size_t length = strcspn(list, ":");
+        if (length && (open_in(l, list, length) || open_below(l, list, length))) return true;
+        list += length + (list[length] == ':');
+    }
+    return false;
+}
+
+static bool open_toolkit(library *l, const char *root)
+{
+    char folder[PATH_ROOM];
+    if (!root || !*root) return false;
+    const int room = snprintf(folder, sizeof folder, "%s/lib64", root);
+    return room < (int)sizeof folder && open_in(l, folder, strlen(folder));
+}
+
+static bool open_library(library *l)
+{
+    if (open_among(l, secure_getenv("TILTH_CUDA_PATH"))) return true;
+    for (int i = 0; i < TL_COUNT(l->files) && l->files[i]; i++)
+        if (open_at(l, l->files[i])) return true;
+    return l != &libraries[DRIVER]
+           && (open_toolkit(l, secure_getenv("CUDA_HOME"))
+               || open_toolkit(l, "/usr/local/cuda"));
+}
+
+/* --- functions -------------------------------------------------------------------------------- */
+
+typedef struct row {
+    const char *library, *name;
+    size_t offset; /* of its pointer */
+} row;
+static const row rows[] = {
+#define TLI_CUDA_FUNCTION(library, result, name, ...) {#library, #name, offsetof(tli_cuda_api, name)},
+#include "cuda/functions.def"
+#undef TLI_CUDA_FUNCTION
+};
+
+/* The name of a function that the library lacks, or NULL. */
+static const char *fill(const library *l)
+{
+    for (int64_t i = 0; i < TL_COUNT(rows); i++) {
+        if (strcmp(rows[i].library, l->name) != 0) continue;
+        void *function = dlsym(l->handle, rows[i].name);
+        if (!function) return rows[i].name;
+        memcpy((char *)&api + rows[i].offset, &function, sizeof function);
+    }
+    return NULL;
+}
+
+static tl_status open_and_fill(library *l)
+{
+    if (!open_library(l))
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "%s is not here: %s was not found in TILTH_CUDA_PATH, by the loader%s; %s",
+                       l->what, l->files[0],
+                       l == &libraries[DRIVER] ? "" : ", in CUDA_HOME or in /usr/local/cuda",
+                       l->advice);
+    const char *lacks = fill(l);
+    if (lacks)
+        return TL_FAIL(TL_EUNSUPPORTED, "%s (%s) is too old: it has no %s; %s", l->what, l->file,
+                       lacks, l->advice);
+    return TL_OK;
+}
+
+/* --- the driver ------------------------------------------------------------------------------- */
+
+enum { OLDEST_DRIVER = 12040 };
+
+tl_status tli_cuda_check(CUresult result, const char *call)
+{
+    const char *name = NULL, *text = NULL;
+    if (result == CUDA_SUCCESS) return TL_OK;
+    if (api.cuGetErrorName) api.cuGetErrorName(result, &name);
+    if (api.cuGetErrorString) api.cuGetErrorString(result, &text);
+    return TL_FAIL(result == CUDA_ERROR_OUT_OF_MEMORY ? TL_ENOMEM : TL_EIO,
+                   "the GPU's driver: %s: %s (%s)", call, text ? text : "unknown error",
+                   name ? name : "no name");
+}
+
+static tl_status start_driver(library *l)
+{
+    int version = 0, count = 0;
+    const CUresult began = api.cuInit(0);
+    if (began == CUDA_ERROR_STUB_LIBRARY)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "%s is a stub for linking and no driver; %s", l->file, l->advice);
+    if (began == CUDA_ERROR_NO_DEVICE)
+        return TL_FAIL(TL_EUNSUPPORTED, "the driver is here but no GPU: nvidia-smi lists those "
+                                        "that it sees, and CUDA_VISIBLE_DEVICES may hide them");
+    if (began == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "%s and the kernel's module are of two versions: restart the machine after "
+                       "an update of the driver",
+                       l->file);
+    if (began != CUDA_SUCCESS) {
+        tl_status st = tli_cuda_check(began, "cuInit");
+        return tl_error_note(st, "the driver does not start");
+    }
+    TLI_CUDA_TRY(&api, cuDriverGetVersion, &version);
+    snprintf(l->version, sizeof l->version, "%d.%d", version / 1000, version % 1000 / 10);
+    if (version < OLDEST_DRIVER)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "the driver is for CUDA %s and must be for %d.%d or newer; %s", l->version,
+                       OLDEST_DRIVER / 1000, OLDEST_DRIVER % 1000 / 10, l->advice);
+    TLI_CUDA_TRY(&api, cuDeviceGetCount, &count);
+    if (!count) return TL_FAIL(TL_EUNSUPPORTED, "the driver is here but no GPU");
+    return TL_OK;
+}
+
+static tl_status start_compiler(library *l)
+{
+    int major, minor;
+    if (api.nvrtcVersion(&major, &minor) != NVRTC_SUCCESS)
+        return TL_FAIL(TL_EUNSUPPORTED, "%s (%s) does not tell its version", l->what, l->file);
+    snprintf(l->version, sizeof l->version, "%d.%d", major, minor);
+    return TL_OK;
+}
+
+static tl_status start_products(library *l)
+{
+    const size_t version = api.cublasLtGetVersion();
+    snprintf(l->version, sizeof l->version, "%zu.%zu.%zu", version / 10000, version / 100 % 100,
+             version % 100);
+    return TL_OK;
+}
+
+/* --- once ------------------------------------------------------------------------------------- */
+
+/* What became of a library, for all who ask. */
+typedef struct outcome {
+    pthread_once_t once;
+    tl_status status;
+    tl_error error;
+} outcome;
+static outcome driver = {.once = PTHREAD_ONCE_INIT}, compiler = {.once = PTHREAD_ONCE_INIT},
+               products = {.once = PTHREAD_ONCE_INIT};
+
+static void keep(outcome *o, tl_status st)
+{
+    o->status = st;
+    if (st != TL_OK) tl_error_save(&o->error);
+}
+
+static tl_status tell(const outcome *o, const tli_cuda_api **out)
+{
+    *out = o->status == TL_OK ? &api : NULL;
+    if (o->status != TL_OK) tl_error_restore(&o->error);
+    return o->status;
+}
+
+static void find_driver(void)
+{
+    tl_status st = open_and_fill(&libraries[DRIVER]);
+    keep(&driver, st == TL_OK ? start_driver(&libraries[DRIVER]) : st);
+}
+
+static void find_compiler(void)
+{
+    tl_status st = open_and_fill(&libraries[NVRTC]);
+    keep(&compiler, st == TL_OK ? start_compiler(&libraries[NVRTC]) : st);
+}
+
+static void find_products(void)
+{
+    tl_status st = open_and_fill(&libraries[CUBLASLT]);
+    keep(&products, st == TL_OK ? start_products(&libraries[CUBLASLT]) : st);
+}
+
+tl_status tli_cuda_driver(const tli_cuda_api **out)
+{
+    pthread_once(&driver.once, find_driver);
+    return tell(&driver, out);
+}
+
+tl_status tli_cuda_compiler(const tli_cuda_api **out)
+{
+    pthread_once(&compiler.once, find_compiler);
+    return tell(&compiler, out);
+}
+
+tl_status tli_cuda_products(const tli_cuda_api **out)
+{
+    pthread_once(&products.once, find_products);
+    return tell(&products, out);
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+const tl_gpu_library *tl_gpu_libraries(int64_t *count)
+{
+    static _Thread_local tl_gpu_library told[TL_COUNT(libraries)];
+    const tli_cuda_api *unused;
+    const outcome *outcomes[] = {[DRIVER] = &driver, [NVRTC] = &compiler, [CUBLASLT] = &products};
+    if (tli_cuda_driver(&unused) != TL_OK) tl_error_clear();
+    if (tli_cuda_compiler(&unused) != TL_OK) tl_error_clear();
+    if (tli_cuda_products(&unused) != TL_OK) tl_error_clear();
+    for (int i = 0; i < TL_COUNT(libraries); i++) {
+        const bool fine = outcomes[i]->status == TL_OK;
+        told[i] = (tl_gpu_library){.name = libraries[i].name,
+                                   .version = fine ? libraries[i].version : NULL,
+                                   .file = fine ? libraries[i].file : NULL,
+                                   .why = fine ? NULL : outcomes[i]->error.text};
+    }
+    *count = TL_COUNT(libraries);
+    return told;
+}

@@ -1,0 +1,84 @@
+#include "cuda/compile.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <tilth/base/alloc.h>
+
+#include "cuda/api.h"
+
+enum { TOLD = 600 }; /* characters of what the compiler says that a message has room for */
+
+static tl_status check(const tli_cuda_api *api, nvrtcResult result, const char *call)
+{
+    if (result == NVRTC_SUCCESS) return TL_OK;
+    return TL_FAIL(TL_EINTERNAL, "the compiler for GPUs: %s: %s", call,
+                   api->nvrtcGetErrorString(result));
+}
+
+static tl_status get_log(const tli_cuda_api *api, nvrtcProgram program, tl_str *out)
+{
+    size_t bytes;
+    TL_TRY(check(api, api->nvrtcGetProgramLogSize(program, &bytes), "log"));
+    char *log = tl_alloc(bytes + 1);
+    if (!log) return TL_FAIL_NOMEM(bytes + 1);
+    tl_status st = check(api, api->nvrtcGetProgramLog(program, log), "log");
+    log[bytes] = '\0';
+    if (st == TL_OK) tl_str_add(out, log);
+    tl_free(log);
+    return st;
+}
+
+// Every operation is rounded as the text says: fused multiply-adds are written out in it.
+static tl_status compile(const tli_cuda_api *api, nvrtcProgram program, int major, int minor,
+                         bool verbose)
+{
+    char architecture[40];
+    const char *options[] = {architecture,
+                             "--std=c++17",
+                             "--device-as-default-execution-space",
+                             "--fmad=false",
+                             "--ftz=false",
+                             "--prec-div=true",
+                             "--prec-sqrt=true",
+                             "--disable-warnings",
+                             "--ptxas-options=-v"};
+    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%d", major, minor);
+    const nvrtcResult result =
+        api->nvrtcCompileProgram(program, (int)TL_COUNT(options) - !verbose, options);
+    if (result == NVRTC_SUCCESS) return TL_OK;
+    tl_str log = TL_STR_INIT;
+    tl_status st = get_log(api, program, &log);
+    if (st == TL_OK)
+        st = TL_FAIL(TL_EINTERNAL, "the compiler for GPUs does not take a kernel: %s: %.*s",
+                     api->nvrtcGetErrorString(result), TOLD, tl_str_text(&log));
+    tl_str_deinit(&log);
+    return st;
+}
+
+static tl_status get_code(const tli_cuda_api *api, nvrtcProgram program, char **code, size_t *bytes)
+{
+    TL_TRY(check(api, api->nvrtcGetCUBINSize(program, bytes), "code"));
+    if (!(*code = tl_alloc(*bytes))) return TL_FAIL_NOMEM(*bytes);
+    tl_status st = check(api, api->nvrtcGetCUBIN(program, *code), "code");
+    if (st != TL_OK) {
+        tl_free(*code);
+        *code = NULL;
+    }
+    return st;
+}
+
+tl_status tli_cuda_compile(char **code, size_t *bytes, const char *text, int major, int minor,
+                           tl_str *log)
+{
+    const tli_cuda_api *api;
+    nvrtcProgram program;
+    *code = NULL;
+    TL_TRY(tli_cuda_compiler(&api));
+    TL_TRY(check(api, api->nvrtcCreateProgram(&program, text, "kernels.cu", 0, NULL, NULL), "text"));
+    tl_status st = compile(api, program, major, minor, log != NULL);
+    if (st == TL_OK && log) st = get_log(api, program, log);
+    if (st == TL_OK) st = get_code(api, program, code, bytes);
+    api->nvrtcDestroyProgram(&program);
+    return st;
+}

@@ -1,0 +1,52 @@
+/* The backend of GPUs. */
+#include <tilth/sys/cpu/cpu.h>
+
+#include "cuda/device.h"
+#include "cuda/nests.h"
+#include "cuda/products.h"
+
+static tl_status supported(void)
+{
+    int64_t count;
+    return tl_gpu_count(&count);
+}
+
+static const tl_kernels *const tables[] = {&tli_cuda_product_kernels, NULL};
+
+/* The two differ in whether there are matrix products: cuBLASLt may lack. */
+static const tl_backend_class plain = {
+    .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
+    .fallback = &tl_backend_cpu,
+    .device = &tl_device_cuda,
+    .supported = supported,
+    .nests = &tli_cuda_nests,
+};
+static const tl_backend_class whole = {
+    .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
+    .fallback = &plain,
+    .tables = tables,
+    .device = &tl_device_cuda,
+    .supported = supported,
+    .nests = &tli_cuda_nests,
+};
+
+static tl_status choose(const tl_backend_class **out)
+{
+    const tli_cuda_api *api;
+    *out = tli_cuda_products(&api) == TL_OK ? &whole : &plain;
+    if (*out == &plain) tl_error_clear();
+    return TL_OK;
+}
+
+const tl_backend_class tl_backend_cuda = {
+    .cls = {.class_size = sizeof(tl_backend_class),
+            .name = "cuda",
+            .help = "kernels for a GPU of NVIDIA's"},
+    .fallback = &plain,
+    .device = &tl_device_cuda,
+    .choose = choose,
+};
+
+static const tl_entry entries[] = {{&tl_kind_device, &tl_device_cuda.cls},
+                                   {&tl_kind_backend, &tl_backend_cuda.cls}};
+const tl_module tl_cuda_module = {TL_MODULE_HEAD("cuda"), entries, TL_COUNT(entries)};

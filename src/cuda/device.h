@@ -1,0 +1,94 @@
+/* A GPU: its context, its memory, and queues that are streams.
+ *
+ * Thread word: free-threaded, as devices are; a queue that lists work has one thread at a time. */
+#ifndef TILTH_CUDA_DEVICE_H
+#define TILTH_CUDA_DEVICE_H
+
+#include <pthread.h>
+
+#include <tilth/base/map.h>
+#include <tilth/sys/cuda/cuda.h>
+
+#include "cuda/api.h"
+
+enum { TLI_CUDA_MODEL = 96 };
+typedef struct tli_cuda {
+    tl_device base;
+    const tli_cuda_api *api;
+    CUdevice device;
+    CUcontext context;
+    char model[TLI_CUDA_MODEL]; /* "NVIDIA H200" */
+    int major, minor;           /* compute capability */
+    int processors;
+    int64_t cache; /* bytes of the second level */
+    pthread_mutex_t lock; /* of what follows */
+    struct {
+        CUmodule *items;
+        int64_t count, capacity;
+    } modules;                 /* of kernels that belong to no nest */
+    tl_map kernels;            /* by what they are: CUfunction */
+    cublasLtHandle_t products; /* NULL: not yet */
+    tl_map plans;              /* of products: tli_cuda_plan */
+} tli_cuda;
+typedef struct tli_cuda_plan tli_cuda_plan;
+
+/* Work has tickets; an event stands behind each of the last so many. Whoever waits for older work
+ * waits for the oldest of them. */
+enum { TLI_CUDA_MARKS = 64, TLI_CUDA_AFTERS = 8 };
+typedef struct tli_cuda_moment {
+    tl_queue *queue;
+    uint64_t ticket;
+} tli_cuda_moment;
+typedef struct tli_cuda_queue {
+    tl_queue base;
+    CUstream stream;
+    CUdeviceptr workspace; /* of products; 0: not yet */
+    pthread_mutex_t lock;  /* of all that follows */
+    CUevent marks[TLI_CUDA_MARKS];
+    uint64_t good; /* all work up to it has run and has not failed */
+    bool failed;
+    tl_error error;
+    bool listing;                           /* what is put in is kept in a list */
+    tli_cuda_moment afters[TLI_CUDA_AFTERS]; /* that were asked for meanwhile */
+    int after_count;
+} tli_cuda_queue;
+
+static inline tli_cuda *tli_cuda_of(tl_device *d)
+{
+    return (tli_cuda *)d; // which it begins with
+}
+static inline tli_cuda_queue *tli_cuda_queue_of(tl_queue *q)
+{
+    return (tli_cuda_queue *)q;
+}
+
+/* The calling thread's calls are about this GPU from now on. */
+tl_status tli_cuda_enter(const tli_cuda *d);
+/* A kernel of this name, compiled from the text; it lives as long as the device. Whoever calls it
+ * holds the lock. */
+tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
+/* Gives back what products.c keeps. */
+void tli_cuda_products_deinit(tli_cuda *d);
+
+/* Methods of the class that are about queues (queue.c). */
+tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device);
+void tli_cuda_queue_free(tl_queue **queue);
+tl_status tli_cuda_copy(tl_queue *q, void *to, const void *from, size_t bytes);
+tl_status tli_cuda_fill(tl_queue *q, void *to, uint16_t pattern, size_t bytes);
+uint64_t tli_cuda_issue(tl_queue *q);
+tl_status tli_cuda_after(tl_queue *q, tl_queue *other, uint64_t ticket);
+bool tli_cuda_done(tl_queue *q, uint64_t ticket);
+tl_status tli_cuda_wait(tl_queue *q, uint64_t ticket);
+tl_status tli_cuda_clear(tl_queue *q, uint64_t *from, uint64_t *to);
+
+/* And those about clocks and lists of work (list.c). */
+tl_status tli_cuda_event_new(tl_event **out, tl_device *d);
+void tli_cuda_event_free(tl_event **e);
+tl_status tli_cuda_record(tl_event *e, tl_queue *q);
+tl_status tli_cuda_elapsed(const tl_event *from, const tl_event *to, int64_t *ns);
+tl_status tli_cuda_list_build(tl_device_program **out, tl_queue *q, tl_status (*put)(void *self),
+                              void *self);
+tl_status tli_cuda_list_run(tl_device_program *p, tl_queue *q);
+void tli_cuda_list_free(tl_device_program **p);
+
+#endif

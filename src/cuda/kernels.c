@@ -1,0 +1,87 @@
+#include "cuda/kernels.h"
+
+#include <stdio.h>
+
+#include <tilth/base/integer.h>
+#include <tilth/sys/nest/gpu.h>
+
+#include "core/inner/storage.h"
+#include "cuda/compile.h"
+#include "cuda/device.h"
+#include "nest/inner/words.h"
+
+enum { THREADS = 256, KEY = 64 };
+
+/* As formulas are called. */
+static const char *const formulas[TL_ACT_FUSED_COUNT] = {
+    [TL_ACT_RELU] = "relu",           [TL_ACT_RELU6] = "relu6", [TL_ACT_GELU] = "gelu",
+    [TL_ACT_GELU_TANH] = "gelu_tanh", [TL_ACT_SILU] = "silu",   [TL_ACT_TANH] = "tanh",
+    [TL_ACT_SIGMOID] = "sigmoid",
+};
+
+/* The kernel that `body` prints, compiled at the first call for `key`. */
+static tl_status find_kernel(tli_cuda *d, CUfunction *out, const char *key, const char *body)
+{
+    tl_str text = TL_STR_INIT;
+    tl_status st = TL_OK;
+    pthread_mutex_lock(&d->lock);
+    if (!(*out = tl_map_get(&d->kernels, key))) {
+        tl_gpu_print_head(&text);
+        tl_str_add(&text, body);
+        st = tl_str_status(&text);
+        if (st == TL_OK) st = tli_cuda_load(d, out, tl_str_text(&text), "kernel");
+        if (st == TL_OK) st = tl_map_set(&d->kernels, key, *out);
+    }
+    pthread_mutex_unlock(&d->lock);
+    tl_str_deinit(&text);
+    return st;
+}
+
+static tl_status launch(const tl_run *run, CUfunction kernel, int64_t count, void **parameters)
+{
+    const tli_cuda *d = tli_cuda_of(run->queue->device);
+    const int64_t blocks = tl_min_i64(tl_div_up(count, THREADS), INT32_MAX);
+    TLI_CUDA_TRY(d->api, cuLaunchKernel, kernel, (unsigned)blocks, 1, 1, THREADS, 1, 1, 0,
+                 tli_cuda_queue_of(run->queue)->stream, parameters, NULL);
+    (void)tli_cuda_issue(run->queue);
+    return TL_OK;
+}
+
+tl_status tli_cuda_activate(const tl_run *run, tl_activation activation, const tl_tensor *x,
+                            tl_tensor *y)
+{
+    tli_cuda *d = tli_cuda_of(run->queue->device);
+    char key[KEY];
+    CUfunction kernel;
+    tl_str body = TL_STR_INIT;
+    int64_t count = tl_tensor_count(y);
+    void *from = tli_data(x), *to = tli_data(y), *parameters[] = {&from, &to, &count};
+    const char *load, *store, *type = tli_kernel_words(y->dtype, &load, &store);
+    if (activation == TL_ACT_NONE)
+        return d->base.cls->copy(run->queue, to, from, tl_tensor_bytes(y));
+    snprintf(key, sizeof key, "activate %d %d", (int)activation, (int)y->dtype);
+    tl_str_addf(&body,
+                "extern \"C\" __global__ void __launch_bounds__(%d) kernel(const %s *x, %s *y, "
+                "i64 n)\n{\n"
+                "    for (i64 i = (i64)blockIdx.x * %d + threadIdx.x; i < n; i += (i64)gridDim.x * "
+                "%d)\n        y[i] = %s(%s_f(%s(x[i])));\n}\n",
+                THREADS, type, type, THREADS, THREADS, store, formulas[activation],
+                load);
+    tl_status st = tl_str_status(&body);
+    if (st == TL_OK) st = tli_cuda_enter(d);
+    if (st == TL_OK) st = find_kernel(d, &kernel, key, tl_str_text(&body));
+    tl_str_deinit(&body);
+    return st == TL_OK ? launch(run, kernel, count, parameters) : st;
+}
+
+tl_status tli_cuda_spread(const tl_run *run, tl_tensor *y, const void *row)
+{
+    const tl_device_class *device = run->queue->device->cls;
+    const size_t bytes = tl_tensor_bytes(y);
+    if (!row) return device->fill(run->queue, tli_data(y), 0, bytes);
+    const int64_t columns = y->shape.dims[y->shape.rank - 1];
+    const size_t width = (size_t)columns * tl_dtype_size(y->dtype);
+    for (size_t at = 0; at < bytes; at += width)
+        TL_TRY(device->copy(run->queue, (char *)tli_data(y) + at, row, width));
+    return TL_OK;
+}

@@ -1,0 +1,24 @@
+/* Matrix products by cuBLASLt.
+ *
+ * Thread word: free-threaded. */
+#ifndef TILTH_CUDA_PRODUCTS_H
+#define TILTH_CUDA_PRODUCTS_H
+
+#include <tilth/sys/core/backend.h>
+
+/* c = op(a) op(b), row-major, `batch` times: [m, k] and [k, n] as the product sees them. */
+typedef struct tli_cuda_product {
+    tl_dtype dtype;
+    int64_t m, n, k;
+    bool transpose_a, transpose_b;
+    int64_t batch, a_step, b_step; /* elements between operands; 0: the same one */
+    bool bias;
+} tli_cuda_product;
+
+/* Puts it into the run's queue. `bias` has n elements, or is NULL. */
+TL_NODISCARD tl_status tli_cuda_multiply(const tl_run *run, const tli_cuda_product *what,
+                                         const void *a, const void *b, const void *bias, void *c);
+
+extern const tl_kernels tli_cuda_product_kernels;
+
+#endif

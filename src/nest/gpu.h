@@ -1,0 +1,32 @@
+/* Private to nest: what a plan for a GPU consists of. Made by plan_gpu.c, printed by print_gpu.c.
+ *
+ * Thread word: immutable once made. */
+#ifndef TLI_NEST_GPU_H
+#define TLI_NEST_GPU_H
+
+#include <tilth/sys/nest/gpu.h>
+
+#include "nest/inner/schedule.h"
+
+typedef enum tli_gpu_form {
+    TLI_GPU_FLAT,   /* no reductions: threads take points as they come */
+    TLI_GPU_ROWS,   /* reductions along rows: a group has a row, and walks some reduced points */
+    TLI_GPU_COLUMNS /* reductions over outer axes: threads have columns, and add up their points */
+} tli_gpu_form;
+
+struct tli_gpu_plan {
+    const tli_schedule *s;
+    tli_gpu_form form;
+    bool wide_index; /* offsets need 64 bits */
+    /* Of the first phase. A thread has `each` elements of the row, or points where it is flat. */
+    int threads;
+    int64_t each;
+    int columns, lanes; /* COLUMNS: threads side by side along the row; and over reduced points */
+    int64_t row_pieces, reduced_piece, reduced_pieces;
+    /* Of the second one, which brings sums together and runs the section `last`. */
+    int last_threads;
+    int64_t last_each, last_pieces;
+    size_t *sums_at; /* for each reduction: where its sums of pieces lie in scratch */
+};
+
+#endif

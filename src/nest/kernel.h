@@ -1,0 +1,115 @@
+/* What a kernel of a loop nest is written in: groups of threads, regions that each thread runs, and
+ * what they bring together. In CUDA C a region is the thread's own; in plain C it is a loop over
+ * the threads of a group, so that tests can run the text on the host.
+ *
+ *     PER_THREAD(128, float, mine, );          one for each thread, seen by later regions
+ *     EACH_THREAD(128) { MY(mine) = x[t]; }    t is the thread
+ *     REDUCE(128, float, sum, add_f, mine)     the same tree on both: `sum` is everybody's
+ *     ONE_THREAD(128) { *y = sum; }
+ *
+ * What stands outside of regions every thread computes alike. A group of 32 threads is a warp, and
+ * a block has four of them; a larger one is a block.
+ *
+ * Put before number.h; included nowhere. Thread word: free-threaded. */
+
+// clang-format off
+#ifdef __CUDACC__
+
+#define __INT8_TYPE__ signed char
+#define __INT16_TYPE__ short
+#define __INT32_TYPE__ int
+#define __INT64_TYPE__ long long
+#define __UINT8_TYPE__ unsigned char
+#define __UINT16_TYPE__ unsigned short
+#define __UINT32_TYPE__ unsigned
+#define __UINT64_TYPE__ unsigned long long
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_nanf(text) __int_as_float(0x7fc00000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)
+#define __builtin_nan(text) __longlong_as_double(0x7ff8000000000000ll)
+#define __builtin_fmaf(a, b, c) __fmaf_rn(a, b, c)
+#define __builtin_fma(a, b, c) __fma_rn(a, b, c)
+#define __builtin_sqrtf(x) __fsqrt_rn(x)
+#define __builtin_sqrt(x) __dsqrt_rn(x)
+#define __builtin_floorf(x) floorf(x)
+#define __builtin_floor(x) floor(x)
+#define __builtin_ceilf(x) ceilf(x)
+#define __builtin_ceil(x) ceil(x)
+#define __builtin_rintf(x) rintf(x)
+#define __builtin_rint(x) rint(x)
+#define __builtin_truncf(x) truncf(x)
+#define __builtin_trunc(x) trunc(x)
+
+#define FN static __device__ __forceinline__
+#define RESTRICT __restrict__
+#define KERNEL(threads) extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads))
+#define GROUP_PARAM
+#define GROUP_BEGIN(threads, groups)                                                               \
+    const i64 group = (threads) == 32 ? (i64)blockIdx.x * 4 + (threadIdx.x >> 5) : (i64)blockIdx.x; \
+    if (group >= (groups)) return;
+#define UNROLL _Pragma("unroll")
+#define EACH_THREAD(threads)                                                                       \
+    for (int t = (int)(threadIdx.x % (threads)), once_ = 1; once_; once_ = 0)
+#define ONE_THREAD(threads) if (threadIdx.x % (threads) == 0)
+#define BARRIER(threads) { if ((threads) == 32) __syncwarp(); else __syncthreads(); }
+#define PER_THREAD(threads, type, name, size) type name size
+#define MY(name) name
+#define REDUCE(threads, type, name, join, mine)                                                    \
+    type name;                                                                                     \
+    {                                                                                              \
+        __shared__ type warps_[32];                                                                \
+        name = mine;                                                                               \
+        for (int o_ = 16; o_; o_ >>= 1) name = join(name, __shfl_xor_sync(~0u, name, o_));         \
+        if ((threads) == 32) {                                                                     \
+            name = __shfl_sync(~0u, name, 0);                                                      \
+        } else {                                                                                   \
+            __syncthreads();                                                                       \
+            if ((threadIdx.x & 31) == 0) warps_[threadIdx.x >> 5] = name;                          \
+            __syncthreads();                                                                       \
+            name = warps_[0];                                                                      \
+            for (int w_ = 1; w_ < (threads) / 32; w_++) name = join(name, warps_[w_]);             \
+        }                                                                                          \
+    }
+#define JOIN_LANES(threads, type, name, join, columns)                                             \
+    {                                                                                              \
+        __shared__ type lanes_[threads];                                                           \
+        __syncthreads();                                                                           \
+        lanes_[threadIdx.x] = name[0];                                                             \
+        __syncthreads();                                                                           \
+        if (threadIdx.x < (columns))                                                               \
+            for (int l_ = (columns); l_ < (threads); l_ += (columns))                              \
+                name[0] = join(name[0], lanes_[l_ + threadIdx.x]);                                 \
+    }
+
+#else
+
+#define FN static inline __attribute__((always_inline, unused))
+#define RESTRICT restrict
+#define KERNEL(threads) static void
+#define GROUP_PARAM , i64 group
+#define GROUP_BEGIN(threads, groups)
+#define UNROLL
+#define EACH_THREAD(threads) for (int t = 0; t < (threads); t++)
+#define ONE_THREAD(threads)
+#define BARRIER(threads)
+#define PER_THREAD(threads, type, name, size) type name[threads] size
+#define MY(name) name[t]
+#define REDUCE(threads, type, name, join, mine)                                                    \
+    type name = mine[0];                                                                           \
+    {                                                                                              \
+        type warp_[32], other_[32];                                                                \
+        for (int w_ = 0; w_ < (threads); w_ += 32) {                                               \
+            for (int l_ = 0; l_ < 32; l_++) warp_[l_] = mine[w_ + l_];                             \
+            for (int o_ = 16; o_; o_ >>= 1) {                                                      \
+                for (int l_ = 0; l_ < 32; l_++) other_[l_] = join(warp_[l_], warp_[l_ ^ o_]);      \
+                for (int l_ = 0; l_ < 32; l_++) warp_[l_] = other_[l_];                            \
+            }                                                                                      \
+            name = w_ ? join(name, warp_[0]) : warp_[0];                                           \
+        }                                                                                          \
+    }
+#define JOIN_LANES(threads, type, name, join, columns)                                             \
+    for (int l_ = (columns); l_ < (threads); l_++)                                                 \
+        name[l_ % (columns)][0] = join(name[l_ % (columns)][0], name[l_][0]);
+
+#endif
+// clang-format on

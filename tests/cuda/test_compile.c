@@ -1,0 +1,98 @@
+/* The text of kernels is CUDA C: NVRTC takes every case, for a GPU that need not be there. */
+#include "nest/nest_cases.h"
+
+#include "cuda/api.h"
+#include "cuda/compile.h"
+
+static void compiled(cases *c)
+{
+    const tli_cuda_api *api;
+    tl_str text = TL_STR_INIT, log = TL_STR_INIT;
+    char *code;
+    size_t bytes;
+    if (tli_cuda_compiler(&api) != TL_OK) {
+        cases_deinit(c);
+        skip();
+    }
+    tl_gpu_print_head(&text);
+    for (int i = 0; i < c->count; i++) {
+        char name[32];
+        const tl_status st = tl_gpu_walk_new(&c->all[i]->gpu, c->arena, &c->all[i]->nest);
+        if (st == TL_EUNSUPPORTED) continue;
+        assert_ok(st);
+        snprintf(name, sizeof name, "k%d", i);
+        tl_gpu_print(&text, c->all[i]->gpu, name, false);
+    }
+    assert_ok(tli_cuda_compile(&code, &bytes, tl_str_text(&text), 9, 0, &log));
+    assert_true(bytes > 0);
+    for (const char *at = tl_str_text(&log); (at = strstr(at, " bytes spill stores")); at++)
+        if (at[-1] != '0' || at[-2] != ' ') fail_msg("%s", tl_str_text(&log));
+    tl_free(code);
+    tl_str_deinit(&text);
+    tl_str_deinit(&log);
+    cases_deinit(c);
+}
+
+/* gelu(x + bias) of bfloat16 with the sums of its columns. */
+static void test_columns(void **state)
+{
+    (void)state;
+    cases c;
+    cases_init(&c);
+    build *b = cases_add(&c, "columns", 2, (const int64_t[]){4096, 768});
+    const int x = load(b, TL_BF16, (const int64_t[]){768, 1}, 0);
+    const int bias = load(b, TL_BF16, (const int64_t[]){0, 1}, 0);
+    const int sum = op(b, TL_OP_add, TL_BF16, NULL, 2, x, bias);
+    const int y = op(b, TL_OP_gelu, TL_BF16, attr_for(TL_OP_gelu, 0), 1, sum);
+    store_all(b, y);
+    store_all(b, reduce(b, TL_OP_sum, y, 1));
+    compiled(&c);
+}
+
+/* A softmax: two reductions along rows. */
+static void test_rows(void **state)
+{
+    static const int64_t lengths[] = {17, 300, 1000, 5000, 30522};
+    (void)state;
+    cases c;
+    cases_init(&c);
+    for (int i = 0; i < (int)(sizeof lengths / sizeof *lengths); i++) {
+        build *b = cases_add(&c, "softmax", 2, (const int64_t[]){64, lengths[i]});
+        const int x = load(b, TL_F32, (const int64_t[]){lengths[i], 1}, 0);
+        const int most = reduce(b, TL_OP_max, x, 2);
+        const int y =
+            op(b, TL_OP_exp, TL_F32, NULL, 1, op(b, TL_OP_sub, TL_F32, NULL, 2, x, most));
+        store_all(b, op(b, TL_OP_div, TL_F32, NULL, 2, y, reduce(b, TL_OP_sum, y, 2)));
+    }
+    compiled(&c);
+}
+
+/* Every op that nests have, in float32. */
+static void test_ops(void **state)
+{
+    (void)state;
+    cases c;
+    cases_init(&c);
+    for (int what = 0; what < TL_OP_COUNT; what++) {
+        const tl_op_class *cls = tl_op_class_of((tl_op)what);
+        if (!is_elementwise((tl_op)what) || !tl_nest_has_op((tl_op)what, TL_F32, TL_F32)) continue;
+        build *b = cases_add(&c, cls->name, 1, (const int64_t[]){1000});
+        int in[TL_TERM_INPUTS] = {0};
+        for (int i = 0; i < cls->inputs_min; i++)
+            in[i] = load(b, i < cls->by ? TL_BOOL : TL_F32, (const int64_t[]){1}, 0);
+        store_all(b, op(b, (tl_op)what, TL_F32, attr_for((tl_op)what, 0), cls->inputs_min, in[0],
+                        in[1], in[2]));
+    }
+    assert_true(c.count > 20);
+    compiled(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_ops),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
