@@ -42,8 +42,8 @@ setting()
 }
 
 others=(--kinds=star,crescent,half,arrow,corner)
-shapes first 3000 100
-shapes test 600 200 "${others[@]}"
+shapes first 3000 11
+shapes test 600 100 "${others[@]}"
 begun=$SECONDS
 train pretrained first train_and_eval "${resnet[@]}"
 echo "transfer: pretrained in $((SECONDS - begun)) s: accuracy $(accuracy pretrained first) of its own kinds"
