@@ -113,7 +113,7 @@ static tl_status power(double *out, double a, double b, tl_place place)
 {
     if (a == 0 && b < 0) return by_zero(place);
     if (a < 0 && isfinite(a) && isfinite(b) && b != floor(b))
-        return TLI_PY_FAIL(place, TL_EINVAL, "a root of a negative number is no float");
+        return TLI_PY_FAIL(place, TL_EUNSUPPORTED, "a root of a negative number is no float");
     *out = pow(a, b);
     if (isinf(*out) && isfinite(a) && isfinite(b))
         return TLI_PY_FAIL(place, TL_ELIMIT, "this power is too large for a float");
