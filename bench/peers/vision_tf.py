@@ -6,7 +6,8 @@ A name is that of a row: "mobilenetv2 224 B16 bf16, beside Model Garden". Labels
 Garden does, and losses, metrics and updates are its tasks'. All cases are steps in f32 as a graph, those in bf16 too.
 
 What lost on a Neoverse-V1 and is not tried: mixed_bfloat16 (of vit-s16 a step of one picture took 32 s, in f32 0.7 s),
-and XLA (jit_compile), whose code ended the process with an illegal instruction.
+XLA (jit_compile), whose code ended the process with an illegal instruction, and ONEDNN_DEFAULT_FPMATH_MODE=BF16, which
+changed nothing.
 """
 import os
 import re
