@@ -1,6 +1,7 @@
 /* Steps of training of vision models (RetinaNet, DeepLabV3+, MobileNetV2, ViT-S/16) as the trainer
  * makes them, on one batch over and over, against the best of PyTorch's ways
- * (bench/peers/vision.py). TILTH_STEP=report shows a table of the step's kernels. */
+ * (bench/peers/vision.py) and Model Garden itself (bench/peers/vision_tf.py). TILTH_STEP=report
+ * shows a table of the step's kernels. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,24 +139,51 @@ static tl_status make(training *t, const model *m, bool half)
                                              .data = data});
 }
 
-static tl_status run_model(bench *b, bench_peer *peer, const model *m, bool half)
+typedef struct peers {
+    bench_peer torch, original;
+} peers;
+
+/* Started when the first of its rows is wanted: importing them takes long. */
+static tl_status start_peer(bench_peer *p, const bench *b, const char *row, const char *python,
+                            const char *script)
 {
-    char name[NAME];
+    char threads[16];
+    if (p->process || !bench_wants(b, row)) return TL_OK;
+    snprintf(threads, sizeof threads, "%d", tl_pool_default_threads());
+    return bench_peer_start(p, (const char *const[]){python, script, threads, NULL});
+}
+
+static tl_status run_cases(bench *b, training *t, const bench_case *cases, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        bench_case c = cases[i];
+        c.unit = "ms";
+        c.ours = training_run;
+        c.payload = t;
+        c.rest_s = 0.01;
+        c.sample_s = 0.1;
+        c.rounds = 5;
+        TL_TRY(bench_run(b, &c));
+    }
+    return TL_OK;
+}
+
+static tl_status run_model(bench *b, peers *p, const model *m, bool half)
+{
+    char name[NAME], beside[NAME + 32];
     training t = {.steps = 1};
     snprintf(name, sizeof name, "%s %s", m->name, half ? "bf16" : "f32");
-    if (!bench_wants(b, name)) return TL_OK;
+    snprintf(beside, sizeof beside, "%s, beside Model Garden", name);
+    if (!bench_wants(b, name) && !bench_wants(b, beside)) return TL_OK;
+    const bench_case cases[] = {
+        {.name = name, .program = &p->torch, .peer_name = "best of PyTorch"},
+        {.name = beside, .program = &p->original, .peer_name = "Model Garden"},
+    };
+    TL_TRY(start_peer(&p->torch, b, name, ".venv-torch/bin/python", "bench/peers/vision.py"));
+    TL_TRY(start_peer(&p->original, b, beside, ".venv-tf/bin/python", "bench/peers/vision_tf.py"));
     tl_status st = make(&t, m, half);
     for (int i = 0; st == TL_OK && i < 2; i++) training_run(&t); // captured, compiled, warm
-    if (st == TL_OK)
-        st = bench_run(b, &(bench_case){.name = name,
-                                        .unit = "ms",
-                                        .ours = training_run,
-                                        .payload = &t,
-                                        .program = peer,
-                                        .peer_name = "best of PyTorch",
-                                        .rest_s = 0.01,
-                                        .sample_s = 0.1,
-                                        .rounds = 5});
+    if (st == TL_OK) st = run_cases(b, &t, cases, TL_COUNT(cases));
     if (st == TL_OK) training_show(&t);
     training_deinit(&t);
     return st;
@@ -164,19 +192,14 @@ static tl_status run_model(bench *b, bench_peer *peer, const model *m, bool half
 int main(int argc, char **argv)
 {
     bench b;
-    bench_peer peer = BENCH_PEER_INIT;
-    char threads[16];
+    peers p = {.torch = BENCH_PEER_INIT, .original = BENCH_PEER_INIT};
     tl_status st;
     tl_log_set_level(TL_LEVEL_WARNING);
-    snprintf(threads, sizeof threads, "%d", tl_pool_default_threads());
     TL_TRY_DONE(st, bench_begin(&b, argc, argv));
-    TL_TRY_DONE(
-        st, bench_peer_start(&peer, (const char *const[]){".venv-torch/bin/python",
-                                                          "bench/peers/vision.py", threads, NULL}));
     for (int i = 0; i < TL_COUNT(models); i++)
-        for (int half = 0; half < 2; half++)
-            TL_TRY_DONE(st, run_model(&b, &peer, &models[i], half));
+        for (int half = 0; half < 2; half++) TL_TRY_DONE(st, run_model(&b, &p, &models[i], half));
 done:
-    bench_peer_stop(&peer);
+    bench_peer_stop(&p.torch);
+    bench_peer_stop(&p.original);
     return bench_end(&b, st);
 }

@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include <tilth/ops/activation.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
@@ -60,11 +62,18 @@ tl_tensor *tl_binary_crossentropy(tl_ctx *c, tl_tensor *y, tl_tensor *p,
     return tli_loss_mean(c, binary_values(c, y, p, how->from_logits));
 }
 
-// x^gamma for x from 0 to 1, with a finite slope everywhere.
+// x^gamma for x from 0 to 1, with a finite slope everywhere. Small multiples of a half, such as the
+// 1.5 of detectors, are products and a root: powers take many times as long.
 static tl_tensor *modulator(tl_ctx *c, tl_tensor *x, double gamma)
 {
+    enum { MOST = 4 };
     if (gamma == 2) return tl_square(c, x);
     x = tl_clip(c, x, TLI_EPSILON, 1);
+    if (gamma > 0 && gamma <= MOST && 2 * gamma == floor(2 * gamma)) {
+        tl_tensor *y = gamma > floor(gamma) ? tl_sqrt(c, x) : NULL;
+        for (double left = floor(gamma); left > 0; left--) y = y ? tl_mul(c, y, x) : x;
+        return y;
+    }
     return x ? tl_pow(c, x, tl_number(c, x->dtype, gamma)) : NULL;
 }
 
