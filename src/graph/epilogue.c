@@ -78,6 +78,7 @@ static tl_status renew_norm(tl_tensor **out, tl_graph *g, tl_node *call, tl_acti
     enum { OUTPUTS = 4 };
     tl_norm_attr attr = *(const tl_norm_attr *)call->attr;
     tl_tensor *made[OUTPUTS];
+    *out = NULL;
     tl_node *last = g->ctx->last;
     attr.activation = activation;
     TL_ASSERT(call->outputs <= OUTPUTS);
