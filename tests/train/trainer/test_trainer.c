@@ -123,12 +123,17 @@ static void eager_and_compiled_agree(void **state)
     open_two(&c, "tilth.jit=false", NULL);
     assert_null(tl_trainer_train_function(b.t));
     assert_non_null(tl_trainer_train_function(a.t));
-    assert_ok(tl_trainer_train(a.t, 10, a.logs));
-    assert_ok(tl_trainer_train(b.t, 10, b.logs));
-    assert_ok(tl_trainer_train(c.t, 10, c.logs));
-    assert_near(difference_but(&a, &b, HIDDEN_BIAS), 0, 1e-5);
-    assert_true(largest_difference(&a, &c) == 0); // interpreted: bit for bit
+    assert_ok(tl_trainer_train(a.t, 1, a.logs));
+    assert_ok(tl_trainer_train(b.t, 1, b.logs));
+    assert_ok(tl_trainer_train(c.t, 1, c.logs));
+    assert_near(difference_but(&a, &b, HIDDEN_BIAS), 0, 1e-6);
     assert_near(told(&a, "training_loss"), told(&b, "training_loss"), 1e-6);
+    assert_ok(tl_trainer_train(a.t, 9, a.logs));
+    assert_ok(tl_trainer_train(b.t, 9, b.logs));
+    assert_ok(tl_trainer_train(c.t, 9, c.logs));
+    assert_near(difference_but(&a, &b, HIDDEN_BIAS), 0, 1e-3); // the bias moves what it is added to
+    assert_true(largest_difference(&a, &c) == 0);              // interpreted: bit for bit
+    assert_near(told(&a, "training_loss"), told(&b, "training_loss"), 1e-5);
     close_two(&a);
     close_two(&b);
     close_two(&c);
