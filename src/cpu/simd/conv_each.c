@@ -25,8 +25,11 @@ enum { PLACES = 4, VECTORS = 4, DOT_VECTORS = 8, TAPS_MOST = 128 };
 /* The same where each row of the filter has 3 or 5 taps on neighbouring pixels: 12 sums, 6 or 10
  * factors and a pixel, which is loaded once for as many places. */
 enum { RUN_PLACES = 6, RUN_FEW = 3, RUN_VECTORS = 2, RUN_MOST = 5 };
+/* And of the filter's gradient: sums and pixels of three taps, and a gradient. */
+enum { THREES_VECTORS = 4 };
 _Static_assert(PLACES *VECTORS + VECTORS + 1 <= 32
-                   && RUN_PLACES * RUN_VECTORS + RUN_MOST * RUN_VECTORS + 1 <= 32,
+                   && RUN_PLACES * RUN_VECTORS + RUN_MOST * RUN_VECTORS + 1 <= 32
+                   && 6 * THREES_VECTORS + THREES_VECTORS <= 32,
                "sums, factors and a pixel");
 
 /* What one element of the filter is multiplied with. */
@@ -43,11 +46,15 @@ typedef void sum_fn(void *to, int64_t to_step, tap *taps, int count, int64_t fro
 typedef void dot_fn(float *sums, const void *x, int64_t x_step, const void *y, int64_t y_step,
                     int64_t channels, int64_t places);
 
+typedef void threes_fn(float *sums, int64_t sums_step, const void *x, const void *y, int64_t step,
+                       int64_t channels, int64_t places);
+
 typedef struct job {
     const tli_conv *c;
     size_t size;
     sum_fn *sum, *sum_threes, *sum_fives;
     dot_fn *dot;
+    threes_fn *dot_threes;
     float *filter;       /* [kh, kw, channels], or sums of it for each part */
     int64_t chunk;       /* channels at a time */
     int64_t part, parts; /* rows of the result in a part of the filter's gradient */
@@ -75,7 +82,8 @@ static job job_of(const tli_conv *c)
            .sum = sum_places_##t,                                                                  \
            .sum_threes = sum_runs_3_##t,                                                           \
            .sum_fives = sum_runs_5_##t,                                                            \
-           .dot = dot_places_##t})
+           .dot = dot_places_##t,                                                                  \
+           .dot_threes = dot_threes_##t})
     return c->type == TL_BF16 ? JOB(bf16) : c->type == TL_F16 ? JOB(f16) : JOB(f32);
 #undef JOB
 }
@@ -238,28 +246,91 @@ static tl_status each_image(tl_pool *pool, tli_isa isa, const tli_conv *c)
 
 /* --- filter's gradient ------------------------------------------------------------------------ */
 
+/* The places [begin, end) of a row of the result that a tap of the filter meets in the image. */
+typedef struct reach {
+    int64_t begin, end;
+} reach;
+
+static reach reach_of(const tli_conv *c, int64_t kx)
+{
+    reach r;
+    tli_conv_inside(&r.begin, &r.end, c->ow, kx * c->dilation_x - c->left, c->stride_x, c->w);
+    return r;
+}
+
+/* Where a row of the image, and one of the result, meet in the filter's gradient. */
+typedef struct meeting {
+    const job *j;
+    float *sums;  /* of the filter's row */
+    int64_t x, y; /* the rows' first pixels and places */
+    int64_t channel, channels;
+} meeting;
+
+static const char *pixel_at(const meeting *m, int64_t place, int64_t kx)
+{
+    const tli_conv *c = m->j->c;
+    const int64_t pixel = place * c->stride_x + kx * c->dilation_x - c->left;
+    TL_ASSERT(pixel >= 0 && pixel < c->w);
+    return (const char *)c->x + (size_t)((m->x + pixel) * c->in + m->channel) * m->j->size;
+}
+
+static const char *place_at(const meeting *m, int64_t place)
+{
+    const tli_conv *c = m->j->c;
+    return (const char *)c->y + (size_t)((m->y + place) * c->in + m->channel) * m->j->size;
+}
+
+static void dot_tap(const meeting *m, int64_t kx, int64_t begin, int64_t end)
+{
+    const tli_conv *c = m->j->c;
+    if (begin >= end) return;
+    m->j->dot(m->sums + kx * c->in, pixel_at(m, begin, kx), c->stride_x * c->in, place_at(m, begin),
+              c->in, m->channels, end - begin);
+}
+
+/* All three taps of a row at once, where all of them are inside. Each tap meets its places in the
+ * same order as by itself. */
+static void dot_three_taps(const meeting *m)
+{
+    const tli_conv *c = m->j->c;
+    reach all = {0, c->ow}, each[3];
+    for (int k = 0; k < 3; k++) {
+        each[k] = reach_of(c, k);
+        all = (reach){max_of(all.begin, each[k].begin), min_of(all.end, each[k].end)};
+    }
+    if (all.begin >= all.end) {
+        for (int k = 0; k < 3; k++) dot_tap(m, k, each[k].begin, each[k].end);
+        return;
+    }
+    for (int k = 0; k < 3; k++) dot_tap(m, k, each[k].begin, all.begin);
+    m->j->dot_threes(m->sums, c->in, pixel_at(m, all.begin, 0), place_at(m, all.begin), c->in,
+                     m->channels, all.end - all.begin);
+    for (int k = 0; k < 3; k++) dot_tap(m, k, all.end, each[k].end);
+}
+
 /* Some channels, from `channel` on. */
 static void dot_row(const job *j, float *sums, int64_t row, int64_t channel)
 {
     const tli_conv *c = j->c;
     const int64_t channels = min_of(j->chunk, c->in - channel);
     const int64_t image = row / c->oh, top = row % c->oh * c->stride_y - c->top;
+    const bool threes = c->kw == 3 && c->stride_x == 1 && c->dilation_x == 1 && channels % VF == 0;
     for (int64_t ky = 0; ky < c->kh; ky++) {
         const int64_t y = top + ky * c->dilation_y;
         if (y < 0 || y >= c->h) continue;
+        const meeting m = {.j = j,
+                           .sums = sums + ky * c->kw * c->in + channel,
+                           .x = (image * c->h + y) * c->w,
+                           .y = row * c->ow,
+                           .channel = channel,
+                           .channels = channels};
+        if (threes) {
+            dot_three_taps(&m);
+            continue;
+        }
         for (int64_t kx = 0; kx < c->kw; kx++) {
-            const int64_t first = kx * c->dilation_x - c->left;
-            int64_t begin, end;
-            tli_conv_inside(&begin, &end, c->ow, first, c->stride_x, c->w);
-            if (begin == end) continue;
-            const int64_t pixel = (image * c->h + y) * c->w + first + begin * c->stride_x;
-            TL_ASSERT(first + begin * c->stride_x >= 0 && first + (end - 1) * c->stride_x < c->w);
-            const int64_t place = row * c->ow + begin;
-            j->dot(sums + (ky * c->kw + kx) * c->in + channel,
-                   (const char *)c->x + (size_t)(pixel * c->in + channel) * j->size,
-                   c->stride_x * c->in,
-                   (const char *)c->y + (size_t)(place * c->in + channel) * j->size, c->in,
-                   channels, end - begin);
+            const reach r = reach_of(c, kx);
+            dot_tap(&m, kx, r.begin, r.end);
         }
     }
 }
