@@ -71,15 +71,18 @@ def check_sections(path, folder):
 
 
 def check_experiment(path, shipped):
-    """Equal to the original's file, or refused."""
+    """Equal to the original's file, or refused: by name where it is known, else with where the others are listed."""
     name = path.stem.replace('__', '/')
     flag = f'--experiment={name}'
-    if name in shipped:
+    done = tilth('params', flag)
+    if name not in shipped:
+        said = (f"there is no experiment '{name}'", '`list experiments`')
+    elif done.returncode == 2:
+        said = (f"experiment '{name}' is not here yet",)
+    else:
         original = yaml.load(path.read_text(), Loader)
         return (check(name, params(flag), original)
                 and check(path.name, params(flag, f'--config_file={path}'), original))
-    done = tilth('params', flag)
-    said = (f"there is no experiment '{name}'", '`list experiments`')
     right = done.returncode == 2 and all(words in done.stderr for words in said)
     if not right:
         print(f'tilth params {flag} ended with {done.returncode}: {done.stderr}')
