@@ -218,7 +218,7 @@ def retinanet(driver, folder, name, model, data=None, steps=STEPS, loud=0.5, slo
 
 # --- segmentation --------------------------------------------------------------------------------------
 
-def segmentation(driver, folder, name, model, losses=None, steps=STEPS, size=64, slots=1e-5):
+def segmentation(driver, folder, name, model, losses=None, steps=STEPS, size=64, slots=1e-5, weights=1e-5):
     classes = model['num_classes']
     path, config = configuration(folder, {
         'model': {'input_size': [size, size, 3], 'norm_activation': SMOOTH, **model},
@@ -246,7 +246,8 @@ def segmentation(driver, folder, name, model, losses=None, steps=STEPS, size=64,
     worst = off_by(load_file(folder / 'out.safetensors')['logits'], original.model(image, training=False)['logits'].numpy())
     print(f'{name}: logits within {worst:.1e}')
     assert worst <= 1e-4
-    check_steps(driver, folder, name, 'semantic_segmentation', path, original, (batch() for _ in range(steps)), slots)
+    check_steps(driver, folder, name, 'semantic_segmentation', path, original, (batch() for _ in range(steps)), slots,
+                weights)
 
 
 def resnet(**more):
@@ -298,7 +299,8 @@ def main():
                                                  'pool_kernel_size': [32, 32], 'use_depthwise_convolution': True}},
             'head': {'level': 4, 'low_level': '2/depthwise', 'num_convs': 1, 'num_filters': 16, 'low_level_num_filters': 8,
                      'feature_fusion': 'deeplabv3plus', 'use_depthwise_convolution': True}},
-                     {'top_k_percent_pixels': 0.3, 'class_weights': [1.0, 2.0, 0.5, 1.0, 1.0, 3.0]}, steps=2, slots=0.05)
+                     {'top_k_percent_pixels': 0.3, 'class_weights': [1.0, 2.0, 0.5, 1.0, 1.0, 3.0]}, steps=2, slots=0.05,
+                     weights=1e-3)
         segmentation(driver, folder, 'pyramid', {
             'num_classes': 6, 'min_level': 2, 'max_level': 5, 'backbone': resnet(),
             'decoder': {'type': 'fpn', 'fpn': {'num_filters': 16}},
