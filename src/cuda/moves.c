@@ -8,6 +8,7 @@
 #include "core/inner/storage.h"
 #include "cuda/device.h"
 #include "cuda/kernels.h"
+#include "nest/inner/words.h"
 
 /* Where the elements of a view lie, for a kernel. */
 typedef struct layout {
@@ -101,16 +102,6 @@ static const char *sum_of(tl_dtype dtype)
     }
 }
 
-static const char *type_of(tl_dtype dtype)
-{
-    static const char *const names[TL_DTYPE_COUNT] = {
-        [TL_F32] = "float", [TL_BF16] = "u16", [TL_F16] = "u16", [TL_F64] = "double",
-        [TL_I8] = "i8",     [TL_I16] = "i16",  [TL_I32] = "i32", [TL_I64] = "i64",
-        [TL_U8] = "u8",     [TL_BOOL] = "u8",
-    };
-    return names[dtype];
-}
-
 static tl_status assign(const tl_run *run, const tl_node *call)
 {
     const tl_assign_attr *a = call->attr;
@@ -128,7 +119,7 @@ static tl_status assign(const tl_run *run, const tl_node *call)
              "extern \"C\" __global__ void kernel(%s *x, const %s *y, i64 n)\n{\n"
              "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n;\n"
              "         i += (i64)gridDim.x * blockDim.x) x[i] = %s;\n}\n",
-             type_of(to->dtype), type_of(to->dtype), sum_of(to->dtype));
+             tli_print_memory_type(to->dtype), tli_print_memory_type(to->dtype), sum_of(to->dtype));
     TL_TRY(tli_cuda_kernel(d, &kernel, key, body));
     return tli_cuda_start(run, kernel, count, parameters);
 }

@@ -358,27 +358,13 @@ static void print_join(tli_printer *p)
 
 /* --- tasks ------------------------------------------------------------------------------------ */
 
-static bool uses_buffer(const tl_nest *n, int buffer, tl_dtype *dtype)
-{
-    for (int64_t i = 0; i < n->term_count; i++)
-        if (n->terms[i].kind == TL_TERM_LOAD && n->terms[i].from.buffer == buffer) {
-            *dtype = n->terms[i].from.dtype;
-            return true;
-        }
-    for (int64_t i = 0; i < n->store_count; i++)
-        if (n->stores[i].to.buffer == buffer) {
-            *dtype = n->stores[i].to.dtype;
-            return true;
-        }
-    return false;
-}
-
 // The numbers of all buffers that are used, each between two texts.
 static void add_buffers(const tli_printer *p, const char *before, const char *after)
 {
     tl_dtype dtype;
     for (int i = 0; i < p->s->nest.buffer_count; i++)
-        if (uses_buffer(&p->s->nest, i, &dtype)) tl_str_addf(p->out, "%s%d%s", before, i, after);
+        if (tli_print_uses_buffer(&p->s->nest, i, &dtype))
+            tl_str_addf(p->out, "%s%d%s", before, i, after);
 }
 
 // The head of the function of a phase's tasks. Buffers are parameters, as gcc heeds no other
@@ -388,7 +374,7 @@ static void print_head(tli_printer *p, const char *name, int phase)
     tl_dtype dtype;
     tl_str_addf(p->out, "static void %s_%d(", name, phase);
     for (int i = 0; i < p->s->nest.buffer_count; i++)
-        if (uses_buffer(&p->s->nest, i, &dtype))
+        if (tli_print_uses_buffer(&p->s->nest, i, &dtype))
             tl_str_addf(p->out, "%s *restrict b%d, ", tli_print_memory_type(dtype), i);
     tl_str_add(p->out, "char *restrict scratch, i64 task)\n{\n    (void)scratch");
     add_buffers(p, ", (void)b", ""); // not every phase uses all

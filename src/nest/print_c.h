@@ -9,6 +9,7 @@
 #define TLI_NEST_PRINT_C_H
 
 #include "nest/inner/schedule.h"
+#include "nest/inner/words.h"
 
 typedef struct tli_printer {
     tl_str *out;
@@ -33,8 +34,8 @@ static inline const tli_term_info *tli_print_info_of(const tli_printer *p, int t
 
 extern const char *const tli_print_kind_types[]; /* of C, by kind */
 
-/* The type of C that elements have in memory. */
-const char *tli_print_memory_type(tl_dtype dtype);
+/* Whether a buffer is loaded or stored, and of which type it is then. */
+bool tli_print_uses_buffer(const tl_nest *n, int buffer, tl_dtype *dtype);
 /* "as_bf16" where results have to be brought back to their type, else NULL. */
 const char *tli_print_rounding(tl_dtype dtype);
 /* What joins two values of a reduction, without the letter of its kind, */

@@ -89,6 +89,21 @@ static void add_value(tl_str *out, tli_kind kind, tli_value v)
     }
 }
 
+bool tli_print_uses_buffer(const tl_nest *n, int buffer, tl_dtype *dtype)
+{
+    for (int64_t i = 0; i < n->term_count; i++)
+        if (n->terms[i].kind == TL_TERM_LOAD && n->terms[i].from.buffer == buffer) {
+            *dtype = n->terms[i].from.dtype;
+            return true;
+        }
+    for (int64_t i = 0; i < n->store_count; i++)
+        if (n->stores[i].to.buffer == buffer) {
+            *dtype = n->stores[i].to.dtype;
+            return true;
+        }
+    return false;
+}
+
 const char *tli_print_join_function(tl_op op)
 {
     switch (op) {

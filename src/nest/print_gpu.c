@@ -322,25 +322,10 @@ static void print_join(printer *p)
 
 /* --- kernels ---------------------------------------------------------------------------------- */
 
-static bool uses_buffer(const tl_nest *n, int buffer, tl_dtype *dtype)
-{
-    for (int64_t i = 0; i < n->term_count; i++)
-        if (n->terms[i].kind == TL_TERM_LOAD && n->terms[i].from.buffer == buffer) {
-            *dtype = n->terms[i].from.dtype;
-            return true;
-        }
-    for (int64_t i = 0; i < n->store_count; i++)
-        if (n->stores[i].to.buffer == buffer) {
-            *dtype = n->stores[i].to.dtype;
-            return true;
-        }
-    return false;
-}
-
 bool tl_gpu_uses(const tl_gpu_walk *w, int buffer)
 {
     tl_dtype dtype;
-    return uses_buffer(&w->walk.nest, buffer, &dtype);
+    return tli_print_uses_buffer(&w->walk.nest, buffer, &dtype);
 }
 
 static void print_head(printer *p, const char *name, int phase, int64_t groups)
@@ -349,14 +334,14 @@ static void print_head(printer *p, const char *name, int phase, int64_t groups)
     tl_dtype dtype;
     tl_str_addf(p->base.out, "KERNEL(%d) %s_%d(", p->threads, name, phase);
     for (int i = 0; i < n->buffer_count; i++)
-        if (uses_buffer(n, i, &dtype))
+        if (tli_print_uses_buffer(n, i, &dtype))
             tl_str_addf(p->base.out, "%s *RESTRICT b%d, ", tli_print_memory_type(dtype), i);
     tl_str_add(p->base.out, "char *RESTRICT scratch GROUP_PARAM)\n{\n");
     p->base.indent = 1;
     line(p, "GROUP_BEGIN(%d, %" PRId64 ")", p->threads, groups);
     tl_str_add(p->base.out, "    (void)scratch");
     for (int i = 0; i < n->buffer_count; i++) // not every phase uses all
-        if (uses_buffer(n, i, &dtype)) tl_str_addf(p->base.out, ", (void)b%d", i);
+        if (tli_print_uses_buffer(n, i, &dtype)) tl_str_addf(p->base.out, ", (void)b%d", i);
     tl_str_add(p->base.out, ";\n");
 }
 
