@@ -79,7 +79,7 @@ static void add_text(tl_str *out, const told *devices, int64_t count, int width)
         tl_str about = TL_STR_INIT;
         if (l[i].version) tl_str_addf(&about, "%s (%s)", l[i].version, l[i].file);
         else tl_str_add(&about, l[i].why);
-        tl_help_row(out, 2, l[i].name, 10, tl_str_text(&about), width);
+        tl_help_row(out, 2, l[i].name, 12, tl_str_text(&about), width);
         tl_str_deinit(&about);
     }
 }
