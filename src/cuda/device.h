@@ -10,6 +10,7 @@
 #include <tilth/sys/cuda/cuda.h>
 
 #include "cuda/api.h"
+#include "cuda/code.h"
 
 enum { TLI_CUDA_MODEL = 96 };
 typedef struct tli_cuda {
@@ -20,8 +21,9 @@ typedef struct tli_cuda {
     char model[TLI_CUDA_MODEL]; /* "NVIDIA H200" */
     int major, minor;           /* compute capability */
     int processors;
-    int64_t cache;        /* bytes of the second level */
-    pthread_mutex_t lock; /* of what follows */
+    int64_t cache;         /* bytes of the second level */
+    tli_cuda_codes *codes; /* of kernels */
+    pthread_mutex_t lock;  /* of what follows */
     struct {
         CUmodule *items;
         int64_t count, capacity;

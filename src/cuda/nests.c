@@ -12,7 +12,6 @@
 #include <tilth/sys/nest/gpu.h>
 
 #include "core/inner/storage.h"
-#include "cuda/compile.h"
 #include "cuda/device.h"
 
 enum {
@@ -81,8 +80,7 @@ static tl_status compile_unit(const job *j, int64_t unit)
     }
     tl_status st = tl_str_status(&text);
     if (st == TL_OK)
-        st = tli_cuda_compile(&j->images[unit], &bytes, tl_str_text(&text), j->device->major,
-                              j->device->minor, NULL);
+        st = tli_cuda_code(&j->images[unit], &bytes, j->device->codes, tl_str_text(&text));
     tl_str_deinit(&text);
     return st;
 }
