@@ -5,6 +5,7 @@
 #include "cuda/kernels.h"
 #include "cuda/limits.h"
 #include "cuda/nests.h"
+#include "cuda/pools.h"
 #include "cuda/products.h"
 
 static tl_status supported(void)
@@ -14,7 +15,7 @@ static tl_status supported(void)
     return tli_cuda_compiler(&api);
 }
 
-static const tl_kernels *const moves[] = {&tli_cuda_move_kernels, NULL};
+static const tl_kernels *const moves[] = {&tli_cuda_move_kernels, &tli_cuda_pool_kernels, NULL};
 static const tl_kernels *const tables[] = {&tli_cuda_product_kernels, NULL};
 
 static const tl_kernels *const networks[] = {&tli_cuda_conv_kernels, NULL};
