@@ -71,6 +71,7 @@ static void close_gpu(tl_device **device)
     tli_cuda *d = tli_cuda_of(*device);
     if (!d) return;
     if (d->context && tli_cuda_enter(d) == TL_OK) {
+        tli_dnn_plans_deinit(d);
         tli_cuda_products_deinit(d);
         for (int64_t i = 0; i < d->modules.count; i++)
             (void)d->api->cuModuleUnload(d->modules.items[i]);
