@@ -96,7 +96,8 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
                               .logging_dir = logging_dir,
                               .engine = tl_strategy_engine(*strategy),
                               .dtype = tl_mixed_precision_dtype(r->mixed_precision_dtype),
-                              .seed = seed});
+                              .seed = seed,
+                              .own = &params->tilth});
     if (st != TL_OK) tl_strategy_free(strategy);
     return st;
 }
