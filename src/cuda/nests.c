@@ -229,6 +229,7 @@ const tl_nest_methods tli_cuda_nests = {
     // Starting a kernel takes a GPU as long as a million points: what is smaller is better joined.
     .limits = {.members = 96, .tiny = 1 << 16, .small = 1 << 20},
     .compile_first = true,
+    .singles = true,
     .plan = plan,
     .as_good = as_good,
     .open = open_compiler,
