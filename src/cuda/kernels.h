@@ -19,6 +19,8 @@ TL_NODISCARD tl_status tli_cuda_start(const tl_run *run, CUfunction kernel, int6
 
 extern const tl_kernels tli_cuda_move_kernels;
 
+/* The elements of a view of any strides, row-major. */
+TL_NODISCARD tl_status tli_cuda_gather(const tl_run *run, const tl_tensor *from, void *to);
 /* y = activation(x), element by element; both of one float type. */
 TL_NODISCARD tl_status tli_cuda_activate(const tl_run *run, tl_activation activation,
                                          const tl_tensor *x, tl_tensor *y);
