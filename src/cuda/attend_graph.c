@@ -1,4 +1,4 @@
-/* Attention as cuDNN knows it: not one operation, but a pattern of small ones that it recognises. */
+/* Attention as cuDNN knows it: not one operation, but a pattern of small ones. */
 #include "cuda/attend.h"
 
 /* A graph on its way. */
