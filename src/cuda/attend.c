@@ -176,13 +176,16 @@ static tl_status lay_out(passage *p, size_t *sums, size_t *dots)
 {
     const size_t rows = (size_t)(p->a.batch * p->a.heads * p->a.queries) * sizeof(float);
     size_t used = 0;
+    void *at;
     (void)reserve(&used, (size_t)p->plan->workspace);
     for (int i = 0; i < p->source_count; i++)
         if (p->sources[i].copied)
             p->sources[i].copy = reserve(&used, tl_tensor_bytes(p->sources[i].t));
     *sums = reserve(&used, p->a.gradient ? rows : 0);
     *dots = reserve(&used, p->a.gradient ? rows : 0);
-    return tli_cuda_scratch(tli_cuda_queue_of(p->run->queue), p->run->engine, used, &p->scratch);
+    TL_TRY(tli_cuda_scratch(p->run, &at, used));
+    p->scratch = at;
+    return TL_OK;
 }
 
 static tl_status run_plan(const passage *p, const void *sums, const void *dots)

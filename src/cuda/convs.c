@@ -269,12 +269,14 @@ static tl_status lay_out(passage *p)
         c->rows != p->asked.rows || c->columns != p->asked.columns || !is_aligned(p->o.image);
     const bool copies_result = !is_aligned(p->o.result);
     size_t used = 0;
+    void *at;
     const size_t work = reserve(&used, (size_t)p->plan->workspace);
     const size_t filter = reserve(&used, tl_tensor_bytes(p->o.filter));
     const size_t image =
         reserve(&used, copies_image ? (size_t)(c->n * c->rows * c->columns * c->in) * size : 0);
     const size_t result = reserve(&used, copies_result ? tl_tensor_bytes(p->o.result) : 0);
-    TL_TRY(tli_cuda_scratch(tli_cuda_queue_of(p->run->queue), p->run->engine, used, &p->scratch));
+    TL_TRY(tli_cuda_scratch(p->run, &at, used));
+    p->scratch = at;
     p->filter = p->scratch + filter;
     p->image = copies_image ? p->scratch + image : tli_data(p->o.image);
     p->result = copies_result ? p->scratch + result : tli_data(p->o.result);

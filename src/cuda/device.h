@@ -10,6 +10,7 @@
 #include <tilth/sys/cuda/cuda.h>
 
 #include "cuda/api.h"
+#include "cuda/code.h"
 
 enum { TLI_CUDA_MODEL = 96 };
 typedef struct tli_cuda {
@@ -20,8 +21,9 @@ typedef struct tli_cuda {
     char model[TLI_CUDA_MODEL]; /* "NVIDIA H200" */
     int major, minor;           /* compute capability */
     int processors;
-    int64_t cache;        /* bytes of the second level */
-    pthread_mutex_t lock; /* of what follows */
+    int64_t cache;         /* bytes of the second level */
+    tli_cuda_codes *codes; /* of kernels */
+    pthread_mutex_t lock;  /* of what follows */
     struct {
         CUmodule *items;
         int64_t count, capacity;
@@ -80,11 +82,6 @@ tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const ch
 /* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
 void tli_dnn_plans_deinit(tli_cuda *d);
-
-/* So many bytes for what is put into the queue until somebody asks again: work of a queue runs in
- * order, so the next one may have the same. Whoever asks holds the device's long lock until all is
- * put in that uses it. */
-tl_status tli_cuda_scratch(tli_cuda_queue *q, tl_engine *engine, size_t bytes, char **out);
 
 /* Methods of the class that are about queues (queue.c). */
 tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device);
