@@ -1,6 +1,7 @@
 /* The backend of GPUs. */
 #include <tilth/sys/cpu/cpu.h>
 
+#include "cuda/attend.h"
 #include "cuda/convs.h"
 #include "cuda/kernels.h"
 #include "cuda/limits.h"
@@ -18,11 +19,13 @@ static tl_status supported(void)
 static const tl_kernels *const moves[] = {&tli_cuda_move_kernels, &tli_cuda_pool_kernels, NULL};
 static const tl_kernels *const tables[] = {&tli_cuda_product_kernels, NULL};
 
-static const tl_kernels *const networks[] = {&tli_cuda_conv_kernels, NULL};
+static const tl_kernels *const networks[] = {&tli_cuda_conv_kernels, &tli_cuda_attend_kernels,
+                                             NULL};
 
 static bool takes(const tl_engine *engine, const tl_node *call)
 {
-    return tli_cuda_conv_takes(engine, call);
+    const bool attends = call->op->op == TL_OP_attend || call->op->op == TL_OP_attend_grad;
+    return attends ? tli_cuda_attend_takes(engine, call) : tli_cuda_conv_takes(engine, call);
 }
 
 /* They differ in what there is beside the compiler: cuBLASLt may lack, or cuDNN. */

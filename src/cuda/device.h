@@ -31,6 +31,7 @@ typedef struct tli_cuda {
     tl_map kernels;            /* by what they are: CUfunction */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
+    pthread_mutex_t long_lock; /* of what follows and of scratch; taken before the other one */
     cudnnHandle_t dnn;         /* NULL: not yet */
     tl_map dnn_plans;          /* of convolutions and attention: tli_dnn_known */
 } tli_cuda;
@@ -81,10 +82,6 @@ tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const ch
 /* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
 void tli_dnn_plans_deinit(tli_cuda *d);
-
-/* So many bytes for what is put into the queue until somebody asks again: work of a queue runs in
- * order, so the next one may have the same. Whoever asks holds the device's lock. */
-tl_status tli_cuda_scratch(tli_cuda_queue *q, tl_engine *engine, size_t bytes, char **out);
 
 /* Methods of the class that are about queues (queue.c). */
 tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device);

@@ -5,7 +5,7 @@
 #include <tilth/base/integer.h>
 #include <tilth/base/vec.h>
 
-#include "cuda/device.h"
+#include "cuda/kernels.h"
 
 static const tli_cuda *device_of(const tl_queue *q)
 {
@@ -89,15 +89,16 @@ static tl_status drop_scratch(tli_cuda_queue *q)
     return TL_OK;
 }
 
-tl_status tli_cuda_scratch(tli_cuda_queue *q, tl_engine *engine, size_t bytes, char **out)
+tl_status tli_cuda_scratch(const tl_run *run, void **out, size_t bytes)
 {
-    const tli_cuda *d = device_of(&q->base);
+    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    const tli_cuda *d = device_of(run->queue);
     if (bytes > q->scratch_bytes) {
         const size_t room = (size_t)tl_div_up((int64_t)bytes, SCRATCH_STEP) * SCRATCH_STEP;
         TL_TRY(drop_scratch(q));
         CUresult result = d->api->cuMemAlloc_v2(&q->scratch, room);
         if (result == CUDA_ERROR_OUT_OF_MEMORY) { // perhaps tensors that are gone have it
-            tl_engine_trim(engine);
+            tl_engine_trim(run->engine);
             result = d->api->cuMemAlloc_v2(&q->scratch, room);
         }
         if (result != CUDA_SUCCESS) q->scratch = 0;
