@@ -13,7 +13,10 @@ static tl_status supported(void)
     return tli_cuda_compiler(&api);
 }
 
-static const tl_kernels *const moves[] = {&tli_cuda_move_kernels, NULL};
+static const tl_kernels *const moves[] = {
+    &tli_cuda_move_kernels, &tli_cuda_row_kernels,     &tli_cuda_norm_kernels,
+    &tli_cuda_draw_kernels, &tli_cuda_channel_kernels, &tli_cuda_index_kernels,
+    &tli_cuda_make_kernels, &tli_cuda_update_kernels,  NULL};
 static const tl_kernels *const tables[] = {&tli_cuda_product_kernels, NULL};
 
 /* The two differ in whether there are matrix products: cuBLASLt may lack. */

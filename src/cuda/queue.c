@@ -37,6 +37,7 @@ void tli_cuda_queue_free(tl_queue **queue)
         for (int i = 0; i < TLI_CUDA_MARKS; i++)
             if (q->marks[i]) (void)d->api->cuEventDestroy_v2(q->marks[i]);
         if (q->workspace) (void)d->api->cuMemFree_v2(q->workspace);
+        tli_cuda_queue_work_deinit(q);
         if (q->stream) (void)d->api->cuStreamDestroy_v2(q->stream);
     }
     pthread_mutex_destroy(&q->lock);
@@ -107,8 +108,10 @@ bool tli_cuda_done(tl_queue *queue, uint64_t ticket)
     if (!done) {
         const CUresult result = d->api->cuEventQuery(mark_of(q, ticket));
         done = result != CUDA_ERROR_NOT_READY;
-        if (result == CUDA_SUCCESS) note_good(q, ticket);
-        else if (done) (void)note_failure(q, tli_cuda_check(result, "a kernel or copy"));
+        if (result == CUDA_SUCCESS && note_failure(q, tli_cuda_fault_told(q)) == TL_OK)
+            note_good(q, ticket);
+        else if (done && result != CUDA_SUCCESS)
+            (void)note_failure(q, tli_cuda_check(result, "a kernel or copy"));
     }
     pthread_mutex_unlock(&q->lock);
     return done;
@@ -131,6 +134,7 @@ tl_status tli_cuda_wait(tl_queue *queue, uint64_t ticket)
     // Should another thread put work in meanwhile that takes over the mark, this waits longer.
     tl_status st = tli_cuda_check(d->api->cuEventSynchronize(mark), "a kernel or copy");
     pthread_mutex_lock(&q->lock);
+    if (st == TL_OK) st = tli_cuda_fault_told(q);
     if (st == TL_OK) note_good(q, ticket);
     else st = note_failure(q, st);
     pthread_mutex_unlock(&q->lock);
