@@ -133,7 +133,8 @@ typedef struct tl_unfreeze_config {
 
 typedef struct tl_own_config {
     tl_opt_int seed;
-    int64_t threads; /* 0: one for each processor */
+    const char *device; /* as in tl_strategy_args; NULL: none is named */
+    int64_t threads;    /* 0: one for each processor */
     bool jit;
     int64_t gradient_accumulation;
     tl_recompute recompute;

@@ -86,6 +86,7 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
     TL_TRY(tl_get_distribution_strategy(
         strategy, &(tl_strategy_args){.registry = registry,
                                       .distribution_strategy = r->distribution_strategy,
+                                      .device = params->tilth.device,
                                       .num_gpus = r->num_gpus,
                                       .all_reduce_alg = r->all_reduce_alg,
                                       .tpu_address = r->tpu,

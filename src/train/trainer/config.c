@@ -118,6 +118,9 @@ const tl_desc tl_unfreeze_config_desc = {
 static const tl_field own_fields[] = {
     TL_F(tl_own_config, seed, OWN_FLAGS,
          .help = "seed of weights, dropout and data; null draws one and keeps it in checkpoints"),
+    TL_F(tl_own_config, device, .flags = TL_FIELD_NULLABLE | TL_FIELD_UNSAVED,
+         .help = "what to compute on, as `tilth devices` lists it: cpu, cuda, cuda:1; null is what "
+                 "TILTH_DEVICE says, else what num_gpus says. It is not kept with the run"),
     TL_F(tl_own_config, threads, TL_AT_LEAST(0), OWN_FLAGS,
          .help = "threads to compute with; 0 for one on each processor"),
     TL_F(tl_own_config, jit, .b = true, OWN_FLAGS,
