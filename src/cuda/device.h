@@ -10,6 +10,7 @@
 #include <tilth/sys/cuda/cuda.h>
 
 #include "cuda/api.h"
+#include "cuda/code.h"
 
 enum { TLI_CUDA_MODEL = 96 };
 typedef struct tli_cuda {
@@ -20,8 +21,9 @@ typedef struct tli_cuda {
     char model[TLI_CUDA_MODEL]; /* "NVIDIA H200" */
     int major, minor;           /* compute capability */
     int processors;
-    int64_t cache;        /* bytes of the second level */
-    pthread_mutex_t lock; /* of what follows */
+    int64_t cache;         /* bytes of the second level */
+    tli_cuda_codes *codes; /* of kernels */
+    pthread_mutex_t lock;  /* of what follows */
     struct {
         CUmodule *items;
         int64_t count, capacity;
@@ -29,6 +31,9 @@ typedef struct tli_cuda {
     tl_map kernels;            /* by what they are: CUfunction */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
+    pthread_mutex_t long_lock; /* of what follows and of scratch; taken before the other one */
+    cudnnHandle_t dnn;         /* NULL: not yet */
+    tl_map dnn_plans;          /* of convolutions and attention: tli_dnn_known */
 } tli_cuda;
 typedef struct tli_cuda_plan tli_cuda_plan;
 
@@ -43,7 +48,14 @@ typedef struct tli_cuda_queue {
     tl_queue base;
     CUstream stream;
     CUdeviceptr workspace; /* of products; 0: not yet */
-    pthread_mutex_t lock;  /* of all that follows */
+    CUdeviceptr scratch;   /* of everything else; 0: not yet */
+    size_t scratch_bytes;
+    bool scratch_listed; /* lists of work have its address */
+    struct {
+        CUdeviceptr *items;
+        int64_t count, capacity;
+    } outgrown;           /* scratch that lists of work have the address of */
+    pthread_mutex_t lock; /* of all that follows */
     CUevent marks[TLI_CUDA_MARKS];
     uint64_t good; /* all work up to it has run and has not failed */
     bool failed;
@@ -67,8 +79,9 @@ tl_status tli_cuda_enter(const tli_cuda *d);
 /* A kernel of this name, compiled from the text; it lives as long as the device. Whoever calls it
  * holds the lock. */
 tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
-/* Gives back what products.c keeps. */
+/* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
+void tli_dnn_plans_deinit(tli_cuda *d);
 
 /* Methods of the class that are about queues (queue.c). */
 tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device);

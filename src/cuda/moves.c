@@ -25,8 +25,7 @@ static const char *unit_of(size_t size)
 
 /* --- copies of views -------------------------------------------------------------------------- */
 
-/* Row-major, of a view of any strides. */
-static tl_status gather(const tl_run *run, const tl_tensor *from, void *to)
+tl_status tli_cuda_gather(const tl_run *run, const tl_tensor *from, void *to)
 {
     tli_cuda *d = tli_cuda_of(run->queue->device);
     const size_t size = tl_dtype_size(from->dtype);
@@ -59,7 +58,7 @@ static tl_status gather(const tl_run *run, const tl_tensor *from, void *to)
 
 static tl_status copy(const tl_run *run, const tl_node *call)
 {
-    return gather(run, call->in[0], tli_data(call->out[0]));
+    return tli_cuda_gather(run, call->in[0], tli_data(call->out[0]));
 }
 
 /* --- packing ---------------------------------------------------------------------------------- */
@@ -79,7 +78,7 @@ static tl_status pack(const tl_run *run, const tl_node *call)
         if (i == call->inputs) break;
         char *place = to + (size_t)begin * size;
         // else it was computed there
-        if (tli_data(call->in[i]) != place) TL_TRY(gather(run, call->in[i], place));
+        if (tli_data(call->in[i]) != place) TL_TRY(tli_cuda_gather(run, call->in[i], place));
         at = begin + tl_tensor_count(call->in[i]);
     }
     return TL_OK;

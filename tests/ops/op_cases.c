@@ -75,6 +75,11 @@ static void open_places(oc_places *places)
     int64_t count;
     const tl_backend_class *const *backends = tl_cpu_backends(&count);
     *places = (oc_places){0};
+    if (test_wants_gpu()) { // the CPU's have their own run
+        open_place(&places->at[places->backends++][0], backends[0], backends[0]->cls.name, 1);
+        open_place(&places->at[places->backends++][0], &tl_backend_cuda, "cuda", 1);
+        return;
+    }
     for (int64_t b = 0; b < count && places->backends < OC_MAX_BACKENDS; b++) {
         if (backends[b]->supported && backends[b]->supported() != TL_OK) continue;
         oc_place *at = places->at[places->backends++];
