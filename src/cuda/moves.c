@@ -25,20 +25,18 @@ static const char *unit_of(size_t size)
 
 /* --- copies of views -------------------------------------------------------------------------- */
 
-tl_status tli_cuda_gather(const tl_run *run, const tl_tensor *from, void *to)
+tl_status tli_cuda_gather_at(const tl_run *run, size_t size, int rank, const int64_t *dims,
+                             const int64_t *strides, const void *from, void *to)
 {
-    tli_cuda *d = tli_cuda_of(run->queue->device);
-    const size_t size = tl_dtype_size(from->dtype);
-    int64_t count = tl_tensor_count(from);
+    layout l = {.rank = rank};
+    int64_t count = 1;
     char key[32], body[900];
     CUfunction kernel;
+    for (int i = 0; i < rank; i++) count *= dims[i];
     if (!count) return TL_OK;
-    if (from->contiguous)
-        return d->base.cls->copy(run->queue, to, tli_data(from), (size_t)count * size);
-    layout l = {.rank = from->shape.rank};
-    memcpy(l.dims, from->shape.dims, sizeof l.dims);
-    memcpy(l.strides, from->strides, sizeof l.strides);
-    void *at = tli_data(from), *parameters[] = {&at, &to, &l, &count};
+    memcpy(l.dims, dims, (size_t)rank * sizeof *dims);
+    memcpy(l.strides, strides, (size_t)rank * sizeof *strides);
+    void *parameters[] = {&from, &to, &l, &count};
     snprintf(key, sizeof key, "gather %zu", size);
     snprintf(body, sizeof body,
              LAYOUT_TEXT
@@ -52,8 +50,16 @@ tl_status tli_cuda_gather(const tl_run *run, const tl_tensor *from, void *to)
              "        }\n"
              "        y[i] = x[at];\n    }\n}\n",
              unit_of(size), unit_of(size));
-    TL_TRY(tli_cuda_kernel(d, &kernel, key, body));
+    TL_TRY(tli_cuda_kernel(tli_cuda_of(run->queue->device), &kernel, key, body));
     return tli_cuda_start(run, kernel, count, parameters);
+}
+
+tl_status tli_cuda_gather(const tl_run *run, const tl_tensor *from, void *to)
+{
+    if (from->contiguous)
+        return run->queue->device->cls->copy(run->queue, to, tli_data(from), tl_tensor_bytes(from));
+    return tli_cuda_gather_at(run, tl_dtype_size(from->dtype), from->shape.rank, from->shape.dims,
+                              from->strides, tli_data(from), to);
 }
 
 static tl_status copy(const tl_run *run, const tl_node *call)
