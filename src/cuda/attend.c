@@ -106,7 +106,7 @@ bool tli_cuda_attend_takes(const tl_engine *engine, const tl_node *call)
     const tl_attend_attr *attr = call->attr;
     const tli_attend a = tli_attend_of(call);
     (void)engine;
-    if (attr->rate > 0 || attr->bias_grad) return false;
+    if (attr->rate > 0) return false; // the host draws
     return a.batch && a.queries && a.keys && a.heads && a.value_width
            && a.heads * a.queries <= INT32_MAX;
 }

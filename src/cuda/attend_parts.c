@@ -23,12 +23,13 @@ typedef struct rows_args {
     int64_t mask_example, mask_key;
     const void *bias; /* or NULL */
     int64_t bias_strides[4];
+    int64_t keep; /* 1: scores become the gradient by what the bias was added to */
 } rows_args;
 
 #define ROWS_TEXT                                                                                  \
     "struct rows {\n    i64 heads, queries, keys, causal;\n    double scale;\n"                    \
     "    const u8 *mask;\n    i64 mask_example, mask_key;\n"                                       \
-    "    const T *bias;\n    i64 bs[4];\n};\n"                                                     \
+    "    const T *bias;\n    i64 bs[4], keep;\n};\n"                                               \
     "struct place { i64 b, h, t, last; };\n"                                                       \
     "FN place place_of(const rows &r, i64 row)\n{\n"                                               \
     "    const i64 t = row % r.queries, q = row / r.queries;\n"                                    \
@@ -74,8 +75,38 @@ static const char weights_grad_text[] = ROWS_TEXT
     "        if (v != -INFINITE) mine += x[s] * g[s];\n"
     "        w[s] = STORE(x[s]);\n    }\n"
     "    REDUCE(N, A, dot, sum_of, mine)\n"
-    "    for (i64 s = threadIdx.x; s < r.keys; s += N)\n"
-    "        y[s] = STORE(x[s] == 0 ? 0 : x[s] * (g[s] - dot) * (A)r.scale);\n}\n";
+    "    for (i64 s = threadIdx.x; s < r.keys; s += N) {\n"
+    "        const A v = x[s] == 0 ? 0 : x[s] * (g[s] - dot);\n"
+    "        y[s] = STORE(v * (A)r.scale);\n"
+    "        if (r.keep) x[s] = v;\n    }\n}\n";
+
+/* Each element of a bias has its part of a group's gradient added: of all that it was added to. */
+typedef struct bias_args {
+    int64_t dims[4], extents[4]; /* of the bias, of the group's scores */
+    int64_t first;               /* example of the group */
+} bias_args;
+static const char bias_text[] =
+    "struct bias { i64 d[4], n[4], first; };\n"
+    "FN void range(const bias &b, int k, i64 at, i64 *from, i64 *to)\n{\n"
+    "    const i64 own = k == 0 ? at - b.first : at;\n"
+    "    *from = b.d[k] == 1 ? 0 : own;\n    *to = b.d[k] == 1 ? b.n[k] : own + 1;\n}\n"
+    "extern \"C\" __global__ void kernel(const A *x, A *sum, bias b)\n{\n"
+    "    const i64 count = b.d[0] * b.d[1] * b.d[2] * b.d[3];\n"
+    "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count;\n"
+    "         i += (i64)gridDim.x * blockDim.x) {\n"
+    "        i64 b0, b1, h0, h1, t0, t1, s0, s1, left = i;\n"
+    "        range(b, 3, left % b.d[3], &s0, &s1);\n        left /= b.d[3];\n"
+    "        range(b, 2, left % b.d[2], &t0, &t1);\n        left /= b.d[2];\n"
+    "        range(b, 1, left % b.d[1], &h0, &h1);\n        left /= b.d[1];\n"
+    "        range(b, 0, left, &b0, &b1);\n"
+    "        if (b0 < 0 || b0 >= b.n[0]) continue;\n" // of another group
+    "        A all = 0;\n"
+    "        for (i64 e = b0; e < b1; e++)\n"
+    "            for (i64 h = h0; h < h1; h++)\n"
+    "                for (i64 t = t0; t < t1; t++)\n"
+    "                    for (i64 s = s0; s < s1; s++)\n"
+    "                        all += x[((e * b.n[1] + h) * b.n[2] + t) * b.n[3] + s];\n"
+    "        sum[i] += all;\n    }\n}\n";
 
 /* [examples, heads, positions, width] to [examples, positions, heads / each, width], where the
  * numbers of neighbouring heads are added up. */
@@ -108,7 +139,7 @@ static void print(tl_str *out, const char *text, tl_dtype dtype)
 
 bool tli_attend_text(tl_str *out, int number, tl_dtype dtype)
 {
-    static const char *const texts[] = {weights_text, weights_grad_text, fold_text};
+    static const char *const texts[] = {weights_text, weights_grad_text, bias_text, fold_text};
     if (number >= TL_COUNT(texts)) return false;
     print(out, texts[number], dtype);
     return true;
@@ -141,6 +172,7 @@ typedef struct parts {
     char *q, *k, *v, *gy;                /* [examples, heads, positions, width], of each head one */
     char *scores, *by, *weights, *grads; /* [examples, heads, queries, keys] */
     char *sums;                          /* the gradient's: logarithms of all examples */
+    char *bias;                          /* and what its bias gets, of all of them */
     char *sum;                           /* of a product, before it is folded */
 } parts;
 
@@ -174,6 +206,7 @@ static size_t lay_out(parts *p, char *base, int64_t count)
     p->by = reserve(base, &used, all * p->wide);
     p->grads = reserve(base, &used, all * p->size);
     p->sums = reserve(base, &used, (size_t)(a->batch * a->heads * a->queries) * p->wide);
+    p->bias = reserve(base, &used, (size_t)tl_tensor_count(p->call->out[3]) * p->wide);
     return used;
 }
 
@@ -203,19 +236,22 @@ static tl_status multiply(const parts *p, const char *a, const char *b, char *y,
     return tli_cuda_multiply(p->run, &what, a, b, NULL, y);
 }
 
-// What a product has left in `sum`, to its place in a result.
-static tl_status fold(const parts *p, tl_tensor *to)
+static tl_status start_fold(const parts *p, const char *x, char *y, int64_t count,
+                            int64_t positions, int64_t heads, int64_t each, int64_t width)
 {
-    const int64_t *d = to->shape.dims;
-    int64_t positions = d[1], heads = p->a.heads, each = heads / d[2], width = d[3];
-    int64_t count = p->count * d[1] * d[2] * d[3];
-    char *y = (char *)tli_data(to) + (size_t)(p->first * d[1] * d[2] * d[3]) * p->size;
-    const char *x = p->sum;
     void *parameters[] = {&x, &y, &count, &positions, &heads, &each, &width};
     CUfunction kernel;
     if (!count) return TL_OK;
     TL_TRY(kernel_of(p->run, &kernel, "fold", fold_text, p->a.dtype));
     return tli_cuda_start(p->run, kernel, count, parameters);
+}
+
+// What a product has left in `sum`, to its place in a result.
+static tl_status fold(const parts *p, tl_tensor *to)
+{
+    const int64_t *d = to->shape.dims, each = d[1] * d[2] * d[3];
+    char *y = (char *)tli_data(to) + (size_t)(p->first * each) * p->size;
+    return start_fold(p, p->sum, y, p->count * each, d[1], p->a.heads, p->a.heads / d[2], d[3]);
 }
 
 static tl_status start_rows(const parts *p, CUfunction kernel, void **parameters)
@@ -248,6 +284,20 @@ static tl_status forward(parts *p)
     return fold(p, p->call->out[0]);
 }
 
+static tl_status add_bias_grad(const parts *p)
+{
+    const tl_tensor *bias = p->call->out[3];
+    bias_args args = {.dims = {1, 1, 1, 1},
+                      .extents = {p->count, p->a.heads, p->a.queries, p->a.keys},
+                      .first = p->first};
+    void *parameters[] = {(void *)&p->scores, (void *)&p->bias, &args};
+    CUfunction kernel;
+    for (int i = 0; i < bias->shape.rank; i++)
+        args.dims[4 - bias->shape.rank + i] = bias->shape.dims[i];
+    TL_TRY(kernel_of(p->run, &kernel, "bias", bias_text, p->a.dtype));
+    return tli_cuda_start(p->run, kernel, tl_tensor_count(bias), parameters);
+}
+
 static tl_status backward(parts *p)
 {
     const tli_attend *a = &p->a;
@@ -260,6 +310,7 @@ static tl_status backward(parts *p)
     TL_TRY(multiply(p, p->q, p->k, p->scores, a->queries, a->keys, a->width, false, true));
     TL_TRY(multiply(p, p->gy, p->v, p->by, a->queries, a->keys, a->value_width, false, true));
     TL_TRY(start_rows(p, kernel, parameters));
+    if (p->rows.keep) TL_TRY(add_bias_grad(p));
     TL_TRY(multiply(p, p->grads, p->k, p->sum, a->queries, a->width, a->keys, false, false));
     TL_TRY(fold(p, out[0]));
     TL_TRY(multiply(p, p->grads, p->q, p->sum, a->keys, a->width, a->queries, true, false));
@@ -278,7 +329,8 @@ static void look_at_rows(parts *p)
                           .queries = p->a.queries,
                           .keys = p->a.keys,
                           .causal = attr->causal,
-                          .scale = attr->scale};
+                          .scale = attr->scale,
+                          .keep = attr->bias_grad};
     if (attr->masked) {
         const tl_tensor *mask = p->call->in[extra];
         p->rows.mask_example = mask->strides[0];
@@ -304,9 +356,19 @@ static tl_status run_group(parts *p)
     return p->a.gradient ? backward(p) : forward(p);
 }
 
+// What was summed up over all groups becomes the gradient of the bias.
+static tl_status finish_bias(const parts *p)
+{
+    tl_tensor *bias = p->call->out[3];
+    const int64_t count = tl_tensor_count(bias);
+    return start_fold(p, p->bias, tli_data(bias), count, count, 1, 1, 1);
+}
+
 tl_status tli_attend_in_parts(const tl_run *run, const tl_node *call)
 {
+    const tl_device_class *device = run->queue->device->cls;
     parts p = {.run = run, .call = call, .a = tli_attend_of(call)};
+    const bool biases = ((const tl_attend_attr *)call->attr)->bias_grad;
     void *base;
     p.in = call->in + (p.a.gradient ? 1 : 0);
     p.size = tl_dtype_size(p.a.dtype);
@@ -316,9 +378,11 @@ tl_status tli_attend_in_parts(const tl_run *run, const tl_node *call)
     TL_TRY(tli_cuda_scratch(run, &base, lay_out(&p, NULL, group)));
     (void)lay_out(&p, base, group);
     if (p.a.gradient) TL_TRY(tli_cuda_gather(run, call->in[5], p.sums));
+    if (biases)
+        TL_TRY(device->fill(run->queue, p.bias, 0, (size_t)tl_tensor_count(call->out[3]) * p.wide));
     for (p.first = 0; p.first < p.a.batch; p.first += group) {
         p.count = tl_min_i64(group, p.a.batch - p.first);
         TL_TRY(run_group(&p));
     }
-    return TL_OK;
+    return biases ? finish_bias(&p) : TL_OK;
 }
