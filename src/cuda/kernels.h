@@ -88,6 +88,10 @@ extern tli_cuda_host *tli_cuda_on_host;
 
 /* The elements of a view of any strides, row-major. */
 TL_NODISCARD tl_status tli_cuda_gather(const tl_run *run, const tl_tensor *from, void *to);
+/* The same from an address, in elements of `size` bytes. */
+TL_NODISCARD tl_status tli_cuda_gather_at(const tl_run *run, size_t size, int rank,
+                                          const int64_t *dims, const int64_t *strides,
+                                          const void *from, void *to);
 /* y = activation(x), element by element; both of one float type. */
 TL_NODISCARD tl_status tli_cuda_activate(const tl_run *run, tl_activation activation,
                                          const tl_tensor *x, tl_tensor *y);

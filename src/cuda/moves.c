@@ -10,14 +10,22 @@
 
 /* --- copies of views -------------------------------------------------------------------------- */
 
+tl_status tli_cuda_gather_at(const tl_run *run, size_t size, int rank, const int64_t *dims,
+                             const int64_t *strides, const void *from, void *to)
+{
+    tl_shape box = {.rank = rank};
+    int64_t packed[TL_MAX_RANK], stride = 1;
+    for (int i = rank - 1; i >= 0; stride *= dims[i--]) packed[i] = stride;
+    memcpy(box.dims, dims, (size_t)rank * sizeof *dims);
+    return tli_cuda_move_box(run, &box, size, from, strides, to, packed);
+}
+
 tl_status tli_cuda_gather(const tl_run *run, const tl_tensor *from, void *to)
 {
-    const size_t size = tl_dtype_size(from->dtype);
-    int64_t strides[TL_MAX_RANK], stride = 1;
     if (from->contiguous)
         return run->queue->device->cls->copy(run->queue, to, tli_data(from), tl_tensor_bytes(from));
-    for (int i = from->shape.rank - 1; i >= 0; stride *= from->shape.dims[i--]) strides[i] = stride;
-    return tli_cuda_move_box(run, &from->shape, size, tli_data(from), from->strides, to, strides);
+    return tli_cuda_gather_at(run, tl_dtype_size(from->dtype), from->shape.rank, from->shape.dims,
+                              from->strides, tli_data(from), to);
 }
 
 static tl_status copy(const tl_run *run, const tl_node *call)
