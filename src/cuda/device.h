@@ -11,6 +11,7 @@
 #include <tilth/sys/cuda/cuda.h>
 
 #include "cuda/api.h"
+#include "cuda/code.h"
 
 enum { TLI_CUDA_MODEL = 96 };
 typedef struct tli_cuda {
@@ -21,8 +22,9 @@ typedef struct tli_cuda {
     char model[TLI_CUDA_MODEL]; /* "NVIDIA H200" */
     int major, minor;           /* compute capability */
     int processors;
-    int64_t cache;        /* bytes of the second level */
-    pthread_mutex_t lock; /* of what follows */
+    int64_t cache;         /* bytes of the second level */
+    tli_cuda_codes *codes; /* of kernels */
+    pthread_mutex_t lock;  /* of what follows */
     struct {
         CUmodule *items;
         int64_t count, capacity;
@@ -31,6 +33,8 @@ typedef struct tli_cuda {
     tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
+    cudnnHandle_t dnn;         /* NULL: not yet */
+    tl_map dnn_plans;          /* of convolutions and attention: tli_dnn_known */
 } tli_cuda;
 typedef struct tli_cuda_plan tli_cuda_plan;
 
@@ -45,12 +49,13 @@ typedef struct tli_cuda_queue {
     tl_queue base;
     CUstream stream;
     CUdeviceptr workspace; /* of products; 0: not yet */
-    /* Of kernels: the last one is the largest, those before it may be in lists. */
+    CUdeviceptr scratch;   /* of everything else; 0: not yet */
+    size_t scratch_bytes;
+    bool scratch_listed; /* lists of work have its address */
     struct {
         CUdeviceptr *items;
         int64_t count, capacity;
-    } scratch;
-    size_t scratch_bytes;
+    } outgrown;              /* scratch that lists of work have the address of */
     CUdeviceptr step;        /* what draws depend on, or 0 */
     tl_draws draws;          /* what is there, or on its way */
     struct tli_fault *fault; /* memory of the host that kernels write, or NULL */
@@ -83,8 +88,13 @@ tl_status tli_cuda_fault_told(tli_cuda_queue *q);
 /* Gives back what work.c keeps. */
 void tli_cuda_work_deinit(tli_cuda *d);
 void tli_cuda_queue_work_deinit(tli_cuda_queue *q);
-/* Gives back what products.c keeps. */
+/* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
+void tli_dnn_plans_deinit(tli_cuda *d);
+
+/* So many bytes for what is put into the queue until somebody asks again: work of a queue runs in
+ * order, so the next one may have the same. Whoever asks holds the device's lock. */
+tl_status tli_cuda_scratch(tli_cuda_queue *q, tl_engine *engine, size_t bytes, char **out);
 
 /* Methods of the class that are about queues (queue.c). */
 tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device);

@@ -58,7 +58,7 @@ TL_NODISCARD tl_status tli_cuda_put(const tl_run *run, tli_cuda_work *w, const v
 
 /* Memory of the device for kernels of the call that asks: the next call may get the same. It stays
  * where it is, so lists may use it. */
-TL_NODISCARD tl_status tli_cuda_scratch(const tl_run *run, void **out, size_t bytes);
+TL_NODISCARD tl_status tli_cuda_room(const tl_run *run, void **out, size_t bytes);
 /* The same numbers in memory of the device, kept as long as it is open. */
 TL_NODISCARD tl_status tli_cuda_table(const tl_run *run, const long long **out,
                                       const int64_t *items, int64_t count);

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
+#include <tilth/base/vec.h>
 
 #include "cuda/device.h"
 
@@ -38,8 +40,12 @@ void tli_cuda_queue_free(tl_queue **queue)
             if (q->marks[i]) (void)d->api->cuEventDestroy_v2(q->marks[i]);
         if (q->workspace) (void)d->api->cuMemFree_v2(q->workspace);
         tli_cuda_queue_work_deinit(q);
+        if (q->scratch) (void)d->api->cuMemFree_v2(q->scratch);
+        for (int64_t i = 0; i < q->outgrown.count; i++)
+            (void)d->api->cuMemFree_v2(q->outgrown.items[i]);
         if (q->stream) (void)d->api->cuStreamDestroy_v2(q->stream);
     }
+    TL_VEC_FREE(&q->outgrown);
     pthread_mutex_destroy(&q->lock);
     tl_free(q);
     *queue = NULL;
@@ -65,6 +71,49 @@ tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device)
     tl_status st = open_stream(q);
     if (st != TL_OK) tli_cuda_queue_free(out);
     return st;
+}
+
+/* --- scratch ---------------------------------------------------------------------------------- */
+
+enum { SCRATCH_STEP = 2 << 20 };
+
+// What lists of work know stays; else the driver waits for work that uses it.
+static tl_status drop_scratch(tli_cuda_queue *q)
+{
+    const tli_cuda *d = device_of(&q->base);
+    if (!q->scratch) return TL_OK;
+    if (!q->scratch_listed) (void)d->api->cuMemFree_v2(q->scratch);
+    else if (!TL_VEC_PUSH(&q->outgrown, q->scratch)) return TL_ENOMEM;
+    q->scratch = 0;
+    q->scratch_bytes = 0;
+    q->scratch_listed = false;
+    return TL_OK;
+}
+
+tl_status tli_cuda_scratch(tli_cuda_queue *q, tl_engine *engine, size_t bytes, char **out)
+{
+    const tli_cuda *d = device_of(&q->base);
+    if (bytes > q->scratch_bytes) {
+        const size_t room = (size_t)tl_div_up((int64_t)bytes, SCRATCH_STEP) * SCRATCH_STEP;
+        TL_TRY(drop_scratch(q));
+        CUresult result = d->api->cuMemAlloc_v2(&q->scratch, room);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) { // perhaps tensors that are gone have it
+            tl_engine_trim(engine);
+            result = d->api->cuMemAlloc_v2(&q->scratch, room);
+        }
+        if (result != CUDA_SUCCESS) q->scratch = 0;
+        if (result == CUDA_ERROR_OUT_OF_MEMORY)
+            return TL_FAIL(TL_ENOMEM,
+                           "the GPU has no room for %zu bytes that a kernel needs beside its "
+                           "tensors; a smaller batch needs less",
+                           room);
+        TL_TRY(tli_cuda_check(result, "cuMemAlloc"));
+        q->scratch_bytes = room;
+    }
+    if (q->listing) q->scratch_listed = true;
+    const CUdeviceptr at = q->scratch;
+    memcpy(out, &at, sizeof *out);
+    return TL_OK;
 }
 
 /* --- tickets ---------------------------------------------------------------------------------- */

@@ -6,7 +6,6 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/integer.h>
-#include <tilth/base/vec.h>
 #include <tilth/sys/nest/gpu.h>
 
 #include "cuda/compile.h"
@@ -14,8 +13,7 @@
 
 enum {
     WARPS_IN_BLOCK = 4, /* as in nest/kernel.h */
-    WIDE = 16,          /* bytes of an access at most */
-    LEAST_SCRATCH = 1 << 20
+    WIDE = 16           /* bytes of an access at most */
 };
 
 tli_cuda_host *tli_cuda_on_host;
@@ -162,26 +160,17 @@ static tl_status host_scratch(tli_cuda_host *h, void **out, size_t bytes)
     return h->scratch ? TL_OK : TL_FAIL_NOMEM(bytes);
 }
 
-tl_status tli_cuda_scratch(const tl_run *run, void **out, size_t bytes)
+tl_status tli_cuda_room(const tl_run *run, void **out, size_t bytes)
 {
-    if (bytes < LEAST_SCRATCH) bytes = LEAST_SCRATCH;
-    if (tli_cuda_on_host) return host_scratch(tli_cuda_on_host, out, bytes);
-    const tli_cuda *d = tli_cuda_of(run->queue->device);
-    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
-    CUdeviceptr at;
-    if (q->scratch_bytes < bytes) {
-        TL_TRY(tli_cuda_enter(d));
-        bytes += bytes / 2; // the next one may want a little more
-        TLI_CUDA_TRY(d->api, cuMemAlloc_v2, &at, bytes);
-        if (!TL_VEC_PUSH(&q->scratch, at)) {
-            (void)d->api->cuMemFree_v2(at);
-            return TL_ENOMEM;
-        }
-        q->scratch_bytes = bytes;
-    }
-    at = q->scratch.items[q->scratch.count - 1];
-    *out = (void *)(uintptr_t)at;
-    return TL_OK;
+    if (tli_cuda_on_host) return host_scratch(tli_cuda_on_host, out, bytes ? bytes : 1);
+    tli_cuda *d = tli_cuda_of(run->queue->device);
+    char *at = NULL;
+    TL_TRY(tli_cuda_enter(d));
+    pthread_mutex_lock(&d->lock);
+    tl_status st = tli_cuda_scratch(tli_cuda_queue_of(run->queue), run->engine, bytes, &at);
+    pthread_mutex_unlock(&d->lock);
+    *out = at;
+    return st;
 }
 
 static tl_status upload(tli_cuda *d, const char *key, void **out, const void *items, size_t bytes)
@@ -227,8 +216,6 @@ void tli_cuda_work_deinit(tli_cuda *d)
 void tli_cuda_queue_work_deinit(tli_cuda_queue *q)
 {
     const tli_cuda_api *api = tli_cuda_of(q->base.device)->api;
-    for (int64_t i = 0; i < q->scratch.count; i++) (void)api->cuMemFree_v2(q->scratch.items[i]);
-    TL_VEC_FREE(&q->scratch);
     if (q->step) (void)api->cuMemFree_v2(q->step);
     if (q->fault) (void)api->cuMemFreeHost(q->fault);
 }

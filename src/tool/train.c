@@ -161,6 +161,26 @@ static tl_status tell_end(tli_run *run, const tl_experiment_config *params, cons
     return tell_next(run, params, model_dir);
 }
 
+/* After continuous_train_and_eval: numbers are of the last checkpoint that was fine-tuned. */
+static tl_status tell_rounds(tli_run *run, const tl_logs *logs, double seconds)
+{
+    const char *model_dir = ((const tl_train_flags *)run->given[RUN])->model_dir;
+    const char *pattern = tl_path_join(run->arena, model_dir, "metrics-*.json");
+    tl_path_list done;
+    tl_str *out = &run->text;
+    if (!pattern) return TL_ENOMEM;
+    TL_TRY(tl_glob(&done, run->arena, pattern));
+    tl_str_addf(out, "\ndone: %" PRId64 " checkpoint%s of the pre-training fine-tuned, in ",
+                done.count, done.count == 1 ? "" : "s");
+    tl_progress_time(out, seconds);
+    tl_str_addc(out, '\n');
+    TL_TRY(tli_add_numbers(out, logs, 2, 4, "steps_per_second"));
+    tl_str_addf(out, "\nfiles in %s:\n  %-24s %s\n", model_dir, "metrics-*.json",
+                "what each has come to, by the step of the pre-training");
+    TL_TRY(add_folder(run, model_dir, "eval", "the same, for TensorBoard"));
+    return tl_str_status(out);
+}
+
 /* --- trials ----------------------------------------------------------------------------------- */
 
 static void add_duration(tl_str *out, double seconds)
@@ -255,6 +275,8 @@ static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hook
             .registry = run->registry, .config = config, .gin = gin, .flags = flags, .run = &more});
     double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
     if (st == TL_OK && flags->dry_run) st = tell_trial(run, tl_config_value(config), logs);
+    else if (st == TL_OK && strncmp(flags->mode, "continuous_train", 16) == 0)
+        st = tell_rounds(run, logs, seconds);
     else if (st == TL_OK && strstr(flags->mode, "train"))
         st = tell_end(run, tl_config_value(config), logs, &h->end, seconds);
     tl_logs_free(&logs);

@@ -306,6 +306,9 @@ DESC(graph, "whether the step is one program");
 /* --- the whole -------------------------------------------------------------------------------- */
 
 static const tl_field own_fields[] = {
+    TL_F(tl_libai_own_config, device, .flags = TL_FIELD_NULLABLE | TL_FIELD_UNSAVED,
+         .help = "what to compute on, as `tilth devices` lists it: cpu, cuda, cuda:1; null is what "
+                 "TILTH_DEVICE says, else cpu. It is not kept with the run"),
     TL_F(tl_libai_own_config, threads, TL_AT_LEAST(0), .flags = TL_FIELD_QUIET,
          .help = "threads to compute with; 0 for one on each processor"),
     TL_F(tl_libai_own_config, jit, .b = true, .flags = TL_FIELD_QUIET,

@@ -230,6 +230,7 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
     if (args->fast_dev_run) tl_libai_fast_dev_run(&t->config->train);
     TL_TRY(tl_get_distribution_strategy(
         &t->strategy, &(tl_strategy_args){.registry = args->registry,
+                                          .device = t->config->tilth.device,
                                           .distribution_strategy = "one_device",
                                           .threads = (int)t->config->tilth.threads}));
     tl_libai_train_config *train = &t->config->train;

@@ -11,6 +11,19 @@ TL_NODISCARD tl_status tli_libai_check_scheduler(const void *value);
 TL_NODISCARD tl_status tli_libai_check_optim(const void *value);
 TL_NODISCARD tl_status tli_libai_check_params(const void *value);
 
+/* tl_param_groups_of in two halves: what is said of each parameter, and those of like settings
+ * together. */
+typedef struct tli_param_settings {
+    const char *const *paths;
+    int64_t count;
+    tl_group_config *settings;
+    bool *touched; /* something is said of it */
+} tli_param_settings;
+TL_NODISCARD tl_status tli_param_settings_of(tli_param_settings *s, tl_arena *arena,
+                                             const tl_group_config *rules, int64_t rule_count);
+TL_NODISCARD tl_status tli_param_groups_gather(tl_param_groups *out, tl_arena *arena,
+                                               const tli_param_settings *s);
+
 /* What stands behind the last dot. */
 const char *tli_last_part(const char *dotted);
 

@@ -182,7 +182,8 @@ typedef struct tl_libai_graph_config {
 } tl_libai_graph_config;
 
 typedef struct tl_libai_own_config {
-    int64_t threads; /* 0: one for each processor */
+    const char *device; /* as in tl_strategy_args; NULL: none is named */
+    int64_t threads;    /* 0: one for each processor */
     bool jit;
     tl_opt_int train_examples;   /* of one epoch, where the data does not know */
     bool survive_write_failures; /* as in tl_controller_args */
