@@ -1,5 +1,6 @@
 /* What moves elements and computes nothing: copies of views, packing, assignments. */
 #include <stdio.h>
+#include <string.h>
 
 #include <tilth/core/attrs.h>
 
