@@ -264,7 +264,7 @@ def main():
         folder = pathlib.Path(name)
         driver = compile_driver('original', folder)
         retinanet(driver, folder, 'retinanet', base)
-        retinanet(driver, folder, 'levels 3 to 7', {**base, 'input_size': [128, 128, 3], 'max_level': 7}, steps=2)
+        retinanet(driver, folder, 'levels 3 to 7', {**base, 'input_size': [128, 128, 3], 'max_level': 7}, steps=2, loud=0.25)
         retinanet(driver, folder, 'separable, concat, each level its own', {
             **base, 'decoder': {'type': 'fpn', 'fpn': {'num_filters': 16, 'fusion_type': 'concat', 'use_separable_conv': True}},
             'head': {'num_convs': 1, 'num_filters': 16, 'use_separable_conv': True, 'share_level_convs': False}}, steps=2)
