@@ -171,9 +171,10 @@ static tl_status has_plan(const tl_engine *engine, tli_conv *c, bool *yes)
 bool tli_cuda_conv_takes(const tl_engine *engine, const tl_node *call)
 {
     tli_conv c = tli_conv_of(call);
-    bool yes = is_empty(&c) || is_product(&c);
-    if (!yes && has_plan(engine, &c, &yes) != TL_OK) tl_error_clear();
-    return yes;
+    bool yes = is_empty(&c) || is_product(&c) || tli_conv_is_depthwise(&c);
+    if (yes || has_plan(engine, &c, &yes) == TL_OK) return yes;
+    tl_error_clear(); // the kernel will tell it
+    return true;
 }
 
 /* --- what lies otherwise for cuDNN ------------------------------------------------------------ */
@@ -391,6 +392,7 @@ static tl_status convolve(const tl_run *run, const tl_node *call)
     if (!tl_tensor_count(out)) return TL_OK;
     if (is_empty(&c))
         return run->queue->device->cls->fill(run->queue, tli_data(out), 0, tl_tensor_bytes(out));
+    if (tli_conv_is_depthwise(&c)) return tli_conv_depthwise(run, call, &c);
     return is_product(&c) ? by_product(run, call, &c) : by_plan(run, call, &c);
 }
 
