@@ -111,7 +111,7 @@ static const char filter_grad_text[] = DEPTH_TEXT
     "            UNROLL for (int k = 0; k < V; k++)\n"
     "                y[(lane * (KH * KW) + t) * d.c + c + k] = sum[t][k];\n    }\n}\n";
 
-/* Rows of [rows, width] are added up, some neighbours at a time; the last ones become the result. */
+/* Rows of [rows, width] are added up, some neighbours at a time; the last sums are the result. */
 static const char join_text[] =
     "extern \"C\" __global__ void kernel(const float *x, float *y, T *last, i64 rows, i64 width)\n"
     "{\n"
