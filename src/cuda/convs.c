@@ -357,7 +357,7 @@ static tl_status by_plan(const tl_run *run, const tl_node *call, const tli_conv 
     tli_cuda *d = tli_cuda_of(run->queue->device);
     passage p = {.run = run, .o = operands_of(call), .asked = *c, .done = *c};
     TL_TRY(tli_cuda_enter(d));
-    pthread_mutex_lock(&d->long_lock); // the handle's stream and the scratch are ours for a while
+    pthread_mutex_lock(&d->long_lock); // the handle's stream is ours for a while
     tl_status st = pass(&p);
     pthread_mutex_unlock(&d->long_lock);
     if (st == TL_OK) (void)tli_cuda_issue(run->queue);

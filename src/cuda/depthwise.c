@@ -237,13 +237,7 @@ static tl_status gather(const tl_run *run, const tli_conv *c, const void *x, con
 
 tl_status tli_conv_depthwise(const tl_run *run, const tl_node *call, const tli_conv *c)
 {
-    tli_cuda *d = tli_cuda_of(run->queue->device);
     const void *a = tli_data(call->in[0]), *b = tli_data(call->in[1]);
     void *y = tli_data(call->out[0]);
-    TL_TRY(tli_cuda_enter(d));
-    if (c->way != TLI_DNN_FILTER_GRAD) return gather(run, c, a, b, y);
-    pthread_mutex_lock(&d->long_lock);
-    tl_status st = filter_grad(run, c, a, b, y);
-    pthread_mutex_unlock(&d->long_lock);
-    return st;
+    return c->way == TLI_DNN_FILTER_GRAD ? filter_grad(run, c, a, b, y) : gather(run, c, a, b, y);
 }
