@@ -134,24 +134,30 @@ static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_conv *c)
 /* How an image reaches cuDNN. */
 typedef enum shaping { AS_IT_IS, FRAMED, FOLDED } shaping;
 
-/* NULL: there is none. `c` becomes the convolution that the plan is for. */
+/* NULL: there is none. `c` becomes the convolution that the plan is for. Where there are more zeros
+ * on one side of the image than on the other, cuDNN has plans that give wrong numbers (9.19, the
+ * filter's gradient in float32): such images get their frame before. */
 static tl_status find_any(tli_cuda *d, const tli_dnn_plan **out, tli_conv *c, shaping *how)
 {
     const tli_dnn_window *w = &c->window;
-    tli_conv other = tli_conv_folds(c) ? tli_conv_fold(c) : *c;
-    *how = tli_conv_folds(c) ? FOLDED : AS_IT_IS;
-    TL_TRY(find(d, out, &other));
-    if (!*out && *how == FOLDED) {
-        *how = AS_IT_IS;
-        other = *c;
+    const bool even = w->before[0] == w->after[0] && w->before[1] == w->after[1];
+    const tli_conv asked = *c;
+    *out = NULL;
+    if (tli_conv_folds(&asked)) {
+        *how = FOLDED;
+        *c = tli_conv_fold(&asked);
         TL_TRY(find(d, out, c));
     }
-    if (!*out && (w->before[0] | w->before[1] | w->after[0] | w->after[1])) {
-        *how = FRAMED;
-        other = framed(c);
-        TL_TRY(find(d, out, &other));
+    if (!*out && even) {
+        *how = AS_IT_IS;
+        *c = asked;
+        TL_TRY(find(d, out, c));
     }
-    *c = other;
+    if (!*out) {
+        *how = FRAMED;
+        *c = framed(&asked);
+        TL_TRY(find(d, out, c));
+    }
     return TL_OK;
 }
 
