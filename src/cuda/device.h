@@ -30,6 +30,7 @@ typedef struct tli_cuda {
         int64_t count, capacity;
     } modules;                 /* of kernels that belong to no nest */
     tl_map kernels;            /* by what they are: CUfunction */
+    tl_map singles;            /* nests of one call: nest_ops.c */
     tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
@@ -87,6 +88,7 @@ tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const ch
 tl_status tli_cuda_fault_told(tli_cuda_queue *q);
 /* Gives back what work.c keeps. */
 void tli_cuda_work_deinit(tli_cuda *d);
+void tli_cuda_singles_deinit(tli_cuda *d);
 void tli_cuda_queue_work_deinit(tli_cuda_queue *q);
 /* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
