@@ -1,5 +1,5 @@
-/* Kernels of a GPU that are not products, one by one at GPT-2's shapes: the bytes that a call has to
- * read and write, by its time. A copy is what memory can do at most. */
+/* Kernels of a GPU that are not products, one by one at GPT-2's shapes: the bytes that a call has
+ * to read and write, by its time. */
 #include <stdlib.h>
 
 #include <tilth/core/attrs.h>
@@ -63,8 +63,8 @@ static tl_status norms(bench *b, tl_engine *engine, tl_ctx *c)
     tl_tensor *mean = tl_zeros(c, TL_F32, TL_SHAPE(ROWS)),
               *rstd = tl_ones(c, TL_F32, TL_SHAPE(ROWS));
     work forward = CALL(layer_normalize, &attr, x, gamma, beta);
-    work copy = CALL(add, NULL, x, g);
-    TL_TRY(measure(b, &copy, "gpu add 65536x768 bf16", 3 * bytes));
+    work sum = CALL(add, NULL, x, g);
+    TL_TRY(measure(b, &sum, "gpu add 65536x768 bf16", 3 * bytes));
     TL_TRY(measure(b, &forward, "gpu layer_normalize 65536x768 bf16", 2 * bytes));
     work backward = CALL(layer_normalize_grad, &attr, g, x, mean, rstd, gamma);
     TL_TRY(measure(b, &backward, "gpu layer_normalize_grad 65536x768 bf16", 3 * bytes));

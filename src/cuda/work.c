@@ -66,7 +66,7 @@ int tli_cuda_define_row(tl_str *to, int64_t width, int vector, int kept)
     enum { A_THREAD = 32, MOST = 512 }; // elements of a thread, few enough for its registers
     int threads = 32;
     while (threads < MOST && width > (int64_t)threads * A_THREAD) threads *= threads == 32 ? 4 : 2;
-    const int64_t each = tl_div_up(width, (int64_t)threads * vector);
+    const int64_t each = tl_max_i64(tl_div_up(width, (int64_t)threads * vector), 1);
     tli_cuda_define(to, "WIDTH", width);
     tli_cuda_define(to, "THREADS", threads);
     tli_cuda_define(to, "EACH", each);

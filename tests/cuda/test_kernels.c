@@ -62,8 +62,8 @@ static void compare(const sides *s, tl_tensor *const *pair, double most)
                      numbers[1][k]);
 }
 
-/* A call with `inputs` made by `make` on each side; all outputs are compared, and inputs 0 .. changed
- * - 1, which an update writes. */
+/* A call with inputs made by `make` on each side. All outputs are compared, and as many of the
+ * first inputs as an update has changed. */
 typedef void make_fn(tl_ctx *c, tl_tensor **in);
 
 static void check(const sides *s, tl_op op, const void *attr, make_fn *make, int inputs,
