@@ -30,6 +30,7 @@ typedef struct tli_cuda {
         int64_t count, capacity;
     } modules;                 /* of kernels that belong to no nest */
     tl_map kernels;            /* by what they are: CUfunction */
+    tl_map paths;              /* of calls whose indices may name nothing: their numbers, from 1 */
     tl_map singles;            /* nests of one call: nest_ops.c */
     tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */

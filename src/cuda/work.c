@@ -211,6 +211,7 @@ void tli_cuda_work_deinit(tli_cuda *d)
     for (int64_t i = 0; i < tl_map_count(&d->tables); i++)
         (void)d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)tl_map_at(&d->tables, i));
     tl_map_deinit(&d->tables);
+    tl_map_deinit(&d->paths);
 }
 
 void tli_cuda_queue_work_deinit(tli_cuda_queue *q)
@@ -264,6 +265,21 @@ tl_status tli_cuda_draws(const tl_run *run, const tli_step_args **out)
 
 /* --- indices that name nothing ---------------------------------------------------------------- */
 
+/* A path that stays when the call is gone; NULL: none. */
+static tl_status keep_path(tli_cuda *d, const char *path, const char **out)
+{
+    tl_status st = TL_OK;
+    *out = NULL;
+    if (!path || !*path) return TL_OK;
+    pthread_mutex_lock(&d->lock);
+    if (!tl_map_has(&d->paths, path))
+        st = tl_map_set(&d->paths, path, (void *)(uintptr_t)(tl_map_count(&d->paths) + 1));
+    if (st == TL_OK)
+        *out = tl_map_key(&d->paths, (int64_t)(uintptr_t)tl_map_get(&d->paths, path) - 1);
+    pthread_mutex_unlock(&d->lock);
+    return st;
+}
+
 tl_status tli_cuda_faults(const tl_run *run, const tl_node *call, const tl_tensor *indices,
                           tli_fault **out, tli_place *place)
 {
@@ -274,6 +290,7 @@ tl_status tli_cuda_faults(const tl_run *run, const tl_node *call, const tl_tenso
         return TL_OK;
     }
     tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    TL_TRY(keep_path(tli_cuda_of(run->queue->device), call->path, &place->path));
     if (!q->fault) {
         const tl_device_class *device = run->queue->device->cls;
         if (!(q->fault = device->alloc_host(run->queue->device, sizeof *q->fault)))
@@ -306,7 +323,8 @@ static tl_status tell(const tli_fault *f)
 tl_status tli_cuda_fault_told(tli_cuda_queue *q)
 {
     if (!q->fault || !__atomic_load_n(&q->fault->claimed, __ATOMIC_ACQUIRE)) return TL_OK;
-    const tl_status st = tell(q->fault);
+    tl_status st = tell(q->fault);
+    if (q->fault->place.path) st = tl_error_note(st, "%s", q->fault->place.path);
     q->fault->claimed = 0;
     return st;
 }
