@@ -70,7 +70,7 @@ static tl_status cut(const tl_run *run, channels *c)
     a->pieces = tl_div_up(a->rows, a->each);
     void *room;
     const int64_t sums = 2 * a->pieces * a->width;
-    TL_TRY(tli_cuda_room(run, &room, (size_t)(sums + 5 * a->width) * sizeof(float)));
+    TL_TRY(tli_cuda_scratch(run, &room, (size_t)(sums + 5 * a->width) * sizeof(float)));
     a->sums = room;
     a->mean = a->sums + sums;
     a->by = a->mean + a->width;
@@ -246,7 +246,7 @@ static tl_status group_normalize_grad(const tl_run *run, const tl_node *n)
     set_groups(&c);
     const int64_t width = c.a.width;
     c.a.in_rstd = tli_data(n->in[3]);
-    TL_TRY(tli_cuda_room(run, &room, (size_t)(2 * examples * width) * sizeof(float)));
+    TL_TRY(tli_cuda_scratch(run, &room, (size_t)(2 * examples * width) * sizeof(float)));
     c.a.sums = room;
     TL_TRY(put(run, &c, "group_backward", "GROUPS", 1, BLOCK, examples * c.attr->groups));
     if (!c.attr->scaled && !c.attr->shifted) return TL_OK;

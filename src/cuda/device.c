@@ -82,6 +82,7 @@ static void close_gpu(tl_device **device)
     TL_VEC_FREE(&d->modules);
     tl_map_deinit(&d->kernels);
     tli_cuda_codes_close(&d->codes);
+    pthread_mutex_destroy(&d->long_lock);
     pthread_mutex_destroy(&d->lock);
     tl_free(d);
     *device = NULL;
@@ -118,6 +119,7 @@ static tl_status open_gpu(tl_device **out, const char *which)
     if (!d) return TL_FAIL_NOMEM(sizeof *d);
     d->base.cls = &tl_device_cuda;
     pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->long_lock, NULL);
     snprintf(d->base.name, sizeof d->base.name, "cuda:%" PRId64, number);
     tl_status st = open_context(d, number);
     if (st != TL_OK) close_gpu(out);

@@ -35,6 +35,7 @@ typedef struct tli_cuda {
     tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
+    pthread_mutex_t long_lock; /* of what follows and of scratch; taken before the other one */
     cudnnHandle_t dnn;         /* NULL: not yet */
     tl_map dnn_plans;          /* of convolutions and attention: tli_dnn_known */
 } tli_cuda;
@@ -50,6 +51,7 @@ typedef struct tli_cuda_moment {
 typedef struct tli_cuda_queue {
     tl_queue base;
     CUstream stream;
+    pthread_mutex_t puts;  /* of calls that put in work, and of what they work with */
     CUdeviceptr workspace; /* of products; 0: not yet */
     CUdeviceptr scratch;   /* of everything else; 0: not yet */
     size_t scratch_bytes;
@@ -91,13 +93,11 @@ tl_status tli_cuda_fault_told(tli_cuda_queue *q);
 void tli_cuda_work_deinit(tli_cuda *d);
 void tli_cuda_singles_deinit(tli_cuda *d);
 void tli_cuda_queue_work_deinit(tli_cuda_queue *q);
+/* As tli_cuda_scratch (kernels.h), and nothing but the device. */
+tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes);
 /* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
 void tli_dnn_plans_deinit(tli_cuda *d);
-
-/* So many bytes for what is put into the queue until somebody asks again: work of a queue runs in
- * order, so the next one may have the same. Whoever asks holds the device's lock. */
-tl_status tli_cuda_scratch(tli_cuda_queue *q, tl_engine *engine, size_t bytes, char **out);
 
 /* Methods of the class that are about queues (queue.c). */
 tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device);

@@ -92,7 +92,8 @@ static tl_status sort_positions(const tl_run *run, const tl_node *n, const tli_i
     const int64_t count = of->count, groups = tl_div_up(count, KEYS_A_GROUP);
     const int64_t counts = groups * DIGITS;
     void *at;
-    TL_TRY(tli_cuda_room(run, &at, (size_t)(4 * count + counts + 2 * of->axis) * sizeof(unsigned)));
+    TL_TRY(
+        tli_cuda_scratch(run, &at, (size_t)(4 * count + counts + 2 * of->axis) * sizeof(unsigned)));
     unsigned *room = at, *keys[2] = {room, room + count};
     unsigned *order[2] = {room + 2 * count, room + 3 * count};
     tli_sort_args a = {.count = count,

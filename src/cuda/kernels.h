@@ -58,7 +58,7 @@ TL_NODISCARD tl_status tli_cuda_put(const tl_run *run, tli_cuda_work *w, const v
 
 /* Memory of the device for kernels of the call that asks: the next call may get the same. It stays
  * where it is, so lists may use it. */
-TL_NODISCARD tl_status tli_cuda_room(const tl_run *run, void **out, size_t bytes);
+TL_NODISCARD tl_status tli_cuda_scratch(const tl_run *run, void **out, size_t bytes);
 /* The same numbers in memory of the device, kept as long as it is open. */
 TL_NODISCARD tl_status tli_cuda_table(const tl_run *run, const long long **out,
                                       const int64_t *items, int64_t count);
@@ -86,6 +86,12 @@ typedef struct tli_cuda_host {
 } tli_cuda_host;
 extern tli_cuda_host *tli_cuda_on_host;
 
+/* The elements of a view of any strides, row-major. */
+TL_NODISCARD tl_status tli_cuda_gather(const tl_run *run, const tl_tensor *from, void *to);
+/* The same from an address, in elements of `size` bytes. */
+TL_NODISCARD tl_status tli_cuda_gather_at(const tl_run *run, size_t size, int rank,
+                                          const int64_t *dims, const int64_t *strides,
+                                          const void *from, void *to);
 /* y = activation(x), element by element; both of one float type. */
 TL_NODISCARD tl_status tli_cuda_activate(const tl_run *run, tl_activation activation,
                                          const tl_tensor *x, tl_tensor *y);

@@ -271,7 +271,7 @@ static tl_status rows_of(const tl_run *run, const tl_tensor *x, tl_ints axes, tl
                 stride *= x->shape.dims[i];
             }
     void *room;
-    TL_TRY(tli_cuda_room(run, &room, tl_tensor_bytes(x)));
+    TL_TRY(tli_cuda_scratch(run, &room, tl_tensor_bytes(x)));
     a->x = room;
     return tli_cuda_move_box(run, &x->shape, tl_dtype_size(x->dtype), tli_data(x), x->strides, room,
                              to);

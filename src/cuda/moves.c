@@ -1,5 +1,6 @@
 /* What moves elements and computes nothing: copies of views, packing, assignments. */
 #include <stdio.h>
+#include <string.h>
 
 #include <tilth/core/attrs.h>
 
@@ -10,20 +11,27 @@
 
 /* --- copies of views -------------------------------------------------------------------------- */
 
-/* Row-major, of a view of any strides. */
-static tl_status gather(const tl_run *run, const tl_tensor *from, void *to)
+tl_status tli_cuda_gather_at(const tl_run *run, size_t size, int rank, const int64_t *dims,
+                             const int64_t *strides, const void *from, void *to)
 {
-    const size_t size = tl_dtype_size(from->dtype);
-    int64_t strides[TL_MAX_RANK], stride = 1;
+    tl_shape box = {.rank = rank};
+    int64_t packed[TL_MAX_RANK], stride = 1;
+    for (int i = rank - 1; i >= 0; stride *= dims[i--]) packed[i] = stride;
+    memcpy(box.dims, dims, (size_t)rank * sizeof *dims);
+    return tli_cuda_move_box(run, &box, size, from, strides, to, packed);
+}
+
+tl_status tli_cuda_gather(const tl_run *run, const tl_tensor *from, void *to)
+{
     if (from->contiguous)
         return run->queue->device->cls->copy(run->queue, to, tli_data(from), tl_tensor_bytes(from));
-    for (int i = from->shape.rank - 1; i >= 0; stride *= from->shape.dims[i--]) strides[i] = stride;
-    return tli_cuda_move_box(run, &from->shape, size, tli_data(from), from->strides, to, strides);
+    return tli_cuda_gather_at(run, tl_dtype_size(from->dtype), from->shape.rank, from->shape.dims,
+                              from->strides, tli_data(from), to);
 }
 
 static tl_status copy(const tl_run *run, const tl_node *call)
 {
-    return gather(run, call->in[0], tli_data(call->out[0]));
+    return tli_cuda_gather(run, call->in[0], tli_data(call->out[0]));
 }
 
 /* --- packing ---------------------------------------------------------------------------------- */
@@ -43,7 +51,7 @@ static tl_status pack(const tl_run *run, const tl_node *call)
         if (i == call->inputs) break;
         char *place = to + (size_t)begin * size;
         // else it was computed there
-        if (tli_data(call->in[i]) != place) TL_TRY(gather(run, call->in[i], place));
+        if (tli_data(call->in[i]) != place) TL_TRY(tli_cuda_gather(run, call->in[i], place));
         at = begin + tl_tensor_count(call->in[i]);
     }
     return TL_OK;

@@ -90,7 +90,7 @@ static tl_status normalize_grad(const tl_run *run, const tl_node *n, bool center
     void *room = NULL;
     a.each = tl_min_i64(tl_max_i64(tl_div_up(a.rows, PIECES), 1), MOST_ROWS);
     const int64_t pieces = tl_div_up(a.rows, a.each);
-    if (params) TL_TRY(tli_cuda_room(run, &room, (size_t)(2 * pieces * width) * sizeof(float)));
+    if (params) TL_TRY(tli_cuda_scratch(run, &room, (size_t)(2 * pieces * width) * sizeof(float)));
     a.sums = room;
     tli_cuda_work w = {.text = {tli_text_of_norm}, .name = "normalize_grad"};
     define(&w.defines, attr, centered, x, gamma, NULL, gy, n->out[0], &threads);

@@ -5,7 +5,7 @@
 #include <tilth/base/integer.h>
 #include <tilth/base/vec.h>
 
-#include "cuda/device.h"
+#include "cuda/kernels.h"
 
 static const tli_cuda *device_of(const tl_queue *q)
 {
@@ -39,14 +39,15 @@ void tli_cuda_queue_free(tl_queue **queue)
         for (int i = 0; i < TLI_CUDA_MARKS; i++)
             if (q->marks[i]) (void)d->api->cuEventDestroy_v2(q->marks[i]);
         if (q->workspace) (void)d->api->cuMemFree_v2(q->workspace);
-        tli_cuda_queue_work_deinit(q);
         if (q->scratch) (void)d->api->cuMemFree_v2(q->scratch);
         for (int64_t i = 0; i < q->outgrown.count; i++)
             (void)d->api->cuMemFree_v2(q->outgrown.items[i]);
+        tli_cuda_queue_work_deinit(q);
         if (q->stream) (void)d->api->cuStreamDestroy_v2(q->stream);
     }
     TL_VEC_FREE(&q->outgrown);
     pthread_mutex_destroy(&q->lock);
+    pthread_mutex_destroy(&q->puts);
     tl_free(q);
     *queue = NULL;
 }
@@ -68,6 +69,7 @@ tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device)
     if (!q) return TL_FAIL_NOMEM(sizeof *q);
     q->base.device = device;
     pthread_mutex_init(&q->lock, NULL);
+    pthread_mutex_init(&q->puts, NULL);
     tl_status st = open_stream(q);
     if (st != TL_OK) tli_cuda_queue_free(out);
     return st;
@@ -90,15 +92,16 @@ static tl_status drop_scratch(tli_cuda_queue *q)
     return TL_OK;
 }
 
-tl_status tli_cuda_scratch(tli_cuda_queue *q, tl_engine *engine, size_t bytes, char **out)
+tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes)
 {
-    const tli_cuda *d = device_of(&q->base);
+    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    const tli_cuda *d = device_of(run->queue);
     if (bytes > q->scratch_bytes) {
         const size_t room = (size_t)tl_div_up((int64_t)bytes, SCRATCH_STEP) * SCRATCH_STEP;
         TL_TRY(drop_scratch(q));
         CUresult result = d->api->cuMemAlloc_v2(&q->scratch, room);
         if (result == CUDA_ERROR_OUT_OF_MEMORY) { // perhaps tensors that are gone have it
-            tl_engine_trim(engine);
+            tl_engine_trim(run->engine);
             result = d->api->cuMemAlloc_v2(&q->scratch, room);
         }
         if (result != CUDA_SUCCESS) q->scratch = 0;

@@ -215,7 +215,7 @@ static tl_status run_pieces(const tl_run *run, const tl_node *n, tli_update_args
 {
     static const char *const names[] = {"measure", "follow", "move"};
     void *room;
-    TL_TRY(tli_cuda_room(run, &room, (size_t)(2 * pieces + a->parts) * sizeof(double)));
+    TL_TRY(tli_cuda_scratch(run, &room, (size_t)(2 * pieces + a->parts) * sizeof(double)));
     a->sums = room;
     a->rates = a->sums + 2 * pieces;
     a->count = pieces;
@@ -309,7 +309,7 @@ static tl_status finite_and_norm(const tl_run *run, const tl_node *n)
     void *room;
     for (int k = 0; k < n->inputs; k++) // one element at a time has most groups
         sums += tl_div_up(tl_tensor_count(n->in[k]), BLOCK * VECTORS_OF_SQUARES);
-    TL_TRY(tli_cuda_room(run, &room, (size_t)(sums + 1) * sizeof(double)));
+    TL_TRY(tli_cuda_scratch(run, &room, (size_t)(sums + 1) * sizeof(double)));
     double *at = room;
     for (int k = 0; k < n->inputs; k++) {
         tli_cuda_work w = work_of("add_squares");

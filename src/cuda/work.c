@@ -6,6 +6,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/integer.h>
+#include <tilth/base/vec.h>
 #include <tilth/sys/nest/gpu.h>
 
 #include "cuda/compile.h"
@@ -13,7 +14,8 @@
 
 enum {
     WARPS_IN_BLOCK = 4, /* as in nest/kernel.h */
-    WIDE = 16           /* bytes of an access at most */
+    WIDE = 16,          /* bytes of an access at most */
+    LEAST_SCRATCH = 1 << 20
 };
 
 tli_cuda_host *tli_cuda_on_host;
@@ -160,17 +162,11 @@ static tl_status host_scratch(tli_cuda_host *h, void **out, size_t bytes)
     return h->scratch ? TL_OK : TL_FAIL_NOMEM(bytes);
 }
 
-tl_status tli_cuda_room(const tl_run *run, void **out, size_t bytes)
+tl_status tli_cuda_scratch(const tl_run *run, void **out, size_t bytes)
 {
-    if (tli_cuda_on_host) return host_scratch(tli_cuda_on_host, out, bytes ? bytes : 1);
-    tli_cuda *d = tli_cuda_of(run->queue->device);
-    char *at = NULL;
-    TL_TRY(tli_cuda_enter(d));
-    pthread_mutex_lock(&d->lock);
-    tl_status st = tli_cuda_scratch(tli_cuda_queue_of(run->queue), run->engine, bytes, &at);
-    pthread_mutex_unlock(&d->lock);
-    *out = at;
-    return st;
+    if (bytes < LEAST_SCRATCH) bytes = LEAST_SCRATCH;
+    if (tli_cuda_on_host) return host_scratch(tli_cuda_on_host, out, bytes);
+    return tli_cuda_queue_scratch(run, out, bytes);
 }
 
 static tl_status upload(tli_cuda *d, const char *key, void **out, const void *items, size_t bytes)
