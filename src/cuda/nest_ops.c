@@ -200,7 +200,7 @@ static tl_status run_single(const tl_run *run, const tl_node *call)
     pthread_mutex_unlock(&d->lock);
     TL_TRY(st);
     if (k->walk->walk.scratch_bytes)
-        TL_TRY(tli_cuda_room(run, &scratch, k->walk->walk.scratch_bytes));
+        TL_TRY(tli_cuda_scratch(run, &scratch, k->walk->walk.scratch_bytes));
     return tli_cuda_nest_put(run, call, k->walk, k->phases, scratch);
 }
 
