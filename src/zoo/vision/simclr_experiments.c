@@ -151,13 +151,13 @@ EXPERIMENT(
                              "  steps_per_loop: 100\n"
                              "  summary_interval: 100\n"
                              "  checkpoint_interval: 500\n"
-                             "  train_steps: 3000\n"
+                             "  train_steps: 2000\n"
                              "  validation_interval: 1000\n"
                              "  optimizer_config:\n"
                              "    optimizer: {type: adam}\n"
                              "    learning_rate: {type: cosine, cosine: {initial_learning_rate: "
                              "0.002, decay_steps: "
-                             "3000}}\n"
+                             "2000}}\n"
                              "    warmup: {type: linear, linear: {warmup_steps: 100}}\n");
 /* One picture in a hundred has a label. */
 EXPERIMENT(fashion_finetuning, "simclr/fashion_mnist_finetuning", &finetuning.cls,
