@@ -73,6 +73,7 @@ static void close_gpu(tl_device **device)
     if (d->context && tli_cuda_enter(d) == TL_OK) {
         tli_dnn_plans_deinit(d);
         tli_cuda_products_deinit(d);
+        tli_cuda_work_deinit(d);
         for (int64_t i = 0; i < d->modules.count; i++)
             (void)d->api->cuModuleUnload(d->modules.items[i]);
     }
@@ -80,6 +81,7 @@ static void close_gpu(tl_device **device)
     TL_VEC_FREE(&d->modules);
     tl_map_deinit(&d->kernels);
     tli_cuda_codes_close(&d->codes);
+    pthread_mutex_destroy(&d->long_lock);
     pthread_mutex_destroy(&d->lock);
     tl_free(d);
     *device = NULL;
@@ -116,6 +118,7 @@ static tl_status open_gpu(tl_device **out, const char *which)
     if (!d) return TL_FAIL_NOMEM(sizeof *d);
     d->base.cls = &tl_device_cuda;
     pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->long_lock, NULL);
     snprintf(d->base.name, sizeof d->base.name, "cuda:%" PRId64, number);
     tl_status st = open_context(d, number);
     if (st != TL_OK) close_gpu(out);
@@ -220,5 +223,6 @@ const tl_device_class tl_device_cuda = {
     .program_build = tli_cuda_list_build,
     .program_run = tli_cuda_list_run,
     .program_free = tli_cuda_list_free,
+    .set_draws = tli_cuda_set_draws,
     .count = count_gpus,
 };

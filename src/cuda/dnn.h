@@ -115,7 +115,7 @@ TL_NODISCARD tl_status tli_dnn_run(const tli_dnn_plan *plan, cudnnHandle_t handl
                                    const tli_dnn_place *places, void *workspace);
 
 /* The device's handle, made at the first call, for work in this stream. Whoever calls it holds the
- * device's lock. */
+ * device's long lock. */
 TL_NODISCARD tl_status tli_dnn_handle(tli_cuda *d, cudnnHandle_t *out, CUstream stream);
 /* A GPU that need not be here, from cuDNN's description of it in JSON. `out` belongs to the
  * graph, whose plan may be checked for it but not run. */

@@ -1,6 +1,6 @@
 /* Plans of cuDNN that a device has made, by what they compute.
  *
- * Thread word: whoever calls holds the device's lock. */
+ * Thread word: whoever calls holds the device's long lock. */
 #ifndef TILTH_CUDA_DNN_PLANS_H
 #define TILTH_CUDA_DNN_PLANS_H
 

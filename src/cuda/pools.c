@@ -207,14 +207,14 @@ static tl_status max_pool2d_grad(const tl_run *run, const tl_node *call)
     form gather = form_of(call, "max_pool_grad", max_grad_text);
     find.wide = gather.wide = p.size_y > 256 || p.size_x > 256 || p.size_y * p.size_x > 256;
     const size_t bytes = (size_t)tl_tensor_count(g) * (find.wide ? sizeof(int32_t) : 1);
-    char *places;
+    void *places;
     TL_TRY(tli_cuda_enter(d));
-    pthread_mutex_lock(&d->lock);
-    tl_status st = tli_cuda_scratch(tli_cuda_queue_of(run->queue), run->engine, bytes, &places);
-    pthread_mutex_unlock(&d->lock);
+    pthread_mutex_lock(&d->long_lock);
+    tl_status st = tli_cuda_scratch(run, &places, bytes);
     if (st == TL_OK) st = start(run, &find, &p, pooled_pixels(&p), tli_data(x), NULL, places);
     if (st == TL_OK)
         st = start(run, &gather, &p, p.n * p.rows * p.columns, tli_data(g), places, tli_data(y));
+    pthread_mutex_unlock(&d->long_lock);
     return st;
 }
 

@@ -2,6 +2,9 @@
  * repeat their bits. */
 #include "test.h"
 
+#include <dlfcn.h>
+
+#include "cuda/attend.h"
 #include "cuda/convs.h"
 
 /* An H200, as cuDNN describes one. */
@@ -87,7 +90,76 @@ static void test_convolutions(void **state)
                 c.dtype = types[t];
                 c.way = (tli_dnn_way)way;
                 plan_conv(api, convs[i].name, &c);
+                if (!tli_conv_folds(&c)) continue;
+                c = tli_conv_fold(&c);
+                plan_conv(api, "folded", &c);
             }
+}
+
+/* --- attention -------------------------------------------------------------------------------- */
+
+/* Its plans are compiled when they are made, for which cuDNN wants a driver: the toolkit's stub has
+ * it recognise the graph and compile, and fail to load what it compiled. */
+static bool open_stub(void)
+{
+    static const char *const paths[] = {"libcuda.so.1", "/usr/local/cuda/lib64/stubs/libcuda.so",
+                                        "/usr/local/cuda/lib/stubs/libcuda.so"};
+    for (int i = 0; i < TL_COUNT(paths); i++)
+        if (dlopen(paths[i], RTLD_NOW | RTLD_GLOBAL)) return true; // stays open
+    print_message("there is no driver, nor a stub of one\n");
+    return false;
+}
+
+static void set_strides(int64_t to[4], int64_t positions, int64_t heads, int64_t width,
+                        int64_t packed)
+{
+    to[0] = positions * heads * width * packed;
+    to[1] = heads * width * packed;
+    to[2] = width;
+    to[3] = 1;
+}
+
+static void plan_attention(const tli_cuda_api *api, const tli_attend *a)
+{
+    tli_dnn_graph g;
+    tli_dnn_target target;
+    tli_dnn_plan *plan;
+    tli_dnn_begin(&g, api);
+    assert_ok(tli_dnn_describe(&g, &target, gpu));
+    tli_attend_draw(&g, a);
+    if (tli_dnn_plan_new(&plan, &g, &target, TLI_DNN_REFUSED, INT64_MAX) != TL_OK
+        && !strstr(tl_error_message(), "CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER"))
+        fail_msg("%s, causal %d, gradient %d, %d heads of keys: %s", tl_dtype_name(a->dtype),
+                 a->causal, a->gradient, (int)a->key_heads, tl_error_message());
+    tli_dnn_plan_free(&plan);
+}
+
+static void test_attention(void **state)
+{
+    const tli_cuda_api *api = dnn();
+    (void)state;
+    if (!open_stub()) skip();
+    // each takes seconds to compile: of a projection to all three, causal; and grouped
+    for (int i = 0; i < 2; i++) {
+        const bool causal = i == 0;
+        const int64_t packed = causal ? 3 : 1;
+        tli_attend a = {.dtype = causal ? TL_BF16 : TL_F16,
+                        .gradient = causal,
+                        .causal = causal,
+                        .batch = 64,
+                        .queries = 1024,
+                        .keys = causal ? 1024 : 512,
+                        .heads = 12,
+                        .key_heads = causal ? 12 : 3,
+                        .width = 64,
+                        .value_width = 64};
+        set_strides(a.q, a.queries, a.heads, a.width, packed);
+        set_strides(a.k, a.keys, a.key_heads, a.width, packed);
+        set_strides(a.v, a.keys, a.key_heads, a.width, packed);
+        set_strides(a.y, a.queries, a.heads, a.width, 1);
+        set_strides(a.gy, a.queries, a.heads, a.width, 1);
+        plan_attention(api, &a);
+    }
 }
 
 /* What cannot be is refused with cuDNN's words, and nothing stays behind. */
@@ -114,6 +186,7 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolutions),
+                                       cmocka_unit_test(test_attention),
                                        cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
