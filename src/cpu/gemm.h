@@ -191,8 +191,13 @@ typedef struct tli_gemm_kernels {
      * cols <= nr; c is of sum_type. Nothing beyond rows and cols of c is touched. */
     void (*tile)(int rows, int cols, int64_t depth, const void *a, const void *b, void *c,
                  int64_t c_row, double alpha, bool accumulate);
-    /* (NULL for BF16) The same on matrices of the kernels' type in memory: a of any strides,
-     * columns of b side by side. Reads b up to cols rounded up to `vector`. */
+    /* (NULL where c is rounded apart) The end of a sum: alpha * a * b + sums + bias, rounded to a c
+     * of BF16. `sums` is what the depth before gave, `bias` has nr floats; NULL: none. */
+    void (*tile_rounded)(int rows, int cols, int64_t depth, const void *a, const void *b,
+                         const float *sums, int64_t sums_row, const float *bias, void *c,
+                         int64_t c_row, double alpha);
+    /* (NULL for BF16) What `tile` does, on matrices of the kernels' type in memory: a of any
+     * strides, columns of b side by side. Reads b up to cols rounded up to `vector`. */
     void (*strided)(int rows, int cols, int64_t depth, const void *a, int64_t a_row, int64_t a_col,
                     const void *b, int64_t b_row, void *c, int64_t c_row, double alpha,
                     bool accumulate);

@@ -120,12 +120,21 @@ typedef struct block {
     char *sums;
     int64_t row;
     char *a_room, *b_room; /* for panels of its own */
+    float *bias;           /* of a block that ends in tiles: a whole panel's for each panel */
     bool accumulate;
 } block;
 
 static size_t sum_bytes(const product *p)
 {
     return tl_dtype_size(p->k->sum_type);
+}
+
+/* Whether the sums never leave the registers between the last multiply-add and c. */
+static bool ends_in_tiles(const product *p)
+{
+    const tli_gemm *g = p->g;
+    return p->finish && p->k->tile_rounded && p->c_type == TL_BF16 && p->mode == TLI_GEMM_TILES
+           && g->activation == TLI_ACT_NONE && !p->residual && !p->pre;
 }
 
 /* Of b, that a task packs at a time: their rows are some lines of the cache, read whole */
@@ -169,6 +178,7 @@ typedef struct tiling {
     int64_t a_step, c_step; /* bytes from one tile to the next one below it */
     int64_t a_row, a_col;   /* where a is read in place */
     size_t sum;             /* bytes of a sum */
+    bool last;              /* tiles end in c */
 } tiling;
 
 static tiling tiling_of(const part *s, const block *t, int64_t k0, int64_t depth)
@@ -183,7 +193,8 @@ static tiling tiling_of(const part *s, const block *t, int64_t k0, int64_t depth
                 .a_step = (int64_t)tli_gemm_panel_bytes(p->k, mr, depth),
                 .a_row = 1,
                 .a_col = mr,
-                .sum = sum_bytes(p)};
+                .sum = sum_bytes(p),
+                .last = t->bias && s->last && k0 + depth == s->k1};
     w.c_step = mr * t->row * (int64_t)w.sum;
     if (p->a_from == TLI_GEMM_SHARED) w.a = panel_at(p, &s->a, mr, t->i0, k0);
     if (p->a_from != TLI_GEMM_DIRECT) return w;
@@ -217,6 +228,23 @@ static void run_column(const tiling *w, int64_t j, int cols, const char *b, int6
     }
 }
 
+/* The same for tiles that end in c. */
+static void end_column(const tiling *w, int64_t j, int cols, const char *b)
+{
+    const product *p = w->s->p;
+    const tli_gemm_kernels *k = p->k;
+    const block *t = w->t;
+    const float *sums = t->accumulate ? (const float *)(void *)t->sums + (j - t->j0) : NULL;
+    const float *bias = p->g->bias ? t->bias + (j - t->j0) : NULL;
+    uint16_t *c = tli_gemm_at_out(p->c, TL_BF16, t->i0 * p->c_row + j);
+    const char *a = w->a;
+    for (int64_t left = t->rows; left > 0; left -= k->mr, a += w->a_step, c += k->mr * p->c_row) {
+        k->tile_rounded((int)tl_min_i64(k->mr, left), cols, w->depth, a, b, sums, t->row, bias, c,
+                        p->c_row, p->g->alpha);
+        if (sums) sums += k->mr * t->row;
+    }
+}
+
 static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t depth)
 {
     const product *p = s->p;
@@ -231,7 +259,8 @@ static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t de
         const char *b;
         int64_t b_row;
         TL_TRY_DONE(st, panel_of_b(&b, &b_row, s, t, j, cols, k0, depth));
-        run_column(&w, j, cols, b, b_row);
+        if (w.last) end_column(&w, j, cols, b);
+        else run_column(&w, j, cols, b, b_row);
     }
 done:
     if (p->k->end) p->k->end();
@@ -346,6 +375,16 @@ static tl_status room_for(void **out, tli_scratch_slot slot, size_t bytes)
     return TL_OK;
 }
 
+/* The bias of the block's columns, and of those that its last panel has beyond them. */
+static void take_bias(block *t, const product *p, float *room)
+{
+    const tli_gemm *g = p->g;
+    t->bias = room;
+    if (!g->bias) return;
+    p->k->convert(room, TL_F32, tli_gemm_at(g->bias, g->bias_type, t->j0), g->bias_type, t->cols);
+    for (int64_t j = t->cols; j % p->k->nr; j++) room[j] = 0;
+}
+
 /* Where this block's sums are added up: in c where it is wide enough, else beside it. */
 static tl_status open_block(block *t, const part *s)
 {
@@ -355,7 +394,10 @@ static tl_status open_block(block *t, const part *s)
     const int64_t depth = tl_min_i64(p->kb, s->k1 - s->k0);
     TL_ASSERT(t->rows > 0 && t->i0 >= s->i0 && t->i0 + t->rows <= s->i0 + s->rows);
     TL_ASSERT(t->cols > 0 && t->j0 >= s->j0 && t->j0 + t->cols <= s->j0 + s->cols);
-    size_t a = 0, b = 0, sums = 0;
+    const bool ends = ends_in_tiles(p);
+    // What is summed up in one piece, and ends in tiles, is never stored.
+    const bool stored = !ends || !s->first || !s->last || depth < s->k1 - s->k0 || p->accumulate;
+    size_t a = 0, b = 0, bias = 0, sums = 0;
     if (tli_gemm_uses_panels(p)) {
         if (p->mode == TLI_GEMM_ROWS)
             a = (size_t)(tl_round_up(t->rows, p->k->mr) * pieces_of(p, depth)) * sizeof(void *);
@@ -364,11 +406,13 @@ static tl_status open_block(block *t, const part *s)
         if (p->b_from != TLI_GEMM_SHARED)
             b = OWN_PANELS * tli_gemm_panel_bytes(p->k, p->k->nr, depth);
     }
-    if (!in_c && !s->sums) sums = (size_t)(t->rows * t->cols) * sum_bytes(p);
+    if (ends) bias = (size_t)tl_round_up(t->cols, p->k->nr) * sizeof *t->bias;
+    if (!in_c && !s->sums && stored) sums = (size_t)(t->rows * t->cols) * sum_bytes(p);
     a = (size_t)tl_round_up((int64_t)a, LINE);
     b = (size_t)tl_round_up((int64_t)b, LINE);
+    bias = (size_t)tl_round_up((int64_t)bias, LINE);
     void *room = NULL;
-    if (a + b + sums > 0) TL_TRY(room_for(&room, TLI_SCRATCH_TASK, a + b + sums));
+    if (a + b + bias + sums > 0) TL_TRY(room_for(&room, TLI_SCRATCH_TASK, a + b + bias + sums));
     if (a > 0) ((char *)room)[a + TLI_GEMM_READ_AHEAD - 1] = 0; // b's room may stay unused
     t->a_room = a ? room : NULL;
     t->b_room = b ? (char *)room + a : NULL;
@@ -379,12 +423,29 @@ static tl_status open_block(block *t, const part *s)
     else if (s->sums)
         t->sums =
             (char *)s->sums + (size_t)((t->i0 - s->i0) * s->cols + t->j0 - s->j0) * sum_bytes(p);
-    else t->sums = (char *)room + a + b;
+    else t->sums = (char *)room + a + b + bias;
     TL_ASSERT(in_c || s->sums || tli_scratch_holds(t->sums, sums));
+    if (ends) take_bias(t, p, (float *)(void *)((char *)room + a + b));
     if (!in_c && s->first && p->accumulate)
         for (int64_t i = 0; i < t->rows; i++)
             p->k->convert(t->sums + (size_t)(i * t->row) * sum_bytes(p), p->k->sum_type,
                           tli_gemm_at(c, p->c_type, i * p->c_row), p->c_type, t->cols);
+    return TL_OK;
+}
+
+static tl_status sum_block(const part *s, block *t)
+{
+    const product *p = s->p;
+    int64_t k0 = s->k0;
+    TL_TRY(open_block(t, s));
+    do { // once also for a depth of 0, which makes the sums 0
+        const int64_t depth = tl_min_i64(p->kb, s->k1 - k0);
+        TL_TRY(run_block(s, t, k0, depth));
+        t->accumulate = true;
+        k0 += depth;
+    } while (k0 < s->k1);
+    TL_ASSERT(k0 == s->k1); // blocks of the depth cover it
+    if (s->last && p->finish && !t->bias) finish_block(p, t);
     return TL_OK;
 }
 
@@ -399,16 +460,7 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
                    .rows = tl_min_i64(p->mb, s->rows - i),
                    .j0 = s->j0 + j,
                    .cols = tl_min_i64(p->nb, s->cols - j)};
-        TL_TRY(open_block(&t, s));
-        int64_t k0 = s->k0;
-        do { // once also for a depth of 0, which makes the sums 0
-            const int64_t depth = tl_min_i64(p->kb, s->k1 - k0);
-            TL_TRY(run_block(s, &t, k0, depth));
-            t.accumulate = true;
-            k0 += depth;
-        } while (k0 < s->k1);
-        TL_ASSERT(k0 == s->k1); // blocks of the depth cover it
-        if (s->last && p->finish) finish_block(p, &t);
+        TL_TRY(sum_block(s, &t));
     }
     return TL_OK;
 }

@@ -66,10 +66,10 @@ tli_attend tli_attend_of(const tl_node *call)
 static bool is_plain(const tl_node *call, const tli_attend *a)
 {
     const tl_attend_attr *attr = call->attr;
+    if (a->dtype != TL_BF16 && a->dtype != TL_F16) return false;
     if (attr->masked || attr->biased || attr->rate > 0) return false;
     if (attr->causal && a->queries != a->keys) return false; // it counts from the first key on
-    if (a->width % UNIT || a->value_width % UNIT) return false;
-    return a->batch && a->queries && a->keys && a->heads;
+    return a->width % UNIT == 0 && a->value_width % UNIT == 0;
 }
 
 /* --- plans ------------------------------------------------------------------------------------ */
@@ -103,18 +103,12 @@ static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_attend *a
 
 bool tli_cuda_attend_takes(const tl_engine *engine, const tl_node *call)
 {
-    tli_cuda *d = tli_cuda_of(engine->device);
+    const tl_attend_attr *attr = call->attr;
     const tli_attend a = tli_attend_of(call);
-    const tli_dnn_plan *plan = NULL;
-    if (!is_plain(call, &a)) return false;
-    tl_status st = tli_cuda_enter(d);
-    if (st == TL_OK) {
-        pthread_mutex_lock(&d->long_lock);
-        st = find(d, &plan, &a);
-        pthread_mutex_unlock(&d->long_lock);
-    }
-    if (st != TL_OK) tl_error_clear();
-    return plan != NULL;
+    (void)engine;
+    if (attr->rate > 0) return false; // the host draws
+    return a.batch && a.queries && a.keys && a.heads && a.value_width
+           && a.heads * a.queries <= INT32_MAX;
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
@@ -217,8 +211,8 @@ static tl_status run_plan(const passage *p, const void *sums, const void *dots)
 static tl_status pass(passage *p)
 {
     size_t sums_at, dots_at;
-    TL_TRY(find(tli_cuda_of(p->run->queue->device), &p->plan, &p->a));
-    if (!p->plan) return TL_FAIL(TL_EUNSUPPORTED, "cuDNN has no plan for this attention");
+    if (is_plain(p->call, &p->a)) TL_TRY(find(tli_cuda_of(p->run->queue->device), &p->plan, &p->a));
+    if (!p->plan) return tli_attend_in_parts(p->run, p->call);
     TL_TRY(lay_out(p, &sums_at, &dots_at));
     for (int i = 0; i < p->source_count; i++)
         if (p->sources[i].copied)
@@ -244,10 +238,11 @@ static tl_status attend(const tl_run *run, const tl_node *call)
     return st;
 }
 
-static const tl_kernel rows[] = {
-    {TL_OP_attend, TL_BF16, attend, TL_KERNEL_STRIDED},
-    {TL_OP_attend, TL_F16, attend, TL_KERNEL_STRIDED},
-    {TL_OP_attend_grad, TL_BF16, attend, TL_KERNEL_STRIDED},
-    {TL_OP_attend_grad, TL_F16, attend, TL_KERNEL_STRIDED},
-};
+#define ROWS(op)                                                                                   \
+    {op, TL_F32, attend, TL_KERNEL_STRIDED}, {op, TL_BF16, attend, TL_KERNEL_STRIDED},             \
+        {op, TL_F16, attend, TL_KERNEL_STRIDED},                                                   \
+    {                                                                                              \
+        op, TL_F64, attend, TL_KERNEL_STRIDED                                                      \
+    }
+static const tl_kernel rows[] = {ROWS(TL_OP_attend), ROWS(TL_OP_attend_grad)};
 const tl_kernels tli_cuda_attend_kernels = {rows, TL_COUNT(rows)};

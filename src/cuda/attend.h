@@ -1,4 +1,4 @@
-/* Attention by cuDNN, in half precision.
+/* Attention: by cuDNN in half precision, else by products with kernels between them.
  *
  * Thread word: free-threaded. */
 #ifndef TILTH_CUDA_ATTEND_H
@@ -39,6 +39,12 @@ typedef struct tli_attend {
 tli_attend tli_attend_of(const tl_node *call);
 /* Its graph (tli_dnn_draw). */
 void tli_attend_draw(tli_dnn_graph *g, const void *attend);
+
+/* A call that cuDNN's pattern has no place for; whoever calls it holds the device's long lock. */
+TL_NODISCARD tl_status tli_attend_in_parts(const tl_run *run, const tl_node *call);
+/* The text of its kernel `number`: for tests, which compile it without a GPU. False: there are not
+ * so many. */
+bool tli_attend_text(tl_str *out, int number, tl_dtype dtype);
 
 /* Whether the GPU computes the call. */
 bool tli_cuda_attend_takes(const tl_engine *engine, const tl_node *call);

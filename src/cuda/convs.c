@@ -131,16 +131,27 @@ static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_conv *c)
     return tli_dnn_find(d, out, &wanted);
 }
 
-/* NULL: there is none. `c` becomes the convolution that the plan is for: on an image that has its
- * frame already, where there is no other. */
-static tl_status find_any(tli_cuda *d, const tli_dnn_plan **out, tli_conv *c)
+/* How an image reaches cuDNN. */
+typedef enum shaping { AS_IT_IS, FRAMED, FOLDED } shaping;
+
+/* NULL: there is none. `c` becomes the convolution that the plan is for. */
+static tl_status find_any(tli_cuda *d, const tli_dnn_plan **out, tli_conv *c, shaping *how)
 {
     const tli_dnn_window *w = &c->window;
-    TL_TRY(find(d, out, c));
-    if (*out || !(w->before[0] | w->before[1] | w->after[0] | w->after[1])) return TL_OK;
-    tli_conv f = framed(c);
-    TL_TRY(find(d, out, &f));
-    if (*out) *c = f;
+    tli_conv other = tli_conv_folds(c) ? tli_conv_fold(c) : *c;
+    *how = tli_conv_folds(c) ? FOLDED : AS_IT_IS;
+    TL_TRY(find(d, out, &other));
+    if (!*out && *how == FOLDED) {
+        *how = AS_IT_IS;
+        other = *c;
+        TL_TRY(find(d, out, c));
+    }
+    if (!*out && (w->before[0] | w->before[1] | w->after[0] | w->after[1])) {
+        *how = FRAMED;
+        other = framed(c);
+        TL_TRY(find(d, out, &other));
+    }
+    *c = other;
     return TL_OK;
 }
 
@@ -148,9 +159,10 @@ static tl_status has_plan(const tl_engine *engine, tli_conv *c, bool *yes)
 {
     tli_cuda *d = tli_cuda_of(engine->device);
     const tli_dnn_plan *plan;
+    shaping how;
     TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->long_lock);
-    tl_status st = find_any(d, &plan, c);
+    tl_status st = find_any(d, &plan, c, &how);
     pthread_mutex_unlock(&d->long_lock);
     *yes = st == TL_OK && plan;
     return st;
@@ -243,6 +255,7 @@ typedef struct passage {
     const tl_run *run;
     operands o;
     tli_conv asked, done; /* what the call wants, what the plan is for */
+    shaping how;
     const tli_dnn_plan *plan;
     char *scratch;
     char *image, *filter, *result; /* where cuDNN finds them */
@@ -271,7 +284,8 @@ static tl_status lay_out(passage *p)
     size_t used = 0;
     void *at;
     const size_t work = reserve(&used, (size_t)p->plan->workspace);
-    const size_t filter = reserve(&used, tl_tensor_bytes(p->o.filter));
+    const int64_t taps = c->filter_rows * c->filter_columns * (c->in / c->groups);
+    const size_t filter = reserve(&used, (size_t)(c->out * taps) * size);
     const size_t image =
         reserve(&used, copies_image ? (size_t)(c->n * c->rows * c->columns * c->in) * size : 0);
     const size_t result = reserve(&used, copies_result ? tl_tensor_bytes(p->o.result) : 0);
@@ -289,10 +303,11 @@ static tl_status bring_image(const passage *p, bool back)
     const tli_conv *a = &p->asked, *d = &p->done;
     char *own = tli_data(p->o.image);
     if (p->image == own) return TL_OK;
+    if (p->how == FOLDED) return tli_conv_fold_image(p->run, a, d, own, p->image); // never back
     frame f = {
         a->n, a->rows, a->columns, d->rows, d->columns, a->window.before[0], a->window.before[1],
         a->in};
-    if (d->rows == a->rows && d->columns == a->columns) f.top = f.left = 0;
+    if (p->how == AS_IT_IS) f.top = f.left = 0;
     if (!back) return put_frame(p->run, tl_dtype_size(a->dtype), own, p->image, f);
     f = (frame){a->n, d->rows, d->columns, a->rows, a->columns, -f.top, -f.left, a->in};
     return put_frame(p->run, tl_dtype_size(a->dtype), p->image, own, f);
@@ -311,6 +326,8 @@ static tl_status bring_filter(const passage *p, bool back)
     const int64_t columns = p->asked.out, rows = tl_tensor_count(p->o.filter) / columns;
     const size_t size = tl_dtype_size(p->asked.dtype);
     char *own = tli_data(p->o.filter);
+    if (p->how == FOLDED)
+        return tli_conv_fold_filter(p->run, &p->asked, &p->done, own, p->filter, back);
     return back ? transpose(p->run, size, p->filter, own, columns, rows)
                 : transpose(p->run, size, own, p->filter, rows, columns);
 }
@@ -320,7 +337,7 @@ static tl_status pass(passage *p)
     tli_cuda *d = tli_cuda_of(p->run->queue->device);
     const tli_dnn_way way = p->asked.way;
     cudnnHandle_t handle;
-    TL_TRY(find_any(d, &p->plan, &p->done));
+    TL_TRY(find_any(d, &p->plan, &p->done, &p->how));
     if (!p->plan) return TL_FAIL(TL_EUNSUPPORTED, "cuDNN has no plan for this convolution");
     TL_TRY(lay_out(p));
     if (way != TLI_DNN_INPUT_GRAD) TL_TRY(bring_image(p, false));

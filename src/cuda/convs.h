@@ -26,6 +26,17 @@ tli_conv tli_conv_of(const tl_node *call);
  * groups]. */
 void tli_conv_draw(tli_dnn_graph *g, const void *conv);
 
+/* Whether it is better computed as another convolution, whose image has the pixels that a stride
+ * covers as channels and is computed without strides and padding; and that one (conv_fold.c). */
+bool tli_conv_folds(const tli_conv *c);
+tli_conv tli_conv_fold(const tli_conv *c);
+/* Its image. */
+TL_NODISCARD tl_status tli_conv_fold_image(const tl_run *run, const tli_conv *c, const tli_conv *f,
+                                           const void *from, void *to);
+/* Its filter, as cuDNN takes it; or back from there. */
+TL_NODISCARD tl_status tli_conv_fold_filter(const tl_run *run, const tli_conv *c, const tli_conv *f,
+                                            void *own, void *folded, bool back);
+
 /* Whether the GPU computes the call. */
 bool tli_cuda_conv_takes(const tl_engine *engine, const tl_node *call);
 extern const tl_kernels tli_cuda_conv_kernels;

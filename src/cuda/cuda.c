@@ -16,7 +16,11 @@ static tl_status supported(void)
     return tli_cuda_compiler(&api);
 }
 
-static const tl_kernels *const moves[] = {&tli_cuda_move_kernels, &tli_cuda_pool_kernels, NULL};
+static const tl_kernels *const moves[] = {&tli_cuda_move_kernels,   &tli_cuda_pool_kernels,
+                                          &tli_cuda_row_kernels,    &tli_cuda_norm_kernels,
+                                          &tli_cuda_draw_kernels,   &tli_cuda_channel_kernels,
+                                          &tli_cuda_index_kernels,  &tli_cuda_make_kernels,
+                                          &tli_cuda_update_kernels, NULL};
 static const tl_kernels *const tables[] = {&tli_cuda_product_kernels, NULL};
 
 static const tl_kernels *const networks[] = {&tli_cuda_conv_kernels, &tli_cuda_attend_kernels,
@@ -28,6 +32,18 @@ static bool takes(const tl_engine *engine, const tl_node *call)
     return attends ? tli_cuda_attend_takes(engine, call) : tli_cuda_conv_takes(engine, call);
 }
 
+/* What a call puts into the queue stays together: several threads may compute with one engine, and
+ * kernels of a call hand on what is in scratch. */
+static tl_status put_together(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
+{
+    if (run->queue->device->cls != &tl_device_cuda) return kernel(run, call); // staged
+    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    pthread_mutex_lock(&q->puts);
+    const tl_status st = kernel(run, call);
+    pthread_mutex_unlock(&q->puts);
+    return st;
+}
+
 /* They differ in what there is beside the compiler: cuBLASLt may lack, or cuDNN. */
 static const tl_backend_class plain = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
@@ -35,6 +51,7 @@ static const tl_backend_class plain = {
     .tables = moves,
     .device = &tl_device_cuda,
     .supported = supported,
+    .around = put_together,
     .nests = &tli_cuda_nests,
 };
 static const tl_backend_class multiplying = {
@@ -43,6 +60,7 @@ static const tl_backend_class multiplying = {
     .tables = tables,
     .device = &tl_device_cuda,
     .supported = supported,
+    .around = put_together,
     .nests = &tli_cuda_nests,
     .limits = tli_cuda_limits,
 };
@@ -53,6 +71,7 @@ static const tl_backend_class whole = {
     .takes = takes,
     .device = &tl_device_cuda,
     .supported = supported,
+    .around = put_together,
     .nests = &tli_cuda_nests,
 };
 

@@ -73,6 +73,7 @@ static void close_gpu(tl_device **device)
     if (d->context && tli_cuda_enter(d) == TL_OK) {
         tli_dnn_plans_deinit(d);
         tli_cuda_products_deinit(d);
+        tli_cuda_work_deinit(d);
         for (int64_t i = 0; i < d->modules.count; i++)
             (void)d->api->cuModuleUnload(d->modules.items[i]);
     }
@@ -222,5 +223,6 @@ const tl_device_class tl_device_cuda = {
     .program_build = tli_cuda_list_build,
     .program_run = tli_cuda_list_run,
     .program_free = tli_cuda_list_free,
+    .set_draws = tli_cuda_set_draws,
     .count = count_gpus,
 };

@@ -7,6 +7,7 @@
 #include <pthread.h>
 
 #include <tilth/base/map.h>
+#include <tilth/core/ctx.h>
 #include <tilth/sys/cuda/cuda.h>
 
 #include "cuda/api.h"
@@ -29,6 +30,7 @@ typedef struct tli_cuda {
         int64_t count, capacity;
     } modules;                 /* of kernels that belong to no nest */
     tl_map kernels;            /* by what they are: CUfunction */
+    tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
     pthread_mutex_t long_lock; /* of what follows and of scratch; taken before the other one */
@@ -47,6 +49,7 @@ typedef struct tli_cuda_moment {
 typedef struct tli_cuda_queue {
     tl_queue base;
     CUstream stream;
+    pthread_mutex_t puts;  /* of calls that put in work, and of what they work with */
     CUdeviceptr workspace; /* of products; 0: not yet */
     CUdeviceptr scratch;   /* of everything else; 0: not yet */
     size_t scratch_bytes;
@@ -54,8 +57,11 @@ typedef struct tli_cuda_queue {
     struct {
         CUdeviceptr *items;
         int64_t count, capacity;
-    } outgrown;           /* scratch that lists of work have the address of */
-    pthread_mutex_t lock; /* of all that follows */
+    } outgrown;              /* scratch that lists of work have the address of */
+    CUdeviceptr step;        /* what draws depend on, or 0 */
+    tl_draws draws;          /* what is there, or on its way */
+    struct tli_fault *fault; /* memory of the host that kernels write, or NULL */
+    pthread_mutex_t lock;    /* of all that follows */
     CUevent marks[TLI_CUDA_MARKS];
     uint64_t good; /* all work up to it has run and has not failed */
     bool failed;
@@ -79,6 +85,13 @@ tl_status tli_cuda_enter(const tli_cuda *d);
 /* A kernel of this name, compiled from the text; it lives as long as the device. Whoever calls it
  * holds the lock. */
 tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
+/* What a kernel has said of an index, as a failure; then it is forgotten (work.c). */
+tl_status tli_cuda_fault_told(tli_cuda_queue *q);
+/* Gives back what work.c keeps. */
+void tli_cuda_work_deinit(tli_cuda *d);
+void tli_cuda_queue_work_deinit(tli_cuda_queue *q);
+/* As tli_cuda_scratch (kernels.h), and nothing but the device. */
+tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes);
 /* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
 void tli_dnn_plans_deinit(tli_cuda *d);
@@ -103,5 +116,6 @@ tl_status tli_cuda_list_build(tl_device_program **out, tl_queue *q, tl_status (*
                               void *self);
 tl_status tli_cuda_list_run(tl_device_program *p, tl_queue *q);
 void tli_cuda_list_free(tl_device_program **p);
+tl_status tli_cuda_set_draws(tl_queue *q, const tl_draws *draws);
 
 #endif

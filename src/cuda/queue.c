@@ -42,10 +42,12 @@ void tli_cuda_queue_free(tl_queue **queue)
         if (q->scratch) (void)d->api->cuMemFree_v2(q->scratch);
         for (int64_t i = 0; i < q->outgrown.count; i++)
             (void)d->api->cuMemFree_v2(q->outgrown.items[i]);
+        tli_cuda_queue_work_deinit(q);
         if (q->stream) (void)d->api->cuStreamDestroy_v2(q->stream);
     }
     TL_VEC_FREE(&q->outgrown);
     pthread_mutex_destroy(&q->lock);
+    pthread_mutex_destroy(&q->puts);
     tl_free(q);
     *queue = NULL;
 }
@@ -67,6 +69,7 @@ tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device)
     if (!q) return TL_FAIL_NOMEM(sizeof *q);
     q->base.device = device;
     pthread_mutex_init(&q->lock, NULL);
+    pthread_mutex_init(&q->puts, NULL);
     tl_status st = open_stream(q);
     if (st != TL_OK) tli_cuda_queue_free(out);
     return st;
@@ -89,7 +92,7 @@ static tl_status drop_scratch(tli_cuda_queue *q)
     return TL_OK;
 }
 
-tl_status tli_cuda_scratch(const tl_run *run, void **out, size_t bytes)
+tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes)
 {
     tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
     const tli_cuda *d = device_of(run->queue);
@@ -157,8 +160,10 @@ bool tli_cuda_done(tl_queue *queue, uint64_t ticket)
     if (!done) {
         const CUresult result = d->api->cuEventQuery(mark_of(q, ticket));
         done = result != CUDA_ERROR_NOT_READY;
-        if (result == CUDA_SUCCESS) note_good(q, ticket);
-        else if (done) (void)note_failure(q, tli_cuda_check(result, "a kernel or copy"));
+        if (result == CUDA_SUCCESS && note_failure(q, tli_cuda_fault_told(q)) == TL_OK)
+            note_good(q, ticket);
+        else if (done && result != CUDA_SUCCESS)
+            (void)note_failure(q, tli_cuda_check(result, "a kernel or copy"));
     }
     pthread_mutex_unlock(&q->lock);
     return done;
@@ -181,6 +186,7 @@ tl_status tli_cuda_wait(tl_queue *queue, uint64_t ticket)
     // Should another thread put work in meanwhile that takes over the mark, this waits longer.
     tl_status st = tli_cuda_check(d->api->cuEventSynchronize(mark), "a kernel or copy");
     pthread_mutex_lock(&q->lock);
+    if (st == TL_OK) st = tli_cuda_fault_told(q);
     if (st == TL_OK) note_good(q, ticket);
     else st = note_failure(q, st);
     pthread_mutex_unlock(&q->lock);

@@ -307,11 +307,72 @@ static tl_status check_folder(const tli_run *run, const tl_train_flags *flags)
     return goes_on ? tl_folder_check_experiment(flags->model_dir, parse->experiment) : TL_OK;
 }
 
+/* --- LiBai's config.py ------------------------------------------------------------------------ */
+
+/* One word more, behind the others: it wins. */
+static tl_status add_word(tli_run *run, const tl_word **words, int64_t *count, const char *text,
+                          const char *source)
+{
+    tl_word *more = tl_arena_array(run->arena, *count + 1, sizeof *more);
+    if (!more || !text) return TL_ENOMEM;
+    if (*count) memcpy(more, *words, (size_t)*count * sizeof *more);
+    more[(*count)++] = (tl_word){text, source};
+    *words = more;
+    return TL_OK;
+}
+
+static tl_status check_libai_flags(const tl_train_flags *flags, const char *file)
+{
+    const char *mode = flags->mode ? flags->mode : "train_and_eval";
+    if (flags->gin_file.count || flags->gin_params.count)
+        return TL_FAIL(TL_EINVAL, "'%s' takes no gin bindings: they are for experiments", file);
+    if (flags->dry_run)
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' has no dry run; `train_net --config-file=%s "
+                       "--fast-dev-run` trains 20 steps",
+                       file, file);
+    if (strcmp(mode, "train") == 0 || strcmp(mode, "train_and_eval") == 0
+        || strcmp(mode, "eval") == 0)
+        return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "--mode=%.80s: a configuration of LiBai's has the modes train, "
+                   "train_and_eval and eval",
+                   mode);
+}
+
+/* LiBai's trainer, by the flags of this command: a run that is there goes on. */
+static tl_status run_libai(tli_run *run, const char *file, const tl_word *words, int64_t count)
+{
+    const tl_train_flags *flags = run->given[RUN];
+    bool named = flags->model_dir && *flags->model_dir;
+    TL_TRY(check_libai_flags(flags, file));
+    if (named)
+        TL_TRY(add_word(run, &words, &count,
+                        tl_arena_printf(run->arena, "train.output_dir='%s'", flags->model_dir),
+                        "--model_dir"));
+    if (flags->mode && strcmp(flags->mode, "train") == 0)
+        TL_TRY(add_word(run, &words, &count, "train.evaluation.enabled=false", "--mode"));
+    return tli_train_net(run,
+                         &(tl_train_net_flags){
+                             .config_file = file,
+                             .resume = true,
+                             .eval_only = flags->mode && strcmp(flags->mode, "eval") == 0,
+                         },
+                         words, count);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
 static tl_status run_train(tli_run *run)
 {
     const tl_train_flags *flags = run->given[RUN];
+    const tl_word *words;
+    const char *file;
+    int64_t count;
     tl_config *config;
     tl_gin *gin;
+    TL_TRY(tli_libai_of(&file, &words, &count, run, run->given[EXPERIMENT]));
+    if (file) return run_libai(run, file, words, count);
     TL_TRY(tl_check_mode(flags->mode));
     TL_TRY(check_folder(run, flags));
     TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], flags->model_dir,
@@ -332,8 +393,10 @@ static tl_status more_help(tli_run *run)
 const tli_command tli_command_train = {
     .name = "train",
     .brief = "trains, evaluates or both",
-    .usage = "--experiment=NAME --mode=MODE --model_dir=FOLDER [flags] [WORD...]\n\n"
-             "Runs an experiment. A run in a folder that holds checkpoints is resumed, with the "
+    .usage = "--experiment=NAME --mode=MODE --model_dir=FOLDER [flags] [WORD...]\n"
+             "       train CONFIG.py [--mode=MODE] [--model_dir=FOLDER] [WORD...]\n\n"
+             "Runs an experiment, or a configuration of LiBai's. A run in a folder that holds "
+             "checkpoints is resumed, with the "
              "same results as if it had never stopped. SIGTERM, SIGINT (Ctrl-C), SIGUSR1 and "
              "SIGHUP save a checkpoint and end with exit code 3; a second one ends at once. Words "
              "change the configuration:\n" TLI_WORDS_HELP,

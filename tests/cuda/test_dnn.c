@@ -90,6 +90,9 @@ static void test_convolutions(void **state)
                 c.dtype = types[t];
                 c.way = (tli_dnn_way)way;
                 plan_conv(api, convs[i].name, &c);
+                if (!tli_conv_folds(&c)) continue;
+                c = tli_conv_fold(&c);
+                plan_conv(api, "folded", &c);
             }
 }
 

@@ -193,6 +193,27 @@ static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const vo
         }
 }
 
+static void tile_rounded_bf16(int rows, int cols, int64_t depth, const void *a, const void *b,
+                              const float *sums, int64_t sums_row, const float *bias, void *c,
+                              int64_t c_row, double alpha)
+{
+    const int64_t steps = (depth + 3) / 4;
+    uint16_t *to = c;
+    TL_ASSERT(rows > 0 && rows <= GEMM_MR && cols > 0 && cols <= GEMM_NR);
+    if (rows == GEMM_MR && cols == GEMM_NR) {
+        neon_tile_rounded(steps, a, b, sums, sums_row, bias, to, c_row, (float)alpha);
+        return;
+    }
+    float before[GEMM_MR * GEMM_NR] = {0};
+    uint16_t whole[GEMM_MR * GEMM_NR];
+    for (int i = 0; i < rows && sums; i++)
+        memcpy(before + i * GEMM_NR, sums + i * sums_row, (size_t)cols * sizeof *sums);
+    neon_tile_rounded(steps, a, b, sums ? before : NULL, GEMM_NR, bias, whole, GEMM_NR,
+                      (float)alpha);
+    for (int i = 0; i < rows; i++)
+        memcpy(to + i * c_row, whole + i * GEMM_NR, (size_t)cols * sizeof *to);
+}
+
 #elif defined(GEMM_HALF)
 #include "cpu/simd/gemm_amx.h"
 #endif
@@ -375,6 +396,8 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
                        .repacks_a = 64,
                        .repacks_b = 8,
                        .gather_steps_b = TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16),
+#else
+                       .tile_rounded = tile_rounded_bf16,
 #endif
                        .element = sizeof(uint16_t),
                        .sum_type = TL_F32,

@@ -338,6 +338,22 @@ static void neon_tile_rows(int64_t depth, const float *a, int64_t a_row, int64_t
     X(8, 9, 10, 11, 12, 13) X(14, 15, 16, 17, 18, 19) X(20, 21, 22, 23, 24, 25)                    \
     X(26, 27, 28, 29, 30, 31)
 
+/* All of the depth, into v8 to v31. */
+#define SUM_BF16                                                                                   \
+    ZERO_SUMS                                                                                      \
+    "cbz %[pairs], 3f\n" BEGIN_BF16                                                                \
+    "subs %[pairs], %[pairs], #1\n"                                                                \
+    "b.eq 2f\n"                                                                                    \
+    ".balign 32\n"                                                                                 \
+    "1:\n" STEPS_BF16(LOAD)                                                                        \
+    "subs %[pairs], %[pairs], #1\n"                                                                \
+    "b.ne 1b\n"                                                                                    \
+    "2:\n" STEPS_BF16(NO_LOAD)                                                                     \
+    "3:\n"                                                                                         \
+    "tbz %[steps], #0, 4f\n" STEP_BF16                                                             \
+    "4:\n"                                                                                         \
+    "dup v7.4s, %w[alpha]\n"
+
 /* Panels of 8 and 12; `steps` of 4 in depth. */
 static void neon_tile_bf16(int64_t steps, const uint16_t *a, const uint16_t *b, float *c,
                            int64_t c_row, float alpha, bool accumulate)
@@ -346,25 +362,67 @@ static void neon_tile_bf16(int64_t steps, const uint16_t *a, const uint16_t *b, 
     _Static_assert(TLI_GEMM_READ_AHEAD == 2048, "what AHEAD says");
     if (steps >= 128) fetch_tile(c, c_row); // else it costs more than it spares
     __asm__ volatile(
-        ZERO_SUMS
-        "cbz %[pairs], 3f\n" BEGIN_BF16
-        "subs %[pairs], %[pairs], #1\n"
-        "b.eq 2f\n"
-        ".balign 32\n"
-        "1:\n" STEPS_BF16(LOAD)
-        "subs %[pairs], %[pairs], #1\n"
-        "b.ne 1b\n"
-        "2:\n" STEPS_BF16(NO_LOAD)
-        "3:\n"
-        "tbz %[steps], #0, 4f\n" STEP_BF16
-        "4:\n"
-        "dup v7.4s, %w[alpha]\n"
+        SUM_BF16
         "cbnz %w[accumulate], 8f\n"
         EACH_PAIR(STORE_PAIR_SET) "b 9f\n"
         "8:\n" EACH_PAIR(STORE_PAIR_ADD) "9:\n"
         : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(pairs)
         : [steps] "r"(steps), [c_row] "r"(c_row * 4), [alpha] "r"(tli_float_to_bits(alpha)),
           [accumulate] "r"((int)accumulate)
+        : "memory", "cc", ALL_VECTORS);
+}
+
+/* --- its end in bfloat16: plus a bias in v4 to v6, rounded ------------------------------------ */
+
+#define PUT_ROW                                                                                    \
+    "fadd v0.4s, v0.4s, v4.4s\n"                                                                   \
+    "fadd v1.4s, v1.4s, v5.4s\n"                                                                   \
+    "fadd v2.4s, v2.4s, v6.4s\n"                                                                   \
+    "bfcvtn v0.4h, v0.4s\n"                                                                        \
+    "bfcvtn2 v0.8h, v1.4s\n"                                                                       \
+    "bfcvtn v2.4h, v2.4s\n"                                                                        \
+    "str q0, [%[c]]\n"                                                                             \
+    "str d2, [%[c], #16]\n"                                                                        \
+    "add %[c], %[c], %[c_row]\n"
+#define ROUND_ROW(zip, p0, p1, p2, p3, p4, p5)                                                     \
+    zip " v0.2d, v" #p0 ".2d, v" #p1 ".2d\n"                                                       \
+    zip " v1.2d, v" #p2 ".2d, v" #p3 ".2d\n"                                                       \
+    zip " v2.2d, v" #p4 ".2d, v" #p5 ".2d\n"                                                       \
+    "fmul v0.4s, v0.4s, v7.s[0]\n"                                                                 \
+    "fmul v1.4s, v1.4s, v7.s[0]\n"                                                                 \
+    "fmul v2.4s, v2.4s, v7.s[0]\n" PUT_ROW
+#define ROUND_ROW_ADD(zip, p0, p1, p2, p3, p4, p5)                                                 \
+    "ldp q0, q1, [%[sums]]\n"                                                                      \
+    "ldr q2, [%[sums], #32]\n"                                                                     \
+    "add %[sums], %[sums], %[sums_row]\n"                                                          \
+    zip " v3.2d, v" #p0 ".2d, v" #p1 ".2d\n" FMA(0, 3, 7, 0)                                       \
+    zip " v3.2d, v" #p2 ".2d, v" #p3 ".2d\n" FMA(1, 3, 7, 0)                                       \
+    zip " v3.2d, v" #p4 ".2d, v" #p5 ".2d\n" FMA(2, 3, 7, 0) PUT_ROW
+#define ROUND_PAIR(...) ROUND_ROW("zip1", __VA_ARGS__) ROUND_ROW("zip2", __VA_ARGS__)
+#define ROUND_PAIR_ADD(...) ROUND_ROW_ADD("zip1", __VA_ARGS__) ROUND_ROW_ADD("zip2", __VA_ARGS__)
+
+static void neon_tile_rounded(int64_t steps, const uint16_t *a, const uint16_t *b,
+                              const float *sums, int64_t sums_row, const float *bias, uint16_t *c,
+                              int64_t c_row, float alpha)
+{
+    // What is added where there is no bias: -0.0 + x is x, of either sign.
+    static const float nothing[GEMM_NR] = {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f,
+                                           -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f};
+    int64_t pairs = steps / 2;
+    for (int i = 0; i < GEMM_MR; i++) {
+        __builtin_prefetch(c + i * c_row, 1);
+        __builtin_prefetch(c + i * c_row + GEMM_NR - 1, 1);
+    }
+    __asm__ volatile(
+        SUM_BF16
+        "ldp q4, q5, [%[bias]]\n"
+        "ldr q6, [%[bias], #32]\n"
+        "cbnz %[sums], 8f\n"
+        EACH_PAIR(ROUND_PAIR) "b 9f\n"
+        "8:\n" EACH_PAIR(ROUND_PAIR_ADD) "9:\n"
+        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(pairs), [sums] "+r"(sums)
+        : [steps] "r"(steps), [sums_row] "r"(sums_row * 4), [bias] "r"(bias ? bias : nothing),
+          [c_row] "r"(c_row * 2), [alpha] "r"(tli_float_to_bits(alpha))
         : "memory", "cc", ALL_VECTORS);
 }
 

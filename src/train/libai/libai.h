@@ -36,6 +36,11 @@ const tl_value *tli_libai_without(tl_arena *arena, const tl_value *map, const ch
 TL_NODISCARD tl_status tli_libai_read_loader(const char **key, const tl_value **value,
                                              tl_arena *arena, const char *name,
                                              const tl_value *given);
+/* Adds the test loaders behind the first to `tests`; each with the keys of the task's data. A list
+ * of one, and what is no list, adds nothing. */
+TL_NODISCARD tl_status tli_libai_more_tests(tl_config *c, const tl_value *loaders);
+/* What a loader's results are called: by the class of its dataset. */
+const char *tli_libai_test_name(const tl_value *loader);
 /* Applies a whole file's map, sections `model` and `dataloader` included. */
 TL_NODISCARD tl_status tli_libai_apply(tl_config *c, const tl_value *map);
 /* The tree with what a word says: `a.b[0].c=1`, `a.0=1`, `~a.b`. Keys that are not there are made,
