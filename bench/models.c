@@ -258,6 +258,7 @@ static const tl_layer_class lm_class = {
 static const mlp_config tiny = {{32, 32, 2}, 3}, small = {{128, 10}, 2}, wide = {{256, 256, 10}, 3};
 static const lm_config encoder = {8192, 128, 256, 4, 4, false};
 static const lm_config gpt2 = {50304, 256, 768, 12, 12, true};
+static const lm_config long_gpt2 = {50304, 1024, 768, 12, 12, true};
 static const lm_config deep[] = {{256, 16, 64, 4, 4, false},
                                  {256, 16, 64, 12, 4, false},
                                  {256, 16, 64, 48, 4, false},
@@ -327,3 +328,28 @@ const int64_t step_model_count = TL_COUNT(step_models);
             .input = SHAPE(4, 16), .labels = SHAPE(4 * 16), .ids = true, .classes = 256)
 const step_model deep_models[] = {DEEP(4, 0), DEEP(12, 1), DEEP(48, 2), DEEP(96, 3)};
 const int64_t deep_model_count = TL_COUNT(deep_models);
+
+const step_model gpu_models[] = {
+    {.name = "mlp784-256-256-10 B128",
+     .cls = &mlp_class,
+     .config = &wide,
+     .input = SHAPE(128, 784),
+     .labels = SHAPE(128),
+     .classes = 10,
+     .flops = 155e6},
+    {.name = "resnet18-cifar B64",
+     .cls = &resnet_class,
+     .input = SHAPE(64, 32, 32, 3),
+     .labels = SHAPE(64),
+     .classes = 10,
+     .flops = 213e9},
+    {.name = "gpt2-124M B64 T1024",
+     .cls = &lm_class,
+     .config = &long_gpt2,
+     .input = SHAPE(64, 1024),
+     .labels = SHAPE(64 * 1024),
+     .ids = true,
+     .classes = 50304,
+     .flops = 52.9e12},
+};
+const int64_t gpu_model_count = TL_COUNT(gpu_models);

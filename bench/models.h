@@ -23,4 +23,8 @@ extern const int64_t step_model_count;
 extern const step_model deep_models[];
 extern const int64_t deep_model_count;
 
+/* Of a size that keeps a GPU busy. */
+extern const step_model gpu_models[];
+extern const int64_t gpu_model_count;
+
 #endif

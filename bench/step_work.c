@@ -87,7 +87,8 @@ static tl_status make_data(step_work *w, tl_ctx *c, const step_model *s)
 tl_status step_work_make(step_work *w, const step_model *s, tl_dtype dtype, bool eager)
 {
     tl_spec input = {"x", s->ids ? TL_I64 : TL_F32, s->input};
-    TL_TRY(tl_engine_new(&w->engine, &(tl_engine_args){.backend = &tl_backend_cpu}));
+    const tl_backend_class *backend = w->backend ? w->backend : &tl_backend_cpu;
+    TL_TRY(tl_engine_new(&w->engine, &(tl_engine_args){.backend = backend}));
     TL_TRY(tl_ctx_new(&w->c, w->engine));
     TL_TRY(tl_model_new(&w->model, &(tl_model_args){.engine = w->engine,
                                                     .cls = s->cls,

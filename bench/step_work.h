@@ -5,12 +5,14 @@
 #define TILTH_BENCH_STEP_WORK_H
 
 #include <tilth/graph/function.h>
+#include <tilth/sys/core/backend.h>
 
 #include "models.h"
 
 enum { MOST_BLOCKS = 8 };
 
 typedef struct step_work {
+    const tl_backend_class *backend; /* NULL: the CPU's */
     tl_engine *engine;
     tl_ctx *c;
     tl_model *model;

@@ -40,6 +40,19 @@ static tl_status resolve(const tl_backend_class **backend)
     return TL_OK;
 }
 
+// A kernel that does not take all calls stands before the one that was there.
+static void fill_cell(tli_cell *cell, const tl_backend_class *backend, const tl_kernel *k,
+                      unsigned staged)
+{
+    tli_cell filled = {.fn = k->fn, .flags = k->flags | staged};
+    if (backend->takes) {
+        filled.takes = backend->takes;
+        filled.other = cell->takes ? cell->other : cell->fn;
+        filled.other_flags = cell->takes ? cell->other_flags : cell->flags;
+    }
+    *cell = filled;
+}
+
 // The fallback's rows first, then what the backend does better.
 static tl_status fill_cells(tl_engine *e, const tl_backend_class *backend)
 {
@@ -62,7 +75,7 @@ static tl_status fill_cells(tl_engine *e, const tl_backend_class *backend)
             TL_ASSERT(k->fn && k->op < TL_OP_COUNT && k->dtype <= TL_DTYPE_COUNT);
             for (int d = all ? 0 : (int)k->dtype; d < (all ? TL_DTYPE_COUNT : (int)k->dtype + 1);
                  d++)
-                e->cells[k->op][d] = (tli_cell){k->fn, k->flags | staged};
+                fill_cell(&e->cells[k->op][d], backend, k, staged);
         }
     }
     return TL_OK;
@@ -304,8 +317,12 @@ tl_status tl_engine_kernel(const tl_engine *e, const tl_node *call, tl_kernel *o
     if (!cell->fn)
         return TL_FAIL(TL_EUNSUPPORTED, "there is no %s of %s on the backend '%s'", call->op->name,
                        tl_dtype_name(dtype), e->backend->cls.name);
-    *out = (tl_kernel){call->op->op, dtype, cell->fn, cell->flags};
-    return TL_OK;
+    const bool takes = !cell->takes || cell->takes(e, call);
+    *out = (tl_kernel){call->op->op, dtype, takes ? cell->fn : cell->other,
+                       takes ? cell->flags : cell->other_flags};
+    if (out->fn) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED, "the backend '%s' has no kernel for this %s of %s",
+                   e->backend->cls.name, call->op->name, tl_dtype_name(dtype));
 }
 
 /* --- running ---------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Convolutions of row-major images [images, h, w, in] with filters [kh, kw, in / groups, out] into
- * results [images, oh, ow, out], and their two gradients, by four methods:
+ * results [images, oh, ow, out], and their two gradients, by five methods:
  *
  *     tli_conv_gemm_*    one matrix product a group, whose operands are gathered while they are
  *                        packed; for everything
@@ -8,6 +8,8 @@
  *     tli_conv_band_*    products on bands of the image that are laid out so that every patch is a
  *                        row of a matrix in memory; for few input channels (simd/conv_band.c)
  *     tli_conv_each_*    vectors over channels, for one channel a group (simd/conv_each.c)
+ *     tli_conv_winograd_*  a quarter of the multiplications, for float32 and filters of 3 x 3
+ *                        without a stride (simd/conv_winograd.c)
  *
  * Sums are float32 and rounded once. The bits do not depend on the number of threads.
  *
@@ -31,9 +33,11 @@ typedef struct tli_conv {
 typedef tl_status tli_conv_fn(tl_pool *pool, tli_isa isa, const tli_conv *c);
 extern tli_conv_fn tli_conv_gemm_result, tli_conv_gemm_image, tli_conv_gemm_filter;
 
-/* Another method; `suits` says whether it can, and is the better way. */
+typedef enum tli_conv_want { TLI_CONV_RESULT, TLI_CONV_IMAGE, TLI_CONV_FILTER } tli_conv_want;
+
+/* Another method; `suits` says whether it can, and is the better way. It knows sizes alone. */
 typedef struct tli_conv_method {
-    bool (*suits)(const tli_conv *c);
+    bool (*suits)(const tli_conv *c, tli_conv_want what);
     tli_conv_fn *result, *image, *filter;
 } tli_conv_method;
 extern const tli_conv_method tli_conv_cut;

@@ -73,8 +73,9 @@ static double share_of(const tli_conv *c, bool down)
     return inside / (double)(a.taps * a.places);
 }
 
-static bool cut_suits(const tli_conv *c)
+static bool cut_suits(const tli_conv *c, tli_conv_want what)
 {
+    (void)what;
     // Below SHARE, smaller products and the copies around them cost less than they save. Parts are
     // some ninths of ROWS places, so that they are many tiles; CHANNELS are some steps of depth.
     const double share = 0.85;

@@ -25,7 +25,7 @@ typedef struct loaded {
 
 struct tl_jit {
     tli_jit_compiler compiler;
-    tli_jit_cache cache;
+    tli_code_cache cache;
     int threads;
     int64_t hits, misses;
     double compile_seconds;
@@ -60,7 +60,7 @@ tl_status tl_jit_new(tl_jit **out, const tl_jit_args *args)
     jit->threads = args->threads > 0 ? args->threads : tl_pool_default_threads();
     TL_TRY_DONE(st, tli_jit_compiler_init(&jit->compiler, args->compiler));
     size_t most = args->max_bytes ? args->max_bytes : TL_JIT_MAX_BYTES;
-    TL_TRY_DONE(st, tli_jit_cache_init(&jit->cache, args->cache_dir, most));
+    TL_TRY_DONE(st, tli_code_cache_init(&jit->cache, args->cache_dir, most, "k.c", "k.so"));
     share_math(jit);
     *out = jit;
     jit = NULL;
@@ -83,7 +83,7 @@ void tl_jit_free(tl_jit **jit)
     while (j->loaded.count > 0) drop(&j->loaded.items[--j->loaded.count]);
     TL_VEC_FREE(&j->loaded);
     if (j->math) dlclose(j->math);
-    tli_jit_cache_deinit(&j->cache);
+    tli_code_cache_deinit(&j->cache);
     tli_jit_compiler_deinit(&j->compiler);
     tl_free(j);
     *jit = NULL;
@@ -94,7 +94,7 @@ void tl_jit_free(tl_jit **jit)
 /* A unit on its way: what the cache calls it, and how far it has come. */
 typedef struct job {
     tl_jit_unit *unit;
-    tli_jit_key key;
+    tli_code_key key;
     bool absent; /* to be compiled */
     bool force;  /* even if the cache holds what looks good */
     bool built;  /* this call compiled it */
@@ -110,7 +110,7 @@ typedef struct batch {
 /* "" where no cache has it. */
 static tl_status object_path(char **out, const tl_jit *jit, const job *j)
 {
-    size_t size = strlen(jit->cache.path) + TLI_JIT_KEY + sizeof "//k.so";
+    size_t size = strlen(jit->cache.path) + TLI_CODE_KEY + sizeof "//k.so";
     *out = tl_alloc(size);
     if (!*out) return TL_FAIL_NOMEM(size);
     if (jit->cache.in_memory) **out = '\0';
@@ -157,10 +157,10 @@ static tl_status open_object(tl_jit *jit, job *j, int object)
 /* Loads it if the cache has it. An entry that is no good is told of and will be made anew. */
 static tl_status load_from_cache(tl_jit *jit, job *j)
 {
-    char reason[TLI_JIT_REASON] = "";
+    char reason[TLI_CODE_REASON] = "";
     int object;
     int64_t begin = tl_clock_ns();
-    tli_jit_entry entry = tli_jit_entry_open(&object, &jit->cache, &j->key, reason);
+    tli_code_entry entry = tli_code_entry_open(&object, &jit->cache, &j->key, reason);
     tl_status st = TL_OK;
     j->absent = entry != TLI_ENTRY_GOOD;
     if (entry == TLI_ENTRY_BAD)
@@ -169,10 +169,10 @@ static tl_status load_from_cache(tl_jit *jit, job *j)
     if (entry == TLI_ENTRY_GOOD) {
         st = open_object(jit, j, object);
         close(object);
-        if (st == TL_OK) tli_jit_entry_touch(&jit->cache, &j->key);
+        if (st == TL_OK) tli_code_entry_touch(&jit->cache, &j->key);
         // Another process may have taken the entry away between the look and the load.
         j->absent = st == TL_EUNSUPPORTED
-                    && tli_jit_entry_check(&jit->cache, &j->key, reason) != TLI_ENTRY_GOOD;
+                    && tli_code_entry_check(&jit->cache, &j->key, reason) != TLI_ENTRY_GOOD;
         if (j->absent) st = TL_OK;
     }
     j->seconds += (double)(tl_clock_ns() - begin) * 1e-9;
@@ -181,17 +181,17 @@ static tl_status load_from_cache(tl_jit *jit, job *j)
 
 static tl_status build_now(tl_jit *jit, job *j)
 {
-    char temp[TLI_JIT_TEMP];
+    char temp[TLI_CODE_TEMP];
     tl_str folder = TL_STR_INIT;
     tl_status st;
-    TL_TRY(tli_jit_temp_new(temp, &jit->cache, j->unit->source));
+    TL_TRY(tli_code_temp_new(temp, &jit->cache, j->unit->source));
     tl_str_addf(&folder, "%s/%s", jit->cache.path, temp);
     TL_TRY_DONE(st, tl_str_status(&folder));
     TL_TRY_DONE(st, tli_jit_compile(&jit->compiler, j->unit->name, tl_str_text(&folder)));
-    st = jit->cache.in_memory ? tli_jit_temp_take(&j->object, temp, &jit->cache)
-                              : tli_jit_temp_publish(temp, &jit->cache, &j->key, j->force);
+    st = jit->cache.in_memory ? tli_code_temp_take(&j->object, temp, &jit->cache)
+                              : tli_code_temp_publish(temp, &jit->cache, &j->key, j->force);
 done:
-    if (temp[0]) tli_jit_cache_remove(&jit->cache, temp);
+    if (temp[0]) tli_code_cache_remove(&jit->cache, temp);
     tl_str_deinit(&folder);
     return st;
 }
@@ -199,14 +199,14 @@ done:
 /* Runs on any thread of the pool. */
 static tl_status build(tl_jit *jit, job *j)
 {
-    char reason[TLI_JIT_REASON];
+    char reason[TLI_CODE_REASON];
     tl_status st = TL_OK;
     int64_t begin = tl_clock_ns();
-    int lock = tli_jit_entry_lock(&jit->cache, &j->key);
+    int lock = tli_code_entry_lock(&jit->cache, &j->key);
     // While we waited for the lock somebody else may have made it.
-    bool needed = j->force || tli_jit_entry_check(&jit->cache, &j->key, reason) != TLI_ENTRY_GOOD;
+    bool needed = j->force || tli_code_entry_check(&jit->cache, &j->key, reason) != TLI_ENTRY_GOOD;
     if (needed) st = build_now(jit, j);
-    tli_jit_entry_unlock(&jit->cache, &j->key, lock);
+    tli_code_entry_unlock(&jit->cache, &j->key, lock);
     j->built = j->built || needed;
     j->build_seconds += (double)(tl_clock_ns() - begin) * 1e-9;
     return st;
@@ -299,7 +299,7 @@ static tl_status load_jobs(tl_jit *jit, job *jobs, int64_t count)
     if (jit->cache.in_memory) return load_from_memory(jit, jobs, count);
     for (int64_t i = 0; i < count; i++)
         if (jobs[i].absent) TL_TRY(load_built(jit, &jobs[i]));
-    return tli_jit_cache_trim(&jit->cache);
+    return tli_code_cache_trim(&jit->cache);
 }
 
 static void report(tl_jit *jit, const job *jobs, int64_t count)
@@ -323,8 +323,8 @@ tl_status tl_jit_load(tl_jit *jit, tl_jit_unit *units, int64_t count)
     for (int64_t i = 0; i < count; i++) {
         TL_ASSERT(units[i].name && units[i].source && !units[i].handle);
         jobs[i].unit = &units[i];
-        jobs[i].key = tli_jit_key_of(jit->compiler.identity, units[i].source);
-        TL_ASSERT(tli_jit_is_key(jobs[i].key.name));
+        jobs[i].key = tli_code_key_of(jit->compiler.identity, units[i].source);
+        TL_ASSERT(tli_code_is_key(jobs[i].key.name));
         jobs[i].object = -1;
     }
     tl_status st = load_jobs(jit, jobs, count);
@@ -372,10 +372,10 @@ tl_status tl_jit_read_stats(tl_jit_stats *out, const tl_jit *jit)
         .compiler = jit->compiler.path,
         .flags = jit->compiler.flags_text,
     };
-    return tli_jit_cache_measure(&jit->cache, &out->entries, &out->bytes);
+    return tli_code_cache_measure(&jit->cache, &out->entries, &out->bytes);
 }
 
 tl_status tl_jit_clear(tl_jit *jit)
 {
-    return tli_jit_cache_clear(&jit->cache);
+    return tli_code_cache_clear(&jit->cache);
 }

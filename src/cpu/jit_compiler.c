@@ -155,7 +155,7 @@ static tl_status write_identity(tl_str *out, const tli_jit_compiler *c)
     tl_str_addf(out, "target %s\nflags %s\n", target_name(), c->flags_text);
     free(real);
     TL_TRY(tl_str_status(out));
-    if (out->length <= TLI_JIT_IDENTITY) return TL_OK;
+    if (out->length <= TLI_CODE_IDENTITY) return TL_OK;
     return TL_FAIL(TL_EUNSUPPORTED, "the path of the C compiler '%.80s...' is too long", c->path);
 }
 

@@ -39,8 +39,13 @@ static library libraries[] = {
      .advice = "install it (libcublas of the CUDA toolkit, or nvidia-cublas of PyPI) and name its "
                "folder in TILTH_CUDA_PATH; until then the CPU computes them",
      .files = {"libcublasLt.so.13", "libcublasLt.so.12"}},
+    {.name = "cudnn",
+     .what = "NVIDIA's convolutions and attention (cuDNN)",
+     .advice = "install it (nvidia-cudnn-cu13 or -cu12 of PyPI, or NVIDIA's archive) and name its "
+               "folder in TILTH_CUDA_PATH; until then the CPU computes them",
+     .files = {"libcudnn.so.9"}},
 };
-enum { DRIVER, NVRTC, CUBLASLT };
+enum { DRIVER, NVRTC, CUBLASLT, CUDNN };
 
 static tli_cuda_api api;
 
@@ -207,6 +212,19 @@ static tl_status start_products(library *l)
     return TL_OK;
 }
 
+enum { OLDEST_DNN = 91002 };
+
+static tl_status start_dnn(library *l)
+{
+    const size_t version = api.cudnnGetVersion();
+    snprintf(l->version, sizeof l->version, "%zu.%zu.%zu", version / 10000, version / 100 % 100,
+             version % 100);
+    if (version >= OLDEST_DNN) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED, "%s (%s) is %s and must be %d.%d.%d or newer; %s", l->what,
+                   l->file, l->version, OLDEST_DNN / 10000, OLDEST_DNN / 100 % 100,
+                   OLDEST_DNN % 100, l->advice);
+}
+
 /* --- once ------------------------------------------------------------------------------------- */
 
 /* What became of a library, for all who ask. */
@@ -216,7 +234,7 @@ typedef struct outcome {
     tl_error error;
 } outcome;
 static outcome driver = {.once = PTHREAD_ONCE_INIT}, compiler = {.once = PTHREAD_ONCE_INIT},
-               products = {.once = PTHREAD_ONCE_INIT};
+               products = {.once = PTHREAD_ONCE_INIT}, dnn = {.once = PTHREAD_ONCE_INIT};
 
 static void keep(outcome *o, tl_status st)
 {
@@ -249,6 +267,16 @@ static void find_products(void)
     keep(&products, st == TL_OK ? start_products(&libraries[CUBLASLT]) : st);
 }
 
+// It takes products and the compiler of its own by their names: those that are open already.
+static void find_dnn(void)
+{
+    const tli_cuda_api *unused;
+    tl_status st = tli_cuda_products(&unused);
+    if (st == TL_OK) st = tli_cuda_compiler(&unused);
+    if (st == TL_OK) st = open_and_fill(&libraries[CUDNN]);
+    keep(&dnn, st == TL_OK ? start_dnn(&libraries[CUDNN]) : st);
+}
+
 tl_status tli_cuda_driver(const tli_cuda_api **out)
 {
     pthread_once(&driver.once, find_driver);
@@ -267,16 +295,24 @@ tl_status tli_cuda_products(const tli_cuda_api **out)
     return tell(&products, out);
 }
 
+tl_status tli_cuda_dnn(const tli_cuda_api **out)
+{
+    pthread_once(&dnn.once, find_dnn);
+    return tell(&dnn, out);
+}
+
 /* --- telling ---------------------------------------------------------------------------------- */
 
 const tl_gpu_library *tl_gpu_libraries(int64_t *count)
 {
     static _Thread_local tl_gpu_library told[TL_COUNT(libraries)];
     const tli_cuda_api *unused;
-    const outcome *outcomes[] = {[DRIVER] = &driver, [NVRTC] = &compiler, [CUBLASLT] = &products};
+    const outcome *outcomes[] = {
+        [DRIVER] = &driver, [NVRTC] = &compiler, [CUBLASLT] = &products, [CUDNN] = &dnn};
     if (tli_cuda_driver(&unused) != TL_OK) tl_error_clear();
     if (tli_cuda_compiler(&unused) != TL_OK) tl_error_clear();
     if (tli_cuda_products(&unused) != TL_OK) tl_error_clear();
+    if (tli_cuda_dnn(&unused) != TL_OK) tl_error_clear();
     for (int i = 0; i < TL_COUNT(libraries); i++) {
         const bool fine = outcomes[i]->status == TL_OK;
         told[i] = (tl_gpu_library){.name = libraries[i].name,

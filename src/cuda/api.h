@@ -46,6 +46,10 @@ typedef struct cublasLtMatmulHeuristicResult_t {
     float wavesCount;
     int reserved[4];
 } cublasLtMatmulHeuristicResult_t;
+typedef int cudnnStatus_t, cudnnBackendDescriptorType_t, cudnnBackendAttributeName_t,
+    cudnnBackendAttributeType_t;
+typedef struct cudnnContext *cudnnHandle_t;
+typedef void *cudnnBackendDescriptor_t;
 #define TLI_CUDA_VALUE(name, value) name = (value),
 enum {
 #include "cuda/values.def"
@@ -67,6 +71,9 @@ tl_status tli_cuda_driver(const tli_cuda_api **out);
 tl_status tli_cuda_compiler(const tli_cuda_api **out);
 /* Matrix products. */
 tl_status tli_cuda_products(const tli_cuda_api **out);
+
+/* Convolutions and attention. */
+tl_status tli_cuda_dnn(const tli_cuda_api **out);
 
 /* TL_EIO with the call, what the driver says and its name for it; TL_ENOMEM where memory lacks. */
 tl_status tli_cuda_check(CUresult result, const char *call);

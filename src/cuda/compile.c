@@ -30,17 +30,26 @@ static tl_status get_log(const tli_cuda_api *api, nvrtcProgram program, tl_str *
 }
 
 // Every operation is rounded as the text says: fused multiply-adds are written out in it.
+static const char *const options[] = {"--std=c++17",       "--device-as-default-execution-space",
+                                      "--fmad=false",      "--ftz=false",
+                                      "--prec-div=true",   "--prec-sqrt=true",
+                                      "--disable-warnings"};
+enum { ARCHITECTURE = 40 };
+
+static void print_architecture(char out[ARCHITECTURE], int major, int minor)
+{
+    snprintf(out, ARCHITECTURE, "--gpu-architecture=sm_%d%d", major, minor);
+}
+
 static tl_status compile(const tli_cuda_api *api, nvrtcProgram program, int major, int minor,
                          bool verbose)
 {
-    char architecture[40];
-    const char *options[] = {
-        architecture,       "--std=c++17",        "--device-as-default-execution-space",
-        "--fmad=false",     "--ftz=false",        "--prec-div=true",
-        "--prec-sqrt=true", "--disable-warnings", "--ptxas-options=-v"};
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%d", major, minor);
+    char architecture[ARCHITECTURE];
+    const char *all[TL_COUNT(options) + 2] = {architecture, "--ptxas-options=-v"};
+    print_architecture(architecture, major, minor);
+    memcpy(all + 1 + verbose, options, sizeof options);
     const nvrtcResult result =
-        api->nvrtcCompileProgram(program, (int)TL_COUNT(options) - !verbose, options);
+        api->nvrtcCompileProgram(program, (int)TL_COUNT(options) + 1 + verbose, all);
     if (result == NVRTC_SUCCESS) return TL_OK;
     tl_str log = TL_STR_INIT;
     tl_status st = get_log(api, program, &log);
@@ -61,6 +70,20 @@ static tl_status get_code(const tli_cuda_api *api, nvrtcProgram program, char **
         *code = NULL;
     }
     return st;
+}
+
+tl_status tli_cuda_identify(tl_str *out, int major, int minor)
+{
+    const tli_cuda_api *api;
+    char architecture[ARCHITECTURE];
+    int version, part;
+    TL_TRY(tli_cuda_compiler(&api));
+    TL_TRY(check(api, api->nvrtcVersion(&version, &part), "version"));
+    print_architecture(architecture, major, minor);
+    tl_str_addf(out, "NVRTC %d.%d %s", version, part, architecture);
+    for (int i = 0; i < TL_COUNT(options); i++) tl_str_addf(out, " %s", options[i]);
+    tl_str_add(out, "\n");
+    return tl_str_status(out);
 }
 
 tl_status tli_cuda_compile(char **code, size_t *bytes, const char *text, int major, int minor,

@@ -11,5 +11,7 @@
  * not compile is TL_EINTERNAL, with the first lines of what it says. */
 TL_NODISCARD tl_status tli_cuda_compile(char **code, size_t *bytes, const char *text, int major,
                                         int minor, tl_str *log);
+/* Adds all that the code of a text depends on besides the text. */
+TL_NODISCARD tl_status tli_cuda_identify(tl_str *out, int major, int minor);
 
 #endif

@@ -1,9 +1,12 @@
 /* The backend of GPUs. */
 #include <tilth/sys/cpu/cpu.h>
 
+#include "cuda/attend.h"
+#include "cuda/convs.h"
 #include "cuda/kernels.h"
 #include "cuda/limits.h"
 #include "cuda/nests.h"
+#include "cuda/pools.h"
 #include "cuda/products.h"
 
 static tl_status supported(void)
@@ -13,33 +16,72 @@ static tl_status supported(void)
     return tli_cuda_compiler(&api);
 }
 
-static const tl_kernels *const moves[] = {&tli_cuda_move_kernels, NULL};
+static const tl_kernels *const moves[] = {&tli_cuda_move_kernels,   &tli_cuda_pool_kernels,
+                                          &tli_cuda_row_kernels,    &tli_cuda_norm_kernels,
+                                          &tli_cuda_draw_kernels,   &tli_cuda_channel_kernels,
+                                          &tli_cuda_index_kernels,  &tli_cuda_make_kernels,
+                                          &tli_cuda_update_kernels, NULL};
 static const tl_kernels *const tables[] = {&tli_cuda_product_kernels, NULL};
 
-/* The two differ in whether there are matrix products: cuBLASLt may lack. */
+static const tl_kernels *const networks[] = {&tli_cuda_conv_kernels, &tli_cuda_attend_kernels,
+                                             NULL};
+
+static bool takes(const tl_engine *engine, const tl_node *call)
+{
+    const bool attends = call->op->op == TL_OP_attend || call->op->op == TL_OP_attend_grad;
+    return attends ? tli_cuda_attend_takes(engine, call) : tli_cuda_conv_takes(engine, call);
+}
+
+/* What a call puts into the queue stays together: several threads may compute with one engine, and
+ * kernels of a call hand on what is in scratch. */
+static tl_status put_together(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
+{
+    if (run->queue->device->cls != &tl_device_cuda) return kernel(run, call); // staged
+    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    pthread_mutex_lock(&q->puts);
+    const tl_status st = kernel(run, call);
+    pthread_mutex_unlock(&q->puts);
+    return st;
+}
+
+/* They differ in what there is beside the compiler: cuBLASLt may lack, or cuDNN. */
 static const tl_backend_class plain = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
     .fallback = &tl_backend_cpu,
     .tables = moves,
     .device = &tl_device_cuda,
     .supported = supported,
+    .around = put_together,
     .nests = &tli_cuda_nests,
 };
-static const tl_backend_class whole = {
+static const tl_backend_class multiplying = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
     .fallback = &plain,
     .tables = tables,
     .device = &tl_device_cuda,
     .supported = supported,
+    .around = put_together,
     .nests = &tli_cuda_nests,
     .limits = tli_cuda_limits,
+};
+static const tl_backend_class whole = {
+    .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
+    .fallback = &multiplying,
+    .tables = networks,
+    .takes = takes,
+    .device = &tl_device_cuda,
+    .supported = supported,
+    .around = put_together,
+    .nests = &tli_cuda_nests,
 };
 
 static tl_status choose(const tl_backend_class **out)
 {
     const tli_cuda_api *api;
-    *out = tli_cuda_products(&api) == TL_OK ? &whole : &plain;
-    if (*out == &plain) tl_error_clear();
+    *out = tli_cuda_dnn(&api) == TL_OK        ? &whole
+           : tli_cuda_products(&api) == TL_OK ? &multiplying
+                                              : &plain;
+    if (*out != &whole) tl_error_clear();
     return TL_OK;
 }
 

@@ -4,11 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
-
-#include "cuda/compile.h"
 
 enum { OLDEST_MAJOR = 8, ALIGNMENT = 256, BLOCK = 2 << 20 };
 
@@ -53,6 +52,11 @@ tl_status tl_gpu_at(tl_gpu *out, int64_t number)
     return attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &out->minor);
 }
 
+bool tl_gpu_seen(void)
+{
+    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
+}
+
 static int64_t count_gpus(void)
 {
     int64_t count;
@@ -67,13 +71,17 @@ static void close_gpu(tl_device **device)
     tli_cuda *d = tli_cuda_of(*device);
     if (!d) return;
     if (d->context && tli_cuda_enter(d) == TL_OK) {
+        tli_dnn_plans_deinit(d);
         tli_cuda_products_deinit(d);
+        tli_cuda_work_deinit(d);
         for (int64_t i = 0; i < d->modules.count; i++)
             (void)d->api->cuModuleUnload(d->modules.items[i]);
     }
     if (d->context) (void)d->api->cuDevicePrimaryCtxRelease_v2(d->device);
     TL_VEC_FREE(&d->modules);
     tl_map_deinit(&d->kernels);
+    tli_cuda_codes_close(&d->codes);
+    pthread_mutex_destroy(&d->long_lock);
     pthread_mutex_destroy(&d->lock);
     tl_free(d);
     *device = NULL;
@@ -96,6 +104,7 @@ static tl_status open_context(tli_cuda *d, int64_t number)
     d->minor = about.minor;
     d->processors = about.processors;
     d->cache = cache;
+    TL_TRY(tli_cuda_codes_open(&d->codes, d->major, d->minor));
     TLI_CUDA_TRY(d->api, cuDevicePrimaryCtxRetain, &d->context, d->device);
     return tli_cuda_enter(d);
 }
@@ -109,6 +118,7 @@ static tl_status open_gpu(tl_device **out, const char *which)
     if (!d) return TL_FAIL_NOMEM(sizeof *d);
     d->base.cls = &tl_device_cuda;
     pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->long_lock, NULL);
     snprintf(d->base.name, sizeof d->base.name, "cuda:%" PRId64, number);
     tl_status st = open_context(d, number);
     if (st != TL_OK) close_gpu(out);
@@ -120,7 +130,7 @@ tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const ch
     char *code;
     size_t bytes;
     CUmodule module;
-    TL_TRY(tli_cuda_compile(&code, &bytes, text, d->major, d->minor, NULL));
+    TL_TRY(tli_cuda_code(&code, &bytes, d->codes, text));
     tl_status st = tli_cuda_check(d->api->cuModuleLoadData(&module, code), "cuModuleLoadData");
     tl_free(code);
     TL_TRY(st);
@@ -213,5 +223,6 @@ const tl_device_class tl_device_cuda = {
     .program_build = tli_cuda_list_build,
     .program_run = tli_cuda_list_run,
     .program_free = tli_cuda_list_free,
+    .set_draws = tli_cuda_set_draws,
     .count = count_gpus,
 };

@@ -7,9 +7,11 @@
 #include <pthread.h>
 
 #include <tilth/base/map.h>
+#include <tilth/core/ctx.h>
 #include <tilth/sys/cuda/cuda.h>
 
 #include "cuda/api.h"
+#include "cuda/code.h"
 
 enum { TLI_CUDA_MODEL = 96 };
 typedef struct tli_cuda {
@@ -20,15 +22,20 @@ typedef struct tli_cuda {
     char model[TLI_CUDA_MODEL]; /* "NVIDIA H200" */
     int major, minor;           /* compute capability */
     int processors;
-    int64_t cache;        /* bytes of the second level */
-    pthread_mutex_t lock; /* of what follows */
+    int64_t cache;         /* bytes of the second level */
+    tli_cuda_codes *codes; /* of kernels */
+    pthread_mutex_t lock;  /* of what follows */
     struct {
         CUmodule *items;
         int64_t count, capacity;
     } modules;                 /* of kernels that belong to no nest */
     tl_map kernels;            /* by what they are: CUfunction */
+    tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
+    pthread_mutex_t long_lock; /* of what follows and of scratch; taken before the other one */
+    cudnnHandle_t dnn;         /* NULL: not yet */
+    tl_map dnn_plans;          /* of convolutions and attention: tli_dnn_known */
 } tli_cuda;
 typedef struct tli_cuda_plan tli_cuda_plan;
 
@@ -42,8 +49,19 @@ typedef struct tli_cuda_moment {
 typedef struct tli_cuda_queue {
     tl_queue base;
     CUstream stream;
+    pthread_mutex_t puts;  /* of calls that put in work, and of what they work with */
     CUdeviceptr workspace; /* of products; 0: not yet */
-    pthread_mutex_t lock;  /* of all that follows */
+    CUdeviceptr scratch;   /* of everything else; 0: not yet */
+    size_t scratch_bytes;
+    bool scratch_listed; /* lists of work have its address */
+    struct {
+        CUdeviceptr *items;
+        int64_t count, capacity;
+    } outgrown;              /* scratch that lists of work have the address of */
+    CUdeviceptr step;        /* what draws depend on, or 0 */
+    tl_draws draws;          /* what is there, or on its way */
+    struct tli_fault *fault; /* memory of the host that kernels write, or NULL */
+    pthread_mutex_t lock;    /* of all that follows */
     CUevent marks[TLI_CUDA_MARKS];
     uint64_t good; /* all work up to it has run and has not failed */
     bool failed;
@@ -67,8 +85,16 @@ tl_status tli_cuda_enter(const tli_cuda *d);
 /* A kernel of this name, compiled from the text; it lives as long as the device. Whoever calls it
  * holds the lock. */
 tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
-/* Gives back what products.c keeps. */
+/* What a kernel has said of an index, as a failure; then it is forgotten (work.c). */
+tl_status tli_cuda_fault_told(tli_cuda_queue *q);
+/* Gives back what work.c keeps. */
+void tli_cuda_work_deinit(tli_cuda *d);
+void tli_cuda_queue_work_deinit(tli_cuda_queue *q);
+/* As tli_cuda_scratch (kernels.h), and nothing but the device. */
+tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes);
+/* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
+void tli_dnn_plans_deinit(tli_cuda *d);
 
 /* Methods of the class that are about queues (queue.c). */
 tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device);
@@ -90,5 +116,6 @@ tl_status tli_cuda_list_build(tl_device_program **out, tl_queue *q, tl_status (*
                               void *self);
 tl_status tli_cuda_list_run(tl_device_program *p, tl_queue *q);
 void tli_cuda_list_free(tl_device_program **p);
+tl_status tli_cuda_set_draws(tl_queue *q, const tl_draws *draws);
 
 #endif

@@ -6,7 +6,6 @@
 #include <tilth/sys/nest/gpu.h>
 
 #include "core/inner/storage.h"
-#include "cuda/compile.h"
 #include "nest/inner/words.h"
 
 enum { THREADS = 256, KEY = 64 };

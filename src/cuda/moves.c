@@ -1,65 +1,37 @@
-/* What moves elements and computes nothing: copies of views, packing, assignments, constants. */
+/* What moves elements and computes nothing: copies of views, packing, assignments. */
 #include <stdio.h>
 #include <string.h>
 
 #include <tilth/core/attrs.h>
 
-#include "core/inner/element.h"
 #include "core/inner/storage.h"
 #include "cuda/device.h"
 #include "cuda/kernels.h"
 #include "nest/inner/words.h"
 
-/* Where the elements of a view lie, for a kernel. */
-typedef struct layout {
-    int64_t rank, dims[TL_MAX_RANK], strides[TL_MAX_RANK];
-} layout;
-
-#define LAYOUT_TEXT "struct layout { i64 rank, dims[8], strides[8]; };\n"
-_Static_assert(TL_MAX_RANK == 8, "as the text says");
-
-static const char *unit_of(size_t size)
-{
-    return size == 1 ? "u8" : size == 2 ? "u16" : size == 4 ? "u32" : "u64";
-}
-
 /* --- copies of views -------------------------------------------------------------------------- */
 
-/* Row-major, of a view of any strides. */
-static tl_status gather(const tl_run *run, const tl_tensor *from, void *to)
+tl_status tli_cuda_gather_at(const tl_run *run, size_t size, int rank, const int64_t *dims,
+                             const int64_t *strides, const void *from, void *to)
 {
-    tli_cuda *d = tli_cuda_of(run->queue->device);
-    const size_t size = tl_dtype_size(from->dtype);
-    int64_t count = tl_tensor_count(from);
-    char key[32], body[900];
-    CUfunction kernel;
-    if (!count) return TL_OK;
+    tl_shape box = {.rank = rank};
+    int64_t packed[TL_MAX_RANK], stride = 1;
+    for (int i = rank - 1; i >= 0; stride *= dims[i--]) packed[i] = stride;
+    memcpy(box.dims, dims, (size_t)rank * sizeof *dims);
+    return tli_cuda_move_box(run, &box, size, from, strides, to, packed);
+}
+
+tl_status tli_cuda_gather(const tl_run *run, const tl_tensor *from, void *to)
+{
     if (from->contiguous)
-        return d->base.cls->copy(run->queue, to, tli_data(from), (size_t)count * size);
-    layout l = {.rank = from->shape.rank};
-    memcpy(l.dims, from->shape.dims, sizeof l.dims);
-    memcpy(l.strides, from->strides, sizeof l.strides);
-    void *at = tli_data(from), *parameters[] = {&at, &to, &l, &count};
-    snprintf(key, sizeof key, "gather %zu", size);
-    snprintf(body, sizeof body,
-             LAYOUT_TEXT
-             "extern \"C\" __global__ void kernel(const %s *x, %s *y, layout l, i64 n)\n{\n"
-             "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n;\n"
-             "         i += (i64)gridDim.x * blockDim.x) {\n"
-             "        i64 left = i, at = 0;\n"
-             "        for (i64 k = l.rank - 1; k >= 0; k--) {\n"
-             "            at += left %% l.dims[k] * l.strides[k];\n"
-             "            left /= l.dims[k];\n"
-             "        }\n"
-             "        y[i] = x[at];\n    }\n}\n",
-             unit_of(size), unit_of(size));
-    TL_TRY(tli_cuda_kernel(d, &kernel, key, body));
-    return tli_cuda_start(run, kernel, count, parameters);
+        return run->queue->device->cls->copy(run->queue, to, tli_data(from), tl_tensor_bytes(from));
+    return tli_cuda_gather_at(run, tl_dtype_size(from->dtype), from->shape.rank, from->shape.dims,
+                              from->strides, tli_data(from), to);
 }
 
 static tl_status copy(const tl_run *run, const tl_node *call)
 {
-    return gather(run, call->in[0], tli_data(call->out[0]));
+    return tli_cuda_gather(run, call->in[0], tli_data(call->out[0]));
 }
 
 /* --- packing ---------------------------------------------------------------------------------- */
@@ -79,7 +51,7 @@ static tl_status pack(const tl_run *run, const tl_node *call)
         if (i == call->inputs) break;
         char *place = to + (size_t)begin * size;
         // else it was computed there
-        if (tli_data(call->in[i]) != place) TL_TRY(gather(run, call->in[i], place));
+        if (tli_data(call->in[i]) != place) TL_TRY(tli_cuda_gather(run, call->in[i], place));
         at = begin + tl_tensor_count(call->in[i]);
     }
     return TL_OK;
@@ -124,36 +96,9 @@ static tl_status assign(const tl_run *run, const tl_node *call)
     return tli_cuda_start(run, kernel, count, parameters);
 }
 
-/* --- constants -------------------------------------------------------------------------------- */
-
-static tl_status full(const tl_run *run, const tl_node *call)
-{
-    const tl_full_attr *a = call->attr;
-    tli_cuda *d = tli_cuda_of(run->queue->device);
-    const tl_tensor *y = call->out[0];
-    const size_t size = tl_dtype_size(y->dtype);
-    int64_t count = tl_tensor_count(y);
-    uint64_t bits = 0;
-    char key[32], body[400];
-    CUfunction kernel;
-    if (!count) return TL_OK;
-    tli_element_set(y->dtype, &bits, 0, a->value);
-    if (!bits) return d->base.cls->fill(run->queue, tli_data(y), 0, tl_tensor_bytes(y));
-    void *to = tli_data(y), *parameters[] = {&to, &bits, &count};
-    snprintf(key, sizeof key, "full %zu", size);
-    snprintf(body, sizeof body,
-             "extern \"C\" __global__ void kernel(%s *y, u64 bits, i64 n)\n{\n"
-             "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n;\n"
-             "         i += (i64)gridDim.x * blockDim.x) y[i] = (%s)bits;\n}\n",
-             unit_of(size), unit_of(size));
-    TL_TRY(tli_cuda_kernel(d, &kernel, key, body));
-    return tli_cuda_start(run, kernel, count, parameters);
-}
-
 static const tl_kernel rows[] = {
     {TL_OP_copy, TL_DTYPE_COUNT, copy, TL_KERNEL_STRIDED},
     {TL_OP_pack, TL_DTYPE_COUNT, pack, TL_KERNEL_STRIDED},
     {TL_OP_assign, TL_DTYPE_COUNT, assign, 0},
-    {TL_OP_full, TL_DTYPE_COUNT, full, 0},
 };
 const tl_kernels tli_cuda_move_kernels = {rows, TL_COUNT(rows)};

@@ -12,7 +12,6 @@
 #include <tilth/sys/nest/gpu.h>
 
 #include "core/inner/storage.h"
-#include "cuda/compile.h"
 #include "cuda/device.h"
 
 enum {
@@ -81,8 +80,7 @@ static tl_status compile_unit(const job *j, int64_t unit)
     }
     tl_status st = tl_str_status(&text);
     if (st == TL_OK)
-        st = tli_cuda_compile(&j->images[unit], &bytes, tl_str_text(&text), j->device->major,
-                              j->device->minor, NULL);
+        st = tli_cuda_code(&j->images[unit], &bytes, j->device->codes, tl_str_text(&text));
     tl_str_deinit(&text);
     return st;
 }
@@ -231,6 +229,7 @@ const tl_nest_methods tli_cuda_nests = {
     // Starting a kernel takes a GPU as long as a million points: what is smaller is better joined.
     .limits = {.members = 96, .tiny = 1 << 16, .small = 1 << 20},
     .compile_first = true,
+    .singles = true,
     .plan = plan,
     .as_good = as_good,
     .open = open_compiler,

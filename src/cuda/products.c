@@ -42,11 +42,11 @@ static int type_of(tl_dtype dtype)
 }
 
 static tl_status describe_matrix(const tli_cuda_api *api, cublasLtMatrixLayout_t *out,
-                                 const tli_cuda_product *p, int64_t rows, int64_t columns,
-                                 int64_t step)
+                                 const tli_cuda_product *p, tl_dtype dtype, int64_t rows,
+                                 int64_t columns, int64_t step)
 {
     const int32_t batch = (int32_t)p->batch;
-    TRY(api, cublasLtMatrixLayoutCreate, out, type_of(p->dtype), (uint64_t)rows, (uint64_t)columns,
+    TRY(api, cublasLtMatrixLayoutCreate, out, type_of(dtype), (uint64_t)rows, (uint64_t)columns,
         rows);
     if (batch == 1) return TL_OK;
     TRY(api, cublasLtMatrixLayoutSetAttribute, *out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
@@ -74,11 +74,12 @@ static tl_status describe(const tli_cuda_api *api, tli_cuda_plan *p)
     if (w->bias)
         TRY(api, cublasLtMatmulDescSetAttribute, p->description, CUBLASLT_MATMUL_DESC_EPILOGUE,
             &bias, sizeof bias);
-    TL_TRY(describe_matrix(api, &p->a, w, w->transpose_a ? w->m : w->k,
+    const tl_dtype result = w->wide && !is_double ? TL_F32 : w->dtype;
+    TL_TRY(describe_matrix(api, &p->a, w, w->dtype, w->transpose_a ? w->m : w->k,
                            w->transpose_a ? w->k : w->m, w->a_step));
-    TL_TRY(describe_matrix(api, &p->b, w, w->transpose_b ? w->k : w->n,
+    TL_TRY(describe_matrix(api, &p->b, w, w->dtype, w->transpose_b ? w->k : w->n,
                            w->transpose_b ? w->n : w->k, w->b_step));
-    return describe_matrix(api, &p->c, w, w->n, w->m, w->m * w->n);
+    return describe_matrix(api, &p->c, w, result, w->n, w->m, w->m * w->n);
 }
 
 /* Sums of parts are only added up in float32, in one order: the same bits each time. */
@@ -159,9 +160,9 @@ static tl_status find_plan(tli_cuda *d, tli_cuda_plan **out, const tli_cuda_prod
 {
     char key[160];
     snprintf(key, sizeof key,
-             "%d %" PRId64 " %" PRId64 " %" PRId64 " %d%d%d %" PRId64 " %" PRId64 " %" PRId64,
-             (int)w->dtype, w->m, w->n, w->k, w->transpose_a, w->transpose_b, w->bias, w->batch,
-             w->a_step, w->b_step);
+             "%d %" PRId64 " %" PRId64 " %" PRId64 " %d%d%d%d %" PRId64 " %" PRId64 " %" PRId64,
+             (int)w->dtype, w->m, w->n, w->k, w->transpose_a, w->transpose_b, w->bias, w->wide,
+             w->batch, w->a_step, w->b_step);
     if ((*out = tl_map_get(&d->plans, key))) return TL_OK;
     TL_TRY(new_plan(d, out, w));
     tl_status st = tl_map_set(&d->plans, key, *out);

@@ -13,6 +13,7 @@ typedef struct tli_cuda_product {
     bool transpose_a, transpose_b;
     int64_t batch, a_step, b_step; /* elements between operands; 0: the same one */
     bool bias;
+    bool wide; /* the result of half precision is float32 */
 } tli_cuda_product;
 
 /* Puts it into the run's queue. `bias` has n elements, or is NULL. */

@@ -2,8 +2,10 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
+#include <tilth/base/vec.h>
 
-#include "cuda/device.h"
+#include "cuda/kernels.h"
 
 static const tli_cuda *device_of(const tl_queue *q)
 {
@@ -37,9 +39,15 @@ void tli_cuda_queue_free(tl_queue **queue)
         for (int i = 0; i < TLI_CUDA_MARKS; i++)
             if (q->marks[i]) (void)d->api->cuEventDestroy_v2(q->marks[i]);
         if (q->workspace) (void)d->api->cuMemFree_v2(q->workspace);
+        if (q->scratch) (void)d->api->cuMemFree_v2(q->scratch);
+        for (int64_t i = 0; i < q->outgrown.count; i++)
+            (void)d->api->cuMemFree_v2(q->outgrown.items[i]);
+        tli_cuda_queue_work_deinit(q);
         if (q->stream) (void)d->api->cuStreamDestroy_v2(q->stream);
     }
+    TL_VEC_FREE(&q->outgrown);
     pthread_mutex_destroy(&q->lock);
+    pthread_mutex_destroy(&q->puts);
     tl_free(q);
     *queue = NULL;
 }
@@ -61,9 +69,54 @@ tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device)
     if (!q) return TL_FAIL_NOMEM(sizeof *q);
     q->base.device = device;
     pthread_mutex_init(&q->lock, NULL);
+    pthread_mutex_init(&q->puts, NULL);
     tl_status st = open_stream(q);
     if (st != TL_OK) tli_cuda_queue_free(out);
     return st;
+}
+
+/* --- scratch ---------------------------------------------------------------------------------- */
+
+enum { SCRATCH_STEP = 2 << 20 };
+
+// What lists of work know stays; else the driver waits for work that uses it.
+static tl_status drop_scratch(tli_cuda_queue *q)
+{
+    const tli_cuda *d = device_of(&q->base);
+    if (!q->scratch) return TL_OK;
+    if (!q->scratch_listed) (void)d->api->cuMemFree_v2(q->scratch);
+    else if (!TL_VEC_PUSH(&q->outgrown, q->scratch)) return TL_ENOMEM;
+    q->scratch = 0;
+    q->scratch_bytes = 0;
+    q->scratch_listed = false;
+    return TL_OK;
+}
+
+tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes)
+{
+    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    const tli_cuda *d = device_of(run->queue);
+    if (bytes > q->scratch_bytes) {
+        const size_t room = (size_t)tl_div_up((int64_t)bytes, SCRATCH_STEP) * SCRATCH_STEP;
+        TL_TRY(drop_scratch(q));
+        CUresult result = d->api->cuMemAlloc_v2(&q->scratch, room);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) { // perhaps tensors that are gone have it
+            tl_engine_trim(run->engine);
+            result = d->api->cuMemAlloc_v2(&q->scratch, room);
+        }
+        if (result != CUDA_SUCCESS) q->scratch = 0;
+        if (result == CUDA_ERROR_OUT_OF_MEMORY)
+            return TL_FAIL(TL_ENOMEM,
+                           "the GPU has no room for %zu bytes that a kernel needs beside its "
+                           "tensors; a smaller batch needs less",
+                           room);
+        TL_TRY(tli_cuda_check(result, "cuMemAlloc"));
+        q->scratch_bytes = room;
+    }
+    if (q->listing) q->scratch_listed = true;
+    const CUdeviceptr at = q->scratch;
+    memcpy(out, &at, sizeof *out);
+    return TL_OK;
 }
 
 /* --- tickets ---------------------------------------------------------------------------------- */
@@ -107,8 +160,10 @@ bool tli_cuda_done(tl_queue *queue, uint64_t ticket)
     if (!done) {
         const CUresult result = d->api->cuEventQuery(mark_of(q, ticket));
         done = result != CUDA_ERROR_NOT_READY;
-        if (result == CUDA_SUCCESS) note_good(q, ticket);
-        else if (done) (void)note_failure(q, tli_cuda_check(result, "a kernel or copy"));
+        if (result == CUDA_SUCCESS && note_failure(q, tli_cuda_fault_told(q)) == TL_OK)
+            note_good(q, ticket);
+        else if (done && result != CUDA_SUCCESS)
+            (void)note_failure(q, tli_cuda_check(result, "a kernel or copy"));
     }
     pthread_mutex_unlock(&q->lock);
     return done;
@@ -131,6 +186,7 @@ tl_status tli_cuda_wait(tl_queue *queue, uint64_t ticket)
     // Should another thread put work in meanwhile that takes over the mark, this waits longer.
     tl_status st = tli_cuda_check(d->api->cuEventSynchronize(mark), "a kernel or copy");
     pthread_mutex_lock(&q->lock);
+    if (st == TL_OK) st = tli_cuda_fault_told(q);
     if (st == TL_OK) note_good(q, ticket);
     else st = note_failure(q, st);
     pthread_mutex_unlock(&q->lock);

@@ -7,13 +7,13 @@
 #include "core/inner/engine.h"
 #include "graph/program.h"
 
-/* Draws are values of a run, kernels of the host run at once, and panels are packed anew when
- * weights have moved. */
-static bool can_be_listed(const tl_program *p)
+/* Draws are values of a run, which not all devices can tell a list; kernels of the host run at
+ * once, and panels are packed anew when weights have moved. */
+static bool can_be_listed(const tl_program *p, const tl_device_class *device)
 {
     for (int64_t i = 0; i < p->step_count; i++) {
         const tli_step *s = &p->steps[i];
-        if ((s->node->op->flags & TL_OP_RANDOM) || s->packed) return false;
+        if (((s->node->op->flags & TL_OP_RANDOM) && !device->set_draws) || s->packed) return false;
         if (s->kernel.fn && (s->kernel.flags & TL_KERNEL_STAGED)) return false;
     }
     return p->step_count > 1;
@@ -22,7 +22,7 @@ static bool can_be_listed(const tl_program *p)
 static bool is_wanted(tl_program *p, const tl_run *run)
 {
     if (!run->queue->device->cls->program_build || run->engine->waits) return false;
-    if (!p->lists.asked) p->lists.refused = !can_be_listed(p);
+    if (!p->lists.asked) p->lists.refused = !can_be_listed(p, run->queue->device->cls);
     p->lists.asked = true;
     return !p->lists.refused;
 }
@@ -71,7 +71,9 @@ static tl_status note_places(tl_program *p)
 
 static tl_status run_list(tl_program *p, const tl_run *run, tli_list *l)
 {
-    TL_TRY(run->queue->device->cls->program_run(l->made, run->queue));
+    const tl_device_class *device = run->queue->device->cls;
+    if (device->set_draws) TL_TRY(device->set_draws(run->queue, &run->draws));
+    TL_TRY(device->program_run(l->made, run->queue));
     for (int64_t i = 0; i < p->step_count; i++) TL_TRY(tli_call_queued(run, p->steps[i].node));
     return TL_OK;
 }

@@ -4,7 +4,7 @@
  * iteration space, and when nothing outside would have to run between them. Then clusters that do
  * not need each other join when they walk over the same space and read the same large tensor, which
  * is read once then, or when they are so small that starting them counts. What does not find
- * company stays as it is: kernels of the backend are good at single ops. */
+ * company stays as it is where the backend has kernels for single ops. */
 #include "graph/fuse.h"
 
 #include <stdlib.h>
@@ -197,11 +197,11 @@ static tl_status find_company(fuser *f, tl_node *n)
     return TL_OK;
 }
 
-static bool is_worth_it(const tli_cluster *c)
+static bool is_worth_it(const fuser *f, const tli_cluster *c)
 {
     int64_t ops = 0;
     for (int64_t i = 0; i < c->members.count; i++) ops += c->members.items[i]->op->op != TL_OP_copy;
-    return c->members.count > 1 && ops > 0;
+    return c->members.count > (f->methods->singles ? 0 : 1) && ops > 0;
 }
 
 /* --- beside each other ------------------------------------------------------------------------ */
@@ -234,7 +234,7 @@ static bool suit_each_other(const fuser *f, const tli_cluster *a, const tli_clus
     if (!scalars && !tl_shape_equal(&a->space, &b->space)) return false;
     if (points <= f->methods->limits.tiny) return !is_far(f, a, first_of(b));
     // Of single ops those of the backend are faster: only what is a nest anyway.
-    return is_worth_it(a) && is_worth_it(b) && between <= NEAR
+    return is_worth_it(f, a) && is_worth_it(f, b) && between <= NEAR
            && (points <= f->methods->limits.small || read_the_same(a, b));
 }
 
@@ -318,7 +318,7 @@ static tl_status make_nests(fuser *f, int64_t *changes)
 {
     for (int64_t i = 0; i < f->order.count; i++) {
         const tli_cluster *c = &f->clusters[i];
-        if (!is_worth_it(c)) continue;
+        if (!is_worth_it(f, c)) continue;
         tl_node *nest;
         TL_TRY(tli_cluster_node(&nest, f->g, c, is_needed, &(needed){f->g, c}));
         tl_status st = tli_nest_try_plan(f->g, nest->attr);

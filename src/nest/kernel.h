@@ -6,6 +6,8 @@
  *     EACH_THREAD(128) { MY(mine) = x[t]; }    t is the thread
  *     REDUCE(128, float, sum, add_f, mine)     the same tree on both: `sum` is everybody's
  *     ONE_THREAD(128) { *y = sum; }
+ *     SHARED(u32, counts, [256]);              one for the group, seen by all behind BARRIER(128)
+ *     if (CLAIM(&word)) ...                    true for one thread of all, once
  *
  * What stands outside of regions every thread computes alike. A group of 32 threads is a warp, and
  * a block has four of them; a larger one is a block.
@@ -39,6 +41,11 @@
 #define __builtin_rint(x) rint(x)
 #define __builtin_truncf(x) truncf(x)
 #define __builtin_trunc(x) trunc(x)
+#define __builtin_pow(x, y) pow(x, y)
+#define __builtin_exp(x) exp(x)
+#define __builtin_log(x) log(x)
+#define __builtin_sin(x) sin(x)
+#define __builtin_cos(x) cos(x)
 
 #define FN static __device__ __forceinline__
 #define RESTRICT __restrict__
@@ -56,6 +63,8 @@
 #define BARRIER(threads) { if ((threads) == 32) __syncwarp(); else __syncthreads(); }
 #define PER_THREAD(threads, type, name, size) type name size
 #define MY(name) name
+#define SHARED(type, name, size) __shared__ type name size
+#define CLAIM(word) (atomicCAS(word, 0u, 1u) == 0u)
 #define REDUCE(threads, type, name, join, mine)                                                    \
     type name;                                                                                     \
     {                                                                                              \
@@ -96,6 +105,8 @@
 #define BARRIER(threads)
 #define PER_THREAD(threads, type, name, size) type name[threads] size
 #define MY(name) name[t]
+#define SHARED(type, name, size) type name size
+#define CLAIM(word) (*(word) ? 0u : (*(word) = 1u))
 #define REDUCE(threads, type, name, join, mine)                                                    \
     type name = mine[0];                                                                           \
     {                                                                                              \

@@ -258,9 +258,34 @@ static tl_tensor *pack_block(tl_ctx *c, const tl_net *net, const tl_block *b,
     return tl_pack(c, (int)b->param_count, tensors, offsets, tl_tensor_count(b->values));
 }
 
+bool tli_param_is_awake(const tl_net *net, const tl_param *p)
+{
+    return p->trainable && !net->blocks.items[p->block].asleep;
+}
+
+/* A layer is as frozen as what it trains: all of it, or not at all. */
+static void freeze_layers(const tl_net *net)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int64_t i = 0; i < net->params.count; i++) {
+            const tl_param *p = net->params.items[i];
+            if (p->trainable && tli_param_is_awake(net, p) == (pass == 1))
+                p->layer->frozen = pass == 0;
+        }
+}
+
+void tli_block_set_asleep(tl_net *net, int64_t index, bool asleep)
+{
+    tl_block *b = &net->blocks.items[index];
+    b->asleep = asleep;
+    for (int64_t i = 0; i < b->param_count; i++)
+        net->params.items[b->params[i]]->tensor->tracked = !asleep;
+    freeze_layers(net);
+}
+
 static bool is_trained(const tl_model *m, const tl_param *p)
 {
-    return p->trainable && tl_model_uses(m, p);
+    return tli_param_is_awake(m->net, p) && tl_model_uses(m, p);
 }
 
 tl_status tl_model_gradients(tl_ctx *c, const tl_model *m, tl_tensor *of, tl_tensor **blocks)
@@ -283,7 +308,7 @@ tl_status tl_model_gradients(tl_ctx *c, const tl_model *m, tl_tensor *of, tl_ten
     tli_lookups_measure(c, call, found + count, rows);
     for (int64_t b = 0; b < net->blocks.count; b++) {
         const tl_block *block = &net->blocks.items[b];
-        bool trained = block->trainable && tli_part_uses(m, block->users);
+        bool trained = block->trainable && !block->asleep && tli_part_uses(m, block->users);
         blocks[b] = trained ? pack_block(c, net, block, grads) : NULL;
     }
     tl_ctx_set_taping(c, taping);

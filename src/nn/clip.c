@@ -224,6 +224,14 @@ static void clip_group(tli_gradients *g, const tl_group_config *group)
             g->factors[i] = times(c, g->factors[i], factor);
 }
 
+/* Not while it is asleep, or in the steps of parts that do not use it. */
+static bool has_gradients(const tli_gradients *g, const tl_group_config *group)
+{
+    for (int64_t i = 0; i < g->o->count; i++)
+        if (g->grads[i] && g->o->parts[i].group == group) return true;
+    return false;
+}
+
 void tli_gradients_clip(tli_gradients *g)
 {
     const tl_optimizer *o = g->o;
@@ -235,5 +243,6 @@ void tli_gradients_clip(tli_gradients *g)
     if (config->clipnorm.set) clip_params(g, config->clipnorm.value);
     if (config->global_clipnorm.set) clip_all(g, config->global_clipnorm.value);
     for (int64_t i = 0; i < o->group_count; i++)
-        if (o->groups[i].clip_norm.set) clip_group(g, &o->groups[i]);
+        if (o->groups[i].clip_norm.set && has_gradients(g, &o->groups[i]))
+            clip_group(g, &o->groups[i]);
 }

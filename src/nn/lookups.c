@@ -57,7 +57,7 @@ int64_t tli_lookups_alone(tl_ctx *c, const tl_net *net, tli_net_call *call, cons
     int64_t count = 0;
     for (int64_t i = 0; of && call && i < call->lookups.count; i++) {
         const tl_param *p = net->params.items[call->lookups.items[i].param];
-        if (p->trainable && is_alone(c, call, of, p->tensor)) {
+        if (tli_param_is_awake(net, p) && is_alone(c, call, of, p->tensor)) {
             // kept notes move to the front; the others stay, for those that are still asked about
             const tli_lookup kept = call->lookups.items[i];
             call->lookups.items[i] = call->lookups.items[count];

@@ -282,7 +282,7 @@ tl_tensor *tl_model_losses(tl_ctx *c, tl_model *m)
         sum = add_term(c, sum, call->losses.items[i]);
     for (int64_t i = 0; i < net->params.count; i++) {
         const tl_param *p = net->params.items[i];
-        if (!p->regularizer.type || !p->trainable || !tl_model_uses(m, p)) continue;
+        if (!p->regularizer.type || !tli_param_is_awake(net, p) || !tl_model_uses(m, p)) continue;
         const tl_class *cls;
         if (tl_registry_find(&cls, net->registry, &tl_kind_regularizer, p->regularizer.type)
             != TL_OK)

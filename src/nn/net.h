@@ -143,6 +143,10 @@ bool tli_part_uses(const tl_model *m, uint64_t users);
 
 /* Puts every parameter into its block, with its value. A failure changes nothing. */
 TL_NODISCARD tl_status tli_net_lay_out(tl_net *net);
+/* Whether a parameter is trained at present. */
+bool tli_param_is_awake(const tl_net *net, const tl_param *p);
+/* With its parameters, and the layers whose they are. */
+void tli_block_set_asleep(tl_net *net, int64_t index, bool asleep);
 void tli_blocks_free(tli_blocks *blocks);
 /* Whether `path` is `under` or lies below it. */
 bool tli_path_under(const char *path, const char *under);

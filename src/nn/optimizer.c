@@ -260,7 +260,9 @@ static tl_status build(tl_optimizer *o, const tl_optimizer_args *args)
     TL_TRY(tli_optimizer_tensor(&o->norm, o, TL_F32, TL_SCALAR, 0));
     TL_TRY(tli_optimizer_tensor(&o->finite, o, TL_BOOL, TL_SCALAR, 1));
     TL_TRY(tli_loss_scale_new(o, args));
-    return tli_averages_new(o);
+    TL_TRY(tli_averages_new(o));
+    tl_optimizer_wake(o, 0, false);
+    return TL_OK;
 }
 
 tl_status tl_optimizer_new(tl_optimizer **out, const tl_optimizer_args *args)
@@ -300,6 +302,19 @@ void tl_optimizer_free(tl_optimizer **optimizer)
     tl_arena_free(&o->arena);
     tl_free(o);
     *optimizer = NULL;
+}
+
+bool tl_optimizer_wake(tl_optimizer *o, int64_t step, bool look)
+{
+    bool changed = false;
+    for (int64_t i = 0; i < o->count; i++) {
+        const tl_group_config *group = o->parts[i].group;
+        bool asleep = group && step < group->from_step;
+        if (tl_model_block(o->model, i)->asleep == asleep) continue;
+        changed = true;
+        if (!look) tli_block_set_asleep(o->model->net, i, asleep);
+    }
+    return changed;
 }
 
 /* --- what it has ------------------------------------------------------------------------------ */

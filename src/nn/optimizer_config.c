@@ -508,6 +508,10 @@ static const tl_field group_fields[] = {
          .help = "of that norm: 1 or more, .inf for the greatest magnitude; null for 2"),
     TL_F(tl_group_config, frozen_steps, TL_AT_LEAST(0),
          .help = "updates in which its parameters stay as they are: their learning rate is 0"),
+    TL_F(tl_group_config, from_step, TL_AT_LEAST(0),
+         .help =
+             "step from which it is trained: before it, it has no gradients, and its slots stay "
+             "as they are"),
     TL_F_END,
 };
 const tl_desc tl_group_config_desc = {

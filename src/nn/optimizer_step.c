@@ -29,7 +29,8 @@ static tl_status check_gradients(const tl_optimizer *o, tl_tensor *const *grads)
 {
     for (int64_t i = 0; i < o->count; i++) {
         if (!o->parts[i].base.block) continue;
-        if (!grads[i] && tl_model_block(o->model, i)->users) continue; // of other parts
+        const tl_block *block = tl_model_block(o->model, i);
+        if (!grads[i] && (block->users || block->asleep)) continue; // of other parts, or of later
         if (!grads[i])
             return TL_FAIL(TL_EINVAL, "block %" PRId64 " is trained, but has no gradient", i);
         if (tl_shape_equal(&grads[i]->shape, &o->values[i]->shape)
@@ -260,7 +261,8 @@ bool tl_optimizer_flush(tl_optimizer *o, tl_ctx *c)
     if (tl_ctx_failed(c)) return false;
     tl_tensor **sums = tl_arena_array(tl_ctx_arena(c), o->count, sizeof *sums);
     if (!sums) tl_ctx_fail(c);
-    for (int64_t i = 0; sums && i < o->count; i++) sums[i] = o->parts[i].sum;
+    for (int64_t i = 0; sums && i < o->count; i++)
+        sums[i] = tl_model_block(o->model, i)->asleep ? NULL : o->parts[i].sum;
     if (!sums || !check(o, c, sums, o->weight_sum)) return false;
     bool taping = tl_ctx_set_taping(c, false);
     tli_noise_flush(o, c, sums);

@@ -15,6 +15,44 @@ tl_status tli_words_of(const tl_word **out, int64_t *count, tli_run *run)
     return TL_OK;
 }
 
+static bool is_python(const char *text)
+{
+    size_t length = strlen(text);
+    return length > 3 && strcmp(text + length - 3, ".py") == 0 && !strchr(text, '=');
+}
+
+tl_status tli_libai_of(const char **file, const tl_word **words, int64_t *count, tli_run *run,
+                       const tl_parse_options *parse)
+{
+    const tl_word *given;
+    int64_t all, files = 0;
+    *file = NULL;
+    *count = 0;
+    TL_TRY(tli_words_of(&given, &all, run));
+    tl_word *rest = tl_arena_array(run->arena, all + 1, sizeof *rest);
+    if (!rest) return TL_ENOMEM;
+    for (int64_t i = 0; i < all; i++) {
+        if (!is_python(given[i].text)) rest[(*count)++] = given[i];
+        else if (files++ == 0) *file = given[i].text;
+    }
+    for (int64_t i = 0; i < parse->config_file.count; i++) {
+        if (!is_python(parse->config_file.items[i])) continue;
+        *file = parse->config_file.items[i];
+        files++;
+    }
+    *words = rest;
+    if (!*file) return TL_OK;
+    if (files > 1 || parse->config_file.count > 1)
+        return TL_FAIL(TL_EINVAL, "'%s': LiBai's config.py is the one file of a configuration",
+                       *file);
+    if (parse->experiment)
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' is a whole configuration of LiBai's, and changes no experiment: leave "
+                       "--experiment=%s out",
+                       *file, parse->experiment);
+    return TL_OK;
+}
+
 tl_status tli_experiment_words(tl_config *config, tli_run *run)
 {
     const tl_word *words;

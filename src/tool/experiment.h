@@ -2,6 +2,7 @@
 #ifndef TILTH_SRC_TOOL_EXPERIMENT_H
 #define TILTH_SRC_TOOL_EXPERIMENT_H
 
+#include <tilth/train/libai/default_trainer.h>
 #include <tilth/train/run/launch.h>
 
 #include "tool/tool.h"
@@ -21,6 +22,13 @@ TL_NODISCARD tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tl
 void tli_experiment_close(tl_config **config, tl_gin **gin);
 /* The overrides in the order in which they were given, flags with dots and words alike. */
 TL_NODISCARD tl_status tli_words_of(const tl_word **out, int64_t *count, tli_run *run);
+/* LiBai's config.py, when one is named, by a word or --config_file: then there is no experiment.
+ * The words are the others. *file is NULL when there is none. */
+TL_NODISCARD tl_status tli_libai_of(const char **file, const tl_word **words, int64_t *count,
+                                    tli_run *run, const tl_parse_options *parse);
+/* What `train_net` does, for it and for who has other flags. */
+TL_NODISCARD tl_status tli_train_net(tli_run *run, const tl_train_net_flags *flags,
+                                     const tl_word *words, int64_t count);
 /* The same, put into a configuration. */
 TL_NODISCARD tl_status tli_experiment_words(tl_config *config, tli_run *run);
 /* For --helpfull: the keys of the experiment that is named. */

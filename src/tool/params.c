@@ -35,21 +35,10 @@ static const tl_desc gin_flags_desc = {
 
 enum { OUTPUT, EXPERIMENT, GIN }; /* structs of flags, by their place in the command's table */
 
-/* LiBai's config.py names no experiment. */
-static bool is_libai(const tl_parse_options *parse)
+static tl_status run_libai(tli_run *run, const char *path, const tl_word *words, int64_t count,
+                           bool explain)
 {
-    if (parse->experiment || parse->config_file.count != 1) return false;
-    const char *path = parse->config_file.items[0];
-    size_t length = strlen(path);
-    return length > 3 && strcmp(path + length - 3, ".py") == 0;
-}
-
-static tl_status run_libai(tli_run *run, const char *path, bool explain)
-{
-    const tl_word *words;
-    int64_t count;
     tl_config *config;
-    TL_TRY(tli_words_of(&words, &count, run));
     TL_TRY(tl_libai_open(&config, run->registry, path, words, count));
     tl_status st = tl_config_finish(config);
     if (st == TL_OK) st = tl_config_write(&run->text, config, explain);
@@ -64,7 +53,11 @@ static tl_status run_params(tli_run *run)
     const params_flags *output = run->given[OUTPUT];
     const gin_flags *given = run->given[GIN];
     const tl_parse_options *parse = run->given[EXPERIMENT];
-    if (is_libai(parse)) return run_libai(run, parse->config_file.items[0], output->explain);
+    const tl_word *words;
+    const char *file;
+    int64_t count;
+    TL_TRY(tli_libai_of(&file, &words, &count, run, parse));
+    if (file) return run_libai(run, file, words, count, output->explain);
     tl_config *config;
     tl_gin *gin;
     TL_TRY(tli_experiment_with_gin(&config, &gin, run, parse, NULL, given->gin_file,

@@ -161,6 +161,26 @@ static tl_status tell_end(tli_run *run, const tl_experiment_config *params, cons
     return tell_next(run, params, model_dir);
 }
 
+/* After continuous_train_and_eval: numbers are of the last checkpoint that was fine-tuned. */
+static tl_status tell_rounds(tli_run *run, const tl_logs *logs, double seconds)
+{
+    const char *model_dir = ((const tl_train_flags *)run->given[RUN])->model_dir;
+    const char *pattern = tl_path_join(run->arena, model_dir, "metrics-*.json");
+    tl_path_list done;
+    tl_str *out = &run->text;
+    if (!pattern) return TL_ENOMEM;
+    TL_TRY(tl_glob(&done, run->arena, pattern));
+    tl_str_addf(out, "\ndone: %" PRId64 " checkpoint%s of the pre-training fine-tuned, in ",
+                done.count, done.count == 1 ? "" : "s");
+    tl_progress_time(out, seconds);
+    tl_str_addc(out, '\n');
+    TL_TRY(tli_add_numbers(out, logs, 2, 4, "steps_per_second"));
+    tl_str_addf(out, "\nfiles in %s:\n  %-24s %s\n", model_dir, "metrics-*.json",
+                "what each has come to, by the step of the pre-training");
+    TL_TRY(add_folder(run, model_dir, "eval", "the same, for TensorBoard"));
+    return tl_str_status(out);
+}
+
 /* --- trials ----------------------------------------------------------------------------------- */
 
 static void add_duration(tl_str *out, double seconds)
@@ -255,6 +275,8 @@ static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hook
             .registry = run->registry, .config = config, .gin = gin, .flags = flags, .run = &more});
     double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
     if (st == TL_OK && flags->dry_run) st = tell_trial(run, tl_config_value(config), logs);
+    else if (st == TL_OK && strncmp(flags->mode, "continuous_train", 16) == 0)
+        st = tell_rounds(run, logs, seconds);
     else if (st == TL_OK && strstr(flags->mode, "train"))
         st = tell_end(run, tl_config_value(config), logs, &h->end, seconds);
     tl_logs_free(&logs);
@@ -285,11 +307,72 @@ static tl_status check_folder(const tli_run *run, const tl_train_flags *flags)
     return goes_on ? tl_folder_check_experiment(flags->model_dir, parse->experiment) : TL_OK;
 }
 
+/* --- LiBai's config.py ------------------------------------------------------------------------ */
+
+/* One word more, behind the others: it wins. */
+static tl_status add_word(tli_run *run, const tl_word **words, int64_t *count, const char *text,
+                          const char *source)
+{
+    tl_word *more = tl_arena_array(run->arena, *count + 1, sizeof *more);
+    if (!more || !text) return TL_ENOMEM;
+    if (*count) memcpy(more, *words, (size_t)*count * sizeof *more);
+    more[(*count)++] = (tl_word){text, source};
+    *words = more;
+    return TL_OK;
+}
+
+static tl_status check_libai_flags(const tl_train_flags *flags, const char *file)
+{
+    const char *mode = flags->mode ? flags->mode : "train_and_eval";
+    if (flags->gin_file.count || flags->gin_params.count)
+        return TL_FAIL(TL_EINVAL, "'%s' takes no gin bindings: they are for experiments", file);
+    if (flags->dry_run)
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' has no dry run; `train_net --config-file=%s "
+                       "--fast-dev-run` trains 20 steps",
+                       file, file);
+    if (strcmp(mode, "train") == 0 || strcmp(mode, "train_and_eval") == 0
+        || strcmp(mode, "eval") == 0)
+        return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "--mode=%.80s: a configuration of LiBai's has the modes train, "
+                   "train_and_eval and eval",
+                   mode);
+}
+
+/* LiBai's trainer, by the flags of this command: a run that is there goes on. */
+static tl_status run_libai(tli_run *run, const char *file, const tl_word *words, int64_t count)
+{
+    const tl_train_flags *flags = run->given[RUN];
+    bool named = flags->model_dir && *flags->model_dir;
+    TL_TRY(check_libai_flags(flags, file));
+    if (named)
+        TL_TRY(add_word(run, &words, &count,
+                        tl_arena_printf(run->arena, "train.output_dir='%s'", flags->model_dir),
+                        "--model_dir"));
+    if (flags->mode && strcmp(flags->mode, "train") == 0)
+        TL_TRY(add_word(run, &words, &count, "train.evaluation.enabled=false", "--mode"));
+    return tli_train_net(run,
+                         &(tl_train_net_flags){
+                             .config_file = file,
+                             .resume = true,
+                             .eval_only = flags->mode && strcmp(flags->mode, "eval") == 0,
+                         },
+                         words, count);
+}
+
+/* --- all of it -------------------------------------------------------------------------------- */
+
 static tl_status run_train(tli_run *run)
 {
     const tl_train_flags *flags = run->given[RUN];
+    const tl_word *words;
+    const char *file;
+    int64_t count;
     tl_config *config;
     tl_gin *gin;
+    TL_TRY(tli_libai_of(&file, &words, &count, run, run->given[EXPERIMENT]));
+    if (file) return run_libai(run, file, words, count);
     TL_TRY(tl_check_mode(flags->mode));
     TL_TRY(check_folder(run, flags));
     TL_TRY(tli_experiment_with_gin(&config, &gin, run, run->given[EXPERIMENT], flags->model_dir,
@@ -310,8 +393,10 @@ static tl_status more_help(tli_run *run)
 const tli_command tli_command_train = {
     .name = "train",
     .brief = "trains, evaluates or both",
-    .usage = "--experiment=NAME --mode=MODE --model_dir=FOLDER [flags] [WORD...]\n\n"
-             "Runs an experiment. A run in a folder that holds checkpoints is resumed, with the "
+    .usage = "--experiment=NAME --mode=MODE --model_dir=FOLDER [flags] [WORD...]\n"
+             "       train CONFIG.py [--mode=MODE] [--model_dir=FOLDER] [WORD...]\n\n"
+             "Runs an experiment, or a configuration of LiBai's. A run in a folder that holds "
+             "checkpoints is resumed, with the "
              "same results as if it had never stopped. SIGTERM, SIGINT (Ctrl-C), SIGUSR1 and "
              "SIGHUP save a checkpoint and end with exit code 3; a second one ends at once. Words "
              "change the configuration:\n" TLI_WORDS_HELP,

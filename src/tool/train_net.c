@@ -13,18 +13,15 @@ static tl_status add_own(tl_default_trainer *t, void *payload)
     return o->add_hooks(&t->hooks, &run, o->hooks_payload);
 }
 
-static tl_status run_train_net(tli_run *run)
+tl_status tli_train_net(tli_run *run, const tl_train_net_flags *flags, const tl_word *words,
+                        int64_t count)
 {
-    const tl_train_net_flags *flags = run->given[RUN];
     const tl_main_options *o = run->tool->options;
     tl_default_trainer_args trainer = {
         .add_hooks = o->add_hooks ? add_own : NULL,
         .hooks_payload = (void *)(uintptr_t)o,
     };
-    const tl_word *words;
-    int64_t count;
     tl_config *config;
-    TL_TRY(tli_words_of(&words, &count, run));
     TL_TRY(tl_libai_open(&config, run->registry, flags->config_file, words, count));
     tl_status st = tl_train_net(NULL, &(tl_train_net_args){.registry = run->registry,
                                                            .config = config,
@@ -32,6 +29,14 @@ static tl_status run_train_net(tli_run *run)
                                                            .trainer = &trainer});
     tl_config_free(&config);
     return st;
+}
+
+static tl_status run_train_net(tli_run *run)
+{
+    const tl_word *words;
+    int64_t count;
+    TL_TRY(tli_words_of(&words, &count, run));
+    return tli_train_net(run, run->given[RUN], words, count);
 }
 
 static tl_status more_help(tli_run *run)

@@ -29,8 +29,9 @@ static const tl_field runtime_fields[] = {
                  "parameter_server or tpu"),
     TL_F(tl_runtime_config, enable_xla, .flags = TL_FIELD_UNREAD,
          .help = "compile the training step; in graph mode it always is (see run_eagerly)"),
-    TL_F(tl_runtime_config, num_gpus, TL_AT_LEAST(0), .flags = TL_FIELD_LATER,
-         .help = "GPUs to use; 0 runs on the processors of this machine"),
+    TL_F(tl_runtime_config, num_gpus, TL_AT_LEAST(0),
+         .help = "GPUs to use, 0 or 1; 0 runs on the processors of this machine, unless "
+                 "tilth.device says otherwise"),
     TL_F(tl_runtime_config, all_reduce_alg, .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE,
          .help = "how gradients of several GPUs or machines are summed; null lets the library "
                  "choose"),

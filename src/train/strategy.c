@@ -1,11 +1,14 @@
 #include "train/strategy.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/log.h>
 #include <tilth/base/str.h>
+#include <tilth/sys/cuda/cuda.h>
 
 struct tl_strategy {
     const char *name;
@@ -47,12 +50,50 @@ static tl_status check_gpus(tli_strategy_kind strategy, int64_t gpus)
     if (gpus > 1 && strategy <= TLI_STRATEGY_ONE_DEVICE)
         return TL_FAIL(TL_EINVAL, "the strategy '%s' takes one device, num_gpus is %" PRId64,
                        names[strategy], gpus);
-    if (gpus > 0)
+    if (gpus > 1)
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "training on GPUs is not complete yet, and num_gpus, which is %" PRId64
-                       ", must be 0; TILTH_DEVICE=cuda tries it, with much of it on the host",
+                       "training on several GPUs is not available yet, and num_gpus, which is "
+                       "%" PRId64 ", must be 0 or 1",
                        gpus);
     return TL_OK;
+}
+
+static bool is_gpu(const char *device)
+{
+    const size_t length = strlen(tl_backend_cuda.cls.name);
+    return strncmp(device, tl_backend_cuda.cls.name, length) == 0
+           && (device[length] == '\0' || device[length] == ':');
+}
+
+/* num_gpus wants a GPU, and does not say which; 0 wants nothing. */
+static tl_status choose_device(const char **out, const tl_strategy_args *args)
+{
+    const bool named = args->device && *args->device;
+    const char *environment = getenv("TILTH_DEVICE");
+    if (environment && !*environment) environment = NULL;
+    *out = named ? args->device : environment;
+    if (!*out && args->num_gpus) *out = tl_backend_cuda.cls.name;
+    if (*out && args->num_gpus && !is_gpu(*out))
+        return TL_FAIL(TL_EINVAL,
+                       "num_gpus is %" PRId64 ", but %s is '%.80s': change one of the two",
+                       args->num_gpus, named ? "tilth.device" : "TILTH_DEVICE", *out);
+    if (!*out && tl_gpu_seen())
+        TL_LOG_ONCE(TL_LEVEL_INFO, "this machine has a GPU, which is not used; runtime.num_gpus=1 "
+                                   "computes on it, TILTH_DEVICE=cpu asks for silence");
+    return TL_OK;
+}
+
+static tl_status open_engine(tl_engine **out, const tl_strategy_args *args)
+{
+    const char *device;
+    TL_TRY(choose_device(&device, args));
+    const bool named = device && args->device && *args->device;
+    const tl_status st = tl_engine_open(out, args->registry, device, args->threads);
+    if (st == TL_OK || !device) return st;
+    return tl_error_note(st, "%s",
+                         named            ? "tilth.device"
+                         : args->num_gpus ? "num_gpus"
+                                          : "TILTH_DEVICE");
 }
 
 tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args *args)
@@ -71,7 +112,7 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
     tl_strategy *s = tl_alloc_zero(sizeof *s);
     if (!s) return TL_FAIL_NOMEM(sizeof *s);
     s->name = names[which];
-    tl_status st = tl_engine_open(&s->engine, args->registry, args->device, args->threads);
+    tl_status st = open_engine(&s->engine, args);
     if (st != TL_OK) {
         tl_free(s);
         return st;

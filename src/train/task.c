@@ -10,6 +10,8 @@
 #include <tilth/train/run/initialize.h>
 #include <tilth/train/strategy.h>
 
+#include "train/tuning.h"
+
 /* --- making ----------------------------------------------------------------------------------- */
 
 /* Methods read the config as what their class describes. */
@@ -42,6 +44,7 @@ tl_status tl_task_new(tl_task **out, const tl_task_class *cls, const tl_task_arg
     t->registry = args->registry;
     t->dtype = args->dtype;
     t->seed = args->seed;
+    t->own = args->own;
     t->gin = args->gin ? args->gin : tl_gin_current();
     TL_TRY_DONE(st, tl_arena_new(&t->arena));
     t->logging_dir = tl_arena_strdup(t->arena, args->logging_dir ? args->logging_dir : "");
@@ -318,6 +321,7 @@ tl_status tl_task_create_grouped_optimizer(tl_task *t, tl_model *m,
                                            tl_optimizer **out)
 {
     double scale = 0;
+    TL_TRY(tli_tuning_groups(&groups, &count, t, m));
     if (count) TL_TRY(tl_model_group(m, groups, count));
     if (runtime && runtime->loss_scale && !tl_value_is_null(runtime->loss_scale))
         (void)!tl_value_double(runtime->loss_scale, &scale); // "dynamic" leaves it 0
@@ -537,7 +541,14 @@ void tl_task_release_aggregated(tl_task *t, void *state)
 
 tl_status tl_task_initialize(tl_task *t, tl_model *m)
 {
-    return CALL(t, initialize)(t, m);
+    const tl_own_config *own = t->own;
+    t->read_own = false;
+    TL_TRY(CALL(t, initialize)(t, m));
+    if (t->read_own || !own || !(own->init_resize.count + own->init_leave.count)) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "tilth.%s is for checkpoints that task.init_checkpoint names, and the task '%s' "
+                   "has read none",
+                   own->init_resize.count ? "init_resize" : "init_leave", t->name);
 }
 
 tl_status tl_task_create_optimizer(tl_task *t, tl_model *m, const tl_optimization_config *config,

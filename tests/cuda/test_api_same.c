@@ -1,9 +1,11 @@
 /* Declarations of NVIDIA's interfaces in our own words are those of its headers, where they are. */
 #include "test.h"
 
-#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>) && __has_include(<cublasLt.h>)
+#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>) && __has_include(<cublasLt.h>)             \
+    && __has_include(<cudnn_graph.h>)
 #include <cublasLt.h>
 #include <cuda.h>
+#include <cudnn_graph.h>
 #include <nvrtc.h>
 #define TLI_CUDA_TYPES_GIVEN
 
@@ -54,6 +56,18 @@ _Static_assert(sizeof(cublasLtMatmulHeuristicResult_t) == 96
                    && offsetof(cublasLtMatmulHeuristicResult_t, state) == 72,
                "cublasLtMatmulHeuristicResult_t");
 _Static_assert(sizeof(CUdeviceptr) == sizeof(unsigned long long), "CUdeviceptr");
+IS_INT(cudnnStatus_t);
+IS_INT(cudnnBackendDescriptorType_t);
+IS_INT(cudnnBackendAttributeName_t);
+IS_INT(cudnnBackendAttributeType_t);
+IS_INT(cudnnDataType_t);
+IS_INT(cudnnConvolutionMode_t);
+IS_INT(cudnnPointwiseMode_t);
+IS_INT(cudnnReduceTensorOp_t);
+IS_INT(cudnnBackendHeurMode_t);
+IS_INT(cudnnBackendNumericalNote_t);
+IS_POINTER(cudnnHandle_t);
+IS_POINTER(cudnnBackendDescriptor_t);
 static const bool compared = true;
 #else
 static const bool compared = false;

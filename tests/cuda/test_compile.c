@@ -2,7 +2,9 @@
 #include "nest/nest_cases.h"
 
 #include "cuda/api.h"
+#include "cuda/attend.h"
 #include "cuda/compile.h"
+#include "cuda/pools.h"
 
 static void compiled(cases *c)
 {
@@ -86,11 +88,55 @@ static void test_ops(void **state)
     compiled(&c);
 }
 
+/* Kernels of attention in parts. */
+static void test_attention(void **state)
+{
+    const tli_cuda_api *api;
+    (void)state;
+    if (tli_cuda_compiler(&api) != TL_OK) skip();
+    for (int i = 0;; i++) {
+        tl_str text = TL_STR_INIT;
+        char *code;
+        size_t bytes;
+        tl_gpu_print_head(&text);
+        const bool there = tli_attend_text(&text, i, TL_BF16);
+        if (there) {
+            assert_ok(tli_cuda_compile(&code, &bytes, tl_str_text(&text), 9, 0, NULL));
+            tl_free(code);
+        }
+        tl_str_deinit(&text);
+        if (!there) break;
+    }
+}
+
+/* Kernels of pooling: many channels for a thread, and one. */
+static void test_pools(void **state)
+{
+    static const tl_dtype types[] = {TL_F64, TL_BF16};
+    const tli_cuda_api *api;
+    (void)state;
+    if (tli_cuda_compiler(&api) != TL_OK) skip();
+    for (int t = 0; t < TL_COUNT(types); t++)
+        for (int i = 0;; i++) {
+            tl_str text = TL_STR_INIT;
+            char *code;
+            size_t bytes;
+            tl_gpu_print_head(&text);
+            const bool there = tli_cuda_pool_text(&text, i, types[t], t == 1);
+            if (there) {
+                assert_ok(tli_cuda_compile(&code, &bytes, tl_str_text(&text), 9, 0, NULL));
+                tl_free(code);
+            }
+            tl_str_deinit(&text);
+            if (!there) break;
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns),
-        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_pools),   cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_columns), cmocka_unit_test(test_rows),
         cmocka_unit_test(test_ops),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

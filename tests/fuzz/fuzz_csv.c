@@ -5,7 +5,6 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
-#include <tilth/base/map.h>
 
 #include "../desc/sample.h"
 
@@ -48,13 +47,6 @@ static bool written(tl_str *out, tl_config *c, bool explain)
     return st == TL_OK;
 }
 
-/* Writing and reading again costs more than all the rest, and one input in sixteen shows as much.
- */
-static bool is_chosen(const char *text)
-{
-    return tl_hash_string(TL_HASH_SEED, text) % 16 == 0;
-}
-
 static void check_written(tl_config *c, bool explain)
 {
     tl_str text = TL_STR_INIT;
@@ -71,7 +63,7 @@ static void check_written(tl_config *c, bool explain)
     tl_str_deinit(&text);
 }
 
-static void try_csv(const char *text)
+static void try_csv(const char *text, bool whole)
 {
     tl_arena *arena;
     const tl_value *v = NULL, *again = NULL;
@@ -79,7 +71,7 @@ static void try_csv(const char *text)
     must(tl_arena_new(&arena) == TL_OK, "no memory");
     if (!refused(tl_csv_parse(&v, arena, text, "fuzz"))) {
         must(v && v->kind == TL_VALUE_MAP, "no map");
-        if (tl_yaml_write_value(&yaml, v) == TL_OK) {
+        if (whole && tl_yaml_write_value(&yaml, v) == TL_OK) {
             must(tl_yaml_parse(&again, arena, tl_str_text(&yaml), yaml.length, "again") == TL_OK,
                  "what was written cannot be read");
             must(tl_value_equal(v, again), "what was written reads as another");
@@ -89,50 +81,48 @@ static void try_csv(const char *text)
     tl_arena_free(&arena);
 }
 
-static void try_override(const char *text, bool strict)
+static void try_override(const char *text, bool strict, bool whole)
 {
     tl_config *c = new_config();
     tl_config_set_strict(c, strict);
-    if (!refused(tl_config_override(c, text, "fuzz")) && is_chosen(text)) check_written(c, false);
+    if (!refused(tl_config_override(c, text, "fuzz")) && whole) check_written(c, false);
     tl_config_free(&c);
 }
 
-/* True when the line was taken. */
-static bool try_line(tl_config **c, const char *line)
+static bool try_line(tl_config *c, const char *line)
 {
-    (void)tl_config_source(*c, line);
-    tl_status st =
-        *line == '?' ? tl_config_restrict(*c, line + 1) : tl_config_word(*c, line, "fuzz");
-    if (!refused(st)) return true;
-    tl_config_free(c); // it must not be used after a failure
-    *c = new_config();
-    return false;
+    (void)tl_config_source(c, line);
+    return !refused(*line == '?' ? tl_config_restrict(c, line + 1)
+                                 : tl_config_word(c, line, "fuzz"));
+}
+
+/* Up to the first that is refused: from then on the configuration must not be used. */
+static void try_lines(char *rest, bool explain, bool whole)
+{
+    tl_config *c = new_config();
+    bool fine = true;
+    for (char *line = rest; fine && line && *line; line = rest) {
+        rest = strchr(line, '\n');
+        if (rest) *rest++ = '\0';
+        fine = try_line(c, line);
+    }
+    if (fine && whole) check_written(c, explain);
+    if (fine) (void)refused(tl_config_finish(c));
+    tl_config_free(&c);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    bool whole = is_chosen(data, size, 16);
     char *text = malloc(size + 1);
     must(text != NULL, "no memory");
     memcpy(text, data, size);
     text[size] = '\0';
     char *rest = strchr(text, '\n');
     if (rest) *rest++ = '\0';
-    try_csv(text);
-    if (!tl_file_exists(text)) try_override(text, size % 2); // files are fuzz_yaml's
-    if (!rest) {
-        free(text);
-        return 0;
-    }
-    tl_config *c = new_config();
-    bool changed = false;
-    for (char *line = rest; line && *line; line = rest) {
-        rest = strchr(line, '\n');
-        if (rest) *rest++ = '\0';
-        changed = try_line(&c, line);
-    }
-    if (changed && is_chosen(text)) check_written(c, size % 2);
-    (void)refused(tl_config_finish(c));
-    tl_config_free(&c);
+    try_csv(text, whole);
+    if (!tl_file_exists(text)) try_override(text, size % 2, whole); // files are fuzz_yaml's
+    if (rest) try_lines(rest, size % 2, whole);
     free(text);
     return 0;
 }

@@ -7,6 +7,7 @@
  *     2   an object graph, in a bundle whose checksums are right
  *     3   a Snappy stream, as the one block of an index */
 #include "fuzz.h"
+#include "memory_files.h"
 
 #include <unistd.h>
 
@@ -30,17 +31,16 @@ static void name_file(char out[128], const char *name, int which)
 
 static void put(int which, const void *data, size_t size)
 {
-    char path[128];
-    name_file(path, "x", which);
-    FILE *f = fopen(path, "wb");
-    must(f && fwrite(data, 1, size, f) == size && fclose(f) == 0, "cannot write");
+    static char paths[TL_COUNT(suffixes)][128];
+    name_file(paths[which], "x", which);
+    memory_file(which, paths[which], data, size);
 }
 
 static void remove_files(void)
 {
     char path[128];
-    for (int i = 0; i < 4; i++) {
-        name_file(path, i / 2 ? "y" : "x", i % 2);
+    for (int i = 0; i < TL_COUNT(suffixes); i++) {
+        name_file(path, "y", i);
         remove(path);
     }
     rmdir(folder);
@@ -117,7 +117,7 @@ static void check_copy(const tl_tensorbundle *b, const tl_tensorbundle_entry *e)
     free(to);
 }
 
-static void check_files(void)
+static void check_files(bool whole)
 {
     tl_tensorbundle *b;
     tl_state *s;
@@ -136,7 +136,7 @@ static void check_files(void)
     check_graph(b);
     if (!refused(tl_tensorbundle_load(&s, b, NULL, NULL, NULL))) tl_state_free(&s);
     if (!refused(tl_tensorbundle_load(&s, b, engine, NULL, NULL))) {
-        check_written(s);
+        if (whole) check_written(s);
         tl_state_free(&s);
     }
     tl_tensorbundle_free(&b);
@@ -257,6 +257,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     case 2: put_graph(data + 1, size - 1); break;
     default: put_packed(data + 1, size - 1); break;
     }
-    check_files();
+    check_files(is_chosen(data, size, 16));
     return 0;
 }

@@ -1,20 +1,10 @@
 /* Pascal VOC's files: what is refused has a message with the file and a line, and objects that are
  * read have a name and a box of numbers. */
+#include "fuzz.h"
+
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <tilth/io/voc.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void must(bool condition, const char *what)
-{
-    if (condition) return;
-    fprintf(stderr, "%s (%s)\n", what, tl_error_message());
-    abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -7,6 +7,7 @@
 #include <tilth/check/check.h>
 #include <tilth/sys/cpu/cpu.h>
 
+#include "cuda/shim.h"
 #include "engine.h"
 #include "op_cases_impl.h"
 #include "sanitized.h"
@@ -75,7 +76,8 @@ static void open_places(oc_places *places)
     int64_t count;
     const tl_backend_class *const *backends = tl_cpu_backends(&count);
     *places = (oc_places){0};
-    for (int64_t b = 0; b < count && places->backends < OC_MAX_BACKENDS; b++) {
+    if (test_wants_gpu()) count = 1; // the CPU's have their own run
+    for (int64_t b = 0; b < count && places->backends < OC_MAX_BACKENDS - 1; b++) {
         if (backends[b]->supported && backends[b]->supported() != TL_OK) continue;
         oc_place *at = places->at[places->backends++];
         const tl_backend_class *backend;
@@ -83,6 +85,11 @@ static void open_places(oc_places *places)
         for (int i = 0; i < (b ? OC_THREAD_COUNTS : 1); i++)
             open_place(&at[i], backend, backends[b]->cls.name, threads[i]);
     }
+    // With a GPU, or its kernels as C, those are the best.
+    const tl_backend_class *gpu = shim_wanted()      ? shim_backend()
+                                  : test_wants_gpu() ? &tl_backend_cuda
+                                                     : NULL;
+    if (gpu) open_place(places->at[places->backends++], gpu, gpu->cls.name, 1);
 }
 
 // Over the best backend. NaN and infinity are some rows' subject, and compared elsewhere.

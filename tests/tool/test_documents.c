@@ -143,6 +143,13 @@ static const need needs[] = {
     {.said = "tilth train --experiment=bert/pretraining --config_file=small.yaml --mode=train "
              "--model_dir=runs/wiki",
      .more = "--dry_run tilth.jit=false"},
+    // docs/trainers.md
+    {.said = "tilth train --experiment=vision/local --mode=train --model_dir=runs/pretraining",
+     .more = "trainer.train_steps=2" SHORT},
+    {.said =
+         "tilth train --experiment=vision/local --mode=continuous_train_and_eval "
+         "--model_dir=runs/finetuned --pretrain_steps=200 task.init_checkpoint=runs/pretraining",
+     .more = "--pretrain_steps=2 trainer.train_steps=2" SHORT},
     // docs/export.md
     {.said = "tilth export --model_dir=runs/mine --to=mine [--checkpoint=latest|best|PATH]",
      .instead = "for which in latest best runs/mine/ckpt-4.safetensors; do "

@@ -297,7 +297,28 @@ static void test_params_of_python(void **state)
     run("params", "--config_file=net.py", "train.log_perod=7");
     failed(2, "command line: train.log_perod: unknown key, did you mean 'log_period'?");
     run("train", "--experiment=mock", "--config_file=net.py", "--mode=train", "--model_dir=x");
-    failed(2, "`train_net --config-file=net.py` trains from it");
+    failed(2, "'net.py' is a whole configuration of LiBai's, and changes no experiment");
+    run("params", "net.py", "train.log_period=7");
+    went_well();
+    has("\n  log_period: 7\n");
+    run("params", "net.py", "other.py");
+    failed(2, "'net.py': LiBai's config.py is the one file of a configuration");
+    run("train", "net.py", "--model_dir=x", "--mode=train_and_post_eval");
+    failed(2, "has the modes train, train_and_eval and eval");
+    run("train", "net.py", "--model_dir=x", "--dry_run");
+    failed(2, "--fast-dev-run");
+    run("train", "net.py", "--model_dir=x", "--gin_params=a.b = 1");
+    failed(2, "takes no gin bindings");
+    run("train", "net.py", "--model_dir=net", "train.log_period=5", "tilth.jit=false");
+    went_well();
+    assert_true(tl_file_exists("net/ckpt-20.safetensors"));
+    run("train", "net.py", "--model_dir=net", "train.train_iter=30", "tilth.jit=false"); // goes on
+    went_well();
+    assert_true(tl_file_exists("net/ckpt-30.safetensors"));
+    assert_false(tl_dir_exists("net/previous-1"));
+    run("train", "net.py", "--model_dir=net", "--mode=eval", "tilth.jit=false");
+    went_well();
+    assert_int_equal(system("rm -r net"), 0);
     unlink("net.py");
 }
 

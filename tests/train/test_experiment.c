@@ -519,7 +519,6 @@ static void test_fields_without_a_feature_are_refused_by_name(void **state)
 {
     (void)state;
     static const char *const changes[] = {
-        "runtime.num_gpus=1",
         "runtime.tpu=x",
         "runtime.all_reduce_alg=nccl",
         "runtime.tpu_enable_xla_dynamic_padder=false",

@@ -74,8 +74,9 @@ static void test_defaults(void **state)
     assert_ok(tl_libai_begin(&plain, lab_registry, NULL));
     const tl_libai_config *a = tl_config_value(c), *b = tl_config_value(plain);
     tl_libai_train_config train = a->train;
-    assert_string_equal(train.evaluation.eval_metric, "accuracy"); // Acc@1
-    train.evaluation.eval_metric = b->train.evaluation.eval_metric;
+    assert_string_equal(train.evaluation.eval_metric, "Acc@1");
+    assert_non_null(train.evaluation.evaluator); // of LiBai's models alone
+    train.evaluation.evaluator = b->train.evaluation.evaluator;
     train.scheduler.target = b->train.scheduler.target; // with its module
     assert_true(tl_desc_equal(&tl_libai_train_config_desc, &train, &b->train));
     tl_libai_optim_config optim = a->optim;
@@ -159,7 +160,7 @@ static void test_whole_configuration(void **state)
     assert_int_equal(v->train.train_epoch, 100);
     assert_near(v->train.warmup_ratio, 0.05, 0);
     assert_int_equal(v->train.evaluation.eval_after_n_epoch.value, 1);
-    assert_string_equal(v->train.evaluation.eval_metric, "accuracy");
+    assert_string_equal(v->train.evaluation.eval_metric, "Acc@1");
     assert_int_equal(v->train.dist.pipeline_num_layers.value, 12);
     tl_str text = TL_STR_INIT;
     assert_ok(tl_config_write(&text, c, false));
@@ -189,7 +190,7 @@ static void test_words(void **state)
     assert_int_equal(vit_of(task)->transformer.num_layers, 3);
     assert_int_equal(vit_of(task)->hidden_size, 96);
     assert_int_equal(vit_of(task)->transformer.mlp_dim, 192);
-    assert_string_equal(v->train.evaluation.eval_metric, "top_5_accuracy");
+    assert_string_equal(v->train.evaluation.eval_metric, "Acc@5");
     assert_near(v->optim.lr, 0.5, 0);
     assert_non_null(tl_value_get(v->optim.params.overrides, "pos_embed"));
     assert_int_equal(v->tilth.threads, 1);
@@ -286,9 +287,8 @@ static void test_what_differs(void **state)
     refuses("", "model.cfg.detph=3", "words: ");
     refuses("model.cfg.drop_rate = 0.1\n", NULL, "are the same here");
     refuses("model.cfg.depth = 'x'\n", NULL, "depth must be an integer");
-    refuses("dataloader.test = dataloader.test + dataloader.test\n", NULL,
-            "there is one test loader here, and the list has 2");
-    refuses("", "train.evaluation.eval_metric=Acc@3", "there are Acc@1 and Acc@5");
+    refuses("", "train.evaluation.eval_metric=Acc@3",
+            "the evaluator tells Acc@K of each K of its topk; found 'Acc@3'");
     refuses(
         "from a import SoftTargetCrossEntropy\nmodel.cfg.loss_func = SoftTargetCrossEntropy()\n",
         NULL, "set both");
@@ -301,13 +301,15 @@ static void test_what_differs(void **state)
 
 /* --- a training ------------------------------------------------------------------------------- */
 
-static void put_pictures(const char *folder)
+/* `swapped`: each lies in the other's folder. */
+static void put_pictures(const char *folder, bool swapped)
 {
     for (int i = 0; i < 12; i++) {
         uint8_t pixels[16 * 16 * 3];
         tl_str png = TL_STR_INIT;
         memset(pixels, i % 2 ? 40 + i : 200 - i, sizeof pixels);
-        const char *in = tl_arena_printf(lab_arena, "%s/%s", folder, i % 2 ? "dark" : "light");
+        const char *in =
+            tl_arena_printf(lab_arena, "%s/%s", folder, (i % 2) != swapped ? "dark" : "light");
         assert_ok(tl_mkdirs(in));
         assert_ok(tl_png_encode(&png, &(tl_png_image){16, 16, 3, pixels}));
         assert_ok(tl_file_write_atomic(tl_arena_printf(lab_arena, "%s/%d.png", in, i), png.data,
@@ -319,6 +321,7 @@ static void put_pictures(const char *folder)
 static void test_training(void **state)
 {
     static const char more[] =
+        "from copy import deepcopy\n"
         "SIZE = 16\n"
         "model.cfg.update(img_size=SIZE, patch_size=SIZE // 2, embed_dim=8,\n"
         "                 depth=1, num_heads=2, num_classes=2)\n"
@@ -331,7 +334,10 @@ static void test_training(void **state)
         "for_testing.transform.transforms[0].size = 2 * SIZE\n"
         "for_testing.transform.transforms[1].size = SIZE\n"
         "optim.lr = 0.02\n"
-        "train.evaluation.evaluator.topk = (1, 2)\n"
+        "other = deepcopy(dataloader.test[0])\n"
+        "other.dataset.root = 'swapped'\n"
+        "dataloader.test = [dataloader.test[0], other]\n"
+        "train.evaluation.evaluator.topk = (1, 2, 5)\n"
         "train.evaluation.eval_period = 20\n"
         "train.update(train_iter=40, train_micro_batch_size=6, log_period=20,\n"
         "             test_micro_batch_size=6)\n";
@@ -340,14 +346,23 @@ static void test_training(void **state)
     tl_config *c;
     tl_default_trainer *t;
     (void)state;
-    put_pictures("pictures/train");
-    put_pictures("pictures/val");
+    put_pictures("pictures/train", false);
+    put_pictures("pictures/val", false);
+    put_pictures("swapped/val", true);
     assert_ok(open_with(&c, more, words));
     assert_ok(tl_default_trainer_new(
         &t, &(tl_default_trainer_args){.registry = lab_registry, .config = tl_config_value(c)}));
     assert_ok(tl_default_trainer_train(t));
     assert_near(tl_logs_number_or(t->last_eval_results, "accuracy", 0), 1, 0.1);
-    assert_near(tl_logs_number_or(t->last_eval_results, "top_2_accuracy", 0), 1, 0);
+    assert_near(tl_logs_number_or(t->last_eval_results, "top_5_accuracy", 0), 1, 0);
+    // by LiBai's names, in percent
+    const tl_logs *told = t->last_eval_results;
+    double accuracy = 100 * tl_logs_number_or(told, "accuracy", 0);
+    assert_near(tl_logs_number_or(told, "Acc@1", -1), accuracy, 1e-9);
+    assert_near(tl_logs_number_or(told, "Acc@2", -1), 100, 0);
+    assert_near(tl_logs_number_or(told, "Acc@5", -1), 100, 0); // of two classes
+    assert_near(tl_logs_number_or(told, "ImageNetDataset_2/Acc@1", -1), 100 - accuracy, 1e-9);
+    assert_near(tl_logs_number_or(told, "ImageNetDataset_2/Acc@5", -1), 100, 0);
     tl_default_trainer_free(&t);
     tl_config_free(&c);
     assert_true(tl_file_exists("out/model_best.safetensors"));

@@ -68,6 +68,7 @@ typedef struct tl_block {
     const int64_t *params; /* indices of its parameters, in order */
     int64_t param_count;
     uint64_t users; /* of all its parameters, as in tl_layer; 0: of the whole model */
+    bool asleep;    /* left alone for now (tl_optimizer_wake): it has no gradient and no losses */
 } tl_block;
 TL_API int64_t tl_model_block_count(const tl_model *m);
 TL_API const tl_block *tl_model_block(const tl_model *m, int64_t index);

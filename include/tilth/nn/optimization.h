@@ -431,6 +431,7 @@ typedef struct tl_group_config {
     tl_opt_double clip_norm;    /* largest norm of the group's gradients together; null: any */
     tl_opt_double norm_type;    /* of that norm, from 1 on or infinity; null: 2 */
     int64_t frozen_steps;       /* 0: updates in which its learning rate is 0 */
+    int64_t from_step;          /* 0: before this step it is left alone (tl_optimizer_wake) */
 } tl_group_config;
 
 extern TL_API const tl_desc tl_group_config_desc;

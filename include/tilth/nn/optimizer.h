@@ -131,6 +131,13 @@ TL_API const tl_optimizer_class *tl_optimizer_kind(const tl_optimizer *o);
 TL_API const tl_optimization_config *tl_optimizer_settings(const tl_optimizer *o);
 TL_API tl_model *tl_optimizer_model(const tl_optimizer *o);
 
+/* Groups with a from_step that lies behind `step` are left alone from now on, the others trained: a
+ * new optimizer is at step 0. What is left alone has no gradient and counts for no norm; its slots
+ * stay as they are, its averages go on, and batch norms keep their statistics and compute with
+ * them. True when this changes something: steps that were captured before must be captured anew.
+ * `look`: it is only asked, and nothing is changed. */
+TL_API bool tl_optimizer_wake(tl_optimizer *o, int64_t step, bool look);
+
 /* --- averages --------------------------------------------------------------------------------- */
 
 /* True when averages of the weights are kept. They begin at 0, as Model Garden's do, and mean

@@ -125,18 +125,28 @@ typedef struct tl_early_stopping_config {
     double min_delta;
 } tl_early_stopping_config;
 
+/* What is trained from a step on. */
+typedef struct tl_unfreeze_config {
+    int64_t step;
+    tl_strings patterns;
+} tl_unfreeze_config;
+
 typedef struct tl_own_config {
     tl_opt_int seed;
-    int64_t threads; /* 0: one for each processor */
+    const char *device; /* as in tl_strategy_args; NULL: none is named */
+    int64_t threads;    /* 0: one for each processor */
     bool jit;
     int64_t gradient_accumulation;
     tl_recompute recompute;
     tl_early_stopping_config *early_stopping; /* or NULL */
     bool survive_write_failures;              /* as in tl_controller_args */
     bool schedule_to_end;
-    const char *notify;        /* NULL: nobody is told; as in tl_metrics_file_config */
-    double checkpoint_minutes; /* as in tl_checkpoint_manager_args; 0: none by time */
-    bool gradient_noise_scale; /* tl_noise_scale_hook */
+    const char *notify;                 /* NULL: nobody is told; as in tl_metrics_file_config */
+    double checkpoint_minutes;          /* as in tl_checkpoint_manager_args; 0: none by time */
+    bool gradient_noise_scale;          /* tl_noise_scale_hook */
+    tl_structs unfreeze;                /* of tl_unfreeze_config; empty: everything is trained */
+    double layer_decay;                 /* 1: all layers have the same rate */
+    tl_strings init_resize, init_leave; /* as initialize.h says */
 } tl_own_config;
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -151,8 +161,8 @@ typedef struct tl_experiment_config {
 } tl_experiment_config;
 
 extern TL_API const tl_desc tl_runtime_config_desc, tl_trainer_config_desc, tl_task_config_desc,
-    tl_differential_privacy_config_desc, tl_early_stopping_config_desc, tl_own_config_desc,
-    tl_task_routine_desc, tl_experiment_config_desc;
+    tl_differential_privacy_config_desc, tl_early_stopping_config_desc, tl_unfreeze_config_desc,
+    tl_own_config_desc, tl_task_routine_desc, tl_experiment_config_desc;
 
 /* --- kinds ------------------------------------------------------------------------------------ */
 

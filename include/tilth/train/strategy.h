@@ -7,8 +7,8 @@
  *     TL_TRY(tl_mixed_precision_policy(&dtype, "mixed_bfloat16"));  // for the arguments of a task
  *     tl_strategy_free(&s);
  *
- * `off`, `one_device` and `mirrored` without GPUs run one replica on the processors of this
- * machine. The others are known by name and refused.
+ * `off`, `one_device` and `mirrored` run one replica: on a GPU, where num_gpus or the device says
+ * so, else on the processors of this machine. The others are known by name and refused.
  *
  * Ownership: the caller's; it must outlive what was made with its engine. Thread word:
  * free-threaded, but for tl_strategy_free. */
@@ -25,12 +25,13 @@ typedef struct tl_strategy tl_strategy;
 
 typedef struct tl_strategy_args {
     const tl_registry *registry; /* knows the backends */
-    const char *device; /* (optional: what TILTH_DEVICE says, else "cpu") as in tl_engine_open */
+    const char *device; /* (optional: what TILTH_DEVICE says, else a GPU if num_gpus is 1, else
+                           "cpu") as in tl_engine_open; it must not gainsay num_gpus */
     const char *distribution_strategy; /* (optional: "mirrored") in any case */
-    int64_t num_gpus;
-    const char *all_reduce_alg; /* (optional: the library chooses) */
-    const char *tpu_address;    /* (optional: none) */
-    int threads;                /* (optional: one on each processor) */
+    int64_t num_gpus;                  /* 0, or 1: a GPU, "cuda" where none is named */
+    const char *all_reduce_alg;        /* (optional: the library chooses) */
+    const char *tpu_address;           /* (optional: none) */
+    int threads;                       /* (optional: one on each processor) */
 } tl_strategy_args;
 TL_API TL_NODISCARD tl_status tl_get_distribution_strategy(tl_strategy **out,
                                                            const tl_strategy_args *args);

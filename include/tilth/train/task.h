@@ -60,8 +60,10 @@ struct tl_task {
     const tl_registry *registry;
     tl_dtype dtype; /* to compute in */
     uint64_t seed;
-    tl_arena *arena; /* lives as long as the task */
-    tl_gin *gin;     /* what is bound; NULL: nothing. In force while its methods run */
+    tl_arena *arena;          /* lives as long as the task */
+    tl_gin *gin;              /* what is bound; NULL: nothing. In force while its methods run */
+    const tl_own_config *own; /* the experiment's section `tilth`; NULL: there is none */
+    bool read_own;            /* initial weights were read as it says (initialize.h) */
 };
 
 /* Which part of the examples is read: one of `pipelines` readers, each for `replicas /
@@ -229,6 +231,7 @@ typedef struct tl_task_args {
     uint64_t seed;
     /* (optional: tl_gin_current) must outlive the task and its models */
     tl_gin *gin;
+    const tl_own_config *own; /* (optional: none) must outlive the task */
 } tl_task_args;
 /* The task whose config this is. */
 TL_API TL_NODISCARD tl_status tl_get_task(tl_task **out, const tl_task_args *args);

@@ -10,6 +10,10 @@
 typedef struct tli_cell {
     tl_kernel_fn *fn;
     unsigned flags;
+    /* Whether it takes a call, or NULL; else `other` does, which takes all. */
+    bool (*takes)(const tl_engine *engine, const tl_node *call);
+    tl_kernel_fn *other;
+    unsigned other_flags;
 } tli_cell;
 
 struct tl_engine {

@@ -9,6 +9,7 @@
 #include <tilth/core/attrs.h>
 #include <tilth/sys/core/backend.h>
 
+#include "cpu/inner/random.h"
 #include "core/inner/element.h"
 #include "core/inner/storage.h"
 
@@ -78,9 +79,6 @@ static inline void tli_ref_set_int(const tl_tensor *t, int64_t at, int64_t value
     default: ((uint8_t *)data)[at] = t->dtype == TL_BOOL ? value != 0 : (uint8_t)value; break;
     }
 }
-
-/* The largest number of a float type that is below `high`. */
-double tli_ref_largest_below(tl_dtype dtype, double high);
 
 /* All of them, then NULL. */
 extern const tl_kernels *const tli_reference_tables[];

@@ -1,7 +1,7 @@
 /* Updates that Keras has beside those of update.c. */
 #include <math.h>
 
-#include "cpu/nadam.h"
+#include "cpu/inner/nadam.h"
 #include "cpu/ref/update.h"
 
 // A weight less what its decay takes.

@@ -40,23 +40,23 @@ static tli_conv conv_of(const tl_node *n, const tl_tensor *x, const tl_tensor *k
     };
 }
 
-typedef enum wanted { RESULT, IMAGE, FILTER } wanted;
-
-static tli_conv_fn *choose(const tli_conv *c, wanted what)
+static tli_conv_fn *choose(const tli_conv *c, tli_conv_want what)
 {
     static const tli_conv_method *const special[] = {&TLI_ISA_NAME(tli_conv_each),
-                                                     &TLI_ISA_NAME(tli_conv_band), &tli_conv_cut};
-    for (int i = 0; i < 3; i++)
-        if (special[i]->suits(c))
-            return what == RESULT  ? special[i]->result
-                   : what == IMAGE ? special[i]->image
-                                   : special[i]->filter;
-    return what == RESULT  ? tli_conv_gemm_result
-           : what == IMAGE ? tli_conv_gemm_image
-                           : tli_conv_gemm_filter;
+                                                     &TLI_ISA_NAME(tli_conv_band), &tli_conv_cut,
+                                                     &TLI_ISA_NAME(tli_conv_winograd)};
+    for (int64_t i = 0; i < TL_COUNT(special); i++)
+        if (special[i]->suits(c, what))
+            return what == TLI_CONV_RESULT  ? special[i]->result
+                   : what == TLI_CONV_IMAGE ? special[i]->image
+                                            : special[i]->filter;
+    return what == TLI_CONV_RESULT  ? tli_conv_gemm_result
+           : what == TLI_CONV_IMAGE ? tli_conv_gemm_image
+                                    : tli_conv_gemm_filter;
 }
 
-static tl_status run_conv(const tl_run *run, const tl_tensor *out, const tli_conv *c, wanted what)
+static tl_status run_conv(const tl_run *run, const tl_tensor *out, const tli_conv *c,
+                          tli_conv_want what)
 {
     if (tl_tensor_count(out) == 0) return TL_OK;
     if (c->images == 0 || c->in == 0 || c->out == 0) { // sums of nothing
@@ -69,19 +69,19 @@ static tl_status run_conv(const tl_run *run, const tl_tensor *out, const tli_con
 static tl_status convolve2d_kernel(const tl_run *run, const tl_node *n)
 {
     const tli_conv c = conv_of(n, n->in[0], n->in[1], n->out[0]);
-    return run_conv(run, n->out[0], &c, RESULT);
+    return run_conv(run, n->out[0], &c, TLI_CONV_RESULT);
 }
 
 static tl_status convolve2d_input_grad_kernel(const tl_run *run, const tl_node *n)
 {
     const tli_conv c = conv_of(n, n->out[0], n->in[1], n->in[0]);
-    return run_conv(run, n->out[0], &c, IMAGE);
+    return run_conv(run, n->out[0], &c, TLI_CONV_IMAGE);
 }
 
 static tl_status convolve2d_filter_grad_kernel(const tl_run *run, const tl_node *n)
 {
     const tli_conv c = conv_of(n, n->in[0], n->out[0], n->in[1]);
-    return run_conv(run, n->out[0], &c, FILTER);
+    return run_conv(run, n->out[0], &c, TLI_CONV_FILTER);
 }
 
 #define ROWS(dtype)                                                                                \

@@ -48,8 +48,9 @@ static const char *at(const tli_conv *c, const void *base, int64_t index)
     return (const char *)base + index * (int64_t)tl_dtype_size(c->type);
 }
 
-static bool band_suits(const tli_conv *c)
+static bool band_suits(const tli_conv *c, tli_conv_want what)
 {
+    (void)what;
     // A vector of channels or less: with more, panels of patches are long rows anyway. A patch is
     // at most two blocks of depth, a band 4 MiB, so that it stays in the caches while its row of
     // the result is made.

@@ -98,8 +98,9 @@ static int64_t max_of(int64_t x, int64_t y)
     return x > y ? x : y;
 }
 
-static bool each_suits(const tli_conv *c)
+static bool each_suits(const tli_conv *c, tli_conv_want what)
 {
+    (void)what;
     return c->group_in == 1 && c->group_out == 1 && c->kh * c->kw <= TAPS_MOST;
 }
 

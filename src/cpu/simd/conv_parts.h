@@ -5,5 +5,7 @@
 #include "cpu/conv.h"
 
 extern const tli_conv_method TLI_ISA_NAME(tli_conv_band), TLI_ISA_NAME(tli_conv_each);
+extern const tli_conv_method TLI_ISA_NAME(tli_conv_winograd);
+extern tli_conv_fn TLI_ISA_NAME(tli_conv_winograd_filter);
 
 #endif

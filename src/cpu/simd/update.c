@@ -7,102 +7,17 @@
 
 /* --- the rules (cpu/ref/update.c says them in full) ------------------------------------------- */
 
-TLI_INLINE void sgd_step(const block *b, const tl_sgd_attr *a, float decay, int64_t i, int64_t n)
-{
-    const vf rate = vf_set1((float)b->rate), momentum = vf_set1((float)a->momentum);
-    vf w = get(b->w, i, n), g = vf_fma(w, vf_set1(decay), load_grad(b, i, n));
-    if (a->momentum == 0) {
-        w = vf_fnma(rate, g, w);
-    } else if (a->form == TL_FORM_KERAS) {
-        const vf v = vf_fnma(rate, g, vf_mul(momentum, get(b->slot[0], i, n)));
-        put(b->slot[0], i, v, n);
-        w = vf_add(w, a->nesterov ? vf_fnma(rate, g, vf_mul(momentum, v)) : v);
-    } else {
-        const vf v = vf_fma(momentum, get(b->slot[0], i, n), g);
-        put(b->slot[0], i, v, n);
-        w = vf_fnma(rate, a->nesterov ? vf_fma(momentum, v, g) : v, w);
-    }
-    put_weight(b, i, w, n);
-}
-
 static void sgd_sweep(const block *shared, int64_t begin, int64_t end, float decay)
 {
     const block copy = *shared, *b = &copy;
     SWEEP(sgd_step, b, b->attr, decay);
 }
 
-typedef struct adam {
-    vf rate, factor, epsilon, beta_1, rest_1, beta_2, rest_2, kept;
-    bool amsgrad;
-} adam;
-
-/* 4 moments, 4 roots and 8 numbers are 16 registers. */
-TLI_INLINE void adam_steps(const block *b, const adam *a, const int ways, int64_t i, int64_t n)
-{
-    vf m[WAYS], root[WAYS];
-    UNROLLED(int j = 0; j < ways; j++) {
-        const int64_t at = i + j * VF;
-        const vf g = load_grad(b, at, n);
-        m[j] = vf_fma(a->beta_1, get(b->slot[0], at, n), vf_mul(a->rest_1, g));
-        vf v = vf_fma(a->beta_2, get(b->slot[1], at, n), vf_mul(vf_mul(a->rest_2, g), g));
-        put(b->slot[0], at, m[j], n);
-        put(b->slot[1], at, v, n);
-        if (a->amsgrad) {
-            v = vf_max(get(b->slot[2], at, n), v);
-            put(b->slot[2], at, v, n);
-        }
-        root[j] = vf_sqrt(v);
-    }
-    UNROLLED(int j = 0; j < ways; j++) root[j] = vf_fma(root[j], a->factor, a->epsilon);
-    UNROLLED(int j = 0; j < ways; j++) m[j] = vf_div(m[j], root[j]);
-    UNROLLED(int j = 0; j < ways; j++) {
-        const int64_t at = i + j * VF;
-        put_weight(b, at, vf_fnma(a->rate, m[j], vf_mul(a->kept, get(b->w, at, n))), n);
-    }
-}
-
 static void adam_sweep(const block *shared, int64_t begin, int64_t end, float decay)
 {
     const block copy = *shared, *b = &copy;
-    const tl_adam_attr *k = b->attr;
-    const double c1 = 1 - pow(k->beta_1, b->step), c2 = 1 - pow(k->beta_2, b->step);
-    const bool keras = k->form == TL_FORM_KERAS;
-    const adam a = {
-        .rate = vf_set1((float)(keras ? b->rate * sqrt(c2) / c1 : b->rate / c1)),
-        .factor = vf_set1((float)(keras ? 1 : 1 / sqrt(c2))),
-        .epsilon = vf_set1((float)k->epsilon),
-        .beta_1 = vf_set1((float)k->beta_1),
-        .rest_1 = vf_set1((float)(1 - k->beta_1)),
-        .beta_2 = vf_set1((float)k->beta_2),
-        .rest_2 = vf_set1((float)(1 - k->beta_2)),
-        .kept = vf_set1((float)(1 - b->rate * decay)),
-        .amsgrad = k->amsgrad,
-    };
+    const adam a = adam_of(b->attr, b->rate, b->step, decay);
     SWEEP_BESIDE(adam_steps, b, &a);
-}
-
-TLI_INLINE void rmsprop_step(const block *b, const tl_rmsprop_attr *a, int64_t i, int64_t n)
-{
-    const vf rate = vf_set1((float)b->rate), momentum = vf_set1((float)a->momentum);
-    const vf rho = vf_set1((float)a->rho), rest = vf_set1((float)(1 - a->rho));
-    const vf epsilon = vf_set1((float)a->epsilon), g = load_grad(b, i, n);
-    float *buffer = b->slot[1 + a->centered];
-    vf s = vf_fma(rho, get(b->slot[0], i, n), vf_mul(vf_mul(rest, g), g)), w = get(b->w, i, n);
-    put(b->slot[0], i, s, n);
-    if (a->centered) {
-        const vf mean = vf_fma(rho, get(b->slot[1], i, n), vf_mul(rest, g));
-        put(b->slot[1], i, mean, n);
-        s = vf_fnma(mean, mean, s);
-    }
-    const bool inside = a->momentum != 0 && a->form == TL_FORM_KERAS; // where the epsilon stands
-    const vf under = inside ? vf_sqrt(vf_add(s, epsilon)) : vf_add(vf_sqrt(s), epsilon);
-    vf by = vf_div(inside ? vf_mul(rate, g) : g, under);
-    if (a->momentum != 0) {
-        by = vf_fma(momentum, get(buffer, i, n), by);
-        put(buffer, i, by, n);
-    }
-    w = vf_fnma(inside ? vf_set1(1) : rate, by, w);
-    put_weight(b, i, w, n);
 }
 
 static void rmsprop_sweep(const block *shared, int64_t begin, int64_t end, float decay)
@@ -110,14 +25,6 @@ static void rmsprop_sweep(const block *shared, int64_t begin, int64_t end, float
     const block copy = *shared, *b = &copy;
     (void)decay;
     SWEEP(rmsprop_step, b, b->attr);
-}
-
-TLI_INLINE void adagrad_step(const block *b, const tl_adagrad_attr *a, int64_t i, int64_t n)
-{
-    const vf g = load_grad(b, i, n), s = vf_fma(g, g, get(b->slot[0], i, n));
-    const vf by = over_root(g, s, vf_set1(1), vf_set1((float)a->epsilon));
-    put(b->slot[0], i, s, n);
-    put_weight(b, i, vf_fnma(vf_set1((float)b->rate), by, get(b->w, i, n)), n);
 }
 
 static void adagrad_sweep(const block *shared, int64_t begin, int64_t end, float decay)
@@ -248,29 +155,11 @@ static tl_status run_parts(const tl_run *run, const tl_node *n, part *p, block *
     return TL_OK;
 }
 
-/* Where lamb goes: m and v are those of this step. */
-typedef struct lamb_line {
-    vf by, factor, epsilon, decay;
-} lamb_line;
-
-static lamb_line lamb_line_of(const part *p)
-{
-    const tl_lamb_attr *a = p->b->attr;
-    const double c1 = 1 - pow(a->beta_1, p->b->step), c2 = 1 - pow(a->beta_2, p->b->step);
-    return (lamb_line){vf_set1((float)(1 / c1)), vf_set1((float)(1 / sqrt(c2))),
-                       vf_set1((float)a->epsilon), vf_set1(p->decay)};
-}
-
-TLI_INLINE vf lamb_direction(const lamb_line *l, vf w, vf m, vf v)
-{
-    return vf_fma(l->decay, w, vf_mul(l->by, over_root(m, v, l->factor, l->epsilon)));
-}
-
 static void lamb_measure(const part *p, int64_t begin, int64_t end, double sums[2])
 {
     const block copy = *p->b, *b = &copy;
     const tl_lamb_attr *a = b->attr;
-    const lamb_line l = lamb_line_of(p);
+    const lamb_line l = lamb_line_of(p->b->attr, p->b->step, p->decay);
     const vf beta_1 = vf_set1((float)a->beta_1), rest_1 = vf_set1((float)(1 - a->beta_1));
     const vf beta_2 = vf_set1((float)a->beta_2), rest_2 = vf_set1((float)(1 - a->beta_2));
     squares ww = {vd_zero(), vd_zero()}, uu = ww;
@@ -292,7 +181,7 @@ static void lamb_measure(const part *p, int64_t begin, int64_t end, double sums[
 static void lamb_move(const part *p, int64_t begin, int64_t end)
 {
     const block copy = *p->b, *b = &copy;
-    const lamb_line l = lamb_line_of(p);
+    const lamb_line l = lamb_line_of(p->b->attr, p->b->step, p->decay);
     const vf rate = vf_set1((float)p->rate);
     EACH(i, n)
     {

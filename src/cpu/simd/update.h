@@ -16,6 +16,7 @@
 
 #include "cpu/simd/any_float.h"
 #include "cpu/simd/kernels.h"
+#include "cpu/simd/math.h"
 
 enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
 enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
@@ -29,13 +30,6 @@ _Static_assert(GRAIN % (4 * VF) == 0, "only the last task has a rest");
 #else
 #define UNROLLED(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
 #endif
-
-/* m / (sqrt(v) * factor + epsilon). Estimates refined by hand would be a longer chain, and slower,
- * than the units for roots and quotients. */
-TLI_INLINE vf over_root(vf m, vf v, vf factor, vf epsilon)
-{
-    return vf_div(m, vf_fma(vf_sqrt(v), factor, epsilon));
-}
 
 /* One update: a block and the numbers of this step. */
 typedef struct block block;
@@ -162,5 +156,9 @@ _Static_assert(GRAIN % (WAYS * VF) == 0, "tasks are whole rounds");
         for (; i + VF <= end; i += VF) steps(__VA_ARGS__, 1, i, VF);                               \
         if (i < end) steps(__VA_ARGS__, 1, i, end - i);                                            \
     } while (0)
+
+typedef int64_t i64;
+#include "cpu/inner/nadam.h"
+#include "cpu/inner/update_rules.h"
 
 #endif

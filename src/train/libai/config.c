@@ -63,10 +63,9 @@ static DESC(checkpointer, "when checkpoints are saved");
 static const char *const modes[] = {[TL_LIBAI_MAX] = "max", [TL_LIBAI_MIN] = "min", NULL};
 static const tl_field evaluation_fields[] = {
     TL_F(tl_libai_evaluation_config, enabled, .b = true, .help = "evaluate while it trains"),
-    TL_F(tl_libai_evaluation_config, evaluator, .accept = TL_ACCEPT_MAP,
-         .flags = TL_FIELD_NULLABLE | TL_FIELD_UNREAD,
-         .help = "LiBai's evaluator; here the task tells its own metrics, and a program may build "
-                 "one in C"),
+    TL_F(tl_libai_evaluation_config, evaluator, .accept = TL_ACCEPT_MAP, .flags = TL_FIELD_NULLABLE,
+         .help = "what is told beside the task's own metrics: ClsEvaluator, with topk, tells Acc@1 "
+                 "and so on, in percent; a program may build others in C"),
     TL_F(tl_libai_evaluation_config, eval_period, .i = 5000,
          .help = "steps between two evaluations; 0 for one at the end"),
     TL_F(tl_libai_evaluation_config, eval_after_n_epoch, TL_AT_LEAST(0),
@@ -306,6 +305,9 @@ DESC(graph, "whether the step is one program");
 /* --- the whole -------------------------------------------------------------------------------- */
 
 static const tl_field own_fields[] = {
+    TL_F(tl_libai_own_config, device, .flags = TL_FIELD_NULLABLE | TL_FIELD_UNSAVED,
+         .help = "what to compute on, as `tilth devices` lists it: cpu, cuda, cuda:1; null is what "
+                 "TILTH_DEVICE says, else cpu. It is not kept with the run"),
     TL_F(tl_libai_own_config, threads, TL_AT_LEAST(0), .flags = TL_FIELD_QUIET,
          .help = "threads to compute with; 0 for one on each processor"),
     TL_F(tl_libai_own_config, jit, .b = true, .flags = TL_FIELD_QUIET,
@@ -335,10 +337,26 @@ static const tl_desc own_desc = {
     .fields = own_fields,
 };
 
+static const tl_field test_fields[] = {
+    TL_F(tl_libai_test_config, name, .help = "its results are told below this name"),
+    TL_F(tl_libai_test_config, data, .accept = TL_ACCEPT_MAP, .flags = TL_FIELD_NULLABLE,
+         .help = "the keys of validation_data of the task"),
+    TL_F_END,
+};
+static const tl_desc test_desc = {
+    .name = "test",
+    .help = "a test loader",
+    .size = sizeof(tl_libai_test_config),
+    .fields = test_fields,
+};
+
 static const tl_field config_fields[] = {
     TL_F(tl_libai_config, task, .kind = &tl_kind_task,
          .help = "what is learned: model, data, losses and metrics; LiBai's `model` and "
                  "`dataloader` say it too"),
+    TL_F(tl_libai_config, tests, .desc = &test_desc, .flags = TL_FIELD_QUIET,
+         .help = "what is evaluated beside validation_data of the task: the second and later test "
+                 "loaders of `dataloader`"),
     TL_F_STRUCT(tl_libai_config, train, &tl_libai_train_config_desc,
                 .help = "how long, how often, and where to"),
     TL_F_STRUCT(tl_libai_config, optim, &tl_libai_optim_config_desc,

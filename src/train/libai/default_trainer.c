@@ -14,7 +14,7 @@
 
 /* --- the base's pieces ------------------------------------------------------------------------ */
 
-static tl_input_context input_of(const tl_default_trainer *t)
+tl_input_context tli_default_input(const tl_default_trainer *t)
 {
     return (tl_input_context){.pipelines = 1,
                               .replicas = tl_strategy_replicas(t->strategy),
@@ -35,7 +35,7 @@ static tl_status build_task(tl_default_trainer *t, tl_task **out)
 static tl_status build_train_loader(tl_default_trainer *t, tl_dataset **out)
 {
     const tl_task_config *task = t->task->config;
-    tl_input_context input = input_of(t);
+    tl_input_context input = tli_default_input(t);
     if (!task->train_data)
         return TL_FAIL(
             TL_EINVAL,
@@ -46,7 +46,7 @@ static tl_status build_train_loader(tl_default_trainer *t, tl_dataset **out)
 static tl_status build_test_loader(tl_default_trainer *t, tl_dataset **out)
 {
     const tl_task_config *task = t->task->config;
-    tl_input_context input = input_of(t);
+    tl_input_context input = tli_default_input(t);
     if (!task->validation_data)
         return TL_FAIL(
             TL_EINVAL,
@@ -66,7 +66,7 @@ static const tl_desc *data_desc(const tl_default_trainer *t)
 static tl_status train_examples(tl_default_trainer *t, int64_t *out)
 {
     const tl_desc *desc = data_desc(t);
-    tl_input_context input = input_of(t);
+    tl_input_context input = tli_default_input(t);
     tl_data_config *once;
     tl_dataset *data = NULL;
     *out = 0;
@@ -230,6 +230,7 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
     if (args->fast_dev_run) tl_libai_fast_dev_run(&t->config->train);
     TL_TRY(tl_get_distribution_strategy(
         &t->strategy, &(tl_strategy_args){.registry = args->registry,
+                                          .device = t->config->tilth.device,
                                           .distribution_strategy = "one_device",
                                           .threads = (int)t->config->tilth.threads}));
     tl_libai_train_config *train = &t->config->train;
@@ -285,7 +286,8 @@ static tl_status build_pieces(tl_default_trainer *t)
     const tl_class *cls = &t->trainer->cls->cls;
     if (tl_class_is(cls, &tl_eager_trainer.cls) || tl_class_is(cls, &tl_graph_trainer.cls))
         ((tl_libai_trainer *)t->trainer)->evaluator = t->evaluator;
-    return TL_OK;
+    if (tests) TL_TRY(tli_default_evaluator(t));
+    return tests ? tli_default_tests_open(t) : TL_OK;
 }
 
 static tl_status build_controller(tl_default_trainer *t)
@@ -418,6 +420,7 @@ void tl_default_trainer_free(tl_default_trainer **trainer)
     tl_model_free(&t->model);
     tl_dataset_free(&t->train_loader);
     tl_dataset_free(&t->test_loader);
+    tli_default_tests_close(t);
     tl_task_free(&t->task);
     tl_logs_free(&t->last_eval_results); // its tensors are the engine's
     tl_strategy_free(&t->strategy);

@@ -15,6 +15,17 @@ TL_NODISCARD tl_status tli_default_build_hooks(tl_default_trainer *t);
 TL_NODISCARD tl_status tli_default_build_writers(tl_default_trainer *t);
 TL_NODISCARD tl_status tli_default_test(tl_default_trainer *t, tl_logs *results);
 
+/* Which part of the data is read. */
+tl_input_context tli_default_input(const tl_default_trainer *t);
+/* Adds what train.evaluation.evaluator tells to what the trainer tells of evaluations. */
+TL_NODISCARD tl_status tli_default_evaluator(tl_default_trainer *t);
+/* The test loaders behind the first, once there is a trainer. */
+TL_NODISCARD tl_status tli_default_tests_open(tl_default_trainer *t);
+void tli_default_tests_close(tl_default_trainer *t);
+/* Evaluates with all of them: results of the first as they are, those of others below their
+ * names. */
+TL_NODISCARD tl_status tli_default_evaluate_all(tl_default_trainer *t, tl_logs *results);
+
 /* A run in the words of experiments: all but its optimizer and schedule. Batch sizes are resolved
  * already. */
 TL_NODISCARD tl_status tli_libai_experiment(tl_experiment_config **out, tl_arena *arena,

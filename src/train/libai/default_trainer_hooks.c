@@ -60,7 +60,7 @@ tl_status tli_default_test(tl_default_trainer *t, tl_logs *results)
     TL_TRY(tli_hooks_before_eval(c));
     if (t->heed_signals) tli_signals_begin("the evaluation is abandoned");
     tl_trainer_set_watch(t->trainer, &watch);
-    tl_status st = tl_trainer_evaluate(t->trainer, t->config->train.evaluation.eval_iter, results);
+    tl_status st = tli_default_evaluate_all(t, results);
     tl_trainer_set_watch(t->trainer, c->last_step ? &c->watch : NULL);
     if (t->heed_signals) tli_signals_end();
     return st;

@@ -24,7 +24,8 @@ static bool same_number(tl_opt_double a, tl_opt_double b)
 static bool same_settings(const tl_group_config *a, const tl_group_config *b)
 {
     return same_number(a->rate, b->rate) && same_number(a->weight_decay, b->weight_decay)
-           && same_number(a->clip_norm, b->clip_norm) && same_number(a->norm_type, b->norm_type);
+           && same_number(a->clip_norm, b->clip_norm) && same_number(a->norm_type, b->norm_type)
+           && a->frozen_steps == b->frozen_steps && a->from_step == b->from_step;
 }
 
 static tl_status apply_rule(tl_group_config *settings, bool *touched, const char *const *paths,
@@ -40,6 +41,7 @@ static tl_status apply_rule(tl_group_config *settings, bool *touched, const char
         take(&settings[i].weight_decay, rule->weight_decay);
         take(&settings[i].clip_norm, rule->clip_norm);
         take(&settings[i].norm_type, rule->norm_type);
+        if (rule->frozen_steps) settings[i].frozen_steps = rule->frozen_steps;
     }
     regfree(&pattern);
     return TL_OK;
@@ -69,25 +71,43 @@ static const char *pattern_of(tl_arena *arena, const char *const *paths, const i
 tl_status tl_param_groups_of(tl_param_groups *out, tl_arena *arena, const char *const *paths,
                              int64_t count, const tl_group_config *rules, int64_t rule_count)
 {
-    tl_group_config *settings = tl_arena_array(arena, count ? count : 1, sizeof *settings);
-    tl_group_config *groups = tl_arena_array(arena, count ? count : 1, sizeof *groups);
-    bool *touched = tl_arena_array(arena, count ? count : 1, sizeof *touched);
-    int64_t *of = tl_arena_array(arena, count ? count : 1, sizeof *of);
-    if (!settings || !groups || !touched || !of) return TL_ENOMEM;
+    tli_param_settings s = {.paths = paths, .count = count};
+    TL_TRY(tli_param_settings_of(&s, arena, rules, rule_count));
+    return tli_param_groups_gather(out, arena, &s);
+}
+
+tl_status tli_param_settings_of(tli_param_settings *s, tl_arena *arena,
+                                const tl_group_config *rules, int64_t rule_count)
+{
+    const int64_t room = s->count ? s->count : 1;
+    s->settings = tl_arena_array(arena, room, sizeof *s->settings);
+    s->touched = tl_arena_array(arena, room, sizeof *s->touched);
+    if (!s->settings || !s->touched) return TL_ENOMEM;
     for (int64_t r = 0; r < rule_count; r++)
-        TL_TRY(apply_rule(settings, touched, paths, count, &rules[r]));
+        TL_TRY(apply_rule(s->settings, s->touched, s->paths, s->count, &rules[r]));
+    return TL_OK;
+}
+
+tl_status tli_param_groups_gather(tl_param_groups *out, tl_arena *arena,
+                                  const tli_param_settings *s)
+{
+    const int64_t count = s->count;
+    const tl_group_config *settings = s->settings;
+    tl_group_config *groups = tl_arena_array(arena, count ? count : 1, sizeof *groups);
+    int64_t *of = tl_arena_array(arena, count ? count : 1, sizeof *of);
+    if (!groups || !of) return TL_ENOMEM;
     *out = (tl_param_groups){.groups = groups, .of = of};
     for (int64_t i = 0; i < count; i++) {
         int64_t g = 0;
         of[i] = -1;
-        if (!touched[i]) continue;
+        if (!s->touched[i]) continue;
         while (g < out->count && !same_settings(&groups[g], &settings[i])) g++;
         if (g == out->count) groups[out->count++] = settings[i];
         of[i] = g;
     }
     for (int64_t g = 0; g < out->count; g++) {
         groups[g].group = tl_arena_printf(arena, "group_%" PRId64, g);
-        groups[g].pattern = pattern_of(arena, paths, of, count, g);
+        groups[g].pattern = pattern_of(arena, s->paths, of, count, g);
         if (!groups[g].group || !groups[g].pattern) return TL_ENOMEM;
     }
     return TL_OK;

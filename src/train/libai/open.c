@@ -91,8 +91,9 @@ static tl_status drop_unread(opening *o, bool translated)
         if (v && unread[i].part) v = tl_value_get(v, unread[i].part);
         if (v) v = tl_value_get(v, unread[i].key);
         bool ours = v && v->place.source && strncmp(v->place.source, "shipped/", 8) == 0;
-        bool used = translated && strcmp(unread[i].key, "evaluator") == 0; // by the model's class
-        if (v && (ours || used))
+        // A model of LiBai's has LiBai's evaluator, whoever wrote it.
+        bool kept = translated && strcmp(unread[i].key, "evaluator") == 0;
+        if (v && ours && !kept)
             TL_TRY(tli_libai_word_into(&o->tree, o->arena, &(tl_word){unread[i].word, "LiBai"}));
     }
     return TL_OK;
@@ -151,22 +152,60 @@ static tl_status check_known(const opening *o)
     return fail_at(st, target);
 }
 
-/* The loader, if it is in LiBai's words; of a list the one item. */
-static tl_status libai_loader(const tl_value **out, const tl_value *loaders, const char *name)
+/* The loader, if it is in LiBai's words; of a list the first item. */
+static void libai_loader(const tl_value **out, const tl_value *loaders, const char *name)
 {
     const tl_value *loader = loaders ? tl_value_get(loaders, name) : NULL;
     *out = NULL;
-    if (loader && loader->kind == TL_VALUE_LIST) {
-        if (loader->count > 1)
-            return fail_at(TL_FAIL(TL_EUNSUPPORTED,
-                                   "dataloader.%s: there is one test loader here, and the list "
-                                   "has %lld; keep one",
-                                   name, (long long)loader->count),
-                           loader);
-        loader = loader->count ? loader->items[0] : NULL;
-    }
+    if (loader && loader->kind == TL_VALUE_LIST) loader = loader->count ? loader->items[0] : NULL;
     if (loader && tl_value_get(loader, "dataset")) *out = loader;
-    return TL_OK;
+}
+
+/* The keys of the task's data that a model's class makes of a test loader. */
+static tl_status translate_test(const tl_value **out, const opening *o,
+                                const tl_libai_model_class *cls, const tl_libai_sections *given,
+                                const tl_value *loader)
+{
+    tl_libai_sections one = *given;
+    tl_str yaml = TL_STR_INIT;
+    const tl_value *tree = NULL;
+    one.test_loader = loader;
+    tl_status st = cls->translate(&yaml, &one);
+    if (st == TL_OK) st = tl_str_status(&yaml);
+    if (st == TL_OK)
+        st = tl_yaml_parse(&tree, o->arena, tl_str_text(&yaml), yaml.length, cls->cls.name);
+    tl_str_deinit(&yaml);
+    TL_TRY(st);
+    const tl_value *task = tl_value_get(tree, "task");
+    const tl_value *type = task ? tl_value_get(task, "type") : NULL;
+    task = type && type->kind == TL_VALUE_SCALAR ? tl_value_get(task, type->text) : NULL;
+    *out = task ? tl_value_get(task, "validation_data") : NULL;
+    if (*out) return TL_OK;
+    return fail_at(TL_FAIL(TL_EUNSUPPORTED, "dataloader.test: '%s' makes no data of this loader",
+                           cls->cls.name),
+                   loader);
+}
+
+/* Those behind the first, which are the task's own. */
+static tl_status apply_tests(tl_config *c, const opening *o, const tl_libai_model_class *cls,
+                             const tl_libai_sections *given)
+{
+    const tl_value *loaders = tl_value_get(o->tree, "dataloader");
+    const tl_value *list = loaders ? tl_value_get(loaders, "test") : NULL;
+    if (!given->test_loader || !list || list->kind != TL_VALUE_LIST || list->count < 2)
+        return TL_OK;
+    const tl_value **items = tl_arena_array(o->arena, list->count, sizeof *items);
+    if (!items) return TL_ENOMEM;
+    for (int64_t i = 0; i < list->count; i++) {
+        tl_value_pair pairs[2] = {{.key = "dataset"}, {.key = "translated"}};
+        items[i] = list->items[i];
+        if (i == 0 || !(pairs[0].value = tl_value_get(list->items[i], "dataset"))) continue;
+        TL_TRY(translate_test(&pairs[1].value, o, cls, given, list->items[i]));
+        items[i] = tl_value_new_map(o->arena, list->items[i]->place, pairs, 2);
+        if (!items[i]) return TL_ENOMEM;
+    }
+    list = tl_value_new_list(o->arena, list->place, items, list->count);
+    return list ? tli_libai_more_tests(c, list) : TL_ENOMEM;
 }
 
 /* What is left of `dataloader` when those that were translated are taken away. */
@@ -190,8 +229,8 @@ static tl_status apply_translated(tl_config *c, const opening *o, const tl_libai
     tl_str yaml = TL_STR_INIT, place = TL_STR_INIT;
     tl_status st;
     if (loaders) TL_TRY(tli_libai_check_loaders(loaders));
-    TL_TRY(libai_loader(&given.train_loader, loaders, "train"));
-    TL_TRY(libai_loader(&given.test_loader, loaders, "test"));
+    libai_loader(&given.train_loader, loaders, "train");
+    libai_loader(&given.test_loader, loaders, "test");
     TL_TRY(without_loaders(&loaders, o, &given));
     opening left = *o;
     TL_TRY(drop_unread(&left, true));
@@ -205,6 +244,7 @@ static tl_status apply_translated(tl_config *c, const opening *o, const tl_libai
     TL_TRY_DONE(st, tl_yaml_parse(&translated, o->arena, tl_str_text(&yaml), yaml.length, source));
     TL_TRY_DONE(st, tl_config_apply(c, rest));
     TL_TRY_DONE(st, tl_config_apply(c, translated));
+    TL_TRY_DONE(st, apply_tests(c, o, cls, &given));
     if (loaders) {
         const tl_value_pair pair = {.key = "dataloader", .place = loaders->place, .value = loaders};
         const tl_value *map = tl_value_new_map(o->arena, loaders->place, &pair, 1);

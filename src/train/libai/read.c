@@ -1,5 +1,6 @@
 /* LiBai's `model` and `dataloader` say what the section `task` says: here the one becomes the
  * other, before it is read. Values keep the places where they were written. */
+#include <inttypes.h>
 #include <string.h>
 
 #include <tilth/train/libai/libai.h>
@@ -89,8 +90,7 @@ tl_status tli_libai_read_loader(const char **key, const tl_value **value, tl_are
     if (!train && strcmp(name, "test") != 0)
         return wrong_loader(given, ": unknown key (known: train, test)");
     if (!train && given->kind == TL_VALUE_LIST) {
-        if (given->count != 1)
-            return wrong_loader(given, ".test: there is one test loader, and a list has one item");
+        if (given->count < 1) return wrong_loader(given, ".test: the list is empty");
         given = given->items[0];
     }
     *key = train ? "train_data" : "validation_data";
@@ -106,6 +106,55 @@ tl_status tli_libai_check_loaders(const tl_value *loaders)
     return wrong_loader(loaders, ": expected a map with train and test");
 }
 
+const char *tli_libai_test_name(const tl_value *loader)
+{
+    const tl_value *dataset = loader ? tl_value_get(loader, "dataset") : NULL;
+    if (dataset && dataset->kind == TL_VALUE_LIST && dataset->count) dataset = dataset->items[0];
+    const tl_value *target = dataset ? tl_value_get(dataset, "_target_") : NULL;
+    return target && target->kind == TL_VALUE_SCALAR ? tli_last_part(target->text) : "test";
+}
+
+/* The number of this one among those of its name, from 1. */
+static int64_t number_of(const tl_value *list, int64_t index)
+{
+    int64_t number = 1;
+    const char *name = tli_libai_test_name(list->items[index]);
+    for (int64_t i = 0; i < index; i++)
+        number += strcmp(tli_libai_test_name(list->items[i]), name) == 0;
+    return number;
+}
+
+tl_status tli_libai_more_tests(tl_config *c, const tl_value *list)
+{
+    tl_arena *arena = tl_config_arena(c);
+    if (list->kind != TL_VALUE_LIST || list->count < 2) return TL_OK;
+    const tl_value **items = tl_arena_array(arena, list->count, sizeof *items);
+    if (!items) return TL_ENOMEM;
+    for (int64_t i = 1; i < list->count; i++) {
+        const tl_value *loader = list->items[i], *data;
+        if (loader->kind != TL_VALUE_MAP)
+            return wrong_loader(loader, ".test: expected a map for each test loader");
+        const int64_t number = number_of(list, i);
+        const char *kind = tli_libai_test_name(loader);
+        char *name = number > 1 ? tl_arena_printf(arena, "%s_%" PRId64, kind, number)
+                                : tl_arena_strdup(arena, kind);
+        data = tli_libai_without(arena, loader, "_target_", "_recursive_");
+        data = data ? tli_libai_without(arena, data, "dataset", "") : NULL;
+        const tl_value *given = tl_value_get(loader, "translated");
+        const tl_value_pair pairs[] = {
+            {.key = "name",
+             .place = loader->place,
+             .value = name ? tl_value_new_scalar(arena, loader->place, name, true) : NULL},
+            {.key = "data", .place = loader->place, .value = given ? given : data}};
+        if (!data || !pairs[0].value) return TL_ENOMEM;
+        items[i - 1] = tl_value_new_map(arena, loader->place, pairs, 2);
+        if (!items[i - 1]) return TL_ENOMEM;
+    }
+    const tl_value *tests = tl_value_new_list(arena, list->place, items, list->count - 1);
+    const tl_value *map = tests ? one_key(arena, "tests", tests) : NULL;
+    return map ? tl_config_apply(c, map) : TL_ENOMEM;
+}
+
 static tl_status apply_loaders(tl_config *c, const tl_value *loaders)
 {
     TL_TRY(tli_libai_check_loaders(loaders));
@@ -115,6 +164,8 @@ static tl_status apply_loaders(tl_config *c, const tl_value *loaders)
         TL_TRY(tli_libai_read_loader(&key, &value, tl_config_arena(c), loaders->pairs[i].key,
                                      loaders->pairs[i].value));
         TL_TRY(apply_to_task(c, key, value));
+        if (strcmp(key, "validation_data") == 0)
+            TL_TRY(tli_libai_more_tests(c, loaders->pairs[i].value));
     }
     return TL_OK;
 }

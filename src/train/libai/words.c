@@ -146,8 +146,10 @@ static tl_status set_loader(tl_config *c, const word *w, const char *task, const
                             const tl_value *value)
 {
     const char *key = strcmp(name, "train") == 0 ? "train_data" : "validation_data";
+    const tl_value *given = value;
     if (value) TL_TRY(tli_libai_read_loader(&key, &value, tl_config_arena(c), name, value));
-    return set_section(c, w, task, key, value);
+    TL_TRY(set_section(c, w, task, key, value));
+    return given && strcmp(name, "test") == 0 ? tli_libai_more_tests(c, given) : TL_OK;
 }
 
 static tl_status set_loaders(tl_config *c, const word *w, const char *task)

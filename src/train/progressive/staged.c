@@ -48,7 +48,8 @@ static tl_status open_stage(tli_stage *out, tl_trainer *t, const tl_stage_config
                                                    .engine = first->engine,
                                                    .dtype = first->dtype,
                                                    .seed = first->seed,
-                                                   .gin = first->gin});
+                                                   .gin = first->gin,
+                                                   .own = &out->params->tilth});
 }
 
 tl_status tli_stages_open(tl_trainer *t, const tl_progressive_config *config)

@@ -1,10 +1,12 @@
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/io/safetensors.h>
+#include <tilth/sys/cuda/cuda.h>
 
 #include "train/libai/default_trainer.h"
 #include "train/run/finished.h"
@@ -113,13 +115,24 @@ static void forget_command(tl_config *c, const char *file)
     e->tilth.notify = NULL;
 }
 
+/* Another machine may have no GPU, and whoever names a device wants that. */
+static tl_status leave_machine(tl_config *c)
+{
+    tl_experiment_config *e = tl_config_edit(c);
+    const bool gpu = e->runtime.num_gpus > 0;
+    int64_t count = 0;
+    TL_TRY(tl_desc_defaults(tl_config_arena(c), &tl_runtime_config_desc, &e->runtime));
+    if (gpu && !getenv("TILTH_DEVICE") && tl_gpu_count(&count) != TL_OK) tl_error_clear();
+    e->runtime.num_gpus = count > 0;
+    return TL_OK;
+}
+
 /* What the caller asks for, on top of what the run was. */
 static tl_status change(tl_config *c, const tl_finished_args *args, const char *file)
 {
     tl_experiment_config *e = tl_config_edit(c);
     forget_command(c, file);
-    if (args->any_machine)
-        TL_TRY(tl_desc_defaults(tl_config_arena(c), &tl_runtime_config_desc, &e->runtime));
+    if (args->any_machine) TL_TRY(leave_machine(c));
     if (args->threads > 0) e->tilth.threads = args->threads;
     for (int64_t i = 0; i < args->config_file.count; i++)
         TL_TRY(tl_config_read(c, args->config_file.items[i]));

@@ -1,5 +1,7 @@
 #include "train/run/fit.h"
 
+#include <inttypes.h>
+#include <regex.h>
 #include <string.h>
 
 #include <tilth/base/arena.h>
@@ -7,6 +9,7 @@
 #include <tilth/base/vec.h>
 #include <tilth/io/safetensors.h>
 #include <tilth/ops/elementwise.h>
+#include <tilth/ops/view.h>
 
 /* Where weights are looked for. */
 typedef struct search {
@@ -23,8 +26,9 @@ static tl_tensor *(*fit_of(const tl_param *p))(tl_layer *, tl_ctx *, const char 
     return with ? with->fit : NULL;
 }
 
-static bool any_fits(const tl_model *m)
+static bool any_fits(const tl_model *m, const tl_own_config *own)
 {
+    if (own && own->init_resize.count + own->init_leave.count) return true;
     for (int64_t i = 0; i < tl_model_param_count(m); i++)
         if (fit_of(tl_model_param(m, i))) return true;
     return false;
@@ -78,20 +82,61 @@ static tl_status make_fit(tl_tensor **out, search *s, const tl_param *p, tl_tens
     return st;
 }
 
-static tl_status find_one(tli_fits *out, search *s, const tl_param *p)
+/* The axis along which sizes differ; -1: there is none, or there are several. */
+static int other_axis(const tl_shape *a, const tl_shape *b)
+{
+    int axis = -1;
+    for (int i = 0; a->rank == b->rank && i < a->rank; i++) {
+        if (a->dims[i] == b->dims[i]) continue;
+        if (axis >= 0) return -1;
+        axis = i;
+    }
+    return axis;
+}
+
+/* What both have is the other's, the rest the model's own. */
+static tl_status make_resized(tli_fit *out, search *s, tl_tensor *found)
+{
+    const tl_param *p = out->param;
+    const tl_shape *here = &p->tensor->shape;
+    char specs[2][TL_TENSOR_TEXT];
+    out->axis = other_axis(here, &found->shape);
+    if (out->axis < 0)
+        return TL_FAIL(TL_EINVAL,
+                       "it is %s there and %s here: tilth.init_resize takes what differs along one "
+                       "axis",
+                       tl_tensor_spec(specs[0], found), tl_tensor_spec(specs[1], p->tensor));
+    const int64_t size = here->dims[out->axis];
+    out->there = found->shape.dims[out->axis];
+    tl_mark mark = tl_ctx_begin(s->ctx);
+    tl_tensor *y = tl_cast(s->ctx, found, p->tensor->dtype);
+    if (out->there > size) {
+        y = tl_slice(s->ctx, y, out->axis, 0, size, 1);
+    } else {
+        tl_tensor *rest = tl_slice(s->ctx, p->tensor, out->axis, out->there, size, 1);
+        y = tl_concat(s->ctx, (tl_tensor *[]){y, rest}, 2, out->axis);
+    }
+    tl_status st = tl_ctx_status(s->ctx);
+    if (st == TL_OK) st = tl_tensor_keep(&out->value, y);
+    tl_ctx_end(s->ctx, mark);
+    return st;
+}
+
+static tl_status find_one(tli_fits *out, search *s, const tl_param *p, bool resized)
 {
     const char *paths[] = {tl_arena_printf(s->arena, "model/%s", p->path), p->path};
     tl_engine *engine = tl_tensor_engine(p->tensor);
     tl_dtype dtype;
     tl_shape shape;
+    if (!fit_of(p) && !resized) return TL_OK;
     if (!paths[0]) return TL_ENOMEM;
     for (int i = 0; i < TL_COUNT(paths); i++) {
         tl_tensor *found;
-        tli_fit fit = {.param = p};
+        tli_fit fit = {.param = p, .axis = -1};
         if (!find_there(s, paths[i], &dtype, &shape)) continue;
         if (tl_shape_equal(&shape, &p->tensor->shape)) return TL_OK;
         TL_TRY(read_there(&found, s, engine, paths[i], dtype, &shape));
-        tl_status st = make_fit(&fit.value, s, p, found);
+        tl_status st = fit_of(p) ? make_fit(&fit.value, s, p, found) : make_resized(&fit, s, found);
         tl_tensor_free(&found);
         if (st != TL_OK) return tl_error_note(st, "'%s' of '%s'", paths[i], s->file);
         if (TL_VEC_PUSH(out, fit)) return TL_OK;
@@ -101,16 +146,53 @@ static tl_status find_one(tli_fits *out, search *s, const tl_param *p)
     return TL_OK;
 }
 
-tl_status tli_fits_find(tli_fits *out, const tl_model *m, const char *file, const tl_state *loaded)
+/* Marks what one of the patterns matches. One that matches nothing is a mistake. */
+static tl_status mark(bool *marks, const tl_model *m, tl_strings patterns, const char *key)
+{
+    for (int64_t k = 0; k < patterns.count; k++) {
+        regex_t compiled;
+        bool found = false;
+        if (regcomp(&compiled, patterns.items[k], REG_EXTENDED | REG_NOSUB) != 0)
+            return TL_FAIL(TL_EINVAL, "%s: '%.200s' is not an extended regular expression", key,
+                           patterns.items[k]);
+        for (int64_t i = 0; i < tl_model_param_count(m); i++) {
+            if (regexec(&compiled, tl_model_param(m, i)->path, 0, NULL, 0) != 0) continue;
+            found = marks[i] = true;
+        }
+        regfree(&compiled);
+        if (!found)
+            return TL_FAIL(TL_ENOTFOUND, "%s: '%.200s' matches no weight of the model", key,
+                           patterns.items[k]);
+    }
+    return TL_OK;
+}
+
+static tl_status find_all(tli_fits *out, search *s, const tl_model *m, const tl_own_config *own)
+{
+    const int64_t count = tl_model_param_count(m);
+    bool *resized = tl_arena_array(s->arena, count, sizeof *resized);
+    bool *left = tl_arena_array(s->arena, count, sizeof *left);
+    if (!resized || !left) return TL_ENOMEM;
+    if (own) TL_TRY(mark(resized, m, own->init_resize, "tilth.init_resize"));
+    if (own) TL_TRY(mark(left, m, own->init_leave, "tilth.init_leave"));
+    for (int64_t i = 0; i < count; i++) {
+        const tl_param *p = tl_model_param(m, i);
+        if (!left[i]) TL_TRY(find_one(out, s, p, resized[i]));
+        else if (!TL_VEC_PUSH(out, (tli_fit){.param = p})) return TL_ENOMEM;
+    }
+    return TL_OK;
+}
+
+tl_status tli_fits_find(tli_fits *out, const tl_model *m, const tl_own_config *own,
+                        const char *file, const tl_state *loaded)
 {
     search s = {.file = file, .loaded = loaded};
     tl_status st;
-    if (!any_fits(m)) return TL_OK;
+    if (!any_fits(m, own)) return TL_OK;
     TL_TRY_DONE(st, tl_arena_new(&s.arena));
     if (!loaded) TL_TRY_DONE(st, tl_safetensors_open(&s.opened, file));
     TL_TRY_DONE(st, tl_ctx_new(&s.ctx, tl_tensor_engine(tl_model_param(m, 0)->tensor)));
-    for (int64_t i = 0; i < tl_model_param_count(m) && st == TL_OK; i++)
-        if (fit_of(tl_model_param(m, i))) st = find_one(out, &s, tl_model_param(m, i));
+    st = find_all(out, &s, m, own);
 done:
     tl_ctx_free(&s.ctx);
     tl_safetensors_free(&s.opened);
@@ -127,9 +209,26 @@ tl_status tli_fits_write(const tli_fits *f, int64_t index)
 {
     const tli_fit *fit = &f->items[index];
     char spec[TL_TENSOR_TEXT];
+    const char *path = fit->param->path;
+    tl_tensor_spec(spec, fit->param->tensor);
+    if (!fit->value) {
+        TL_LOG_INFO("'%s' is not taken, but new: tilth.init_leave", path);
+        return TL_OK;
+    }
     TL_TRY(tl_tensor_copy(fit->param->tensor, fit->value));
-    TL_LOG_INFO("'%s' had another shape, and was made to fit: %s", fit->param->path,
-                tl_tensor_spec(spec, fit->value));
+    if (fit->axis < 0) {
+        TL_LOG_INFO("'%s' had another shape, and was made to fit: %s", path, spec);
+        return TL_OK;
+    }
+    const int64_t here = fit->param->tensor->shape.dims[fit->axis];
+    if (fit->there > here)
+        TL_LOG_INFO("'%s' is %s: the first %" PRId64 " of %" PRId64
+                    " along axis %d are taken, the others left out",
+                    path, spec, here, fit->there, fit->axis);
+    else
+        TL_LOG_INFO("'%s' is %s: the first %" PRId64 " of %" PRId64
+                    " along axis %d are taken, the others are new",
+                    path, spec, fit->there, here, fit->axis);
     return TL_OK;
 }
 

@@ -12,7 +12,7 @@ tl_status tli_run_folder_hold(tli_run_folder *f, const char *path)
 
 tl_status tli_run_folder_claim(tli_run_folder *f, const char *path)
 {
-    if (!path || !*path) return TL_OK;
+    if (!path || !*path || f->lock) return TL_OK;
     TL_TRY(tli_run_folder_hold(f, path));
     f->path = path;
     return tl_dir_exists(path) ? tli_run_lock_take(&f->lock, path) : TL_OK;

@@ -13,7 +13,8 @@
 
 typedef struct source {
     const char *file;
-    tl_state *loaded; /* what is in it, when it is no file of ours */
+    tl_state *loaded;         /* what is in it, when it is no file of ours */
+    const tl_own_config *own; /* NULL: nothing is said of single weights */
 } source;
 
 static tl_status find_part_of(const tl_state **out, const source *from, const char *part)
@@ -102,6 +103,7 @@ static tl_status find_place(part *p, tl_arena *arena, const source *from, const 
     tl_state_report report = {0};
     tl_error worst = {.code = TL_OK};
     int64_t matched = -1;
+    bool differs = false;
     for (int64_t i = 0; i < count; i++) {
         tl_status st = try_place(p->into, from, places[i], &report);
         if (st == TL_OK) {
@@ -109,6 +111,7 @@ static tl_status find_place(part *p, tl_arena *arena, const source *from, const 
             st = keep_report(p, arena, &report);
         } else if (report.matched > matched) {
             matched = report.matched;
+            differs = matched && !fits(&report);
             tl_error_save(&worst);
         }
         tl_state_report_deinit(&report);
@@ -116,7 +119,11 @@ static tl_status find_place(part *p, tl_arena *arena, const source *from, const 
         if (st == TL_OK || (st != TL_EINVAL && st != TL_ENOTFOUND)) return st;
     }
     tl_error_restore(&worst);
-    return tl_error_note(worst.code, "%s of %s", p->name, from->file);
+    return tl_error_note(worst.code, "%s of %s%s", p->name, from->file,
+                         differs
+                             ? " (tilth.init_resize takes what fits of weights of another size, "
+                               "tilth.init_leave leaves weights out)"
+                             : "");
 }
 
 /* --- all parts -------------------------------------------------------------------------------- */
@@ -256,7 +263,7 @@ static tl_status initialize_from(tl_model *m, tl_arena *arena, const source *fro
     if (!parts) return TL_ENOMEM;
     TL_TRY_DONE(st, tl_state_new(&state));
     TL_TRY_DONE(st, tl_model_state(m, state));
-    TL_TRY_DONE(st, tli_fits_find(&fits, m, from->file, from->loaded));
+    TL_TRY_DONE(st, tli_fits_find(&fits, m, from->own, from->file, from->loaded));
     tli_fits_leave(&fits, state);
     if (!wanted_count) {
         parts[0] = (part){.name = "the model", .into = state};
@@ -275,9 +282,10 @@ done:
 }
 
 static tl_status initialize_from_file(tl_model *m, tl_arena *arena, const char *path,
-                                      const tl_initial_part *parts, int64_t count)
+                                      const tl_own_config *own, const tl_initial_part *parts,
+                                      int64_t count)
 {
-    source from = {0};
+    source from = {.own = own};
     TL_TRY(tl_checkpoint_resolve(&from.file, arena, path));
     tl_status st = initialize_from(m, arena, &from, parts, count);
     if (st != TL_OK && tl_dir_exists(path))
@@ -300,7 +308,8 @@ tl_status tl_model_initialize_from(tl_model *m, const char *path, tl_strings nam
     tl_arena *arena;
     TL_TRY(tl_arena_new(&arena));
     const tl_initial_part *parts = parts_of(arena, names);
-    tl_status st = parts ? initialize_from_file(m, arena, path, parts, names.count) : TL_ENOMEM;
+    tl_status st =
+        parts ? initialize_from_file(m, arena, path, NULL, parts, names.count) : TL_ENOMEM;
     tl_arena_free(&arena);
     return st;
 }
@@ -342,7 +351,7 @@ static tl_status initialize_from_original(tl_task *t, tl_model *m, tl_arena *are
                                           int64_t count)
 {
     tl_original_names names;
-    source from = {.file = prefix};
+    source from = {.file = prefix, .own = t->own};
     TL_TRY(tl_original_names_init(&names));
     tl_status st = ask_names(t, &names, parts, count);
     if (st == TL_OK) st = tl_original_read(&from.loaded, prefix, &names, t->engine, NULL);
@@ -362,7 +371,8 @@ tl_status tl_task_initialize_parts(tl_task *t, tl_model *m, const char *path,
     tl_status st = tl_checkpoint_locate(&found, &bundle, arena, path);
     if (st == TL_OK)
         st = bundle ? initialize_from_original(t, m, arena, found, parts, count)
-                    : initialize_from_file(m, arena, path, parts, count);
+                    : initialize_from_file(m, arena, path, t->own, parts, count);
+    t->read_own = true;
     tl_arena_free(&arena);
     const bool root =
         count && parts[0].is_root; // its path is another key's, which the caller notes

@@ -9,11 +9,15 @@
 #include <tilth/base/rng.h>
 #include <tilth/desc/yaml.h>
 
+#include "train/run/continuous.h"
+#include "train/run/impl.h"
+
 #define UNREAD_ROW(member)                                                                         \
     TL_F(tl_train_flags, member, .flags = TL_FIELD_NULLABLE, .help = "read by nothing")
 static const tl_field flag_fields[] = {
     TL_F(tl_train_flags, mode, .flags = TL_FIELD_NULLABLE,
-         .help = "train, eval, train_and_eval, continuous_eval or train_and_post_eval"),
+         .help = "train, eval, train_and_eval, continuous_eval, " TLI_CONTINUOUS_MODE
+                 " or train_and_post_eval"),
     TL_F(tl_train_flags, model_dir, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "folder for checkpoints, summaries and params.yaml"),
     TL_F(tl_train_flags, gin_file, .flags = TL_FIELD_PATH, .help = "file with gin bindings"),
@@ -21,6 +25,10 @@ static const tl_field flag_fields[] = {
     TL_F(tl_train_flags, gin_strict,
          .help =
              "bindings of a file that the run does not use are errors; else they are warned of"),
+    TL_F(tl_train_flags, pretrain_steps, TL_AT_LEAST(0),
+         .help = TLI_CONTINUOUS_MODE
+         ": it ends when this step of the pre-training is fine-tuned, and waits for it; 0: only "
+         "trainer.continuous_eval_timeout ends it"),
     TL_F(tl_train_flags, enable_async_checkpointing, .b = true,
          .help = "train on while a checkpoint is written"),
     TL_F(tl_train_flags, dry_run,
@@ -78,6 +86,7 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
     TL_TRY(tl_get_distribution_strategy(
         strategy, &(tl_strategy_args){.registry = registry,
                                       .distribution_strategy = r->distribution_strategy,
+                                      .device = params->tilth.device,
                                       .num_gpus = r->num_gpus,
                                       .all_reduce_alg = r->all_reduce_alg,
                                       .tpu_address = r->tpu,
@@ -88,7 +97,8 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
                               .logging_dir = logging_dir,
                               .engine = tl_strategy_engine(*strategy),
                               .dtype = tl_mixed_precision_dtype(r->mixed_precision_dtype),
-                              .seed = seed});
+                              .seed = seed,
+                              .own = &params->tilth});
     if (st != TL_OK) tl_strategy_free(strategy);
     return st;
 }
@@ -96,6 +106,8 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
 static tl_status check_flags(const tl_train_flags *flags)
 {
     TL_TRY(tl_check_mode(flags->mode));
+    if (flags->pretrain_steps && strcmp(flags->mode, TLI_CONTINUOUS_MODE) != 0)
+        TL_LOG_WARNING("--pretrain_steps is not used: it is for --mode=" TLI_CONTINUOUS_MODE);
     if (flags->model_dir && *flags->model_dir) return TL_OK;
     return TL_FAIL(TL_EINVAL, "no folder is named for the run: say --model_dir=FOLDER");
 }
@@ -138,12 +150,27 @@ static tl_run_args run_args(const tl_launch_args *args, const tl_experiment_conf
     return run;
 }
 
+tl_status tli_launch_run(tl_logs *logs, tl_run_args *run, const tl_registry *registry,
+                         tli_run_folder *folder)
+{
+    tl_run_result result = {0};
+    tli_run_folder own = {0};
+    tl_status st = tl_experiment_open(&run->strategy, &run->task, registry, run->params,
+                                      run->model_dir, run->seed);
+    if (st == TL_OK) st = tli_run_experiment_in(&result, run, folder ? folder : &own);
+    tli_run_folder_leave(&own);
+    if (st == TL_OK && logs) st = tl_logs_walk(result.logs, keep_value, logs);
+    tl_run_result_deinit(&result);
+    tl_task_free(&run->task);
+    tl_strategy_free(&run->strategy);
+    return st;
+}
+
 tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
 {
     const tl_experiment_config *params = tl_config_value(args->config);
     const tl_task_config *task_config = params->task.value;
     tl_run_args run = run_args(args, params);
-    tl_run_result result = {0};
     tl_gin *gin = NULL, *outer = tl_gin_current();
     tl_status st;
     TL_TRY_DONE(st, check_flags(args->flags));
@@ -157,18 +184,14 @@ tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
     if (task_config->allow_image_summary && !run.eval_summary_cls)
         run.eval_summary_cls = &tl_summary_manager_images;
     outer = tl_gin_set_current(run.gin);
-    TL_TRY_DONE(st, tl_experiment_open(&run.strategy, &run.task, args->registry, params,
-                                       args->flags->model_dir, run.seed));
-    TL_TRY_DONE(st, tl_run_experiment(&result, &run));
-    if (logs) TL_TRY_DONE(st, tl_logs_walk(result.logs, keep_value, logs));
+    if (strcmp(run.mode, TLI_CONTINUOUS_MODE) == 0)
+        TL_TRY_DONE(st, tli_launch_rounds(logs, &run, args));
+    else TL_TRY_DONE(st, tli_launch_run(logs, &run, args->registry, NULL));
     if (!run.keep_nothing)
         st = tl_save_gin_config(run.gin, args->flags->mode, args->flags->model_dir);
 done:
     tl_gin_set_current(outer);
-    tl_run_result_deinit(&result);
     if (run.trainer && *run.trainer) tl_trainer_free(run.trainer);
-    tl_task_free(&run.task);
-    tl_strategy_free(&run.strategy);
     tl_gin_free(&gin);
     return st;
 }

@@ -11,6 +11,7 @@
 #include <tilth/train/writers/metrics_file.h>
 
 #include "train/configurables.h"
+#include "train/run/continuous.h"
 #include "train/run/folder.h"
 #include "train/run/impl.h"
 #include "train/controller/schedule_end.h"
@@ -19,9 +20,15 @@
 /* --- modes ------------------------------------------------------------------------------------ */
 
 static const char *const modes[] = {
-    "train", "eval", "train_and_eval", "continuous_eval", "train_and_post_eval",
+    "train",
+    "eval",
+    "train_and_eval",
+    "continuous_eval",
+    TLI_CONTINUOUS_MODE,
+    "train_and_post_eval",
 };
-static const char *const other_modes[] = {"continuous_train_and_eval", "train_and_validate"};
+#define ALL_MODES                                                                                  \
+    "train, eval, train_and_eval, continuous_eval, continuous_train_and_eval, train_and_post_eval"
 
 static bool is_one_of(const char *word, const char *const *words, int64_t count)
 {
@@ -32,20 +39,14 @@ static bool is_one_of(const char *word, const char *const *words, int64_t count)
 
 tl_status tl_check_mode(const char *mode)
 {
-    if (!mode)
-        return TL_FAIL(TL_EINVAL, "no mode is given; there are train, eval, train_and_eval, "
-                                  "continuous_eval, train_and_post_eval");
+    if (!mode) return TL_FAIL(TL_EINVAL, "no mode is given; there are " ALL_MODES);
     if (is_one_of(mode, modes, TL_COUNT(modes))) return TL_OK;
-    if (is_one_of(mode, other_modes, TL_COUNT(other_modes)))
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "the mode '%s' is not implemented; there are train, eval, train_and_eval, "
-                       "continuous_eval, train_and_post_eval",
+    if (strcmp(mode, "train_and_validate") == 0)
+        return TL_FAIL(TL_EUNSUPPORTED, "the mode '%s' is not implemented; there are " ALL_MODES,
                        mode);
     const char *near = tl_nearest(mode, modes, TL_COUNT(modes));
-    return TL_FAIL(TL_EINVAL,
-                   "there is no mode '%.80s'%s%s%s; there are train, eval, train_and_eval, "
-                   "continuous_eval, train_and_post_eval",
-                   mode, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+    return TL_FAIL(TL_EINVAL, "there is no mode '%.80s'%s%s%s; there are " ALL_MODES, mode,
+                   near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
 }
 
 /* --- the pieces ------------------------------------------------------------------------------- */
@@ -393,7 +394,6 @@ static void runner_free(tl_runner *r)
     tl_controller_free(&r->controller);
     tl_hooks_free(&r->hooks);
     tl_checkpoint_manager_free(&r->manager);
-    if (r->folder) tli_run_folder_leave(r->folder);
     if (r->trainer) r->trainer->exporter = NULL;
     tl_exporter_free(&r->exporter);
     tl_notes_deinit(&r->notes);
@@ -401,17 +401,24 @@ static void runner_free(tl_runner *r)
     tl_free(r);
 }
 
-tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args)
+/* Several runs in a row are for who opens a task for each. */
+static tl_status check_run(const char *mode)
+{
+    TL_TRY(tl_check_mode(mode));
+    if (strcmp(mode, TLI_CONTINUOUS_MODE) != 0) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the mode '%s' is several runs: tl_launch does them", mode);
+}
+
+tl_status tli_run_experiment_in(tl_run_result *out, const tl_run_args *args, tli_run_folder *folder)
 {
     tl_runner *r = NULL;
-    tli_run_folder folder = {0};
     tl_logs *logs = NULL;
     tl_status st;
     if (out) *out = (tl_run_result){0};
-    TL_TRY_DONE(st, tl_check_mode(args->mode));
+    TL_TRY_DONE(st, check_run(args->mode));
     TL_TRY_DONE(st, runner_new(&r, args));
-    TL_TRY_DONE(st, tli_run_folder_hold(&folder, args->model_dir));
-    if (r->trains && !args->keep_nothing) r->folder = &folder;
+    TL_TRY_DONE(st, tli_run_folder_hold(folder, args->model_dir));
+    if (r->trains && !args->keep_nothing) r->folder = folder;
     TL_TRY_DONE(st, tl_logs_new(&logs));
     tl_gin *outer = tl_gin_set_current(args->gin);
     if (args->task && !args->task->gin) args->task->gin = args->gin;
@@ -420,7 +427,6 @@ tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args)
 done:;
     tl_trainer *trainer = r ? r->trainer : NULL;
     runner_free(r);
-    tli_run_folder_leave(&folder);
     if (args->trainer && *args->trainer) tl_trainer_free(args->trainer);
     if (out && st == TL_OK) {
         *out = (tl_run_result){.trainer = trainer, .model = trainer->model, .logs = logs};
@@ -428,6 +434,14 @@ done:;
     }
     tl_trainer_free(&trainer);
     tl_logs_free(&logs);
+    return st;
+}
+
+tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args)
+{
+    tli_run_folder folder = {0};
+    tl_status st = tli_run_experiment_in(out, args, &folder);
+    tli_run_folder_leave(&folder);
     return st;
 }
 

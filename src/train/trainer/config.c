@@ -1,5 +1,7 @@
 #include <tilth/train/experiment.h>
 
+#include <inttypes.h>
+
 static const char *const comparisons[] = {
     [TL_METRIC_HIGHER] = "higher",
     [TL_METRIC_LOWER] = "lower",
@@ -97,12 +99,28 @@ const tl_desc tl_early_stopping_config_desc = {
     .fields = early_stopping_fields,
 };
 
+static const tl_field unfreeze_fields[] = {
+    TL_F(tl_unfreeze_config, step, TL_AT_LEAST(0), .help = "the first step that trains them"),
+    TL_F(tl_unfreeze_config, patterns,
+         .help = "regular expressions of the paths of weights that are trained from then on"),
+    TL_F_END,
+};
+const tl_desc tl_unfreeze_config_desc = {
+    .name = "unfreeze",
+    .help = "what is trained from a step on",
+    .size = sizeof(tl_unfreeze_config),
+    .fields = unfreeze_fields,
+};
+
 /* Left out of params.yaml while untouched, so that Model Garden can read it. */
 #define OWN_FLAGS .flags = TL_FIELD_QUIET
 
 static const tl_field own_fields[] = {
     TL_F(tl_own_config, seed, OWN_FLAGS,
          .help = "seed of weights, dropout and data; null draws one and keeps it in checkpoints"),
+    TL_F(tl_own_config, device, .flags = TL_FIELD_NULLABLE | TL_FIELD_UNSAVED,
+         .help = "what to compute on, as `tilth devices` lists it: cpu, cuda, cuda:1; null is what "
+                 "TILTH_DEVICE says, else what num_gpus says. It is not kept with the run"),
     TL_F(tl_own_config, threads, TL_AT_LEAST(0), OWN_FLAGS,
          .help = "threads to compute with; 0 for one on each processor"),
     TL_F(tl_own_config, jit, .b = true, OWN_FLAGS,
@@ -134,12 +152,44 @@ static const tl_field own_fields[] = {
                  "which larger batches save few steps; "
                  "estimated from the batches of gradient_accumulation, of which there must be "
                  "several"),
+    TL_F(tl_own_config, unfreeze, .desc = &tl_unfreeze_config_desc, OWN_FLAGS,
+         .help =
+             "train more and more of the model: what matches patterns is trained from a step "
+             "on, and until then has no gradients, slots that stay as they are, and batch norms "
+             "that keep their statistics. What matches none is not trained"),
+    TL_F(tl_own_config, layer_decay, .d = 1, OWN_FLAGS,
+         .help = "factor of the learning rate from each layer of a transformer to the one below "
+                 "it; what stands behind the layers has the whole rate"),
+    TL_F(tl_own_config, init_resize, OWN_FLAGS,
+         .help = "regular expressions of weights that task.init_checkpoint may have with another "
+                 "size along one axis (words, classes): what both have is taken, the rest is new"),
+    TL_F(tl_own_config, init_leave, OWN_FLAGS,
+         .help = "regular expressions of weights that are not taken from task.init_checkpoint"),
     TL_F_END,
 };
+
+static tl_status check_unfreeze(const tl_own_config *own)
+{
+    const tl_unfreeze_config *all = own->unfreeze.items;
+    for (int64_t i = 0; i < own->unfreeze.count; i++) {
+        if (!all[i].patterns.count)
+            return TL_FAIL(TL_EINVAL, "unfreeze: entry %" PRId64 " has no patterns", i);
+        if (i ? all[i].step > all[i - 1].step : all[i].step == 0) continue;
+        return TL_FAIL(TL_EINVAL,
+                       "unfreeze: the first step must be 0, and each one greater than that before "
+                       "it: entry %" PRId64 " has %" PRId64,
+                       i, all[i].step);
+    }
+    return TL_OK;
+}
 
 static tl_status check_own(const void *value)
 {
     const tl_own_config *own = value;
+    TL_TRY(check_unfreeze(own));
+    if (!(own->layer_decay > 0 && own->layer_decay <= 1))
+        return TL_FAIL(TL_EINVAL, "layer_decay: must be above 0 and at most 1, found %g",
+                       own->layer_decay);
     if (!own->gradient_noise_scale || own->gradient_accumulation > 1) return TL_OK;
     return TL_FAIL(TL_EINVAL, "gradient_noise_scale: it compares the gradients of the batches of a "
                               "step: set gradient_accumulation to 2 or more");

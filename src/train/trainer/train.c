@@ -7,6 +7,8 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
 
+#include "train/tuning.h"
+
 /* --- the program of a step -------------------------------------------------------------------- */
 
 /* The mean loss of the loop. A loss that is not finite does not count: the update is left out
@@ -216,10 +218,24 @@ static tl_status require_task(const tl_trainer *t)
                    t->cls->cls.name);
 }
 
+/* What begins to be trained with this step makes another program of it. */
+static tl_status wake(tl_trainer *t)
+{
+    if (!tl_optimizer_wake(t->optimizer, t->global_step, true)) return TL_OK;
+    TL_TRY(tl_trainer_join(t));
+    tli_trainer_close_step(t);
+    tl_optimizer_wake(t->optimizer, t->global_step, false);
+    if (t->parts->train) tl_function_reset(t->parts->train);
+    if (t->parts->apply) tl_function_reset(t->parts->apply);
+    tli_tuning_tell(t->model, t->global_step);
+    return TL_OK;
+}
+
 tl_status tli_train_step(tl_trainer *t)
 {
     tl_trainer_parts *p = t->parts;
     TL_TRY(require_task(t));
+    TL_TRY(wake(t));
     bool lowers = !p->flight.flies && tl_optimizer_can_lower_scale(t->optimizer);
     if (p->unfinished) TL_TRY(take_back_sum(t));
     tl_status st = p->accumulation > 1 ? run_sum(t) : run_batch(t, 0);

@@ -148,8 +148,17 @@ static tl_status read_top_k(int64_t *out, const tl_value *evaluator)
     return *out ? TL_OK : FAIL_AT(list, "topk: expected a tuple of integers, such as (1, 5)");
 }
 
-/* "Acc@1" and "Acc@5" by the names of the task. */
-static tl_status add_evaluation(tl_str *yaml, const tl_value *train, int64_t top_k)
+static bool has_k(const tl_value *evaluator, int64_t wanted)
+{
+    const tl_value *list = evaluator ? tl_value_get(evaluator, "topk") : NULL;
+    int64_t k;
+    for (int64_t i = 0; list && i < list->count; i++)
+        if (tl_value_int(list->items[i], &k) && k == wanted) return true;
+    return !list && (wanted == 1 || wanted == 5);
+}
+
+/* "Acc@1", "Acc@5" and so on are told by the evaluator. */
+static tl_status check_metric(const tl_value *train, const tl_value *evaluator)
 {
     const tl_value *section = train ? tl_value_get(train, "evaluation") : NULL;
     const tl_value *metric = section ? tl_value_get(section, "eval_metric") : NULL;
@@ -157,14 +166,10 @@ static tl_status add_evaluation(tl_str *yaml, const tl_value *train, int64_t top
     if (strncmp(name, "Acc@", 4) != 0) return TL_OK;
     char *end;
     long k = strtol(name + 4, &end, 10);
-    if (*end || (k != 1 && k != top_k))
-        return FAIL_AT(metric,
-                       "eval_metric: there are Acc@1 and Acc@%" PRId64
-                       ", the greatest of the evaluator's topk; found '%.40s'",
-                       top_k, name);
-    if (k == 1) tl_str_add(yaml, "train: {evaluation: {eval_metric: accuracy}}\n");
-    else tl_str_addf(yaml, "train: {evaluation: {eval_metric: top_%ld_accuracy}}\n", k);
-    return TL_OK;
+    if (!*end && has_k(evaluator, k)) return TL_OK;
+    return FAIL_AT(metric ? metric : evaluator,
+                   "eval_metric: the evaluator tells Acc@K of each K of its topk; found '%.40s'",
+                   name);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -192,7 +197,10 @@ static tl_status translate(tl_str *yaml, const tl_libai_sections *given)
         TL_TRY(tli_libai_images(yaml, given->test_loader, false, a.img_size));
         tl_str_addc(yaml, '\n');
     }
-    return add_evaluation(yaml, given->train, top_k);
+    if (!evaluator)
+        tl_str_add(yaml, "train: {evaluation: {evaluator: {_target_: "
+                         "libai.evaluation.ClsEvaluator, topk: [1, 5]}}}\n");
+    return check_metric(given->train, evaluator);
 }
 
 const tl_libai_model_class tli_libai_vision_transformer = {

@@ -121,7 +121,9 @@ static void test_sections_as_words(void **state)
                  "words: dataloader: unknown key");
     assert_fails(finish_with(mock, "dataloader=3"), TL_EINVAL,
                  "words: dataloader: expected a map with train and test");
-    assert_fails(finish_with(mock, "dataloader.test=[{},{}]"), TL_EINVAL, "one test loader");
+    assert_fails(finish_with(mock, "dataloader.test=[]"), TL_EINVAL, "the list is empty");
+    assert_fails(finish_with(mock, "dataloader.test=[{},3]"), TL_EINVAL,
+                 "expected a map for each test loader");
     assert_fails(finish_with(mock, "dataloader.train={cash:true}"), TL_ENOTFOUND,
                  "words: task.mock.train_data.cash: unknown key, did you mean 'cache'");
     assert_fails(finish_with(mock, "model={units:3}"), TL_EINVAL, "words: task.mock.model: ");
@@ -175,8 +177,8 @@ static void test_what_is_wrong_is_said(void **state)
                  "nothing)");
     assert_fails(finish_with(mock, "train.warmup_ratio=1"), TL_EINVAL, "less than 1");
     assert_fails(finish_with(mock, "dataloader.valid.cache=true"), TL_ENOTFOUND, "dataloader");
-    assert_fails(finish_with("model: {_target_: mock}\ndataloader: {test: [{}, {}]}", NULL),
-                 TL_EINVAL, "one test loader");
+    assert_fails(finish_with("model: {_target_: mock}\ndataloader: {test: []}", NULL), TL_EINVAL,
+                 "the list is empty");
     assert_fails(
         finish_with(
             "model: {_target_: mock}\noptim: {params: {overrides: {bias: {weight_decay: 1}}}}",

@@ -68,6 +68,10 @@ struct tl_backend_class {
      * other fallback is legal. */
     const tl_backend_class *fallback;
     const tl_kernels *const *tables; /* then NULL; later rows win */
+    /* (optional: yes) Whether its kernel of the call's op and type takes the call, by shapes and
+     * attributes; where it does not, the fallback's does. Strides do not count, and tensors need
+     * not have storage. */
+    bool (*takes)(const tl_engine *engine, const tl_node *call);
     /* (optional: the host) Whose memory its kernels read and write. */
     const tl_device_class *device;
     /* (optional: itself) The backend that it stands for on this machine. */

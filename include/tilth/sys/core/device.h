@@ -24,6 +24,8 @@
 
 #include <tilth/desc/class.h>
 
+struct tl_draws; /* core/ctx.h */
+
 TL_BEGIN
 
 typedef struct tl_device_class tl_device_class;
@@ -105,6 +107,9 @@ struct tl_device_class {
                                void *self);
     tl_status (*program_run)(tl_device_program *p, tl_queue *q);
     void (*program_free)(tl_device_program **p);
+    /* (optional: programs with random ops are no lists) Kernels of the lists that are run behind it
+     * draw for this step: its kernels must take their draws from there. */
+    tl_status (*set_draws)(tl_queue *q, const struct tl_draws *draws);
 
     /* (optional: `open` judges `which`) How many there are: `which` is a number below it then, and
      * whoever asks for another one is told those. */

@@ -31,6 +31,8 @@ struct tl_nest_methods {
     /* It has no interpreter: nests are compiled before their first run, and where nothing may be
      * compiled programs have none. */
     bool compile_first;
+    /* Calls that find no company become nests too: it has no kernels of its own for single ops. */
+    bool singles;
     /* Legality: how the nest is walked, in the arena. TL_EUNSUPPORTED, with the reason: it cannot
      * be, and is computed otherwise. What it points to is copied, but for attributes and notes of
      * terms. */

@@ -168,6 +168,7 @@ struct tl_default_trainer {
     /* what the run keeps beside config.yaml; empty when it only evaluates */
     tl_notes notes;
     struct tli_run_folder *folder;
+    struct tli_libai_tests *tests; /* test loaders behind the first; NULL: there are none */
 };
 
 typedef struct tl_default_trainer_args {

@@ -182,7 +182,8 @@ typedef struct tl_libai_graph_config {
 } tl_libai_graph_config;
 
 typedef struct tl_libai_own_config {
-    int64_t threads; /* 0: one for each processor */
+    const char *device; /* as in tl_strategy_args; NULL: none is named */
+    int64_t threads;    /* 0: one for each processor */
     bool jit;
     tl_opt_int train_examples;   /* of one epoch, where the data does not know */
     bool survive_write_failures; /* as in tl_controller_args */
@@ -191,8 +192,15 @@ typedef struct tl_libai_own_config {
     const char *notify;          /* NULL: nobody is told; as in tl_metrics_file_config */
 } tl_libai_own_config;
 
+/* A test loader behind the first. */
+typedef struct tl_libai_test_config {
+    const char *name;     /* its results are told below it */
+    const tl_value *data; /* as validation_data of the task */
+} tl_libai_test_config;
+
 typedef struct tl_libai_config {
-    tl_oneof task; /* of tl_kind_task */
+    tl_oneof task;    /* of tl_kind_task */
+    tl_structs tests; /* of tl_libai_test_config; mostly none */
     tl_libai_train_config train;
     tl_libai_optim_config optim;
     tl_libai_graph_config graph;

@@ -25,7 +25,8 @@ TL_API TL_NODISCARD tl_status tl_model_initialize_from(tl_model *m, const char *
 
 /* The same for the model of a task, whose path is task.init_checkpoint. It may also be the prefix
  * of a checkpoint of Model Garden, one of its files, or a folder with some; the task knows the
- * names (original_names). */
+ * names (original_names). Weights that match tilth.init_resize may have another size along one
+ * axis: what both have is taken. Those that match tilth.init_leave are left as they are. */
 TL_API TL_NODISCARD tl_status tl_task_initialize_from(tl_task *t, tl_model *m, const char *path,
                                                       tl_strings parts);
 

@@ -33,6 +33,7 @@ typedef struct tl_train_flags {
     const char *mode, *model_dir; /* required */
     tl_strings gin_file, gin_params;
     bool gin_strict;
+    int64_t pretrain_steps;          /* of continuous_train_and_eval; 0: not known */
     bool enable_async_checkpointing; /* true by default */
     bool dry_run;                    /* tl_run_args.keep_nothing; model_dir is not touched */
     /* nothing reads them, there or here */

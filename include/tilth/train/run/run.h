@@ -8,8 +8,8 @@
  * done:
  *     tl_run_result_deinit(&result);
  *
- * Modes: train, eval, train_and_eval, continuous_eval, train_and_post_eval. Others that Model
- * Garden's flag knows are refused by name.
+ * Modes: train, eval, train_and_eval, continuous_eval, train_and_post_eval. tl_launch also knows
+ * continuous_train_and_eval, which is several runs.
  *
  * Nothing is written through a symbolic link that lies in the folder: a file is replaced, a linked
  * sub-folder refused.
@@ -118,7 +118,8 @@ struct tl_run_args {
 #define TL_TRIAL_STEP "step_seconds"
 #define TL_TRIAL_EVALUATION "evaluation_seconds"
 #define TL_TRIAL_MEMORY "peak_memory"
-/* TL_EUNSUPPORTED or TL_EINVAL for a mode that cannot be run. Nothing has been written then. */
+/* TL_EUNSUPPORTED or TL_EINVAL for a mode that cannot be launched. Nothing has been written
+ * then. */
 TL_API TL_NODISCARD tl_status tl_check_mode(const char *mode);
 /* Runs until the end. `out` may be NULL. */
 TL_API TL_NODISCARD tl_status tl_run_experiment(tl_run_result *out, const tl_run_args *args);

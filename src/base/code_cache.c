@@ -1,4 +1,4 @@
-#include "cpu/jit_impl.h"
+#include "base/inner/code_cache.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -69,7 +69,7 @@ static tl_status choose_folder(tl_str *out, const char *wanted)
 
 /* --- whose folder ----------------------------------------------------------------------------- */
 
-static tl_status check_usable(const tli_jit_cache *c)
+static tl_status check_usable(const tli_code_cache *c)
 {
     struct statvfs mount;
     if (faccessat(c->fd, ".", R_OK | W_OK | X_OK, AT_EACCESS) != 0)
@@ -84,7 +84,7 @@ static tl_status check_usable(const tli_jit_cache *c)
 }
 
 /* Takes over what was opened. */
-static tl_status take_place(tli_jit_cache *c, tli_trusted *place)
+static tl_status take_place(tli_code_cache *c, tli_trusted *place)
 {
     TL_ASSERT(c->fd < 0 && place->fd >= 0);
     c->path = tl_strdup(tl_str_text(&place->path));
@@ -95,7 +95,7 @@ static tl_status take_place(tli_jit_cache *c, tli_trusted *place)
 }
 
 /* Loading runs code, so nobody else may be able to put any there. */
-static tl_status open_folder(tli_jit_cache *c, const char *path, bool *unsafe)
+static tl_status open_folder(tli_code_cache *c, const char *path, bool *unsafe)
 {
     tli_trusted place;
     tl_status st = tli_trust_own_folder(&place, path, true);
@@ -115,7 +115,7 @@ static tl_status open_folder(tli_jit_cache *c, const char *path, bool *unsafe)
 
 /* The compiler works in a folder of our own, which is made there and removed again. What comes out
  * is loaded from memory, so a noexec mount will do. */
-static tl_status open_workplace(tli_jit_cache *c)
+static tl_status open_workplace(tli_code_cache *c)
 {
     const char *places[] = {secure_getenv("TMPDIR"), secure_getenv("XDG_RUNTIME_DIR"), "/tmp",
                             "/var/tmp", "/dev/shm"};
@@ -135,7 +135,7 @@ static tl_status open_workplace(tli_jit_cache *c)
                    "could exchange what lies there; set TMPDIR to a folder of your own");
 }
 
-static tl_status do_without(tli_jit_cache *c, const char *path)
+static tl_status do_without(tli_code_cache *c, const char *path)
 {
     TL_LOG_ONCE(TL_LEVEL_WARNING,
                 "the cache for compiled code, '%s', is not used, because others could put code "
@@ -146,32 +146,33 @@ static tl_status do_without(tli_jit_cache *c, const char *path)
     return open_workplace(c);
 }
 
-tl_status tli_jit_cache_init(tli_jit_cache *c, const char *wanted, size_t max_bytes)
+tl_status tli_code_cache_init(tli_code_cache *c, const char *wanted, size_t max_bytes,
+                              const char *source, const char *object)
 {
     tl_status st;
     tl_str path = TL_STR_INIT;
     bool unsafe;
-    *c = (tli_jit_cache){.fd = -1, .max_bytes = max_bytes};
+    *c = (tli_code_cache){.fd = -1, .max_bytes = max_bytes, .source = source, .object = object};
     TL_TRY_DONE(st, choose_folder(&path, wanted));
     st = open_folder(c, tl_str_text(&path), &unsafe);
     if (unsafe) st = do_without(c, tl_str_text(&path));
 done:
     tl_str_deinit(&path);
-    if (st != TL_OK) tli_jit_cache_deinit(c);
+    if (st != TL_OK) tli_code_cache_deinit(c);
     return st;
 }
 
-void tli_jit_cache_deinit(tli_jit_cache *c)
+void tli_code_cache_deinit(tli_code_cache *c)
 {
     if (c->fd >= 0) close(c->fd);
     tl_free(c->path);
-    *c = (tli_jit_cache){.fd = -1};
+    *c = (tli_code_cache){.fd = -1};
 }
 
 /* --- what is in it ---------------------------------------------------------------------------- */
 
 typedef struct cached {
-    char name[TLI_JIT_KEY + 1];
+    char name[TLI_CODE_KEY + 1];
     size_t bytes;
     struct timespec used;
 } cached;
@@ -181,7 +182,7 @@ typedef struct cached_list {
 } cached_list;
 
 /* A stream over a folder of the cache; "." is the cache itself. NULL when it is none or gone. */
-static DIR *open_dir(const tli_jit_cache *c, const char *name)
+static DIR *open_dir(const tli_code_cache *c, const char *name)
 {
     int fd = openat(c->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -194,7 +195,7 @@ static bool is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static void measure_entry(cached *out, const tli_jit_cache *c)
+static void measure_entry(cached *out, const tli_code_cache *c)
 {
     struct stat info;
     DIR *dir = open_dir(c, out->name);
@@ -209,26 +210,26 @@ static void measure_entry(cached *out, const tli_jit_cache *c)
 }
 
 /* Folders in which entries were being made, and locks, of processes that are no more. */
-static void remove_if_left_behind(const tli_jit_cache *c, const char *name)
+static void remove_if_left_behind(const tli_code_cache *c, const char *name)
 {
     enum { AN_HOUR = 3600 };
     struct stat info;
     bool ours = strncmp(name, ".tmp-", 5) == 0 || strncmp(name, ".lock-", 6) == 0;
     if (!ours || fstatat(c->fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return;
-    if (time(NULL) - info.st_mtim.tv_sec > AN_HOUR) tli_jit_cache_remove(c, name);
+    if (time(NULL) - info.st_mtim.tv_sec > AN_HOUR) tli_code_cache_remove(c, name);
 }
 
-static tl_status list_entries(cached_list *out, const tli_jit_cache *c, bool tidy)
+static tl_status list_entries(cached_list *out, const tli_code_cache *c, bool tidy)
 {
     tl_status st = TL_OK;
     DIR *dir = open_dir(c, ".");
     if (!dir) return refuse_system(c->path, "list", errno);
     for (struct dirent *file; st == TL_OK && (file = readdir(dir));) {
         if (tidy) remove_if_left_behind(c, file->d_name);
-        if (!tli_jit_is_key(file->d_name)) continue;
+        if (!tli_code_is_key(file->d_name)) continue;
         cached entry = {0};
         memcpy(entry.name, file->d_name, sizeof entry.name);
-        TL_ASSERT(entry.name[TLI_JIT_KEY] == 0);
+        TL_ASSERT(entry.name[TLI_CODE_KEY] == 0);
         measure_entry(&entry, c);
         if (!TL_VEC_PUSH(out, entry)) st = TL_ENOMEM;
     }
@@ -236,7 +237,7 @@ static tl_status list_entries(cached_list *out, const tli_jit_cache *c, bool tid
     return st;
 }
 
-tl_status tli_jit_cache_measure(const tli_jit_cache *c, int64_t *entries, size_t *bytes)
+tl_status tli_code_cache_measure(const tli_code_cache *c, int64_t *entries, size_t *bytes)
 {
     cached_list list = {0};
     tl_status st = c->in_memory ? TL_OK : list_entries(&list, c, false);
@@ -249,7 +250,7 @@ tl_status tli_jit_cache_measure(const tli_jit_cache *c, int64_t *entries, size_t
 
 /* --- removing --------------------------------------------------------------------------------- */
 
-void tli_jit_cache_remove(const tli_jit_cache *c, const char *name)
+void tli_code_cache_remove(const tli_code_cache *c, const char *name)
 {
     if (unlinkat(c->fd, name, 0) == 0) return; // no folder
     DIR *dir = open_dir(c, name);
@@ -261,22 +262,22 @@ void tli_jit_cache_remove(const tli_jit_cache *c, const char *name)
 }
 
 /* Takes the entry out in one step first, so that no reader finds half of one. */
-static void remove_entry(const tli_jit_cache *c, const char *key)
+static void remove_entry(const tli_code_cache *c, const char *key)
 {
-    TL_ASSERT(tli_jit_is_key(key) && !c->in_memory);
-    char away[TLI_JIT_TEMP];
+    TL_ASSERT(tli_code_is_key(key) && !c->in_memory);
+    char away[TLI_CODE_TEMP];
     snprintf(away, sizeof away, ".tmp-%s.old", key);
     if (renameat(c->fd, key, c->fd, away) == 0) {
-        tli_jit_cache_remove(c, away);
+        tli_code_cache_remove(c, away);
         return;
     }
-    if (errno == ENOENT) return;   // another process was faster
-    tli_jit_cache_remove(c, away); // what one that was killed left there
-    if (renameat(c->fd, key, c->fd, away) == 0) tli_jit_cache_remove(c, away);
+    if (errno == ENOENT) return;    // another process was faster
+    tli_code_cache_remove(c, away); // what one that was killed left there
+    if (renameat(c->fd, key, c->fd, away) == 0) tli_code_cache_remove(c, away);
 }
 
-/* The loader knows what it has mapped. */
-static tl_status is_loaded(bool *out, const tli_jit_cache *c, const char *key)
+/* The loader knows what it has mapped. Code of GPUs is copied, and not needed any more. */
+static tl_status is_loaded(bool *out, const tli_code_cache *c, const char *key)
 {
     tl_str path = TL_STR_INIT;
     tl_str_addf(&path, "%s/%s/k.so", c->path, key);
@@ -296,7 +297,7 @@ static int compare_age(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-tl_status tli_jit_cache_trim(const tli_jit_cache *c)
+tl_status tli_code_cache_trim(const tli_code_cache *c)
 {
     cached_list list = {0};
     size_t total = 0;
@@ -317,7 +318,7 @@ tl_status tli_jit_cache_trim(const tli_jit_cache *c)
     return st;
 }
 
-tl_status tli_jit_cache_clear(const tli_jit_cache *c)
+tl_status tli_code_cache_clear(const tli_code_cache *c)
 {
     cached_list list = {0};
     tl_status st = c->in_memory ? TL_OK : list_entries(&list, c, true);

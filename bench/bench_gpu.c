@@ -1,0 +1,174 @@
+/* Training steps on a GPU in bfloat16 (weights float32), against the best of PyTorch's ways (eager,
+ * compiled, CUDA graphs) and JAX on the same GPU in the same run (bench/peers/gpu.py). A case that
+ * fails is told and left out. Behind each row: peak memory, and where the time of a step goes. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <tilth/base/clock.h>
+#include <tilth/base/log.h>
+#include <tilth/sys/cuda/cuda.h>
+#include <tilth/sys/graph/program.h>
+#include <tilth/tilth.h>
+
+#include "bench.h"
+#include "step_work.h"
+#include "training.h"
+
+enum { NAME = 64, CLASSES = 1001, SIDE = 224, IMAGES = 256, STEPS = 4 };
+
+/* --- what is measured ------------------------------------------------------------------------- */
+
+/* A few steps under way at once, as trainers have them. */
+static void run_steps(void *payload)
+{
+    step_work *w = payload;
+    for (int i = 0; i < STEPS; i++) step_work_run(w);
+    if (tl_engine_wait(w->engine) == TL_OK) return;
+    fprintf(stderr, "%s\n", tl_error_message());
+    abort();
+}
+
+static void run_training(void *payload)
+{
+    training *t = payload;
+    training_run(t);
+    if (tl_engine_wait(tl_strategy_engine(t->strategy)) == TL_OK) return;
+    fprintf(stderr, "%s\n", tl_error_message());
+    abort();
+}
+
+static void show(tl_program *p, bench_fn *run, void *payload, const tl_engine *engine)
+{
+    tl_memory_stats memory;
+    tl_str text = TL_STR_INIT;
+    tl_engine_memory(engine, &memory);
+    printf("  peak memory of tensors %.2f GB\n", (double)memory.peak * 1e-9);
+    if (!p || !getenv("TILTH_STEP")) return;
+    tl_program_set_timing(p, true);
+    for (int64_t begin = tl_clock_ns(); tl_clock_ns() - begin < 300000000;) run(payload);
+    tl_program_report(p, NULL, &text);
+    puts(tl_str_text(&text));
+    tl_str_deinit(&text);
+}
+
+static tl_status measure(bench *b, const char *name, bench_fn *run, void *payload, double amount,
+                         bench_peer *peer)
+{
+    const int64_t begun = tl_clock_ns();
+    run(payload); // captured, compiled
+    printf("  first steps after %.2f s\n", (double)(tl_clock_ns() - begun) * 1e-9);
+    run(payload);
+    run(payload);
+    return bench_run(b, &(bench_case){.name = name,
+                                      .unit = "/s",
+                                      .amount = amount,
+                                      .ours = run,
+                                      .payload = payload,
+                                      .program = peer,
+                                      .peer_name = "best of PyTorch, JAX",
+                                      .sample_s = 0.3,
+                                      .rounds = 3});
+}
+
+/* --- plain models ----------------------------------------------------------------------------- */
+
+static tl_status run_model(bench *b, const step_model *m, bench_peer *peer)
+{
+    char name[STEP_NAME];
+    step_work w = {.backend = &tl_backend_cuda};
+    step_work_name(name, m, TL_BF16);
+    if (!bench_wants(b, name)) return TL_OK;
+    tl_status st = step_work_make(&w, m, TL_BF16, false);
+    if (st == TL_OK) st = measure(b, name, run_steps, &w, STEPS, peer);
+    if (st == TL_OK) show(tl_function_program(w.step), run_steps, &w, w.engine);
+    step_work_unmake(&w);
+    return st;
+}
+
+/* --- experiments ------------------------------------------------------------------------------ */
+
+static tl_status make_images(tl_dataset **out)
+{
+    const int64_t count = (int64_t)IMAGES * SIDE * SIDE * 3;
+    float *image = calloc((size_t)count, sizeof *image);
+    int32_t labels[IMAGES];
+    tl_rng rng;
+    if (!image) return TL_FAIL_NOMEM((size_t)count * sizeof *image);
+    tl_rng_init(&rng, 1);
+    for (int64_t i = 0; i < count; i++) image[i] = (float)tl_rng_u32(&rng) * 0x1p-30f - 2;
+    for (int i = 0; i < IMAGES; i++) labels[i] = (int32_t)tl_rng_below(&rng, CLASSES);
+    const tl_array arrays[] = {{"image", TL_F32, TL_SHAPE(IMAGES, SIDE, SIDE, 3), image},
+                               {"label", TL_I32, TL_SHAPE(IMAGES), labels}};
+    tl_status st = tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays,
+                                                                 .count = TL_COUNT(arrays),
+                                                                 .copy = true,
+                                                                 .repeat = true,
+                                                                 .batch_size = IMAGES});
+    free(image);
+    return st;
+}
+
+static tl_status run_resnet(bench *b, bench_peer *peer)
+{
+    static const char name[] = "resnet50 B256 bf16";
+    training t = {.steps = STEPS};
+    tl_dataset *data;
+    if (!bench_wants(b, name)) return TL_OK;
+    TL_TRY(make_images(&data));
+    tl_status st = training_make(
+        &t,
+        &(training_args){
+            .experiment = "image_classification",
+            .changes = "task:\n"
+                       "  model:\n"
+                       "    num_classes: 1001\n"
+                       "    input_size: [224, 224, 3]\n"
+                       "    backbone: {type: resnet, resnet: {model_id: 50}}\n"
+                       "    norm_activation: {use_sync_bn: false}\n"
+                       "trainer:\n"
+                       "  optimizer_config:\n"
+                       "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
+                       "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n",
+            .batch_size = IMAGES,
+            .half = true,
+            .data = data});
+    if (st == TL_OK) st = measure(b, name, run_training, &t, STEPS, peer);
+    if (st == TL_OK)
+        show(tl_function_program(tl_trainer_train_function(t.trainer)), run_training, &t,
+             tl_strategy_engine(t.strategy));
+    training_deinit(&t);
+    return st;
+}
+
+/* A case that fails leaves the others. */
+static void told(tl_status st, const char *name)
+{
+    if (st == TL_OK) return;
+    printf("  %s: %s\n", name, tl_error_message());
+    tl_error_clear();
+}
+
+int main(int argc, char **argv)
+{
+    const char *python = getenv("TILTH_BENCH_PYTHON");
+    const char *const words[] = {python ? python : ".venv-torch/bin/python", "bench/peers/gpu.py",
+                                 NULL};
+    bench_peer peer = BENCH_PEER_INIT;
+    tl_gpu gpu;
+    bench b;
+    tl_status st;
+    setenv("TILTH_DEVICE", "cuda", 1);
+    tl_log_set_level(TL_LEVEL_WARNING);
+    TL_TRY_DONE(st, bench_begin(&b, argc, argv));
+    TL_TRY_DONE(st, tl_gpu_at(&gpu, 0));
+    printf("%s, compute capability %d.%d, %d processors\n", gpu.name, gpu.major, gpu.minor,
+           gpu.processors);
+    if (!getenv("TILTH_BENCH_ALONE")) TL_TRY_DONE(st, bench_peer_start(&peer, words));
+    for (int64_t i = 0; i < gpu_model_count; i++)
+        told(run_model(&b, &gpu_models[i], &peer), gpu_models[i].name);
+    told(run_resnet(&b, &peer), "resnet50");
+done:
+    bench_peer_stop(&peer);
+    return bench_end(&b, st);
+}

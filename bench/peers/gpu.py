@@ -1,0 +1,111 @@
+"""The peer of bench_gpu: the same training steps in PyTorch on a GPU, eager, compiled, and as CUDA graphs.
+
+    python bench/peers/gpu.py      # reads names, answers with seconds for as many steps as bench_gpu does in a call
+
+Every way of running a case is tried once; the fastest is the peer and is measured from then on. How each way did, how long
+its first step took, and its peak of memory, goes to the standard error.
+"""
+import sys
+import time
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from answer import answer, seconds
+from torch_models import torch_model
+
+STEPS = 4  # as in bench_gpu.c
+torch.manual_seed(0)
+torch.backends.cudnn.benchmark = True
+torch.set_float32_matmul_precision('high')
+
+GPT2 = dict(vocabulary=50304, time=1024, size=768, layers=12, heads=12, causal=True)
+# name: (kind, settings, shape of the input, number of labels, classes, optimizer)
+CASES = {
+    'mlp784-256-256-10 B128 bf16': ('mlp', [784, 256, 256, 10], (128, 784), 128, 10, 'adamw'),
+    'resnet18-cifar B64 bf16': ('resnet', None, (64, 32, 32, 3), 64, 10, 'adamw'),
+    'gpt2-124M B64 T1024 bf16': ('lm', GPT2, (64, 1024), 64 * 1024, 50304, 'adamw'),
+    'resnet50 B256 bf16': ('resnet50', 1001, (256, 224, 224, 3), 256, 1001, 'sgd'),
+}
+
+
+def data(kind, shape, labels, classes):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, classes, shape) if kind == 'lm' else rng.normal(size=shape).astype(np.float32)
+    return torch.from_numpy(x).cuda(), torch.from_numpy(rng.integers(0, classes, labels)).cuda()
+
+
+def make_step(case, compiled, graph, attention):
+    kind, settings, shape, labels, classes, optimizer = case
+    torch._dynamo.reset()
+    model = torch_model(kind, settings).cuda()
+    x, y = data(kind, shape, labels, classes)
+    if x.ndim == 4:
+        x = x.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+        model = model.to(memory_format=torch.channels_last)
+    parameters = model.parameters()
+    if optimizer == 'adamw':
+        optimizer = torch.optim.AdamW(parameters, 1e-3, weight_decay=0.01, fused=True, capturable=graph)
+    else:
+        optimizer = torch.optim.SGD(parameters, 1e-3, momentum=0.9, fused=True)
+    forward = torch.compile(model) if compiled else model
+
+    def step():
+        with sdpa_kernel(attention), torch.autocast('cuda', torch.bfloat16):
+            loss = F.cross_entropy(forward(x).float() if kind != 'lm' else forward(x), y)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    if not graph:
+        return step
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        step()
+    return captured.replay
+
+
+def ways(case):
+    kinds = [('cuDNN', SDPBackend.CUDNN_ATTENTION), ('flash', SDPBackend.FLASH_ATTENTION)] if case[0] == 'lm' else \
+        [('', SDPBackend.MATH)]
+    for name, attention in kinds:
+        yield f'eager {name}', False, False, attention
+        yield f'compiled {name}', True, False, attention
+        yield f'CUDA graph {name}', False, True, attention
+        yield f'compiled CUDA graph {name}', True, True, attention
+
+
+def fastest(name):
+    case, best = CASES.get(name), None
+    for way, compiled, graph, attention in ways(case) if case else []:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        try:
+            begun = time.perf_counter()
+            step = make_step(case, compiled, graph, attention)
+            step()
+            torch.cuda.synchronize()
+            first = time.perf_counter() - begun
+            for _ in range(3):
+                step()
+            torch.cuda.synchronize()
+            took = seconds(step, 0.3, torch.cuda.synchronize)
+        except Exception as error:
+            print(f'  {name}: PyTorch {way} failed: {str(error)[:120]}', file=sys.stderr, flush=True)
+            continue
+        memory = torch.cuda.max_memory_allocated() / 1e9
+        print(f'  {name}: PyTorch {way} {took * 1e3:.3f} ms, {memory:.2f} GB, first step after {first:.1f} s',
+              file=sys.stderr, flush=True)
+        if best is None or took < best[1]:
+            best = step, took
+        step = None
+    return best and best[0]
+
+
+answer(fastest, lambda step: STEPS * seconds(step, 0.3, torch.cuda.synchronize))

@@ -1,0 +1,273 @@
+/* Normalisation of channels: of a batch, and of groups of them (text/channels.cu). */
+#include <tilth/base/integer.h>
+#include <tilth/core/attrs.h>
+
+#include "core/inner/storage.h"
+#include "cuda/kernels.h"
+
+enum {
+    BLOCK = 256,
+    VECTORS_EACH = 2,
+    MOST_COLS = 32, /* threads side by side */
+    PIECES = 1024,  /* enough to keep any GPU busy */
+    DEPTH = 256     /* rows that a thread adds up at most, unless there are very many */
+};
+
+/* Of a batch: x, what its kernels know, and a vector of channels. */
+typedef struct channels {
+    tli_channels_args a;
+    const tl_norm_attr *attr;
+    const tl_tensor *x, *gy, *y, *gamma, *beta, *stats; /* stats: any of them, for its type */
+    tl_dtype grads[2]; /* types of the gradients of gamma and beta */
+    int cols, vector;
+} channels;
+
+static void define_types(tl_str *to, const channels *c, bool grad)
+{
+    tli_cuda_define(to, "SCALED", c->attr->scaled);
+    tli_cuda_define(to, "SHIFTED", c->beta != NULL);
+    tli_cuda_define(to, "ACT",
+                    c->attr->activation == TL_ACT_RELU    ? 1
+                    : c->attr->activation == TL_ACT_RELU6 ? 2
+                                                          : 0);
+    tli_cuda_define_type(to, "X", c->x->dtype);
+    tli_cuda_define_type(to, "Y", c->y->dtype);
+    tli_cuda_define_type(to, "G", grad ? c->gy->dtype : c->x->dtype);
+    tli_cuda_define_type(to, "M", c->stats->dtype);
+    tli_cuda_define_type(to, "P", c->gamma ? c->gamma->dtype : TL_F32);
+    tli_cuda_define_type(to, "B", c->beta ? c->beta->dtype : TL_F32);
+    tli_cuda_define_type(to, "Q", c->grads[0]);
+    tli_cuda_define_type(to, "R", c->grads[1]);
+    tli_cuda_define(to, "VEC", c->vector);
+    tli_cuda_define(to, "COLS", c->cols);
+    tl_str_addf(to, "#define INDEX %s\n", c->a.rows * c->a.width < INT32_MAX ? "u32" : "i64");
+}
+
+static int vector_of(const channels *c)
+{
+    tl_str unused = TL_STR_INIT;
+    const void *x = c->a.x;
+    const int vector = tli_cuda_define_vector(&unused, tl_dtype_size(c->x->dtype), c->a.width, x,
+                                              c->a.y ? c->a.y : x, c->a.g ? c->a.g : x, NULL);
+    tl_str_deinit(&unused);
+    return vector;
+}
+
+/* Sizes, from x alone; and room for sums and for numbers of channels. */
+static tl_status cut(const tl_run *run, channels *c)
+{
+    tli_channels_args *a = &c->a;
+    const int64_t count = tl_tensor_count(c->x);
+    a->width = c->x->shape.dims[c->x->shape.rank - 1];
+    a->rows = a->width ? count / a->width : 0;
+    c->vector = vector_of(c);
+    c->cols = 1;
+    while (c->cols < MOST_COLS && (int64_t)c->cols * c->vector < a->width) c->cols *= 2;
+    const int64_t strips = tl_max_i64(tl_div_up(a->width, (int64_t)c->cols * c->vector), 1);
+    const int64_t lanes = BLOCK / c->cols, pieces = tl_max_i64(PIECES / strips, 1);
+    a->each = tl_max_i64(tl_div_up(a->rows, pieces), lanes);
+    a->each = tl_min_i64(a->each, DEPTH * lanes);
+    a->pieces = tl_div_up(a->rows, a->each);
+    void *room;
+    const int64_t sums = 2 * a->pieces * a->width;
+    TL_TRY(tli_cuda_scratch(run, &room, (size_t)(sums + 5 * a->width) * sizeof(float)));
+    a->sums = room;
+    a->mean = a->sums + sums;
+    a->by = a->mean + a->width;
+    a->along = a->by + a->width;
+    a->plus = a->along + a->width;
+    a->shift = a->plus + a->width;
+    return TL_OK;
+}
+
+static tl_status put(const tl_run *run, channels *c, const char *name, const char *what, int value,
+                     int threads, int64_t groups)
+{
+    tli_cuda_work w = {.text = {tli_text_of_channels}, .name = name, .threads = threads};
+    tli_cuda_define(&w.defines, what, value);
+    define_types(&w.defines, c, c->gy != NULL);
+    c->a.groups = groups;
+    return tli_cuda_put(run, &w, &c->a, sizeof c->a);
+}
+
+static int64_t strips_of(const channels *c)
+{
+    return tl_div_up(c->a.width, (int64_t)c->cols * c->vector) * c->a.pieces;
+}
+
+static tl_status sweep(const tl_run *run, channels *c, const char *name, const char *what)
+{
+    return put(run, c, name, what, 1, BLOCK,
+               tl_div_up(c->a.rows * c->a.width, BLOCK * VECTORS_EACH * c->vector));
+}
+
+static channels forward_of(const tl_node *n, int params)
+{
+    const tl_norm_attr *attr = n->attr;
+    channels c = {.attr = attr, .x = n->in[0], .y = n->out[0]};
+    c.gamma = attr->scaled ? n->in[params] : NULL;
+    c.beta = attr->shifted ? n->in[params + attr->scaled] : NULL;
+    c.a.x = tli_data(c.x);
+    c.a.y = tli_data(c.y);
+    c.a.gamma = c.gamma ? tli_data(c.gamma) : NULL;
+    c.a.beta = c.beta ? tli_data(c.beta) : NULL;
+    c.a.epsilon = attr->epsilon;
+    return c;
+}
+
+/* --- batch ------------------------------------------------------------------------------------ */
+
+static tl_status put_moments(const tl_run *run, channels *c, bool stats)
+{
+    tli_cuda_work w = {.text = {tli_text_of_channels}, .name = "finish_moments", .threads = 32};
+    TL_TRY(put(run, c, "moments", "STRIPS", 0, BLOCK, strips_of(c)));
+    tli_cuda_define(&w.defines, "FINISH", 0);
+    tli_cuda_define(&w.defines, "STATS", stats);
+    define_types(&w.defines, c, false);
+    c->a.groups = c->a.width;
+    return tli_cuda_put(run, &w, &c->a, sizeof c->a);
+}
+
+static tl_status batch_normalize(const tl_run *run, const tl_node *n)
+{
+    channels c = forward_of(n, 1);
+    c.stats = n->out[1];
+    c.a.out_mean = tli_data(n->out[1]);
+    c.a.out_variance = tli_data(n->out[2]);
+    c.a.out_rstd = tli_data(n->out[3]);
+    TL_TRY(cut(run, &c));
+    TL_TRY(put_moments(run, &c, false));
+    return sweep(run, &c, "scale_channels", "SCALE");
+}
+
+static tl_status batch_norm_stats(const tl_run *run, const tl_node *n)
+{
+    static const tl_norm_attr none = {0};
+    channels c = {.attr = &none, .x = n->in[0], .y = n->in[0], .stats = n->out[0]};
+    c.a.x = tli_data(c.x);
+    c.a.out_mean = tli_data(n->out[0]);
+    c.a.out_variance = tli_data(n->out[1]);
+    TL_TRY(cut(run, &c));
+    return put_moments(run, &c, true);
+}
+
+static tl_status batch_norm_apply(const tl_run *run, const tl_node *n)
+{
+    channels c = forward_of(n, 3);
+    c.stats = n->in[1];
+    c.a.in_mean = tli_data(n->in[1]);
+    c.a.in_variance = tli_data(n->in[2]);
+    TL_TRY(cut(run, &c));
+    TL_TRY(put(run, &c, "take_moments", "FINISH", 1, 32, c.a.width));
+    return sweep(run, &c, "scale_channels", "SCALE");
+}
+
+/* Numbers that round to what lies above 0, and below 6: halfway to the next ones is not there. */
+static void set_bounds(channels *c)
+{
+    const tl_dtype t = c->x->dtype;
+    c->a.low = t == TL_F32 ? 0 : t == TL_BF16 ? 0x1p-134f : 0x1p-25f;
+    c->a.high = t == TL_F32 ? 6 : t == TL_BF16 ? 6 - 0x1p-6f : 6 - 0x1p-9f;
+}
+
+static channels backward_of(const tl_node *n, int of_gamma, bool given)
+{
+    const tl_norm_attr *attr = n->attr;
+    channels c = {.attr = attr, .gy = n->in[0], .x = n->in[1], .y = n->out[0], .stats = n->in[2]};
+    c.gamma = attr->scaled ? n->in[4] : NULL;
+    c.beta = !given && attr->activation && attr->shifted ? n->in[4 + attr->scaled] : NULL;
+    c.grads[0] = attr->scaled ? n->out[of_gamma]->dtype : TL_F32;
+    c.grads[1] = attr->shifted ? n->out[of_gamma + 1]->dtype : TL_F32;
+    c.a.x = tli_data(c.x);
+    c.a.g = tli_data(c.gy);
+    c.a.y = tli_data(c.y);
+    c.a.gamma = c.gamma ? tli_data(c.gamma) : NULL;
+    c.a.beta = c.beta ? tli_data(c.beta) : NULL;
+    c.a.in_mean = tli_data(n->in[2]);
+    c.a.out_gamma = attr->scaled ? tli_data(n->out[of_gamma]) : NULL;
+    c.a.out_beta = attr->shifted ? tli_data(n->out[of_gamma + 1]) : NULL;
+    c.a.epsilon = attr->epsilon;
+    set_bounds(&c);
+    return c;
+}
+
+static tl_status put_slopes(const tl_run *run, channels *c, int finish)
+{
+    TL_TRY(cut(run, c));
+    TL_TRY(put(run, c, "slopes", "STRIPS", 1, BLOCK, strips_of(c)));
+    TL_TRY(put(run, c, "finish_slopes", "FINISH", finish, 32, c->a.width));
+    return sweep(run, c, "slope_channels", "SLOPE");
+}
+
+static tl_status batch_normalize_grad(const tl_run *run, const tl_node *n)
+{
+    channels c = backward_of(n, 1, false);
+    c.a.in_rstd = tli_data(n->in[3]);
+    return put_slopes(run, &c, 2);
+}
+
+static tl_status batch_norm_apply_grad(const tl_run *run, const tl_node *n)
+{
+    channels c = backward_of(n, 3, true);
+    c.a.in_variance = tli_data(n->in[3]);
+    c.a.out_mean = tli_data(n->out[1]);
+    c.a.out_variance = tli_data(n->out[2]);
+    return put_slopes(run, &c, 3);
+}
+
+/* --- groups ----------------------------------------------------------------------------------- */
+
+static void set_groups(channels *c)
+{
+    tli_channels_args *a = &c->a;
+    const tl_shape *s = &c->x->shape;
+    a->width = s->dims[s->rank - 1];
+    a->each = a->width / c->attr->groups;
+    a->rows = 1;
+    for (int i = 1; i < s->rank - 1; i++) a->rows *= s->dims[i];
+    c->vector = c->cols = 1;
+}
+
+static tl_status group_normalize(const tl_run *run, const tl_node *n)
+{
+    channels c = forward_of(n, 1);
+    set_groups(&c);
+    c.stats = n->out[1];
+    c.a.out_mean = tli_data(n->out[1]);
+    c.a.out_rstd = tli_data(n->out[2]);
+    return put(run, &c, "group_forward", "GROUPS", 0, BLOCK, c.x->shape.dims[0] * c.attr->groups);
+}
+
+static tl_status group_normalize_grad(const tl_run *run, const tl_node *n)
+{
+    channels c = backward_of(n, 1, false);
+    const int64_t examples = n->in[1]->shape.dims[0];
+    void *room;
+    set_groups(&c);
+    const int64_t width = c.a.width;
+    c.a.in_rstd = tli_data(n->in[3]);
+    TL_TRY(tli_cuda_scratch(run, &room, (size_t)(2 * examples * width) * sizeof(float)));
+    c.a.sums = room;
+    TL_TRY(put(run, &c, "group_backward", "GROUPS", 1, BLOCK, examples * c.attr->groups));
+    if (!c.attr->scaled && !c.attr->shifted) return TL_OK;
+    TL_TRY(put(run, &c, "group_params", "GROUPS", 1, BLOCK, examples * tl_div_up(width, BLOCK)));
+    tli_pieces_args p = {.pieces = examples,
+                         .columns = 2 * width,
+                         .split = width,
+                         .sums = c.a.sums,
+                         .first = c.a.out_gamma,
+                         .second = c.a.out_beta};
+    return tli_cuda_add_pieces(run, &p, c.grads[0], c.grads[1]);
+}
+
+#define ROWS(op)                                                                                   \
+    {TL_OP_##op, TL_F32, op, 0}, {TL_OP_##op, TL_BF16, op, 0},                                     \
+    {                                                                                              \
+        TL_OP_##op, TL_F16, op, 0                                                                  \
+    }
+static const tl_kernel rows[] = {
+    ROWS(batch_normalize),      ROWS(batch_normalize_grad),  ROWS(batch_norm_stats),
+    ROWS(batch_norm_apply),     ROWS(batch_norm_apply_grad), ROWS(group_normalize),
+    ROWS(group_normalize_grad),
+};
+const tl_kernels tli_cuda_channel_kernels = {rows, TL_COUNT(rows)};

@@ -1,0 +1,404 @@
+#include "cuda/convs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tilth/base/integer.h>
+#include <tilth/core/attrs.h>
+
+#include "core/inner/engine.h"
+#include "cuda/dnn_plans.h"
+#include "cuda/kernels.h"
+#include "cuda/products.h"
+
+enum { KEY = 256, ROOM = 256 };
+/* Plans that want more are passed over: it lies beside the tensors of a whole program. */
+static const int64_t most_workspace = INT64_C(1) << 30;
+
+/* --- what a call computes --------------------------------------------------------------------- */
+
+typedef struct operands {
+    tl_tensor *image, *filter, *result;
+} operands;
+
+static operands operands_of(const tl_node *call)
+{
+    switch (call->op->op) {
+    case TL_OP_convolve2d_input_grad: return (operands){call->out[0], call->in[1], call->in[0]};
+    case TL_OP_convolve2d_filter_grad: return (operands){call->in[0], call->out[0], call->in[1]};
+    default: return (operands){call->in[0], call->in[1], call->out[0]};
+    }
+}
+
+static tli_dnn_way way_of(const tl_node *call)
+{
+    return call->op->op == TL_OP_convolve2d_input_grad    ? TLI_DNN_INPUT_GRAD
+           : call->op->op == TL_OP_convolve2d_filter_grad ? TLI_DNN_FILTER_GRAD
+                                                          : TLI_DNN_FORWARD;
+}
+
+tli_conv tli_conv_of(const tl_node *call)
+{
+    const tl_conv_attr *a = call->attr;
+    const operands o = operands_of(call);
+    const int64_t *x = o.image->shape.dims, *w = o.filter->shape.dims, *y = o.result->shape.dims;
+    return (tli_conv){
+        .way = way_of(call),
+        .dtype = o.image->dtype,
+        .n = x[0],
+        .rows = x[1],
+        .columns = x[2],
+        .in = x[3],
+        .filter_rows = w[0],
+        .filter_columns = w[1],
+        .groups = a->groups,
+        .result_rows = y[1],
+        .result_columns = y[2],
+        .out = y[3],
+        .window = {.strides = {a->stride_y, a->stride_x},
+                   .dilations = {a->dilation_y, a->dilation_x},
+                   .before = {a->top, a->left},
+                   .after = {a->bottom, a->right}},
+    };
+}
+
+static bool is_empty(const tli_conv *c)
+{
+    return !c->n || !c->rows || !c->columns || !c->in || !c->out;
+}
+
+// Each pixel on its own, without anything around the image.
+static bool is_product(const tli_conv *c)
+{
+    const tli_dnn_window *w = &c->window;
+    return c->filter_rows == 1 && c->filter_columns == 1 && c->groups == 1 && w->strides[0] == 1
+           && w->strides[1] == 1 && !(w->before[0] | w->before[1] | w->after[0] | w->after[1]);
+}
+
+/* The same on an image that has its frame of zeros already. */
+static tli_conv framed(const tli_conv *c)
+{
+    tli_conv f = *c;
+    f.rows += c->window.before[0] + c->window.after[0];
+    f.columns += c->window.before[1] + c->window.after[1];
+    for (int i = 0; i < 2; i++) f.window.before[i] = f.window.after[i] = 0;
+    return f;
+}
+
+/* --- plans ------------------------------------------------------------------------------------ */
+
+// [n, rows, columns, channels] as cuDNN counts: n, channels, rows, columns.
+static tli_dnn_shape shape_of(tl_dtype dtype, int64_t n, int64_t rows, int64_t columns,
+                              int64_t channels)
+{
+    return (tli_dnn_shape){dtype,
+                           {n, channels, rows, columns},
+                           {rows * columns * channels, 1, columns * channels, channels}};
+}
+
+void tli_conv_draw(tli_dnn_graph *g, const void *conv)
+{
+    const tli_conv *c = conv;
+    const tli_dnn_shape x = shape_of(c->dtype, c->n, c->rows, c->columns, c->in);
+    const tli_dnn_shape w =
+        shape_of(c->dtype, c->out, c->filter_rows, c->filter_columns, c->in / c->groups);
+    const tli_dnn_shape y = shape_of(c->dtype, c->n, c->result_rows, c->result_columns, c->out);
+    tli_dnn_node image = tli_dnn_tensor(g, TLI_CONV_IMAGE, &x);
+    tli_dnn_node filter = tli_dnn_tensor(g, TLI_CONV_FILTER, &w);
+    tli_dnn_node result = tli_dnn_tensor(g, TLI_CONV_RESULT, &y);
+    tli_dnn_convolve(g, c->way, &c->window, image, filter, result);
+}
+
+static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_conv *c)
+{
+    char key[KEY];
+    const tli_dnn_window *w = &c->window;
+    const tli_dnn_wanted wanted = {
+        .key = key,
+        .draw = tli_conv_draw,
+        .what = c,
+        .refused = c->dtype == TL_F32 ? TLI_DNN_REFUSED_EXACTLY : TLI_DNN_REFUSED,
+        .most = most_workspace,
+    };
+#define P " %" PRId64
+    snprintf(key, sizeof key, "conv %d %s" P P P P P P P P P P P P P P P P P P, (int)c->way,
+             tl_dtype_name(c->dtype), c->n, c->rows, c->columns, c->in, c->filter_rows,
+             c->filter_columns, c->groups, c->result_rows, c->result_columns, c->out, w->strides[0],
+             w->strides[1], w->dilations[0], w->dilations[1], w->before[0], w->before[1],
+             w->after[0], w->after[1]);
+#undef P
+    return tli_dnn_find(d, out, &wanted);
+}
+
+/* How an image reaches cuDNN. */
+typedef enum shaping { AS_IT_IS, FRAMED, FOLDED } shaping;
+
+/* NULL: there is none. `c` becomes the convolution that the plan is for. */
+static tl_status find_any(tli_cuda *d, const tli_dnn_plan **out, tli_conv *c, shaping *how)
+{
+    const tli_dnn_window *w = &c->window;
+    tli_conv other = tli_conv_folds(c) ? tli_conv_fold(c) : *c;
+    *how = tli_conv_folds(c) ? FOLDED : AS_IT_IS;
+    TL_TRY(find(d, out, &other));
+    if (!*out && *how == FOLDED) {
+        *how = AS_IT_IS;
+        other = *c;
+        TL_TRY(find(d, out, c));
+    }
+    if (!*out && (w->before[0] | w->before[1] | w->after[0] | w->after[1])) {
+        *how = FRAMED;
+        other = framed(c);
+        TL_TRY(find(d, out, &other));
+    }
+    *c = other;
+    return TL_OK;
+}
+
+static tl_status has_plan(const tl_engine *engine, tli_conv *c, bool *yes)
+{
+    tli_cuda *d = tli_cuda_of(engine->device);
+    const tli_dnn_plan *plan;
+    shaping how;
+    TL_TRY(tli_cuda_enter(d));
+    pthread_mutex_lock(&d->long_lock);
+    tl_status st = find_any(d, &plan, c, &how);
+    pthread_mutex_unlock(&d->long_lock);
+    *yes = st == TL_OK && plan;
+    return st;
+}
+
+bool tli_cuda_conv_takes(const tl_engine *engine, const tl_node *call)
+{
+    tli_conv c = tli_conv_of(call);
+    bool yes = is_empty(&c) || is_product(&c);
+    if (!yes && has_plan(engine, &c, &yes) != TL_OK) tl_error_clear();
+    return yes;
+}
+
+/* --- what lies otherwise for cuDNN ------------------------------------------------------------ */
+
+static const char *unit_of(size_t size)
+{
+    return size == 2 ? "u16" : size == 4 ? "u32" : "u64";
+}
+
+/* [rows, columns] to [columns, rows]. */
+static tl_status transpose_kernel(tli_cuda *d, CUfunction *out, size_t size)
+{
+    char key[32], body[900];
+    snprintf(key, sizeof key, "transpose %zu", size);
+    snprintf(body, sizeof body,
+             "extern \"C\" __global__ void kernel(const %s *x, %s *y, i64 rows, i64 columns)\n{\n"
+             "    __shared__ %s tile[32][33];\n"
+             "    const i64 across = (columns + 31) / 32;\n"
+             "    const i64 r0 = blockIdx.x / across * 32, c0 = blockIdx.x %% across * 32;\n"
+             "    const int a = threadIdx.x %% 32, b = threadIdx.x / 32;\n"
+             "    for (int i = b; i < 32; i += 8)\n"
+             "        if (r0 + i < rows && c0 + a < columns)\n"
+             "            tile[i][a] = x[(r0 + i) * columns + c0 + a];\n"
+             "    __syncthreads();\n"
+             "    for (int i = b; i < 32; i += 8)\n"
+             "        if (c0 + i < columns && r0 + a < rows)\n"
+             "            y[(c0 + i) * rows + r0 + a] = tile[a][i];\n}\n",
+             unit_of(size), unit_of(size), unit_of(size));
+    return tli_cuda_kernel(d, out, key, body);
+}
+
+static tl_status transpose(const tl_run *run, size_t size, const void *from, void *to, int64_t rows,
+                           int64_t columns)
+{
+    const int64_t tiles = tl_div_up(rows, 32) * tl_div_up(columns, 32);
+    CUfunction kernel;
+    void *parameters[] = {&from, &to, &rows, &columns};
+    TL_TRY(transpose_kernel(tli_cuda_of(run->queue->device), &kernel, size));
+    return tli_cuda_start(run, kernel, tiles * 256, parameters); // blocks of 256 threads
+}
+
+/* An image at an offset in another one: with zeros around it, or with less of it. */
+typedef struct frame {
+    int64_t n, from_rows, from_columns, to_rows, to_columns, top, left, channels;
+} frame;
+
+static tl_status frame_kernel(tli_cuda *d, CUfunction *out, size_t size)
+{
+    char key[32], body[900];
+    snprintf(key, sizeof key, "frame %zu", size);
+    snprintf(body, sizeof body,
+             "struct frame { i64 n, fr, fc, tr, tc, top, left, channels; };\n"
+             "extern \"C\" __global__ void kernel(const %s *x, %s *y, frame f)\n{\n"
+             "    const i64 count = f.n * f.tr * f.tc * f.channels;\n"
+             "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count;\n"
+             "         i += (i64)gridDim.x * blockDim.x) {\n"
+             "        const i64 c = i %% f.channels, p = i / f.channels;\n"
+             "        const i64 column = p %% f.tc - f.left, q = p / f.tc;\n"
+             "        const i64 row = q %% f.tr - f.top, n = q / f.tr;\n"
+             "        const bool in = row >= 0 && row < f.fr && column >= 0 && column < f.fc;\n"
+             "        y[i] = in ? x[((n * f.fr + row) * f.fc + column) * f.channels + c] : 0;\n"
+             "    }\n}\n",
+             unit_of(size), unit_of(size));
+    return tli_cuda_kernel(d, out, key, body);
+}
+
+static tl_status put_frame(const tl_run *run, size_t size, const void *from, void *to, frame f)
+{
+    CUfunction kernel;
+    void *parameters[] = {&from, &to, &f};
+    TL_TRY(frame_kernel(tli_cuda_of(run->queue->device), &kernel, size));
+    return tli_cuda_start(run, kernel, f.n * f.to_rows * f.to_columns * f.channels, parameters);
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+/* A convolution on its way through cuDNN. */
+typedef struct passage {
+    const tl_run *run;
+    operands o;
+    tli_conv asked, done; /* what the call wants, what the plan is for */
+    shaping how;
+    const tli_dnn_plan *plan;
+    char *scratch;
+    char *image, *filter, *result; /* where cuDNN finds them */
+} passage;
+
+static bool is_aligned(const tl_tensor *t)
+{
+    return (uintptr_t)tli_data(t) % TLI_DNN_ALIGNMENT == 0;
+}
+
+// Of the scratch: what comes after `bytes` more.
+static size_t reserve(size_t *used, size_t bytes)
+{
+    const size_t at = *used;
+    *used += tl_round_up_size(bytes, ROOM);
+    return at;
+}
+
+static tl_status lay_out(passage *p)
+{
+    const tli_conv *c = &p->done;
+    const size_t size = tl_dtype_size(c->dtype);
+    const bool copies_image =
+        c->rows != p->asked.rows || c->columns != p->asked.columns || !is_aligned(p->o.image);
+    const bool copies_result = !is_aligned(p->o.result);
+    size_t used = 0;
+    void *at;
+    const size_t work = reserve(&used, (size_t)p->plan->workspace);
+    const int64_t taps = c->filter_rows * c->filter_columns * (c->in / c->groups);
+    const size_t filter = reserve(&used, (size_t)(c->out * taps) * size);
+    const size_t image =
+        reserve(&used, copies_image ? (size_t)(c->n * c->rows * c->columns * c->in) * size : 0);
+    const size_t result = reserve(&used, copies_result ? tl_tensor_bytes(p->o.result) : 0);
+    TL_TRY(tli_cuda_scratch(p->run, &at, used));
+    p->scratch = at;
+    p->filter = p->scratch + filter;
+    p->image = copies_image ? p->scratch + image : tli_data(p->o.image);
+    p->result = copies_result ? p->scratch + result : tli_data(p->o.result);
+    p->scratch += work;
+    return TL_OK;
+}
+
+static tl_status bring_image(const passage *p, bool back)
+{
+    const tli_conv *a = &p->asked, *d = &p->done;
+    char *own = tli_data(p->o.image);
+    if (p->image == own) return TL_OK;
+    if (p->how == FOLDED) return tli_conv_fold_image(p->run, a, d, own, p->image); // never back
+    frame f = {
+        a->n, a->rows, a->columns, d->rows, d->columns, a->window.before[0], a->window.before[1],
+        a->in};
+    if (p->how == AS_IT_IS) f.top = f.left = 0;
+    if (!back) return put_frame(p->run, tl_dtype_size(a->dtype), own, p->image, f);
+    f = (frame){a->n, d->rows, d->columns, a->rows, a->columns, -f.top, -f.left, a->in};
+    return put_frame(p->run, tl_dtype_size(a->dtype), p->image, own, f);
+}
+
+static tl_status bring_result(const passage *p, bool back)
+{
+    char *own = tli_data(p->o.result);
+    if (p->result == own) return TL_OK;
+    return p->run->queue->device->cls->copy(p->run->queue, back ? own : p->result,
+                                            back ? p->result : own, tl_tensor_bytes(p->o.result));
+}
+
+static tl_status bring_filter(const passage *p, bool back)
+{
+    const int64_t columns = p->asked.out, rows = tl_tensor_count(p->o.filter) / columns;
+    const size_t size = tl_dtype_size(p->asked.dtype);
+    char *own = tli_data(p->o.filter);
+    if (p->how == FOLDED)
+        return tli_conv_fold_filter(p->run, &p->asked, &p->done, own, p->filter, back);
+    return back ? transpose(p->run, size, p->filter, own, columns, rows)
+                : transpose(p->run, size, own, p->filter, rows, columns);
+}
+
+static tl_status pass(passage *p)
+{
+    tli_cuda *d = tli_cuda_of(p->run->queue->device);
+    const tli_dnn_way way = p->asked.way;
+    cudnnHandle_t handle;
+    TL_TRY(find_any(d, &p->plan, &p->done, &p->how));
+    if (!p->plan) return TL_FAIL(TL_EUNSUPPORTED, "cuDNN has no plan for this convolution");
+    TL_TRY(lay_out(p));
+    if (way != TLI_DNN_INPUT_GRAD) TL_TRY(bring_image(p, false));
+    if (way != TLI_DNN_FILTER_GRAD) TL_TRY(bring_filter(p, false));
+    if (way != TLI_DNN_FORWARD) TL_TRY(bring_result(p, false));
+    const tli_dnn_place places[] = {
+        {TLI_CONV_IMAGE, p->image}, {TLI_CONV_FILTER, p->filter}, {TLI_CONV_RESULT, p->result}};
+    TL_TRY(tli_dnn_handle(d, &handle, tli_cuda_queue_of(p->run->queue)->stream));
+    TL_TRY(tli_dnn_run(p->plan, handle, TL_COUNT(places), places, p->scratch));
+    if (way == TLI_DNN_INPUT_GRAD) return bring_image(p, true);
+    return way == TLI_DNN_FORWARD ? bring_result(p, true) : bring_filter(p, true);
+}
+
+static tl_status by_plan(const tl_run *run, const tl_node *call, const tli_conv *c)
+{
+    tli_cuda *d = tli_cuda_of(run->queue->device);
+    passage p = {.run = run, .o = operands_of(call), .asked = *c, .done = *c};
+    TL_TRY(tli_cuda_enter(d));
+    pthread_mutex_lock(&d->long_lock); // the handle's stream and the scratch are ours for a while
+    tl_status st = pass(&p);
+    pthread_mutex_unlock(&d->long_lock);
+    if (st == TL_OK) (void)tli_cuda_issue(run->queue);
+    return st;
+}
+
+static tl_status by_product(const tl_run *run, const tl_node *call, const tli_conv *c)
+{
+    const operands o = operands_of(call);
+    const int64_t pixels = c->n * c->rows * c->columns;
+    const void *x = tli_data(o.image), *w = tli_data(o.filter), *y = tli_data(o.result);
+    tli_cuda_product p = {.dtype = c->dtype, .m = pixels, .n = c->out, .k = c->in, .batch = 1};
+    switch (c->way) {
+    case TLI_DNN_INPUT_GRAD:
+        p.n = c->in;
+        p.k = c->out;
+        p.transpose_b = true;
+        return tli_cuda_multiply(run, &p, y, w, NULL, tli_data(o.image));
+    case TLI_DNN_FILTER_GRAD:
+        p.m = c->in;
+        p.k = pixels;
+        p.transpose_a = true;
+        return tli_cuda_multiply(run, &p, x, y, NULL, tli_data(o.filter));
+    default: return tli_cuda_multiply(run, &p, x, w, NULL, tli_data(o.result));
+    }
+}
+
+static tl_status convolve(const tl_run *run, const tl_node *call)
+{
+    const tli_conv c = tli_conv_of(call);
+    const tl_tensor *out = call->out[0];
+    if (!tl_tensor_count(out)) return TL_OK;
+    if (is_empty(&c))
+        return run->queue->device->cls->fill(run->queue, tli_data(out), 0, tl_tensor_bytes(out));
+    return is_product(&c) ? by_product(run, call, &c) : by_plan(run, call, &c);
+}
+
+#define ROWS(op)                                                                                   \
+    {op, TL_F32, convolve, 0}, {op, TL_BF16, convolve, 0},                                         \
+    {                                                                                              \
+        op, TL_F16, convolve, 0                                                                    \
+    }
+static const tl_kernel rows[] = {ROWS(TL_OP_convolve2d), ROWS(TL_OP_convolve2d_input_grad),
+                                 ROWS(TL_OP_convolve2d_filter_grad)};
+const tl_kernels tli_cuda_conv_kernels = {rows, TL_COUNT(rows)};

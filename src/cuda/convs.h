@@ -1,0 +1,44 @@
+/* Convolutions by cuDNN; those of single pixels are products.
+ *
+ * Thread word: free-threaded. */
+#ifndef TILTH_CUDA_CONVS_H
+#define TILTH_CUDA_CONVS_H
+
+#include <tilth/sys/core/backend.h>
+
+#include "cuda/dnn.h"
+
+/* Image [n, rows, columns, in], filter [filter_rows, filter_columns, in / groups, out] and result
+ * [n, result_rows, result_columns, out], of which `way` computes one from the others. */
+typedef struct tli_conv {
+    tli_dnn_way way;
+    tl_dtype dtype;
+    int64_t n, rows, columns, in;
+    int64_t filter_rows, filter_columns, groups;
+    int64_t result_rows, result_columns, out;
+    tli_dnn_window window;
+} tli_conv;
+
+enum { TLI_CONV_IMAGE = 1, TLI_CONV_FILTER, TLI_CONV_RESULT }; /* numbers of the graph's tensors */
+
+tli_conv tli_conv_of(const tl_node *call);
+/* Its graph (tli_dnn_draw): cuDNN takes the filter as [out, filter_rows, filter_columns, in /
+ * groups]. */
+void tli_conv_draw(tli_dnn_graph *g, const void *conv);
+
+/* Whether it is better computed as another convolution, whose image has the pixels that a stride
+ * covers as channels and is computed without strides and padding; and that one (conv_fold.c). */
+bool tli_conv_folds(const tli_conv *c);
+tli_conv tli_conv_fold(const tli_conv *c);
+/* Its image. */
+TL_NODISCARD tl_status tli_conv_fold_image(const tl_run *run, const tli_conv *c, const tli_conv *f,
+                                           const void *from, void *to);
+/* Its filter, as cuDNN takes it; or back from there. */
+TL_NODISCARD tl_status tli_conv_fold_filter(const tl_run *run, const tli_conv *c, const tli_conv *f,
+                                            void *own, void *folded, bool back);
+
+/* Whether the GPU computes the call. */
+bool tli_cuda_conv_takes(const tl_engine *engine, const tl_node *call);
+extern const tl_kernels tli_cuda_conv_kernels;
+
+#endif

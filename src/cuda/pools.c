@@ -1,0 +1,389 @@
+/* Pooling and resizing: a thread for some neighbouring channels of a pixel that is written, which
+ * gathers what it is made of. So sums have one order, and nothing is added to what others write. */
+#include "cuda/pools.h"
+
+#include <stdio.h>
+
+#include "core/inner/storage.h"
+#include "cuda/kernels.h"
+#include "nest/inner/words.h"
+
+enum { VECTOR = 16 /* bytes that a thread reads at once */ };
+
+/* What a text is compiled for. */
+typedef struct form {
+    const char *name, *text;
+    tl_dtype dtype;
+    int lanes;  /* channels of a thread */
+    bool small; /* pixels are counted in 32 bits */
+    bool wide;  /* a window has more places than a byte can count */
+} form;
+
+static void print(tl_str *body, const form *f)
+{
+    const bool is_double = f->dtype == TL_F64;
+    const char *load = "", *store = "", *type = "double";
+    if (!is_double) type = tli_kernel_words(f->dtype, &load, &store);
+    tl_str_addf(body,
+                "typedef %s T;\ntypedef %s A;\ntypedef %s I;\ntypedef %s W;\n"
+                "#define LOAD(x) %s(x)\n#define STORE(x) %s(x)\n#define V %d\n",
+                type, is_double ? "double" : "float", f->small ? "u32" : "i64",
+                f->wide ? "i32" : "u8", load, store, f->lanes);
+    tl_str_add(body, "struct alignas(V * sizeof(T)) vec { T v[V]; };\n"
+                     "#define EACH(i, count)                                                  \\\n"
+                     "    for (I i = (I)blockIdx.x * blockDim.x + threadIdx.x; i < (count);   \\\n"
+                     "         i += (I)gridDim.x * blockDim.x)\n"
+                     "#define AT(x, i) (*(const vec *)((x) + (i)))\n");
+    tl_str_add(body, f->text);
+}
+
+static tl_status kernel_of(tli_cuda *d, CUfunction *out, const form *f)
+{
+    char key[64];
+    tl_str body = TL_STR_INIT;
+    snprintf(key, sizeof key, "%s %d %d %d%d", f->name, (int)f->dtype, f->lanes, f->small, f->wide);
+    print(&body, f);
+    tl_status st = tl_str_status(&body);
+    if (st == TL_OK) st = tli_cuda_kernel(d, out, key, tl_str_text(&body));
+    tl_str_deinit(&body);
+    return st;
+}
+
+/* As many channels as a thread can take at once. */
+static int lanes_of(const tl_node *call)
+{
+    const tl_tensor *y = call->out[0];
+    const int lanes = (int)(VECTOR / tl_dtype_size(y->dtype));
+    bool aligned = y->shape.dims[3] % lanes == 0 && (uintptr_t)tli_data(y) % VECTOR == 0;
+    for (int i = 0; i < call->inputs; i++)
+        aligned = aligned && (uintptr_t)tli_data(call->in[i]) % VECTOR == 0;
+    return aligned ? lanes : 1;
+}
+
+static form form_of(const tl_node *call, const char *name, const char *text)
+{
+    int64_t most = tl_tensor_count(call->out[0]);
+    for (int i = 0; i < call->inputs; i++)
+        if (tl_tensor_count(call->in[i]) > most) most = tl_tensor_count(call->in[i]);
+    return (form){name, text, call->out[0]->dtype, lanes_of(call), most < INT32_MAX, false};
+}
+
+/* --- windows ---------------------------------------------------------------------------------- */
+
+/* Image and pooled image, and how the one becomes the other. */
+typedef struct pool {
+    int64_t n, rows, columns, channels, pooled_rows, pooled_columns;
+    int64_t size_y, size_x, stride_y, stride_x, top, left;
+} pool;
+
+static pool pool_of(const tl_pool_attr *a, const tl_tensor *image, const tl_tensor *pooled)
+{
+    const int64_t *x = image->shape.dims, *y = pooled->shape.dims;
+    return (pool){x[0],      x[1],      x[2],        x[3],        y[1],   y[2],
+                  a->size_y, a->size_x, a->stride_y, a->stride_x, a->top, a->left};
+}
+
+#define POOL_TEXT                                                                                  \
+    "struct pool { i64 n, h, w, c, oh, ow, size_y, size_x, stride_y, stride_x, top, left; };\n"    \
+    "struct area { i64 y, x, y0, y1, x0, x1; };\n"                                                 \
+    "FN area area_of(const pool &p, i64 oy, i64 ox)\n{\n"                                          \
+    "    area a;\n"                                                                                \
+    "    a.y = oy * p.stride_y - p.top;\n    a.x = ox * p.stride_x - p.left;\n"                    \
+    "    a.y0 = a.y > 0 ? a.y : 0;\n    a.x0 = a.x > 0 ? a.x : 0;\n"                               \
+    "    a.y1 = a.y + p.size_y < p.h ? a.y + p.size_y : p.h;\n"                                    \
+    "    a.x1 = a.x + p.size_x < p.w ? a.x + p.size_x : p.w;\n"                                    \
+    "    return a;\n}\n"                                                                           \
+    "FN area places_on(const pool &p, i64 y, i64 x)\n{\n" /* whose windows cover a pixel */        \
+    "    const i64 by = y + p.top - p.size_y, bx = x + p.left - p.size_x;\n"                       \
+    "    const i64 ly = (y + p.top) / p.stride_y + 1, lx = (x + p.left) / p.stride_x + 1;\n"       \
+    "    area a;\n"                                                                                \
+    "    a.y0 = by < 0 ? 0 : by / p.stride_y + 1;\n    a.x0 = bx < 0 ? 0 : bx / p.stride_x + 1;\n" \
+    "    a.y1 = ly < p.oh ? ly : p.oh;\n    a.x1 = lx < p.ow ? lx : p.ow;\n"                       \
+    "    return a;\n}\n"                                                                           \
+    "struct spot { i64 n, y, x, c; };\n"                                                           \
+    "FN spot spot_of(I i, i64 h, i64 w, i64 c)\n{\n"                                               \
+    "    const I groups = (I)(c / V), q = i / groups, r = q / (I)w;\n"                             \
+    "    return {(i64)(r / (I)h), (i64)(r % (I)h), (i64)(q % (I)w), (i64)(i % groups) * V};\n}\n"
+
+static tl_status start(const tl_run *run, const form *f, const pool *p, int64_t pixels,
+                       const void *x, const void *from, void *y)
+{
+    CUfunction kernel;
+    pool by_value = *p;
+    void *parameters[] = {&x, &from, &y, &by_value};
+    const int64_t count = pixels * (p->channels / f->lanes);
+    if (!count) return TL_OK;
+    TL_TRY(kernel_of(tli_cuda_of(run->queue->device), &kernel, f));
+    return tli_cuda_start(run, kernel, count, parameters);
+}
+
+/* --- the largest ------------------------------------------------------------------------------ */
+
+/* The first of equals, a NaN before everything. WRITE says what becomes of the place. */
+#define LARGEST_TEXT                                                                               \
+    POOL_TEXT                                                                                      \
+    "extern \"C\" __global__ void kernel(const T *x, const T *from, void *to, pool p)\n{\n"        \
+    "    EACH(i, (I)(p.n * p.oh * p.ow * (p.c / V))) {\n"                                          \
+    "        const spot s = spot_of(i, p.oh, p.ow, p.c);\n"                                        \
+    "        const area a = area_of(p, s.y, s.x);\n"                                               \
+    "        vec raw;\n        A best[V];\n        int at[V];\n"                                   \
+    "        UNROLL for (int k = 0; k < V; k++) at[k] = -1;\n"                                     \
+    "        for (i64 y = a.y0; y < a.y1; y++)\n"                                                  \
+    "            for (i64 x0 = a.x0; x0 < a.x1; x0++) {\n"                                         \
+    "                const vec b = AT(x, ((s.n * p.h + y) * p.w + x0) * p.c + s.c);\n"             \
+    "                const int place = (int)((y - a.y) * p.size_x + x0 - a.x);\n"                  \
+    "                UNROLL for (int k = 0; k < V; k++) {\n"                                       \
+    "                    const A v = LOAD(b.v[k]);\n"                                              \
+    "                    const bool more = at[k] < 0\n"                                            \
+    "                        || (best[k] == best[k] && (v > best[k] || v != v));\n"                \
+    "                    if (more) { best[k] = v; raw.v[k] = b.v[k]; at[k] = place; }\n"           \
+    "                }\n            }\n"                                                           \
+    "        WRITE\n    }\n}\n"
+
+static const char max_text[] =
+    "#define WRITE (*(vec *)((T *)to + (i64)i * V)) = raw;\n" LARGEST_TEXT;
+static const char pick_text[] =
+    "#define WRITE                                                                             \\\n"
+    "    UNROLL for (int k = 0; k < V; k++)                                                    \\\n"
+    "        raw.v[k] = from[((s.n * p.h + a.y + at[k] / p.size_x) * p.w + a.x                 \\\n"
+    "                         + at[k] % p.size_x) * p.c + s.c + k];                            \\\n"
+    "    (*(vec *)((T *)to + (i64)i * V)) = raw;\n" LARGEST_TEXT;
+static const char place_text[] =
+    "struct alignas(V * sizeof(W)) places { W v[V]; };\n"
+    "#define WRITE                                                                             \\\n"
+    "    places all;                                                                           \\\n"
+    "    UNROLL for (int k = 0; k < V; k++) all.v[k] = (W)at[k];                               \\\n"
+    "    (*(places *)((W *)to + (i64)i * V)) = all;\n" LARGEST_TEXT;
+static const char max_grad_text[] =
+    "struct alignas(V * sizeof(W)) places { W v[V]; };\n" POOL_TEXT
+    "extern \"C\" __global__ void kernel(const T *g, const W *at, T *to, pool p)\n{\n"
+    "    EACH(i, (I)(p.n * p.h * p.w * (p.c / V))) {\n"
+    "        const spot s = spot_of(i, p.h, p.w, p.c);\n"
+    "        const area a = places_on(p, s.y, s.x);\n"
+    "        A sum[V];\n        vec y;\n"
+    "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
+    "        for (i64 oy = a.y0; oy < a.y1; oy++)\n"
+    "            for (i64 ox = a.x0; ox < a.x1; ox++) {\n"
+    "                const i64 o = ((s.n * p.oh + oy) * p.ow + ox) * p.c + s.c;\n"
+    "                const W mine = (W)((s.y - oy * p.stride_y + p.top) * p.size_x\n"
+    "                                   + s.x - ox * p.stride_x + p.left);\n"
+    "                const places all = *(const places *)(at + o);\n"
+    "                const vec b = AT(g, o);\n"
+    "                UNROLL for (int k = 0; k < V; k++)\n"
+    "                    if (all.v[k] == mine) sum[k] += LOAD(b.v[k]);\n"
+    "            }\n"
+    "        UNROLL for (int k = 0; k < V; k++) y.v[k] = STORE(sum[k]);\n"
+    "        (*(vec *)(to + (i64)i * V)) = y;\n    }\n}\n";
+
+static int64_t pooled_pixels(const pool *p)
+{
+    return p->n * p->pooled_rows * p->pooled_columns;
+}
+
+static tl_status max_pool2d(const tl_run *run, const tl_node *call)
+{
+    const pool p = pool_of(call->attr, call->in[0], call->out[0]);
+    const form f = form_of(call, "max_pool", max_text);
+    return start(run, &f, &p, pooled_pixels(&p), tli_data(call->in[0]), NULL,
+                 tli_data(call->out[0]));
+}
+
+static tl_status max_pool2d_pick(const tl_run *run, const tl_node *call)
+{
+    const pool p = pool_of(call->attr, call->in[1], call->out[0]);
+    const form f = form_of(call, "max_pool_pick", pick_text);
+    return start(run, &f, &p, pooled_pixels(&p), tli_data(call->in[1]), tli_data(call->in[0]),
+                 tli_data(call->out[0]));
+}
+
+/* First which element of each window is the largest, then what comes from there. */
+static tl_status max_pool2d_grad(const tl_run *run, const tl_node *call)
+{
+    const tl_tensor *g = call->in[0], *x = call->in[1];
+    tl_tensor *y = call->out[0];
+    tli_cuda *d = tli_cuda_of(run->queue->device);
+    const pool p = pool_of(call->attr, x, g);
+    form find = form_of(call, "max_pool_place", place_text);
+    form gather = form_of(call, "max_pool_grad", max_grad_text);
+    find.wide = gather.wide = p.size_y > 256 || p.size_x > 256 || p.size_y * p.size_x > 256;
+    const size_t bytes = (size_t)tl_tensor_count(g) * (find.wide ? sizeof(int32_t) : 1);
+    void *places;
+    TL_TRY(tli_cuda_enter(d));
+    pthread_mutex_lock(&d->long_lock);
+    tl_status st = tli_cuda_scratch(run, &places, bytes);
+    if (st == TL_OK) st = start(run, &find, &p, pooled_pixels(&p), tli_data(x), NULL, places);
+    if (st == TL_OK)
+        st = start(run, &gather, &p, p.n * p.rows * p.columns, tli_data(g), places, tli_data(y));
+    pthread_mutex_unlock(&d->long_lock);
+    return st;
+}
+
+/* --- the mean --------------------------------------------------------------------------------- */
+
+static const char avg_text[] =
+    POOL_TEXT "extern \"C\" __global__ void kernel(const T *x, const T *from, T *to, pool p)\n{\n"
+              "    EACH(i, (I)(p.n * p.oh * p.ow * (p.c / V))) {\n"
+              "        const spot s = spot_of(i, p.oh, p.ow, p.c);\n"
+              "        const area a = area_of(p, s.y, s.x);\n"
+              "        A sum[V];\n        vec r;\n"
+              "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
+              "        for (i64 y = a.y0; y < a.y1; y++)\n"
+              "            for (i64 x0 = a.x0; x0 < a.x1; x0++) {\n"
+              "                const vec b = AT(x, ((s.n * p.h + y) * p.w + x0) * p.c + s.c);\n"
+              "                UNROLL for (int k = 0; k < V; k++) sum[k] += LOAD(b.v[k]);\n"
+              "            }\n"
+              "        const A count = (A)((a.y1 - a.y0) * (a.x1 - a.x0));\n"
+              "        UNROLL for (int k = 0; k < V; k++) r.v[k] = STORE(sum[k] / count);\n"
+              "        (*(vec *)(to + (i64)i * V)) = r;\n    }\n}\n";
+static const char avg_grad_text[] =
+    POOL_TEXT "extern \"C\" __global__ void kernel(const T *g, const T *from, T *to, pool p)\n{\n"
+              "    EACH(i, (I)(p.n * p.h * p.w * (p.c / V))) {\n"
+              "        const spot s = spot_of(i, p.h, p.w, p.c);\n"
+              "        const area a = places_on(p, s.y, s.x);\n"
+              "        A sum[V];\n        vec r;\n"
+              "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
+              "        for (i64 oy = a.y0; oy < a.y1; oy++)\n"
+              "            for (i64 ox = a.x0; ox < a.x1; ox++) {\n"
+              "                const area w = area_of(p, oy, ox);\n"
+              "                const A count = (A)((w.y1 - w.y0) * (w.x1 - w.x0));\n"
+              "                const vec b = AT(g, ((s.n * p.oh + oy) * p.ow + ox) * p.c + s.c);\n"
+              "                UNROLL for (int k = 0; k < V; k++) sum[k] += LOAD(b.v[k]) / count;\n"
+              "            }\n"
+              "        UNROLL for (int k = 0; k < V; k++) r.v[k] = STORE(sum[k]);\n"
+              "        (*(vec *)(to + (i64)i * V)) = r;\n    }\n}\n";
+
+static tl_status avg_pool2d(const tl_run *run, const tl_node *call)
+{
+    const pool p = pool_of(call->attr, call->in[0], call->out[0]);
+    const form f = form_of(call, "avg_pool", avg_text);
+    return start(run, &f, &p, pooled_pixels(&p), tli_data(call->in[0]), NULL,
+                 tli_data(call->out[0]));
+}
+
+static tl_status avg_pool2d_grad(const tl_run *run, const tl_node *call)
+{
+    const pool p = pool_of(call->attr, call->out[0], call->in[0]);
+    const form f = form_of(call, "avg_pool_grad", avg_grad_text);
+    return start(run, &f, &p, p.n * p.rows * p.columns, tli_data(call->in[0]), NULL,
+                 tli_data(call->out[0]));
+}
+
+/* --- resizing --------------------------------------------------------------------------------- */
+
+/* From [n, h, w, c] to [n, oh, ow, c]; the numbers are those of the CPU (cpu/resize.h). */
+typedef struct resizing {
+    int64_t n, rows, columns, channels, to_rows, to_columns, nearest, align_corners;
+} resizing;
+
+#define RESIZE_TEXT                                                                                \
+    "struct resizing { i64 n, h, w, c, oh, ow, nearest, corners; };\n"                             \
+    "struct blend { i64 first, second; double part; };\n"                                          \
+    "FN blend blend_of(const resizing &r, i64 i, i64 from, i64 to)\n{\n"                           \
+    "    if (r.nearest) {\n"                                                                       \
+    "        const i64 at = !r.corners ? (2 * i + 1) * from / (2 * to)\n"                          \
+    "                       : to > 1 ? (2 * i * (from - 1) + to - 1) / (2 * (to - 1)) : 0;\n"      \
+    "        return {at, at, 0};\n    }\n"                                                         \
+    "    double at = r.corners\n"                                                                  \
+    "        ? (to > 1 ? (double)i * (double)(from - 1) / (double)(to - 1) : 0)\n"                 \
+    "        : fmax(((double)i + 0.5) * (double)from / (double)to - 0.5, 0.0);\n"                  \
+    "    const i64 first = (i64)at < from - 1 ? (i64)at : from - 1;\n"                             \
+    "    return {first, first + 1 < from - 1 ? first + 1 : from - 1, at - (double)first};\n}\n"    \
+    "FN double share(const blend &b, i64 p)\n{\n"                                                  \
+    "    return (b.first == p ? 1 - b.part : 0) + (b.second == p ? b.part : 0);\n}\n"              \
+    "FN void made_of(i64 *first, i64 *last, const resizing &r, i64 p, i64 from, i64 to)\n{\n"      \
+    "    const double shift = r.corners ? 0 : 0.5;\n"                                              \
+    "    const double scale = r.corners ? (double)(to - 1) / (double)(from > 1 ? from - 1 : 1)\n"  \
+    "                                   : (double)to / (double)from;\n"                            \
+    "    const i64 end = (i64)(((double)p + 1 + shift) * scale - shift + 2);\n"                    \
+    "    *first = (i64)fmax(((double)p - 1 + shift) * scale - shift - 1, 0.0);\n"                  \
+    "    *last = from > 1 && end < to - 1 ? end : to - 1;\n}\n"
+
+static const char resize_text[] = RESIZE_TEXT
+    "extern \"C\" __global__ void kernel(const T *x, T *y, resizing r)\n{\n"
+    "    EACH(i, (I)(r.n * r.oh * r.ow * (r.c / V))) {\n"
+    "        const I groups = (I)(r.c / V), q = i / groups, p = q / (I)r.ow;\n"
+    "        const blend across = blend_of(r, (i64)(q % (I)r.ow), r.w, r.ow);\n"
+    "        const blend down = blend_of(r, (i64)(p % (I)r.oh), r.h, r.oh);\n"
+    "        const i64 n = (i64)(p / (I)r.oh), c = (i64)(i % groups) * V;\n"
+    "        A sum[V];\n        vec to;\n"
+    "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
+    "        for (int t = 0; t < 4; t++) {\n"
+    "            const double weight = (t & 2 ? down.part : 1 - down.part)\n"
+    "                                  * (t & 1 ? across.part : 1 - across.part);\n"
+    "            if (weight == 0) continue;\n"
+    "            const i64 row = t & 2 ? down.second : down.first;\n"
+    "            const i64 column = t & 1 ? across.second : across.first;\n"
+    "            const vec b = AT(x, ((n * r.h + row) * r.w + column) * r.c + c);\n"
+    "            UNROLL for (int k = 0; k < V; k++) sum[k] += (A)weight * LOAD(b.v[k]);\n"
+    "        }\n"
+    "        UNROLL for (int k = 0; k < V; k++) to.v[k] = STORE(sum[k]);\n"
+    "        (*(vec *)(y + (i64)i * V)) = to;\n    }\n}\n";
+static const char resize_grad_text[] = RESIZE_TEXT
+    "extern \"C\" __global__ void kernel(const T *g, T *y, resizing r)\n{\n"
+    "    EACH(i, (I)(r.n * r.h * r.w * (r.c / V))) {\n"
+    "        const I groups = (I)(r.c / V), q = i / groups, p = q / (I)r.w;\n"
+    "        const i64 column = (i64)(q % (I)r.w), row = (i64)(p % (I)r.h);\n"
+    "        const i64 n = (i64)(p / (I)r.h), c = (i64)(i % groups) * V;\n"
+    "        i64 top, bottom, left, right;\n        A sum[V];\n        vec to;\n"
+    "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
+    "        made_of(&top, &bottom, r, row, r.h, r.oh);\n"
+    "        made_of(&left, &right, r, column, r.w, r.ow);\n"
+    "        for (i64 gy = top; gy <= bottom; gy++) {\n"
+    "            const double height = share(blend_of(r, gy, r.h, r.oh), row);\n"
+    "            for (i64 gx = left; height != 0 && gx <= right; gx++) {\n"
+    "                const double weight = height * share(blend_of(r, gx, r.w, r.ow), column);\n"
+    "                if (weight == 0) continue;\n"
+    "                const vec b = AT(g, ((n * r.oh + gy) * r.ow + gx) * r.c + c);\n"
+    "                UNROLL for (int k = 0; k < V; k++) sum[k] += (A)weight * LOAD(b.v[k]);\n"
+    "            }\n        }\n"
+    "        UNROLL for (int k = 0; k < V; k++) to.v[k] = STORE(sum[k]);\n"
+    "        (*(vec *)(y + (i64)i * V)) = to;\n    }\n}\n";
+
+static tl_status start_resize(const tl_run *run, const tl_node *call, const tl_tensor *from,
+                              const tl_tensor *to, const form *f)
+{
+    const tl_resize_attr *a = call->attr;
+    const int64_t *x = from->shape.dims, *y = to->shape.dims;
+    resizing r = {x[0], x[1], x[2], x[3], y[1], y[2], a->method == TL_NEAREST, a->align_corners};
+    CUfunction kernel;
+    void *in = tli_data(call->in[0]), *out = tli_data(call->out[0]),
+         *parameters[] = {&in, &out, &r};
+    const int64_t count = tl_tensor_count(call->out[0]);
+    if (!count) return TL_OK;
+    TL_TRY(kernel_of(tli_cuda_of(run->queue->device), &kernel, f));
+    return tli_cuda_start(run, kernel, count / f->lanes, parameters);
+}
+
+static tl_status resize(const tl_run *run, const tl_node *call)
+{
+    const form f = form_of(call, "resize", resize_text);
+    return start_resize(run, call, call->in[0], call->out[0], &f);
+}
+
+static tl_status resize_grad(const tl_run *run, const tl_node *call)
+{
+    const form f = form_of(call, "resize_grad", resize_grad_text);
+    return start_resize(run, call, call->out[0], call->in[0], &f);
+}
+
+bool tli_cuda_pool_text(tl_str *out, int number, tl_dtype dtype, bool vectors)
+{
+    static const char *const texts[] = {max_text, pick_text,     place_text,  max_grad_text,
+                                        avg_text, avg_grad_text, resize_text, resize_grad_text};
+    const form f = {"",      number < TL_COUNT(texts) ? texts[number] : NULL,
+                    dtype,   vectors ? (int)(VECTOR / tl_dtype_size(dtype)) : 1,
+                    vectors, !vectors};
+    if (f.text) print(out, &f);
+    return f.text != NULL;
+}
+
+#define ROWS(op)                                                                                   \
+    {TL_OP_##op, TL_F32, op, 0}, {TL_OP_##op, TL_BF16, op, 0}, {TL_OP_##op, TL_F16, op, 0},        \
+    {                                                                                              \
+        TL_OP_##op, TL_F64, op, 0                                                                  \
+    }
+static const tl_kernel rows[] = {
+    ROWS(max_pool2d),      ROWS(max_pool2d_grad), ROWS(max_pool2d_pick), ROWS(avg_pool2d),
+    ROWS(avg_pool2d_grad), ROWS(resize),          ROWS(resize_grad),
+};
+const tl_kernels tli_cuda_pool_kernels = {rows, TL_COUNT(rows)};

@@ -1,0 +1,134 @@
+/* softmax, its logarithm, losses by cross-entropy (text/rows.cu). */
+#include <tilth/base/integer.h>
+#include <tilth/core/attrs.h>
+
+#include "core/inner/storage.h"
+#include "cuda/kernels.h"
+
+enum { BLOCK = 256, KEPT = 32 };
+
+/* Results of half precision need no more than the unit's estimate of a power. */
+static void define_rough(tl_str *to, tl_dtype dtype)
+{
+    if (dtype == TL_BF16 || dtype == TL_F16) tli_cuda_define(to, "ROUGH", 1);
+}
+
+/* --- softmax ---------------------------------------------------------------------------------- */
+
+static tl_status softmax(const tl_run *run, const tl_node *n, bool logarithm, bool gradient)
+{
+    const tl_softmax_attr *attr = n->attr;
+    const tl_tensor *x = n->in[gradient], *y = n->out[0];
+    const int64_t count = tl_tensor_count(x), width = x->shape.dims[attr->axis];
+    tli_rows_args a = {.x = tli_data(x), .y = tli_data(y), .columns = 1};
+    tli_cuda_work w = {.text = {tli_text_of_rows}};
+    if (!count) return TL_OK;
+    for (int i = (int)attr->axis + 1; i < x->shape.rank; i++) a.columns *= x->shape.dims[i];
+    a.count = count / width;
+    if (gradient) a.g = tli_data(n->in[0]);
+    tli_cuda_define(&w.defines, "SOFTMAX", 1);
+    tli_cuda_define(&w.defines, "LOGARITHM", logarithm);
+    define_rough(&w.defines, y->dtype);
+    tli_cuda_define_type(&w.defines, "X", x->dtype);
+    tli_cuda_define_type(&w.defines, "G", n->in[0]->dtype);
+    tli_cuda_define_type(&w.defines, "Y", y->dtype);
+    const bool rows = a.columns == 1;
+    const int vector = tli_cuda_define_vector(&w.defines, tl_dtype_size(x->dtype), rows ? width : 1,
+                                              a.x, a.y, a.g, NULL);
+    w.threads = tli_cuda_define_row(&w.defines, width, vector, KEPT);
+    w.name = rows ? (gradient ? "softmax_grad_rows" : "softmax_rows")
+                  : (gradient ? "softmax_grad_columns" : "softmax_columns");
+    if (!rows) w.threads = BLOCK;
+    a.groups = rows ? a.count : tl_div_up(a.count, BLOCK);
+    return tli_cuda_put(run, &w, &a, sizeof a);
+}
+
+/* --- losses ----------------------------------------------------------------------------------- */
+
+static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool gradient)
+{
+    const tl_entropy_attr *attr = n->attr;
+    const tl_tensor *labels = n->in[gradient], *z = n->in[gradient + 1];
+    const int64_t width = z->shape.dims[z->shape.rank - 1];
+    tli_entropy_args a = {.groups = width ? tl_tensor_count(z) / width : 0,
+                          .ignored = attr->ignored.value,
+                          .ignores = attr->ignored.set,
+                          .labels = tli_data(labels),
+                          .logits = tli_data(z),
+                          .smoothing = attr->smoothing};
+    tli_cuda_work w = {.text = {tli_text_of_rows}};
+    if (gradient) {
+        a.g = tli_data(n->in[0]);
+        a.given = tli_data(n->in[3]);
+        a.y = tli_data(n->out[0]);
+    } else {
+        a.loss = tli_data(n->out[0]);
+        a.lse = tli_data(n->out[1]);
+        TL_TRY(tli_cuda_faults(run, n, labels, &a.fault, &a.place));
+    }
+    tli_cuda_define(&w.defines, "ENTROPY", 1);
+    tli_cuda_define(&w.defines, "SPARSE", sparse);
+    tli_cuda_define(&w.defines, "SMOOTH", attr->smoothing > 0);
+    define_rough(&w.defines, z->dtype);
+    tli_cuda_define_type(&w.defines, "X", z->dtype);
+    tli_cuda_define_type(&w.defines, "Y", z->dtype);
+    tli_cuda_define_type(&w.defines, "L", labels->dtype);
+    const void *also = sparse ? a.logits : a.labels;
+    const int vector = tli_cuda_define_vector(&w.defines, tl_dtype_size(z->dtype), width, a.logits,
+                                              also, a.y ? a.y : a.logits, NULL);
+    w.threads = tli_cuda_define_row(&w.defines, width, vector, 0);
+    w.name = sparse ? (gradient ? "sparse_grad_rows" : "sparse_rows")
+                    : (gradient ? "dense_grad_rows" : "dense_rows");
+    return tli_cuda_put(run, &w, &a, sizeof a);
+}
+
+static tl_status sigmoid_cross_entropy(const tl_run *run, const tl_node *n)
+{
+    const tl_tensor *z = n->in[1];
+    tli_flat_args a = {.count = tl_tensor_count(z),
+                       .x = tli_data(z),
+                       .g = tli_data(n->in[0]),
+                       .y = tli_data(n->out[0])};
+    tli_cuda_work w = {.text = {tli_text_of_rows}, .name = "sigmoid_entropy", .threads = BLOCK};
+    if (!a.count) return TL_OK;
+    tli_cuda_define(&w.defines, "QUESTIONS", 1);
+    tli_cuda_define_type(&w.defines, "X", z->dtype);
+    tli_cuda_define_type(&w.defines, "L", n->in[0]->dtype);
+    tli_cuda_define_type(&w.defines, "Y", n->out[0]->dtype);
+    const int vector =
+        tli_cuda_define_vector(&w.defines, tl_dtype_size(z->dtype), a.count, a.x, a.g, a.y, NULL);
+    a.groups = tl_div_up(a.count, BLOCK * vector);
+    return tli_cuda_put(run, &w, &a, sizeof a);
+}
+
+#define KERNEL(op, call, second, third)                                                            \
+    static tl_status op(const tl_run *run, const tl_node *n)                                       \
+    {                                                                                              \
+        return call(run, n, second, third);                                                        \
+    }
+KERNEL(softmax_kernel, softmax, false, false)
+KERNEL(softmax_grad_kernel, softmax, false, true)
+KERNEL(log_softmax_kernel, softmax, true, false)
+KERNEL(log_softmax_grad_kernel, softmax, true, true)
+KERNEL(sparse_cross_entropy_kernel, entropy, true, false)
+KERNEL(sparse_cross_entropy_grad_kernel, entropy, true, true)
+KERNEL(cross_entropy_kernel, entropy, false, false)
+KERNEL(cross_entropy_grad_kernel, entropy, false, true)
+
+#define ROWS(op, fn)                                                                               \
+    {TL_OP_##op, TL_F32, fn, 0}, {TL_OP_##op, TL_BF16, fn, 0},                                     \
+    {                                                                                              \
+        TL_OP_##op, TL_F16, fn, 0                                                                  \
+    }
+static const tl_kernel rows[] = {
+    ROWS(softmax, softmax_kernel),
+    ROWS(softmax_grad, softmax_grad_kernel),
+    ROWS(log_softmax, log_softmax_kernel),
+    ROWS(log_softmax_grad, log_softmax_grad_kernel),
+    ROWS(sparse_cross_entropy, sparse_cross_entropy_kernel),
+    ROWS(sparse_cross_entropy_grad, sparse_cross_entropy_grad_kernel),
+    ROWS(cross_entropy, cross_entropy_kernel),
+    ROWS(cross_entropy_grad, cross_entropy_grad_kernel),
+    ROWS(sigmoid_cross_entropy, sigmoid_cross_entropy),
+};
+const tl_kernels tli_cuda_row_kernels = {rows, TL_COUNT(rows)};

@@ -1,0 +1,165 @@
+/* What kernels written by hand are given: one struct each, by value. Included by who fills them in,
+ * and put before the text of the kernels. A pointer is an address of the device.
+ *
+ * No include guard: included once, in kernels.h. Thread word: immutable. */
+
+/* What a kernel says that was given an index or a label that names nothing: the first one that
+ * anybody finds. The host reads it where it waits. */
+typedef struct tli_place {
+    long long op, rank, dims[8]; /* whose it is, and the shape of the indices */
+} tli_place;
+typedef struct tli_fault {
+    unsigned claimed;
+    long long value, at, limit, axis; /* axis: of what indices name; -1: labels */
+    tli_place place;
+} tli_fault;
+
+/* What draws depend on, beside their keys. */
+typedef struct tli_step_args {
+    unsigned long long seed, step, microbatch, replica;
+    struct tli_step_args *to; /* where it is kept */
+} tli_step_args;
+
+/* A row of x for each group. */
+typedef struct tli_rows_args {
+    long long groups, count, columns; /* along another axis than the last: columns, in all and in
+                                       * what lies behind the axis */
+    const void *x, *g;
+    void *y;
+} tli_rows_args;
+
+typedef struct tli_entropy_args {
+    long long groups, ignored;
+    int ignores;
+    const void *labels, *logits;
+    const float *g, *given; /* gradients: of each loss, and what the logits come to */
+    float *loss, *lse;
+    void *y;
+    double smoothing;
+    tli_fault *fault;
+    tli_place place;
+} tli_entropy_args;
+
+typedef struct tli_norm_args {
+    long long groups, rows, each; /* gradients: `each` rows for a group */
+    const void *x, *g, *gamma, *beta;
+    void *y;
+    float *mean, *rstd, *sums;
+    double epsilon;
+} tli_norm_args;
+
+/* Columns of [pieces, columns] are added up; column c goes to `first` or, behind `split`, to
+ * `second`. */
+typedef struct tli_pieces_args {
+    long long groups, pieces, columns, split;
+    const float *sums;
+    void *first, *second;
+} tli_pieces_args;
+
+typedef struct tli_flat_args {
+    long long groups, count;
+    const void *x, *g;
+    void *y;
+} tli_flat_args;
+
+typedef struct tli_draw_args {
+    long long groups, count, each; /* each: elements that share a draw */
+    const void *x;
+    void *y;
+    const tli_step_args *step;
+    unsigned long long key, ones, range, uneven;
+    long long low;
+    int least;
+    float scale;
+    double a, b, top;
+} tli_draw_args;
+
+/* [before, axis, behind] by indices [count]; or, for take_along_axis, [before, length, behind]. */
+typedef struct tli_index_args {
+    long long groups, before, axis, behind, count, number;
+    const void *x, *indices;
+    void *y;
+    tli_fault *fault;
+    tli_place place;
+} tli_index_args;
+
+typedef struct tli_sort_args {
+    long long groups, count, axis, number;
+    int shift;
+    const void *indices;
+    const unsigned *keys, *order;
+    unsigned *keys_out, *order_out, *counts, *begin, *end;
+    tli_fault *fault;
+    tli_place place;
+} tli_sort_args;
+
+/* Sums of what comes back to each place, in order. */
+typedef struct tli_sums_args {
+    long long groups, before, axis, behind, count;
+    const unsigned *order, *begin, *end;
+    const void *x;
+    void *y;
+} tli_sums_args;
+
+/* In place of the attributes of every rule. */
+typedef struct tli_update_args {
+    long long groups, count, parts;
+    float *w, *slot[3];
+    const void *grad; /* or what averages take in */
+    void *copy;
+    const float *hyper;
+    const long long *offsets, *decayed, *adapted; /* of parts, or NULL */
+    const long long *pieces;                      /* lamb, lars: begin, end and part of each */
+    double *sums, *rates;                         /* of pieces, of parts */
+    double beta_1, beta_2, epsilon, weight_decay, momentum, rho, eeta;
+    double learning_rate_power, l1, l2, l2_shrinkage, beta;
+    int form, nesterov, amsgrad, centered;
+} tli_update_args;
+
+typedef struct tli_squares_args {
+    long long groups, count;
+    const void *x;
+    double *sums;
+    float *norm;
+    unsigned char *finite;
+} tli_squares_args;
+
+/* rows x width; blocks of `each` rows. */
+typedef struct tli_channels_args {
+    long long groups, rows, width, each, pieces;
+    const void *x, *g;
+    void *y;
+    float *sums;                             /* of pieces: two for each channel */
+    float *mean, *by, *along, *plus, *shift; /* of channels */
+    const void *gamma, *beta;
+    void *out_mean, *out_variance, *out_rstd, *out_gamma, *out_beta;
+    const void *in_mean, *in_variance, *in_rstd;
+    double epsilon;
+    float low, high;
+} tli_channels_args;
+
+/* Elements of a box: y[to + i . to_strides] = x[from + i . from_strides]. */
+typedef struct tli_box_args {
+    long long groups, count, rank, dims[8], from[8], to[8];
+    const void *x;
+    void *y;
+} tli_box_args;
+
+typedef struct tli_make_args {
+    long long groups, count, depth;
+    double start, step;
+    unsigned long long bits;
+    long long dims[8], before[8], after[8], from[8];
+    long long rank;
+    const void *x;
+    void *y;
+} tli_make_args;
+
+/* [before, axis, behind]. */
+typedef struct tli_axis_args {
+    long long groups, axis, behind;
+    int exclusive, reverse, correction;
+    const void *x;
+    void *y;
+    double share;
+} tli_axis_args;

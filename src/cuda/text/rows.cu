@@ -1,0 +1,378 @@
+/* softmax, its logarithm, losses by cross-entropy. A group of threads has a row; sums follow the
+ * tree of the group.
+ *
+ * Thread word: free-threaded. */
+
+VECTORS(X)
+
+/* --- softmax ---------------------------------------------------------------------------------- */
+
+#if defined(SOFTMAX)
+VECTORS(Y)
+
+/* The largest of what a thread has seen, and the sum of powers of what lies below it. */
+typedef struct most {
+    float top, sum;
+} most;
+
+FN most join_most(most a, const float *v)
+{
+    float top = a.top;
+    OF_VECTOR(e) top = maximum_f(top, v[e]);
+    if (top == -INF_F) return a;
+    float sum = a.top == -INF_F ? 0 : a.sum * power_of(a.top - top);
+    OF_VECTOR(e) sum += power_of(v[e] - top);
+    const most m = {top, sum};
+    return m;
+}
+
+KERNEL(THREADS) softmax_rows(const tli_rows_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(THREADS, a.groups)
+    const X_T *x = (const X_T *)a.x + group * WIDTH;
+    Y_T *y = (Y_T *)a.y + group * WIDTH;
+    PER_THREAD(THREADS, float, part, );
+#if KEPT
+    PER_THREAD(THREADS, float, row, [EACH][VEC]);
+    EACH_THREAD(THREADS)
+    {
+        MY(part) = -INF_F;
+        ROW_BEGIN
+            X_read(MY(row)[j], x, i);
+            OF_VECTOR(e) MY(part) = maximum_f(MY(part), MY(row)[j][e]);
+        ROW_END
+    }
+    REDUCE(THREADS, float, top, maximum_f, part)
+    EACH_THREAD(THREADS)
+    {
+        MY(part) = 0;
+        ROW_BEGIN
+            OF_VECTOR(e)
+            {
+                const float p = power_of(MY(row)[j][e] - top);
+                if (!LOGARITHM) MY(row)[j][e] = p;
+                MY(part) += p;
+            }
+        ROW_END
+    }
+    REDUCE(THREADS, float, sum, add_f, part)
+#else
+    PER_THREAD(THREADS, float, high, );
+    EACH_THREAD(THREADS)
+    {
+        most m = {-INF_F, 0};
+        ROW_BEGIN
+            float v[VEC];
+            X_read(v, x, i);
+            m = join_most(m, v);
+        ROW_END
+        MY(high) = m.top;
+        MY(part) = m.sum;
+    }
+    REDUCE(THREADS, float, top, maximum_f, high)
+    EACH_THREAD(THREADS) { MY(part) = MY(high) == -INF_F ? 0 : MY(part) * power_of(MY(high) - top); }
+    REDUCE(THREADS, float, sum, add_f, part)
+#endif
+    const float scale = LOGARITHM ? log_f(sum) : 1 / sum;
+    EACH_THREAD(THREADS)
+    {
+        ROW_BEGIN
+            float v[VEC];
+#if KEPT
+            OF_VECTOR(e) v[e] = MY(row)[j][e];
+            OF_VECTOR(e) v[e] = LOGARITHM ? v[e] - top - scale : v[e] * scale;
+#else
+            X_read(v, x, i);
+            OF_VECTOR(e) v[e] = LOGARITHM ? v[e] - top - scale : power_of(v[e] - top) * scale;
+#endif
+            Y_write(y, i, v);
+        ROW_END
+    }
+}
+
+/* Of the result: y (g - sum of y g), and g - exp(y) sum of g. */
+VECTORS(G)
+KERNEL(THREADS) softmax_grad_rows(const tli_rows_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(THREADS, a.groups)
+    const X_T *x = (const X_T *)a.x + group * WIDTH;
+    const G_T *g = (const G_T *)a.g + group * WIDTH;
+    Y_T *y = (Y_T *)a.y + group * WIDTH;
+    PER_THREAD(THREADS, float, part, );
+#if KEPT
+    PER_THREAD(THREADS, float, row, [EACH][VEC]);
+    PER_THREAD(THREADS, float, slope, [EACH][VEC]);
+#define READ_BOTH                                                                                  \
+    float *v = MY(row)[j], *d = MY(slope)[j];
+#else
+#define READ_BOTH                                                                                  \
+    float v[VEC], d[VEC];                                                                          \
+    X_read(v, x, i);                                                                               \
+    G_read(d, g, i);
+#endif
+    EACH_THREAD(THREADS)
+    {
+        MY(part) = 0;
+        ROW_BEGIN
+            READ_BOTH
+#if KEPT
+            X_read(v, x, i);
+            G_read(d, g, i);
+#endif
+            OF_VECTOR(e) MY(part) = LOGARITHM ? MY(part) + d[e] : vf_fma(d[e], v[e], MY(part));
+        ROW_END
+    }
+    REDUCE(THREADS, float, sum, add_f, part)
+    EACH_THREAD(THREADS)
+    {
+        ROW_BEGIN
+            READ_BOTH
+            float to[VEC];
+            OF_VECTOR(e) to[e] = LOGARITHM ? vf_fnma(power_of(v[e]), sum, d[e]) : v[e] * (d[e] - sum);
+            Y_write(y, i, to);
+        ROW_END
+    }
+}
+
+/* Along another axis than the last one: a thread has a column. */
+KERNEL(256) softmax_columns(const tli_rows_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(256, a.groups)
+    EACH_THREAD(256)
+    {
+        const i64 c = group * 256 + t;
+        if (c < a.count) {
+            const i64 at = c / a.columns * a.columns * WIDTH + c % a.columns;
+            const X_T *x = (const X_T *)a.x + at;
+            Y_T *y = (Y_T *)a.y + at;
+            float top = -INF_F, sum = 0;
+            for (i64 i = 0; i < WIDTH; i++) top = maximum_f(top, X_LOAD(x[i * a.columns]));
+            for (i64 i = 0; i < WIDTH; i++) sum += power_of(X_LOAD(x[i * a.columns]) - top);
+            const float scale = LOGARITHM ? log_f(sum) : 1 / sum;
+            for (i64 i = 0; i < WIDTH; i++) {
+                const float d = X_LOAD(x[i * a.columns]) - top;
+                y[i * a.columns] = Y_STORE(LOGARITHM ? d - scale : power_of(d) * scale);
+            }
+        }
+    }
+}
+
+KERNEL(256) softmax_grad_columns(const tli_rows_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(256, a.groups)
+    EACH_THREAD(256)
+    {
+        const i64 c = group * 256 + t;
+        if (c < a.count) {
+            const i64 at = c / a.columns * a.columns * WIDTH + c % a.columns;
+            const X_T *x = (const X_T *)a.x + at;
+            const G_T *g = (const G_T *)a.g + at;
+            Y_T *y = (Y_T *)a.y + at;
+            float sum = 0;
+            for (i64 i = 0; i < WIDTH; i++) {
+                const float d = G_LOAD(g[i * a.columns]);
+                sum = LOGARITHM ? sum + d : vf_fma(d, X_LOAD(x[i * a.columns]), sum);
+            }
+            for (i64 i = 0; i < WIDTH; i++) {
+                const float d = G_LOAD(g[i * a.columns]), v = X_LOAD(x[i * a.columns]);
+                y[i * a.columns] = Y_STORE(LOGARITHM ? vf_fnma(power_of(v), sum, d) : v * (d - sum));
+            }
+        }
+    }
+}
+#endif
+
+/* --- losses ----------------------------------------------------------------------------------- */
+
+#if defined(ENTROPY)
+/* What a thread has seen of a row of logits. */
+typedef struct seen {
+    float top, sum, all;
+} seen;
+
+FN seen see(seen s, const float *v)
+{
+    float top = s.top;
+    OF_VECTOR(e) top = maximum_f(top, v[e]);
+#if SMOOTH
+    OF_VECTOR(e) s.all += v[e];
+#endif
+    if (top == -INF_F) return s;
+    float sum = s.top == -INF_F ? 0 : s.sum * power_of(s.top - top);
+    OF_VECTOR(e) sum += power_of(v[e] - top);
+    s.top = top;
+    s.sum = sum;
+    return s;
+}
+
+/* The logarithm of the sum of powers is `lse`; the sum of all logits is `all`. */
+#define LSE_OF_ROW                                                                                 \
+    PER_THREAD(THREADS, float, high, );                                                            \
+    PER_THREAD(THREADS, float, part, );                                                            \
+    PER_THREAD(THREADS, float, total, );                                                           \
+    EACH_THREAD(THREADS)                                                                           \
+    {                                                                                              \
+        seen s = {-INF_F, 0, 0};                                                                   \
+        ROW_BEGIN                                                                                  \
+            float v[VEC];                                                                          \
+            X_read(v, x, i);                                                                       \
+            s = see(s, v);                                                                         \
+        ROW_END                                                                                    \
+        MY(high) = s.top;                                                                          \
+        MY(part) = s.sum;                                                                          \
+        MY(total) = s.all;                                                                         \
+    }                                                                                              \
+    REDUCE(THREADS, float, top, maximum_f, high)                                                   \
+    EACH_THREAD(THREADS)                                                                           \
+    {                                                                                              \
+        MY(part) = MY(high) == -INF_F ? 0 : MY(part) * power_of(MY(high) - top);                   \
+    }                                                                                              \
+    REDUCE(THREADS, float, sum, add_f, part)                                                       \
+    const float lse = isfinite_f(top) ? top + log_f(sum) : top;
+
+/* Without SPARSE there are no labels, but targets, which lie as the logits do. */
+#if SPARSE
+KERNEL(THREADS) sparse_rows(const tli_entropy_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(THREADS, a.groups)
+    const X_T *x = (const X_T *)a.logits + group * WIDTH;
+    LSE_OF_ROW
+#if SMOOTH
+    REDUCE(THREADS, float, all, add_f, total)
+#endif
+    ONE_THREAD(THREADS)
+    {
+        const i64 label = (i64)((const L_T *)a.labels)[group];
+        float loss = 0;
+        if (!a.ignores || label != a.ignored) {
+            if (label < 0 || label >= WIDTH) {
+                note_fault(a.fault, &a.place, label, group, WIDTH, -1);
+                loss = NAN_F;
+            } else {
+                loss = (float)((1 - a.smoothing) * ((double)lse - (double)X_LOAD(x[label])));
+#if SMOOTH
+                loss += (float)(a.smoothing * ((double)lse - (double)all / WIDTH));
+#endif
+            }
+        }
+        a.loss[group] = loss;
+        a.lse[group] = lse;
+    }
+}
+
+VECTORS(Y)
+KERNEL(THREADS) sparse_grad_rows(const tli_entropy_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(THREADS, a.groups)
+    const X_T *x = (const X_T *)a.logits + group * WIDTH;
+    Y_T *y = (Y_T *)a.y + group * WIDTH;
+    const i64 label = (i64)((const L_T *)a.labels)[group];
+    const int ignored = a.ignores && label == a.ignored;
+    const float g = a.g[group], lse = a.given[group];
+    const float even = (float)(a.smoothing / WIDTH), target = (float)(1 - a.smoothing) + even;
+    EACH_THREAD(THREADS)
+    {
+        ROW_BEGIN
+            float v[VEC];
+            X_read(v, x, i);
+            OF_VECTOR(e)
+            {
+                const float z = v[e];
+                v[e] = ignored ? 0 : g * (power_of(z - lse) - even);
+                // near 1 the difference is what counts
+                if (i + e == label && !ignored)
+                    v[e] = (float)((double)g * (__builtin_exp((double)z - (double)lse) - target));
+            }
+            Y_write(y, i, v);
+        ROW_END
+    }
+}
+#else
+VECTORS(L)
+FN float target_of(float share, double smoothing)
+{
+    return vf_fma(share, (float)(1 - smoothing), (float)(smoothing / WIDTH));
+}
+
+KERNEL(THREADS) dense_rows(const tli_entropy_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(THREADS, a.groups)
+    const X_T *x = (const X_T *)a.logits + group * WIDTH;
+    const L_T *shares = (const L_T *)a.labels + group * WIDTH;
+    LSE_OF_ROW
+    EACH_THREAD(THREADS)
+    {
+        MY(total) = 0;
+        ROW_BEGIN
+            float v[VEC], s[VEC];
+            X_read(v, x, i);
+            L_read(s, shares, i);
+            OF_VECTOR(e)
+            {
+                const float target = target_of(s[e], a.smoothing);
+                if (target != 0) MY(total) += target * (lse - v[e]); // 0 times infinity is 0 here
+            }
+        ROW_END
+    }
+    REDUCE(THREADS, float, loss, add_f, total)
+    ONE_THREAD(THREADS)
+    {
+        a.loss[group] = loss;
+        a.lse[group] = lse;
+    }
+}
+
+VECTORS(Y)
+KERNEL(THREADS) dense_grad_rows(const tli_entropy_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(THREADS, a.groups)
+    const X_T *x = (const X_T *)a.logits + group * WIDTH;
+    const L_T *shares = (const L_T *)a.labels + group * WIDTH;
+    Y_T *y = (Y_T *)a.y + group * WIDTH;
+    const float g = a.g[group], lse = a.given[group];
+    PER_THREAD(THREADS, float, part, );
+    EACH_THREAD(THREADS)
+    {
+        MY(part) = 0;
+        ROW_BEGIN
+            float s[VEC];
+            L_read(s, shares, i);
+            OF_VECTOR(e) MY(part) += target_of(s[e], a.smoothing);
+        ROW_END
+    }
+    REDUCE(THREADS, float, whole, add_f, part)
+    EACH_THREAD(THREADS)
+    {
+        ROW_BEGIN
+            float v[VEC], s[VEC];
+            X_read(v, x, i);
+            L_read(s, shares, i);
+            OF_VECTOR(e)
+            v[e] = g * (power_of(v[e] - lse) * whole - target_of(s[e], a.smoothing));
+            Y_write(y, i, v);
+        ROW_END
+    }
+}
+#endif
+#endif
+
+#if defined(QUESTIONS)
+VECTORS(L)
+VECTORS(Y)
+KERNEL(256) sigmoid_entropy(const tli_flat_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(256, a.groups)
+    EACH_THREAD(256)
+    {
+        const i64 i = (group * 256 + t) * VEC;
+        if (i < a.count) {
+            float z[VEC], s[VEC];
+            X_read(z, a.x, i);
+            L_read(s, a.g, i);
+            UNROLL for (int e = 0; e < VEC; e++)
+                z[e] = vf_fnma(z[e], s[e], vf_max_c(z[e], 0)) + log1p_f(exp_f(-abs_f(z[e])));
+            Y_write(a.y, i, z);
+        }
+    }
+}
+#endif

@@ -1,0 +1,150 @@
+/* Kernels for GPUs on the host: their texts compiled as plain C, called by the same code that puts
+ * them into a GPU's queue. What they lack the CPU computes.
+ *
+ *     TILTH_DEVICE=shim build/test/tests/ops_norm
+ *
+ * lets the op cases compare them with the reference; with TILTH_SHIM_NVRTC=1 NVRTC has to take each
+ * of them as well. cuda_kernels runs a few of them always. */
+#ifndef TILTH_TESTS_SHIM_H
+#define TILTH_TESTS_SHIM_H
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/map.h>
+#include <tilth/sys/cpu/cpu.h>
+
+#include "cuda/compile.h"
+#include "cuda/kernels.h"
+#include "temporary.h"
+
+typedef void shim_fn(const void *args, long long groups);
+
+static struct {
+    tl_map functions; /* by name and definitions */
+    tl_map handles;   /* of libraries, the same */
+    bool for_gpu;     /* NVRTC must take them too, where it is */
+    int compiled;
+} shim;
+
+/* What the kernel takes: "normalize(const tli_norm_args a". */
+static inline bool shim_args(char out[64], const char *text, const char *name)
+{
+    char head[80];
+    snprintf(head, sizeof head, " %s(const ", name);
+    const char *at = strstr(text, head);
+    return at && sscanf(at + strlen(head), "%63[a-z_]", out) == 1;
+}
+
+static inline shim_fn *shim_compile(const tli_cuda_work *w, const char *key)
+{
+    char path[TEMPORARY_PATH], args[64], command[3 * TEMPORARY_PATH];
+    tl_str text = TL_STR_INIT;
+    shim_fn *fn = NULL;
+    tl_alloc_fail_at(0, 0); // what follows is the test's own
+    tli_cuda_print(&text, w);
+    if (!shim_args(args, tl_str_text(&text), w->name)) abort();
+    if (shim.for_gpu) {
+        const tli_cuda_api *api;
+        char *code;
+        size_t bytes;
+        if (tli_cuda_compiler(&api) == TL_OK) {
+            if (tli_cuda_compile(&code, &bytes, tl_str_text(&text), 9, 0, NULL) != TL_OK) {
+                fprintf(stderr, "%s: %s\n%s\n", w->name, tl_error_message(),
+                        tl_str_text(&w->defines));
+                abort();
+            }
+            tl_free(code);
+        } else tl_error_clear();
+    }
+    tl_str_addf(&text,
+                "__attribute__((visibility(\"default\"))) void shim_call(const void *args, i64 "
+                "groups);\nvoid shim_call(const void *args, i64 groups)\n{\n"
+                "    for (i64 g = groups - 1; g >= 0; g--) %s(*(const %s *)args, g);\n}\n",
+                w->name, args);
+    const int file = mkstemp(temporary(path, "tilth-shim"));
+    if (file < 0 || write(file, tl_str_text(&text), strlen(tl_str_text(&text))) < 0) abort();
+    close(file);
+    snprintf(command, sizeof command,
+             "gcc -std=gnu17 -O1 -x c -w -ffp-contract=off -fPIC -shared -o %s.so %s -lm", path,
+             path);
+    if (system(command) == 0) {
+        snprintf(command, sizeof command, "%s.so", path);
+        void *handle = dlopen(command, RTLD_NOW | RTLD_LOCAL);
+        void *symbol = handle ? dlsym(handle, "shim_call") : NULL;
+        memcpy(&fn, &symbol, sizeof fn);
+        if (tl_map_set(&shim.functions, key, symbol) != TL_OK
+            || tl_map_set(&shim.handles, key, handle) != TL_OK)
+            abort();
+        unlink(command);
+    }
+    unlink(path);
+    shim.compiled++;
+    tl_str_deinit(&text);
+    return fn;
+}
+
+static inline tl_status shim_put(const tli_cuda_work *w, const void *args, size_t bytes)
+{
+    tl_str key = TL_STR_INIT;
+    shim_fn *fn = NULL;
+    long long groups;
+    memcpy(&groups, args, sizeof groups);
+    (void)bytes;
+    tl_str_addf(&key, "%s %s", w->name, tl_str_text(&w->defines));
+    tl_status st = tl_str_status(&key);
+    if (st != TL_OK) return st;
+    void *known = tl_map_get(&shim.functions, tl_str_text(&key));
+    if (known) memcpy(&fn, &known, sizeof fn);
+    else fn = shim_compile(w, tl_str_text(&key));
+    tl_str_deinit(&key);
+    if (!fn) return TL_FAIL(TL_EINTERNAL, "the kernel %s does not compile as C", w->name);
+    fn(args, groups);
+    return tli_cuda_fault_told(&(tli_cuda_queue){.fault = &tli_cuda_on_host->fault});
+}
+
+static tli_cuda_host shim_host = {.put = shim_put};
+
+static inline void shim_free(void)
+{
+    for (int64_t i = 0; i < tl_map_count(&shim.handles); i++) dlclose(tl_map_at(&shim.handles, i));
+    tl_map_deinit(&shim.functions);
+    tl_map_deinit(&shim.handles);
+    tl_free(shim_host.scratch);
+    shim_host.scratch = NULL;
+}
+
+/* The kernels that are texts, above the CPU's. */
+static const tl_kernels *const shim_tables[] = {&tli_cuda_row_kernels,    &tli_cuda_norm_kernels,
+                                                &tli_cuda_draw_kernels,   &tli_cuda_channel_kernels,
+                                                &tli_cuda_index_kernels,  &tli_cuda_make_kernels,
+                                                &tli_cuda_update_kernels, NULL};
+static tl_backend_class shim_class = {
+    .cls = {.class_size = sizeof(tl_backend_class),
+            .name = "shim",
+            .help = "kernels for GPUs, as C"},
+    .tables = shim_tables,
+};
+
+static inline const tl_backend_class *shim_backend(void)
+{
+    if (tli_cuda_on_host) return &shim_class;
+    if (tl_cpu_backend(&shim_class.fallback) != TL_OK) abort();
+    tli_cuda_on_host = &shim_host;
+    shim.for_gpu |= getenv("TILTH_SHIM_NVRTC") != NULL;
+    atexit(shim_free);
+    return &shim_class;
+}
+
+static inline bool shim_wanted(void)
+{
+    const char *device = getenv("TILTH_DEVICE");
+    return device && strcmp(device, "shim") == 0;
+}
+
+#endif

@@ -1,0 +1,192 @@
+/* Graphs of cuDNN, for a GPU that need not be there: it takes our descriptions, and has plans that
+ * repeat their bits. */
+#include "test.h"
+
+#include <dlfcn.h>
+
+#include "cuda/attend.h"
+#include "cuda/convs.h"
+
+/* An H200, as cuDNN describes one. */
+static const char gpu[] =
+    "{\"maxGridSize\": [2147483647, 65535, 65535], \"maxBlockSize\": [1024, 1024, 64], "
+    "\"regsPerBlock\": 65536, \"multiProcessorCount\": 132, \"warpSize\": 32, "
+    "\"maxSharedMemoryPerBlock\": 49152, \"maxSharedMemoryPerBlockOptin\": 232448, "
+    "\"reservedSharedMemoryPerBlock\": 1024, \"maxRegistersPerSM\": 65536, \"maxCtasPerSM\": 32, "
+    "\"maxThreadsPerBlock\": 1024, \"maxThreadsPerSM\": 2048, \"pciDeviceId\": 0, "
+    "\"isTccDriver\": 0, \"supportCoopLaunch\": 1, \"totalGlobalMem\": 150000000000, "
+    "\"smClockRateKHz\": 1980000, \"memClockRateKHz\": 3201000, \"l2CacheSize\": 62914560, "
+    "\"cudaDeviceId\": 0, \"deviceVer\": 900, \"driverVer\": 13000, "
+    "\"deviceName\": \"NVIDIA H200\"}";
+
+static const tli_cuda_api *dnn(void)
+{
+    const tli_cuda_api *api;
+    if (tli_cuda_dnn(&api) != TL_OK) {
+        print_message("%s\n", tl_error_message());
+        skip();
+    }
+    return api;
+}
+
+/* --- convolutions ----------------------------------------------------------------------------- */
+
+typedef struct row {
+    const char *name;
+    tli_conv conv;
+} row;
+#define CONV(name, n, size, in, filter, result, out, groups, ...)                                  \
+    {                                                                                              \
+        name,                                                                                      \
+        {                                                                                          \
+            0, TL_F32, n, size, size, in, filter, filter, groups, result, result, out, __VA_ARGS__ \
+        }                                                                                          \
+    }
+#define EVENLY(stride, dilation, pad)                                                              \
+    {                                                                                              \
+        {stride, stride}, {dilation, dilation}, {pad, pad},                                        \
+        {                                                                                          \
+            pad, pad                                                                               \
+        }                                                                                          \
+    }
+static const row convs[] = {
+    CONV("3x3", 32, 28, 64, 3, 28, 128, 1, EVENLY(1, 1, 1)),
+    CONV("1x1 with a stride", 32, 28, 64, 1, 14, 128, 1, EVENLY(2, 1, 0)),
+    CONV("of an image", 32, 224, 3, 7, 112, 64, 1, EVENLY(2, 1, 3)),
+    CONV("dilated", 32, 28, 64, 3, 28, 128, 1, EVENLY(1, 2, 2)),
+    CONV("in groups", 32, 28, 64, 3, 28, 128, 4, EVENLY(1, 1, 1)),
+    CONV("by channel", 32, 28, 64, 3, 28, 64, 64, EVENLY(1, 1, 1)),
+    CONV("with odd sizes", 2, 9, 5, 3, 9, 7, 1, EVENLY(1, 1, 1)),
+    CONV("by channel, with odd sizes", 2, 9, 5, 3, 9, 10, 5, EVENLY(1, 1, 1)),
+    CONV("padded at the end", 32, 28, 64, 3, 14, 128, 1, {{2, 2}, {1, 1}, {0, 0}, {1, 1}}),
+};
+
+static void plan_conv(const tli_cuda_api *api, const char *name, const tli_conv *c)
+{
+    tli_dnn_graph g;
+    tli_dnn_target target;
+    tli_dnn_plan *plan;
+    tli_dnn_begin(&g, api);
+    assert_ok(tli_dnn_describe(&g, &target, gpu));
+    tli_conv_draw(&g, c);
+    if (tli_dnn_plan_new(&plan, &g, &target,
+                         c->dtype == TL_F32 ? TLI_DNN_REFUSED_EXACTLY : TLI_DNN_REFUSED,
+                         INT64_C(1) << 30)
+        != TL_OK)
+        fail_msg("%s, %s, way %d: %s", name, tl_dtype_name(c->dtype), (int)c->way,
+                 tl_error_message());
+    tli_dnn_plan_free(&plan);
+}
+
+static void test_convolutions(void **state)
+{
+    static const tl_dtype types[] = {TL_F32, TL_BF16, TL_F16};
+    const tli_cuda_api *api = dnn();
+    (void)state;
+    for (int i = 0; i < TL_COUNT(convs); i++)
+        for (int t = 0; t < TL_COUNT(types); t++)
+            for (int way = 0; way < 3; way++) {
+                tli_conv c = convs[i].conv;
+                c.dtype = types[t];
+                c.way = (tli_dnn_way)way;
+                plan_conv(api, convs[i].name, &c);
+                if (!tli_conv_folds(&c)) continue;
+                c = tli_conv_fold(&c);
+                plan_conv(api, "folded", &c);
+            }
+}
+
+/* --- attention -------------------------------------------------------------------------------- */
+
+/* Its plans are compiled when they are made, for which cuDNN wants a driver: the toolkit's stub has
+ * it recognise the graph and compile, and fail to load what it compiled. */
+static bool open_stub(void)
+{
+    static const char *const paths[] = {"libcuda.so.1", "/usr/local/cuda/lib64/stubs/libcuda.so",
+                                        "/usr/local/cuda/lib/stubs/libcuda.so"};
+    for (int i = 0; i < TL_COUNT(paths); i++)
+        if (dlopen(paths[i], RTLD_NOW | RTLD_GLOBAL)) return true; // stays open
+    print_message("there is no driver, nor a stub of one\n");
+    return false;
+}
+
+static void set_strides(int64_t to[4], int64_t positions, int64_t heads, int64_t width,
+                        int64_t packed)
+{
+    to[0] = positions * heads * width * packed;
+    to[1] = heads * width * packed;
+    to[2] = width;
+    to[3] = 1;
+}
+
+static void plan_attention(const tli_cuda_api *api, const tli_attend *a)
+{
+    tli_dnn_graph g;
+    tli_dnn_target target;
+    tli_dnn_plan *plan;
+    tli_dnn_begin(&g, api);
+    assert_ok(tli_dnn_describe(&g, &target, gpu));
+    tli_attend_draw(&g, a);
+    if (tli_dnn_plan_new(&plan, &g, &target, TLI_DNN_REFUSED, INT64_MAX) != TL_OK
+        && !strstr(tl_error_message(), "CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER"))
+        fail_msg("%s, causal %d, gradient %d, %d heads of keys: %s", tl_dtype_name(a->dtype),
+                 a->causal, a->gradient, (int)a->key_heads, tl_error_message());
+    tli_dnn_plan_free(&plan);
+}
+
+static void test_attention(void **state)
+{
+    const tli_cuda_api *api = dnn();
+    (void)state;
+    if (!open_stub()) skip();
+    // each takes seconds to compile: of a projection to all three, causal; and grouped
+    for (int i = 0; i < 2; i++) {
+        const bool causal = i == 0;
+        const int64_t packed = causal ? 3 : 1;
+        tli_attend a = {.dtype = causal ? TL_BF16 : TL_F16,
+                        .gradient = causal,
+                        .causal = causal,
+                        .batch = 64,
+                        .queries = 1024,
+                        .keys = causal ? 1024 : 512,
+                        .heads = 12,
+                        .key_heads = causal ? 12 : 3,
+                        .width = 64,
+                        .value_width = 64};
+        set_strides(a.q, a.queries, a.heads, a.width, packed);
+        set_strides(a.k, a.keys, a.key_heads, a.width, packed);
+        set_strides(a.v, a.keys, a.key_heads, a.width, packed);
+        set_strides(a.y, a.queries, a.heads, a.width, 1);
+        set_strides(a.gy, a.queries, a.heads, a.width, 1);
+        plan_attention(api, &a);
+    }
+}
+
+/* What cannot be is refused with cuDNN's words, and nothing stays behind. */
+static void test_refused(void **state)
+{
+    const tli_cuda_api *api = dnn();
+    tli_conv c = convs[0].conv;
+    tli_dnn_graph g;
+    tli_dnn_target target;
+    tli_dnn_plan *plan;
+    (void)state;
+    c.result_rows = 5; // no such result
+    tli_dnn_begin(&g, api);
+    assert_ok(tli_dnn_describe(&g, &target, gpu));
+    tli_conv_draw(&g, &c);
+    assert_int_equal(tli_dnn_plan_new(&plan, &g, &target, TLI_DNN_REFUSED, 0), TL_EUNSUPPORTED);
+    assert_null(plan);
+    assert_non_null(strstr(tl_error_message(), "cuDNN"));
+    tli_dnn_begin(&g, api);
+    assert_int_equal(tli_dnn_describe(&g, &target, "{}"), TL_EUNSUPPORTED);
+    tli_dnn_deinit(&g);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolutions),
+                                       cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
