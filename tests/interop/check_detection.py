@@ -31,6 +31,9 @@ class Original:
     """Task, model and optimizer as Model Garden's own trainer makes them."""
 
     def __init__(self, experiment, config):
+        global rng  # each case has the same weights and batches, whether others ran before or not
+        rng = np.random.default_rng(7)
+        tf.keras.utils.set_random_seed(7)
         params = exp_factory.get_exp_config(experiment)
         self.params = hyperparams.override_params_dict(params, config, is_strict=True)
         self.task = task_factory.get_task(self.params.task, logging_dir=None)
