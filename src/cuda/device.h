@@ -35,7 +35,7 @@ typedef struct tli_cuda {
     tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
-    pthread_mutex_t long_lock; /* of what follows and of scratch; taken before the other one */
+    pthread_mutex_t long_lock; /* of what follows; taken before the other one */
     cudnnHandle_t dnn;         /* NULL: not yet */
     tl_map dnn_plans;          /* of convolutions and attention: tli_dnn_known */
 } tli_cuda;
