@@ -45,7 +45,7 @@ static tl_status put_together(const tl_run *run, const tl_node *call, tl_kernel_
 }
 
 /* Below all others: calls that nests compute, as far as nests can. */
-static const tl_kernels *const singles[] = {&tli_cuda_nest_kernels, NULL};
+static const tl_kernels *const singles[] = {&tli_cuda_nest_kernels, &tli_cuda_sort_kernels, NULL};
 static const tl_backend_class single = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
     .fallback = &tl_backend_cpu,

@@ -21,7 +21,7 @@ TL_NODISCARD tl_status tli_cuda_start(const tl_run *run, CUfunction kernel, int6
 
 extern const tl_kernels tli_cuda_move_kernels, tli_cuda_row_kernels, tli_cuda_norm_kernels,
     tli_cuda_channel_kernels, tli_cuda_draw_kernels, tli_cuda_index_kernels,
-    tli_cuda_update_kernels, tli_cuda_make_kernels, tli_cuda_nest_kernels;
+    tli_cuda_update_kernels, tli_cuda_make_kernels, tli_cuda_nest_kernels, tli_cuda_sort_kernels;
 
 /* --- texts of kernels (text/ *.cu) --------------------------------------------------------------
  * They are written in the regions of nest/kernel.h and take one struct of text/args.h, which begins
@@ -75,6 +75,9 @@ TL_NODISCARD tl_status tli_cuda_move_box(const tl_run *run, const tl_shape *box,
 /* Columns of [pieces, columns] are added up. */
 TL_NODISCARD tl_status tli_cuda_add_pieces(const tl_run *run, tli_pieces_args *args, tl_dtype first,
                                            tl_dtype second);
+
+/* Whether lines are short enough for the kernels of sort and top_k. */
+bool tli_cuda_sorts(const tl_node *call);
 
 /* Set by tests: runs the texts as plain C in memory of the host. */
 typedef struct tli_cuda_host {

@@ -192,6 +192,15 @@ static tli_axis_args axis_of(const tl_tensor *x, int64_t axis, const tl_tensor *
     return a;
 }
 
+/* As what elements are compared. */
+static void define_kind(tl_str *to, tl_dtype dtype)
+{
+    const bool halves = dtype == TL_BF16 || dtype == TL_F16;
+    tli_cuda_define_type(to, "X", dtype);
+    tl_str_addf(to, "#define KIND %s\n#define X_VALUE(x) %s\n", halves ? "float" : "X_T",
+                halves ? "X_LOAD(x)" : "(x)");
+}
+
 static tl_status choose(const tl_run *run, const tl_node *n, bool largest)
 {
     const tl_arg_attr *attr = n->attr;
@@ -199,10 +208,7 @@ static tl_status choose(const tl_run *run, const tl_node *n, bool largest)
     tli_axis_args a = axis_of(x, attr->axis, n->out[0]);
     tli_cuda_work w = work_of("choose", "CHOOSE", largest);
     w.threads = LINE;
-    tli_cuda_define_type(&w.defines, "X", x->dtype);
-    const bool halves = x->dtype == TL_BF16 || x->dtype == TL_F16;
-    tl_str_addf(&w.defines, "#define KIND %s\n#define X_VALUE(x) %s\n", halves ? "float" : "X_T",
-                halves ? "X_LOAD(x)" : "(x)");
+    define_kind(&w.defines, x->dtype);
     return tli_cuda_put(run, &w, &a, sizeof a);
 }
 
@@ -215,6 +221,46 @@ static tl_status argmin(const tl_run *run, const tl_node *n)
 {
     return choose(run, n, false);
 }
+
+static tl_status rank(const tl_run *run, const tl_node *n, int64_t axis, bool descending,
+                      int64_t keep)
+{
+    const tl_tensor *x = n->in[0];
+    tli_axis_args a = axis_of(x, axis, n->out[0]);
+    tli_cuda_work w = work_of("rank", "RANK", descending);
+    a.count = tl_tensor_count(x);
+    a.keep = keep;
+    a.places = tli_data(n->out[1]);
+    a.groups = tl_div_up(a.count, BLOCK);
+    define_kind(&w.defines, x->dtype);
+    return tli_cuda_put(run, &w, &a, sizeof a);
+}
+
+static tl_status sort(const tl_run *run, const tl_node *n)
+{
+    const tl_sort_attr *attr = n->attr;
+    return rank(run, n, attr->axis, attr->descending, n->in[0]->shape.dims[attr->axis]);
+}
+
+static tl_status top_k(const tl_run *run, const tl_node *n)
+{
+    return rank(run, n, n->in[0]->shape.rank - 1, true, ((const tl_top_k_attr *)n->attr)->k);
+}
+
+bool tli_cuda_sorts(const tl_node *call)
+{
+    enum { MOST = 1 << 16 }; // each element is compared with all of its line
+    const tl_shape *s = &call->in[0]->shape;
+    return s->dims[call->op->op == TL_OP_sort ? ((const tl_sort_attr *)call->attr)->axis
+                                              : s->rank - 1]
+           <= MOST;
+}
+
+static const tl_kernel sorting[] = {
+    {TL_OP_sort, TL_DTYPE_COUNT, sort, 0},
+    {TL_OP_top_k, TL_DTYPE_COUNT, top_k, 0},
+};
+const tl_kernels tli_cuda_sort_kernels = {sorting, TL_COUNT(sorting)};
 
 static tl_status cumsum(const tl_run *run, const tl_node *n)
 {

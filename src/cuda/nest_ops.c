@@ -45,6 +45,7 @@ bool tli_cuda_nest_takes(const tl_engine *engine, const tl_node *call)
     const tl_op op = call->op->op;
     const tl_dtype out = call->out[0]->dtype;
     (void)engine;
+    if (op == TL_OP_sort || op == TL_OP_top_k) return tli_cuda_sorts(call);
     if (is_reduction(op)) {
         const tl_reduce_attr *a = call->attr;
         return a->axes.count > 0 && tl_tensor_count(call->in[0]) > 0

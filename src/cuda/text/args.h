@@ -158,9 +158,9 @@ typedef struct tli_make_args {
 
 /* [before, axis, behind]. */
 typedef struct tli_axis_args {
-    long long groups, axis, behind;
+    long long groups, axis, behind, count, keep; /* sorting: elements in all, and of a line */
     int exclusive, reverse, correction;
     const void *x;
     void *y;
-    double share;
+    long long *places;
 } tli_axis_args;

@@ -123,6 +123,36 @@ KERNEL(128) choose(const tli_axis_args a GROUP_PARAM)
 }
 #endif
 
+#if defined(RANK) /* 1: the largest come first */
+/* NaN is above everything; of equal ones the first comes first. An element's place is the number of
+ * those that come before it. */
+FN int is_above(KIND p, KIND q)
+{
+    return p != p ? q == q : p > q;
+}
+
+KERNEL(256) rank(const tli_axis_args a GROUP_PARAM)
+{
+    ELEMENTS
+        const i64 k = i % a.behind, at = i / a.behind % a.axis, line = i / (a.behind * a.axis);
+        const X_T *x = (const X_T *)a.x + line * a.axis * a.behind + k;
+        const KIND own = X_VALUE(x[at * a.behind]);
+        i64 before = 0;
+        for (i64 j = 0; j < a.axis; j++) {
+            const KIND other = X_VALUE(x[j * a.behind]);
+            const int first = RANK ? is_above(other, own) : is_above(own, other);
+            const int later = RANK ? is_above(own, other) : is_above(other, own);
+            before += first || (!later && j < at);
+        }
+        if (before < a.keep) {
+            const i64 to = (line * a.keep + before) * a.behind + k;
+            ((X_T *)a.y)[to] = x[at * a.behind];
+            a.places[to] = at;
+        }
+    ELEMENTS_END
+}
+#endif
+
 #if defined(SCAN)
 /* Sums up to each element: a group has a line, its threads parts of it one after the other. */
 KERNEL(128) scan(const tli_axis_args a GROUP_PARAM)
