@@ -47,11 +47,13 @@ def uniform(n, low, high):
 
 
 def crop(x, least):
-    """A part of each picture, of random area, shape and place, at the size of the whole; mirrored or not."""
+    """A part of each picture, of random area, shape and place, at the size of the whole; mirrored or not. As TensorFlow
+    draws it: the shape first, then a height among those that fit."""
     n = len(x)
-    area, aspect = uniform(n, least, 1), uniform(n, 3 / 4, 4 / 3)
-    width, height = (torch.sqrt(area * aspect), torch.sqrt(area / aspect))
-    width, height = width.clamp(max=1), height.clamp(max=1)
+    aspect = uniform(n, 3 / 4, 4 / 3)
+    low, high = torch.sqrt(least / aspect), torch.minimum(torch.ones(n), 1 / aspect)
+    height = low + torch.rand(n) * (high - low).clamp(min=0)
+    width = height * aspect
     sign = torch.randint(0, 2, (n,)) * 2 - 1
     zero = torch.zeros(n)
     grid = torch.stack([torch.stack([width * sign, zero, (1 - width) * uniform(n, -1, 1)], 1),

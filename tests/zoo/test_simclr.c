@@ -162,6 +162,35 @@ static void test_which_weights_there_are(void **state)
                      backbone + first + second + 17 * 4, backbone + first + second + 17 * 4);
 }
 
+/* Where its layers lie in checkpoints of Model Garden, beside those of the backbone. */
+static void test_names_of_model_garden(void **state)
+{
+    (void)state;
+    static const char *const wanted[][2] = {
+        {"projection_head/nl_0/dense", "projection_head/_layers/0/_dense0"},
+        {"projection_head/nl_1/norm", "projection_head/_layers/1/_norm0"},
+        {"supervised_head", "supervised_head/_dense0"},
+    };
+    lab_run r;
+    tl_original_names names;
+    lab_begin(&r, "simclr/local", "task: {model: {backbone: {type: resnet}}}");
+    assert_ok(tl_original_names_init(&names));
+    assert_ok(tl_task_original_names(r.task, &names));
+    for (int i = 0; i < 3; i++) {
+        int64_t k = 0;
+        while (k < names.layers.count && strcmp(names.layers.items[k].ours, wanted[i][0]) != 0) k++;
+        assert_true(k < names.layers.count);
+        assert_string_equal(names.layers.items[k].theirs, wanted[i][1]);
+    }
+    tl_original_names_deinit(&names);
+    lab_end(&r);
+    lab_begin(&r, "simclr/local", NULL);
+    assert_ok(tl_original_names_init(&names));
+    assert_fails(tl_task_original_names(r.task, &names), TL_EUNSUPPORTED, "no backbone 'cnn'");
+    tl_original_names_deinit(&names);
+    lab_end(&r);
+}
+
 /* --- batches ---------------------------------------------------------------------------------- */
 
 enum { BATCH = 4, SIDE = 16 };
@@ -372,6 +401,39 @@ static void test_views_of_an_image_are_found(void **state)
     lab_end(&r);
 }
 
+/* Recipes of Model Garden leave batch norms out of weight decay by the name that they have there.
+ * Without gradients, decay is all that happens. */
+static void test_norms_are_not_decayed(void **state)
+{
+    (void)state;
+    lab_run r;
+    tl_ctx *c;
+    tl_tensor *grads[TL_STEP_BLOCKS];
+    lab_train(&r, "simclr/local",
+              "trainer: {optimizer_config: {optimizer: {type: lars, lars: {weight_decay_rate: 0.1, "
+              "eeta: 1.0, exclude_from_weight_decay: [batch_normalization, bias]}}, learning_rate: "
+              "{type: constant, constant: {learning_rate: 0.5}}}}");
+    tl_model *m = r.trainer->model;
+    assert_ok(tl_ctx_new(&c, r.task->engine));
+    for (int64_t i = 0; i < tl_model_block_count(m); i++) {
+        const tl_block *b = tl_model_block(m, i);
+        grads[i] = b->trainable ? tl_zeros(c, b->dtype, b->values->shape) : NULL;
+    }
+    const tl_param *kernel = tl_model_find(m, "projection_head/nl_0/dense/kernel");
+    double before[32 * 32], after[32 * 32], gamma[32];
+    assert_ok(tl_tensor_get_doubles(kernel->tensor, before, 32 * 32));
+    tl_optimizer_apply(r.trainer->optimizer, c, grads, NULL);
+    assert_ok(tl_ctx_status(c));
+    // A step of the kernel's own norm, at a rate of a half.
+    assert_ok(tl_tensor_get_doubles(kernel->tensor, after, 32 * 32));
+    for (int i = 0; i < 32 * 32; i++) assert_true(fabs(after[i] - before[i] / 2) < 1e-6);
+    const tl_param *scale = tl_model_find(m, "projection_head/nl_0/norm/gamma");
+    assert_ok(tl_tensor_get_doubles(scale->tensor, gamma, 32));
+    for (int i = 0; i < 32; i++) assert_true(gamma[i] == 1);
+    tl_ctx_free(&c);
+    lab_end(&r);
+}
+
 static void test_what_cannot_be_trained(void **state)
 {
     (void)state;
@@ -390,12 +452,14 @@ int main(void)
         LAB_TEST(test_what_is_refused),
         LAB_TEST(test_views_are_a_batch),
         LAB_TEST(test_which_weights_there_are),
+        LAB_TEST(test_names_of_model_garden),
         LAB_TEST(test_batches_hold_views),
         LAB_TEST(test_changes_can_be_switched_off),
         LAB_TEST(test_runs_are_resumed),
         LAB_TEST(test_labels_teach_the_head_alone),
         LAB_TEST(test_where_fine_tuning_begins),
         LAB_TEST(test_views_of_an_image_are_found),
+        LAB_TEST(test_norms_are_not_decayed),
         LAB_TEST(test_what_cannot_be_trained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
