@@ -205,6 +205,19 @@ static tiling tiling_of(const part *s, const block *t, int64_t k0, int64_t depth
     return w;
 }
 
+/* Calls for a part of the panel of b behind this one: all of it, by the last tile of a column.
+ * Panels that were packed long ago are not in the second-level cache any more. */
+static void fetch_next(const tiling *w, const char *b, int64_t left)
+{
+    enum { LINE = 64 };
+    const product *p = w->s->p;
+    const int64_t tiles = tl_div_up(w->t->rows, p->k->mr), done = tiles - tl_div_up(left, p->k->mr);
+    const int64_t lines = (int64_t)tli_gemm_panel_bytes(p->k, p->k->nr, w->depth) / LINE;
+    const char *next = b + lines * LINE;
+    for (int64_t l = done * lines / tiles; l < (done + 1) * lines / tiles; l++)
+        __builtin_prefetch(next + l * LINE, 0, 2);
+}
+
 /* All tiles of the columns from j on. Between two of them stands as little as possible. */
 static void run_column(const tiling *w, int64_t j, int cols, const char *b, int64_t b_row)
 {
@@ -221,6 +234,7 @@ static void run_column(const tiling *w, int64_t j, int cols, const char *b, int6
     TL_ASSERT(panels_ || k->strided);
     for (int64_t left = w->t->rows; left > 0; left -= k->mr, a += w->a_step, c += w->c_step) {
         const int rows = (int)tl_min_i64(k->mr, left);
+        if (panels_) fetch_next(w, b, left);
         if (panels_) k->tile(rows, cols, depth, a, b, c, c_row, alpha, accumulate);
         else
             k->strided(rows, cols, depth, a, w->a_row, w->a_col, b, b_row, c, c_row, alpha,
@@ -239,6 +253,7 @@ static void end_column(const tiling *w, int64_t j, int cols, const char *b)
     uint16_t *c = tli_gemm_at_out(p->c, TL_BF16, t->i0 * p->c_row + j);
     const char *a = w->a;
     for (int64_t left = t->rows; left > 0; left -= k->mr, a += w->a_step, c += k->mr * p->c_row) {
+        fetch_next(w, b, left);
         k->tile_rounded((int)tl_min_i64(k->mr, left), cols, w->depth, a, b, sums, t->row, bias, c,
                         p->c_row, p->g->alpha);
         if (sums) sums += k->mr * t->row;
@@ -658,11 +673,11 @@ static int64_t slices_of(const product *p)
     // sums are written and read once more; all sums together are BYTES at most, what a last-level
     // cache holds.
     enum { TASKS = 32, ENOUGH = 16, FEWEST = 4, SHORTEST = 384, BYTES = 16 << 20 };
-    enum { PANELS = 8 }; // of b in a task that is not small
+    enum { ROWS = 128, PANELS = 8 }; // of a, and panels of b, in a task that is not small
     const int64_t m = p->g->m, n = p->g->n;
     const int64_t tasks = p->k->repacks_a
                               ? tl_div_up(m, p->mb) * tl_div_up(n, p->nb) // small ones are no worse
-                              : tl_div_up(m, p->k->mc) * tl_div_up(n, PANELS * p->k->nr);
+                              : tl_div_up(m, ROWS) * tl_div_up(n, PANELS * p->k->nr);
     const int64_t bytes = m * n * (int64_t)sum_bytes(p);
     const double work = (double)m * (double)n * (double)p->depth * tli_gemm_weight(p->k);
     if (p->whole || tasks >= TASKS || p->mode == TLI_GEMM_ROWS) return 1;

@@ -157,7 +157,10 @@ static void test_plain_epilogues(void **state)
     for (int with = 1; with < 4; with++)
         for (int64_t t = 0; t < TL_COUNT(types); t++) EACH_ISA(isa)
             {
-                operands o = make(37, 301, 19, types[t], types[t], PLAIN, PLAIN, 1);
+                // A bias alone meets sums of several blocks of depth, too.
+                operands o = with == 1 ? make(37, 101, 1630, types[t], types[t], PLAIN, PLAIN, 1)
+                                       : make(37, 301, 19, types[t], types[t], PLAIN, PLAIN, 1);
+                o.g.alpha = with == 1 ? 0.75 : 1;
                 if (with & 1) o.g.bias = o.bias = random_array(types[t], o.g.n);
                 o.g.bias_type = types[t];
                 o.g.activation = with & 2 ? TLI_ACT_RELU : TLI_ACT_NONE;

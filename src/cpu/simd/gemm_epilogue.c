@@ -151,6 +151,51 @@ static void finish_plain(const tli_gemm_epilogue *e, int64_t j, int64_t count, c
     }
 }
 
+/* The same for the activations of transformers, whose arguments their gradients want to see. Four
+ * vectors at a time, as above. */
+#define CURVED(name, t)                                                                            \
+    static void finish_##name##_##t(const tli_gemm_epilogue *e, int64_t j, int64_t count,          \
+                                    const float *bias)                                             \
+    {                                                                                              \
+        for (int64_t i = 0; i < e->rows; i++) {                                                    \
+            const float *sums = (const float *)e->sums + i * e->sums_row + j;                      \
+            tli_##t *c = (tli_##t *)e->c + i * e->c_row + j;                                       \
+            tli_##t *pre = e->pre ? (tli_##t *)e->pre + i * e->pre_row + j : NULL;                 \
+            for (int64_t p = 0; p < count; p += 4 * VF) {                                          \
+                vf x[4];                                                                           \
+                for (int k = 0; k < 4; k++)                                                        \
+                    x[k] = vf_add(vf_load(sums + p + k * VF), vf_load(bias + p + k * VF));         \
+                for (int k = 0; k < 4 && pre; k++) vf_store_##t(pre + p + k * VF, x[k]);           \
+                for (int k = 0; k < 4; k++) x[k] = name##_each_one(x[k]);                          \
+                for (int k = 0; k < 4; k++) vf_store_##t(c + p + k * VF, x[k]);                    \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define CURVED_EACH(t) CURVED(gelu, t) CURVED(gelu_tanh, t)
+TLI_FLOAT_LIST(CURVED_EACH)
+
+static bool is_curved(const tli_gemm_epilogue *e)
+{
+    return (e->activation == TLI_ACT_GELU || e->activation == TLI_ACT_GELU_TANH) && e->bias
+           && !e->residual && (!e->pre || e->pre_type == e->c_type);
+}
+
+/* The first columns of some, whole rounds of vectors; returns how many. */
+static int64_t finish_curved(const tli_gemm_epilogue *e, int64_t j, int64_t count,
+                             const float *bias)
+{
+    const int64_t whole = count / (4 * VF) * (4 * VF);
+    const bool tanh_ = e->activation == TLI_ACT_GELU_TANH;
+#define FINISH(t) (tanh_ ? finish_gelu_tanh_##t : finish_gelu_##t)(e, j, whole, bias)
+    switch (e->c_type) {
+    case TL_BF16: FINISH(bf16); break;
+    case TL_F16: FINISH(f16); break;
+    default: FINISH(f32); break;
+    }
+#undef FINISH
+    return whole;
+}
+
 void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e)
 {
     const bool relu = e->activation == TLI_ACT_RELU;
@@ -166,7 +211,9 @@ void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e)
             finish_plain(e, j, count, e->bias ? bias : NULL);
             continue;
         }
-        for (int64_t i = 0; i < e->rows; i++) finish_piece(e, i, j, count, e->bias ? bias : NULL);
+        const int64_t done = is_curved(e) ? finish_curved(e, j, count, bias) : 0;
+        for (int64_t i = 0; i < e->rows && done < count; i++)
+            finish_piece(e, i, j + done, count - done, e->bias ? bias + done : NULL);
     }
 }
 

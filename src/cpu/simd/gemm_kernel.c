@@ -307,11 +307,13 @@ PEAK(peak_f64, vd, vd, VD, PEAK_F64)
 #if defined(GEMM_NEON)
 enum { PACKS_FROM = 4 * NR_f32 }; /* a lane of a panel costs nothing, one of a row does */
 enum { NEAR_F32 = 1 << 20 };      /* a second-level cache of 1 MiB, as server cores have */
+enum { MC_F32 = 256 };            /* half of it, so that a panel of b is brought there for more */
 #else
 /* Panels of b that each read a once: packing it costs about one such reading */
 enum { PACKS_FROM = 8 * NR_f32 };
 /* Half of a second-level cache of 1 MiB; the rest is a's block and c */
 enum { NEAR_F32 = 1 << 19 };
+enum { MC_F32 = 128 };
 #endif
 
 /* Blocks of bfloat16. Tiles of AMX are larger: a panel of b should stay in the first-level cache
@@ -324,17 +326,17 @@ enum { NEAR_F32 = 1 << 19 };
 enum { HALF_MC = 256, HALF_KC = 512, HALF_NEAR = 1 << 21 };
 #else
 #define HALF_WEIGHT 0.25
-enum { HALF_MC = 128, HALF_KC = 768, HALF_NEAR = 1 << 19 };
+enum { HALF_MC = 256, HALF_KC = 768, HALF_NEAR = 1 << 19 };
 #endif
 
 /* --- the table -------------------------------------------------------------------------------- */
 
-/* A block of a (mc x kc floats, 256 KiB) stays in the second-level cache. A panel of b (nr x kc)
- * passes through the first one for each panel of a: 24 KiB on NEON, 16 generic, 48 on AVX2; 96 on
- * AVX-512, where it comes from the second one, but 3 vectors of it serve 24 multiply-adds, which
- * take 12 cycles. Tiles of rows have no block of a, and may be deeper. Doubles have half of each.
- */
-_Static_assert(128 * 512 * sizeof(float) <= 1 << 18 && 64 * 256 * sizeof(double) <= 1 << 18,
+/* A block of a (mc x kc floats, 256 KiB, or 512 on NEON) stays in the second-level cache. A panel
+ * of b (nr x kc) passes through the first one for each panel of a: 24 KiB on NEON, 16 generic, 48
+ * on AVX2; 96 on AVX-512, where it comes from the second one, but 3 vectors of it serve 24
+ * multiply-adds, which take 12 cycles. Tiles of rows have no block of a, and may be deeper. Doubles
+ * have half of each. */
+_Static_assert(MC_F32 * 512 * sizeof(float) <= NEAR_F32 / 2 && 64 * 256 * sizeof(double) <= 1 << 18,
                "blocks of a");
 static const tli_gemm_kernels in_rows_f32 = {
     .kind = TLI_GEMM_F32,
@@ -363,7 +365,7 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
                       .kr = 1,
                       .weight = 1,
                       .near = NEAR_F32,
-                      .mc = 128,
+                      .mc = MC_F32,
                       .kc = 512,
                       .packs_from = PACKS_FROM,
                       .element = sizeof(float),
