@@ -291,7 +291,10 @@ fuzz_one()
     local options=(-timeout=10 -rss_limit_mb=2048 "-artifact_prefix=$found/")
     [[ ! -f tests/fuzz/$name.dict ]] || options+=("-dict=tests/fuzz/$name.dict")
     # Longer texts show nothing new, and take their time.
-    case $name in text_* | tokenizer_json | vocab) options+=(-max_len=1024) ;; esac
+    case $name in
+    text_* | tokenizer_json | vocab) options+=(-max_len=1024) ;;
+    python) options+=(-max_len=512) ;; # each construct is a seed of its own; a long file is read anew for each change
+    esac
     # The fuzzer looks for leaks after each input; once more at the end takes four seconds on AArch64 and shows no others.
     ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}leak_check_at_exit=0 \
         without_aslr "build/fuzz/fuzz_$name" "${options[@]}" "$@" "$new" "$corpus"

@@ -239,6 +239,13 @@ static const conv_shape deeplab[] = {
     {32, 512, 512, 3, 1, 2},
 };
 
+/* RetinaNet's head and backbone on images of 256 pixels. */
+static const conv_shape retinanet[] = {
+    {64, 64, 64, 3, 1, 1},  {32, 256, 256, 3, 1, 1}, {16, 256, 256, 3, 1, 1},
+    {8, 256, 256, 3, 1, 1}, {4, 256, 256, 3, 1, 1},  {32, 256, 819, 3, 1, 1},
+    {32, 256, 36, 3, 1, 1}, {32, 128, 128, 3, 1, 1}, {8, 512, 512, 3, 1, 1},
+};
+
 typedef struct conv_list {
     const char *word; /* that names begin with */
     const conv_shape *shapes;
@@ -283,6 +290,7 @@ static tl_status conv_rows(bench *b, work *w, bench_peer *torch, const bench_lim
 {
     static const conv_list lists[] = {
         {"conv", resnet, TL_COUNT(resnet), 8, .dtype = TL_F32},
+        {"retinanet", retinanet, TL_COUNT(retinanet), 4, .dtype = TL_F32},
         {"depthwise", mobilenet, TL_COUNT(mobilenet), 16, true, TL_F32},
         {"bf16 depthwise", mobilenet, TL_COUNT(mobilenet), 16, true, TL_BF16},
         {"dilated", deeplab, TL_COUNT(deeplab), 2, .dtype = TL_F32},

@@ -22,7 +22,7 @@ tl_status step_work_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     step_work *w = self;
     tl_tensor *grads[MOST_BLOCKS];
     bool taping = tl_ctx_set_taping(c, true);
-    tl_tensor *scores = tl_cast(c, tl_call(c, w->model, tl_tensors_get(c, in, "x")), TL_F32);
+    tl_tensor *scores = tl_call(c, w->model, tl_tensors_get(c, in, "x"));
     tl_tensor *losses = tl_sparse_cross_entropy(c, tl_tensors_get(c, in, "y"), scores);
     tl_tensor *loss = tl_mean(c, losses, TL_ALL, false);
     TL_TRY(tl_model_gradients(c, w->model, loss, grads));

@@ -111,10 +111,10 @@ def make(name):
     m = re.fullmatch(r'(f32|bf16) attention B8 H12 T(\d+) D64( causal)?( and gradient)?', name)
     if m:
         return attention(m[1] == 'bf16', int(m[2]), bool(m[3]), bool(m[4]))
-    m = re.fullmatch(r'(bf16 )?(conv|depthwise|dilated) (\d+) (\d+)(?:>(\d+))? k(\d+) s(\d+)(?: d(\d+))?'
+    m = re.fullmatch(r'(bf16 )?(conv|retinanet|depthwise|dilated) (\d+) (\d+)(?:>(\d+))? k(\d+) s(\d+)(?: d(\d+))?'
                      r'(?: (input|filter) gradient)?', name)
     if m:
-        images = {'conv': 8, 'depthwise': 16, 'dilated': 2}[m[2]]
+        images = {'conv': 8, 'retinanet': 4, 'depthwise': 16, 'dilated': 2}[m[2]]
         size, ins, kernel, stride = (int(m[i]) for i in (3, 4, 6, 7))
         return convolution((images, size), ins, int(m[5] or ins), kernel, stride, int(m[8] or 1),
                            ins if m[2] == 'depthwise' else 1, torch.bfloat16 if m[1] else torch.float32, m[9])

@@ -97,6 +97,7 @@
 
 #include <tilth/nn/coco.h>
 #include <tilth/nn/coco_evaluator.h>
+#include <tilth/nn/contrastive_loss.h>
 #include <tilth/nn/detection.h>
 #include <tilth/nn/detection_losses.h>
 #include <tilth/nn/evaluator.h>
@@ -119,6 +120,7 @@
 #include <tilth/data/augment.h>
 #include <tilth/data/batch.h>
 #include <tilth/data/config.h>
+#include <tilth/data/contrast.h>
 #include <tilth/data/dataset.h>
 #include <tilth/data/draw.h>
 #include <tilth/data/image.h>
@@ -132,6 +134,7 @@
 #include <tilth/train/controller/actions.h>
 #include <tilth/train/controller/controller.h>
 #include <tilth/train/libai/default_trainer.h>
+#include <tilth/train/distill/distillation.h>
 #include <tilth/train/controller/epoch.h>
 #include <tilth/train/experiment.h>
 #include <tilth/train/run/explain.h>
@@ -166,6 +169,7 @@
 #include <tilth/zoo/retinanet.h>
 #include <tilth/zoo/segmentation.h>
 #include <tilth/zoo/segmentation_inputs.h>
+#include <tilth/zoo/simclr.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 

@@ -12,6 +12,7 @@
 #include <tilth/zoo/language.h>
 #include <tilth/zoo/retinanet.h>
 #include <tilth/zoo/segmentation.h>
+#include <tilth/zoo/simclr.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
@@ -35,6 +36,7 @@ static const tl_module *const modules[] = {
     &tl_vision_module,
     &tl_detection_module,
     &tl_segmentation_module,
+    &tl_simclr_module,
     &tl_table_module,
     &tl_language_module,
     &tli_mock_module,

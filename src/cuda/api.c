@@ -273,6 +273,7 @@ static void find_dnn(void)
     const tli_cuda_api *unused;
     tl_status st = tli_cuda_products(&unused);
     if (st == TL_OK) st = tli_cuda_compiler(&unused);
+    if (st != TL_OK) st = tl_error_note(st, "cuDNN needs another library");
     if (st == TL_OK) st = open_and_fill(&libraries[CUDNN]);
     keep(&dnn, st == TL_OK ? start_dnn(&libraries[CUDNN]) : st);
 }

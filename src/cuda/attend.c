@@ -103,10 +103,8 @@ static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_attend *a
 
 bool tli_cuda_attend_takes(const tl_engine *engine, const tl_node *call)
 {
-    const tl_attend_attr *attr = call->attr;
     const tli_attend a = tli_attend_of(call);
     (void)engine;
-    if (attr->rate > 0) return false; // the host draws
     return a.batch && a.queries && a.keys && a.heads && a.value_width
            && a.heads * a.queries <= INT32_MAX;
 }
@@ -231,7 +229,7 @@ static tl_status attend(const tl_run *run, const tl_node *call)
     passage p = {.run = run, .call = call, .a = tli_attend_of(call)};
     TL_TRY(tli_cuda_enter(d));
     look_at_sources(&p);
-    pthread_mutex_lock(&d->long_lock); // the handle's stream and the scratch are ours for a while
+    pthread_mutex_lock(&d->long_lock); // the handle's stream is ours for a while
     tl_status st = pass(&p);
     pthread_mutex_unlock(&d->long_lock);
     if (st == TL_OK) (void)tli_cuda_issue(run->queue);

@@ -1,5 +1,6 @@
 /* Attention in parts: products, and kernels between them. Scores lie in memory, those of some
  * examples at a time. It is for what cuDNN's pattern has no place for. */
+#include <math.h>
 #include <stdio.h>
 
 #include <tilth/base/integer.h>
@@ -11,7 +12,7 @@
 #include "cuda/products.h"
 #include "nest/inner/words.h"
 
-enum { KEY = 64, ROOM = 256, ROW_THREADS = 128 };
+enum { KEY = 64, ROOM = 256, ROW_THREADS = 128, MOST_KEPT = 16 /* scores of a thread */ };
 static const size_t most_scratch = (size_t)512 << 20; /* that a group of examples aims at */
 
 /* What the kernels are told: of [examples, heads, queries, keys] a row has `keys` scores. */
@@ -24,12 +25,19 @@ typedef struct rows_args {
     const void *bias; /* or NULL */
     int64_t bias_strides[4];
     int64_t keep; /* 1: scores become the gradient by what the bias was added to */
+    /* Dropout: whether a weight stays, by the draw of its number; what it is divided by then */
+    const void *step;
+    uint64_t key;
+    int64_t first; /* row */
+    int64_t least; /* 24 bits of a draw, from which on it stays */
+    double stays;
 } rows_args;
 
 #define ROWS_TEXT                                                                                  \
     "struct rows {\n    i64 heads, queries, keys, causal;\n    double scale;\n"                    \
     "    const u8 *mask;\n    i64 mask_example, mask_key;\n"                                       \
-    "    const T *bias;\n    i64 bs[4], keep;\n};\n"                                               \
+    "    const T *bias;\n    i64 bs[4], keep;\n"                                                   \
+    "    const tli_step_args *step;\n    u64 key;\n    i64 first, least;\n    double stays;\n};\n" \
     "struct place { i64 b, h, t, last; };\n"                                                       \
     "FN place place_of(const rows &r, i64 row)\n{\n"                                               \
     "    const i64 t = row % r.queries, q = row / r.queries;\n"                                    \
@@ -40,43 +48,62 @@ typedef struct rows_args {
     "    const A v = x[s] * (A)r.scale;\n    if (!r.bias) return v;\n"                             \
     "    return v + LOAD(r.bias[p.b * r.bs[0] + p.h * r.bs[1] + p.t * r.bs[2] + s * r.bs[3]]);"    \
     "\n}\n"                                                                                        \
+    "#ifdef DROPS\n"                                                                               \
+    "#define STREAM                                                                         \\\n"  \
+    "    __shared__ stream own;                                                             \\\n"  \
+    "    if (threadIdx.x == 0) own = stream_of(r.step, r.key);                              \\\n"  \
+    "    __syncthreads();                                                                   \\\n"  \
+    "    const stream drawn = own;\n"                                                              \
+    "#define KEPT(v, s)                                                                     \\\n"  \
+    "    ((word_of(drawn, (u64)((r.first + row) * r.keys + (s))) >> 8) >= r.least           \\\n"  \
+    "         ? (v) * (A)r.stays : (A)0)\n"                                                        \
+    "#else\n#define STREAM\n#define KEPT(v, s) (v)\n#endif\n"                                      \
+    "#if E\n" /* a row of scores is in registers */                                                \
+    "#define ROW A row_[E];\n#define X(s) row_[j]\n"                                               \
+    "#define EACH_KEY                                                                       \\\n"  \
+    "    UNROLL for (int j = 0; j < E; j++)                                                 \\\n"  \
+    "        if (const i64 s = threadIdx.x + (i64)j * N; s < r.keys)\n"                            \
+    "#else\n#define ROW\n#define X(s) x[s]\n"                                                      \
+    "#define EACH_KEY for (i64 s = threadIdx.x; s < r.keys; s += N)\n#endif\n"                     \
     "FN A larger(A a, A b) { return a > b ? a : b; }\n"                                            \
     "FN A sum_of(A a, A b) { return a + b; }\n"
 
 /* Weights of a row, and the logarithm of their sum. */
 static const char weights_text[] =
     ROWS_TEXT "extern \"C\" __global__ void __launch_bounds__(N)\n"
-              "kernel(A *scores, T *weights, A *sums, rows r)\n{\n"
+              "kernel(const A *scores, T *weights, A *sums, rows r)\n{\n    STREAM\n    ROW\n"
               "    const i64 row = blockIdx.x;\n    const place p = place_of(r, row);\n"
-              "    A *x = scores + row * r.keys;\n    T *w = weights + row * r.keys;\n"
+              "    A *x = (A *)scores + row * r.keys;\n    T *w = weights + row * r.keys;\n"
               "    A mine = -INFINITE;\n"
-              "    for (i64 s = threadIdx.x; s < r.keys; s += N) {\n"
-              "        x[s] = score(r, p, x, s);\n        mine = larger(mine, x[s]);\n    }\n"
+              "    EACH_KEY {\n"
+              "        X(s) = score(r, p, x, s);\n        mine = larger(mine, X(s));\n    }\n"
               "    REDUCE(N, A, most, larger, mine)\n"
               "    mine = 0;\n"
-              "    for (i64 s = threadIdx.x; s < r.keys; s += N)\n"
-              "        mine += x[s] = most == -INFINITE && x[s] == x[s] ? 0 : EXP(x[s] - most);\n"
+              "    EACH_KEY {\n"
+              "        X(s) = most == -INFINITE && X(s) == X(s) ? 0 : EXP(X(s) - most);\n"
+              "        mine += X(s);\n    }\n"
               "    REDUCE(N, A, sum, sum_of, mine)\n"
               "    const A part = sum == 0 ? 0 : 1 / sum;\n" // nothing to look at
-              "    for (i64 s = threadIdx.x; s < r.keys; s += N) w[s] = STORE(x[s] * part);\n"
+              "    EACH_KEY w[s] = STORE(KEPT(X(s) * part, s));\n"
               "    if (threadIdx.x == 0) sums[row] = sum == 0 ? -INFINITE : most + LOG(sum);\n}\n";
 
 /* The weights again; the gradient by scores, times the scale. */
 static const char weights_grad_text[] = ROWS_TEXT
     "extern \"C\" __global__ void __launch_bounds__(N)\n"
     "kernel(A *scores, const A *by, T *weights, T *grads, const A *sums, rows r)\n{\n"
+    "    STREAM\n    ROW\n"
     "    const i64 row = blockIdx.x;\n    const place p = place_of(r, row);\n"
     "    A *x = scores + row * r.keys;\n    const A *g = by + row * r.keys, top = sums[row];\n"
     "    T *w = weights + row * r.keys, *y = grads + row * r.keys;\n"
     "    A mine = 0;\n"
-    "    for (i64 s = threadIdx.x; s < r.keys; s += N) {\n"
+    "    EACH_KEY {\n"
     "        const A v = score(r, p, x, s);\n"
-    "        x[s] = v == -INFINITE ? 0 : EXP(v - top);\n"
-    "        if (v != -INFINITE) mine += x[s] * g[s];\n"
-    "        w[s] = STORE(x[s]);\n    }\n"
+    "        X(s) = v == -INFINITE ? 0 : EXP(v - top);\n"
+    "        if (v != -INFINITE) mine += X(s) * KEPT(g[s], s);\n"
+    "        w[s] = STORE(KEPT(X(s), s));\n    }\n"
     "    REDUCE(N, A, dot, sum_of, mine)\n"
-    "    for (i64 s = threadIdx.x; s < r.keys; s += N) {\n"
-    "        const A v = x[s] == 0 ? 0 : x[s] * (g[s] - dot);\n"
+    "    EACH_KEY {\n"
+    "        const A v = X(s) == 0 ? 0 : X(s) * (KEPT(g[s], s) - dot);\n"
     "        y[s] = STORE(v * (A)r.scale);\n"
     "        if (r.keep) x[s] = v;\n    }\n}\n";
 
@@ -122,16 +149,28 @@ static const char fold_text[] =
     "            sum += x[((b * heads + h * each + k) * positions + p) * width + e];\n"
     "        y[i] = STORE(sum);\n    }\n}\n";
 
-static void print(tl_str *out, const char *text, tl_dtype dtype)
+/* How many scores of a row a thread keeps; 0: it reads them again. */
+static int kept_of(int64_t keys)
+{
+    const int64_t each = tl_div_up(keys, ROW_THREADS);
+    return each <= MOST_KEPT ? (int)each : 0;
+}
+
+static void print(tl_str *out, const char *text, tl_dtype dtype, int kept, bool drops)
 {
     const bool is_double = dtype == TL_F64;
     const char *load = "", *store = "", *type = "double";
     if (!is_double) type = tli_kernel_words(dtype, &load, &store);
+    tl_str_add(out, tli_text_of_args);
+    if (drops) {
+        tl_str_add(out, "#define DROPS\n");
+        tl_str_add(out, tli_text_of_draw);
+    }
     tl_str_addf(out,
-                "typedef %s T;\ntypedef %s A;\n#define N %d\n#define LOAD(x) %s(x)\n"
+                "typedef %s T;\ntypedef %s A;\n#define N %d\n#define E %d\n#define LOAD(x) %s(x)\n"
                 "#define STORE(x) %s(x)\n#define EXP(x) %s(x)\n#define LOG(x) %s(x)\n"
                 "#define INFINITE %s\n",
-                type, is_double ? "double" : "float", ROW_THREADS, load, store,
+                type, is_double ? "double" : "float", ROW_THREADS, kept, load, store,
                 is_double ? "exp" : "expf", is_double ? "log" : "logf",
                 is_double ? "__builtin_inf()" : "__builtin_inff()");
     tl_str_add(out, text);
@@ -141,17 +180,17 @@ bool tli_attend_text(tl_str *out, int number, tl_dtype dtype)
 {
     static const char *const texts[] = {weights_text, weights_grad_text, bias_text, fold_text};
     if (number >= TL_COUNT(texts)) return false;
-    print(out, texts[number], dtype);
+    print(out, texts[number], dtype, kept_of(1000), true);
     return true;
 }
 
 static tl_status kernel_of(const tl_run *run, CUfunction *out, const char *name, const char *text,
-                           tl_dtype dtype)
+                           tl_dtype dtype, int kept, bool drops)
 {
     char key[KEY];
     tl_str body = TL_STR_INIT;
-    snprintf(key, sizeof key, "attend %s %d", name, (int)dtype);
-    print(&body, text, dtype);
+    snprintf(key, sizeof key, "attend %s %d %d %d", name, (int)dtype, kept, drops);
+    print(&body, text, dtype, kept, drops);
     tl_status st = tl_str_status(&body);
     if (st == TL_OK)
         st = tli_cuda_kernel(tli_cuda_of(run->queue->device), out, key, tl_str_text(&body));
@@ -242,7 +281,7 @@ static tl_status start_fold(const parts *p, const char *x, char *y, int64_t coun
     void *parameters[] = {&x, &y, &count, &positions, &heads, &each, &width};
     CUfunction kernel;
     if (!count) return TL_OK;
-    TL_TRY(kernel_of(p->run, &kernel, "fold", fold_text, p->a.dtype));
+    TL_TRY(kernel_of(p->run, &kernel, "fold", fold_text, p->a.dtype, 0, false));
     return tli_cuda_start(p->run, kernel, count, parameters);
 }
 
@@ -276,7 +315,8 @@ static tl_status forward(parts *p)
     char *sums = sums_of(p, tli_data(p->call->out[1]));
     void *parameters[] = {&p->scores, &p->weights, &sums, &p->rows};
     CUfunction kernel;
-    TL_TRY(kernel_of(p->run, &kernel, "weights", weights_text, a->dtype));
+    TL_TRY(kernel_of(p->run, &kernel, "weights", weights_text, a->dtype, kept_of(a->keys),
+                     p->rows.step != NULL));
     TL_TRY(multiply(p, p->q, p->k, p->scores, a->queries, a->keys, a->width, false, true));
     TL_TRY(start_rows(p, kernel, parameters));
     TL_TRY(
@@ -294,7 +334,7 @@ static tl_status add_bias_grad(const parts *p)
     CUfunction kernel;
     for (int i = 0; i < bias->shape.rank; i++)
         args.dims[4 - bias->shape.rank + i] = bias->shape.dims[i];
-    TL_TRY(kernel_of(p->run, &kernel, "bias", bias_text, p->a.dtype));
+    TL_TRY(kernel_of(p->run, &kernel, "bias", bias_text, p->a.dtype, 0, false));
     return tli_cuda_start(p->run, kernel, tl_tensor_count(bias), parameters);
 }
 
@@ -305,7 +345,8 @@ static tl_status backward(parts *p)
     char *sums = sums_of(p, p->sums);
     void *parameters[] = {&p->scores, &p->by, &p->weights, &p->grads, &sums, &p->rows};
     CUfunction kernel;
-    TL_TRY(kernel_of(p->run, &kernel, "weights_grad", weights_grad_text, a->dtype));
+    TL_TRY(kernel_of(p->run, &kernel, "weights_grad", weights_grad_text, a->dtype, kept_of(a->keys),
+                     p->rows.step != NULL));
     TL_TRY(bring(p, p->call->in[0], p->gy));
     TL_TRY(multiply(p, p->q, p->k, p->scores, a->queries, a->keys, a->width, false, true));
     TL_TRY(multiply(p, p->gy, p->v, p->by, a->queries, a->keys, a->value_width, false, true));
@@ -321,7 +362,7 @@ static tl_status backward(parts *p)
 }
 
 /* Mask and bias as the group sees them. */
-static void look_at_rows(parts *p)
+static tl_status look_at_rows(parts *p)
 {
     const tl_attend_attr *attr = p->call->attr;
     const int extra = p->a.gradient ? 6 : 3;
@@ -330,14 +371,23 @@ static void look_at_rows(parts *p)
                           .keys = p->a.keys,
                           .causal = attr->causal,
                           .scale = attr->scale,
-                          .keep = attr->bias_grad};
+                          .keep = attr->bias_grad,
+                          .first = p->first * p->a.heads * p->a.queries};
+    if (attr->rate > 0) {
+        const tli_step_args *step;
+        TL_TRY(tli_cuda_draws(p->run, &step));
+        p->rows.step = step;
+        p->rows.key = (uint64_t)attr->key;
+        p->rows.least = (int64_t)ceil(attr->rate * 0x1p24);
+        p->rows.stays = 1 / (1 - attr->rate);
+    }
     if (attr->masked) {
         const tl_tensor *mask = p->call->in[extra];
         p->rows.mask_example = mask->strides[0];
         p->rows.mask_key = mask->strides[1];
         p->rows.mask = (const char *)tli_data(mask) + p->first * mask->strides[0];
     }
-    if (!attr->biased) return;
+    if (!attr->biased) return TL_OK;
     const tl_tensor *bias = p->call->in[extra + attr->masked];
     const int missing = 4 - bias->shape.rank;
     for (int i = missing; i < 4; i++)
@@ -345,6 +395,7 @@ static void look_at_rows(parts *p)
             bias->shape.dims[i - missing] == 1 ? 0 : bias->strides[i - missing];
     p->rows.bias =
         (const char *)tli_data(bias) + (size_t)(p->first * p->rows.bias_strides[0]) * p->size;
+    return TL_OK;
 }
 
 static tl_status run_group(parts *p)
@@ -352,7 +403,7 @@ static tl_status run_group(parts *p)
     TL_TRY(bring(p, p->in[0], p->q));
     TL_TRY(bring(p, p->in[1], p->k));
     TL_TRY(bring(p, p->in[2], p->v));
-    look_at_rows(p);
+    TL_TRY(look_at_rows(p));
     return p->a.gradient ? backward(p) : forward(p);
 }
 

@@ -134,24 +134,30 @@ static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_conv *c)
 /* How an image reaches cuDNN. */
 typedef enum shaping { AS_IT_IS, FRAMED, FOLDED } shaping;
 
-/* NULL: there is none. `c` becomes the convolution that the plan is for. */
+/* NULL: there is none. `c` becomes the convolution that the plan is for. Where there are more zeros
+ * on one side of the image than on the other, cuDNN has plans that give wrong numbers (9.19, the
+ * filter's gradient in float32): such images get their frame before. */
 static tl_status find_any(tli_cuda *d, const tli_dnn_plan **out, tli_conv *c, shaping *how)
 {
     const tli_dnn_window *w = &c->window;
-    tli_conv other = tli_conv_folds(c) ? tli_conv_fold(c) : *c;
-    *how = tli_conv_folds(c) ? FOLDED : AS_IT_IS;
-    TL_TRY(find(d, out, &other));
-    if (!*out && *how == FOLDED) {
-        *how = AS_IT_IS;
-        other = *c;
+    const bool even = w->before[0] == w->after[0] && w->before[1] == w->after[1];
+    const tli_conv asked = *c;
+    *out = NULL;
+    if (tli_conv_folds(&asked)) {
+        *how = FOLDED;
+        *c = tli_conv_fold(&asked);
         TL_TRY(find(d, out, c));
     }
-    if (!*out && (w->before[0] | w->before[1] | w->after[0] | w->after[1])) {
-        *how = FRAMED;
-        other = framed(c);
-        TL_TRY(find(d, out, &other));
+    if (!*out && even) {
+        *how = AS_IT_IS;
+        *c = asked;
+        TL_TRY(find(d, out, c));
     }
-    *c = other;
+    if (!*out) {
+        *how = FRAMED;
+        *c = framed(&asked);
+        TL_TRY(find(d, out, c));
+    }
     return TL_OK;
 }
 
@@ -171,9 +177,10 @@ static tl_status has_plan(const tl_engine *engine, tli_conv *c, bool *yes)
 bool tli_cuda_conv_takes(const tl_engine *engine, const tl_node *call)
 {
     tli_conv c = tli_conv_of(call);
-    bool yes = is_empty(&c) || is_product(&c);
-    if (!yes && has_plan(engine, &c, &yes) != TL_OK) tl_error_clear();
-    return yes;
+    bool yes = is_empty(&c) || is_product(&c) || tli_conv_is_depthwise(&c);
+    if (yes || has_plan(engine, &c, &yes) == TL_OK) return yes;
+    tl_error_clear(); // the kernel will tell it
+    return true;
 }
 
 /* --- what lies otherwise for cuDNN ------------------------------------------------------------ */
@@ -356,7 +363,7 @@ static tl_status by_plan(const tl_run *run, const tl_node *call, const tli_conv 
     tli_cuda *d = tli_cuda_of(run->queue->device);
     passage p = {.run = run, .o = operands_of(call), .asked = *c, .done = *c};
     TL_TRY(tli_cuda_enter(d));
-    pthread_mutex_lock(&d->long_lock); // the handle's stream and the scratch are ours for a while
+    pthread_mutex_lock(&d->long_lock); // the handle's stream is ours for a while
     tl_status st = pass(&p);
     pthread_mutex_unlock(&d->long_lock);
     if (st == TL_OK) (void)tli_cuda_issue(run->queue);
@@ -391,6 +398,7 @@ static tl_status convolve(const tl_run *run, const tl_node *call)
     if (!tl_tensor_count(out)) return TL_OK;
     if (is_empty(&c))
         return run->queue->device->cls->fill(run->queue, tli_data(out), 0, tl_tensor_bytes(out));
+    if (tli_conv_is_depthwise(&c)) return tli_conv_depthwise(run, call, &c);
     return is_product(&c) ? by_product(run, call, &c) : by_plan(run, call, &c);
 }
 

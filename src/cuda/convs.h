@@ -1,4 +1,4 @@
-/* Convolutions by cuDNN; those of single pixels are products.
+/* Convolutions by cuDNN; those of single pixels are products, those of single channels kernels.
  *
  * Thread word: free-threaded. */
 #ifndef TILTH_CUDA_CONVS_H
@@ -36,6 +36,14 @@ TL_NODISCARD tl_status tli_conv_fold_image(const tl_run *run, const tli_conv *c,
 /* Its filter, as cuDNN takes it; or back from there. */
 TL_NODISCARD tl_status tli_conv_fold_filter(const tl_run *run, const tli_conv *c, const tli_conv *f,
                                             void *own, void *folded, bool back);
+
+/* Convolutions of each channel on its own, by kernels (depthwise.c). */
+bool tli_conv_is_depthwise(const tli_conv *c);
+TL_NODISCARD tl_status tli_conv_depthwise(const tl_run *run, const tl_node *call,
+                                          const tli_conv *c);
+/* The text of its kernel `number`: for tests, which compile it without a GPU. False: there are not
+ * so many. */
+bool tli_depthwise_text(tl_str *out, int number, tl_dtype dtype);
 
 /* Whether the GPU computes the call. */
 bool tli_cuda_conv_takes(const tl_engine *engine, const tl_node *call);

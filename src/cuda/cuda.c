@@ -44,10 +44,22 @@ static tl_status put_together(const tl_run *run, const tl_node *call, tl_kernel_
     return st;
 }
 
+/* Below all others: calls that nests compute, as far as nests can. */
+static const tl_kernels *const singles[] = {&tli_cuda_nest_kernels, NULL};
+static const tl_backend_class single = {
+    .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
+    .fallback = &tl_backend_cpu,
+    .tables = singles,
+    .takes = tli_cuda_nest_takes,
+    .device = &tl_device_cuda,
+    .supported = supported,
+    .nests = &tli_cuda_nests,
+};
+
 /* They differ in what there is beside the compiler: cuBLASLt may lack, or cuDNN. */
 static const tl_backend_class plain = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
-    .fallback = &tl_backend_cpu,
+    .fallback = &single,
     .tables = moves,
     .device = &tl_device_cuda,
     .supported = supported,

@@ -74,6 +74,7 @@ static void close_gpu(tl_device **device)
         tli_dnn_plans_deinit(d);
         tli_cuda_products_deinit(d);
         tli_cuda_work_deinit(d);
+        tli_cuda_singles_deinit(d);
         for (int64_t i = 0; i < d->modules.count; i++)
             (void)d->api->cuModuleUnload(d->modules.items[i]);
     }

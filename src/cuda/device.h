@@ -30,10 +30,12 @@ typedef struct tli_cuda {
         int64_t count, capacity;
     } modules;                 /* of kernels that belong to no nest */
     tl_map kernels;            /* by what they are: CUfunction */
+    tl_map paths;              /* of calls whose indices may name nothing: their numbers, from 1 */
+    tl_map singles;            /* nests of one call: nest_ops.c */
     tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
-    pthread_mutex_t long_lock; /* of what follows and of scratch; taken before the other one */
+    pthread_mutex_t long_lock; /* of what follows; taken before the other one */
     cudnnHandle_t dnn;         /* NULL: not yet */
     tl_map dnn_plans;          /* of convolutions and attention: tli_dnn_known */
 } tli_cuda;
@@ -89,6 +91,7 @@ tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const ch
 tl_status tli_cuda_fault_told(tli_cuda_queue *q);
 /* Gives back what work.c keeps. */
 void tli_cuda_work_deinit(tli_cuda *d);
+void tli_cuda_singles_deinit(tli_cuda *d);
 void tli_cuda_queue_work_deinit(tli_cuda_queue *q);
 /* As tli_cuda_scratch (kernels.h), and nothing but the device. */
 tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes);

@@ -59,15 +59,25 @@ tl_status tli_cuda_activate(const tl_run *run, tl_activation activation, const t
         return d->base.cls->copy(run->queue, to, from, tl_tensor_bytes(y));
     snprintf(key, sizeof key, "activate %d %d", (int)activation, (int)y->dtype);
     tl_str_addf(&body,
+                "FN %s f(%s x) { return %s(%s_f(%s(x))); }\n"
                 "extern \"C\" __global__ void __launch_bounds__(%d) kernel(const %s *x, %s *y, "
                 "i64 n)\n{\n"
-                "    for (i64 i = (i64)blockIdx.x * %d + threadIdx.x; i < n; i += (i64)gridDim.x * "
-                "%d)\n        y[i] = %s(%s_f(%s(x[i])));\n}\n",
-                THREADS, type, type, THREADS, THREADS, store, formulas[activation], load);
+                "    const i64 from = (i64)blockIdx.x * %d + threadIdx.x, step = (i64)gridDim.x * "
+                "%d;\n"
+                "    const i64 whole = IS_ALIGNED(x) && IS_ALIGNED(y) ? n / 8 : 0;\n"
+                "    for (i64 v = from; v < whole; v += step) {\n"
+                "        const vector_%s a = ((const vector_%s *)x)[v];\n"
+                "        vector_%s b;\n"
+                "        UNROLL for (int j = 0; j < 8; j++) b.x[j] = f(a.x[j]);\n"
+                "        ((vector_%s *)y)[v] = b;\n"
+                "    }\n"
+                "    for (i64 i = whole * 8 + from; i < n; i += step) y[i] = f(x[i]);\n}\n",
+                type, type, store, formulas[activation], load, THREADS, type, type, THREADS,
+                THREADS, type, type, type, type);
     tl_status st = tl_str_status(&body);
     if (st == TL_OK) st = tli_cuda_kernel(d, &kernel, key, tl_str_text(&body));
     tl_str_deinit(&body);
-    return st == TL_OK ? tli_cuda_start(run, kernel, count, parameters) : st;
+    return st == TL_OK ? tli_cuda_start(run, kernel, tl_div_up(count, 8), parameters) : st;
 }
 
 tl_status tli_cuda_spread(const tl_run *run, tl_tensor *y, const void *row)

@@ -199,30 +199,36 @@ static tl_status launch(const tl_run *with, CUfunction kernel, const tl_gpu_phas
     return TL_OK;
 }
 
-static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk *walk,
-                     const tl_nest_code *compiled, const tl_tensor *scratch)
+tl_status tli_cuda_nest_put(const tl_run *with, const tl_node *call, const tl_gpu_walk *w,
+                            const CUfunction *phases, void *scratch)
 {
-    const tl_gpu_walk *w = walk_of(walk);
-    const code *kernels = (const code *)compiled;
     const int count = call->inputs + call->outputs;
     void *addresses[MOST_BUFFERS + 1], *parameters[MOST_BUFFERS + 1];
     int used = 0;
-    if (!kernels)
-        return TL_FAIL(TL_EINTERNAL,
-                       "a nest comes without code to a device that cannot interpret it");
     if (count > MOST_BUFFERS)
         return TL_FAIL(TL_ELIMIT, "a nest of %d buffers has too many for a GPU", count);
     for (int i = 0; i < count; i++) {
         if (!tl_gpu_uses(w, i)) continue;
         addresses[used++] = tli_data(i < call->inputs ? call->in[i] : call->out[i - call->inputs]);
     }
-    addresses[used++] = scratch ? tli_data(scratch) : NULL;
+    addresses[used++] = scratch;
     for (int i = 0; i < used; i++) parameters[i] = &addresses[i];
     TL_TRY(tli_cuda_enter(tli_cuda_of(with->queue->device)));
     for (int i = 0; i < w->phase_count; i++)
-        TL_TRY(launch(with, kernels->phases[i], &w->phases[i], parameters));
+        TL_TRY(launch(with, phases[i], &w->phases[i], parameters));
     (void)tli_cuda_issue(with->queue);
     return TL_OK;
+}
+
+static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk *walk,
+                     const tl_nest_code *compiled, const tl_tensor *scratch)
+{
+    const code *kernels = (const code *)compiled;
+    if (!kernels)
+        return TL_FAIL(TL_EINTERNAL,
+                       "a nest comes without code to a device that cannot interpret it");
+    return tli_cuda_nest_put(with, call, walk_of(walk), kernels->phases,
+                             scratch ? tli_data(scratch) : NULL);
 }
 
 const tl_nest_methods tli_cuda_nests = {

@@ -98,16 +98,17 @@ static tl_status normalize_grad(const tl_run *run, const tl_node *n, bool center
     tli_cuda_define(&w.defines, "GRADIENT", 1);
     tli_cuda_define(&w.defines, "SUMS", together);
     w.threads = threads;
+    if (params && !together) { // first: the gradient may be written over what they read
+        tli_cuda_work sums = {
+            .text = {tli_text_of_norm}, .name = "normalize_sums", .threads = BLOCK};
+        tl_str_add(&sums.defines, tl_str_text(&w.defines));
+        a.groups = pieces * tl_div_up(width, BLOCK);
+        tl_status st = tli_cuda_put(run, &sums, &a, sizeof a);
+        if (st != TL_OK) tl_str_deinit(&w.defines);
+        TL_TRY(st);
+    }
     a.groups = pieces;
     TL_TRY(tli_cuda_put(run, &w, &a, sizeof a));
-    if (params && !together) {
-        w = (tli_cuda_work){.text = {tli_text_of_norm}, .name = "normalize_sums", .threads = BLOCK};
-        define(&w.defines, attr, centered, x, gamma, NULL, gy, n->out[0], &threads);
-        tli_cuda_define(&w.defines, "GRADIENT", 1);
-        tli_cuda_define(&w.defines, "SUMS", 0);
-        a.groups = pieces * tl_div_up(width, BLOCK);
-        TL_TRY(tli_cuda_put(run, &w, &a, sizeof a));
-    }
     if (!params) return TL_OK;
     tli_pieces_args p = {.pieces = pieces,
                          .columns = 2 * width,

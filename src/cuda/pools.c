@@ -201,21 +201,15 @@ static tl_status max_pool2d_grad(const tl_run *run, const tl_node *call)
 {
     const tl_tensor *g = call->in[0], *x = call->in[1];
     tl_tensor *y = call->out[0];
-    tli_cuda *d = tli_cuda_of(run->queue->device);
     const pool p = pool_of(call->attr, x, g);
     form find = form_of(call, "max_pool_place", place_text);
     form gather = form_of(call, "max_pool_grad", max_grad_text);
     find.wide = gather.wide = p.size_y > 256 || p.size_x > 256 || p.size_y * p.size_x > 256;
     const size_t bytes = (size_t)tl_tensor_count(g) * (find.wide ? sizeof(int32_t) : 1);
     void *places;
-    TL_TRY(tli_cuda_enter(d));
-    pthread_mutex_lock(&d->long_lock);
-    tl_status st = tli_cuda_scratch(run, &places, bytes);
-    if (st == TL_OK) st = start(run, &find, &p, pooled_pixels(&p), tli_data(x), NULL, places);
-    if (st == TL_OK)
-        st = start(run, &gather, &p, p.n * p.rows * p.columns, tli_data(g), places, tli_data(y));
-    pthread_mutex_unlock(&d->long_lock);
-    return st;
+    TL_TRY(tli_cuda_scratch(run, &places, bytes));
+    TL_TRY(start(run, &find, &p, pooled_pixels(&p), tli_data(x), NULL, places));
+    return start(run, &gather, &p, p.n * p.rows * p.columns, tli_data(g), places, tli_data(y));
 }
 
 /* --- the mean --------------------------------------------------------------------------------- */

@@ -68,7 +68,7 @@ int tli_cuda_define_row(tl_str *to, int64_t width, int vector, int kept)
     enum { A_THREAD = 32, MOST = 512 }; // elements of a thread, few enough for its registers
     int threads = 32;
     while (threads < MOST && width > (int64_t)threads * A_THREAD) threads *= threads == 32 ? 4 : 2;
-    const int64_t each = tl_div_up(width, (int64_t)threads * vector);
+    const int64_t each = tl_max_i64(tl_div_up(width, (int64_t)threads * vector), 1);
     tli_cuda_define(to, "WIDTH", width);
     tli_cuda_define(to, "THREADS", threads);
     tli_cuda_define(to, "EACH", each);
@@ -207,6 +207,7 @@ void tli_cuda_work_deinit(tli_cuda *d)
     for (int64_t i = 0; i < tl_map_count(&d->tables); i++)
         (void)d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)tl_map_at(&d->tables, i));
     tl_map_deinit(&d->tables);
+    tl_map_deinit(&d->paths);
 }
 
 void tli_cuda_queue_work_deinit(tli_cuda_queue *q)
@@ -260,6 +261,21 @@ tl_status tli_cuda_draws(const tl_run *run, const tli_step_args **out)
 
 /* --- indices that name nothing ---------------------------------------------------------------- */
 
+/* A path that stays when the call is gone; NULL: none. */
+static tl_status keep_path(tli_cuda *d, const char *path, const char **out)
+{
+    tl_status st = TL_OK;
+    *out = NULL;
+    if (!path || !*path) return TL_OK;
+    pthread_mutex_lock(&d->lock);
+    if (!tl_map_has(&d->paths, path))
+        st = tl_map_set(&d->paths, path, (void *)(uintptr_t)(tl_map_count(&d->paths) + 1));
+    if (st == TL_OK)
+        *out = tl_map_key(&d->paths, (int64_t)(uintptr_t)tl_map_get(&d->paths, path) - 1);
+    pthread_mutex_unlock(&d->lock);
+    return st;
+}
+
 tl_status tli_cuda_faults(const tl_run *run, const tl_node *call, const tl_tensor *indices,
                           tli_fault **out, tli_place *place)
 {
@@ -270,6 +286,7 @@ tl_status tli_cuda_faults(const tl_run *run, const tl_node *call, const tl_tenso
         return TL_OK;
     }
     tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    TL_TRY(keep_path(tli_cuda_of(run->queue->device), call->path, &place->path));
     if (!q->fault) {
         const tl_device_class *device = run->queue->device->cls;
         if (!(q->fault = device->alloc_host(run->queue->device, sizeof *q->fault)))
@@ -302,7 +319,8 @@ static tl_status tell(const tli_fault *f)
 tl_status tli_cuda_fault_told(tli_cuda_queue *q)
 {
     if (!q->fault || !__atomic_load_n(&q->fault->claimed, __ATOMIC_ACQUIRE)) return TL_OK;
-    const tl_status st = tell(q->fault);
+    tl_status st = tell(q->fault);
+    if (q->fault->place.path) st = tl_error_note(st, "%s", q->fault->place.path);
     q->fault->claimed = 0;
     return st;
 }

@@ -1,7 +1,8 @@
 /* Puts what follows a matrix product into it: bias and activation are added while the sums are
  * still in registers. matmul + bias becomes linear; linear + activation becomes linear with that
  * activation, which hands out the sum as well when a gradient needs it. A normalisation of a batch
- * takes relu or relu6 in: two sweeps over memory less. */
+ * takes relu or relu6 in, and its gradient theirs: two sweeps over memory less ahead, three less
+ * back. */
 #include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 
@@ -64,9 +65,15 @@ static tl_tensor *add_activation(tl_graph *g, tl_node *n)
 
 /* --- normalisation ---------------------------------------------------------------------------- */
 
-/* `call` with an activation, at its place; its results take those of the old one but for output 0,
- * which comes back. */
-static tl_status renew_norm(tl_tensor **out, tl_graph *g, tl_node *call, tl_activation activation)
+static bool is_norm(const tl_node *n, tl_op op, tl_activation activation)
+{
+    return n && n->op->op == op && ((const tl_norm_attr *)n->attr)->activation == activation;
+}
+
+/* `call` with an activation and other inputs, at its place; the results take that of its own but
+ * for output 0, which comes back. */
+static tl_status renew_norm(tl_tensor **out, tl_graph *g, tl_node *call, tl_activation activation,
+                            int inputs, tl_tensor *const *in)
 {
     enum { OUTPUTS = 4 };
     tl_norm_attr attr = *(const tl_norm_attr *)call->attr;
@@ -75,8 +82,7 @@ static tl_status renew_norm(tl_tensor **out, tl_graph *g, tl_node *call, tl_acti
     tl_node *last = g->ctx->last;
     attr.activation = activation;
     TL_ASSERT(call->outputs <= OUTPUTS);
-    if (!tl_apply_all(g->ctx, call->op->op, &attr, call->inputs, call->in, made))
-        return tl_ctx_status(g->ctx);
+    if (!tl_apply_all(g->ctx, call->op->op, &attr, inputs, in, made)) return tl_ctx_status(g->ctx);
     made[0]->node->path = call->path;
     TL_TRY(tli_move_new(g, last, call));
     for (int i = 1; i < call->outputs; i++) TL_TRY(tli_replace(g, call->out[i], made[i]));
@@ -92,14 +98,66 @@ static tl_status join_norm(bool *done, tl_graph *g, tl_node *n)
     if (activation != TL_ACT_RELU && activation != TL_ACT_RELU6) return TL_OK;
     tl_node *norm = n->in[0]->node;
     tl_tensor *instead;
-    if (!norm || norm->op->op != TL_OP_batch_normalize || n->in[0] != norm->out[0]
-        || ((const tl_norm_attr *)norm->attr)->activation != TL_ACT_NONE
+    if (!is_norm(norm, TL_OP_batch_normalize, TL_ACT_NONE) || n->in[0] != norm->out[0]
         || tli_use_count(g, n->in[0]) != 1)
         return TL_OK;
-    TL_TRY(renew_norm(&instead, g, norm, activation));
+    TL_TRY(renew_norm(&instead, g, norm, activation, norm->inputs, norm->in));
     TL_TRY(tli_replace(g, n->out[0], instead));
     tli_remove(g, n);
     tli_remove(g, norm);
+    *done = true;
+    return TL_OK;
+}
+
+/* What relu_grad is given beside the gradient: y; or 6 - y, around the relu_grad of y (relu6). */
+static bool is_six_less(const tl_tensor *t, const tl_tensor *y)
+{
+    if (!t->node || t->node->op->op != TL_OP_affine || t->node->in[0] != y) return false;
+    const tl_affine_attr *a = t->node->attr;
+    return a->scale == -1 && a->shift == 6;
+}
+
+/* The gradient in front of an activation's, whose result was the `y` of a normalisation that has
+ * it; NULL when `g` is not made so. `first` is the earliest call that makes it. */
+static tl_tensor *before_slope(tl_node **first, const tl_graph *g, const tl_tensor *slope,
+                               const tl_tensor *y, tl_activation activation)
+{
+    tl_node *n = slope->node;
+    if (!n || n->op->op != TL_OP_relu_grad || tli_use_count(g, slope) != 1) return NULL;
+    if (activation == TL_ACT_RELU6) {
+        const tl_tensor *inner = n->in[0];
+        if (!is_six_less(n->in[1], y)) return NULL;
+        n = inner->node;
+        if (!n || n->op->op != TL_OP_relu_grad || tli_use_count(g, inner) != 1) return NULL;
+    }
+    *first = n;
+    return n->in[1] == y ? n->in[0] : NULL;
+}
+
+/* batch_normalize_grad(relu_grad(gy, y), x, ...), where y is what such a call made of x. */
+static tl_status join_norm_grad(bool *done, tl_graph *g, tl_node *n)
+{
+    *done = false;
+    if (!is_norm(n, TL_OP_batch_normalize_grad, TL_ACT_NONE)) return TL_OK;
+    const tl_node *norm = n->in[2]->node;
+    const tl_norm_attr *a = n->attr;
+    if (!norm || norm->op->op != TL_OP_batch_normalize) return TL_OK;
+    const tl_activation activation = ((const tl_norm_attr *)norm->attr)->activation;
+    if (activation == TL_ACT_NONE || n->in[1] != norm->in[0] || n->in[2] != norm->out[1]
+        || n->in[3] != norm->out[3] || (a->scaled && n->in[4] != norm->in[1]))
+        return TL_OK;
+    tl_node *first;
+    tl_tensor *gy = before_slope(&first, g, n->in[0], norm->out[0], activation);
+    if (!gy || tli_is_changed_between(g, gy, first, n)) return TL_OK;
+    tl_tensor *in[6] = {gy, n->in[1], n->in[2], n->in[3]}, *instead;
+    int inputs = 4;
+    for (int i = 1; i < norm->inputs; i++) { // gamma, beta: as they were then
+        if (tli_is_changed_between(g, norm->in[i], norm, n)) return TL_OK;
+        in[inputs++] = norm->in[i];
+    }
+    TL_TRY(renew_norm(&instead, g, n, activation, inputs, in));
+    TL_TRY(tli_replace(g, n->out[0], instead));
+    tli_remove(g, n); // what made its gradient is of no use any more
     *done = true;
     return TL_OK;
 }
@@ -112,6 +170,7 @@ tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes)
         tl_node *last = g->ctx->last;
         bool joined;
         TL_TRY(join_norm(&joined, g, n));
+        if (!joined) TL_TRY(join_norm_grad(&joined, g, n));
         if (joined) {
             ++*changes;
             continue;

@@ -320,8 +320,8 @@ static tl_status make_nests(fuser *f, int64_t *changes)
         const tli_cluster *c = &f->clusters[i];
         if (!is_worth_it(f, c)) continue;
         tl_node *nest;
-        TL_TRY(tli_cluster_node(&nest, f->g, c, is_needed, &(needed){f->g, c}));
-        tl_status st = tli_nest_try_plan(f->g, nest->attr);
+        tl_status st = tli_cluster_node(&nest, f->g, c, is_needed, &(needed){f->g, c});
+        if (st == TL_OK) st = tli_nest_try_plan(f->g, nest->attr);
         if (st == TL_EUNSUPPORTED) continue; // with fewer stores it may walk otherwise
         TL_TRY(st);
         f->nests[i] = nest;

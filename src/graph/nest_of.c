@@ -293,18 +293,26 @@ static const char *note_of(const tl_node *n)
     return *n->path ? n->path : NULL;
 }
 
+static int cast_term(builder *b, int in, tl_dtype dtype, const tl_node *n)
+{
+    tl_cast_attr *cast = tl_arena_copy(b->arena, &(tl_cast_attr){dtype}, sizeof *cast);
+    return cast && in >= 0 ? op_term(b, TL_OP_cast, dtype, cast, 1, &in, note_of(n)) : -1;
+}
+
 static int reduce_term(builder *b, const tl_node *n, int in, const tli_walk *space)
 {
     const tl_reduce_attr *a = n->attr;
     tl_dtype dtype = n->out[0]->dtype;
     bool mean = n->op->op == TL_OP_mean;
     // A mean is rounded once, when it is divided.
+    const tl_dtype within = mean && dtype != TL_F64 ? TL_F32 : dtype;
+    if (within != dtype) in = cast_term(b, in, within, n);
     tl_term t = {.kind = TL_TERM_REDUCE,
                  .op = reduction_of(n),
                  .inputs = 1,
                  .in = {in},
                  .note = note_of(n),
-                 .dtype = mean && dtype != TL_F64 ? TL_F32 : dtype};
+                 .dtype = within};
     double count = 1;
     for (int64_t i = 0; i < a->axes.count; i++) {
         int axis = space->axis[a->axes.items[i]];
@@ -313,13 +321,12 @@ static int reduce_term(builder *b, const tl_node *n, int in, const tli_walk *spa
         TL_ASSERT(axis < b->c->space.rank);
         count *= (double)n->in[0]->shape.dims[a->axes.items[i]];
     }
-    int sum = t.axes ? add_term(b, t) : in;
-    if (!mean || !t.axes || sum < 0) return sum;
-    int division[] = {sum, number_term(b, t.dtype, count)};
-    int quotient = op_term(b, TL_OP_div, t.dtype, NULL, 2, division, note_of(n));
-    if (t.dtype == dtype || quotient < 0) return quotient;
-    tl_cast_attr *cast = tl_arena_copy(b->arena, &(tl_cast_attr){dtype}, sizeof *cast);
-    return cast ? op_term(b, TL_OP_cast, dtype, cast, 1, &quotient, note_of(n)) : -1;
+    int result = in < 0 || !t.axes ? in : add_term(b, t);
+    if (mean && t.axes && result >= 0) {
+        int division[] = {result, number_term(b, within, count)};
+        result = op_term(b, TL_OP_div, within, NULL, 2, division, note_of(n));
+    }
+    return within == dtype ? result : cast_term(b, result, dtype, n);
 }
 
 static tl_status add_member(builder *b, int64_t index)

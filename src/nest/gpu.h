@@ -21,6 +21,7 @@ struct tli_gpu_plan {
     /* Of the first phase. A thread has `each` elements of the row, or points where it is flat. */
     int threads;
     int64_t each;
+    bool vectors;       /* FLAT: they lie side by side, and come and go as one */
     int columns, lanes; /* COLUMNS: threads side by side along the row; and over reduced points */
     int64_t row_pieces, reduced_piece, reduced_pieces;
     /* Of the second one, which brings sums together and runs the section `last`. */

@@ -47,6 +47,7 @@
 #define __builtin_sin(x) sin(x)
 #define __builtin_cos(x) cos(x)
 
+#define ALIGNED __align__(16)
 #define FN static __device__ __forceinline__
 #define RESTRICT __restrict__
 #define KERNEL(threads)                                                                            \
@@ -94,6 +95,7 @@
 
 #else
 
+#define ALIGNED
 #define FN static inline __attribute__((always_inline, unused))
 #define RESTRICT restrict
 #define KERNEL(threads) static void
@@ -125,4 +127,8 @@
         name[l_ % (columns)][0] = join(name[l_ % (columns)][0], name[l_][0]);
 
 #endif
+/* What a thread loads and stores at once. */
+typedef struct ALIGNED vector_float { float x[8]; } vector_float;
+typedef struct ALIGNED vector_u16 { unsigned short x[8]; } vector_u16;
+#define IS_ALIGNED(at) ((unsigned long long)(at) % 16 == 0)
 // clang-format on

@@ -4,6 +4,7 @@
 #include <tilth/base/integer.h>
 
 #include "nest/gpu.h"
+#include "nest/print_c.h"
 
 enum {
     WARP = 32,
@@ -18,7 +19,8 @@ enum {
     /* A row of so many elements is too long for a group, if there are few of them */
     LONG_ROW = 1 << 15,
     FEW_ROWS = 128,
-    MOST_COLUMNS = 64
+    MOST_COLUMNS = 64,
+    LEAST_VECTOR_POINTS = 1 << 18
 };
 
 /* --- which form ------------------------------------------------------------------------------- */
@@ -85,10 +87,25 @@ static void cut_reduced(tli_gpu_plan *p, int64_t groups, int64_t least)
     p->reduced_pieces = tl_div_up(reduced, p->reduced_piece);
 }
 
+// Large ones, most of whose bytes come so; small ones need all threads that they can have.
+static bool takes_vectors(const tli_schedule *s)
+{
+    const tl_nest *n = &s->nest;
+    bool loads = false, stores = false;
+    if (s->row % TLI_VECTOR || s->kept_points * s->row < LEAST_VECTOR_POINTS) return false;
+    for (int64_t i = 0; i < n->term_count; i++)
+        loads |= n->terms[i].kind == TL_TERM_LOAD && s->terms[i].row
+                 && tli_print_is_vector(n, &n->terms[i].from);
+    for (int64_t i = 0; i < n->store_count; i++)
+        stores |= s->terms[n->stores[i].term].row && tli_print_is_vector(n, &n->stores[i].to);
+    return loads && stores;
+}
+
 static void cut_flat(tli_gpu_plan *p)
 {
     p->threads = BLOCK;
-    p->each = FLAT_EACH;
+    p->vectors = takes_vectors(p->s);
+    p->each = p->vectors ? TLI_VECTOR : FLAT_EACH;
     p->row_pieces = p->reduced_piece = p->reduced_pieces = 1;
 }
 

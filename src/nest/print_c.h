@@ -16,6 +16,7 @@ typedef struct tli_printer {
     const tli_schedule *s;
     int64_t pieces; /* of the row, in the phase at hand */
     bool own_sums;  /* wide sums are a thread's own, by the numbers of its elements */
+    bool vectors;   /* elements j of v0 .. (terms) and w0 .. (stores) stand for those of memory */
     int indent;
 } tli_printer;
 
@@ -46,6 +47,10 @@ char tli_print_letter(const tli_printer *p, int term);
 void tli_print_start(const tli_printer *p, int term);
 /* "b0[a0 * 64 + i + 3]"; the element of the row is called `element`, NULL: the first. */
 void tli_print_access(const tli_printer *p, const tl_access *a, const char *element, bool address);
+/* Whether TLI_VECTOR elements of the row lie side by side there, at a multiple of so many, where the
+ * row begins at one. */
+enum { TLI_VECTOR = 8 };
+bool tli_print_is_vector(const tl_nest *n, const tl_access *a);
 /* A character of a comment, the text of which may come from anywhere: nothing in it ends the
  * comment, or goes on with it on the next line, not even as a trigraph. */
 void tli_print_comment(tl_str *out, char before, char c, char after);

@@ -145,6 +145,15 @@ void tli_print_access(const tli_printer *p, const tl_access *a, const char *elem
     tl_str_addc(p->out, address ? ')' : ']');
 }
 
+bool tli_print_is_vector(const tl_nest *n, const tl_access *a)
+{
+    const int row = n->rank - 1;
+    if (row < 0 || a->strides[row] != 1 || a->offset % TLI_VECTOR) return false;
+    for (int i = 0; i < row; i++)
+        if (n->dims[i] != 1 && a->strides[i] % TLI_VECTOR) return false;
+    return a->dtype == TL_F32 || a->dtype == TL_BF16 || a->dtype == TL_F16;
+}
+
 /* --- terms ------------------------------------------------------------------------------------ */
 
 void tli_print_reduce_input(const tli_printer *p, int term)
@@ -155,11 +164,14 @@ void tli_print_reduce_input(const tli_printer *p, int term)
     else tl_str_addf(p->out, "t%d", t->in[0]);
 }
 
-static void add_load(const tli_printer *p, const tl_term *t, const char *element)
+static void add_load(const tli_printer *p, int term, const char *element)
 {
+    const tl_term *t = tli_print_term_of(p, term);
     if (t->dtype == TL_BF16) tl_str_add(p->out, "from_bf16(");
     if (t->dtype == TL_F16) tl_str_add(p->out, "from_f16(");
-    tli_print_access(p, &t->from, element, false);
+    if (element && p->vectors && tli_print_is_vector(&p->s->nest, &t->from))
+        tl_str_addf(p->out, "v%d.x[j]", term);
+    else tli_print_access(p, &t->from, element, false);
     if (t->dtype == TL_BF16 || t->dtype == TL_F16) tl_str_addc(p->out, ')');
     if (t->dtype == TL_BOOL) tl_str_add(p->out, " != 0");
 }
@@ -253,7 +265,7 @@ void tli_print_term(tli_printer *p, int term, const char *element)
         if (element && !p->own_sums) tl_str_addf(p->out, "[%s - origin]", element);
         if (round) tl_str_addc(p->out, ')');
     } else if (t->kind == TL_TERM_LOAD) {
-        add_load(p, t, element);
+        add_load(p, term, element);
     } else if (t->kind == TL_TERM_NUMBER) {
         add_value(p->out, info->kind, info->number);
     } else if (t->kind == TL_TERM_INDEX) {
@@ -286,7 +298,9 @@ void tli_print_store(tli_printer *p, int store, const char *element)
         guarded = true;
     }
     if (guarded) tl_str_add(p->out, ") ");
-    tli_print_access(p, &t->to, element, false);
+    if (element && p->vectors && !guarded && tli_print_is_vector(&p->s->nest, &t->to))
+        tl_str_addf(p->out, "w%d.x[j]", store);
+    else tli_print_access(p, &t->to, element, false);
     switch (t->to.dtype) {
     case TL_BF16: tl_str_addf(p->out, " = to_bf16(t%d);\n", t->term); break;
     case TL_F16: tl_str_addf(p->out, " = to_f16(t%d);\n", t->term); break;

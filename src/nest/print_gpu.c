@@ -345,19 +345,10 @@ static void print_head(printer *p, const char *name, int phase, int64_t groups)
     tl_str_add(p->base.out, ";\n");
 }
 
-static void print_flat(printer *p)
+// The terms and stores at the point k and the element i.
+static void print_point(printer *p)
 {
-    const tli_schedule *s = p->plan->s;
-    const tli_section *main = &s->main;
-    const int64_t row = s->row ? s->row : 1;
-    open_block(p, "EACH_THREAD(%d)", p->threads);
-    open_block(p, "UNROLL for (int j = 0; j < %" PRId64 "; j++)", p->each);
-    line(p, "const %s x = (%s)group * %" PRId64 " + j * %d + t;", p->index, p->index,
-         p->threads * p->each, p->threads);
-    line(p, "if (x >= %" PRId64 ") continue;", s->kept_points * s->row);
-    line(p, "const %s i = x %% %" PRId64 ", k = x / %" PRId64 ";", p->index, row, row);
-    line(p, "(void)i, (void)k;");
-    print_index(p, 0, s->kept, "k");
+    const tli_section *main = &p->plan->s->main;
     for (int g = 0; g < main->stage_count; g++) {
         const tli_stage *stage = &main->stages[g];
         for (int i = 0; i < stage->points.count; i++)
@@ -370,9 +361,117 @@ static void print_flat(printer *p)
             tli_print_store(&p->base, stage->point_stores.at[i], NULL);
         close_block(p);
     }
+}
+
+static void print_flat_scalars(printer *p)
+{
+    const tli_schedule *s = p->plan->s;
+    const int64_t row = s->row ? s->row : 1;
+    open_block(p, "EACH_THREAD(%d)", p->threads);
+    open_block(p, "UNROLL for (int j = 0; j < %" PRId64 "; j++)", p->each);
+    line(p, "const %s x = (%s)group * %" PRId64 " + j * %d + t;", p->index, p->index,
+         p->threads * p->each, p->threads);
+    line(p, "if (x >= %" PRId64 ") continue;", s->kept_points * s->row);
+    line(p, "const %s i = x %% %" PRId64 ", k = x / %" PRId64 ";", p->index, row, row);
+    line(p, "(void)i, (void)k;");
+    print_index(p, 0, s->kept, "k");
+    print_point(p);
     close_block(p);
     close_block(p);
 }
+
+/* --- vectors of a flat nest ------------------------------------------------------------------- */
+
+static bool is_vector_load(const printer *p, int term)
+{
+    const tl_term *t = tli_print_term_of(&p->base, term);
+    return t->kind == TL_TERM_LOAD && tli_print_info_of(&p->base, term)->row
+           && tli_print_is_vector(&p->plan->s->nest, &t->from);
+}
+
+static bool is_vector_store(const printer *p, int store)
+{
+    const tli_schedule *s = p->plan->s;
+    return s->terms[s->nest.stores[store].term].row && !s->guards[store]
+           && tli_print_is_vector(&s->nest, &s->nest.stores[store].to);
+}
+
+// "*(vector_float *)(b0 + (...))"
+static void print_vector_at(printer *p, const tl_access *a)
+{
+    tl_str_addf(p->base.out, "*(vector_%s *)(", tli_print_memory_type(a->dtype));
+    tli_print_access(&p->base, a, "first", true);
+    tl_str_addc(p->base.out, ')');
+}
+
+// "if (IS_ALIGNED(b0) && ...)": buffers may begin anywhere.
+static void print_aligned(printer *p)
+{
+    const tl_nest *n = &p->plan->s->nest;
+    tl_str_pad(p->base.out, ' ', 4 * (int64_t)p->base.indent++);
+    tl_str_add(p->base.out, "if (1");
+    for (int i = 0; i < n->term_count; i++)
+        if (is_vector_load(p, i))
+            tl_str_addf(p->base.out, " && IS_ALIGNED(b%d)", n->terms[i].from.buffer);
+    for (int i = 0; i < n->store_count; i++)
+        if (is_vector_store(p, i))
+            tl_str_addf(p->base.out, " && IS_ALIGNED(b%d)", n->stores[i].to.buffer);
+    tl_str_add(p->base.out, ") {\n");
+}
+
+static void print_flat_vectors(printer *p)
+{
+    const tli_schedule *s = p->plan->s;
+    const tl_nest *n = &s->nest;
+    TL_ASSERT(p->each == TLI_VECTOR);
+    open_block(p, "EACH_THREAD(%d)", p->threads);
+    line(p, "const %s x = ((%s)group * %d + t) * %d;", p->index, p->index, p->threads, TLI_VECTOR);
+    line(p, "if (x >= %" PRId64 ") continue;", s->kept_points * s->row);
+    line(p, "const %s first = x %% %" PRId64 ", k = x / %" PRId64 ";", p->index, s->row, s->row);
+    line(p, "(void)k;");
+    print_index(p, 0, s->kept, "k");
+    for (int i = 0; i < n->term_count; i++) {
+        if (!is_vector_load(p, i)) continue;
+        tl_str_pad(p->base.out, ' ', 4 * (int64_t)p->base.indent);
+        tl_str_addf(p->base.out,
+                    "const vector_%s v%d = ", tli_print_memory_type(n->terms[i].from.dtype), i);
+        print_vector_at(p, &n->terms[i].from);
+        tl_str_add(p->base.out, ";\n");
+    }
+    for (int i = 0; i < n->store_count; i++)
+        if (is_vector_store(p, i))
+            line(p, "vector_%s w%d;", tli_print_memory_type(n->stores[i].to.dtype), i);
+    open_block(p, "UNROLL for (int j = 0; j < %d; j++)", TLI_VECTOR);
+    line(p, "const %s i = first + j;", p->index);
+    line(p, "(void)i;");
+    p->base.vectors = true;
+    print_point(p);
+    p->base.vectors = false;
+    close_block(p);
+    for (int i = 0; i < n->store_count; i++) {
+        if (!is_vector_store(p, i)) continue;
+        tl_str_pad(p->base.out, ' ', 4 * (int64_t)p->base.indent);
+        print_vector_at(p, &n->stores[i].to);
+        tl_str_addf(p->base.out, " = w%d;\n", i);
+    }
+    close_block(p);
+}
+
+static void print_flat(printer *p)
+{
+    if (!p->plan->vectors) {
+        print_flat_scalars(p);
+        return;
+    }
+    print_aligned(p);
+    print_flat_vectors(p);
+    close_block(p);
+    open_block(p, "else");
+    print_flat_scalars(p);
+    close_block(p);
+}
+
+/* --- kernels with sums ------------------------------------------------------------------------ */
 
 static void print_reduced_range(printer *p)
 {

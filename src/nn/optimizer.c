@@ -5,6 +5,7 @@
 #include <regex.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
+#include <tilth/nn/layers.h>
 #include <tilth/ops/elementwise.h>
 
 #include "nn/schedule.h"
@@ -86,13 +87,20 @@ tl_status tl_optimizer_add_param_slot(tl_optimizer_block *b, const char *name, i
     return add_slot(b, name, param, shape, value);
 }
 
-// Patterns were written for names that end in ":0" too.
-static bool matches(const regex_t *pattern, const char *path, tl_arena *arena, tl_status *st)
+// Patterns were written for names that end in ":0" too, where batch norms have the name of their
+// class.
+static bool matches(const regex_t *pattern, const tl_param *p, tl_arena *arena, tl_status *st)
 {
-    if (regexec(pattern, path, 0, NULL, 0) == 0) return true;
-    const char *name = tl_arena_printf(arena, "%s:0", path);
-    if (!name) *st = TL_ENOMEM;
-    return name && regexec(pattern, name, 0, NULL, 0) == 0;
+    if (regexec(pattern, p->path, 0, NULL, 0) == 0) return true;
+    const char *name = tl_arena_printf(arena, "%s:0", p->path), *last = strrchr(p->path, '/');
+    const char *normal = name;
+    if (p->layer->cls == &tl_layer_batch_norm && last)
+        normal = tl_arena_printf(arena, "%s_batch_normalization%s:0", p->layer->path, last);
+    if (!name || !normal) {
+        *st = TL_ENOMEM;
+        return false;
+    }
+    return regexec(pattern, name, 0, NULL, 0) == 0 || regexec(pattern, normal, 0, NULL, 0) == 0;
 }
 
 static tl_status mark_by(const tl_optimizer_block *b, int64_t *flags, const char *text,
@@ -107,7 +115,7 @@ static tl_status mark_by(const tl_optimizer_block *b, int64_t *flags, const char
         return TL_FAIL(TL_EINVAL, "%s: '%s' is no regular expression: %s", key, text, why);
     }
     for (int64_t i = 0; i < b->block->param_count; i++)
-        if (matches(&pattern, tl_optimizer_block_param(b, i)->path, b->optimizer->arena, &st))
+        if (matches(&pattern, tl_optimizer_block_param(b, i), b->optimizer->arena, &st))
             flags[i] = flag;
     regfree(&pattern);
     return st;

@@ -6,6 +6,7 @@
 #include <tilth/ops/pack.h>
 #include <tilth/ops/update.h>
 
+#include "nn/net.h"
 #include "nn/optimizer.h"
 
 /* --- checks ----------------------------------------------------------------------------------- */
@@ -252,7 +253,17 @@ bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads
     return !tl_ctx_failed(c);
 }
 
+static bool is_summed(const tl_block *b, const tl_model *part)
+{
+    return !b->asleep && tli_part_uses(part, b->users);
+}
+
 bool tl_optimizer_flush(tl_optimizer *o, tl_ctx *c)
+{
+    return tl_optimizer_flush_part(o, c, o->model);
+}
+
+bool tl_optimizer_flush_part(tl_optimizer *o, tl_ctx *c, const tl_model *part)
 {
     if (!tl_ctx_failed(c) && !o->weight_sum) {
         (void)TL_FAIL(TL_ESTATE, "nothing was accumulated; call tl_optimizer_accumulate first");
@@ -262,7 +273,7 @@ bool tl_optimizer_flush(tl_optimizer *o, tl_ctx *c)
     tl_tensor **sums = tl_arena_array(tl_ctx_arena(c), o->count, sizeof *sums);
     if (!sums) tl_ctx_fail(c);
     for (int64_t i = 0; sums && i < o->count; i++)
-        sums[i] = tl_model_block(o->model, i)->asleep ? NULL : o->parts[i].sum;
+        sums[i] = is_summed(tl_model_block(o->model, i), part) ? o->parts[i].sum : NULL;
     if (!sums || !check(o, c, sums, o->weight_sum)) return false;
     bool taping = tl_ctx_set_taping(c, false);
     tli_noise_flush(o, c, sums);

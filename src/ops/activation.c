@@ -121,7 +121,7 @@ tl_tensor *tli_mish_slope(tl_ctx *c, tl_tensor *x)
     return tl_add(c, t, tl_mul(c, tl_clip(c, x, -1000, 1000), rest));
 }
 
-// 1 between 0 and 6, else 0.
+// 1 between 0 and 6, else 0. (graph/epilogue.c knows it in this form.)
 tl_tensor *tli_relu6_slope(tl_ctx *c, tl_tensor *g, tl_tensor *y)
 {
     return tl_relu_grad(c, tl_relu_grad(c, g, y), tl_affine(c, y, -1, 6));

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <tilth/train/distill/distillation.h>
 #include <tilth/train/libai/default_trainer.h>
 #include <tilth/train/multitask/multitask.h>
 #include <tilth/train/progressive/progressive.h>
@@ -137,6 +138,8 @@ static const tl_entry entries[] = {
     {&tl_kind_trainer, &tl_progressive_trainer.cls},
     {&tl_kind_trainer, &tl_interleaving_trainer.cls},
     {&tl_kind_trainer, &tl_multi_eval_trainer.cls},
+    {&tl_kind_task, &tl_distillation_task.cls},
+    {&tl_kind_experiment, &tl_distillation_experiment.cls},
 };
 const tl_module tl_train_module = {TL_MODULE_HEAD("train"), entries, TL_COUNT(entries)};
 

@@ -107,6 +107,9 @@ uint8_t *bytes, *others;
 tl_batch *b;
 // include/tilth/data/config.h
 tl_field my_fields[1];
+// include/tilth/data/contrast.h
+float *out;
+tl_pixels image;
 // include/tilth/data/dataset.h
 uint8_t *pixels;
 int32_t *labels;
@@ -211,6 +214,10 @@ void (*use)(const void *data, size_t size);
 tl_coco_set *truths, *found;
 // include/tilth/nn/coco_evaluator.h
 tl_tensors groundtruths, predictions;
+// include/tilth/nn/contrastive_loss.h
+tl_tensor *first, *second;
+void *group;
+int64_t rank;
 // include/tilth/nn/detection.h
 tl_tensor *truth, *classes, *attributes, *shape, **box_outputs, **cls_outputs;
 const tl_anchor_config *anchor;

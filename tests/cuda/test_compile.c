@@ -4,6 +4,7 @@
 #include "cuda/api.h"
 #include "cuda/attend.h"
 #include "cuda/compile.h"
+#include "cuda/convs.h"
 #include "cuda/pools.h"
 
 static void compiled(cases *c)
@@ -88,24 +89,27 @@ static void test_ops(void **state)
     compiled(&c);
 }
 
-/* Kernels of attention in parts. */
-static void test_attention(void **state)
+/* Kernels that are written by hand: of attention in parts, of convolutions by channels. */
+static void test_written(void **state)
 {
+    static bool (*const texts[])(tl_str * out, int number, tl_dtype dtype) = {tli_attend_text,
+                                                                              tli_depthwise_text};
     const tli_cuda_api *api;
     (void)state;
     if (tli_cuda_compiler(&api) != TL_OK) skip();
-    for (int i = 0;; i++) {
+    for (int t = 0, i = 0; t < TL_COUNT(texts); i++) {
         tl_str text = TL_STR_INIT;
         char *code;
         size_t bytes;
         tl_gpu_print_head(&text);
-        const bool there = tli_attend_text(&text, i, TL_BF16);
-        if (there) {
+        if (texts[t](&text, i, TL_BF16)) {
             assert_ok(tli_cuda_compile(&code, &bytes, tl_str_text(&text), 9, 0, NULL));
             tl_free(code);
+        } else { // the next ones
+            t++;
+            i = -1;
         }
         tl_str_deinit(&text);
-        if (!there) break;
     }
 }
 
@@ -135,7 +139,7 @@ static void test_pools(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools),   cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_pools),   cmocka_unit_test(test_written),
         cmocka_unit_test(test_columns), cmocka_unit_test(test_rows),
         cmocka_unit_test(test_ops),
     };

@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!text) return 0;
     memcpy(text, data, size);
     text[size] = '\0';
-    bool whole = is_chosen(data, size, 8);
+    bool whole = is_chosen(data, size, 32);
     tl_str written[3] = {TL_STR_INIT, TL_STR_INIT, TL_STR_INIT};
     if (try_text(text, size % 2, whole ? &written[0] : NULL) && whole) {
         for (int i = 1; i < 3; i++)

@@ -57,6 +57,16 @@ static void test_accesses(void **state)
     y = load_all(b, TL_F32, 2);
     z = load_all(b, TL_F32, 4);
     store_all(b, op(b, TL_OP_mul, TL_F32, NULL, 2, op(b, TL_OP_add, TL_F32, NULL, 2, x, y), z));
+
+    // Large enough for vectors on a GPU; one of the inputs has none, a sum of rows has them apart.
+    b = cases_add(&c, "vectors", 2, (const int64_t[]){256, 1024});
+    x = load_all(b, TL_BF16, 3);
+    y = op(b, TL_OP_cast, TL_BF16, &(const tl_cast_attr){TL_BF16}, 1, load_all(b, TL_F32, 2));
+    z = load(b, TL_BF16, (const int64_t[]){1025, 1}, 0);
+    w = op(b, TL_OP_add, TL_BF16, NULL, 2, op(b, TL_OP_mul, TL_BF16, NULL, 2, x, y), z);
+    store_all(b, w);
+    store(b, w, (const int64_t[]){1032, 1}, 8);
+    store(b, w, (const int64_t[]){1, 256}, 0);
     cases_check(&c);
     cases_deinit(&c);
 }

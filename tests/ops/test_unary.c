@@ -6,6 +6,7 @@
 OP_CALL(neg, tl_neg(c, in[0]))
 OP_CALL(absolute, tl_abs(c, in[0]))
 OP_CALL(sign, tl_sign(c, in[0]))
+OP_CALL(stopped, tl_stop_gradient(c, in[0]))
 OP_CALL(square, tl_square(c, in[0]))
 OP_CALL(root, tl_sqrt(c, in[0]))
 OP_CALL(rsqrt, tl_rsqrt(c, in[0]))
@@ -62,6 +63,11 @@ static const op_case cases[] = {
     {"square int16 wraps", {"2:i16:=200 -300"}, square, .flags = EXACT,
      .torch = "(a * a).to(torch.int16)"},
     {"square long", {"1019"}, square, .torch = "a.square()"},
+    {"stop_gradient", {"3x4"}, stopped, .flags = EXACT, .torch = "a.detach()"},
+    {"stop_gradient view", {"3x4:T"}, stopped, .flags = EXACT},
+    {"stop_gradient special", {SPECIAL}, stopped, .flags = EXACT},
+    {"stop_gradient long", {"1019"}, stopped, .flags = EXACT},
+    {"stop_gradient ints", {"3:i32"}, stopped, .fails = "stop_gradient: the input is int32[3]"},
     {"square bool", {"2:bool"}, square, .fails = "square: the input is bool[2]"},
 
     /* roots */

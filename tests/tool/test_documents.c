@@ -68,6 +68,19 @@ static const need needs[] = {
     {.said = "tilth train --experiment=progressive/local --mode=train_and_eval "
              "--model_dir=runs/grown",
      .more = "trainer.train_steps=20 task.validation_data.synthetic_examples=64" SHORT},
+    {.said = "tilth train --experiment=simclr/local --mode=train_and_eval "
+             "--model_dir=runs/features",
+     .more = "trainer.train_steps=10 task.validation_data.synthetic_examples=64" SHORT},
+    {.said = "tilth train --experiment=simclr/local_finetuning --mode=train_and_eval "
+             "--model_dir=runs/classifier task.init_checkpoint=runs/features",
+     .more = "trainer.train_steps=10 task.validation_data.synthetic_examples=64" SHORT},
+    {.said = "tilth train --experiment=vision/local --mode=train_and_eval "
+             "--model_dir=runs/teacher trainer.train_steps=600 "
+             "task.train_data.synthetic_examples=4096",
+     .more = "trainer.train_steps=4" SHORT},
+    {.said = "tilth train --experiment=vision/local_distilled --mode=train_and_eval "
+             "--model_dir=runs/student task.teacher=runs/teacher",
+     .more = "trainer.train_steps=10" SHORT},
     {.said = "tilth data show", .more = "photos"},
     {.said = "tilth data convert", .more = "photos --out=made/photos --overwrite"},
     {.said = "tilth train --experiment=detection/local --mode=train_and_eval "
@@ -606,8 +619,10 @@ static void test_bindings_of_the_manual(void **state)
 /* A key such as task.train_data.input_path, which an experiment has. */
 static bool key_is_there(const char *key)
 {
-    static const char *const experiments[] = {"images", "table",           "texts",
-                                              "mock",   "multitask/local", "progressive/local"};
+    static const char *const experiments[] = {"images",          "table",
+                                              "texts",           "mock",
+                                              "multitask/local", "progressive/local",
+                                              "simclr/local",    "vision/local_distilled"};
     for (int64_t i = 0; i < TL_COUNT(experiments); i++)
         if (shell(tl_arena_printf(lab_arena, "tilth describe %s %s >said.txt 2>&1", experiments[i],
                                   key))

@@ -75,6 +75,9 @@ TL_API bool tl_optimizer_apply(tl_optimizer *o, tl_ctx *c, tl_tensor *const *gra
 TL_API bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads,
                                     tl_tensor *weight);
 TL_API bool tl_optimizer_flush(tl_optimizer *o, tl_ctx *c);
+/* The same of batches that were all of this part of the model: what it does not use is left as it
+ * is, slots included. */
+TL_API bool tl_optimizer_flush_part(tl_optimizer *o, tl_ctx *c, const tl_model *part);
 /* Makes tl_optimizer_apply accumulate, for steps that know nothing of it. A captured step keeps
  * what was set when it was captured. Gives what was set before. */
 TL_API bool tl_optimizer_set_accumulating(tl_optimizer *o, bool on);

@@ -28,6 +28,7 @@
 #define TILTH_ZOO_VISION_H
 
 #include <tilth/data/augment.h>
+#include <tilth/data/contrast.h>
 #include <tilth/data/image_folder.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/model.h>
@@ -174,8 +175,13 @@ typedef struct tl_image_inputs_args {
      * num_classes, are errors. */
     tl_strings class_names;
     bool name_examples; /* batches have the field TL_BATCH_NAME too */
-    int threads;        /* (optional: as many as the machine has) */
-    tl_arena *arena;    /* lives as long as the dataset */
+    /* (optional: as `data` says) In training images are seen in this way, as floats from 0 to 1:
+     * `views` times, one behind the other on the axis of channels. Must outlive the dataset. */
+    const tl_contrast_look *look;
+    int64_t views;   /* (optional: 1) */
+    bool unlabelled; /* classes are not read, and are 0 */
+    int threads;     /* (optional: as many as the machine has) */
+    tl_arena *arena; /* lives as long as the dataset */
 } tl_image_inputs_args;
 TL_API TL_NODISCARD tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args);
 

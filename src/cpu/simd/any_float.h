@@ -49,6 +49,34 @@ TLI_INLINE void any_store(tl_dtype t, void *p, int64_t i, vf x, int64_t n)
     }
 }
 
+/* Two vectors that lie next to each other, all of whose lanes are there. */
+TLI_INLINE void any_load_pair(tl_dtype t, const void *p, int64_t i, vf *pair)
+{
+    if (t == TL_BF16) {
+        vf_load_bf16_pair((const uint16_t *)p + i, pair);
+        return;
+    }
+    pair[0] = any_load(t, p, i, VF);
+    pair[1] = any_load(t, p, i + VF, VF);
+}
+
+TLI_INLINE void any_store_pair(tl_dtype t, void *p, int64_t i, const vf *pair)
+{
+    if (t == TL_BF16) {
+        vf_store_bf16_pair((uint16_t *)p + i, pair);
+        return;
+    }
+    any_store(t, p, i, pair[0], VF);
+    any_store(t, p, i + VF, pair[1], VF);
+}
+
+/* The same for numbers that came from this type. */
+TLI_INLINE void any_return_pair(tl_dtype t, void *p, int64_t i, const vf *pair)
+{
+    if (t == TL_BF16) vf_return_bf16_pair((uint16_t *)p + i, pair);
+    else any_store_pair(t, p, i, pair);
+}
+
 /* Where element i of an array lies. */
 TLI_INLINE const void *any_at(tl_dtype t, const void *p, int64_t i)
 {

@@ -2,6 +2,8 @@
  * are places, columns are channels. Statistics come from blocks of rows, in one sweep over memory:
  * sums about each block's own mean, brought together in double in the order of the blocks. */
 #include <math.h>
+#include <string.h>
+#include <tilth/base/integer.h>
 
 #include "core/inner/element.h"
 #include "cpu/scratch.h"
@@ -19,11 +21,10 @@ enum {
     /* Vectors of channels at once: 8 sums, 8 squares and 8 guesses are 24 of 32 registers, and a
      * row's piece is 2 to 8 lines */
     STRIP = 8,
-    /* The same where what the activation was given is computed again: two numbers more a channel */
-    GIVEN_STRIP = 4,
-    GUESS = 8 /* rows whose mean is near enough to a block's */
+    NEAR = 4096, /* elements of rows for all strips: of three arrays in the first-level cache */
+    GUESS = 8    /* rows whose mean is near enough to a block's */
 };
-_Static_assert(GUESS <= LEAST && 3 * STRIP + 1 <= 32 && 5 * GIVEN_STRIP + 6 <= 32,
+_Static_assert(GUESS <= LEAST && 3 * STRIP + 1 <= 32,
                "a guess is made of rows that are there; strips stay in registers");
 
 /* A matrix of rows, and numbers for each channel. */
@@ -37,10 +38,9 @@ typedef struct channels {
     float *by, *along, *plus;   /* out = (x - mean) * by + plus; or
                                    gy * by + (x - mean) * along + plus */
     /* What followed or follows: NONE, RELU or RELU6. Of a gradient those elements are 0 for which
-     * (x - mean) * by + shift does not lie between the bounds. */
+     * x - mean does not lie between the bounds. */
     tl_activation activation;
-    float *shift;
-    float low, high;
+    float *low, *high;
 } channels;
 
 static int64_t grain_of(int64_t goal, int64_t each)
@@ -78,44 +78,44 @@ static int64_t rows_of_block(const channels *c, int64_t block)
 
 /* --- sweeps ----------------------------------------------------------------------------------- */
 
-/* Vectors k of a strip of channels from `first` on: m channels are left at each. */
-#define EACH_VECTOR(k, m, first)                                                                   \
-    for (int64_t k = 0, m; k < STRIP && (m = c->width - (first)-k * VF) > 0; k++)
+/* The vectors of a strip, whose number is known: one, or pairs of them. */
+#define EACH_VECTOR(k) _Pragma("GCC unroll 8") for (int k = 0; k < strip; k++)
+
+/* A strip's elements of a row; `m` are there of a single vector. */
+TLI_INLINE void load_strip(tl_dtype t, const void *row, const int strip, int64_t m, vf *x)
+{
+    if (strip == 1) x[0] = any_load(t, row, 0, m);
+    else EACH_VECTOR(k) if (k % 2 == 0) any_load_pair(t, row, k * VF, x + k);
+}
 
 /* Sums of a block's channels, and of the squares of their distances from its means. One sweep takes
  * both about a guess, the mean of the first rows, which keeps what is subtracted at the end small.
  */
 TLI_INLINE void moments_of_strip(tl_dtype t, const channels *c, int64_t block, int64_t first,
-                                 bool whole)
+                                 const int strip, const int64_t m)
 {
     const int64_t begin = block * c->block, rows = rows_of_block(c, block);
     const int64_t few = rows < GUESS ? rows : GUESS;
-    TL_ASSERT(begin + rows <= c->rows && few > 0 && (!whole || first + STRIP * VF <= c->width));
+    TL_ASSERT(begin + rows <= c->rows && few > 0 && first + (strip - 1) * VF + m <= c->width);
     float *sums = c->partials + block * 2 * c->width + first, *squares = sums + c->width;
-    vf s[STRIP], q[STRIP], guess[STRIP];
-    for (int k = 0; k < STRIP; k++) s[k] = q[k] = guess[k] = vf_zero();
-    for (int64_t i = begin; i < begin + few; i++) EACH_VECTOR(k, m, first)
-    guess[k] = vf_add(guess[k], any_load(t, c->x, i * c->width + first + k * VF, m));
-    for (int k = 0; k < STRIP; k++) guess[k] = vf_div(guess[k], vf_set1((float)few));
+    vf s[STRIP], q[STRIP], guess[STRIP], x[STRIP];
+    EACH_VECTOR(k) s[k] = q[k] = guess[k] = vf_zero();
+    for (int64_t i = begin; i < begin + few; i++) {
+        load_strip(t, any_at(t, c->x, i * c->width + first), strip, m, x);
+        EACH_VECTOR(k) guess[k] = vf_add(guess[k], x[k]);
+    }
+    EACH_VECTOR(k) guess[k] = vf_div(guess[k], vf_set1((float)few));
     for (int64_t i = begin; i < begin + rows; i++) {
-        const void *x = any_at(t, c->x, i * c->width + first);
-        if (whole) {
-            for (int k = 0; k < STRIP; k++) {
-                const vf d = vf_sub(any_load(t, x, k * VF, VF), guess[k]);
-                s[k] = vf_add(s[k], d);
-                q[k] = vf_fma(d, d, q[k]);
-            }
-        } else {
-            EACH_VECTOR(k, m, first)
-            {
-                const vf d = vf_sub(any_load(t, x, k * VF, m), guess[k]);
-                s[k] = vf_add(s[k], d);
-                q[k] = vf_fma(d, d, q[k]);
-            }
+        load_strip(t, any_at(t, c->x, i * c->width + first), strip, m, x);
+        EACH_VECTOR(k)
+        {
+            const vf d = vf_sub(x[k], guess[k]);
+            s[k] = vf_add(s[k], d);
+            q[k] = vf_fma(d, d, q[k]);
         }
     }
     const vf count = vf_set1((float)rows);
-    EACH_VECTOR(k, m, first)
+    EACH_VECTOR(k)
     {
         const vf rest = vf_fnma(s[k], vf_div(s[k], count), q[k]);
         any_store(TL_F32, sums, k * VF, vf_fma(count, guess[k], s[k]), m);
@@ -123,76 +123,59 @@ TLI_INLINE void moments_of_strip(tl_dtype t, const channels *c, int64_t block, i
     }
 }
 
-/* The gradient `g` behind an activation that was given d * by + shift. */
-TLI_INLINE vf behind(tl_activation activation, const channels *c, vf g, vf d, vf by, vf shift)
+/* Adds rows begin .. end - 1 to the sums of gy, and of gy * (x - mean). Behind an activation gy is
+ * 0 where x - mean was not between its bounds; it is kept so in `out`, for the second sweep. */
+TLI_INLINE void slopes_of_strip(tl_dtype t, bool activated, const channels *c, float *sums,
+                                int64_t begin, int64_t end, int64_t first, const int strip,
+                                const int64_t m)
 {
-    if (activation == TL_ACT_NONE) return g;
-    const vf z = vf_fma(d, by, shift);
-    const vm above = vf_gt(z, vf_set1(c->low));
-    return vf_keep(activation == TL_ACT_RELU ? above : vm_and(above, vf_lt(z, vf_set1(c->high))),
-                   g);
-}
-
-/* Sums of gy, and of gy * (x - mean), for `strip` vectors of channels, the last of which may not be
- * whole. */
-TLI_INLINE void slopes_of_strip(tl_dtype t, tl_activation activation, const channels *c,
-                                int64_t block, int64_t first, const int strip, const bool whole)
-{
-    const int64_t begin = block * c->block, rows = rows_of_block(c, block);
-    TL_ASSERT(begin + rows <= c->rows && (!whole || first + strip * VF <= c->width));
-    float *sums = c->partials + block * 2 * c->width + first, *alongs = sums + c->width;
-    vf s[STRIP], a[STRIP], mean[STRIP], by[STRIP], shift[STRIP];
-    int64_t left[STRIP];
-    for (int k = 0; k < strip; k++) {
-        left[k] = whole ? VF : c->width - first - k * VF;
-        if (left[k] < 0) left[k] = 0;
-        s[k] = a[k] = vf_zero();
-        mean[k] = any_load(TL_F32, c->mean + first, k * VF, left[k]);
-        by[k] = any_load(TL_F32, c->by + first, k * VF, left[k]);
-        shift[k] = any_load(TL_F32, c->shift + first, k * VF, left[k]);
+    TL_ASSERT(end <= c->rows && first + (strip - 1) * VF + m <= c->width);
+    float *alongs = sums + c->width;
+    vf s[STRIP], a[STRIP], mean[STRIP], low[STRIP], high[STRIP], x[STRIP], g[STRIP];
+    EACH_VECTOR(k)
+    {
+        s[k] = any_load(TL_F32, sums, first + k * VF, m);
+        a[k] = any_load(TL_F32, alongs, first + k * VF, m);
+        mean[k] = any_load(TL_F32, c->mean, first + k * VF, m);
+        low[k] = activated ? any_load(TL_F32, c->low, first + k * VF, m) : vf_zero();
+        high[k] = activated ? any_load(TL_F32, c->high, first + k * VF, m) : vf_zero();
     }
-    for (int64_t i = begin; i < begin + rows; i++) {
-        const void *x = any_at(t, c->x, i * c->width + first);
-        const void *gy = any_at(t, c->gy, i * c->width + first);
-        for (int k = 0; k < strip; k++) {
-            const vf d = vf_sub(any_load(t, x, k * VF, whole ? VF : left[k]), mean[k]);
-            const vf g = behind(activation, c, any_load(t, gy, k * VF, whole ? VF : left[k]), d,
-                                by[k], shift[k]);
-            s[k] = vf_add(s[k], g);
-            a[k] = vf_fma(g, d, a[k]);
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t at = i * c->width + first;
+        load_strip(t, any_at(t, c->x, at), strip, m, x);
+        load_strip(t, any_at(t, c->gy, at), strip, m, g);
+        EACH_VECTOR(k)
+        {
+            const vf d = vf_sub(x[k], mean[k]);
+            if (activated) g[k] = vf_keep(vm_and(vf_ge(d, low[k]), vf_le(d, high[k])), g[k]);
+            s[k] = vf_add(s[k], g[k]);
+            a[k] = vf_fma(g[k], d, a[k]);
         }
+        if (activated && strip == 1) any_store(t, c->out, at, g[0], m);
+        else if (activated)
+            EACH_VECTOR(k) if (k % 2 == 0) any_return_pair(t, c->out, at + k * VF, g + k);
     }
-    for (int k = 0; k < strip; k++) {
-        any_store(TL_F32, sums, k * VF, s[k], left[k]);
-        any_store(TL_F32, alongs, k * VF, a[k], left[k]);
+    EACH_VECTOR(k)
+    {
+        any_store(TL_F32, sums, first + k * VF, s[k], m);
+        any_store(TL_F32, alongs, first + k * VF, a[k], m);
     }
 }
 
-/* The statement with T and A as each type and activation, of which those of `c` run. */
-#define ACTIVATION_SWITCH(c, ...)                                                                  \
-    switch ((c)->activation) {                                                                     \
-    case TL_ACT_RELU: {                                                                            \
-        const tl_activation A = TL_ACT_RELU;                                                       \
-        TLI_FLOAT_SWITCH((c)->type, __VA_ARGS__);                                                  \
-        break;                                                                                     \
-    }                                                                                              \
-    case TL_ACT_RELU6: {                                                                           \
-        const tl_activation A = TL_ACT_RELU6;                                                      \
-        TLI_FLOAT_SWITCH((c)->type, __VA_ARGS__);                                                  \
-        break;                                                                                     \
-    }                                                                                              \
-    default: {                                                                                     \
-        const tl_activation A = TL_ACT_NONE;                                                       \
-        TLI_FLOAT_SWITCH((c)->type, __VA_ARGS__);                                                  \
-        break;                                                                                     \
-    }                                                                                              \
-    }
+/* All channels of a block: strips as wide as there are whole vectors for. */
+#define EACH_STRIP(width, STRIP_OF)                                                                \
+    int64_t first = 0;                                                                             \
+    for (; first + 8 * VF <= (width); first += 8 * VF) STRIP_OF(8, VF);                            \
+    for (; first + 4 * VF <= (width); first += 4 * VF) STRIP_OF(4, VF);                            \
+    for (; first + 2 * VF <= (width); first += 2 * VF) STRIP_OF(2, VF);                            \
+    for (; first < (width); first += VF) STRIP_OF(1, tl_min_i64(VF, (width)-first))
 
 TLI_INLINE void moments_of_block(tl_dtype t, const channels *c, int64_t block)
 {
-    for (int64_t first = 0; first < c->width; first += STRIP * VF)
-        if (first + STRIP * VF <= c->width) moments_of_strip(t, c, block, first, true);
-        else moments_of_strip(t, c, block, first, false);
+#define MOMENTS(strip, m) moments_of_strip(t, c, block, first, strip, m)
+    EACH_STRIP(c->width, MOMENTS)
+        ;
+#undef MOMENTS
 }
 
 static tl_status moments_of_blocks(int64_t begin, int64_t end, void *payload)
@@ -202,18 +185,29 @@ static tl_status moments_of_blocks(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-TLI_INLINE void slopes_of_block(tl_dtype t, tl_activation a, const channels *c, int64_t block)
+TLI_INLINE void slopes_of_block(tl_dtype t, bool activated, const channels *c, int64_t block)
 {
-    const int strip = a == TL_ACT_NONE ? STRIP : GIVEN_STRIP;
-    for (int64_t first = 0; first < c->width; first += strip * VF)
-        if (first + strip * VF <= c->width) slopes_of_strip(t, a, c, block, first, strip, true);
-        else slopes_of_strip(t, a, c, block, first, strip, false);
+    const int64_t begin = block * c->block, end = begin + rows_of_block(c, block);
+    const int64_t some = grain_of(NEAR, c->width);
+    float *sums = c->partials + block * 2 * c->width;
+    memset(sums, 0, (size_t)(2 * c->width) * sizeof *sums);
+    for (int64_t i = begin; i < end; i += some) {
+#define SLOPES(strip, m)                                                                           \
+    slopes_of_strip(t, activated, c, sums, i, tl_min_i64(i + some, end), first, strip, m)
+        EACH_STRIP(c->width, SLOPES)
+            ;
+#undef SLOPES
+    }
 }
 
 static tl_status slopes_of_blocks(int64_t begin, int64_t end, void *payload)
 {
     const channels copy = *(const channels *)payload, *c = &copy;
-    ACTIVATION_SWITCH(c, for (int64_t b = begin; b < end; b++) slopes_of_block(T, A, c, b));
+    TLI_FLOAT_SWITCH(
+        c->type, for (int64_t b = begin; b < end; b++) {
+            if (c->activation) slopes_of_block(T, true, c, b);
+            else slopes_of_block(T, false, c, b);
+        });
     return TL_OK;
 }
 
@@ -222,45 +216,82 @@ TLI_INLINE vf activated(tl_activation activation, vf x)
     return activation == TL_ACT_RELU ? vf_relu(x) : activation == TL_ACT_RELU6 ? vf_relu6(x) : x;
 }
 
-/* One vector of a row that begins at element `at`, channels from i on. Rows are swept one after the
- * other: several side by side would share what is loaded for their channels, but memory is written
- * at half the speed then. */
-TLI_INLINE void scale_vector(tl_dtype t, tl_activation activation, const channels *c, int64_t at,
-                             int64_t i, int64_t m)
+/* What a vector of elements becomes, channels from i on. */
+TLI_INLINE vf scaled(tl_activation activation, const channels *c, vf x, int64_t i, int64_t m)
 {
-    const vf d = vf_sub(any_load(t, c->x, at + i, m), any_load(TL_F32, c->mean, i, m));
-    const vf z = vf_fma(d, any_load(TL_F32, c->by, i, m), any_load(TL_F32, c->plus, i, m));
-    any_store(t, c->out, at + i, activated(activation, z), m);
+    const vf d = vf_sub(x, any_load(TL_F32, c->mean, i, m));
+    const vf by = any_load(TL_F32, c->by, i, m);
+    return activated(activation, vf_fma(d, by, any_load(TL_F32, c->plus, i, m)));
 }
 
-TLI_INLINE void slope_vector(tl_dtype t, tl_activation activation, const channels *c, int64_t at,
-                             int64_t i, int64_t m)
+TLI_INLINE vf sloped(const channels *c, vf g, vf x, int64_t i, int64_t m)
 {
-    const vf d = vf_sub(any_load(t, c->x, at + i, m), any_load(TL_F32, c->mean, i, m));
-    const vf by = any_load(TL_F32, c->by, i, m), shift = any_load(TL_F32, c->shift, i, m);
-    const vf g = behind(activation, c, any_load(t, c->gy, at + i, m), d, by, shift);
+    const vf d = vf_sub(x, any_load(TL_F32, c->mean, i, m));
     const vf rest = vf_fma(d, any_load(TL_F32, c->along, i, m), any_load(TL_F32, c->plus, i, m));
-    any_store(t, c->out, at + i, vf_fma(g, by, rest), m);
+    return vf_fma(g, any_load(TL_F32, c->by, i, m), rest);
 }
 
-/* <name>_rows: all channels of rows begin .. end - 1. */
-#define ROWS_OF(name)                                                                              \
-    TLI_INLINE void name##_row(tl_dtype t, tl_activation a, const channels *c, int64_t at)         \
-    {                                                                                              \
-        int64_t i = 0;                                                                             \
-        _Pragma("GCC unroll 4") for (; i + VF <= c->width; i += VF)                                \
-            name##_vector(t, a, c, at, i, VF);                                                     \
-        if (i < c->width) name##_vector(t, a, c, at, i, c->width - i);                             \
-    }                                                                                              \
-    static tl_status name##_rows(int64_t begin, int64_t end, void *payload)                        \
-    {                                                                                              \
-        const channels copy = *(const channels *)payload, *c = &copy;                              \
-        ACTIVATION_SWITCH(c, for (int64_t i = begin; i < end; i++)                                 \
-                                 name##_row(T, A, c, i * c->width));                               \
-        return TL_OK;                                                                              \
+/* The row that begins at element `at`. Rows are swept one after the other: several side by side
+ * would share what is loaded for their channels, but memory is written at half the speed then. */
+TLI_INLINE void scale_row(tl_dtype t, tl_activation a, const channels *c, int64_t at)
+{
+    int64_t i = 0;
+    _Pragma("GCC unroll 2") for (; i + 2 * VF <= c->width; i += 2 * VF)
+    {
+        vf x[2];
+        any_load_pair(t, c->x, at + i, x);
+        for (int k = 0; k < 2; k++) x[k] = scaled(a, c, x[k], i + k * VF, VF);
+        any_store_pair(t, c->out, at + i, x);
     }
-ROWS_OF(scale)
-ROWS_OF(slope)
+    for (; i < c->width; i += VF) {
+        const int64_t m = tl_min_i64(VF, c->width - i);
+        any_store(t, c->out, at + i, scaled(a, c, any_load(t, c->x, at + i, m), i, m), m);
+    }
+}
+
+TLI_INLINE void slope_row(tl_dtype t, const channels *c, int64_t at)
+{
+    int64_t i = 0;
+    _Pragma("GCC unroll 2") for (; i + 2 * VF <= c->width; i += 2 * VF)
+    {
+        vf x[2], g[2];
+        any_load_pair(t, c->x, at + i, x);
+        any_load_pair(t, c->gy, at + i, g);
+        for (int k = 0; k < 2; k++) g[k] = sloped(c, g[k], x[k], i + k * VF, VF);
+        any_store_pair(t, c->out, at + i, g);
+    }
+    for (; i < c->width; i += VF) {
+        const int64_t m = tl_min_i64(VF, c->width - i);
+        const vf x = any_load(t, c->x, at + i, m), g = any_load(t, c->gy, at + i, m);
+        any_store(t, c->out, at + i, sloped(c, g, x, i, m), m);
+    }
+}
+
+TLI_INLINE void scale_some(tl_dtype t, tl_activation a, const channels *c, int64_t begin,
+                           int64_t end)
+{
+    for (int64_t i = begin; i < end; i++) scale_row(t, a, c, i * c->width);
+}
+
+static tl_status scale_rows(int64_t begin, int64_t end, void *payload)
+{
+    const channels copy = *(const channels *)payload, *c = &copy;
+    if (c->activation == TL_ACT_RELU) {
+        TLI_FLOAT_SWITCH(c->type, scale_some(T, TL_ACT_RELU, c, begin, end));
+    } else if (c->activation == TL_ACT_RELU6) {
+        TLI_FLOAT_SWITCH(c->type, scale_some(T, TL_ACT_RELU6, c, begin, end));
+    } else {
+        TLI_FLOAT_SWITCH(c->type, scale_some(T, TL_ACT_NONE, c, begin, end));
+    }
+    return TL_OK;
+}
+
+static tl_status slope_rows(int64_t begin, int64_t end, void *payload)
+{
+    const channels copy = *(const channels *)payload, *c = &copy;
+    TLI_FLOAT_SWITCH(c->type, for (int64_t i = begin; i < end; i++) slope_row(T, c, i * c->width));
+    return TL_OK;
+}
 
 /* Sweeps that all threads share. */
 static tl_status sweep_blocks(const tl_run *run, channels *c, tl_parallel_fn *fn)
@@ -318,14 +349,15 @@ static tl_status make_room(channels *c, tli_scratch_slot slot)
 {
     void *room;
     const int64_t partials = 2 * blocks_of(c) * c->width;
-    TL_TRY(tli_scratch(&room, slot, (size_t)(partials + 5 * c->width + 1) * sizeof(float)));
+    TL_TRY(tli_scratch(&room, slot, (size_t)(partials + 6 * c->width + 1) * sizeof(float)));
     c->partials = room;
     c->mean = c->partials + partials;
     c->by = c->mean + c->width;
     c->along = c->by + c->width;
     c->plus = c->along + c->width;
-    c->shift = c->plus + c->width;
-    TL_ASSERT(tli_scratch_holds(c->shift, (size_t)c->width * sizeof(float)));
+    c->low = c->plus + c->width;
+    c->high = c->low + c->width;
+    TL_ASSERT(tli_scratch_holds(c->high, (size_t)c->width * sizeof(float)));
     return TL_OK;
 }
 
@@ -338,12 +370,51 @@ static int64_t rows_before(const tl_tensor *x)
     return rows;
 }
 
-/* Numbers that round to what lies above 0, and below 6: halfway to the next ones is not there. */
-static void set_bounds(channels *c, tl_activation activation)
+/* Floats in their order, as integers. */
+static int32_t order_of(float x)
 {
-    c->activation = activation;
-    c->low = c->type == TL_F32 ? 0 : c->type == TL_BF16 ? 0x1p-134f : 0x1p-25f;
-    c->high = c->type == TL_F32 ? 6 : c->type == TL_BF16 ? 6 - 0x1p-6f : 6 - 0x1p-9f;
+    const int32_t bits = (int32_t)tli_float_to_bits(x);
+    return bits < 0 ? bits ^ INT32_MAX : bits;
+}
+
+static float ordered(int32_t order)
+{
+    return tli_bits_to_float((uint32_t)(order < 0 ? order ^ INT32_MAX : order));
+}
+
+/* The least d for which d * by + shift, which grows with d, is above `bound` (or at it). */
+static int32_t least_above(float by, float shift, float bound, bool at)
+{
+    int32_t below = order_of(-INFINITY), above = order_of(INFINITY);
+    while (above - (int64_t)below > 1) {
+        const int32_t middle = (below & above) + ((below ^ above) >> 1); // rounded down
+        const float z = fmaf(ordered(middle), by, shift);
+        if (z > bound || (at && z == bound)) above = middle;
+        else below = middle;
+    }
+    return above;
+}
+
+/* The distances from a channel's mean that its activation let pass: those whose d * by + shift, as
+ * an element of the type, lies above 0 and below 6. Found by halving, since the sum is rounded. */
+static void set_bounds(channels *c, int64_t channel, float shift)
+{
+    // What rounds to numbers above 0, and below 6: halfway to the next ones is not there.
+    const float zero = c->type == TL_F32 ? 0 : c->type == TL_BF16 ? 0x1p-134f : 0x1p-25f;
+    const float six = c->activation == TL_ACT_RELU ? INFINITY
+                      : c->type == TL_F32          ? 6
+                      : c->type == TL_BF16         ? 6 - 0x1p-6f
+                                                   : 6 - 0x1p-9f;
+    const float by = fabsf(c->by[channel]);
+    float low = -INFINITY, high = INFINITY;
+    if (!isfinite(by) || !isfinite(shift) || by == 0) {
+        if (!(shift > zero && shift < six) || isnan(by)) low = INFINITY, high = -INFINITY;
+    } else {
+        low = ordered(least_above(by, shift, zero, false));
+        if (six < INFINITY) high = ordered(least_above(by, shift, six, true) - 1);
+    }
+    c->low[channel] = c->by[channel] < 0 ? -high : low;
+    c->high[channel] = c->by[channel] < 0 ? -low : high;
 }
 
 static tl_status batch_normalize_kernel(const tl_run *run, const tl_node *n)
@@ -387,16 +458,17 @@ static tl_status batch_normalize_grad_kernel(const tl_run *run, const tl_node *n
     channels c = channels_of(n, n->in[1], rows_before(n->in[1]));
     const double share = 1 / (double)c.rows;
     TL_TRY(make_room(&c, TLI_SCRATCH_KERNEL));
-    set_bounds(&c, a->activation);
+    c.activation = a->activation;
     c.gy = tli_data(n->in[0]);
     const tl_tensor *beta = a->activation && a->shifted ? n->in[4 + a->scaled] : NULL;
     for (int64_t k = 0; k < c.width; k++) {
         const double rstd = get(n->in[3], k);
         c.mean[k] = (float)get(n->in[2], k);
         c.by[k] = (float)(a->scaled ? rstd * get(n->in[4], k) : rstd);
-        c.shift[k] = (float)(beta ? get(beta, k) : 0);
+        if (c.activation) set_bounds(&c, k, (float)(beta ? get(beta, k) : 0));
     }
     TL_TRY(sweep_blocks(run, &c, slopes_of_blocks));
+    if (c.activation) c.gy = c.out;
     for (int64_t k = 0; k < c.width; k++) {
         const double rstd = get(n->in[3], k), by = a->scaled ? rstd * get(n->in[4], k) : rstd;
         const double sum = partial_sum(&c, k, false), along = partial_sum(&c, k, true);

@@ -18,6 +18,8 @@
  *   vd_load vd_store          double         vm_load_bool vm_store_bool    bytes: 0 or not; 0 or 1
  *   and each with _n. vf_load_f32 and vf_store_f32 are vf_load and vf_store, for templates (below).
  *   Stores round to nearest, ties to even; they give the bits of core/inner/half.h, NaNs included.
+ *   vf_load_bf16_pair(p, pair), vf_store_bf16_pair(p, pair): 2 * VF numbers as two vectors, at less
+ *   than twice the cost of one; vf_return_bf16_pair stores numbers that are of bfloat16 already.
  *
  * Arithmetic (vf and vd): set1 zero add sub mul div neg abs sqrt floor ceil trunc,
  *   round: to nearest, ties to even;   fma(a, b, c): a * b + c,  fnma(a, b, c): c - a * b, both
@@ -131,6 +133,25 @@ TLI_INLINE vd vd_copysign(vd a, vd b)
 
 TLI_VEC1(vm, vf_is_nan, vf, vf_ne(a, a))
 TLI_VEC1(vmd, vd_is_nan, vd, vd_ne(a, a))
+
+#ifndef TLI_OWN_PAIRS
+TLI_INLINE void vf_load_bf16_pair(const uint16_t *p, vf *pair)
+{
+    pair[0] = vf_load_bf16(p);
+    pair[1] = vf_load_bf16(p + VF);
+}
+
+TLI_INLINE void vf_store_bf16_pair(uint16_t *p, const vf *pair)
+{
+    vf_store_bf16(p, pair[0]);
+    vf_store_bf16(p + VF, pair[1]);
+}
+
+TLI_INLINE void vf_return_bf16_pair(uint16_t *p, const vf *pair)
+{
+    vf_store_bf16_pair(p, pair);
+}
+#endif
 
 /* --- storage types ---------------------------------------------------------------------------- */
 

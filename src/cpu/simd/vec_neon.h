@@ -322,6 +322,30 @@ TLI_INLINE void vf_store_f16(uint16_t *p, vf x)
     vst1_u16(p, tli_narrow_f16(x));
 }
 
+/* Zeros between the numbers: interleaving is done by all units, shifting by half of them. */
+#define TLI_OWN_PAIRS
+TLI_INLINE void vf_load_bf16_pair(const uint16_t *p, vf *pair)
+{
+    const uint16x8_t zeros = vdupq_n_u16(0), x = vld1q_u16(p);
+    pair[0] = vreinterpretq_f32_u16(vzip1q_u16(zeros, x));
+    pair[1] = vreinterpretq_f32_u16(vzip2q_u16(zeros, x));
+}
+
+TLI_INLINE void vf_store_bf16_pair(uint16_t *p, const vf *pair)
+{
+#ifdef TLI_ISA_neon_bf16
+    const bfloat16x8_t low = vcvtq_low_bf16_f32(pair[0]);
+    vst1q_u16(p, vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(low, pair[1])));
+#else
+    vst1q_u16(p, vcombine_u16(tli_narrow_bf16(pair[0]), tli_narrow_bf16(pair[1])));
+#endif
+}
+
+TLI_INLINE void vf_return_bf16_pair(uint16_t *p, const vf *pair)
+{
+    vst1q_u16(p, vuzp2q_u16(vreinterpretq_u16_f32(pair[0]), vreinterpretq_u16_f32(pair[1])));
+}
+
 TLI_INLINE vf vf_load_bf16_n(const uint16_t *p, int64_t n)
 {
     return tli_widen_bf16(tli_load_u16(p, n));

@@ -6,7 +6,8 @@
 /* What a kernel says that was given an index or a label that names nothing: the first one that
  * anybody finds. The host reads it where it waits. */
 typedef struct tli_place {
-    long long op, rank, dims[8]; /* whose it is, and the shape of the indices */
+    const char *path;            /* of the call, for the host; NULL: none */
+    long long op, rank, dims[8]; /* its op, and the shape of the indices */
 } tli_place;
 typedef struct tli_fault {
     unsigned claimed;

@@ -97,6 +97,11 @@ TLI_FORMULA_1(sign, x)
                      vf_select(vf_lt(x, vf_zero()), vf_set1(-1), x));
 }
 
+TLI_FORMULA_1(stop_gradient, x)
+{
+    return x;
+}
+
 TLI_FORMULA_1(square, x)
 {
     return vf_mul(x, x);

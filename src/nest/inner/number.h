@@ -89,6 +89,7 @@ FN double affine_d(double x, double scale, double shift) { return x * scale + sh
 FN double neg_d(double x) { return -x; }
 FN double abs_d(double x) { return from_bits_d(bits_d(x) & ~((u64)1 << 63)); }
 FN double sign_d(double x) { return pick_d(x > 0, 1, pick_d(x < 0, -1, x)); }
+FN double stop_gradient_d(double x) { return x; }
 FN double square_d(double x) { return x * x; }
 FN double sqrt_d(double x) { return __builtin_sqrt(x); }
 FN double rsqrt_d(double x) { return 1 / __builtin_sqrt(x); }

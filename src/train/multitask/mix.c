@@ -28,12 +28,15 @@ typedef struct mix {
     float *cumulative;
     const tl_oneof *sampler; /* NULL: a batch of each */
     int64_t step;            /* batches that were given */
+    int64_t each;            /* batches of a step */
 } mix;
 
 /* --- drawing ---------------------------------------------------------------------------------- */
 
-static tl_status draw(int64_t *out, const mix *m, int64_t step)
+/* For the batch of this number. */
+static tl_status draw(int64_t *out, const mix *m, int64_t batch)
 {
+    const int64_t step = batch / m->each;
     TL_TRY(tl_task_distribution(m->cumulative, m->sampler, m->weights, m->count, step));
     *out = tl_task_drawn(m->cumulative, m->count, tl_task_draw(step));
     return TL_OK;
@@ -149,6 +152,7 @@ static tl_status build(tl_dataset *d)
     const tli_mix_args *args = d->config;
     int64_t count = args->tasks->count;
     m->sampler = args->sampler;
+    m->each = args->each > 1 ? args->each : 1;
     m->sources = tl_arena_array(d->arena, count, sizeof *m->sources);
     m->weights = tl_arena_array(d->arena, count, sizeof *m->weights);
     m->cumulative = tl_arena_array(d->arena, count, sizeof *m->cumulative);
@@ -186,16 +190,16 @@ static mix *mix_of(const tl_dataset *d)
 void tli_mix_set_step(tl_dataset *d, int64_t step)
 {
     mix *m = mix_of(d);
-    if (m) m->step = step;
+    if (m) m->step = step * m->each;
 }
 
 tl_status tli_mix_drawn(int64_t *out, const tl_dataset *d, int64_t task)
 {
     const mix *m = mix_of(d);
-    *out = m && !m->sampler ? m->step : 0;
-    for (int64_t i = 0; m && m->sampler && i < m->step; i++) {
+    *out = m && !m->sampler ? m->step / m->each : 0;
+    for (int64_t i = 0; m && m->sampler && i < m->step / m->each; i++) {
         int64_t which;
-        TL_TRY(draw(&which, m, i));
+        TL_TRY(draw(&which, m, i * m->each));
         *out += which == task;
     }
     return TL_OK;

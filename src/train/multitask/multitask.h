@@ -19,6 +19,7 @@ typedef struct tli_mix_args {
     const tl_multi_task *tasks;
     const tl_input_context *input;
     const tl_oneof *sampler; /* must outlive it; NULL: a batch of each task every time */
+    int64_t each;            /* batches of a step, which are one task's */
 } tli_mix_args;
 TL_NODISCARD tl_status tli_mix_new(tl_dataset **out, const tli_mix_args *args);
 /* Says that so many steps were done, where the position is not known: data of all tasks begin
@@ -55,6 +56,8 @@ void tli_subjects_deinit(tli_subjects *s);
 TL_NODISCARD tl_status tli_subjects_bind(tl_trainer *t);
 TL_NODISCARD tl_status tli_subjects_build_train(tl_trainer *t);
 TL_NODISCARD tl_status tli_subjects_build_evaluate(tl_trainer *t);
+/* Of interleaved tasks the one whose batch it is; NULL: the batch is of all. */
+const tli_subject *tli_subjects_of_batch(const tl_trainer *t, const tl_tensors *batch);
 /* One step of those that are trained, or of the one whose batch it is. */
 TL_NODISCARD tl_status tli_subjects_train_step(tl_trainer *t, tl_step *s);
 tl_graph_fn tli_subject_eval_body;

@@ -119,6 +119,20 @@ static tl_status train_one(tl_step *s)
     return tl_ctx_status(s->ctx);
 }
 
+const tli_subject *tli_subjects_of_batch(const tl_trainer *t, const tl_tensors *batch)
+{
+    const tli_subjects *all = &t->parts->subjects;
+    const char *field = batch->count ? batch->items[0].name : "";
+    if (!all->trained || !tl_class_is(&t->cls->cls, &tl_interleaving_trainer.cls)) return NULL;
+    for (int64_t i = 0; i < all->count; i++) {
+        const char *name = all->items[i].sub.name;
+        size_t length = strlen(name);
+        if (strncmp(field, name, length) == 0 && (!field[length] || field[length] == '/'))
+            return &all->items[i];
+    }
+    return NULL;
+}
+
 tl_status tli_subjects_train_step(tl_trainer *t, tl_step *s)
 {
     const bool joint = !tl_class_is(&t->cls->cls, &tl_interleaving_trainer.cls);

@@ -32,17 +32,6 @@ static tl_status require_multi_task(const tl_trainer *t)
     return TL_OK;
 }
 
-/* Weights that were not trained in a step must stay as they are, and the sum of several batches
- * does not know any more which those are. */
-static tl_status check_accumulation(const tl_trainer *t, bool joint)
-{
-    if (joint || t->parts->accumulation == 1) return TL_OK;
-    return TL_FAIL(TL_EUNSUPPORTED,
-                   "tilth.gradient_accumulation is %" PRId64 ", and steps of interleaved tasks "
-                   "have one batch: set it to 1, or trainer.trainer_type to joint",
-                   t->parts->accumulation);
-}
-
 static tl_status prepare(tl_trainer *t)
 {
     tli_subjects *all = &t->parts->subjects;
@@ -56,7 +45,6 @@ static tl_status prepare(tl_trainer *t)
         all->items[all->count++] = (tli_subject){.trainer = t, .sub = m->tasks[i]};
     all->trained = true;
     if (!t->parts->trains) return TL_OK;
-    TL_TRY(check_accumulation(t, joint));
     if (t->train_dataset)
         return TL_FAIL(TL_EINVAL, "the trainer '%s' makes its data itself, from those of its tasks",
                        t->cls->cls.name);
@@ -64,6 +52,7 @@ static tl_status prepare(tl_trainer *t)
     TL_TRY(
         tli_mix_new(&all->mix, &(tli_mix_args){.tasks = m,
                                                .input = &input,
+                                               .each = t->parts->accumulation,
                                                .sampler = joint ? NULL : &config->task_sampler}));
     t->train_dataset = all->mix;
     return TL_OK;

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include <tilth/base/clock.h>
+#include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
 
@@ -71,10 +72,10 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
 tl_status tli_apply_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     tl_trainer *t = self;
-    (void)in;
+    const tli_subject *one = tli_subjects_of_batch(t, in);
     (void)out;
     tl_tensor *lowers = tli_flight_begin(t, c);
-    tl_optimizer_flush(t->optimizer, c);
+    tl_optimizer_flush_part(t->optimizer, c, one ? one->model : t->model);
     tli_guard_settle(&t->parts->guard, c, tl_optimizer_finite(t->optimizer));
     tli_flight_end(t, c, lowers);
     return tl_ctx_status(c);
@@ -144,11 +145,15 @@ static tl_status begin_sum(tl_trainer *t)
     return st;
 }
 
+/* What a task has not used stays as it is: a program for each. */
 static tl_status apply_sum(tl_trainer *t)
 {
-    tl_tensors none = {0}, out = {0};
-    if (!t->parts->apply) return tli_apply_body(t, t->ctx, &none, &out);
-    return tl_function_call(t->parts->apply, t->ctx, &none, &out);
+    tl_tensors in = {0}, out = {0};
+    const tli_subject *one = tli_subjects_of_batch(t, &t->parts->in);
+    if (one) tl_tensors_put(t->ctx, &in, one->sub.name, tl_zeros(t->ctx, TL_F32, TL_SCALAR));
+    TL_TRY(tl_ctx_status(t->ctx));
+    if (!t->parts->apply) return tli_apply_body(t, t->ctx, &in, &out);
+    return tl_function_call(t->parts->apply, t->ctx, &in, &out);
 }
 
 static double number_of(const tl_tensor *t)

@@ -231,6 +231,7 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
     }
     for (int64_t i = 0; i < tl_metrics_count(s->metrics); i++) {
         tl_metric *metric = tl_metrics_at(s->metrics, i);
+        if (TL_CLASS_METHOD(tl_metric_class, metric->cls, of_values)) continue; // somebody else's
         bool area = metric->cls == &tl_metric_auc;
         tl_tensor *answers = area ? tl_take(c, tl_softmax(c, p, -1), -1, 1) : p;
         tl_metric_update(metric, c, y, answers, weight);

@@ -25,7 +25,9 @@ typedef struct plan {
     tli_view view;
     const tl_image_data_config *data;
     int64_t num_classes;
-    bool multilabel, named;
+    bool multilabel, named, unlabelled;
+    const tl_contrast_look *look; /* NULL: as the view says */
+    int64_t views;
     tl_mixing mixing;
     const char *image, *label; /* fields of samples as they come from the source */
     tl_feature_spec features[4];
@@ -340,10 +342,19 @@ static tl_status map_labels(const plan *p, tl_sample *s)
     return TL_OK;
 }
 
+static tl_status put_label(tl_sample *s, int64_t label)
+{
+    int32_t *out = tl_sample_add(s, LABEL, TL_I32, TL_SCALAR);
+    if (!out) return tl_error_code();
+    *out = (int32_t)label;
+    return TL_OK;
+}
+
 static tl_status map_label(const plan *p, tl_sample *s)
 {
     const tl_sample_field *f;
     int64_t label = -1;
+    if (p->unlabelled) return put_label(s, 0);
     if (p->multilabel) return map_labels(p, s);
     TL_TRY(tl_sample_get(s, p->label, &f));
     if (f->dtype == TL_I64 && f->shape.rank == 1) { // any number of them, as files have it
@@ -357,10 +368,48 @@ static tl_status map_label(const plan *p, tl_sample *s)
         TL_TRY(tl_sample_int(s, p->label, &label));
     }
     TL_TRY(check_label(p, label));
-    int32_t *out = tl_sample_add(s, LABEL, TL_I32, TL_SCALAR);
-    if (!out) return tl_error_code();
-    *out = (int32_t)label;
+    return put_label(s, label);
+}
+
+/* --- several views of an image ---------------------------------------------------------------- */
+
+/* One behind the other on the axis of channels. */
+static tl_status see_pixels(const plan *p, tl_sample *s, float *out, const tl_pixels *image,
+                            tl_rng *rng)
+{
+    const tli_view *v = &p->view;
+    const int64_t c = v->channels, pixels = v->height * v->width;
+    if (p->views == 1) return tl_contrast_view(out, v->height, v->width, p->look, image, rng);
+    float *one = tl_sample_scratch(s, (size_t)(pixels * c) * sizeof *one);
+    if (!one) return tl_error_code();
+    for (int64_t k = 0; k < p->views; k++) {
+        TL_TRY(tl_contrast_view(one, v->height, v->width, p->look, image, rng));
+        for (int64_t i = 0; i < pixels; i++)
+            memcpy(out + (i * p->views + k) * c, one + i * c, (size_t)c * sizeof *out);
+    }
     return TL_OK;
+}
+
+static tl_status see(const plan *p, tl_sample *s, const tl_sample_field *from, tl_rng *rng,
+                     bool *undecodable)
+{
+    const tli_view *v = &p->view;
+    tl_image image = TL_IMAGE_INIT;
+    float *out =
+        tl_sample_add(s, IMAGE, TL_F32, TL_SHAPE(v->height, v->width, v->channels * p->views));
+    tl_pixels whole;
+    tl_status st = TL_OK;
+    if (!out) return tl_error_code();
+    if (from->shape.rank == 1) {
+        st = tli_view_decode(&image, v, from->data, (size_t)from->shape.dims[0]);
+        *undecodable = st != TL_OK && st != TL_ENOMEM;
+        whole = tl_pixels_of(&image);
+    } else {
+        st = tli_view_whole(&whole, v, &from->shape, from->data);
+    }
+    if (st == TL_OK) st = see_pixels(p, s, out, &whole, rng);
+    tl_image_deinit(&image);
+    return st;
 }
 
 static tl_status view(const plan *p, tl_sample *s, bool *undecodable)
@@ -375,6 +424,7 @@ static tl_status view(const plan *p, tl_sample *s, bool *undecodable)
     if (from.dtype != TL_U8)
         return TL_FAIL(TL_EINVAL, "'%s' is %s; expected bytes", p->image,
                        tl_dtype_name(from.dtype));
+    if (p->look) return see(p, s, &from, &rng, undecodable);
     float *out = tl_sample_add(s, IMAGE, TL_F32, TL_SHAPE(v->height, v->width, v->channels));
     if (!out) return tl_error_code();
     if (from.shape.rank != 1) return tli_view_pixels(out, v, &from.shape, from.data, &rng);
@@ -648,6 +698,8 @@ tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args)
                 .num_classes = args->num_classes,
                 .multilabel = args->multilabel || args->data->is_multilabel,
                 .named = args->name_examples,
+                .unlabelled = args->unlabelled,
+                .views = args->views > 0 ? args->views : 1,
                 .image = args->data->image_field_key,
                 .label = args->data->label_field_key,
                 .class_names = args->class_names,
@@ -657,6 +709,11 @@ tl_status tl_image_inputs(tl_dataset **out, const tl_image_inputs_args *args)
     if (p->part == TL_HOLDOUT_AUTO)
         p->part = args->evaluation ? TL_HOLDOUT_VALIDATION : TL_HOLDOUT_TRAIN;
     TL_TRY(make_view(&p->view, args->data, args->size));
+    p->look = p->view.training ? args->look : NULL;
+    if (p->look && p->view.channels != 1 && p->view.channels != 3)
+        return TL_FAIL(TL_EINVAL,
+                       "model.input_size asks for %lld channels; views of images have 1 or 3",
+                       (long long)p->view.channels);
     if (args->num_classes < 1)
         return TL_FAIL(TL_EINVAL,
                        "model.num_classes is %lld: set it to the number of classes in the data",

@@ -314,6 +314,7 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
     tl_tensor *classes = soft ? tl_argmax(c, y, -1, false) : y;
     for (int64_t i = 0; i < tl_metrics_count(s->metrics); i++) {
         tl_metric *metric = tl_metrics_at(s->metrics, i);
+        if (TL_CLASS_METHOD(tl_metric_class, metric->cls, of_values)) continue; // somebody else's
         bool of_vectors = wants_vectors(metric);
         if (of_vectors && !vectors) vectors = one_hot(c, classes, logits);
         tl_metric_update(metric, c, of_vectors ? vectors : classes, answers, weight);

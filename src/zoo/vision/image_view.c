@@ -244,8 +244,7 @@ tl_status tli_view_encoded(float *memory, const tli_view *p, const void *file, s
     return st;
 }
 
-tl_status tli_view_pixels(float *memory, const tli_view *p, const tl_shape *s, const void *pixels,
-                          tl_rng *rng)
+tl_status tli_view_whole(tl_pixels *out, const tli_view *p, const tl_shape *s, const void *pixels)
 {
     int64_t channels = s->rank == 3 ? s->dims[2] : 1;
     if (s->rank < 2 || s->rank > 3 || channels != p->channels) {
@@ -255,9 +254,16 @@ tl_status tli_view_pixels(float *memory, const tli_view *p, const tl_shape *s, c
             "images have the shape %s; expected [height, width, %lld], as model.input_size has it",
             tl_shape_text(text, s), (long long)p->channels);
     }
+    *out = tl_pixels_new(TL_U8, s->dims[0], s->dims[1], channels, (void *)(uintptr_t)pixels);
+    return TL_OK;
+}
+
+tl_status tli_view_pixels(float *memory, const tli_view *p, const tl_shape *s, const void *pixels,
+                          tl_rng *rng)
+{
+    tl_pixels whole;
+    TL_TRY(tli_view_whole(&whole, p, s, pixels));
     look v = choose(p, rng, s->dims[0], s->dims[1]);
-    tl_pixels whole =
-        tl_pixels_new(TL_U8, s->dims[0], s->dims[1], channels, (void *)(uintptr_t)pixels);
     tl_pixels part = tl_pixels_crop(&whole, v.window);
     if (p->training && p->jitter > 0) return fill_jittered(p, memory, &part, &v, rng);
     return fill(p, memory, &part, &v, rng);

@@ -40,6 +40,9 @@ TL_NODISCARD tl_status tli_view_encoded(float *out, const tli_view *v, const voi
  * to the next, for tli_view_pixels. */
 TL_NODISCARD tl_status tli_view_decode(tl_image *out, const tli_view *v, const void *file,
                                        size_t bytes);
+/* Bytes [height, width] or [height, width, channels], with as many channels as the view has. */
+TL_NODISCARD tl_status tli_view_whole(tl_pixels *out, const tli_view *v, const tl_shape *shape,
+                                      const void *pixels);
 /* The same as tli_view_encoded of bytes [height, width] or [height, width, channels]. */
 TL_NODISCARD tl_status tli_view_pixels(float *out, const tli_view *v, const tl_shape *shape,
                                        const void *pixels, tl_rng *rng);

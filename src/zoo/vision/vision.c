@@ -1,4 +1,5 @@
 /* Experiments of image classification. */
+#include <tilth/train/distill/distillation.h>
 #include <tilth/zoo/vision.h>
 
 #include "zoo/inner/zoo.h"
@@ -236,6 +237,44 @@ EXPERIMENT(local, "vision/local", &image_classification.cls, tl_image_task_confi
            "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: "
            "200}}\n");
 
+/* A smaller network with fewer pictures. */
+#define STUDENT_DATA                                                                               \
+    "        file_type: synthetic\n"                                                               \
+    "        global_batch_size: 32\n"                                                              \
+    "        aug_crop: false\n"                                                                    \
+    "        aug_rand_hflip: false\n"                                                              \
+    "        mean: [128]\n"                                                                        \
+    "        stddev: [64]\n"                                                                       \
+    "        center_crop_fraction: 1.0\n"
+static const tl_experiment_class local_distilled = {
+    .cls = {.class_size = sizeof(tl_experiment_class),
+            .name = "vision/local_distilled",
+            .help = "a smaller network that learns from one of vision/local: set task.teacher"},
+    .task = &tl_distillation_config_desc,
+    .defaults = "runtime: {distribution_strategy: one_device}\n"
+                "task:\n"
+                "  student:\n"
+                "    type: image_classification\n"
+                "    image_classification:\n"
+                "      model:\n"
+                "        num_classes: 4\n"
+                "        input_size: [16, 16, 1]\n"
+                "        backbone: {type: cnn, cnn: {filters: [4, 8], units: [16]}}\n"
+                "      class_names: [horizontal, falling, vertical, rising]\n"
+                "      evaluation: {top_k: 2}\n"
+                "      train_data:\n"
+                "        synthetic_examples: 256\n" STUDENT_DATA "      validation_data:\n"
+                "        synthetic_examples: 512\n" STUDENT_DATA "trainer:\n"
+                "  steps_per_loop: 50\n"
+                "  summary_interval: 50\n"
+                "  checkpoint_interval: 300\n"
+                "  train_steps: 600\n"
+                "  validation_interval: 300\n"
+                "  optimizer_config:\n"
+                "    optimizer: {type: adam}\n"
+                "    learning_rate: {type: constant, constant: {learning_rate: 0.003}}\n",
+};
+
 /* 60000 images of clothes, 28 x 28, from Debian's package dataset-fashion-mnist. */
 #define FASHION "/usr/share/datasets/fashion-mnist/"
 EXPERIMENT(
@@ -339,6 +378,7 @@ static const tl_entry entries[] = {
     {&tl_kind_experiment, &tli_multi_task_local.cls},
     {&tl_kind_experiment, &tli_progressive_local.cls},
     {&tl_kind_experiment, &local.cls},
+    {&tl_kind_experiment, &local_distilled.cls},
     {&tl_kind_experiment, &fashion_mnist.cls},
     {&tl_kind_experiment, &fashion_mnist_mlp.cls},
     {&tl_kind_experiment, &fashion_mnist_resnet.cls},

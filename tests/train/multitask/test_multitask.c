@@ -448,6 +448,45 @@ static void a_step_is_one_tasks(void **state)
     close_lab(&w);
 }
 
+/* All batches of a step are of the task that is drawn, and what it does not use stays, with its
+ * slots. */
+static void a_step_of_several_batches_is_one_tasks(void **state)
+{
+    (void)state;
+    lab w;
+    number shared = {1, 0}, heads[2] = {{1, 0}, {1, 0}};
+    int64_t positions[2] = {0}, counts[2] = {0};
+    static const char *const drawn = "aaabbaabaaab";
+    assert_ok(open_lab(&w, "lines",
+                       "{tilth: {gradient_accumulation: 3}, " TASKS("task_weight: 2", "") "}"));
+    for (int64_t step = 0; step < 12; step++) {
+        int k = drawn[step] == 'b';
+        double by = 0, loss = 0;
+        for (int i = 0; i < 3; i++) {
+            double one;
+            loss += loss_of(heads[k].value * shared.value, slopes[k], &positions[k], &one) / 3;
+            by += one / 3;
+        }
+        number before = shared;
+        descend(&shared, by * heads[k].value);
+        descend(&heads[k], by * before.value);
+        counts[k]++;
+        tl_logs_clear(w.logs);
+        assert_ok(tl_trainer_train(w.t, 1, w.logs));
+        assert_near(told(&w, k ? "b/training_loss" : "a/training_loss"), loss, 1e-5 * (1 + loss));
+        assert_near(value_of(&w, "encoder/kernel"), shared.value, 1e-5);
+        assert_near(value_of(&w, "a/dense/kernel"), heads[0].value, 1e-5);
+        assert_near(value_of(&w, "b/dense/kernel"), heads[1].value, 1e-5);
+    }
+    assert_int_equal(tl_optimizer_iterations(w.t->optimizer), 12);
+    for (int k = 0; k < 2; k++) {
+        int64_t steps;
+        assert_ok(tl_trainer_task_steps(&steps, w.t, k ? "b" : "a"));
+        assert_int_equal(steps, counts[k]);
+    }
+    close_lab(&w);
+}
+
 static void a_joint_step_lowers_the_weighted_sum(void **state)
 {
     (void)state;
@@ -620,7 +659,8 @@ static void resumed_runs_are_the_same(void **state)
 {
     (void)state;
     static const char *const kinds[] = {"trainer.task_sampler.type=uniform",
-                                        "trainer.trainer_type=joint", "runtime.run_eagerly=true"};
+                                        "trainer.trainer_type=joint", "runtime.run_eagerly=true",
+                                        "tilth.gradient_accumulation=2"};
     char folder[TEMPORARY_PATH];
     assert_non_null(mkdtemp(temporary(folder, "tilth-test-tasks")));
     char path[512];
@@ -671,7 +711,6 @@ static void refuses(const char *override, const char *text)
 static void mistakes_are_told(void **state)
 {
     (void)state;
-    refuses("tilth.gradient_accumulation=2", "steps of interleaved tasks have one batch");
     refuses("task.task_routines=[]", "task.task_routines is empty");
     refuses("{task: {task_routines: [{task_name: a}]}}", "task_config is null");
     refuses("{task: {train_data: {global_batch_size: 2}}}", "the data of several tasks");
@@ -697,6 +736,7 @@ int main(void)
         cmocka_unit_test(distributions_are_those_of_model_garden),
         cmocka_unit_test(draws_are_those_of_tensorflow),
         cmocka_unit_test(a_step_is_one_tasks),
+        cmocka_unit_test(a_step_of_several_batches_is_one_tasks),
         cmocka_unit_test(a_joint_step_lowers_the_weighted_sum),
         cmocka_unit_test(regularizers_are_those_of_the_task),
         cmocka_unit_test(a_long_run_draws_all),

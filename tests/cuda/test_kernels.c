@@ -1,0 +1,209 @@
+/* Kernels for GPUs as plain C, against those of the CPU; NVRTC takes the same texts where it is.
+ * The op cases run all of them: see shim.h. */
+#include "test.h"
+
+#include <math.h>
+
+#include <tilth/core/attrs.h>
+#include <tilth/sys/ops/apply.h>
+#include <tilth/tilth.h>
+
+#include "shim.h"
+
+enum { MOST = 8, MOST_ELEMENTS = 1 << 16 };
+
+/* The same call on both; inputs are drawn, which is compared as well. */
+typedef struct sides {
+    tl_engine *engines[2];
+    tl_ctx *c[2];
+} sides;
+
+static int open_sides(void **state)
+{
+    static sides s;
+    const tl_backend_class *cpu;
+    shim.for_gpu = true;
+    assert_ok(tl_cpu_backend(&cpu));
+    assert_ok(tl_engine_new(&s.engines[0], &(tl_engine_args){.backend = cpu, .threads = 1}));
+    assert_ok(tl_engine_new(&s.engines[1], &(tl_engine_args){.backend = shim_backend()}));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(tl_ctx_new(&s.c[i], s.engines[i]));
+        tl_ctx_set_draws(s.c[i], (tl_draws){.seed = 7, .step = 3, .microbatch = 1, .replica = 2});
+    }
+    *state = &s;
+    return 0;
+}
+
+static int close_sides(void **state)
+{
+    sides *s = *state;
+    for (int i = 0; i < 2; i++) {
+        tl_ctx_free(&s->c[i]);
+        tl_engine_free(&s->engines[i]);
+    }
+    assert_true(shim.compiled > 0);
+    return 0;
+}
+
+static void compare(const sides *s, tl_tensor *const *pair, double most)
+{
+    static double numbers[2][MOST_ELEMENTS];
+    const int64_t count = tl_tensor_count(pair[0]);
+    assert_true(count > 0 && count <= MOST_ELEMENTS);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(tl_ctx_status(s->c[i]));
+        assert_ok(tl_tensor_get_doubles(pair[i], numbers[i], count));
+    }
+    double largest = 0;
+    for (int64_t k = 0; k < count; k++) largest = fmax(largest, fabs(numbers[0][k]));
+    for (int64_t k = 0; k < count; k++)
+        if (!(fabs(numbers[0][k] - numbers[1][k]) <= most * largest))
+            fail_msg("element %lld: %.9g on the CPU, %.9g here", (long long)k, numbers[0][k],
+                     numbers[1][k]);
+}
+
+/* A call with inputs made by `make` on each side. All outputs are compared, and as many of the
+ * first inputs as an update has changed. */
+typedef void make_fn(tl_ctx *c, tl_tensor **in);
+
+static void check(const sides *s, tl_op op, const void *attr, make_fn *make, int inputs,
+                  double most, int changed)
+{
+    tl_tensor *in[2][MOST] = {{NULL}}, *out[2][MOST] = {{NULL}};
+    for (int i = 0; i < 2; i++) {
+        make(s->c[i], in[i]);
+        assert_true(tl_apply_all(s->c[i], op, attr, inputs, in[i], out[i]));
+    }
+    for (int k = 0; k < tl_op_class_of(op)->outputs; k++)
+        if (tl_tensor_count(out[0][k])) compare(s, (tl_tensor *[]){out[0][k], out[1][k]}, most);
+    for (int k = 0; k < changed; k++) compare(s, (tl_tensor *[]){in[0][k], in[1][k]}, most);
+}
+
+static tl_tensor *drawn(tl_ctx *c, tl_dtype dtype, tl_shape shape)
+{
+    return tl_random_normal(c, dtype, shape, 0, 1);
+}
+
+static void make_norm(tl_ctx *c, tl_tensor **in)
+{
+    in[0] = drawn(c, TL_BF16, TL_SHAPE(37, 768));
+    in[1] = drawn(c, TL_F32, TL_SHAPE(768));
+    in[2] = drawn(c, TL_F32, TL_SHAPE(768));
+}
+
+static void make_norm_grad(tl_ctx *c, tl_tensor **in)
+{
+    in[0] = drawn(c, TL_BF16, TL_SHAPE(37, 768));
+    in[1] = drawn(c, TL_BF16, TL_SHAPE(37, 768));
+    in[2] = drawn(c, TL_F32, TL_SHAPE(37));
+    in[3] = tl_random_uniform(c, TL_F32, TL_SHAPE(37), 0.5, 2);
+    in[4] = drawn(c, TL_F32, TL_SHAPE(768));
+}
+
+static void norms(void **state)
+{
+    const tl_norm_attr attr = {.epsilon = 1e-5, .axes = 1, .scaled = true, .shifted = true};
+    check(*state, TL_OP_layer_normalize, &attr, make_norm, 3, 0.01, 0);
+    check(*state, TL_OP_layer_normalize_grad, &attr, make_norm_grad, 5, 0.01, 0);
+}
+
+static void make_loss(tl_ctx *c, tl_tensor **in)
+{
+    in[0] = tl_random_integers(c, TL_I32, TL_SHAPE(5), 0, 5003);
+    in[1] = drawn(c, TL_F32, TL_SHAPE(5, 5003));
+}
+
+static void losses(void **state)
+{
+    const tl_entropy_attr attr = {.smoothing = 0.1};
+    check(*state, TL_OP_sparse_cross_entropy, &attr, make_loss, 2, 1e-5, 0);
+}
+
+static void make_lookup(tl_ctx *c, tl_tensor **in)
+{
+    in[0] = drawn(c, TL_F32, TL_SHAPE(3000, 12));
+    in[1] = tl_random_integers(c, TL_I64, TL_SHAPE(3000), 0, 700);
+}
+
+/* In order among equals, so the bits are those of the CPU. */
+static void sums_of_places(void **state)
+{
+    const tl_scatter_attr attr = {.axis = 0, .size = 700};
+    check(*state, TL_OP_gather_grad, &attr, make_lookup, 2, 0, 0);
+}
+
+static void bad_indices_are_told(void **state)
+{
+    const sides *s = *state;
+    const tl_mark mark = tl_ctx_begin(s->c[1]);
+    const int64_t indices[] = {0, 2, 9, 1};
+    tl_tensor *x = tl_zeros(s->c[1], TL_F32, TL_SHAPE(3, 2));
+    tl_tensor *i = tl_from(s->c[1], TL_I64, TL_SHAPE(2, 2), indices);
+    assert_null(tl_gather(s->c[1], x, i, 0));
+    assert_non_null(
+        strstr(tl_error_message(), "index 9 (at [1, 0] of the indices) is not below 3"));
+    tl_ctx_end(s->c[1], mark);
+    tl_ctx_clear(s->c[1]);
+}
+
+static void make_elements(tl_ctx *c, tl_tensor **in)
+{
+    in[0] = drawn(c, TL_BF16, TL_SHAPE(11, 1001));
+}
+
+static void draws_have_the_bits_of_the_cpu(void **state)
+{
+    const tl_dropout_attr attr = {.rate = 0.3, .key = 99};
+    check(*state, TL_OP_dropout, &attr, make_elements, 1, 0, 0);
+}
+
+static void make_adam(tl_ctx *c, tl_tensor **in)
+{
+    static const float hyper[] = {1e-2f, 3, 0.5f, 1};
+    const tl_shape shape = TL_SHAPE(5000);
+    in[0] = drawn(c, TL_F32, shape);
+    in[1] = drawn(c, TL_F32, shape);
+    in[2] = tl_from(c, TL_F32, TL_SHAPE(4), hyper);
+    in[3] = drawn(c, TL_F32, shape);
+    in[4] = tl_random_uniform(c, TL_F32, shape, 0, 1);
+}
+
+static void updates(void **state)
+{
+    static const int64_t offsets[] = {0, 1001, 4000}, decayed[] = {1, 0, 1};
+    const tl_adam_attr attr = {.beta_1 = 0.9,
+                               .beta_2 = 0.99,
+                               .epsilon = 1e-8,
+                               .weight_decay = 0.1,
+                               .offsets = {(int64_t *)offsets, 3},
+                               .decayed = {(int64_t *)decayed, 3}};
+    check(*state, TL_OP_update_adam, &attr, make_adam, 5, 1e-6, 1);
+}
+
+static void make_images(tl_ctx *c, tl_tensor **in)
+{
+    in[0] = drawn(c, TL_F32, TL_SHAPE(9, 7, 7, 24));
+    in[1] = drawn(c, TL_F32, TL_SHAPE(24));
+    in[2] = drawn(c, TL_F32, TL_SHAPE(24));
+}
+
+static void channels(void **state)
+{
+    const tl_norm_attr attr = {
+        .epsilon = 1e-3, .scaled = true, .shifted = true, .activation = TL_ACT_RELU};
+    check(*state, TL_OP_batch_normalize, &attr, make_images, 3, 1e-5, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(norms),
+        cmocka_unit_test(losses),
+        cmocka_unit_test(sums_of_places),
+        cmocka_unit_test(bad_indices_are_told),
+        cmocka_unit_test(draws_have_the_bits_of_the_cpu),
+        cmocka_unit_test(updates),
+        cmocka_unit_test(channels),
+    };
+    return cmocka_run_group_tests(tests, open_sides, close_sides);
+}
