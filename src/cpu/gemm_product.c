@@ -179,7 +179,10 @@ typedef struct tiling {
     int64_t a_row, a_col;   /* where a is read in place */
     size_t sum;             /* bytes of a sum */
     bool last;              /* tiles end in c */
+    int64_t ahead;          /* lines of the next panel of b that each tile calls for */
 } tiling;
+
+enum { LINE = 64 }; /* bytes of one of the cache */
 
 static tiling tiling_of(const part *s, const block *t, int64_t k0, int64_t depth)
 {
@@ -196,6 +199,11 @@ static tiling tiling_of(const part *s, const block *t, int64_t k0, int64_t depth
                 .sum = sum_bytes(p),
                 .last = t->bias && s->last && k0 + depth == s->k1};
     w.c_step = mr * t->row * (int64_t)w.sum;
+    // Short tiles have no time for it.
+    enum { LONG = 256 };
+    if (depth >= LONG && p->b_from == TLI_GEMM_SHARED)
+        w.ahead = tl_div_up((int64_t)tli_gemm_panel_bytes(p->k, p->k->nr, depth) / LINE,
+                            tl_div_up(t->rows, mr));
     if (p->a_from == TLI_GEMM_SHARED) w.a = panel_at(p, &s->a, mr, t->i0, k0);
     if (p->a_from != TLI_GEMM_DIRECT) return w;
     w.a = tli_gemm_at(p->a, g->a_type, t->i0 * g->a_row + k0 * g->a_col);
@@ -207,15 +215,10 @@ static tiling tiling_of(const part *s, const block *t, int64_t k0, int64_t depth
 
 /* Calls for a part of the panel of b behind this one: all of it, by the last tile of a column.
  * Panels that were packed long ago are not in the second-level cache any more. */
-static void fetch_next(const tiling *w, const char *b, int64_t left)
+static const char *fetch_next(const tiling *w, const char *next)
 {
-    enum { LINE = 64 };
-    const product *p = w->s->p;
-    const int64_t tiles = tl_div_up(w->t->rows, p->k->mr), done = tiles - tl_div_up(left, p->k->mr);
-    const int64_t lines = (int64_t)tli_gemm_panel_bytes(p->k, p->k->nr, w->depth) / LINE;
-    const char *next = b + lines * LINE;
-    for (int64_t l = done * lines / tiles; l < (done + 1) * lines / tiles; l++)
-        __builtin_prefetch(next + l * LINE, 0, 2);
+    for (int64_t i = 0; i < w->ahead; i++) __builtin_prefetch(next + i * LINE, 0, 2);
+    return next + w->ahead * LINE;
 }
 
 /* All tiles of the columns from j on. Between two of them stands as little as possible. */
@@ -227,14 +230,14 @@ static void run_column(const tiling *w, int64_t j, int cols, const char *b, int6
     const int64_t depth = w->depth, c_row = w->t->row;
     const double alpha = p->g->alpha;
     const bool accumulate = w->t->accumulate;
-    const char *a = w->a;
+    const char *a = w->a, *next = b + tli_gemm_panel_bytes(k, k->nr, depth);
     char *c = w->t->sums + (size_t)(j - w->t->j0) * w->sum;
     TL_ASSERT(cols > 0 && cols <= k->nr && j >= w->t->j0 && j + cols <= w->t->j0 + w->t->cols
               && w->t->rows > 0);
     TL_ASSERT(panels_ || k->strided);
     for (int64_t left = w->t->rows; left > 0; left -= k->mr, a += w->a_step, c += w->c_step) {
         const int rows = (int)tl_min_i64(k->mr, left);
-        if (panels_) fetch_next(w, b, left);
+        if (w->ahead) next = fetch_next(w, next);
         if (panels_) k->tile(rows, cols, depth, a, b, c, c_row, alpha, accumulate);
         else
             k->strided(rows, cols, depth, a, w->a_row, w->a_col, b, b_row, c, c_row, alpha,
@@ -251,9 +254,9 @@ static void end_column(const tiling *w, int64_t j, int cols, const char *b)
     const float *sums = t->accumulate ? (const float *)(void *)t->sums + (j - t->j0) : NULL;
     const float *bias = p->g->bias ? t->bias + (j - t->j0) : NULL;
     uint16_t *c = tli_gemm_at_out(p->c, TL_BF16, t->i0 * p->c_row + j);
-    const char *a = w->a;
+    const char *a = w->a, *next = b + tli_gemm_panel_bytes(k, k->nr, w->depth);
     for (int64_t left = t->rows; left > 0; left -= k->mr, a += w->a_step, c += k->mr * p->c_row) {
-        fetch_next(w, b, left);
+        next = fetch_next(w, next);
         k->tile_rounded((int)tl_min_i64(k->mr, left), cols, w->depth, a, b, sums, t->row, bias, c,
                         p->c_row, p->g->alpha);
         if (sums) sums += k->mr * t->row;
@@ -403,7 +406,6 @@ static void take_bias(block *t, const product *p, float *room)
 /* Where this block's sums are added up: in c where it is wide enough, else beside it. */
 static tl_status open_block(block *t, const part *s)
 {
-    enum { LINE = 64 };
     const product *p = s->p;
     const bool in_c = p->c_type == p->k->sum_type;
     const int64_t depth = tl_min_i64(p->kb, s->k1 - s->k0);
