@@ -47,8 +47,8 @@ char tli_print_letter(const tli_printer *p, int term);
 void tli_print_start(const tli_printer *p, int term);
 /* "b0[a0 * 64 + i + 3]"; the element of the row is called `element`, NULL: the first. */
 void tli_print_access(const tli_printer *p, const tl_access *a, const char *element, bool address);
-/* Whether TLI_VECTOR elements of the row lie side by side there, at a multiple of so many, where the
- * row begins at one. */
+/* Whether TLI_VECTOR elements of the row lie side by side there, at a multiple of so many, where
+ * the row begins at one. */
 enum { TLI_VECTOR = 8 };
 bool tli_print_is_vector(const tl_nest *n, const tl_access *a);
 /* A character of a comment, the text of which may come from anywhere: nothing in it ends the
