@@ -20,7 +20,7 @@ typedef struct single {
     tl_nest nest;
     tl_term terms[MOST_TERMS];
     tl_nest_store store;
-    tl_cast_attr cast;
+    tl_cast_attr widen, round;
 } single;
 
 typedef struct kept {
@@ -40,12 +40,36 @@ static tl_op reduction_of(tl_op op)
     return op == TL_OP_mean ? TL_OP_sum : op;
 }
 
+/* Whether elements of the result differ along all its axes, as far as they are looked for: a nest
+ * stores what is the same for several once. */
+static bool varies(const tl_node *call)
+{
+    const tl_tensor *out = call->out[0];
+    if (is_reduction(call->op->op)) {
+        const tl_tensor *in = call->in[0];
+        for (int i = 0; i < in->shape.rank; i++)
+            if (in->shape.dims[i] > 1 && in->strides[i] == 0) return false;
+        return true;
+    }
+    for (int i = 0; i < out->shape.rank; i++) {
+        bool moves = out->shape.dims[i] <= 1;
+        for (int k = 0; k < call->inputs; k++) {
+            const tl_tensor *in = call->in[k];
+            const int at = i - (out->shape.rank - in->shape.rank);
+            moves |= at >= 0 && in->shape.dims[at] > 1 && in->strides[at] != 0;
+        }
+        if (!moves) return false;
+    }
+    return true;
+}
+
 bool tli_cuda_nest_takes(const tl_engine *engine, const tl_node *call)
 {
     const tl_op op = call->op->op;
     const tl_dtype out = call->out[0]->dtype;
     (void)engine;
     if (op == TL_OP_sort || op == TL_OP_top_k) return tli_cuda_sorts(call);
+    if (!varies(call)) return false;
     if (is_reduction(op)) {
         const tl_reduce_attr *a = call->attr;
         return a->axes.count > 0 && tl_tensor_count(call->in[0]) > 0
@@ -75,6 +99,17 @@ static int add_load(single *s, const tl_tensor *t, int buffer)
     return add(s, term);
 }
 
+static int add_cast(single *s, int in, tl_cast_attr *attr, tl_dtype dtype)
+{
+    attr->dtype = dtype;
+    return add(s, (tl_term){.kind = TL_TERM_OP,
+                            .op = TL_OP_cast,
+                            .dtype = dtype,
+                            .attr = attr,
+                            .inputs = 1,
+                            .in = {in}});
+}
+
 static int add_reduction(single *s, const tl_node *call, int in, uint32_t *reduced)
 {
     const tl_reduce_attr *a = call->attr;
@@ -87,6 +122,7 @@ static int add_reduction(single *s, const tl_node *call, int in, uint32_t *reduc
     }
     // a mean is rounded once, when it is divided
     const tl_dtype wide = mean && dtype != TL_F64 ? TL_F32 : dtype;
+    if (wide != dtype) in = add_cast(s, in, &s->widen, wide);
     const int sum = add(s, (tl_term){.kind = TL_TERM_REDUCE,
                                      .op = reduction_of(call->op->op),
                                      .inputs = 1,
@@ -98,14 +134,7 @@ static int add_reduction(single *s, const tl_node *call, int in, uint32_t *reduc
     const int quotient = add(
         s, (tl_term){
                .kind = TL_TERM_OP, .op = TL_OP_div, .dtype = wide, .inputs = 2, .in = {sum, by}});
-    if (wide == dtype) return quotient;
-    s->cast.dtype = dtype;
-    return add(s, (tl_term){.kind = TL_TERM_OP,
-                            .op = TL_OP_cast,
-                            .dtype = dtype,
-                            .attr = &s->cast,
-                            .inputs = 1,
-                            .in = {quotient}});
+    return wide == dtype ? quotient : add_cast(s, quotient, &s->round, dtype);
 }
 
 static void describe(single *s, const tl_node *call)

@@ -306,6 +306,7 @@ static int settle(void **state)
     const char *path = tl_arena_printf(lab_arena, "%s:%s",
                                        tl_path_dirname(lab_arena, TILTH_PROGRAM), getenv("PATH"));
     setenv("PATH", path, 1);
+    setenv("TILTH_DEVICE", "cpu", 0); // pages say nothing of a GPU that is not used
     put_photos("photos", 24);
     put_photos("flowers/train", 8);
     put_houses();
