@@ -19,6 +19,7 @@ typedef struct channels {
     const tl_norm_attr *attr;
     const tl_tensor *x, *gy, *y, *gamma, *beta, *stats; /* stats: any of them, for its type */
     tl_dtype grads[2]; /* types of the gradients of gamma and beta */
+    tl_dtype moments;  /* and of those of statistics */
     int cols, vector;
 } channels;
 
@@ -34,6 +35,7 @@ static void define_types(tl_str *to, const channels *c, bool grad)
     tli_cuda_define_type(to, "Y", c->y->dtype);
     tli_cuda_define_type(to, "G", grad ? c->gy->dtype : c->x->dtype);
     tli_cuda_define_type(to, "M", c->stats->dtype);
+    tli_cuda_define_type(to, "N", c->moments);
     tli_cuda_define_type(to, "P", c->gamma ? c->gamma->dtype : TL_F32);
     tli_cuda_define_type(to, "B", c->beta ? c->beta->dtype : TL_F32);
     tli_cuda_define_type(to, "Q", c->grads[0]);
@@ -210,6 +212,7 @@ static tl_status batch_norm_apply_grad(const tl_run *run, const tl_node *n)
 {
     channels c = backward_of(n, 3, true);
     c.a.in_variance = tli_data(n->in[3]);
+    c.moments = n->out[1]->dtype;
     c.a.out_mean = tli_data(n->out[1]);
     c.a.out_variance = tli_data(n->out[2]);
     return put_slopes(run, &c, 3);

@@ -230,8 +230,8 @@ KERNEL(32) finish_slopes(const tli_channels_args a GROUP_PARAM)
         const double inside = (double)M_LOAD(((const M_T *)a.in_variance)[group]) + a.epsilon;
         const double rstd = 1 / __builtin_sqrt(inside), by = rstd * gamma_of(&a, group);
         a.along[group] = a.plus[group] = a.shift[group] = 0;
-        ((M_T *)a.out_mean)[group] = M_OF_D(-sum * by);
-        ((M_T *)a.out_variance)[group] = M_OF_D(-0.5 * along * by / inside);
+        ((N_T *)a.out_mean)[group] = N_OF_D(-sum * by);
+        ((N_T *)a.out_variance)[group] = N_OF_D(-0.5 * along * by / inside);
         (void)share;
 #endif
         a.mean[group] = M_LOAD(((const M_T *)a.in_mean)[group]);
