@@ -348,12 +348,31 @@ static tl_status logsumexp(const tl_run *run, const tl_node *n)
 
 /* --- functions of doubles, which schedules are made of ---------------------------------------- */
 
+/* Where an input has an element for each of the result: in `room`, if some of its own stand for
+ * several. */
+static tl_status repeat(const tl_run *run, const tl_tensor *in, const tl_tensor *out, double *room,
+                        const void **at)
+{
+    int64_t from[TL_MAX_RANK] = {0}, to[TL_MAX_RANK], stride = 1;
+    const int extra = out->shape.rank - in->shape.rank;
+    *at = tli_data(in);
+    if (tl_tensor_count(in) == tl_tensor_count(out)) return TL_OK;
+    for (int i = out->shape.rank - 1; i >= 0; stride *= out->shape.dims[i--]) to[i] = stride;
+    for (int i = 0; i < in->shape.rank; i++)
+        if (in->shape.dims[i] != 1) from[i + extra] = in->strides[i];
+    *at = room;
+    return tli_cuda_move_box(run, &out->shape, sizeof *room, tli_data(in), from, room, to);
+}
+
 static tl_status each_double(const tl_run *run, const tl_node *n, const char *formula)
 {
-    tli_flat_args a = {.count = tl_tensor_count(n->out[0]),
-                       .x = tli_data(n->in[0]),
-                       .g = n->inputs > 1 ? tli_data(n->in[1]) : NULL,
-                       .y = tli_data(n->out[0])};
+    tli_flat_args a = {.count = tl_tensor_count(n->out[0]), .y = tli_data(n->out[0])};
+    void *room = NULL;
+    if (n->inputs > 1) {
+        TL_TRY(tli_cuda_scratch(run, &room, 2 * (size_t)a.count * sizeof(double)));
+        TL_TRY(repeat(run, n->in[1], n->out[0], (double *)room + a.count, &a.g));
+    }
+    TL_TRY(repeat(run, n->in[0], n->out[0], room, &a.x));
     tli_cuda_work w = {.text = {tli_text_of_make}, .name = "each_double", .threads = BLOCK};
     tl_str_addf(&w.defines, "#define EACH_D %s\n", formula);
     a.groups = tl_div_up(a.count, BLOCK);

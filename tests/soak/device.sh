@@ -20,4 +20,8 @@ for seed in 7 23; do
 done
 echo "device: waiting after each call"
 TILTH_DEVICE_SYNC=1 ctest --test-dir build/test -j "$(nproc)" -R "$layers" -E "$host" --output-on-failure
+# Kernels of a GPU as plain C, on the host; what only NVIDIA's libraries compute is not among them.
+echo "device: kernels of a GPU, on the host"
+TILTH_DEVICE=shim ctest --test-dir build/test -j "$(nproc)" --output-on-failure \
+    -R '^ops_(activation|create|elementwise|index|loss|norm|pool|random|reduce|resize|softmax|sort|unary|update|view)$'
 echo "device: all green, in $SECONDS s"
