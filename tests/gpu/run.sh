@@ -19,7 +19,7 @@ failed=
 trap 'rm -rf "$work"' EXIT
 
 # These compare bits or counts with the host's, look at guards of its memory, or start programs that know no GPU.
-host='^(ops_funnel|ops_op_cases|ops_adding|graph_(bits|beside|passes|recompute|show|weight_copies)|data_pipeline_files|train_default_trainer)$'
+host='^(ops_funnel|ops_op_cases|ops_adding|graph_(bits|beside|passes|recompute|show|weight_copies)|nn_(metric|optimizer)_golden|data_pipeline_files|train_default_trainer)$'
 
 wanted()
 {
