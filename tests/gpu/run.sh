@@ -101,12 +101,6 @@ part_repeat()
     done
 }
 
-# last FOLDER : the loss of the last line.
-last()
-{
-    "$tilth" compare "$work/$1" --json 2>/dev/null | grep -o '"training_loss": *[0-9.e-]*' | tail -1 | grep -o '[0-9.e-]*$'
-}
-
 part_travel()
 {
     local experiment=vision/local

@@ -39,8 +39,8 @@ TL_API void *tl_config_edit(tl_config *c);
 TL_API tl_arena *tl_config_arena(tl_config *c);
 
 /* Sources. A map is merged into structs and free-form maps, key by key, and an empty one empties a
- * free-form map; lists and scalars replace. `source` names the text in messages and in
- * tl_config_source. */
+ * free-form map; lists and scalars replace, but for a list of as many structs as there are: these
+ * are merged one by one. `source` names the text in messages and in tl_config_source. */
 TL_API TL_NODISCARD tl_status tl_config_apply(tl_config *c, const tl_value *map);
 TL_API TL_NODISCARD tl_status tl_config_read(tl_config *c, const char *path);
 TL_API TL_NODISCARD tl_status tl_config_yaml(tl_config *c, const char *text, const char *source);
