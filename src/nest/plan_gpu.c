@@ -146,8 +146,7 @@ static void cut_columns(tli_gpu_plan *p)
     if (reduced == 1)
         p->each = tl_max_i64(FLAT_EACH, tl_div_up(row, (int64_t)p->columns * ENOUGH_GROUPS));
     p->row_pieces = tl_div_up(row, p->columns * p->each);
-    cut_reduced(p, s->kept_points * p->row_pieces, ENOUGH_GROUPS,
-                (int64_t)LEAST_POINTS * p->lanes);
+    cut_reduced(p, s->kept_points * p->row_pieces, ENOUGH_GROUPS, (int64_t)LEAST_POINTS * p->lanes);
 }
 
 static void cut_last(tli_gpu_plan *p)

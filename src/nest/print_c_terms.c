@@ -205,9 +205,8 @@ static void add_index(const tli_printer *p, const tl_term *t, const char *elemen
 /* Whether quick.h has it, and the type does not need more. */
 static bool is_quick(const tli_printer *p, const tl_term *t, const char *function)
 {
-    static const char *const names[] = {"exp",       "sigmoid",        "tanh",
-                                        "silu",      "silu_grad",      "reciprocal",
-                                        "gelu_tanh", "gelu_tanh_grad"};
+    static const char *const names[] = {"exp",       "sigmoid",    "tanh",      "silu",
+                                        "silu_grad", "reciprocal", "gelu_tanh", "gelu_tanh_grad"};
     if (!p->quick || (t->dtype != TL_BF16 && t->dtype != TL_F16)) return false;
     for (int i = 0; i < (int)TL_COUNT(names); i++)
         if (strcmp(function, names[i]) == 0) return true;

@@ -303,11 +303,12 @@ static void print_join(printer *p)
         if (d->wide && plan->last_lanes > 1) {
             print_start(p, "MY(s%d_total)[0]", i, "", d->term);
             line(p, "const %s i = begin + t %% %d;", p->index, p->own);
-            line(p,
-                 "for (int l = t / %d; i < %" PRId64 " && l < %" PRId64
-                 "; l += %d) MY(s%d_total)[0] = %s_%c(MY(s%d_total)[0], s%d_pieces[(i64)l * %" PRId64
-                 " + i]);",
-                 p->own, s->row, pieces, plan->last_lanes, i, join, letter, i, i, s->row);
+            line(
+                p,
+                "for (int l = t / %d; i < %" PRId64 " && l < %" PRId64
+                "; l += %d) MY(s%d_total)[0] = %s_%c(MY(s%d_total)[0], s%d_pieces[(i64)l * %" PRId64
+                " + i]);",
+                p->own, s->row, pieces, plan->last_lanes, i, join, letter, i, i, s->row);
         } else if (d->wide) {
             open_elements(p, "begin + t", p->threads);
             print_start(p, "MY(s%d_total)[j]", i, "", d->term);
@@ -416,8 +417,7 @@ static bool is_vector_store(const printer *p, int store)
     const tli_schedule *s = p->plan->s;
     bool here = false;
     for (int g = 0; g < s->main.stage_count; g++) here |= has(&s->main.stages[g].row_stores, store);
-    return here && !s->guards[store]
-           && tli_print_is_vector(&s->nest, &s->nest.stores[store].to);
+    return here && !s->guards[store] && tli_print_is_vector(&s->nest, &s->nest.stores[store].to);
 }
 
 // "*(vector_float *)(b0 + (...))"
