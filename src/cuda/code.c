@@ -1,5 +1,6 @@
 #include "cuda/code.h"
 
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,4 +147,29 @@ tl_status tli_cuda_code(char **code, size_t *bytes, tli_cuda_codes *c, const cha
     if (st == TL_OK) st = find_or_make(code, bytes, c, tl_str_text(&pruned));
     tl_str_deinit(&pruned);
     return st;
+}
+
+/* --- notes ------------------------------------------------------------------------------------ */
+
+tl_status tli_cuda_note_find(char *out, size_t size, const tli_cuda_codes *c, const char *text)
+{
+    char *kept;
+    size_t bytes;
+    out[0] = '\0';
+    if (!c->keeps) return TL_OK;
+    const tli_code_key key = tli_code_key_of(tl_str_text(&c->identity), text);
+    TL_TRY(find(&kept, &bytes, c, &key));
+    if (kept && bytes < size) {
+        memcpy(out, kept, bytes);
+        out[bytes] = '\0';
+    }
+    tl_free(kept);
+    return TL_OK;
+}
+
+tl_status tli_cuda_note_keep(tli_cuda_codes *c, const char *text, const char *note)
+{
+    if (!c->keeps) return TL_OK;
+    const tli_code_key key = tli_code_key_of(tl_str_text(&c->identity), text);
+    return keep(c, &key, text, note, strlen(note));
 }
