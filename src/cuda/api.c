@@ -203,18 +203,13 @@ enum { OLDEST_DRIVER = 12040 };
 /* Whether every call of the process will say so from now on. */
 static bool is_the_end(CUresult result)
 {
-    static const CUresult ends[] = {CUDA_ERROR_DEINITIALIZED,
-                                    CUDA_ERROR_DEVICE_UNAVAILABLE,
-                                    CUDA_ERROR_ECC_UNCORRECTABLE,
-                                    CUDA_ERROR_ILLEGAL_ADDRESS,
-                                    CUDA_ERROR_LAUNCH_TIMEOUT,
-                                    CUDA_ERROR_CONTEXT_IS_DESTROYED,
-                                    CUDA_ERROR_HARDWARE_STACK_ERROR,
-                                    CUDA_ERROR_ILLEGAL_INSTRUCTION,
-                                    CUDA_ERROR_MISALIGNED_ADDRESS,
-                                    CUDA_ERROR_INVALID_ADDRESS_SPACE,
-                                    CUDA_ERROR_INVALID_PC,
-                                    CUDA_ERROR_LAUNCH_FAILED};
+    static const CUresult ends[] = {
+        CUDA_ERROR_DEINITIALIZED,        CUDA_ERROR_DEVICE_UNAVAILABLE,
+        CUDA_ERROR_ECC_UNCORRECTABLE,    CUDA_ERROR_ILLEGAL_ADDRESS,
+        CUDA_ERROR_LAUNCH_TIMEOUT,       CUDA_ERROR_CONTEXT_IS_DESTROYED,
+        CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        CUDA_ERROR_MISALIGNED_ADDRESS,   CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        CUDA_ERROR_INVALID_PC,           CUDA_ERROR_LAUNCH_FAILED};
     for (int i = 0; i < TL_COUNT(ends); i++)
         if (result == ends[i]) return true;
     return false;

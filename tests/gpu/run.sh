@@ -7,7 +7,7 @@
 #   repeat    50 steps twice, and with a kill between: the same bytes
 #   travel    CPU -> GPU -> CPU: each goes on from the other's checkpoint
 #   learn     experiments reach on the GPU what they reach on the CPU
-# PARTS chooses among them.
+# PARTS chooses among them; ROWS, a regular expression, among the programs of `ops`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -45,7 +45,8 @@ part()
 # Programs with a table of cases, which can run some of its rows.
 families()
 {
-    grep -l 'op_cases_main(argc, argv, "' tests/ops/test_*.c | sed 's|.*/test_|ops_|; s|\.c$||' | grep -vE "$host"
+    grep -l 'op_cases_main(argc, argv, "' tests/ops/test_*.c | sed 's|.*/test_|ops_|; s|\.c$||' \
+        | grep -vE "$host" | grep -E "${1:-.}"
 }
 
 # run_rows PROGRAM NUMBER/COUNT : what it says goes to a file of its own.
@@ -61,7 +62,7 @@ export build work
 part_ops()
 {
     local name part
-    (cd "$build/tests" && for name in $(cd - >/dev/null && families); do
+    (cd "$build/tests" && for name in $(cd - >/dev/null && families "${ROWS:-}"); do
         for part in {1..8}; do printf '%s %s/8\n' "$name" "$part"; done
     done | xargs -P "$(nproc)" -L 1 bash -c 'run_rows "$@"' rows)
     cat "$work"/*.rows | grep -aE ' rows, .* checks, ' \
@@ -81,12 +82,24 @@ part_tests()
     return 1
 }
 
+# run_graphs FIRST COUNT : those with these seeds.
+run_graphs()
+{
+    local to=$work/graphs.$1.txt status=0
+    TILTH_DEVICE=cuda TILTH_GRAPH_SEED=$1 TILTH_GRAPHS=$2 TILTH_COMPILED_GRAPHS=$2 \
+        timeout 400 "$build/tests/graph_random_graphs" >"$to" 2>&1 || status=$?
+    [[ $status == 0 ]] || echo "graphs from $1: ends with $status" >>"$to"
+}
+export -f run_graphs
+
 part_graphs()
 {
-    TILTH_DEVICE=cuda TILTH_GRAPHS=${TILTH_GRAPHS:-5000} TILTH_COMPILED_GRAPHS=${TILTH_GRAPHS:-5000} \
-        "$build/tests/graph_random_graphs" >"$work/graphs.txt" 2>&1 && return
-    tail -20 "$work/graphs.txt"
-    return 1
+    local all=${TILTH_GRAPHS:-5000} first piece=100
+    for ((first = 1; first <= all; first += piece)); do
+        echo "$first $((first + piece > all ? all - first + 1 : piece))"
+    done | xargs -P "$(nproc)" -L 1 bash -c 'run_graphs "$@"' graphs
+    cat "$work"/graphs.*.txt | grep -aE 'ERROR|LINE|seed|ssertion| ends with ' | cut -c1-300 | head -60
+    ! grep -qa ' ends with ' "$work"/graphs.*.txt
 }
 
 # train DEVICE FOLDER STEPS WORD... : the last checkpoint is that of these steps.
