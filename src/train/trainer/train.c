@@ -132,7 +132,7 @@ static tl_status run_batch(tl_trainer *t, int64_t microbatch)
     tl_ctx_set_training(t->ctx, true);
     tl_status st = run(t, t->parts->train, tli_train_body);
     tl_ctx_set_training(t->ctx, false);
-    return st;
+    return tli_step_status(t, st);
 }
 
 /* Before the first of several batches. */

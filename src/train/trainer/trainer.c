@@ -71,9 +71,8 @@ static tl_status build_train(tl_trainer *t)
     if (t->train_dataset) return feed(t, &t->train_dataset);
     if (!t->task->config || !t->task->config->train_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
-    const tli_batch_keys keys = {"task.train_data.global_batch_size",
-                                 "tilth.gradient_accumulation"};
-    TL_TRY(tli_check_batch_memory(t->model, keys, t->task->config->train_data->global_batch_size,
+    TL_TRY(tli_check_batch_memory(t->model, t->parts->keys,
+                                  t->task->config->train_data->global_batch_size,
                                   tl_machine_memory()));
     TL_TRY(tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset));
     return feed(t, &t->train_dataset);
@@ -223,6 +222,7 @@ tl_status tl_trainer_new(tl_trainer **out, const tl_trainer_args *args)
     t->parts->trains = args->train;
     t->parts->evaluates = args->evaluate;
     t->parts->accumulation = 1;
+    t->parts->keys = tli_own_keys;
     st = build(t);
     if (st != TL_OK) tl_trainer_free(&t);
     *out = t;

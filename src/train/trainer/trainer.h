@@ -12,10 +12,17 @@
 #include "train/trainer/flight.h"
 #include "train/trainer/guard.h"
 
+/* What people call the size of a batch, the number of batches that make a step, and recomputing. */
+typedef struct tli_batch_keys {
+    const char *size, *accumulation, *recompute;
+} tli_batch_keys;
+extern const tli_batch_keys tli_own_keys, tli_libai_keys;
+
 struct tl_trainer_parts {
     tl_function *train, *apply, *eval; /* NULL: eager */
     tl_optimize optimize;              /* how they are optimised */
     int64_t accumulation;              /* batches of a step */
+    tli_batch_keys keys;
     bool trains, evaluates;
     /* a step was left, and what its batches have added is not taken back yet */
     bool unfinished;
@@ -53,14 +60,12 @@ TL_NODISCARD tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state 
 /* Drops what the last training step logged. */
 void tli_trainer_close_step(tl_trainer *t);
 
-/* What people call the size of a batch, and the number of batches that make a step. */
-typedef struct tli_batch_keys {
-    const char *size, *accumulation;
-} tli_batch_keys;
 /* Refuses a batch of which the inputs and the greatest result of a layer are more than the `there`
  * bytes of memory: it certainly cannot be trained with. */
 TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch,
                                               double there);
+/* The status of a step; where memory lacks, the message says what needs less. */
+tl_status tli_step_status(const tl_trainer *t, tl_status st);
 /* What reading data came back with: that a file is damaged, or holds something else, is no mistake
  * in the configuration, and TL_EDATA. `which`: "training", "validation". */
 TL_NODISCARD tl_status tli_data_failed(tl_status st, const char *which);
