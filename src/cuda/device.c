@@ -81,6 +81,7 @@ static void close_gpu(tl_device **device)
     if (d->context) (void)d->api->cuDevicePrimaryCtxRelease_v2(d->device);
     TL_VEC_FREE(&d->modules);
     tl_map_deinit(&d->kernels);
+    tli_choices_deinit(&d->choices);
     tli_cuda_codes_close(&d->codes);
     pthread_mutex_destroy(&d->long_lock);
     pthread_mutex_destroy(&d->lock);
@@ -106,6 +107,7 @@ static tl_status open_context(tli_cuda *d, int64_t number)
     d->processors = about.processors;
     d->cache = cache;
     TL_TRY(tli_cuda_codes_open(&d->codes, d->major, d->minor));
+    d->choices.codes = d->codes;
     TLI_CUDA_TRY(d->api, cuDevicePrimaryCtxRetain, &d->context, d->device);
     return tli_cuda_enter(d);
 }
@@ -120,6 +122,7 @@ static tl_status open_gpu(tl_device **out, const char *which)
     d->base.cls = &tl_device_cuda;
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->long_lock, NULL);
+    tli_choices_init(&d->choices, d->model, NULL);
     snprintf(d->base.name, sizeof d->base.name, "cuda:%" PRId64, number);
     tl_status st = open_context(d, number);
     if (st != TL_OK) close_gpu(out);

@@ -284,8 +284,8 @@ static void neon_tile_rows(int64_t depth, const float *a, int64_t a_row, int64_t
 /* A sum register is a block of 2 rows and 2 columns; a step takes 4 in depth. v0 to v3 are pairs
  * of rows of a, v4 to v7 in turn the pairs of columns of b. */
 #define MMLA(sum, a, b) "bfmmla v" #sum ".4s, v" #a ".8h, v" #b ".8h\n"
-/* What the next tiles read of a. */
-#define AHEAD(offset) "prfm pldl1keep, [%[a], #2048 + " #offset "]\n"
+/* What is read of a soon: further ahead it would push the panel of b out of the first-level cache. */
+#define AHEAD(offset) "prfm pldl1keep, [%[a], #768 + " #offset "]\n"
 /* Two steps, two columns of b at a time. Where the loads stand was found by trying some thousand
  * orders: cores that take eight instructions at a time lose up to an eighth of their multiply-adds
  * to an order that looks no worse. LOAD_ loads what the next two steps begin with. */
@@ -359,7 +359,7 @@ static void neon_tile_bf16(int64_t steps, const uint16_t *a, const uint16_t *b, 
                            int64_t c_row, float alpha, bool accumulate)
 {
     int64_t pairs = steps / 2;
-    _Static_assert(TLI_GEMM_READ_AHEAD == 2048, "what AHEAD says");
+    _Static_assert(TLI_GEMM_READ_AHEAD >= 768 + 128, "what AHEAD says");
     if (steps >= 128) fetch_tile(c, c_row); // else it costs more than it spares
     __asm__ volatile(
         SUM_BF16
@@ -374,32 +374,38 @@ static void neon_tile_bf16(int64_t steps, const uint16_t *a, const uint16_t *b, 
 
 /* --- its end in bfloat16: plus a bias in v4 to v6, rounded ------------------------------------ */
 
-#define PUT_ROW                                                                                    \
+#define ADD_BIAS                                                                                   \
     "fadd v0.4s, v0.4s, v4.4s\n"                                                                   \
     "fadd v1.4s, v1.4s, v5.4s\n"                                                                   \
-    "fadd v2.4s, v2.4s, v6.4s\n"                                                                   \
+    "fadd v2.4s, v2.4s, v6.4s\n"
+#define PUT_ROW                                                                                    \
     "bfcvtn v0.4h, v0.4s\n"                                                                        \
     "bfcvtn2 v0.8h, v1.4s\n"                                                                       \
     "bfcvtn v2.4h, v2.4s\n"                                                                        \
     "str q0, [%[c]]\n"                                                                             \
     "str d2, [%[c], #16]\n"                                                                        \
     "add %[c], %[c], %[c_row]\n"
-#define ROUND_ROW(zip, p0, p1, p2, p3, p4, p5)                                                     \
+#define ZIP_ROW(zip, p0, p1, p2, p3, p4, p5)                                                       \
     zip " v0.2d, v" #p0 ".2d, v" #p1 ".2d\n"                                                       \
     zip " v1.2d, v" #p2 ".2d, v" #p3 ".2d\n"                                                       \
-    zip " v2.2d, v" #p4 ".2d, v" #p5 ".2d\n"                                                       \
-    "fmul v0.4s, v0.4s, v7.s[0]\n"                                                                 \
-    "fmul v1.4s, v1.4s, v7.s[0]\n"                                                                 \
-    "fmul v2.4s, v2.4s, v7.s[0]\n" PUT_ROW
+    zip " v2.2d, v" #p4 ".2d, v" #p5 ".2d\n"
+#define ROUND_ROW(...) ZIP_ROW(__VA_ARGS__) PUT_ROW
+#define ROUND_ROW_BIAS(...) ZIP_ROW(__VA_ARGS__) ADD_BIAS PUT_ROW
 #define ROUND_ROW_ADD(zip, p0, p1, p2, p3, p4, p5)                                                 \
     "ldp q0, q1, [%[sums]]\n"                                                                      \
     "ldr q2, [%[sums], #32]\n"                                                                     \
     "add %[sums], %[sums], %[sums_row]\n"                                                          \
     zip " v3.2d, v" #p0 ".2d, v" #p1 ".2d\n" FMA(0, 3, 7, 0)                                       \
     zip " v3.2d, v" #p2 ".2d, v" #p3 ".2d\n" FMA(1, 3, 7, 0)                                       \
-    zip " v3.2d, v" #p4 ".2d, v" #p5 ".2d\n" FMA(2, 3, 7, 0) PUT_ROW
+    zip " v3.2d, v" #p4 ".2d, v" #p5 ".2d\n" FMA(2, 3, 7, 0) ADD_BIAS PUT_ROW
 #define ROUND_PAIR(...) ROUND_ROW("zip1", __VA_ARGS__) ROUND_ROW("zip2", __VA_ARGS__)
+#define ROUND_PAIR_BIAS(...)                                                                       \
+    ROUND_ROW_BIAS("zip1", __VA_ARGS__) ROUND_ROW_BIAS("zip2", __VA_ARGS__)
 #define ROUND_PAIR_ADD(...) ROUND_ROW_ADD("zip1", __VA_ARGS__) ROUND_ROW_ADD("zip2", __VA_ARGS__)
+
+#define SCALE_SUM(r) "fmul v" #r ".4s, v" #r ".4s, v7.s[0]\n"
+#define SCALE_PAIR(p0, p1, p2, p3, p4, p5)                                                         \
+    SCALE_SUM(p0) SCALE_SUM(p1) SCALE_SUM(p2) SCALE_SUM(p3) SCALE_SUM(p4) SCALE_SUM(p5)
 
 static void neon_tile_rounded(int64_t steps, const uint16_t *a, const uint16_t *b,
                               const float *sums, int64_t sums_row, const float *bias, uint16_t *c,
@@ -409,20 +415,25 @@ static void neon_tile_rounded(int64_t steps, const uint16_t *a, const uint16_t *
     static const float nothing[GEMM_NR] = {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f,
                                            -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f};
     int64_t pairs = steps / 2;
-    for (int i = 0; i < GEMM_MR; i++) {
-        __builtin_prefetch(c + i * c_row, 1);
-        __builtin_prefetch(c + i * c_row + GEMM_NR - 1, 1);
-    }
+    // A row of the tile may reach into a second line: that one is called for by the tile beside it,
+    // or is missed.
+    for (int i = 0; i < GEMM_MR; i++) __builtin_prefetch(c + i * c_row + GEMM_NR - 1, 1);
+    const int plain = !sums && alpha == 1, bare = plain && !bias;
     __asm__ volatile(
         SUM_BF16
+        "cbnz %w[bare], 6f\n"
         "ldp q4, q5, [%[bias]]\n"
         "ldr q6, [%[bias], #32]\n"
+        "cbnz %w[plain], 7f\n"
         "cbnz %[sums], 8f\n"
-        EACH_PAIR(ROUND_PAIR) "b 9f\n"
+        EACH_PAIR(SCALE_PAIR)
+        "7:\n" EACH_PAIR(ROUND_PAIR_BIAS) "b 9f\n"
+        "6:\n" EACH_PAIR(ROUND_PAIR) "b 9f\n"
         "8:\n" EACH_PAIR(ROUND_PAIR_ADD) "9:\n"
         : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(pairs), [sums] "+r"(sums)
         : [steps] "r"(steps), [sums_row] "r"(sums_row * 4), [bias] "r"(bias ? bias : nothing),
-          [c_row] "r"(c_row * 2), [alpha] "r"(tli_float_to_bits(alpha))
+          [c_row] "r"(c_row * 2), [alpha] "r"(tli_float_to_bits(alpha)), [plain] "r"(plain),
+          [bare] "r"(bare)
         : "memory", "cc", ALL_VECTORS);
 }
 
