@@ -193,7 +193,7 @@ static tl_status measure_files(bench *b, const char *name, bench_fn *run, void *
 /* resnet_imagenet on JPEG records: what the processors make ready, and what the GPU takes of it. */
 static tl_status run_files(bench *b)
 {
-    enum { PHOTOS = 2048 };
+    enum { PHOTOS = 1024 };
     static const char *const names[] = {"resnet50 B256 bf16 from JPEG, pipeline",
                                         "resnet50 B256 bf16 from JPEG, trained"};
     char folder[BENCH_FOLDER], changes[BENCH_FOLDER + 256];

@@ -13,7 +13,7 @@
 
 #include "bench.h"
 
-enum { FILES = 4, PATH = BENCH_FOLDER + 64 };
+enum { FILES = 16, PATH = BENCH_FOLDER + 64 };
 
 typedef struct album {
     const char *folder;

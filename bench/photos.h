@@ -8,7 +8,7 @@
 
 #include <tilth/base/status.h>
 
-/* FOLDER/photos-0000?-of-00004, TFRecords as ImageNet has them, and each photo as a file beside
+/* FOLDER/photos-000??-of-00016, TFRecords as ImageNet has them, and each photo as a file beside
  * them. */
 TL_NODISCARD tl_status photos_write(const char *folder, int64_t count, int64_t classes);
 

@@ -73,6 +73,7 @@ typedef struct tli_cuda_queue {
     bool failed;
     tl_error error;
     bool listing;                            /* what is put in is kept in a list */
+    pthread_t lister;                        /* the thread that does so */
     tli_cuda_moment afters[TLI_CUDA_AFTERS]; /* that were asked for meanwhile */
     int after_count;
 } tli_cuda_queue;

@@ -69,9 +69,14 @@ static tl_status capture(CUgraph *out, tli_cuda_queue *q, tl_status (*put)(void 
     *out = NULL;
     TL_TRY(tli_cuda_enter(d));
     TLI_CUDA_TRY(d->api, cuStreamBeginCapture_v2, q->stream, CU_STREAM_CAPTURE_MODE_RELAXED);
+    pthread_mutex_lock(&q->lock);
+    q->lister = pthread_self();
     q->listing = true;
+    pthread_mutex_unlock(&q->lock);
     tl_status st = put(self);
+    pthread_mutex_lock(&q->lock);
     q->listing = false;
+    pthread_mutex_unlock(&q->lock);
     const CUresult ended = d->api->cuStreamEndCapture(q->stream, out);
     if (st == TL_OK) st = tli_cuda_check(ended, "cuStreamEndCapture");
     for (int i = 0; i < q->after_count && st == TL_OK; i++)

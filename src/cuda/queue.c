@@ -172,7 +172,9 @@ tl_status tli_cuda_wait(tl_queue *queue, uint64_t ticket)
     tli_cuda_queue *q = tli_cuda_queue_of(queue);
     const tli_cuda *d = device_of(queue);
     pthread_mutex_lock(&q->lock);
-    const bool known = ticket <= q->good, failed = q->failed && !known, listing = q->listing;
+    // Others wait for work of before the list: tickets do not move on meanwhile.
+    const bool known = ticket <= q->good, failed = q->failed && !known,
+               listing = q->listing && pthread_equal(q->lister, pthread_self());
     CUevent mark = known || failed || listing ? NULL : mark_of(q, ticket);
     pthread_mutex_unlock(&q->lock);
     if (listing)

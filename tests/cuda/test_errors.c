@@ -175,6 +175,23 @@ static void libraries_that_lack_functions(void **state)
     expect(told_by(ask_compiler), "is too old: it has no nvrtc", NULL);
 }
 
+/* Code that is none stays out of the cache that others find theirs in. */
+static char cache[TEMPORARY_PATH];
+
+static int open_cache(void **state)
+{
+    (void)state;
+    return mkdtemp(temporary(cache, "tilth-cuda-cache")) && setenv("TILTH_CACHE_DIR", cache, 1) == 0
+               ? 0
+               : 1;
+}
+
+static int close_cache(void **state)
+{
+    memcpy(folder, cache, sizeof folder);
+    return close_folder(state);
+}
+
 /* --- drivers ---------------------------------------------------------------------------------- */
 
 static void set_fake(const char *words)
@@ -274,10 +291,11 @@ static void a_kernel_that_does_not_compile(void **state)
     (void)state;
     set_fake("");
     setenv("FAKE_NVRTC", "fails", 1);
-    setenv("TILTH_CACHE_DIR", folder, 1); // nothing is there
+    setenv("TILTH_CACHE_DIR", folder, 1); // nothing is there yet
     expect(told_by(compute_little), "the compiler for GPUs does not take a kernel",
            "the fake takes nothing", NULL);
     unsetenv("FAKE_NVRTC");
+    setenv("TILTH_CACHE_DIR", cache, 1);
 }
 
 int main(void)
@@ -292,5 +310,5 @@ int main(void)
         cmocka_unit_test(a_gpu_that_is_gone),
         cmocka_unit_test_setup_teardown(a_kernel_that_does_not_compile, open_folder, close_folder),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, open_cache, close_cache);
 }

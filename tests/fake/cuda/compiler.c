@@ -20,7 +20,7 @@ struct _nvrtcProgram {
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
     *major = 13;
-    *minor = 0;
+    *minor = 999; // what it makes is never taken for a real one's
     return NVRTC_SUCCESS;
 }
 
