@@ -284,7 +284,7 @@ static void neon_tile_rows(int64_t depth, const float *a, int64_t a_row, int64_t
 /* A sum register is a block of 2 rows and 2 columns; a step takes 4 in depth. v0 to v3 are pairs
  * of rows of a, v4 to v7 in turn the pairs of columns of b. */
 #define MMLA(sum, a, b) "bfmmla v" #sum ".4s, v" #a ".8h, v" #b ".8h\n"
-/* What is read of a soon: further ahead it would push the panel of b out of the first-level cache. */
+/* What is read of a soon: further ahead it would push b's panel out of the first-level cache. */
 #define AHEAD(offset) "prfm pldl1keep, [%[a], #768 + " #offset "]\n"
 /* Two steps, two columns of b at a time. Where the loads stand was found by trying some thousand
  * orders: cores that take eight instructions at a time lose up to an eighth of their multiply-adds
