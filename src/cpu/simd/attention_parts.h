@@ -174,7 +174,7 @@ typedef struct tile {
     const uint8_t *allowed; /* of this tile's keys; NULL: all */
     float *bias, *draws;    /* panels of NR queries, `keys` deep; NULL: none */
     float *drawn;           /* room for the draws of `queries` rows of TILE_KEYS */
-    int64_t drawn_row;      /* all draws of the queries are there, this far apart; 0: they are not */
+    int64_t drawn_row;      /* all their draws are there, rows this far apart; 0: they are not */
 } tile;
 
 /* Before the tiles of some queries that see keys up to `end`: their draws at once, where they fit
