@@ -288,7 +288,7 @@ static tl_status group_normalize_grad(const tl_run *run, const tl_node *n)
         TL_OP_##op, TL_F16, op, flags                                                              \
     }
 static const tl_kernel rows[] = {
-    ROWS(batch_normalize, TL_KERNEL_ADDS),
+    ROWS(batch_normalize, TL_KERNEL_JOINED),
     ROWS(batch_normalize_grad, 0),
     ROWS(batch_norm_stats, 0),
     ROWS(batch_norm_apply, 0),

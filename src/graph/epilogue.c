@@ -100,7 +100,7 @@ static bool adds(const tl_graph *g, const tl_node *norm)
 {
     tl_kernel kernel;
     if (tl_engine_kernel(g->ctx->engine, norm, &kernel) == TL_OK)
-        return kernel.flags & TL_KERNEL_ADDS;
+        return kernel.flags & TL_KERNEL_JOINED;
     tl_error_clear();
     return false;
 }

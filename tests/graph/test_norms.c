@@ -83,7 +83,7 @@ static int setup_plain(void **state)
 
 static int setup_adding(void **state)
 {
-    static const tl_kernel rows[] = {{TL_OP_batch_normalize, TL_F32, never, TL_KERNEL_ADDS}};
+    static const tl_kernel rows[] = {{TL_OP_batch_normalize, TL_F32, never, TL_KERNEL_JOINED}};
     static const tl_kernels kernels = {rows, 1}, *const tables[] = {&kernels, NULL};
     static tl_backend_class adding = {
         .cls = {.class_size = sizeof(tl_backend_class), .name = "adding"}, .tables = tables};
