@@ -137,6 +137,7 @@ typedef struct tli_channels_args {
     const void *in_mean, *in_variance, *in_rstd;
     double epsilon;
     float low, high;
+    const void *added; /* to the result */
 } tli_channels_args;
 
 /* Elements of a box: y[to + i . to_strides] = x[from + i . from_strides]. */
