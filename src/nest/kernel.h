@@ -52,6 +52,9 @@
 #define RESTRICT __restrict__
 #define KERNEL(threads)                                                                            \
     extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads))
+/* so many blocks of it find room on a processor, at the cost of registers */
+#define KERNEL_OF(threads, blocks)                                                                 \
+    extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads), blocks)
 #define GROUP_PARAM
 #define GROUP_BEGIN(threads, groups)                                                               \
     const i64 block_ = (i64)blockIdx.x;                                                            \
@@ -99,6 +102,7 @@
 #define FN static inline __attribute__((always_inline, unused))
 #define RESTRICT restrict
 #define KERNEL(threads) static void
+#define KERNEL_OF(threads, blocks) static void
 #define GROUP_PARAM , i64 group
 #define GROUP_BEGIN(threads, groups)
 #define UNROLL

@@ -43,7 +43,7 @@ typedef struct tli_entropy_args {
 
 typedef struct tli_norm_args {
     long long groups, rows, each; /* gradients: `each` rows for a group */
-    const void *x, *g, *gamma, *beta;
+    const void *x, *g, *gamma, *beta, *added;
     void *y;
     float *mean, *rstd, *sums;
     double epsilon;
