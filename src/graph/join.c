@@ -1,6 +1,7 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
- * so; products and gradients of norms that something is added to; losses that make their gradient in the same sweep. */
+ * so; products and gradients of norms that something is added to; losses that make their gradient in
+ * the same sweep. */
 #include <tilth/core/attrs.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/view.h>
@@ -56,8 +57,8 @@ static tl_node *parts_of_attention(const tl_graph *g, const tl_node *concat)
     return call;
 }
 
-/* Gradients that a kernel can write side by side need not be put there, nor gone over to make 0.0 of
- * -0.0 (simplify_views.c). */
+/* Gradients that a kernel can write side by side need not be put there, nor gone over to make 0.0
+ * of -0.0 (simplify_views.c). */
 static tl_status join_attention(bool *done, tl_graph *g, tl_node *n)
 {
     enum { OUTPUTS = 4 };
