@@ -278,14 +278,14 @@ static const tl_layer_class lm_class = {
 /* --- the table -------------------------------------------------------------------------------- */
 
 static const mlp_config tiny = {{32, 32, 2}, 3}, small = {{128, 10}, 2}, wide = {{256, 256, 10}, 3};
-static const lm_config encoder = {8192, 128, 256, 4, 4, false};
-static const lm_config gpt2 = {50304, 256, 768, 12, 12, true};
-static const lm_config long_gpt2 = {50304, 1024, 768, 12, 12, true};
+static const lm_config encoder = {8192, 128, 256, 4, 4, false, false, 0};
+static const lm_config gpt2 = {50304, 256, 768, 12, 12, true, false, 0};
+static const lm_config long_gpt2 = {50304, 1024, 768, 12, 12, true, false, 0};
 static const lm_config bert = {30522, 512, 768, 12, 12, false, true, 76};
-static const lm_config deep[] = {{256, 16, 64, 4, 4, false},
-                                 {256, 16, 64, 12, 4, false},
-                                 {256, 16, 64, 48, 4, false},
-                                 {256, 16, 64, 96, 4, false}};
+static const lm_config deep[] = {{256, 16, 64, 4, 4, false, false, 0},
+                                 {256, 16, 64, 12, 4, false, false, 0},
+                                 {256, 16, 64, 48, 4, false, false, 0},
+                                 {256, 16, 64, 96, 4, false, false, 0}};
 
 #define SHAPE(...) TL_INIT(TL_COUNT(((const int64_t[]){__VA_ARGS__})), {__VA_ARGS__})
 const step_model step_models[] = {

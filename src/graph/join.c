@@ -1,7 +1,7 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
- * so; products and gradients of norms that something is added to; losses that make their gradient in
- * the same sweep. */
+ * so; products and gradients of norms that something is added to; losses that make their gradient
+ * in the same sweep. */
 #include <tilth/core/attrs.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/view.h>
