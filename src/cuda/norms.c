@@ -30,6 +30,21 @@ static int64_t width_of(const tl_tensor *x, const tl_norm_attr *attr)
     return width;
 }
 
+/* Threads of a group that has a row, each of them one vector if they are enough: gradients keep sums
+ * of their columns, and the next row, in registers. */
+static int define_spread_row(tl_str *to, int64_t width, int vector)
+{
+    enum { MOST = 512 };
+    int threads = 32;
+    while (threads < MOST && width > (int64_t)threads * vector) threads *= threads == 32 ? 4 : 2;
+    const int64_t each = tl_max_i64(tl_div_up(width, (int64_t)threads * vector), 1);
+    tli_cuda_define(to, "WIDTH", width);
+    tli_cuda_define(to, "THREADS", threads);
+    tli_cuda_define(to, "EACH", each);
+    tli_cuda_define(to, "KEPT", each * vector <= KEPT);
+    return threads;
+}
+
 static int define(tl_str *to, const tl_norm_attr *attr, bool centered, const tl_tensor *x,
                   const tl_tensor *gamma, const tl_tensor *beta, const tl_tensor *gy,
                   const tl_tensor *y, int *threads)
@@ -48,7 +63,8 @@ static int define(tl_str *to, const tl_norm_attr *attr, bool centered, const tl_
     const int vector = tli_cuda_define_vector(
         to, tl_dtype_size(x->dtype), width, at, tli_data(y), gamma ? tli_data(gamma) : at,
         beta ? tli_data(beta) : at, gy ? tli_data(gy) : at, NULL);
-    *threads = tli_cuda_define_row(to, width, vector, KEPT);
+    *threads =
+        gy ? define_spread_row(to, width, vector) : tli_cuda_define_row(to, width, vector, KEPT);
     return vector;
 }
 

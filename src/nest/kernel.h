@@ -52,9 +52,6 @@
 #define RESTRICT __restrict__
 #define KERNEL(threads)                                                                            \
     extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads))
-/* so many blocks of it find room on a processor, at the cost of registers */
-#define KERNEL_OF(threads, blocks)                                                                 \
-    extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads), blocks)
 #define GROUP_PARAM
 /* Whoever comes next may be on its way from the start; what came before has to be over. */
 #if __CUDA_ARCH__ >= 900
@@ -110,7 +107,6 @@
 #define FN static inline __attribute__((always_inline, unused))
 #define RESTRICT restrict
 #define KERNEL(threads) static void
-#define KERNEL_OF(threads, blocks) static void
 #define GROUP_PARAM , i64 group
 #define GROUP_BEGIN(threads, groups)
 #define UNROLL

@@ -24,6 +24,7 @@ enum {
     /* Of sums with vectors: groups are many, as the last ones leave processors idle */
     VECTOR_GROUPS = 4096,
     VECTOR_COLUMNS = 32,
+    MOST_PIECES = 512,
     /* Pieces of a sum from which on several threads add them up */
     MANY_PIECES = 32,
     /* Points that a thread adds up before a second kernel, that brings pieces together, pays */
@@ -137,7 +138,8 @@ static void cut_columns(tli_gpu_plan *p)
         p->columns = power_of_two(row / TLI_VECTOR, VECTOR_COLUMNS);
         p->lanes = BLOCK / p->columns;
         p->row_pieces = tl_div_up(row, p->columns * p->each);
-        cut_reduced(p, s->kept_points * p->row_pieces, VECTOR_GROUPS,
+        cut_reduced(p, s->kept_points * p->row_pieces,
+                    tl_min_i64(VECTOR_GROUPS, MOST_PIECES * s->kept_points * p->row_pieces),
                     (int64_t)LEAST_POINTS * p->lanes);
         return;
     }

@@ -122,7 +122,7 @@ VECTORS(G)
 #define NEXT(R, name, from) float name[VEC]; R##_read(name, from, i);
 #define SEEN(R, name, from) NEXT(R, name, from)
 #endif
-KERNEL_OF(THREADS, THREADS <= 128 ? 3 : 1) normalize_grad(const tli_norm_args a GROUP_PARAM)
+KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
     const i64 first = group * a.each, last = LEAST(first + a.each, a.rows);
