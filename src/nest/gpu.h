@@ -14,6 +14,9 @@ typedef enum tli_gpu_form {
     TLI_GPU_COLUMNS /* reductions over outer axes: threads have columns, and add up their points */
 } tli_gpu_form;
 
+/* The line between what tl_gpu_print_head prints and the kernels. */
+#define TLI_GPU_HEAD_END "\n/* kernels */\n"
+
 struct tli_gpu_plan {
     const tli_schedule *s;
     tli_gpu_form form;

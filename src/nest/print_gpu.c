@@ -685,6 +685,7 @@ void tl_gpu_print_head(tl_str *out)
     tl_str_add(out, tli_text_of_kernel);
     tl_nest_print_c_head(out);
     tl_str_add(out, tli_text_of_quick);
+    tl_str_add(out, TLI_GPU_HEAD_END);
 }
 
 /* What tl_nest_run calls, on the host. */
