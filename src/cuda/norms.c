@@ -30,8 +30,8 @@ static int64_t width_of(const tl_tensor *x, const tl_norm_attr *attr)
     return width;
 }
 
-/* Threads of a group that has a row, each of them one vector if they are enough: gradients keep sums
- * of their columns, and the next row, in registers. */
+/* Threads of a group that has a row, each of them one vector if they are enough: gradients keep
+ * sums of their columns, and the next row, in registers. */
 static int define_spread_row(tl_str *to, int64_t width, int vector)
 {
     enum { MOST = 512 };
