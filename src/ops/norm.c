@@ -214,6 +214,11 @@ static tl_status norm_grad_infer(const tl_node *call)
         return TL_FAIL(TL_EINVAL, "%d inputs; the attributes name %d", call->inputs,
                        4 + a->scaled + a->shifted);
     TL_TRY(tli_infer_same(call));
+    const int added = 4 + a->scaled; // layer_normalize_grad's
+    if (call->op->op == TL_OP_layer_normalize_grad && call->inputs > added
+        && (call->in[added]->dtype != x->dtype
+            || !tl_shape_equal(&call->in[added]->shape, &x->shape)))
+        return TL_FAIL(TL_EINVAL, "what is added must be like the gradient of x");
     for (int i = 1; i < call->outputs; i++) {
         call->out[i]->dtype = tli_wide(x->dtype);
         call->out[i]->shape = (i == 1 ? a->scaled : a->shifted) ? l.params : TL_SHAPE(0);
@@ -376,7 +381,9 @@ static void norm_gradient(tl_ctx *c, tl_op fused, const tl_node *n, tl_tensor *c
         .by = 1,                                                                                   \
         .infer = norm_grad_infer,                                                                  \
     };
-NORM(layer_normalize, "mean 0 and deviation 1 over the last axes", 3, 3, 3, 4, 5)
+// Compiled programs give its gradient one more, which is added to that of x, where a kernel says
+// TL_KERNEL_JOINED.
+NORM(layer_normalize, "mean 0 and deviation 1 over the last axes", 3, 3, 3, 4, 6)
 NORM(rms_normalize, "mean square 1 over the last axes", 3, 2, 2, 3, 4)
 NORM(group_normalize, "mean 0 and deviation 1 over groups of channels", 3, 3, 3, 4, 5)
 NORM(batch_normalize, "mean 0 and deviation 1 of each channel over the batch", 4, 4, 3, 4, 6)
