@@ -173,3 +173,13 @@ typedef struct tli_axis_args {
     void *y;
     long long *places;
 } tli_axis_args;
+
+/* Boxes of some images, and others that they are matched with. */
+typedef struct tli_match_args {
+    long long groups, images, count, others_count;
+    long long image; /* floats from the boxes of an image to the next; 0: all have the same */
+    const float *boxes, *others;
+    int *index, *kind, *best;
+    float *overlaps;
+    float padding, unmatched, matched;
+} tli_match_args;
