@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpng-dev
-                libjpeg62-turbo-dev zlib1g-dev)
+                libjpeg62-turbo-dev zlib1g-dev libmicrohttpd-dev)
 FORMAT_PACKAGES=(clang-format-14)
 TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags "${FORMAT_PACKAGES[@]}")
 PYTHON_PACKAGES=(python3 python3-venv)

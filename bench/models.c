@@ -350,6 +350,7 @@ const step_model gpu_models[] = {
      .labels = SHAPE(64 * 1024),
      .ids = true,
      .classes = 50304,
-     .flops = 52.9e12},
+     .flops = 52.9e12,
+     .clip = true},
 };
 const int64_t gpu_model_count = TL_COUNT(gpu_models);

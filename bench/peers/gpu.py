@@ -45,7 +45,7 @@ def make_step(case, compiled, graph, attention):
     if x.ndim == 4:
         x = x.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
         model = model.to(memory_format=torch.channels_last)
-    parameters = model.parameters()
+    parameters = list(model.parameters())
     if optimizer == 'adamw':
         optimizer = torch.optim.AdamW(parameters, 1e-3, weight_decay=0.01, fused=True, capturable=graph)
     else:
@@ -56,6 +56,8 @@ def make_step(case, compiled, graph, attention):
         with sdpa_kernel(attention), torch.autocast('cuda', torch.bfloat16):
             loss = F.cross_entropy(forward(x).float() if kind != 'lm' else forward(x), y)
         loss.backward()
+        if kind == 'lm':
+            torch.nn.utils.clip_grad_norm_(parameters, 1.0, foreach=True)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
     if not graph:

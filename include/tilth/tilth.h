@@ -178,6 +178,8 @@
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
+#include <tilth/board/board.h>
+
 #include <tilth/builtin/builtin.h>
 #include <tilth/builtin/predictor.h>
 

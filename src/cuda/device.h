@@ -11,6 +11,7 @@
 #include <tilth/sys/cuda/cuda.h>
 
 #include "cuda/api.h"
+#include "cuda/choices.h"
 #include "cuda/code.h"
 
 enum { TLI_CUDA_MODEL = 96 };
@@ -24,6 +25,7 @@ typedef struct tli_cuda {
     int processors;
     int64_t cache;         /* bytes of the second level */
     tli_cuda_codes *codes; /* of kernels */
+    tli_choices choices;   /* among plans of libraries and forms of kernels */
     pthread_mutex_t lock;  /* of what follows */
     struct {
         CUmodule *items;

@@ -22,7 +22,8 @@ static const tli_command *const commands[] = {
     &tli_command_train_net, &tli_command_eval,     &tli_command_predict,  &tli_command_export,
     &tli_command_explain,   &tli_command_compare,  &tli_command_plot,     &tli_command_sweep,
     &tli_command_ckpt,      &tli_command_data,     &tli_command_tokenize, &tli_command_eval_coco,
-    &tli_command_find_lr,   &tli_command_devices,  &tli_command_launch,
+    &tli_command_find_lr,   &tli_command_devices,  &tli_command_board,    &tli_command_report,
+    &tli_command_launch,
 };
 
 /* Flags that every command takes. */
@@ -189,6 +190,8 @@ static tl_status define_flags(tl_flags *flags, const tli_tool *tool, const tli_c
         if (!run->given[i]) return TL_ENOMEM;
         TL_TRY(tl_flags_define(flags, command->flags[i].title, desc, run->given[i]));
     }
+    if (command->alias.alias)
+        TL_TRY(tl_flags_alias(flags, command->alias.alias, command->alias.name));
     if (tool->options->flags)
         TL_TRY(tl_flags_define(flags, tool->program, tool->options->flags,
                                tool->options->flags_value));

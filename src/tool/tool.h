@@ -50,6 +50,9 @@ typedef struct tli_command {
         const char *title;
         const tl_desc *desc;
     } flags[TLI_MAX_FLAGS];
+    struct {
+        const char *alias, *name;
+    } alias;              /* (optional) a short flag for another */
     bool takes_overrides; /* dotted flags */
     tl_status (*run)(tli_run *run);
     /* (optional) What --helpfull adds. The flags may be incomplete. */
@@ -60,7 +63,8 @@ extern const tli_command tli_command_list, tli_command_describe, tli_command_par
     tli_command_train, tli_command_train_net, tli_command_eval, tli_command_predict,
     tli_command_export, tli_command_explain, tli_command_ckpt, tli_command_data,
     tli_command_compare, tli_command_plot, tli_command_sweep, tli_command_tokenize,
-    tli_command_eval_coco, tli_command_find_lr, tli_command_devices, tli_command_launch;
+    tli_command_eval_coco, tli_command_find_lr, tli_command_devices, tli_command_board,
+    tli_command_report, tli_command_launch;
 
 /* A word behind the command that says what to do. */
 typedef struct tli_verb {

@@ -86,6 +86,8 @@ typedef struct node {
 } node;
 node *n;
 void (*use)(node *n);
+// include/tilth/board/board.h
+extern tl_str text;
 // include/tilth/comm/layout.h
 int64_t world, rank;
 // include/tilth/comm/shm.h

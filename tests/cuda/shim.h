@@ -18,6 +18,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/map.h>
 #include <tilth/sys/cpu/cpu.h>
+#include <tilth/sys/nest/gpu.h>
 
 #include "cuda/compile.h"
 #include "cuda/kernels.h"
@@ -51,16 +52,19 @@ static inline shim_fn *shim_compile(const tli_cuda_work *w, const char *key)
     if (!shim_args(args, tl_str_text(&text), w->name)) abort();
     if (shim.for_gpu) {
         const tli_cuda_api *api;
+        tl_str pruned = TL_STR_INIT;
         char *code;
         size_t bytes;
         if (tli_cuda_compiler(&api) == TL_OK) {
-            if (tli_cuda_compile(&code, &bytes, tl_str_text(&text), 9, 0, NULL) != TL_OK) {
+            if (tl_gpu_prune(&pruned, tl_str_text(&text)) != TL_OK
+                || tli_cuda_compile(&code, &bytes, tl_str_text(&pruned), 9, 0, NULL) != TL_OK) {
                 fprintf(stderr, "%s: %s\n%s\n", w->name, tl_error_message(),
                         tl_str_text(&w->defines));
                 abort();
             }
             tl_free(code);
         } else tl_error_clear();
+        tl_str_deinit(&pruned);
     }
     tl_str_addf(&text,
                 "__attribute__((visibility(\"default\"))) void shim_call(const void *args, i64 "
