@@ -1,5 +1,5 @@
-/* Private to comm: the control channel. Each rank has a connection to a thread of the chief, rank 0,
- * and says once a second what it does. Who dies, hangs or fails ends the run for all, with one
+/* Private to comm: the control channel. Each rank has a connection to a thread of the chief, rank
+ * 0, and says once a second what it does. Who dies, hangs or fails ends the run for all, with one
  * message that names it.
  *
  * Thread word: messages are free-threaded; a channel is, but for its end. */

@@ -1,8 +1,10 @@
 #include <tilth/comm/world.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +19,8 @@
 struct tl_world {
     tl_who who;
     tl_comm *comm;
-    tli_control *control; /* NULL: alone */
+    tli_control *control;  /* NULL: alone, or over MPI, whose launcher watches */
+    tl_registry *registry; /* of MPI's plug-in */
 };
 
 /* --- what `tilth launch` hands over ----------------------------------------------------------- */
@@ -58,13 +61,44 @@ static tl_status refuse_hosts(const tl_who *who)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "%" PRId32
                        " processes on several machines (%s) need MPI, and this Tilth has "
-                       "none: install libopenmpi-dev and build Tilth again",
+                       "no libtilth_mpi.so: install libopenmpi-dev and build Tilth again",
                        who->size, who->source);
     return TL_FAIL(TL_EUNSUPPORTED,
                    "%s starts %" PRId32
                    " processes on several machines, which need MPI; unset its variables and let "
                    "mpirun start them: mpirun -H %s --bind-to none tilth ...",
                    who->source, who->size, who->hosts);
+}
+
+/* The plug-in lies beside the library. */
+static tl_status find_plugin(char out[4096])
+{
+    Dl_info info;
+    const char *given = getenv("TILTH_MPI");
+    if (given && *given) {
+        snprintf(out, 4096, "%s", given);
+        return TL_OK;
+    }
+    if (!dladdr((void *)(uintptr_t)tl_world_open, &info) || !info.dli_fname)
+        return TL_FAIL(TL_EUNSUPPORTED, "libtilth_mpi.so: where the library lies is not known");
+    const char *slash = strrchr(info.dli_fname, '/');
+    snprintf(out, 4096, "%.*slibtilth_mpi.so", slash ? (int)(slash + 1 - info.dli_fname) : 0,
+             info.dli_fname);
+    return TL_OK;
+}
+
+static tl_status open_mpi(tl_world *w, const tl_world_args *args)
+{
+    char path[4096];
+    const tl_class *cls;
+    TL_TRY(find_plugin(path));
+    if (access(path, F_OK) < 0) return refuse_hosts(&w->who);
+    TL_TRY(tl_registry_new(&w->registry));
+    TL_TRY(tl_registry_load(w->registry, path));
+    TL_TRY(tl_registry_find(&cls, w->registry, &tl_kind_comm, "mpi"));
+    return tl_comm_open(
+        &w->comm, (const tl_comm_class *)cls,
+        &(tl_comm_args){.rank = w->who.rank, .size = w->who.size, .threads = args->threads});
 }
 
 static tl_status open_shared(tl_world *w, const tl_world_args *args)
@@ -96,7 +130,16 @@ static tl_status open_world(tl_world *w, const tl_world_args *args)
     if (w->who.size == 1)
         return tl_comm_open(&w->comm, &tl_comm_none,
                             &(tl_comm_args){.size = 1, .threads = args->threads});
+    const bool can = w->who.from == TL_WHO_MPI || w->who.from == TL_WHO_SLURM;
+    const char *wanted = getenv("TILTH_COMM");
+    const bool mpi = wanted && strcmp(wanted, "mpi") == 0;
+    if (wanted && *wanted && !mpi && strcmp(wanted, "auto") != 0 && strcmp(wanted, "shm") != 0)
+        return TL_FAIL(TL_EINVAL, "TILTH_COMM: expected auto, shm or mpi, found '%.40s'", wanted);
+    if (can && (mpi || *w->who.hosts)) return open_mpi(w, args);
     if (*w->who.hosts) return refuse_hosts(&w->who);
+    if (mpi)
+        return TL_FAIL(TL_EINVAL, "TILTH_COMM is mpi, and %s is not of MPI: start it with mpirun",
+                       w->who.source);
     if (w->who.from != TL_WHO_TILTH && !*w->who.key)
         return TL_FAIL(TL_EINVAL,
                        "%s names no port and no job by which %" PRId32
@@ -115,6 +158,7 @@ tl_status tl_world_open(tl_world **out, const tl_world_args *args)
     tl_status st = open_world(w, args ? args : &defaults);
     if (st != TL_OK) {
         tl_comm_close(&w->comm);
+        tl_registry_free(&w->registry);
         tl_free(w);
         return st;
     }
@@ -126,8 +170,14 @@ void tl_world_close(tl_world **world, tl_status how)
 {
     tl_world *w = *world;
     if (!w) return;
+    if (w->who.size > 1 && how != TL_OK && how != TL_EPEER) {
+        char why[1024];
+        snprintf(why, sizeof why, "rank %" PRId32 " failed: %s", w->who.rank, tl_error_message());
+        tl_comm_abort(w->comm, why); // before they see that we have left
+    }
     tli_control_free(&w->control, how);
     tl_comm_close(&w->comm);
+    tl_registry_free(&w->registry);
     tl_free(w);
     *world = NULL;
 }

@@ -10,6 +10,7 @@
 typedef struct launch_flags {
     int64_t n, restarts, min;
     bool check;
+    double seconds;
 } launch_flags;
 static const tl_field launch_fields[] = {
     TL_F(launch_flags, n, TL_AT_LEAST(0),
@@ -21,6 +22,8 @@ static const tl_field launch_fields[] = {
                  "as many as at first"),
     TL_F(launch_flags, check,
          .help = "no command: show the processes, where they run, and how fast they exchange"),
+    TL_F(launch_flags, seconds, TL_AT_LEAST(0),
+         .help = "of --check: go on exchanging for so long, and see that every sum is right"),
     TL_F_END,
 };
 static const tl_desc launch_flags_desc = {
@@ -51,12 +54,14 @@ static tl_status run_ranks(tli_run *run, const launch_flags *f, tl_strings words
 static tl_status run_launch(tli_run *run)
 {
     const launch_flags *f = run->given[0];
-    static const char *const check[] = {"launch", "--check"};
+    char seconds[48];
+    const char *const check[] = {"launch", "--check", seconds};
     tl_strings words = run->words;
     int64_t size = f->n ? f->n : 2;
     tl_who who;
+    snprintf(seconds, sizeof seconds, "--seconds=%.6f", f->seconds);
     TL_TRY(tl_who_find(&who, NULL));
-    if (f->check && who.size > 1) return tli_launch_check(run);
+    if (f->check && who.size > 1) return tli_launch_check(run, f->seconds);
     if (who.size > 1)
         return TL_FAIL(TL_EINVAL, "this is rank %" PRId32 " of %" PRId32 " already, by %s",
                        who.rank, who.size, who.source);
@@ -69,13 +74,14 @@ static tl_status run_launch(tli_run *run)
         return TL_FAIL(TL_EINVAL, "%s: at most %d", f->min > size ? "--min" : "-n",
                        f->min > size ? (int)size : (int)TL_COMM_SHM_RANKS);
     if (!f->check && size > 1) TL_TRY(tli_refuse_several(words.items[0], (int32_t)size));
-    return run_ranks(run, f, f->check ? (tl_strings){check, 2} : words, (int32_t)size);
+    return run_ranks(run, f, f->check ? (tl_strings){check, 3} : words, (int32_t)size);
 }
 
 const tli_command tli_command_launch = {
     .name = "launch",
     .brief = "a command on several processes of this machine",
-    .usage = "-n N [--restarts=K [--min=M]] COMMAND...\n   or: launch --check [-n N]\n\nStarts N "
+    .usage = "-n N [--restarts=K [--min=M]] COMMAND...\n   or: launch --check [-n N] "
+             "[--seconds=S]\n\nStarts N "
              "processes of the same command, which find each other in shared memory. Rank 0 writes "
              "as usual, lines of the others have their number before them. Signals reach all. When "
              "one is lost, all end, with code 4.",

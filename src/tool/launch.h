@@ -21,7 +21,8 @@ typedef struct tli_ranks_end {
 /* Runs them until all have ended. */
 TL_NODISCARD tl_status tli_ranks_run(tli_ranks_end *out, const tli_ranks_args *args);
 
-/* What one rank of `launch --check` does: tells what it is, measures; the chief prints. */
-TL_NODISCARD tl_status tli_launch_check(tli_run *run);
+/* What one rank of `launch --check` does: tells what it is, measures, and goes on for so long; the
+ * chief prints. */
+TL_NODISCARD tl_status tli_launch_check(tli_run *run, double seconds);
 
 #endif

@@ -90,7 +90,36 @@ static tl_status tell(tli_run *run, tl_world *world, const about *all)
     return TL_OK;
 }
 
-static tl_status check(tli_run *run, tl_world *world)
+/* Sums whose every element is known, until the chief has had enough. */
+static tl_status go_on(tli_run *run, tl_world *world, double seconds)
+{
+    enum { COUNT = 1 << 18 };
+    tl_comm *c = tl_world_comm(world);
+    int64_t end = tl_clock_ns() + (int64_t)(seconds * 1e9), rounds = 0, more = 1;
+    int32_t *block = tl_comm_alloc(c, COUNT * sizeof *block);
+    if (!block) return tl_error_code();
+    for (; more; rounds++) {
+        tl_world_tell(world, TL_WORLD_COMPUTES, rounds, "what is summed");
+        for (int64_t i = 0; i < COUNT; i++) block[i] = (int32_t)(c->rank + i + rounds);
+        TL_TRY(tl_comm_all_reduce(c->world, &(tl_comm_sum){.dtype = TL_I32,
+                                                           .count = COUNT,
+                                                           .lanes = c->size,
+                                                           .partials = (const void *const[]){block},
+                                                           .out = block}));
+        for (int64_t i = 0; i < COUNT; i++)
+            if (block[i] != (int32_t)(c->size * (c->size - 1) / 2 + c->size * (i + rounds)))
+                return TL_FAIL(TL_EDATA,
+                               "rank %" PRId32 ": element %" PRId64 " of sum %" PRId64
+                               " is wrong: memory or network are damaged",
+                               c->rank, i, rounds);
+        more = tl_clock_ns() < end;
+        TL_TRY(tl_comm_broadcast(c->world, &more, sizeof more, 0));
+    }
+    tl_str_addf(&run->text, "\n%" PRId64 " sums of 1 MB, all of them right\n", rounds);
+    return TL_OK;
+}
+
+static tl_status check(tli_run *run, tl_world *world, double seconds)
 {
     tl_comm *c = tl_world_comm(world);
     about own = about_us();
@@ -100,16 +129,18 @@ static tl_status check(tli_run *run, tl_world *world)
     for (int32_t r = 0; r < c->size; r++) parts[r] = (tl_part){&all[r], sizeof all[r]};
     TL_TRY(tl_comm_all_gather(c->world, &(tl_part){&own, sizeof own}, parts));
     TL_TRY(tell(run, world, all));
-    TL_TRY(tl_comm_barrier(c->world));
     if (c->rank > 0) tl_str_cut(&run->text, 0);
-    return TL_OK;
+    TL_TRY(tli_tell_now(run));
+    if (seconds > 0) TL_TRY(go_on(run, world, seconds));
+    if (c->rank > 0) tl_str_cut(&run->text, 0);
+    return tl_comm_barrier(c->world);
 }
 
-tl_status tli_launch_check(tli_run *run)
+tl_status tli_launch_check(tli_run *run, double seconds)
 {
     tl_world *world;
     TL_TRY(tl_world_open(&world, NULL));
-    tl_status st = check(run, world);
+    tl_status st = check(run, world, seconds);
     tl_world_close(&world, st);
     return st;
 }

@@ -245,6 +245,7 @@ static int code_of_all(const ranks *r)
     for (int32_t i = 0; i < r->size; i++) {
         int status = r->items[i].status;
         int own = WIFEXITED(status) ? WEXITSTATUS(status) : TL_EXIT_PEER;
+        if (WIFSIGNALED(status) && r->end->signal) own = 128 + WTERMSIG(status); // as a shell
         if (own == 0) continue;
         bool better = code == 0 || (code == TL_EXIT_PEER && own != TL_EXIT_PEER)
                       || (code == TL_EXIT_STOPPED && own != TL_EXIT_STOPPED && own != TL_EXIT_PEER);

@@ -9,14 +9,16 @@
  *
  * Who started the process says who it is (who.h). Processes of one machine meet in shared memory:
  * `tilth launch` hands it over; others find each other by the port or the job that they have in
- * common, at a socket in a folder that only their user can enter. Processes on several machines need
- * MPI.
+ * common, at a socket in a folder that only their user can enter. Processes on several machines
+ * need MPI (libtilth_mpi.so beside the library, or where TILTH_MPI says); TILTH_COMM=mpi takes it
+ * on one machine, too.
  *
- * Each rank is watched (by the chief, rank 0): one that dies or fails ends the run for all within
- * 2 seconds, one that is not heard of within 20, one that hangs while others wait for it within
- * `peer_timeout_s`, and five times that while it compiles, reads or writes. Calls of the others fail
- * with TL_EPEER and a message that names the rank, its host and what it was doing; who does not come
- * back from its work within 5 more seconds is ended, with code 4.
+ * In shared memory each rank is watched (by the chief, rank 0): one that dies or fails ends the run
+ * for all within 2 seconds, one that is not heard of within 20, one that hangs while others wait
+ * for it within `peer_timeout_s`, and five times that while it compiles, reads or writes. Calls of
+ * the others fail with TL_EPEER and a message that names the rank, its host and what it was doing;
+ * who does not come back from its work within 5 more seconds is ended, with code 4. Over MPI it is
+ * mpirun that ends all when one dies.
  *
  * Ownership: the caller's. Thread word: one thread at a time, but for tl_world_tell, which is
  * free-threaded. */
