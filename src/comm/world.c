@@ -74,7 +74,7 @@ static tl_status refuse_hosts(const tl_who *who)
 static tl_status find_plugin(char out[4096])
 {
     Dl_info info;
-    const char *given = getenv("TILTH_MPI");
+    const char *given = secure_getenv("TILTH_MPI"); // it names code
     if (given && *given) {
         snprintf(out, 4096, "%s", given);
         return TL_OK;
