@@ -7,9 +7,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpng-dev
                 libjpeg62-turbo-dev zlib1g-dev libmicrohttpd-dev)
 FORMAT_PACKAGES=(clang-format-14)
-TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags "${FORMAT_PACKAGES[@]}")
+MPI_PACKAGES=(openmpi-bin libopenmpi-dev)
+TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags "${FORMAT_PACKAGES[@]}" "${MPI_PACKAGES[@]}")
 PYTHON_PACKAGES=(python3 python3-venv)
-BENCH_PACKAGES=(libopenblas0-pthread dataset-fashion-mnist)
+BENCH_PACKAGES=(libopenblas0-pthread dataset-fashion-mnist "${MPI_PACKAGES[@]}")
 DEMO_PACKAGES=(dataset-fashion-mnist)
 
 # Of build/test. What its tests compile while they run serves those of the other builds too.
