@@ -80,14 +80,14 @@ def equal(found, expected, what):
 # --- finished runs ---------------------------------------------------------------------------------------------------------------
 
 
-def check_curves(page):
+def check_curves(page, name='page'):
     page.until("document.querySelectorAll('[data-tag=\"loss\"] .legend tr').length === 7")
     rows = legend(page, 'loss')
     for run in range(3):
         values = [make_runs.loss_at(run, s) for s in range(0, 2000, 10)]
         equal(rows[f'run {run} · train'], [four(values[-1]), four(min(values)), four(max(values)), '1990'], f'loss of run {run}')
     assert drawn(page, 'loss') > 500, 'the chart is empty'
-    shot(page, 'curves')
+    shot(page, name)
 
 
 def check_hover_and_zoom(page):
@@ -263,7 +263,7 @@ def check_report(browser, folder):
     page = browser.open('file://' + path)
     page.until('T.runs.size === 4 && document.body.dataset.shown')
     page.run("T.choose([...T.runs.values()].filter((r) => r.name.startsWith('run')).map((r) => r.id))")
-    check_curves(page)
+    check_curves(page, 'report')
     go(page, 'images')
     page.until("[...document.querySelectorAll('main img')].length === 3 && [...document.querySelectorAll('main img')].every((i) => i.naturalWidth === 24)")
     go(page, 'settings')

@@ -40,6 +40,7 @@ T.showLive = () => {
 T.setTheme = (name) => {
   document.documentElement.dataset.theme = name;
   for (const card of T.cards.values()) card.load();
+  if (T.runs.size) T.showSide();
 };
 
 T.help = () => {
