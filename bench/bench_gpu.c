@@ -88,24 +88,37 @@ static tl_status run_model(bench *b, const step_model *m, bench_peer *peer)
 
 /* --- experiments ------------------------------------------------------------------------------ */
 
-static tl_status make_images(tl_dataset **out)
+static tl_status draw_images(tl_tensor *images, tl_tensor *labels)
 {
-    const int64_t count = (int64_t)IMAGES * SIDE * SIDE * 3;
-    float *image = calloc((size_t)count, sizeof *image);
-    int32_t labels[IMAGES];
+    tl_lease image = {0}, label = {0};
     tl_rng rng;
-    if (!image) return TL_FAIL_NOMEM((size_t)count * sizeof *image);
     tl_rng_init(&rng, 1);
-    for (int64_t i = 0; i < count; i++) image[i] = (float)tl_rng_u32(&rng) * 0x1p-30f - 2;
-    for (int i = 0; i < IMAGES; i++) labels[i] = (int32_t)tl_rng_below(&rng, CLASSES);
-    const tl_array arrays[] = {{"image", TL_F32, TL_SHAPE(IMAGES, SIDE, SIDE, 3), image},
-                               {"label", TL_I32, TL_SHAPE(IMAGES), labels}};
-    tl_status st = tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays,
-                                                                 .count = TL_COUNT(arrays),
-                                                                 .copy = true,
-                                                                 .repeat = true,
-                                                                 .batch_size = IMAGES});
-    free(image);
+    tl_status st = tl_lease_discard(&image, images);
+    if (st == TL_OK) st = tl_lease_discard(&label, labels);
+    for (int64_t i = 0; st == TL_OK && i < tl_tensor_count(images); i++)
+        ((float *)image.data)[i] = (float)tl_rng_u32(&rng) * 0x1p-30f - 2;
+    for (int i = 0; st == TL_OK && i < IMAGES; i++)
+        ((int32_t *)label.data)[i] = (int32_t)tl_rng_below(&rng, CLASSES);
+    if (st == TL_OK) st = tl_lease_end(&image);
+    if (st == TL_OK) st = tl_lease_end(&label);
+    tl_lease_drop(&image);
+    tl_lease_drop(&label);
+    return st;
+}
+
+/* One batch on the device, over and over: peers have it there too. */
+static tl_status make_images(tl_dataset **out, tl_engine *engine)
+{
+    tl_tensor *images = NULL, *labels = NULL;
+    *out = NULL;
+    tl_status st = tl_tensor_new(&images, engine, TL_F32, TL_SHAPE(IMAGES, SIDE, SIDE, 3));
+    if (st == TL_OK) st = tl_tensor_new(&labels, engine, TL_I32, TL_SHAPE(IMAGES));
+    if (st == TL_OK) st = draw_images(images, labels);
+    tl_named fields[] = {{"image", images}, {"label", labels}};
+    const tl_tensors batch = {.items = fields, .count = TL_COUNT(fields)};
+    if (st == TL_OK) st = tl_dataset_from_batches(out, &batch, 1, true);
+    tl_tensor_free(&images);
+    tl_tensor_free(&labels);
     return st;
 }
 
@@ -113,9 +126,7 @@ static tl_status run_resnet(bench *b, bench_peer *peer)
 {
     static const char name[] = "resnet50 B256 bf16";
     training t = {.steps = STEPS};
-    tl_dataset *data;
     if (!bench_wants(b, name)) return TL_OK;
-    TL_TRY(make_images(&data));
     tl_status st = training_make(
         &t,
         &(training_args){
@@ -132,7 +143,7 @@ static tl_status run_resnet(bench *b, bench_peer *peer)
                        "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n",
             .batch_size = IMAGES,
             .half = true,
-            .data = data});
+            .make = make_images});
     if (st == TL_OK) st = measure(b, name, run_training, &t, STEPS, peer);
     if (st == TL_OK)
         show(tl_function_program(tl_trainer_train_function(t.trainer)), run_training, &t,

@@ -263,16 +263,17 @@ static tl_storage *ask_system(tli_memory *m, int class_, size_t capacity)
 }
 
 // "; 'cuda:0' has 12 of 34 bytes free", as far as it is known.
-static void add_room(char *out, size_t size, const tli_memory *m)
+static tl_status add_room(char *out, size_t size, const tli_memory *m)
 {
     tl_device_memory room = {0};
     *out = '\0';
-    m->device->cls->memory(m->device, &room);
+    TL_TRY(m->device->cls->memory(m->device, &room));
     if (room.free && !is_staging(m))
         snprintf(out, size, "; '%s' has %" PRId64 " of %" PRId64 " bytes free", m->device->name,
                  room.free, room.total);
     else if (room.total && !is_staging(m))
         snprintf(out, size, "; '%s' has %" PRId64 " in all", m->device->name, room.total);
+    return TL_OK;
 }
 
 static tl_status fail_nomem(tli_memory *m, size_t bytes)
@@ -282,7 +283,7 @@ static tl_status fail_nomem(tli_memory *m, size_t bytes)
     pthread_mutex_lock(&m->lock);
     stats = m->stats;
     pthread_mutex_unlock(&m->lock);
-    add_room(room, sizeof room, m);
+    TL_TRY(add_room(room, sizeof room, m));
     return TL_FAIL(
         TL_ENOMEM,
         "out of memory: a tensor needs %zu bytes%s, and those that are alive hold %" PRId64 "%s",

@@ -15,6 +15,8 @@
 enum { KEY = 256, ROOM = 256 };
 /* Plans that want more are passed over: it lies beside the tensors of a whole program. */
 static const int64_t most_workspace = INT64_C(1) << 30;
+/* Sums of products from which on it pays to measure plans: below, any takes a few microseconds. */
+static const double least_measured = 5e7;
 
 /* --- what a call computes --------------------------------------------------------------------- */
 
@@ -115,6 +117,8 @@ static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_conv *c)
     char key[KEY];
     const tli_dnn_window *w = &c->window;
     const int64_t size = (int64_t)tl_dtype_size(c->dtype);
+    const double work = (double)(c->n * c->result_rows * c->result_columns * c->out)
+                        * (double)(c->filter_rows * c->filter_columns * (c->in / c->groups));
     const tli_dnn_wanted wanted = {
         .key = key,
         .draw = tli_conv_draw,
@@ -124,7 +128,7 @@ static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_conv *c)
         .bytes = {c->n * c->rows * c->columns * c->in * size,
                   c->filter_rows * c->filter_columns * (c->in / c->groups) * c->out * size,
                   c->n * c->result_rows * c->result_columns * c->out * size},
-        .count = 3,
+        .count = work >= least_measured ? 3 : 0,
     };
 #define P " %" PRId64
     snprintf(key, sizeof key, "conv %d %s" P P P P P P P P P P P P P P P P P P, (int)c->way,

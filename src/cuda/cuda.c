@@ -1,4 +1,5 @@
 /* The backend of GPUs. */
+#include <tilth/base/log.h>
 #include <tilth/sys/cpu/cpu.h>
 
 #include "cuda/attend.h"
@@ -90,10 +91,12 @@ static const tl_backend_class whole = {
 static tl_status choose(const tl_backend_class **out)
 {
     const tli_cuda_api *api;
-    *out = tli_cuda_dnn(&api) == TL_OK        ? &whole
-           : tli_cuda_products(&api) == TL_OK ? &multiplying
-                                              : &plain;
-    if (*out != &whole) tl_error_clear();
+    *out = &whole;
+    if (tli_cuda_dnn(&api) == TL_OK) return TL_OK;
+    *out = tli_cuda_products(&api) == TL_OK ? &multiplying : &plain;
+    if (*out == &multiplying) (void)!tli_cuda_dnn(&api); // what lacks, again
+    TL_LOG_ONCE(TL_LEVEL_WARNING, "on this GPU much is slow: %s", tl_error_message());
+    tl_error_clear();
     return TL_OK;
 }
 

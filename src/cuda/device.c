@@ -190,14 +190,15 @@ static void free_host(tl_device *device, void *memory, size_t bytes)
     if (d->api->cuCtxSetCurrent(d->context) == CUDA_SUCCESS) (void)d->api->cuMemFreeHost(memory);
 }
 
-static void tell_memory(tl_device *device, tl_device_memory *out)
+static tl_status tell_memory(tl_device *device, tl_device_memory *out)
 {
     const tli_cuda *d = tli_cuda_of(device);
     size_t free_bytes, total;
     *out = (tl_device_memory){0};
-    if (d->api->cuCtxSetCurrent(d->context) != CUDA_SUCCESS) return;
-    if (d->api->cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS) return;
+    TL_TRY(tli_cuda_enter(d));
+    TLI_CUDA_TRY(d->api, cuMemGetInfo_v2, &free_bytes, &total);
     *out = (tl_device_memory){.free = (int64_t)free_bytes, .total = (int64_t)total};
+    return TL_OK;
 }
 
 const tl_device_class tl_device_cuda = {

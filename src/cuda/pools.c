@@ -3,13 +3,13 @@
 #include "cuda/pools.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <string.h>
 
 #include "core/inner/storage.h"
 #include "cuda/kernels.h"
 #include "nest/inner/words.h"
 
-enum { VECTOR = 16 /* bytes that a thread reads at once */ };
+enum { VECTOR = 16 /* bytes that a thread reads at once */, LARGE = 1 << 20 };
 
 /* What a text is compiled for. */
 typedef struct form {
@@ -19,12 +19,18 @@ typedef struct form {
     bool small;                 /* pixels are counted in 32 bits */
     bool wide;                  /* a window has more places than a byte can count */
     const tl_pool_attr *window; /* NULL: none */
+    int64_t sizes[5];           /* of images and pooled images; 0: told when it is run */
 } form;
 
 /* Sizes of windows are known when kernels are compiled: all that a pixel is made of is begun to be
  * read at once. */
-static void print_window(tl_str *body, const tl_pool_attr *w)
+static void print_window(tl_str *body, const form *f)
 {
+    static const char *const names[] = {"H", "W", "C", "OH", "OW"};
+    const tl_pool_attr *w = f->window;
+    for (int i = 0; i < TL_COUNT(names); i++)
+        if (f->sizes[0]) tl_str_addf(body, "#define %s_ %" PRId64 "\n", names[i], f->sizes[i]);
+        else tl_str_addf(body, "#define %s_ p.sizes[%d]\n", names[i], i);
     tli_cuda_define(body, "SIZE_Y", w->size_y);
     tli_cuda_define(body, "SIZE_X", w->size_x);
     tli_cuda_define(body, "STRIDE_Y", w->stride_y);
@@ -45,7 +51,7 @@ static void print(tl_str *body, const form *f)
                 "#define LOAD(x) %s(x)\n#define STORE(x) %s(x)\n#define V %d\n",
                 type, is_double ? "double" : "float", f->small ? "u32" : "i64",
                 f->small ? "i32" : "i64", f->wide ? "i32" : "u8", load, store, f->lanes);
-    if (f->window) print_window(body, f->window);
+    if (f->window) print_window(body, f);
     tl_str_add(body, "struct alignas(V * sizeof(T)) vec { T v[V]; };\n"
                      "#define EACH(i, count)                                                  \\\n"
                      "    for (I i = (I)blockIdx.x * blockDim.x + threadIdx.x; i < (count);   \\\n"
@@ -56,16 +62,18 @@ static void print(tl_str *body, const form *f)
 
 static tl_status kernel_of(tli_cuda *d, CUfunction *out, const form *f)
 {
-    char key[256];
-    tl_str body = TL_STR_INIT;
     const tl_pool_attr none = {0}, *w = f->window ? f->window : &none;
-    snprintf(key, sizeof key,
-             "%s %d %d %d%d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
-             f->name, (int)f->dtype, f->lanes, f->small, f->wide, w->size_y, w->size_x, w->stride_y,
-             w->stride_x, w->top, w->left);
+    const int64_t numbers[] = {f->dtype,    f->lanes,    f->small,    f->wide,     w->size_y,
+                               w->size_x,   w->stride_y, w->stride_x, w->top,      w->left,
+                               f->sizes[0], f->sizes[1], f->sizes[2], f->sizes[3], f->sizes[4]};
+    tl_str key = TL_STR_INIT, body = TL_STR_INIT;
+    tl_str_add(&key, f->name);
+    for (int i = 0; i < TL_COUNT(numbers); i++) tl_str_addf(&key, " %" PRId64, numbers[i]);
     print(&body, f);
-    tl_status st = tl_str_status(&body);
-    if (st == TL_OK) st = tli_cuda_kernel(d, out, key, tl_str_text(&body));
+    tl_status st = tl_str_status(&key);
+    if (st == TL_OK) st = tl_str_status(&body);
+    if (st == TL_OK) st = tli_cuda_kernel(d, out, tl_str_text(&key), tl_str_text(&body));
+    tl_str_deinit(&key);
     tl_str_deinit(&body);
     return st;
 }
@@ -86,33 +94,38 @@ static form form_of(const tl_node *call, const char *name, const char *text)
     int64_t most = tl_tensor_count(call->out[0]);
     for (int i = 0; i < call->inputs; i++)
         if (tl_tensor_count(call->in[i]) > most) most = tl_tensor_count(call->in[i]);
-    return (form){name, text, call->out[0]->dtype, lanes_of(call), most < INT32_MAX, false, NULL};
+    return (form){name, text, call->out[0]->dtype, lanes_of(call), most < INT32_MAX, false,
+                  NULL, {0}};
 }
 
 /* --- windows ---------------------------------------------------------------------------------- */
 
-/* Image and pooled image. */
+/* Image and pooled image: how many, then rows, columns and channels, and rows and columns. */
+enum { ROWS_, COLUMNS_, CHANNELS_, POOLED_ROWS_, POOLED_COLUMNS_, SIZES_ };
 typedef struct pool {
-    int64_t n, rows, columns, channels, pooled_rows, pooled_columns;
+    int64_t n, sizes[SIZES_];
 } pool;
 
 static pool pool_of(const tl_tensor *image, const tl_tensor *pooled)
 {
     const int64_t *x = image->shape.dims, *y = pooled->shape.dims;
-    return (pool){x[0], x[1], x[2], x[3], y[1], y[2]};
+    return (pool){x[0], {x[1], x[2], x[3], y[1], y[2]}};
 }
 
-static form window_of(const tl_node *call, const char *name, const char *text)
+/* Kernels for large images know their sizes too: they divide by them. */
+static form window_of(const tl_node *call, const char *name, const char *text, const pool *p)
 {
     form f = form_of(call, name, text);
     f.window = call->attr;
+    if (p->n * p->sizes[ROWS_] * p->sizes[COLUMNS_] * p->sizes[CHANNELS_] >= LARGE)
+        memcpy(f.sizes, p->sizes, sizeof f.sizes);
     return f;
 }
 
 /* What lies outside is read at the edge, and not used. The windows that cover a pixel have their
  * numbers, the first ones first. */
 #define POOL_TEXT                                                                                  \
-    "struct pool { i64 n, h, w, c, oh, ow; };\n"                                                   \
+    "struct pool { i64 n, sizes[5]; };\n"                                                          \
     "struct spot { C n, y, x, c; };\n"                                                             \
     "FN spot spot_of(I i, i64 h, i64 w, i64 c)\n{\n"                                               \
     "    const I groups = (I)(c / V), q = i / groups, r = q / (I)w;\n"                             \
@@ -120,7 +133,7 @@ static form window_of(const tl_node *call, const char *name, const char *text)
     "FN bool is_in(C at, i64 count) { return at >= 0 && at < (C)count; }\n"                        \
     "FN C edge(C at, i64 count) { return at < 0 ? 0 : at < (C)count ? at : (C)count - 1; }\n"      \
     "FN I pixel(const pool &p, const spot &s, i64 h, i64 w, C y, C x)\n{\n"                        \
-    "    return (I)(((s.n * (C)h + edge(y, h)) * (C)w + edge(x, w)) * (C)p.c + s.c);\n}\n"         \
+    "    return (I)(((s.n * (C)h + edge(y, h)) * (C)w + edge(x, w)) * (C)C_ + s.c);\n}\n"          \
     "#define DOWN ((SIZE_Y + STRIDE_Y - 1) / STRIDE_Y)\n"                                          \
     "#define ACROSS ((SIZE_X + STRIDE_X - 1) / STRIDE_X)\n"                                        \
     "struct window { C oy, ox, dy, dx; bool in; };\n"                                              \
@@ -129,7 +142,7 @@ static form window_of(const tl_node *call, const char *name, const char *text)
     "    a.oy = (s.y + TOP) / STRIDE_Y - (DOWN - 1) + k / ACROSS;\n"                               \
     "    a.ox = (s.x + LEFT) / STRIDE_X - (ACROSS - 1) + k % ACROSS;\n"                            \
     "    a.dy = s.y + TOP - a.oy * STRIDE_Y;\n    a.dx = s.x + LEFT - a.ox * STRIDE_X;\n"          \
-    "    a.in = is_in(a.oy, p.oh) && is_in(a.ox, p.ow) && a.dy < SIZE_Y && a.dx < SIZE_X;\n"       \
+    "    a.in = is_in(a.oy, OH_) && is_in(a.ox, OW_) && a.dy < SIZE_Y && a.dx < SIZE_X;\n"         \
     "    return a;\n}\n"
 
 static tl_status start(const tl_run *run, const form *f, const pool *p, int64_t pixels,
@@ -138,7 +151,7 @@ static tl_status start(const tl_run *run, const form *f, const pool *p, int64_t 
     CUfunction kernel;
     pool by_value = *p;
     void *parameters[] = {&x, &from, &y, &by_value};
-    const int64_t count = pixels * (p->channels / f->lanes);
+    const int64_t count = pixels * (p->sizes[CHANNELS_] / f->lanes);
     if (!count) return TL_OK;
     TL_TRY(kernel_of(tli_cuda_of(run->queue->device), &kernel, f));
     return tli_cuda_start(run, kernel, count, parameters);
@@ -150,15 +163,15 @@ static tl_status start(const tl_run *run, const form *f, const pool *p, int64_t 
 #define LARGEST_TEXT                                                                               \
     POOL_TEXT                                                                                      \
     "extern \"C\" __global__ void kernel(const T *x, const T *from, void *to, pool p)\n{\n"        \
-    "    EACH(i, (I)(p.n * p.oh * p.ow * (p.c / V))) {\n"                                          \
-    "        const spot s = spot_of(i, p.oh, p.ow, p.c);\n"                                        \
+    "    EACH(i, (I)(p.n * OH_ * OW_ * (C_ / V))) {\n"                                             \
+    "        const spot s = spot_of(i, OH_, OW_, C_);\n"                                           \
     "        const C top = s.y * STRIDE_Y - TOP, left = s.x * STRIDE_X - LEFT;\n"                  \
     "        vec raw;\n        A best[V];\n        int at[V];\n"                                   \
     "        UNROLL for (int k = 0; k < V; k++) at[k] = -1;\n"                                     \
     "        EACH_TAP (int tap = 0; tap < SIZE_Y * SIZE_X; tap++) {\n"                             \
     "            const C y = top + tap / SIZE_X, x0 = left + tap % SIZE_X;\n"                      \
-    "            const bool in = is_in(y, p.h) && is_in(x0, p.w);\n"                               \
-    "            const vec b = AT(x, pixel(p, s, p.h, p.w, y, x0));\n"                             \
+    "            const bool in = is_in(y, H_) && is_in(x0, W_);\n"                                 \
+    "            const vec b = AT(x, pixel(p, s, H_, W_, y, x0));\n"                               \
     "            UNROLL for (int k = 0; k < V; k++) {\n"                                           \
     "                const A v = LOAD(b.v[k]);\n"                                                  \
     "                const bool more = in && (at[k] < 0\n"                                         \
@@ -173,7 +186,7 @@ static const char pick_text[] =
     "#define WRITE                                                                             \\\n"
     "    UNROLL for (int k = 0; k < V; k++) {                                                  \\\n"
     "        const C y = top + at[k] / SIZE_X, x0 = left + at[k] % SIZE_X;                     \\\n"
-    "        raw.v[k] = from[pixel(p, s, p.h, p.w, y, x0) + k];                                \\\n"
+    "        raw.v[k] = from[pixel(p, s, H_, W_, y, x0) + k];                                \\\n"
     "    }                                                                                     \\\n"
     "    (*(vec *)((T *)to + (i64)i * V)) = raw;\n" LARGEST_TEXT;
 static const char place_text[] =
@@ -185,13 +198,13 @@ static const char place_text[] =
 static const char max_grad_text[] =
     "struct alignas(V * sizeof(W)) places { W v[V]; };\n" POOL_TEXT
     "extern \"C\" __global__ void kernel(const T *g, const W *at, T *to, pool p)\n{\n"
-    "    EACH(i, (I)(p.n * p.h * p.w * (p.c / V))) {\n"
-    "        const spot s = spot_of(i, p.h, p.w, p.c);\n"
+    "    EACH(i, (I)(p.n * H_ * W_ * (C_ / V))) {\n"
+    "        const spot s = spot_of(i, H_, W_, C_);\n"
     "        A sum[V];\n        vec y;\n"
     "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
     "        EACH_TAP (int j = 0; j < DOWN * ACROSS; j++) {\n"
     "            const window a = window_of(p, s, j);\n"
-    "            const I o = pixel(p, s, p.oh, p.ow, a.oy, a.ox);\n"
+    "            const I o = pixel(p, s, OH_, OW_, a.oy, a.ox);\n"
     "            const places all = *(const places *)(at + o);\n"
     "            const vec b = AT(g, o);\n"
     "            UNROLL for (int k = 0; k < V; k++)\n"
@@ -202,13 +215,13 @@ static const char max_grad_text[] =
 
 static int64_t pooled_pixels(const pool *p)
 {
-    return p->n * p->pooled_rows * p->pooled_columns;
+    return p->n * p->sizes[POOLED_ROWS_] * p->sizes[POOLED_COLUMNS_];
 }
 
 static tl_status max_pool2d(const tl_run *run, const tl_node *call)
 {
     const pool p = pool_of(call->in[0], call->out[0]);
-    const form f = window_of(call, "max_pool", max_text);
+    const form f = window_of(call, "max_pool", max_text, &p);
     return start(run, &f, &p, pooled_pixels(&p), tli_data(call->in[0]), NULL,
                  tli_data(call->out[0]));
 }
@@ -216,7 +229,7 @@ static tl_status max_pool2d(const tl_run *run, const tl_node *call)
 static tl_status max_pool2d_pick(const tl_run *run, const tl_node *call)
 {
     const pool p = pool_of(call->in[1], call->out[0]);
-    const form f = window_of(call, "max_pool_pick", pick_text);
+    const form f = window_of(call, "max_pool_pick", pick_text, &p);
     return start(run, &f, &p, pooled_pixels(&p), tli_data(call->in[1]), tli_data(call->in[0]),
                  tli_data(call->out[0]));
 }
@@ -228,14 +241,15 @@ static tl_status max_pool2d_grad(const tl_run *run, const tl_node *call)
     const tl_pool_attr *a = call->attr;
     tl_tensor *y = call->out[0];
     const pool p = pool_of(x, g);
-    form find = window_of(call, "max_pool_place", place_text);
-    form gather = window_of(call, "max_pool_grad", max_grad_text);
+    form find = window_of(call, "max_pool_place", place_text, &p);
+    form gather = window_of(call, "max_pool_grad", max_grad_text, &p);
     find.wide = gather.wide = a->size_y > 256 || a->size_x > 256 || a->size_y * a->size_x > 256;
     const size_t bytes = (size_t)tl_tensor_count(g) * (find.wide ? sizeof(int32_t) : 1);
     void *places;
     TL_TRY(tli_cuda_scratch(run, &places, bytes));
     TL_TRY(start(run, &find, &p, pooled_pixels(&p), tli_data(x), NULL, places));
-    return start(run, &gather, &p, p.n * p.rows * p.columns, tli_data(g), places, tli_data(y));
+    return start(run, &gather, &p, p.n * p.sizes[ROWS_] * p.sizes[COLUMNS_], tli_data(g), places,
+                 tli_data(y));
 }
 
 /* --- the mean --------------------------------------------------------------------------------- */
@@ -245,19 +259,19 @@ static tl_status max_pool2d_grad(const tl_run *run, const tl_node *call)
     "FN C lesser(C a, C b) { return a < b ? a : b; }\n"                                            \
     "FN A count_of(const pool &p, C oy, C ox)\n{\n"                                                \
     "    const C y = oy * STRIDE_Y - TOP, x = ox * STRIDE_X - LEFT;\n"                             \
-    "    return (A)((lesser(y + SIZE_Y, (C)p.h) - (y > 0 ? y : 0))\n"                              \
-    "               * (lesser(x + SIZE_X, (C)p.w) - (x > 0 ? x : 0)));\n}\n"
+    "    return (A)((lesser(y + SIZE_Y, (C)H_) - (y > 0 ? y : 0))\n"                               \
+    "               * (lesser(x + SIZE_X, (C)W_) - (x > 0 ? x : 0)));\n}\n"
 static const char avg_text[] = POOL_TEXT COUNT_TEXT
     "extern \"C\" __global__ void kernel(const T *x, const T *from, T *to, pool p)\n{\n"
-    "    EACH(i, (I)(p.n * p.oh * p.ow * (p.c / V))) {\n"
-    "        const spot s = spot_of(i, p.oh, p.ow, p.c);\n"
+    "    EACH(i, (I)(p.n * OH_ * OW_ * (C_ / V))) {\n"
+    "        const spot s = spot_of(i, OH_, OW_, C_);\n"
     "        A sum[V];\n        vec r;\n"
     "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
     "        EACH_TAP (int tap = 0; tap < SIZE_Y * SIZE_X; tap++) {\n"
     "            const C y = s.y * STRIDE_Y - TOP + tap / SIZE_X;\n"
     "            const C x0 = s.x * STRIDE_X - LEFT + tap % SIZE_X;\n"
-    "            const bool in = is_in(y, p.h) && is_in(x0, p.w);\n"
-    "            const vec b = AT(x, pixel(p, s, p.h, p.w, y, x0));\n"
+    "            const bool in = is_in(y, H_) && is_in(x0, W_);\n"
+    "            const vec b = AT(x, pixel(p, s, H_, W_, y, x0));\n"
     "            UNROLL for (int k = 0; k < V; k++) if (in) sum[k] += LOAD(b.v[k]);\n"
     "        }\n"
     "        const A count = count_of(p, s.y, s.x);\n"
@@ -265,13 +279,13 @@ static const char avg_text[] = POOL_TEXT COUNT_TEXT
     "        (*(vec *)(to + (i64)i * V)) = r;\n    }\n}\n";
 static const char avg_grad_text[] = POOL_TEXT COUNT_TEXT
     "extern \"C\" __global__ void kernel(const T *g, const T *from, T *to, pool p)\n{\n"
-    "    EACH(i, (I)(p.n * p.h * p.w * (p.c / V))) {\n"
-    "        const spot s = spot_of(i, p.h, p.w, p.c);\n"
+    "    EACH(i, (I)(p.n * H_ * W_ * (C_ / V))) {\n"
+    "        const spot s = spot_of(i, H_, W_, C_);\n"
     "        A sum[V];\n        vec r;\n"
     "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
     "        EACH_TAP (int j = 0; j < DOWN * ACROSS; j++) {\n"
     "            const window a = window_of(p, s, j);\n"
-    "            const vec b = AT(g, pixel(p, s, p.oh, p.ow, a.oy, a.ox));\n"
+    "            const vec b = AT(g, pixel(p, s, OH_, OW_, a.oy, a.ox));\n"
     "            const A count = count_of(p, a.oy, a.ox);\n"
     "            UNROLL for (int k = 0; k < V; k++) if (a.in) sum[k] += LOAD(b.v[k]) / count;\n"
     "        }\n"
@@ -281,7 +295,7 @@ static const char avg_grad_text[] = POOL_TEXT COUNT_TEXT
 static tl_status avg_pool2d(const tl_run *run, const tl_node *call)
 {
     const pool p = pool_of(call->in[0], call->out[0]);
-    const form f = window_of(call, "avg_pool", avg_text);
+    const form f = window_of(call, "avg_pool", avg_text, &p);
     return start(run, &f, &p, pooled_pixels(&p), tli_data(call->in[0]), NULL,
                  tli_data(call->out[0]));
 }
@@ -289,8 +303,8 @@ static tl_status avg_pool2d(const tl_run *run, const tl_node *call)
 static tl_status avg_pool2d_grad(const tl_run *run, const tl_node *call)
 {
     const pool p = pool_of(call->out[0], call->in[0]);
-    const form f = window_of(call, "avg_pool_grad", avg_grad_text);
-    return start(run, &f, &p, p.n * p.rows * p.columns, tli_data(call->in[0]), NULL,
+    const form f = window_of(call, "avg_pool_grad", avg_grad_text, &p);
+    return start(run, &f, &p, p.n * p.sizes[ROWS_] * p.sizes[COLUMNS_], tli_data(call->in[0]), NULL,
                  tli_data(call->out[0]));
 }
 
@@ -401,7 +415,7 @@ bool tli_cuda_pool_text(tl_str *out, int number, tl_dtype dtype, bool vectors)
     const form f = {"",      number < TL_COUNT(texts) ? texts[number] : NULL,
                     dtype,   vectors ? (int)(VECTOR / tl_dtype_size(dtype)) : 1,
                     vectors, !vectors,
-                    &window};
+                    &window, {0}};
     if (f.text) print(out, &f);
     return f.text != NULL;
 }

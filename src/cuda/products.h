@@ -17,12 +17,14 @@ typedef struct tli_cuda_product {
     bool wide;                /* the result of half precision is float32 */
     tl_activation activation; /* of the sum: none, relu, gelu_tanh */
     bool keep_sum;            /* with gelu_tanh: what it is given is a result too */
+    bool added;               /* something like the result is added to it */
 } tli_cuda_product;
 
 /* Where they lie; what a product has not is NULL. */
 typedef struct tli_cuda_operands {
     const void *a, *b, *bias;
     void *sum, *c;
+    const void *added;
 } tli_cuda_operands;
 
 /* Puts it into the run's queue. TL_EUNSUPPORTED: cuBLASLt cannot, and nothing was put there. */

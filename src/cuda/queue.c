@@ -108,7 +108,7 @@ tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes)
         if (result == CUDA_ERROR_OUT_OF_MEMORY)
             return TL_FAIL(TL_ENOMEM,
                            "the GPU has no room for %zu bytes that a kernel needs beside its "
-                           "tensors; a smaller batch needs less",
+                           "tensors",
                            room);
         TL_TRY(tli_cuda_check(result, "cuMemAlloc"));
         q->scratch_bytes = room;

@@ -50,6 +50,7 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
     const tl_entropy_attr *attr = n->attr;
     const tl_tensor *labels = n->in[gradient], *z = n->in[gradient + 1];
     const int64_t width = z->shape.dims[z->shape.rank - 1];
+    const bool both = sparse && !gradient && n->inputs > 2;
     tli_entropy_args a = {.groups = width ? tl_tensor_count(z) / width : 0,
                           .ignored = attr->ignored.value,
                           .ignores = attr->ignored.set,
@@ -64,6 +65,10 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
     } else {
         a.loss = tli_data(n->out[0]);
         a.lse = tli_data(n->out[1]);
+        if (both) {
+            a.g = tli_data(n->in[2]);
+            a.y = tli_data(n->out[2]);
+        }
         TL_TRY(tli_cuda_faults(run, n, labels, &a.fault, &a.place));
     }
     tli_cuda_define(&w.defines, "ENTROPY", 1);
@@ -77,8 +82,9 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
     const int vector = tli_cuda_define_vector(&w.defines, tl_dtype_size(z->dtype), width, a.logits,
                                               also, a.y ? a.y : a.logits, NULL);
     w.threads = tli_cuda_define_row(&w.defines, width, vector, 0);
-    w.name = sparse ? (gradient ? "sparse_grad_rows" : "sparse_rows")
-                    : (gradient ? "dense_grad_rows" : "dense_rows");
+    w.name = both     ? "sparse_both_rows"
+             : sparse ? (gradient ? "sparse_grad_rows" : "sparse_rows")
+                      : (gradient ? "dense_grad_rows" : "dense_rows");
     return tli_cuda_put(run, &w, &a, sizeof a);
 }
 
@@ -125,7 +131,9 @@ static const tl_kernel rows[] = {
     ROWS(softmax_grad, softmax_grad_kernel),
     ROWS(log_softmax, log_softmax_kernel),
     ROWS(log_softmax_grad, log_softmax_grad_kernel),
-    ROWS(sparse_cross_entropy, sparse_cross_entropy_kernel),
+    {TL_OP_sparse_cross_entropy, TL_F32, sparse_cross_entropy_kernel, TL_KERNEL_JOINED},
+    {TL_OP_sparse_cross_entropy, TL_BF16, sparse_cross_entropy_kernel, TL_KERNEL_JOINED},
+    {TL_OP_sparse_cross_entropy, TL_F16, sparse_cross_entropy_kernel, TL_KERNEL_JOINED},
     ROWS(sparse_cross_entropy_grad, sparse_cross_entropy_grad_kernel),
     ROWS(cross_entropy, cross_entropy_kernel),
     ROWS(cross_entropy_grad, cross_entropy_grad_kernel),

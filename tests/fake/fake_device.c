@@ -180,10 +180,11 @@ static void fake_free_host(tl_device *device, void *memory, size_t bytes)
     tl_free(memory);
 }
 
-static void fake_memory(tl_device *device, tl_device_memory *out)
+static tl_status fake_memory(tl_device *device, tl_device_memory *out)
 {
     const fake *d = (const fake *)device;
     *out = (tl_device_memory){.free = (int64_t)(room - d->used), .total = (int64_t)room};
+    return TL_OK;
 }
 
 /* --- queues ----------------------------------------------------------------------------------- */

@@ -69,7 +69,8 @@ struct tl_device_class {
     /* Memory of the host that the device reads and writes by itself. */
     void *(*alloc_host)(tl_device *d, size_t bytes);
     void (*free_host)(tl_device *d, void *memory, size_t bytes);
-    void (*memory)(tl_device *d, tl_device_memory *out);
+    /* Fails when the device is lost, which may be why it gave none. */
+    tl_status (*memory)(tl_device *d, tl_device_memory *out);
 
     tl_status (*queue_new)(tl_queue **out, tl_device *d);
     /* Waits for its work. */
