@@ -34,9 +34,11 @@
 #include <tilth/desc/yaml.h>
 
 #include <tilth/core/attrs.h>
+#include <tilth/core/comm.h>
 #include <tilth/core/ctx.h>
 #include <tilth/core/dtype.h>
 #include <tilth/core/engine.h>
+#include <tilth/core/lanes.h>
 #include <tilth/core/logs.h>
 #include <tilth/core/shape.h>
 #include <tilth/core/spec.h>
@@ -69,6 +71,9 @@
 #include <tilth/graph/function.h>
 
 #include <tilth/comm/layout.h>
+#include <tilth/comm/shm.h>
+#include <tilth/comm/who.h>
+#include <tilth/comm/world.h>
 
 #include <tilth/io/checkpoint/checkpoint.h>
 #include <tilth/io/checkpoint/manager.h>
@@ -172,6 +177,8 @@
 #include <tilth/zoo/simclr.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
+
+#include <tilth/board/board.h>
 
 #include <tilth/builtin/builtin.h>
 #include <tilth/builtin/predictor.h>

@@ -1,5 +1,6 @@
 #include <tilth/builtin/builtin.h>
 
+#include <tilth/comm/shm.h>
 #include <tilth/nn/detection_losses.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/losses.h>
@@ -20,26 +21,13 @@
 
 /* All that ships, in the order in which it is registered. */
 static const tl_module *const modules[] = {
-    &tl_cpu_module,
-    &tl_cuda_module,
-    &tl_initializers_module,
-    &tl_regularizers_module,
-    &tl_layers_module,
-    &tl_transformer_module,
-    &tl_losses_module,
-    &tl_detection_losses_module,
-    &tl_metrics_module,
-    &tl_optimizers_module,
-    &tl_learning_rates_module,
-    &tl_warmups_module,
-    &tl_train_module,
-    &tl_vision_module,
-    &tl_detection_module,
-    &tl_segmentation_module,
-    &tl_simclr_module,
-    &tl_table_module,
-    &tl_language_module,
-    &tli_mock_module,
+    &tl_cpu_module,          &tl_cuda_module,         &tl_comm_module,
+    &tl_initializers_module, &tl_regularizers_module, &tl_layers_module,
+    &tl_transformer_module,  &tl_losses_module,       &tl_detection_losses_module,
+    &tl_metrics_module,      &tl_optimizers_module,   &tl_learning_rates_module,
+    &tl_warmups_module,      &tl_train_module,        &tl_vision_module,
+    &tl_detection_module,    &tl_segmentation_module, &tl_simclr_module,
+    &tl_table_module,        &tl_language_module,     &tli_mock_module,
 };
 
 tl_status tl_registry_new_builtin(tl_registry **out)

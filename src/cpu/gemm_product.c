@@ -95,7 +95,7 @@ static tl_status pack_units(int64_t begin, int64_t end, void *payload)
 tl_status tli_gemm_pack_panels(tl_pool *pool, const product *p, const panels *a, const panels *b)
 {
     // Bytes that make a chunk of the loop worth while: microseconds of copying.
-    enum { CHUNK = 1 << 15 };
+    enum { CHUNK = 1 << 17 };
     const packing work = {p, a, b, units_of(p, a, p->k->mr)};
     const int64_t units = work.a_units + units_of(p, b, p->k->nr);
     const size_t bytes = panels_bytes(p, a, p->k->mr) + panels_bytes(p, b, p->k->nr);

@@ -1,208 +1,13 @@
 #include "cuda/products.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <tilth/base/alloc.h>
-#include <tilth/core/attrs.h>
-
 #include "core/inner/storage.h"
-#include "cuda/device.h"
 #include "cuda/kernels.h"
-
-enum { WORKSPACE = 32 << 20 };
-
-/* What is found out once about a product: descriptions and the algorithm. */
-struct tli_cuda_plan {
-    tli_cuda_product what;
-    cublasLtMatmulDesc_t description;
-    cublasLtMatrixLayout_t a, b, c;
-    cublasLtMatmulAlgo_t algorithm;
-    size_t workspace;
-};
-
-static tl_status check(const tli_cuda_api *api, cublasStatus_t status, const char *call)
-{
-    if (status == CUBLAS_STATUS_SUCCESS) return TL_OK;
-    return TL_FAIL(TL_EIO, "cuBLASLt: %s: %s", call, api->cublasLtGetStatusName(status));
-}
-#define TRY(api, call, ...) TL_TRY(check((api), (api)->call(__VA_ARGS__), #call))
-
-/* --- descriptions ----------------------------------------------------------------------------- */
-
-static int type_of(tl_dtype dtype)
-{
-    switch (dtype) {
-    case TL_BF16: return CUDA_R_16BF;
-    case TL_F16: return CUDA_R_16F;
-    case TL_F64: return CUDA_R_64F;
-    default: return CUDA_R_32F;
-    }
-}
-
-static tl_status describe_matrix(const tli_cuda_api *api, cublasLtMatrixLayout_t *out,
-                                 const tli_cuda_product *p, tl_dtype dtype, int64_t rows,
-                                 int64_t columns, int64_t step)
-{
-    const int32_t batch = (int32_t)p->batch;
-    TRY(api, cublasLtMatrixLayoutCreate, out, type_of(dtype), (uint64_t)rows, (uint64_t)columns,
-        rows);
-    if (batch == 1) return TL_OK;
-    TRY(api, cublasLtMatrixLayoutSetAttribute, *out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
-        sizeof batch);
-    TRY(api, cublasLtMatrixLayoutSetAttribute, *out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-        &step, sizeof step);
-    return TL_OK;
-}
-
-/* cuBLAS counts by columns: a row-major matrix is its own transpose there. So the product is that
- * of b and a, in this order. */
-static tl_status describe(const tli_cuda_api *api, tli_cuda_plan *p)
-{
-    const tli_cuda_product *w = &p->what;
-    const int32_t transposed = CUBLAS_OP_T, bias = CUBLASLT_EPILOGUE_BIAS;
-    const bool is_double = w->dtype == TL_F64;
-    TRY(api, cublasLtMatmulDescCreate, &p->description,
-        is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, is_double ? CUDA_R_64F : CUDA_R_32F);
-    if (w->transpose_b)
-        TRY(api, cublasLtMatmulDescSetAttribute, p->description, CUBLASLT_MATMUL_DESC_TRANSA,
-            &transposed, sizeof transposed);
-    if (w->transpose_a)
-        TRY(api, cublasLtMatmulDescSetAttribute, p->description, CUBLASLT_MATMUL_DESC_TRANSB,
-            &transposed, sizeof transposed);
-    if (w->bias)
-        TRY(api, cublasLtMatmulDescSetAttribute, p->description, CUBLASLT_MATMUL_DESC_EPILOGUE,
-            &bias, sizeof bias);
-    const tl_dtype result = w->wide && !is_double ? TL_F32 : w->dtype;
-    TL_TRY(describe_matrix(api, &p->a, w, w->dtype, w->transpose_a ? w->m : w->k,
-                           w->transpose_a ? w->k : w->m, w->a_step));
-    TL_TRY(describe_matrix(api, &p->b, w, w->dtype, w->transpose_b ? w->k : w->n,
-                           w->transpose_b ? w->n : w->k, w->b_step));
-    return describe_matrix(api, &p->c, w, result, w->n, w->m, w->m * w->n);
-}
-
-/* Sums of parts are only added up in float32, in one order: the same bits each time. */
-static tl_status choose(const tli_cuda_api *api, cublasLtHandle_t handle, tli_cuda_plan *p)
-{
-    cublasLtMatmulPreference_t preference;
-    cublasLtMatmulHeuristicResult_t found;
-    const uint64_t most = WORKSPACE;
-    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    int count = 0;
-    TRY(api, cublasLtMatmulPreferenceCreate, &preference);
-    tl_status st =
-        check(api,
-              api->cublasLtMatmulPreferenceSetAttribute(
-                  preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most),
-              "workspace");
-    if (st == TL_OK)
-        st = check(
-            api,
-            api->cublasLtMatmulPreferenceSetAttribute(
-                preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes),
-            "schemes");
-    if (st == TL_OK)
-        st = check(api,
-                   api->cublasLtMatmulAlgoGetHeuristic(handle, p->description, p->b, p->a, p->c,
-                                                       p->c, preference, 1, &found, &count),
-                   "cublasLtMatmulAlgoGetHeuristic");
-    (void)api->cublasLtMatmulPreferenceDestroy(preference);
-    TL_TRY(st);
-    if (!count)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "cuBLASLt has no algorithm for a product of [%" PRId64 ", %" PRId64
-                       "] and [%" PRId64 ", %" PRId64 "] in %s",
-                       p->what.m, p->what.k, p->what.k, p->what.n, tl_dtype_name(p->what.dtype));
-    p->algorithm = found.algo;
-    p->workspace = found.workspaceSize;
-    return TL_OK;
-}
-
-/* --- plans are kept --------------------------------------------------------------------------- */
-
-static void free_plan(const tli_cuda_api *api, tli_cuda_plan *p)
-{
-    if (!p) return;
-    if (p->description) (void)api->cublasLtMatmulDescDestroy(p->description);
-    cublasLtMatrixLayout_t layouts[] = {p->a, p->b, p->c};
-    for (int i = 0; i < 3; i++)
-        if (layouts[i]) (void)api->cublasLtMatrixLayoutDestroy(layouts[i]);
-    tl_free(p);
-}
-
-void tli_cuda_products_deinit(tli_cuda *d)
-{
-    for (int64_t i = 0; i < tl_map_count(&d->plans); i++)
-        free_plan(d->api, tl_map_at(&d->plans, i));
-    tl_map_deinit(&d->plans);
-    if (d->products) (void)d->api->cublasLtDestroy(d->products);
-    d->products = NULL;
-}
-
-static tl_status new_plan(tli_cuda *d, tli_cuda_plan **out, const tli_cuda_product *what)
-{
-    const tli_cuda_api *api;
-    *out = NULL;
-    TL_TRY(tli_cuda_products(&api));
-    if (!d->products) TRY(api, cublasLtCreate, &d->products);
-    tli_cuda_plan *p = tl_alloc_zero(sizeof *p);
-    if (!p) return TL_FAIL_NOMEM(sizeof *p);
-    p->what = *what;
-    tl_status st = describe(api, p);
-    if (st == TL_OK) st = choose(api, d->products, p);
-    if (st != TL_OK) free_plan(api, p);
-    else *out = p;
-    return st;
-}
-
-static tl_status find_plan(tli_cuda *d, tli_cuda_plan **out, const tli_cuda_product *w)
-{
-    char key[160];
-    snprintf(key, sizeof key,
-             "%d %" PRId64 " %" PRId64 " %" PRId64 " %d%d%d%d %" PRId64 " %" PRId64 " %" PRId64,
-             (int)w->dtype, w->m, w->n, w->k, w->transpose_a, w->transpose_b, w->bias, w->wide,
-             w->batch, w->a_step, w->b_step);
-    if ((*out = tl_map_get(&d->plans, key))) return TL_OK;
-    TL_TRY(new_plan(d, out, w));
-    tl_status st = tl_map_set(&d->plans, key, *out);
-    if (st != TL_OK) free_plan(d->api, *out);
-    return st;
-}
-
-/* --- running ---------------------------------------------------------------------------------- */
-
-static tl_status launch(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p, const void *a,
-                        const void *b, const void *bias, void *c)
-{
-    static const float one = 1, zero = 0;
-    static const double one_d = 1, zero_d = 0;
-    const bool is_double = p->what.dtype == TL_F64;
-    if (p->workspace && !q->workspace)
-        TLI_CUDA_TRY(d->api, cuMemAlloc_v2, &q->workspace, WORKSPACE);
-    if (bias)
-        TRY(d->api, cublasLtMatmulDescSetAttribute, p->description,
-            CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-    TRY(d->api, cublasLtMatmul, d->products, p->description,
-        is_double ? (const void *)&one_d : &one, b, p->b, a, p->a,
-        is_double ? (const void *)&zero_d : &zero, c, p->c, c, p->c, &p->algorithm,
-        (void *)(uintptr_t)q->workspace, p->workspace, q->stream);
-    return TL_OK;
-}
 
 tl_status tli_cuda_multiply(const tl_run *run, const tli_cuda_product *what, const void *a,
                             const void *b, const void *bias, void *c)
 {
-    tli_cuda *d = tli_cuda_of(run->queue->device);
-    tli_cuda_plan *plan;
-    TL_ASSERT(what->bias == (bias != NULL) && what->m && what->n && what->k);
-    TL_TRY(tli_cuda_enter(d));
-    pthread_mutex_lock(&d->lock); // a plan's bias is part of its description
-    tl_status st = find_plan(d, &plan, what);
-    if (st == TL_OK) st = launch(d, tli_cuda_queue_of(run->queue), plan, a, b, bias, c);
-    pthread_mutex_unlock(&d->lock);
-    if (st == TL_OK) (void)tli_cuda_issue(run->queue);
-    return st;
+    return tli_cuda_multiply_into(run, what,
+                                  &(tli_cuda_operands){.a = a, .b = b, .bias = bias, .c = c});
 }
 
 /* --- matmul ----------------------------------------------------------------------------------- */
@@ -282,19 +87,58 @@ static tl_status matmul(const tl_run *run, const tl_node *call)
 
 /* --- linear ----------------------------------------------------------------------------------- */
 
+/* Whether cuBLASLt can apply it to the sum. Its GELU is estimated, which halves do not show; sums
+ * are only kept with it. */
+static bool is_in_product(const tl_linear_attr *attr, tl_dtype dtype)
+{
+    if (attr->activation == TL_ACT_RELU) return !attr->keep_sum;
+    return attr->activation == TL_ACT_GELU_TANH && (dtype == TL_BF16 || dtype == TL_F16);
+}
+
+/* Something is added to the product. */
+static tl_status add_linear(const tl_run *run, const tl_node *call, tli_cuda_product p,
+                            const void *bias)
+{
+    const tl_tensor *added = call->in[3];
+    tl_tensor *y = call->out[0];
+    p.added = true;
+    TL_ASSERT(p.k);
+    return tli_cuda_multiply_into(run, &p,
+                                  &(tli_cuda_operands){.a = tli_data(call->in[0]),
+                                                       .b = tli_data(call->in[1]),
+                                                       .bias = bias,
+                                                       .c = tli_data(y),
+                                                       .added = tli_data(added)});
+}
+
 static tl_status linear(const tl_run *run, const tl_node *call)
 {
     const tl_linear_attr *attr = call->attr;
     const tl_tensor *x = call->in[0], *w = call->in[1];
     tl_tensor *y = call->out[0], *sum = attr->keep_sum ? call->out[1] : y;
-    const tli_cuda_product p = {.dtype = y->dtype,
-                                .m = w->shape.dims[1] ? tl_tensor_count(y) / w->shape.dims[1] : 0,
-                                .n = w->shape.dims[1],
-                                .k = w->shape.dims[0],
-                                .batch = 1,
-                                .bias = call->inputs > 2};
+    tli_cuda_product p = {.dtype = y->dtype,
+                          .m = w->shape.dims[1] ? tl_tensor_count(y) / w->shape.dims[1] : 0,
+                          .n = w->shape.dims[1],
+                          .k = w->shape.dims[0],
+                          .batch = 1,
+                          .bias = call->inputs > 2};
     const void *bias = p.bias ? tli_data(call->in[2]) : NULL;
     if (!p.m || !p.n) return TL_OK;
+    if (call->inputs > 3) return add_linear(run, call, p, bias);
+    if (p.k && is_in_product(attr, y->dtype)) {
+        tli_cuda_product with = p;
+        with.activation = attr->activation;
+        with.keep_sum = attr->keep_sum;
+        const tl_status st = tli_cuda_multiply_into(
+            run, &with,
+            &(tli_cuda_operands){.a = tli_data(x),
+                                 .b = tli_data(w),
+                                 .bias = bias,
+                                 .sum = attr->keep_sum ? tli_data(sum) : NULL,
+                                 .c = tli_data(y)});
+        if (st != TL_EUNSUPPORTED) return st;
+        tl_error_clear();
+    }
     if (p.k) TL_TRY(tli_cuda_multiply(run, &p, tli_data(x), tli_data(w), bias, tli_data(sum)));
     else TL_TRY(tli_cuda_spread(run, sum, bias));
     if (attr->activation == TL_ACT_NONE && !attr->keep_sum) return TL_OK;
@@ -302,9 +146,12 @@ static tl_status linear(const tl_run *run, const tl_node *call)
 }
 
 static const tl_kernel rows[] = {
-    {TL_OP_matmul, TL_F32, matmul, 0}, {TL_OP_matmul, TL_BF16, matmul, 0},
-    {TL_OP_matmul, TL_F16, matmul, 0}, {TL_OP_matmul, TL_F64, matmul, 0},
-    {TL_OP_linear, TL_F32, linear, 0}, {TL_OP_linear, TL_BF16, linear, 0},
-    {TL_OP_linear, TL_F16, linear, 0},
+    {TL_OP_matmul, TL_F32, matmul, 0},
+    {TL_OP_matmul, TL_BF16, matmul, 0},
+    {TL_OP_matmul, TL_F16, matmul, 0},
+    {TL_OP_matmul, TL_F64, matmul, 0},
+    {TL_OP_linear, TL_F32, linear, TL_KERNEL_JOINED},
+    {TL_OP_linear, TL_BF16, linear, TL_KERNEL_JOINED},
+    {TL_OP_linear, TL_F16, linear, TL_KERNEL_JOINED},
 };
 const tl_kernels tli_cuda_product_kernels = {rows, TL_COUNT(rows)};

@@ -7,15 +7,11 @@
 enum { LONG_PLACE = 100 /* bytes; no more numbers are added then */ };
 
 static const tl_method methods[] = {
-    TL_METHOD(tl_dataset_class, build, false),
-    TL_METHOD(tl_dataset_class, next, true),
-    TL_METHOD(tl_dataset_class, rewind, true),
-    TL_METHOD(tl_dataset_class, state, true),
-    TL_METHOD(tl_dataset_class, describe, false),
-    TL_METHOD(tl_dataset_class, dispose, false),
-    TL_METHOD(tl_dataset_class, length, false),
-    TL_METHOD(tl_dataset_class, tell, false),
-    {NULL, 0, false},
+    TL_METHOD(tl_dataset_class, build, false),    TL_METHOD(tl_dataset_class, next, true),
+    TL_METHOD(tl_dataset_class, rewind, true),    TL_METHOD(tl_dataset_class, state, true),
+    TL_METHOD(tl_dataset_class, describe, false), TL_METHOD(tl_dataset_class, dispose, false),
+    TL_METHOD(tl_dataset_class, length, false),   TL_METHOD(tl_dataset_class, tell, false),
+    TL_METHOD(tl_dataset_class, share, false),    {NULL, 0, false},
 };
 const tl_kind tl_kind_dataset = {
     .name = "dataset",

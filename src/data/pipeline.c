@@ -20,6 +20,7 @@
 static void on_restore(void *self)
 {
     ((tli_pipeline *)self)->moved = true;
+    ((tli_pipeline *)self)->shared.taken = 0;
 }
 
 static int64_t count_waiting(const tli_pipeline *p)
@@ -41,6 +42,11 @@ static void start_over(tli_pipeline *p)
     tl_rng_fold(&p->map_draws, &p->map_draws, (uint64_t)p->streams[0].reader);
     tl_rng_fold(&p->map_draws, &p->map_draws, (uint64_t)p->shadow.top.pass);
     p->moved = false;
+    tli_shared *s = &p->shared;
+    s->origin = p->shadow.top.sequence;
+    s->had = s->taken;
+    s->passed = s->taken ? s->share.first + s->taken : 0;
+    s->made = 0;
 }
 
 static bool waiting_makes_sense(const tli_pipeline *p)
@@ -88,8 +94,11 @@ static tl_status advance(tli_pipeline *p, const tli_ready *r)
         tli_place at;
         bool more;
         st = tli_index_next(p, &p->shadow, &at, &more);
+        if (st == TL_OK && !more && p->shared.share.of) break; // others' batches, or none
         if (st == TL_OK && !more) st = TL_FAIL(TL_EINTERNAL, "the records became fewer");
     }
+    if (st == TL_OK && p->shared.share.of)
+        p->shared.taken = (p->shared.taken + 1) % p->shared.share.count;
     if (st == TL_OK && p->waiting_capacity) {
         memcpy(p->waiting_counts, r->waiting_counts, (size_t)p->bucket_count * sizeof(int64_t));
         memcpy(p->waiting, r->waiting, (size_t)count_waiting(p) * sizeof *p->waiting);
@@ -99,13 +108,15 @@ static tl_status advance(tli_pipeline *p, const tli_ready *r)
 
 /* --- the dataset ------------------------------------------------------------------------------ */
 
-static tl_status postprocess(const tli_pipeline *p, tl_ctx *c, tl_tensors *batch)
+static tl_status postprocess(const tli_pipeline *p, tl_ctx *c, const tli_ready *r,
+                             tl_tensors *batch)
 {
+    const int64_t begin = p->shared.share.of ? r->begin : p->shadow.top.sequence;
     tl_rng draws;
     tli_pipeline_draws(&draws, p->shadow.top.seed, "pipeline/batch");
     tl_rng_fold(&draws, &draws, (uint64_t)p->streams[0].reader);
     tl_rng_fold(&draws, &draws, (uint64_t)p->shadow.top.pass);
-    tl_rng_fold(&draws, &draws, (uint64_t)p->shadow.top.sequence);
+    tl_rng_fold(&draws, &draws, (uint64_t)begin);
     // At the end of a pass several batches come after the same sample, each leaving less to wait.
     tl_rng_fold(&draws, &draws, (uint64_t)count_waiting(p));
     TL_TRY_NOTE(p->args.postprocess(p->args.postprocess_self, c, &draws, batch), "postprocess");
@@ -120,7 +131,7 @@ static tl_status hand_over(const tli_pipeline *p, tl_ctx *c, const tli_ready *r,
         if (t) tl_tensors_put(c, &batch, r->tensors[i].name, t);
         TL_TRY(tl_ctx_status(c));
     }
-    if (p->args.postprocess) TL_TRY(postprocess(p, c, &batch));
+    if (p->args.postprocess && batch.count) TL_TRY(postprocess(p, c, r, &batch));
     for (int64_t i = 0; i < batch.count; i++)
         tl_tensors_put(c, out, batch.items[i].name, batch.items[i].tensor);
     return tl_ctx_status(c);
@@ -168,6 +179,7 @@ static tl_status pipeline_rewind(tl_dataset *d)
     if (p->shadow.top.sequence == first) return TL_OK;
     tli_ahead_stop(p);
     tli_index_rewind(p, &p->shadow);
+    p->shared.taken = 0;
     memset(p->waiting_counts, 0, (size_t)p->bucket_count * sizeof *p->waiting_counts);
     start_over(p);
     return TL_OK;
@@ -312,6 +324,18 @@ static tl_status pipeline_length(tl_dataset *d, int64_t *batches)
     return TL_OK;
 }
 
+/* What is in a batch must not depend on what is in its samples. */
+static tl_status pipeline_share(tl_dataset *d, tl_batch_share share, bool *able)
+{
+    tli_pipeline *p = (tli_pipeline *)d;
+    *able = !p->args.filter && !p->args.leaves_out && !p->args.bucket_by;
+    if (!*able) return TL_OK;
+    TL_TRY(follow_position(p));
+    p->shared.share = share;
+    start_over(p);
+    return TL_OK;
+}
+
 static void pipeline_dispose(tl_dataset *d)
 {
     tli_pipeline *p = (tli_pipeline *)d;
@@ -339,6 +363,7 @@ static const tl_dataset_class pipeline_class = {
     .dispose = pipeline_dispose,
     .length = pipeline_length,
     .tell = pipeline_tell,
+    .share = pipeline_share,
 };
 
 /* --- making ----------------------------------------------------------------------------------- */

@@ -55,6 +55,44 @@ static tl_status fetch_waiting(tli_pipeline *p)
     return TL_OK;
 }
 
+/* --- sharing out ------------------------------------------------------------------------------ */
+
+/* Without filters and buckets the batches of a pass are runs of samples. */
+bool tli_shared_has(const tli_pipeline *p, int64_t sequence)
+{
+    const tli_shared *s = &p->shared;
+    if (!s->share.of) return true;
+    const int64_t number = s->passed + (sequence - s->origin) / p->args.batch_size;
+    const int64_t at = number % s->share.of;
+    return at >= s->share.first && at < s->share.first + s->share.count;
+}
+
+/* The sequence number at which a batch of this row begins; rows are counted from the origin's. */
+static int64_t begin_of(const tli_pipeline *p, int64_t row, int64_t at)
+{
+    const tli_shared *s = &p->shared;
+    return s->origin + (row * s->share.of + at - s->passed) * p->args.batch_size;
+}
+
+void tli_shared_place(const tli_pipeline *p, tli_ready *out)
+{
+    const tl_batch_share *share = &p->shared.share;
+    const int64_t own = p->shared.had + p->shared.made;
+    const int64_t row = own / share->count, at = own % share->count;
+    out->begin = begin_of(p, row, share->first + at);
+    out->sequence =
+        at + 1 == share->count ? begin_of(p, row + 1, 0) : begin_of(p, row, share->first + at + 1);
+}
+
+bool tli_shared_lacks(const tli_pipeline *p)
+{
+    const tli_shared *s = &p->shared;
+    if (!s->share.of) return false;
+    int64_t end = p->front.top.sequence;
+    if (p->args.drop_remainder) end -= (end - s->origin) % p->args.batch_size;
+    return end > begin_of(p, (s->had + s->made) / s->share.count, 0);
+}
+
 /* --- leaving ---------------------------------------------------------------------------------- */
 
 static void note_waiting(const tli_pipeline *p, tli_ready *out)
@@ -76,6 +114,10 @@ static tl_status leave(tli_pipeline *p, int64_t bucket, tli_ready *out)
     for (int64_t i = 0; i < b->members.count; i++) tli_work_back(p, b->members.items[i]);
     b->members.count = 0;
     note_waiting(p, out);
+    if (p->shared.share.of) {
+        tli_shared_place(p, out);
+        p->shared.made++;
+    }
     return TL_OK;
 }
 
@@ -84,7 +126,10 @@ static tl_status flush(tli_pipeline *p, tli_ready *out)
 {
     for (int64_t i = 0; !p->args.drop_remainder && i < p->bucket_count; i++)
         if (p->buckets[i].members.count) return leave(p, i, out);
-    out->ended = true;
+    out->ended = !tli_shared_lacks(p);
+    if (out->ended) return TL_OK;
+    tli_shared_place(p, out);
+    p->shared.made++;
     return TL_OK;
 }
 

@@ -196,16 +196,19 @@ static tl_status read_sources(tl_pipeline_args *into, tl_arena *arena, const tl_
 
 /* --- the rest --------------------------------------------------------------------------------- */
 
-static tl_status read_batch(tl_pipeline_args *into, const tl_data_config *config, int64_t replicas)
+tl_status tl_pipeline_args_batch(tl_pipeline_args *into, const tl_data_config *config,
+                                 int64_t replicas)
 {
+    if (replicas < 1) replicas = 1;
     if (config->global_batch_size < 1)
         return TL_FAIL(TL_EINVAL, "global_batch_size is %" PRId64 " and must be at least 1",
                        config->global_batch_size);
     if (config->global_batch_size % replicas)
-        return TL_FAIL(TL_EINVAL,
-                       "global_batch_size is %" PRId64 ", which is not divisible by the %" PRId64
-                       " replicas",
-                       config->global_batch_size, replicas);
+        return TL_FAIL(
+            TL_EINVAL,
+            "global_batch_size is %" PRId64 " and must be a multiple of %" PRId64
+            ", the number of replicas (tilth.lanes), of which each takes as many examples",
+            config->global_batch_size, replicas);
     into->batch_size = config->global_batch_size / replicas;
     return TL_OK;
 }
@@ -268,7 +271,7 @@ tl_status tl_pipeline_args_read(tl_pipeline_args *into, tl_arena *arena,
     bool training = config->is_training.set && config->is_training.value;
     into->sources = NULL;
     into->source_count = 0;
-    TL_TRY(read_batch(into, config, reader->replicas > 0 ? reader->replicas : 1));
+    TL_TRY(tl_pipeline_args_batch(into, config, reader->replicas));
     read_shard(into, config, reader);
     into->cycle_length = chosen(config->cycle_length, USUAL_CYCLE);
     into->block_length = config->block_length;

@@ -176,6 +176,7 @@ typedef struct tli_ready {
     bool ended;       /* there is none: the pass is over */
     tl_status failed; /* or it could not be made: `error` */
     tl_error error;
+    int64_t begin;      /* where it begins, if batches are shared out */
     int64_t sequence;   /* the position after it */
     tli_place *waiting; /* and what waits in buckets then */
     int64_t *waiting_counts;
@@ -184,6 +185,22 @@ typedef struct tli_ready {
 TL_NODISCARD tl_status tli_collate(tli_pipeline *p, const tli_slots *members, int64_t pad_to,
                                    tli_ready *out);
 void tli_ready_clear(tli_ready *r);
+
+/* What a process makes of batches that several share out, in rows. A position lies behind a row, or
+ * behind one of its own batches. */
+typedef struct tli_shared {
+    tl_batch_share share; /* of 0: everything */
+    int64_t taken;        /* own batches of the row that were taken */
+    /* Where the front has started: sequence number, and batches of the row before it; how many of
+     * the own were taken then; and own batches that were made since. */
+    int64_t origin, passed, had, made;
+} tli_shared;
+/* Whether a sample of this sequence number is in a batch of our own. */
+bool tli_shared_has(const tli_pipeline *p, int64_t sequence);
+/* The next own batch: where it lies, and where the position is after it. */
+void tli_shared_place(const tli_pipeline *p, tli_ready *out);
+/* Whether it is empty: the pass ends before it, but not before its row. */
+bool tli_shared_lacks(const tli_pipeline *p);
 
 /* Makes the next batch; failures end up in it. */
 void tli_batch_make(tli_pipeline *p, tli_ready *out);
@@ -247,6 +264,7 @@ struct tli_pipeline {
     /* a row of samples that were left out: where it began in each stream, and is */
     int64_t *epochs, rejected;
     tli_ahead ahead;
+    tli_shared shared;
 
     tl_spec *specs;
     int64_t spec_count;

@@ -208,7 +208,7 @@ static tl_status plan_row(tli_pipeline *p)
             w->ended = true;
             break;
         }
-        TL_TRY(add_to_row(p, &w->row, &at));
+        if (tli_shared_has(p, at.sequence)) TL_TRY(add_to_row(p, &w->row, &at));
     }
     return TL_OK;
 }

@@ -53,7 +53,15 @@
 #define KERNEL(threads)                                                                            \
     extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads))
 #define GROUP_PARAM
+/* Whoever comes next may be on its way from the start; what came before has to be over. */
+#if __CUDA_ARCH__ >= 900
+#define TAKE_TURN                                                                                  \
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#else
+#define TAKE_TURN
+#endif
 #define GROUP_BEGIN(threads, groups)                                                               \
+    TAKE_TURN                                                                                      \
     const i64 block_ = (i64)blockIdx.x;                                                            \
     const i64 group = (threads) == 32 ? block_ * 4 + (threadIdx.x >> 5) : block_;                  \
     if (group >= (groups)) return;
@@ -82,15 +90,15 @@
             for (int w_ = 1; w_ < (threads) / 32; w_++) name = join(name, warps_[w_]);             \
         }                                                                                          \
     }
-#define JOIN_LANES(threads, type, name, join, columns)                                             \
-    {                                                                                              \
+#define JOIN_VECTORS(threads, type, name, join, columns, each)                                     \
+    UNROLL for (int j_ = 0; j_ < (each); j_++) {                                                   \
         __shared__ type lanes_[threads];                                                           \
         __syncthreads();                                                                           \
-        lanes_[threadIdx.x] = name[0];                                                             \
+        lanes_[threadIdx.x] = name[j_];                                                            \
         __syncthreads();                                                                           \
         if (threadIdx.x < (columns))                                                               \
             for (int l_ = (columns); l_ < (threads); l_ += (columns))                              \
-                name[0] = join(name[0], lanes_[l_ + threadIdx.x]);                                 \
+                name[j_] = join(name[j_], lanes_[l_ + threadIdx.x]);                               \
     }
 
 #else
@@ -122,11 +130,14 @@
             name = w_ ? join(name, warp_[0]) : warp_[0];                                           \
         }                                                                                          \
     }
-#define JOIN_LANES(threads, type, name, join, columns)                                             \
+#define JOIN_VECTORS(threads, type, name, join, columns, each)                                     \
     for (int l_ = (columns); l_ < (threads); l_++)                                                 \
-        name[l_ % (columns)][0] = join(name[l_ % (columns)][0], name[l_][0]);
+        for (int j_ = 0; j_ < (each); j_++)                                                        \
+            name[l_ % (columns)][j_] = join(name[l_ % (columns)][j_], name[l_][j_]);
 
 #endif
+#define JOIN_LANES(threads, type, name, join, columns)                                             \
+    JOIN_VECTORS(threads, type, name, join, columns, 1)
 /* What a thread loads and stores at once. */
 typedef struct ALIGNED vector_float { float x[8]; } vector_float;
 typedef struct ALIGNED vector_u16 { unsigned short x[8]; } vector_u16;

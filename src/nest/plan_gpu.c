@@ -20,7 +20,15 @@ enum {
     LONG_ROW = 1 << 15,
     FEW_ROWS = 128,
     MOST_COLUMNS = 64,
-    LEAST_VECTOR_POINTS = 1 << 18
+    LEAST_VECTOR_POINTS = 1 << 18,
+    /* Of sums with vectors: groups are many, as the last ones leave processors idle */
+    VECTOR_GROUPS = 4096,
+    VECTOR_COLUMNS = 32,
+    MOST_PIECES = 512,
+    /* Pieces of a sum from which on several threads add them up */
+    MANY_PIECES = 32,
+    /* Points that a thread adds up before a second kernel, that brings pieces together, pays */
+    FEW_POINTS = 64
 };
 
 /* --- which form ------------------------------------------------------------------------------- */
@@ -78,10 +86,10 @@ static int power_of_two(int64_t least, int most)
     return n;
 }
 
-static void cut_reduced(tli_gpu_plan *p, int64_t groups, int64_t least)
+static void cut_reduced(tli_gpu_plan *p, int64_t groups, int64_t enough, int64_t least)
 {
     const int64_t reduced = at_least_one(p->s->reduced_points);
-    const int64_t pieces = at_least_one(ENOUGH_GROUPS / at_least_one(groups));
+    const int64_t pieces = at_least_one(enough / at_least_one(groups));
     const int64_t piece = tl_max_i64(tl_div_up(reduced, pieces), least);
     p->reduced_piece = tl_min_i64(piece, reduced);
     p->reduced_pieces = tl_div_up(reduced, p->reduced_piece);
@@ -91,8 +99,9 @@ static void cut_reduced(tli_gpu_plan *p, int64_t groups, int64_t least)
 static bool takes_vectors(const tli_schedule *s)
 {
     const tl_nest *n = &s->nest;
-    bool loads = false, stores = false;
-    if (s->row % TLI_VECTOR || s->kept_points * s->row < LEAST_VECTOR_POINTS) return false;
+    const int64_t points = s->kept_points * at_least_one(s->reduced_points) * s->row;
+    bool loads = false, stores = s->reduction_count > 0; // which are few
+    if (s->row % TLI_VECTOR || points < LEAST_VECTOR_POINTS) return false;
     for (int64_t i = 0; i < n->term_count; i++)
         loads |= n->terms[i].kind == TL_TERM_LOAD && s->terms[i].row
                  && tli_print_is_vector(n, &n->terms[i].from);
@@ -115,7 +124,7 @@ static void cut_rows(tli_gpu_plan *p)
     p->threads = threads_for(row);
     p->each = tl_div_up(row, p->threads);
     p->row_pieces = 1;
-    cut_reduced(p, p->s->kept_points, LEAST_POINTS);
+    cut_reduced(p, p->s->kept_points, ENOUGH_GROUPS, LEAST_POINTS);
 }
 
 static void cut_columns(tli_gpu_plan *p)
@@ -123,6 +132,17 @@ static void cut_columns(tli_gpu_plan *p)
     const tli_schedule *s = p->s;
     const int64_t row = at_least_one(s->row), reduced = at_least_one(s->reduced_points);
     p->threads = BLOCK;
+    p->vectors = reduced >= BLOCK && takes_vectors(s);
+    if (p->vectors) {
+        p->each = TLI_VECTOR;
+        p->columns = power_of_two(row / TLI_VECTOR, VECTOR_COLUMNS);
+        p->lanes = BLOCK / p->columns;
+        p->row_pieces = tl_div_up(row, p->columns * p->each);
+        cut_reduced(p, s->kept_points * p->row_pieces,
+                    tl_min_i64(VECTOR_GROUPS, MOST_PIECES * s->kept_points * p->row_pieces),
+                    (int64_t)LEAST_POINTS * p->lanes);
+        return;
+    }
     p->lanes = power_of_two(reduced, BLOCK / power_of_two(row, MOST_COLUMNS));
     p->columns = BLOCK / p->lanes;
     p->each = 1;
@@ -130,19 +150,37 @@ static void cut_columns(tli_gpu_plan *p)
     if (reduced == 1)
         p->each = tl_max_i64(FLAT_EACH, tl_div_up(row, (int64_t)p->columns * ENOUGH_GROUPS));
     p->row_pieces = tl_div_up(row, p->columns * p->each);
-    cut_reduced(p, s->kept_points * p->row_pieces, (int64_t)LEAST_POINTS * p->lanes);
+    cut_reduced(p, s->kept_points * p->row_pieces, ENOUGH_GROUPS, (int64_t)LEAST_POINTS * p->lanes);
+}
+
+/* Whether a group has all that its part of `last` needs. */
+static bool makes_whole_sums(const tli_gpu_plan *p)
+{
+    const tli_schedule *s = p->s;
+    for (int i = 0; i < s->reduction_count; i++)
+        if (!s->reductions[i].wide) return false;
+    return s->has_last && !s->last.reduces && s->reduced_points <= (int64_t)FEW_POINTS * p->lanes;
 }
 
 static void cut_last(tli_gpu_plan *p)
 {
     const int64_t row = at_least_one(p->s->row);
     bool walks = false;
+    p->last_lanes = 1;
     for (int i = 0; i < p->s->last.stage_count; i++) walks |= p->s->last.stages[i].walks;
     for (int i = 0; i < p->s->reduction_count; i++) walks |= p->s->reductions[i].wide;
     p->last_threads = walks ? threads_for(row) : WARP;
     p->last_each = walks ? tl_div_up(row, p->last_threads) : 1;
     p->last_pieces = 1;
-    if (!walks || p->s->last.reduces || p->last_each <= FLAT_EACH) return;
+    if (!walks || p->s->last.reduces) return;
+    if (p->reduced_pieces >= MANY_PIECES) {
+        p->last_threads = 4 * BLOCK;
+        p->last_lanes = p->last_threads / VECTOR_COLUMNS;
+        p->last_each = 1;
+        p->last_pieces = tl_div_up(row, VECTOR_COLUMNS);
+        return;
+    }
+    if (p->last_each <= FLAT_EACH) return;
     p->last_threads = BLOCK / 2;
     p->last_each = FLAT_EACH;
     p->last_pieces = tl_div_up(row, p->last_threads * p->last_each);
@@ -191,7 +229,7 @@ static bool needs_wide_index(const tl_gpu_walk *w, const tli_schedule *s)
 static void count_groups(tl_gpu_walk *w, const tli_gpu_plan *p)
 {
     const tli_schedule *s = p->s;
-    w->phase_count = s->reduction_count && s->has_last ? 2 : 1;
+    w->phase_count = s->reduction_count && s->has_last && !p->whole ? 2 : 1;
     w->phases[0] = (tl_gpu_phase){s->kept_points * p->row_pieces * p->reduced_pieces, p->threads};
     if (p->form == TLI_GPU_FLAT)
         w->phases[0].groups = tl_div_up(s->kept_points * s->row, p->threads * p->each);
@@ -215,6 +253,11 @@ tl_status tl_gpu_walk_new(tl_gpu_walk **out, tl_arena *arena, const tl_nest *nes
     if (p->form == TLI_GPU_FLAT) cut_flat(p);
     else if (p->form == TLI_GPU_ROWS) cut_rows(p);
     else cut_columns(p);
+    p->whole = p->form == TLI_GPU_COLUMNS && makes_whole_sums(p);
+    if (p->whole) {
+        p->reduced_piece = at_least_one(s->reduced_points);
+        p->reduced_pieces = 1;
+    }
     cut_last(p);
     TL_TRY(place_sums(w, p, arena));
     p->wide_index = needs_wide_index(w, s);

@@ -16,6 +16,7 @@ typedef struct tli_printer {
     const tli_schedule *s;
     int64_t pieces; /* of the row, in the phase at hand */
     bool own_sums;  /* wide sums are a thread's own, by the numbers of its elements */
+    bool quick;     /* what is rounded to half precision may be estimated (quick.h) */
     bool vectors;   /* elements j of v0 .. (terms) and w0 .. (stores) stand for those of memory */
     int indent;
 } tli_printer;

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/inner/number.h"
 #include "nest/inner/words.h"
@@ -201,6 +202,17 @@ static void add_index(const tli_printer *p, const tl_term *t, const char *elemen
     tl_str_add(p->out, "))");
 }
 
+/* Whether quick.h has it, and the type does not need more. */
+static bool is_quick(const tli_printer *p, const tl_term *t, const char *function)
+{
+    static const char *const names[] = {"exp",       "sigmoid",    "tanh",      "silu",
+                                        "silu_grad", "reciprocal", "gelu_tanh", "gelu_tanh_grad"};
+    if (!p->quick || (t->dtype != TL_BF16 && t->dtype != TL_F16)) return false;
+    for (int i = 0; i < (int)TL_COUNT(names); i++)
+        if (strcmp(function, names[i]) == 0) return true;
+    return false;
+}
+
 static void add_op(const tli_printer *p, int term)
 {
     const tl_term *t = tli_print_term_of(p, term);
@@ -212,7 +224,9 @@ static void add_op(const tli_printer *p, int term)
         return;
     }
     if (round) tl_str_addf(p->out, "%s(", round);
-    tl_str_addf(p->out, "%s_%c(", tli_op_function(t->op, t->attr), kind_letters[info->in_kind]);
+    const char *function = tli_op_function(t->op, t->attr);
+    tl_str_addf(p->out, "%s%s_%c(", is_quick(p, t, function) ? "quick_" : "", function,
+                kind_letters[info->in_kind]);
     for (int i = 0; i < t->inputs; i++) tl_str_addf(p->out, "%st%d", i ? ", " : "", t->in[i]);
     for (int i = 0; i < tli_nest_op_of(t->op)->params; i++) {
         tl_str_add(p->out, ", ");

@@ -13,7 +13,10 @@ typedef struct printer {
     const tli_gpu_plan *plan;
     const char *index; /* the type of offsets */
     int threads;
+    int own; /* threads that have sums of columns when those are made */
     int64_t each;
+    const char *first; /* element of the row that a thread has */
+    int step;          /* from there to its next one */
 } printer;
 
 static void line(printer *p, const char *format, ...) TL_PRINTF(2, 3);
@@ -113,6 +116,7 @@ static void open_elements(printer *p, const char *first, int step)
     open_block(p, "UNROLL for (int j = 0; j < %" PRId64 "; j++)", p->each);
     line(p, "const %s i = %s + j * %d;", p->index, first, step);
     line(p, "if (i >= %" PRId64 ") continue;", p->plan->s->row);
+    if (p->own < p->threads) line(p, "if (t >= %d) continue;", p->own);
 }
 
 static void print_element(printer *p, const tli_stage *g)
@@ -168,7 +172,7 @@ static void print_walk(printer *p, const tli_stage *g)
     open_block(p, "EACH_THREAD(%d)", p->threads);
     for (int i = 0; i < g->reduces.count; i++)
         print_start(p, "MY(t%d_mine)", g->reduces.at[i], "", g->reduces.at[i]);
-    open_elements(p, "begin + t", p->threads);
+    open_elements(p, p->first, p->step);
     print_element(p, g);
     close_block(p);
     close_block(p);
@@ -247,7 +251,7 @@ static void print_sums_begin(printer *p)
 }
 
 // The sums of a piece go to the scratch memory. `first` is a thread's first element of the row,
-// `have` how many threads have a sum of their own.
+// `have` how many threads have sums of their own.
 static void print_sums_end(printer *p, const char *first, int step, int have)
 {
     const tli_gpu_plan *plan = p->plan;
@@ -258,8 +262,9 @@ static void print_sums_end(printer *p, const char *first, int step, int have)
         const char letter = tli_print_letter(&p->base, d->term);
         if (d->wide) {
             if (have < p->threads)
-                line(p, "JOIN_LANES(%d, %s, s%d_total, %s_%c, %d)", p->threads, type, i,
-                     join_of(p, d->term), letter, have);
+                line(p, "JOIN_VECTORS(%d, %s, s%d_total, %s_%c, %d, %" PRId64 ")", p->threads, type,
+                     i, join_of(p, d->term), letter, have, p->each);
+            if (plan->whole) continue;
             open_block(p, "EACH_THREAD(%d)", p->threads);
             if (have < p->threads) line(p, "if (t >= %d) continue;", have);
             open_elements(p, first, step);
@@ -298,7 +303,16 @@ static void print_join(printer *p)
             line(p, "PER_THREAD(%d, %s, s%d_total, [%" PRId64 "]);", p->threads, type, i, p->each);
         else line(p, "PER_THREAD(%d, %s, s%d_mine, );", p->threads, type, i);
         open_block(p, "EACH_THREAD(%d)", p->threads);
-        if (d->wide) {
+        if (d->wide && plan->last_lanes > 1) {
+            print_start(p, "MY(s%d_total)[0]", i, "", d->term);
+            line(p, "const %s i = begin + t %% %d;", p->index, p->own);
+            line(
+                p,
+                "for (int l = t / %d; i < %" PRId64 " && l < %" PRId64
+                "; l += %d) MY(s%d_total)[0] = %s_%c(MY(s%d_total)[0], s%d_pieces[(i64)l * %" PRId64
+                " + i]);",
+                p->own, s->row, pieces, plan->last_lanes, i, join, letter, i, i, s->row);
+        } else if (d->wide) {
             open_elements(p, "begin + t", p->threads);
             print_start(p, "MY(s%d_total)[j]", i, "", d->term);
             line(p,
@@ -317,6 +331,9 @@ static void print_join(printer *p)
         if (!d->wide)
             line(p, "REDUCE(%d, %s, s%d_total, %s_%c, s%d_mine)", p->threads, type, i, join, letter,
                  i);
+        else if (plan->last_lanes > 1)
+            line(p, "JOIN_LANES(%d, %s, s%d_total, %s_%c, %d)", p->threads, type, i, join, letter,
+                 p->own);
     }
 }
 
@@ -382,18 +399,28 @@ static void print_flat_scalars(printer *p)
 
 /* --- vectors of a flat nest ------------------------------------------------------------------- */
 
+static bool has(const tli_list *l, int item)
+{
+    for (int i = 0; i < l->count; i++)
+        if (l->at[i] == item) return true;
+    return false;
+}
+
 static bool is_vector_load(const printer *p, int term)
 {
     const tl_term *t = tli_print_term_of(&p->base, term);
-    return t->kind == TL_TERM_LOAD && tli_print_info_of(&p->base, term)->row
-           && tli_print_is_vector(&p->plan->s->nest, &t->from);
+    const tli_section *main = &p->plan->s->main;
+    bool here = false;
+    for (int g = 0; g < main->stage_count; g++) here |= has(&main->stages[g].rows, term);
+    return here && t->kind == TL_TERM_LOAD && tli_print_is_vector(&p->plan->s->nest, &t->from);
 }
 
 static bool is_vector_store(const printer *p, int store)
 {
     const tli_schedule *s = p->plan->s;
-    return s->terms[s->nest.stores[store].term].row && !s->guards[store]
-           && tli_print_is_vector(&s->nest, &s->nest.stores[store].to);
+    bool here = false;
+    for (int g = 0; g < s->main.stage_count; g++) here |= has(&s->main.stages[g].row_stores, store);
+    return here && !s->guards[store] && tli_print_is_vector(&s->nest, &s->nest.stores[store].to);
 }
 
 // "*(vector_float *)(b0 + (...))"
@@ -419,17 +446,10 @@ static void print_aligned(printer *p)
     tl_str_add(p->base.out, ") {\n");
 }
 
-static void print_flat_vectors(printer *p)
+// What is loaded at once, and room for what is stored so.
+static void print_vector_loads(printer *p)
 {
-    const tli_schedule *s = p->plan->s;
-    const tl_nest *n = &s->nest;
-    TL_ASSERT(p->each == TLI_VECTOR);
-    open_block(p, "EACH_THREAD(%d)", p->threads);
-    line(p, "const %s x = ((%s)group * %d + t) * %d;", p->index, p->index, p->threads, TLI_VECTOR);
-    line(p, "if (x >= %" PRId64 ") continue;", s->kept_points * s->row);
-    line(p, "const %s first = x %% %" PRId64 ", k = x / %" PRId64 ";", p->index, s->row, s->row);
-    line(p, "(void)k;");
-    print_index(p, 0, s->kept, "k");
+    const tl_nest *n = &p->plan->s->nest;
     for (int i = 0; i < n->term_count; i++) {
         if (!is_vector_load(p, i)) continue;
         tl_str_pad(p->base.out, ' ', 4 * (int64_t)p->base.indent);
@@ -441,6 +461,30 @@ static void print_flat_vectors(printer *p)
     for (int i = 0; i < n->store_count; i++)
         if (is_vector_store(p, i))
             line(p, "vector_%s w%d;", tli_print_memory_type(n->stores[i].to.dtype), i);
+}
+
+static void print_vector_stores(printer *p)
+{
+    const tl_nest *n = &p->plan->s->nest;
+    for (int i = 0; i < n->store_count; i++) {
+        if (!is_vector_store(p, i)) continue;
+        tl_str_pad(p->base.out, ' ', 4 * (int64_t)p->base.indent);
+        print_vector_at(p, &n->stores[i].to);
+        tl_str_addf(p->base.out, " = w%d;\n", i);
+    }
+}
+
+static void print_flat_vectors(printer *p)
+{
+    const tli_schedule *s = p->plan->s;
+    TL_ASSERT(p->each == TLI_VECTOR);
+    open_block(p, "EACH_THREAD(%d)", p->threads);
+    line(p, "const %s x = ((%s)group * %d + t) * %d;", p->index, p->index, p->threads, TLI_VECTOR);
+    line(p, "if (x >= %" PRId64 ") continue;", s->kept_points * s->row);
+    line(p, "const %s first = x %% %" PRId64 ", k = x / %" PRId64 ";", p->index, s->row, s->row);
+    line(p, "(void)k;");
+    print_index(p, 0, s->kept, "k");
+    print_vector_loads(p);
     open_block(p, "UNROLL for (int j = 0; j < %d; j++)", TLI_VECTOR);
     line(p, "const %s i = first + j;", p->index);
     line(p, "(void)i;");
@@ -448,12 +492,7 @@ static void print_flat_vectors(printer *p)
     print_point(p);
     p->base.vectors = false;
     close_block(p);
-    for (int i = 0; i < n->store_count; i++) {
-        if (!is_vector_store(p, i)) continue;
-        tl_str_pad(p->base.out, ' ', 4 * (int64_t)p->base.indent);
-        print_vector_at(p, &n->stores[i].to);
-        tl_str_addf(p->base.out, " = w%d;\n", i);
-    }
+    print_vector_stores(p);
     close_block(p);
 }
 
@@ -476,9 +515,9 @@ static void print_flat(printer *p)
 static void print_reduced_range(printer *p)
 {
     const tli_gpu_plan *plan = p->plan;
-    line(p, "const %s first = piece * %" PRId64 ", last = least(first + %" PRId64 ", %" PRId64 ");",
+    line(p, "const %s from = piece * %" PRId64 ", to = least(from + %" PRId64 ", %" PRId64 ");",
          p->index, plan->reduced_piece, plan->reduced_piece, plan->s->reduced_points);
-    line(p, "(void)first, (void)last;");
+    line(p, "(void)from, (void)to;");
 }
 
 static void print_rows(printer *p)
@@ -497,7 +536,7 @@ static void print_rows(printer *p)
     }
     print_sums_begin(p);
     print_reduced_range(p);
-    open_block(p, "for (%s r = first; r < last; r++)", p->index);
+    open_block(p, "for (%s r = from; r < to; r++)", p->index);
     print_index(p, s->kept, s->reduced, "r");
     print_section(p, &s->main);
     close_block(p);
@@ -529,12 +568,13 @@ static void print_column_points(printer *p)
     const tli_section *main = &s->main;
     char sum[NAME_ROOM];
     print_index(p, s->kept, s->reduced, "r");
+    if (p->base.vectors) print_vector_loads(p);
     for (int g = 0; g < main->stage_count; g++) {
         const tli_stage *stage = &main->stages[g];
         for (int i = 0; i < stage->points.count; i++)
             tli_print_term(&p->base, stage->points.at[i], NULL);
         if (stage->point_sums.count + stage->point_stores.count) {
-            open_block(p, "if (column == 0)");
+            open_block(p, "if (first == 0)");
             for (int i = 0; i < stage->point_sums.count; i++) {
                 name_sum(sum, p, stage->point_sums.at[i]);
                 print_feed(p, sum, s->reductions[stage->point_sums.at[i]].term);
@@ -544,10 +584,30 @@ static void print_column_points(printer *p)
             close_block(p);
         }
         if (!stage->walks) continue;
-        open_elements(p, "column", p->plan->columns);
+        if (p->plan->vectors) { // whole ones
+            open_block(p, "UNROLL for (int j = 0; j < %d; j++)", TLI_VECTOR);
+            line(p, "const %s i = first + j;", p->index);
+            line(p, "(void)i;");
+        } else open_elements(p, "first", p->plan->columns);
         print_element(p, stage);
         close_block(p);
     }
+    if (p->base.vectors) print_vector_stores(p);
+}
+
+// A thread's points.
+static void print_column_walk(printer *p, bool vectors)
+{
+    const tli_gpu_plan *plan = p->plan;
+    p->base.vectors = vectors;
+    open_block(p, "for (%s r = from + t / %d; r < to && first < %" PRId64 "; r += %d)", p->index,
+               plan->columns, plan->s->row > 0 ? plan->s->row : 1, plan->lanes);
+    print_column_points(p);
+    open_block(p, "if (++points %% %d == 0)", TLI_FOLD);
+    print_fold(p, false);
+    close_block(p);
+    close_block(p);
+    p->base.vectors = false;
 }
 
 static void print_columns(printer *p)
@@ -555,6 +615,7 @@ static void print_columns(printer *p)
     const tli_gpu_plan *plan = p->plan;
     const tli_schedule *s = plan->s;
     const int64_t strips = plan->row_pieces * plan->reduced_pieces;
+    const int side = plan->vectors ? TLI_VECTOR : 1; // of a thread's elements those side by side
     line(p, "const %s piece = (%s)(group %% %" PRId64 "), k = (%s)(group / %" PRId64 ");", p->index,
          p->index, plan->reduced_pieces, p->index, strips);
     line(p, "const %s strip = (%s)(group / %" PRId64 " %% %" PRId64 ");", p->index, p->index,
@@ -564,21 +625,29 @@ static void print_columns(printer *p)
     print_sums_begin(p);
     print_reduced_range(p);
     open_block(p, "EACH_THREAD(%d)", p->threads);
-    line(p, "const %s column = begin + t %% %d;", p->index, plan->columns);
+    line(p, "const %s first = begin + t %% %d * %d;", p->index, plan->columns, side);
     line(p, "int points = 0;");
     print_fold(p, true);
-    open_block(p, "for (%s r = first + t / %d; r < last; r += %d)", p->index, plan->columns,
-               plan->lanes);
-    print_column_points(p);
-    open_block(p, "if (++points %% %d == 0)", TLI_FOLD);
-    print_fold(p, false);
-    close_block(p);
-    close_block(p);
+    if (plan->vectors) {
+        print_aligned(p);
+        print_column_walk(p, true);
+        close_block(p);
+        open_block(p, "else");
+    }
+    print_column_walk(p, false);
+    if (plan->vectors) close_block(p);
     print_fold(p, false);
     close_block(p);
     char first[NAME_ROOM];
-    snprintf(first, sizeof first, "begin + t %% %d", plan->columns);
-    print_sums_end(p, first, plan->columns, plan->columns);
+    snprintf(first, sizeof first, "begin + t %% %d * %d", plan->columns, side);
+    p->step = plan->vectors ? 1 : plan->columns;
+    print_sums_end(p, first, p->step, plan->columns);
+    if (!plan->whole) return;
+    p->first = first;
+    p->own = plan->columns;
+    p->base.pieces = plan->row_pieces; // what is no row is stored once
+    print_kept(p, &s->last);
+    print_section(p, &s->last);
 }
 
 static void print_last(printer *p)
@@ -587,7 +656,7 @@ static void print_last(printer *p)
     const tli_schedule *s = plan->s;
     line(p, "const %s strip = (%s)(group %% %" PRId64 "), k = (%s)(group / %" PRId64 ");", p->index,
          p->index, plan->last_pieces, p->index, plan->last_pieces);
-    line(p, "const %s begin = strip * %" PRId64 ";", p->index, p->threads * p->each);
+    line(p, "const %s begin = strip * %" PRId64 ";", p->index, p->own * p->each);
     line(p, "(void)begin;");
     print_index(p, 0, s->kept, "k");
     print_kept(p, &s->last);
@@ -600,17 +669,23 @@ static printer printer_of(tl_str *out, const tli_gpu_plan *plan, bool last)
     return (printer){.base = {.out = out,
                               .s = plan->s,
                               .pieces = last ? plan->last_pieces : 1,
-                              .own_sums = true},
+                              .own_sums = true,
+                              .quick = true},
                      .plan = plan,
                      .index = plan->wide_index ? "i64" : "i32",
                      .threads = last ? plan->last_threads : plan->threads,
-                     .each = last ? plan->last_each : plan->each};
+                     .own = last ? plan->last_threads / plan->last_lanes : plan->threads,
+                     .each = last ? plan->last_each : plan->each,
+                     .first = "begin + t",
+                     .step = last ? plan->last_threads : plan->threads};
 }
 
 void tl_gpu_print_head(tl_str *out)
 {
     tl_str_add(out, tli_text_of_kernel);
     tl_nest_print_c_head(out);
+    tl_str_add(out, tli_text_of_quick);
+    tl_str_add(out, TLI_GPU_HEAD_END);
 }
 
 /* What tl_nest_run calls, on the host. */

@@ -18,16 +18,35 @@
 
 /* --- types in memory -------------------------------------------------------------------------- */
 
+FN float from_bf16(u16 h)
+{
+    return from_bits_f((u32)h << 16);
+}
+
+#ifdef __CUDACC__ /* one instruction; NaN has bits of its own there */
+FN u16 bf16_bits_of_f(float x)
+{
+    u16 h;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(h) : "f"(x));
+    return h;
+}
+
+FN float as_bf16(float x)
+{
+    return from_bf16(bf16_bits_of_f(x));
+}
+#else
 FN float as_bf16(float x)
 {
     const u32 b = bits_f(x), near = b + 0x7fffu + (b << 15 >> 31), nan = b | 0x400000u;
     return from_bits_f(bits_f(pick_f(x == x, from_bits_f(near), from_bits_f(nan))) & 0xffff0000u);
 }
 
-FN float from_bf16(u16 h)
+FN u16 bf16_bits_of_f(float x)
 {
-    return from_bits_f((u32)h << 16);
+    return (u16)(bits_f(as_bf16(x)) >> 16);
 }
+#endif
 
 /* Of what as_bf16 gave. */
 FN u16 to_bf16(float x)
@@ -115,7 +134,6 @@ FN float bf16_of_d(double x) { return as_bf16(odd_f(x)); }
 FN float bf16_of_i(i32 x) { return as_bf16(odd_f((double)x)); }
 FN float bf16_of_l(i64 x) { return as_bf16(odd_f(odd_d(x))); }
 FN float f16_of_f(float x) { return as_f16(x); }
-FN u16 bf16_bits_of_f(float x) { return to_bf16(as_bf16(x)); }
 FN u16 f16_bits_of_f(float x) { return to_f16(as_f16(x)); }
 FN float f16_of_d(double x) { return as_f16(odd_f(x)); }
 FN float f16_of_i(i32 x) { return as_f16(odd_f((double)x)); }

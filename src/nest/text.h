@@ -5,7 +5,7 @@
 
 extern const char tli_text_of_number[], tli_text_of_lane[], tli_text_of_formula[],
     tli_text_of_scalar[];
-/* and before them, that of a GPU */
-extern const char tli_text_of_kernel[];
+/* and before and behind them, those of a GPU */
+extern const char tli_text_of_kernel[], tli_text_of_quick[];
 
 #endif

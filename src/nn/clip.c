@@ -138,6 +138,17 @@ static void clip_all(tli_gradients *g, double most)
     tli_gradients_scale(g, shrink(g->c, clipped_norm_of_all(g), most));
 }
 
+double tli_own_clip_norm(const tl_optimizer *o)
+{
+    const tl_optimizer_class *own = TL_CLASS_METHOD(tl_optimizer_class, o->cls, clip_norm);
+    return own ? own->clip_norm(o->config.optimizer.value) : 0;
+}
+
+tl_tensor *tli_gradients_own_factor(tli_gradients *g)
+{
+    return shrink(g->c, clipped_norm_of_all(g), tli_own_clip_norm(g->o));
+}
+
 static void clip_values(tli_gradients *g, double most)
 {
     for (int64_t i = 0; i < g->o->count; i++) {
@@ -236,9 +247,8 @@ void tli_gradients_clip(tli_gradients *g)
 {
     const tl_optimizer *o = g->o;
     const tl_optimizer_config *config = o->config.optimizer.value;
-    const tl_optimizer_class *own = TL_CLASS_METHOD(tl_optimizer_class, o->cls, clip_norm);
-    double most = own ? own->clip_norm(config) : 0;
-    if (most > 0) clip_all(g, most);
+    const double own = tl_optimizer_clips_lanes(o) ? 0 : tli_own_clip_norm(o);
+    if (own > 0) clip_all(g, own);
     if (config->clipvalue.set) clip_values(g, config->clipvalue.value);
     if (config->clipnorm.set) clip_params(g, config->clipnorm.value);
     if (config->global_clipnorm.set) clip_all(g, config->global_clipnorm.value);

@@ -58,6 +58,8 @@ struct tl_optimizer {
         tl_tensor *sums, *last; /* float64; NULL until somebody wants to know */
     } noise;
     bool accumulating, swapped, inert;
+    int64_t lanes;     /* whose sums are flushed */
+    int64_t additions; /* calls of tl_optimizer_accumulate */
     tl_tensor *halted; /* borrowed; NULL: never */
 };
 
@@ -103,6 +105,10 @@ typedef struct tli_gradients {
     int64_t row_count;
 } tli_gradients;
 void tli_gradients_clip(tli_gradients *g);
+/* The largest norm that the optimizer's own clipping leaves; 0: it has none. */
+double tli_own_clip_norm(const tl_optimizer *o);
+/* The factor by which it clips. */
+tl_tensor *tli_gradients_own_factor(tli_gradients *g);
 /* The norm of all, and whether they are finite, without factors. */
 void tli_gradients_measure(tli_gradients *g, tl_tensor **norm, tl_tensor **finite);
 /* Multiplies a factor (float64 scalar) to all that is there. */

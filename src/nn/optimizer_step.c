@@ -238,6 +238,7 @@ bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads
 {
     if (o->inert) return !tl_ctx_failed(c);
     if (!check(o, c, grads, weight)) return false;
+    o->additions++;
     if (make_sums(o) != TL_OK) {
         tl_ctx_fail(c);
         return false;
@@ -283,6 +284,81 @@ bool tl_optimizer_flush_part(tl_optimizer *o, tl_ctx *c, const tl_model *part)
     for (int64_t i = 0; i < o->row_sums.count; i++)
         tl_assign(c, o->row_sums.items[i].sum, tl_number(c, TL_F64, 0));
     tl_assign(c, o->weight_sum, tl_number(c, TL_F64, 0));
+    tl_ctx_set_taping(c, taping);
+    return !tl_ctx_failed(c);
+}
+
+/* --- lanes ------------------------------------------------------------------------------------ */
+
+int64_t tl_optimizer_gradient_sums(const tl_optimizer *o)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < o->count; i++) count += o->parts[i].sum != NULL;
+    return count;
+}
+
+tl_tensor *tl_optimizer_sum(const tl_optimizer *o, int64_t index)
+{
+    for (int64_t i = 0; i < o->count; i++)
+        if (o->parts[i].sum && index-- == 0) return o->parts[i].sum;
+    tl_tensor *const more[] = {o->weight_sum, o->noise.sums};
+    for (int64_t i = 0; i < TL_COUNT(more); i++)
+        if (more[i] && index-- == 0) return more[i];
+    return index < o->row_sums.count ? o->row_sums.items[index].sum : NULL;
+}
+
+int64_t tl_optimizer_additions(const tl_optimizer *o)
+{
+    return o->additions;
+}
+
+void tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes)
+{
+    o->lanes = lanes;
+}
+
+bool tl_optimizer_clips_lanes(const tl_optimizer *o)
+{
+    return o->lanes > 1 && tli_own_clip_norm(o) > 0;
+}
+
+// What a lane's sums are of: weight times loss scale, and the number of lanes.
+static tl_tensor *share_of_lane(tl_optimizer *o, tl_ctx *c)
+{
+    tl_tensor *of = tl_scale(c, o->weight_sum, (double)o->lanes);
+    return o->scale ? tl_mul(c, of, tl_cast(c, o->scale, TL_F64)) : of;
+}
+
+// What is still to be multiplied is carried out: the sums of other lanes have factors of their own.
+static void clip_sums(sweep *s)
+{
+    tl_ctx *c = s->c;
+    tl_optimizer *o = s->o;
+    tli_gradients_measure(&s->g, &s->g.norm, &s->finite);
+    tli_gradients_scale(&s->g, tl_reciprocal(c, share_of_lane(o, c)));
+    tl_tensor *factor = tli_gradients_own_factor(&s->g);
+    for (int64_t i = 0; i < o->count && !tl_ctx_failed(c); i++)
+        if (s->g.grads[i])
+            tl_assign(c, o->parts[i].sum,
+                      tl_mul(c, o->parts[i].sum, tl_cast(c, factor, o->values[i]->dtype)));
+    for (int64_t i = 0; i < o->row_sums.count; i++)
+        tl_assign(c, o->row_sums.items[i].sum,
+                  tl_mul(c, o->row_sums.items[i].sum, tl_square(c, factor)));
+}
+
+bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c)
+{
+    sweep s = {.o = o, .c = c};
+    if (tl_ctx_failed(c) || !tl_optimizer_clips_lanes(o) || !o->weight_sum)
+        return !tl_ctx_failed(c);
+    tl_tensor **sums = tl_arena_array(tl_ctx_arena(c), o->count, sizeof *sums);
+    if (!sums) {
+        tl_ctx_fail(c);
+        return false;
+    }
+    for (int64_t i = 0; i < o->count; i++) sums[i] = o->parts[i].sum;
+    bool taping = tl_ctx_set_taping(c, false);
+    if (take_gradients(&s, &(incoming){sums, o->row_sums.items, o->row_sums.count})) clip_sums(&s);
     tl_ctx_set_taping(c, taping);
     return !tl_ctx_failed(c);
 }

@@ -13,11 +13,13 @@
 struct tl_strategy {
     const char *name;
     tl_engine *engine;
+    tl_lanes lanes;
+    int64_t rank;
 };
 
 /* --- strategies ------------------------------------------------------------------------------- */
 
-/* Those that run one replica come first, in the order of their kinds. */
+/* Those that run in one process come first, in the order of their kinds. */
 static const char *const names[] = {
     "off", "one_device", "mirrored", "multi_worker_mirrored", "parameter_server", "tpu",
 };
@@ -107,11 +109,14 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
                        args->tpu_address);
     if (args->all_reduce_alg)
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "all_reduce_alg '%.80s': there is one replica, and nothing to reduce",
+                       "all_reduce_alg '%.80s': there is one process, and nothing to reduce",
                        args->all_reduce_alg);
+    const tl_lanes lanes = {.lanes = args->lanes ? args->lanes : 1, .ranks = 1};
+    TL_TRY(tl_lanes_check(&lanes));
     tl_strategy *s = tl_alloc_zero(sizeof *s);
     if (!s) return TL_FAIL_NOMEM(sizeof *s);
     s->name = names[which];
+    s->lanes = lanes;
     tl_status st = open_engine(&s->engine, args);
     if (st != TL_OK) {
         tl_free(s);
@@ -136,8 +141,22 @@ const char *tl_strategy_name(const tl_strategy *s)
 
 int64_t tl_strategy_replicas(const tl_strategy *s)
 {
-    (void)s;
-    return 1;
+    return s->lanes.lanes;
+}
+
+const tl_lanes *tl_strategy_lanes(const tl_strategy *s)
+{
+    return &s->lanes;
+}
+
+int64_t tl_strategy_rank(const tl_strategy *s)
+{
+    return s->rank;
+}
+
+tl_lane_run tl_strategy_run(const tl_strategy *s)
+{
+    return tl_lanes_of(&s->lanes, s->rank);
 }
 
 tl_engine *tl_strategy_engine(const tl_strategy *s)

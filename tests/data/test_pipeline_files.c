@@ -667,7 +667,7 @@ static void configurations_that_cannot_be_are_refused(void **state)
     assert_fails(tl_pipeline_args_read(&args, arena,
                                        configure("{input_path: x, global_batch_size: 9}"),
                                        &(tl_pipeline_reader){.replicas = 2}),
-                 TL_EINVAL, "not divisible by the 2 replicas");
+                 TL_EINVAL, "must be a multiple of 2, the number of replicas");
     assert_fails(
         tl_pipeline_args_read(&args, arena,
                               configure("{input_path: '/no/where*', global_batch_size: 9}"), NULL),

@@ -42,7 +42,8 @@ TL_BEGIN
     X(TL_ESTOPPED,    "stopped",     "the work was ended before it was done")                      \
     X(TL_ENAN,        "not finite",  "the training has blown up: numbers are not finite")          \
     X(TL_EINTERNAL,   "internal",    "a defect in Tilth")                                          \
-    X(TL_EDATA,       "data",        "what was read is damaged, or not what was expected")
+    X(TL_EDATA,       "data",        "what was read is damaged, or not what was expected")         \
+    X(TL_EPEER,       "peer lost",   "another process of the run was lost, or has ended it")
 
 typedef enum tl_status {
 #define TL_STATUS_ENUM(code, name, text) code,

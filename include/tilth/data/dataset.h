@@ -31,6 +31,12 @@ TL_BEGIN
 
 typedef struct tl_dataset tl_dataset;
 
+/* Batches [first, first + count) of each `of`: those of one of several processes that all walk over
+ * the same ones. */
+typedef struct tl_batch_share {
+    int64_t of, first, count;
+} tl_batch_share;
+
 typedef struct tl_dataset_class {
     tl_class cls;
     /* (optional) Prepares a new instance, whose config is set. */
@@ -53,6 +59,10 @@ typedef struct tl_dataset_class {
     /* (optional: the integers that `state` binds, by their names) Adds where the next batch lies,
      * in words. */
     tl_status (*tell)(tl_dataset *d, tl_str *out);
+    /* (optional: others' batches are made and dropped) Passes others' batches over, as
+     * tl_dataset_share says, without making them; *able, true when called, false says that this
+     * cannot be. Called once, before the first batch. */
+    tl_status (*share)(tl_dataset *d, tl_batch_share share, bool *able);
 } tl_dataset_class;
 TL_API extern const tl_kind tl_kind_dataset;
 
@@ -143,6 +153,13 @@ TL_API TL_NODISCARD tl_status tl_dataset_take(tl_dataset **out, tl_dataset **inn
  * 0. Every batch has a field "weight" (float32) then: ones, or what was there, and zeros. */
 TL_API TL_NODISCARD tl_status tl_dataset_pad(tl_dataset **out, tl_dataset **inner,
                                              int64_t batch_size);
+/* A process's share of the batches. All processes walk over all of them, so what is in a batch, and
+ * the position, do not depend on how they are shared out; a position is that behind a whole row of
+ * `share.of` batches once the process has taken its own of them. Where the pass ends within such a
+ * row, the batches that lack are empty: there are no fields in them. A share of everything is
+ * `inner` itself, and has no empty batches. */
+TL_API TL_NODISCARD tl_status tl_dataset_share(tl_dataset **out, tl_dataset **inner,
+                                               tl_batch_share share);
 /* Batches that are brought to the engine's device while it computes with those before them, without
  * anybody waiting. They must be used by contexts of this engine. Position and state are those of
  * `inner`; on an engine of the host it is `inner` itself. Trainers put it around what they are

@@ -196,6 +196,10 @@ TL_API TL_NODISCARD tl_status tl_pipeline_args_read(tl_pipeline_args *into, tl_a
                                                     const tl_data_config *config,
                                                     const tl_pipeline_reader *reader);
 TL_API void tl_pipeline_args_drop(tl_pipeline_args *args);
+/* The part of it that concerns the size of batches: those of one of `replicas`, 0 for 1. */
+TL_API TL_NODISCARD tl_status tl_pipeline_args_batch(tl_pipeline_args *into,
+                                                     const tl_data_config *config,
+                                                     int64_t replicas);
 /* The part of it that concerns the order of a `sampler`; nothing where the configuration has
  * none. */
 TL_API TL_NODISCARD tl_status tl_pipeline_args_sampler(tl_pipeline_args *into, tl_arena *arena,

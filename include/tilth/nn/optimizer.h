@@ -84,6 +84,24 @@ TL_API bool tl_optimizer_set_accumulating(tl_optimizer *o, bool on);
 TL_API bool tl_optimizer_accumulating(const tl_optimizer *o);
 /* Forgets what was summed up and not applied: a step that failed half-way. */
 TL_API TL_NODISCARD tl_status tl_optimizer_discard(tl_optimizer *o);
+/* --- several lanes: sums that are added up by somebody else before they are flushed --- */
+
+/* What accumulating adds to, in an order that stays: the gradients of trained blocks first, of
+ * which there are tl_optimizer_gradient_sums, then weights and whatever else is summed. NULL behind
+ * the last one. There are none before something was accumulated, and there may be more later. */
+TL_API tl_tensor *tl_optimizer_sum(const tl_optimizer *o, int64_t index);
+TL_API int64_t tl_optimizer_gradient_sums(const tl_optimizer *o);
+/* How often gradients were accumulated, in captures and eager steps: does a step do it once? */
+TL_API int64_t tl_optimizer_additions(const tl_optimizer *o);
+/* Sums are those of so many lanes, each of which is clipped by the optimizer's own clipping (adamw)
+ * before it is added to the others, as a gradient that is divided by their number: as Model Garden
+ * clips in its replicas. The flush then leaves that out. 1, as at first: nothing is clipped
+ * before. */
+TL_API void tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes);
+/* Whether lanes are clipped; and clips what was accumulated for one. */
+TL_API bool tl_optimizer_clips_lanes(const tl_optimizer *o);
+TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);
+
 /* From the next capture on, each flush also measures how much the gradients of its batches differ:
  * of batches of weight w, the expected squared norm of a mean gradient is signal + noise / w. Their
  * quotient is the "simple noise scale" of McCandlish et al. (2018), in units of the weights. */

@@ -137,6 +137,8 @@ typedef struct tl_own_config {
     int64_t threads;    /* 0: one for each processor */
     bool jit;
     int64_t gradient_accumulation;
+    int64_t lanes;     /* as in tl_strategy_args */
+    int64_t processes; /* that carry them */
     tl_recompute recompute;
     tl_early_stopping_config *early_stopping; /* or NULL */
     bool survive_write_failures;              /* as in tl_controller_args */

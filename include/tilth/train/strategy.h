@@ -7,8 +7,13 @@
  *     TL_TRY(tl_mixed_precision_policy(&dtype, "mixed_bfloat16"));  // for the arguments of a task
  *     tl_strategy_free(&s);
  *
- * `off`, `one_device` and `mirrored` run one replica: on a GPU, where num_gpus or the device says
- * so, else on the processors of this machine. The others are known by name and refused.
+ * `off`, `one_device` and `mirrored` run in one process: on a GPU, where num_gpus or the device
+ * says so, else on the processors of this machine. The others are known by name and refused.
+ *
+ * A run is made of lanes (core/lanes.h), which are its replicas: each takes its share of every
+ * batch, draws its own random numbers, and has its own batch statistics. What a run computes
+ * depends on the number of its lanes, and not on who carries them. Whoever takes lanes through
+ * steps asks the strategy which ones are its own (tl_strategy_run).
  *
  * Ownership: the caller's; it must outlive what was made with its engine. Thread word:
  * free-threaded, but for tl_strategy_free. */
@@ -17,6 +22,7 @@
 
 #include <tilth/core/dtype.h>
 #include <tilth/core/engine.h>
+#include <tilth/core/lanes.h>
 #include <tilth/train/experiment.h>
 
 TL_BEGIN
@@ -32,6 +38,7 @@ typedef struct tl_strategy_args {
     const char *all_reduce_alg;        /* (optional: the library chooses) */
     const char *tpu_address;           /* (optional: none) */
     int threads;                       /* (optional: one on each processor) */
+    int64_t lanes;                     /* (optional: 1) */
 } tl_strategy_args;
 TL_API TL_NODISCARD tl_status tl_get_distribution_strategy(tl_strategy **out,
                                                            const tl_strategy_args *args);
@@ -39,7 +46,12 @@ TL_API TL_NODISCARD tl_status tl_get_distribution_strategy(tl_strategy **out,
 TL_API void tl_strategy_free(tl_strategy **s);
 /* "off", "one_device", "mirrored". */
 TL_API const char *tl_strategy_name(const tl_strategy *s);
+/* How many lanes the run has, whoever carries them: batches are cut into so many parts. */
 TL_API int64_t tl_strategy_replicas(const tl_strategy *s);
+/* The lanes and the processes that carry them; which of these this one is; and its lanes. */
+TL_API const tl_lanes *tl_strategy_lanes(const tl_strategy *s);
+TL_API int64_t tl_strategy_rank(const tl_strategy *s);
+TL_API tl_lane_run tl_strategy_run(const tl_strategy *s);
 TL_API tl_engine *tl_strategy_engine(const tl_strategy *s);
 
 /* The type that the model of a task computes in (tl_task_args) under a policy: "float32",

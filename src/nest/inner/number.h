@@ -58,11 +58,15 @@ FN double from_bits_d(u64 x)
 }
 
 /* c ? a : b, as masks: of a choice between floats compilers make comparisons that mind NaNs. */
+#ifdef __CUDACC__
+FN float pick_f(i32 c, float a, float b) { return c ? a : b; }
+#else
 FN float pick_f(i32 c, float a, float b)
 {
     const u32 m = 0 - (u32)c;
     return from_bits_f((bits_f(a) & m) | (bits_f(b) & ~m));
 }
+#endif
 
 FN double pick_d(i32 c, double a, double b)
 {

@@ -30,9 +30,11 @@ static tl_status keep(tl_hook *h, tl_state *into)
 static tl_status before_train(tl_hook *h)
 {
     const tl_trainer *t = tl_controller_trainer(h->controller);
-    if (!t->optimizer || t->parts->accumulation < 2)
-        return TL_FAIL(TL_EINVAL, "a gradient noise scale compares the gradients of single batches "
-                                  "with their mean: set tilth.gradient_accumulation to 2 or more");
+    if (!t->optimizer || !t->parts->sums)
+        return TL_FAIL(TL_EINVAL,
+                       "a gradient noise scale compares the gradients of single batches "
+                       "with their mean: set tilth.gradient_accumulation, or tilth.lanes, to 2 "
+                       "or more");
     return tl_optimizer_measure_noise(t->optimizer);
 }
 

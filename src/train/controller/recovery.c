@@ -48,7 +48,7 @@ static tl_state *data_of(tl_trainer *t)
 // The batches of the step that failed, to which the trainer has gone back.
 static tl_status skip_step(tl_trainer *t)
 {
-    for (int64_t i = 0; t->train_dataset && i < t->parts->accumulation; i++) {
+    for (int64_t i = 0; t->train_dataset && i < t->parts->batches; i++) {
         tl_mark mark = tl_ctx_begin(t->ctx);
         tl_tensors batch = {0};
         bool more = true;

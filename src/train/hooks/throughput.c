@@ -65,7 +65,7 @@ static tl_status after_step(tl_hook *h)
     TL_TRY(average(&data_time, s, "data_time", p->config.window));
     if (!(time > 0)) return TL_OK; // the first steps are not timed
     const tl_batch batch = {.tensors = t->parts->in};
-    double batches = (double)t->parts->accumulation / time;
+    double batches = (double)(t->parts->accumulation * tl_strategy_replicas(t->strategy)) / time;
     double examples = batches * (double)tl_batch_size(&batch);
     TL_TRY(put(s, "examples_per_second", examples));
     TL_TRY(put(s, "tokens_per_second", batches * (double)tokens_of(&batch.tensors)));

@@ -40,7 +40,7 @@ void tl_step_minimize_dict(tl_step *s, const tl_tensors *losses, tl_tensor *weig
 static tl_tensor *total_loss(tl_trainer *t)
 {
     tl_tensor *told = tl_tensors_peek(t->outputs, TL_LOSS), *sum = NULL;
-    if (told && t->parts->accumulation > 1) return tl_metric_result(t->train_loss, t->ctx);
+    if (told && t->parts->sums) return tl_metric_result(t->train_loss, t->ctx);
     if (told) return tl_tensor_count(told) == 1 ? told : tl_mean(t->ctx, told, TL_ALL, false);
     for (int64_t i = 0; i < t->outputs->count; i++) {
         const tl_named *o = &t->outputs->items[i];
@@ -107,7 +107,7 @@ static tl_status forget_loss(tl_trainer *t)
 static tl_status run_step(tl_trainer *t)
 {
     double waited = t->data_wait_s;
-    if (t->parts->accumulation > 1 && t->train_loss) TL_TRY(forget_loss(t));
+    if (t->parts->sums && t->train_loss) TL_TRY(forget_loss(t));
     TL_TRY(tl_base_trainer.train_step(t));
     TL_TRY(rename_outputs((tl_libai_trainer *)t));
     return write_metrics((tl_libai_trainer *)t, t->data_wait_s - waited);

@@ -48,8 +48,9 @@ static tl_status run_batch(tl_trainer *t, tli_subject *one, tl_logs *logs, bool 
     tl_tensors in = {0}, out = {0};
     TL_TRY(
         tli_data_failed(tl_dataset_next(one->validation_dataset, t->ctx, &in, more), "validation"));
-    if (!*more) return TL_OK;
-    tl_ctx_set_draws(t->ctx, (tl_draws){.seed = t->seed, .step = t->global_step});
+    if (!*more || !in.count) return TL_OK;
+    tl_ctx_set_draws(
+        t->ctx, (tl_draws){.seed = t->seed, .step = t->global_step, .replica = t->parts->lane});
     if (one->eval) TL_TRY(tl_function_call(one->eval, t->ctx, &in, &out));
     else TL_TRY(tli_subject_eval_body(one, t->ctx, &in, &out));
     one->told_loss |= tl_tensors_peek(&out, TL_LOSS) != NULL;
@@ -58,8 +59,11 @@ static tl_status run_batch(tl_trainer *t, tli_subject *one, tl_logs *logs, bool 
     return tl_task_aggregate_logs(one->sub.task, &one->state, logs);
 }
 
-static tl_status evaluate_batch(tl_trainer *t, tli_subject *one, bool *more)
+static tl_status evaluate_batch(void *self, int64_t lane, bool *more)
 {
+    tli_subject *one = self;
+    tl_trainer *t = one->trainer;
+    t->parts->lane = lane;
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_logs *step = NULL;
     tl_status st = tl_logs_new(&step);
@@ -76,7 +80,7 @@ static tl_status evaluate_one(tl_trainer *t, tli_subject *one, int64_t steps)
     bool more = true;
     if (one->sub.eval_steps) steps = one->sub.eval_steps;
     while (steps < 0 || done < steps) {
-        TL_TRY(evaluate_batch(t, one, &more));
+        TL_TRY(tli_lanes_each(&one->lanes, t->ctx, evaluate_batch, one, &more));
         if (!more) break;
         done++;
         if (w && w->batch && w->wake && *w->wake && !w->batch(w->self, t))

@@ -6,6 +6,8 @@
 
 #include <tilth/train/multitask/multitask.h>
 
+#include "train/trainer/lanes.h"
+
 /* Under which joint training tells the sum. */
 #define TLI_TOTAL_LOSS "total_loss"
 
@@ -40,8 +42,10 @@ typedef struct tli_subject {
     tl_metric *train_loss, *validation_loss;
     tl_dataset *validation_dataset;
     tl_function *eval; /* NULL: eager */
-    bool told_loss;    /* in the evaluation that runs */
-    void *state;       /* of its aggregate_logs */
+    tli_lanes lanes;   /* of its evaluations, with what they keep */
+    tli_guard guard;
+    bool told_loss; /* in the evaluation that runs */
+    void *state;    /* of its aggregate_logs */
 } tli_subject;
 
 typedef struct tli_subjects {

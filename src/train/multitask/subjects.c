@@ -12,6 +12,8 @@ void tli_subjects_deinit(tli_subjects *all)
     for (int64_t i = 0; i < all->count; i++) {
         tli_subject *s = &all->items[i];
         tl_function_free(&s->eval);
+        tli_lanes_deinit(&s->lanes);
+        tli_guard_deinit(&s->guard);
         tl_metric_free(&s->train_loss);
         tl_metric_free(&s->validation_loss);
         tl_metrics_free(&s->train_metrics);
@@ -64,12 +66,14 @@ static tl_status build_evaluate(tl_trainer *t, tli_subject *s)
     tl_input_context input = {
         .pipelines = 1, .replicas = tl_strategy_replicas(t->strategy), .seed = t->seed};
     TL_TRY(build_metrics(t, s, false, &s->validation_metrics, &s->validation_loss));
+    TL_TRY(tli_trainer_lanes_of_metrics(t, &s->lanes, &s->guard, s->validation_metrics,
+                                        s->validation_loss));
     if (!config || !config->validation_data)
         return TL_FAIL(TL_EINVAL,
                        "there is nothing to evaluate with: task_config.validation_data is null");
     TL_TRY(
         tl_task_build_inputs(s->sub.task, config->validation_data, &input, &s->validation_dataset));
-    return tl_dataset_to_device(&s->validation_dataset, &s->validation_dataset, t->engine);
+    return tli_trainer_feed(t, &s->validation_dataset, 1);
 }
 
 tl_status tli_subjects_build_evaluate(tl_trainer *t)

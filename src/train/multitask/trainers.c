@@ -52,7 +52,7 @@ static tl_status prepare(tl_trainer *t)
     TL_TRY(
         tli_mix_new(&all->mix, &(tli_mix_args){.tasks = m,
                                                .input = &input,
-                                               .each = t->parts->accumulation,
+                                               .each = t->parts->accumulation * input.replicas,
                                                .sampler = joint ? NULL : &config->task_sampler}));
     t->train_dataset = all->mix;
     return TL_OK;

@@ -90,7 +90,8 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
                                       .num_gpus = r->num_gpus,
                                       .all_reduce_alg = r->all_reduce_alg,
                                       .tpu_address = r->tpu,
-                                      .threads = (int)params->tilth.threads}));
+                                      .threads = (int)params->tilth.threads,
+                                      .lanes = params->tilth.lanes}));
     tl_status st = tl_get_task(
         task, &(tl_task_args){.registry = registry,
                               .config = &params->task,

@@ -102,10 +102,22 @@ static tl_status before_restore(void *payload, const tl_state *found)
     return tli_trainer_before_restore(payload, found);
 }
 
+/* What computes, and in how many lanes: another number is other mathematics. */
+static const char *numerics_of(const tl_runner *r)
+{
+    const char *name = tl_engine_backend(r->trainer->engine)->cls.name;
+    const tl_own_config *own = &r->args->params->tilth;
+    if (own->lanes == 1) return name;
+    return tl_arena_printf(r->arena, "%s, lanes %" PRId64 ", accumulation %" PRId64, name,
+                           own->lanes, own->gradient_accumulation);
+}
+
 static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manager **out)
 {
     tl_state *state = tl_trainer_checkpoint(r->trainer);
+    const char *numerics = numerics_of(r);
     if (!state) return tl_error_code();
+    if (!numerics) return TL_ENOMEM;
     if (!r->args->model_dir || !*r->args->model_dir)
         return TL_FAIL(TL_EINVAL, "model_dir is not set: there is no folder for checkpoints");
     return tl_checkpoint_manager_new(
@@ -120,6 +132,8 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                  .init = initialize,
                  .restore_bundle = restore_original,
                  .before_restore = before_restore,
+                 .choices = tli_trainer_choices,
+                 .choose = tli_trainer_choose,
                  .payload = r->trainer,
                  .background = r->args->background_checkpoints,
                  .optional = "hooks",
@@ -127,7 +141,7 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                  .explanation = "training data: " TL_DATASET_OF_OTHER_DATA,
                  .notes = r->notes.items,
                  .note_count = r->notes.count,
-                 .numerics = tl_engine_backend(r->trainer->engine)->cls.name});
+                 .numerics = numerics});
 }
 
 static tl_status base_build_hooks(tl_runner *r)

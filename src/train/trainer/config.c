@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 
+#include <tilth/core/lanes.h>
+
 static const char *const comparisons[] = {
     [TL_METRIC_HIGHER] = "higher",
     [TL_METRIC_LOWER] = "lower",
@@ -128,6 +130,12 @@ static const tl_field own_fields[] = {
                  "the same results"),
     TL_F(tl_own_config, gradient_accumulation, .i = 1, TL_AT_LEAST(1), OWN_FLAGS,
          .help = "batches whose gradients make one step"),
+    TL_F(tl_own_config, lanes, .i = 1, TL_RANGE(1, TL_LANES_MAX), OWN_FLAGS,
+         .help = "parts of each batch that are computed for themselves, as replicas do it: with "
+                 "batch statistics and random numbers of their own. What a run computes depends on "
+                 "its lanes, and not on how many processes carry them"),
+    TL_F(tl_own_config, processes, .i = 1, TL_AT_LEAST(1), .flags = TL_FIELD_QUIET | TL_FIELD_LATER,
+         .help = "processes that carry the lanes"),
     TL_F(tl_own_config, recompute, .names = recomputations, OWN_FLAGS,
          .help = "what the backward pass computes again instead of keeping it: none, selective "
                  "(cheap results) or full (all but what stretches of layers hand on; about half as "
@@ -190,9 +198,10 @@ static tl_status check_own(const void *value)
     if (!(own->layer_decay > 0 && own->layer_decay <= 1))
         return TL_FAIL(TL_EINVAL, "layer_decay: must be above 0 and at most 1, found %g",
                        own->layer_decay);
-    if (!own->gradient_noise_scale || own->gradient_accumulation > 1) return TL_OK;
+    if (!own->gradient_noise_scale || own->gradient_accumulation > 1 || own->lanes > 1)
+        return TL_OK;
     return TL_FAIL(TL_EINVAL, "gradient_noise_scale: it compares the gradients of the batches of a "
-                              "step: set gradient_accumulation to 2 or more");
+                              "step: set gradient_accumulation, or lanes, to 2 or more");
 }
 
 const tl_desc tl_own_config_desc = {

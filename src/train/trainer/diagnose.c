@@ -16,7 +16,7 @@ enum { NAMED = 8 /* examples */ };
 /* A batch of the step, and what was found out about it. */
 typedef struct suspect {
     const tl_tensors *in;
-    int64_t microbatch;
+    int64_t batch;   /* the n-th of the step */
     tl_str position; /* of the data before it; "": is not known */
     tl_str examples; /* whose losses are not finite */
     tl_str where;    /* the first op that made such numbers; "": none did */
@@ -49,8 +49,7 @@ static tl_status replay(tl_trainer *t, tl_engine *engine, suspect *batch_of,
                  .replicas = tl_strategy_replicas(t->strategy)};
     bool holding = tl_model_hold_updates(t->model, true);
     bool inert = tl_optimizer_set_inert(t->optimizer, true);
-    tl_ctx_set_draws(
-        c, (tl_draws){.seed = t->seed, .step = t->global_step, .microbatch = batch_of->microbatch});
+    tl_ctx_set_draws(c, tli_trainer_draws(t, batch_of->batch));
     tl_ctx_set_training(c, true);
     tl_ctx_set_taping(c, true);
     tl_status st = tli_trainer_run_step(t, &s);
@@ -179,7 +178,7 @@ tl_status tli_trainer_return_data(tl_trainer *t, int64_t taken)
 /* To where the data stood before the last step. */
 static tl_status take_back_data(tl_trainer *t)
 {
-    return tli_trainer_return_data(t, t->parts->taken - t->parts->accumulation);
+    return tli_trainer_return_data(t, t->parts->taken - t->parts->batches);
 }
 
 /* The last batch, which is still at hand. */
@@ -187,7 +186,7 @@ static tl_status examine_last(tl_trainer *t, suspect *s, bool known)
 {
     if (known) TL_TRY(tl_dataset_tell(t->train_dataset, &s->position));
     s->in = &t->parts->in;
-    s->microbatch = t->parts->accumulation - 1;
+    s->batch = t->parts->accumulation - 1;
     examine(t, s);
     return TL_OK;
 }
@@ -200,7 +199,7 @@ static tl_status examine_next(tl_trainer *t, suspect *s)
     TL_TRY(tl_dataset_tell(t->train_dataset, &s->position));
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_status st = TLI_TRAINER_CALL(t, next_train_inputs)(t, t->ctx, &in, &more);
-    if (st == TL_OK && more) {
+    if (st == TL_OK && more && in.count) {
         s->in = &in;
         examine(t, s);
         s->in = NULL;
@@ -213,20 +212,20 @@ static tl_status examine_next(tl_trainer *t, suspect *s)
 static tl_status examine_all(tl_trainer *t, suspect *s)
 {
     tl_trainer_parts *p = t->parts;
-    bool known = p->position_then && p->taken >= p->accumulation;
+    bool known = p->position_then && p->taken >= p->batches;
     if (!known) return examine_last(t, s, false);
     TL_TRY(take_back_data(t));
-    if (p->accumulation == 1 && p->open) {
+    if (p->batches == 1 && p->open) {
         TL_TRY(examine_last(t, s, true));
     } else {
-        for (int64_t i = 0; i < p->accumulation && !s->where.length; i++) {
+        for (int64_t i = 0; i < p->batches && !s->where.length; i++) {
             suspect_deinit(s);
-            *s = (suspect){.microbatch = i};
+            *s = (suspect){.batch = i};
             TL_TRY(examine_next(t, s));
         }
         TL_TRY(take_back_data(t));
     }
-    p->taken -= p->accumulation;
+    p->taken -= p->batches;
     return TL_OK;
 }
 
@@ -234,9 +233,11 @@ static tl_status examine_all(tl_trainer *t, suspect *s)
 
 static void tell_batch(tl_str *out, const tl_trainer *t, const suspect *s)
 {
-    int64_t of = t->parts->accumulation;
+    const int64_t of = t->parts->accumulation, lanes = tl_strategy_replicas(t->strategy);
+    const tl_draws at = tli_trainer_draws(t, s->batch);
     if (!s->where.length) return;
-    if (of > 1) tl_str_addf(out, ", microbatch %" PRId64 " of %" PRId64, s->microbatch + 1, of);
+    if (lanes > 1) tl_str_addf(out, ", lane %" PRId64 " of %" PRId64, at.replica + 1, lanes);
+    if (of > 1) tl_str_addf(out, ", microbatch %" PRId64 " of %" PRId64, at.microbatch + 1, of);
     if (s->position.length) tl_str_addf(out, ", batch at %s", tl_str_text(&s->position));
     if (s->examples.length) tl_str_addf(out, ", examples %s", tl_str_text(&s->examples));
 }

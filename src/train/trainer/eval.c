@@ -60,8 +60,10 @@ tl_status tli_eval_step(tl_trainer *t, tl_logs *logs, bool *more)
 {
     tl_tensors in = {0}, out = {0};
     TL_TRY(TLI_TRAINER_CALL(t, next_eval_inputs)(t, t->ctx, &in, logs, more));
-    if (!*more) return TL_OK;
-    tl_ctx_set_draws(t->ctx, (tl_draws){.seed = t->seed, .step = t->global_step});
+    t->parts->no_rows = *more && !in.count;
+    if (!*more || t->parts->no_rows) return TL_OK;
+    tl_ctx_set_draws(
+        t->ctx, (tl_draws){.seed = t->seed, .step = t->global_step, .replica = t->parts->lane});
     if (t->parts->eval) TL_TRY(tl_function_call(t->parts->eval, t->ctx, &in, &out));
     else TL_TRY(tli_eval_body(t, t->ctx, &in, &out));
     t->parts->told_loss |= tl_tensors_peek(&out, TL_LOSS) != NULL;
@@ -145,14 +147,24 @@ done:
     return st;
 }
 
+typedef struct evaluation {
+    tl_trainer *t;
+    void *state; /* of eval_reduce */
+} evaluation;
+
 /* One batch and what is made of it; *more is false when there was none. */
-static tl_status evaluate_batch(tl_trainer *t, void **state, bool *more)
+static tl_status evaluate_batch(void *self, int64_t lane, bool *more)
 {
+    evaluation *e = self;
+    tl_trainer *t = e->t;
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_logs *step = NULL;
     tl_status st = tl_logs_new(&step);
+    t->parts->lane = lane;
+    t->parts->no_rows = false;
     if (st == TL_OK) st = TLI_TRAINER_CALL(t, eval_step)(t, step, more);
-    if (st == TL_OK && *more) st = TLI_TRAINER_CALL(t, eval_reduce)(t, state, step);
+    if (st == TL_OK && *more && !t->parts->no_rows)
+        st = TLI_TRAINER_CALL(t, eval_reduce)(t, &e->state, step);
     tl_logs_free(&step);
     tl_ctx_end(t->ctx, mark);
     return st;
@@ -161,12 +173,12 @@ static tl_status evaluate_batch(tl_trainer *t, void **state, bool *more)
 tl_status tli_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
 {
     const tl_trainer_watch *w = t->parts->watch;
-    void *state = NULL;
+    evaluation e = {.t = t};
     int64_t done = 0;
     bool more = true;
-    tl_status st = TLI_TRAINER_CALL(t, eval_begin)(t, &state);
+    tl_status st = TLI_TRAINER_CALL(t, eval_begin)(t, &e.state);
     while (st == TL_OK && (steps < 0 || done < steps)) {
-        st = evaluate_batch(t, &state, &more);
+        st = tli_lanes_each(&t->parts->eval_lanes, t->ctx, evaluate_batch, &e, &more);
         if (!more) break;
         done++;
         if (st == TL_OK && w && w->batch && w->wake && *w->wake && !w->batch(w->self, t))
@@ -176,9 +188,9 @@ tl_status tli_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
         TL_LOG_INFO("The dataset iterator is exhausted after %" PRId64 " steps.", done);
     if (st == TL_OK && !done)
         st = TL_FAIL(TL_EINVAL, "there was nothing to evaluate: the validation data is empty");
-    if (st == TL_OK) st = TLI_TRAINER_CALL(t, eval_end)(t, state, logs);
+    if (st == TL_OK) st = TLI_TRAINER_CALL(t, eval_end)(t, e.state, logs);
     if (st == TL_OK) st = tl_queue_wait(t->engine->in, tl_queue_ticket(t->engine->in));
     st = tl_engine_recover(t->engine, st); // weights that were exchanged can be put back
-    TLI_TRAINER_CALL(t, eval_leave)(t, state);
+    TLI_TRAINER_CALL(t, eval_leave)(t, e.state);
     return st;
 }

@@ -121,6 +121,7 @@ static void keep_state(tl_trainer *t)
     tl_state *state = tl_trainer_checkpoint(t);
     if (state && tl_state_walk(state, accept, NULL) != TL_OK) tl_error_clear();
     tli_guard_accept(&t->parts->guard);
+    tli_lanes_accept(&t->parts->lanes);
     tli_storage_accept(tl_optimizer_norm(t->optimizer)->storage);
     tli_storage_accept(tl_optimizer_finite(t->optimizer)->storage);
     for (tl_tensor **own = (tl_tensor *[]){f->halted, f->loss, f->line, NULL}; *own; own++)

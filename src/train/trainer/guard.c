@@ -1,6 +1,7 @@
 #include "train/trainer/guard.h"
 
 #include <tilth/base/vec.h>
+#include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/update.h>
 
@@ -12,9 +13,9 @@ void tli_guard_deinit(tli_guard *g)
     TL_VEC_FREE(g);
 }
 
-tl_status tli_guard_add(tli_guard *g, tl_engine *engine, tl_tensor *live)
+tl_status tli_guard_add(tli_guard *g, tl_engine *engine, tl_tensor *live, bool moves)
 {
-    tli_guarded item = {.live = live};
+    tli_guarded item = {.live = live, .moves = moves};
     TL_TRY(tl_tensor_new(&item.kept, engine, live->dtype, live->shape));
     if (TL_VEC_PUSH(g, item)) return TL_OK;
     tl_tensor_free(&item.kept);
@@ -24,7 +25,7 @@ tl_status tli_guard_add(tli_guard *g, tl_engine *engine, tl_tensor *live)
 tl_status tli_guard_add_all(tli_guard *g, tl_engine *engine, const tl_tensors *live)
 {
     for (int64_t i = 0; i < live->count; i++)
-        TL_TRY(tli_guard_add(g, engine, live->items[i].tensor));
+        TL_TRY(tli_guard_add(g, engine, live->items[i].tensor, false));
     return TL_OK;
 }
 
@@ -41,6 +42,32 @@ void tli_guard_settle(const tli_guard *g, tl_ctx *c, tl_tensor *finite)
     for (int64_t i = 0; i < g->count; i++) {
         const tli_guarded *item = &g->items[i];
         tl_assign(c, item->live, tl_where(c, finite, item->live, item->kept));
+    }
+    tl_ctx_set_taping(c, taping);
+}
+
+void tli_guard_keep_for_lanes(const tli_guard *g, tl_ctx *c)
+{
+    bool taping = tl_ctx_set_taping(c, false);
+    for (int64_t i = 0; i < g->count; i++) {
+        const tli_guarded *item = &g->items[i];
+        tl_assign(c, item->kept, item->live);
+        if (!item->moves)
+            tl_assign(c, item->live, tl_zeros(c, item->live->dtype, item->live->shape));
+    }
+    tl_ctx_set_taping(c, taping);
+}
+
+void tli_guard_settle_lanes(const tli_guard *g, tl_ctx *c, int64_t lanes, tl_tensor *finite)
+{
+    bool taping = tl_ctx_set_taping(c, false);
+    for (int64_t i = 0; i < g->count; i++) {
+        const tli_guarded *item = &g->items[i];
+        tl_tensor *more =
+            item->moves ? tl_div(c, item->live, tl_number(c, item->live->dtype, (double)lanes))
+                        : item->live;
+        tl_tensor *total = tl_add(c, item->kept, more);
+        tl_assign(c, item->live, finite ? tl_where(c, finite, total, item->kept) : total);
     }
     tl_ctx_set_taping(c, taping);
 }

@@ -11,6 +11,7 @@
 typedef struct tli_guarded {
     tl_tensor *live; /* borrowed */
     tl_tensor *kept; /* as it was before the step */
+    bool moves;      /* batches move it; else they add to it */
 } tli_guarded;
 typedef struct tli_guard {
     tli_guarded *items;
@@ -18,13 +19,20 @@ typedef struct tli_guard {
 } tli_guard;
 
 void tli_guard_deinit(tli_guard *g);
-TL_NODISCARD tl_status tli_guard_add(tli_guard *g, tl_engine *engine, tl_tensor *live);
+TL_NODISCARD tl_status tli_guard_add(tli_guard *g, tl_engine *engine, tl_tensor *live, bool moves);
+/* Sums, such as the states of metrics. */
 TL_NODISCARD tl_status tli_guard_add_all(tli_guard *g, tl_engine *engine, const tl_tensors *live);
 
 /* Before and after a step; both only call ops, and may be captured. The second puts back what was
  * kept when `finite`, a bool scalar, is false. */
 void tli_guard_keep(const tli_guard *g, tl_ctx *c);
 void tli_guard_settle(const tli_guard *g, tl_ctx *c, tl_tensor *finite);
+/* The same for steps of several lanes (lanes.h), each of which starts anew: sums at 0, what moves
+ * where it stood before the step. After it, `live` is the sum over the lanes of what they have
+ * added, or of how far they have moved it: the first is added, the mean of the second gone.
+ * `finite` may be NULL: it is. */
+void tli_guard_keep_for_lanes(const tli_guard *g, tl_ctx *c);
+void tli_guard_settle_lanes(const tli_guard *g, tl_ctx *c, int64_t lanes, tl_tensor *finite);
 /* What was kept is as it should be, though a step that was to keep something else was left
  * undone. */
 void tli_guard_accept(const tli_guard *g);

@@ -40,6 +40,7 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
                  .logs = out,
                  .replicas = tl_strategy_replicas(t->strategy)};
     bool whole = !tl_optimizer_accumulating(t->optimizer); // the step is this batch
+    int64_t added = tl_optimizer_additions(t->optimizer);
     tl_tensor *lowers = whole ? tli_flight_begin(t, c) : NULL;
     if (whole) tli_guard_keep(&t->parts->guard, c);
     bool taping = tl_ctx_set_taping(c, true), holding = tl_model_hold_updates(t->model, true);
@@ -62,8 +63,10 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
         tli_flight_note(t, c, loss);
         if (whole) tli_guard_settle(&t->parts->guard, c, finite);
         if (whole) tli_flight_end(t, c, lowers);
+        if (tli_lanes_several(&t->parts->lanes)) tli_lanes_tell(&t->parts->lanes, c, out);
         st = tl_ctx_status(c);
     }
+    if (tl_optimizer_additions(t->optimizer) > added + 1) t->parts->lanes.adds_once = false;
     tl_model_hold_updates(t->model, holding);
     tl_ctx_set_taping(c, taping);
     return st;
@@ -73,10 +76,16 @@ tl_status tli_apply_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
 {
     tl_trainer *t = self;
     const tli_subject *one = tli_subjects_of_batch(t, in);
-    (void)out;
+    tli_lanes *lanes = &t->parts->lanes;
     tl_tensor *lowers = tli_flight_begin(t, c);
     tl_optimizer_flush_part(t->optimizer, c, one ? one->model : t->model);
-    tli_guard_settle(&t->parts->guard, c, tl_optimizer_finite(t->optimizer));
+    tl_tensor *finite = tl_optimizer_finite(t->optimizer);
+    if (tli_lanes_several(lanes)) {
+        tli_guard_settle_lanes(&t->parts->guard, c, lanes->of.lanes, finite);
+        tli_lanes_means(lanes, c, &t->parts->out, lanes->of.lanes * t->parts->accumulation, out);
+    } else {
+        tli_guard_settle(&t->parts->guard, c, finite);
+    }
     tli_flight_end(t, c, lowers);
     return tl_ctx_status(c);
 }
@@ -103,11 +112,11 @@ tl_status tli_next_train_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, boo
     return tli_data_failed(tl_dataset_next(t->train_dataset, c, batch, more), "training");
 }
 
-static tl_status next_batch(tl_trainer *t)
+static tl_status next_batch(tl_trainer *t, tl_tensors *in)
 {
     int64_t begin = tl_clock_ns();
     bool more = true;
-    TL_TRY(TLI_TRAINER_CALL(t, next_train_inputs)(t, t->ctx, &t->parts->in, &more));
+    TL_TRY(TLI_TRAINER_CALL(t, next_train_inputs)(t, t->ctx, in, &more));
     t->data_wait_s += (double)(tl_clock_ns() - begin) * 1e-9;
     t->parts->taken++;
     if (more) return TL_OK;
@@ -117,27 +126,48 @@ static tl_status next_batch(tl_trainer *t)
                    t->global_step);
 }
 
-static tl_status run(tl_trainer *t, tl_function *f, tl_graph_fn *body)
+tl_draws tli_trainer_draws(const tl_trainer *t, int64_t batch)
 {
-    tl_trainer_parts *p = t->parts;
-    return f ? tl_function_call(f, t->ctx, &p->in, &p->out) : body(t, t->ctx, &p->in, &p->out);
+    const tl_trainer_parts *p = t->parts;
+    return (tl_draws){.seed = t->seed,
+                      .step = t->global_step,
+                      .microbatch = batch % p->accumulation,
+                      .replica = p->lanes.run.first + batch / p->accumulation};
 }
 
-static tl_status run_batch(tl_trainer *t, int64_t microbatch)
+/* The next batch, which is the n-th of the step. */
+static tl_status take_batch(tl_trainer *t, int64_t batch, tl_tensors *in, tl_tensors *out)
+{
+    tl_function *f = t->parts->train;
+    TL_TRY(next_batch(t, in));
+    if (!in->count) return TL_OK; // the data has ended for this lane, and not for others
+    tl_ctx_set_draws(t->ctx, tli_trainer_draws(t, batch));
+    tl_ctx_set_training(t->ctx, true);
+    tl_status st = f ? tl_function_call(f, t->ctx, in, out) : tli_train_body(t, t->ctx, in, out);
+    tl_ctx_set_training(t->ctx, false);
+    return tli_step_status(t, st);
+}
+
+static tl_status run_batch(tl_trainer *t, int64_t batch)
 {
     open_step(t);
-    TL_TRY(next_batch(t));
-    tl_ctx_set_draws(t->ctx,
-                     (tl_draws){.seed = t->seed, .step = t->global_step, .microbatch = microbatch});
-    tl_ctx_set_training(t->ctx, true);
-    tl_status st = run(t, t->parts->train, tli_train_body);
-    tl_ctx_set_training(t->ctx, false);
+    return take_batch(t, batch, &t->parts->in, &t->parts->out);
+}
+
+/* What the step tells is what its first lane tells, with means of numbers. */
+static tl_status run_beside(tl_trainer *t, int64_t batch)
+{
+    tl_tensors in = {0}, out = {0};
+    tl_mark mark = tl_ctx_begin(t->ctx);
+    tl_status st = take_batch(t, batch, &in, &out);
+    tl_ctx_end(t->ctx, mark);
     return st;
 }
 
 /* Before the first of several batches. */
 static tl_status begin_sum(tl_trainer *t)
 {
+    if (tli_lanes_several(&t->parts->lanes)) return tli_lanes_begin(&t->parts->lanes, t->ctx);
     tl_mark mark = tl_ctx_begin(t->ctx);
     tli_guard_keep(&t->parts->guard, t->ctx);
     tl_status st = tl_ctx_status(t->ctx);
@@ -152,8 +182,10 @@ static tl_status apply_sum(tl_trainer *t)
     const tli_subject *one = tli_subjects_of_batch(t, &t->parts->in);
     if (one) tl_tensors_put(t->ctx, &in, one->sub.name, tl_zeros(t->ctx, TL_F32, TL_SCALAR));
     TL_TRY(tl_ctx_status(t->ctx));
-    if (!t->parts->apply) return tli_apply_body(t, t->ctx, &in, &out);
-    return tl_function_call(t->parts->apply, t->ctx, &in, &out);
+    if (!t->parts->apply) TL_TRY(tli_apply_body(t, t->ctx, &in, &out));
+    else TL_TRY(tl_function_call(t->parts->apply, t->ctx, &in, &out));
+    tli_lanes_put_means(&t->parts->out, &out);
+    return TL_OK;
 }
 
 static double number_of(const tl_tensor *t)
@@ -181,6 +213,7 @@ static tl_status check_finite(tl_trainer *t, bool lowered)
 static tl_status take_back_sum(tl_trainer *t)
 {
     TL_TRY(tl_optimizer_discard(t->optimizer));
+    tli_lanes_forget(&t->parts->lanes);
     tl_mark mark = tl_ctx_begin(t->ctx);
     tli_guard_restore(&t->parts->guard, t->ctx);
     tl_status st = tl_ctx_status(t->ctx);
@@ -189,13 +222,19 @@ static tl_status take_back_sum(tl_trainer *t)
     return st;
 }
 
-/* Several batches that make one step. */
+/* Several batches that make one step: one lane after the other. */
 static tl_status run_sum(tl_trainer *t)
 {
     tl_trainer_parts *p = t->parts;
     TL_TRY(begin_sum(t));
     p->unfinished = true;
-    for (int64_t i = 0; i < p->accumulation; i++) TL_TRY(run_batch(t, i));
+    for (int64_t i = 0; i < p->batches; i++) {
+        TL_TRY(i < p->accumulation ? run_batch(t, i) : run_beside(t, i));
+        if ((i + 1) % p->accumulation == 0)
+            TL_TRY(tli_lanes_end_lane(&p->lanes, t->ctx, tli_trainer_draws(t, i).replica,
+                                      p->accumulation));
+    }
+    TL_TRY(tli_lanes_join(&p->lanes, t->ctx));
     TL_TRY(apply_sum(t));
     p->unfinished = false;
     return TL_OK;
@@ -204,7 +243,7 @@ static tl_status run_sum(tl_trainer *t)
 void tli_trainer_leave_step(tl_trainer *t)
 {
     tl_error error;
-    if (t->parts->accumulation == 1) return;
+    if (!t->parts->sums) return;
     tl_error_save(&error);
     tli_trainer_close_step(t);
     t->parts->unfinished = true;
@@ -232,6 +271,7 @@ static tl_status wake(tl_trainer *t)
     tl_optimizer_wake(t->optimizer, t->global_step, false);
     if (t->parts->train) tl_function_reset(t->parts->train);
     if (t->parts->apply) tl_function_reset(t->parts->apply);
+    tli_lanes_reset(&t->parts->lanes);
     tli_tuning_tell(t->model, t->global_step);
     return TL_OK;
 }
@@ -243,7 +283,7 @@ tl_status tli_train_step(tl_trainer *t)
     TL_TRY(wake(t));
     bool lowers = !p->flight.flies && tl_optimizer_can_lower_scale(t->optimizer);
     if (p->unfinished) TL_TRY(take_back_sum(t));
-    tl_status st = p->accumulation > 1 ? run_sum(t) : run_batch(t, 0);
+    tl_status st = p->sums ? run_sum(t) : run_batch(t, 0);
     if (st != TL_OK) {
         if (p->unfinished) tli_trainer_leave_step(t);
         if (p->flight.count) tli_trainer_close_step(t); // it is not the last one that counts

@@ -1,10 +1,13 @@
 #include "train/trainer/trainer.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/machine.h>
+#include <tilth/nn/layers.h>
 #include <tilth/nn/metrics.h>
+#include <tilth/sys/core/device.h>
 
 /* --- the class -------------------------------------------------------------------------------- */
 
@@ -45,18 +48,41 @@ const tl_kind tl_kind_trainer = {
 
 /* --- making ----------------------------------------------------------------------------------- */
 
+/* Lanes that go one after the other cannot wait for each other's statistics. */
+static tl_status check_statistics(const tl_layer *l)
+{
+    const tl_batch_norm_config *norm =
+        tl_class_is(&l->cls->cls, &tl_layer_batch_norm.cls) ? l->config : NULL;
+    if (norm && norm->synchronized && !l->frozen)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "'%s' is a batch norm over all replicas (use_sync_bn), which is not "
+                       "available yet with tilth.lanes above 1: each lane has its own statistics. "
+                       "Set use_sync_bn to false, or tilth.lanes to 1",
+                       l->path);
+    for (const tl_layer *child = l->first; child; child = child->next)
+        TL_TRY(check_statistics(child));
+    return TL_OK;
+}
+
 static tl_status build_model(tl_trainer *t)
 {
     const tl_optimization_config *o = &t->params->optimizer_config;
     if (!t->model) TL_TRY(tl_task_build_model(t->task, &t->model));
+    if (t->parts->trains && tl_strategy_replicas(t->strategy) > 1)
+        TL_TRY(check_statistics(t->model));
     // Who only evaluates needs the optimizer for the averages that it keeps.
     if (t->optimizer || (!t->parts->trains && !o->ema)) return TL_OK;
     return tl_task_create_optimizer(t->task, t->model, o, &t->config->runtime, &t->optimizer);
 }
 
 /* Batches come to the device by themselves. */
-static tl_status feed(tl_trainer *t, tl_dataset **dataset)
+tl_status tli_trainer_feed(tl_trainer *t, tl_dataset **dataset, int64_t batches)
 {
+    const tl_lane_run run = tl_strategy_run(t->strategy);
+    const tl_batch_share own = {.of = tl_strategy_replicas(t->strategy) * batches,
+                                .first = run.first * batches,
+                                .count = run.count * batches};
+    TL_TRY(tl_dataset_share(dataset, dataset, own));
     return tl_dataset_to_device(dataset, dataset, t->engine);
 }
 
@@ -68,15 +94,13 @@ static tl_status build_train(tl_trainer *t)
     TL_TRY(tl_task_build_metrics(t->task, true, t->train_metrics));
     TL_TRY(tl_metric_new(&t->train_loss, t->engine, &tl_metric_mean, NULL, "training_loss"));
     if (t->parts->subjects.trained) TL_TRY(tli_subjects_build_train(t));
-    if (t->train_dataset) return feed(t, &t->train_dataset);
+    if (t->train_dataset) return tli_trainer_feed(t, &t->train_dataset, t->parts->accumulation);
     if (!t->task->config || !t->task->config->train_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
-    const tli_batch_keys keys = {"task.train_data.global_batch_size",
-                                 "tilth.gradient_accumulation"};
-    TL_TRY(tli_check_batch_memory(t->model, keys, t->task->config->train_data->global_batch_size,
-                                  tl_machine_memory()));
+    const int64_t batch = t->task->config->train_data->global_batch_size / input.replicas;
+    TL_TRY(tli_check_batch_memory(t->model, t->parts->keys, batch, tl_machine_memory()));
     TL_TRY(tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset));
-    return feed(t, &t->train_dataset);
+    return tli_trainer_feed(t, &t->train_dataset, t->parts->accumulation);
 }
 
 static tl_status build_evaluate(tl_trainer *t)
@@ -87,24 +111,31 @@ static tl_status build_evaluate(tl_trainer *t)
     TL_TRY(tl_metrics_new(&t->validation_metrics, t->engine));
     TL_TRY(tl_task_build_metrics(t->task, false, t->validation_metrics));
     TL_TRY(tl_metric_new(&t->validation_loss, t->engine, &tl_metric_mean, NULL, "validation_loss"));
-    if (t->validation_dataset) return feed(t, &t->validation_dataset);
+    TL_TRY(tli_trainer_lanes_of_metrics(t, &t->parts->eval_lanes, &t->parts->eval_guard,
+                                        t->validation_metrics, t->validation_loss));
+    if (t->validation_dataset) return tli_trainer_feed(t, &t->validation_dataset, 1);
     if (!t->task->config || !t->task->config->validation_data)
         return TL_FAIL(TL_EINVAL,
                        "there is nothing to evaluate with: task.validation_data is null");
     TL_TRY(tl_task_build_inputs(t->task, t->task->config->validation_data, &input,
                                 &t->validation_dataset));
-    return feed(t, &t->validation_dataset);
+    return tli_trainer_feed(t, &t->validation_dataset, 1);
+}
+
+static tl_function_args function_args(const tl_trainer *t)
+{
+    return (tl_function_args){
+        .engine = t->engine, .interpret = !t->config->tilth.jit, .optimize = &t->parts->optimize};
 }
 
 static tl_status make_function(tl_trainer *t, tl_function **out, const char *name,
                                tl_graph_fn *body, void *self)
 {
-    return tl_function_new(out, &(tl_function_args){.engine = t->engine,
-                                                    .name = name,
-                                                    .body = body,
-                                                    .self = self,
-                                                    .interpret = !t->config->tilth.jit,
-                                                    .optimize = &t->parts->optimize});
+    tl_function_args args = function_args(t);
+    args.name = name;
+    args.body = body;
+    args.self = self;
+    return tl_function_new(out, &args);
 }
 
 static tl_status build_functions(tl_trainer *t)
@@ -114,7 +145,7 @@ static tl_status build_functions(tl_trainer *t)
     p->optimize.recompute = t->config->tilth.recompute;
     if (p->trains && t->params->train_tf_function && !eager) {
         TL_TRY(make_function(t, &p->train, "train_step", tli_train_body, t));
-        if (p->accumulation > 1) TL_TRY(make_function(t, &p->apply, "apply", tli_apply_body, t));
+        if (p->sums) TL_TRY(make_function(t, &p->apply, "apply", tli_apply_body, t));
     }
     if (!p->evaluates || !t->params->eval_tf_function || eager) return TL_OK;
     for (int64_t i = 0; i < p->subjects.count; i++)
@@ -147,10 +178,46 @@ static tl_status build_guard(tl_trainer *t)
     for (int64_t i = 0; i < tl_metrics_count(t->train_metrics); i++)
         TL_TRY(tli_guard_add_all(g, t->engine, &tl_metrics_at(t->train_metrics, i)->states));
     TL_TRY(guard_subjects(t, g));
-    for (int64_t i = 0; t->parts->accumulation > 1 && i < tl_model_block_count(t->model); i++)
+    for (int64_t i = 0; t->parts->sums && i < tl_model_block_count(t->model); i++)
         if (tl_model_block(t->model, i)->state)
-            TL_TRY(tli_guard_add(g, t->engine, tl_model_block(t->model, i)->values));
+            TL_TRY(tli_guard_add(g, t->engine, tl_model_block(t->model, i)->values, true));
     return TL_OK;
+}
+
+static tl_status build_lanes(tl_trainer *t)
+{
+    const tl_function_args args = function_args(t);
+    const bool eager = t->config->runtime.run_eagerly || !t->params->train_tf_function;
+    if (!t->parts->trains || !t->optimizer) return TL_OK;
+    return tli_lanes_init(&t->parts->lanes, t->strategy, &t->parts->guard, t->optimizer, t->engine,
+                          eager ? NULL : &args);
+}
+
+tl_status tli_trainer_lanes_of_metrics(tl_trainer *t, tli_lanes *lanes, tli_guard *guard,
+                                       const tl_metrics *metrics, const tl_metric *loss)
+{
+    const tl_function_args args = function_args(t);
+    const bool eager = t->config->runtime.run_eagerly || !t->params->eval_tf_function;
+    if (tl_strategy_replicas(t->strategy) == 1) return TL_OK;
+    TL_TRY(tli_guard_add_all(guard, t->engine, &loss->states));
+    for (int64_t i = 0; i < tl_metrics_count(metrics); i++)
+        TL_TRY(tli_guard_add_all(guard, t->engine, &tl_metrics_at(metrics, i)->states));
+    return tli_lanes_init(lanes, t->strategy, guard, NULL, t->engine, eager ? NULL : &args);
+}
+
+static tl_status count_batches(tl_trainer *t)
+{
+    tl_trainer_parts *p = t->parts;
+    const int64_t lanes = tl_strategy_replicas(t->strategy);
+    p->accumulation = t->config->tilth.gradient_accumulation;
+    p->batches = p->accumulation * tl_strategy_run(t->strategy).count;
+    p->sums = p->accumulation > 1 || lanes > 1;
+    // The strategy may be somebody else's than the configuration's.
+    if (lanes == t->config->tilth.lanes) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "tilth.lanes is %" PRId64 ", but the strategy of the trainer has %" PRId64
+                   ": give the configuration's to tl_get_distribution_strategy",
+                   t->config->tilth.lanes, lanes);
 }
 
 static tl_status build(tl_trainer *t)
@@ -161,7 +228,7 @@ static tl_status build(tl_trainer *t)
                        "the trainer '%s' was given a %s without a %s: it takes both or none",
                        t->cls->cls.name, t->task ? "task" : "config", t->task ? "config" : "task");
     if (t->task) {
-        t->parts->accumulation = t->config->tilth.gradient_accumulation;
+        TL_TRY(count_batches(t));
         const tl_trainer_class *own = TL_CLASS_METHOD(tl_trainer_class, t->cls, prepare);
         if (own) TL_TRY(own->prepare(t));
         TL_TRY(build_model(t));
@@ -171,7 +238,8 @@ static tl_status build(tl_trainer *t)
         TL_TRY(build_guard(t));
         TL_TRY(tli_flight_init(t));
         TL_TRY(build_functions(t));
-        if (t->optimizer) tl_optimizer_set_accumulating(t->optimizer, t->parts->accumulation > 1);
+        TL_TRY(build_lanes(t));
+        if (t->optimizer) tl_optimizer_set_accumulating(t->optimizer, t->parts->sums);
     }
     const tl_trainer_class *with = TL_CLASS_METHOD(tl_trainer_class, t->cls, start);
     return with ? with->start(t) : TL_OK;
@@ -222,7 +290,8 @@ tl_status tl_trainer_new(tl_trainer **out, const tl_trainer_args *args)
     t->seed = args->seed;
     t->parts->trains = args->train;
     t->parts->evaluates = args->evaluate;
-    t->parts->accumulation = 1;
+    t->parts->accumulation = t->parts->batches = 1;
+    t->parts->keys = tli_own_keys;
     st = build(t);
     if (st != TL_OK) tl_trainer_free(&t);
     *out = t;
@@ -247,6 +316,9 @@ void tl_trainer_free(tl_trainer **trainer)
     tl_function_free(&t->parts->train);
     tl_function_free(&t->parts->apply);
     tl_function_free(&t->parts->eval);
+    tli_lanes_deinit(&t->parts->lanes);
+    tli_lanes_deinit(&t->parts->eval_lanes);
+    tli_guard_deinit(&t->parts->eval_guard);
     tli_subjects_deinit(&t->parts->subjects);
     tli_flight_deinit(&t->parts->flight);
     tli_guard_deinit(&t->parts->guard);
@@ -377,6 +449,18 @@ tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found)
     return with ? with->before_restore(t, found) : TL_OK;
 }
 
+tl_status tli_trainer_choices(void *trainer, tl_str *out)
+{
+    tl_device *d = tl_engine_device(((tl_trainer *)trainer)->engine);
+    return d->cls->choices ? d->cls->choices(d, out) : TL_OK;
+}
+
+tl_status tli_trainer_choose(void *trainer, const char *text)
+{
+    tl_device *d = tl_engine_device(((tl_trainer *)trainer)->engine);
+    return d->cls->choose ? d->cls->choose(d, text) : TL_OK;
+}
+
 /* --- in mid-run ------------------------------------------------------------------------------- */
 
 static void forget_programs(tl_trainer *t)
@@ -385,6 +469,7 @@ static void forget_programs(tl_trainer *t)
     if (t->parts->train) tl_function_reset(t->parts->train);
     if (t->parts->apply) tl_function_reset(t->parts->apply);
     if (t->parts->eval) tl_function_reset(t->parts->eval);
+    tli_lanes_deinit(&t->parts->lanes); // of tensors that may go
     for (int64_t i = 0; i < t->parts->subjects.count; i++)
         if (t->parts->subjects.items[i].eval) tl_function_reset(t->parts->subjects.items[i].eval);
 }
@@ -397,7 +482,7 @@ tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **o
         tl_optimizer_free(&t->optimizer);
         t->optimizer = *optimizer;
         *optimizer = NULL;
-        if (t->optimizer) tl_optimizer_set_accumulating(t->optimizer, t->parts->accumulation > 1);
+        if (t->optimizer) tl_optimizer_set_accumulating(t->optimizer, t->parts->sums);
     }
     if (model) {
         tl_model_free(&t->model);
@@ -407,6 +492,7 @@ tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **o
     TL_TRY(tli_subjects_bind(t));
     TL_TRY(build_guard(t));
     TL_TRY(tli_flight_init(t));
+    if (t->task) TL_TRY(build_lanes(t));
     if (t->optimizer && tl_optimizer_model(t->optimizer) != t->model)
         return TL_FAIL(TL_EINVAL, "the optimizer is that of another model than the trainer's");
     return t->parts->state ? fill_model(t, t->parts->state) : TL_OK;
@@ -420,12 +506,13 @@ static tl_status set_dataset(tl_trainer *t, tl_dataset **slot, tl_dataset **data
         return TL_OK;
     }
     TL_TRY(tl_trainer_join(t));
-    tl_dataset *brought;
-    TL_TRY(tl_dataset_to_device(&brought, data, t->engine));
+    const bool trains = slot == &t->train_dataset;
+    TL_TRY(tli_trainer_feed(t, data, trains ? t->parts->accumulation : 1));
     tli_trainer_close_step(t);
-    if (slot == &t->train_dataset) forget_position(t);
+    if (trains) forget_position(t);
     tl_dataset_free(slot);
-    *slot = brought;
+    *slot = *data;
+    *data = NULL;
     return t->parts->state ? fill_data(t, t->parts->state) : TL_OK;
 }
 

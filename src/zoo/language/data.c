@@ -139,10 +139,10 @@ static tl_status set_buckets(tl_pipeline_args *a, const tl_pretrain_dynamic_data
                              const tli_language_inputs *args)
 {
     const tl_ints bounds = data->seq_bucket_lengths;
-    const int64_t replicas = args->input->replicas > 0 ? args->input->replicas : 1;
     int64_t *ends = tl_arena_array(args->arena, bounds.count, sizeof *ends);
     int64_t *sizes = tl_arena_array(args->arena, bounds.count + 1, sizeof *sizes);
     if (!ends || !sizes) return TL_ENOMEM;
+    TL_TRY(tl_pipeline_args_batch(a, &data->base, args->input->replicas));
     for (int64_t i = 0; i < bounds.count; i++) {
         if (i && bounds.items[i] <= bounds.items[i - 1])
             return TL_FAIL(TL_EINVAL,
@@ -152,7 +152,7 @@ static tl_status set_buckets(tl_pipeline_args *a, const tl_pretrain_dynamic_data
                            (long long)bounds.items[i - 1]);
         ends[i] = bounds.items[i] + 1; // those below it
     }
-    for (int64_t i = 0; i <= bounds.count; i++) sizes[i] = data->base.global_batch_size / replicas;
+    for (int64_t i = 0; i <= bounds.count; i++) sizes[i] = a->batch_size;
     a->bucket_by = "input_word_ids";
     a->bucket_ends = ends;
     a->bucket_sizes = sizes;

@@ -595,8 +595,8 @@ tl_status tli_image_read_made_up(tl_pipeline_args *a, const tl_data_config *d,
                                  const tl_input_context *input, tl_sample_make_fn *make, void *self,
                                  int64_t examples, tl_arena *arena)
 {
-    int64_t replicas = input->replicas > 0 ? input->replicas : 1;
     bool training = d->is_training.set && d->is_training.value;
+    TL_TRY(tl_pipeline_args_batch(a, d, input->replicas));
     a->sources = tl_arena_array(arena, 1, sizeof *a->sources);
     if (!a->sources) return TL_ENOMEM;
     TL_TRY(tl_source_function(a->sources, make, self, examples));
@@ -606,7 +606,6 @@ tl_status tli_image_read_made_up(tl_pipeline_args *a, const tl_data_config *d,
     a->cache = d->cache;
     a->shuffle = training ? d->shuffle_buffer_size : 0;
     a->repeat = training;
-    a->batch_size = d->global_batch_size / replicas;
     a->drop_remainder = d->drop_remainder && training;
     a->prefetch = d->prefetch_buffer_size.set && d->prefetch_buffer_size.value > 0
                       ? d->prefetch_buffer_size.value

@@ -1,0 +1,207 @@
+#include "comm/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <tilth/base/alloc.h>
+
+/* --- files ------------------------------------------------------------------------------------ */
+
+static tl_status new_file(int *out, size_t bytes)
+{
+    *out = memfd_create("tilth", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (*out < 0)
+        return TL_FAIL(TL_EIO, "memory that processes share: memfd_create: %s", strerror(errno));
+    // Peers look into it: it must not become shorter under their eyes.
+    if (ftruncate(*out, (off_t)bytes) < 0 || fcntl(*out, F_ADD_SEALS, F_SEAL_SHRINK) < 0) {
+        int why = errno;
+        close(*out);
+        *out = -1;
+        return TL_FAIL(TL_EIO, "memory that processes share: %s", strerror(why));
+    }
+    return TL_OK;
+}
+
+tl_status tl_comm_files_new(int *files, int32_t size)
+{
+    for (int32_t i = 0; i <= size; i++) files[i] = -1;
+    if (size < 1 || size > TL_COMM_SHM_RANKS)
+        return TL_FAIL(TL_EINVAL, "shared memory joins 1 to %d processes, not %" PRId32,
+                       TL_COMM_SHM_RANKS, size);
+    for (int32_t i = 0; i <= size; i++) {
+        tl_status st = new_file(&files[i], i ? 0 : tli_shm_page_bytes(size));
+        if (st == TL_OK) continue;
+        tl_comm_files_close(files, size);
+        return st;
+    }
+    tli_shm_head *head = mmap(NULL, sizeof *head, PROT_READ | PROT_WRITE, MAP_SHARED, files[0], 0);
+    if (head == MAP_FAILED) {
+        int why = errno;
+        tl_comm_files_close(files, size);
+        return TL_FAIL(TL_EIO, "memory that processes share: mmap: %s", strerror(why));
+    }
+    tli_shm_page_init(head, size);
+    munmap(head, sizeof *head);
+    return TL_OK;
+}
+
+void tl_comm_files_close(int *files, int32_t size)
+{
+    for (int32_t i = 0; i <= size; i++) {
+        if (files[i] >= 0) close(files[i]);
+        files[i] = -1;
+    }
+}
+
+/* --- our own memory --------------------------------------------------------------------------- */
+
+static tl_status place_alloc(void **out, tl_comm_place *place, size_t bytes)
+{
+    pthread_mutex_lock(&place->lock);
+    void **memory = tl_realloc(place->memory, (size_t)(place->count + 1) * sizeof *memory);
+    if (memory) place->memory = memory;
+    *out = memory ? tl_alloc_aligned(TLI_SHM_PAGE, bytes ? bytes : 1) : NULL;
+    if (*out) memory[place->count++] = *out;
+    pthread_mutex_unlock(&place->lock);
+    if (!*out) return TL_FAIL_NOMEM(bytes);
+    memset(*out, 0, bytes);
+    return TL_OK;
+}
+
+static tl_status new_piece(tl_comm *c, int64_t *out, size_t bytes, bool stage)
+{
+    tli_shm *s = c->inner;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes + page - 1) / page * page;
+    tli_shm_piece *pieces = tl_realloc(s->pieces, (size_t)(s->piece_count + 1) * sizeof *pieces);
+    if (!pieces) return TL_FAIL_NOMEM((size_t)(s->piece_count + 1) * sizeof *pieces);
+    s->pieces = pieces;
+    if (!room) room = page;
+    // All of it now: later there would be no way to say that there is none.
+    int file = s->files[c->rank], why;
+    do why = posix_fallocate(file, (off_t)s->used, (off_t)room);
+    while (why == EINTR);
+    void *base = MAP_FAILED;
+    if (!why) base = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)s->used);
+    if (base == MAP_FAILED)
+        return TL_FAIL(TL_ENOMEM, "%zu bytes of memory that processes share: %s", bytes,
+                       strerror(why ? why : errno));
+    pieces[s->piece_count] = (tli_shm_piece){base, s->used, room, stage, stage};
+    s->used += room;
+    *out = s->piece_count++;
+    return TL_OK;
+}
+
+void *tli_shm_alloc(tl_comm *c, size_t bytes)
+{
+    tli_shm *s = c->inner;
+    int64_t piece;
+    void *out;
+    if (s->place) return place_alloc(&out, s->place, bytes) == TL_OK ? out : NULL;
+    if (bytes > SIZE_MAX / 4) {
+        (void)TL_FAIL_NOMEM(bytes);
+        return NULL;
+    }
+    return new_piece(c, &piece, bytes, false) == TL_OK ? s->pieces[piece].base : NULL;
+}
+
+static const tli_shm_piece *piece_with(const tli_shm *s, const char *data, size_t bytes)
+{
+    for (int64_t i = 0; i < s->piece_count; i++) {
+        const tli_shm_piece *p = &s->pieces[i];
+        if (data >= p->base && data < p->base + p->bytes)
+            return bytes <= p->bytes - (size_t)(data - p->base) ? p : NULL;
+    }
+    return NULL;
+}
+
+/* One that is free and not far too large, else a new one, for the next ones too. */
+static tl_status take_stage(tl_comm *c, int64_t *out, size_t bytes)
+{
+    tli_shm *s = c->inner;
+    size_t room = TLI_SHM_PAGE;
+    while (room < bytes) room *= 2;
+    for (int64_t i = 0; i < s->piece_count; i++) {
+        tli_shm_piece *p = &s->pieces[i];
+        if (!p->stage || p->busy || p->bytes < bytes || p->bytes > 2 * room) continue;
+        p->busy = true;
+        *out = i;
+        return TL_OK;
+    }
+    return new_piece(c, out, room, true);
+}
+
+tl_status tli_shm_show(tl_comm *c, tli_shm_where *out, int64_t *piece, const void *data,
+                       size_t bytes, bool copy)
+{
+    tli_shm *s = c->inner;
+    *piece = -1;
+    *out = (tli_shm_where){0, bytes};
+    if (!bytes) return TL_OK;
+    if (s->place) {
+        out->at = (uintptr_t)data;
+        return TL_OK;
+    }
+    const tli_shm_piece *p = piece_with(s, data, bytes);
+    if (p) {
+        out->at = p->offset + (uint64_t)((const char *)data - p->base);
+        return TL_OK;
+    }
+    TL_TRY(take_stage(c, piece, bytes));
+    out->at = s->pieces[*piece].offset;
+    if (copy) memcpy(s->pieces[*piece].base, data, bytes);
+    return TL_OK;
+}
+
+/* --- peers' memory ---------------------------------------------------------------------------- */
+
+static tl_status see_more(tl_comm *c, int32_t rank, uint64_t bytes)
+{
+    tli_shm *s = c->inner;
+    struct stat st;
+    if (fstat(s->files[rank], &st) < 0 || (uint64_t)st.st_size < bytes)
+        return TL_FAIL(TL_EPEER, "rank %" PRId32 " shows memory that it does not have", rank);
+    void *base =
+        mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, s->files[rank], 0);
+    if (base == MAP_FAILED)
+        return TL_FAIL(TL_ENOMEM, "%zu bytes of rank %" PRId32 " cannot be seen: %s",
+                       (size_t)st.st_size, rank, strerror(errno));
+    if (s->peers[rank].base) munmap(s->peers[rank].base, s->peers[rank].bytes);
+    s->peers[rank].base = base;
+    s->peers[rank].bytes = (size_t)st.st_size;
+    return TL_OK;
+}
+
+tl_status tli_shm_see(tl_comm *c, void **out, int32_t rank, tli_shm_where where)
+{
+    tli_shm *s = c->inner;
+    *out = NULL;
+    if (!where.bytes) return TL_OK;
+    if (s->place) {
+        *out = (void *)(uintptr_t)where.at;
+        return TL_OK;
+    }
+    if (where.at > INT64_MAX || where.bytes > INT64_MAX - where.at)
+        return TL_FAIL(TL_EPEER, "rank %" PRId32 " shows memory that it does not have", rank);
+    if (where.at + where.bytes > s->peers[rank].bytes)
+        TL_TRY(see_more(c, rank, where.at + where.bytes));
+    *out = s->peers[rank].base + where.at;
+    return TL_OK;
+}
+
+void tli_shm_memory_close(tl_comm *c)
+{
+    tli_shm *s = c->inner;
+    for (int64_t i = 0; i < s->piece_count; i++) munmap(s->pieces[i].base, s->pieces[i].bytes);
+    for (int32_t r = 0; s->peers && r < c->size; r++)
+        if (s->peers[r].base) munmap(s->peers[r].base, s->peers[r].bytes);
+    for (int32_t r = 0; s->files && r < c->size; r++)
+        if (s->files[r] >= 0) close(s->files[r]);
+    tl_free(s->pieces);
+    tl_free(s->peers);
+    tl_free(s->files);
+}

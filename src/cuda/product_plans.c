@@ -1,0 +1,363 @@
+/* Plans of products: what cuBLASLt needs to know about one, and which of its algorithms computes
+ * it. What its heuristics likes best is often not the fastest: large products are measured once,
+ * when they are first computed, and the choice is kept (choices.h). */
+#include "cuda/products.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tilth/base/alloc.h>
+
+#include "cuda/device.h"
+
+enum {
+    WORKSPACE = 32 << 20,
+    CANDIDATES = 24,
+    ROUNDS = 2, /* over all of them, as clocks go up and down */
+    TIMES = 3,  /* that each is run in a round */
+    /* Multiply-adds from which on measuring pays: it takes some milliseconds */
+    LEAST_MEASURED = 1 << 23
+};
+
+/* What is found out once about a product: descriptions and the algorithm. */
+struct tli_cuda_plan {
+    tli_cuda_product what;
+    cublasLtMatmulDesc_t description;
+    cublasLtMatrixLayout_t a, b, c;
+    cublasLtMatmulAlgo_t algorithm;
+    size_t workspace;
+};
+
+static tl_status check(const tli_cuda_api *api, cublasStatus_t status, const char *call)
+{
+    if (status == CUBLAS_STATUS_SUCCESS) return TL_OK;
+    return TL_FAIL(TL_EIO, "cuBLASLt: %s: %s", call, api->cublasLtGetStatusName(status));
+}
+#define TRY(api, call, ...) TL_TRY(check((api), (api)->call(__VA_ARGS__), #call))
+
+/* --- descriptions ----------------------------------------------------------------------------- */
+
+static int type_of(tl_dtype dtype)
+{
+    switch (dtype) {
+    case TL_BF16: return CUDA_R_16BF;
+    case TL_F16: return CUDA_R_16F;
+    case TL_F64: return CUDA_R_64F;
+    default: return CUDA_R_32F;
+    }
+}
+
+static tl_status describe_matrix(const tli_cuda_api *api, cublasLtMatrixLayout_t *out,
+                                 const tli_cuda_product *p, tl_dtype dtype, int64_t rows,
+                                 int64_t columns, int64_t step)
+{
+    const int32_t batch = (int32_t)p->batch;
+    TRY(api, cublasLtMatrixLayoutCreate, out, type_of(dtype), (uint64_t)rows, (uint64_t)columns,
+        rows);
+    if (batch == 1) return TL_OK;
+    TRY(api, cublasLtMatrixLayoutSetAttribute, *out, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+        sizeof batch);
+    TRY(api, cublasLtMatrixLayoutSetAttribute, *out, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+        &step, sizeof step);
+    return TL_OK;
+}
+
+/* What follows the sum; its GELU is that of tanh. */
+static int32_t epilogue_of(const tli_cuda_product *w)
+{
+    const bool gelu = w->activation == TL_ACT_GELU_TANH;
+    TL_ASSERT(gelu || !w->keep_sum);
+    if (gelu && w->keep_sum)
+        return w->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    if (gelu) return w->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    if (w->activation == TL_ACT_RELU)
+        return w->bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    return w->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/* cuBLAS counts by columns: a row-major matrix is its own transpose there. So the product is that
+ * of b and a, in this order. */
+static tl_status describe(const tli_cuda_api *api, tli_cuda_plan *p)
+{
+    const tli_cuda_product *w = &p->what;
+    const int32_t transposed = CUBLAS_OP_T, epilogue = epilogue_of(w);
+    const int64_t row = w->n;
+    const bool is_double = w->dtype == TL_F64;
+    TRY(api, cublasLtMatmulDescCreate, &p->description,
+        is_double ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, is_double ? CUDA_R_64F : CUDA_R_32F);
+    if (w->transpose_b)
+        TRY(api, cublasLtMatmulDescSetAttribute, p->description, CUBLASLT_MATMUL_DESC_TRANSA,
+            &transposed, sizeof transposed);
+    if (w->transpose_a)
+        TRY(api, cublasLtMatmulDescSetAttribute, p->description, CUBLASLT_MATMUL_DESC_TRANSB,
+            &transposed, sizeof transposed);
+    TRY(api, cublasLtMatmulDescSetAttribute, p->description, CUBLASLT_MATMUL_DESC_EPILOGUE,
+        &epilogue, sizeof epilogue);
+    if (w->keep_sum)
+        TRY(api, cublasLtMatmulDescSetAttribute, p->description,
+            CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &row, sizeof row);
+    const tl_dtype result = w->wide && !is_double ? TL_F32 : w->dtype;
+    TL_TRY(describe_matrix(api, &p->a, w, w->dtype, w->transpose_a ? w->m : w->k,
+                           w->transpose_a ? w->k : w->m, w->a_step));
+    TL_TRY(describe_matrix(api, &p->b, w, w->dtype, w->transpose_b ? w->k : w->n,
+                           w->transpose_b ? w->n : w->k, w->b_step));
+    return describe_matrix(api, &p->c, w, result, w->n, w->m, w->m * w->n);
+}
+
+/* --- candidates ------------------------------------------------------------------------------- */
+
+typedef struct candidates {
+    cublasLtMatmulHeuristicResult_t items[CANDIDATES];
+    int count;
+} candidates;
+
+/* Sums of parts are only added up in float32, in one order: the same bits each time. */
+static tl_status ask(const tli_cuda_api *api, cublasLtHandle_t handle, const tli_cuda_plan *p,
+                     cublasLtMatmulPreference_t preference, candidates *out)
+{
+    const uint64_t most = WORKSPACE;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
+        CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
+    TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
+        CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+    const cublasStatus_t st =
+        api->cublasLtMatmulAlgoGetHeuristic(handle, p->description, p->b, p->a, p->c, p->c,
+                                            preference, CANDIDATES, out->items, &out->count);
+    if (st != CUBLAS_STATUS_SUCCESS) out->count = 0; // it says so where there is none
+    if (out->count) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "cuBLASLt has no algorithm for a product of [%" PRId64 ", %" PRId64
+                   "] and [%" PRId64 ", %" PRId64 "] in %s: %s",
+                   p->what.m, p->what.k, p->what.k, p->what.n, tl_dtype_name(p->what.dtype),
+                   api->cublasLtGetStatusName(st));
+}
+
+static tl_status find_candidates(const tli_cuda_api *api, cublasLtHandle_t handle,
+                                 const tli_cuda_plan *p, candidates *out)
+{
+    cublasLtMatmulPreference_t preference;
+    out->count = 0;
+    TRY(api, cublasLtMatmulPreferenceCreate, &preference);
+    const tl_status st = ask(api, handle, p, preference, out);
+    (void)api->cublasLtMatmulPreferenceDestroy(preference);
+    return st;
+}
+
+static void take(tli_cuda_plan *p, const cublasLtMatmulHeuristicResult_t *found)
+{
+    p->algorithm = found->algo;
+    p->workspace = found->workspaceSize;
+}
+
+/* --- running ---------------------------------------------------------------------------------- */
+
+static tl_status set_operands(const tli_cuda_api *api, const tli_cuda_plan *p,
+                              const tli_cuda_operands *o)
+{
+    if (p->what.bias)
+        TRY(api, cublasLtMatmulDescSetAttribute, p->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+            &o->bias, sizeof o->bias);
+    if (p->what.keep_sum)
+        TRY(api, cublasLtMatmulDescSetAttribute, p->description,
+            CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->sum, sizeof o->sum);
+    return TL_OK;
+}
+
+static tl_status launch(tli_cuda *d, tli_cuda_queue *q, const tli_cuda_plan *p,
+                        const tli_cuda_operands *o)
+{
+    static const float one = 1, zero = 0;
+    static const double one_d = 1, zero_d = 0;
+    const bool is_double = p->what.dtype == TL_F64;
+    if (p->workspace && !q->workspace)
+        TLI_CUDA_TRY(d->api, cuMemAlloc_v2, &q->workspace, WORKSPACE);
+    TRY(d->api, cublasLtMatmul, d->products, p->description,
+        is_double ? (const void *)&one_d : &one, o->b, p->b, o->a, p->a,
+        p->what.added ? (const void *)&one
+        : is_double   ? (const void *)&zero_d
+                      : &zero,
+        p->what.added ? o->added : o->c, p->c, o->c, p->c, &p->algorithm,
+        (void *)(uintptr_t)q->workspace, p->workspace, q->stream);
+    return TL_OK;
+}
+
+/* --- measuring -------------------------------------------------------------------------------- */
+
+typedef struct moments {
+    CUevent from, to;
+} moments;
+
+static tl_status time_one(float *ms, tli_cuda *d, tli_cuda_queue *q, const tli_cuda_plan *p,
+                          const tli_cuda_operands *o, const moments *c)
+{
+    TL_TRY(launch(d, q, p, o)); // its code is loaded
+    TLI_CUDA_TRY(d->api, cuEventRecord, c->from, q->stream);
+    for (int i = 0; i < TIMES; i++) TL_TRY(launch(d, q, p, o));
+    TLI_CUDA_TRY(d->api, cuEventRecord, c->to, q->stream);
+    TLI_CUDA_TRY(d->api, cuEventSynchronize, c->to);
+    TLI_CUDA_TRY(d->api, cuEventElapsedTime, ms, c->from, c->to);
+    return TL_OK;
+}
+
+/* The fastest of them, computing what is asked for. One that fails is out of the race. */
+static int measure(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p, const tli_cuda_operands *o,
+                   const candidates *all, const moments *c)
+{
+    int best = 0;
+    float least = INFINITY;
+    for (int i = 0; i < ROUNDS * all->count; i++) {
+        float ms;
+        take(p, &all->items[i % all->count]);
+        if (time_one(&ms, d, q, p, o, c) != TL_OK) tl_error_clear();
+        else if (ms < least) {
+            least = ms;
+            best = i % all->count;
+        }
+    }
+    return best;
+}
+
+static tl_status choose_fastest(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p,
+                                const tli_cuda_operands *o, const candidates *all)
+{
+    moments c = {0};
+    tl_status st =
+        tli_cuda_check(d->api->cuEventCreate(&c.from, CU_EVENT_DEFAULT), "cuEventCreate");
+    if (st == TL_OK)
+        st = tli_cuda_check(d->api->cuEventCreate(&c.to, CU_EVENT_DEFAULT), "cuEventCreate");
+    if (st == TL_OK) take(p, &all->items[measure(d, q, p, o, all, &c)]);
+    if (c.from) (void)d->api->cuEventDestroy_v2(c.from);
+    if (c.to) (void)d->api->cuEventDestroy_v2(c.to);
+    return st;
+}
+
+static bool is_measured(const tli_cuda_queue *q, const tli_cuda_product *w)
+{
+    return !q->listing
+           && (double)w->batch * (double)w->m * (double)w->n * (double)w->k >= LEAST_MEASURED;
+}
+
+/* --- choices ---------------------------------------------------------------------------------- */
+
+/* "bytes of workspace, algorithm", in hexadecimal. */
+static void print_choice(char out[TLI_CHOICE], const tli_cuda_plan *p)
+{
+    const unsigned char *bytes = (const unsigned char *)&p->algorithm;
+    int at = snprintf(out, TLI_CHOICE, "%zx ", p->workspace);
+    for (size_t i = 0; i < sizeof p->algorithm; i++, at += 2)
+        snprintf(out + at, (size_t)(TLI_CHOICE - at), "%02x", bytes[i]);
+}
+
+/* False where the text is none, or not for this product. */
+static bool read_choice(const tli_cuda *d, tli_cuda_plan *p, const char *text)
+{
+    cublasLtMatmulHeuristicResult_t found;
+    unsigned char *bytes = (unsigned char *)&p->algorithm;
+    int at = 0;
+    if (sscanf(text, "%zx %n", &p->workspace, &at) != 1 || p->workspace > WORKSPACE
+        || strlen(text + at) != 2 * sizeof p->algorithm)
+        return false;
+    for (size_t i = 0; i < sizeof p->algorithm; i++) {
+        unsigned byte;
+        if (sscanf(text + at + 2 * i, "%2x", &byte) != 1) return false;
+        bytes[i] = (unsigned char)byte;
+    }
+    return d->api->cublasLtMatmulAlgoCheck(d->products, p->description, p->b, p->a, p->c, p->c,
+                                           &p->algorithm, &found)
+               == CUBLAS_STATUS_SUCCESS
+           && found.workspaceSize <= p->workspace;
+}
+
+static tl_status choose(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p, const char *key,
+                        const tli_cuda_operands *o)
+{
+    candidates all;
+    char choice[TLI_CHOICE];
+    TL_TRY(tli_choice_find(&d->choices, key, choice));
+    if (choice[0] && read_choice(d, p, choice)) return TL_OK;
+    TL_TRY(find_candidates(d->api, d->products, p, &all));
+    take(p, &all.items[0]);
+    if (!is_measured(q, &p->what)) return TL_OK;
+    if (all.count > 1) {
+        TL_TRY(set_operands(d->api, p, o));
+        TL_TRY(choose_fastest(d, q, p, o, &all));
+    }
+    print_choice(choice, p);
+    return tli_choice_note(&d->choices, key, choice);
+}
+
+/* --- plans are kept --------------------------------------------------------------------------- */
+
+static void free_plan(const tli_cuda_api *api, tli_cuda_plan *p)
+{
+    if (!p) return;
+    if (p->description) (void)api->cublasLtMatmulDescDestroy(p->description);
+    cublasLtMatrixLayout_t layouts[] = {p->a, p->b, p->c};
+    for (int i = 0; i < 3; i++)
+        if (layouts[i]) (void)api->cublasLtMatrixLayoutDestroy(layouts[i]);
+    tl_free(p);
+}
+
+void tli_cuda_products_deinit(tli_cuda *d)
+{
+    for (int64_t i = 0; i < tl_map_count(&d->plans); i++)
+        free_plan(d->api, tl_map_at(&d->plans, i));
+    tl_map_deinit(&d->plans);
+    if (d->products) (void)d->api->cublasLtDestroy(d->products);
+    d->products = NULL;
+}
+
+static tl_status new_plan(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan **out, const char *key,
+                          const tli_cuda_product *what, const tli_cuda_operands *o)
+{
+    const tli_cuda_api *api;
+    *out = NULL;
+    TL_TRY(tli_cuda_products(&api));
+    if (!d->products) TRY(api, cublasLtCreate, &d->products);
+    tli_cuda_plan *p = tl_alloc_zero(sizeof *p);
+    if (!p) return TL_FAIL_NOMEM(sizeof *p);
+    p->what = *what;
+    tl_status st = describe(api, p);
+    if (st == TL_OK) st = choose(d, q, p, key, o);
+    if (st != TL_OK) free_plan(api, p);
+    else *out = p;
+    return st;
+}
+
+static tl_status find_plan(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan **out,
+                           const tli_cuda_product *w, const tli_cuda_operands *o)
+{
+    char key[192];
+    snprintf(key, sizeof key,
+             "product %s %" PRId64 " %" PRId64 " %" PRId64 " %d%d%d%d%d%d %d %" PRId64 " %" PRId64
+             " %" PRId64,
+             tl_dtype_name(w->dtype), w->m, w->n, w->k, w->transpose_a, w->transpose_b, w->bias,
+             w->wide, w->keep_sum, w->added, (int)w->activation, w->batch, w->a_step, w->b_step);
+    if ((*out = tl_map_get(&d->plans, key))) return TL_OK;
+    TL_TRY(new_plan(d, q, out, key, w, o));
+    tl_status st = tl_map_set(&d->plans, key, *out);
+    if (st != TL_OK) free_plan(d->api, *out);
+    return st;
+}
+
+tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *what,
+                                 const tli_cuda_operands *o)
+{
+    tli_cuda *d = tli_cuda_of(run->queue->device);
+    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    tli_cuda_plan *plan;
+    TL_ASSERT(what->bias == (o->bias != NULL) && what->keep_sum == (o->sum != NULL));
+    TL_ASSERT(what->m && what->n && what->k && what->added == (o->added != NULL));
+    if (tli_cuda_is_small(what)) return tli_cuda_multiply_small(run, what, o);
+    TL_TRY(tli_cuda_enter(d));
+    pthread_mutex_lock(&d->lock); // a plan's operands are part of its description
+    tl_status st = find_plan(d, q, &plan, what, o);
+    if (st == TL_OK) st = set_operands(d->api, plan, o);
+    if (st == TL_OK) st = launch(d, q, plan, o);
+    pthread_mutex_unlock(&d->lock);
+    if (st == TL_OK) (void)tli_cuda_issue(run->queue);
+    return st;
+}

@@ -1,0 +1,335 @@
+#include "train/trainer/lanes.h"
+
+#include <string.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/vec.h>
+#include <tilth/ops/create.h>
+#include <tilth/ops/elementwise.h>
+#include <tilth/ops/pack.h>
+#include <tilth/ops/update.h>
+#include <tilth/ops/view.h>
+
+#include "core/inner/storage.h"
+
+/* --- making ----------------------------------------------------------------------------------- */
+
+static void end_free(tli_lane_end *e)
+{
+    tl_function_free(&e->program);
+    tl_free(e);
+}
+
+static void drop_programs(tli_lanes *l)
+{
+    for (int64_t i = 0; i < l->ends.count; i++) end_free(l->ends.items[i]);
+    TL_VEC_FREE(&l->ends);
+}
+
+static void drop_sums(tli_lanes *l)
+{
+    drop_programs(l);
+    for (int64_t i = 0; i < l->sums.count; i++)
+        for (int k = 0; k < TL_LANE_BLOCKS; k++) tl_tensor_free(&l->sums.items[i].stack[k]);
+    TL_VEC_FREE(&l->sums);
+}
+
+void tli_lanes_deinit(tli_lanes *l)
+{
+    drop_sums(l);
+    tl_function_free(&l->begin);
+    tl_function_free(&l->clip);
+    tl_function_free(&l->settle);
+    tl_tensor_free(&l->told);
+    *l = (tli_lanes){0};
+}
+
+bool tli_lanes_several(const tli_lanes *l)
+{
+    return l->of.lanes > 1;
+}
+
+static tl_status begin_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    const tli_lanes *l = self;
+    (void)in;
+    (void)out;
+    tli_guard_keep_for_lanes(l->guard, c);
+    if (l->told) tl_assign(c, l->told, tl_zeros(c, TL_F64, l->told->shape));
+    return tl_ctx_status(c);
+}
+
+static tl_status clip_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    (void)in;
+    (void)out;
+    tl_optimizer_clip_lane(((tli_lanes *)self)->optimizer, c);
+    return tl_ctx_status(c);
+}
+
+static tl_status settle_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    const tli_lanes *l = self;
+    (void)in;
+    (void)out;
+    tli_guard_settle_lanes(l->guard, c, l->of.lanes, NULL);
+    return tl_ctx_status(c);
+}
+
+static tl_status make_program(const tli_lanes *l, tl_function **out, const char *name,
+                              tl_graph_fn *body, void *self)
+{
+    tl_function_args args = l->args;
+    if (!args.engine) return TL_OK;
+    args.name = name;
+    args.body = body;
+    args.self = self;
+    return tl_function_new(out, &args);
+}
+
+tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const tli_guard *guard,
+                         tl_optimizer *optimizer, tl_engine *engine, const tl_function_args *args)
+{
+    tli_lanes_deinit(l);
+    l->of = *tl_strategy_lanes(s);
+    l->rank = tl_strategy_rank(s);
+    l->run = tl_strategy_run(s);
+    l->guard = guard;
+    l->optimizer = optimizer;
+    l->adds_once = true;
+    l->sums_of_optimizer = -1;
+    if (args) l->args = *args;
+    if (!tli_lanes_several(l)) return TL_OK;
+    TL_TRY(make_program(l, &l->begin, "begin_lanes", begin_body, l));
+    if (!optimizer) return make_program(l, &l->settle, "settle_lanes", settle_body, l);
+    tl_optimizer_set_lanes(optimizer, l->of.lanes);
+    TL_TRY(tl_tensor_new(&l->told, engine, TL_F64, TL_SHAPE(TLI_MOST_TOLD)));
+    TL_TRY(tl_tensor_clear(l->told));
+    return make_program(l, &l->clip, "clip_lane", clip_body, l);
+}
+
+void tli_lanes_reset(tli_lanes *l)
+{
+    drop_programs(l);
+    if (l->begin) tl_function_reset(l->begin);
+    if (l->clip) tl_function_reset(l->clip);
+}
+
+void tli_lanes_forget(tli_lanes *l)
+{
+    l->height = 0;
+    l->stayed = false;
+}
+
+void tli_lanes_accept(const tli_lanes *l)
+{
+    if (l->told) tli_storage_accept(l->told->storage);
+    for (int64_t i = 0; i < l->sums.count; i++)
+        for (int k = 0; k < TL_LANE_BLOCKS; k++)
+            if (l->sums.items[i].stack[k]) tli_storage_accept(l->sums.items[i].stack[k]->storage);
+}
+
+/* --- what is added up ------------------------------------------------------------------------- */
+
+static tl_status add_sum(tli_lanes *l, tl_tensor *live, tl_tensor *start, bool once)
+{
+    const tli_lane_sum sum = {.live = live, .start = start, .once = once};
+    return TL_VEC_PUSH(&l->sums, sum) ? TL_OK : TL_ENOMEM;
+}
+
+static int64_t count_sums(const tl_optimizer *o)
+{
+    int64_t count = 0;
+    while (o && tl_optimizer_sum(o, count)) count++;
+    return count;
+}
+
+/* The optimizer makes its sums when a step adds to them for the first time. */
+static tl_status collect_sums(tli_lanes *l)
+{
+    const int64_t count = count_sums(l->optimizer);
+    if (count == l->sums_of_optimizer) return TL_OK;
+    drop_sums(l);
+    for (int64_t i = 0; i < l->guard->count; i++) {
+        const tli_guarded *g = &l->guard->items[i];
+        TL_TRY(add_sum(l, g->live, g->moves ? g->kept : NULL, false));
+    }
+    if (l->told) TL_TRY(add_sum(l, l->told, NULL, false));
+    const int64_t gradients = l->optimizer ? tl_optimizer_gradient_sums(l->optimizer) : 0;
+    for (int64_t i = 0; i < count; i++)
+        TL_TRY(add_sum(l, tl_optimizer_sum(l->optimizer, i), NULL, i < gradients));
+    l->sums_of_optimizer = count;
+    return TL_OK;
+}
+
+static tl_status make_place(tli_lane_sum *s, int64_t at, tl_ctx *c)
+{
+    if (s->stack[at]) return TL_OK;
+    return tl_tensor_new(&s->stack[at], tl_ctx_engine(c), s->live->dtype, s->live->shape);
+}
+
+/* --- behind a lane ---------------------------------------------------------------------------- */
+
+static tl_tensor *brought(tl_ctx *c, const tli_lane_sum *s)
+{
+    return s->start ? tl_sub(c, s->live, s->start) : s->live;
+}
+
+static void begin_again(tl_ctx *c, const tli_lane_sum *s)
+{
+    tl_assign(c, s->live, s->start ? s->start : tl_zeros(c, s->live->dtype, s->live->shape));
+}
+
+static tl_status end_sum(const tli_lane_end *e, tli_lane_sum *s, tl_ctx *c)
+{
+    int64_t top = e->height, merges = e->merges;
+    if (s->once && e->stays) return TL_OK;
+    if (s->once && e->stayed) { // the two are one sum already
+        top--;
+        merges--;
+    }
+    tl_tensor *sum = brought(c, s);
+    for (; merges > 0; merges--) sum = tl_add(c, s->stack[--top], sum);
+    if (e->push) {
+        TL_TRY(make_place(s, top, c));
+        tl_assign(c, s->stack[top], sum);
+        begin_again(c, s);
+    } else if (sum != s->live) {
+        tl_assign(c, s->live, sum);
+    }
+    return tl_ctx_status(c);
+}
+
+static tl_status end_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    const tli_lane_end *e = self;
+    (void)in;
+    (void)out;
+    for (int64_t i = 0; i < e->lanes->sums.count; i++)
+        TL_TRY(end_sum(e, &e->lanes->sums.items[i], c));
+    return TL_OK;
+}
+
+static bool is_same(const tli_lane_end *a, const tli_lane_end *b)
+{
+    return a->height == b->height && a->merges == b->merges && a->push == b->push
+           && a->stays == b->stays && a->stayed == b->stayed;
+}
+
+/* There are a few for each doubling of the lanes. */
+static tl_status find_end(tli_lanes *l, tli_lane_end **out, const tli_lane_end *wanted)
+{
+    for (int64_t i = 0; i < l->ends.count; i++)
+        if (is_same(*out = l->ends.items[i], wanted)) return TL_OK;
+    tli_lane_end *e = *out = tl_alloc(sizeof *e);
+    if (!e) return TL_FAIL_NOMEM(sizeof *e);
+    *e = *wanted;
+    tl_status st = make_program(l, &e->program, "end_lane", end_body, e);
+    if (st == TL_OK && TL_VEC_PUSH(&l->ends, e)) return TL_OK;
+    end_free(e);
+    *out = NULL;
+    return st == TL_OK ? TL_ENOMEM : st;
+}
+
+static tl_status run(tl_function *f, tl_graph_fn *body, void *self, tl_ctx *c)
+{
+    tl_tensors in = {0}, out = {0};
+    tl_mark mark = tl_ctx_begin(c);
+    tl_status st = f ? tl_function_call(f, c, &in, &out) : body(self, c, &in, &out);
+    tl_ctx_end(c, mark);
+    return st;
+}
+
+tl_status tli_lanes_begin(tli_lanes *l, tl_ctx *c)
+{
+    tli_lanes_forget(l);
+    return run(l->begin, begin_body, l, c);
+}
+
+tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batches)
+{
+    const bool clips = l->optimizer && tl_optimizer_clips_lanes(l->optimizer);
+    if (!tli_lanes_several(l)) return TL_OK;
+    TL_TRY(collect_sums(l));
+    if (clips) TL_TRY(run(l->clip, clip_body, l, c));
+    tli_lane_end wanted = {.lanes = l,
+                           .height = l->height,
+                           .merges = tl_lanes_merges(&l->of, l->rank, lane),
+                           .push = lane + 1 < l->run.first + l->run.count,
+                           .stayed = l->stayed},
+                 *e;
+    // The sum of two lanes is what the second adds to the first, unless the parts of each have to
+    // be added among themselves first.
+    wanted.stays = wanted.push && !wanted.merges && batches == 1 && l->adds_once && !clips
+                   && tl_lanes_merges(&l->of, l->rank, lane + 1) > 0;
+    TL_TRY(find_end(l, &e, &wanted));
+    TL_TRY(run(e->program, end_body, e, c));
+    l->height += wanted.push - wanted.merges;
+    l->stayed = wanted.stays;
+    return TL_OK;
+}
+
+/* Here the blocks of several processes meet: of each sum those on its stack, `height` of them, and
+ * in `live` the last one, which are what tl_lanes_blocks lists for this process. One process has
+ * one block, and that is all. */
+tl_status tli_lanes_join(tli_lanes *l, tl_ctx *c)
+{
+    (void)c;
+    TL_ASSERT(l->height == 0 && l->of.ranks == 1);
+    return TL_OK;
+}
+
+tl_status tli_lanes_each(tli_lanes *l, tl_ctx *c, tli_lane_fn *batch, void *self, bool *more)
+{
+    bool any = false;
+    if (!tli_lanes_several(l)) return batch(self, 0, more);
+    TL_TRY(tli_lanes_begin(l, c));
+    for (int64_t lane = l->run.first; lane < l->run.first + l->run.count; lane++) {
+        if (*more) TL_TRY(batch(self, lane, more));
+        any |= *more;
+        TL_TRY(tli_lanes_end_lane(l, c, lane, 1));
+    }
+    TL_TRY(tli_lanes_join(l, c));
+    *more = any;
+    return run(l->settle, settle_body, l, c);
+}
+
+/* --- numbers that steps tell ------------------------------------------------------------------ */
+
+static bool is_number(const tl_tensor *t)
+{
+    return t->shape.rank == 0 && tl_dtype_is_float(t->dtype);
+}
+
+void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told)
+{
+    tl_tensor *numbers[TLI_MOST_TOLD];
+    int64_t places[TLI_MOST_TOLD];
+    int count = 0;
+    for (int64_t i = 0; i < told->count && count < TLI_MOST_TOLD; i++) {
+        if (!is_number(told->items[i].tensor)) continue;
+        places[count] = count;
+        numbers[count++] = tl_cast(c, told->items[i].tensor, TL_F64);
+    }
+    if (count) tl_assign_add(c, l->told, tl_pack(c, count, numbers, places, TLI_MOST_TOLD));
+}
+
+void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t batches,
+                     tl_tensors *out)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < told->count && count < TLI_MOST_TOLD; i++) {
+        const tl_tensor *t = told->items[i].tensor;
+        if (!is_number(t)) continue;
+        tl_tensor *sum = tl_take(c, l->told, 0, count++);
+        tl_tensor *mean = tl_div(c, sum, tl_number(c, TL_F64, (double)batches));
+        mean = tl_cast(c, mean, t->dtype);
+        if (mean) tl_tensors_put(c, out, told->items[i].name, mean);
+    }
+}
+
+void tli_lanes_put_means(tl_tensors *told, const tl_tensors *means)
+{
+    for (int64_t i = 0, k = 0; i < told->count && k < means->count; i++)
+        if (is_number(told->items[i].tensor)) told->items[i].tensor = means->items[k++].tensor;
+}

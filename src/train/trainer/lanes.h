@@ -1,0 +1,102 @@
+/* Private to train: what the lanes of a step bring, added up by the tree of core/lanes.h.
+ *
+ * A process takes its lanes one after the other through the same program. What that adds to lies in
+ * tensors that stay where they are (`live`): sums of gradients and weights, of metrics, how far
+ * running statistics were moved. Behind each lane its numbers are put on a stack, whose upper two
+ * are added as often as the tree says; behind the last one `live` holds the uppermost of what the
+ * tree lists for this process, and the stack the others.
+ *
+ * Thread word: one thread at a time. */
+#ifndef TLI_TRAIN_LANES_H
+#define TLI_TRAIN_LANES_H
+
+#include <tilth/core/lanes.h>
+#include <tilth/graph/function.h>
+#include <tilth/nn/optimizer.h>
+#include <tilth/train/strategy.h>
+
+#include "train/trainer/guard.h"
+
+typedef struct tli_lane_sum {
+    tl_tensor *live; /* borrowed */
+    /* borrowed: where each lane starts, and what counts is how far it went; NULL: 0 */
+    tl_tensor *start;
+    /* a batch adds to it once: of two lanes, the second may add to what the first has left */
+    bool once;
+    tl_tensor *stack[TL_LANE_BLOCKS]; /* NULL: has not been needed */
+} tli_lane_sum;
+
+/* What is done behind a lane, as a program. */
+typedef struct tli_lane_end {
+    struct tli_lanes *lanes;
+    int64_t height; /* of the stack before it */
+    int64_t merges; /* how often the upper two are added */
+    bool push;      /* another lane follows */
+    bool stays;     /* it adds to what this one has left, where that may be */
+    bool stayed;    /* this one has done so */
+    tl_function *program;
+} tli_lane_end;
+
+typedef struct tli_lanes {
+    tl_lanes of;
+    int64_t rank;
+    tl_lane_run run;         /* the lanes of this process */
+    const tli_guard *guard;  /* borrowed */
+    tl_optimizer *optimizer; /* borrowed; NULL: nothing is trained */
+    tl_function_args args;   /* of programs; no engine: eager */
+    struct {
+        tli_lane_sum *items;
+        int64_t count, capacity;
+    } sums;
+    int64_t sums_of_optimizer; /* among them, at the end */
+    int64_t height;            /* of the stack */
+    bool stayed;               /* the last lane has left its sums where the next one adds */
+    bool adds_once;            /* each batch, as far as was seen */
+    struct {
+        tli_lane_end **items;
+        int64_t count, capacity;
+    } ends;
+    tl_function *begin, *clip, *settle;
+    /* sums of numbers that steps tell, float64; NULL: nothing is told */
+    tl_tensor *told;
+} tli_lanes;
+
+enum { TLI_MOST_TOLD = 64 };
+
+/* `args` are those of functions, but for name, body and self; NULL: everything runs eagerly.
+ * Nothing is made for a single lane. Where something is trained, numbers can be told. */
+TL_NODISCARD tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const tli_guard *guard,
+                                      tl_optimizer *optimizer, tl_engine *engine,
+                                      const tl_function_args *args);
+void tli_lanes_deinit(tli_lanes *l);
+bool tli_lanes_several(const tli_lanes *l);
+/* Programs are captured again. */
+void tli_lanes_reset(tli_lanes *l);
+/* What is on the stack does not count any more: a step was left. */
+void tli_lanes_forget(tli_lanes *l);
+/* As tli_guard_accept. */
+void tli_lanes_accept(const tli_lanes *l);
+
+/* Before the first lane of a step; behind each, in the order of the run, `batches` of which were
+ * added; and behind the last one: `live` then holds the sums of all lanes of the run. */
+TL_NODISCARD tl_status tli_lanes_begin(tli_lanes *l, tl_ctx *c);
+TL_NODISCARD tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batches);
+TL_NODISCARD tl_status tli_lanes_join(tli_lanes *l, tl_ctx *c);
+
+/* A step that trains nothing: `batch` for each lane of the run, until one sets *more, true when
+ * called, to false; then what they have added to what the guard keeps is added to it. *more is
+ * false when none of the lanes had a batch. With one lane it is a call. */
+typedef tl_status tli_lane_fn(void *self, int64_t lane, bool *more);
+TL_NODISCARD tl_status tli_lanes_each(tli_lanes *l, tl_ctx *c, tli_lane_fn *batch, void *self,
+                                      bool *more);
+
+/* In the program of a batch, and only calling ops: adds the numbers among what it tells. */
+void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told);
+/* In the program that applies: their means over all batches of the step, in the order and with the
+ * types of the numbers among `told`. */
+void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t batches,
+                     tl_tensors *out);
+/* Puts these in the place of the numbers. */
+void tli_lanes_put_means(tl_tensors *told, const tl_tensors *means);
+
+#endif
