@@ -12,6 +12,7 @@
 #include <tilth/tilth.h>
 
 #include "bench.h"
+#include "photos.h"
 #include "step_work.h"
 #include "training.h"
 
@@ -88,24 +89,37 @@ static tl_status run_model(bench *b, const step_model *m, bench_peer *peer)
 
 /* --- experiments ------------------------------------------------------------------------------ */
 
-static tl_status make_images(tl_dataset **out)
+static tl_status draw_images(tl_tensor *images, tl_tensor *labels)
 {
-    const int64_t count = (int64_t)IMAGES * SIDE * SIDE * 3;
-    float *image = calloc((size_t)count, sizeof *image);
-    int32_t labels[IMAGES];
+    tl_lease image = {0}, label = {0};
     tl_rng rng;
-    if (!image) return TL_FAIL_NOMEM((size_t)count * sizeof *image);
     tl_rng_init(&rng, 1);
-    for (int64_t i = 0; i < count; i++) image[i] = (float)tl_rng_u32(&rng) * 0x1p-30f - 2;
-    for (int i = 0; i < IMAGES; i++) labels[i] = (int32_t)tl_rng_below(&rng, CLASSES);
-    const tl_array arrays[] = {{"image", TL_F32, TL_SHAPE(IMAGES, SIDE, SIDE, 3), image},
-                               {"label", TL_I32, TL_SHAPE(IMAGES), labels}};
-    tl_status st = tl_dataset_from_arrays(out, &(tl_arrays_args){.arrays = arrays,
-                                                                 .count = TL_COUNT(arrays),
-                                                                 .copy = true,
-                                                                 .repeat = true,
-                                                                 .batch_size = IMAGES});
-    free(image);
+    tl_status st = tl_lease_discard(&image, images);
+    if (st == TL_OK) st = tl_lease_discard(&label, labels);
+    for (int64_t i = 0; st == TL_OK && i < tl_tensor_count(images); i++)
+        ((float *)image.data)[i] = (float)tl_rng_u32(&rng) * 0x1p-30f - 2;
+    for (int i = 0; st == TL_OK && i < IMAGES; i++)
+        ((int32_t *)label.data)[i] = (int32_t)tl_rng_below(&rng, CLASSES);
+    if (st == TL_OK) st = tl_lease_end(&image);
+    if (st == TL_OK) st = tl_lease_end(&label);
+    tl_lease_drop(&image);
+    tl_lease_drop(&label);
+    return st;
+}
+
+/* One batch on the device, over and over: peers have it there too. */
+static tl_status make_images(tl_dataset **out, tl_engine *engine)
+{
+    tl_tensor *images = NULL, *labels = NULL;
+    *out = NULL;
+    tl_status st = tl_tensor_new(&images, engine, TL_F32, TL_SHAPE(IMAGES, SIDE, SIDE, 3));
+    if (st == TL_OK) st = tl_tensor_new(&labels, engine, TL_I32, TL_SHAPE(IMAGES));
+    if (st == TL_OK) st = draw_images(images, labels);
+    tl_named fields[] = {{"image", images}, {"label", labels}};
+    const tl_tensors batch = {.items = fields, .count = TL_COUNT(fields)};
+    if (st == TL_OK) st = tl_dataset_from_batches(out, &batch, 1, true);
+    tl_tensor_free(&images);
+    tl_tensor_free(&labels);
     return st;
 }
 
@@ -113,9 +127,7 @@ static tl_status run_resnet(bench *b, bench_peer *peer)
 {
     static const char name[] = "resnet50 B256 bf16";
     training t = {.steps = STEPS};
-    tl_dataset *data;
     if (!bench_wants(b, name)) return TL_OK;
-    TL_TRY(make_images(&data));
     tl_status st = training_make(
         &t,
         &(training_args){
@@ -132,12 +144,84 @@ static tl_status run_resnet(bench *b, bench_peer *peer)
                        "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n",
             .batch_size = IMAGES,
             .half = true,
-            .data = data});
+            .make = make_images});
     if (st == TL_OK) st = measure(b, name, run_training, &t, STEPS, peer);
     if (st == TL_OK)
         show(tl_function_program(tl_trainer_train_function(t.trainer)), run_training, &t,
              tl_strategy_engine(t.strategy));
     training_deinit(&t);
+    return st;
+}
+
+/* --- from files ------------------------------------------------------------------------------- */
+
+typedef struct feed {
+    training t;
+    tl_dataset *data;
+    tl_ctx *c;
+} feed;
+
+/* The pipeline alone: nothing is computed. */
+static void run_pipeline(void *payload)
+{
+    feed *f = payload;
+    for (int i = 0; i < STEPS; i++) {
+        const tl_mark mark = tl_ctx_begin(f->c);
+        tl_tensors batch = {0};
+        bool more = true;
+        if (tl_dataset_next(f->data, f->c, &batch, &more) != TL_OK || !more) {
+            fprintf(stderr, "%s\n", tl_error_message());
+            abort();
+        }
+        tl_ctx_end(f->c, mark);
+    }
+}
+
+static tl_status measure_files(bench *b, const char *name, bench_fn *run, void *payload)
+{
+    run(payload);
+    run(payload);
+    return bench_run(b, &(bench_case){.name = name,
+                                      .unit = "images/s",
+                                      .amount = STEPS * IMAGES,
+                                      .ours = run,
+                                      .payload = payload,
+                                      .sample_s = 0.5,
+                                      .rounds = 3});
+}
+
+/* resnet_imagenet on JPEG records: what the processors make ready, and what the GPU takes of it. */
+static tl_status run_files(bench *b)
+{
+    enum { PHOTOS = 2048 };
+    static const char *const names[] = {"resnet50 B256 bf16 from JPEG, pipeline",
+                                        "resnet50 B256 bf16 from JPEG, trained"};
+    char folder[BENCH_FOLDER], changes[BENCH_FOLDER + 256];
+    feed f = {.t = {.steps = STEPS}};
+    tl_input_context input = {.pipelines = 1, .replicas = 1, .seed = 1};
+    if (!bench_wants(b, names[0]) && !bench_wants(b, names[1])) return TL_OK;
+    TL_TRY(bench_folder_make(folder));
+    tl_status st;
+    TL_TRY_DONE(st, photos_write(folder, PHOTOS, CLASSES - 1));
+    snprintf(changes, sizeof changes,
+             "task:\n"
+             "  model: {norm_activation: {use_sync_bn: false}}\n"
+             "  train_data: {input_path: '%s/photos-*', shuffle_buffer_size: %d}\n",
+             folder, PHOTOS);
+    TL_TRY_DONE(st, training_make(&f.t, &(training_args){.experiment = "resnet_imagenet",
+                                                         .changes = changes,
+                                                         .batch_size = IMAGES,
+                                                         .half = true}));
+    TL_TRY_DONE(st, tl_task_build_inputs(f.t.task, f.t.task->config->train_data, &input, &f.data));
+    TL_TRY_DONE(st, tl_ctx_new(&f.c, tl_strategy_engine(f.t.strategy)));
+    if (bench_wants(b, names[0])) TL_TRY_DONE(st, measure_files(b, names[0], run_pipeline, &f));
+    tl_dataset_free(&f.data); // its threads would be in the way
+    if (bench_wants(b, names[1])) st = measure_files(b, names[1], run_training, &f.t);
+done:
+    tl_ctx_free(&f.c);
+    tl_dataset_free(&f.data);
+    training_deinit(&f.t);
+    bench_folder_remove(folder);
     return st;
 }
 
@@ -168,6 +252,7 @@ int main(int argc, char **argv)
     for (int64_t i = 0; i < gpu_model_count; i++)
         told(run_model(&b, &gpu_models[i], &peer), gpu_models[i].name);
     told(run_resnet(&b, &peer), "resnet50");
+    told(run_files(&b), "resnet50 from JPEG");
 done:
     bench_peer_stop(&peer);
     return bench_end(&b, st);

@@ -14,6 +14,7 @@ typedef struct step_model {
     int64_t classes; /* labels are below it */
     double flops;    /* of the products of a step, both ways */
     bool half;       /* it is large enough for bfloat16 */
+    bool clip;       /* gradients are clipped to a norm of 1, all together */
 } step_model;
 
 extern const step_model step_models[];

@@ -17,19 +17,32 @@ const char *step_work_name(char out[STEP_NAME], const step_model *s, tl_dtype dt
 
 /* --- a step ----------------------------------------------------------------------------------- */
 
+/* `hyper` with a scale that brings the norm of all gradients to 1 at most. */
+static tl_tensor *clipped(step_work *w, tl_ctx *c, tl_tensor *const *grads, int64_t count)
+{
+    static const double others[TL_HYPER_COUNT] = {1, 1, 0, 1}, only[TL_HYPER_COUNT] = {0, 0, 1, 0};
+    tl_tensor *norm, *finite;
+    tl_finite_and_norm(c, grads, (int)count, &norm, &finite);
+    tl_tensor *scale = tl_minimum(c, tl_reciprocal(c, norm), tl_number(c, TL_F32, 1));
+    return tl_add(c,
+                  tl_mul(c, w->hyper, tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), others)),
+                  tl_mul(c, scale, tl_from_doubles(c, TL_F32, TL_SHAPE(TL_HYPER_COUNT), only)));
+}
+
 tl_status step_work_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     step_work *w = self;
-    tl_tensor *grads[MOST_BLOCKS];
+    tl_tensor *grads[MOST_BLOCKS], *hyper = w->hyper;
     bool taping = tl_ctx_set_taping(c, true);
     tl_tensor *scores = tl_call(c, w->model, tl_tensors_get(c, in, "x"));
     tl_tensor *losses = tl_sparse_cross_entropy(c, tl_tensors_get(c, in, "y"), scores);
     tl_tensor *loss = tl_mean(c, losses, TL_ALL, false);
     TL_TRY(tl_model_gradients(c, w->model, loss, grads));
     tl_ctx_set_taping(c, taping);
+    if (w->clip) hyper = clipped(w, c, grads, tl_model_block_count(w->model));
     for (int64_t b = 0; b < tl_model_block_count(w->model); b++)
         if (grads[b])
-            tl_update_adam(c, tl_model_block(w->model, b)->values, grads[b], w->hyper, w->m[b],
+            tl_update_adam(c, tl_model_block(w->model, b)->values, grads[b], hyper, w->m[b],
                            w->v[b], NULL,
                            &(tl_adam_attr){.beta_1 = 0.9,
                                            .beta_2 = 0.999,
@@ -87,6 +100,7 @@ static tl_status make_data(step_work *w, tl_ctx *c, const step_model *s)
 tl_status step_work_make(step_work *w, const step_model *s, tl_dtype dtype, bool eager)
 {
     tl_spec input = {"x", s->ids ? TL_I64 : TL_F32, s->input};
+    w->clip = s->clip;
     const tl_backend_class *backend = w->backend ? w->backend : &tl_backend_cpu;
     TL_TRY(tl_engine_new(&w->engine, &(tl_engine_args){.backend = backend}));
     TL_TRY(tl_ctx_new(&w->c, w->engine));

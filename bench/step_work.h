@@ -17,6 +17,7 @@ typedef struct step_work {
     tl_ctx *c;
     tl_model *model;
     tl_function *step; /* NULL: eager */
+    bool clip;         /* as in the model */
     tl_tensor *x, *y, *hyper, *m[MOST_BLOCKS], *v[MOST_BLOCKS];
 } step_work;
 

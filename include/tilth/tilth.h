@@ -72,6 +72,8 @@
 
 #include <tilth/comm/layout.h>
 #include <tilth/comm/shm.h>
+#include <tilth/comm/who.h>
+#include <tilth/comm/world.h>
 
 #include <tilth/io/checkpoint/checkpoint.h>
 #include <tilth/io/checkpoint/manager.h>
@@ -175,6 +177,8 @@
 #include <tilth/zoo/simclr.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
+
+#include <tilth/board/board.h>
 
 #include <tilth/builtin/builtin.h>
 #include <tilth/builtin/predictor.h>

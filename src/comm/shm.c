@@ -97,7 +97,7 @@ static int looks_before_sleep(int32_t size)
 {
     cpu_set_t set;
     int cpus = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    return size <= cpus ? 2000 : 0;
+    return size <= cpus ? 200 : 0;
 }
 
 static void free_end(tl_comm *c)

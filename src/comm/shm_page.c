@@ -3,13 +3,14 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x746c6331, VERSION = 1 };
+enum { MAGIC = 0x746c6331, VERSION = 1, YIELDS = 50 };
 
 /* --- where things are ------------------------------------------------------------------------- */
 
@@ -133,6 +134,11 @@ tl_status tli_shm_wait(const tli_shm *s, tli_shm_count *c, uint32_t value)
     for (int i = 0; i < s->looks; i++) {
         if (reached(c, value, &seen)) return TL_OK;
         relax();
+    }
+    // The one that is waited for may stand behind us, on this processor.
+    for (int i = 0; i < YIELDS; i++) {
+        if (reached(c, value, &seen)) return TL_OK;
+        sched_yield();
     }
     tl_status st = TL_OK;
     atomic_fetch_add(&c->sleepers, 1);

@@ -54,11 +54,12 @@ static void host_free(tl_device *d, void *memory, size_t bytes)
     tl_free(memory);
 }
 
-static void host_memory(tl_device *d, tl_device_memory *out)
+static tl_status host_memory(tl_device *d, tl_device_memory *out)
 {
     (void)d;
     double bytes = tl_machine_memory();
     *out = (tl_device_memory){.total = bytes < (double)INT64_MAX ? (int64_t)bytes : 0};
+    return TL_OK;
 }
 
 static tl_status host_queue_new(tl_queue **out, tl_device *d)

@@ -263,16 +263,17 @@ static tl_storage *ask_system(tli_memory *m, int class_, size_t capacity)
 }
 
 // "; 'cuda:0' has 12 of 34 bytes free", as far as it is known.
-static void add_room(char *out, size_t size, const tli_memory *m)
+static tl_status add_room(char *out, size_t size, const tli_memory *m)
 {
     tl_device_memory room = {0};
     *out = '\0';
-    m->device->cls->memory(m->device, &room);
+    TL_TRY(m->device->cls->memory(m->device, &room));
     if (room.free && !is_staging(m))
         snprintf(out, size, "; '%s' has %" PRId64 " of %" PRId64 " bytes free", m->device->name,
                  room.free, room.total);
     else if (room.total && !is_staging(m))
         snprintf(out, size, "; '%s' has %" PRId64 " in all", m->device->name, room.total);
+    return TL_OK;
 }
 
 static tl_status fail_nomem(tli_memory *m, size_t bytes)
@@ -282,7 +283,7 @@ static tl_status fail_nomem(tli_memory *m, size_t bytes)
     pthread_mutex_lock(&m->lock);
     stats = m->stats;
     pthread_mutex_unlock(&m->lock);
-    add_room(room, sizeof room, m);
+    TL_TRY(add_room(room, sizeof room, m));
     return TL_FAIL(
         TL_ENOMEM,
         "out of memory: a tensor needs %zu bytes%s, and those that are alive hold %" PRId64 "%s",
@@ -350,9 +351,16 @@ tl_status tli_storage_wait_to_write(const tl_storage *s)
     return tl_queue_wait(m->queue, atomic_load_explicit(&s->used, memory_order_acquire));
 }
 
+/* Where there is nothing, nothing can be missing: calls that make nothing put no work into the
+ * queue, and the ticket is that of the work before them. */
+static bool is_lost(const tl_storage *s, tl_error *why)
+{
+    return s->bytes && s->memory->losses && tli_losses_find(s->memory->losses, ticket_of(s), why);
+}
+
 bool tli_storage_is_lost(const tl_storage *s)
 {
-    return s->memory->losses && tli_losses_find(s->memory->losses, ticket_of(s), NULL);
+    return is_lost(s, NULL);
 }
 
 void tli_storage_accept(tl_storage *s)
@@ -386,7 +394,7 @@ void tli_storage_exchange(tl_storage *a, tl_storage *b)
 tl_status tli_storage_check(const tl_storage *s)
 {
     tl_error why;
-    if (!s->memory->losses || !tli_losses_find(s->memory->losses, ticket_of(s), &why)) return TL_OK;
+    if (!is_lost(s, &why)) return TL_OK;
     tl_error_restore(&why);
     return tl_error_note(why.code, "not computed");
 }

@@ -293,6 +293,18 @@ static bool reads_rows(const tli_gemm *g, const patches *p)
            && g->n <= widest && g->m >= FEWEST && g->n >= p->kernels->in_rows->nr;
 }
 
+/* Takes kernels whose tiles are turned where the usual ones would compute columns that are not
+ * there, a sixty-fourth of them at least, and these have no more rows of that kind. */
+static void choose_tiles(tli_gemm *g, const tli_gemm_kernels **kernels)
+{
+    const tli_gemm_kernels *k = *kernels, *turned = k->turned;
+    if (!turned) return;
+    const int64_t wide = tl_round_up(g->n, k->nr), usual = tl_round_up(g->m, k->mr) * wide;
+    g->turned = wide - g->n > g->n / 64
+                && tl_round_up(g->m, turned->mr) * tl_round_up(g->n, turned->nr) <= usual;
+    if (g->turned) *kernels = turned;
+}
+
 /* The product's left side: `images` images of patches. What packs the other side comes later. */
 static void set_patches(tli_gemm *g, patches *p, int64_t images)
 {
@@ -307,6 +319,7 @@ static void set_patches(tli_gemm *g, patches *p, int64_t images)
         return;
     }
     if (g->rows_a) return; // the same once more
+    choose_tiles(g, &p->kernels);
     // With few columns the product would read a where it is, which is slow for rows far apart.
     const bool packs = g->n < 8 * p->kernels->nr && p->depth > 128 && g->m >= 64;
     if (is_matrix(p) && !packs) {
@@ -564,7 +577,9 @@ static void fill_panels(char *dst, size_t panel, const places *p, const tap_lane
     TL_ASSERT(lanes % k->mr == 0 && k->mr <= LANES_MOST && count <= STAGE);
     for (int64_t i = 0; i < lanes; i += k->mr, dst += panel) {
         const size_t offset = (size_t)i * p->size;
-        if (p->c->type == k->sum_type && k->kr == 1) { // the panel is just this
+        if (k->gather_steps_a) {
+            k->gather_steps_a(dst, (const void *const *)pixels, offset, count);
+        } else if (p->c->type == k->sum_type && k->kr == 1) { // the panel is just this
             stage_lanes(dst, step, pixels, offset, count, step);
         } else {
             stage_lanes(staged, step, pixels, offset, count, step);
@@ -712,8 +727,8 @@ static tl_status turned_filter(tl_pool *pool, tli_isa isa, const tli_conv *c, co
 tl_status tli_conv_gemm_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
 {
     TL_ASSERT(is_sound(c));
-    const places p = {c, tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, c->type, c->type)),
-                      tl_dtype_size(c->type)};
+    places p = {c, tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, c->type, c->type)),
+                tl_dtype_size(c->type)};
     if (p.kernels->gather_steps_b && c->group_in % p.kernels->nr == 0)
         return turned_filter(pool, isa, c, &p);
     const bool is_pixelwise = c->kh * c->kw == 1 && c->stride_y * c->stride_x == 1 && c->oh == c->h
@@ -722,6 +737,7 @@ tl_status tli_conv_gemm_filter(tl_pool *pool, tli_isa isa, const tli_conv *c)
     g.m = c->kh * c->kw * c->group_in;
     g.n = c->group_out;
     g.k = c->images * c->oh * c->ow;
+    choose_tiles(&g, &p.kernels);
     if (is_pixelwise && g.n >= 8 * p.kernels->nr) { // else packing is faster, and done here
         g.a = c->x;
         g.a_row = 1;

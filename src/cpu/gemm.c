@@ -11,7 +11,7 @@
  * any other is cut into tasks of mb x nb elements of c. A task goes through the depth in blocks of
  * kb; in each it goes through its columns in panels of nr, and for each of these through its rows
  * in panels of mr. So a panel of b stays in the first-level cache and the block of a in the second
- * one.
+ * one. Kernels whose tiles go along rows have it the other way round.
  *
  * Panels are packed before the tasks start when several tasks read them, by the task itself when it
  * is the only one, and not at all when they are read too seldom to be worth it. Rows of floats that
@@ -201,7 +201,8 @@ tl_status tli_gemm_run(tl_pool *pool, tli_isa isa, const tli_gemm *wanted)
     TL_ASSERT(g->m == 1 || g->c_row >= g->n || g->c_row <= -g->n);
     const tli_gemm_kernels *k =
         tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g->a_type, g->b_type));
-    const batch_run r = {g, tli_gemm_in_rows(g, k) ? k->in_rows : k};
+    const batch_run r = {g, g->turned ? k->turned : tli_gemm_in_rows(g, k) ? k->in_rows : k};
+    TL_ASSERT(r.k && (!g->turned || !g->packed_b));
     const double each = tli_gemm_work(g, g->k, tli_gemm_weight(r.k)) / TLI_GEMM_TASK_WORK;
     if (each * (double)count <= 1) pool = NULL; // less than a task
 

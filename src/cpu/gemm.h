@@ -80,6 +80,8 @@ typedef struct tli_gemm {
     tli_gemm_rows_fn *rows_a;
     const void *rows_a_payload;
     int64_t pieces;
+    /* Whether the product is of the kernels' `turned`, for which the pack functions then pack. */
+    bool turned;
     /* (optional) in place of b: what tli_gemm_pack_b made for this isa, a_type, b_type, k and n.
      * Shared by all batches. */
     const void *packed_b;
@@ -162,6 +164,8 @@ typedef struct tli_gemm_kernels {
     /* How many tasks may pack the same lanes of a, or of b, each for itself; 0 is 1. More where
      * packing is faster than reading what another core has packed. */
     int repacks_a, repacks_b;
+    /* Tiles follow each other along rows of c: a panel of a stays near while those of b pass. */
+    bool along_rows;
     int packs_from;    /* columns of c for which packing rows of a that lie in memory pays */
     size_t element;    /* bytes of one in a panel */
     tl_dtype sum_type; /* F32 or F64 */
@@ -177,9 +181,10 @@ typedef struct tli_gemm_kernels {
      * multiple of kr) belongs at dst + p * mr (nr) * element. */
     void (*gather_a)(void *dst, const void *const *rows, int count, tl_dtype type, int64_t depth);
     void (*gather_b)(void *dst, const void *const *rows, int count, tl_dtype type, int64_t depth);
-    /* (NULL where it is no faster than packing such an a) One panel of b from `depth` steps that
-     * lie anywhere: step p is nr lanes side by side, `offset` bytes behind steps[p]; NULL is zeros.
-     */
+    /* (NULL where there is none, or packing is no slower) One panel of a, or of b, from `depth`
+     * steps that lie anywhere: step p is mr (nr) lanes side by side, `offset` bytes behind
+     * steps[p]; NULL is zeros. */
+    void (*gather_steps_a)(void *dst, const void *const *steps, size_t offset, int64_t depth);
     void (*gather_steps_b)(void *dst, const void *const *steps, size_t offset, int64_t depth);
 
     /* (NULL where there is nothing to do) What a thread calls before the first of some calls of
@@ -219,6 +224,9 @@ typedef struct tli_gemm_kernels {
     /* (F32 alone, else NULL) Kernels that read a in this way; their tiles have other sizes, and
      * they have neither panels of a nor the functions above. */
     const struct tli_gemm_kernels *in_rows;
+    /* (NULL where there are none) The same with tiles as high as these are wide, for numbers of
+     * rows and columns that fill them better. */
+    const struct tli_gemm_kernels *turned;
     int vector; /* elements in a vector */
 
     /* sums -> bias, activation, residual -> c. */

@@ -141,6 +141,22 @@ static int64_t even_piece(int64_t side, int64_t piece, int64_t panel, int64_t lo
     return best;
 }
 
+/* Cuts c into tasks of mb x nb for tiles that go along rows: all that a block of depth has of b,
+ * for as many columns as stay in the second-level cache, passes for each panel of a. */
+static void cut_along_rows(product *p)
+{
+    // Each task brings its b there anew, for ROW_PANELS of a at least. FAR is what is brought from
+    // a last-level cache beside much else: of more the tasks should be few, and high.
+    enum { ROW_PANELS = 6, TASKS = 32, FAR = 4 << 20 };
+    const tli_gemm_kernels *k = p->k;
+    const int64_t m = p->g->m, n = p->g->n, lane = tl_round_up(n, k->nr) * (int64_t)k->element;
+    p->nb = piece_of(n, tl_div_up(lane * p->kb, k->near), k->nr, 1);
+    const int64_t tasks = lane * p->depth > FAR ? 1 : tl_min_i64(tasks_of(p), TASKS);
+    p->mb = piece_of(m, tl_max_i64(tasks / tl_div_up(n, p->nb), 1), k->mr, ROW_PANELS);
+    p->mb = tl_min_i64(tl_min_i64(p->mb, k->mc), tl_round_up(m, k->mr));
+    TL_ASSERT(p->mb > 0 && p->nb > 0 && p->mb % k->mr == 0 && p->nb % k->nr == 0);
+}
+
 /* Cuts c into tasks of mb x nb. */
 static void cut_sides(product *p, bool b_direct)
 {
@@ -201,9 +217,11 @@ void tli_gemm_cut(product *p)
             : p->mode == TLI_GEMM_DOTS ? DOTS_DEPTH
                                        : ROW_DEPTH;
     const bool a_direct = p->mode == TLI_GEMM_ROWS || a_stays(p), b_direct = b_stays(p);
-    cut_sides(p, b_direct);
+    if (k->along_rows) cut_along_rows(p);
+    else cut_sides(p, b_direct);
     const bool a_own = tl_div_up(p->g->n, p->nb) <= tl_max_i64(k->repacks_a, 1);
-    const bool b_own = tl_div_up(p->g->m, p->mb) <= tl_max_i64(k->repacks_b, 1);
+    // Every row of tiles passes all of b: it is packed as a whole.
+    const bool b_own = !k->along_rows && tl_div_up(p->g->m, p->mb) <= tl_max_i64(k->repacks_b, 1);
     p->a_from = a_direct ? TLI_GEMM_DIRECT : a_own ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
     p->b_from = b_direct ? TLI_GEMM_DIRECT : b_own ? TLI_GEMM_OWN : TLI_GEMM_SHARED;
     if (p->g->packed_b) p->b_from = TLI_GEMM_SHARED;

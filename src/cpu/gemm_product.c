@@ -95,7 +95,7 @@ static tl_status pack_units(int64_t begin, int64_t end, void *payload)
 tl_status tli_gemm_pack_panels(tl_pool *pool, const product *p, const panels *a, const panels *b)
 {
     // Bytes that make a chunk of the loop worth while: microseconds of copying.
-    enum { CHUNK = 1 << 15 };
+    enum { CHUNK = 1 << 17 };
     const packing work = {p, a, b, units_of(p, a, p->k->mr)};
     const int64_t units = work.a_units + units_of(p, b, p->k->nr);
     const size_t bytes = panels_bytes(p, a, p->k->mr) + panels_bytes(p, b, p->k->nr);
@@ -263,6 +263,30 @@ static void end_column(const tiling *w, int64_t j, int cols, const char *b)
     }
 }
 
+/* Tiles along the rows of c, one row after the other. */
+static void run_row_tiles(const tiling *w, int64_t k0)
+{
+    const product *p = w->s->p;
+    const tli_gemm_kernels *k = p->k;
+    const block *t = w->t;
+    const int64_t b_step = (int64_t)tli_gemm_panel_bytes(k, k->nr, w->depth);
+    const char *panels_ = panel_at(p, &w->s->b, k->nr, t->j0, k0), *a = w->a;
+    TL_ASSERT(p->b_from == TLI_GEMM_SHARED && p->a_from != TLI_GEMM_DIRECT);
+    for (int64_t i = 0; i < t->rows; i += k->mr, a += w->a_step) {
+        const int rows = (int)tl_min_i64(k->mr, t->rows - i);
+        const char *b = panels_;
+        float *sums = (float *)(void *)t->sums + i * t->row;
+        uint16_t *c = tli_gemm_at_out(p->c, TL_BF16, (t->i0 + i) * p->c_row + t->j0);
+        for (int64_t j = 0; j < t->cols; j += k->nr, b += b_step) {
+            const int cols = (int)tl_min_i64(k->nr, t->cols - j);
+            if (w->last)
+                k->tile_rounded(rows, cols, w->depth, a, b, t->accumulate ? sums + j : NULL, t->row,
+                                p->g->bias ? t->bias + j : NULL, c + j, p->c_row, p->g->alpha);
+            else k->tile(rows, cols, w->depth, a, b, sums + j, t->row, p->g->alpha, t->accumulate);
+        }
+    }
+}
+
 static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t depth)
 {
     const product *p = s->p;
@@ -270,6 +294,10 @@ static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t de
     TL_ASSERT(p->a_from != TLI_GEMM_OWN || !depth
               || tli_scratch_holds(t->a_room, (size_t)(tl_div_up(t->rows, p->k->mr) * w.a_step)));
     if (p->a_from == TLI_GEMM_OWN) TL_TRY(pack_a(p, t->a_room, t->i0, t->rows, k0, depth));
+    if (p->k->along_rows) {
+        run_row_tiles(&w, k0);
+        return TL_OK;
+    }
     tl_status st = TL_OK;
     if (p->k->begin) p->k->begin();
     for (int64_t j = t->j0; j < t->j0 + t->cols; j += p->k->nr) {

@@ -1,17 +1,19 @@
 #include "cuda/api.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <glob.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <tilth/sys/cuda/cuda.h>
 
 /* --- libraries -------------------------------------------------------------------------------- */
 
-enum { PATH_ROOM = 1024, VERSION_ROOM = 32 };
+enum { PATH_ROOM = 1024, VERSION_ROOM = 32, REASON_ROOM = 512 };
 
 typedef struct library {
     const char *name;     /* as in functions.def */
@@ -20,6 +22,7 @@ typedef struct library {
     const char *files[3]; /* the newest first */
     void *handle;
     char file[PATH_ROOM], version[VERSION_ROOM];
+    char damage[REASON_ROOM]; /* what the loader said of a file that is there; "": nothing */
 } library;
 
 /* The driver comes with the kernel's module and is the loader's to find; everything else may lie
@@ -51,10 +54,20 @@ static tli_cuda_api api;
 
 /* --- where they are sought -------------------------------------------------------------------- */
 
+/* Whether it says more than that there is no such file. */
+static bool tells_of_damage(const char *told, const char *path)
+{
+    const size_t length = strlen(path);
+    return strncmp(told, path, length) != 0 || !strstr(told + length, strerror(ENOENT));
+}
+
 static bool open_at(library *l, const char *path)
 {
     l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (l->handle) snprintf(l->file, sizeof l->file, "%s", path);
+    const char *told = l->handle ? NULL : dlerror();
+    if (told && !l->damage[0] && tells_of_damage(told, path))
+        snprintf(l->damage, sizeof l->damage, "%s", told);
     return l->handle != NULL;
 }
 
@@ -101,9 +114,11 @@ static bool open_toolkit(library *l, const char *root)
     return room < (int)sizeof folder && open_in(l, folder, strlen(folder));
 }
 
+// What a folder that somebody has named holds is taken, or told of: not another one in its place.
 static bool open_library(library *l)
 {
     if (open_among(l, secure_getenv("TILTH_CUDA_PATH"))) return true;
+    if (l->damage[0]) return false;
     for (int i = 0; i < TL_COUNT(l->files) && l->files[i]; i++)
         if (open_at(l, l->files[i])) return true;
     return l != &libraries[DRIVER]
@@ -135,14 +150,45 @@ static const char *fill(const library *l)
     return NULL;
 }
 
+/* "in TILTH_CUDA_PATH (/opt/cuda: no folder), by the loader": where it was sought. */
+static void add_places(tl_str *out, const library *l)
+{
+    const char *list = secure_getenv("TILTH_CUDA_PATH"), *home = secure_getenv("CUDA_HOME");
+    if (list && *list) tl_str_add(out, "in TILTH_CUDA_PATH (");
+    for (const char *at = list; at && *at;) {
+        const int length = (int)strcspn(at, ":");
+        char folder[PATH_ROOM];
+        struct stat info;
+        snprintf(folder, sizeof folder, "%.*s", length, at);
+        const bool there = stat(folder, &info) == 0 && S_ISDIR(info.st_mode);
+        tl_str_addf(out, "%s%s", folder, there ? "" : ": no folder");
+        at += length + (at[length] == ':');
+        tl_str_add(out, *at ? ", " : "), ");
+    }
+    tl_str_add(out, "by the loader");
+    if (l == &libraries[DRIVER]) return;
+    if (home && *home) tl_str_addf(out, ", in CUDA_HOME (%s/lib64)", home);
+    tl_str_add(out, " or in /usr/local/cuda/lib64");
+}
+
+static tl_status tell_missing(const library *l)
+{
+    tl_str places = TL_STR_INIT;
+    if (l->damage[0])
+        return TL_FAIL(TL_EUNSUPPORTED, "%s cannot be loaded: %s; mend or remove that file, or %s",
+                       l->what, l->damage, l->advice);
+    add_places(&places, l);
+    tl_status st = tl_str_status(&places);
+    if (st == TL_OK)
+        st = TL_FAIL(TL_EUNSUPPORTED, "%s is not here: %s was not found %s; %s", l->what,
+                     l->files[0], tl_str_text(&places), l->advice);
+    tl_str_deinit(&places);
+    return st;
+}
+
 static tl_status open_and_fill(library *l)
 {
-    if (!open_library(l))
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "%s is not here: %s was not found in TILTH_CUDA_PATH, by the loader%s; %s",
-                       l->what, l->files[0],
-                       l == &libraries[DRIVER] ? "" : ", in CUDA_HOME or in /usr/local/cuda",
-                       l->advice);
+    if (!open_library(l)) return tell_missing(l);
     const char *lacks = fill(l);
     if (lacks)
         return TL_FAIL(TL_EUNSUPPORTED, "%s (%s) is too old: it has no %s; %s", l->what, l->file,
@@ -154,6 +200,21 @@ static tl_status open_and_fill(library *l)
 
 enum { OLDEST_DRIVER = 12040 };
 
+/* Whether every call of the process will say so from now on. */
+static bool is_the_end(CUresult result)
+{
+    static const CUresult ends[] = {
+        CUDA_ERROR_DEINITIALIZED,        CUDA_ERROR_DEVICE_UNAVAILABLE,
+        CUDA_ERROR_ECC_UNCORRECTABLE,    CUDA_ERROR_ILLEGAL_ADDRESS,
+        CUDA_ERROR_LAUNCH_TIMEOUT,       CUDA_ERROR_CONTEXT_IS_DESTROYED,
+        CUDA_ERROR_HARDWARE_STACK_ERROR, CUDA_ERROR_ILLEGAL_INSTRUCTION,
+        CUDA_ERROR_MISALIGNED_ADDRESS,   CUDA_ERROR_INVALID_ADDRESS_SPACE,
+        CUDA_ERROR_INVALID_PC,           CUDA_ERROR_LAUNCH_FAILED};
+    for (int i = 0; i < TL_COUNT(ends); i++)
+        if (result == ends[i]) return true;
+    return false;
+}
+
 tl_status tli_cuda_check(CUresult result, const char *call)
 {
     const char *name = NULL, *text = NULL;
@@ -161,8 +222,13 @@ tl_status tli_cuda_check(CUresult result, const char *call)
     if (api.cuGetErrorName) api.cuGetErrorName(result, &name);
     if (api.cuGetErrorString) api.cuGetErrorString(result, &text);
     return TL_FAIL(result == CUDA_ERROR_OUT_OF_MEMORY ? TL_ENOMEM : TL_EIO,
-                   "the GPU's driver: %s: %s (%s)", call, text ? text : "unknown error",
-                   name ? name : "no name");
+                   "the GPU's driver: %s: %s (%s)%s", call, text ? text : "unknown error",
+                   name ? name : "no name",
+                   is_the_end(result)
+                       ? "; this process has lost the GPU: the log of the kernel (dmesg, Xid) may "
+                         "say why, and TILTH_DEVICE_SYNC=1 after which call; a training that is "
+                         "started again goes on from its last checkpoint"
+                       : "");
 }
 
 static tl_status start_driver(library *l)

@@ -46,6 +46,7 @@ tli_attend tli_attend_of(const tl_node *call)
         .dtype = q->dtype,
         .gradient = is_gradient(call),
         .causal = attr->causal,
+        .joined = attr->joined,
         .batch = q->shape.dims[0],
         .queries = q->shape.dims[1],
         .keys = k->shape.dims[1],
@@ -90,10 +91,10 @@ static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_attend *a
                                    .refused = TLI_DNN_REFUSED,
                                    .most = INT64_MAX};
     int used = snprintf(key, sizeof key,
-                        "attend %s %d%d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
+                        "attend %s %d%d%d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
                         " %" PRId64 " %" PRId64,
-                        tl_dtype_name(a->dtype), a->gradient, a->causal, a->batch, a->queries,
-                        a->keys, a->heads, a->key_heads, a->width, a->value_width);
+                        tl_dtype_name(a->dtype), a->gradient, a->causal, a->joined, a->batch,
+                        a->queries, a->keys, a->heads, a->key_heads, a->width, a->value_width);
     for (int i = 0; i < TL_COUNT(strides); i++) {
         used += add_strides(key + used, sizeof key - (size_t)used, strides[i]);
         TL_ASSERT(used < KEY);
@@ -198,9 +199,9 @@ static tl_status run_plan(const passage *p, const void *sums, const void *dots)
     if (p->a.gradient) {
         places[count++] = (tli_dnn_place){TLI_ATTEND_ONE, &one};
         places[count++] = (tli_dnn_place){TLI_ATTEND_DOTS, dots};
-        places[count++] = (tli_dnn_place){TLI_ATTEND_GQ, tli_data(p->call->out[0])};
-        places[count++] = (tli_dnn_place){TLI_ATTEND_GK, tli_data(p->call->out[1])};
-        places[count++] = (tli_dnn_place){TLI_ATTEND_GV, tli_data(p->call->out[2])};
+        places[count++] = (tli_dnn_place){TLI_ATTEND_GQ, tli_attend_grad_at(p->call, &p->a, 0)};
+        places[count++] = (tli_dnn_place){TLI_ATTEND_GK, tli_attend_grad_at(p->call, &p->a, 1)};
+        places[count++] = (tli_dnn_place){TLI_ATTEND_GV, tli_attend_grad_at(p->call, &p->a, 2)};
     } else places[count++] = (tli_dnn_place){TLI_ATTEND_Y, tli_data(p->call->out[0])};
     TL_TRY(tli_dnn_handle(d, &handle, tli_cuda_queue_of(p->run->queue)->stream));
     return tli_dnn_run(p->plan, handle, count, places, p->scratch);
@@ -229,18 +230,16 @@ static tl_status attend(const tl_run *run, const tl_node *call)
     passage p = {.run = run, .call = call, .a = tli_attend_of(call)};
     TL_TRY(tli_cuda_enter(d));
     look_at_sources(&p);
-    pthread_mutex_lock(&d->long_lock); // the handle's stream is ours for a while
     tl_status st = pass(&p);
-    pthread_mutex_unlock(&d->long_lock);
     if (st == TL_OK) (void)tli_cuda_issue(run->queue);
     return st;
 }
 
+enum { FLAGS = TL_KERNEL_STRIDED | TL_KERNEL_JOINED };
 #define ROWS(op)                                                                                   \
-    {op, TL_F32, attend, TL_KERNEL_STRIDED}, {op, TL_BF16, attend, TL_KERNEL_STRIDED},             \
-        {op, TL_F16, attend, TL_KERNEL_STRIDED},                                                   \
+    {op, TL_F32, attend, FLAGS}, {op, TL_BF16, attend, FLAGS}, {op, TL_F16, attend, FLAGS},        \
     {                                                                                              \
-        op, TL_F64, attend, TL_KERNEL_STRIDED                                                      \
+        op, TL_F64, attend, FLAGS                                                                  \
     }
 static const tl_kernel rows[] = {ROWS(TL_OP_attend), ROWS(TL_OP_attend_grad)};
 const tl_kernels tli_cuda_attend_kernels = {rows, TL_COUNT(rows)};

@@ -6,6 +6,7 @@
 
 #include <tilth/sys/core/backend.h>
 
+#include "core/inner/storage.h"
 #include "cuda/dnn.h"
 
 /* Tensors of the graphs: what a call reads and writes, then what lies in scratch, then numbers. */
@@ -26,14 +27,28 @@ enum {
 };
 
 /* q [batch, queries, heads, width], k [batch, keys, key_heads, width] and v [batch, keys,
- * key_heads, value_width], with strides in this order; results lie row-major. */
+ * key_heads, value_width], with strides in this order. The result lies row-major; gradients do, or
+ * are `joined`. */
 typedef struct tli_attend {
     tl_dtype dtype;
-    bool gradient, causal;
+    bool gradient, causal, joined;
     int64_t batch, queries, keys, heads, key_heads, width, value_width;
     int64_t q[TLI_DNN_RANK], k[TLI_DNN_RANK], v[TLI_DNN_RANK]; /* strides */
     int64_t y[TLI_DNN_RANK], gy[TLI_DNN_RANK];
 } tli_attend;
+
+/* Elements from one position of a gradient to the next, each of so many heads. */
+static inline int64_t tli_attend_step(const tli_attend *a, int64_t heads, int64_t width)
+{
+    return heads * width * (a->joined ? 3 : 1);
+}
+/* Where the gradient of q, k or v (0, 1, 2) begins. */
+static inline char *tli_attend_grad_at(const tl_node *call, const tli_attend *a, int number)
+{
+    if (!a->joined) return tli_data(call->out[number]);
+    return (char *)tli_data(call->out[0])
+           + (size_t)(number * a->heads * a->width) * tl_dtype_size(a->dtype);
+}
 
 /* Of a call of attend or attend_grad; strides are those of row-major tensors. */
 tli_attend tli_attend_of(const tl_node *call);

@@ -33,11 +33,12 @@ static tli_dnn_shape row_major(tl_dtype dtype, int64_t a, int64_t b, int64_t c, 
     return (tli_dnn_shape){dtype, {a, b, c, d}, {b * c * d, c * d, d, 1}};
 }
 
-// Of a result: [batch, positions, heads, width] without gaps.
+// Of a result: [batch, positions, heads, width].
 static tli_dnn_node result(const drawing *w, int64_t number, int64_t positions, int64_t heads,
                            int64_t width)
 {
-    const int64_t strides[] = {positions * heads * width, heads * width, width, 1};
+    const int64_t step = tli_attend_step(w->a, heads, width);
+    const int64_t strides[] = {positions * step, step, width, 1};
     const tli_dnn_shape s = by_heads(w->a->dtype, w->a->batch, positions, heads, width, strides);
     return tli_dnn_tensor(w->g, number, &s);
 }

@@ -212,6 +212,7 @@ typedef struct parts {
     char *scores, *by, *weights, *grads; /* [examples, heads, queries, keys] */
     char *sums;                          /* the gradient's: logarithms of all examples */
     char *bias;                          /* and what its bias gets, of all of them */
+    char *turn;                          /* a gradient that goes beside others */
     char *sum;                           /* of a product, before it is folded */
 } parts;
 
@@ -246,6 +247,7 @@ static size_t lay_out(parts *p, char *base, int64_t count)
     p->grads = reserve(base, &used, all * p->size);
     p->sums = reserve(base, &used, (size_t)(a->batch * a->heads * a->queries) * p->wide);
     p->bias = reserve(base, &used, (size_t)tl_tensor_count(p->call->out[3]) * p->wide);
+    p->turn = reserve(base, &used, a->joined ? of_q * p->size : 0);
     return used;
 }
 
@@ -291,6 +293,19 @@ static tl_status fold(const parts *p, tl_tensor *to)
     const int64_t *d = to->shape.dims, each = d[1] * d[2] * d[3];
     char *y = (char *)tli_data(to) + (size_t)(p->first * each) * p->size;
     return start_fold(p, p->sum, y, p->count * each, d[1], p->a.heads, p->a.heads / d[2], d[3]);
+}
+
+// The gradient of q, k or v: from where they are folded, to their places side by side.
+static tl_status fold_grad(const parts *p, int number)
+{
+    const tli_attend *a = &p->a;
+    const int64_t row = a->heads * a->width, each = a->queries * row;
+    if (!a->joined) return fold(p, p->call->out[number]);
+    TL_TRY(start_fold(p, p->sum, p->turn, p->count * each, a->queries, a->heads, 1, a->width));
+    const tl_shape box = TL_SHAPE(p->count * a->queries, row);
+    char *to = tli_attend_grad_at(p->call, a, number) + (size_t)(3 * p->first * each) * p->size;
+    return tli_cuda_move_box(p->run, &box, p->size, p->turn, (const int64_t[]){row, 1}, to,
+                             (const int64_t[]){3 * row, 1});
 }
 
 static tl_status start_rows(const parts *p, CUfunction kernel, void **parameters)
@@ -341,7 +356,6 @@ static tl_status add_bias_grad(const parts *p)
 static tl_status backward(parts *p)
 {
     const tli_attend *a = &p->a;
-    tl_tensor *const *out = p->call->out;
     char *sums = sums_of(p, p->sums);
     void *parameters[] = {&p->scores, &p->by, &p->weights, &p->grads, &sums, &p->rows};
     CUfunction kernel;
@@ -353,12 +367,12 @@ static tl_status backward(parts *p)
     TL_TRY(start_rows(p, kernel, parameters));
     if (p->rows.keep) TL_TRY(add_bias_grad(p));
     TL_TRY(multiply(p, p->grads, p->k, p->sum, a->queries, a->width, a->keys, false, false));
-    TL_TRY(fold(p, out[0]));
+    TL_TRY(fold_grad(p, 0));
     TL_TRY(multiply(p, p->grads, p->q, p->sum, a->keys, a->width, a->queries, true, false));
-    TL_TRY(fold(p, out[1]));
+    TL_TRY(fold_grad(p, 1));
     TL_TRY(
         multiply(p, p->weights, p->gy, p->sum, a->keys, a->value_width, a->queries, true, false));
-    return fold(p, out[2]);
+    return fold_grad(p, 2);
 }
 
 /* Mask and bias as the group sees them. */

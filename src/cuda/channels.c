@@ -7,10 +7,14 @@
 
 enum {
     BLOCK = 256,
-    VECTORS_EACH = 2,
     MOST_COLS = 32, /* threads side by side */
     PIECES = 1024,  /* enough to keep any GPU busy */
-    DEPTH = 256     /* rows that a thread adds up at most, unless there are very many */
+    FEW = 256,      /* not enough for that */
+    LEAST = 2,      /* rows of a thread, even so */
+    DEEP = 4,       /* of them are begun at a time */
+    USUAL = 8,      /* rows of a thread else */
+    DEPTH = 256,    /* at most, unless there are very many */
+    FINISHED = 8    /* channels of a group that adds up pieces */
 };
 
 /* Of a batch: x, what its kernels know, and a vector of channels. */
@@ -18,6 +22,7 @@ typedef struct channels {
     tli_channels_args a;
     const tl_norm_attr *attr;
     const tl_tensor *x, *gy, *y, *gamma, *beta, *stats; /* stats: any of them, for its type */
+    bool adds;
     tl_dtype grads[2]; /* types of the gradients of gamma and beta */
     tl_dtype moments;  /* and of those of statistics */
     int cols, vector;
@@ -27,6 +32,7 @@ static void define_types(tl_str *to, const channels *c, bool grad)
 {
     tli_cuda_define(to, "SCALED", c->attr->scaled);
     tli_cuda_define(to, "SHIFTED", c->beta != NULL);
+    tli_cuda_define(to, "ADDED", c->adds);
     tli_cuda_define(to, "ACT",
                     c->attr->activation == TL_ACT_RELU    ? 1
                     : c->attr->activation == TL_ACT_RELU6 ? 2
@@ -42,7 +48,7 @@ static void define_types(tl_str *to, const channels *c, bool grad)
     tli_cuda_define_type(to, "R", c->grads[1]);
     tli_cuda_define(to, "VEC", c->vector);
     tli_cuda_define(to, "COLS", c->cols);
-    tl_str_addf(to, "#define INDEX %s\n", c->a.rows * c->a.width < INT32_MAX ? "u32" : "i64");
+    tli_cuda_define(to, "DEEP", DEEP);
 }
 
 static int vector_of(const channels *c)
@@ -50,7 +56,8 @@ static int vector_of(const channels *c)
     tl_str unused = TL_STR_INIT;
     const void *x = c->a.x;
     const int vector = tli_cuda_define_vector(&unused, tl_dtype_size(c->x->dtype), c->a.width, x,
-                                              c->a.y ? c->a.y : x, c->a.g ? c->a.g : x, NULL);
+                                              c->a.y ? c->a.y : x, c->a.g ? c->a.g : x,
+                                              c->a.added ? c->a.added : x, NULL);
     tl_str_deinit(&unused);
     return vector;
 }
@@ -67,7 +74,9 @@ static tl_status cut(const tl_run *run, channels *c)
     while (c->cols < MOST_COLS && (int64_t)c->cols * c->vector < a->width) c->cols *= 2;
     const int64_t strips = tl_max_i64(tl_div_up(a->width, (int64_t)c->cols * c->vector), 1);
     const int64_t lanes = BLOCK / c->cols, pieces = tl_max_i64(PIECES / strips, 1);
-    a->each = tl_max_i64(tl_div_up(a->rows, pieces), lanes);
+    int64_t least = USUAL * lanes;
+    while (least > LEAST * lanes && tl_div_up(a->rows, least) * strips < FEW) least /= 2;
+    a->each = tl_max_i64(tl_div_up(a->rows, pieces), least);
     a->each = tl_min_i64(a->each, DEPTH * lanes);
     a->pieces = tl_div_up(a->rows, a->each);
     void *room;
@@ -97,10 +106,18 @@ static int64_t strips_of(const channels *c)
     return tl_div_up(c->a.width, (int64_t)c->cols * c->vector) * c->a.pieces;
 }
 
+/* In pieces of their own: nothing is added up. */
 static tl_status sweep(const tl_run *run, channels *c, const char *name, const char *what)
 {
-    return put(run, c, name, what, 1, BLOCK,
-               tl_div_up(c->a.rows * c->a.width, BLOCK * VECTORS_EACH * c->vector));
+    const int64_t lanes = BLOCK / c->cols;
+    int64_t each = USUAL * lanes;
+    c->a.pieces = tl_div_up(c->a.rows, each);
+    while (each > LEAST * lanes && strips_of(c) < PIECES) {
+        each /= 2;
+        c->a.pieces = tl_div_up(c->a.rows, each);
+    }
+    c->a.each = each;
+    return put(run, c, name, what, 1, BLOCK, strips_of(c));
 }
 
 static channels forward_of(const tl_node *n, int params)
@@ -121,12 +138,12 @@ static channels forward_of(const tl_node *n, int params)
 
 static tl_status put_moments(const tl_run *run, channels *c, bool stats)
 {
-    tli_cuda_work w = {.text = {tli_text_of_channels}, .name = "finish_moments", .threads = 32};
+    tli_cuda_work w = {.text = {tli_text_of_channels}, .name = "finish_moments", .threads = BLOCK};
     TL_TRY(put(run, c, "moments", "STRIPS", 0, BLOCK, strips_of(c)));
     tli_cuda_define(&w.defines, "FINISH", 0);
     tli_cuda_define(&w.defines, "STATS", stats);
     define_types(&w.defines, c, false);
-    c->a.groups = c->a.width;
+    c->a.groups = tl_div_up(c->a.width, FINISHED);
     return tli_cuda_put(run, &w, &c->a, sizeof c->a);
 }
 
@@ -137,8 +154,10 @@ static tl_status batch_normalize(const tl_run *run, const tl_node *n)
     c.a.out_mean = tli_data(n->out[1]);
     c.a.out_variance = tli_data(n->out[2]);
     c.a.out_rstd = tli_data(n->out[3]);
+    c.a.added = c.attr->added ? tli_data(n->in[n->inputs - 1]) : NULL;
     TL_TRY(cut(run, &c));
     TL_TRY(put_moments(run, &c, false));
+    c.adds = c.attr->added; // which only the sweep does
     return sweep(run, &c, "scale_channels", "SCALE");
 }
 
@@ -160,7 +179,7 @@ static tl_status batch_norm_apply(const tl_run *run, const tl_node *n)
     c.a.in_mean = tli_data(n->in[1]);
     c.a.in_variance = tli_data(n->in[2]);
     TL_TRY(cut(run, &c));
-    TL_TRY(put(run, &c, "take_moments", "FINISH", 1, 32, c.a.width));
+    TL_TRY(put(run, &c, "take_moments", "FINISH", 1, BLOCK, tl_div_up(c.a.width, BLOCK)));
     return sweep(run, &c, "scale_channels", "SCALE");
 }
 
@@ -197,7 +216,7 @@ static tl_status put_slopes(const tl_run *run, channels *c, int finish)
 {
     TL_TRY(cut(run, c));
     TL_TRY(put(run, c, "slopes", "STRIPS", 1, BLOCK, strips_of(c)));
-    TL_TRY(put(run, c, "finish_slopes", "FINISH", finish, 32, c->a.width));
+    TL_TRY(put(run, c, "finish_slopes", "FINISH", finish, BLOCK, tl_div_up(c->a.width, FINISHED)));
     return sweep(run, c, "slope_channels", "SLOPE");
 }
 
@@ -263,14 +282,18 @@ static tl_status group_normalize_grad(const tl_run *run, const tl_node *n)
     return tli_cuda_add_pieces(run, &p, c.grads[0], c.grads[1]);
 }
 
-#define ROWS(op)                                                                                   \
-    {TL_OP_##op, TL_F32, op, 0}, {TL_OP_##op, TL_BF16, op, 0},                                     \
+#define ROWS(op, flags)                                                                            \
+    {TL_OP_##op, TL_F32, op, flags}, {TL_OP_##op, TL_BF16, op, flags},                             \
     {                                                                                              \
-        TL_OP_##op, TL_F16, op, 0                                                                  \
+        TL_OP_##op, TL_F16, op, flags                                                              \
     }
 static const tl_kernel rows[] = {
-    ROWS(batch_normalize),      ROWS(batch_normalize_grad),  ROWS(batch_norm_stats),
-    ROWS(batch_norm_apply),     ROWS(batch_norm_apply_grad), ROWS(group_normalize),
-    ROWS(group_normalize_grad),
+    ROWS(batch_normalize, TL_KERNEL_JOINED),
+    ROWS(batch_normalize_grad, 0),
+    ROWS(batch_norm_stats, 0),
+    ROWS(batch_norm_apply, 0),
+    ROWS(batch_norm_apply_grad, 0),
+    ROWS(group_normalize, 0),
+    ROWS(group_normalize_grad, 0),
 };
 const tl_kernels tli_cuda_channel_kernels = {rows, TL_COUNT(rows)};

@@ -9,7 +9,7 @@
 
 static const char head[] = "# measured on ";
 
-void tli_choices_init(tli_choices *c, const char *gpu, const tli_cuda_codes *codes)
+void tli_choices_init(tli_choices *c, const char *gpu, tli_cuda_codes *codes)
 {
     *c = (tli_choices){.table = TL_MAP_INIT, .gpu = gpu, .about = TL_STR_INIT, .codes = codes};
     pthread_mutex_init(&c->lock, NULL);

@@ -28,14 +28,14 @@ enum { TLI_CHOICE = 192 }; /* bytes of a choice, with its end */
 /* A part of a device. */
 typedef struct tli_choices {
     pthread_mutex_t lock;
-    tl_map table;                /* from keys to texts */
-    const char *gpu;             /* "NVIDIA H200" */
-    tl_str about;                /* the GPU and its libraries, once that was asked for */
-    const tli_cuda_codes *codes; /* where they are kept; NULL: nowhere */
+    tl_map table;          /* from keys to texts */
+    const char *gpu;       /* "NVIDIA H200" */
+    tl_str about;          /* the GPU and its libraries, once that was asked for */
+    tli_cuda_codes *codes; /* where they are kept; NULL: nowhere */
 } tli_choices;
 
 /* Both belong to the device. */
-void tli_choices_init(tli_choices *c, const char *gpu, const tli_cuda_codes *codes);
+void tli_choices_init(tli_choices *c, const char *gpu, tli_cuda_codes *codes);
 void tli_choices_deinit(tli_choices *c);
 
 /* "" where nothing was chosen yet. */

@@ -7,6 +7,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
 #include <tilth/sys/cpu/jit.h>
+#include <tilth/sys/nest/gpu.h>
 
 #include "base/inner/code_cache.h"
 #include "cuda/compile.h"
@@ -15,7 +16,8 @@ struct tli_cuda_codes {
     int major, minor; /* compute capability */
     tl_str identity;
     tli_code_cache cache;
-    bool keeps; /* the cache can be used */
+    bool keeps;   /* the cache can be used */
+    size_t added; /* bytes put there since its size was looked after; atomic */
 };
 
 /* --- open and close --------------------------------------------------------------------------- */
@@ -89,19 +91,30 @@ static tl_status find(char **code, size_t *bytes, const tli_cuda_codes *c, const
 
 /* --- into the cache --------------------------------------------------------------------------- */
 
-static tl_status put(const tli_cuda_codes *c, const tli_code_key *key, const char *text,
-                     const char *code, size_t bytes)
+/* A look at the size goes through all entries, and a program has hundreds of kernels: it is looked
+ * after at the first one, and whenever this process has put in a part of what there may be. */
+static tl_status look_after(tli_cuda_codes *c, size_t bytes)
+{
+    enum { PART = 16 };
+    const size_t before = __atomic_fetch_add(&c->added, bytes, __ATOMIC_RELAXED);
+    if (before && before + bytes < c->cache.max_bytes / PART) return TL_OK;
+    __atomic_store_n(&c->added, 1, __ATOMIC_RELAXED);
+    return tli_code_cache_trim(&c->cache);
+}
+
+static tl_status put(tli_cuda_codes *c, const tli_code_key *key, const char *text, const char *code,
+                     size_t bytes)
 {
     char temp[TLI_CODE_TEMP];
     TL_TRY(tli_code_temp_new(temp, &c->cache, text));
     tl_status st = tli_code_temp_write(temp, &c->cache, code, bytes);
     if (st == TL_OK) st = tli_code_temp_publish(temp, &c->cache, key, true);
     if (temp[0]) tli_code_cache_remove(&c->cache, temp);
-    return st == TL_OK ? tli_code_cache_trim(&c->cache) : st;
+    return st == TL_OK ? look_after(c, key->source_size + bytes) : st;
 }
 
 /* The code is good whether or not it can be kept. */
-static tl_status keep(const tli_cuda_codes *c, const tli_code_key *key, const char *text,
+static tl_status keep(tli_cuda_codes *c, const tli_code_key *key, const char *text,
                       const char *code, size_t bytes)
 {
     const tl_status st = put(c, key, text, code, bytes);
@@ -111,7 +124,7 @@ static tl_status keep(const tli_cuda_codes *c, const tli_code_key *key, const ch
     return TL_OK;
 }
 
-tl_status tli_cuda_code(char **code, size_t *bytes, const tli_cuda_codes *c, const char *text)
+static tl_status find_or_make(char **code, size_t *bytes, tli_cuda_codes *c, const char *text)
 {
     if (!c->keeps) return tli_cuda_compile(code, bytes, text, c->major, c->minor, NULL);
     const tli_code_key key = tli_code_key_of(tl_str_text(&c->identity), text);
@@ -123,6 +136,16 @@ tl_status tli_cuda_code(char **code, size_t *bytes, const tli_cuda_codes *c, con
         tl_free(*code);
         *code = NULL;
     }
+    return st;
+}
+
+tl_status tli_cuda_code(char **code, size_t *bytes, tli_cuda_codes *c, const char *text)
+{
+    tl_str pruned = TL_STR_INIT;
+    *code = NULL;
+    tl_status st = tl_gpu_prune(&pruned, text);
+    if (st == TL_OK) st = find_or_make(code, bytes, c, tl_str_text(&pruned));
+    tl_str_deinit(&pruned);
     return st;
 }
 
@@ -144,7 +167,7 @@ tl_status tli_cuda_note_find(char *out, size_t size, const tli_cuda_codes *c, co
     return TL_OK;
 }
 
-tl_status tli_cuda_note_keep(const tli_cuda_codes *c, const char *text, const char *note)
+tl_status tli_cuda_note_keep(tli_cuda_codes *c, const char *text, const char *note)
 {
     if (!c->keeps) return TL_OK;
     const tli_code_key key = tli_code_key_of(tl_str_text(&c->identity), text);

@@ -14,12 +14,12 @@ typedef struct tli_cuda_codes tli_cuda_codes;
 TL_NODISCARD tl_status tli_cuda_codes_open(tli_cuda_codes **out, int major, int minor);
 void tli_cuda_codes_close(tli_cuda_codes **codes);
 /* The code of a text, in memory of the caller's (tl_free). */
-TL_NODISCARD tl_status tli_cuda_code(char **code, size_t *bytes, const tli_cuda_codes *codes,
+TL_NODISCARD tl_status tli_cuda_code(char **code, size_t *bytes, tli_cuda_codes *codes,
                                      const char *text);
 /* What was found out about a text, a line that is kept like code: "" where there is none. */
 TL_NODISCARD tl_status tli_cuda_note_find(char *out, size_t size, const tli_cuda_codes *codes,
                                           const char *text);
-TL_NODISCARD tl_status tli_cuda_note_keep(const tli_cuda_codes *codes, const char *text,
+TL_NODISCARD tl_status tli_cuda_note_keep(tli_cuda_codes *codes, const char *text,
                                           const char *note);
 
 #endif

@@ -34,7 +34,23 @@ static const char *const options[] = {"--std=c++17",       "--device-as-default-
                                       "--fmad=false",      "--ftz=false",
                                       "--prec-div=true",   "--prec-sqrt=true",
                                       "--disable-warnings"};
-enum { ARCHITECTURE = 40 };
+/* Of compilers from version 13 on: without parts of the language that no kernel has, and without
+ * a cache of the compiler's own, as code.h has one. */
+static const char *const newer[] = {"--minimal", "--no-cache"};
+enum { ARCHITECTURE = 40, NEWER = 13, MOST = TL_COUNT(options) + TL_COUNT(newer) + 2 };
+
+/* All options but the architecture; gives their number. */
+static tl_status list_options(const tli_cuda_api *api, const char **out, int *count)
+{
+    int version, part;
+    TL_TRY(check(api, api->nvrtcVersion(&version, &part), "version"));
+    *count = TL_COUNT(options);
+    memcpy(out, options, sizeof options);
+    if (version < NEWER) return TL_OK;
+    memcpy(out + *count, newer, sizeof newer);
+    *count += TL_COUNT(newer);
+    return TL_OK;
+}
 
 static void print_architecture(char out[ARCHITECTURE], int major, int minor)
 {
@@ -45,11 +61,11 @@ static tl_status compile(const tli_cuda_api *api, nvrtcProgram program, int majo
                          bool verbose)
 {
     char architecture[ARCHITECTURE];
-    const char *all[TL_COUNT(options) + 2] = {architecture, "--ptxas-options=-v"};
+    const char *all[MOST] = {architecture, "--ptxas-options=-v"};
+    int count;
     print_architecture(architecture, major, minor);
-    memcpy(all + 1 + verbose, options, sizeof options);
-    const nvrtcResult result =
-        api->nvrtcCompileProgram(program, (int)TL_COUNT(options) + 1 + verbose, all);
+    TL_TRY(list_options(api, all + 1 + verbose, &count));
+    const nvrtcResult result = api->nvrtcCompileProgram(program, count + 1 + verbose, all);
     if (result == NVRTC_SUCCESS) return TL_OK;
     tl_str log = TL_STR_INIT;
     tl_status st = get_log(api, program, &log);
@@ -76,12 +92,14 @@ tl_status tli_cuda_identify(tl_str *out, int major, int minor)
 {
     const tli_cuda_api *api;
     char architecture[ARCHITECTURE];
-    int version, part;
+    const char *all[MOST];
+    int version, part, count;
     TL_TRY(tli_cuda_compiler(&api));
     TL_TRY(check(api, api->nvrtcVersion(&version, &part), "version"));
+    TL_TRY(list_options(api, all, &count));
     print_architecture(architecture, major, minor);
     tl_str_addf(out, "NVRTC %d.%d %s", version, part, architecture);
-    for (int i = 0; i < TL_COUNT(options); i++) tl_str_addf(out, " %s", options[i]);
+    for (int i = 0; i < count; i++) tl_str_addf(out, " %s", all[i]);
     tl_str_add(out, "\n");
     return tl_str_status(out);
 }

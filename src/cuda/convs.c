@@ -15,6 +15,8 @@
 enum { KEY = 256, ROOM = 256 };
 /* Plans that want more are passed over: it lies beside the tensors of a whole program. */
 static const int64_t most_workspace = INT64_C(1) << 30;
+/* Sums of products from which on it pays to measure plans: below, any takes a few microseconds. */
+static const double least_measured = 5e7;
 
 /* --- what a call computes --------------------------------------------------------------------- */
 
@@ -114,12 +116,19 @@ static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_conv *c)
 {
     char key[KEY];
     const tli_dnn_window *w = &c->window;
+    const int64_t size = (int64_t)tl_dtype_size(c->dtype);
+    const double work = (double)(c->n * c->result_rows * c->result_columns * c->out)
+                        * (double)(c->filter_rows * c->filter_columns * (c->in / c->groups));
     const tli_dnn_wanted wanted = {
         .key = key,
         .draw = tli_conv_draw,
         .what = c,
         .refused = c->dtype == TL_F32 ? TLI_DNN_REFUSED_EXACTLY : TLI_DNN_REFUSED,
         .most = most_workspace,
+        .bytes = {c->n * c->rows * c->columns * c->in * size,
+                  c->filter_rows * c->filter_columns * (c->in / c->groups) * c->out * size,
+                  c->n * c->result_rows * c->result_columns * c->out * size},
+        .count = work >= least_measured ? 3 : 0,
     };
 #define P " %" PRId64
     snprintf(key, sizeof key, "conv %d %s" P P P P P P P P P P P P P P P P P P, (int)c->way,
@@ -167,9 +176,9 @@ static tl_status has_plan(const tl_engine *engine, tli_conv *c, bool *yes)
     const tli_dnn_plan *plan;
     shaping how;
     TL_TRY(tli_cuda_enter(d));
-    pthread_mutex_lock(&d->long_lock);
+    pthread_mutex_lock(&d->calls);
     tl_status st = find_any(d, &plan, c, &how);
-    pthread_mutex_unlock(&d->long_lock);
+    pthread_mutex_unlock(&d->calls);
     *yes = st == TL_OK && plan;
     return st;
 }
@@ -227,32 +236,47 @@ typedef struct frame {
     int64_t n, from_rows, from_columns, to_rows, to_columns, top, left, channels;
 } frame;
 
-static tl_status frame_kernel(tli_cuda *d, CUfunction *out, size_t size)
+/* A group of threads has a row: a part of one of x, and zeros on both sides of it. */
+static tl_status frame_kernel(tli_cuda *d, CUfunction *out, size_t unit)
 {
-    char key[32], body[900];
-    snprintf(key, sizeof key, "frame %zu", size);
-    snprintf(body, sizeof body,
-             "struct frame { i64 n, fr, fc, tr, tc, top, left, channels; };\n"
-             "extern \"C\" __global__ void kernel(const %s *x, %s *y, frame f)\n{\n"
-             "    const i64 count = f.n * f.tr * f.tc * f.channels;\n"
-             "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count;\n"
-             "         i += (i64)gridDim.x * blockDim.x) {\n"
-             "        const i64 c = i %% f.channels, p = i / f.channels;\n"
-             "        const i64 column = p %% f.tc - f.left, q = p / f.tc;\n"
-             "        const i64 row = q %% f.tr - f.top, n = q / f.tr;\n"
-             "        const bool in = row >= 0 && row < f.fr && column >= 0 && column < f.fc;\n"
-             "        y[i] = in ? x[((n * f.fr + row) * f.fc + column) * f.channels + c] : 0;\n"
-             "    }\n}\n",
-             unit_of(size), unit_of(size));
-    return tli_cuda_kernel(d, out, key, body);
+    char key[32];
+    tl_str body = TL_STR_INIT;
+    snprintf(key, sizeof key, "frame %zu", unit);
+    tli_cuda_define_unit(&body, unit);
+    tl_str_add(
+        &body,
+        "struct frame { i64 n, fr, fc, tr, tc, top, left, channels; };\n"
+        "extern \"C\" __global__ void kernel(const U_T *RESTRICT x, U_T *RESTRICT y, frame f)\n{\n"
+        "    const i64 row = (i64)blockIdx.x % f.tr - f.top, n = (i64)blockIdx.x / f.tr;\n"
+        "    const i32 width = (i32)(f.tc * f.channels), left = (i32)(f.left * f.channels);\n"
+        "    const i32 own = row >= 0 && row < f.fr ? (i32)(f.fc * f.channels) : 0;\n"
+        "    const U_T *from = x + (n * f.fr + row) * f.fc * f.channels;\n"
+        "    U_T *to = y + (i64)blockIdx.x * width;\n"
+        "    _Pragma(\"unroll 4\") for (i32 i = (i32)threadIdx.x; i < width; i += 256) {\n"
+        "        const i32 at = i - left;\n"
+        "        U_T v = {0};\n"
+        "        if (at >= 0 && at < own) v = from[at];\n"
+        "        to[i] = v;\n"
+        "    }\n}\n");
+    tl_status st = tl_str_status(&body);
+    if (st == TL_OK) st = tli_cuda_kernel(d, out, key, tl_str_text(&body));
+    tl_str_deinit(&body);
+    return st;
 }
 
+/* Channels are moved in as large units as they have. */
 static tl_status put_frame(const tl_run *run, size_t size, const void *from, void *to, frame f)
 {
     CUfunction kernel;
     void *parameters[] = {&from, &to, &f};
-    TL_TRY(frame_kernel(tli_cuda_of(run->queue->device), &kernel, size));
-    return tli_cuda_start(run, kernel, f.n * f.to_rows * f.to_columns * f.channels, parameters);
+    size_t unit = TLI_DNN_ALIGNMENT;
+    while ((size_t)f.channels * size % unit || (uintptr_t)from % unit || (uintptr_t)to % unit)
+        unit /= 2;
+    f.channels = f.channels * (int64_t)size / (int64_t)unit;
+    if (f.to_columns * f.channels > INT32_MAX || f.from_columns * f.channels > INT32_MAX)
+        return TL_FAIL(TL_ELIMIT, "a row of the image is too long for a GPU");
+    TL_TRY(frame_kernel(tli_cuda_of(run->queue->device), &kernel, unit));
+    return tli_cuda_start(run, kernel, f.n * f.to_rows * 256, parameters); // a block for each row
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
@@ -363,9 +387,7 @@ static tl_status by_plan(const tl_run *run, const tl_node *call, const tli_conv 
     tli_cuda *d = tli_cuda_of(run->queue->device);
     passage p = {.run = run, .o = operands_of(call), .asked = *c, .done = *c};
     TL_TRY(tli_cuda_enter(d));
-    pthread_mutex_lock(&d->long_lock); // the handle's stream is ours for a while
     tl_status st = pass(&p);
-    pthread_mutex_unlock(&d->long_lock);
     if (st == TL_OK) (void)tli_cuda_issue(run->queue);
     return st;
 }

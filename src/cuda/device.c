@@ -83,7 +83,7 @@ static void close_gpu(tl_device **device)
     tl_map_deinit(&d->kernels);
     tli_choices_deinit(&d->choices);
     tli_cuda_codes_close(&d->codes);
-    pthread_mutex_destroy(&d->long_lock);
+    pthread_mutex_destroy(&d->calls);
     pthread_mutex_destroy(&d->lock);
     tl_free(d);
     *device = NULL;
@@ -121,7 +121,7 @@ static tl_status open_gpu(tl_device **out, const char *which)
     if (!d) return TL_FAIL_NOMEM(sizeof *d);
     d->base.cls = &tl_device_cuda;
     pthread_mutex_init(&d->lock, NULL);
-    pthread_mutex_init(&d->long_lock, NULL);
+    pthread_mutex_init(&d->calls, NULL);
     tli_choices_init(&d->choices, d->model, NULL);
     snprintf(d->base.name, sizeof d->base.name, "cuda:%" PRId64, number);
     tl_status st = open_context(d, number);
@@ -190,14 +190,31 @@ static void free_host(tl_device *device, void *memory, size_t bytes)
     if (d->api->cuCtxSetCurrent(d->context) == CUDA_SUCCESS) (void)d->api->cuMemFreeHost(memory);
 }
 
-static void tell_memory(tl_device *device, tl_device_memory *out)
+static tl_status tell_memory(tl_device *device, tl_device_memory *out)
 {
     const tli_cuda *d = tli_cuda_of(device);
     size_t free_bytes, total;
     *out = (tl_device_memory){0};
-    if (d->api->cuCtxSetCurrent(d->context) != CUDA_SUCCESS) return;
-    if (d->api->cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS) return;
+    TL_TRY(tli_cuda_enter(d));
+    TLI_CUDA_TRY(d->api, cuMemGetInfo_v2, &free_bytes, &total);
     *out = (tl_device_memory){.free = (int64_t)free_bytes, .total = (int64_t)total};
+    return TL_OK;
+}
+
+/* --- choices ---------------------------------------------------------------------------------- */
+
+static tl_status tell_choices(tl_device *device, tl_str *out)
+{
+    tli_choices *c = &tli_cuda_of(device)->choices;
+    pthread_mutex_lock(&c->lock);
+    const bool some = tl_map_count(&c->table) > 0;
+    pthread_mutex_unlock(&c->lock);
+    return some ? tli_choices_export(c, out) : TL_OK;
+}
+
+static tl_status take_choices(tl_device *device, const char *text)
+{
+    return tli_choices_import(&tli_cuda_of(device)->choices, text);
 }
 
 const tl_device_class tl_device_cuda = {
@@ -228,5 +245,7 @@ const tl_device_class tl_device_cuda = {
     .program_run = tli_cuda_list_run,
     .program_free = tli_cuda_list_free,
     .set_draws = tli_cuda_set_draws,
+    .choices = tell_choices,
+    .choose = take_choices,
     .count = count_gpus,
 };

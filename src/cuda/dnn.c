@@ -1,11 +1,16 @@
 #include "cuda/dnn.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
 #include <tilth/base/vec.h>
 
 enum { TOLD = 300, CANDIDATES = 24 };
+/* So long others are looked for that might be quicker than the first: some are compiled for it. */
+static const int64_t patience_ns = 1500000000;
 
 /* --- descriptors ------------------------------------------------------------------------------ */
 
@@ -346,37 +351,85 @@ static tl_status build(tli_dnn_plan *p, const tli_dnn_target *target, tli_dnn_no
     return TL_OK;
 }
 
-/* The first candidate that will do; p->plan stays NULL where none does, and what the last of them
- * lacked is the error. */
-static tl_status choose(tli_dnn_plan *p, const tli_dnn_target *target, unsigned refused,
-                        int64_t most)
+/* How far the search has come, and the quickest plan so far. */
+typedef struct search {
+    const tli_dnn_target *target;
+    const tli_dnn_taste *taste;
+    int64_t number; /* of the candidate */
+    int64_t begun;  /* when the first one was there; 0: not yet */
+    bool done;
+    double best_ns;
+    tli_dnn_plan best; /* without its graph; plan NULL: none */
+} search;
+
+static tl_status try_candidate(tli_dnn_plan *p, search *s, tli_dnn_node candidate)
+{
+    const char *wanted = s->taste->choice;
+    unsigned notes;
+    TL_TRY(look_at(&p->graph, candidate, &p->engine, &notes));
+    snprintf(p->choice, sizeof p->choice, "plan %" PRId64 " engine %" PRId64, s->number, p->engine);
+    if (wanted && strcmp(wanted, p->choice) != 0)
+        return TL_FAIL(TL_EUNSUPPORTED, "cuDNN does not propose '%s', which was chosen", wanted);
+    if (notes & s->taste->refused)
+        return TL_FAIL(TL_EUNSUPPORTED, "cuDNN has no plan that repeats its bits");
+    TL_TRY(build(p, s->target, candidate));
+    if (p->workspace > s->taste->most)
+        return TL_FAIL(TL_EUNSUPPORTED, "cuDNN has no plan with less workspace");
+    return TL_OK;
+}
+
+/* What has been built is compared with the best; it is all that is wanted unless plans are
+ * measured. */
+static tl_status compare(const tli_dnn_plan *p, search *s)
+{
+    double ns = 0;
+    s->done = !s->taste->measure || s->taste->choice;
+    if (!s->done) TL_TRY(s->taste->measure(s->taste->self, p, &ns));
+    if (!s->best.plan || ns < s->best_ns) {
+        s->best = *p;
+        s->best_ns = ns;
+    }
+    if (!s->begun) s->begun = tl_clock_ns();
+    s->done |= tl_clock_ns() - s->begun > patience_ns;
+    return TL_OK;
+}
+
+/* Candidates of one mode; where none will do, what the last of them lacked is the error, or what it
+ * was before (st). One that cannot be run is passed over. */
+static tl_status try_mode(tli_dnn_plan *p, search *s, tli_dnn_node whole, int mode, tl_status st)
+{
+    tli_dnn_node candidates[CANDIDATES];
+    const int64_t count = propose(&p->graph, s->target, whole, mode, candidates);
+    for (int64_t i = 0; i < count && p->graph.status == TL_OK && !s->done; i++, s->number++) {
+        st = try_candidate(p, s, candidates[i]);
+        if (st == TL_OK) st = compare(p, s);
+        if (st != TL_OK && st != TL_EUNSUPPORTED && st != TL_EIO) return st;
+    }
+    TL_TRY(p->graph.status);
+    return s->best.plan ? TL_OK : st;
+}
+
+static tl_status choose(tli_dnn_plan *p, const tli_dnn_target *target, const tli_dnn_taste *taste)
 {
     static const int modes[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
-    tli_dnn_graph *g = &p->graph;
-    tli_dnn_node whole = whole_of(g, target);
-    TL_TRY(g->status);
+    search s = {.target = target, .taste = taste};
+    tli_dnn_node whole = whole_of(&p->graph, target);
+    TL_TRY(p->graph.status);
     tl_status st = TL_FAIL(TL_EUNSUPPORTED, "cuDNN proposes nothing for this graph");
-    for (int m = 0; m < TL_COUNT(modes); m++) {
-        tli_dnn_node candidates[CANDIDATES];
-        const int64_t count = propose(g, target, whole, modes[m], candidates);
-        TL_TRY(g->status);
-        for (int64_t i = 0; i < count; i++) {
-            unsigned notes;
-            st = look_at(g, candidates[i], &p->engine, &notes);
-            if (st == TL_OK && notes & refused)
-                st = TL_FAIL(TL_EUNSUPPORTED, "cuDNN has no plan that repeats its bits");
-            if (st == TL_OK) st = build(p, target, candidates[i]);
-            TL_TRY(g->status);
-            if (st == TL_OK && p->workspace <= most) return TL_OK;
-            if (st == TL_OK) st = TL_FAIL(TL_EUNSUPPORTED, "cuDNN has no plan with less workspace");
-            p->plan = NULL;
-        }
+    for (int m = 0; m < TL_COUNT(modes) && !s.best.plan; m++) {
+        s.number = m * CANDIDATES;
+        st = try_mode(p, &s, whole, modes[m], st);
+        TL_TRY(p->graph.status);
+        if (st != TL_OK && st != TL_EUNSUPPORTED && st != TL_EIO) return st;
     }
-    return st;
+    TL_TRY(st);
+    s.best.graph = p->graph;
+    *p = s.best;
+    return TL_OK;
 }
 
 tl_status tli_dnn_plan_new(tli_dnn_plan **out, tli_dnn_graph *g, const tli_dnn_target *target,
-                           unsigned refused, int64_t most)
+                           const tli_dnn_taste *taste)
 {
     tli_dnn_plan *p = tl_alloc_zero(sizeof *p);
     *out = p;
@@ -385,7 +438,7 @@ tl_status tli_dnn_plan_new(tli_dnn_plan **out, tli_dnn_graph *g, const tli_dnn_t
         return TL_FAIL_NOMEM(sizeof *p);
     }
     p->graph = *g;
-    tl_status st = p->graph.status == TL_OK ? choose(p, target, refused, most) : p->graph.status;
+    tl_status st = p->graph.status == TL_OK ? choose(p, target, taste) : p->graph.status;
     if (st != TL_OK) tli_dnn_plan_free(out);
     else tl_error_clear();
     return st;

@@ -4,7 +4,7 @@
  *     tli_dnn_begin(&g, api);
  *     tli_dnn_node x = tli_dnn_tensor(&g, 1, &image), w = ..., y = ...;
  *     tli_dnn_convolve(&g, TLI_DNN_FORWARD, &how, x, w, y);
- *     TL_TRY(tli_dnn_plan_new(&plan, &g, &target, refused, most));
+ *     TL_TRY(tli_dnn_plan_new(&plan, &g, &target, &(tli_dnn_taste){.most = 1 << 20}));
  *
  * The first failure stays with the graph: what is added behind it does nothing, and making the
  * plan fails with it. Ownership: the plan takes over what the graph holds; where it fails, all is
@@ -73,11 +73,13 @@ void tli_dnn_reshape(tli_dnn_graph *g, tli_dnn_node x, tli_dnn_node y);
 
 /* --- plans ------------------------------------------------------------------------------------ */
 
+enum { TLI_DNN_CHOICE = 48 };
 typedef struct tli_dnn_plan {
     tli_dnn_graph graph; /* what it is made of */
     tli_dnn_node plan;
-    int64_t workspace; /* bytes */
-    int64_t engine;    /* cuDNN's number of what computes it */
+    int64_t workspace;           /* bytes */
+    int64_t engine;              /* cuDNN's number of what computes it */
+    char choice[TLI_DNN_CHOICE]; /* which of its proposals it is: "plan 7 engine 38" */
 } tli_dnn_plan;
 
 /* The GPU that a plan is for: a handle's, or one that need not be here. */
@@ -96,12 +98,21 @@ enum {
     TLI_DNN_REFUSED_EXACTLY = TLI_DNN_REFUSED | 1 << CUDNN_NUMERICAL_NOTE_TENSOR_CORE
 };
 
-/* Of what cuDNN proposes, in its order, the first that has none of the refused notes, needs at most
- * `most` bytes of workspace and can be built. (A table of measured plans will choose here.)
- * TL_EUNSUPPORTED: there is none. */
+/* Which plan it is to be. */
+typedef struct tli_dnn_taste {
+    unsigned refused;   /* notes */
+    int64_t most;       /* bytes of workspace */
+    const char *choice; /* of an earlier plan for the same; NULL: any will do */
+    /* Runs one, and says how long it takes. NULL: the first is taken, else the quickest. */
+    tl_status (*measure)(void *self, const tli_dnn_plan *plan, double *ns);
+    void *self;
+} tli_dnn_taste;
+
+/* Of what cuDNN proposes, in its order, those are looked at that have none of the refused notes,
+ * need no more workspace and can be built. TL_EUNSUPPORTED: there is none, or the chosen one is not
+ * among them. */
 TL_NODISCARD tl_status tli_dnn_plan_new(tli_dnn_plan **out, tli_dnn_graph *g,
-                                        const tli_dnn_target *target, unsigned refused,
-                                        int64_t most);
+                                        const tli_dnn_target *target, const tli_dnn_taste *taste);
 void tli_dnn_plan_free(tli_dnn_plan **plan);
 
 /* A tensor's address, by its number. */

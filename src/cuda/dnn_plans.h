@@ -8,6 +8,8 @@
 
 #include "cuda/dnn.h"
 
+enum { TLI_DNN_MEASURED = 3 }; /* tensors at most of a graph whose plans are measured */
+
 /* Puts together the graph of `what`. */
 typedef void tli_dnn_draw(tli_dnn_graph *g, const void *what);
 typedef struct tli_dnn_wanted {
@@ -16,9 +18,14 @@ typedef struct tli_dnn_wanted {
     const void *what;
     unsigned refused; /* notes */
     int64_t most;     /* bytes of workspace */
+    /* Bytes of the tensors 1 to `count`. Where they are told, plans are measured, and the quickest
+     * is taken and noted (choices.h); else it is cuDNN's first. */
+    int64_t bytes[TLI_DNN_MEASURED];
+    int count;
 } tli_dnn_wanted;
 
-/* The plan, made at the first call. NULL: cuDNN has none, which is no failure. */
+/* The plan, made at the first call, and again when another one has been chosen since. NULL: cuDNN
+ * has none, which is no failure. */
 TL_NODISCARD tl_status tli_dnn_find(tli_cuda *d, const tli_dnn_plan **out,
                                     const tli_dnn_wanted *wanted);
 

@@ -2,22 +2,44 @@
  * gathers what it is made of. So sums have one order, and nothing is added to what others write. */
 #include "cuda/pools.h"
 
-#include <stdio.h>
+#include <inttypes.h>
+#include <string.h>
 
 #include "core/inner/storage.h"
 #include "cuda/kernels.h"
 #include "nest/inner/words.h"
 
-enum { VECTOR = 16 /* bytes that a thread reads at once */ };
+enum { VECTOR = 16 /* bytes that a thread reads at once */, LARGE = 1 << 20 };
 
 /* What a text is compiled for. */
 typedef struct form {
     const char *name, *text;
     tl_dtype dtype;
-    int lanes;  /* channels of a thread */
-    bool small; /* pixels are counted in 32 bits */
-    bool wide;  /* a window has more places than a byte can count */
+    int lanes;                  /* channels of a thread */
+    bool small;                 /* pixels are counted in 32 bits */
+    bool wide;                  /* a window has more places than a byte can count */
+    const tl_pool_attr *window; /* NULL: none */
+    int64_t sizes[5];           /* of images and pooled images; 0: told when it is run */
 } form;
+
+/* Sizes of windows are known when kernels are compiled: all that a pixel is made of is begun to be
+ * read at once. */
+static void print_window(tl_str *body, const form *f)
+{
+    static const char *const names[] = {"H", "W", "C", "OH", "OW"};
+    const tl_pool_attr *w = f->window;
+    for (int i = 0; i < TL_COUNT(names); i++)
+        if (f->sizes[0]) tl_str_addf(body, "#define %s_ %" PRId64 "\n", names[i], f->sizes[i]);
+        else tl_str_addf(body, "#define %s_ p.sizes[%d]\n", names[i], i);
+    tli_cuda_define(body, "SIZE_Y", w->size_y);
+    tli_cuda_define(body, "SIZE_X", w->size_x);
+    tli_cuda_define(body, "STRIDE_Y", w->stride_y);
+    tli_cuda_define(body, "STRIDE_X", w->stride_x);
+    tli_cuda_define(body, "TOP", w->top);
+    tli_cuda_define(body, "LEFT", w->left);
+    tl_str_addf(body, "#define EACH_TAP _Pragma(\"unroll%s\") for\n",
+                w->size_y <= 16 && w->size_x <= 16 && w->size_y * w->size_x <= 16 ? "" : " 4");
+}
 
 static void print(tl_str *body, const form *f)
 {
@@ -25,10 +47,11 @@ static void print(tl_str *body, const form *f)
     const char *load = "", *store = "", *type = "double";
     if (!is_double) type = tli_kernel_words(f->dtype, &load, &store);
     tl_str_addf(body,
-                "typedef %s T;\ntypedef %s A;\ntypedef %s I;\ntypedef %s W;\n"
+                "typedef %s T;\ntypedef %s A;\ntypedef %s I;\ntypedef %s C;\ntypedef %s W;\n"
                 "#define LOAD(x) %s(x)\n#define STORE(x) %s(x)\n#define V %d\n",
                 type, is_double ? "double" : "float", f->small ? "u32" : "i64",
-                f->wide ? "i32" : "u8", load, store, f->lanes);
+                f->small ? "i32" : "i64", f->wide ? "i32" : "u8", load, store, f->lanes);
+    if (f->window) print_window(body, f);
     tl_str_add(body, "struct alignas(V * sizeof(T)) vec { T v[V]; };\n"
                      "#define EACH(i, count)                                                  \\\n"
                      "    for (I i = (I)blockIdx.x * blockDim.x + threadIdx.x; i < (count);   \\\n"
@@ -39,12 +62,18 @@ static void print(tl_str *body, const form *f)
 
 static tl_status kernel_of(tli_cuda *d, CUfunction *out, const form *f)
 {
-    char key[64];
-    tl_str body = TL_STR_INIT;
-    snprintf(key, sizeof key, "%s %d %d %d%d", f->name, (int)f->dtype, f->lanes, f->small, f->wide);
+    const tl_pool_attr none = {0}, *w = f->window ? f->window : &none;
+    const int64_t numbers[] = {f->dtype,    f->lanes,    f->small,    f->wide,     w->size_y,
+                               w->size_x,   w->stride_y, w->stride_x, w->top,      w->left,
+                               f->sizes[0], f->sizes[1], f->sizes[2], f->sizes[3], f->sizes[4]};
+    tl_str key = TL_STR_INIT, body = TL_STR_INIT;
+    tl_str_add(&key, f->name);
+    for (int i = 0; i < TL_COUNT(numbers); i++) tl_str_addf(&key, " %" PRId64, numbers[i]);
     print(&body, f);
-    tl_status st = tl_str_status(&body);
-    if (st == TL_OK) st = tli_cuda_kernel(d, out, key, tl_str_text(&body));
+    tl_status st = tl_str_status(&key);
+    if (st == TL_OK) st = tl_str_status(&body);
+    if (st == TL_OK) st = tli_cuda_kernel(d, out, tl_str_text(&key), tl_str_text(&body));
+    tl_str_deinit(&key);
     tl_str_deinit(&body);
     return st;
 }
@@ -65,45 +94,56 @@ static form form_of(const tl_node *call, const char *name, const char *text)
     int64_t most = tl_tensor_count(call->out[0]);
     for (int i = 0; i < call->inputs; i++)
         if (tl_tensor_count(call->in[i]) > most) most = tl_tensor_count(call->in[i]);
-    return (form){name, text, call->out[0]->dtype, lanes_of(call), most < INT32_MAX, false};
+    return (form){name, text, call->out[0]->dtype, lanes_of(call), most < INT32_MAX, false,
+                  NULL, {0}};
 }
 
 /* --- windows ---------------------------------------------------------------------------------- */
 
-/* Image and pooled image, and how the one becomes the other. */
+/* Image and pooled image: how many, then rows, columns and channels, and rows and columns. */
+enum { ROWS_, COLUMNS_, CHANNELS_, POOLED_ROWS_, POOLED_COLUMNS_, SIZES_ };
 typedef struct pool {
-    int64_t n, rows, columns, channels, pooled_rows, pooled_columns;
-    int64_t size_y, size_x, stride_y, stride_x, top, left;
+    int64_t n, sizes[SIZES_];
 } pool;
 
-static pool pool_of(const tl_pool_attr *a, const tl_tensor *image, const tl_tensor *pooled)
+static pool pool_of(const tl_tensor *image, const tl_tensor *pooled)
 {
     const int64_t *x = image->shape.dims, *y = pooled->shape.dims;
-    return (pool){x[0],      x[1],      x[2],        x[3],        y[1],   y[2],
-                  a->size_y, a->size_x, a->stride_y, a->stride_x, a->top, a->left};
+    return (pool){x[0], {x[1], x[2], x[3], y[1], y[2]}};
 }
 
+/* Kernels for large images know their sizes too: they divide by them. */
+static form window_of(const tl_node *call, const char *name, const char *text, const pool *p)
+{
+    form f = form_of(call, name, text);
+    f.window = call->attr;
+    if (p->n * p->sizes[ROWS_] * p->sizes[COLUMNS_] * p->sizes[CHANNELS_] >= LARGE)
+        memcpy(f.sizes, p->sizes, sizeof f.sizes);
+    return f;
+}
+
+/* What lies outside is read at the edge, and not used. The windows that cover a pixel have their
+ * numbers, the first ones first. */
 #define POOL_TEXT                                                                                  \
-    "struct pool { i64 n, h, w, c, oh, ow, size_y, size_x, stride_y, stride_x, top, left; };\n"    \
-    "struct area { i64 y, x, y0, y1, x0, x1; };\n"                                                 \
-    "FN area area_of(const pool &p, i64 oy, i64 ox)\n{\n"                                          \
-    "    area a;\n"                                                                                \
-    "    a.y = oy * p.stride_y - p.top;\n    a.x = ox * p.stride_x - p.left;\n"                    \
-    "    a.y0 = a.y > 0 ? a.y : 0;\n    a.x0 = a.x > 0 ? a.x : 0;\n"                               \
-    "    a.y1 = a.y + p.size_y < p.h ? a.y + p.size_y : p.h;\n"                                    \
-    "    a.x1 = a.x + p.size_x < p.w ? a.x + p.size_x : p.w;\n"                                    \
-    "    return a;\n}\n"                                                                           \
-    "FN area places_on(const pool &p, i64 y, i64 x)\n{\n" /* whose windows cover a pixel */        \
-    "    const i64 by = y + p.top - p.size_y, bx = x + p.left - p.size_x;\n"                       \
-    "    const i64 ly = (y + p.top) / p.stride_y + 1, lx = (x + p.left) / p.stride_x + 1;\n"       \
-    "    area a;\n"                                                                                \
-    "    a.y0 = by < 0 ? 0 : by / p.stride_y + 1;\n    a.x0 = bx < 0 ? 0 : bx / p.stride_x + 1;\n" \
-    "    a.y1 = ly < p.oh ? ly : p.oh;\n    a.x1 = lx < p.ow ? lx : p.ow;\n"                       \
-    "    return a;\n}\n"                                                                           \
-    "struct spot { i64 n, y, x, c; };\n"                                                           \
+    "struct pool { i64 n, sizes[5]; };\n"                                                          \
+    "struct spot { C n, y, x, c; };\n"                                                             \
     "FN spot spot_of(I i, i64 h, i64 w, i64 c)\n{\n"                                               \
     "    const I groups = (I)(c / V), q = i / groups, r = q / (I)w;\n"                             \
-    "    return {(i64)(r / (I)h), (i64)(r % (I)h), (i64)(q % (I)w), (i64)(i % groups) * V};\n}\n"
+    "    return {(C)(r / (I)h), (C)(r % (I)h), (C)(q % (I)w), (C)(i % groups) * V};\n}\n"          \
+    "FN bool is_in(C at, i64 count) { return at >= 0 && at < (C)count; }\n"                        \
+    "FN C edge(C at, i64 count) { return at < 0 ? 0 : at < (C)count ? at : (C)count - 1; }\n"      \
+    "FN I pixel(const pool &p, const spot &s, i64 h, i64 w, C y, C x)\n{\n"                        \
+    "    return (I)(((s.n * (C)h + edge(y, h)) * (C)w + edge(x, w)) * (C)C_ + s.c);\n}\n"          \
+    "#define DOWN ((SIZE_Y + STRIDE_Y - 1) / STRIDE_Y)\n"                                          \
+    "#define ACROSS ((SIZE_X + STRIDE_X - 1) / STRIDE_X)\n"                                        \
+    "struct window { C oy, ox, dy, dx; bool in; };\n"                                              \
+    "FN window window_of(const pool &p, const spot &s, int k)\n{\n"                                \
+    "    window a;\n"                                                                              \
+    "    a.oy = (s.y + TOP) / STRIDE_Y - (DOWN - 1) + k / ACROSS;\n"                               \
+    "    a.ox = (s.x + LEFT) / STRIDE_X - (ACROSS - 1) + k % ACROSS;\n"                            \
+    "    a.dy = s.y + TOP - a.oy * STRIDE_Y;\n    a.dx = s.x + LEFT - a.ox * STRIDE_X;\n"          \
+    "    a.in = is_in(a.oy, OH_) && is_in(a.ox, OW_) && a.dy < SIZE_Y && a.dx < SIZE_X;\n"         \
+    "    return a;\n}\n"
 
 static tl_status start(const tl_run *run, const form *f, const pool *p, int64_t pixels,
                        const void *x, const void *from, void *y)
@@ -111,7 +151,7 @@ static tl_status start(const tl_run *run, const form *f, const pool *p, int64_t 
     CUfunction kernel;
     pool by_value = *p;
     void *parameters[] = {&x, &from, &y, &by_value};
-    const int64_t count = pixels * (p->channels / f->lanes);
+    const int64_t count = pixels * (p->sizes[CHANNELS_] / f->lanes);
     if (!count) return TL_OK;
     TL_TRY(kernel_of(tli_cuda_of(run->queue->device), &kernel, f));
     return tli_cuda_start(run, kernel, count, parameters);
@@ -123,30 +163,31 @@ static tl_status start(const tl_run *run, const form *f, const pool *p, int64_t 
 #define LARGEST_TEXT                                                                               \
     POOL_TEXT                                                                                      \
     "extern \"C\" __global__ void kernel(const T *x, const T *from, void *to, pool p)\n{\n"        \
-    "    EACH(i, (I)(p.n * p.oh * p.ow * (p.c / V))) {\n"                                          \
-    "        const spot s = spot_of(i, p.oh, p.ow, p.c);\n"                                        \
-    "        const area a = area_of(p, s.y, s.x);\n"                                               \
+    "    EACH(i, (I)(p.n * OH_ * OW_ * (C_ / V))) {\n"                                             \
+    "        const spot s = spot_of(i, OH_, OW_, C_);\n"                                           \
+    "        const C top = s.y * STRIDE_Y - TOP, left = s.x * STRIDE_X - LEFT;\n"                  \
     "        vec raw;\n        A best[V];\n        int at[V];\n"                                   \
     "        UNROLL for (int k = 0; k < V; k++) at[k] = -1;\n"                                     \
-    "        for (i64 y = a.y0; y < a.y1; y++)\n"                                                  \
-    "            for (i64 x0 = a.x0; x0 < a.x1; x0++) {\n"                                         \
-    "                const vec b = AT(x, ((s.n * p.h + y) * p.w + x0) * p.c + s.c);\n"             \
-    "                const int place = (int)((y - a.y) * p.size_x + x0 - a.x);\n"                  \
-    "                UNROLL for (int k = 0; k < V; k++) {\n"                                       \
-    "                    const A v = LOAD(b.v[k]);\n"                                              \
-    "                    const bool more = at[k] < 0\n"                                            \
-    "                        || (best[k] == best[k] && (v > best[k] || v != v));\n"                \
-    "                    if (more) { best[k] = v; raw.v[k] = b.v[k]; at[k] = place; }\n"           \
-    "                }\n            }\n"                                                           \
+    "        EACH_TAP (int tap = 0; tap < SIZE_Y * SIZE_X; tap++) {\n"                             \
+    "            const C y = top + tap / SIZE_X, x0 = left + tap % SIZE_X;\n"                      \
+    "            const bool in = is_in(y, H_) && is_in(x0, W_);\n"                                 \
+    "            const vec b = AT(x, pixel(p, s, H_, W_, y, x0));\n"                               \
+    "            UNROLL for (int k = 0; k < V; k++) {\n"                                           \
+    "                const A v = LOAD(b.v[k]);\n"                                                  \
+    "                const bool more = in && (at[k] < 0\n"                                         \
+    "                    || (best[k] == best[k] && (v > best[k] || v != v)));\n"                   \
+    "                if (more) { best[k] = v; raw.v[k] = b.v[k]; at[k] = tap; }\n"                 \
+    "            }\n        }\n"                                                                   \
     "        WRITE\n    }\n}\n"
 
 static const char max_text[] =
     "#define WRITE (*(vec *)((T *)to + (i64)i * V)) = raw;\n" LARGEST_TEXT;
 static const char pick_text[] =
     "#define WRITE                                                                             \\\n"
-    "    UNROLL for (int k = 0; k < V; k++)                                                    \\\n"
-    "        raw.v[k] = from[((s.n * p.h + a.y + at[k] / p.size_x) * p.w + a.x                 \\\n"
-    "                         + at[k] % p.size_x) * p.c + s.c + k];                            \\\n"
+    "    UNROLL for (int k = 0; k < V; k++) {                                                  \\\n"
+    "        const C y = top + at[k] / SIZE_X, x0 = left + at[k] % SIZE_X;                     \\\n"
+    "        raw.v[k] = from[pixel(p, s, H_, W_, y, x0) + k];                                \\\n"
+    "    }                                                                                     \\\n"
     "    (*(vec *)((T *)to + (i64)i * V)) = raw;\n" LARGEST_TEXT;
 static const char place_text[] =
     "struct alignas(V * sizeof(W)) places { W v[V]; };\n"
@@ -157,41 +198,38 @@ static const char place_text[] =
 static const char max_grad_text[] =
     "struct alignas(V * sizeof(W)) places { W v[V]; };\n" POOL_TEXT
     "extern \"C\" __global__ void kernel(const T *g, const W *at, T *to, pool p)\n{\n"
-    "    EACH(i, (I)(p.n * p.h * p.w * (p.c / V))) {\n"
-    "        const spot s = spot_of(i, p.h, p.w, p.c);\n"
-    "        const area a = places_on(p, s.y, s.x);\n"
+    "    EACH(i, (I)(p.n * H_ * W_ * (C_ / V))) {\n"
+    "        const spot s = spot_of(i, H_, W_, C_);\n"
     "        A sum[V];\n        vec y;\n"
     "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
-    "        for (i64 oy = a.y0; oy < a.y1; oy++)\n"
-    "            for (i64 ox = a.x0; ox < a.x1; ox++) {\n"
-    "                const i64 o = ((s.n * p.oh + oy) * p.ow + ox) * p.c + s.c;\n"
-    "                const W mine = (W)((s.y - oy * p.stride_y + p.top) * p.size_x\n"
-    "                                   + s.x - ox * p.stride_x + p.left);\n"
-    "                const places all = *(const places *)(at + o);\n"
-    "                const vec b = AT(g, o);\n"
-    "                UNROLL for (int k = 0; k < V; k++)\n"
-    "                    if (all.v[k] == mine) sum[k] += LOAD(b.v[k]);\n"
-    "            }\n"
+    "        EACH_TAP (int j = 0; j < DOWN * ACROSS; j++) {\n"
+    "            const window a = window_of(p, s, j);\n"
+    "            const I o = pixel(p, s, OH_, OW_, a.oy, a.ox);\n"
+    "            const places all = *(const places *)(at + o);\n"
+    "            const vec b = AT(g, o);\n"
+    "            UNROLL for (int k = 0; k < V; k++)\n"
+    "                if (a.in && all.v[k] == (W)(a.dy * SIZE_X + a.dx)) sum[k] += LOAD(b.v[k]);\n"
+    "        }\n"
     "        UNROLL for (int k = 0; k < V; k++) y.v[k] = STORE(sum[k]);\n"
     "        (*(vec *)(to + (i64)i * V)) = y;\n    }\n}\n";
 
 static int64_t pooled_pixels(const pool *p)
 {
-    return p->n * p->pooled_rows * p->pooled_columns;
+    return p->n * p->sizes[POOLED_ROWS_] * p->sizes[POOLED_COLUMNS_];
 }
 
 static tl_status max_pool2d(const tl_run *run, const tl_node *call)
 {
-    const pool p = pool_of(call->attr, call->in[0], call->out[0]);
-    const form f = form_of(call, "max_pool", max_text);
+    const pool p = pool_of(call->in[0], call->out[0]);
+    const form f = window_of(call, "max_pool", max_text, &p);
     return start(run, &f, &p, pooled_pixels(&p), tli_data(call->in[0]), NULL,
                  tli_data(call->out[0]));
 }
 
 static tl_status max_pool2d_pick(const tl_run *run, const tl_node *call)
 {
-    const pool p = pool_of(call->attr, call->in[1], call->out[0]);
-    const form f = form_of(call, "max_pool_pick", pick_text);
+    const pool p = pool_of(call->in[1], call->out[0]);
+    const form f = window_of(call, "max_pool_pick", pick_text, &p);
     return start(run, &f, &p, pooled_pixels(&p), tli_data(call->in[1]), tli_data(call->in[0]),
                  tli_data(call->out[0]));
 }
@@ -200,65 +238,73 @@ static tl_status max_pool2d_pick(const tl_run *run, const tl_node *call)
 static tl_status max_pool2d_grad(const tl_run *run, const tl_node *call)
 {
     const tl_tensor *g = call->in[0], *x = call->in[1];
+    const tl_pool_attr *a = call->attr;
     tl_tensor *y = call->out[0];
-    const pool p = pool_of(call->attr, x, g);
-    form find = form_of(call, "max_pool_place", place_text);
-    form gather = form_of(call, "max_pool_grad", max_grad_text);
-    find.wide = gather.wide = p.size_y > 256 || p.size_x > 256 || p.size_y * p.size_x > 256;
+    const pool p = pool_of(x, g);
+    form find = window_of(call, "max_pool_place", place_text, &p);
+    form gather = window_of(call, "max_pool_grad", max_grad_text, &p);
+    find.wide = gather.wide = a->size_y > 256 || a->size_x > 256 || a->size_y * a->size_x > 256;
     const size_t bytes = (size_t)tl_tensor_count(g) * (find.wide ? sizeof(int32_t) : 1);
     void *places;
     TL_TRY(tli_cuda_scratch(run, &places, bytes));
     TL_TRY(start(run, &find, &p, pooled_pixels(&p), tli_data(x), NULL, places));
-    return start(run, &gather, &p, p.n * p.rows * p.columns, tli_data(g), places, tli_data(y));
+    return start(run, &gather, &p, p.n * p.sizes[ROWS_] * p.sizes[COLUMNS_], tli_data(g), places,
+                 tli_data(y));
 }
 
 /* --- the mean --------------------------------------------------------------------------------- */
 
-static const char avg_text[] =
-    POOL_TEXT "extern \"C\" __global__ void kernel(const T *x, const T *from, T *to, pool p)\n{\n"
-              "    EACH(i, (I)(p.n * p.oh * p.ow * (p.c / V))) {\n"
-              "        const spot s = spot_of(i, p.oh, p.ow, p.c);\n"
-              "        const area a = area_of(p, s.y, s.x);\n"
-              "        A sum[V];\n        vec r;\n"
-              "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
-              "        for (i64 y = a.y0; y < a.y1; y++)\n"
-              "            for (i64 x0 = a.x0; x0 < a.x1; x0++) {\n"
-              "                const vec b = AT(x, ((s.n * p.h + y) * p.w + x0) * p.c + s.c);\n"
-              "                UNROLL for (int k = 0; k < V; k++) sum[k] += LOAD(b.v[k]);\n"
-              "            }\n"
-              "        const A count = (A)((a.y1 - a.y0) * (a.x1 - a.x0));\n"
-              "        UNROLL for (int k = 0; k < V; k++) r.v[k] = STORE(sum[k] / count);\n"
-              "        (*(vec *)(to + (i64)i * V)) = r;\n    }\n}\n";
-static const char avg_grad_text[] =
-    POOL_TEXT "extern \"C\" __global__ void kernel(const T *g, const T *from, T *to, pool p)\n{\n"
-              "    EACH(i, (I)(p.n * p.h * p.w * (p.c / V))) {\n"
-              "        const spot s = spot_of(i, p.h, p.w, p.c);\n"
-              "        const area a = places_on(p, s.y, s.x);\n"
-              "        A sum[V];\n        vec r;\n"
-              "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
-              "        for (i64 oy = a.y0; oy < a.y1; oy++)\n"
-              "            for (i64 ox = a.x0; ox < a.x1; ox++) {\n"
-              "                const area w = area_of(p, oy, ox);\n"
-              "                const A count = (A)((w.y1 - w.y0) * (w.x1 - w.x0));\n"
-              "                const vec b = AT(g, ((s.n * p.oh + oy) * p.ow + ox) * p.c + s.c);\n"
-              "                UNROLL for (int k = 0; k < V; k++) sum[k] += LOAD(b.v[k]) / count;\n"
-              "            }\n"
-              "        UNROLL for (int k = 0; k < V; k++) r.v[k] = STORE(sum[k]);\n"
-              "        (*(vec *)(to + (i64)i * V)) = r;\n    }\n}\n";
+/* How many pixels a window has. */
+#define COUNT_TEXT                                                                                 \
+    "FN C lesser(C a, C b) { return a < b ? a : b; }\n"                                            \
+    "FN A count_of(const pool &p, C oy, C ox)\n{\n"                                                \
+    "    const C y = oy * STRIDE_Y - TOP, x = ox * STRIDE_X - LEFT;\n"                             \
+    "    return (A)((lesser(y + SIZE_Y, (C)H_) - (y > 0 ? y : 0))\n"                               \
+    "               * (lesser(x + SIZE_X, (C)W_) - (x > 0 ? x : 0)));\n}\n"
+static const char avg_text[] = POOL_TEXT COUNT_TEXT
+    "extern \"C\" __global__ void kernel(const T *x, const T *from, T *to, pool p)\n{\n"
+    "    EACH(i, (I)(p.n * OH_ * OW_ * (C_ / V))) {\n"
+    "        const spot s = spot_of(i, OH_, OW_, C_);\n"
+    "        A sum[V];\n        vec r;\n"
+    "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
+    "        EACH_TAP (int tap = 0; tap < SIZE_Y * SIZE_X; tap++) {\n"
+    "            const C y = s.y * STRIDE_Y - TOP + tap / SIZE_X;\n"
+    "            const C x0 = s.x * STRIDE_X - LEFT + tap % SIZE_X;\n"
+    "            const bool in = is_in(y, H_) && is_in(x0, W_);\n"
+    "            const vec b = AT(x, pixel(p, s, H_, W_, y, x0));\n"
+    "            UNROLL for (int k = 0; k < V; k++) if (in) sum[k] += LOAD(b.v[k]);\n"
+    "        }\n"
+    "        const A count = count_of(p, s.y, s.x);\n"
+    "        UNROLL for (int k = 0; k < V; k++) r.v[k] = STORE(sum[k] / count);\n"
+    "        (*(vec *)(to + (i64)i * V)) = r;\n    }\n}\n";
+static const char avg_grad_text[] = POOL_TEXT COUNT_TEXT
+    "extern \"C\" __global__ void kernel(const T *g, const T *from, T *to, pool p)\n{\n"
+    "    EACH(i, (I)(p.n * H_ * W_ * (C_ / V))) {\n"
+    "        const spot s = spot_of(i, H_, W_, C_);\n"
+    "        A sum[V];\n        vec r;\n"
+    "        UNROLL for (int k = 0; k < V; k++) sum[k] = 0;\n"
+    "        EACH_TAP (int j = 0; j < DOWN * ACROSS; j++) {\n"
+    "            const window a = window_of(p, s, j);\n"
+    "            const vec b = AT(g, pixel(p, s, OH_, OW_, a.oy, a.ox));\n"
+    "            const A count = count_of(p, a.oy, a.ox);\n"
+    "            UNROLL for (int k = 0; k < V; k++) if (a.in) sum[k] += LOAD(b.v[k]) / count;\n"
+    "        }\n"
+    "        UNROLL for (int k = 0; k < V; k++) r.v[k] = STORE(sum[k]);\n"
+    "        (*(vec *)(to + (i64)i * V)) = r;\n    }\n}\n";
 
 static tl_status avg_pool2d(const tl_run *run, const tl_node *call)
 {
-    const pool p = pool_of(call->attr, call->in[0], call->out[0]);
-    const form f = form_of(call, "avg_pool", avg_text);
+    const pool p = pool_of(call->in[0], call->out[0]);
+    const form f = window_of(call, "avg_pool", avg_text, &p);
     return start(run, &f, &p, pooled_pixels(&p), tli_data(call->in[0]), NULL,
                  tli_data(call->out[0]));
 }
 
 static tl_status avg_pool2d_grad(const tl_run *run, const tl_node *call)
 {
-    const pool p = pool_of(call->attr, call->out[0], call->in[0]);
-    const form f = form_of(call, "avg_pool_grad", avg_grad_text);
-    return start(run, &f, &p, p.n * p.rows * p.columns, tli_data(call->in[0]), NULL,
+    const pool p = pool_of(call->out[0], call->in[0]);
+    const form f = window_of(call, "avg_pool_grad", avg_grad_text, &p);
+    return start(run, &f, &p, p.n * p.sizes[ROWS_] * p.sizes[COLUMNS_], tli_data(call->in[0]), NULL,
                  tli_data(call->out[0]));
 }
 
@@ -364,9 +410,12 @@ bool tli_cuda_pool_text(tl_str *out, int number, tl_dtype dtype, bool vectors)
 {
     static const char *const texts[] = {max_text, pick_text,     place_text,  max_grad_text,
                                         avg_text, avg_grad_text, resize_text, resize_grad_text};
+    static const tl_pool_attr window = {
+        .size_y = 3, .size_x = 5, .stride_y = 2, .stride_x = 3, .top = 1, .left = 2};
     const form f = {"",      number < TL_COUNT(texts) ? texts[number] : NULL,
                     dtype,   vectors ? (int)(VECTOR / tl_dtype_size(dtype)) : 1,
-                    vectors, !vectors};
+                    vectors, !vectors,
+                    &window, {0}};
     if (f.text) print(out, &f);
     return f.text != NULL;
 }

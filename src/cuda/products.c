@@ -6,7 +6,8 @@
 tl_status tli_cuda_multiply(const tl_run *run, const tli_cuda_product *what, const void *a,
                             const void *b, const void *bias, void *c)
 {
-    return tli_cuda_multiply_into(run, what, &(tli_cuda_operands){a, b, bias, NULL, c});
+    return tli_cuda_multiply_into(run, what,
+                                  &(tli_cuda_operands){.a = a, .b = b, .bias = bias, .c = c});
 }
 
 /* --- matmul ----------------------------------------------------------------------------------- */
@@ -94,6 +95,22 @@ static bool is_in_product(const tl_linear_attr *attr, tl_dtype dtype)
     return attr->activation == TL_ACT_GELU_TANH && (dtype == TL_BF16 || dtype == TL_F16);
 }
 
+/* Something is added to the product. */
+static tl_status add_linear(const tl_run *run, const tl_node *call, tli_cuda_product p,
+                            const void *bias)
+{
+    const tl_tensor *added = call->in[3];
+    tl_tensor *y = call->out[0];
+    p.added = true;
+    TL_ASSERT(p.k);
+    return tli_cuda_multiply_into(run, &p,
+                                  &(tli_cuda_operands){.a = tli_data(call->in[0]),
+                                                       .b = tli_data(call->in[1]),
+                                                       .bias = bias,
+                                                       .c = tli_data(y),
+                                                       .added = tli_data(added)});
+}
+
 static tl_status linear(const tl_run *run, const tl_node *call)
 {
     const tl_linear_attr *attr = call->attr;
@@ -107,14 +124,18 @@ static tl_status linear(const tl_run *run, const tl_node *call)
                           .bias = call->inputs > 2};
     const void *bias = p.bias ? tli_data(call->in[2]) : NULL;
     if (!p.m || !p.n) return TL_OK;
+    if (call->inputs > 3) return add_linear(run, call, p, bias);
     if (p.k && is_in_product(attr, y->dtype)) {
         tli_cuda_product with = p;
         with.activation = attr->activation;
         with.keep_sum = attr->keep_sum;
         const tl_status st = tli_cuda_multiply_into(
             run, &with,
-            &(tli_cuda_operands){tli_data(x), tli_data(w), bias,
-                                 attr->keep_sum ? tli_data(sum) : NULL, tli_data(y)});
+            &(tli_cuda_operands){.a = tli_data(x),
+                                 .b = tli_data(w),
+                                 .bias = bias,
+                                 .sum = attr->keep_sum ? tli_data(sum) : NULL,
+                                 .c = tli_data(y)});
         if (st != TL_EUNSUPPORTED) return st;
         tl_error_clear();
     }
@@ -125,9 +146,12 @@ static tl_status linear(const tl_run *run, const tl_node *call)
 }
 
 static const tl_kernel rows[] = {
-    {TL_OP_matmul, TL_F32, matmul, 0}, {TL_OP_matmul, TL_BF16, matmul, 0},
-    {TL_OP_matmul, TL_F16, matmul, 0}, {TL_OP_matmul, TL_F64, matmul, 0},
-    {TL_OP_linear, TL_F32, linear, 0}, {TL_OP_linear, TL_BF16, linear, 0},
-    {TL_OP_linear, TL_F16, linear, 0},
+    {TL_OP_matmul, TL_F32, matmul, 0},
+    {TL_OP_matmul, TL_BF16, matmul, 0},
+    {TL_OP_matmul, TL_F16, matmul, 0},
+    {TL_OP_matmul, TL_F64, matmul, 0},
+    {TL_OP_linear, TL_F32, linear, TL_KERNEL_JOINED},
+    {TL_OP_linear, TL_BF16, linear, TL_KERNEL_JOINED},
+    {TL_OP_linear, TL_F16, linear, TL_KERNEL_JOINED},
 };
 const tl_kernels tli_cuda_product_kernels = {rows, TL_COUNT(rows)};

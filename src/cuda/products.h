@@ -17,12 +17,14 @@ typedef struct tli_cuda_product {
     bool wide;                /* the result of half precision is float32 */
     tl_activation activation; /* of the sum: none, relu, gelu_tanh */
     bool keep_sum;            /* with gelu_tanh: what it is given is a result too */
+    bool added;               /* something like the result is added to it */
 } tli_cuda_product;
 
 /* Where they lie; what a product has not is NULL. */
 typedef struct tli_cuda_operands {
     const void *a, *b, *bias;
     void *sum, *c;
+    const void *added;
 } tli_cuda_operands;
 
 /* Puts it into the run's queue. TL_EUNSUPPORTED: cuBLASLt cannot, and nothing was put there. */
@@ -32,6 +34,12 @@ TL_NODISCARD tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_
 /* Puts it into the run's queue. `bias` has n elements, or is NULL. */
 TL_NODISCARD tl_status tli_cuda_multiply(const tl_run *run, const tli_cuda_product *what,
                                          const void *a, const void *b, const void *bias, void *c);
+
+/* Whether the product is so small that starting cuBLASLt's kernels takes longer than computing it;
+ * then such a kernel of ours, with the same duties. */
+bool tli_cuda_is_small(const tli_cuda_product *what);
+TL_NODISCARD tl_status tli_cuda_multiply_small(const tl_run *run, const tli_cuda_product *what,
+                                               const tli_cuda_operands *operands);
 
 extern const tl_kernels tli_cuda_product_kernels;
 

@@ -45,11 +45,27 @@ static tl_status softmax(const tl_run *run, const tl_node *n, bool logarithm, bo
 
 /* --- losses ----------------------------------------------------------------------------------- */
 
+/* A row that stays in registers as it is in memory, if it finds room there. */
+static int define_kept_row(tl_str *to, int64_t width, int vector)
+{
+    enum { FEW = 32, MANY = 1024, MOST = 8 }; // threads; vectors of one
+    int threads = FEW;
+    while (threads < MANY && width > (int64_t)threads * MOST * vector / 2)
+        threads *= threads == FEW ? 4 : 2;
+    const int64_t each = tl_max_i64(tl_div_up(width, (int64_t)threads * vector), 1);
+    tli_cuda_define(to, "WIDTH", width);
+    tli_cuda_define(to, "THREADS", threads);
+    tli_cuda_define(to, "EACH", each);
+    tli_cuda_define(to, "KEPT", each <= MOST);
+    return threads;
+}
+
 static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool gradient)
 {
     const tl_entropy_attr *attr = n->attr;
     const tl_tensor *labels = n->in[gradient], *z = n->in[gradient + 1];
     const int64_t width = z->shape.dims[z->shape.rank - 1];
+    const bool both = sparse && !gradient && n->inputs > 2;
     tli_entropy_args a = {.groups = width ? tl_tensor_count(z) / width : 0,
                           .ignored = attr->ignored.value,
                           .ignores = attr->ignored.set,
@@ -64,6 +80,10 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
     } else {
         a.loss = tli_data(n->out[0]);
         a.lse = tli_data(n->out[1]);
+        if (both) {
+            a.g = tli_data(n->in[2]);
+            a.y = tli_data(n->out[2]);
+        }
         TL_TRY(tli_cuda_faults(run, n, labels, &a.fault, &a.place));
     }
     tli_cuda_define(&w.defines, "ENTROPY", 1);
@@ -76,9 +96,11 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
     const void *also = sparse ? a.logits : a.labels;
     const int vector = tli_cuda_define_vector(&w.defines, tl_dtype_size(z->dtype), width, a.logits,
                                               also, a.y ? a.y : a.logits, NULL);
-    w.threads = tli_cuda_define_row(&w.defines, width, vector, 0);
-    w.name = sparse ? (gradient ? "sparse_grad_rows" : "sparse_rows")
-                    : (gradient ? "dense_grad_rows" : "dense_rows");
+    w.threads = both ? define_kept_row(&w.defines, width, vector)
+                     : tli_cuda_define_row(&w.defines, width, vector, 0);
+    w.name = both     ? "sparse_both_rows"
+             : sparse ? (gradient ? "sparse_grad_rows" : "sparse_rows")
+                      : (gradient ? "dense_grad_rows" : "dense_rows");
     return tli_cuda_put(run, &w, &a, sizeof a);
 }
 
@@ -125,7 +147,9 @@ static const tl_kernel rows[] = {
     ROWS(softmax_grad, softmax_grad_kernel),
     ROWS(log_softmax, log_softmax_kernel),
     ROWS(log_softmax_grad, log_softmax_grad_kernel),
-    ROWS(sparse_cross_entropy, sparse_cross_entropy_kernel),
+    {TL_OP_sparse_cross_entropy, TL_F32, sparse_cross_entropy_kernel, TL_KERNEL_JOINED},
+    {TL_OP_sparse_cross_entropy, TL_BF16, sparse_cross_entropy_kernel, TL_KERNEL_JOINED},
+    {TL_OP_sparse_cross_entropy, TL_F16, sparse_cross_entropy_kernel, TL_KERNEL_JOINED},
     ROWS(sparse_cross_entropy_grad, sparse_cross_entropy_grad_kernel),
     ROWS(cross_entropy, cross_entropy_kernel),
     ROWS(cross_entropy_grad, cross_entropy_grad_kernel),

@@ -8,6 +8,8 @@ const tl_pass tl_graph_passes[] = {
     {"common", "computes equal calls once", tli_pass_common},
     {"epilogue", "puts bias and activation into the product before them", tli_pass_epilogue},
     {"dead again", "leaves out what the rewriting made superfluous", tli_pass_dead},
+    {"join", "takes forms of ops that save sweeps over memory, where kernels have them",
+     tli_pass_join},
     {"weight copies", "keeps casts of weights from run to run, and lets updates renew them",
      tli_pass_weight_copies},
     {"recompute", "computes results again instead of keeping them", tli_pass_recompute},

@@ -201,6 +201,29 @@ static tl_status check_outside(const tl_graph *g)
     return TL_OK;
 }
 
+/* Where the workspace has no room, what most of it is for is told. */
+static tl_status take_workspace(tl_program *p, const tli_plan *plan)
+{
+    const tli_room *most = NULL;
+    char shape[TL_SHAPE_TEXT];
+    tl_status st =
+        tl_tensor_new(&p->workspace, p->graph->ctx->engine, TL_U8, TL_SHAPE(plan->bytes));
+    if (st != TL_ENOMEM) return st;
+    for (int64_t i = 0; i < plan->rooms.count; i++) {
+        const tli_room *room = &plan->rooms.items[i];
+        const bool known = room->tensor && room->tensor->node && room->inside < 0;
+        if (known && (!most || room->bytes > most->bytes)) most = room;
+    }
+    if (!most) return tl_error_note(st, "what it computes on the way");
+    const tl_node *n = most->tensor->node;
+    tl_shape_text(shape, &most->tensor->shape);
+    return tl_error_note(st,
+                         "what it computes on the way (most of all %" PRId64 " bytes, for the "
+                         "%s%s of %s%s%s)",
+                         most->bytes, tl_dtype_name(most->tensor->dtype), shape, n->op->name,
+                         *n->path ? " in " : "", n->path);
+}
+
 static tl_status prepare(tl_program *p)
 {
     tl_graph *g = p->graph;
@@ -213,7 +236,7 @@ static tl_status prepare(tl_program *p)
     TL_ASSERT(st != TL_OK || plan.bytes >= 0);
     p->unplanned_bytes = plan.unplanned;
     TL_TRY_DONE(st, st);
-    TL_TRY_DONE(st, tl_tensor_new(&p->workspace, g->ctx->engine, TL_U8, TL_SHAPE(plan.bytes)));
+    TL_TRY_DONE(st, take_workspace(p, &plan));
     bind_planned(p, &plan);
     TL_TRY_DONE(st, note_bindings(p));
     TL_TRY_DONE(st, make_steps(p, &plan));

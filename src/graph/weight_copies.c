@@ -5,13 +5,14 @@
 #include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 
+#include "core/inner/engine.h"
 #include "core/inner/storage.h"
 #include "core/inner/tensor.h"
 #include "graph/graph.h"
 
-/* Copies that take more are not kept: memory is what the largest models lack, and their products
- * take so long that casting beside them, in the forward pass and again in the backward pass
- * (recompute.c), is little. */
+/* On the host copies that take more are not kept: memory is what the largest models lack, and their
+ * products take so long that casting beside them, in the forward pass and again in the backward
+ * pass (recompute.c), is little. On devices it is not: products are over sooner. */
 static const int64_t most_bytes = (int64_t)128 << 20;
 
 /* Memory from outside, of which [begin, end) has a copy. */
@@ -95,7 +96,8 @@ static bool is_worth_it(const tl_graph *g, weights *w)
     }
     w->casts.count = kept;
     int64_t count = w->end - w->begin;
-    if (count > most_bytes / (int64_t)tl_dtype_size(w->type)) return false;
+    if (g->ctx->engine->device->cls->host && count > most_bytes / (int64_t)tl_dtype_size(w->type))
+        return false;
     return w->cast && w->cast * 2 >= count; // what nobody reads is not worth writing
 }
 

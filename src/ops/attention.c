@@ -15,6 +15,7 @@ static const tl_field attend_fields[] = {
     TL_F(tl_attend_attr, masked, .help = "there is a mask"),
     TL_F(tl_attend_attr, biased, .help = "there is a bias"),
     TL_F(tl_attend_attr, bias_grad, .help = "its gradient is wanted"),
+    TL_F(tl_attend_attr, joined, .help = "gradients of q, k and v are one result"),
     TL_F_END,
 };
 static const tl_desc attend_desc = {
@@ -120,6 +121,18 @@ static tl_status attend_infer(const tl_node *call)
     return TL_OK;
 }
 
+/* The gradients of q, k and v side by side. */
+static tl_status join_results(const tl_node *call)
+{
+    const tl_shape *q = &call->in[1]->shape;
+    for (int i = 2; i < 4; i++)
+        if (!tl_shape_equal(q, &call->in[i]->shape))
+            return fail_unlike((const tl_tensor *const[]){call->in[1], call->in[2], call->in[3]});
+    call->out[0]->shape = TL_SHAPE(q->dims[0], q->dims[1], 3, q->dims[2], q->dims[3]);
+    call->out[1]->shape = call->out[2]->shape = TL_SHAPE(0);
+    return TL_OK;
+}
+
 // Inputs gy, q, k, v, y, logsumexp, mask, bias; outputs like q, k, v and, if it is wanted, the
 // bias.
 static tl_status attend_grad_infer(const tl_node *call)
@@ -132,7 +145,7 @@ static tl_status attend_grad_infer(const tl_node *call)
                               : a->bias_grad ? call->in[6 + a->masked]->shape
                                              : TL_SHAPE(0);
     }
-    return TL_OK;
+    return a->joined ? join_results(call) : TL_OK;
 }
 
 /* --- gradient -------------------------------------------------------------------------------- */

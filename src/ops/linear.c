@@ -63,7 +63,14 @@ static tl_status linear_infer(const tl_node *call)
     y->shape = x->shape;
     y->shape.dims[last] = w->shape.dims[1];
     sum->shape = attr->keep_sum ? y->shape : TL_SHAPE(0);
-    return TL_OK;
+    if (call->inputs <= 3) return TL_OK;
+    if (call->in[3]->dtype == y->dtype && tl_shape_equal(&call->in[3]->shape, &y->shape)
+        && attr->activation == TL_ACT_NONE)
+        return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "what is added is %s and must be like the result, %s, without an "
+                   "activation",
+                   tl_tensor_spec(left, call->in[3]), tl_tensor_spec(right, y));
 }
 
 static double linear_flops(const tl_node *call)
@@ -112,10 +119,11 @@ static void linear_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, t
 const tl_op_class tl_op_linear = {
     .op = TL_OP_linear,
     .name = "linear",
+    // Compiled programs give another one, which is added, where a kernel says TL_KERNEL_JOINED.
     .help = "activation(x w + bias)",
     .attr = &linear_desc,
     .inputs_min = 2,
-    .inputs_max = 3,
+    .inputs_max = 4,
     .outputs = 2,
     .infer = linear_infer,
     .gradient = linear_gradient,

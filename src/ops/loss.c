@@ -79,11 +79,18 @@ static tl_status entropy_grad_infer(const tl_node *call)
 
 /* --- labels ---------------------------------------------------------------------------------- */
 
+/* Compiled programs give the gradient of the loss as well, where it is known beforehand and a
+ * kernel says TL_KERNEL_JOINED: output 2 is that of the logits then. */
 static tl_status sparse_infer(const tl_node *call)
 {
     tl_shape examples;
     TL_TRY(tli_want_integer(call->in[0], "labels"));
     TL_TRY(entropy_infer(call, &examples));
+    call->out[2]->dtype = call->in[1]->dtype;
+    call->out[2]->shape = call->inputs > 2 ? call->in[1]->shape : TL_SHAPE(0);
+    if (call->inputs > 2)
+        TL_ASSERT(call->in[2]->dtype == call->out[0]->dtype
+                  && tl_shape_equal(&call->in[2]->shape, &examples));
     if (tl_shape_equal(&call->in[0]->shape, &examples)) return TL_OK;
     char labels[TL_TENSOR_TEXT], logits[TL_TENSOR_TEXT], wanted[TL_SHAPE_TEXT];
     return TL_FAIL(TL_EINVAL, "labels is %s; for logits, %s, its shape must be %s",
@@ -203,9 +210,9 @@ static void sigmoid_cross_entropy_gradient(tl_ctx *c, const tl_node *n, tl_tenso
 
 /* --- the ops --------------------------------------------------------------------------------- */
 
-#define ENTROPY(name_, help_, infer_)                                                              \
+#define ENTROPY(name_, help_, infer_, inputs_, outputs_)                                           \
     const tl_op_class tl_op_##name_ = {                                                            \
-        TLI_OP_HEAD(name_, help_, &entropy_desc, 2, 2, 2),                                         \
+        TLI_OP_HEAD(name_, help_, &entropy_desc, 2, inputs_, outputs_),                            \
         .by = 1,                                                                                   \
         .infer = infer_,                                                                           \
         .gradient = name_##_gradient,                                                              \
@@ -215,8 +222,8 @@ static void sigmoid_cross_entropy_gradient(tl_ctx *c, const tl_node *n, tl_tenso
         .by = 2,                                                                                   \
         .infer = entropy_grad_infer,                                                               \
     };
-ENTROPY(sparse_cross_entropy, "-log of the share that the label gets", sparse_infer)
-ENTROPY(cross_entropy, "cross-entropy of shares of all classes", dense_infer)
+ENTROPY(sparse_cross_entropy, "-log of the share that the label gets", sparse_infer, 3, 3)
+ENTROPY(cross_entropy, "cross-entropy of shares of all classes", dense_infer, 2, 2)
 
 const tl_op_class tl_op_sigmoid_cross_entropy = {
     TLI_OP_HEAD(sigmoid_cross_entropy, "cross-entropy of yes and no, for each element", NULL, 2, 2,

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
@@ -14,6 +13,9 @@
 #include <tilth/base/vec.h>
 #include <tilth/desc/yaml.h>
 #include <tilth/train/writers/metrics_file.h>
+
+#include "base/inner/utc.h"
+#include "desc/inner/flatten.h"
 
 /* JSON takes some twenty times the memory of its text. */
 enum { LONGEST_INFO = 1 << 22, LONGEST_LINE = 1 << 22 };
@@ -31,55 +33,10 @@ typedef struct reader {
     double begun, now; /* seconds, of its events */
 } reader;
 
-static tl_status add_setting(reader *r, const char *key, const char *value)
+static tl_status add_setting(const char *key, const char *value, void *payload)
 {
-    tli_setting s = {key, tl_arena_strdup(r->arena, value)};
-    if (!s.value || !TL_VEC_PUSH(&r->run->settings, s)) return TL_ENOMEM;
-    return TL_OK;
-}
-
-/* A value that is no map, in one line. */
-static void add_value(tl_str *out, const tl_value *v)
-{
-    if (v && v->kind == TL_VALUE_LIST) {
-        tl_str_addc(out, '[');
-        for (int64_t i = 0; i < v->count; i++) {
-            if (i) tl_str_add(out, ", ");
-            add_value(out, v->items[i]);
-        }
-        tl_str_addc(out, ']');
-    } else if (v && v->kind == TL_VALUE_MAP) {
-        tl_str_addc(out, '{');
-        for (int64_t i = 0; i < v->count; i++) {
-            tl_str_addf(out, "%s%s: ", i ? ", " : "", v->pairs[i].key);
-            add_value(out, v->pairs[i].value);
-        }
-        tl_str_addc(out, '}');
-    } else {
-        tl_str_add(out, v && v->text ? v->text : "null");
-    }
-}
-
-static tl_status flatten(reader *r, const char *path, const tl_value *v)
-{
-    tl_status st = TL_OK;
-    if (v && v->kind == TL_VALUE_MAP && v->count) {
-        for (int64_t i = 0; i < v->count; i++) {
-            const tl_value_pair *p = &v->pairs[i];
-            const char *key = *path ? tl_arena_printf(r->arena, "%s.%s", path, p->key)
-                                    : tl_arena_strdup(r->arena, p->key);
-            if (!key) return TL_ENOMEM;
-            TL_TRY(flatten(r, key, p->value));
-        }
-        return TL_OK;
-    }
-    if (!*path) return TL_OK;
-    tl_str text = TL_STR_INIT;
-    add_value(&text, v);
-    st = tl_str_status(&text);
-    if (st == TL_OK) st = add_setting(r, path, tl_str_text(&text));
-    tl_str_deinit(&text);
-    return st;
+    reader *r = payload;
+    return TL_VEC_PUSH(&r->run->settings, ((tli_setting){key, value})) ? TL_OK : TL_ENOMEM;
 }
 
 static int by_key(const void *a, const void *b)
@@ -138,7 +95,7 @@ static tl_status read_settings(reader *r)
         if (!path) return TL_ENOMEM;
         if (!tl_file_exists(path)) continue;
         TL_TRY(tl_yaml_read(&v, r->arena, path));
-        TL_TRY(flatten(r, "", v));
+        TL_TRY(tli_value_flatten(v, r->arena, add_setting, r));
         p->usable = true;
         break;
     }
@@ -213,20 +170,6 @@ static tl_status add_metrics(reader *r, const char *event, int64_t step, json_t 
 
 /* --- metrics.jsonl ---------------------------------------------------------------------------- */
 
-static double seconds_of(const char *text)
-{
-    struct tm t = {0};
-    double seconds = 0;
-    if (!text
-        || sscanf(text, "%d-%d-%dT%d:%d:%lfZ", &t.tm_year, &t.tm_mon, &t.tm_mday, &t.tm_hour,
-                  &t.tm_min, &seconds)
-               != 6)
-        return NAN;
-    t.tm_year -= 1900;
-    t.tm_mon--;
-    return (double)timegm(&t) + seconds;
-}
-
 static void add_seconds(tli_past_run *p, double seconds)
 {
     if (!isfinite(seconds) || seconds < 0) return;
@@ -289,7 +232,7 @@ static tl_status read_event(reader *r, json_t *line)
     }
     bool start = strcmp(event, "start") == 0, measured = has_metrics(event);
     if (start && is_training(line)) close_training(r);
-    double now = seconds_of(json_string_value(json_object_get(line, "time")));
+    double now = tli_utc_seconds(json_string_value(json_object_get(line, "time")));
     if (isfinite(now)) r->now = now;
     r->order++;
     r->run->usable = true;

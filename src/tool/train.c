@@ -7,6 +7,7 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
+#include <tilth/board/board.h>
 #include <tilth/train/run/finished.h>
 #include <tilth/train/run/launch.h>
 #include <tilth/train/writers/metrics_file.h>
@@ -18,12 +19,18 @@
 typedef enum shown { SHOWN_AUTO, SHOWN_BAR, SHOWN_LINES } shown;
 typedef struct terminal_flags {
     shown progress;
+    bool board;
+    int64_t board_port;
 } terminal_flags;
 static const char *const shown_names[] = {"auto", "bar", "lines", NULL};
 static const tl_field terminal_fields[] = {
     TL_F(terminal_flags, progress, .names = shown_names,
          .help = "what is shown of the training: a bar, Model Garden's lines, or a bar when "
                  "standard output is a terminal"),
+    TL_F(terminal_flags, board,
+         .help = "serve the page of this run (`board`) while it trains, for this machine alone"),
+    TL_F(terminal_flags, board_port, .i = 0, TL_RANGE(0, 65535),
+         .help = "port of that page; 0: 6006, or the next free one"),
     TL_F_END,
 };
 static const tl_desc terminal_flags_desc = {
@@ -363,7 +370,7 @@ static tl_status run_libai(tli_run *run, const char *file, const tl_word *words,
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-static tl_status run_train(tli_run *run)
+static tl_status run_alone(tli_run *run)
 {
     const tl_train_flags *flags = run->given[RUN];
     const tl_word *words;
@@ -383,6 +390,33 @@ static tl_status run_train(tli_run *run)
     if (st == TL_OK) st = train(run, config, gin);
     tli_experiment_close(&config, &gin);
     return st;
+}
+
+/* Beside the page, whose threads run behind those of the training. */
+static tl_status run_with_page(tli_run *run, const terminal_flags *page)
+{
+    const tl_train_flags *flags = run->given[RUN];
+    tl_board *board;
+    tl_str text = TL_STR_INIT;
+    if (flags->dry_run) return TL_FAIL(TL_EINVAL, "--board: a dry run keeps nothing to be shown");
+    if (!flags->model_dir || !*flags->model_dir)
+        return TL_FAIL(TL_EINVAL, "--board needs --model_dir, the folder that the page shows");
+    TL_TRY(tl_board_start(&board, &(tl_board_args){.folders = {&flags->model_dir, 1},
+                                                   .port = page->board_port,
+                                                   .patient = true,
+                                                   .behind = true}));
+    tl_str_addf(&text, "the page of this run: %s\n", tl_board_url(board));
+    tl_status st = tli_write_out(run->tool, &text);
+    tl_str_deinit(&text);
+    if (st == TL_OK) st = run_alone(run);
+    tl_board_stop(&board);
+    return st;
+}
+
+static tl_status run_train(tli_run *run)
+{
+    const terminal_flags *page = run->given[TERMINAL];
+    return page->board ? run_with_page(run, page) : run_alone(run);
 }
 
 static tl_status more_help(tli_run *run)

@@ -86,11 +86,15 @@ typedef struct node {
 } node;
 node *n;
 void (*use)(node *n);
+// include/tilth/board/board.h
+extern tl_str text;
 // include/tilth/comm/layout.h
 int64_t world, rank;
 // include/tilth/comm/shm.h
 int32_t rank;
 tl_comm *comm;
+// include/tilth/comm/world.h
+tl_pool *pool;
 // include/tilth/core/comm.h
 size_t bytes;
 // include/tilth/core/lanes.h

@@ -255,9 +255,18 @@ static inline void compare(operands *o, tli_isa isa)
 
 static inline void run_and_compare(operands *o, tli_isa isa, tl_pool *pool)
 {
+    const tli_gemm *g = &o->g;
     reset(o);
-    assert_ok(tli_gemm_run(pool, isa, &o->g));
+    assert_ok(tli_gemm_run(pool, isa, g));
     compare(o, isa);
+    const tli_gemm_kernels *k =
+        tli_gemm_kernels_of(isa, tli_gemm_kind_of(isa, g->a_type, g->b_type));
+    if (!k->turned || g->pack_a || g->pack_b || g->packed_b) return;
+    o->g.turned = true;
+    reset(o);
+    assert_ok(tli_gemm_run(pool, isa, g));
+    compare(o, isa);
+    o->g.turned = false;
 }
 
 #define EACH_ISA(isa)                                                                              \

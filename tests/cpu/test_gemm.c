@@ -257,8 +257,11 @@ static void test_gather_pieces(void **state)
 {
     (void)state;
     EACH_ISA(isa)
-    for (int kind = 0; kind < TLI_GEMM_KINDS; kind++) {
-        const tli_gemm_kernels *k = tli_gemm_kernels_of(isa, (tli_gemm_kind)kind);
+    for (int i = 0; i < TLI_GEMM_KINDS + 1; i++) {
+        const int kind = i < TLI_GEMM_KINDS ? i : TLI_GEMM_BF16;
+        const tli_gemm_kernels *usual = tli_gemm_kernels_of(isa, (tli_gemm_kind)kind);
+        const tli_gemm_kernels *k = i < TLI_GEMM_KINDS ? usual : usual->turned;
+        if (!k) continue;
         const tl_dtype type = kind == TLI_GEMM_F64    ? TL_F64
                               : kind == TLI_GEMM_BF16 ? TL_BF16
                                                       : TL_F32;
@@ -280,7 +283,7 @@ static void test_gather_pieces(void **state)
         // Multiplied with ones it gives the sums of the rows.
         void *ones = malloc(tli_gemm_panel_bytes(k, k->mr, DEPTH));
         void *one = random_array(type, DEPTH);
-        for (int i = 0; i < DEPTH; i++) put(one, type, i, 1);
+        for (int p = 0; p < DEPTH; p++) put(one, type, p, 1);
         const void *a_rows[] = {one};
         k->gather_a(ones, a_rows, 1, type, DEPTH);
         double sums[2 * 64];
@@ -289,8 +292,8 @@ static void test_gather_pieces(void **state)
         if (k->end) k->end();
         for (int l = 0; l < k->nr; l++) {
             double wanted = 0;
-            for (int i = 0; i < DEPTH && l < k->nr - 1 && rows[l]; i++)
-                wanted += get(data, type, l * DEPTH + i);
+            for (int p = 0; p < DEPTH && l < k->nr - 1 && rows[l]; p++)
+                wanted += get(data, type, l * DEPTH + p);
             assert_true(fabs(get(sums, k->sum_type, l) - wanted) < 1e-5);
         }
         free(one), free(ones), free(whole), free(pieces), free(data);
@@ -298,27 +301,35 @@ static void test_gather_pieces(void **state)
 }
 
 /* Steps that lie anywhere make the panel that a matrix would. */
+static void check_steps(const tli_gemm_kernels *k, bool is_a)
+{
+    enum { DEPTH = 75, OFFSET = 3, ROW = 64 };
+    const int width = is_a ? k->mr : k->nr;
+    uint16_t *data = random_array(TL_BF16, DEPTH * ROW);
+    const size_t bytes = tli_gemm_panel_bytes(k, width, DEPTH);
+    char *wanted = malloc(bytes), *own = malloc(bytes);
+    const void *steps[DEPTH];
+    assert_true(wanted && own && OFFSET + width <= ROW);
+    for (int p = 0; p < DEPTH; p++) {
+        steps[p] = p % 7 == 3 ? NULL : data + (DEPTH - 1 - p) * ROW;
+        if (!steps[p]) memset(data + (DEPTH - 1 - p) * ROW, 0, ROW * sizeof *data);
+    }
+    (is_a ? k->pack_a : k->pack_b)(wanted, data + (DEPTH - 1) * ROW + OFFSET, TL_BF16, 1, -ROW,
+                                   width, DEPTH);
+    (is_a ? k->gather_steps_a : k->gather_steps_b)(own, steps, OFFSET * sizeof *data, DEPTH);
+    assert_memory_equal(own, wanted, bytes);
+    free(data), free(wanted), free(own);
+}
+
 static void test_gather_steps(void **state)
 {
     (void)state;
-    enum { DEPTH = 75, OFFSET = 3, ROW = 64 };
     EACH_ISA(isa)
-    {
+    for (int turned = 0; turned < 2; turned++) {
         const tli_gemm_kernels *k = tli_gemm_kernels_of(isa, TLI_GEMM_BF16);
-        if (!k->gather_steps_b) continue;
-        uint16_t *data = random_array(TL_BF16, DEPTH * ROW);
-        const size_t bytes = tli_gemm_panel_bytes(k, k->nr, DEPTH);
-        char *wanted = malloc(bytes), *own = malloc(bytes);
-        const void *steps[DEPTH];
-        assert_true(wanted && own && OFFSET + k->nr <= ROW);
-        for (int p = 0; p < DEPTH; p++) {
-            steps[p] = p % 7 == 3 ? NULL : data + (DEPTH - 1 - p) * ROW;
-            if (!steps[p]) memset(data + (DEPTH - 1 - p) * ROW, 0, ROW * sizeof *data);
-        }
-        k->pack_b(wanted, data + (DEPTH - 1) * ROW + OFFSET, TL_BF16, 1, -ROW, k->nr, DEPTH);
-        k->gather_steps_b(own, steps, OFFSET * sizeof *data, DEPTH);
-        assert_memory_equal(own, wanted, bytes);
-        free(data), free(wanted), free(own);
+        if (turned) k = k->turned;
+        if (k && k->gather_steps_a) check_steps(k, true);
+        if (k && k->gather_steps_b) check_steps(k, false);
     }
 }
 

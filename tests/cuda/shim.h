@@ -18,6 +18,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/map.h>
 #include <tilth/sys/cpu/cpu.h>
+#include <tilth/sys/nest/gpu.h>
 
 #include "cuda/compile.h"
 #include "cuda/kernels.h"
@@ -51,16 +52,19 @@ static inline shim_fn *shim_compile(const tli_cuda_work *w, const char *key)
     if (!shim_args(args, tl_str_text(&text), w->name)) abort();
     if (shim.for_gpu) {
         const tli_cuda_api *api;
+        tl_str pruned = TL_STR_INIT;
         char *code;
         size_t bytes;
         if (tli_cuda_compiler(&api) == TL_OK) {
-            if (tli_cuda_compile(&code, &bytes, tl_str_text(&text), 9, 0, NULL) != TL_OK) {
+            if (tl_gpu_prune(&pruned, tl_str_text(&text)) != TL_OK
+                || tli_cuda_compile(&code, &bytes, tl_str_text(&pruned), 9, 0, NULL) != TL_OK) {
                 fprintf(stderr, "%s: %s\n%s\n", w->name, tl_error_message(),
                         tl_str_text(&w->defines));
                 abort();
             }
             tl_free(code);
         } else tl_error_clear();
+        tl_str_deinit(&pruned);
     }
     tl_str_addf(&text,
                 "__attribute__((visibility(\"default\"))) void shim_call(const void *args, i64 "
@@ -120,10 +124,11 @@ static inline void shim_free(void)
 }
 
 /* The kernels that are texts, above the CPU's. */
-static const tl_kernels *const shim_tables[] = {
-    &tli_cuda_row_kernels,     &tli_cuda_norm_kernels,  &tli_cuda_draw_kernels,
-    &tli_cuda_channel_kernels, &tli_cuda_index_kernels, &tli_cuda_make_kernels,
-    &tli_cuda_update_kernels,  &tli_cuda_sort_kernels,  NULL};
+static const tl_kernels *const shim_tables[] = {&tli_cuda_row_kernels,    &tli_cuda_norm_kernels,
+                                                &tli_cuda_draw_kernels,   &tli_cuda_channel_kernels,
+                                                &tli_cuda_index_kernels,  &tli_cuda_make_kernels,
+                                                &tli_cuda_update_kernels, &tli_cuda_sort_kernels,
+                                                &tli_cuda_box_kernels,    NULL};
 static tl_backend_class shim_class = {
     .cls = {.class_size = sizeof(tl_backend_class),
             .name = "shim",

@@ -69,10 +69,10 @@ static void plan_conv(const tli_cuda_api *api, const char *name, const tli_conv 
     tli_dnn_begin(&g, api);
     assert_ok(tli_dnn_describe(&g, &target, gpu));
     tli_conv_draw(&g, c);
-    if (tli_dnn_plan_new(&plan, &g, &target,
-                         c->dtype == TL_F32 ? TLI_DNN_REFUSED_EXACTLY : TLI_DNN_REFUSED,
-                         INT64_C(1) << 30)
-        != TL_OK)
+    const tli_dnn_taste taste = {.refused =
+                                     c->dtype == TL_F32 ? TLI_DNN_REFUSED_EXACTLY : TLI_DNN_REFUSED,
+                                 .most = INT64_C(1) << 30};
+    if (tli_dnn_plan_new(&plan, &g, &target, &taste) != TL_OK)
         fail_msg("%s, %s, way %d: %s", name, tl_dtype_name(c->dtype), (int)c->way,
                  tl_error_message());
     tli_dnn_plan_free(&plan);
@@ -127,7 +127,8 @@ static void plan_attention(const tli_cuda_api *api, const tli_attend *a)
     tli_dnn_begin(&g, api);
     assert_ok(tli_dnn_describe(&g, &target, gpu));
     tli_attend_draw(&g, a);
-    if (tli_dnn_plan_new(&plan, &g, &target, TLI_DNN_REFUSED, INT64_MAX) != TL_OK
+    const tli_dnn_taste taste = {.refused = TLI_DNN_REFUSED, .most = INT64_MAX};
+    if (tli_dnn_plan_new(&plan, &g, &target, &taste) != TL_OK
         && !strstr(tl_error_message(), "CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER"))
         fail_msg("%s, causal %d, gradient %d, %d heads of keys: %s", tl_dtype_name(a->dtype),
                  a->causal, a->gradient, (int)a->key_heads, tl_error_message());
@@ -175,7 +176,8 @@ static void test_refused(void **state)
     tli_dnn_begin(&g, api);
     assert_ok(tli_dnn_describe(&g, &target, gpu));
     tli_conv_draw(&g, &c);
-    assert_int_equal(tli_dnn_plan_new(&plan, &g, &target, TLI_DNN_REFUSED, 0), TL_EUNSUPPORTED);
+    const tli_dnn_taste taste = {.refused = TLI_DNN_REFUSED};
+    assert_int_equal(tli_dnn_plan_new(&plan, &g, &target, &taste), TL_EUNSUPPORTED);
     assert_null(plan);
     assert_non_null(strstr(tl_error_message(), "cuDNN"));
     tli_dnn_begin(&g, api);
@@ -183,10 +185,59 @@ static void test_refused(void **state)
     tli_dnn_deinit(&g);
 }
 
+/* Times that are made up: the third plan is the quickest. */
+typedef struct times {
+    int asked;
+    char third[TLI_DNN_CHOICE];
+} times;
+
+static tl_status made_up(void *self, const tli_dnn_plan *plan, double *ns)
+{
+    times *c = self;
+    *ns = ++c->asked == 3 ? 1 : 2;
+    if (c->asked == 3) memcpy(c->third, plan->choice, sizeof c->third);
+    return TL_OK;
+}
+
+static tl_status plan_as(tli_dnn_plan **plan, const tli_cuda_api *api, const tli_dnn_taste *taste)
+{
+    tli_dnn_graph g;
+    tli_dnn_target target;
+    tli_conv c = convs[0].conv;
+    c.dtype = TL_BF16;
+    tli_dnn_begin(&g, api);
+    assert_ok(tli_dnn_describe(&g, &target, gpu));
+    tli_conv_draw(&g, &c);
+    return tli_dnn_plan_new(plan, &g, &target, taste);
+}
+
+static void test_choice(void **state)
+{
+    const tli_cuda_api *api = dnn();
+    times c = {0};
+    tli_dnn_plan *plan;
+    tli_dnn_taste taste = {TLI_DNN_REFUSED, INT64_C(1) << 30, NULL, made_up, &c};
+    (void)state;
+    assert_ok(plan_as(&plan, api, &taste));
+    assert_true(c.asked > 3);
+    assert_string_equal(plan->choice, c.third);
+    tli_dnn_plan_free(&plan);
+    // once chosen it is not measured again
+    taste.choice = c.third;
+    c.asked = 0;
+    assert_ok(plan_as(&plan, api, &taste));
+    assert_string_equal(plan->choice, c.third);
+    assert_int_equal(c.asked, 0);
+    tli_dnn_plan_free(&plan);
+    taste.choice = "plan 1 engine -1";
+    assert_fails(plan_as(&plan, api, &taste), TL_EUNSUPPORTED, "which was chosen");
+    assert_null(plan);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_convolutions),
-                                       cmocka_unit_test(test_attention),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_convolutions), cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,8 @@ static void run_case(const golden *g, const entry *e, tl_dtype dtype)
     yaml[e->count] = 0;
     for (int mode = EAGER; mode < MODES; mode++)
         assert_int_equal(follow(g, e->name, yaml, dtype, mode, ends[mode]), 3);
+    // A GPU has no interpreter: there ops run one by one, with sums in the order of each alone.
+    if (test_wants_gpu()) return;
     if (memcmp(ends[COMPILED], ends[INTERPRETED], sizeof *ends) != 0)
         fail_msg("%s, %s: compiled gives other bits than interpreted", e->name,
                  tl_dtype_name(dtype));

@@ -13,24 +13,26 @@
 #include "sanitized.h"
 
 typedef struct options {
-    const char *only, *golden_inputs;
+    const char *only, *golden_inputs, *part;
+    int64_t first, step; /* of --part */
     bool no_golden, verbose, coverage, compiled;
 } options;
 
 static void usage(const char *program)
 {
     fprintf(stderr,
-            "usage: %s [--only TEXT] [--no-golden] [--verbose] [--golden-inputs FILE] "
-            "[--coverage] [--compiled]\n",
+            "usage: %s [--only TEXT] [--part NUMBER/COUNT] [--no-golden] [--verbose] "
+            "[--golden-inputs FILE] [--coverage] [--compiled]\n",
             program);
     exit(2);
 }
 
 static options parse_options(int argc, char **argv)
 {
-    options o = {0};
+    options o = {.step = 1};
     for (int i = 1; i < argc; i++) {
         const char **text = strcmp(argv[i], "--only") == 0            ? &o.only
+                            : strcmp(argv[i], "--part") == 0          ? &o.part
                             : strcmp(argv[i], "--golden-inputs") == 0 ? &o.golden_inputs
                                                                       : NULL;
         if (text && i + 1 < argc) *text = argv[++i];
@@ -40,6 +42,11 @@ static options parse_options(int argc, char **argv)
         else if (strcmp(argv[i], "--compiled") == 0) o.compiled = true;
         else usage(argv[0]);
     }
+    if (o.part
+        && (sscanf(o.part, "%" SCNd64 "/%" SCNd64, &o.first, &o.step) != 2 || o.first < 1
+            || o.first > o.step))
+        usage(argv[0]);
+    if (o.part) o.first--;
     return o;
 }
 
@@ -323,6 +330,7 @@ int op_cases_main(int argc, char **argv, const char *family, const op_case *case
     for (int64_t i = 0; i < count; i++) {
         oc_plan p;
         if (o.only && !strstr(cases[i].name, o.only)) continue;
+        if (i % o.step != o.first) continue;
         int64_t begin = tl_clock_ns();
         if (make_plan(&p, &cases[i], &places.at[0][0])) check_row(&p, i, &places, golden);
         expect_no_leak(&p, &places);

@@ -159,6 +159,9 @@ typedef struct tl_norm_attr {
     /* batch: RELU or RELU6 may follow; the gradient is then told beta too, and sees itself which
      * elements passed */
     tl_activation activation;
+    /* batch: the last input, of the shape of x, is added to what comes out, before the
+     * activation */
+    bool added;
 } tl_norm_attr;
 
 /* --- softmax and losses ----------------------------------------------------------------------- */
@@ -178,6 +181,9 @@ typedef struct tl_attend_attr {
     bool causal;
     bool masked, biased; /* whether there are inputs mask and bias */
     bool bias_grad;      /* the gradient's: whether it gives that of the bias */
+    /* the gradient's: those of q, k and v, which are alike, are one result [B, T, 3, H, D].
+     * Compiled programs set it where a kernel says TL_KERNEL_JOINED */
+    bool joined;
 } tl_attend_attr;
 
 typedef struct tl_dropout_attr {

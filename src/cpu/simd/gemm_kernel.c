@@ -10,13 +10,6 @@
 #include "cpu/simd/gemm_neon_rows.h"
 #endif
 
-/* Whole loops over the sums of a tile: only then can they stay in registers. */
-#if defined(__clang__)
-#define UNROLLED(...) _Pragma("clang loop unroll(full)") for (__VA_ARGS__)
-#else
-#define UNROLLED(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
-#endif
-
 /* --- floats ----------------------------------------------------------------------------------- */
 
 #if defined(GEMM_NEON)
@@ -174,45 +167,48 @@ static void rows_f32(int rows, int cols, int64_t pieces, int64_t depth, const vo
 
 #if defined(TLI_ISA_neon_bf16)
 
-static void tile_bf16(int rows, int cols, int64_t depth, const void *a, const void *b, void *c,
-                      int64_t c_row, double alpha, bool accumulate)
-{
-    const int64_t steps = (depth + 3) / 4;
-    float *to = c;
-    TL_ASSERT(rows > 0 && rows <= GEMM_MR && cols > 0 && cols <= GEMM_NR);
-    if (rows == GEMM_MR && cols == GEMM_NR) {
-        neon_tile_bf16(steps, a, b, to, c_row, (float)alpha, accumulate);
-        return;
+/* For mr rows and nr columns, and for fewer by way of a whole tile. */
+#define TILES(tile, neon_tile, tile_rounded, neon_rounded, MR_, NR_)                               \
+    static void tile(int rows, int cols, int64_t depth, const void *a, const void *b, void *c,     \
+                     int64_t c_row, double alpha, bool accumulate)                                 \
+    {                                                                                              \
+        const int64_t steps = (depth + 3) / 4;                                                     \
+        float *to = c;                                                                             \
+        TL_ASSERT(rows > 0 && rows <= (MR_) && cols > 0 && cols <= (NR_));                         \
+        if (rows == (MR_) && cols == (NR_)) {                                                      \
+            neon_tile(steps, a, b, to, c_row, (float)alpha, accumulate);                           \
+            return;                                                                                \
+        }                                                                                          \
+        float whole[(MR_) * (NR_)];                                                                \
+        neon_tile(steps, a, b, whole, NR_, (float)alpha, false);                                   \
+        for (int i = 0; i < rows; i++)                                                             \
+            for (int j = 0; j < cols; j++) {                                                       \
+                float sum = whole[i * (NR_) + j];                                                  \
+                to[i * c_row + j] = accumulate ? to[i * c_row + j] + sum : sum;                    \
+            }                                                                                      \
+    }                                                                                              \
+    static void tile_rounded(int rows, int cols, int64_t depth, const void *a, const void *b,      \
+                             const float *sums, int64_t sums_row, const float *bias, void *c,      \
+                             int64_t c_row, double alpha)                                          \
+    {                                                                                              \
+        const int64_t steps = (depth + 3) / 4;                                                     \
+        uint16_t *to = c;                                                                          \
+        TL_ASSERT(rows > 0 && rows <= (MR_) && cols > 0 && cols <= (NR_));                         \
+        if (rows == (MR_) && cols == (NR_)) {                                                      \
+            neon_rounded(steps, a, b, sums, sums_row, bias, to, c_row, (float)alpha);              \
+            return;                                                                                \
+        }                                                                                          \
+        float before[(MR_) * (NR_)] = {0};                                                         \
+        uint16_t whole[(MR_) * (NR_)];                                                             \
+        for (int i = 0; i < rows && sums; i++)                                                     \
+            memcpy(before + i * (NR_), sums + i * sums_row, (size_t)cols * sizeof *sums);          \
+        neon_rounded(steps, a, b, sums ? before : NULL, NR_, bias, whole, NR_, (float)alpha);      \
+        for (int i = 0; i < rows; i++)                                                             \
+            memcpy(to + i * c_row, whole + i * (NR_), (size_t)cols * sizeof *to);                  \
     }
-    float whole[GEMM_MR * GEMM_NR];
-    neon_tile_bf16(steps, a, b, whole, GEMM_NR, (float)alpha, false);
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < cols; j++) {
-            float sum = whole[i * GEMM_NR + j];
-            to[i * c_row + j] = accumulate ? to[i * c_row + j] + sum : sum;
-        }
-}
-
-static void tile_rounded_bf16(int rows, int cols, int64_t depth, const void *a, const void *b,
-                              const float *sums, int64_t sums_row, const float *bias, void *c,
-                              int64_t c_row, double alpha)
-{
-    const int64_t steps = (depth + 3) / 4;
-    uint16_t *to = c;
-    TL_ASSERT(rows > 0 && rows <= GEMM_MR && cols > 0 && cols <= GEMM_NR);
-    if (rows == GEMM_MR && cols == GEMM_NR) {
-        neon_tile_rounded(steps, a, b, sums, sums_row, bias, to, c_row, (float)alpha);
-        return;
-    }
-    float before[GEMM_MR * GEMM_NR] = {0};
-    uint16_t whole[GEMM_MR * GEMM_NR];
-    for (int i = 0; i < rows && sums; i++)
-        memcpy(before + i * GEMM_NR, sums + i * sums_row, (size_t)cols * sizeof *sums);
-    neon_tile_rounded(steps, a, b, sums ? before : NULL, GEMM_NR, bias, whole, GEMM_NR,
-                      (float)alpha);
-    for (int i = 0; i < rows; i++)
-        memcpy(to + i * c_row, whole + i * GEMM_NR, (size_t)cols * sizeof *to);
-}
+TILES(tile_bf16, neon_tile_bf16, tile_rounded_bf16, neon_tile_rounded, GEMM_MR, GEMM_NR)
+TILES(tile_turned, neon_turned_bf16, tile_rounded_turned, neon_turned_rounded, GEMM_TURNED_MR,
+      GEMM_TURNED_NR)
 
 #elif defined(GEMM_HALF)
 #include "cpu/simd/gemm_amx.h"
@@ -317,7 +313,9 @@ enum { MC_F32 = 128 };
 #endif
 
 /* Blocks of bfloat16. Tiles of AMX are larger: a panel of b should stay in the first-level cache
- * (32 lanes x 512 x 2 bytes are 32 KiB of 48), and b as a whole in the second one (2 MiB).
+ * (32 lanes x 512 x 2 bytes are 32 KiB of 48), and b as a whole in the second one (2 MiB). On NEON
+ * a deep block has fewer ends of tiles, which take a twentieth of the time; its panel of b is
+ * 24 KiB of 64, and its block of a 256 KiB.
  * HALF_WEIGHT: a BFMMLA does 16 where a multiply-add of floats does 4, in the same time. Tiles of
  * AMX do 16 times as many as AVX-512, of which loading them is taken to leave half: it only decides
  * how many tasks there are. */
@@ -326,7 +324,7 @@ enum { MC_F32 = 128 };
 enum { HALF_MC = 256, HALF_KC = 512, HALF_NEAR = 1 << 21 };
 #else
 #define HALF_WEIGHT 0.25
-enum { HALF_MC = 256, HALF_KC = 768, HALF_NEAR = 1 << 19 };
+enum { HALF_MC = 128, HALF_KC = 1024, HALF_NEAR = 1 << 19 };
 #endif
 
 /* --- the table -------------------------------------------------------------------------------- */
@@ -357,6 +355,33 @@ static const tli_gemm_kernels in_rows_f32 = {
     .convert = TLI_ISA_NAME(tli_gemm_convert),
     .peak = peak_f32,
 };
+
+#if defined(TLI_ISA_neon_bf16)
+static const tli_gemm_kernels turned_bf16 = {
+    .kind = TLI_GEMM_BF16,
+    .mr = GEMM_TURNED_MR,
+    .nr = GEMM_TURNED_NR,
+    .kr = GEMM_HALF_KR,
+    .along_rows = true,
+    .weight = HALF_WEIGHT,
+    .near = HALF_NEAR,
+    .mc = 16 * GEMM_TURNED_MR, // with b's block and its sums in a second-level cache of 1 MiB
+    .kc = HALF_KC,
+    .element = sizeof(uint16_t),
+    .sum_type = TL_F32,
+    .vector = VF,
+    .pack_a = TLI_ISA_NAME(tli_gemm_pack_a_turned),
+    .pack_b = TLI_ISA_NAME(tli_gemm_pack_b_turned),
+    .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_turned),
+    .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_turned),
+    .gather_steps_a = TLI_ISA_NAME(tli_gemm_gather_steps_a_turned),
+    .tile = tile_turned,
+    .tile_rounded = tile_rounded_turned,
+    .epilogue = TLI_ISA_NAME(tli_gemm_epilogue_f32),
+    .convert = TLI_ISA_NAME(tli_gemm_convert),
+    .peak = peak_bf16,
+};
+#endif
 
 const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
     [TLI_GEMM_F32] = {.kind = TLI_GEMM_F32,
@@ -400,6 +425,8 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
                        .gather_steps_b = TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16),
 #else
                        .tile_rounded = tile_rounded_bf16,
+                       .turned = &turned_bf16,
+                       .gather_steps_a = TLI_ISA_NAME(tli_gemm_gather_steps_a_bf16),
 #endif
                        .element = sizeof(uint16_t),
                        .sum_type = TL_F32,

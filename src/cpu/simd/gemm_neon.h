@@ -284,31 +284,34 @@ static void neon_tile_rows(int64_t depth, const float *a, int64_t a_row, int64_t
 /* A sum register is a block of 2 rows and 2 columns; a step takes 4 in depth. v0 to v3 are pairs
  * of rows of a, v4 to v7 in turn the pairs of columns of b. */
 #define MMLA(sum, a, b) "bfmmla v" #sum ".4s, v" #a ".8h, v" #b ".8h\n"
-/* What the next tiles read of a. */
-#define AHEAD(offset) "prfm pldl1keep, [%[a], #2048 + " #offset "]\n"
+/* The block turned around: columns of a and rows of b. */
+#define MMLA_TURNED(sum, a, b) MMLA(sum, b, a)
+#define LOAD_PAIR(r, q, from, offset) "ldp q" #r ", q" #q ", [%[" #from "], #" #offset "]\n"
+#define NO_PAIR(r, q, from, offset) ""
+/* What is read of a soon: further ahead it would push b's panel out of the first-level cache. */
+#define AHEAD(offset) "prfm pldl1keep, [%[a], #768 + " #offset "]\n"
 /* Two steps, two columns of b at a time. Where the loads stand was found by trying some thousand
  * orders: cores that take eight instructions at a time lose up to an eighth of their multiply-adds
  * to an order that looks no worse. LOAD_ loads what the next two steps begin with. */
-#define STEPS_BF16(LOAD_)                                                                          \
-    MMLA(8, 0, 4) LOAD(6, b, 32) MMLA(9, 0, 5) LOAD(7, b, 48) LOAD(3, a, 48) MMLA(14, 1, 4)        \
-    MMLA(15, 1, 5) MMLA(20, 2, 4) MMLA(21, 2, 5) MMLA(26, 3, 4) MMLA(27, 3, 5) MMLA(10, 0, 6)      \
-    LOAD(4, b, 64) MMLA(11, 0, 7) LOAD(5, b, 80) MMLA(16, 1, 6) MMLA(17, 1, 7) MMLA(22, 2, 6)      \
-    MMLA(23, 2, 7) MMLA(28, 3, 6) AHEAD(0) MMLA(29, 3, 7) LOAD(6, b, 96) MMLA(12, 0, 4)            \
-    MMLA(13, 0, 5) MMLA(18, 1, 4) LOAD(0, a, 64) MMLA(19, 1, 5) MMLA(24, 2, 4) MMLA(25, 2, 5)      \
-    MMLA(30, 3, 4) MMLA(31, 3, 5) LOAD(1, a, 80) LOAD(7, b, 112) LOAD(2, a, 96) LOAD(3, a, 112)    \
-    MMLA(8, 0, 6) MMLA(9, 0, 7) MMLA(14, 1, 6) MMLA(15, 1, 7) MMLA(20, 2, 6) MMLA(21, 2, 7)        \
-    LOAD(5, b, 144) MMLA(26, 3, 6) MMLA(27, 3, 7) LOAD(4, b, 128) MMLA(10, 0, 4) LOAD(6, b, 160)   \
-    MMLA(11, 0, 5) MMLA(16, 1, 4) LOAD(7, b, 176) MMLA(17, 1, 5) MMLA(22, 2, 4) MMLA(23, 2, 5)     \
-    MMLA(28, 3, 4) MMLA(29, 3, 5) LOAD_(4, b, 192) MMLA(12, 0, 6) MMLA(13, 0, 7) MMLA(18, 1, 6)    \
-    AHEAD(64) MMLA(19, 1, 7) LOAD_(5, b, 208) LOAD_(0, a, 128) LOAD_(1, a, 144) MMLA(24, 2, 6)     \
-    MMLA(25, 2, 7) MMLA(30, 3, 6) MMLA(31, 3, 7) LOAD_(2, a, 160)                                  \
+#define STEPS_BF16(MMLA, LOAD_)                                                                    \
+    LOAD_PAIR(6, 7, b, 32) MMLA(8, 0, 4) MMLA(9, 0, 5) MMLA(14, 1, 4) MMLA(15, 1, 5)               \
+    MMLA(21, 2, 5) MMLA(20, 2, 4) MMLA(26, 3, 4) MMLA(27, 3, 5) LOAD_PAIR(4, 5, b, 64)             \
+    MMLA(10, 0, 6) MMLA(11, 0, 7) MMLA(16, 1, 6) MMLA(17, 1, 7) MMLA(22, 2, 6) MMLA(23, 2, 7)      \
+    MMLA(28, 3, 6) MMLA(29, 3, 7) LOAD_PAIR(6, 7, b, 96) MMLA(12, 0, 4) AHEAD(0) MMLA(13, 0, 5)    \
+    MMLA(18, 1, 4) MMLA(19, 1, 5) LOAD_PAIR(0, 1, a, 64) MMLA(24, 2, 4) MMLA(25, 2, 5)             \
+    MMLA(30, 3, 4) MMLA(31, 3, 5) LOAD_PAIR(2, 3, a, 96) LOAD_PAIR(4, 5, b, 128) MMLA(8, 0, 6)     \
+    MMLA(9, 0, 7) MMLA(14, 1, 6) MMLA(15, 1, 7) MMLA(20, 2, 6) MMLA(21, 2, 7) MMLA(26, 3, 6)       \
+    MMLA(27, 3, 7) LOAD_PAIR(6, 7, b, 160) MMLA(10, 0, 4) MMLA(11, 0, 5) MMLA(16, 1, 4)            \
+    MMLA(22, 2, 4) MMLA(17, 1, 5) MMLA(23, 2, 5) MMLA(28, 3, 4) MMLA(29, 3, 5)                     \
+    LOAD_(4, 5, b, 192) MMLA(12, 0, 6) AHEAD(64) MMLA(13, 0, 7) MMLA(19, 1, 7) MMLA(18, 1, 6)      \
+    LOAD_(0, 1, a, 128) MMLA(24, 2, 6) MMLA(25, 2, 7) MMLA(30, 3, 6) MMLA(31, 3, 7)                \
+    LOAD_(2, 3, a, 160)                                                                            \
     "add %[b], %[b], #192\n"                                                                       \
     "add %[a], %[a], #128\n"
-#define BEGIN_BF16                                                                                 \
-    LOAD(4, b, 0) LOAD(5, b, 16) LOAD(0, a, 0) LOAD(1, a, 16) LOAD(2, a, 32)
+#define BEGIN_BF16 LOAD_PAIR(4, 5, b, 0) LOAD_PAIR(0, 1, a, 0) LOAD_PAIR(2, 3, a, 32)
 /* A step by itself. */
-#define STEP_BF16                                                                                  \
-    BEGIN_BF16 LOAD(3, a, 48) LOAD(6, b, 32) LOAD(7, b, 48)                                        \
+#define STEP_BF16(MMLA)                                                                            \
+    BEGIN_BF16 LOAD_PAIR(6, 7, b, 32)                                                              \
     MMLA(8, 0, 4) MMLA(14, 1, 4) MMLA(20, 2, 4) MMLA(26, 3, 4) LOAD(4, b, 64)                      \
     MMLA(9, 0, 5) MMLA(15, 1, 5) MMLA(21, 2, 5) MMLA(27, 3, 5) LOAD(5, b, 80)                      \
     MMLA(10, 0, 6) MMLA(16, 1, 6) MMLA(22, 2, 6) MMLA(28, 3, 6)                                    \
@@ -339,18 +342,18 @@ static void neon_tile_rows(int64_t depth, const float *a, int64_t a_row, int64_t
     X(26, 27, 28, 29, 30, 31)
 
 /* All of the depth, into v8 to v31. */
-#define SUM_BF16                                                                                   \
+#define SUM_BF16(MMLA)                                                                             \
     ZERO_SUMS                                                                                      \
     "cbz %[pairs], 3f\n" BEGIN_BF16                                                                \
     "subs %[pairs], %[pairs], #1\n"                                                                \
     "b.eq 2f\n"                                                                                    \
     ".balign 32\n"                                                                                 \
-    "1:\n" STEPS_BF16(LOAD)                                                                        \
+    "1:\n" STEPS_BF16(MMLA, LOAD_PAIR)                                                             \
     "subs %[pairs], %[pairs], #1\n"                                                                \
     "b.ne 1b\n"                                                                                    \
-    "2:\n" STEPS_BF16(NO_LOAD)                                                                     \
+    "2:\n" STEPS_BF16(MMLA, NO_PAIR)                                                               \
     "3:\n"                                                                                         \
-    "tbz %[steps], #0, 4f\n" STEP_BF16                                                             \
+    "tbz %[steps], #0, 4f\n" STEP_BF16(MMLA)                                                       \
     "4:\n"                                                                                         \
     "dup v7.4s, %w[alpha]\n"
 
@@ -359,10 +362,10 @@ static void neon_tile_bf16(int64_t steps, const uint16_t *a, const uint16_t *b, 
                            int64_t c_row, float alpha, bool accumulate)
 {
     int64_t pairs = steps / 2;
-    _Static_assert(TLI_GEMM_READ_AHEAD == 2048, "what AHEAD says");
+    _Static_assert(TLI_GEMM_READ_AHEAD >= 768 + 128, "what AHEAD says");
     if (steps >= 128) fetch_tile(c, c_row); // else it costs more than it spares
     __asm__ volatile(
-        SUM_BF16
+        SUM_BF16(MMLA)
         "cbnz %w[accumulate], 8f\n"
         EACH_PAIR(STORE_PAIR_SET) "b 9f\n"
         "8:\n" EACH_PAIR(STORE_PAIR_ADD) "9:\n"
@@ -374,54 +377,146 @@ static void neon_tile_bf16(int64_t steps, const uint16_t *a, const uint16_t *b, 
 
 /* --- its end in bfloat16: plus a bias in v4 to v6, rounded ------------------------------------ */
 
-#define PUT_ROW                                                                                    \
+#define ADD_BIAS                                                                                   \
     "fadd v0.4s, v0.4s, v4.4s\n"                                                                   \
     "fadd v1.4s, v1.4s, v5.4s\n"                                                                   \
-    "fadd v2.4s, v2.4s, v6.4s\n"                                                                   \
+    "fadd v2.4s, v2.4s, v6.4s\n"
+#define PUT_ROW                                                                                    \
     "bfcvtn v0.4h, v0.4s\n"                                                                        \
     "bfcvtn2 v0.8h, v1.4s\n"                                                                       \
     "bfcvtn v2.4h, v2.4s\n"                                                                        \
     "str q0, [%[c]]\n"                                                                             \
     "str d2, [%[c], #16]\n"                                                                        \
     "add %[c], %[c], %[c_row]\n"
-#define ROUND_ROW(zip, p0, p1, p2, p3, p4, p5)                                                     \
+#define ZIP_ROW(zip, p0, p1, p2, p3, p4, p5)                                                       \
     zip " v0.2d, v" #p0 ".2d, v" #p1 ".2d\n"                                                       \
     zip " v1.2d, v" #p2 ".2d, v" #p3 ".2d\n"                                                       \
-    zip " v2.2d, v" #p4 ".2d, v" #p5 ".2d\n"                                                       \
-    "fmul v0.4s, v0.4s, v7.s[0]\n"                                                                 \
-    "fmul v1.4s, v1.4s, v7.s[0]\n"                                                                 \
-    "fmul v2.4s, v2.4s, v7.s[0]\n" PUT_ROW
+    zip " v2.2d, v" #p4 ".2d, v" #p5 ".2d\n"
+#define ROUND_ROW(...) ZIP_ROW(__VA_ARGS__) PUT_ROW
+#define ROUND_ROW_BIAS(...) ZIP_ROW(__VA_ARGS__) ADD_BIAS PUT_ROW
 #define ROUND_ROW_ADD(zip, p0, p1, p2, p3, p4, p5)                                                 \
     "ldp q0, q1, [%[sums]]\n"                                                                      \
     "ldr q2, [%[sums], #32]\n"                                                                     \
     "add %[sums], %[sums], %[sums_row]\n"                                                          \
     zip " v3.2d, v" #p0 ".2d, v" #p1 ".2d\n" FMA(0, 3, 7, 0)                                       \
     zip " v3.2d, v" #p2 ".2d, v" #p3 ".2d\n" FMA(1, 3, 7, 0)                                       \
-    zip " v3.2d, v" #p4 ".2d, v" #p5 ".2d\n" FMA(2, 3, 7, 0) PUT_ROW
+    zip " v3.2d, v" #p4 ".2d, v" #p5 ".2d\n" FMA(2, 3, 7, 0) ADD_BIAS PUT_ROW
 #define ROUND_PAIR(...) ROUND_ROW("zip1", __VA_ARGS__) ROUND_ROW("zip2", __VA_ARGS__)
+#define ROUND_PAIR_BIAS(...)                                                                       \
+    ROUND_ROW_BIAS("zip1", __VA_ARGS__) ROUND_ROW_BIAS("zip2", __VA_ARGS__)
 #define ROUND_PAIR_ADD(...) ROUND_ROW_ADD("zip1", __VA_ARGS__) ROUND_ROW_ADD("zip2", __VA_ARGS__)
+
+#define SCALE_SUM(r) "fmul v" #r ".4s, v" #r ".4s, v7.s[0]\n"
+#define SCALE_PAIR(p0, p1, p2, p3, p4, p5)                                                         \
+    SCALE_SUM(p0) SCALE_SUM(p1) SCALE_SUM(p2) SCALE_SUM(p3) SCALE_SUM(p4) SCALE_SUM(p5)
+
+/* What is added where there is no bias: -0.0 + x is x, of either sign. */
+static const float no_bias[GEMM_NR] = {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f,
+                                       -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f};
 
 static void neon_tile_rounded(int64_t steps, const uint16_t *a, const uint16_t *b,
                               const float *sums, int64_t sums_row, const float *bias, uint16_t *c,
                               int64_t c_row, float alpha)
 {
-    // What is added where there is no bias: -0.0 + x is x, of either sign.
-    static const float nothing[GEMM_NR] = {-0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f,
-                                           -0.0f, -0.0f, -0.0f, -0.0f, -0.0f, -0.0f};
     int64_t pairs = steps / 2;
-    for (int i = 0; i < GEMM_MR; i++) {
-        __builtin_prefetch(c + i * c_row, 1);
-        __builtin_prefetch(c + i * c_row + GEMM_NR - 1, 1);
-    }
+    // A row of the tile may reach into a second line: that one is called for by the tile beside it,
+    // or is missed.
+    for (int i = 0; i < GEMM_MR; i++) __builtin_prefetch(c + i * c_row + GEMM_NR - 1, 1);
+    const int plain = !sums && alpha == 1, bare = plain && !bias;
     __asm__ volatile(
-        SUM_BF16
+        SUM_BF16(MMLA)
+        "cbnz %w[bare], 6f\n"
         "ldp q4, q5, [%[bias]]\n"
         "ldr q6, [%[bias], #32]\n"
+        "cbnz %w[plain], 7f\n"
         "cbnz %[sums], 8f\n"
-        EACH_PAIR(ROUND_PAIR) "b 9f\n"
+        EACH_PAIR(SCALE_PAIR)
+        "7:\n" EACH_PAIR(ROUND_PAIR_BIAS) "b 9f\n"
+        "6:\n" EACH_PAIR(ROUND_PAIR) "b 9f\n"
         "8:\n" EACH_PAIR(ROUND_PAIR_ADD) "9:\n"
         : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(pairs), [sums] "+r"(sums)
-        : [steps] "r"(steps), [sums_row] "r"(sums_row * 4), [bias] "r"(bias ? bias : nothing),
+        : [steps] "r"(steps), [sums_row] "r"(sums_row * 4), [bias] "r"(bias ? bias : no_bias),
+          [c_row] "r"(c_row * 2), [alpha] "r"(tli_float_to_bits(alpha)), [plain] "r"(plain),
+          [bare] "r"(bare)
+        : "memory", "cc", ALL_VECTORS);
+}
+
+/* --- the tile turned around: 12 rows, 8 columns ----------------------------------------------- */
+
+/* Four blocks are two rows. */
+#define EACH_TURNED(X)                                                                             \
+    X(8, 14, 20, 26) X(9, 15, 21, 27) X(10, 16, 22, 28) X(11, 17, 23, 29) X(12, 18, 24, 30)        \
+    X(13, 19, 25, 31)
+#define TURNED_SET_ROW(zip, p0, p1, p2, p3)                                                        \
+    zip " v0.2d, v" #p0 ".2d, v" #p1 ".2d\n"                                                       \
+    zip " v1.2d, v" #p2 ".2d, v" #p3 ".2d\n"                                                       \
+    "fmul v0.4s, v0.4s, v7.s[0]\n"                                                                 \
+    "fmul v1.4s, v1.4s, v7.s[0]\n"                                                                 \
+    "stp q0, q1, [%[c]]\n"                                                                         \
+    "add %[c], %[c], %[c_row]\n"
+#define TURNED_ADD_ROW(zip, p0, p1, p2, p3)                                                        \
+    "ldp q0, q1, [%[c]]\n"                                                                         \
+    zip " v2.2d, v" #p0 ".2d, v" #p1 ".2d\n" FMA(0, 2, 7, 0)                                       \
+    zip " v3.2d, v" #p2 ".2d, v" #p3 ".2d\n" FMA(1, 3, 7, 0)                                       \
+    "stp q0, q1, [%[c]]\n"                                                                         \
+    "add %[c], %[c], %[c_row]\n"
+#define TURNED_SET(...) TURNED_SET_ROW("zip1", __VA_ARGS__) TURNED_SET_ROW("zip2", __VA_ARGS__)
+#define TURNED_ADD(...) TURNED_ADD_ROW("zip1", __VA_ARGS__) TURNED_ADD_ROW("zip2", __VA_ARGS__)
+
+/* Panels of 12 and 8. What the tile above calls a is b here. */
+static void neon_turned_bf16(int64_t steps, const uint16_t *a, const uint16_t *b, float *c,
+                             int64_t c_row, float alpha, bool accumulate)
+{
+    int64_t pairs = steps / 2;
+    for (int i = 0; i < GEMM_TURNED_MR; i++) __builtin_prefetch(c + i * c_row, 1);
+    __asm__ volatile(
+        SUM_BF16(MMLA_TURNED)
+        "cbnz %w[accumulate], 8f\n"
+        EACH_TURNED(TURNED_SET) "b 9f\n"
+        "8:\n" EACH_TURNED(TURNED_ADD) "9:\n"
+        : [a] "+r"(b), [b] "+r"(a), [c] "+r"(c), [pairs] "+r"(pairs)
+        : [steps] "r"(steps), [c_row] "r"(c_row * 4), [alpha] "r"(tli_float_to_bits(alpha)),
+          [accumulate] "r"((int)accumulate)
+        : "memory", "cc", ALL_VECTORS);
+}
+
+/* With a bias in v4 and v5. */
+#define TURNED_PUT_ROW                                                                             \
+    "fadd v0.4s, v0.4s, v4.4s\n"                                                                   \
+    "fadd v1.4s, v1.4s, v5.4s\n"                                                                   \
+    "bfcvtn v0.4h, v0.4s\n"                                                                        \
+    "bfcvtn2 v0.8h, v1.4s\n"                                                                       \
+    "str q0, [%[c]]\n"                                                                             \
+    "add %[c], %[c], %[c_row]\n"
+#define TURNED_ROUND_ROW(zip, p0, p1, p2, p3)                                                      \
+    zip " v0.2d, v" #p0 ".2d, v" #p1 ".2d\n"                                                       \
+    zip " v1.2d, v" #p2 ".2d, v" #p3 ".2d\n"                                                       \
+    "fmul v0.4s, v0.4s, v7.s[0]\n"                                                                 \
+    "fmul v1.4s, v1.4s, v7.s[0]\n" TURNED_PUT_ROW
+#define TURNED_ROUND_ROW_ADD(zip, p0, p1, p2, p3)                                                  \
+    "ldp q0, q1, [%[sums]]\n"                                                                      \
+    "add %[sums], %[sums], %[sums_row]\n"                                                          \
+    zip " v2.2d, v" #p0 ".2d, v" #p1 ".2d\n" FMA(0, 2, 7, 0)                                       \
+    zip " v3.2d, v" #p2 ".2d, v" #p3 ".2d\n" FMA(1, 3, 7, 0) TURNED_PUT_ROW
+#define TURNED_ROUND(...)                                                                          \
+    TURNED_ROUND_ROW("zip1", __VA_ARGS__) TURNED_ROUND_ROW("zip2", __VA_ARGS__)
+#define TURNED_ROUND_ADD(...)                                                                      \
+    TURNED_ROUND_ROW_ADD("zip1", __VA_ARGS__) TURNED_ROUND_ROW_ADD("zip2", __VA_ARGS__)
+
+static void neon_turned_rounded(int64_t steps, const uint16_t *a, const uint16_t *b,
+                                const float *sums, int64_t sums_row, const float *bias, uint16_t *c,
+                                int64_t c_row, float alpha)
+{
+    int64_t pairs = steps / 2;
+    for (int i = 0; i < GEMM_TURNED_MR; i++) __builtin_prefetch(c + i * c_row, 1);
+    __asm__ volatile(
+        SUM_BF16(MMLA_TURNED)
+        "ldp q4, q5, [%[bias]]\n"
+        "cbnz %[sums], 8f\n"
+        EACH_TURNED(TURNED_ROUND) "b 9f\n"
+        "8:\n" EACH_TURNED(TURNED_ROUND_ADD) "9:\n"
+        : [a] "+r"(b), [b] "+r"(a), [c] "+r"(c), [pairs] "+r"(pairs), [sums] "+r"(sums)
+        : [steps] "r"(steps), [sums_row] "r"(sums_row * 4), [bias] "r"(bias ? bias : no_bias),
           [c_row] "r"(c_row * 2), [alpha] "r"(tli_float_to_bits(alpha))
         : "memory", "cc", ALL_VECTORS);
 }

@@ -97,12 +97,25 @@ static uint16_t *block_of(uint16_t *dst, int width, int i, int64_t p)
     return dst + (p / 4 * (width / 2) + i / 2) * 8;
 }
 
-/* Two lanes whose depth is side by side; NULL is zeros. */
-static void pack_pair(uint16_t *dst, int width, const uint16_t *x, const uint16_t *y, int64_t depth)
+/* Two lanes whose depth is side by side; NULL is zeros. `ahead` elements behind them lie the next
+ * two, which are called for; 0: there are none. */
+static void pack_pair(uint16_t *dst, int width, const uint16_t *x, const uint16_t *y, int64_t depth,
+                      int64_t ahead)
 {
+    enum { LINE = 32 }; // elements
     const uint64x2_t zero = vdupq_n_u64(0);
     int64_t p = 0;
     const int64_t block = (int64_t)width / 2 * 8;
+    for (; p + LINE <= depth && x && y && ahead; p += LINE) {
+        __builtin_prefetch(x + p + ahead);
+        __builtin_prefetch(y + p + ahead);
+        for (int64_t q = p; q < p + LINE; q += 8, dst += 2 * block) {
+            const uint64x2_t xs = vreinterpretq_u64_u16(vld1q_u16(x + q));
+            const uint64x2_t ys = vreinterpretq_u64_u16(vld1q_u16(y + q));
+            vst1q_u16(dst, vreinterpretq_u16_u64(vzip1q_u64(xs, ys)));
+            vst1q_u16(dst + block, vreinterpretq_u16_u64(vzip2q_u64(xs, ys)));
+        }
+    }
     for (; p + 8 <= depth; p += 8, dst += 2 * block) {
         uint64x2_t xs = x ? vreinterpretq_u64_u16(vld1q_u16(x + p)) : zero;
         uint64x2_t ys = y ? vreinterpretq_u64_u16(vld1q_u16(y + p)) : zero;
@@ -116,45 +129,79 @@ static void pack_pair(uint16_t *dst, int width, const uint16_t *x, const uint16_
         }
 }
 
-/* Lanes side by side: 4 rows of 8, or 4, lanes at a time become 4, or 2, blocks. */
+/* A lane, or a step, that is not there: as many as are asked for by those below. */
+enum { ZEROS = 1024 };
+static const uint16_t zeros[ZEROS];
+
+/* Lanes that lie anywhere, all at a time: lines of the panel are written whole. */
+TLI_INLINE void pack_lanes(uint16_t *dst, const int width, const uint16_t *const *rows,
+                           int64_t depth)
+{
+    for (int64_t p = 0; p + 8 <= depth; p += 8, dst += 8 * width)
+        UNROLLED(int i = 0; i < width; i += 2) {
+            const uint64x2_t x = vreinterpretq_u64_u16(vld1q_u16(rows[i] + p));
+            const uint64x2_t y = vreinterpretq_u64_u16(vld1q_u16(rows[i + 1] + p));
+            vst1q_u16(dst + 4 * i, vreinterpretq_u16_u64(vzip1q_u64(x, y)));
+            vst1q_u16(dst + 4 * (width + i), vreinterpretq_u16_u64(vzip2q_u64(x, y)));
+        }
+}
+
+/* Four steps of lanes side by side: 8, or 4, lanes at a time become 4, or 2, blocks. */
+TLI_INLINE void pack_steps(uint16_t *dst, const int width, const uint16_t *s0, const uint16_t *s1,
+                           const uint16_t *s2, const uint16_t *s3)
+{
+    int i = 0;
+    UNROLLED(; i + 8 <= width; i += 8) {
+        const uint16x8_t r0 = vld1q_u16(s0 + i), r1 = vld1q_u16(s1 + i);
+        const uint16x8_t r2 = vld1q_u16(s2 + i), r3 = vld1q_u16(s3 + i);
+        const uint32x4_t low01 = vreinterpretq_u32_u16(vzip1q_u16(r0, r1));
+        const uint32x4_t high01 = vreinterpretq_u32_u16(vzip2q_u16(r0, r1));
+        const uint32x4_t low23 = vreinterpretq_u32_u16(vzip1q_u16(r2, r3));
+        const uint32x4_t high23 = vreinterpretq_u32_u16(vzip2q_u16(r2, r3));
+        vst1q_u16(dst + 4 * i, vreinterpretq_u16_u32(vzip1q_u32(low01, low23)));
+        vst1q_u16(dst + 4 * i + 8, vreinterpretq_u16_u32(vzip2q_u32(low01, low23)));
+        vst1q_u16(dst + 4 * i + 16, vreinterpretq_u16_u32(vzip1q_u32(high01, high23)));
+        vst1q_u16(dst + 4 * i + 24, vreinterpretq_u16_u32(vzip2q_u32(high01, high23)));
+    }
+    UNROLLED(; i < width; i += 4) {
+        const uint16x4_t zero = vdup_n_u16(0);
+        const uint16x8_t r0 = vcombine_u16(vld1_u16(s0 + i), zero);
+        const uint16x8_t r1 = vcombine_u16(vld1_u16(s1 + i), zero);
+        const uint16x8_t r2 = vcombine_u16(vld1_u16(s2 + i), zero);
+        const uint16x8_t r3 = vcombine_u16(vld1_u16(s3 + i), zero);
+        const uint32x4_t low01 = vreinterpretq_u32_u16(vzip1q_u16(r0, r1));
+        const uint32x4_t low23 = vreinterpretq_u32_u16(vzip1q_u16(r2, r3));
+        vst1q_u16(dst + 4 * i, vreinterpretq_u16_u32(vzip1q_u32(low01, low23)));
+        vst1q_u16(dst + 4 * i + 8, vreinterpretq_u16_u32(vzip2q_u32(low01, low23)));
+    }
+}
+
+/* Lanes side by side, steps `step` apart. */
 static void pack_beside_half(uint16_t *dst, int width, const uint16_t *src, int64_t step,
                              int64_t depth)
 {
     int64_t p = 0;
-    for (; p + 4 <= depth; p += 4, src += 4 * step) {
-        int i = 0;
-        for (; i + 8 <= width; i += 8, dst += 32) {
-            const uint16_t *s = src + i;
-            uint16x8_t r0 = vld1q_u16(s), r1 = vld1q_u16(s + step);
-            uint16x8_t r2 = vld1q_u16(s + 2 * step), r3 = vld1q_u16(s + 3 * step);
-            uint32x4_t low01 = vreinterpretq_u32_u16(vzip1q_u16(r0, r1));
-            uint32x4_t high01 = vreinterpretq_u32_u16(vzip2q_u16(r0, r1));
-            uint32x4_t low23 = vreinterpretq_u32_u16(vzip1q_u16(r2, r3));
-            uint32x4_t high23 = vreinterpretq_u32_u16(vzip2q_u16(r2, r3));
-            vst1q_u16(dst, vreinterpretq_u16_u32(vzip1q_u32(low01, low23)));
-            vst1q_u16(dst + 8, vreinterpretq_u16_u32(vzip2q_u32(low01, low23)));
-            vst1q_u16(dst + 16, vreinterpretq_u16_u32(vzip1q_u32(high01, high23)));
-            vst1q_u16(dst + 24, vreinterpretq_u16_u32(vzip2q_u32(high01, high23)));
-        }
-        for (; i < width; i += 4, dst += 16) {
-            const uint16_t *s = src + i;
-            const uint16x4_t zero = vdup_n_u16(0);
-            uint16x8_t r0 = vcombine_u16(vld1_u16(s), zero),
-                       r1 = vcombine_u16(vld1_u16(s + step), zero);
-            uint16x8_t r2 = vcombine_u16(vld1_u16(s + 2 * step), zero);
-            uint16x8_t r3 = vcombine_u16(vld1_u16(s + 3 * step), zero);
-            uint32x4_t low01 = vreinterpretq_u32_u16(vzip1q_u16(r0, r1));
-            uint32x4_t low23 = vreinterpretq_u32_u16(vzip1q_u16(r2, r3));
-            vst1q_u16(dst, vreinterpretq_u16_u32(vzip1q_u32(low01, low23)));
-            vst1q_u16(dst + 8, vreinterpretq_u16_u32(vzip2q_u32(low01, low23)));
-        }
-    }
+    ROLLED(; p + 4 <= depth; p += 4, src += 4 * step, dst += 4 * width)
+    pack_steps(dst, width, src, src + step, src + 2 * step, src + 3 * step);
     if (p < depth)
-        for (int i = 0; i < width; i += 2, dst += 8)
-            for (int64_t q = 0; q < 4; q++) {
-                dst[q] = p + q < depth ? src[q * step + i] : 0;
-                dst[4 + q] = p + q < depth ? src[q * step + i + 1] : 0;
-            }
+        pack_steps(dst, width, src, p + 1 < depth ? src + step : zeros,
+                   p + 2 < depth ? src + 2 * step : zeros, zeros);
+}
+
+/* The same where steps lie anywhere, `offset` behind these places. */
+TLI_INLINE void gather_steps_half(void *dst_, const int width, const void *const *steps,
+                                  size_t offset, int64_t depth)
+{
+    uint16_t *dst = dst_;
+    ROLLED(int64_t p = 0; p < depth; p += 4, dst += 4 * width)
+    {
+        const uint16_t *s[4];
+        for (int q = 0; q < 4; q++)
+            s[q] = p + q < depth && steps[p + q]
+                       ? (const uint16_t *)(const void *)((const char *)steps[p + q] + offset)
+                       : zeros;
+        pack_steps(dst, width, s[0], s[1], s[2], s[3]);
+    }
 }
 
 /* The first `count` lanes of a panel side by side: through rows that have room for all of them. */
@@ -172,15 +219,17 @@ static void pack_beside_half_some(uint16_t *dst, int width, const uint16_t *src,
     }
 }
 
+/* There are `more` lanes behind these. */
 static void pack_panel_half(uint16_t *dst, int width, const uint16_t *src, int64_t lane,
-                            int64_t step, int count, int64_t depth)
+                            int64_t step, int count, int64_t depth, int64_t more)
 {
     if (lane == 1) {
         pack_beside_half_some(dst, width, src, step, count, depth);
     } else if (step == 1) {
         for (int i = 0; i < width; i += 2)
             pack_pair(block_of(dst, width, i, 0), width, i < count ? src + i * lane : NULL,
-                      i + 1 < count ? src + (i + 1) * lane : NULL, depth);
+                      i + 1 < count ? src + (i + 1) * lane : NULL, depth,
+                      i + 3 < count + more ? 2 * lane : 0);
     } else {
         for (int64_t p = 0; p < depth; p += 4)
             for (int i = 0; i < width; i++)
@@ -218,16 +267,26 @@ static void pack_half(void *dst, int width, const void *src, tl_dtype type, int6
     }
     for (; i < count; i += width)
         pack_panel_half(to + i * padded, width, from + i * lane, lane, step,
-                        (int)(count - i < width ? count - i : width), depth);
+                        (int)(count - i < width ? count - i : width), depth,
+                        count - i < width ? 0 : count - i - width);
 }
 
-static void gather_half(void *dst, int width, const void *const *rows, int count, tl_dtype type,
-                        int64_t depth)
+TLI_INLINE void gather_half(void *dst, const int width, const void *const *rows, int count,
+                            tl_dtype type, int64_t depth)
 {
     (void)type;
-    for (int i = 0; i < width; i += 2)
-        pack_pair(block_of(dst, width, i, 0), width, i < count ? rows[i] : NULL,
-                  i + 1 < count ? rows[i + 1] : NULL, depth);
+    const int64_t at_once = depth <= ZEROS ? depth / 8 * 8 : 0;
+    if (at_once > 0) {
+        const uint16_t *all[GEMM_NR];
+        for (int i = 0; i < width; i++) all[i] = i < count && rows[i] ? rows[i] : zeros;
+        pack_lanes(dst, width, all, depth);
+    }
+    if (at_once == depth) return;
+    for (int i = 0; i < width; i += 2) {
+        const uint16_t *x = i < count ? rows[i] : NULL, *y = i + 1 < count ? rows[i + 1] : NULL;
+        pack_pair(block_of(dst, width, i, at_once), width, x ? x + at_once : NULL,
+                  y ? y + at_once : NULL, depth - at_once, 0);
+    }
 }
 
 #define pack_half_a pack_half
@@ -261,4 +320,20 @@ EXPORT(b, f64, GEMM_NR_F64, pack_double, gather_double)
 #if defined(GEMM_HALF)
 EXPORT(a, bf16, GEMM_HALF_MR, pack_half_a, gather_half_a)
 EXPORT(b, bf16, GEMM_HALF_NR, pack_half_b, gather_half_b)
+#endif
+#if defined(TLI_ISA_neon_bf16)
+EXPORT(a, turned, GEMM_TURNED_MR, pack_half_a, gather_half_a)
+EXPORT(b, turned, GEMM_TURNED_NR, pack_half_b, gather_half_b)
+
+void TLI_ISA_NAME(tli_gemm_gather_steps_a_bf16)(void *dst, const void *const *steps, size_t offset,
+                                                int64_t depth)
+{
+    gather_steps_half(dst, GEMM_HALF_MR, steps, offset, depth);
+}
+
+void TLI_ISA_NAME(tli_gemm_gather_steps_a_turned)(void *dst, const void *const *steps,
+                                                  size_t offset, int64_t depth)
+{
+    gather_steps_half(dst, GEMM_TURNED_MR, steps, offset, depth);
+}
 #endif

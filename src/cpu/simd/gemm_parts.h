@@ -39,6 +39,8 @@ enum { GEMM_ROWS_MR = GEMM_MR, GEMM_ROWS_NR = GEMM_NR };
 #if defined(TLI_ISA_neon_bf16)
 #define GEMM_HALF 1
 enum { GEMM_HALF_MR = GEMM_MR, GEMM_HALF_NR = GEMM_NR, GEMM_HALF_KR = 4 };
+/* The same tile turned around, for columns that are no multiple of 12. */
+enum { GEMM_TURNED_MR = GEMM_HALF_NR, GEMM_TURNED_NR = GEMM_HALF_MR };
 #elif defined(TLI_ISA_amx)
 #define GEMM_HALF 1
 enum { GEMM_HALF_MR = 32, GEMM_HALF_NR = 32, GEMM_HALF_KR = 32 };
@@ -54,10 +56,22 @@ enum { GEMM_REGISTERS = 32 };
 enum { GEMM_REGISTERS = 16 };
 #endif
 
+/* UNROLLED is for whole loops over what a tile or a panel holds: only then can it stay in
+ * registers. ROLLED is for loops through memory: prefetchers follow the steps of one load. */
+#if defined(__clang__)
+#define UNROLLED(...) _Pragma("clang loop unroll(full)") for (__VA_ARGS__)
+#define ROLLED(...) _Pragma("clang loop unroll(disable)") for (__VA_ARGS__)
+#else
+#define UNROLLED(...) _Pragma("GCC unroll 16") for (__VA_ARGS__)
+#define ROLLED(...) _Pragma("GCC unroll 1") for (__VA_ARGS__)
+#endif
+
 typedef void tli_gemm_pack_matrix_fn(void *dst, const void *src, tl_dtype type, int64_t lane,
                                      int64_t step, int64_t count, int64_t depth);
 typedef void tli_gemm_gather_fn(void *dst, const void *const *rows, int count, tl_dtype type,
                                 int64_t depth);
+
+typedef void tli_gemm_steps_fn(void *dst, const void *const *steps, size_t offset, int64_t depth);
 
 extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_a_f32), TLI_ISA_NAME(tli_gemm_pack_b_f32);
 extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_f32), TLI_ISA_NAME(tli_gemm_gather_b_f32);
@@ -71,9 +85,16 @@ extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_b_bf16);
 extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_bf16);
 extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_b_bf16);
 #endif
+#if defined(TLI_ISA_neon_bf16)
+extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_a_turned);
+extern tli_gemm_pack_matrix_fn TLI_ISA_NAME(tli_gemm_pack_b_turned);
+extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_a_turned);
+extern tli_gemm_gather_fn TLI_ISA_NAME(tli_gemm_gather_b_turned);
+extern tli_gemm_steps_fn TLI_ISA_NAME(tli_gemm_gather_steps_a_bf16);
+extern tli_gemm_steps_fn TLI_ISA_NAME(tli_gemm_gather_steps_a_turned);
+#endif
 #if defined(TLI_ISA_amx)
-void TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16)(void *dst, const void *const *steps, size_t offset,
-                                                int64_t depth);
+extern tli_gemm_steps_fn TLI_ISA_NAME(tli_gemm_gather_steps_b_bf16);
 #endif
 
 void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e);

@@ -4,15 +4,19 @@
 
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 
-/* NAME_read and NAME_write: VEC elements at once, from and to float. */
+/* NAME_read and NAME_write: VEC elements at once, from and to float. NAME_fetch: as they are. */
 #define VECTORS(X)                                                                                 \
     typedef struct                                                                                 \
         __attribute__((aligned(sizeof(X##_T) * VEC < 16 ? sizeof(X##_T) * VEC : 16))) X##_vector { \
         X##_T at[VEC];                                                                             \
     } X##_vector;                                                                                  \
+    FN X##_vector X##_fetch(const void *from, i64 i)                                               \
+    {                                                                                              \
+        return *(const X##_vector *)((const X##_T *)from + i);                                     \
+    }                                                                                              \
     FN void X##_read(float *to, const void *from, i64 i)                                           \
     {                                                                                              \
-        const X##_vector v = *(const X##_vector *)((const X##_T *)from + i);                       \
+        const X##_vector v = X##_fetch(from, i);                                                   \
         UNROLL for (int e = 0; e < VEC; e++) to[e] = X##_LOAD(v.at[e]);                            \
     }                                                                                              \
     FN void X##_write(void *to, i64 i, const float *from)                                          \

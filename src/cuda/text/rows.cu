@@ -205,6 +205,8 @@ FN seen see(seen s, const float *v)
     return s;
 }
 
+#define READ_ROW(to) X_read(to, x, i);
+#define READ_AGAIN(to) READ_ROW(to)
 /* The logarithm of the sum of powers is `lse`; the sum of all logits is `all`. */
 #define LSE_OF_ROW                                                                                 \
     PER_THREAD(THREADS, float, high, );                                                            \
@@ -215,7 +217,7 @@ FN seen see(seen s, const float *v)
         seen s = {-INF_F, 0, 0};                                                                   \
         ROW_BEGIN                                                                                  \
             float v[VEC];                                                                          \
-            X_read(v, x, i);                                                                       \
+            READ_ROW(v)                                                                            \
             s = see(s, v);                                                                         \
         ROW_END                                                                                    \
         MY(high) = s.top;                                                                          \
@@ -232,60 +234,90 @@ FN seen see(seen s, const float *v)
 
 /* Without SPARSE there are no labels, but targets, which lie as the logits do. */
 #if SPARSE
+#if SMOOTH
+#define ALL_OF_ROW REDUCE(THREADS, float, all, add_f, total)
+#else
+#define ALL_OF_ROW const float all = 0;
+#endif
+#define TELL_LOSS                                                                                  \
+    ALL_OF_ROW                                                                                     \
+    ONE_THREAD(THREADS)                                                                            \
+    {                                                                                              \
+        const i64 label = (i64)((const L_T *)a.labels)[group];                                     \
+        float loss = 0;                                                                            \
+        if (!a.ignores || label != a.ignored) {                                                    \
+            if (label < 0 || label >= WIDTH) {                                                     \
+                note_fault(a.fault, &a.place, label, group, WIDTH, -1);                            \
+                loss = NAN_F;                                                                      \
+            } else {                                                                               \
+                loss = (float)((1 - a.smoothing) * ((double)lse - (double)X_LOAD(x[label])));      \
+                if (SMOOTH) loss += (float)(a.smoothing * ((double)lse - (double)all / WIDTH));    \
+            }                                                                                      \
+        }                                                                                          \
+        a.loss[group] = loss;                                                                      \
+        a.lse[group] = lse;                                                                        \
+    }
+
 KERNEL(THREADS) sparse_rows(const tli_entropy_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
     const X_T *x = (const X_T *)a.logits + group * WIDTH;
     LSE_OF_ROW
-#if SMOOTH
-    REDUCE(THREADS, float, all, add_f, total)
-#endif
-    ONE_THREAD(THREADS)
-    {
-        const i64 label = (i64)((const L_T *)a.labels)[group];
-        float loss = 0;
-        if (!a.ignores || label != a.ignored) {
-            if (label < 0 || label >= WIDTH) {
-                note_fault(a.fault, &a.place, label, group, WIDTH, -1);
-                loss = NAN_F;
-            } else {
-                loss = (float)((1 - a.smoothing) * ((double)lse - (double)X_LOAD(x[label])));
-#if SMOOTH
-                loss += (float)(a.smoothing * ((double)lse - (double)all / WIDTH));
-#endif
-            }
-        }
-        a.loss[group] = loss;
-        a.lse[group] = lse;
-    }
+    TELL_LOSS
 }
 
 VECTORS(Y)
+/* The gradient of a row, once `lse` is known. */
+#define GRAD_OF_ROW                                                                                \
+    const i64 label = (i64)((const L_T *)a.labels)[group];                                         \
+    const int ignored = a.ignores && label == a.ignored;                                           \
+    const float g = a.g[group];                                                                    \
+    const float even = (float)(a.smoothing / WIDTH), target = (float)(1 - a.smoothing) + even;     \
+    EACH_THREAD(THREADS)                                                                           \
+    {                                                                                              \
+        ROW_BEGIN                                                                                  \
+            float v[VEC], to[VEC];                                                                 \
+            READ_AGAIN(v)                                                                          \
+            OF_VECTOR(e) to[e] = ignored ? 0 : g * (power_of(v[e] - lse) - even);                  \
+            /* near 1 the difference is what counts */                                             \
+            if (label >= i && label < i + VEC && !ignored)                                         \
+                OF_VECTOR(e)                                                                       \
+                    if (i + e == label)                                                            \
+                        to[e] = (float)((double)g                                                  \
+                                        * (__builtin_exp((double)v[e] - (double)lse) - target));   \
+            Y_write(y, i, to);                                                                     \
+        ROW_END                                                                                    \
+    }
+
 KERNEL(THREADS) sparse_grad_rows(const tli_entropy_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
     const X_T *x = (const X_T *)a.logits + group * WIDTH;
     Y_T *y = (Y_T *)a.y + group * WIDTH;
-    const i64 label = (i64)((const L_T *)a.labels)[group];
-    const int ignored = a.ignores && label == a.ignored;
-    const float g = a.g[group], lse = a.given[group];
-    const float even = (float)(a.smoothing / WIDTH), target = (float)(1 - a.smoothing) + even;
-    EACH_THREAD(THREADS)
-    {
-        ROW_BEGIN
-            float v[VEC];
-            X_read(v, x, i);
-            OF_VECTOR(e)
-            {
-                const float z = v[e];
-                v[e] = ignored ? 0 : g * (power_of(z - lse) - even);
-                // near 1 the difference is what counts
-                if (i + e == label && !ignored)
-                    v[e] = (float)((double)g * (__builtin_exp((double)z - (double)lse) - target));
-            }
-            Y_write(y, i, v);
-        ROW_END
-    }
+    const float lse = a.given[group];
+    GRAD_OF_ROW
+}
+
+/* The loss and its gradient: the row comes from memory once, if it finds room in registers. */
+#if KEPT
+#undef READ_ROW
+#undef READ_AGAIN
+#define READ_ROW(to)                                                                               \
+    MY(row)[j] = *(const X_vector *)(x + i);                                                       \
+    READ_AGAIN(to)
+#define READ_AGAIN(to) OF_VECTOR(e) to[e] = X_LOAD(MY(row)[j].at[e]);
+#endif
+KERNEL(THREADS) sparse_both_rows(const tli_entropy_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(THREADS, a.groups)
+    const X_T *x = (const X_T *)a.logits + group * WIDTH;
+    Y_T *y = (Y_T *)a.y + group * WIDTH;
+#if KEPT
+    PER_THREAD(THREADS, X_vector, row, [EACH]);
+#endif
+    LSE_OF_ROW
+    TELL_LOSS
+    GRAD_OF_ROW
 }
 #else
 VECTORS(L)

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -210,4 +211,51 @@ void tli_run_lock_release(tli_run_lock **lock)
     pthread_mutex_unlock(&guard);
     free_lock(l);
     *lock = NULL;
+}
+
+/* --- asking ----------------------------------------------------------------------------------- */
+
+static bool is_locked(int fd)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    int result = -1;
+    errno = EINVAL;
+#ifdef F_OFD_GETLK
+    result = fcntl(fd, F_OFD_GETLK, &whole);
+#endif
+    if (result != 0 && errno == EINVAL) result = fcntl(fd, F_GETLK, &whole);
+    return result == 0 && whole.l_type != F_UNLCK;
+}
+
+static int64_t holder_here(int fd)
+{
+    char text[HOLDER] = "", pid[32], host[128], here[128] = "";
+    ssize_t length = pread(fd, text, sizeof text - 1, 0);
+    text[length > 0 ? length : 0] = '\0';
+    line_of(pid, sizeof pid, text, "pid ");
+    line_of(host, sizeof host, text, "host ");
+    if (gethostname(here, sizeof here - 1) != 0 || strcmp(host, here) != 0) return 0;
+    return strtoll(pid, NULL, 10);
+}
+
+bool tli_run_lock_held(const char *folder, int64_t *pid)
+{
+    char *path = path_in(folder);
+    struct stat info;
+    bool held = false;
+    int fd = -1;
+    if (pid) *pid = 0;
+    if (!path) return false;
+    pthread_mutex_lock(&guard);
+    if (is_ours(path)) {
+        held = true;
+        if (pid) *pid = getpid();
+    } else if ((fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) >= 0) {
+        held = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && is_locked(fd);
+        if (held && pid) *pid = holder_here(fd);
+        close(fd);
+    }
+    pthread_mutex_unlock(&guard);
+    tl_free(path);
+    return held;
 }

@@ -25,4 +25,8 @@ TL_NODISCARD tl_status tli_run_lock_take(tli_run_lock **out, const char *folder)
 /* Removes the file and lets go. NULL is fine. */
 void tli_run_lock_release(tli_run_lock **lock);
 
+/* Whether somebody trains in the folder now. `pid` (or NULL) is of that process where it runs on
+ * this machine, else 0. Takes nothing, changes nothing. */
+bool tli_run_lock_held(const char *folder, int64_t *pid);
+
 #endif

@@ -26,7 +26,14 @@ enum {
     TLI_EVENT_SESSION = 7,
     TLI_EVENT_SOURCE = 10
 };
-enum { TLI_VALUE_TAG = 1, TLI_VALUE_SIMPLE = 2, TLI_VALUE_TENSOR = 8, TLI_VALUE_METADATA = 9 };
+enum {
+    TLI_VALUE_TAG = 1,
+    TLI_VALUE_SIMPLE = 2,
+    TLI_VALUE_IMAGE = 4,     /* of the old style, as PyTorch's writer has them */
+    TLI_VALUE_HISTOGRAM = 5, /* the same */
+    TLI_VALUE_TENSOR = 8,
+    TLI_VALUE_METADATA = 9
+};
 enum { TLI_METADATA_PLUGIN = 1, TLI_METADATA_CLASS = 4 };
 enum {
     TLI_TENSOR_DTYPE = 1,

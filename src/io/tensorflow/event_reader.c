@@ -4,6 +4,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 
+#include "io/inner/event_scan.h"
 #include "io/tensorflow/event_impl.h"
 
 struct tl_event_reader {
@@ -49,6 +50,11 @@ void tl_event_reader_close(tl_event_reader **reader)
     tl_free(r->path);
     tl_free(r);
     *reader = NULL;
+}
+
+void tli_event_reader_seek(tl_event_reader *r, uint64_t offset)
+{
+    r->at = r->file.data + (offset < r->file.size ? offset : r->file.size);
 }
 
 bool tl_event_reader_cut(const tl_event_reader *r)
@@ -174,6 +180,69 @@ static tl_status settle_plugin(tl_event_reader *r, tl_event_value *v)
     return st;
 }
 
+/* --- the old style ---------------------------------------------------------------------------- */
+
+/* An image: height, width, kind, file. */
+static tl_status read_image(tl_event_value *v, tl_arena *arena, const tli_pb_field *image)
+{
+    tli_pb in = {image->data, image->data + image->size, false};
+    tli_pb_field f;
+    uint64_t sides[2] = {0};
+    tl_event_bytes *strings = tl_arena_array(arena, 3, sizeof *strings);
+    if (!strings) return TL_ENOMEM;
+    strings[2] = (tl_event_bytes){"", 0};
+    while (tli_pb_next(&in, &f)) {
+        if ((f.number == 1 || f.number == 2) && f.wire == TLI_PB_VARINT)
+            sides[f.number - 1] = f.bits;
+        if (f.number == 4 && f.wire == TLI_PB_BYTES) TL_TRY(bytes_of(&strings[2], arena, &f));
+    }
+    for (int i = 0; i < 2; i++) {
+        const char *text = tl_arena_printf(arena, "%" PRIu64, sides[1 - i]);
+        if (!text) return TL_ENOMEM;
+        strings[i] = (tl_event_bytes){text, strlen(text)};
+    }
+    v->strings = strings;
+    v->string_count = 3;
+    v->plugin = "images";
+    return TL_OK;
+}
+
+/* Packed doubles of one field of a message. */
+static tl_event_bytes packed(const tli_pb_field *message, int number)
+{
+    tli_pb in = {message->data, message->data + message->size, false};
+    tli_pb_field f;
+    tl_event_bytes found = {"", 0};
+    while (tli_pb_next(&in, &f))
+        if (f.number == number && f.wire == TLI_PB_BYTES) found = (tl_event_bytes){f.data, f.size};
+    return found;
+}
+
+/* A histogram: right edges and counts. The first bucket begins where the values do. */
+static tl_status read_histogram(tl_event_value *v, tl_arena *arena, const tli_pb_field *h)
+{
+    enum { LEAST = 1, EDGES = 6, COUNTS = 7 };
+    tl_event_bytes edges = packed(h, EDGES), counts = packed(h, COUNTS);
+    int64_t count =
+        (int64_t)((edges.size < counts.size ? edges.size : counts.size) / sizeof(double));
+    double *rows = tl_arena_array(arena, 3 * count, sizeof *rows), left = 0;
+    tli_pb in = {h->data, h->data + h->size, false};
+    tli_pb_field f;
+    if (!rows) return TL_ENOMEM;
+    while (tli_pb_next(&in, &f))
+        if (f.number == LEAST && f.wire == TLI_PB_FIXED64) memcpy(&left, &f.bits, sizeof left);
+    for (int64_t i = 0; i < count; i++) {
+        double right = tli_get_double(edges.data + 8 * i);
+        rows[3 * i] = i || left < right ? left : right;
+        rows[3 * i + 1] = left = right;
+        rows[3 * i + 2] = tli_get_double(counts.data + 8 * i);
+    }
+    v->rows = rows;
+    v->row_count = count;
+    v->plugin = "histograms";
+    return TL_OK;
+}
+
 static tl_status read_value(tl_event_reader *r, tl_event_value *v, const tli_pb_field *value)
 {
     tli_pb in = {value->data, value->data + value->size, false};
@@ -187,6 +256,10 @@ static tl_status read_value(tl_event_reader *r, tl_event_value *v, const tli_pb_
         } else if (f.number == TLI_VALUE_SIMPLE && f.wire == TLI_PB_FIXED32) {
             TL_TRY(read_numbers(v, r->arena, TLI_PROTO_FLOAT, &f));
             v->plugin = "scalars";
+        } else if (f.number == TLI_VALUE_IMAGE && bytes) {
+            TL_TRY(read_image(v, r->arena, &f));
+        } else if (f.number == TLI_VALUE_HISTOGRAM && bytes) {
+            TL_TRY(read_histogram(v, r->arena, &f));
         } else if (f.number == TLI_VALUE_TENSOR && bytes) {
             TL_TRY(read_tensor(v, r->arena, &f));
         } else if (f.number == TLI_VALUE_METADATA && bytes) {

@@ -164,7 +164,9 @@ static tl_status build_trainer(tl_default_trainer *t, tl_trainer **out)
     t->model = NULL;
     t->optimizer = NULL;
     t->train_loader = t->test_loader = NULL;
-    return tl_trainer_new(out, &args);
+    TL_TRY(tl_trainer_new(out, &args));
+    (*out)->parts->keys = tli_libai_keys;
+    return TL_OK;
 }
 
 static tl_status initialize(void *payload)
@@ -189,6 +191,8 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
                                       .explained = "data",
                                       .explanation = "training data: " TL_DATASET_OF_OTHER_DATA,
                                       .init = initialize,
+                                      .choices = tli_trainer_choices,
+                                      .choose = tli_trainer_choose,
                                       .payload = t->trainer,
                                       .background = true,
                                       .notes = t->notes.items,
@@ -258,10 +262,9 @@ static tl_status take_classes(tl_default_trainer *t)
 
 static tl_status check_memory(const tl_default_trainer *t)
 {
-    const tli_batch_keys keys = {"train.train_micro_batch_size", "train.num_accumulation_steps"};
     const tl_task_config *task = t->task->config;
     if (t->eval_only || !task->train_data) return TL_OK;
-    return tli_check_batch_memory(t->model, keys, task->train_data->global_batch_size,
+    return tli_check_batch_memory(t->model, tli_libai_keys, task->train_data->global_batch_size,
                                   tl_machine_memory());
 }
 

@@ -5,6 +5,12 @@
 
 #include "train/trainer/trainer.h"
 
+const tli_batch_keys tli_own_keys = {"task.train_data.global_batch_size",
+                                     "tilth.gradient_accumulation", "tilth.recompute=full"};
+const tli_batch_keys tli_libai_keys = {"train.train_micro_batch_size",
+                                       "train.num_accumulation_steps",
+                                       "train.activation_checkpoint.enabled=true"};
+
 /* What one example needs at least, in bytes. */
 typedef struct need {
     double inputs, largest; /* all inputs together; the greatest result of a layer */
@@ -53,4 +59,14 @@ tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t
                    "several batches make one step)",
                    keys.size, batch, bytes / gib, (double)batch * n.inputs / gib,
                    (double)batch * n.largest / gib, n.layer, there / gib, keys.accumulation);
+}
+
+tl_status tli_step_status(const tl_trainer *t, tl_status st)
+{
+    const tli_batch_keys *keys = &t->parts->keys;
+    if (st != TL_ENOMEM) return st;
+    return TL_FAIL(TL_ENOMEM,
+                   "%s; a smaller %s needs less (with %s several batches make one step), and so "
+                   "does %s",
+                   tl_error_message(), keys->size, keys->accumulation, keys->recompute);
 }

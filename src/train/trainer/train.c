@@ -153,7 +153,7 @@ static tl_status take_batch(tl_trainer *t, int64_t batch, tl_tensors *in, tl_ten
     tl_ctx_set_training(t->ctx, true);
     tl_status st = f ? tl_function_call(f, t->ctx, in, out) : tli_train_body(t, t->ctx, in, out);
     tl_ctx_set_training(t->ctx, false);
-    return st;
+    return tli_step_status(t, st);
 }
 
 static tl_status run_batch(tl_trainer *t, int64_t batch)

@@ -7,6 +7,7 @@
 #include <tilth/base/machine.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/metrics.h>
+#include <tilth/sys/core/device.h>
 
 /* --- the class -------------------------------------------------------------------------------- */
 
@@ -96,10 +97,8 @@ static tl_status build_train(tl_trainer *t)
     if (t->train_dataset) return tli_trainer_feed(t, &t->train_dataset, t->parts->accumulation);
     if (!t->task->config || !t->task->config->train_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
-    const tli_batch_keys keys = {"task.train_data.global_batch_size",
-                                 "tilth.gradient_accumulation"};
     const int64_t batch = t->task->config->train_data->global_batch_size / input.replicas;
-    TL_TRY(tli_check_batch_memory(t->model, keys, batch, tl_machine_memory()));
+    TL_TRY(tli_check_batch_memory(t->model, t->parts->keys, batch, tl_machine_memory()));
     TL_TRY(tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset));
     return tli_trainer_feed(t, &t->train_dataset, t->parts->accumulation);
 }
@@ -292,6 +291,7 @@ tl_status tl_trainer_new(tl_trainer **out, const tl_trainer_args *args)
     t->parts->trains = args->train;
     t->parts->evaluates = args->evaluate;
     t->parts->accumulation = t->parts->batches = 1;
+    t->parts->keys = tli_own_keys;
     st = build(t);
     if (st != TL_OK) tl_trainer_free(&t);
     *out = t;
@@ -447,6 +447,18 @@ tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found)
 {
     const tl_trainer_class *with = TL_CLASS_METHOD(tl_trainer_class, t->cls, before_restore);
     return with ? with->before_restore(t, found) : TL_OK;
+}
+
+tl_status tli_trainer_choices(void *trainer, tl_str *out)
+{
+    tl_device *d = tl_engine_device(((tl_trainer *)trainer)->engine);
+    return d->cls->choices ? d->cls->choices(d, out) : TL_OK;
+}
+
+tl_status tli_trainer_choose(void *trainer, const char *text)
+{
+    tl_device *d = tl_engine_device(((tl_trainer *)trainer)->engine);
+    return d->cls->choose ? d->cls->choose(d, text) : TL_OK;
 }
 
 /* --- in mid-run ------------------------------------------------------------------------------- */

@@ -13,14 +13,21 @@
 #include "train/trainer/guard.h"
 #include "train/trainer/lanes.h"
 
+/* What people call the size of a batch, the number of batches that make a step, and recomputing. */
+typedef struct tli_batch_keys {
+    const char *size, *accumulation, *recompute;
+} tli_batch_keys;
+extern const tli_batch_keys tli_own_keys, tli_libai_keys;
+
 struct tl_trainer_parts {
     tl_function *train, *apply, *eval; /* NULL: eager */
     tl_optimize optimize;              /* how they are optimised */
     int64_t accumulation;              /* batches of a lane's step */
     int64_t batches;                   /* of a step, those of all lanes of this process */
     bool sums;                         /* a step is the sum of batches, applied by a program */
-    tli_lanes lanes;                   /* of training */
-    tli_lanes eval_lanes;              /* and of evaluations, with what they keep */
+    tli_batch_keys keys;
+    tli_lanes lanes;      /* of training */
+    tli_lanes eval_lanes; /* and of evaluations, with what they keep */
     tli_guard eval_guard;
     bool trains, evaluates;
     /* a step was left, and what its batches have added is not taken back yet */
@@ -56,6 +63,9 @@ TL_NODISCARD tl_status tli_trainer_run_step(tl_trainer *t, tl_step *s);
 TL_NODISCARD tl_status tli_trainer_take_averages(tl_trainer *t);
 /* The best checkpoint, when these are the best results. */
 TL_NODISCARD tl_status tli_trainer_export_best(tl_trainer *t, tl_logs *logs);
+/* What the device of the trainer has chosen, for checkpoints; and what was chosen in one. */
+TL_NODISCARD tl_status tli_trainer_choices(void *trainer, tl_str *out);
+TL_NODISCARD tl_status tli_trainer_choose(void *trainer, const char *text);
 /* A checkpoint with this in it is going to be restored. */
 TL_NODISCARD tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found);
 /* What an evaluation in several lanes keeps for its metrics; nothing for one lane. */
@@ -70,14 +80,12 @@ tl_draws tli_trainer_draws(const tl_trainer *t, int64_t batch);
 /* Drops what the last training step logged. */
 void tli_trainer_close_step(tl_trainer *t);
 
-/* What people call the size of a batch, and the number of batches that make a step. */
-typedef struct tli_batch_keys {
-    const char *size, *accumulation;
-} tli_batch_keys;
 /* Refuses a batch of which the inputs and the greatest result of a layer are more than the `there`
  * bytes of memory: it certainly cannot be trained with. */
 TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch,
                                               double there);
+/* The status of a step; where memory lacks, the message says what needs less. */
+tl_status tli_step_status(const tl_trainer *t, tl_status st);
 /* What reading data came back with: that a file is damaged, or holds something else, is no mistake
  * in the configuration, and TL_EDATA. `which`: "training", "validation". */
 TL_NODISCARD tl_status tli_data_failed(tl_status st, const char *which);

@@ -39,7 +39,8 @@ typedef tl_status tl_kernel_fn(const tl_run *run, const tl_node *call);
 enum {
     TL_KERNEL_STRIDED = 1, /* takes inputs with any strides; others get row-major copies */
     TL_KERNEL_STAGED =
-        2 /* set by the engine: it is the host's, and the engine is of another device */
+        2, /* set by the engine: it is the host's, and the engine is of another device */
+    TL_KERNEL_JOINED = 4 /* it knows what graph/join.c and epilogue.c ask of its op */
 };
 
 typedef struct tl_kernel {

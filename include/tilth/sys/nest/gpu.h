@@ -53,6 +53,9 @@ TL_API void tl_gpu_print_head(tl_str *out);
  * around them. */
 TL_API void tl_gpu_print(tl_str *out, const tl_gpu_walk *walk, const char *name, bool on_host);
 TL_API bool tl_gpu_uses(const tl_gpu_walk *walk, int buffer);
+/* Adds a text of kernels for a GPU without what they do not need of its head. Texts without that
+ * head are added as they are. */
+TL_API TL_NODISCARD tl_status tl_gpu_prune(tl_str *out, const char *text);
 
 TL_END
 

@@ -1,0 +1,129 @@
+/* Sums over processes of one machine through shared memory, against MPI_Allreduce
+ * (bench/peers/distributed_mpi.c, where an MPI is installed) and gloo (bench/peers/distributed.py).
+ * Names are those of the peers' cases: how many ranks, how many bytes of float32. */
+#include "bench.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <tilth/comm/shm.h>
+
+enum { MOST_RANKS = 8 };
+
+typedef struct work {
+    tl_comm *comm;
+    float *block;
+    int64_t count;
+} work;
+
+static tl_status reduce(const work *w)
+{
+    return tl_comm_all_reduce(w->comm->world,
+                              &(tl_comm_sum){.dtype = TL_F32,
+                                             .count = w->count,
+                                             .lanes = w->comm->size,
+                                             .partials = (const void *const[]){w->block},
+                                             .out = w->block});
+}
+
+static void reduce_ours(void *payload)
+{
+    if (reduce(payload) != TL_OK) abort();
+}
+
+static tl_status open_work(work *out, int32_t rank, int32_t size, const int *files, size_t bytes)
+{
+    *out = (work){.count = (int64_t)(bytes / sizeof(float))};
+    TL_TRY(tl_comm_open(&out->comm, &tl_comm_shm,
+                        &(tl_comm_args){.rank = rank, .size = size, .files = files}));
+    out->block = tl_comm_alloc(out->comm, bytes);
+    return out->block ? TL_OK : TL_ENOMEM;
+}
+
+/* A peer of ours: sums with rank 0 as often as it does, until that one leaves. */
+static void follow(int32_t rank, int32_t size, const int *files, size_t bytes)
+{
+    work w;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    tl_status st = open_work(&w, rank, size, files, bytes);
+    while (st == TL_OK) st = reduce(&w);
+    _exit(st != TL_EPEER);
+}
+
+typedef struct peer {
+    bench_peer *program;
+    const char *name;
+} peer;
+
+static tl_status row(bench *b, int32_t size, size_t bytes, peer against)
+{
+    int files[1 + MOST_RANKS];
+    pid_t pids[MOST_RANKS] = {0};
+    char name[64];
+    work w;
+    snprintf(name, sizeof name, "%d ranks %zu bytes", (int)size, bytes);
+    if (!bench_wants(b, name)) return TL_OK;
+    TL_TRY(tl_comm_files_new(files, size));
+    fflush(NULL);
+    for (int32_t r = 1; r < size; r++) {
+        pids[r] = fork();
+        if (pids[r] == 0) follow(r, size, files, bytes);
+    }
+    tl_status st = open_work(&w, 0, size, files, bytes);
+    if (st == TL_OK)
+        st = bench_run(b, &(bench_case){.name = name,
+                                        .unit = "us",
+                                        .ours = reduce_ours,
+                                        .program = against.program,
+                                        .peer_name = against.name,
+                                        .payload = &w,
+                                        .rounds = 11});
+    tl_comm_close(&w.comm);
+    tl_comm_files_close(files, size);
+    for (int32_t r = 1; r < size; r++)
+        if (pids[r] > 0) waitpid(pids[r], NULL, 0);
+    return st;
+}
+
+static tl_status rows(bench *b, int32_t size, const char *program)
+{
+    static const size_t bytes[] = {8, 1024, 16384, 65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
+    char count[8];
+    snprintf(count, sizeof count, "%d", (int)size);
+    const char *const mpi[] = {"mpirun",
+                               "--oversubscribe",
+                               "--allow-run-as-root",
+                               "--bind-to",
+                               "none",
+                               "-n",
+                               count,
+                               program,
+                               NULL};
+    const char *const torch[] = {".venv-torch/bin/python", "bench/peers/distributed.py", count,
+                                 NULL};
+    // One after the other: what waits may burn the processors.
+    for (int which = 0; which < 2; which++) {
+        bench_peer p = BENCH_PEER_INIT;
+        tl_status st = bench_peer_start(&p, which ? torch : mpi);
+        for (int64_t i = 0; i < TL_COUNT(bytes) && st == TL_OK; i++)
+            st = row(b, size, bytes[i], (peer){&p, which ? "gloo" : "MPI_Allreduce"});
+        bench_peer_stop(&p);
+        TL_TRY(st);
+    }
+    return TL_OK;
+}
+
+int main(int argc, char **argv)
+{
+    bench b;
+    char program[512];
+    snprintf(program, sizeof program, "%s_mpi", argc > 0 ? argv[0] : "");
+    tl_status st = bench_begin(&b, argc, argv);
+    for (int32_t size = 2; size <= MOST_RANKS && st == TL_OK; size *= 2)
+        st = rows(&b, size, program);
+    return bench_end(&b, st);
+}

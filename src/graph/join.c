@@ -1,0 +1,186 @@
+/* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
+ * sweeps over memory: gradients of attention that are written side by side, where they are wanted
+ * so; products and gradients of norms that something is added to; losses that make their gradient
+ * in the same sweep. */
+#include <tilth/core/attrs.h>
+#include <tilth/ops/create.h>
+#include <tilth/ops/view.h>
+#include <tilth/sys/ops/apply.h>
+
+#include "graph/graph.h"
+
+static tl_status has_forms(bool *out, const tl_graph *g, const tl_node *call)
+{
+    tl_kernel kernel;
+    TL_TRY(tl_engine_kernel(g->ctx->engine, call, &kernel));
+    *out = kernel.flags & TL_KERNEL_JOINED;
+    return TL_OK;
+}
+
+/* Whether nobody else sees the result of a call, which something like it is added to. */
+static bool is_added_to(const tl_graph *g, const tl_tensor *result, const tl_tensor *other)
+{
+    return !result->view_of && tli_use_count(g, result) == 1 && !tli_is_output(g, result)
+           && other->dtype == result->dtype && tl_shape_equal(&other->shape, &result->shape)
+           && other->contiguous;
+}
+
+/* --- attention -------------------------------------------------------------------------------- */
+
+// Nobody else sees it, nor what it is a view of, up to `whole`.
+static bool is_seen_once(const tl_graph *g, const tl_tensor *t, const tl_tensor *whole)
+{
+    for (;; t = t->node->in[0]) {
+        if (tli_use_count(g, t) != 1 || tli_is_output(g, t)) return false;
+        if (t == whole) return true;
+        if (!t->node || !tli_is_view(t->node)) return false;
+    }
+}
+
+/* The gradient of attention whose three results the call puts side by side, each position's behind
+ * one another; NULL: it does something else. */
+static tl_node *parts_of_attention(const tl_graph *g, const tl_node *concat)
+{
+    if (concat->op->op != TL_OP_concat || concat->inputs != 3) return NULL;
+    tl_node *call = tli_root(concat->in[0])->node;
+    if (!call || call->op->op != TL_OP_attend_grad) return NULL;
+    const tl_shape *q = &call->in[1]->shape;
+    const int64_t axis = ((const tl_axis_attr *)concat->attr)->axis;
+    int64_t positions = 1;
+    for (int64_t i = 0; i < axis; i++) positions *= concat->in[0]->shape.dims[i];
+    if (positions != q->dims[0] * q->dims[1]) return NULL;
+    for (int i = 0; i < 3; i++)
+        if (!tl_shape_equal(q, &call->in[1 + i]->shape) || !concat->in[i]->contiguous
+            || tl_tensor_count(concat->in[i]) != tl_shape_count(q)
+            || !is_seen_once(g, concat->in[i], call->out[i]))
+            return NULL;
+    return call;
+}
+
+/* Gradients that a kernel can write side by side need not be put there, nor gone over to make 0.0
+ * of -0.0 (simplify_views.c). */
+static tl_status join_attention(bool *done, tl_graph *g, tl_node *n)
+{
+    enum { OUTPUTS = 4 };
+    const tl_affine_attr *a = n->op->op == TL_OP_affine ? n->attr : NULL;
+    const bool behind = a && a->scale == 1 && a->shift == 0 && n->in[0]->node && !n->in[0]->view_of
+                        && tli_use_count(g, n->in[0]) == 1;
+    tl_node *call = behind ? parts_of_attention(g, n->in[0]->node) : NULL, *last = g->ctx->last;
+    tl_tensor *made[OUTPUTS];
+    *done = false;
+    if (!call) return TL_OK;
+    TL_TRY(has_forms(done, g, call));
+    if (!*done) return TL_OK;
+    tl_attend_attr attr = *(const tl_attend_attr *)call->attr;
+    attr.joined = true;
+    if (!tl_apply_all(g->ctx, TL_OP_attend_grad, &attr, call->inputs, call->in, made))
+        return tl_ctx_status(g->ctx);
+    made[0]->node->path = call->path;
+    if (attr.bias_grad) TL_TRY(tli_replace(g, call->out[3], made[3]));
+    tl_tensor *whole = tl_reshape(g->ctx, made[0], n->out[0]->shape);
+    if (!whole) return tl_ctx_status(g->ctx);
+    TL_TRY(tli_move_new(g, last, call));
+    TL_TRY(tli_replace(g, n->out[0], whole));
+    tli_remove(g, n);
+    return TL_OK;
+}
+
+/* --- normalisation ---------------------------------------------------------------------------- */
+
+/* x + layer_normalize_grad(...): the gradient of what went around the norm. */
+static tl_status join_norm(bool *done, tl_graph *g, tl_node *n)
+{
+    enum { INPUTS = 6, OUTPUTS = 3 };
+    *done = false;
+    for (int i = 0; i < 2 && n->op->op == TL_OP_add && !*done; i++) {
+        tl_tensor *slope = n->in[i], *other = n->in[1 - i], *made[OUTPUTS], *in[INPUTS];
+        tl_node *call = slope->node, *last = g->ctx->last;
+        if (!call || call->op->op != TL_OP_layer_normalize_grad || slope != call->out[0]
+            || call->inputs != 4 + ((const tl_norm_attr *)call->attr)->scaled
+            || !is_added_to(g, slope, other) || !tli_may_move(g, call, n))
+            continue;
+        TL_TRY(has_forms(done, g, call));
+        if (!*done) continue;
+        for (int k = 0; k < call->inputs; k++) in[k] = call->in[k];
+        in[call->inputs] = other;
+        if (!tl_apply_all(g->ctx, call->op->op, call->attr, call->inputs + 1, in, made))
+            return tl_ctx_status(g->ctx);
+        made[0]->node->path = call->path;
+        TL_TRY(tli_move_new(g, last, n));
+        for (int k = 1; k < OUTPUTS; k++) TL_TRY(tli_replace(g, call->out[k], made[k]));
+        TL_TRY(tli_replace(g, n->out[0], made[0]));
+        tli_remove(g, n);
+    }
+    return TL_OK;
+}
+
+/* --- products --------------------------------------------------------------------------------- */
+
+/* x + linear(...), where the sum lies as the result does. */
+static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
+{
+    *done = false;
+    for (int i = 0; i < 2 && n->op->op == TL_OP_add && !*done; i++) {
+        tl_tensor *product = n->in[i], *other = n->in[1 - i], *made[2];
+        tl_node *call = product->node, *last = g->ctx->last;
+        if (!call || call->op->op != TL_OP_linear || call->inputs != 3
+            || ((const tl_linear_attr *)call->attr)->activation != TL_ACT_NONE
+            || product != call->out[0] || !call->in[1]->shape.dims[0]
+            || !is_added_to(g, product, other) || !tli_may_move(g, call, n))
+            continue;
+        TL_TRY(has_forms(done, g, call));
+        if (!*done) continue;
+        tl_tensor *in[] = {call->in[0], call->in[1], call->in[2], other};
+        if (!tl_apply_all(g->ctx, TL_OP_linear, call->attr, 4, in, made))
+            return tl_ctx_status(g->ctx);
+        made[0]->node->path = call->path;
+        TL_TRY(tli_move_new(g, last, n));
+        TL_TRY(tli_replace(g, n->out[0], made[0]));
+        tli_remove(g, n);
+    }
+    return TL_OK;
+}
+
+/* --- losses ----------------------------------------------------------------------------------- */
+
+/* The gradient of a loss whose own gradient is a number that is known beforehand. */
+static tl_status join_loss(bool *done, tl_graph *g, tl_node *n)
+{
+    enum { OUTPUTS = 3 };
+    double number;
+    *done = false;
+    if (n->op->op != TL_OP_sparse_cross_entropy_grad) return TL_OK;
+    tl_node *loss = n->in[3]->node, *last = g->ctx->last;
+    if (!loss || loss->op->op != TL_OP_sparse_cross_entropy || loss->inputs != 2
+        || n->in[3] != loss->out[1] || n->in[1] != loss->in[0] || n->in[2] != loss->in[1]
+        || !tli_is_number(g, n->in[0], &number) || tli_is_changed_between(g, n->in[2], loss, n)
+        || tli_is_changed_between(g, n->in[1], loss, n))
+        return TL_OK;
+    TL_TRY(has_forms(done, g, loss));
+    if (!*done) return TL_OK;
+    tl_tensor *made[OUTPUTS], *slope = tl_full(g->ctx, n->in[0]->dtype, n->in[0]->shape, number);
+    tl_tensor *in[] = {loss->in[0], loss->in[1], slope};
+    if (!slope || !tl_apply_all(g->ctx, TL_OP_sparse_cross_entropy, loss->attr, OUTPUTS, in, made))
+        return tl_ctx_status(g->ctx);
+    made[0]->node->path = loss->path;
+    TL_TRY(tli_move_new(g, last, loss));
+    for (int i = 0; i < 2; i++) TL_TRY(tli_replace(g, loss->out[i], made[i]));
+    TL_TRY(tli_replace(g, n->out[0], made[2]));
+    tli_remove(g, n);
+    return TL_OK;
+}
+
+/* --- the pass --------------------------------------------------------------------------------- */
+
+tl_status tli_pass_join(tl_graph *g, int64_t *changes)
+{
+    static tl_status (*const rules[])(bool *, tl_graph *, tl_node *) = {join_attention, join_norm,
+                                                                        join_product, join_loss};
+    TLI_EACH_NODE_SAFE(g, n, next) {
+        bool done = false;
+        for (int i = 0; i < (int)TL_COUNT(rules) && !done; i++) TL_TRY(rules[i](&done, g, n));
+        *changes += done;
+    }
+    int64_t dead = 0; // what others compute now
+    return *changes ? tli_pass_dead(g, &dead) : TL_OK;
+}
