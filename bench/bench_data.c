@@ -6,6 +6,7 @@
  * (bench/peers/data_tf.py) and a DataLoader of PyTorch with PIL (bench/peers/data.py), on as many
  * threads or workers, on the same bytes. A sample is a whole pass. */
 #include "bench.h"
+#include "photos.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +17,6 @@
 #include <tilth/data/image.h>
 #include <tilth/data/pipeline.h>
 #include <tilth/io/tensorflow/example.h>
-#include <tilth/io/image/jpeg.h>
 #include <tilth/io/tensorflow/tfrecord.h>
 #include <tilth/zoo/vision.h>
 
@@ -27,7 +27,6 @@ enum {
     VOCABULARY = 30522,
     RECORD_BATCH = 256,
     PHOTOS = 1024,
-    PHOTO_FILES = 4,
     PHOTO_BATCH = 64,
     PHOTO_SIZE = 224,
     CLASSES = 1000,
@@ -89,88 +88,6 @@ done:
     tl_tfrecord_writer_abort(&out);
     tl_str_deinit(&text);
     return st;
-}
-
-/* Noise of several sizes, as a photo has large shapes, small ones and grain. */
-static tl_status make_photo(tl_image *photo, tl_rng *rng, int64_t height, int64_t width)
-{
-    enum { OCTAVES = 4, MOST = 375 * 500 * 3 };
-    static const struct {
-        int64_t pixel;
-        float strength;
-    } octaves[OCTAVES] = {{125, 90}, {25, 45}, {5, 20}, {1, 4}};
-    int64_t count = height * width * 3;
-    float *sum = malloc(MOST * sizeof *sum), *small = malloc(MOST * sizeof *small),
-          *large = malloc(MOST * sizeof *large);
-    tl_status st = sum && small && large ? TL_OK : TL_FAIL_NOMEM(MOST * sizeof *sum);
-    for (int64_t i = 0; st == TL_OK && i < count; i++) sum[i] = 128;
-    for (int o = 0; st == TL_OK && o < OCTAVES; o++) {
-        int64_t h = height / octaves[o].pixel, w = width / octaves[o].pixel;
-        tl_rng_fill_uniform_f32(rng, o * (int64_t)MOST, small, h * w * 3);
-        tl_pixels from = tl_pixels_new(TL_F32, h, w, 3, small),
-                  to = tl_pixels_new(TL_F32, height, width, 3, large);
-        st = tl_pixels_resize(&to, &from, NULL, NULL);
-        for (int64_t i = 0; i < count; i++) sum[i] += (large[i] - 0.5f) * 2 * octaves[o].strength;
-    }
-    if (st == TL_OK) st = tl_image_resize_memory(photo, height, width, 3);
-    if (st == TL_OK) {
-        tl_pixels from = tl_pixels_new(TL_F32, height, width, 3, sum), to = tl_pixels_of(photo);
-        tl_pixels_copy(&to, &from, false); // cut to 0..255
-    }
-    free(sum);
-    free(small);
-    free(large);
-    return st;
-}
-
-static tl_status add_photo(tl_tfrecord_writer *out, const char *folder, int64_t index)
-{
-    tl_image photo = TL_IMAGE_INIT;
-    tl_str file = TL_STR_INIT, text = TL_STR_INIT;
-    char path[PATH];
-    tl_rng rng;
-    tl_rng_init(&rng, (uint64_t)index);
-    bool upright = index % 4 == 3;
-    int64_t height = upright ? 500 : 375, width = upright ? 375 : 500, label = index % CLASSES;
-    tl_status st;
-    TL_TRY_DONE(st, make_photo(&photo, &rng, height, width));
-    TL_TRY_DONE(st, tl_jpeg_encode(&file, &photo, &(tl_jpeg_encode_args){.quality = 92}));
-    snprintf(path, sizeof path, "%s/photo-%04" PRId64 ".jpg", folder, index);
-    TL_TRY_DONE(st, tl_file_write_atomic(path, file.data, file.length));
-    tl_example_writer w = tl_example_begin(&text);
-    tl_example_add_ints(&w, "image/height", &height, 1);
-    tl_example_add_ints(&w, "image/width", &width, 1);
-    tl_example_add_text(&w, "image/colorspace", "RGB");
-    tl_example_add_ints(&w, "image/channels", &(int64_t){3}, 1);
-    tl_example_add_ints(&w, "image/class/label", &label, 1);
-    tl_example_add_text(&w, "image/format", "JPEG");
-    tl_example_add_text(&w, "image/filename", tl_path_basename(path));
-    tl_example_add_bytes(&w, "image/encoded", &(tl_bytes){file.data, file.length}, 1);
-    TL_TRY_DONE(st, tl_example_end(&w));
-    st = tl_tfrecord_write(out, text.data, text.length);
-done:
-    tl_image_deinit(&photo);
-    tl_str_deinit(&file);
-    tl_str_deinit(&text);
-    return st;
-}
-
-static tl_status write_photos(int64_t begin, int64_t end, void *payload)
-{
-    const char *folder = payload;
-    for (int64_t f = begin; f < end; f++) {
-        char path[PATH];
-        tl_tfrecord_writer *out;
-        tl_status st = TL_OK;
-        snprintf(path, sizeof path, "%s/photos-%05" PRId64 "-of-%05d", folder, f, PHOTO_FILES);
-        TL_TRY(tl_tfrecord_writer_begin(&out, path, NULL));
-        for (int64_t i = f; st == TL_OK && i < PHOTOS; i += PHOTO_FILES)
-            st = add_photo(out, folder, i);
-        if (st == TL_OK) st = tl_tfrecord_writer_commit(&out);
-        tl_tfrecord_writer_abort(&out);
-        TL_TRY(st);
-    }
-    return TL_OK;
 }
 
 /* --- passes ----------------------------------------------------------------------------------- */
@@ -315,10 +232,7 @@ static tl_status run_photos(bench *b, work *w, bench_peer *tensorflow, bench_pee
          .peer_name = "DataLoader, PIL"},
     };
     if (!bench_wants(b, cases[0].name) && !bench_wants(b, cases[1].name)) return TL_OK;
-    tl_pool *pool;
-    TL_TRY(tl_pool_new(&pool, 0));
-    tl_status st = tl_parallel_for(pool, PHOTO_FILES, 1, write_photos, w->folder);
-    tl_pool_free(&pool);
+    tl_status st = photos_write(w->folder, PHOTOS, CLASSES);
     for (int64_t i = 0; st == TL_OK && i < TL_COUNT(cases); i++) {
         st = open_photos(w);
         if (st == TL_OK) st = run_case(b, w, &cases[i]);

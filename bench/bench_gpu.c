@@ -12,6 +12,7 @@
 #include <tilth/tilth.h>
 
 #include "bench.h"
+#include "photos.h"
 #include "step_work.h"
 #include "training.h"
 
@@ -152,6 +153,78 @@ static tl_status run_resnet(bench *b, bench_peer *peer)
     return st;
 }
 
+/* --- from files ------------------------------------------------------------------------------- */
+
+typedef struct feed {
+    training t;
+    tl_dataset *data;
+    tl_ctx *c;
+} feed;
+
+/* The pipeline alone: nothing is computed. */
+static void run_pipeline(void *payload)
+{
+    feed *f = payload;
+    for (int i = 0; i < STEPS; i++) {
+        const tl_mark mark = tl_ctx_begin(f->c);
+        tl_tensors batch = {0};
+        bool more = true;
+        if (tl_dataset_next(f->data, f->c, &batch, &more) != TL_OK || !more) {
+            fprintf(stderr, "%s\n", tl_error_message());
+            abort();
+        }
+        tl_ctx_end(f->c, mark);
+    }
+}
+
+static tl_status measure_files(bench *b, const char *name, bench_fn *run, void *payload)
+{
+    run(payload);
+    run(payload);
+    return bench_run(b, &(bench_case){.name = name,
+                                      .unit = "images/s",
+                                      .amount = STEPS * IMAGES,
+                                      .ours = run,
+                                      .payload = payload,
+                                      .sample_s = 0.5,
+                                      .rounds = 3});
+}
+
+/* resnet_imagenet on JPEG records: what the processors make ready, and what the GPU takes of it. */
+static tl_status run_files(bench *b)
+{
+    enum { PHOTOS = 2048 };
+    static const char *const names[] = {"resnet50 B256 bf16 from JPEG, pipeline",
+                                        "resnet50 B256 bf16 from JPEG, trained"};
+    char folder[BENCH_FOLDER], changes[BENCH_FOLDER + 256];
+    feed f = {.t = {.steps = STEPS}};
+    tl_input_context input = {.pipelines = 1, .replicas = 1, .seed = 1};
+    if (!bench_wants(b, names[0]) && !bench_wants(b, names[1])) return TL_OK;
+    TL_TRY(bench_folder_make(folder));
+    tl_status st;
+    TL_TRY_DONE(st, photos_write(folder, PHOTOS, CLASSES - 1));
+    snprintf(changes, sizeof changes,
+             "task:\n"
+             "  model: {norm_activation: {use_sync_bn: false}}\n"
+             "  train_data: {input_path: '%s/photos-*', shuffle_buffer_size: %d}\n",
+             folder, PHOTOS);
+    TL_TRY_DONE(st, training_make(&f.t, &(training_args){.experiment = "resnet_imagenet",
+                                                         .changes = changes,
+                                                         .batch_size = IMAGES,
+                                                         .half = true}));
+    TL_TRY_DONE(st, tl_task_build_inputs(f.t.task, f.t.task->config->train_data, &input, &f.data));
+    TL_TRY_DONE(st, tl_ctx_new(&f.c, tl_strategy_engine(f.t.strategy)));
+    if (bench_wants(b, names[0])) TL_TRY_DONE(st, measure_files(b, names[0], run_pipeline, &f));
+    tl_dataset_free(&f.data); // its threads would be in the way
+    if (bench_wants(b, names[1])) st = measure_files(b, names[1], run_training, &f.t);
+done:
+    tl_ctx_free(&f.c);
+    tl_dataset_free(&f.data);
+    training_deinit(&f.t);
+    bench_folder_remove(folder);
+    return st;
+}
+
 /* A case that fails leaves the others. */
 static void told(tl_status st, const char *name)
 {
@@ -179,6 +252,7 @@ int main(int argc, char **argv)
     for (int64_t i = 0; i < gpu_model_count; i++)
         told(run_model(&b, &gpu_models[i], &peer), gpu_models[i].name);
     told(run_resnet(&b, &peer), "resnet50");
+    told(run_files(&b), "resnet50 from JPEG");
 done:
     bench_peer_stop(&peer);
     return bench_end(&b, st);

@@ -351,9 +351,16 @@ tl_status tli_storage_wait_to_write(const tl_storage *s)
     return tl_queue_wait(m->queue, atomic_load_explicit(&s->used, memory_order_acquire));
 }
 
+/* Where there is nothing, nothing can be missing: calls that make nothing put no work into the
+ * queue, and the ticket is that of the work before them. */
+static bool is_lost(const tl_storage *s, tl_error *why)
+{
+    return s->bytes && s->memory->losses && tli_losses_find(s->memory->losses, ticket_of(s), why);
+}
+
 bool tli_storage_is_lost(const tl_storage *s)
 {
-    return s->memory->losses && tli_losses_find(s->memory->losses, ticket_of(s), NULL);
+    return is_lost(s, NULL);
 }
 
 void tli_storage_accept(tl_storage *s)
@@ -364,7 +371,7 @@ void tli_storage_accept(tl_storage *s)
 tl_status tli_storage_check(const tl_storage *s)
 {
     tl_error why;
-    if (!s->memory->losses || !tli_losses_find(s->memory->losses, ticket_of(s), &why)) return TL_OK;
+    if (!is_lost(s, &why)) return TL_OK;
     tl_error_restore(&why);
     return tl_error_note(why.code, "not computed");
 }

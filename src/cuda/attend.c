@@ -230,9 +230,7 @@ static tl_status attend(const tl_run *run, const tl_node *call)
     passage p = {.run = run, .call = call, .a = tli_attend_of(call)};
     TL_TRY(tli_cuda_enter(d));
     look_at_sources(&p);
-    pthread_mutex_lock(&d->long_lock); // the handle's stream is ours for a while
     tl_status st = pass(&p);
-    pthread_mutex_unlock(&d->long_lock);
     if (st == TL_OK) (void)tli_cuda_issue(run->queue);
     return st;
 }

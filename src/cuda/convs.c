@@ -176,9 +176,9 @@ static tl_status has_plan(const tl_engine *engine, tli_conv *c, bool *yes)
     const tli_dnn_plan *plan;
     shaping how;
     TL_TRY(tli_cuda_enter(d));
-    pthread_mutex_lock(&d->long_lock);
+    pthread_mutex_lock(&d->calls);
     tl_status st = find_any(d, &plan, c, &how);
-    pthread_mutex_unlock(&d->long_lock);
+    pthread_mutex_unlock(&d->calls);
     *yes = st == TL_OK && plan;
     return st;
 }
@@ -387,9 +387,7 @@ static tl_status by_plan(const tl_run *run, const tl_node *call, const tli_conv 
     tli_cuda *d = tli_cuda_of(run->queue->device);
     passage p = {.run = run, .o = operands_of(call), .asked = *c, .done = *c};
     TL_TRY(tli_cuda_enter(d));
-    pthread_mutex_lock(&d->long_lock); // the handle's stream is ours for a while
     tl_status st = pass(&p);
-    pthread_mutex_unlock(&d->long_lock);
     if (st == TL_OK) (void)tli_cuda_issue(run->queue);
     return st;
 }

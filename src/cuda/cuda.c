@@ -17,11 +17,17 @@ static tl_status supported(void)
     return tli_cuda_compiler(&api);
 }
 
-static const tl_kernels *const moves[] = {&tli_cuda_move_kernels,   &tli_cuda_pool_kernels,
-                                          &tli_cuda_row_kernels,    &tli_cuda_norm_kernels,
-                                          &tli_cuda_draw_kernels,   &tli_cuda_channel_kernels,
-                                          &tli_cuda_index_kernels,  &tli_cuda_make_kernels,
-                                          &tli_cuda_update_kernels, NULL};
+static const tl_kernels *const moves[] = {&tli_cuda_move_kernels,
+                                          &tli_cuda_pool_kernels,
+                                          &tli_cuda_row_kernels,
+                                          &tli_cuda_norm_kernels,
+                                          &tli_cuda_draw_kernels,
+                                          &tli_cuda_channel_kernels,
+                                          &tli_cuda_index_kernels,
+                                          &tli_cuda_make_kernels,
+                                          &tli_cuda_update_kernels,
+                                          &tli_cuda_box_kernels,
+                                          NULL};
 static const tl_kernels *const tables[] = {&tli_cuda_product_kernels, NULL};
 
 static const tl_kernels *const networks[] = {&tli_cuda_conv_kernels, &tli_cuda_attend_kernels,
@@ -33,15 +39,14 @@ static bool takes(const tl_engine *engine, const tl_node *call)
     return attends ? tli_cuda_attend_takes(engine, call) : tli_cuda_conv_takes(engine, call);
 }
 
-/* What a call puts into the queue stays together: several threads may compute with one engine, and
- * kernels of a call hand on what is in scratch. */
+/* What a call puts into the queue stays together: several threads may compute with one engine. */
 static tl_status put_together(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
 {
     if (run->queue->device->cls != &tl_device_cuda) return kernel(run, call); // staged
-    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
-    pthread_mutex_lock(&q->puts);
+    tli_cuda *d = tli_cuda_of(run->queue->device);
+    pthread_mutex_lock(&d->calls);
     const tl_status st = kernel(run, call);
-    pthread_mutex_unlock(&q->puts);
+    pthread_mutex_unlock(&d->calls);
     return st;
 }
 

@@ -83,7 +83,7 @@ static void close_gpu(tl_device **device)
     tl_map_deinit(&d->kernels);
     tli_choices_deinit(&d->choices);
     tli_cuda_codes_close(&d->codes);
-    pthread_mutex_destroy(&d->long_lock);
+    pthread_mutex_destroy(&d->calls);
     pthread_mutex_destroy(&d->lock);
     tl_free(d);
     *device = NULL;
@@ -121,7 +121,7 @@ static tl_status open_gpu(tl_device **out, const char *which)
     if (!d) return TL_FAIL_NOMEM(sizeof *d);
     d->base.cls = &tl_device_cuda;
     pthread_mutex_init(&d->lock, NULL);
-    pthread_mutex_init(&d->long_lock, NULL);
+    pthread_mutex_init(&d->calls, NULL);
     tli_choices_init(&d->choices, d->model, NULL);
     snprintf(d->base.name, sizeof d->base.name, "cuda:%" PRId64, number);
     tl_status st = open_context(d, number);
@@ -201,6 +201,22 @@ static tl_status tell_memory(tl_device *device, tl_device_memory *out)
     return TL_OK;
 }
 
+/* --- choices ---------------------------------------------------------------------------------- */
+
+static tl_status tell_choices(tl_device *device, tl_str *out)
+{
+    tli_choices *c = &tli_cuda_of(device)->choices;
+    pthread_mutex_lock(&c->lock);
+    const bool some = tl_map_count(&c->table) > 0;
+    pthread_mutex_unlock(&c->lock);
+    return some ? tli_choices_export(c, out) : TL_OK;
+}
+
+static tl_status take_choices(tl_device *device, const char *text)
+{
+    return tli_choices_import(&tli_cuda_of(device)->choices, text);
+}
+
 const tl_device_class tl_device_cuda = {
     .cls = {.class_size = sizeof(tl_device_class), .name = "cuda", .help = "a GPU of NVIDIA's"},
     .alignment = ALIGNMENT,
@@ -229,5 +245,7 @@ const tl_device_class tl_device_cuda = {
     .program_run = tli_cuda_list_run,
     .program_free = tli_cuda_list_free,
     .set_draws = tli_cuda_set_draws,
+    .choices = tell_choices,
+    .choose = take_choices,
     .count = count_gpus,
 };

@@ -37,9 +37,11 @@ typedef struct tli_cuda {
     tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
-    pthread_mutex_t long_lock; /* of what follows; taken before the other one */
-    cudnnHandle_t dnn;         /* NULL: not yet */
-    tl_map dnn_plans;          /* of convolutions and attention: tli_dnn_known */
+    /* One call puts in its work at a time, as kernels of a call hand on what is in scratch. Guards
+     * what follows, and what queues have for calls; taken before the other one. */
+    pthread_mutex_t calls;
+    cudnnHandle_t dnn; /* NULL: not yet */
+    tl_map dnn_plans;  /* of convolutions and attention: tli_dnn_known */
 } tli_cuda;
 typedef struct tli_cuda_plan tli_cuda_plan;
 
@@ -53,7 +55,7 @@ typedef struct tli_cuda_moment {
 typedef struct tli_cuda_queue {
     tl_queue base;
     CUstream stream;
-    pthread_mutex_t puts;  /* of calls that put in work, and of what they work with */
+    /* For calls, one at a time (`calls` of the device): */
     CUdeviceptr workspace; /* of products; 0: not yet */
     CUdeviceptr scratch;   /* of everything else; 0: not yet */
     size_t scratch_bytes;
@@ -89,6 +91,10 @@ tl_status tli_cuda_enter(const tli_cuda *d);
 /* A kernel of this name, compiled from the text; it lives as long as the device. Whoever calls it
  * holds the lock. */
 tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
+/* Puts a kernel whose text begins with GROUP_BEGIN (nest/kernel.h) into the queue: it waits for
+ * what stands before it by itself, and is on its way meanwhile. */
+tl_status tli_cuda_launch(tl_queue *q, CUfunction kernel, int64_t blocks, int threads,
+                          void **parameters);
 /* What a kernel has said of an index, as a failure; then it is forgotten (work.c). */
 tl_status tli_cuda_fault_told(tli_cuda_queue *q);
 /* Gives back what work.c keeps. */

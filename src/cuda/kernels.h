@@ -21,7 +21,8 @@ TL_NODISCARD tl_status tli_cuda_start(const tl_run *run, CUfunction kernel, int6
 
 extern const tl_kernels tli_cuda_move_kernels, tli_cuda_row_kernels, tli_cuda_norm_kernels,
     tli_cuda_channel_kernels, tli_cuda_draw_kernels, tli_cuda_index_kernels,
-    tli_cuda_update_kernels, tli_cuda_make_kernels, tli_cuda_nest_kernels, tli_cuda_sort_kernels;
+    tli_cuda_update_kernels, tli_cuda_make_kernels, tli_cuda_nest_kernels, tli_cuda_sort_kernels,
+    tli_cuda_box_kernels;
 
 /* --- texts of kernels (text/ *.cu) --------------------------------------------------------------
  * They are written in the regions of nest/kernel.h and take one struct of text/args.h, which begins

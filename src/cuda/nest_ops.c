@@ -72,7 +72,8 @@ bool tli_cuda_nest_takes(const tl_engine *engine, const tl_node *call)
     if (!varies(call)) return false;
     if (is_reduction(op)) {
         const tl_reduce_attr *a = call->attr;
-        return a->axes.count > 0 && tl_tensor_count(call->in[0]) > 0
+        // the mean of a number is that number, divided by 1
+        return (a->axes.count > 0 || op == TL_OP_mean) && tl_tensor_count(call->in[0]) > 0
                && tl_nest_has_op(reduction_of(op), out, call->in[0]->dtype);
     }
     const int by = call->op->by < 0 ? 0 : call->op->by;
@@ -123,12 +124,13 @@ static int add_reduction(single *s, const tl_node *call, int in, uint32_t *reduc
     // a mean is rounded once, when it is divided
     const tl_dtype wide = mean && dtype != TL_F64 ? TL_F32 : dtype;
     if (wide != dtype) in = add_cast(s, in, &s->widen, wide);
-    const int sum = add(s, (tl_term){.kind = TL_TERM_REDUCE,
-                                     .op = reduction_of(call->op->op),
-                                     .inputs = 1,
-                                     .in = {in},
-                                     .axes = *reduced,
-                                     .dtype = wide});
+    const tl_term term = {.kind = TL_TERM_REDUCE,
+                          .op = reduction_of(call->op->op),
+                          .inputs = 1,
+                          .in = {in},
+                          .axes = *reduced,
+                          .dtype = wide};
+    const int sum = *reduced ? add(s, term) : in;
     if (!mean) return sum;
     const int by = add(s, (tl_term){.kind = TL_TERM_NUMBER, .dtype = wide, .number = count});
     const int quotient = add(

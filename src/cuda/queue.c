@@ -47,7 +47,6 @@ void tli_cuda_queue_free(tl_queue **queue)
     }
     TL_VEC_FREE(&q->outgrown);
     pthread_mutex_destroy(&q->lock);
-    pthread_mutex_destroy(&q->puts);
     tl_free(q);
     *queue = NULL;
 }
@@ -69,7 +68,6 @@ tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device)
     if (!q) return TL_FAIL_NOMEM(sizeof *q);
     q->base.device = device;
     pthread_mutex_init(&q->lock, NULL);
-    pthread_mutex_init(&q->puts, NULL);
     tl_status st = open_stream(q);
     if (st != TL_OK) tli_cuda_queue_free(out);
     return st;

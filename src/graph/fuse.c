@@ -323,6 +323,8 @@ static tl_status make_nests(fuser *f, int64_t *changes)
         tl_status st = tli_cluster_node(&nest, f->g, c, is_needed, &(needed){f->g, c});
         if (st == TL_OK) st = tli_nest_try_plan(f->g, nest->attr);
         if (st == TL_EUNSUPPORTED) continue; // with fewer stores it may walk otherwise
+        // one call alone was not tried before: its result may be the same along an axis
+        if (st == TL_EINVAL && c->members.count == 1) continue;
         TL_TRY(st);
         f->nests[i] = nest;
         TL_ASSERT(is_in_order(c) && nest->outputs <= c->members.count);

@@ -1,6 +1,7 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
- * so; products that something is added to; losses that make their gradient in the same sweep. */
+ * so; products and gradients of norms that something is added to; losses that make their gradient
+ * in the same sweep. */
 #include <tilth/core/attrs.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/view.h>
@@ -14,6 +15,14 @@ static tl_status has_forms(bool *out, const tl_graph *g, const tl_node *call)
     TL_TRY(tl_engine_kernel(g->ctx->engine, call, &kernel));
     *out = kernel.flags & TL_KERNEL_JOINED;
     return TL_OK;
+}
+
+/* Whether nobody else sees the result of a call, which something like it is added to. */
+static bool is_added_to(const tl_graph *g, const tl_tensor *result, const tl_tensor *other)
+{
+    return !result->view_of && tli_use_count(g, result) == 1 && !tli_is_output(g, result)
+           && other->dtype == result->dtype && tl_shape_equal(&other->shape, &result->shape)
+           && other->contiguous;
 }
 
 /* --- attention -------------------------------------------------------------------------------- */
@@ -48,8 +57,8 @@ static tl_node *parts_of_attention(const tl_graph *g, const tl_node *concat)
     return call;
 }
 
-/* Gradients that a kernel can write side by side need not be put there, nor gone over to make 0.0 of
- * -0.0 (simplify_views.c). */
+/* Gradients that a kernel can write side by side need not be put there, nor gone over to make 0.0
+ * of -0.0 (simplify_views.c). */
 static tl_status join_attention(bool *done, tl_graph *g, tl_node *n)
 {
     enum { OUTPUTS = 4 };
@@ -76,6 +85,35 @@ static tl_status join_attention(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* --- normalisation ---------------------------------------------------------------------------- */
+
+/* x + layer_normalize_grad(...): the gradient of what went around the norm. */
+static tl_status join_norm(bool *done, tl_graph *g, tl_node *n)
+{
+    enum { INPUTS = 6, OUTPUTS = 3 };
+    *done = false;
+    for (int i = 0; i < 2 && n->op->op == TL_OP_add && !*done; i++) {
+        tl_tensor *slope = n->in[i], *other = n->in[1 - i], *made[OUTPUTS], *in[INPUTS];
+        tl_node *call = slope->node, *last = g->ctx->last;
+        if (!call || call->op->op != TL_OP_layer_normalize_grad || slope != call->out[0]
+            || call->inputs != 4 + ((const tl_norm_attr *)call->attr)->scaled
+            || !is_added_to(g, slope, other) || !tli_may_move(g, call, n))
+            continue;
+        TL_TRY(has_forms(done, g, call));
+        if (!*done) continue;
+        for (int k = 0; k < call->inputs; k++) in[k] = call->in[k];
+        in[call->inputs] = other;
+        if (!tl_apply_all(g->ctx, call->op->op, call->attr, call->inputs + 1, in, made))
+            return tl_ctx_status(g->ctx);
+        made[0]->node->path = call->path;
+        TL_TRY(tli_move_new(g, last, n));
+        for (int k = 1; k < OUTPUTS; k++) TL_TRY(tli_replace(g, call->out[k], made[k]));
+        TL_TRY(tli_replace(g, n->out[0], made[0]));
+        tli_remove(g, n);
+    }
+    return TL_OK;
+}
+
 /* --- products --------------------------------------------------------------------------------- */
 
 /* x + linear(...), where the sum lies as the result does. */
@@ -85,12 +123,10 @@ static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
     for (int i = 0; i < 2 && n->op->op == TL_OP_add && !*done; i++) {
         tl_tensor *product = n->in[i], *other = n->in[1 - i], *made[2];
         tl_node *call = product->node, *last = g->ctx->last;
-        if (!call || call->op->op != TL_OP_linear || call->inputs != 3 || product->view_of
+        if (!call || call->op->op != TL_OP_linear || call->inputs != 3
             || ((const tl_linear_attr *)call->attr)->activation != TL_ACT_NONE
-            || product != call->out[0] || other->dtype != product->dtype
-            || !tl_shape_equal(&other->shape, &product->shape) || !other->contiguous
-            || !call->in[1]->shape.dims[0] || tli_use_count(g, product) != 1
-            || tli_is_output(g, product) || !tli_may_move(g, call, n))
+            || product != call->out[0] || !call->in[1]->shape.dims[0]
+            || !is_added_to(g, product, other) || !tli_may_move(g, call, n))
             continue;
         TL_TRY(has_forms(done, g, call));
         if (!*done) continue;
@@ -138,7 +174,7 @@ static tl_status join_loss(bool *done, tl_graph *g, tl_node *n)
 
 tl_status tli_pass_join(tl_graph *g, int64_t *changes)
 {
-    static tl_status (*const rules[])(bool *, tl_graph *, tl_node *) = {join_attention,
+    static tl_status (*const rules[])(bool *, tl_graph *, tl_node *) = {join_attention, join_norm,
                                                                         join_product, join_loss};
     TLI_EACH_NODE_SAFE(g, n, next) {
         bool done = false;

@@ -124,10 +124,11 @@ static inline void shim_free(void)
 }
 
 /* The kernels that are texts, above the CPU's. */
-static const tl_kernels *const shim_tables[] = {
-    &tli_cuda_row_kernels,     &tli_cuda_norm_kernels,  &tli_cuda_draw_kernels,
-    &tli_cuda_channel_kernels, &tli_cuda_index_kernels, &tli_cuda_make_kernels,
-    &tli_cuda_update_kernels,  &tli_cuda_sort_kernels,  NULL};
+static const tl_kernels *const shim_tables[] = {&tli_cuda_row_kernels,    &tli_cuda_norm_kernels,
+                                                &tli_cuda_draw_kernels,   &tli_cuda_channel_kernels,
+                                                &tli_cuda_index_kernels,  &tli_cuda_make_kernels,
+                                                &tli_cuda_update_kernels, &tli_cuda_sort_kernels,
+                                                &tli_cuda_box_kernels,    NULL};
 static tl_backend_class shim_class = {
     .cls = {.class_size = sizeof(tl_backend_class),
             .name = "shim",

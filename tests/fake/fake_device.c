@@ -9,6 +9,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
+#include <tilth/base/log.h>
 
 /* Of addresses; pages come when they are touched. ThreadSanitizer has a shadow for each, which it
  * maps at once. */
@@ -606,6 +607,23 @@ static tl_status fake_program_run(tl_device_program *p, tl_queue *q)
     return TL_OK;
 }
 
+/* --- choices ---------------------------------------------------------------------------------- */
+
+/* TILTH_FAKE_CHOICES says what it has chosen; of what it is to choose it speaks. */
+static tl_status fake_choices(tl_device *device, tl_str *out)
+{
+    const char *text = getenv("TILTH_FAKE_CHOICES");
+    (void)device;
+    if (text) tl_str_add(out, text);
+    return tl_str_status(out);
+}
+
+static tl_status fake_choose(tl_device *device, const char *text)
+{
+    TL_LOG_WARNING("%s: it was chosen: %s", device->name, text);
+    return TL_OK;
+}
+
 const tl_device_class fake_device = {
     .cls = {.class_size = sizeof(tl_device_class),
             .name = "fake",
@@ -619,6 +637,8 @@ const tl_device_class fake_device = {
     .alloc_host = fake_alloc_host,
     .free_host = fake_free_host,
     .memory = fake_memory,
+    .choices = fake_choices,
+    .choose = fake_choose,
     .queue_new = fake_queue_new,
     .queue_free = fake_queue_free,
     .copy = fake_copy,

@@ -8,6 +8,7 @@
  *
  *     TILTH_DEVICE=fake ctest -R nn_     # the engines of tests are engines of it
  *     TILTH_FAKE_SEED=7                  # another order
+ *     TILTH_FAKE_CHOICES=text            # what checkpoints say that it has chosen
  *
  * Thread word: free-threaded. */
 #ifndef TILTH_TESTS_FAKE_DEVICE_H

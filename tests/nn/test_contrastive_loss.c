@@ -111,10 +111,12 @@ static void test_against_model_garden(void **state)
     tl_tensor *second = rows((const double[]){1, 1, 2, -2});
     tl_contrast k;
     tl_contrastive_loss(&k, c, first, second, &(tl_contrastive_args){.temperature = 0.1});
-    assert_true(fabs(mean(k.losses) - 0.00951636) < 1e-7);
+    // differences of numbers around 10, in the order in which a device adds up
+    const double most = test_wants_gpu() ? 2e-6 : 1e-7;
+    assert_true(fabs(mean(k.losses) - 0.00951636) < most);
     tl_contrastive_loss(&k, c, first, second,
                         &(tl_contrastive_args){.temperature = 1, .without_norm = true});
-    assert_true(fabs(mean(k.losses) - 0.24281152) < 1e-7);
+    assert_true(fabs(mean(k.losses) - 0.24281152) < most);
 }
 
 /* --- several processes ------------------------------------------------------------------------ */

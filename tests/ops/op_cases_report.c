@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "engine.h"
 #include "op_cases_impl.h"
 
 int64_t oc_checks, oc_failures;
@@ -80,6 +81,8 @@ static bool same_element(const oc_value *a, const oc_value *b, int64_t i)
 {
     size_t size = tl_dtype_size(a->dtype);
     if (a->dtype != b->dtype) return a->v[i] == b->v[i];
+    // a GPU has one NaN, and gives that for all
+    if (test_wants_gpu() && isnan(a->v[i]) && isnan(b->v[i])) return true;
     return memcmp((const char *)a->bits + (size_t)i * size,
                   (const char *)b->bits + (size_t)i * size, size)
            == 0;

@@ -140,6 +140,10 @@ static const need needs[] = {
              "trainer.train_steps=4 tilth.jit=false tilth.threads=1"},
     {.said = "tilth compare", .more = "runs/local runs/mine"},
     {.said = "tilth plot", .more = "runs/local runs/mine"},
+    {.said = "tilth board runs", .why = "it serves until it is ended; tests/browser runs it"},
+    {.said = "tilth board", .why = "it serves until it is ended; tests/browser runs it"},
+    {.said = "tilth train --board", .why = "tests/browser runs it"},
+    {.said = "tilth report", .more = "runs/local --out=report.html"},
     {.said = "tilth params --experiment=mock trainer.train_stps=500", .code = 2},
     {.said = "tilth train --experiment=mock --mode=train_and_eval --model_dir=run1 "
              "trainer.train_steps=100 ...",

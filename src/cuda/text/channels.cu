@@ -338,13 +338,18 @@ KERNEL(256) scale_channels(const tli_channels_args a GROUP_PARAM)
         if (c < a.width) {
             const numbers mean = numbers_at(a.mean, c), by = numbers_at(a.by, c),
                           plus = numbers_at(a.plus, c);
-            X_vector v[DEEP];
-#define READ(k, at) v[k] = X_fetch(a.x, at);
+            X_vector v[DEEP], more[DEEP];
+#define READ(k, at)                                                                                \
+    {                                                                                              \
+        v[k] = X_fetch(a.x, at);                                                                   \
+        if (ADDED) more[k] = X_fetch(a.added, at);                                                 \
+    }
 #define USE(k, at)                                                                                 \
     {                                                                                              \
         float y[VEC];                                                                              \
         UNROLL for (int e = 0; e < VEC; e++) {                                                     \
-            const float z = vf_fma(X_LOAD(v[k].at[e]) - mean.at[e], by.at[e], plus.at[e]);         \
+            float z = vf_fma(X_LOAD(v[k].at[e]) - mean.at[e], by.at[e], plus.at[e]);               \
+            if (ADDED) z += X_LOAD(more[k].at[e]);                                                 \
             y[e] = ACT == 0 ? z : ACT == 1 ? relu_f(z) : relu6_f(z);                               \
         }                                                                                          \
         Y_write(a.y, at, y);                                                                       \

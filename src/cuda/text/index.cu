@@ -90,19 +90,22 @@ KERNEL(256) sort_begin(const tli_sort_args a GROUP_PARAM)
     }
 }
 
+/* counts[digit][t], of the keys that the thread has. */
+FN void count_mine(u16 (*counts)[SORTERS], const tli_sort_args *a, i64 group, int t)
+{
+    for (int d = 0; d < DIGITS; d++) counts[d][t] = 0;
+    for (int k = 0; k < KEYS; k++) {
+        const i64 i = (group * SORTERS + t) * KEYS + k;
+        if (i < a->count) counts[a->keys[i] >> a->shift & (DIGITS - 1)][t]++;
+    }
+}
+
 /* counts[digit][group], of the keys of each group. */
 KERNEL(64) sort_count(const tli_sort_args a GROUP_PARAM)
 {
     GROUP_BEGIN(64, a.groups)
     SHARED(u16, counts, [DIGITS][SORTERS]);
-    EACH_THREAD(64)
-    {
-        for (int d = 0; d < DIGITS; d++) counts[d][t] = 0;
-        for (int k = 0; k < KEYS; k++) {
-            const i64 i = (group * SORTERS + t) * KEYS + k;
-            if (i < a.count) counts[a.keys[i] >> a.shift & (DIGITS - 1)][t]++;
-        }
-    }
+    EACH_THREAD(64) { count_mine(counts, &a, group, t); }
     BARRIER(64)
     EACH_THREAD(64)
     {
@@ -152,14 +155,7 @@ KERNEL(64) sort_move(const tli_sort_args a GROUP_PARAM)
 {
     GROUP_BEGIN(64, a.groups)
     SHARED(u16, counts, [DIGITS][SORTERS]);
-    EACH_THREAD(64)
-    {
-        for (int d = 0; d < DIGITS; d++) counts[d][t] = 0;
-        for (int k = 0; k < KEYS; k++) {
-            const i64 i = (group * SORTERS + t) * KEYS + k;
-            if (i < a.count) counts[a.keys[i] >> a.shift & (DIGITS - 1)][t]++;
-        }
-    }
+    EACH_THREAD(64) { count_mine(counts, &a, group, t); }
     BARRIER(64)
     EACH_THREAD(64)
     {

@@ -191,6 +191,27 @@ bool tl_checkpoint_manager_due(tl_checkpoint_manager *m, bool check_interval)
     return is_due(m, check_interval) || (check_interval && is_due_by_time(m));
 }
 
+#define CHOICES_NOTE "choices"
+
+/* With the notes of the caller, and what was chosen by now. */
+static tl_status save(tl_checkpoint_manager *m, int64_t step, bool timed)
+{
+    const int64_t given = m->args.note_count;
+    tl_str chosen = TL_STR_INIT;
+    tl_safetensors_note *notes = tl_alloc((size_t)(given + 1) * sizeof *notes);
+    if (!notes) return TL_FAIL_NOMEM((size_t)(given + 1) * sizeof *notes);
+    tl_checkpoint_info info = {.numerics = m->args.numerics, .notes = notes, .note_count = given};
+    if (given) memcpy(notes, m->args.notes, (size_t)given * sizeof *notes);
+    tl_status st = m->args.choices ? m->args.choices(m->args.payload, &chosen) : TL_OK;
+    if (st == TL_OK) st = tl_str_status(&chosen);
+    if (chosen.length)
+        notes[info.note_count++] = (tl_safetensors_note){CHOICES_NOTE, tl_str_text(&chosen)};
+    if (st == TL_OK) st = tli_checkpoint_saver_save(m->saver, m->args.state, step, timed, &info);
+    tl_str_deinit(&chosen);
+    tl_free(notes);
+    return st;
+}
+
 tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m, bool check_interval,
                                      const char **path)
 {
@@ -204,10 +225,7 @@ tl_status tl_checkpoint_manager_save(tl_checkpoint_manager *m, bool check_interv
     m->swept = true;
     m->since = tli_checkpoint_clock();
     m->before = m->at;
-    TL_TRY(tli_checkpoint_saver_save(m->saver, m->args.state, step, timed,
-                                     &(tl_checkpoint_info){.numerics = m->args.numerics,
-                                                           .notes = m->args.notes,
-                                                           .note_count = m->args.note_count}));
+    TL_TRY(save(m, step, timed));
     m->timed = timed ? step : -1;
     if (step < m->first_own) m->first_own = step;
     if (!timed) m->at = (struct place){.base = step, .is_saved = true, .saved = step};
@@ -306,6 +324,10 @@ static void arrive(tl_checkpoint_manager *m, bool is_saved)
 static tl_status restore_from(tl_checkpoint_manager *m, const tl_checkpoint *c)
 {
     tl_state_report report = {0};
+    const char *chosen = tl_checkpoint_note(c, CHOICES_NOTE);
+    if (m->args.choose && chosen)
+        TL_TRY_NOTE(m->args.choose(m->args.payload, chosen), "'%s'",
+                    tl_safetensors_path(tl_checkpoint_file(c)));
     if (m->args.before_restore)
         TL_TRY(m->args.before_restore(m->args.payload, tl_checkpoint_state(c)));
     tl_status st =

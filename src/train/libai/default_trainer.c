@@ -191,6 +191,8 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
                                       .explained = "data",
                                       .explanation = "training data: " TL_DATASET_OF_OTHER_DATA,
                                       .init = initialize,
+                                      .choices = tli_trainer_choices,
+                                      .choose = tli_trainer_choose,
                                       .payload = t->trainer,
                                       .background = true,
                                       .notes = t->notes.items,

@@ -132,6 +132,8 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                  .init = initialize,
                  .restore_bundle = restore_original,
                  .before_restore = before_restore,
+                 .choices = tli_trainer_choices,
+                 .choose = tli_trainer_choose,
                  .payload = r->trainer,
                  .background = r->args->background_checkpoints,
                  .optional = "hooks",

@@ -7,6 +7,7 @@
 #include <tilth/base/machine.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/metrics.h>
+#include <tilth/sys/core/device.h>
 
 /* --- the class -------------------------------------------------------------------------------- */
 
@@ -446,6 +447,18 @@ tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found)
 {
     const tl_trainer_class *with = TL_CLASS_METHOD(tl_trainer_class, t->cls, before_restore);
     return with ? with->before_restore(t, found) : TL_OK;
+}
+
+tl_status tli_trainer_choices(void *trainer, tl_str *out)
+{
+    tl_device *d = tl_engine_device(((tl_trainer *)trainer)->engine);
+    return d->cls->choices ? d->cls->choices(d, out) : TL_OK;
+}
+
+tl_status tli_trainer_choose(void *trainer, const char *text)
+{
+    tl_device *d = tl_engine_device(((tl_trainer *)trainer)->engine);
+    return d->cls->choose ? d->cls->choose(d, text) : TL_OK;
 }
 
 /* --- in mid-run ------------------------------------------------------------------------------- */

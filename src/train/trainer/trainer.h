@@ -26,8 +26,8 @@ struct tl_trainer_parts {
     int64_t batches;                   /* of a step, those of all lanes of this process */
     bool sums;                         /* a step is the sum of batches, applied by a program */
     tli_batch_keys keys;
-    tli_lanes lanes;                   /* of training */
-    tli_lanes eval_lanes;              /* and of evaluations, with what they keep */
+    tli_lanes lanes;      /* of training */
+    tli_lanes eval_lanes; /* and of evaluations, with what they keep */
     tli_guard eval_guard;
     bool trains, evaluates;
     /* a step was left, and what its batches have added is not taken back yet */
@@ -63,6 +63,9 @@ TL_NODISCARD tl_status tli_trainer_run_step(tl_trainer *t, tl_step *s);
 TL_NODISCARD tl_status tli_trainer_take_averages(tl_trainer *t);
 /* The best checkpoint, when these are the best results. */
 TL_NODISCARD tl_status tli_trainer_export_best(tl_trainer *t, tl_logs *logs);
+/* What the device of the trainer has chosen, for checkpoints; and what was chosen in one. */
+TL_NODISCARD tl_status tli_trainer_choices(void *trainer, tl_str *out);
+TL_NODISCARD tl_status tli_trainer_choose(void *trainer, const char *text);
 /* A checkpoint with this in it is going to be restored. */
 TL_NODISCARD tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found);
 /* What an evaluation in several lanes keeps for its metrics; nothing for one lane. */

@@ -78,6 +78,11 @@ typedef struct tl_checkpoint_manager_args {
     /* (optional) called before a checkpoint is restored, with what is in it: numbers with their
      * values, tensors described. The state may be changed to fit */
     tl_status (*before_restore)(void *payload, const tl_state *found);
+    /* (optional, together) Text that checkpoints carry beside the state, as the note "choices":
+     * `choices` adds what it is now, nothing for none; `choose` gets that of a checkpoint that has
+     * one, before it is restored */
+    tl_status (*choices)(void *payload, tl_str *out);
+    tl_status (*choose)(void *payload, const char *text);
     void *payload;   /* of these */
     bool background; /* save returns while the file is written */
     /* as in tl_checkpoint_restore_args; may be NULL, as these two */

@@ -112,6 +112,13 @@ struct tl_device_class {
      * draw for this step: its kernels must take their draws from there. */
     tl_status (*set_draws)(tl_queue *q, const struct tl_draws *draws);
 
+    /* (optional, together: nothing was chosen) Which of several ways to compute the same thing was
+     * taken, as lines of text: the bits of results depend on it, so a run that goes on takes the
+     * same. `choices` adds it, nothing where there was no choice; `choose` takes such a text, and
+     * warns of one that was made elsewhere and cannot be followed here. */
+    tl_status (*choices)(tl_device *d, struct tl_str *out);
+    tl_status (*choose)(tl_device *d, const char *text);
+
     /* (optional: `open` judges `which`) How many there are: `which` is a number below it then, and
      * whoever asks for another one is told those. */
     int64_t (*count)(void);
