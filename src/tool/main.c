@@ -248,24 +248,30 @@ static tl_status begin_logging(common *c, const tli_run *run, const tli_command 
     return st;
 }
 
-tl_status tli_refuse_several(const char *command, int32_t processes)
+static bool trains(const char *command)
 {
     static const tli_command *const training[] = {&tli_command_train, &tli_command_train_net,
                                                   &tli_command_find_lr, &tli_command_sweep,
                                                   &tli_command_eval};
-    for (int64_t i = 0; i < TL_COUNT(training); i++)
-        if (strcmp(training[i]->name, command) == 0)
-            return TL_FAIL(TL_EUNSUPPORTED,
-                           "%d processes cannot do `%s` together yet: each of them would do the "
-                           "same, in one folder; start one process",
-                           (int)processes, command);
-    return TL_OK;
+    int64_t i = 0;
+    while (i < TL_COUNT(training) && strcmp(training[i]->name, command) != 0) i++;
+    return i < TL_COUNT(training);
+}
+
+tl_status tli_refuse_several(const char *command, int32_t processes)
+{
+    if (!trains(command)) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "%d processes cannot do `%s` together yet: each of them would do the same, in "
+                   "one folder; start one process",
+                   (int)processes, command);
 }
 
 /* However they were started. */
 static tl_status refuse_ranks(const tli_command *command)
 {
     tl_who who;
+    if (!trains(command->name)) return TL_OK;
     TL_TRY(tl_who_find(&who, NULL));
     if (who.size == 1) return TL_OK;
     TL_TRY_NOTE(tli_refuse_several(command->name, who.size), "%s", who.source);

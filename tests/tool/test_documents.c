@@ -134,6 +134,7 @@ static const need needs[] = {
     {.said = "tilth find_lr", .more = "--experiment=vision/local --steps=4" SHORT},
     {.said = "tilth find_lr --experiment=vision/local --min=1e-5 --max=10 --svg=rate.svg",
      .more = "--steps=4" SHORT},
+    {.said = "tilth launch", .more = "-n 2 devices"},
     {.said = "tilth sweep",
      .more = "--experiment=vision/local --model_dir=seeds --grid tilth.seed=1,2 "
              "trainer.train_steps=4 tilth.jit=false tilth.threads=1"},
