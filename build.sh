@@ -7,9 +7,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansson-dev libpng-dev
                 libjpeg62-turbo-dev zlib1g-dev libmicrohttpd-dev)
 FORMAT_PACKAGES=(clang-format-14)
-TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags "${FORMAT_PACKAGES[@]}")
+MPI_PACKAGES=(openmpi-bin libopenmpi-dev)
+TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags "${FORMAT_PACKAGES[@]}" "${MPI_PACKAGES[@]}")
 PYTHON_PACKAGES=(python3 python3-venv)
-BENCH_PACKAGES=(libopenblas0-pthread dataset-fashion-mnist)
+BROWSER_PACKAGES=(chromium python3) # the page is tested in a real browser; 71 MB
+BENCH_PACKAGES=(libopenblas0-pthread dataset-fashion-mnist "${MPI_PACKAGES[@]}")
 DEMO_PACKAGES=(dataset-fashion-mnist)
 
 # Of build/test. What its tests compile while they run serves those of the other builds too.
@@ -323,7 +325,7 @@ word_test()
     local clang=("${TEST_OPTIONS[@]/gcc/clang}" -DTILTH_COMPILE_ONLY=ON)
     SECONDS=0
     trap tell_failure EXIT
-    stage "packages" need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
+    stage "packages" need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}" "${BROWSER_PACKAGES[@]}"
     stage "checks: layers, headers, sizes, format" run_checks
     stage "gcc" compile_and_test build/test "${gcc[@]}"
     stage "clang, warnings only" compile build/clang "${clang[@]}"
@@ -331,6 +333,7 @@ word_test()
         compile_and_test build/asan "${gcc[@]}" -DTILTH_SANITIZE=address
     stage "thread sanitizer" compile_and_test build/tsan "${gcc[@]}" -DTILTH_SANITIZE=thread
     stage "docs/mistakes.md is what the program says" check tests/tool/mistakes.sh build/test/tilth
+    stage "the page, in a browser" check python3 tests/browser/run.py build/test/tilth build/test/pictures
     stage "install" check tests/install/run.sh build/test
     stage "fuzz: seeds and a few seconds more" fuzz_all
     printf 'all done in %d s\n%d passed, 0 failed\n' "$SECONDS" "$passed"

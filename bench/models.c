@@ -173,6 +173,8 @@ enum { MOST_LAYERS = 96, LAYER_NAME = 16 };
 typedef struct lm_config {
     int64_t vocabulary, time, size, layers, heads;
     bool causal;
+    bool after;          /* norms follow what is added, as in BERT */
+    int64_t predictions; /* of a sequence, at places that lie apart; 0: all */
 } lm_config;
 
 typedef struct transformer_block {
@@ -200,12 +202,16 @@ static tl_tensor *transformer_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     const lm_config *o = b->config;
     if (!x) return NULL;
     int64_t batch = x->shape.dims[0], time = x->shape.dims[1];
-    tl_tensor *qkv = tl_call(c, b->qkv, tl_call(c, b->norm_1, x)), *part[3];
+    tl_tensor *qkv = tl_call(c, b->qkv, o->after ? x : tl_call(c, b->norm_1, x)), *part[3];
     qkv = tl_reshape(c, qkv, TL_SHAPE(batch, time, 3, o->heads, o->size / o->heads));
     for (int i = 0; i < 3; i++) part[i] = tl_take(c, qkv, 2, i);
     tl_tensor *seen = tl_attend(c, part[0], part[1], part[2], .causal = o->causal);
     seen = tl_reshape(c, seen, TL_SHAPE(batch, time, o->size));
     x = tl_add(c, x, tl_call(c, b->out, seen));
+    if (o->after) {
+        x = tl_call(c, b->norm_1, x);
+        return tl_call(c, b->norm_2, tl_add(c, x, tl_call(c, b->down, tl_call(c, b->up, x))));
+    }
     return tl_add(c, x, tl_call(c, b->down, tl_call(c, b->up, tl_call(c, b->norm_2, x))));
 }
 
@@ -219,6 +225,7 @@ typedef struct lm {
     tl_model base;
     const lm_config *config;
     tl_layer *tokens, *places, *block[MOST_LAYERS], *norm;
+    tl_layer *turn, *norm_2; /* of predictions */
 } lm;
 
 static tl_status lm_build(tl_model *m, tl_scope *s, const void *config)
@@ -233,7 +240,19 @@ static tl_status lm_build(tl_model *m, tl_scope *s, const void *config)
         n->block[i] = tl_scope_layer(s, name, &transformer_class, config);
     }
     n->norm = tl_layer_norm(s, "norm");
+    if (c->predictions) {
+        n->turn = tl_dense(s, "turn", .units = c->size, .activation = TL_ACT_GELU_TANH);
+        n->norm_2 = tl_layer_norm(s, "norm_2");
+    }
     return tl_scope_status(s);
+}
+
+/* What predictions are made of, at every so manieth place. */
+static tl_tensor *lm_chosen(const lm *n, tl_ctx *c, tl_tensor *x)
+{
+    const int64_t count = n->config->predictions, apart = n->config->time / count;
+    tl_tensor *where = tl_arange(c, TL_I64, 0, (double)(count * apart), (double)apart);
+    return tl_call(c, n->norm_2, tl_call(c, n->turn, tl_gather(c, x, where, 1)));
 }
 
 static tl_tensor *lm_forward(tl_model *m, tl_ctx *c, tl_tensor *ids)
@@ -242,8 +261,11 @@ static tl_tensor *lm_forward(tl_model *m, tl_ctx *c, tl_tensor *ids)
     if (!ids) return NULL;
     tl_tensor *where = tl_arange(c, TL_I64, 0, (double)ids->shape.dims[1], 1);
     tl_tensor *x = tl_add(c, tl_call(c, n->tokens, ids), tl_call(c, n->places, where));
+    if (n->config->after) x = tl_call(c, n->norm, x);
     for (int64_t i = 0; i < n->config->layers; i++) x = tl_call(c, n->block[i], x);
-    x = tl_embedding_scores(c, n->tokens, tl_call(c, n->norm, x));
+    if (!n->config->after) x = tl_call(c, n->norm, x);
+    if (n->config->predictions) x = lm_chosen(n, c, x);
+    x = tl_embedding_scores(c, n->tokens, x);
     return x ? tl_reshape(c, x, TL_SHAPE(-1, n->config->vocabulary)) : NULL;
 }
 
@@ -256,13 +278,14 @@ static const tl_layer_class lm_class = {
 /* --- the table -------------------------------------------------------------------------------- */
 
 static const mlp_config tiny = {{32, 32, 2}, 3}, small = {{128, 10}, 2}, wide = {{256, 256, 10}, 3};
-static const lm_config encoder = {8192, 128, 256, 4, 4, false};
-static const lm_config gpt2 = {50304, 256, 768, 12, 12, true};
-static const lm_config long_gpt2 = {50304, 1024, 768, 12, 12, true};
-static const lm_config deep[] = {{256, 16, 64, 4, 4, false},
-                                 {256, 16, 64, 12, 4, false},
-                                 {256, 16, 64, 48, 4, false},
-                                 {256, 16, 64, 96, 4, false}};
+static const lm_config encoder = {8192, 128, 256, 4, 4, false, false, 0};
+static const lm_config gpt2 = {50304, 256, 768, 12, 12, true, false, 0};
+static const lm_config long_gpt2 = {50304, 1024, 768, 12, 12, true, false, 0};
+static const lm_config bert = {30522, 512, 768, 12, 12, false, true, 76};
+static const lm_config deep[] = {{256, 16, 64, 4, 4, false, false, 0},
+                                 {256, 16, 64, 12, 4, false, false, 0},
+                                 {256, 16, 64, 48, 4, false, false, 0},
+                                 {256, 16, 64, 96, 4, false, false, 0}};
 
 #define SHAPE(...) TL_INIT(TL_COUNT(((const int64_t[]){__VA_ARGS__})), {__VA_ARGS__})
 const step_model step_models[] = {
@@ -351,6 +374,15 @@ const step_model gpu_models[] = {
      .ids = true,
      .classes = 50304,
      .flops = 52.9e12,
+     .clip = true},
+    {.name = "bert-base mlm B64 T512 P76",
+     .cls = &lm_class,
+     .config = &bert,
+     .input = SHAPE(64, 512),
+     .labels = SHAPE(64 * 76),
+     .ids = true,
+     .classes = 30522,
+     .flops = 19.6e12,
      .clip = true},
 };
 const int64_t gpu_model_count = TL_COUNT(gpu_models);

@@ -22,11 +22,13 @@ torch.backends.cudnn.benchmark = True
 torch.set_float32_matmul_precision('high')
 
 GPT2 = dict(vocabulary=50304, time=1024, size=768, layers=12, heads=12, causal=True)
+BERT = dict(vocabulary=30522, time=512, size=768, layers=12, heads=12, causal=False, predictions=76)
 # name: (kind, settings, shape of the input, number of labels, classes, optimizer)
 CASES = {
     'mlp784-256-256-10 B128 bf16': ('mlp', [784, 256, 256, 10], (128, 784), 128, 10, 'adamw'),
     'resnet18-cifar B64 bf16': ('resnet', None, (64, 32, 32, 3), 64, 10, 'adamw'),
     'gpt2-124M B64 T1024 bf16': ('lm', GPT2, (64, 1024), 64 * 1024, 50304, 'adamw'),
+    'bert-base mlm B64 T512 P76 bf16': ('lm', BERT, (64, 512), 64 * 76, 30522, 'adamw'),
     'resnet50 B256 bf16': ('resnet50', 1001, (256, 224, 224, 3), 256, 1001, 'sgd'),
 }
 

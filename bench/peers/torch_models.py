@@ -70,6 +70,33 @@ class Language(nn.Module):
         return F.linear(self.norm(x), self.tokens.weight).flatten(0, 1)
 
 
+class BlockAfter(Block):
+    """Norms follow what is added, as in BERT."""
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = self.qkv(x).view(b, t, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        x = self.norm_1(x + self.out(seen.transpose(1, 2).reshape(b, t, c)))
+        return self.norm_2(x + self.down(F.gelu(self.up(x), approximate='tanh')))
+
+
+class Bert(nn.Module):
+    def __init__(self, vocabulary, time, size, layers, predictions, **rest):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, size), nn.Embedding(time, size)
+        self.norm, self.blocks = nn.LayerNorm(size), nn.ModuleList(BlockAfter(size, **rest) for _ in range(layers))
+        self.turn, self.norm_2 = nn.Linear(size, size), nn.LayerNorm(size)
+        self.predictions, self.apart = predictions, time // predictions
+
+    def forward(self, ids):
+        x = self.norm(self.tokens(ids) + self.places.weight[:ids.shape[1]])
+        for block in self.blocks:
+            x = block(x)
+        x = x[:, :self.predictions * self.apart:self.apart]
+        x = self.norm_2(F.gelu(self.turn(x), approximate='tanh'))
+        return F.linear(x, self.tokens.weight).flatten(0, 1)
+
+
 class Bottleneck(nn.Module):
     def __init__(self, i, width, stride):
         super().__init__()
@@ -98,7 +125,7 @@ def torch_model(kind, settings):
     if kind == 'mlp':
         return torch_mlp(settings)
     if kind == 'lm':
-        return Language(**settings)
+        return Bert(**settings) if 'predictions' in settings else Language(**settings)
     if kind == 'resnet50':
         return torch_resnet50(settings)
     return torch_lenet() if kind == 'lenet' else torch_resnet()

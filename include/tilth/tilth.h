@@ -72,6 +72,8 @@
 
 #include <tilth/comm/layout.h>
 #include <tilth/comm/shm.h>
+#include <tilth/comm/who.h>
+#include <tilth/comm/world.h>
 
 #include <tilth/io/checkpoint/checkpoint.h>
 #include <tilth/io/checkpoint/manager.h>

@@ -80,13 +80,13 @@ static void open_object(report *r, const char *name)
 }
 
 /* For each run. */
-static void add_of_runs(report *r, const char *name, const char *path)
+static void add_of_runs(report *r, const char *name, const char *path, const char *argument_name)
 {
     open_object(r, name);
     for (int64_t i = 0; i < r->s->runs.count; i++) {
         char id[24];
         snprintf(id, sizeof id, "%lld", (long long)i);
-        arguments args = {{"run"}, {id}, 1};
+        arguments args = {{argument_name}, {id}, 1};
         add_answer(r, id, path, &args);
     }
     tl_str_addc(r->out, '}');
@@ -214,12 +214,12 @@ static void add_data(report *r)
                 tli_wall_time());
     r->more = true;
     add_answer(r, "runs", "/api/runs", &none);
-    add_answer(r, "tags", "/api/tags", &none);
     add_answer(r, "settings", "/api/settings", &none);
     add_curves(r, tags);
-    add_of_runs(r, "files", "/api/files");
-    add_of_runs(r, "weights", "/api/weights");
-    add_of_runs(r, "reports", "/api/reports");
+    add_of_runs(r, "tags", "/api/tags", "runs");
+    add_of_runs(r, "files", "/api/files", "run");
+    add_of_runs(r, "weights", "/api/weights", "run");
+    add_of_runs(r, "reports", "/api/reports", "run");
     add_media(r, tags);
     tl_str_add(r->out, "}</script>\n");
     json_decref(tags);

@@ -85,7 +85,11 @@ tl_status tl_comm_open(tl_comm **out, const tl_comm_class *cls, const tl_comm_ar
                        args->rank, args->size, TL_COMM_RANKS);
     tl_comm *c = tl_alloc_zero(sizeof *c);
     if (!c) return TL_FAIL_NOMEM(sizeof *c);
-    *c = (tl_comm){.cls = cls, .rank = args->rank, .size = args->size, .threads = args->threads};
+    *c = (tl_comm){.cls = cls,
+                   .rank = args->rank,
+                   .size = args->size,
+                   .threads = args->threads,
+                   .in = TL_COMM_KINDS};
     tl_status st = cls->open(c, args);
     if (st != TL_OK) {
         tl_free(c);
@@ -175,11 +179,17 @@ tl_status tl_comm_begin(tl_comm_work *w, tl_comm_group *g, const tl_comm_call *c
 tl_status tl_comm_wait(tl_comm_work *w)
 {
     const tl_comm_class *cls = w->group->comm->cls;
+    tl_comm *c = w->group->comm;
+    tl_status st;
     if (!w->begun) return TL_FAIL(TL_ESTATE, "a call that has not begun cannot be waited for");
     w->begun = false;
     w->group->under_way--;
-    if (!is_sum(w->call.kind)) return cls->wait(w);
-    return cls->meet ? tli_comm_sum_look(w) : tli_comm_sum_end(w);
+    __atomic_store_n(&c->in, (int32_t)w->call.kind, __ATOMIC_RELAXED);
+    if (!is_sum(w->call.kind)) st = cls->wait(w);
+    else st = cls->meet ? tli_comm_sum_look(w) : tli_comm_sum_end(w);
+    __atomic_store_n(&c->in, (int32_t)TL_COMM_KINDS, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELAXED);
+    return st;
 }
 
 tl_status tl_comm_call_now(tl_comm_group *g, const tl_comm_call *call)

@@ -22,6 +22,7 @@ typedef struct channels {
     tli_channels_args a;
     const tl_norm_attr *attr;
     const tl_tensor *x, *gy, *y, *gamma, *beta, *stats; /* stats: any of them, for its type */
+    bool adds;
     tl_dtype grads[2]; /* types of the gradients of gamma and beta */
     tl_dtype moments;  /* and of those of statistics */
     int cols, vector;
@@ -31,6 +32,7 @@ static void define_types(tl_str *to, const channels *c, bool grad)
 {
     tli_cuda_define(to, "SCALED", c->attr->scaled);
     tli_cuda_define(to, "SHIFTED", c->beta != NULL);
+    tli_cuda_define(to, "ADDED", c->adds);
     tli_cuda_define(to, "ACT",
                     c->attr->activation == TL_ACT_RELU    ? 1
                     : c->attr->activation == TL_ACT_RELU6 ? 2
@@ -54,7 +56,8 @@ static int vector_of(const channels *c)
     tl_str unused = TL_STR_INIT;
     const void *x = c->a.x;
     const int vector = tli_cuda_define_vector(&unused, tl_dtype_size(c->x->dtype), c->a.width, x,
-                                              c->a.y ? c->a.y : x, c->a.g ? c->a.g : x, NULL);
+                                              c->a.y ? c->a.y : x, c->a.g ? c->a.g : x,
+                                              c->a.added ? c->a.added : x, NULL);
     tl_str_deinit(&unused);
     return vector;
 }
@@ -109,7 +112,7 @@ static tl_status sweep(const tl_run *run, channels *c, const char *name, const c
     const int64_t lanes = BLOCK / c->cols;
     int64_t each = USUAL * lanes;
     c->a.pieces = tl_div_up(c->a.rows, each);
-    while (each > LEAST * lanes && strips_of(c) < PIECES) {
+    while (each > LEAST * lanes && strips_of(c) < FEW) {
         each /= 2;
         c->a.pieces = tl_div_up(c->a.rows, each);
     }
@@ -151,8 +154,10 @@ static tl_status batch_normalize(const tl_run *run, const tl_node *n)
     c.a.out_mean = tli_data(n->out[1]);
     c.a.out_variance = tli_data(n->out[2]);
     c.a.out_rstd = tli_data(n->out[3]);
+    c.a.added = c.attr->added ? tli_data(n->in[n->inputs - 1]) : NULL;
     TL_TRY(cut(run, &c));
     TL_TRY(put_moments(run, &c, false));
+    c.adds = c.attr->added; // which only the sweep does
     return sweep(run, &c, "scale_channels", "SCALE");
 }
 
@@ -277,14 +282,18 @@ static tl_status group_normalize_grad(const tl_run *run, const tl_node *n)
     return tli_cuda_add_pieces(run, &p, c.grads[0], c.grads[1]);
 }
 
-#define ROWS(op)                                                                                   \
-    {TL_OP_##op, TL_F32, op, 0}, {TL_OP_##op, TL_BF16, op, 0},                                     \
+#define ROWS(op, flags)                                                                            \
+    {TL_OP_##op, TL_F32, op, flags}, {TL_OP_##op, TL_BF16, op, flags},                             \
     {                                                                                              \
-        TL_OP_##op, TL_F16, op, 0                                                                  \
+        TL_OP_##op, TL_F16, op, flags                                                              \
     }
 static const tl_kernel rows[] = {
-    ROWS(batch_normalize),      ROWS(batch_normalize_grad),  ROWS(batch_norm_stats),
-    ROWS(batch_norm_apply),     ROWS(batch_norm_apply_grad), ROWS(group_normalize),
-    ROWS(group_normalize_grad),
+    ROWS(batch_normalize, TL_KERNEL_JOINED),
+    ROWS(batch_normalize_grad, 0),
+    ROWS(batch_norm_stats, 0),
+    ROWS(batch_norm_apply, 0),
+    ROWS(batch_norm_apply_grad, 0),
+    ROWS(group_normalize, 0),
+    ROWS(group_normalize_grad, 0),
 };
 const tl_kernels tli_cuda_channel_kernels = {rows, TL_COUNT(rows)};

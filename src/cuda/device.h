@@ -92,6 +92,10 @@ tl_status tli_cuda_enter(const tli_cuda *d);
 /* A kernel of this name, compiled from the text; it lives as long as the device. Whoever calls it
  * holds the lock. */
 tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
+/* Puts a kernel whose text begins with GROUP_BEGIN (nest/kernel.h) into the queue: it waits for
+ * what stands before it by itself, and is on its way meanwhile. */
+tl_status tli_cuda_launch(tl_queue *q, CUfunction kernel, int64_t blocks, int threads,
+                          void **parameters);
 /* What a kernel has said of an index, as a failure; then it is forgotten (work.c). */
 tl_status tli_cuda_fault_told(tli_cuda_queue *q);
 /* Gives back what work.c keeps. */

@@ -186,17 +186,11 @@ static tl_status open_compiler(tl_nest_compiler **out, tl_engine *engine)
 static tl_status launch(const tl_run *with, CUfunction kernel, const tl_gpu_phase *phase,
                         void **parameters)
 {
-    const tli_cuda *d = tli_cuda_of(with->queue->device);
     const int64_t blocks =
         phase->threads == 32 ? tl_div_up(phase->groups, WARPS_IN_BLOCK) : phase->groups;
-    const unsigned threads =
-        (unsigned)(phase->threads == 32 ? 32 * WARPS_IN_BLOCK : phase->threads);
+    const int threads = phase->threads == 32 ? 32 * WARPS_IN_BLOCK : phase->threads;
     if (blocks == 0) return TL_OK;
-    if (blocks > INT32_MAX)
-        return TL_FAIL(TL_ELIMIT, "a kernel of %" PRId64 " blocks is too large for a GPU", blocks);
-    TLI_CUDA_TRY(d->api, cuLaunchKernel, kernel, (unsigned)blocks, 1, 1, threads, 1, 1, 0,
-                 tli_cuda_queue_of(with->queue)->stream, parameters, NULL);
-    return TL_OK;
+    return tli_cuda_launch(with->queue, kernel, blocks, threads, parameters);
 }
 
 tl_status tli_cuda_nest_put(const tl_run *with, const tl_node *call, const tl_gpu_walk *w,

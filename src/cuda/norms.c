@@ -30,6 +30,21 @@ static int64_t width_of(const tl_tensor *x, const tl_norm_attr *attr)
     return width;
 }
 
+/* Threads of a group that has a row, each of them one vector if they are enough: gradients keep
+ * sums of their columns, and the next row, in registers. */
+static int define_spread_row(tl_str *to, int64_t width, int vector)
+{
+    enum { MOST = 512 };
+    int threads = 32;
+    while (threads < MOST && width > (int64_t)threads * vector) threads *= threads == 32 ? 4 : 2;
+    const int64_t each = tl_max_i64(tl_div_up(width, (int64_t)threads * vector), 1);
+    tli_cuda_define(to, "WIDTH", width);
+    tli_cuda_define(to, "THREADS", threads);
+    tli_cuda_define(to, "EACH", each);
+    tli_cuda_define(to, "KEPT", each * vector <= KEPT);
+    return threads;
+}
+
 static int define(tl_str *to, const tl_norm_attr *attr, bool centered, const tl_tensor *x,
                   const tl_tensor *gamma, const tl_tensor *beta, const tl_tensor *gy,
                   const tl_tensor *y, int *threads)
@@ -48,7 +63,8 @@ static int define(tl_str *to, const tl_norm_attr *attr, bool centered, const tl_
     const int vector = tli_cuda_define_vector(
         to, tl_dtype_size(x->dtype), width, at, tli_data(y), gamma ? tli_data(gamma) : at,
         beta ? tli_data(beta) : at, gy ? tli_data(gy) : at, NULL);
-    *threads = tli_cuda_define_row(to, width, vector, KEPT);
+    *threads =
+        gy ? define_spread_row(to, width, vector) : tli_cuda_define_row(to, width, vector, KEPT);
     return vector;
 }
 
@@ -77,11 +93,14 @@ static tl_status normalize_grad(const tl_run *run, const tl_node *n, bool center
     const tl_norm_attr *attr = n->attr;
     const tl_tensor *gy = n->in[0], *x = n->in[1];
     const tl_tensor *gamma = attr->scaled ? n->in[3 + centered] : NULL;
+    const int own = 3 + centered + attr->scaled;
+    const tl_tensor *added = n->inputs > own ? n->in[own] : NULL;
     const int64_t width = width_of(x, attr);
     tli_norm_args a = {.rows = width ? tl_tensor_count(x) / width : 0,
                        .x = tli_data(x),
                        .g = tli_data(gy),
                        .gamma = gamma ? tli_data(gamma) : NULL,
+                       .added = added ? tli_data(added) : NULL,
                        .y = tli_data(n->out[0]),
                        .mean = centered ? tli_data(n->in[2]) : NULL,
                        .rstd = tli_data(n->in[2 + centered])};
@@ -93,7 +112,8 @@ static tl_status normalize_grad(const tl_run *run, const tl_node *n, bool center
     if (params) TL_TRY(tli_cuda_scratch(run, &room, (size_t)(2 * pieces * width) * sizeof(float)));
     a.sums = room;
     tli_cuda_work w = {.text = {tli_text_of_norm}, .name = "normalize_grad"};
-    define(&w.defines, attr, centered, x, gamma, NULL, gy, n->out[0], &threads);
+    define(&w.defines, attr, centered, x, gamma, added, gy, n->out[0], &threads);
+    tli_cuda_define(&w.defines, "ADDED", added != NULL);
     const bool together = params && width <= (int64_t)threads * KEPT;
     tli_cuda_define(&w.defines, "GRADIENT", 1);
     tli_cuda_define(&w.defines, "SUMS", together);
@@ -130,11 +150,12 @@ KERNEL(layer_normalize_grad, normalize_grad, true)
 KERNEL(rms_normalize, normalize, false)
 KERNEL(rms_normalize_grad, normalize_grad, false)
 
-#define ROWS(op)                                                                                   \
-    {TL_OP_##op, TL_F32, op##_kernel, 0}, {TL_OP_##op, TL_BF16, op##_kernel, 0},                   \
+#define ROWS(op, flags)                                                                            \
+    {TL_OP_##op, TL_F32, op##_kernel, flags}, {TL_OP_##op, TL_BF16, op##_kernel, flags},           \
     {                                                                                              \
-        TL_OP_##op, TL_F16, op##_kernel, 0                                                         \
+        TL_OP_##op, TL_F16, op##_kernel, flags                                                     \
     }
-static const tl_kernel rows[] = {ROWS(layer_normalize), ROWS(layer_normalize_grad),
-                                 ROWS(rms_normalize), ROWS(rms_normalize_grad)};
+static const tl_kernel rows[] = {ROWS(layer_normalize, 0),
+                                 ROWS(layer_normalize_grad, TL_KERNEL_JOINED),
+                                 ROWS(rms_normalize, 0), ROWS(rms_normalize_grad, 0)};
 const tl_kernels tli_cuda_norm_kernels = {rows, TL_COUNT(rows)};

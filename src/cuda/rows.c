@@ -45,6 +45,21 @@ static tl_status softmax(const tl_run *run, const tl_node *n, bool logarithm, bo
 
 /* --- losses ----------------------------------------------------------------------------------- */
 
+/* A row that stays in registers as it is in memory, if it finds room there. */
+static int define_kept_row(tl_str *to, int64_t width, int vector)
+{
+    enum { FEW = 32, MANY = 1024, MOST = 8 }; // threads; vectors of one
+    int threads = FEW;
+    while (threads < MANY && width > (int64_t)threads * MOST * vector / 2)
+        threads *= threads == FEW ? 4 : 2;
+    const int64_t each = tl_max_i64(tl_div_up(width, (int64_t)threads * vector), 1);
+    tli_cuda_define(to, "WIDTH", width);
+    tli_cuda_define(to, "THREADS", threads);
+    tli_cuda_define(to, "EACH", each);
+    tli_cuda_define(to, "KEPT", each <= MOST);
+    return threads;
+}
+
 static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool gradient)
 {
     const tl_entropy_attr *attr = n->attr;
@@ -81,7 +96,8 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
     const void *also = sparse ? a.logits : a.labels;
     const int vector = tli_cuda_define_vector(&w.defines, tl_dtype_size(z->dtype), width, a.logits,
                                               also, a.y ? a.y : a.logits, NULL);
-    w.threads = tli_cuda_define_row(&w.defines, width, vector, 0);
+    w.threads = both ? define_kept_row(&w.defines, width, vector)
+                     : tli_cuda_define_row(&w.defines, width, vector, 0);
     w.name = both     ? "sparse_both_rows"
              : sparse ? (gradient ? "sparse_grad_rows" : "sparse_rows")
                       : (gradient ? "dense_grad_rows" : "dense_rows");

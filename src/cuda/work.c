@@ -15,7 +15,8 @@
 enum {
     WARPS_IN_BLOCK = 4, /* as in nest/kernel.h */
     WIDE = 16,          /* bytes of an access at most */
-    LEAST_SCRATCH = 1 << 20
+    LEAST_SCRATCH = 1 << 20,
+    FIRST_EARLY = 9 /* compute capability whose kernels can wait for others */
 };
 
 tli_cuda_host *tli_cuda_on_host;
@@ -115,6 +116,27 @@ static tl_status find_kernel(tli_cuda *d, CUfunction *out, const tli_cuda_work *
     return st;
 }
 
+tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
+                          void **parameters)
+{
+    const tli_cuda *d = tli_cuda_of(queue->device);
+    if (blocks > INT32_MAX)
+        return TL_FAIL(TL_ELIMIT, "a kernel of %" PRId64 " blocks is too large for a GPU", blocks);
+    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+    early.value.programmaticStreamSerializationAllowed = 1;
+    const CUlaunchConfig how = {.gridDimX = (unsigned)blocks,
+                                .gridDimY = 1,
+                                .gridDimZ = 1,
+                                .blockDimX = (unsigned)threads,
+                                .blockDimY = 1,
+                                .blockDimZ = 1,
+                                .hStream = tli_cuda_queue_of(queue)->stream,
+                                .attrs = &early,
+                                .numAttrs = d->major >= FIRST_EARLY};
+    TLI_CUDA_TRY(d->api, cuLaunchKernelEx, &how, kernel, parameters, NULL);
+    return TL_OK;
+}
+
 static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *args, size_t bytes)
 {
     long long groups;
@@ -129,13 +151,10 @@ static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *ar
     CUfunction kernel;
     TL_ASSERT(bytes <= sizeof room);
     memcpy(room, args, bytes);
-    if (blocks > INT32_MAX)
-        return TL_FAIL(TL_ELIMIT, "a kernel of %" PRId64 " blocks is too large for a GPU", blocks);
     TL_TRY(tli_cuda_enter(d));
     TL_TRY(find_kernel(d, &kernel, w));
-    TLI_CUDA_TRY(d->api, cuLaunchKernel, kernel, (unsigned)blocks, 1, 1,
-                 (unsigned)(warps ? 32 * WARPS_IN_BLOCK : w->threads), 1, 1, 0,
-                 tli_cuda_queue_of(run->queue)->stream, parameters, NULL);
+    TL_TRY(tli_cuda_launch(run->queue, kernel, blocks, warps ? 32 * WARPS_IN_BLOCK : w->threads,
+                           parameters));
     (void)tli_cuda_issue(run->queue);
     return TL_OK;
 }

@@ -1,4 +1,5 @@
 /* Rows of a table as numbers, by its schema. */
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -233,6 +234,11 @@ void tl_table_coder_row(const tl_table_coder *c, const tl_table *t, const tl_cel
         categories[i] = code_category(&c->categories[i], &cells[c->categories[i].place]);
 }
 
+bool tli_table_target_fits(double target)
+{
+    return fabs(target) <= FLT_MAX;
+}
+
 static tl_status fail_target(const tl_table_coder *c, const tl_table *t, const tl_cell *cell,
                              const char *why)
 {
@@ -255,7 +261,8 @@ tl_status tl_table_coder_target(const tl_table_coder *c, const tl_table *t, cons
     if (s->kind == TL_TABLE_REGRESSION) {
         if (!tl_cell_number(out, t, cell)) return fail_target(c, t, cell, "no number");
         *out = (*out - s->target_mean) / s->target_stddev;
-        return TL_OK;
+        if (tli_table_target_fits(*out)) return TL_OK;
+        return fail_target(c, t, cell, "too far from the numbers of the training data");
     }
     int64_t found = look_up(&c->classes, cell);
     char key[32];

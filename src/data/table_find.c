@@ -84,6 +84,8 @@ static tl_status look_at_target(tli_table_search *s, const tl_table *t, const tl
     bool number = tl_cell_number(&value, t, c);
     if (!number && !k->texts++) k->odd_line = tl_table_line(t);
     if (number && value != floor(value)) s->fractions = true;
+    s->least = number ? fmin(s->least, value) : s->least;
+    s->most = number ? fmax(s->most, value) : s->most;
     if (number && !held_out) add_number(&k->numbers, value);
     return count_value(&s->classes, &s->too_many_classes, &s->text, c, MOST_CLASSES + 1);
 }
@@ -311,6 +313,27 @@ static void decide_category(tli_table_column *k)
     else if (different > 2 && different > there / 2) leave_out(k, "different in most rows");
 }
 
+/* Of a regression's target. Numbers of rows that are held out are not known to lie near the others. */
+static tl_status check_numbers(const tli_table_search *s, const tli_table_column *k)
+{
+    const char *file = s->args->paths[0];
+    const double mean = k->numbers.mean, deviation = deviation_of(&k->numbers);
+    if (!(deviation > 0 && isfinite(deviation)))
+        return TL_FAIL(TL_EINVAL,
+                       "'%s': the numbers of the column '%s', the target, are all the same in the "
+                       "rows to learn from, or out of range",
+                       file, k->name);
+    const double far = mean - s->least > s->most - mean ? s->least : s->most;
+    if (!tli_table_target_fits((far - mean) / deviation))
+        return TL_FAIL(
+            TL_EINVAL,
+            "'%s': the column '%s', the target, has the number %g, too far from those of "
+            "the rows to learn from (%g on average, with a deviation of %g); mend it, or "
+            "leave its row out",
+            file, k->name, far, mean, deviation);
+    return TL_OK;
+}
+
 static tl_status decide_target(tl_table_kind *out, const tli_table_search *s)
 {
     const tli_table_column *k = &s->columns[s->target];
@@ -342,13 +365,7 @@ static tl_status decide_target(tl_table_kind *out, const tli_table_search *s)
             " rows; classes occur more often. Name another column as target, or kind=regression",
             file, k->name, s->too_many_classes ? "more than " : "",
             s->too_many_classes ? MOST_CLASSES : different, s->rows);
-    if (*out == TL_TABLE_REGRESSION
-        && !(deviation_of(&k->numbers) > 0 && isfinite(deviation_of(&k->numbers))))
-        return TL_FAIL(TL_EINVAL,
-                       "'%s': the numbers of the column '%s', the target, are all the same in the "
-                       "rows to learn from, or out of range",
-                       file, k->name);
-    return TL_OK;
+    return *out == TL_TABLE_REGRESSION ? check_numbers(s, k) : TL_OK;
 }
 
 /* --- the schema ------------------------------------------------------------------------------- */
@@ -536,7 +553,7 @@ static tl_status fail_with_hint(tl_status status, const tli_table_search *s)
 tl_status tl_table_schema_find(tl_table_schema *out, tl_table_findings *found,
                                const tl_table_find_args *args)
 {
-    tli_table_search s = {.args = args};
+    tli_table_search s = {.args = args, .least = INFINITY, .most = -INFINITY};
     *out = (tl_table_schema){0};
     *found = (tl_table_findings){0};
     if (args->path_count < 1) return TL_FAIL(TL_EINVAL, "no table is named");

@@ -47,6 +47,7 @@ typedef struct tli_table_search {
     tl_map missing_texts;   /* that stand there instead, to how often they occur */
     int64_t seen;           /* all rows */
     int64_t not_utf8;       /* cells that are not */
+    double least, most;     /* number of the target, in all rows */
     tl_map classes;         /* to how often they occur */
     bool too_many_classes, fractions;
     tl_str text;

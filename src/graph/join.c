@@ -1,11 +1,12 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
- * so; products that something is added to; losses that make their gradient in the same sweep. */
+ * so; products and gradients of norms that something is added to; losses that make their gradient
+ * in the same sweep. */
 #include <tilth/core/attrs.h>
-#include <tilth/ops/create.h>
 #include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
 
+#include "core/inner/tensor.h"
 #include "graph/graph.h"
 
 static tl_status has_forms(bool *out, const tl_graph *g, const tl_node *call)
@@ -14,6 +15,14 @@ static tl_status has_forms(bool *out, const tl_graph *g, const tl_node *call)
     TL_TRY(tl_engine_kernel(g->ctx->engine, call, &kernel));
     *out = kernel.flags & TL_KERNEL_JOINED;
     return TL_OK;
+}
+
+/* Whether nobody else sees the result of a call, which something like it is added to. */
+static bool is_added_to(const tl_graph *g, const tl_tensor *result, const tl_tensor *other)
+{
+    return !result->view_of && tli_use_count(g, result) == 1 && !tli_is_output(g, result)
+           && other->dtype == result->dtype && tl_shape_equal(&other->shape, &result->shape)
+           && other->contiguous;
 }
 
 /* --- attention -------------------------------------------------------------------------------- */
@@ -48,8 +57,8 @@ static tl_node *parts_of_attention(const tl_graph *g, const tl_node *concat)
     return call;
 }
 
-/* Gradients that a kernel can write side by side need not be put there, nor gone over to make 0.0 of
- * -0.0 (simplify_views.c). */
+/* Gradients that a kernel can write side by side need not be put there, nor gone over to make 0.0
+ * of -0.0 (simplify_views.c). */
 static tl_status join_attention(bool *done, tl_graph *g, tl_node *n)
 {
     enum { OUTPUTS = 4 };
@@ -76,6 +85,35 @@ static tl_status join_attention(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* --- normalisation ---------------------------------------------------------------------------- */
+
+/* x + layer_normalize_grad(...): the gradient of what went around the norm. */
+static tl_status join_norm(bool *done, tl_graph *g, tl_node *n)
+{
+    enum { INPUTS = 6, OUTPUTS = 3 };
+    *done = false;
+    for (int i = 0; i < 2 && n->op->op == TL_OP_add && !*done; i++) {
+        tl_tensor *slope = n->in[i], *other = n->in[1 - i], *made[OUTPUTS], *in[INPUTS];
+        tl_node *call = slope->node, *last = g->ctx->last;
+        if (!call || call->op->op != TL_OP_layer_normalize_grad || slope != call->out[0]
+            || call->inputs != 4 + ((const tl_norm_attr *)call->attr)->scaled
+            || !is_added_to(g, slope, other) || !tli_may_move(g, call, n))
+            continue;
+        TL_TRY(has_forms(done, g, call));
+        if (!*done) continue;
+        for (int k = 0; k < call->inputs; k++) in[k] = call->in[k];
+        in[call->inputs] = other;
+        if (!tl_apply_all(g->ctx, call->op->op, call->attr, call->inputs + 1, in, made))
+            return tl_ctx_status(g->ctx);
+        made[0]->node->path = call->path;
+        TL_TRY(tli_move_new(g, last, n));
+        for (int k = 1; k < OUTPUTS; k++) TL_TRY(tli_replace(g, call->out[k], made[k]));
+        TL_TRY(tli_replace(g, n->out[0], made[0]));
+        tli_remove(g, n);
+    }
+    return TL_OK;
+}
+
 /* --- products --------------------------------------------------------------------------------- */
 
 /* x + linear(...), where the sum lies as the result does. */
@@ -85,12 +123,10 @@ static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
     for (int i = 0; i < 2 && n->op->op == TL_OP_add && !*done; i++) {
         tl_tensor *product = n->in[i], *other = n->in[1 - i], *made[2];
         tl_node *call = product->node, *last = g->ctx->last;
-        if (!call || call->op->op != TL_OP_linear || call->inputs != 3 || product->view_of
+        if (!call || call->op->op != TL_OP_linear || call->inputs != 3
             || ((const tl_linear_attr *)call->attr)->activation != TL_ACT_NONE
-            || product != call->out[0] || other->dtype != product->dtype
-            || !tl_shape_equal(&other->shape, &product->shape) || !other->contiguous
-            || !call->in[1]->shape.dims[0] || tli_use_count(g, product) != 1
-            || tli_is_output(g, product) || !tli_may_move(g, call, n))
+            || product != call->out[0] || !call->in[1]->shape.dims[0]
+            || !is_added_to(g, product, other) || !tli_may_move(g, call, n))
             continue;
         TL_TRY(has_forms(done, g, call));
         if (!*done) continue;
@@ -107,6 +143,23 @@ static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
 
 /* --- losses ----------------------------------------------------------------------------------- */
 
+/* The same number everywhere, which is put there now, not in each run. */
+static tl_tensor *known(tl_graph *g, const tl_tensor *like, double number)
+{
+    const int64_t count = tl_tensor_count(like);
+    double *elements = tl_arena_array(g->scratch, count, sizeof *elements);
+    tl_tensor *t = elements ? tl_ctx_header(g->ctx) : NULL;
+    if (!t) return tl_ctx_fail(g->ctx);
+    for (int64_t i = 0; i < count; i++) elements[i] = number;
+    t->dtype = like->dtype;
+    t->shape = like->shape;
+    tli_tensor_row_major(t);
+    if (!tl_ctx_storage(g->ctx, t) || tl_tensor_set_doubles(t, elements, count) != TL_OK
+        || tli_add_outside(g, NULL, t) != TL_OK)
+        return tl_ctx_fail(g->ctx);
+    return t;
+}
+
 /* The gradient of a loss whose own gradient is a number that is known beforehand. */
 static tl_status join_loss(bool *done, tl_graph *g, tl_node *n)
 {
@@ -122,7 +175,7 @@ static tl_status join_loss(bool *done, tl_graph *g, tl_node *n)
         return TL_OK;
     TL_TRY(has_forms(done, g, loss));
     if (!*done) return TL_OK;
-    tl_tensor *made[OUTPUTS], *slope = tl_full(g->ctx, n->in[0]->dtype, n->in[0]->shape, number);
+    tl_tensor *made[OUTPUTS], *slope = known(g, n->in[0], number);
     tl_tensor *in[] = {loss->in[0], loss->in[1], slope};
     if (!slope || !tl_apply_all(g->ctx, TL_OP_sparse_cross_entropy, loss->attr, OUTPUTS, in, made))
         return tl_ctx_status(g->ctx);
@@ -138,7 +191,7 @@ static tl_status join_loss(bool *done, tl_graph *g, tl_node *n)
 
 tl_status tli_pass_join(tl_graph *g, int64_t *changes)
 {
-    static tl_status (*const rules[])(bool *, tl_graph *, tl_node *) = {join_attention,
+    static tl_status (*const rules[])(bool *, tl_graph *, tl_node *) = {join_attention, join_norm,
                                                                         join_product, join_loss};
     TLI_EACH_NODE_SAFE(g, n, next) {
         bool done = false;

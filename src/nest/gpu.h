@@ -27,6 +27,7 @@ struct tli_gpu_plan {
     bool vectors;       /* FLAT, COLUMNS: they lie side by side, and come and go as one */
     int columns, lanes; /* COLUMNS: threads side by side along the row; and over reduced points */
     int64_t row_pieces, reduced_piece, reduced_pieces;
+    bool whole; /* COLUMNS: sums are made in one piece, and `last` follows in the same kernel */
     /* Of the second one, which brings sums together and runs the section `last`. */
     int last_threads, last_lanes; /* threads that add up pieces of the same sums */
     int64_t last_each, last_pieces;

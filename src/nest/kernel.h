@@ -53,7 +53,15 @@
 #define KERNEL(threads)                                                                            \
     extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads))
 #define GROUP_PARAM
+/* Whoever comes next may be on its way from the start; what came before has to be over. */
+#if __CUDA_ARCH__ >= 900
+#define TAKE_TURN                                                                                  \
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#else
+#define TAKE_TURN
+#endif
 #define GROUP_BEGIN(threads, groups)                                                               \
+    TAKE_TURN                                                                                      \
     const i64 block_ = (i64)blockIdx.x;                                                            \
     const i64 group = (threads) == 32 ? block_ * 4 + (threadIdx.x >> 5) : block_;                  \
     if (group >= (groups)) return;

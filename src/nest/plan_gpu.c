@@ -24,8 +24,11 @@ enum {
     /* Of sums with vectors: groups are many, as the last ones leave processors idle */
     VECTOR_GROUPS = 4096,
     VECTOR_COLUMNS = 32,
+    MOST_PIECES = 512,
     /* Pieces of a sum from which on several threads add them up */
-    MANY_PIECES = 32
+    MANY_PIECES = 32,
+    /* Points that a thread adds up before a second kernel, that brings pieces together, pays */
+    FEW_POINTS = 64
 };
 
 /* --- which form ------------------------------------------------------------------------------- */
@@ -135,7 +138,8 @@ static void cut_columns(tli_gpu_plan *p)
         p->columns = power_of_two(row / TLI_VECTOR, VECTOR_COLUMNS);
         p->lanes = BLOCK / p->columns;
         p->row_pieces = tl_div_up(row, p->columns * p->each);
-        cut_reduced(p, s->kept_points * p->row_pieces, VECTOR_GROUPS,
+        cut_reduced(p, s->kept_points * p->row_pieces,
+                    tl_min_i64(VECTOR_GROUPS, MOST_PIECES * s->kept_points * p->row_pieces),
                     (int64_t)LEAST_POINTS * p->lanes);
         return;
     }
@@ -147,6 +151,15 @@ static void cut_columns(tli_gpu_plan *p)
         p->each = tl_max_i64(FLAT_EACH, tl_div_up(row, (int64_t)p->columns * ENOUGH_GROUPS));
     p->row_pieces = tl_div_up(row, p->columns * p->each);
     cut_reduced(p, s->kept_points * p->row_pieces, ENOUGH_GROUPS, (int64_t)LEAST_POINTS * p->lanes);
+}
+
+/* Whether a group has all that its part of `last` needs. */
+static bool makes_whole_sums(const tli_gpu_plan *p)
+{
+    const tli_schedule *s = p->s;
+    for (int i = 0; i < s->reduction_count; i++)
+        if (!s->reductions[i].wide) return false;
+    return s->has_last && !s->last.reduces && s->reduced_points <= (int64_t)FEW_POINTS * p->lanes;
 }
 
 static void cut_last(tli_gpu_plan *p)
@@ -216,7 +229,7 @@ static bool needs_wide_index(const tl_gpu_walk *w, const tli_schedule *s)
 static void count_groups(tl_gpu_walk *w, const tli_gpu_plan *p)
 {
     const tli_schedule *s = p->s;
-    w->phase_count = s->reduction_count && s->has_last ? 2 : 1;
+    w->phase_count = s->reduction_count && s->has_last && !p->whole ? 2 : 1;
     w->phases[0] = (tl_gpu_phase){s->kept_points * p->row_pieces * p->reduced_pieces, p->threads};
     if (p->form == TLI_GPU_FLAT)
         w->phases[0].groups = tl_div_up(s->kept_points * s->row, p->threads * p->each);
@@ -240,6 +253,11 @@ tl_status tl_gpu_walk_new(tl_gpu_walk **out, tl_arena *arena, const tl_nest *nes
     if (p->form == TLI_GPU_FLAT) cut_flat(p);
     else if (p->form == TLI_GPU_ROWS) cut_rows(p);
     else cut_columns(p);
+    p->whole = p->form == TLI_GPU_COLUMNS && makes_whole_sums(p);
+    if (p->whole) {
+        p->reduced_piece = at_least_one(s->reduced_points);
+        p->reduced_pieces = 1;
+    }
     cut_last(p);
     TL_TRY(place_sums(w, p, arena));
     p->wide_index = needs_wide_index(w, s);

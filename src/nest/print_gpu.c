@@ -15,6 +15,8 @@ typedef struct printer {
     int threads;
     int own; /* threads that have sums of columns when those are made */
     int64_t each;
+    const char *first; /* element of the row that a thread has */
+    int step;          /* from there to its next one */
 } printer;
 
 static void line(printer *p, const char *format, ...) TL_PRINTF(2, 3);
@@ -170,7 +172,7 @@ static void print_walk(printer *p, const tli_stage *g)
     open_block(p, "EACH_THREAD(%d)", p->threads);
     for (int i = 0; i < g->reduces.count; i++)
         print_start(p, "MY(t%d_mine)", g->reduces.at[i], "", g->reduces.at[i]);
-    open_elements(p, "begin + t", p->threads);
+    open_elements(p, p->first, p->step);
     print_element(p, g);
     close_block(p);
     close_block(p);
@@ -262,6 +264,7 @@ static void print_sums_end(printer *p, const char *first, int step, int have)
             if (have < p->threads)
                 line(p, "JOIN_VECTORS(%d, %s, s%d_total, %s_%c, %d, %" PRId64 ")", p->threads, type,
                      i, join_of(p, d->term), letter, have, p->each);
+            if (plan->whole) continue;
             open_block(p, "EACH_THREAD(%d)", p->threads);
             if (have < p->threads) line(p, "if (t >= %d) continue;", have);
             open_elements(p, first, step);
@@ -637,7 +640,14 @@ static void print_columns(printer *p)
     close_block(p);
     char first[NAME_ROOM];
     snprintf(first, sizeof first, "begin + t %% %d * %d", plan->columns, side);
-    print_sums_end(p, first, plan->vectors ? 1 : plan->columns, plan->columns);
+    p->step = plan->vectors ? 1 : plan->columns;
+    print_sums_end(p, first, p->step, plan->columns);
+    if (!plan->whole) return;
+    p->first = first;
+    p->own = plan->columns;
+    p->base.pieces = plan->row_pieces; // what is no row is stored once
+    print_kept(p, &s->last);
+    print_section(p, &s->last);
 }
 
 static void print_last(printer *p)
@@ -665,7 +675,9 @@ static printer printer_of(tl_str *out, const tli_gpu_plan *plan, bool last)
                      .index = plan->wide_index ? "i64" : "i32",
                      .threads = last ? plan->last_threads : plan->threads,
                      .own = last ? plan->last_threads / plan->last_lanes : plan->threads,
-                     .each = last ? plan->last_each : plan->each};
+                     .each = last ? plan->last_each : plan->each,
+                     .first = "begin + t",
+                     .step = last ? plan->last_threads : plan->threads};
 }
 
 void tl_gpu_print_head(tl_str *out)

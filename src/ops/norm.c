@@ -21,6 +21,7 @@ static const tl_field norm_fields[] = {
     TL_F(tl_norm_attr, shifted, .help = "there is a beta"),
     TL_F(tl_norm_attr, activation, .names = tl_activation_names,
          .help = "of a batch: relu or relu6 that follows"),
+    TL_F(tl_norm_attr, added, .help = "of a batch: the last input is added to what comes out"),
     TL_F_END,
 };
 const tl_desc tli_norm_desc = {
@@ -147,9 +148,9 @@ tl_status tli_norm_params(const tl_node *call, int first, const tl_tensor *x, co
     int at = first;
     if (!(a->epsilon >= 0))
         return TL_FAIL(TL_EINVAL, "epsilon is %g and must be at least 0", a->epsilon);
-    if (call->inputs != first + a->scaled + a->shifted)
+    if (call->inputs != first + a->scaled + a->shifted + a->added)
         return TL_FAIL(TL_EINVAL, "%d inputs; the attributes name %d", call->inputs,
-                       first + a->scaled + a->shifted);
+                       first + a->scaled + a->shifted + a->added);
     if (a->scaled) TL_TRY(tli_norm_param(call->in[at++], x, shape, "gamma"));
     if (a->shifted) TL_TRY(tli_norm_param(call->in[at], x, shape, "beta"));
     return TL_OK;
@@ -170,12 +171,26 @@ static tl_status check_activation(const tl_node *call)
                    (int)activation);
 }
 
+// What is added to the result of a batch's.
+static tl_status check_added(const tl_node *call)
+{
+    const tl_tensor *x = call->in[0], *added = call->in[call->inputs - 1];
+    char spec[TL_TENSOR_TEXT], wanted[TL_TENSOR_TEXT];
+    if (!((const tl_norm_attr *)call->attr)->added) return TL_OK;
+    if (call->op->op != TL_OP_batch_normalize)
+        return TL_FAIL(TL_EINVAL, "something can be added to the normalisation of a batch alone");
+    if (added->dtype == x->dtype && tl_shape_equal(&added->shape, &x->shape)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "what is added is %s; it must be as x is, %s",
+                   tl_tensor_spec(spec, added), tl_tensor_spec(wanted, x));
+}
+
 static tl_status norm_infer(const tl_node *call)
 {
     const tl_tensor *x = call->in[0];
     layout l;
     TL_TRY(tli_want_float(x, "x"));
     TL_TRY(check_activation(call));
+    TL_TRY(check_added(call));
     TL_TRY(layout_of(&l, call->op->op, call->attr, x));
     TL_TRY(tli_norm_params(call, 1, x, &l.params));
     TL_TRY(tli_infer_same(call));
@@ -199,6 +214,11 @@ static tl_status norm_grad_infer(const tl_node *call)
         return TL_FAIL(TL_EINVAL, "%d inputs; the attributes name %d", call->inputs,
                        4 + a->scaled + a->shifted);
     TL_TRY(tli_infer_same(call));
+    const int added = 4 + a->scaled; // layer_normalize_grad's
+    if (call->op->op == TL_OP_layer_normalize_grad && call->inputs > added
+        && (call->in[added]->dtype != x->dtype
+            || !tl_shape_equal(&call->in[added]->shape, &x->shape)))
+        return TL_FAIL(TL_EINVAL, "what is added must be like the gradient of x");
     for (int i = 1; i < call->outputs; i++) {
         call->out[i]->dtype = tli_wide(x->dtype);
         call->out[i]->shape = (i == 1 ? a->scaled : a->shifted) ? l.params : TL_SHAPE(0);
@@ -296,13 +316,15 @@ static void fused_gradient(tl_ctx *c, tl_op op, const tl_node *n, const layout *
                            tl_tensor **gx)
 {
     const tl_norm_attr *a = n->attr;
+    tl_norm_attr own = *a; // what was added went by: its gradient is behind the activation
     tl_tensor *in[6] = {gy, n->in[0]}, *out[3];
     int inputs = 2, at = 1;
+    if (a->added) own.activation = TL_ACT_NONE, own.added = false;
     if (l->mean) in[inputs++] = n->out[l->mean];
     in[inputs++] = n->out[l->rstd];
     if (a->scaled) in[inputs++] = n->in[1];
-    if (a->activation && a->shifted) in[inputs++] = n->in[1 + a->scaled];
-    if (!tl_apply_all(c, op, a, inputs, in, out)) return;
+    if (own.activation && a->shifted) in[inputs++] = n->in[1 + a->scaled];
+    if (!tl_apply_all(c, op, &own, inputs, in, out)) return;
     gx[0] = out[0];
     if (a->scaled) gx[at] = tl_cast(c, out[1], n->in[at]->dtype), at++;
     if (a->shifted) gx[at] = tl_cast(c, out[2], n->in[at]->dtype);
@@ -325,30 +347,32 @@ static void norm_gradient(tl_ctx *c, tl_op fused, const tl_node *n, tl_tensor *c
         tl_ctx_fail(c);
         return;
     }
+    const bool added = ((const tl_norm_attr *)n->attr)->added;
     bool stats = false;
     for (int i = 1; i < n->outputs; i++) stats |= gy[i] != NULL;
+    if (added && gy[0] && wanted[n->inputs - 1]) gx[n->inputs - 1] = behind_activation(c, n, gy[0]);
     if (stats || tl_gradient_differentiable(c)) {
         tl_tensor *behind[4] = {NULL}; // the activation
         for (int i = 0; i < n->outputs; i++) behind[i] = gy[i];
         if (gy[0]) behind[0] = behind_activation(c, n, gy[0]);
         plain_gradient(c, n, &l, behind, gx, wanted);
     } else {
-        fused_gradient(c, fused, n, &l, gy[0], gx);
+        fused_gradient(c, fused, n, &l, added ? behind_activation(c, n, gy[0]) : gy[0], gx);
     }
 }
 
 /* --- the ops --------------------------------------------------------------------------------- */
 
-/* A normalisation and its fused gradient: how many outputs each has, and the fused one's inputs, at
- * least and at most. */
-#define NORM(name_, help_, outputs_, grad_outputs_, grad_inputs_, grad_most_)                      \
+/* A normalisation and its fused gradient: how many inputs the one has at most, how many outputs
+ * each has, and the fused one's inputs, at least and at most. */
+#define NORM(name_, help_, most_, outputs_, grad_outputs_, grad_inputs_, grad_most_)               \
     static void name_##_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy,                \
                                  tl_tensor **gx, const bool *wanted)                               \
     {                                                                                              \
         norm_gradient(c, TL_OP_##name_##_grad, n, gy, gx, wanted);                                 \
     }                                                                                              \
     const tl_op_class tl_op_##name_ = {                                                            \
-        TLI_OP_HEAD(name_, help_, &tli_norm_desc, 1, 3, outputs_),                                 \
+        TLI_OP_HEAD(name_, help_, &tli_norm_desc, 1, most_, outputs_),                             \
         .infer = norm_infer,                                                                       \
         .gradient = name_##_gradient,                                                              \
     };                                                                                             \
@@ -357,10 +381,12 @@ static void norm_gradient(tl_ctx *c, tl_op fused, const tl_node *n, tl_tensor *c
         .by = 1,                                                                                   \
         .infer = norm_grad_infer,                                                                  \
     };
-NORM(layer_normalize, "mean 0 and deviation 1 over the last axes", 3, 3, 4, 5)
-NORM(rms_normalize, "mean square 1 over the last axes", 2, 2, 3, 4)
-NORM(group_normalize, "mean 0 and deviation 1 over groups of channels", 3, 3, 4, 5)
-NORM(batch_normalize, "mean 0 and deviation 1 of each channel over the batch", 4, 3, 4, 6)
+// Compiled programs give its gradient one more, which is added to that of x, where a kernel says
+// TL_KERNEL_JOINED.
+NORM(layer_normalize, "mean 0 and deviation 1 over the last axes", 3, 3, 3, 4, 6)
+NORM(rms_normalize, "mean square 1 over the last axes", 3, 2, 2, 3, 4)
+NORM(group_normalize, "mean 0 and deviation 1 over groups of channels", 3, 3, 3, 4, 5)
+NORM(batch_normalize, "mean 0 and deviation 1 of each channel over the batch", 4, 4, 3, 4, 6)
 
 // All outputs of a normalisation; the inputs that are there, one behind the other.
 static bool normalize(tl_ctx *c, tl_op op, tl_norm_attr a, tl_tensor *x, tl_tensor *gamma,

@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 #include <tilth/builtin/builtin.h>
+#include <tilth/comm/who.h>
 #include <tilth/desc/logging_flags.h>
 
 #include "base/inner/clean.h"
@@ -21,6 +23,7 @@ static const tli_command *const commands[] = {
     &tli_command_explain,   &tli_command_compare,  &tli_command_plot,     &tli_command_sweep,
     &tli_command_ckpt,      &tli_command_data,     &tli_command_tokenize, &tli_command_eval_coco,
     &tli_command_find_lr,   &tli_command_devices,  &tli_command_board,    &tli_command_report,
+    &tli_command_launch,
 };
 
 /* Flags that every command takes. */
@@ -45,6 +48,7 @@ int tl_exit_code(tl_status status)
     switch (status) {
     case TL_OK: return TL_EXIT_OK;
     case TL_ESTOPPED: return TL_EXIT_STOPPED;
+    case TL_EPEER: return TL_EXIT_PEER;
     case TL_EINVAL:
     case TL_ENOTFOUND:
     case TL_EEXISTS:
@@ -87,9 +91,16 @@ void tli_complain(const tli_tool *tool, const char *command, const char *message
 /* Nobody wants to hear that `tilth list | head -1` had more to say. */
 #define READER_IS_GONE "standard output: the reader is gone"
 
+/* One that was lost is told once, by the chief. */
+static bool is_told(tl_status status)
+{
+    const char *rank = getenv("TILTH_RANK");
+    return status == TL_EPEER && rank && strcmp(rank, "0") != 0;
+}
+
 static int fail(const tli_tool *tool, const char *command, tl_status status)
 {
-    if (strcmp(tl_error_message(), READER_IS_GONE) != 0)
+    if (strcmp(tl_error_message(), READER_IS_GONE) != 0 && !is_told(status))
         tli_complain(tool, command, tl_error_message());
     return tl_exit_code(status);
 }
@@ -237,6 +248,36 @@ static tl_status begin_logging(common *c, const tli_run *run, const tli_command 
     return st;
 }
 
+static bool trains(const char *command)
+{
+    static const tli_command *const training[] = {&tli_command_train, &tli_command_train_net,
+                                                  &tli_command_find_lr, &tli_command_sweep,
+                                                  &tli_command_eval};
+    int64_t i = 0;
+    while (i < TL_COUNT(training) && strcmp(training[i]->name, command) != 0) i++;
+    return i < TL_COUNT(training);
+}
+
+tl_status tli_refuse_several(const char *command, int32_t processes)
+{
+    if (!trains(command)) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "%d processes cannot do `%s` together yet: each of them would do the same, in "
+                   "one folder; start one process",
+                   (int)processes, command);
+}
+
+/* However they were started. */
+static tl_status refuse_ranks(const tli_command *command)
+{
+    tl_who who;
+    if (!trains(command->name)) return TL_OK;
+    TL_TRY(tl_who_find(&who, NULL));
+    if (who.size == 1) return TL_OK;
+    TL_TRY_NOTE(tli_refuse_several(command->name, who.size), "%s", who.source);
+    return TL_OK;
+}
+
 static int run_command(const tli_tool *tool, const tli_command *command, int argc,
                        char *const *argv)
 {
@@ -257,10 +298,11 @@ static int run_command(const tli_tool *tool, const tli_command *command, int arg
     TL_TRY_DONE(st, begin_logging(&c, &run, command));
     TL_TRY_DONE(st, tl_registry_new_builtin(&run.registry));
     TL_TRY_DONE(st, fill_registry(run.registry, tool, c.flags.plugin));
+    if (!tl_flags_help_asked(flags)) TL_TRY_DONE(st, refuse_ranks(command));
     TL_TRY_DONE(st, tl_flags_help_asked(flags) ? help(&run, command) : command->run(&run));
     st = tli_write_form(tool, &run.text, run.form);
 done:;
-    int code = st == TL_OK ? TL_EXIT_OK : fail(tool, command->name, st);
+    int code = st == TL_OK ? run.code : fail(tool, command->name, st);
     tl_str_deinit(&run.text);
     tl_registry_free(&run.registry);
     tl_logging_end(&c.logging);
@@ -288,6 +330,8 @@ static void write_usage(tl_str *out, const tli_tool *tool)
     tl_help_row(out, 2, "2", 5, "the command line or the configuration is wrong", tool->width);
     tl_help_row(out, 2, "3", 5,
                 "a signal ended it; the work is saved, and the same command resumes", tool->width);
+    tl_help_row(out, 2, "4", 5, "another process of the run was lost; the same command goes on",
+                tool->width);
 }
 
 static int print(const tli_tool *tool, tl_str *text)
@@ -342,6 +386,28 @@ static bool is_any(const char *word, const char *const *words)
     return *words != NULL;
 }
 
+/* The words of the command that it starts are none of its own: "--" is put before them. */
+static int run_launch(const tli_tool *tool, int argc, char *const *argv)
+{
+    static const char *const with_value[] = {"n", "restarts", "min", "plugin", NULL};
+    char rest[] = "--";
+    int at = 1;
+    for (; at < argc && argv[at][0] == '-' && strcmp(argv[at], "--") != 0; at++) {
+        const char *name = argv[at] + 1 + (argv[at][1] == '-');
+        if (is_any(name, with_value)) at++;
+    }
+    if (at >= argc) return run_command(tool, &tli_command_launch, argc, argv);
+    char **words = tl_alloc((size_t)(argc + 2) * sizeof *words);
+    if (!words) return fail(tool, "launch", TL_FAIL_NOMEM((size_t)(argc + 2) * sizeof *words));
+    memcpy(words, argv, (size_t)at * sizeof *words);
+    words[at] = rest;
+    memcpy(words + at + 1, argv + at, (size_t)(argc - at) * sizeof *words);
+    words[argc + 1] = NULL;
+    int code = run_command(tool, &tli_command_launch, argc + 1, words);
+    tl_free(words);
+    return code;
+}
+
 int tli_tool_main(const tli_tool *tool, int argc, char *const *argv)
 {
     static const char *const help_words[] = {"help", "--help",     "-help",       "-h",
@@ -356,6 +422,7 @@ int tli_tool_main(const tli_tool *tool, int argc, char *const *argv)
     }
     const char *word = argv[1];
     const tli_command *command = find_command(word);
+    if (command == &tli_command_launch) return run_launch(tool, argc - 1, argv + 1);
     if (command) return run_command(tool, command, argc - 1, argv + 1);
     if (is_any(word, version_words)) return show_version(tool);
     if (!is_any(word, help_words)) return unknown_command(tool, word);

@@ -39,6 +39,7 @@ typedef struct tli_run {
     tl_arena *arena; /* lives until the command is done */
     tl_str text;     /* what goes to standard output when all went well */
     tli_form form;   /* of the text */
+    int code;        /* the exit code when all went well */
 } tli_run;
 
 typedef struct tli_command {
@@ -63,7 +64,7 @@ extern const tli_command tli_command_list, tli_command_describe, tli_command_par
     tli_command_export, tli_command_explain, tli_command_ckpt, tli_command_data,
     tli_command_compare, tli_command_plot, tli_command_sweep, tli_command_tokenize,
     tli_command_eval_coco, tli_command_find_lr, tli_command_devices, tli_command_board,
-    tli_command_report;
+    tli_command_report, tli_command_launch;
 
 /* A word behind the command that says what to do. */
 typedef struct tli_verb {
@@ -73,6 +74,10 @@ typedef struct tli_verb {
 } tli_verb;
 /* Runs the verb that the first word names. More words must follow most of them: `what` they are. */
 tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const char *what);
+
+/* Whether a command trains, which several processes cannot do together yet: TL_EUNSUPPORTED then,
+ * for each of them would do the same. */
+TL_NODISCARD tl_status tli_refuse_several(const char *command, int32_t processes);
 
 /* The last failure again, as one of a damaged file: TL_EIO. */
 tl_status tli_tool_damaged(void);

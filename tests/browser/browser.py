@@ -103,12 +103,12 @@ class Page:
             raise RuntimeError(f'{script}: {answer["exceptionDetails"].get("exception", {}).get("description")}')
         return answer['result'].get('value')
 
-    def until(self, script, seconds=60):
+    def until(self, script, seconds=30):
         """Waits until the script says something true; that is handed back."""
         end = time.time() + seconds
         while time.time() < end:
             try:
-                value = self.run(script)
+                value = self.run(f'((v) => v instanceof Node ? true : v)({script})')
             except RuntimeError:
                 value = None  # the page is not there yet
             if value:

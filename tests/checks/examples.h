@@ -93,6 +93,8 @@ int64_t world, rank;
 // include/tilth/comm/shm.h
 int32_t rank;
 tl_comm *comm;
+// include/tilth/comm/world.h
+tl_pool *pool;
 // include/tilth/core/comm.h
 size_t bytes;
 // include/tilth/core/lanes.h

@@ -31,6 +31,13 @@ IS_INT(CUdevice);
 IS_INT(CUdevice_attribute);
 IS_INT(CUfunction_attribute);
 IS_INT(CUstreamCaptureMode);
+IS_INT(CUlaunchAttributeID);
+_Static_assert(sizeof(CUlaunchAttribute) == 72 && offsetof(CUlaunchAttribute, value) == 8,
+               "CUlaunchAttribute");
+_Static_assert(sizeof(CUlaunchConfig) == 56 && offsetof(CUlaunchConfig, hStream) == 32
+                   && offsetof(CUlaunchConfig, attrs) == 40
+                   && offsetof(CUlaunchConfig, numAttrs) == 48,
+               "CUlaunchConfig");
 IS_INT(nvrtcResult);
 IS_POINTER(CUcontext);
 IS_POINTER(CUstream);

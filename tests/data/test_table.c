@@ -337,9 +337,37 @@ static void targets_that_cannot_be_are_told(void **state)
     assert_ok(LOOK_PLAINLY("x,y\n1,1.5\n2,2.5\n3,3.5\n"));
     assert_fails(load(&r, "x,y\n1,b\n", TL_PART_ALL), TL_EINVAL,
                  "l.csv:2: column 'y': 'b' is no number");
+    assert_fails(load(&r, "x,y\n1,1e300\n", TL_PART_ALL), TL_EINVAL,
+                 "l.csv:2: column 'y': '1e300' is too far from the numbers of the training data");
     assert_ok(load(&r, "x,y\n1,2.5\n", TL_PART_ALL));
     assert_near(r.targets[0], 0, 1e-7);
     tl_table_rows_deinit(&r);
+}
+
+/* Rows that are held out have no part in the mean and the deviation, and must have numbers by them. */
+static void held_out_targets_lie_near_the_others(void **state)
+{
+    (void)state;
+    int refused = 0;
+    for (int far = 1; far < 20; far++) {
+        tl_str text = TL_STR_INIT;
+        tl_table_rows r;
+        tl_str_add(&text, "x,y\n");
+        for (int i = 1; i < 20; i++)
+            tl_str_addf(&text, i == far ? "%d,1e100\n" : "%d,0.5%d\n", i, i);
+        tl_status st = LOOK(tl_str_text(&text), .held_out = 0.3);
+        if (st == TL_OK) {
+            assert_ok(load(&r, tl_str_text(&text), TL_PART_HELD_OUT));
+            for (int64_t i = 0; i < r.count; i++) assert_true(isfinite(r.targets[i]));
+            tl_table_rows_deinit(&r);
+        } else {
+            assert_fails(st, TL_EINVAL,
+                         "the column 'y', the target, has the number 1e+100, too far");
+            refused++;
+        }
+        tl_str_deinit(&text);
+    }
+    assert_in_range(refused, 1, 18);
 }
 
 /* A row is in one part, in the same one wherever it stands, and so is its double. */
@@ -429,6 +457,7 @@ int main(void)
         TABLE_TEST(a_schema_is_written_and_read),
         TABLE_TEST(rows_become_numbers),
         TABLE_TEST(targets_that_cannot_be_are_told),
+        TABLE_TEST(held_out_targets_lie_near_the_others),
         TABLE_TEST(parts_are_chosen_by_content),
         TABLE_TEST(files_that_belong_together_are_alike),
         TABLE_TEST(every_allocation_may_fail),

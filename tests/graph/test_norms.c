@@ -44,6 +44,76 @@ static void what_others_see_stays(void **state)
     tl_graph_free(&g);
 }
 
+/* --- sums ------------------------------------------------------------------------------------- */
+
+/* self: whether what is added comes later than the normalisation. */
+BODY(added)
+{
+    UNUSED_BODY_ARGS;
+    tl_tensor *early = tl_exp(c, y), *g;
+    tl_tensor *z = tl_batch_normalize(c, x, NULL, NULL, 1e-3, NULL, NULL);
+    tl_tensor *sum = tl_relu(c, tl_add(c, self ? tl_exp(c, early) : early, z));
+    if (tl_gradient(c, tl_sum(c, tl_mul(c, sum, y), TL_ALL, false), &x, 1, &g) == TL_OK)
+        tl_tensors_put(c, out, "g", g);
+}
+
+static tl_status never(const tl_run *run, const tl_node *call)
+{
+    (void)run, (void)call;
+    return TL_FAIL(TL_EINTERNAL, "the graph is looked at, not run");
+}
+
+static int setup_backend(void **state, const tl_backend_class *backend)
+{
+    static fixture f;
+    assert_ok(tl_engine_new(&f.engine, &(tl_engine_args){.backend = backend, .threads = 1}));
+    assert_ok(tl_ctx_new(&f.c, f.engine));
+    f.mark = tl_ctx_begin(f.c);
+    *state = &f;
+    return 0;
+}
+
+/* The CPU's, and one whose kernel adds to its result itself. */
+static int setup_plain(void **state)
+{
+    const tl_backend_class *cpu;
+    assert_ok(tl_cpu_backend(&cpu));
+    return setup_backend(state, cpu);
+}
+
+static int setup_adding(void **state)
+{
+    static const tl_kernel rows[] = {{TL_OP_batch_normalize, TL_F32, never, TL_KERNEL_JOINED}};
+    static const tl_kernels kernels = {rows, 1}, *const tables[] = {&kernels, NULL};
+    static tl_backend_class adding = {
+        .cls = {.class_size = sizeof(tl_backend_class), .name = "adding"}, .tables = tables};
+    assert_ok(tl_cpu_backend(&adding.fallback));
+    return setup_backend(state, &adding);
+}
+
+static void sums_become_part_of_norms(void **state)
+{
+    tl_graph *g = captured(*state, added, NULL);
+    assert_int_equal(run_pass(g, "epilogue"), 2); // the sum, then relu; not the gradient
+    run_pass(g, "dead again");
+    assert_int_equal(count_ops(g, "add"), 0);
+    assert_int_equal(count_ops(g, "relu"), 0);
+    assert_int_equal(count_ops(g, "relu_grad"), 1);
+    assert_int_equal(count_ops(g, "batch_normalize"), 1);
+    tl_graph_free(&g);
+    // what is not there yet cannot be added
+    g = captured(*state, added, state);
+    assert_int_equal(run_pass(g, "epilogue"), 0);
+    tl_graph_free(&g);
+}
+
+static void sums_stay_where_kernels_do_not_add(void **state)
+{
+    tl_graph *g = captured(*state, added, NULL);
+    assert_int_equal(run_pass(g, "epilogue"), 0);
+    tl_graph_free(&g);
+}
+
 /* --- bits ------------------------------------------------------------------------------------- */
 
 /* CHANNELS are strips of every width; ROWS are several blocks of the kernel's sums. */
@@ -110,6 +180,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(activations_become_part_of_norms, setup, teardown),
         cmocka_unit_test_setup_teardown(what_others_see_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(sums_become_part_of_norms, setup_adding, teardown),
+        cmocka_unit_test_setup_teardown(sums_stay_where_kernels_do_not_add, setup_plain, teardown),
         cmocka_unit_test_setup_teardown(activations_inside_have_the_same_bits, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,6 +38,17 @@ static void batch_activated(tl_ctx *c, const op_case *k, tl_tensor *const *in, t
     tl_apply_all(c, TL_OP_batch_normalize, &a, 1 + a.scaled + a.shifted, in, out);
 }
 
+/* With something that is added before the activation. */
+static void batch_added(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    tl_norm_attr a = {.epsilon = k->q[0],
+                      .scaled = true,
+                      .shifted = true,
+                      .activation = (tl_activation)k->p[0],
+                      .added = true};
+    tl_apply_all(c, TL_OP_batch_normalize, &a, 4, in, out);
+}
+
 static void stats(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
 {
     (void)k;
@@ -309,6 +320,27 @@ static const op_case cases[] = {
      .p = {TL_ACT_RELU6},
      .q = {1e-3},
      .flags = CASE_NO_DIFFERENCES},
+    {"batch sum inside", {"2x3x3x4", "4", "4", "2x3x3x4"}, batch_added, .outputs = 4, .q = {1e-3}},
+    {"batch sum and relu inside",
+     {"300x67", "67", "67", "300x67"},
+     batch_added,
+     .outputs = 4,
+     .p = {TL_ACT_RELU},
+     .q = {1e-3},
+     .flags = CASE_NO_DIFFERENCES},
+    {"batch sum and relu6 inside",
+     {"2x3x3x8", "8", "8", "2x3x3x8"},
+     batch_added,
+     .outputs = 4,
+     .p = {TL_ACT_RELU6},
+     .q = {1e-3},
+     .flags = CASE_NO_DIFFERENCES},
+    {"batch sum of other shapes",
+     {"6x5", "5", "5", "5"},
+     batch_added,
+     .outputs = 4,
+     .q = {1e-3},
+     .fails = "it must be as x is"},
     {"batch tanh inside",
      {"6x5", "5", "5"},
      batch_activated,

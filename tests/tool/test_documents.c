@@ -134,11 +134,16 @@ static const need needs[] = {
     {.said = "tilth find_lr", .more = "--experiment=vision/local --steps=4" SHORT},
     {.said = "tilth find_lr --experiment=vision/local --min=1e-5 --max=10 --svg=rate.svg",
      .more = "--steps=4" SHORT},
+    {.said = "tilth launch", .more = "-n 2 devices"},
     {.said = "tilth sweep",
      .more = "--experiment=vision/local --model_dir=seeds --grid tilth.seed=1,2 "
              "trainer.train_steps=4 tilth.jit=false tilth.threads=1"},
     {.said = "tilth compare", .more = "runs/local runs/mine"},
     {.said = "tilth plot", .more = "runs/local runs/mine"},
+    {.said = "tilth board runs", .why = "it serves until it is ended; tests/browser runs it"},
+    {.said = "tilth board", .why = "it serves until it is ended; tests/browser runs it"},
+    {.said = "tilth train --board", .why = "tests/browser runs it"},
+    {.said = "tilth report", .more = "runs/local --out=report.html"},
     {.said = "tilth params --experiment=mock trainer.train_stps=500", .code = 2},
     {.said = "tilth train --experiment=mock --mode=train_and_eval --model_dir=run1 "
              "trainer.train_steps=100 ...",

@@ -197,7 +197,8 @@ static inline void open_two(two *w, const char *override, const tl_trainer_class
     assert_ok(tl_experiment_parse(&w->config, w->registry, &o));
     const tl_experiment_config *e = tl_config_value(w->config);
     assert_ok(tl_get_distribution_strategy(
-        &w->strategy, &(tl_strategy_args){.registry = w->registry, .threads = 2}));
+        &w->strategy,
+        &(tl_strategy_args){.registry = w->registry, .threads = 2, .lanes = e->tilth.lanes}));
     assert_ok(tl_get_task(&w->task, &(tl_task_args){.registry = w->registry,
                                                     .config = &e->task,
                                                     .dtype = tl_mixed_precision_dtype(

@@ -159,6 +159,9 @@ typedef struct tl_norm_attr {
     /* batch: RELU or RELU6 may follow; the gradient is then told beta too, and sees itself which
      * elements passed */
     tl_activation activation;
+    /* batch: the last input, of the shape of x, is added to what comes out, before the
+     * activation */
+    bool added;
 } tl_norm_attr;
 
 /* --- softmax and losses ----------------------------------------------------------------------- */

@@ -71,6 +71,8 @@ struct tl_comm {
     void *inner;    /* the transport's */
     void *room;     /* kept of the last sum, where the transport cannot look into peers */
     size_t room_bytes;
+    int64_t calls; /* of all groups, how many were waited for; read by other threads */
+    int32_t in;    /* the kind that is waited for, or TL_COMM_KINDS; likewise */
 };
 
 /* `args` NULL is a world of one. */

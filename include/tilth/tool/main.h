@@ -35,9 +35,10 @@ TL_BEGIN
 /* What the program gives back to its caller. */
 enum {
     TL_EXIT_OK = 0,
-    TL_EXIT_FAILED = 1, /* the work failed: files, memory, a defect */
-    TL_EXIT_USAGE = 2,  /* the command line or the configuration is wrong */
-    TL_EXIT_STOPPED = 3 /* a signal ended it; the work is saved, and the same command resumes */
+    TL_EXIT_FAILED = 1,  /* the work failed: files, memory, a defect */
+    TL_EXIT_USAGE = 2,   /* the command line or the configuration is wrong */
+    TL_EXIT_STOPPED = 3, /* a signal ended it; the work is saved, and the same command resumes */
+    TL_EXIT_PEER = 4     /* another process of the run was lost; the same command goes on */
 };
 /* The one that fits a status. */
 TL_API int tl_exit_code(tl_status status);

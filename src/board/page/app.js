@@ -40,6 +40,7 @@ T.showLive = () => {
 T.setTheme = (name) => {
   document.documentElement.dataset.theme = name;
   for (const card of T.cards.values()) card.load();
+  if (T.runs.size) T.showSide();
 };
 
 T.help = () => {
@@ -52,7 +53,7 @@ T.help = () => {
 T.key = (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(e.target.tagName)) { if (e.key === 'Escape') e.target.blur(); return; }
   const number = Number(e.key);
-  if (number >= 1 && number <= T.views.length && e.target.tagName !== 'CANVAS') T.go(T.views[number - 1][0]);
+  if (number >= 1 && number <= T.views.length) T.go(T.views[number - 1][0]);
   else if (e.key === '/') { document.getElementById('side').classList.add('open'); document.getElementById('search').focus(); }
   else if (e.key === 'f') document.getElementById('filter')?.focus();
   else if (e.key === 'd') T.setTheme(T.isDark() ? 'light' : 'dark');

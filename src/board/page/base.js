@@ -34,7 +34,7 @@ T.number = (x) => {
   if (Number.isInteger(x) && Math.abs(x) < 1e7) return String(x);
   const size = Math.abs(x);
   if (size >= 1e5 || size < 1e-3) return x.toExponential(3).replace('e+', 'e');
-  return x.toPrecision(4);
+  return size >= 1e4 ? String(Math.round(x)) : x.toPrecision(4);
 };
 
 T.short = (x) => { // for axes
@@ -85,9 +85,13 @@ T.dash = (part) => part === '' || part === 'train' || part === 'system' ? 'solid
 T.report = document.getElementById('report') ? JSON.parse(document.getElementById('report').textContent) : null;
 T.keys = {curves: ['system', 'tag'], media: ['run', 'tag'], files: ['run'], weights: ['run'], reports: ['run']};
 
+// Tags of several runs, each once.
+T.unite = (tags) => [...new Map(tags.map((t) => [`${t.kind} ${!!t.system} ${t.tag}`, t])).values()];
+
 T.ask = async (what, args = {}) => {
   if (T.report) {
     const found = T.report[what];
+    if (what === 'tags') return T.unite(String(args.runs).split(',').flatMap((id) => found[id] || []));
     if (!T.keys[what]) return found;
     return found ? found[T.keys[what].map((k) => String(args[k] ?? '')).join(' ')] : undefined;
   }

@@ -81,7 +81,8 @@ static tl_status normalize_kernel(const tl_run *run, const tl_node *n)
     const tl_norm_attr *a = n->attr;
     const tl_tensor *x = n->in[0], *y = n->out[0];
     const tl_tensor *gamma = a->scaled ? n->in[1] : NULL,
-                    *beta = a->shifted ? n->in[1 + a->scaled] : NULL;
+                    *beta = a->shifted ? n->in[1 + a->scaled] : NULL,
+                    *added = a->added ? n->in[n->inputs - 1] : NULL;
     rows r = rows_of(n, x);
     (void)run;
     for (int64_t row = 0; row < r.count; row++) {
@@ -93,7 +94,8 @@ static tl_status normalize_kernel(const tl_run *run, const tl_node *n)
             double unit = (tli_ref_get(x, at) - mean) * rstd;
             const double z =
                 (gamma ? unit * tli_ref_get(gamma, p) : unit) + (beta ? tli_ref_get(beta, p) : 0);
-            tli_ref_set(y, at, meaning_of_activation(a->activation, z));
+            const double sum = added ? z + tli_ref_get(added, at) : z;
+            tli_ref_set(y, at, meaning_of_activation(a->activation, sum));
         }
         tli_ref_set(n->out[n->outputs - 1], row, rstd);
         if (r.centered) tli_ref_set(n->out[1], row, mean);

@@ -135,6 +135,22 @@ void attention_columns(uint16_t *to, const attention *t, const operand *o, int64
 }
 #endif
 
+static int64_t first_draw(const tile *x, int64_t i)
+{
+    const attention *t = x->t;
+    return ((x->batch * t->heads + x->head) * t->queries + x->first_query + i) * t->keys;
+}
+
+void attention_draw(tile *x, int64_t end)
+{
+    const attention *t = x->t;
+    TL_ASSERT(end <= t->keys);
+    x->drawn_row = 0;
+    if (!x->draws || t->keys > TILE_KEYS || 4 * end < 3 * t->keys) return;
+    x->drawn_row = t->keys;
+    tl_rng_fill_uniform_f32(&t->stream, first_draw(x, 0), x->drawn, x->queries * t->keys);
+}
+
 void attention_tile(const tile *x)
 {
     const attention *t = x->t;
@@ -146,12 +162,12 @@ void attention_tile(const tile *x)
                             + x->first_key * t->bias.item * (int64_t)tl_dtype_size(t->type),
                         t->type, t->bias.place, t->bias.item, x->queries, x->keys);
     if (!x->draws) return;
-    for (int64_t i = 0; i < x->queries; i++) {
-        const int64_t query = (x->batch * t->heads + x->head) * t->queries + x->first_query + i;
-        tl_rng_fill_uniform_f32(&t->stream, query * t->keys + x->first_key,
+    for (int64_t i = 0; i < x->queries && !x->drawn_row; i++)
+        tl_rng_fill_uniform_f32(&t->stream, first_draw(x, i) + x->first_key,
                                 x->drawn + i * TILE_KEYS, x->keys);
-    }
-    t->gemm->pack_b(x->draws, x->drawn, TL_F32, TILE_KEYS, 1, x->queries, x->keys);
+    const int64_t row = x->drawn_row ? x->drawn_row : TILE_KEYS;
+    t->gemm->pack_b(x->draws, x->drawn + (x->drawn_row ? x->first_key : 0), TL_F32, row, 1,
+                    x->queries, x->keys);
 }
 
 /* --- softmax ---------------------------------------------------------------------------------- */
@@ -355,6 +371,7 @@ static void attend_block(const forward *f, const room *r, const allowance *allow
     t->panels->pack_b(r->queries, operand_at(t, &t->q, batch, first, head), t->type, t->q.place,
                       t->q.item, count, t->width);
     const int64_t end = keys_seen(&x, count - 1);
+    attention_draw(&x, end);
     for (; x.first_key < end; x.first_key += TILE_KEYS) {
         x.keys = smaller(TILE_KEYS, end - x.first_key);
         x.packed_keys = smaller(TILE_KEYS, allow->keys - x.first_key);

@@ -379,6 +379,7 @@ static void grad_block(const backward *g, const key_side *k, const query_side *q
         }
 #endif
     }
+    attention_draw(&x, end);
     for (; x.first_key < end; x.first_key += GRAD_KEYS) {
         x.keys = smaller(GRAD_KEYS, end - x.first_key);
         x.allowed = allow->each ? allow->each + x.first_key : NULL;
@@ -564,6 +565,7 @@ static void mean_block(const backward *g, const key_side *k, const query_side *q
     memset(means, 0, (size_t)count * sizeof *means); // so that gradients are those times weights
     if (end) pack_queries(q, g, batch, head, first, count);
     float sums[BLOCK] = {0};
+    attention_draw(&x, end);
     for (; x.first_key < end; x.first_key += GRAD_KEYS) {
         x.keys = smaller(GRAD_KEYS, end - x.first_key);
         x.allowed = allow->each ? allow->each + x.first_key : NULL;

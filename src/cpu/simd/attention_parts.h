@@ -119,6 +119,7 @@ static inline tl_status attention_memory(void **out, const attention *t, size_t 
 #define attention_fetch TLI_ISA_NAME(tli_attention_fetch)
 #define attention_rows TLI_ISA_NAME(tli_attention_rows)
 #define attention_columns TLI_ISA_NAME(tli_attention_columns)
+#define attention_draw TLI_ISA_NAME(tli_attention_draw)
 #define attention_tile TLI_ISA_NAME(tli_attention_tile)
 #define attend_grad_kernel TLI_ISA_NAME(tli_attend_grad)
 
@@ -173,7 +174,12 @@ typedef struct tile {
     const uint8_t *allowed; /* of this tile's keys; NULL: all */
     float *bias, *draws;    /* panels of NR queries, `keys` deep; NULL: none */
     float *drawn;           /* room for the draws of `queries` rows of TILE_KEYS */
+    int64_t drawn_row;      /* all their draws are there, rows this far apart; 0: they are not */
 } tile;
+
+/* Before the tiles of some queries that see keys up to `end`: their draws at once, where they fit
+ * and most of them are used. One row of a tile after the other would take half as long again. */
+void attention_draw(tile *x, int64_t end);
 
 /* Brings bias and draws, where there are any. */
 void attention_tile(const tile *x);

@@ -30,7 +30,7 @@ _Static_assert(GUESS <= LEAST && 3 * STRIP + 1 <= 32,
 /* A matrix of rows, and numbers for each channel. */
 typedef struct channels {
     tl_dtype type;
-    const void *x, *gy;
+    const void *x, *gy, *added; /* added: to the result; or NULL */
     void *out;
     int64_t rows, width, block; /* width: channels; block: rows of one */
     float *partials;            /* two for each block and channel */
@@ -217,11 +217,10 @@ TLI_INLINE vf activated(tl_activation activation, vf x)
 }
 
 /* What a vector of elements becomes, channels from i on. */
-TLI_INLINE vf scaled(tl_activation activation, const channels *c, vf x, int64_t i, int64_t m)
+TLI_INLINE vf scaled(const channels *c, vf x, int64_t i, int64_t m)
 {
     const vf d = vf_sub(x, any_load(TL_F32, c->mean, i, m));
-    const vf by = any_load(TL_F32, c->by, i, m);
-    return activated(activation, vf_fma(d, by, any_load(TL_F32, c->plus, i, m)));
+    return vf_fma(d, any_load(TL_F32, c->by, i, m), any_load(TL_F32, c->plus, i, m));
 }
 
 TLI_INLINE vf sloped(const channels *c, vf g, vf x, int64_t i, int64_t m)
@@ -240,13 +239,26 @@ TLI_INLINE void scale_row(tl_dtype t, tl_activation a, const channels *c, int64_
     {
         vf x[2];
         any_load_pair(t, c->x, at + i, x);
-        for (int k = 0; k < 2; k++) x[k] = scaled(a, c, x[k], i + k * VF, VF);
+        for (int k = 0; k < 2; k++) x[k] = activated(a, scaled(c, x[k], i + k * VF, VF));
         any_store_pair(t, c->out, at + i, x);
     }
     for (; i < c->width; i += VF) {
         const int64_t m = tl_min_i64(VF, c->width - i);
-        any_store(t, c->out, at + i, scaled(a, c, any_load(t, c->x, at + i, m), i, m), m);
+        const vf z = scaled(c, any_load(t, c->x, at + i, m), i, m);
+        any_store(t, c->out, at + i, activated(a, z), m);
     }
+}
+
+/* The same with something that is added. */
+static void add_row(tl_dtype type, tl_activation a, const channels *c, int64_t at)
+{
+    TLI_FLOAT_SWITCH(
+        type, for (int64_t i = 0; i < c->width; i += VF) {
+            const int64_t m = tl_min_i64(VF, c->width - i);
+            const vf z = scaled(c, any_load(T, c->x, at + i, m), i, m);
+            any_store(T, c->out, at + i, activated(a, vf_add(z, any_load(T, c->added, at + i, m))),
+                      m);
+        });
 }
 
 TLI_INLINE void slope_row(tl_dtype t, const channels *c, int64_t at)
@@ -276,7 +288,9 @@ TLI_INLINE void scale_some(tl_dtype t, tl_activation a, const channels *c, int64
 static tl_status scale_rows(int64_t begin, int64_t end, void *payload)
 {
     const channels copy = *(const channels *)payload, *c = &copy;
-    if (c->activation == TL_ACT_RELU) {
+    if (c->added) {
+        for (int64_t i = begin; i < end; i++) add_row(c->type, c->activation, c, i * c->width);
+    } else if (c->activation == TL_ACT_RELU) {
         TLI_FLOAT_SWITCH(c->type, scale_some(T, TL_ACT_RELU, c, begin, end));
     } else if (c->activation == TL_ACT_RELU6) {
         TLI_FLOAT_SWITCH(c->type, scale_some(T, TL_ACT_RELU6, c, begin, end));
@@ -422,6 +436,7 @@ static tl_status batch_normalize_kernel(const tl_run *run, const tl_node *n)
     const tl_norm_attr *a = n->attr;
     channels c = channels_of(n, n->in[0], rows_before(n->in[0]));
     c.activation = a->activation;
+    c.added = a->added ? tli_data(n->in[n->inputs - 1]) : NULL;
     TL_TRY(make_room(&c, TLI_SCRATCH_KERNEL));
     TL_TRY(sweep_blocks(run, &c, moments_of_blocks));
     for (int64_t k = 0; k < c.width; k++) {

@@ -314,8 +314,8 @@ enum { MC_F32 = 128 };
 
 /* Blocks of bfloat16. Tiles of AMX are larger: a panel of b should stay in the first-level cache
  * (32 lanes x 512 x 2 bytes are 32 KiB of 48), and b as a whole in the second one (2 MiB). On NEON
- * a deep block has fewer ends of tiles, which take a twentieth of the time; its panel of b is 24 KiB
- * of 64, and its block of a 256 KiB.
+ * a deep block has fewer ends of tiles, which take a twentieth of the time; its panel of b is
+ * 24 KiB of 64, and its block of a 256 KiB.
  * HALF_WEIGHT: a BFMMLA does 16 where a multiply-add of floats does 4, in the same time. Tiles of
  * AMX do 16 times as many as AVX-512, of which loading them is taken to leave half: it only decides
  * how many tasks there are. */

@@ -286,31 +286,32 @@ static void neon_tile_rows(int64_t depth, const float *a, int64_t a_row, int64_t
 #define MMLA(sum, a, b) "bfmmla v" #sum ".4s, v" #a ".8h, v" #b ".8h\n"
 /* The block turned around: columns of a and rows of b. */
 #define MMLA_TURNED(sum, a, b) MMLA(sum, b, a)
-/* What is read of a soon: further ahead it would push the panel of b out of the first-level cache. */
+#define LOAD_PAIR(r, q, from, offset) "ldp q" #r ", q" #q ", [%[" #from "], #" #offset "]\n"
+#define NO_PAIR(r, q, from, offset) ""
+/* What is read of a soon: further ahead it would push b's panel out of the first-level cache. */
 #define AHEAD(offset) "prfm pldl1keep, [%[a], #768 + " #offset "]\n"
 /* Two steps, two columns of b at a time. Where the loads stand was found by trying some thousand
  * orders: cores that take eight instructions at a time lose up to an eighth of their multiply-adds
  * to an order that looks no worse. LOAD_ loads what the next two steps begin with. */
 #define STEPS_BF16(MMLA, LOAD_)                                                                    \
-    MMLA(8, 0, 4) LOAD(6, b, 32) MMLA(9, 0, 5) LOAD(7, b, 48) LOAD(3, a, 48) MMLA(14, 1, 4)        \
-    MMLA(15, 1, 5) MMLA(20, 2, 4) MMLA(21, 2, 5) MMLA(26, 3, 4) MMLA(27, 3, 5) MMLA(10, 0, 6)      \
-    LOAD(4, b, 64) MMLA(11, 0, 7) LOAD(5, b, 80) MMLA(16, 1, 6) MMLA(17, 1, 7) MMLA(22, 2, 6)      \
-    MMLA(23, 2, 7) MMLA(28, 3, 6) AHEAD(0) MMLA(29, 3, 7) LOAD(6, b, 96) MMLA(12, 0, 4)            \
-    MMLA(13, 0, 5) MMLA(18, 1, 4) LOAD(0, a, 64) MMLA(19, 1, 5) MMLA(24, 2, 4) MMLA(25, 2, 5)      \
-    MMLA(30, 3, 4) MMLA(31, 3, 5) LOAD(1, a, 80) LOAD(7, b, 112) LOAD(2, a, 96) LOAD(3, a, 112)    \
-    MMLA(8, 0, 6) MMLA(9, 0, 7) MMLA(14, 1, 6) MMLA(15, 1, 7) MMLA(20, 2, 6) MMLA(21, 2, 7)        \
-    LOAD(5, b, 144) MMLA(26, 3, 6) MMLA(27, 3, 7) LOAD(4, b, 128) MMLA(10, 0, 4) LOAD(6, b, 160)   \
-    MMLA(11, 0, 5) MMLA(16, 1, 4) LOAD(7, b, 176) MMLA(17, 1, 5) MMLA(22, 2, 4) MMLA(23, 2, 5)     \
-    MMLA(28, 3, 4) MMLA(29, 3, 5) LOAD_(4, b, 192) MMLA(12, 0, 6) MMLA(13, 0, 7) MMLA(18, 1, 6)    \
-    AHEAD(64) MMLA(19, 1, 7) LOAD_(5, b, 208) LOAD_(0, a, 128) LOAD_(1, a, 144) MMLA(24, 2, 6)     \
-    MMLA(25, 2, 7) MMLA(30, 3, 6) MMLA(31, 3, 7) LOAD_(2, a, 160)                                  \
+    LOAD_PAIR(6, 7, b, 32) MMLA(8, 0, 4) MMLA(9, 0, 5) MMLA(14, 1, 4) MMLA(15, 1, 5)               \
+    MMLA(21, 2, 5) MMLA(20, 2, 4) MMLA(26, 3, 4) MMLA(27, 3, 5) LOAD_PAIR(4, 5, b, 64)             \
+    MMLA(10, 0, 6) MMLA(11, 0, 7) MMLA(16, 1, 6) MMLA(17, 1, 7) MMLA(22, 2, 6) MMLA(23, 2, 7)      \
+    MMLA(28, 3, 6) MMLA(29, 3, 7) LOAD_PAIR(6, 7, b, 96) MMLA(12, 0, 4) AHEAD(0) MMLA(13, 0, 5)    \
+    MMLA(18, 1, 4) MMLA(19, 1, 5) LOAD_PAIR(0, 1, a, 64) MMLA(24, 2, 4) MMLA(25, 2, 5)             \
+    MMLA(30, 3, 4) MMLA(31, 3, 5) LOAD_PAIR(2, 3, a, 96) LOAD_PAIR(4, 5, b, 128) MMLA(8, 0, 6)     \
+    MMLA(9, 0, 7) MMLA(14, 1, 6) MMLA(15, 1, 7) MMLA(20, 2, 6) MMLA(21, 2, 7) MMLA(26, 3, 6)       \
+    MMLA(27, 3, 7) LOAD_PAIR(6, 7, b, 160) MMLA(10, 0, 4) MMLA(11, 0, 5) MMLA(16, 1, 4)            \
+    MMLA(22, 2, 4) MMLA(17, 1, 5) MMLA(23, 2, 5) MMLA(28, 3, 4) MMLA(29, 3, 5)                     \
+    LOAD_(4, 5, b, 192) MMLA(12, 0, 6) AHEAD(64) MMLA(13, 0, 7) MMLA(19, 1, 7) MMLA(18, 1, 6)      \
+    LOAD_(0, 1, a, 128) MMLA(24, 2, 6) MMLA(25, 2, 7) MMLA(30, 3, 6) MMLA(31, 3, 7)                \
+    LOAD_(2, 3, a, 160)                                                                            \
     "add %[b], %[b], #192\n"                                                                       \
     "add %[a], %[a], #128\n"
-#define BEGIN_BF16                                                                                 \
-    LOAD(4, b, 0) LOAD(5, b, 16) LOAD(0, a, 0) LOAD(1, a, 16) LOAD(2, a, 32)
+#define BEGIN_BF16 LOAD_PAIR(4, 5, b, 0) LOAD_PAIR(0, 1, a, 0) LOAD_PAIR(2, 3, a, 32)
 /* A step by itself. */
 #define STEP_BF16(MMLA)                                                                            \
-    BEGIN_BF16 LOAD(3, a, 48) LOAD(6, b, 32) LOAD(7, b, 48)                                        \
+    BEGIN_BF16 LOAD_PAIR(6, 7, b, 32)                                                              \
     MMLA(8, 0, 4) MMLA(14, 1, 4) MMLA(20, 2, 4) MMLA(26, 3, 4) LOAD(4, b, 64)                      \
     MMLA(9, 0, 5) MMLA(15, 1, 5) MMLA(21, 2, 5) MMLA(27, 3, 5) LOAD(5, b, 80)                      \
     MMLA(10, 0, 6) MMLA(16, 1, 6) MMLA(22, 2, 6) MMLA(28, 3, 6)                                    \
@@ -347,10 +348,10 @@ static void neon_tile_rows(int64_t depth, const float *a, int64_t a_row, int64_t
     "subs %[pairs], %[pairs], #1\n"                                                                \
     "b.eq 2f\n"                                                                                    \
     ".balign 32\n"                                                                                 \
-    "1:\n" STEPS_BF16(MMLA, LOAD)                                                                  \
+    "1:\n" STEPS_BF16(MMLA, LOAD_PAIR)                                                             \
     "subs %[pairs], %[pairs], #1\n"                                                                \
     "b.ne 1b\n"                                                                                    \
-    "2:\n" STEPS_BF16(MMLA, NO_LOAD)                                                               \
+    "2:\n" STEPS_BF16(MMLA, NO_PAIR)                                                               \
     "3:\n"                                                                                         \
     "tbz %[steps], #0, 4f\n" STEP_BF16(MMLA)                                                       \
     "4:\n"                                                                                         \

@@ -97,12 +97,25 @@ static uint16_t *block_of(uint16_t *dst, int width, int i, int64_t p)
     return dst + (p / 4 * (width / 2) + i / 2) * 8;
 }
 
-/* Two lanes whose depth is side by side; NULL is zeros. */
-static void pack_pair(uint16_t *dst, int width, const uint16_t *x, const uint16_t *y, int64_t depth)
+/* Two lanes whose depth is side by side; NULL is zeros. `ahead` elements behind them lie the next
+ * two, which are called for; 0: there are none. */
+static void pack_pair(uint16_t *dst, int width, const uint16_t *x, const uint16_t *y, int64_t depth,
+                      int64_t ahead)
 {
+    enum { LINE = 32 }; // elements
     const uint64x2_t zero = vdupq_n_u64(0);
     int64_t p = 0;
     const int64_t block = (int64_t)width / 2 * 8;
+    for (; p + LINE <= depth && x && y && ahead; p += LINE) {
+        __builtin_prefetch(x + p + ahead);
+        __builtin_prefetch(y + p + ahead);
+        for (int64_t q = p; q < p + LINE; q += 8, dst += 2 * block) {
+            const uint64x2_t xs = vreinterpretq_u64_u16(vld1q_u16(x + q));
+            const uint64x2_t ys = vreinterpretq_u64_u16(vld1q_u16(y + q));
+            vst1q_u16(dst, vreinterpretq_u16_u64(vzip1q_u64(xs, ys)));
+            vst1q_u16(dst + block, vreinterpretq_u16_u64(vzip2q_u64(xs, ys)));
+        }
+    }
     for (; p + 8 <= depth; p += 8, dst += 2 * block) {
         uint64x2_t xs = x ? vreinterpretq_u64_u16(vld1q_u16(x + p)) : zero;
         uint64x2_t ys = y ? vreinterpretq_u64_u16(vld1q_u16(y + p)) : zero;
@@ -206,15 +219,17 @@ static void pack_beside_half_some(uint16_t *dst, int width, const uint16_t *src,
     }
 }
 
+/* There are `more` lanes behind these. */
 static void pack_panel_half(uint16_t *dst, int width, const uint16_t *src, int64_t lane,
-                            int64_t step, int count, int64_t depth)
+                            int64_t step, int count, int64_t depth, int64_t more)
 {
     if (lane == 1) {
         pack_beside_half_some(dst, width, src, step, count, depth);
     } else if (step == 1) {
         for (int i = 0; i < width; i += 2)
             pack_pair(block_of(dst, width, i, 0), width, i < count ? src + i * lane : NULL,
-                      i + 1 < count ? src + (i + 1) * lane : NULL, depth);
+                      i + 1 < count ? src + (i + 1) * lane : NULL, depth,
+                      i + 3 < count + more ? 2 * lane : 0);
     } else {
         for (int64_t p = 0; p < depth; p += 4)
             for (int i = 0; i < width; i++)
@@ -252,7 +267,8 @@ static void pack_half(void *dst, int width, const void *src, tl_dtype type, int6
     }
     for (; i < count; i += width)
         pack_panel_half(to + i * padded, width, from + i * lane, lane, step,
-                        (int)(count - i < width ? count - i : width), depth);
+                        (int)(count - i < width ? count - i : width), depth,
+                        count - i < width ? 0 : count - i - width);
 }
 
 TLI_INLINE void gather_half(void *dst, const int width, const void *const *rows, int count,
@@ -269,7 +285,7 @@ TLI_INLINE void gather_half(void *dst, const int width, const void *const *rows,
     for (int i = 0; i < width; i += 2) {
         const uint16_t *x = i < count ? rows[i] : NULL, *y = i + 1 < count ? rows[i + 1] : NULL;
         pack_pair(block_of(dst, width, i, at_once), width, x ? x + at_once : NULL,
-                  y ? y + at_once : NULL, depth - at_once);
+                  y ? y + at_once : NULL, depth - at_once, 0);
     }
 }
 

@@ -43,7 +43,7 @@ typedef struct tli_entropy_args {
 
 typedef struct tli_norm_args {
     long long groups, rows, each; /* gradients: `each` rows for a group */
-    const void *x, *g, *gamma, *beta;
+    const void *x, *g, *gamma, *beta, *added;
     void *y;
     float *mean, *rstd, *sums;
     double epsilon;
@@ -137,6 +137,7 @@ typedef struct tli_channels_args {
     const void *in_mean, *in_variance, *in_rstd;
     double epsilon;
     float low, high;
+    const void *added; /* to the result */
 } tli_channels_args;
 
 /* Elements of a box: y[to + i . to_strides] = x[from + i . from_strides]. */
@@ -145,6 +146,14 @@ typedef struct tli_box_args {
     const void *x;
     void *y;
 } tli_box_args;
+
+/* c = a b + bias + added, `groups` tiles of them. */
+typedef struct tli_product_args {
+    long long groups, m, n, k, a_step, b_step;
+    const void *a, *b, *bias, *added;
+    void *c;
+    int relu;
+} tli_product_args;
 
 typedef struct tli_make_args {
     long long groups, count, depth;

@@ -98,14 +98,47 @@ KERNEL(THREADS) normalize(const tli_norm_args a GROUP_PARAM)
  * (x - mean) rstd and of gy stay with the threads that have the columns. */
 #if defined(GRADIENT)
 VECTORS(G)
+/* What is read soon comes nearer. */
+#ifdef __CUDACC__
+#define SOON(at) asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
+#else
+#define SOON(at) (void)(at);
+#endif
+/* What is kept stays as it was in memory, and that of the next row is under way meanwhile. */
+#if KEPT
+#define AS_IT_IS(R, name)                                                                          \
+    PER_THREAD(THREADS, R##_vector, name, [EACH]);                                                 \
+    PER_THREAD(THREADS, R##_vector, name##_next, [EACH]);
+#define FETCH(R, name, from) MY(name##_next)[j] = *(const R##_vector *)((from) + i);
+#define NEXT(R, name, from)                                                                        \
+    MY(name##_row)[j] = MY(name##_row_next)[j];                                                    \
+    if (row + 1 < last) FETCH(R, name##_row, from + WIDTH)                                         \
+    SEEN(R, name, from)
+#define SEEN(R, name, from)                                                                        \
+    float name[VEC];                                                                               \
+    OF_VECTOR(e) name[e] = R##_LOAD(MY(name##_row)[j].at[e]);
+#else
+#define AS_IT_IS(R, name)
+#define NEXT(R, name, from) float name[VEC]; R##_read(name, from, i);
+#define SEEN(R, name, from) NEXT(R, name, from)
+#endif
 KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
     const i64 first = group * a.each, last = LEAST(first + a.each, a.rows);
     PER_THREAD(THREADS, float, part, );
     PER_THREAD(THREADS, float, along, );
-    KEEP(v_row)
-    KEEP(d_row)
+    AS_IT_IS(X, v_row)
+    AS_IT_IS(G, d_row)
+#if KEPT
+    EACH_THREAD(THREADS)
+    {
+        ROW_BEGIN
+            FETCH(X, v_row, (const X_T *)a.x + first * WIDTH)
+            FETCH(G, d_row, (const G_T *)a.g + first * WIDTH)
+        ROW_END
+    }
+#endif
 #if SUMS
     PER_THREAD(THREADS, float, of_gamma, [EACH][VEC]);
     PER_THREAD(THREADS, float, of_beta, [EACH][VEC]);
@@ -124,8 +157,11 @@ KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
         {
             MY(part) = MY(along) = 0;
             ROW_BEGIN
-                FIRST(X, v, x)
-                FIRST(G, d, g)
+                NEXT(X, v, x)
+                NEXT(G, d, g)
+#if ADDED
+                if (row + 1 < last) SOON((const B_T *)a.added + (row + 1) * WIDTH + i)
+#endif
 #if SCALED
                 float gamma[VEC];
                 P_read(gamma, a.gamma, i);
@@ -153,9 +189,13 @@ KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
         EACH_THREAD(THREADS)
         {
             ROW_BEGIN
-                AGAIN(X, v, x)
-                AGAIN(G, d, g)
+                SEEN(X, v, x)
+                SEEN(G, d, g)
                 float to[VEC];
+#if ADDED
+                float other[VEC];
+                B_read(other, (const B_T *)a.added + row * WIDTH, i);
+#endif
 #if SCALED
                 float gamma[VEC];
                 P_read(gamma, a.gamma, i);
@@ -169,6 +209,9 @@ KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
                     const float s = u;
 #endif
                     to[e] = vf_fnma(away, slope, s) - shift;
+#if ADDED
+                    to[e] += other[e];
+#endif
 #if SUMS
                     MY(of_gamma)[j][e] = vf_fma(u, away, MY(of_gamma)[j][e]);
                     MY(of_beta)[j][e] += d[e];

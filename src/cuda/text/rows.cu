@@ -205,6 +205,8 @@ FN seen see(seen s, const float *v)
     return s;
 }
 
+#define READ_ROW(to) X_read(to, x, i);
+#define READ_AGAIN(to) READ_ROW(to)
 /* The logarithm of the sum of powers is `lse`; the sum of all logits is `all`. */
 #define LSE_OF_ROW                                                                                 \
     PER_THREAD(THREADS, float, high, );                                                            \
@@ -215,7 +217,7 @@ FN seen see(seen s, const float *v)
         seen s = {-INF_F, 0, 0};                                                                   \
         ROW_BEGIN                                                                                  \
             float v[VEC];                                                                          \
-            X_read(v, x, i);                                                                       \
+            READ_ROW(v)                                                                            \
             s = see(s, v);                                                                         \
         ROW_END                                                                                    \
         MY(high) = s.top;                                                                          \
@@ -274,17 +276,15 @@ VECTORS(Y)
     EACH_THREAD(THREADS)                                                                           \
     {                                                                                              \
         ROW_BEGIN                                                                                  \
-            float v[VEC];                                                                          \
-            X_read(v, x, i);                                                                       \
-            const float *all = v;                                                                  \
-            float to[VEC];                                                                         \
-            OF_VECTOR(e) to[e] = ignored ? 0 : g * (power_of(all[e] - lse) - even);                \
+            float v[VEC], to[VEC];                                                                 \
+            READ_AGAIN(v)                                                                          \
+            OF_VECTOR(e) to[e] = ignored ? 0 : g * (power_of(v[e] - lse) - even);                  \
             /* near 1 the difference is what counts */                                             \
             if (label >= i && label < i + VEC && !ignored)                                         \
                 OF_VECTOR(e)                                                                       \
                     if (i + e == label)                                                            \
                         to[e] = (float)((double)g                                                  \
-                                        * (__builtin_exp((double)all[e] - (double)lse) - target)); \
+                                        * (__builtin_exp((double)v[e] - (double)lse) - target));   \
             Y_write(y, i, to);                                                                     \
         ROW_END                                                                                    \
     }
@@ -298,12 +298,23 @@ KERNEL(THREADS) sparse_grad_rows(const tli_entropy_args a GROUP_PARAM)
     GRAD_OF_ROW
 }
 
-/* The loss and its gradient: the row comes from memory once, and the second time from a cache. */
+/* The loss and its gradient: the row comes from memory once, if it finds room in registers. */
+#if KEPT
+#undef READ_ROW
+#undef READ_AGAIN
+#define READ_ROW(to)                                                                               \
+    MY(row)[j] = *(const X_vector *)(x + i);                                                       \
+    READ_AGAIN(to)
+#define READ_AGAIN(to) OF_VECTOR(e) to[e] = X_LOAD(MY(row)[j].at[e]);
+#endif
 KERNEL(THREADS) sparse_both_rows(const tli_entropy_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
     const X_T *x = (const X_T *)a.logits + group * WIDTH;
     Y_T *y = (Y_T *)a.y + group * WIDTH;
+#if KEPT
+    PER_THREAD(THREADS, X_vector, row, [EACH]);
+#endif
     LSE_OF_ROW
     TELL_LOSS
     GRAD_OF_ROW

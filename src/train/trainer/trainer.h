@@ -26,8 +26,8 @@ struct tl_trainer_parts {
     int64_t batches;                   /* of a step, those of all lanes of this process */
     bool sums;                         /* a step is the sum of batches, applied by a program */
     tli_batch_keys keys;
-    tli_lanes lanes;                   /* of training */
-    tli_lanes eval_lanes;              /* and of evaluations, with what they keep */
+    tli_lanes lanes;      /* of training */
+    tli_lanes eval_lanes; /* and of evaluations, with what they keep */
     tli_guard eval_guard;
     bool trains, evaluates;
     /* a step was left, and what its batches have added is not taken back yet */

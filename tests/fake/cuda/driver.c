@@ -345,6 +345,13 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute what, int 
     return CUDA_SUCCESS;
 }
 
+CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction kernel, void **parameters,
+                          void **extra)
+{
+    (void)how, (void)kernel, (void)parameters, (void)extra;
+    return work();
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                         unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                         CUstream stream, void **arguments, void **extra)

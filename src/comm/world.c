@@ -1,0 +1,198 @@
+#include <tilth/comm/world.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/comm/shm.h>
+
+#include "comm/control.h"
+
+#define SECOND INT64_C(1000000000)
+
+struct tl_world {
+    tl_who who;
+    tl_comm *comm;
+    tli_control *control;  /* NULL: alone, or over MPI, whose launcher watches */
+    tl_registry *registry; /* of MPI's plug-in */
+};
+
+/* --- what `tilth launch` hands over ----------------------------------------------------------- */
+
+/* "5,6,-1": so many descriptors, each open; they are not for programs that we start. */
+static tl_status take_list(int *out, int32_t count, const char *name)
+{
+    const char *at = getenv(name);
+    for (int32_t i = 0; i < count; i++) {
+        char *end = NULL;
+        long value = at ? strtol(at, &end, 10) : -2;
+        bool last = i + 1 == count;
+        if (!at || end == at || *end != (last ? '\0' : ',') || value < -1 || value > 1 << 20
+            || (value >= 0 && fcntl((int)value, F_SETFD, FD_CLOEXEC) < 0))
+            return TL_FAIL(TL_EINVAL,
+                           "%s: expected %" PRId32 " open descriptors, found '%.80s'; `tilth "
+                           "launch` sets it, for the program that it starts",
+                           name, count, getenv(name) ? getenv(name) : "nothing");
+        out[i] = (int)value;
+        at = end + 1;
+    }
+    return TL_OK;
+}
+
+static tl_status take_launched(int *files, int *fds, const tl_who *who)
+{
+    if (who->size > TL_COMM_SHM_RANKS)
+        return TL_FAIL(TL_EINVAL, "TILTH_SIZE: at most %d", TL_COMM_SHM_RANKS);
+    TL_TRY(take_list(files, 1 + who->size, "TILTH_FILES"));
+    return take_list(fds, who->rank == 0 ? who->size : 1, "TILTH_CONTROL");
+}
+
+/* --- opening and closing ---------------------------------------------------------------------- */
+
+static tl_status refuse_hosts(const tl_who *who)
+{
+    if (who->from == TL_WHO_MPI || who->from == TL_WHO_SLURM)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "%" PRId32
+                       " processes on several machines (%s) need MPI, and this Tilth has "
+                       "no libtilth_mpi.so: install libopenmpi-dev and build Tilth again",
+                       who->size, who->source);
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "%s starts %" PRId32
+                   " processes on several machines, which need MPI; unset its variables and let "
+                   "mpirun start them: mpirun -H %s --bind-to none tilth ...",
+                   who->source, who->size, who->hosts);
+}
+
+/* The plug-in lies beside the library. */
+static tl_status find_plugin(char out[4096])
+{
+    Dl_info info;
+    const char *given = secure_getenv("TILTH_MPI"); // it names code
+    if (given && *given) {
+        snprintf(out, 4096, "%s", given);
+        return TL_OK;
+    }
+    if (!dladdr((void *)(uintptr_t)tl_world_open, &info) || !info.dli_fname)
+        return TL_FAIL(TL_EUNSUPPORTED, "libtilth_mpi.so: where the library lies is not known");
+    const char *slash = strrchr(info.dli_fname, '/');
+    snprintf(out, 4096, "%.*slibtilth_mpi.so", slash ? (int)(slash + 1 - info.dli_fname) : 0,
+             info.dli_fname);
+    return TL_OK;
+}
+
+static tl_status open_mpi(tl_world *w, const tl_world_args *args)
+{
+    char path[4096];
+    const tl_class *cls;
+    TL_TRY(find_plugin(path));
+    if (access(path, F_OK) < 0) return refuse_hosts(&w->who);
+    TL_TRY(tl_registry_new(&w->registry));
+    TL_TRY(tl_registry_load(w->registry, path));
+    TL_TRY(tl_registry_find(&cls, w->registry, &tl_kind_comm, "mpi"));
+    return tl_comm_open(
+        &w->comm, (const tl_comm_class *)cls,
+        &(tl_comm_args){.rank = w->who.rank, .size = w->who.size, .threads = args->threads});
+}
+
+static tl_status open_shared(tl_world *w, const tl_world_args *args)
+{
+    int files[1 + TL_COMM_SHM_RANKS], fds[TL_COMM_SHM_RANKS];
+    const double join = args->join_timeout_s > 0 ? args->join_timeout_s : 60;
+    const double peer = args->peer_timeout_s > 0 ? args->peer_timeout_s : 120;
+    if (w->who.from == TL_WHO_TILTH) TL_TRY(take_launched(files, fds, &w->who));
+    else TL_TRY(tli_join(files, fds, &w->who, (int64_t)(join * 1e9)));
+    tl_status st = tl_comm_open(
+        &w->comm, &tl_comm_shm,
+        &(tl_comm_args){
+            .rank = w->who.rank, .size = w->who.size, .threads = args->threads, .files = files});
+    tl_comm_files_close(files, w->who.size);
+    if (st == TL_OK)
+        st = tli_control_new(&w->control,
+                             &(tli_control_args){.comm = w->comm,
+                                                 .fds = fds,
+                                                 .peer_timeout_ns = (int64_t)(peer * 1e9)});
+    // The peers see that a connection ends, and that nobody said goodbye.
+    for (int32_t i = 0; st != TL_OK && i < (w->who.rank == 0 ? w->who.size : 1); i++)
+        if (fds[i] >= 0) close(fds[i]);
+    return st;
+}
+
+static tl_status open_world(tl_world *w, const tl_world_args *args)
+{
+    TL_TRY(tl_who_find(&w->who, NULL));
+    if (w->who.size == 1)
+        return tl_comm_open(&w->comm, &tl_comm_none,
+                            &(tl_comm_args){.size = 1, .threads = args->threads});
+    const bool can = w->who.from == TL_WHO_MPI || w->who.from == TL_WHO_SLURM;
+    const char *wanted = getenv("TILTH_COMM");
+    const bool mpi = wanted && strcmp(wanted, "mpi") == 0;
+    if (wanted && *wanted && !mpi && strcmp(wanted, "auto") != 0 && strcmp(wanted, "shm") != 0)
+        return TL_FAIL(TL_EINVAL, "TILTH_COMM: expected auto, shm or mpi, found '%.40s'", wanted);
+    if (can && (mpi || *w->who.hosts)) return open_mpi(w, args);
+    if (*w->who.hosts) return refuse_hosts(&w->who);
+    if (mpi)
+        return TL_FAIL(TL_EINVAL, "TILTH_COMM is mpi, and %s is not of MPI: start it with mpirun",
+                       w->who.source);
+    if (w->who.from != TL_WHO_TILTH && !*w->who.key)
+        return TL_FAIL(TL_EINVAL,
+                       "%s names no port and no job by which %" PRId32
+                       " processes could find each other; start them with `tilth launch -n %" PRId32
+                       " ...`",
+                       w->who.source, w->who.size, w->who.size);
+    return open_shared(w, args);
+}
+
+tl_status tl_world_open(tl_world **out, const tl_world_args *args)
+{
+    static const tl_world_args defaults = {0};
+    *out = NULL;
+    tl_world *w = tl_alloc_zero(sizeof *w);
+    if (!w) return TL_FAIL_NOMEM(sizeof *w);
+    tl_status st = open_world(w, args ? args : &defaults);
+    if (st != TL_OK) {
+        tl_comm_close(&w->comm);
+        tl_registry_free(&w->registry);
+        tl_free(w);
+        return st;
+    }
+    *out = w;
+    return TL_OK;
+}
+
+void tl_world_close(tl_world **world, tl_status how)
+{
+    tl_world *w = *world;
+    if (!w) return;
+    if (w->who.size > 1 && how != TL_OK && how != TL_EPEER) {
+        char why[1024];
+        snprintf(why, sizeof why, "rank %" PRId32 " failed: %s", w->who.rank, tl_error_message());
+        tl_comm_abort(w->comm, why); // before they see that we have left
+    }
+    tli_control_free(&w->control, how);
+    tl_comm_close(&w->comm);
+    tl_registry_free(&w->registry);
+    tl_free(w);
+    *world = NULL;
+}
+
+tl_comm *tl_world_comm(const tl_world *world)
+{
+    return world->comm;
+}
+
+const tl_who *tl_world_who(const tl_world *world)
+{
+    return &world->who;
+}
+
+void tl_world_tell(tl_world *world, tl_world_doing doing, int64_t step, const char *what)
+{
+    if (world->control) tli_control_tell(world->control, doing, step, what);
+}

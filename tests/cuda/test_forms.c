@@ -1,0 +1,184 @@
+/* The forms of ops that compiled programs take where kernels have them (graph/join.c) give what the
+ * usual ones give: on a GPU with TILTH_DEVICE=cuda, else by the kernels that are texts, as C. */
+#include "test.h"
+
+#include <math.h>
+
+#include <tilth/core/attrs.h>
+#include <tilth/sys/cuda/cuda.h>
+#include <tilth/sys/ops/apply.h>
+#include <tilth/tilth.h>
+
+#include "shim.h"
+
+enum { MOST_ELEMENTS = 1 << 17 };
+
+typedef struct fixture {
+    tl_engine *engine;
+    tl_ctx *c;
+} fixture;
+
+static int setup(void **state)
+{
+    static fixture f;
+    const char *device = getenv("TILTH_DEVICE");
+    const bool gpu = device && strcmp(device, "cuda") == 0;
+    assert_ok(tl_engine_new(&f.engine,
+                            &(tl_engine_args){.backend = gpu ? &tl_backend_cuda : shim_backend()}));
+    assert_ok(tl_ctx_new(&f.c, f.engine));
+    *state = &f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+    tl_ctx_free(&f->c);
+    tl_engine_free(&f->engine);
+    return 0;
+}
+
+static tl_tensor *drawn(const fixture *f, tl_dtype dtype, tl_shape shape)
+{
+    return tl_cast(f->c, tl_random_normal(f->c, TL_F32, shape, 0, 1), dtype);
+}
+
+static void get(const fixture *f, tl_tensor *t, double *out)
+{
+    assert_ok(tl_ctx_status(f->c));
+    assert_true(tl_tensor_count(t) > 0 && tl_tensor_count(t) <= MOST_ELEMENTS);
+    assert_ok(tl_tensor_get_doubles(tl_cast(f->c, t, TL_F32), out, tl_tensor_count(t)));
+}
+
+static void assert_alike(const fixture *f, tl_tensor *a, tl_tensor *b, double most)
+{
+    static double x[MOST_ELEMENTS], y[MOST_ELEMENTS];
+    double largest = 0;
+    assert_int_equal(tl_tensor_count(a), tl_tensor_count(b));
+    get(f, a, x);
+    get(f, b, y);
+    for (int64_t i = 0; i < tl_tensor_count(a); i++) largest = fmax(largest, fabs(x[i]));
+    for (int64_t i = 0; i < tl_tensor_count(a); i++)
+        if (!(fabs(x[i] - y[i]) <= most * largest))
+            fail_msg("element %d is %g and %g, of at most %g", (int)i, x[i], y[i], largest);
+}
+
+/* Skips what nobody computes here. */
+static void want_forms(const fixture *f, tl_op op, const void *attr, int inputs, tl_tensor **in,
+                       tl_tensor **out)
+{
+    const tl_op_class *class = tl_op_class_of(op);
+    const tl_node call = {.op = class,
+                          .attr = attr,
+                          .inputs = inputs,
+                          .outputs = class->outputs,
+                          .in = in,
+                          .out = out};
+    tl_kernel kernel;
+    assert_ok(tl_engine_kernel(f->engine, &call, &kernel));
+    if (!(kernel.flags & TL_KERNEL_JOINED)) skip();
+}
+
+static double room_of(tl_dtype dtype)
+{
+    return dtype == TL_F32 ? 1e-5 : 0.02;
+}
+
+static void attention_gradients(void **state)
+{
+    const fixture *f = *state;
+    static const tl_dtype types[] = {TL_BF16, TL_F32};
+    for (int t = 0; t < TL_COUNT(types); t++) {
+        tl_tensor *in[6], *out[2], *apart[4], *joined[4];
+        const tl_shape shape = TL_SHAPE(2, 64, 4, 32);
+        tl_attend_attr attr = {.scale = 0.17, .causal = true};
+        in[0] = drawn(f, types[t], shape);
+        for (int i = 1; i < 4; i++) in[i] = drawn(f, types[t], shape);
+        assert_true(tl_apply_all(f->c, TL_OP_attend, &attr, 3, in + 1, out));
+        in[4] = out[0];
+        in[5] = out[1];
+        assert_true(tl_apply_all(f->c, TL_OP_attend_grad, &attr, 6, in, apart));
+        want_forms(f, TL_OP_attend_grad, &attr, 6, in, apart);
+        attr.joined = true;
+        assert_true(tl_apply_all(f->c, TL_OP_attend_grad, &attr, 6, in, joined));
+        for (int i = 0; i < 3; i++)
+            assert_alike(f, apart[i], tl_take(f->c, joined[0], 2, i), room_of(types[t]));
+    }
+}
+
+static void sums_in_products(void **state)
+{
+    const fixture *f = *state;
+    static const tl_dtype types[] = {TL_BF16, TL_F32};
+    for (int t = 0; t < TL_COUNT(types); t++) {
+        const tl_linear_attr attr = {.activation = TL_ACT_NONE};
+        tl_tensor *out[2], *in[] = {
+                               drawn(f, types[t], TL_SHAPE(4, 40, 64)),
+                               drawn(f, types[t], TL_SHAPE(64, 96)),
+                               drawn(f, types[t], TL_SHAPE(96)),
+                               drawn(f, types[t], TL_SHAPE(4, 40, 96)),
+                           };
+        assert_true(tl_apply_all(f->c, TL_OP_linear, &attr, 3, in, out));
+        want_forms(f, TL_OP_linear, &attr, 3, in, out);
+        tl_tensor *apart = tl_add(f->c, out[0], in[3]);
+        assert_true(tl_apply_all(f->c, TL_OP_linear, &attr, 4, in, out));
+        assert_alike(f, apart, out[0], room_of(types[t]));
+    }
+}
+
+static void sums_in_norm_gradients(void **state)
+{
+    const fixture *f = *state;
+    static const tl_dtype types[] = {TL_BF16, TL_F32};
+    static const int64_t widths[] = {768, 24, 9000};
+    for (int t = 0; t < TL_COUNT(types); t++)
+        for (int w = 0; w < TL_COUNT(widths); w++) {
+            const tl_shape shape = TL_SHAPE(7, widths[w]);
+            const tl_norm_attr attr = {.axes = 1, .epsilon = 1e-5, .scaled = true, .shifted = true};
+            tl_tensor *x = drawn(f, types[t], shape), *made[3], *apart[3], *joined[3];
+            tl_tensor *gamma = drawn(f, TL_F32, TL_SHAPE(widths[w]));
+            assert_true(tl_apply_all(f->c, TL_OP_layer_normalize, &attr, 3,
+                                     (tl_tensor *[]){x, gamma, gamma}, made));
+            tl_tensor *in[] = {drawn(f, types[t], shape), x, made[1], made[2], gamma,
+                               drawn(f, types[t], shape)};
+            assert_true(tl_apply_all(f->c, TL_OP_layer_normalize_grad, &attr, 5, in, apart));
+            want_forms(f, TL_OP_layer_normalize_grad, &attr, 5, in, apart);
+            assert_true(tl_apply_all(f->c, TL_OP_layer_normalize_grad, &attr, 6, in, joined));
+            assert_alike(f, tl_add(f->c, apart[0], in[5]), joined[0], room_of(types[t]));
+            for (int i = 1; i < 3; i++) assert_alike(f, apart[i], joined[i], 1e-5);
+        }
+}
+
+static void losses_with_gradients(void **state)
+{
+    const fixture *f = *state;
+    static const tl_dtype types[] = {TL_BF16, TL_F32};
+    static const int64_t widths[] = {10, 1000};
+    for (int t = 0; t < TL_COUNT(types); t++)
+        for (int w = 0; w < TL_COUNT(widths); w++) {
+            const tl_entropy_attr attr = {.smoothing = w ? 0.1 : 0,
+                                          .ignored = {.set = w, .value = 3}};
+            tl_tensor *apart[3], *joined[3];
+            tl_tensor *in[] = {tl_random_integers(f->c, TL_I64, TL_SHAPE(20), 0, widths[w]),
+                               drawn(f, types[t], TL_SHAPE(20, widths[w])),
+                               tl_full(f->c, TL_F32, TL_SHAPE(20), 0.05)};
+            assert_true(tl_apply_all(f->c, TL_OP_sparse_cross_entropy, &attr, 2, in, apart));
+            want_forms(f, TL_OP_sparse_cross_entropy, &attr, 2, in, apart);
+            tl_tensor *slope = tl_apply(f->c, TL_OP_sparse_cross_entropy_grad, &attr, 4,
+                                        (tl_tensor *[]){in[2], in[0], in[1], apart[1]});
+            assert_true(tl_apply_all(f->c, TL_OP_sparse_cross_entropy, &attr, 3, in, joined));
+            for (int i = 0; i < 2; i++) assert_alike(f, apart[i], joined[i], 1e-6);
+            assert_alike(f, slope, joined[2], room_of(types[t]));
+        }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(attention_gradients, setup, teardown),
+        cmocka_unit_test_setup_teardown(sums_in_products, setup, teardown),
+        cmocka_unit_test_setup_teardown(sums_in_norm_gradients, setup, teardown),
+        cmocka_unit_test_setup_teardown(losses_with_gradients, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
