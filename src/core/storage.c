@@ -368,6 +368,29 @@ void tli_storage_accept(tl_storage *s)
     atomic_store_explicit(&s->ticket, 0, memory_order_release);
 }
 
+bool tli_storage_can_exchange(const tl_storage *a, const tl_storage *b)
+{
+    return a->memory == b->memory && a->memory->device->cls->host && a->bytes == b->bytes;
+}
+
+void tli_storage_exchange(tl_storage *a, tl_storage *b)
+{
+    TL_ASSERT(tli_storage_can_exchange(a, b));
+    TL_ASSERT(atomic_load(&a->leases) == 0 && atomic_load(&b->leases) == 0);
+    const tl_storage was = {
+        .data = a->data, .slab = a->slab, .size_class = a->size_class, .capacity = a->capacity};
+    a->data = b->data;
+    a->slab = b->slab;
+    a->size_class = b->size_class;
+    a->capacity = b->capacity;
+    b->data = was.data;
+    b->slab = was.slab;
+    b->size_class = was.size_class;
+    b->capacity = was.capacity;
+    tli_storage_touch(a);
+    tli_storage_touch(b);
+}
+
 tl_status tli_storage_check(const tl_storage *s)
 {
     tl_error why;

@@ -68,6 +68,7 @@ typedef struct patches {
     const void *source;
     int64_t channels; /* of a source pixel */
     int64_t depth;    /* channels of a group */
+    int64_t step;     /* from tap to tap of the product's depth: these, perhaps with zeros behind */
     axis y, x;
 
     /* The filter, for the gradient: [kh, kw, group_in, out] */
@@ -143,8 +144,8 @@ typedef struct piece {
 
 static piece piece_at(const patches *p, int64_t position, int64_t end)
 {
-    const int64_t tap = position / p->depth, c = position % p->depth;
-    TL_ASSERT(position >= 0 && position < end && tap < p->y.taps * p->x.taps);
+    const int64_t tap = position / p->step, c = position % p->step;
+    TL_ASSERT(position >= 0 && position < end && tap < p->y.taps * p->x.taps && c < p->depth);
     return (piece){tap / p->x.taps, tap % p->x.taps, c, tl_min_i64(p->depth - c, end - position)};
 }
 
@@ -159,13 +160,13 @@ static void fill_panel(char *dst, const patches *p, bool is_a, int count, int64_
     const void *rows[LANES_MOST];
     TL_ASSERT(count > 0 && count <= width && width <= LANES_MOST && k0 % k->kr == 0);
     const int64_t end = k0 + depth;
-    if (p->depth % k->kr == 0 || p->x.taps * p->y.taps == 1) {
+    if (p->step % k->kr == 0 || p->x.taps * p->y.taps == 1) {
         for (int64_t at_ = k0; at_ < end;) {
             const piece q = piece_at(p, at_, end);
             rows_of(rows, payload, &q);
             (is_a ? k->gather_a : k->gather_b)(dst + (size_t)((at_ - k0) * width) * k->element,
                                                rows, count, p->type, q.run);
-            at_ += q.run;
+            at_ += tl_round_up(q.run, k->kr); // what a piece lacks is zeros
         }
         return;
     }
@@ -309,7 +310,7 @@ static void choose_tiles(tli_gemm *g, const tli_gemm_kernels **kernels)
 static void set_patches(tli_gemm *g, patches *p, int64_t images)
 {
     g->m = images * p->y.places * p->x.places;
-    g->k = p->y.taps * p->x.taps * p->depth;
+    g->k = p->y.taps * p->x.taps * p->step;
     TL_ASSERT(g->m > 0 && g->k > 0 && images > 0);
     if (reads_rows(g, p)) {
         p->kernels = p->kernels->in_rows;
@@ -383,7 +384,7 @@ tl_status tli_conv_gemm_result(tl_pool *pool, tli_isa isa, const tli_conv *c)
     patches p = patches_of(c, isa);
     p.source = c->x;
     p.channels = c->in;
-    p.depth = c->group_in;
+    p.depth = p.step = c->group_in;
     tli_conv_result_axes(&p.y, &p.x, c);
     tli_gemm g = product_of(c);
     g.n = c->group_out;
@@ -451,8 +452,12 @@ static tl_status grid_gradient(tl_pool *pool, tli_isa isa, const tli_conv *c, in
     patches p = patches_of(c, isa);
     p.source = c->y;
     p.channels = c->out;
-    p.depth = c->group_out;
+    p.depth = p.step = c->group_out;
     tli_conv_image_axes(&p.y, &p.x, c, y, x);
+    // Taps that begin with a step of the panels need not be put together; a few zeros cost less.
+    enum { MANY = 16 };
+    const bool several = p.y.taps * p.x.taps > 1;
+    if (several && p.depth >= MANY * p.kernels->kr) p.step = tl_round_up(p.depth, p.kernels->kr);
     spread s = {.c = c, .y = y, .x = x, .rows = p.y.places, .columns = p.x.places};
     if (p.y.places == 0 || p.x.places == 0) return TL_OK;
     if (p.y.taps == 0 || p.x.taps == 0) return spread_pixels(pool, &s, c->images);

@@ -3,10 +3,10 @@
  * so; products and gradients of norms that something is added to; losses that make their gradient
  * in the same sweep. */
 #include <tilth/core/attrs.h>
-#include <tilth/ops/create.h>
 #include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
 
+#include "core/inner/tensor.h"
 #include "graph/graph.h"
 
 static tl_status has_forms(bool *out, const tl_graph *g, const tl_node *call)
@@ -143,6 +143,23 @@ static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
 
 /* --- losses ----------------------------------------------------------------------------------- */
 
+/* The same number everywhere, which is put there now, not in each run. */
+static tl_tensor *known(tl_graph *g, const tl_tensor *like, double number)
+{
+    const int64_t count = tl_tensor_count(like);
+    double *elements = tl_arena_array(g->scratch, count, sizeof *elements);
+    tl_tensor *t = elements ? tl_ctx_header(g->ctx) : NULL;
+    if (!t) return tl_ctx_fail(g->ctx);
+    for (int64_t i = 0; i < count; i++) elements[i] = number;
+    t->dtype = like->dtype;
+    t->shape = like->shape;
+    tli_tensor_row_major(t);
+    if (!tl_ctx_storage(g->ctx, t) || tl_tensor_set_doubles(t, elements, count) != TL_OK
+        || tli_add_outside(g, NULL, t) != TL_OK)
+        return tl_ctx_fail(g->ctx);
+    return t;
+}
+
 /* The gradient of a loss whose own gradient is a number that is known beforehand. */
 static tl_status join_loss(bool *done, tl_graph *g, tl_node *n)
 {
@@ -158,7 +175,7 @@ static tl_status join_loss(bool *done, tl_graph *g, tl_node *n)
         return TL_OK;
     TL_TRY(has_forms(done, g, loss));
     if (!*done) return TL_OK;
-    tl_tensor *made[OUTPUTS], *slope = tl_full(g->ctx, n->in[0]->dtype, n->in[0]->shape, number);
+    tl_tensor *made[OUTPUTS], *slope = known(g, n->in[0], number);
     tl_tensor *in[] = {loss->in[0], loss->in[1], slope};
     if (!slope || !tl_apply_all(g->ctx, TL_OP_sparse_cross_entropy, loss->attr, OUTPUTS, in, made))
         return tl_ctx_status(g->ctx);

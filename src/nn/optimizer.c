@@ -300,9 +300,9 @@ void tl_optimizer_free(tl_optimizer **optimizer)
     }
     for (int64_t i = 0; i < o->row_sums.count; i++) tl_tensor_free(&o->row_sums.items[i].sum);
     TL_VEC_FREE(&o->row_sums);
-    tl_tensor **const own[] = {&o->iterations, &o->multiplier, &o->norm,
-                               &o->finite,     &o->weight_sum, &o->scale,
-                               &o->good,       &o->noise.sums, &o->noise.last};
+    tl_tensor **const own[] = {&o->iterations, &o->multiplier, &o->norm, &o->finite,
+                               &o->weight_sum, &o->scale,      &o->good, &o->noise.sums,
+                               &o->noise.last, &o->fresh};
     for (size_t i = 0; i < TL_COUNT(own); i++) tl_tensor_free(own[i]);
     tl_ctx_free(&o->c);
     tl_schedule_free(&o->schedule);
@@ -386,6 +386,7 @@ tl_status tl_optimizer_discard(tl_optimizer *o)
     for (int64_t i = 0; i < o->count; i++) TL_TRY(zero(o->parts[i].sum));
     for (int64_t i = 0; i < o->row_sums.count; i++) TL_TRY(zero(o->row_sums.items[i].sum));
     TL_TRY(zero(o->noise.sums));
+    if (o->fresh) TL_TRY(tl_tensor_set_doubles(o->fresh, &(double){1}, 1));
     return zero(o->weight_sum);
 }
 

@@ -59,6 +59,7 @@ struct tl_optimizer {
     } noise;
     bool accumulating, swapped, inert;
     int64_t lanes;     /* whose sums are flushed */
+    tl_tensor *fresh;  /* bool: sums of gradients are to be begun; NULL: they hold zeros then */
     int64_t additions; /* calls of tl_optimizer_accumulate */
     tl_tensor *halted; /* borrowed; NULL: never */
 };

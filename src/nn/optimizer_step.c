@@ -234,6 +234,16 @@ static void accumulate_rows(tl_optimizer *o, tl_ctx *c)
     }
 }
 
+static void add_gradient(const tl_optimizer *o, tl_ctx *c, tl_tensor *sum, tl_tensor *more)
+{
+    if (!o->fresh) {
+        tl_assign_add(c, sum, more);
+        return;
+    }
+    tl_tensor *none = tl_full(c, sum->dtype, TL_SCALAR, 0);
+    tl_assign(c, sum, tl_add(c, tl_where(c, o->fresh, none, sum), more));
+}
+
 bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight)
 {
     if (o->inert) return !tl_ctx_failed(c);
@@ -246,7 +256,8 @@ bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads
     bool taping = tl_ctx_set_taping(c, false);
     for (int64_t i = 0; i < o->count; i++)
         if (o->parts[i].sum && grads[i])
-            tl_assign_add(c, o->parts[i].sum, tl_cast(c, grads[i], o->values[i]->dtype));
+            add_gradient(o, c, o->parts[i].sum, tl_cast(c, grads[i], o->values[i]->dtype));
+    if (o->fresh) tl_assign(c, o->fresh, tl_full(c, TL_BOOL, TL_SCALAR, 0));
     accumulate_rows(o, c);
     tli_noise_add(o, c, grads, weight);
     tl_assign_add(c, o->weight_sum, weight ? tl_cast(c, weight, TL_F64) : tl_number(c, TL_F64, 1));
@@ -279,8 +290,9 @@ bool tl_optimizer_flush_part(tl_optimizer *o, tl_ctx *c, const tl_model *part)
     bool taping = tl_ctx_set_taping(c, false);
     tli_noise_flush(o, c, sums);
     update(o, c, &(incoming){sums, o->row_sums.items, o->row_sums.count}, o->weight_sum, false);
-    for (int64_t i = 0; i < o->count; i++)
+    for (int64_t i = 0; i < o->count && !o->fresh; i++)
         if (sums[i]) tl_assign(c, sums[i], tl_zeros(c, sums[i]->dtype, sums[i]->shape));
+    tl_optimizer_begin_lane(o, c);
     for (int64_t i = 0; i < o->row_sums.count; i++)
         tl_assign(c, o->row_sums.items[i].sum, tl_number(c, TL_F64, 0));
     tl_assign(c, o->weight_sum, tl_number(c, TL_F64, 0));
@@ -312,9 +324,16 @@ int64_t tl_optimizer_additions(const tl_optimizer *o)
     return o->additions;
 }
 
-void tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes)
+tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes)
 {
     o->lanes = lanes;
+    if (lanes < 2 || o->fresh) return TL_OK;
+    return tli_optimizer_tensor(&o->fresh, o, TL_BOOL, TL_SCALAR, 1);
+}
+
+void tl_optimizer_begin_lane(tl_optimizer *o, tl_ctx *c)
+{
+    if (o->fresh) tl_assign(c, o->fresh, tl_full(c, TL_BOOL, TL_SCALAR, 1));
 }
 
 bool tl_optimizer_clips_lanes(const tl_optimizer *o)

@@ -97,7 +97,10 @@ TL_API int64_t tl_optimizer_additions(const tl_optimizer *o);
  * before it is added to the others, as a gradient that is divided by their number: as Model Garden
  * clips in its replicas. The flush then leaves that out. 1, as at first: nothing is clipped
  * before. */
-TL_API void tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes);
+TL_API TL_NODISCARD tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes);
+/* Of sums of lanes: gradients that are accumulated next take the place of those that are there,
+ * which need not be cleared for it. After a flush they do so anyhow. */
+TL_API void tl_optimizer_begin_lane(tl_optimizer *o, tl_ctx *c);
 /* Whether lanes are clipped; and clips what was accumulated for one. */
 TL_API bool tl_optimizer_clips_lanes(const tl_optimizer *o);
 TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);

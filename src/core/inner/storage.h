@@ -123,6 +123,10 @@ TL_NODISCARD tl_status tli_storage_wait_to_write(const tl_storage *s);
 bool tli_storage_is_lost(const tl_storage *s);
 /* What it holds is as it should be, though work that was to write it was left undone. */
 void tli_storage_accept(tl_storage *s);
+/* Exchanges the memory of two, which nobody looks at meanwhile: where the host computes, and both
+ * are of one size. What was captured with either sees what it holds then. */
+bool tli_storage_can_exchange(const tl_storage *a, const tl_storage *b);
+void tli_storage_exchange(tl_storage *a, tl_storage *b);
 /* The same as a failure: that of the work before it. */
 TL_NODISCARD tl_status tli_storage_check(const tl_storage *s);
 /* Whether no guard zone was written, waiting for what may do it; else `*at` is the first such byte,

@@ -318,8 +318,8 @@ TLI_INLINE void answer(tl_dtype t, const questions *q, int64_t begin, int64_t en
     for (int64_t i = begin; i < end; i += VF) {
         const vf z = any_load(t, q->logits, i, end - i),
                  target = any_load(t, q->targets, i, end - i);
-        const vf tail = vf_log1p(vf_exp(vf_neg(vf_abs(z))));
-        const vf loss = vf_add(vf_fnma(z, target, vf_max_c(z, vf_zero())), tail);
+        const vf above = vf_fnma(z, target, vf_max_c(z, vf_zero()));
+        const vf loss = vf_add(above, tli_softplus_tail(z)); // last, as it may be small
         any_store(TL_F32, q->loss, i, loss, end - i);
     }
 }

@@ -399,14 +399,19 @@ TLI_FORMULA_1(silu, x)
     return vf_div(top, vf_add(e, vf_set1(1)));
 }
 
-/* log(1 + e^x) = max(x, 0) + log(1 + e^-|x|) */
-TLI_FORMULA_1(softplus, x)
+/* log(1 + e^-|x|) */
+TLI_INLINE vf tli_softplus_tail(vf x)
 {
     const vf e = vf_exp_low(vf_neg(vf_abs(x)));
     const vm upper = vf_gt(e, vf_set1(0x1.555554p-2f));
     const vf r = vf_select(upper, VF_FMA_LITERAL(e, vf_set1(0.5f), -0.5f), e);
-    const vf y = vf_add(tli_log1p_small(r), vf_keep(upper, vf_set1(0x1.62e43p-1f)));
-    return vf_add(y, vf_relu(x));
+    return vf_add(tli_log1p_small(r), vf_keep(upper, vf_set1(0x1.62e43p-1f)));
+}
+
+/* log(1 + e^x) = max(x, 0) + log(1 + e^-|x|) */
+TLI_FORMULA_1(softplus, x)
+{
+    return vf_add(tli_softplus_tail(x), vf_relu(x));
 }
 
 /* x * tanh(softplus(x)) = x * w / (w + 2) where w = e^x (e^x + 2) */

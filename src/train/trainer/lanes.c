@@ -102,7 +102,7 @@ tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const tli_guard *gu
     if (!tli_lanes_several(l)) return TL_OK;
     TL_TRY(make_program(l, &l->begin, "begin_lanes", begin_body, l));
     if (!optimizer) return make_program(l, &l->settle, "settle_lanes", settle_body, l);
-    tl_optimizer_set_lanes(optimizer, l->of.lanes);
+    TL_TRY(tl_optimizer_set_lanes(optimizer, l->of.lanes));
     TL_TRY(tl_tensor_new(&l->told, engine, TL_F64, TL_SHAPE(TLI_MOST_TOLD)));
     TL_TRY(tl_tensor_clear(l->told));
     return make_program(l, &l->clip, "clip_lane", clip_body, l);
@@ -180,6 +180,19 @@ static void begin_again(tl_ctx *c, const tli_lane_sum *s)
     tl_assign(c, s->live, s->start ? s->start : tl_zeros(c, s->live->dtype, s->live->shape));
 }
 
+/* Large sums are not copied where the memory of two tensors can be exchanged. */
+static bool can_exchange(const tli_lane_sum *s, int64_t at)
+{
+    return tli_storage_can_exchange(s->live->storage, s->stack[at]->storage);
+}
+
+static void exchange(const tli_lane_end *e, const tli_lane_sum *s)
+{
+    const int64_t at = e->height - e->merges;
+    if (s->once && e->push && !e->stays && can_exchange(s, at))
+        tli_storage_exchange(s->live->storage, s->stack[at]->storage);
+}
+
 static tl_status end_sum(const tli_lane_end *e, tli_lane_sum *s, tl_ctx *c)
 {
     int64_t top = e->height, merges = e->merges;
@@ -190,10 +203,10 @@ static tl_status end_sum(const tli_lane_end *e, tli_lane_sum *s, tl_ctx *c)
     }
     tl_tensor *sum = brought(c, s);
     for (; merges > 0; merges--) sum = tl_add(c, s->stack[--top], sum);
-    if (e->push) {
-        TL_TRY(make_place(s, top, c));
+    if (e->push) TL_TRY(make_place(s, top, c));
+    if (e->push && !(s->once && can_exchange(s, top))) {
         tl_assign(c, s->stack[top], sum);
-        begin_again(c, s);
+        if (!s->once) begin_again(c, s); // else the optimizer begins
     } else if (sum != s->live) {
         tl_assign(c, s->live, sum);
     }
@@ -207,7 +220,9 @@ static tl_status end_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensor
     (void)out;
     for (int64_t i = 0; i < e->lanes->sums.count; i++)
         TL_TRY(end_sum(e, &e->lanes->sums.items[i], c));
-    return TL_OK;
+    if (e->push && !e->stays && e->lanes->optimizer)
+        tl_optimizer_begin_lane(e->lanes->optimizer, c);
+    return tl_ctx_status(c);
 }
 
 static bool is_same(const tli_lane_end *a, const tli_lane_end *b)
@@ -264,6 +279,7 @@ tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batc
                    && tl_lanes_merges(&l->of, l->rank, lane + 1) > 0;
     TL_TRY(find_end(l, &e, &wanted));
     TL_TRY(run(e->program, end_body, e, c));
+    for (int64_t i = 0; i < l->sums.count; i++) exchange(e, &l->sums.items[i]);
     l->height += wanted.push - wanted.merges;
     l->stayed = wanted.stays;
     return TL_OK;

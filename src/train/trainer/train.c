@@ -135,12 +135,20 @@ tl_draws tli_trainer_draws(const tl_trainer *t, int64_t batch)
                       .replica = p->lanes.run.first + batch / p->accumulation};
 }
 
+/* The data has ended for this lane, and not for others. If the lane has no batch at all, and does
+ * not go on with the sums of the one before it, its own are 0. */
+static tl_status leave_out_batch(tl_trainer *t, int64_t batch)
+{
+    const bool first = batch % t->parts->accumulation == 0;
+    return first && !t->parts->lanes.stayed ? tl_optimizer_discard(t->optimizer) : TL_OK;
+}
+
 /* The next batch, which is the n-th of the step. */
 static tl_status take_batch(tl_trainer *t, int64_t batch, tl_tensors *in, tl_tensors *out)
 {
     tl_function *f = t->parts->train;
     TL_TRY(next_batch(t, in));
-    if (!in->count) return TL_OK; // the data has ended for this lane, and not for others
+    if (!in->count) return leave_out_batch(t, batch);
     tl_ctx_set_draws(t->ctx, tli_trainer_draws(t, batch));
     tl_ctx_set_training(t->ctx, true);
     tl_status st = f ? tl_function_call(f, t->ctx, in, out) : tli_train_body(t, t->ctx, in, out);
