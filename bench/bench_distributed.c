@@ -122,6 +122,7 @@ int main(int argc, char **argv)
     bench b;
     char program[512];
     snprintf(program, sizeof program, "%s_mpi", argc > 0 ? argv[0] : "");
+    setenv("HWLOC_COMPONENTS", "-gl", 0); // or mpirun asks every display for its card
     tl_status st = bench_begin(&b, argc, argv);
     for (int32_t size = 2; size <= MOST_RANKS && st == TL_OK; size *= 2)
         st = rows(&b, size, program);

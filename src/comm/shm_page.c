@@ -10,7 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAGIC = 0x746c6331, VERSION = 1, YIELDS = 50 };
+#include <tilth/base/clock.h>
+
+enum { MAGIC = 0x746c6331, VERSION = 1, YIELDS_NS = 50000 };
 
 /* --- where things are ------------------------------------------------------------------------- */
 
@@ -135,9 +137,11 @@ tl_status tli_shm_wait(const tli_shm *s, tli_shm_count *c, uint32_t value)
         if (reached(c, value, &seen)) return TL_OK;
         relax();
     }
-    // The one that is waited for may stand behind us, on this processor.
-    for (int i = 0; i < YIELDS; i++) {
+    // The one that is waited for may stand behind us, on this processor. Where others do, who
+    // sleeps is sooner back than who lets them pass.
+    for (int64_t end = tl_clock_ns() + YIELDS_NS;;) {
         if (reached(c, value, &seen)) return TL_OK;
+        if (tl_clock_ns() > end) break;
         sched_yield();
     }
     tl_status st = TL_OK;
