@@ -128,7 +128,7 @@ def main(result):
         shutil.rmtree(folder)
     ours = found['tilth']
     print(f'{RUNS} runs, {size / 1e6:.0f} MB; read at {size / 1e6 / ours["cpu_s"]:.0f} MB for each second of a processor')
-    for name, theirs in found.items():
+    for name, theirs in list(found.items()):
         if not isinstance(theirs, dict) or name == 'tilth':
             continue
         for key in ('list_s', 'list_cpu_s', 'chart_s', 'chart_cpu_s', 'again_s', 'memory_mb'):

@@ -3,6 +3,7 @@
 Each view of finished runs and of one that trains; resized, dark, by keys; the report as a file. Pictures are left in SHOTS
 where it is given; the one in README.md is made so.
 """
+import atexit
 import json
 import math
 import os
@@ -42,6 +43,7 @@ def start(*command):
     for line in process.stdout:
         found = re.search(r'http://127\.0\.0\.1:\d+/', line)
         if found:
+            atexit.register(lambda: process.poll() is None and process.kill())  # when a check fails
             return process, found.group()
     raise SystemExit(f'{command}: no page')
 

@@ -31,7 +31,7 @@ T.go = (tab) => {
 T.showLive = () => {
   const live = document.getElementById('live'), n = T.news;
   if (T.report) live.textContent = 'report of ' + T.clock(T.report.made);
-  else if (!T.connected) live.textContent = 'not connected';
+  else if (T.connected === false) live.textContent = 'not connected';
   else if (n && !n.settled) live.textContent = n.total ? `reading, ${Math.floor(100 * n.read / n.total)} %` : 'reading';
   else live.textContent = [...T.runs.values()].some((r) => r.state === 'running') ? 'live' : 'up to date';
   if (n && n.cut) live.textContent += ', there are more runs than are shown';
