@@ -112,7 +112,7 @@ static tl_status sweep(const tl_run *run, channels *c, const char *name, const c
     const int64_t lanes = BLOCK / c->cols;
     int64_t each = USUAL * lanes;
     c->a.pieces = tl_div_up(c->a.rows, each);
-    while (each > LEAST * lanes && strips_of(c) < FEW) {
+    while (each > LEAST * lanes && strips_of(c) < PIECES) {
         each /= 2;
         c->a.pieces = tl_div_up(c->a.rows, each);
     }

@@ -199,58 +199,35 @@ static const char *unit_of(size_t size)
     return size == 2 ? "u16" : size == 4 ? "u32" : "u64";
 }
 
-/* [rows, columns] to [columns, rows], by way of tiles. */
-static const char turn_text[] =
-    "extern \"C\" __global__ void kernel(const T *x, T *y, i64 rows, i64 columns)\n{\n"
-    "    __shared__ T tile[32][33];\n"
-    "    const i64 across = (columns + 31) / 32;\n"
-    "    const i64 r0 = blockIdx.x / across * 32, c0 = blockIdx.x % across * 32;\n"
-    "    const int a = threadIdx.x % 32, b = threadIdx.x / 32;\n"
-    "    for (int i = b; i < 32; i += 8)\n"
-    "        if (r0 + i < rows && c0 + a < columns) tile[i][a] = x[(r0 + i) * columns + c0 + a];\n"
-    "    __syncthreads();\n"
-    "    for (int i = b; i < 32; i += 8)\n"
-    "        if (c0 + i < columns && r0 + a < rows) y[(c0 + i) * rows + r0 + a] = tile[a][i];\n}\n";
-/* Elements of two bytes in pairs, where rows and columns are even. */
-static const char turn_pairs_text[] =
-    "extern \"C\" __global__ void kernel(const u32 *x, u32 *y, i64 rows, i64 columns)\n{\n"
-    "    __shared__ u32 tile[64][33];\n"
-    "    const i64 across = (columns + 63) / 64;\n"
-    "    const i64 r0 = blockIdx.x / across * 64, c0 = blockIdx.x % across * 64;\n"
-    "    const int a = threadIdx.x % 32, b = threadIdx.x / 32;\n"
-    "    UNROLL for (int i = b; i < 64; i += 8)\n"
-    "        if (r0 + i < rows && c0 + 2 * a < columns)\n"
-    "            tile[i][a] = x[((r0 + i) * columns + c0) / 2 + a];\n"
-    "    __syncthreads();\n"
-    "    UNROLL for (int i = b; i < 64; i += 8)\n"
-    "        if (c0 + i < columns && r0 + 2 * a < rows) {\n"
-    "            const u32 up = tile[2 * a][i / 2], low = tile[2 * a + 1][i / 2];\n"
-    "            y[((c0 + i) * rows + r0) / 2 + a] =\n"
-    "                i & 1 ? up >> 16 | (low & 0xffff0000u) : (up & 0xffffu) | low << 16;\n"
-    "        }\n}\n";
-
-static tl_status turn_kernel(tli_cuda *d, CUfunction *out, size_t size, bool pairs)
+/* [rows, columns] to [columns, rows]. */
+static tl_status transpose_kernel(tli_cuda *d, CUfunction *out, size_t size)
 {
-    char key[32];
-    tl_str body = TL_STR_INIT;
-    snprintf(key, sizeof key, "transpose %zu%s", size, pairs ? " pairs" : "");
-    if (!pairs) tl_str_addf(&body, "typedef %s T;\n", unit_of(size));
-    tl_str_add(&body, pairs ? turn_pairs_text : turn_text);
-    tl_status st = tl_str_status(&body);
-    if (st == TL_OK) st = tli_cuda_kernel(d, out, key, tl_str_text(&body));
-    tl_str_deinit(&body);
-    return st;
+    char key[32], body[900];
+    snprintf(key, sizeof key, "transpose %zu", size);
+    snprintf(body, sizeof body,
+             "extern \"C\" __global__ void kernel(const %s *x, %s *y, i64 rows, i64 columns)\n{\n"
+             "    __shared__ %s tile[32][33];\n"
+             "    const i64 across = (columns + 31) / 32;\n"
+             "    const i64 r0 = blockIdx.x / across * 32, c0 = blockIdx.x %% across * 32;\n"
+             "    const int a = threadIdx.x %% 32, b = threadIdx.x / 32;\n"
+             "    for (int i = b; i < 32; i += 8)\n"
+             "        if (r0 + i < rows && c0 + a < columns)\n"
+             "            tile[i][a] = x[(r0 + i) * columns + c0 + a];\n"
+             "    __syncthreads();\n"
+             "    for (int i = b; i < 32; i += 8)\n"
+             "        if (c0 + i < columns && r0 + a < rows)\n"
+             "            y[(c0 + i) * rows + r0 + a] = tile[a][i];\n}\n",
+             unit_of(size), unit_of(size), unit_of(size));
+    return tli_cuda_kernel(d, out, key, body);
 }
 
 static tl_status transpose(const tl_run *run, size_t size, const void *from, void *to, int64_t rows,
                            int64_t columns)
 {
-    const bool pairs = size == 2 && rows % 2 == 0 && columns % 2 == 0 && (uintptr_t)from % 4 == 0
-                       && (uintptr_t)to % 4 == 0;
-    const int64_t side = pairs ? 64 : 32, tiles = tl_div_up(rows, side) * tl_div_up(columns, side);
+    const int64_t tiles = tl_div_up(rows, 32) * tl_div_up(columns, 32);
     CUfunction kernel;
     void *parameters[] = {&from, &to, &rows, &columns};
-    TL_TRY(turn_kernel(tli_cuda_of(run->queue->device), &kernel, size, pairs));
+    TL_TRY(transpose_kernel(tli_cuda_of(run->queue->device), &kernel, size));
     return tli_cuda_start(run, kernel, tiles * 256, parameters); // blocks of 256 threads
 }
 

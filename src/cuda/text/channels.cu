@@ -198,16 +198,11 @@ FN double beta_of(const tli_channels_args *a, i64 c)
 #define SIDE 8
 FN double joined(const double *all)
 {
-    double sums[4];
-    UNROLL for (int k = 0; k < 4; k++) sums[k] = all[k * SIDE];
-    UNROLL for (int l = 4; l < 256 / SIDE; l++) sums[l % 4] += all[l * SIDE];
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    double sum = all[0];
+    UNROLL for (int l = 1; l < 256 / SIDE; l++) sum += all[l * SIDE];
+    return sum;
 }
-#ifdef __CUDACC__ /* so that many are under way */
-#define EACH_PIECE _Pragma("unroll 8") for (i64 p = t / SIDE; p < a.pieces; p += 256 / SIDE)
-#else
 #define EACH_PIECE for (i64 p = t / SIDE; p < a.pieces; p += 256 / SIDE)
-#endif
 #define JOIN_PIECES                                                                                \
     SHARED(double, all, [2][256]);                                                                 \
     EACH_THREAD(256)                                                                               \
