@@ -313,7 +313,7 @@ static void decide_category(tli_table_column *k)
     else if (different > 2 && different > there / 2) leave_out(k, "different in most rows");
 }
 
-/* Of a regression's target. Numbers of rows that are held out are not known to lie near the others. */
+/* Of a regression's target. Numbers of rows that are held out may lie anywhere. */
 static tl_status check_numbers(const tli_table_search *s, const tli_table_column *k)
 {
     const char *file = s->args->paths[0];

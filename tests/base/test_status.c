@@ -9,7 +9,7 @@ static void test_names(void **state)
     (void)state;
     static const char *const names[] = {
         "ok",          "invalid", "not found", "exists",     "io",       "no memory", "limit",
-        "unsupported", "state",   "stopped",   "not finite", "internal", "data"};
+        "unsupported", "state",   "stopped",   "not finite", "internal", "data",      "peer lost"};
     assert_int_equal(TL_STATUS_COUNT, TL_COUNT(names));
     for (int i = 0; i < TL_STATUS_COUNT; i++)
         assert_string_equal(tl_status_name((tl_status)i), names[i]);

@@ -344,7 +344,7 @@ static void targets_that_cannot_be_are_told(void **state)
     tl_table_rows_deinit(&r);
 }
 
-/* Rows that are held out have no part in the mean and the deviation, and must have numbers by them. */
+/* Rows that are held out have no part in the mean and the deviation, and are coded by them. */
 static void held_out_targets_lie_near_the_others(void **state)
 {
     (void)state;

@@ -147,14 +147,6 @@ typedef struct tli_box_args {
     void *y;
 } tli_box_args;
 
-/* c = a b + bias + added, `groups` tiles of them. */
-typedef struct tli_product_args {
-    long long groups, m, n, k, a_step, b_step;
-    const void *a, *b, *bias, *added;
-    void *c;
-    int relu;
-} tli_product_args;
-
 typedef struct tli_make_args {
     long long groups, count, depth;
     double start, step;
