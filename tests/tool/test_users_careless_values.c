@@ -93,7 +93,7 @@ static void test_needs_of_a_batch(void **state)
     lab_begin(&r, "vision/local", NULL);
     assert_ok(tl_task_build_model(r.task, &m));
     // An example: 16 * 16 floats, and 16 * 16 * 8 results of conv_1, of two bytes at least.
-    const tli_batch_keys keys = {"key", "other.key"};
+    const tli_batch_keys keys = {"key", "other.key", "third.key=full"};
     double bytes = 1000 * (16 * 16 * 4 + 16 * 16 * 8 * 2);
     assert_ok(tli_check_batch_memory(m, keys, 1000, bytes));
     assert_fails(tli_check_batch_memory(m, keys, 1000, bytes - 1), TL_EINVAL,
