@@ -68,6 +68,7 @@ static bool open_at(library *l, const char *path)
     const char *told = l->handle ? NULL : dlerror();
     if (told && !l->damage[0] && tells_of_damage(told, path))
         snprintf(l->damage, sizeof l->damage, "%s", told);
+    if (told) (void)dlerror(); // lets go of the text, which the thread would keep
     return l->handle != NULL;
 }
 
