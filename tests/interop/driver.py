@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-NEEDED = ('yaml-0.1', 'jansson', 'libpng', 'libjpeg', 'zlib')  # by the static library
+NEEDED = ('yaml-0.1', 'jansson', 'libpng', 'libjpeg', 'zlib', 'libmicrohttpd')  # by the static library
 
 
 def compile_driver(name, folder):
