@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -44,6 +45,7 @@ def start(*command):
         found = re.search(r'http://127\.0\.0\.1:\d+/', line)
         if found:
             atexit.register(lambda: process.poll() is None and process.kill())  # when a check fails
+            threading.Thread(target=process.stdout.read, daemon=True).start()  # a full pipe would halt it
             return process, found.group()
     raise SystemExit(f'{command}: no page')
 
