@@ -129,8 +129,9 @@ static tl_status recover(recovery *r, bool in_step, const char *what)
         return TL_FAIL(TL_ENAN, "%s. %s%" PRId64 " %s were made (trainer.recovery_max_trials)",
                        what, most ? "All of the " : "No recovery is allowed: ", most,
                        most == 1 ? "recovery" : "recoveries");
-    if (m) TL_TRY(give_up_doubtful(r, in_step));
-    if (!m || !tl_checkpoint_manager_latest(m))
+    const bool follows = tli_controller_follows(r->base.controller);
+    if (m && !follows) TL_TRY(give_up_doubtful(r, in_step));
+    if (!m || (!follows && !tl_checkpoint_manager_latest(m)))
         return TL_FAIL(
             TL_ENAN, "%s. There is no checkpoint to go back to: lower trainer.checkpoint_interval",
             what);

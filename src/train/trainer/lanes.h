@@ -15,6 +15,7 @@
 #include <tilth/nn/optimizer.h>
 #include <tilth/train/strategy.h>
 
+#include "train/peers.h"
 #include "train/trainer/guard.h"
 
 typedef struct tli_lane_sum {
@@ -41,6 +42,7 @@ typedef struct tli_lanes {
     tl_lanes of;
     int64_t rank;
     tl_lane_run run;         /* the lanes of this process */
+    tli_peers *peers;        /* borrowed: those that carry the others; NULL: nobody */
     const tli_guard *guard;  /* borrowed */
     tl_optimizer *optimizer; /* borrowed; NULL: nothing is trained */
     tl_function_args args;   /* of programs; no engine: eager */
@@ -81,7 +83,8 @@ void tli_lanes_accept(const tli_lanes *l);
  * added; and behind the last one: `live` then holds the sums of all lanes of the run. */
 TL_NODISCARD tl_status tli_lanes_begin(tli_lanes *l, tl_ctx *c);
 TL_NODISCARD tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batches);
-TL_NODISCARD tl_status tli_lanes_join(tli_lanes *l, tl_ctx *c);
+/* In lanes_join.c. What processes wish (peers.h) comes with it. */
+TL_NODISCARD tl_status tli_lanes_join(tli_lanes *l);
 
 /* A step that trains nothing: `batch` for each lane of the run, until one sets *more, true when
  * called, to false; then what they have added to what the guard keeps is added to it. *more is

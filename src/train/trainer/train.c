@@ -242,7 +242,7 @@ static tl_status run_sum(tl_trainer *t)
             TL_TRY(tli_lanes_end_lane(&p->lanes, t->ctx, tli_trainer_draws(t, i).replica,
                                       p->accumulation));
     }
-    TL_TRY(tli_lanes_join(&p->lanes, t->ctx));
+    TL_TRY(tli_lanes_join(&p->lanes));
     TL_TRY(apply_sum(t));
     p->unfinished = false;
     return TL_OK;
