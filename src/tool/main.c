@@ -9,6 +9,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
+#include <tilth/base/log.h>
 #include <tilth/builtin/builtin.h>
 #include <tilth/comm/world.h>
 #include <tilth/desc/logging_flags.h>
@@ -91,18 +92,24 @@ void tli_complain(const tli_tool *tool, const char *command, const char *message
 /* Nobody wants to hear that `tilth list | head -1` had more to say. */
 #define READER_IS_GONE "standard output: the reader is gone"
 
-/* Of several processes the chief speaks: of one that was lost, of one that has failed and told it,
- * and, where all were started with the same words, of what is wrong with these. */
-static bool is_told(tl_status status)
+static bool is_follower(void)
 {
     tl_error error;
     tl_who who;
     tl_error_save(&error);
     const bool follows = tl_who_find(&who, NULL) == TL_OK && who.rank > 0;
     tl_error_restore(&error);
-    return follows
+    return follows;
+}
+
+/* Of several processes the chief speaks: of one that was lost, of one that has failed and told it,
+ * and, where all were started with the same words, of what is wrong with these. */
+static bool is_told(tl_status status)
+{
+    const bool launched = getenv("TILTH_RANK") != NULL;
+    return is_follower()
            && (status == TL_EPEER || status == TL_ESTOPPED || tl_world_told()
-               || (who.from == TL_WHO_TILTH && tl_exit_code(status) == TL_EXIT_USAGE));
+               || (launched && tl_exit_code(status) == TL_EXIT_USAGE));
 }
 
 static int fail(const tli_tool *tool, const char *command, tl_status status)
@@ -251,6 +258,8 @@ static tl_status begin_logging(common *c, const tli_run *run, const tli_command 
     tli_folder_hold *hold;
     TL_TRY(tli_folder_hold_new(&hold, run_folder(run, command)));
     tl_status st = tl_logging_begin(&c->logging, &c->logging_flags, run->tool->program);
+    // of several processes one tells what it does
+    if (tl_log_level() == TL_LEVEL_INFO && is_follower()) tl_log_set_level(TL_LEVEL_WARNING);
     tli_folder_hold_free(&hold);
     return st;
 }

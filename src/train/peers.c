@@ -87,7 +87,7 @@ tl_status tli_peers_share(tli_peers *p, tl_str *text)
 
 tl_status tli_peers_first_text(tli_peers *p, const char *own, tl_str *out, int32_t *from)
 {
-    enum { MOST = 1024 };
+    enum { MOST = 1024 }; // what is longer is cut
     *from = -1;
     char(*all)[MOST] = tl_alloc_zero((size_t)p->size * sizeof *all);
     tl_part *parts = tl_alloc((size_t)p->size * sizeof *parts);
@@ -100,7 +100,7 @@ tl_status tli_peers_first_text(tli_peers *p, const char *own, tl_str *out, int32
     for (int32_t r = 0; st == TL_OK && r < p->size && *from < 0; r++) {
         if (!*all[r]) continue;
         tl_str_cut(out, 0);
-        tl_str_addf(out, "%.*s", MOST - 1, all[r]);
+        tl_str_add(out, all[r]);
         *from = r;
         st = tl_str_status(out);
     }

@@ -60,6 +60,13 @@ TL_NODISCARD tl_status tli_peers_first_text(tli_peers *p, const char *own, tl_st
 
 /* The chief's numbers, to all: some are only made there. `p` may be NULL. In peers_logs.c. */
 TL_NODISCARD tl_status tli_peers_share_logs(tli_peers *p, tl_logs *logs);
+/* What a lane has logged, behind what was packed before. */
+TL_NODISCARD tl_status tli_peers_pack_logs(tl_str *out, const tl_logs *logs);
+/* Brings what ranks have packed to the chief, which takes it in the order of ranks and as it was
+ * packed; nothing is packed then. The chief's own are not among them. */
+typedef tl_status tli_logs_fn(void *self, const tl_logs *logs);
+TL_NODISCARD tl_status tli_peers_bring_logs(tli_peers *p, tl_str *packed, tl_engine *engine,
+                                            tli_logs_fn *take, void *self);
 
 /* For the watch that each rank is under. `p` may be NULL. */
 void tli_peers_tell(const tli_peers *p, tl_world_doing doing, int64_t step, const char *what);

@@ -422,6 +422,7 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path,
     if (path) tli_controller_say(c, "restoring model from %s...", path);
     else tli_controller_say(c, "restoring or initializing model...");
     c->again_at = 0;
+    tli_peers_tell(c->peers, TL_WORLD_READS, 0, "a checkpoint");
     tl_str_cut(&c->newest, 0);
     TL_TRY(path ? restore_this(c, path) : restore_chiefs(c, &from));
     if (path) from = path;
@@ -489,6 +490,7 @@ tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved
     bool due = tl_checkpoint_manager_due(c->manager, check_interval) || !check_interval;
     if (due) TL_TRY(tl_trainer_join(c->trainer));
     int64_t begin = tl_clock_ns();
+    tli_peers_tell(c->peers, TL_WORLD_WRITES, c->trainer->global_step, "a checkpoint");
     tl_status found = tli_checkpoint_manager_outcome(c->manager, due); // of the one before
     tl_status before = tli_controller_forgive(c, found);
     if (found != TL_OK) c->saving = false; // there is nothing to be told

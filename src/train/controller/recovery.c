@@ -113,8 +113,10 @@ static tl_status go_back(recovery *r, bool in_step)
     if (in_step) TL_TRY_DONE(st, skip_step(t));
     r->trials = trials;
     r->back_at = tl_controller_step(c);
-    TL_LOG_WARNING("went back from step %" PRId64 " to %s (recovery %" PRId64 " of %" PRId64 ")",
-                   from, path ? path : "the beginning", trials, r->config.recovery_max_trials);
+    if (!tli_controller_follows(c))
+        TL_LOG_WARNING("went back from step %" PRId64 " to %s (recovery %" PRId64 " of %" PRId64
+                       ")",
+                       from, path ? path : "the beginning", trials, r->config.recovery_max_trials);
 done:
     tl_state_free(&now);
     return st;
@@ -136,7 +138,7 @@ static tl_status recover(recovery *r, bool in_step, const char *what)
             TL_ENAN, "%s. There is no checkpoint to go back to: lower trainer.checkpoint_interval",
             what);
     r->trials++;
-    TL_LOG_WARNING("%s", what);
+    if (!follows) TL_LOG_WARNING("%s", what);
     return go_back(r, in_step);
 }
 

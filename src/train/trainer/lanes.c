@@ -290,6 +290,7 @@ tl_status tli_lanes_each(tli_lanes *l, tl_ctx *c, tli_lane_fn *batch, void *self
 {
     bool any = false;
     if (!tli_lanes_several(l)) return batch(self, 0, more);
+    tli_lanes_tell_step(l, 0, "an evaluation");
     TL_TRY(tli_lanes_begin(l, c));
     for (int64_t lane = l->run.first; lane < l->run.first + l->run.count; lane++) {
         if (*more) TL_TRY(batch(self, lane, more));

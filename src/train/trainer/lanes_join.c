@@ -106,6 +106,11 @@ static tl_status join_small(const tli_lanes *l, tl_dtype dtype)
     return move_block(&p, l->height, true);
 }
 
+void tli_lanes_tell_step(const tli_lanes *l, int64_t step, const char *what)
+{
+    tli_peers_tell(l->peers, l->joined ? TL_WORLD_COMPUTES : TL_WORLD_COMPILES, step, what);
+}
+
 tl_status tli_lanes_join(tli_lanes *l)
 {
     TL_ASSERT(l->peers || (l->height == 0 && l->of.ranks == 1));
@@ -114,5 +119,6 @@ tl_status tli_lanes_join(tli_lanes *l)
         if (!is_small(&l->sums.items[i])) TL_TRY(join_large(l, &l->sums.items[i]));
     for (int dtype = 0; dtype < TL_DTYPE_COUNT; dtype++)
         TL_TRY(join_small(l, (tl_dtype)dtype)); // one call for each type that there is
+    l->joined = true;
     return TL_OK;
 }
