@@ -1,8 +1,10 @@
 """Multi-task training beside Model Garden's own: two tasks of image classification on one ResNet.
 
 Model Garden makes the model and takes the first step; from that checkpoint both go on, on the same pictures, with tasks
-that they draw themselves or jointly. Both tell the same losses, step by step, and the same metrics, in
-folders of the same names.
+that they draw themselves or jointly. Both write the same metrics in folders of the same names. From each of Model Garden's
+checkpoints ours takes the step that Model Garden took: both tell the same loss, and change the weights alike. A run of
+its own is compared more loosely: where what goes into a relu is as close to zero as what is rounded, one of the two lets
+a gradient through, and the runs part.
 """
 import os
 import pathlib
@@ -58,16 +60,14 @@ def routine(folder, name, kind):
 
 
 def configuration(folder, kind, steps):
-    """Joint steps go so fast that what is rounded would grow to be seen: they are smaller."""
     return {
         'runtime': {'distribution_strategy': 'one_device'},
         'task': {'task_routines': [routine(folder, name, kind) for name in TASKS]},
         'trainer': {'trainer_type': kind, 'train_steps': steps, 'steps_per_loop': 1, 'summary_interval': 1,
-                    'checkpoint_interval': 1, 'validation_interval': steps, 'validation_steps': 3,
+                    'checkpoint_interval': 1, 'max_to_keep': STEPS, 'validation_interval': steps, 'validation_steps': 3,
                     'best_checkpoint_export_subdir': 'best', 'best_checkpoint_eval_metric': 'steepness|accuracy',
                     'optimizer_config': {'optimizer': {'type': 'sgd', 'sgd': {'momentum': 0.9}},
-                                         'learning_rate': {'type': 'constant', 'constant': {
-                                             'learning_rate': 0.00002 if kind == 'joint' else 0.005}}}}}
+                                         'learning_rate': {'type': 'constant', 'constant': {'learning_rate': 0.005}}}}}
 
 
 class Shared(base_model.MultiTaskBaseModel):
@@ -124,13 +124,11 @@ def folders(root):
     return {str(p.parent.relative_to(root)) for p in root.glob('**/events.*')}
 
 
-def allowed(part, tag, step):
-    """What is rounded grows with the steps, and shows in evaluations, where a picture may lie between two classes."""
-    if part.startswith('validation'):
-        return 1e-4 if 'loss' in tag else 1.01 / (3 * BATCH)
-    if 'loss' not in tag:
-        return 1e-6
-    return 1e-5 if step <= STEPS // 2 else 5e-5
+def allowed(part, tag):
+    """In evaluations a picture may lie between two classes."""
+    if 'loss' in tag:
+        return 2e-3
+    return 1.01 / (3 * BATCH) if part.startswith('validation') else 1e-6
 
 
 def compare(kind, here, there):
@@ -145,11 +143,47 @@ def compare(kind, here, there):
                 if part.startswith('train') and step == 1:
                     continue  # it was taken over
                 apart = abs(mine[tag][step] - value)
-                assert apart <= allowed(part, tag, step) * max(1, abs(value)), (part, tag, step, mine[tag][step], value)
+                assert apart <= allowed(part, tag) * max(1, abs(value)), (part, tag, step, mine[tag][step], value)
                 worst = max(worst, apart / max(1, abs(value)))
     print(f'{kind}: {len(parts)} folders of event files, {STEPS - 1} steps and an evaluation, apart by {worst:.1e} at most')
     mine, wanted = scalars(here / 'train'), scalars(there / 'train')
     assert set(wanted) <= set(mine), set(wanted) - set(mine)
+
+
+def weights(path):
+    """{variable: value} of a checkpoint of TensorFlow's, without what belongs to the optimizer."""
+    reader = tf.train.load_checkpoint(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
+            if name.startswith('model/') and 'OPTIMIZER_SLOT' not in name and name.endswith('VARIABLE_VALUE')}
+
+
+def apart(a, b):
+    return np.sqrt(sum(np.sum(np.square(a[name].astype(float) - b[name])) for name in a.keys() & b.keys()))
+
+
+def compare_steps(folder, kind, there):
+    """Each step from Model Garden's state before it."""
+    wanted = {part: scalars(there / part) for part in sorted(folders(there)) if part.startswith('train/')}
+    loss = change = 0
+    for step in range(2, STEPS + 1):
+        here, back = folder / 'step', folder / 'step back'
+        shutil.rmtree(here, ignore_errors=True)
+        here.mkdir()
+        before = f'ckpt-{step - 1}'
+        for file in there.glob(f'{before}.*'):
+            shutil.copy(file, here)
+        (here / 'checkpoint').write_text(f'model_checkpoint_path: "{before}"\nall_model_checkpoint_paths: "{before}"\n')
+        ours(configuration(folder.parent, kind, step), 'train', here)
+        for part, tags in wanted.items():
+            mine = scalars(here / part)
+            loss = max([loss, *(abs(mine[tag][step] - tags[tag][step]) / max(1, abs(tags[tag][step]))
+                                for tag in tags if 'loss' in tag)])
+        run(TILTH, 'ckpt', 'convert', here / f'ckpt-{step}.safetensors', back / f'ckpt-{step}')
+        old, new, mine = weights(there / before), weights(there / f'ckpt-{step}'), weights(back / f'ckpt-{step}')
+        assert mine.keys() == new.keys(), mine.keys() ^ new.keys()
+        change = max(change, apart(mine, new) / apart(old, new))
+    assert loss <= 1e-5 and change <= 1e-3, (loss, change)
+    print(f'{kind}: {STEPS - 1} steps, each from its state: losses apart by {loss:.1e} at most, changes by {change:.1e} of them')
 
 
 def compare_evaluations(kind, here, back):
@@ -182,6 +216,7 @@ def main():
             said, _ = ours(configuration(folder, kind, STEPS), 'train_and_eval', here)
             assert f'restored model from {here}/ckpt-1.' in said, said
             compare(kind, here, there)
+            compare_steps(folder / kind, kind, there)
 
             back = folder / kind / 'back'
             run(TILTH, 'ckpt', 'convert', here / f'ckpt-{STEPS}.safetensors', back / f'ckpt-{STEPS}')
