@@ -156,7 +156,7 @@ static void smoothing_is_of_all_points(void **state)
     tli_series_free(&s);
 }
 
-/* --- numbers as text --------------------------------------------------------------------------- */
+/* --- numbers as text -------------------------------------------------------------------------- */
 
 static double read_value(double value)
 {
@@ -216,7 +216,7 @@ static void numbers_are_short(void **state)
     assert_string_equal(text, "-9223372036854775808");
 }
 
-/* --- answers that are kept ---------------------------------------------------------------------- */
+/* --- answers that are kept -------------------------------------------------------------------- */
 
 static bool has_answer(tli_kept *c, const char *key, uint64_t version, const char *expected)
 {
