@@ -379,6 +379,49 @@ static void data_go_on_when_they_are_the_same(void **state)
     }
 }
 
+/* The middle stage is shorter than a loop. The last one has its data, not those of the first. */
+static void a_loop_may_reach_over_a_stage(void **state)
+{
+    (void)state;
+    lab w;
+    assert_ok(open_lab(&w, "bare",
+                       "{trainer: {progressive: {stages: ["
+                       "{num_steps: 2, task: {train_data: {global_batch_size: 6}}}, "
+                       "{num_steps: 1}, {num_steps: 9}]}}}"));
+    assert_ok(tl_trainer_train(w.t, 4, w.logs));
+    assert_int_equal(tl_trainer_stage(w.t), 2);
+    assert_ok(tl_trainer_train(w.t, 1, w.logs));
+    assert_int_equal(position_of(&w), 4);
+    close_lab(&w);
+}
+
+/* Averages that a stage keeps are evaluated, by whoever evaluates. */
+static void averages_of_a_stage_are_evaluated(void **state)
+{
+    (void)state;
+    static const char override[] =
+        "{trainer: {progressive: {stages: [{num_steps: 3}, {num_steps: 9, optimizer_config: "
+        "{ema: {average_decay: 0.9, dynamic_decay: false}}}]}}}";
+    char folder[TEMPORARY_PATH], path[TEMPORARY_PATH + 16];
+    lab w;
+    assert_non_null(mkdtemp(temporary(folder, "tilth-test-averages")));
+    snprintf(path, sizeof path, "%s/c.safetensors", folder);
+    assert_ok(open_lab(&w, "bare", override));
+    assert_ok(tl_trainer_train(w.t, 3, w.logs));
+    assert_ok(tl_trainer_train(w.t, 6, w.logs));
+    assert_ok(tl_checkpoint_save(path, tl_trainer_checkpoint(w.t), NULL));
+    assert_ok(tl_trainer_evaluate(w.t, -1, w.logs));
+    const double wanted = told(&w, "mse");
+    close_lab(&w);
+    assert_ok(open_task(&w, "bare", override));
+    assert_ok(tl_create_trainer(&w.t, w.params, w.task, w.strategy, false, true, NULL, NULL, 11));
+    assert_ok(tl_trainer_restore_to_evaluate(w.t, path));
+    assert_ok(tl_trainer_evaluate(w.t, -1, w.logs));
+    assert_near(told(&w, "mse"), wanted, 1e-9);
+    close_lab(&w);
+    remove_folder(folder);
+}
+
 static void a_stage_takes_weights_over(void **state)
 {
     (void)state;
@@ -577,6 +620,10 @@ static void mistakes_are_told(void **state)
     refuses("bare",
             "{trainer: {progressive: {stages: [{num_steps: 1, task: {train_data: null}}]}}}",
             "nothing to train with in stage 0");
+    refuses("bare",
+            "{trainer: {progressive: {stages: [{num_steps: 1}, {num_steps: 1, task: "
+            "{init_checkpoint: other}}]}}}",
+            "stages[1]: task.init_checkpoint is 'other': only the first stage");
 }
 
 int main(void)
@@ -585,6 +632,8 @@ int main(void)
         cmocka_unit_test(steps_have_stages),
         cmocka_unit_test(a_loop_ends_in_the_next_stage),
         cmocka_unit_test(data_go_on_when_they_are_the_same),
+        cmocka_unit_test(a_loop_may_reach_over_a_stage),
+        cmocka_unit_test(averages_of_a_stage_are_evaluated),
         cmocka_unit_test(a_stage_takes_weights_over),
         cmocka_unit_test(runs_go_on_from_each_step),
         cmocka_unit_test(plain_checkpoints_are_exported),
