@@ -599,6 +599,32 @@ static void the_best_is_of_any_stage(void **state)
     remove_folder(folder);
 }
 
+/* Averages of one stage alone are written in that stage, whichever it is. */
+static void a_stage_may_keep_averages(void **state)
+{
+    (void)state;
+    static const char *const overrides[] = {
+        "{trainer: {optimizer_config: {ema: {average_decay: 0.9}}, progressive: {stages: ["
+        "{num_steps: 9}, {num_steps: 6, optimizer_config: {ema: null}}]}}}",
+        "{trainer: {progressive: {stages: ["
+        "{num_steps: 9}, {num_steps: 6, optimizer_config: {ema: {average_decay: 0.9}}}]}}}",
+    };
+    static const char *const written[] = {"ema_checkpoints/average_weights-6.safetensors",
+                                          "ema_checkpoints/average_weights-3.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        char folder[TEMPORARY_PATH];
+        lab w;
+        tl_run_result r;
+        assert_non_null(mkdtemp(temporary(folder, "tilth-test-averages")));
+        assert_ok(open_task(&w, "bare", overrides[i]));
+        assert_ok(run(&w, &r, "train_and_eval", folder));
+        assert_true(exists(folder, written[i]));
+        tl_run_result_deinit(&r);
+        close_lab(&w);
+        remove_folder(folder);
+    }
+}
+
 static void refuses(const char *experiment, const char *override, const char *text)
 {
     lab w;
@@ -638,6 +664,7 @@ int main(void)
         cmocka_unit_test(runs_go_on_from_each_step),
         cmocka_unit_test(plain_checkpoints_are_exported),
         cmocka_unit_test(the_best_is_of_any_stage),
+        cmocka_unit_test(a_stage_may_keep_averages),
         cmocka_unit_test(mistakes_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
