@@ -295,6 +295,7 @@ static void test_models_that_cannot_be(void **state)
     (void)state;
 #define DETECTOR(yaml, text) refuse_model("detection/local", "task: {model: " yaml "}", text)
     DETECTOR("{backbone: {type: cnn}}", "'cnn' has no levels to stand on");
+    DETECTOR("{backbone: {type: vit}}", "that of vit needs output_2d_feature_maps");
     DETECTOR("{min_level: 1}", "min_level is 1, and the backbone has levels 2 to 5");
     DETECTOR("{min_level: 5, max_level: 3}", "levels rise");
     DETECTOR("{decoder: {type: nasfpn}}", "nasfpn is of levels 3 to 7");

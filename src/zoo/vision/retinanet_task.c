@@ -19,7 +19,7 @@ typedef struct retinanet_task {
     tl_task base;
     /* of the step under way, for the metrics */
     tl_tensor *total_loss, *cls_loss, *box_loss, *model_loss;
-    tl_evaluator *coco;     /* once there was an evaluation */
+    tl_evaluator *coco;     /* once there is something to evaluate */
     tl_tensor *pictures;    /* of the evaluation under way: of its first batch */
     const char *detections; /* file for what evaluations find; NULL: none */
 } retinanet_task;
@@ -99,6 +99,18 @@ static tl_status attribute_sizes(tl_task *t, const tl_detection_data_config *dat
     return TL_OK;
 }
 
+static tl_status make_evaluator(retinanet_task *r)
+{
+    const tl_retinanet_task_config *k = config_of(&r->base);
+    const char *file = k->annotation_file;
+    const tl_coco_evaluator_config config = {.annotation_file = file && *file ? file : NULL,
+                                             .per_category_metrics = k->per_category_metrics,
+                                             .max_num_eval_detections = k->max_num_eval_detections};
+    TL_TRY_NOTE(tl_evaluator_new(&r->coco, &tl_coco_evaluator_class, &config, NULL),
+                "task.annotation_file");
+    return TL_OK;
+}
+
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
                               tl_dataset **out)
 {
@@ -108,6 +120,9 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
     tl_ints sizes;
     TL_TRY_NOTE(check_padding(t, d), "%s", evaluation ? "task.validation_data" : "task.train_data");
     TL_TRY(attribute_sizes(t, d, &sizes));
+    // a file that is of no use shows before anything is trained
+    if (evaluation && config_of(t)->use_coco_metrics && !((retinanet_task *)t)->coco)
+        TL_TRY(make_evaluator((retinanet_task *)t));
     return tl_detection_inputs(out, &(tl_detection_inputs_args){.data = d,
                                                                 .size = m->input_size,
                                                                 .max_level = m->max_level,
@@ -301,18 +316,6 @@ static tl_status validation_step(tl_task *t, tl_step *s)
     tl_task_process_metrics(t, s, &labels, &outputs);
     if (tells_detections(t) && !tl_ctx_failed(s->ctx)) log_detections(t, s, &labels, &outputs);
     return tl_ctx_status(s->ctx);
-}
-
-static tl_status make_evaluator(retinanet_task *r)
-{
-    const tl_retinanet_task_config *k = config_of(&r->base);
-    const char *file = k->annotation_file;
-    const tl_coco_evaluator_config config = {.annotation_file = file && *file ? file : NULL,
-                                             .per_category_metrics = k->per_category_metrics,
-                                             .max_num_eval_detections = k->max_num_eval_detections};
-    TL_TRY_NOTE(tl_evaluator_new(&r->coco, &tl_coco_evaluator_class, &config, NULL),
-                "task.annotation_file");
-    return TL_OK;
 }
 
 /* Of the tensors that a step has told, those under these names. */
