@@ -309,6 +309,10 @@ static void test_models_that_cannot_be(void **state)
              " attribute_heads: [{name: a, prediction_tower_name: t}]}}",
              "exclude each other");
     refuse_model("detection/local", "task: {init_checkpoint_modules: head}", "found the string");
+    refuse_model("segmentation/local", "task: {losses: {class_weights: [1, 2]}}",
+                 "losses.class_weights: there are 2 numbers for 6 classes");
+    refuse_model("segmentation/local", "task: {losses: {gt_is_matting_map: true}}",
+                 "losses.gt_is_matting_map: masks are shares of two classes");
     refuse_model("detection/local", "task: {init_checkpoint_modules: [backbone, 3]}",
                  "all, backbone, decoder");
     refuse_model("detection/local", "task: {use_wod_metrics: true}", "use_wod_metrics");
