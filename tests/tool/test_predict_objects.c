@@ -133,7 +133,9 @@ static void test_the_file_of_annotations_counts(void **state)
     has("AP                       -1.0000\n");
     run(EVALUATED, "--model_dir=refused", "task.annotation_file=other.json");
     failed(2, "task.annotation_file: evaluator 'coco_metric': cannot open 'other.json'");
-    assert_false(tl_file_exists("refused")); // it is looked at before anything is trained
+    run(EVALUATED, "--model_dir=refused", "task.model.detection_generator.apply_nms=false");
+    failed(2, "task.model.detection_generator.apply_nms is false: there are no detections to tell");
+    assert_false(tl_file_exists("refused")); // nothing is trained before
 }
 
 int main(void)

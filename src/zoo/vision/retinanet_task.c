@@ -99,6 +99,19 @@ static tl_status attribute_sizes(tl_task *t, const tl_detection_data_config *dat
     return TL_OK;
 }
 
+static bool tells_detections(const tl_task *t)
+{
+    return config_of(t)->use_coco_metrics || t->config->allow_image_summary;
+}
+
+static tl_status require_detections(const tl_task *t)
+{
+    if (model_of(t)->detection_generator.nms.apply_nms.value) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "task.model.detection_generator.apply_nms is false: there are no detections to "
+                   "tell");
+}
+
 static tl_status make_evaluator(retinanet_task *r)
 {
     const tl_retinanet_task_config *k = config_of(&r->base);
@@ -120,7 +133,8 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
     tl_ints sizes;
     TL_TRY_NOTE(check_padding(t, d), "%s", evaluation ? "task.validation_data" : "task.train_data");
     TL_TRY(attribute_sizes(t, d, &sizes));
-    // a file that is of no use shows before anything is trained
+    // what is of no use shows before anything is trained
+    if (evaluation && tells_detections(t)) TL_TRY(require_detections(t));
     if (evaluation && config_of(t)->use_coco_metrics && !((retinanet_task *)t)->coco)
         TL_TRY(make_evaluator((retinanet_task *)t));
     return tl_detection_inputs(out, &(tl_detection_inputs_args){.data = d,
@@ -270,11 +284,6 @@ static const char *const truth_names[] = {"source_id", "height",  "width", "num_
                                           "boxes",     "classes", "areas", "is_crowds"};
 static const char *const found_names[] = {"detection_boxes", "detection_scores",
                                           "detection_classes", "num_detections", "image_info"};
-
-static bool tells_detections(const tl_task *t)
-{
-    return config_of(t)->use_coco_metrics || t->config->allow_image_summary;
-}
 
 static void log_as(tl_step *s, const char *prefix, const char *name, tl_tensor *t)
 {
@@ -444,13 +453,9 @@ static tl_status prepare_query(const tl_task *t, const tl_query *q, void *const 
 /* Six numbers for each object; their places are those of the model's input. */
 static tl_tensor *build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
 {
+    if (require_detections(t) != TL_OK) return tl_ctx_fail(c);
     const tl_detections d = tl_retinanet_detect(c, model_of(t), outputs, NULL, NULL);
     if (tl_ctx_failed(c)) return NULL;
-    if (!d.detection_scores) {
-        (void)TL_FAIL(TL_EUNSUPPORTED, "model.detection_generator.apply_nms is false: there are no "
-                                       "detections to tell");
-        return tl_ctx_fail(c);
-    }
     tl_tensor *parts[] = {tl_expand_dims(c, d.detection_scores, 2),
                           tl_expand_dims(c, tl_cast(c, d.detection_classes, TL_F32), 2),
                           d.detection_boxes};
