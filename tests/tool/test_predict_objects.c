@@ -135,6 +135,8 @@ static void test_the_file_of_annotations_counts(void **state)
     failed(2, "task.annotation_file: evaluator 'coco_metric': cannot open 'other.json'");
     run(EVALUATED, "--model_dir=refused", "task.model.detection_generator.apply_nms=false");
     failed(2, "task.model.detection_generator.apply_nms is false: there are no detections to tell");
+    run(EVALUATED, "--model_dir=refused", "task.model.head.attribute_heads=[{name: depth}]");
+    failed(2, "task.train_data: decoder.simple_decoder.attribute_names lacks 'depth'");
     assert_false(tl_file_exists("refused")); // nothing is trained before
 }
 

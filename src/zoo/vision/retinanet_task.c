@@ -76,16 +76,29 @@ static tl_status check_padding(const tl_task *t, const tl_detection_data_config 
                    (long long)grid.height, (long long)grid.width);
 }
 
+static bool is_among(const char *name, tl_strings names)
+{
+    for (int64_t i = 0; i < names.count; i++)
+        if (strcmp(name, names.items[i]) == 0) return true;
+    return false;
+}
+
 /* How many numbers each attribute of the decoder has: what its head says. */
 static tl_status attribute_sizes(tl_task *t, const tl_detection_data_config *data, tl_ints *out)
 {
     const tl_structs heads = model_of(t)->head.attribute_heads;
     const tl_attribute_head *items = heads.items;
-    const tl_simple_decoder *decoder = data->decoder.value;
+    const bool simple = data->decoder.type && strcmp(data->decoder.type, "simple_decoder") == 0;
+    const tl_simple_decoder *decoder = simple ? data->decoder.value : NULL;
+    const tl_strings names = decoder ? decoder->attribute_names : (tl_strings){0};
     *out = (tl_ints){0};
-    if (!data->decoder.type || strcmp(data->decoder.type, "simple_decoder") != 0 || !decoder)
-        return TL_OK;
-    const tl_strings names = decoder->attribute_names;
+    for (int64_t k = 0; k < heads.count; k++)
+        if (!is_among(items[k].name, names))
+            return TL_FAIL(TL_EINVAL,
+                           "decoder.simple_decoder.attribute_names lacks '%s', which "
+                           "task.model.head.attribute_heads learns",
+                           items[k].name);
+    if (!names.count) return TL_OK;
     int64_t *sizes = tl_arena_array(t->arena, names.count, sizeof *sizes);
     if (!sizes) return TL_ENOMEM;
     for (int64_t i = 0; i < names.count; i++) {
@@ -132,7 +145,8 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
     const bool evaluation = data != t->config->train_data;
     tl_ints sizes;
     TL_TRY_NOTE(check_padding(t, d), "%s", evaluation ? "task.validation_data" : "task.train_data");
-    TL_TRY(attribute_sizes(t, d, &sizes));
+    TL_TRY_NOTE(attribute_sizes(t, d, &sizes), "%s",
+                evaluation ? "task.validation_data" : "task.train_data");
     // what is of no use shows before anything is trained
     if (evaluation && tells_detections(t)) TL_TRY(require_detections(t));
     if (evaluation && config_of(t)->use_coco_metrics && !((retinanet_task *)t)->coco)
