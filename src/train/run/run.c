@@ -134,6 +134,7 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                  .step = &r->trainer->global_step,
                  .interval = r->args->keep_nothing ? 0 : r->params->checkpoint_interval,
                  .minutes = r->args->params->tilth.checkpoint_minutes,
+                 .files = r->args->params->tilth.checkpoint_shards,
                  .read_only = !writes(r),
                  .anew = !tli_is_chief(r->args->strategy), // the chief says which one it is
                  .max_to_keep = r->params->max_to_keep,

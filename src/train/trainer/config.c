@@ -155,6 +155,10 @@ static const tl_field own_fields[] = {
     TL_F(tl_own_config, checkpoint_minutes, TL_AT_LEAST(0), OWN_FLAGS,
          .help = "save a checkpoint also when so many minutes have passed since the last one; only "
                  "the newest of these is kept, until the next checkpoint. 0 saves none by time"),
+    TL_F(tl_own_config, checkpoint_shards, .i = 1, TL_RANGE(1, 1024), OWN_FLAGS,
+         .help = "files that a checkpoint of the run is divided into, with an index that names "
+                 "them; 1 writes one file. `tilth ckpt merge` makes one of them again, and the "
+                 "best checkpoint is always one"),
     TL_F(tl_own_config, gradient_noise_scale, OWN_FLAGS,
          .help = "tell the batch size, in examples (or tokens, where these have losses), beyond "
                  "which larger batches save few steps; "
