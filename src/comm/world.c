@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
 #include <tilth/comm/shm.h>
 
 #include "comm/control.h"
@@ -19,7 +20,7 @@
 struct tl_world {
     tl_who who;
     tl_comm *comm;
-    tli_control *control;  /* NULL: alone, or over MPI, whose launcher watches */
+    tli_control *control;  /* NULL: alone, or over MPI where ranks could not meet */
     tl_registry *registry; /* of MPI's plug-in */
 };
 
@@ -87,6 +88,31 @@ static tl_status find_plugin(char out[4096])
     return TL_OK;
 }
 
+static tl_status open_control(tl_world *w, const tl_world_args *args, const int *fds)
+{
+    const double peer = args->peer_timeout_s > 0 ? args->peer_timeout_s : 120;
+    tl_status st = tli_control_new(
+        &w->control,
+        &(tli_control_args){.comm = w->comm, .fds = fds, .peer_timeout_ns = (int64_t)(peer * 1e9)});
+    // The peers see that a connection ends, and that nobody said goodbye.
+    for (int32_t i = 0; st != TL_OK && i < (w->who.rank == 0 ? w->who.size : 1); i++)
+        if (fds[i] >= 0) close(fds[i]);
+    return st;
+}
+
+/* Ranks of MPI have no connections yet. */
+static tl_status watch_over_network(tl_world *w, const tl_world_args *args)
+{
+    const double join = args->join_timeout_s > 0 ? args->join_timeout_s : 60;
+    int *fds = tl_alloc((size_t)w->who.size * sizeof *fds);
+    bool met = false;
+    if (!fds) return TL_FAIL_NOMEM((size_t)w->who.size * sizeof *fds);
+    tl_status st = tli_control_meet(fds, &met, w->comm, !*w->who.hosts, (int64_t)(join * 1e9));
+    if (st == TL_OK && met) st = open_control(w, args, fds);
+    tl_free(fds);
+    return st;
+}
+
 static tl_status open_mpi(tl_world *w, const tl_world_args *args)
 {
     char path[4096];
@@ -96,16 +122,16 @@ static tl_status open_mpi(tl_world *w, const tl_world_args *args)
     TL_TRY(tl_registry_new(&w->registry));
     TL_TRY(tl_registry_load(w->registry, path));
     TL_TRY(tl_registry_find(&cls, w->registry, &tl_kind_comm, "mpi"));
-    return tl_comm_open(
+    TL_TRY(tl_comm_open(
         &w->comm, (const tl_comm_class *)cls,
-        &(tl_comm_args){.rank = w->who.rank, .size = w->who.size, .threads = args->threads});
+        &(tl_comm_args){.rank = w->who.rank, .size = w->who.size, .threads = args->threads}));
+    return watch_over_network(w, args);
 }
 
 static tl_status open_shared(tl_world *w, const tl_world_args *args)
 {
     int files[1 + TL_COMM_SHM_RANKS], fds[TL_COMM_SHM_RANKS];
     const double join = args->join_timeout_s > 0 ? args->join_timeout_s : 60;
-    const double peer = args->peer_timeout_s > 0 ? args->peer_timeout_s : 120;
     if (w->who.from == TL_WHO_TILTH) TL_TRY(take_launched(files, fds, &w->who));
     else TL_TRY(tli_join(files, fds, &w->who, (int64_t)(join * 1e9)));
     tl_status st = tl_comm_open(
@@ -113,13 +139,8 @@ static tl_status open_shared(tl_world *w, const tl_world_args *args)
         &(tl_comm_args){
             .rank = w->who.rank, .size = w->who.size, .threads = args->threads, .files = files});
     tl_comm_files_close(files, w->who.size);
-    if (st == TL_OK)
-        st = tli_control_new(&w->control,
-                             &(tli_control_args){.comm = w->comm,
-                                                 .fds = fds,
-                                                 .peer_timeout_ns = (int64_t)(peer * 1e9)});
-    // The peers see that a connection ends, and that nobody said goodbye.
-    for (int32_t i = 0; st != TL_OK && i < (w->who.rank == 0 ? w->who.size : 1); i++)
+    if (st == TL_OK) return open_control(w, args, fds);
+    for (int32_t i = 0; i < (w->who.rank == 0 ? w->who.size : 1); i++)
         if (fds[i] >= 0) close(fds[i]);
     return st;
 }
@@ -175,6 +196,8 @@ void tl_world_close(tl_world **world, tl_status how)
         snprintf(why, sizeof why, "rank %" PRId32 " failed: %s", w->who.rank, tl_error_message());
         tl_comm_abort(w->comm, why); // before they see that we have left
     }
+    // mpirun ends all when the first leaves with a failure: the chief has something to say
+    if (w->registry && w->control && w->who.rank > 0 && how == TL_EPEER) tl_sleep_ns(SECOND);
     tli_control_free(&w->control, how);
     tl_comm_close(&w->comm);
     tl_registry_free(&w->registry);
