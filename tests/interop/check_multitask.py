@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 
-from model_garden import run, run_and_log, under_its_python
+from model_garden import compare_steps, run, run_and_log, scalars, under_its_python
 
 under_its_python(__file__)
 
@@ -26,7 +26,6 @@ from official.vision.configs import image_classification
 from official.vision.modeling import backbones, factory
 from official.vision import registry_imports  # pylint: disable=unused-import
 from pictures import picture
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 TILTH = os.environ['TILTH']
 STEPS, SIZE, BATCH, DECAY = 21, 32, 16, 1e-4
@@ -113,13 +112,6 @@ def ours(config, mode, folder):
                        f'--config_file={path}')
 
 
-def scalars(folder):
-    """{tag: {step: value}} of a folder, as TensorBoard reads it."""
-    events = EventAccumulator(str(folder), size_guidance={'tensors': 0}).Reload()
-    return {tag: {e.step: float(tf.make_ndarray(e.tensor_proto)) for e in events.Tensors(tag)}
-            for tag in events.Tags()['tensors']}
-
-
 def folders(root):
     return {str(p.parent.relative_to(root)) for p in root.glob('**/events.*')}
 
@@ -148,42 +140,6 @@ def compare(kind, here, there):
     print(f'{kind}: {len(parts)} folders of event files, {STEPS - 1} steps and an evaluation, apart by {worst:.1e} at most')
     mine, wanted = scalars(here / 'train'), scalars(there / 'train')
     assert set(wanted) <= set(mine), set(wanted) - set(mine)
-
-
-def weights(path):
-    """{variable: value} of a checkpoint of TensorFlow's, without what belongs to the optimizer."""
-    reader = tf.train.load_checkpoint(str(path))
-    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
-            if name.startswith('model/') and 'OPTIMIZER_SLOT' not in name and name.endswith('VARIABLE_VALUE')}
-
-
-def apart(a, b):
-    return np.sqrt(sum(np.sum(np.square(a[name].astype(float) - b[name])) for name in a.keys() & b.keys()))
-
-
-def compare_steps(folder, kind, there):
-    """Each step from Model Garden's state before it."""
-    wanted = {part: scalars(there / part) for part in sorted(folders(there)) if part.startswith('train/')}
-    loss = change = 0
-    for step in range(2, STEPS + 1):
-        here, back = folder / 'step', folder / 'step back'
-        shutil.rmtree(here, ignore_errors=True)
-        here.mkdir()
-        before = f'ckpt-{step - 1}'
-        for file in there.glob(f'{before}.*'):
-            shutil.copy(file, here)
-        (here / 'checkpoint').write_text(f'model_checkpoint_path: "{before}"\nall_model_checkpoint_paths: "{before}"\n')
-        ours(configuration(folder.parent, kind, step), 'train', here)
-        for part, tags in wanted.items():
-            mine = scalars(here / part)
-            loss = max([loss, *(abs(mine[tag][step] - tags[tag][step]) / max(1, abs(tags[tag][step]))
-                                for tag in tags if 'loss' in tag)])
-        run(TILTH, 'ckpt', 'convert', here / f'ckpt-{step}.safetensors', back / f'ckpt-{step}')
-        old, new, mine = weights(there / before), weights(there / f'ckpt-{step}'), weights(back / f'ckpt-{step}')
-        assert mine.keys() == new.keys(), mine.keys() ^ new.keys()
-        change = max(change, apart(mine, new) / apart(old, new))
-    assert loss <= 1e-5 and change <= 1e-3, (loss, change)
-    print(f'{kind}: {STEPS - 1} steps, each from its state: losses apart by {loss:.1e} at most, changes by {change:.1e} of them')
 
 
 def compare_evaluations(kind, here, back):
@@ -216,7 +172,9 @@ def main():
             said, _ = ours(configuration(folder, kind, STEPS), 'train_and_eval', here)
             assert f'restored model from {here}/ckpt-1.' in said, said
             compare(kind, here, there)
-            compare_steps(folder / kind, kind, there)
+            compare_steps(kind, folder / kind, there, sorted(part for part in folders(there) if part.startswith('train/')),
+                          range(2, STEPS + 1),
+                          lambda where, step: ours(configuration(folder, kind, step), 'train', where))
 
             back = folder / kind / 'back'
             run(TILTH, 'ckpt', 'convert', here / f'ckpt-{STEPS}.safetensors', back / f'ckpt-{STEPS}')

@@ -13,13 +13,13 @@
  * need MPI (libtilth_mpi.so beside the library, or where TILTH_MPI says); TILTH_COMM=mpi takes it
  * on one machine, too.
  *
- * Each rank is watched (by the chief, rank 0): one that dies or fails ends the run
- * for all within 2 seconds, one that is not heard of within 20, one that hangs while others wait
- * for it within `peer_timeout_s`, and five times that while it compiles, reads or writes. Calls of
- * the others fail with TL_EPEER and a message that names the rank, its host and what it was doing;
- * who does not come back from its work within 5 more seconds is ended, with code 4. Over MPI it is
- * mpirun that ends all when one dies; connections are made to the chief's address (TILTH_ADDRESS, or
- * that of its machine) and opened to those who know the run's token.
+ * Each rank is watched by the chief, rank 0: one that dies or fails ends the run for all within 2
+ * seconds, one that is not heard of within 20, one that hangs while others wait for it within
+ * `peer_timeout_s`, and five times that while it compiles, reads or writes. Calls of the others
+ * fail with TL_EPEER and a message that names the rank, its host and what it was doing; who does
+ * not come back from its work within 5 more seconds is ended, with code 4. Over MPI it is mpirun
+ * that ends all when one dies; there connections are made to the chief's address (TILTH_ADDRESS, or
+ * that of its machine), and only with those who know the run's token.
  *
  * Ownership: the caller's. Thread word: one thread at a time, but for tl_world_tell, which is
  * free-threaded. */
@@ -42,6 +42,9 @@ typedef struct tl_world_args {
 TL_API TL_NODISCARD tl_status tl_world_open(tl_world **out, const tl_world_args *args);
 /* `how` the run went; NULL is fine. Where it failed, peers are told this thread's message. */
 TL_API void tl_world_close(tl_world **world, tl_status how);
+/* Whether a failure of this process has been told to the chief, which says it for all. Free-
+ * threaded. */
+TL_API bool tl_world_told(void);
 TL_API tl_comm *tl_world_comm(const tl_world *world);
 TL_API const tl_who *tl_world_who(const tl_world *world);
 

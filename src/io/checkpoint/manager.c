@@ -335,7 +335,8 @@ static tl_status restore_from(tl_checkpoint_manager *m, const tl_checkpoint *c)
         TL_TRY_NOTE(m->args.choose(m->args.payload, chosen), "'%s'",
                     tl_safetensors_path(tl_checkpoint_file(c)));
     if (m->args.before_restore)
-        TL_TRY(m->args.before_restore(m->args.payload, tl_checkpoint_state(c)));
+        TL_TRY_NOTE(m->args.before_restore(m->args.payload, tl_checkpoint_state(c)), "'%s'",
+                    tl_safetensors_path(tl_checkpoint_file(c)));
     tl_status st =
         tli_checkpoint_restore(m->args.state, c,
                                &(tl_checkpoint_restore_args){.optional = m->args.optional,

@@ -375,7 +375,7 @@ static tl_status train_round(rounds *r)
     run.run_post_eval = true;
     run.without_summaries = true;
     if (run.keep_nothing) run.hooks++, run.hook_count--;
-    st = tli_launch_run(r->logs, &run, r->registry, &r->held);
+    st = tli_launch_run(r->logs, &run, r->registry, &r->held, NULL);
 done:
     tl_free(hooks.items);
     tl_hook_free(&marking);

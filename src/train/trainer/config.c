@@ -134,8 +134,8 @@ static const tl_field own_fields[] = {
          .help = "parts of each batch that are computed for themselves, as replicas do it: with "
                  "batch statistics and random numbers of their own. What a run computes depends on "
                  "its lanes, and not on how many processes carry them"),
-    TL_F(tl_own_config, processes, .i = 1, TL_AT_LEAST(1), .flags = TL_FIELD_QUIET | TL_FIELD_LATER,
-         .help = "processes that carry the lanes"),
+    TL_F(tl_own_config, processes, .i = 1, TL_RANGE(1, TL_LANES_MAX), .flags = TL_FIELD_UNSAVED,
+         .help = "processes that carry the lanes; `train` starts so many of this machine"),
     TL_F(tl_own_config, recompute, .names = recomputations, OWN_FLAGS,
          .help = "what the backward pass computes again instead of keeping it: none, selective "
                  "(cheap results) or full (all but what stretches of layers hand on; about half as "
