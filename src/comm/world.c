@@ -11,6 +11,8 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
+#include <tilth/base/file.h>
+#include <tilth/base/str.h>
 #include <tilth/comm/shm.h>
 
 #include "comm/control.h"
@@ -59,19 +61,60 @@ static tl_status take_launched(int *files, int *fds, const tl_who *who)
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
+static void add_quoted(tl_str *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./=,:+@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        tl_str_add(out, word);
+        return;
+    }
+    tl_str_addc(out, '\'');
+    for (; *word; word++) tl_str_addf(out, *word == '\'' ? "'\\''" : "%c", *word);
+    tl_str_addc(out, '\'');
+}
+
+/* The command of this process, without what says which of a cluster it is. */
+static void add_command(tl_str *out)
+{
+    static const char *const left_out[] = {"runtime.worker_hosts=", "runtime.task_index="};
+    char *words;
+    size_t size = 0;
+    bool first = true;
+    if (tl_file_read(&words, &size, "/proc/self/cmdline", 1 << 16) != TL_OK) words = NULL;
+    for (const char *at = words; at && at < words + size; at += strlen(at) + 1) {
+        const char *key = at + strspn(at, "-");
+        bool cluster = false;
+        for (int64_t i = 0; i < TL_COUNT(left_out); i++)
+            cluster |= strncmp(key, left_out[i], strlen(left_out[i])) == 0;
+        if (cluster) continue;
+        if (!first) tl_str_addc(out, ' ');
+        add_quoted(out, at);
+        first = false;
+    }
+    if (first) tl_str_add(out, "tilth ...");
+    tl_free(words);
+}
+
 static tl_status refuse_hosts(const tl_who *who)
 {
+    const bool named = who->from == TL_WHO_WORKER_HOSTS;
+    tl_str command = TL_STR_INIT;
     if (who->from == TL_WHO_MPI || who->from == TL_WHO_SLURM)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "%" PRId32
                        " processes on several machines (%s) need MPI, and this Tilth has "
                        "no libtilth_mpi.so: install libopenmpi-dev and build Tilth again",
                        who->size, who->source);
-    return TL_FAIL(TL_EUNSUPPORTED,
-                   "%s starts %" PRId32
-                   " processes on several machines, which need MPI; unset its variables and let "
-                   "mpirun start them: mpirun -H %s --bind-to none tilth ...",
-                   who->source, who->size, who->hosts);
+    add_command(&command);
+    tl_status st = TL_FAIL(
+        TL_EUNSUPPORTED,
+        "%s %s %" PRId32 " processes on several machines, which need MPI; %s and let mpirun "
+        "start them: mpirun -H %s --bind-to none %s",
+        who->source, named ? "name" : "starts", who->size,
+        named ? "leave them out" : "unset its variables", who->hosts, tl_str_text(&command));
+    tl_str_deinit(&command);
+    return st;
 }
 
 /* The plug-in lies beside the library. */
@@ -155,15 +198,22 @@ static tl_status open_world(tl_world *w, const tl_world_args *args)
         return tl_comm_open(&w->comm, &tl_comm_none,
                             &(tl_comm_args){.size = 1, .threads = args->threads});
     const bool can = w->who.from == TL_WHO_MPI || w->who.from == TL_WHO_SLURM;
-    const char *wanted = getenv("TILTH_COMM");
-    const bool mpi = wanted && strcmp(wanted, "mpi") == 0;
-    if (wanted && *wanted && !mpi && strcmp(wanted, "auto") != 0 && strcmp(wanted, "shm") != 0)
-        return TL_FAIL(TL_EINVAL, "TILTH_COMM: expected auto, shm or mpi, found '%.40s'", wanted);
+    const bool said = args->comm && strcmp(args->comm, "auto") != 0;
+    const char *wanted = said ? args->comm : getenv("TILTH_COMM");
+    const bool mpi = wanted && strcmp(wanted, "mpi") == 0, shm = wanted && !strcmp(wanted, "shm");
+    if (wanted && *wanted && !mpi && !shm && strcmp(wanted, "auto") != 0)
+        return TL_FAIL(TL_EINVAL, "%s: expected auto, shm or mpi, found '%.40s'",
+                       said ? "tilth.comm" : "TILTH_COMM", wanted);
+    if (shm && *w->who.hosts)
+        return TL_FAIL(TL_EINVAL,
+                       "%s is shm, and %" PRId32 " processes on several machines (%s) have no "
+                       "memory in common: they need MPI",
+                       said ? "tilth.comm" : "TILTH_COMM", w->who.size, w->who.source);
     if (can && (mpi || *w->who.hosts)) return open_mpi(w, args);
     if (*w->who.hosts) return refuse_hosts(&w->who);
     if (mpi)
-        return TL_FAIL(TL_EINVAL, "TILTH_COMM is mpi, and %s is not of MPI: start it with mpirun",
-                       w->who.source);
+        return TL_FAIL(TL_EINVAL, "%s is mpi, and %s is not of MPI: start it with mpirun",
+                       said ? "tilth.comm" : "TILTH_COMM", w->who.source);
     if (w->who.from != TL_WHO_TILTH && !*w->who.key)
         return TL_FAIL(TL_EINVAL,
                        "%s names no port and no job by which %" PRId32

@@ -37,6 +37,7 @@ typedef struct tl_world_args {
     tl_pool *threads;      /* (optional: the calling thread) add large sums */
     double peer_timeout_s; /* (optional: 120) */
     double join_timeout_s; /* (optional: 60) how long processes may begin apart */
+    const char *comm;      /* (optional: what TILTH_COMM says, else auto) auto, shm or mpi */
 } tl_world_args;
 /* `args` NULL: all defaults. A world of one needs no launcher. */
 TL_API TL_NODISCARD tl_status tl_world_open(tl_world **out, const tl_world_args *args);
