@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # hosts.sh [TILTH]: two "hosts", network namespaces with a name and an address each, and MPI between them. Their ranks
-# exchange. When the cable is cut, all leave within 30 seconds, the chief with a message that names the rank.
+# exchange and train; the bytes are those of one process with as many lanes. When the cable is cut, all leave within 30
+# seconds, the chief with a message that names the rank; once it is mended the same command ends with the same bytes.
 # Needs root, `ip` (iproute2) and Open MPI.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -84,4 +85,16 @@ cut_cable()
     echo "   the cable is cut, all have left after $took s: $(grep -o 'rank 1 (host two.*' "$place/cut.txt" | head -n 1)"
 }
 
-cut_cable "$tilth" launch --check --seconds=60
+words=(train --experiment=mock --mode=train tilth.seed=7 task.train_data.is_training=true trainer.steps_per_loop=500
+    trainer.summary_interval=500 trainer.checkpoint_interval=500 trainer.optimizer_config.optimizer.type=adam
+    trainer.optimizer_config.learning_rate.type=constant
+    trainer.optimizer_config.learning_rate.constant.learning_rate=0.01 tilth.lanes=2 runtime.distribution_strategy=multi_worker_mirrored
+    task.train_data.global_batch_size=16)
+"$tilth" "${words[@]}" --model_dir="$place/alone" trainer.train_steps=20000 >"$place/alone.txt" 2>&1
+over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=2000 >"$place/both.txt" 2>&1
+echo "   two hosts train"
+
+cut_cable "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=20000
+over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=20000 >"$place/again.txt" 2>&1
+cmp "$place/alone/ckpt-20000.safetensors" "$place/both/ckpt-20000.safetensors"
+echo "   mended, the same command ends with the bytes of one process"
