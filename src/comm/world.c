@@ -149,11 +149,11 @@ static tl_status open_control(tl_world *w, const tl_world_args *args, const int 
 /* Ranks of MPI have no connections yet. */
 static tl_status watch_over_network(tl_world *w, const tl_world_args *args)
 {
-    const double join = args->join_timeout_s > 0 ? args->join_timeout_s : 60;
+    const int64_t while_here = 10 * SECOND; // all are: MPI has brought them together
     int *fds = tl_alloc((size_t)w->who.size * sizeof *fds);
     bool met = false;
     if (!fds) return TL_FAIL_NOMEM((size_t)w->who.size * sizeof *fds);
-    tl_status st = tli_control_meet(fds, &met, w->comm, !*w->who.hosts, (int64_t)(join * 1e9));
+    tl_status st = tli_control_meet(fds, &met, w->comm, !*w->who.hosts, while_here);
     if (st == TL_OK && met) st = open_control(w, args, fds);
     tl_free(fds);
     return st;

@@ -68,15 +68,15 @@ static void *come_all(void *payload)
     }
     tli_meeting wrong = g->m; // knows where, and not the token
     wrong.token[31] ^= 1;
-    g->how[0] = tli_meet_connect(&g->fds[0], &wrong, 1, g->size, 3000 * MS);
+    g->how[0] = tli_meet_connect(&g->fds[0], &wrong, 1, g->size, 200 * MS);
     for (int32_t r = 1; r < g->size; r++) // of another size, rank 0, a rank that is none
         assert_true(tli_meet_connect(&g->fds[0], &g->m, r == 1 ? 0 : g->size,
-                                     r == 1 ? g->size : g->size + 1, 3000 * MS)
+                                     r == 1 ? g->size : g->size + 1, 100 * MS)
                     == TL_EPEER);
-    g->how[1] = tli_meet_connect(&g->fds[1], &g->m, 1, g->size, 3000 * MS);
+    g->how[1] = tli_meet_connect(&g->fds[1], &g->m, 1, g->size, 15000 * MS);
     int twice; // somebody is rank 1 already
-    g->how[3] = tli_meet_connect(&twice, &g->m, 1, g->size, 3000 * MS);
-    g->how[2] = tli_meet_connect(&g->fds[2], &g->m, 2, g->size, 3000 * MS);
+    g->how[3] = tli_meet_connect(&twice, &g->m, 1, g->size, 200 * MS);
+    g->how[2] = tli_meet_connect(&g->fds[2], &g->m, 2, g->size, 15000 * MS);
     for (int i = 0; i < 80; i++) {
         while (recv(silent[i], &byte, 1, 0) > 0) {}
         close(silent[i]);
@@ -135,7 +135,7 @@ static void a_chief_must_know_the_token(void **state)
     int flags = fcntl(listener, F_GETFL);
     fcntl(listener, F_SETFL, flags & ~O_NONBLOCK);
     assert_int_equal(pthread_create(&thread, NULL, pretend, &listener), 0);
-    assert_fails(tli_meet_connect(&fd, &m, 1, 2, 5000 * MS), TL_EPEER,
+    assert_fails(tli_meet_connect(&fd, &m, 1, 2, 500 * MS), TL_EPEER,
                  "nobody who knows this run's token answers at 127.0.0.1");
     pthread_join(thread, NULL);
     close(listener);
