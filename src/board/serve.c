@@ -29,6 +29,7 @@ enum {
     CONNECTION_SECONDS = 30,
     CONNECTION_BYTES = 16 << 10,
     BEAT_SECONDS = 10,
+    MOST_SENDING = 64 << 20, /* bytes of all answers that are on their way */
     FIRST_PORT = 6006,
     PORTS_TRIED = 10
 };
@@ -66,6 +67,7 @@ struct tl_board {
     tl_status status;
     listener *listeners;
     int listener_count;
+    atomic_size_t sending; /* bytes of answers that clients have not taken yet */
 };
 
 /* --- telling of changes ----------------------------------------------------------------------- */
@@ -154,23 +156,52 @@ static void add_headers(struct MHD_Response *r, const char *type, bool keep)
     MHD_add_response_header(r, "Cache-Control", keep ? "private, max-age=3600" : "no-store");
 }
 
+/* An answer on its way to a client, who may take it slowly. */
+typedef struct sent {
+    tl_board *board;
+    tl_str body;
+} sent;
+
+static void forget_sent(void *payload)
+{
+    sent *s = payload;
+    atomic_fetch_sub(&s->board->sending, s->body.length);
+    tl_str_deinit(&s->body);
+    tl_free(s);
+}
+
+/* Takes the body over. */
+static struct MHD_Response *take_body(tl_board *b, tl_str *body)
+{
+    sent *s = tl_alloc(sizeof *s);
+    if (!s) return NULL;
+    *s = (sent){b, *body};
+    *body = (tl_str)TL_STR_INIT;
+    atomic_fetch_add(&b->sending, s->body.length);
+    struct MHD_Response *r = MHD_create_response_from_buffer_with_free_callback_cls(
+        s->body.length, s->body.data, forget_sent, s);
+    if (!r) forget_sent(s);
+    return r;
+}
+
+static struct MHD_Response *response_of(tl_board *b, tli_answer *a)
+{
+    union {
+        const char *text;
+        void *data;
+    } fixed = {a->fixed}; // only read, as the mode says
+    if (a->fixed)
+        return MHD_create_response_from_buffer(a->fixed_size, fixed.data, MHD_RESPMEM_PERSISTENT);
+    // Clients that ask for much and do not take it would fill the memory.
+    if (atomic_load(&b->sending) + a->body.length > MOST_SENDING)
+        tli_answer_fail(a, 503, "too many answers are on their way to others; ask again");
+    return take_body(b, &a->body);
+}
+
 static enum MHD_Result send_answer(tl_board *b, struct MHD_Connection *c, tli_answer *a,
                                    bool remember)
 {
-    struct MHD_Response *r;
-    if (a->fixed) {
-        union {
-            const char *text;
-            void *data;
-        } fixed = {a->fixed}; // only read, as the mode says
-        r = MHD_create_response_from_buffer(a->fixed_size, fixed.data, MHD_RESPMEM_PERSISTENT);
-    } else {
-        union {
-            const char *text;
-            void *data;
-        } body = {tl_str_text(&a->body)};
-        r = MHD_create_response_from_buffer(a->body.length, body.data, MHD_RESPMEM_MUST_COPY);
-    }
+    struct MHD_Response *r = response_of(b, a);
     if (!r) return MHD_NO;
     add_headers(r, a->type, a->keep);
     if (a->status == 405) MHD_add_response_header(r, "Allow", "GET, HEAD");
@@ -371,6 +402,7 @@ static void *follow(void *payload)
 {
     starting *s = payload;
     tl_board *b = s->board;
+    pthread_setname_np(pthread_self(), "tilth-board");
     if (b->behind) setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
     tl_status st = start_daemon(b, s->args);
     note_start(b, st);

@@ -19,18 +19,16 @@
 typedef enum shown { SHOWN_AUTO, SHOWN_BAR, SHOWN_LINES } shown;
 typedef struct terminal_flags {
     shown progress;
-    bool board;
-    int64_t board_port;
+    int64_t board;
 } terminal_flags;
 static const char *const shown_names[] = {"auto", "bar", "lines", NULL};
 static const tl_field terminal_fields[] = {
     TL_F(terminal_flags, progress, .names = shown_names,
          .help = "what is shown of the training: a bar, Model Garden's lines, or a bar when "
                  "standard output is a terminal"),
-    TL_F(terminal_flags, board,
-         .help = "serve the page of this run (`board`) while it trains, for this machine alone"),
-    TL_F(terminal_flags, board_port, .i = 0, TL_RANGE(0, 65535),
-         .help = "port of that page; 0: 6006, or the next free one"),
+    TL_F(terminal_flags, board, .i = -1, TL_RANGE(-1, 65535), .flags = TL_FIELD_BARE,
+         .help = "serve the page of this run (`board`) while it trains, for this machine alone, on "
+                 "that port; 0 and no port: 6006, or the next free one; -1: no page"),
     TL_F_END,
 };
 static const tl_desc terminal_flags_desc = {
@@ -402,7 +400,7 @@ static tl_status run_with_page(tli_run *run, const terminal_flags *page)
     if (!flags->model_dir || !*flags->model_dir)
         return TL_FAIL(TL_EINVAL, "--board needs --model_dir, the folder that the page shows");
     TL_TRY(tl_board_start(&board, &(tl_board_args){.folders = {&flags->model_dir, 1},
-                                                   .port = page->board_port,
+                                                   .port = page->board,
                                                    .patient = true,
                                                    .behind = true}));
     tl_str_addf(&text, "the page of this run: %s\n", tl_board_url(board));
@@ -416,7 +414,7 @@ static tl_status run_with_page(tli_run *run, const terminal_flags *page)
 static tl_status run_train(tli_run *run)
 {
     const terminal_flags *page = run->given[TERMINAL];
-    return page->board ? run_with_page(run, page) : run_alone(run);
+    return page->board >= 0 ? run_with_page(run, page) : run_alone(run);
 }
 
 static tl_status more_help(tli_run *run)
