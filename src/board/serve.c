@@ -22,11 +22,13 @@
 #include "board/guard.h"
 
 /* What clients may take. A connection holds 16 KiB; those beyond the limit wait in the system's
- * queue, and those that say nothing, or read nothing, are closed. */
+ * queue. Those that have not asked anything after ten seconds, however slowly they say it, are
+ * closed, and those that are idle, or read nothing, after thirty. */
 enum {
     MOST_CONNECTIONS = 200,
     MOST_LISTENERS = 100,
     CONNECTION_SECONDS = 30,
+    SILENT_SECONDS = 10,
     CONNECTION_BYTES = 16 << 10,
     BEAT_SECONDS = 10,
     MOST_SENDING = 64 << 20, /* bytes of all answers that are on their way */
@@ -49,6 +51,14 @@ typedef struct listener {
     struct listener *next;
 } listener;
 
+/* A connection, from its beginning to its end. */
+typedef struct guest {
+    int fd;
+    double since, patience; /* how long it may take to ask */
+    bool asked;             /* a whole request has come, and is being answered */
+    struct guest *next, **back;
+} guest;
+
 struct tl_board {
     tli_store *store;
     struct MHD_Daemon *daemon;
@@ -67,6 +77,8 @@ struct tl_board {
     tl_status status;
     listener *listeners;
     int listener_count;
+    guest *guests;
+    double silent_seconds;
     atomic_size_t sending; /* bytes of answers that clients have not taken yet */
 };
 
@@ -134,6 +146,79 @@ static void forget_listener(void *payload)
     }
     pthread_mutex_unlock(&b->mutex);
     tl_free(l);
+}
+
+/* --- who is connected ------------------------------------------------------------------------- */
+
+static void welcome(tl_board *b, struct MHD_Connection *c, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    guest *g = info ? tl_alloc_zero(sizeof *g) : NULL;
+    *context = g;
+    if (!g) return;
+    g->fd = info->connect_fd;
+    g->since = tli_wall_time();
+    g->patience = b->silent_seconds;
+    pthread_mutex_lock(&b->mutex);
+    g->next = b->guests;
+    g->back = &b->guests;
+    if (g->next) g->next->back = &g->next;
+    b->guests = g;
+    pthread_mutex_unlock(&b->mutex);
+}
+
+static void see_off(tl_board *b, guest *g)
+{
+    if (!g) return;
+    pthread_mutex_lock(&b->mutex);
+    *g->back = g->next;
+    if (g->next) g->next->back = g->back;
+    pthread_mutex_unlock(&b->mutex);
+    tl_free(g);
+}
+
+static void note_connection(void *payload, struct MHD_Connection *c, void **context,
+                            enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) welcome(payload, c, context);
+    else see_off(payload, *context);
+}
+
+static void note_asked(tl_board *b, struct MHD_Connection *c, bool asked)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    guest *g = info ? info->socket_context : NULL;
+    if (!g) return;
+    pthread_mutex_lock(&b->mutex);
+    g->asked = asked;
+    g->since = tli_wall_time();
+    g->patience = CONNECTION_SECONDS; // it may ask again
+    pthread_mutex_unlock(&b->mutex);
+}
+
+static void note_answered(void *payload, struct MHD_Connection *c, void **state,
+                          enum MHD_RequestTerminationCode how)
+{
+    (void)state, (void)how;
+    note_asked(payload, c, false);
+}
+
+/* Who says a byte a second is never idle, and takes a place all the same. Where nearly all places
+ * are taken, others wait for them, and nobody keeps one for long without asking. The server's
+ * thread notices the ends. */
+static void drop_silent(tl_board *b)
+{
+    double now = tli_wall_time();
+    int64_t count = 0;
+    pthread_mutex_lock(&b->mutex);
+    for (const guest *g = b->guests; g; g = g->next) count++;
+    bool full = count > MOST_CONNECTIONS * 9 / 10;
+    for (const guest *g = b->guests; g; g = g->next)
+        if (!g->asked && now - g->since > (full ? LEAST_PAUSE : g->patience))
+            shutdown(g->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&b->mutex);
 }
 
 /* --- answers ---------------------------------------------------------------------------------- */
@@ -272,17 +357,16 @@ static enum MHD_Result handle(void *payload, struct MHD_Connection *c, const cha
     tl_board *b = payload;
     if (!b->served && pthread_getcpuclockid(pthread_self(), &b->server) == 0) b->served = true;
     tli_answer a = TLI_ANSWER_INIT;
-    (void)version, (void)upload;
-    if (!*state) { // the head is there; whether a body follows is seen at the next call
+    (void)version, (void)upload, (void)upload_size;
+    if (!*state) { // the head is there; who is refused now is not heard any further
         *state = &begun;
+        note_asked(b, c, true);
+        if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+            return refuse(b, c, 405, "this page is only read");
+        if (header(c, "Content-Length") || header(c, "Transfer-Encoding"))
+            return refuse(b, c, 400, "questions have no body");
         return MHD_YES;
     }
-    if (*upload_size) {
-        *upload_size = 0; // a body is passed over; the answer refuses it
-        return MHD_YES;
-    }
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return refuse(b, c, 405, "this page is only read");
     const char *given = argument(c, "token");
     tli_guard_request who = {.host = header(c, "Host"),
                              .origin = header(c, "Origin"),
@@ -322,10 +406,11 @@ static struct MHD_Daemon *start_at(tl_board *b, int64_t port)
     set_port(&b->address, port);
     return MHD_start_daemon(
         flags, (uint16_t)port, NULL, NULL, handle, b, MHD_OPTION_EXTERNAL_LOGGER, ignore_messages,
-        NULL, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&b->address, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_END);
+        NULL, MHD_OPTION_NOTIFY_CONNECTION, note_connection, b, MHD_OPTION_NOTIFY_COMPLETED,
+        note_answered, b, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&b->address,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)CONNECTION_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 }
 
 static tl_status start_daemon(tl_board *b, const tl_board_args *args)
@@ -413,7 +498,10 @@ static void *follow(void *payload)
         if (tli_store_look(b->store) != TL_OK)
             TL_LOG_EVERY_S(TL_LEVEL_WARNING, 60, "the page: %s", tl_error_message());
         wake(b);
-        if (!wait_a_while(b, pause)) return NULL;
+        for (; pause > 0; pause -= LEAST_PAUSE) {
+            if (!wait_a_while(b, pause < LEAST_PAUSE ? pause : LEAST_PAUSE)) return NULL;
+            drop_silent(b);
+        }
     }
 }
 
@@ -454,6 +542,7 @@ static tl_status take_args(tl_board *b, const tl_board_args *args)
         return TL_FAIL_NOMEM(strlen(args->token) + 1);
     b->guard.token = b->token;
     b->behind = args->behind;
+    b->silent_seconds = (double)(args->silent_seconds ? args->silent_seconds : SILENT_SECONDS);
     b->kept = tli_kept_new(); // without it every answer is made anew
     return tli_store_new(&b->store, &(tli_store_args){.folders = args->folders,
                                                       .patient = args->patient,
