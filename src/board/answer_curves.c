@@ -47,7 +47,7 @@ void tli_answer_tags(tli_answer *a, tli_store *s, const tli_request *q)
 
 /* --- curves ----------------------------------------------------------------------------------- */
 
-enum { MOST_BUCKETS = 4096, MOST_CURVES = 200 };
+enum { MOST_BUCKETS = 4096, MOST_CURVES = 200, LONGEST_ANSWER = 16 << 20 };
 
 static void add_value(tl_str *out, double v)
 {
@@ -147,7 +147,7 @@ void tli_answer_curves(tli_answer *a, tli_store *s, const tli_request *q)
                 || strcmp(t->name, tag) != 0
                 || (strcmp(r->parts.items[t->part], "system") == 0) != system)
                 continue;
-            if (count >= MOST_CURVES) {
+            if (count >= MOST_CURVES || a->body.length > LONGEST_ANSWER) {
                 left_out++;
                 continue;
             }

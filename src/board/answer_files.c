@@ -305,11 +305,11 @@ void tli_answer_weights(tli_answer *a, tli_store *s, const tli_request *q)
     TL_VEC_FREE(&d.files);
 }
 
-/* --- what `eval --confusion` and `explain --trace` have left there --------------------------- */
+/* --- what `eval --page` and `explain --trace` have left there --------------------------------- */
 
 void tli_answer_reports(tli_answer *a, tli_store *s, const tli_request *q)
 {
-    static const char *const names[] = {"confusion.json", "trace.json"};
+    static const char *const names[] = {"confusion.json", "mistakes.json", "trace.json"};
     folder d = {0};
     tli_json j = {.out = &a->body};
     if (!open_run(&d, a, s, q)) return;

@@ -22,6 +22,7 @@ typedef struct finding {
     tl_arena *arena;
     int32_t root;
     int64_t names; /* looked at */
+    bool too_many; /* runs */
 } finding;
 
 typedef struct names {
@@ -66,6 +67,24 @@ static char *name_of(const finding *f, const char *path)
     return copy;
 }
 
+/* A place for one more; -1 when there is none. */
+static int64_t free_place(finding *f)
+{
+    tli_store *s = f->s;
+    if (s->runs.count < s->most_runs)
+        return TL_VEC_PUSH(&s->runs, (tli_board_run){.gone = true}) ? s->runs.count - 1 : -1;
+    for (int64_t i = 0; i < s->runs.count; i++) {
+        tli_board_run *r = &s->runs.items[i];
+        const char *key = r->gone ? tl_arena_printf(f->arena, "%d/%s", r->root, r->path) : NULL;
+        if (!key) continue;
+        tl_map_remove(&s->by_path, key);
+        tli_run_free(s, r);
+        return i;
+    }
+    f->too_many = true;
+    return -1;
+}
+
 /* The run of that folder, made when it is new; NULL when there is no room. The lock is held. */
 static tli_board_run *run_of(finding *f, const char *path)
 {
@@ -74,10 +93,6 @@ static tli_board_run *run_of(finding *f, const char *path)
     if (!key) return NULL;
     intptr_t place = (intptr_t)tl_map_get(&s->by_path, key);
     if (place) return &s->runs.items[place - 1];
-    if (s->runs.count >= TLI_MOST_RUNS) {
-        s->too_many_runs = true;
-        return NULL;
-    }
     tli_board_run r = {.root = f->root,
                        .path = tl_strdup(path),
                        .name = name_of(f, path),
@@ -86,19 +101,20 @@ static tli_board_run *run_of(finding *f, const char *path)
                        .by_name = TL_MAP_INIT};
     r.lines.path =
         tl_strdup(tl_arena_printf(f->arena, "%s%s" TL_METRICS_FILE, path, *path ? "/" : ""));
-    bool good = r.path && r.name && r.lines.path && TL_VEC_PUSH(&s->runs, r);
-    if (good && tl_map_set(&s->by_path, key, (void *)(intptr_t)s->runs.count) != TL_OK) {
-        s->runs.count--;
-        good = false;
+    int64_t at = r.path && r.name && r.lines.path ? free_place(f) : -1;
+    if (at >= 0 && tl_map_set(&s->by_path, key, (void *)(intptr_t)(at + 1)) != TL_OK) {
+        s->runs.items[at] = (tli_board_run){.gone = true, .best_metric = ""};
+        at = -1;
     }
-    if (!good) {
+    if (at < 0) {
         tl_free(r.path);
         tl_free(r.name);
         tl_free(r.lines.path);
         return NULL;
     }
-    s->version++;
-    return &s->runs.items[s->runs.count - 1];
+    r.version = ++s->version;
+    s->runs.items[at] = r;
+    return &s->runs.items[at];
 }
 
 static int by_path(const void *a, const void *b)
@@ -210,9 +226,10 @@ static void walk(finding *f, const char *path, const char *run, int depth)
     TL_VEC_FREE(&found.events);
 }
 
-static void forget_missing(tli_store *s)
+static void forget_missing(tli_store *s, bool too_many)
 {
     tli_store_lock(s);
+    s->too_many_runs = too_many;
     for (int64_t i = 0; i < s->runs.count; i++) {
         tli_board_run *r = &s->runs.items[i];
         bool lost = false;
@@ -232,6 +249,21 @@ static void forget_missing(tli_store *s)
     tli_store_unlock(s);
 }
 
+/* A folder that was removed and made anew is another one under the same name. The descriptor stays
+ * the same number: others may be using it. */
+static void open_root(tli_root *root)
+{
+    struct stat now, before;
+    if (root->fd < 0) root->fd = open(root->folder, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    if (root->fd < 0 || stat(root->folder, &now) != 0 || fstat(root->fd, &before) != 0
+        || (now.st_ino == before.st_ino && now.st_dev == before.st_dev))
+        return;
+    int fd = open(root->folder, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    dup3(fd, root->fd, O_CLOEXEC);
+    close(fd);
+}
+
 tl_status tli_store_find(tli_store *s)
 {
     finding f = {.s = s};
@@ -243,13 +275,12 @@ tl_status tli_store_find(tli_store *s)
     }
     for (int64_t i = 0; i < s->root_count && st == TL_OK && !s->stop; i++) {
         f.root = (int32_t)i;
-        if (s->roots[i].fd < 0)
-            s->roots[i].fd = open(s->roots[i].folder, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+        open_root(&s->roots[i]);
         if (s->roots[i].fd < 0) continue;
         st = tl_arena_new(&f.arena);
         if (st == TL_OK) walk(&f, "", NULL, 0);
         tl_arena_free(&f.arena);
     }
-    if (st == TL_OK && !s->stop) forget_missing(s);
+    if (st == TL_OK && !s->stop) forget_missing(s, f.too_many);
     return st;
 }

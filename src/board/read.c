@@ -147,6 +147,7 @@ bool tli_run_read_events(tli_store *s, tli_board_run *r, tli_followed *f)
     bool other = f->inode && (f->inode != info.st_ino || f->device != info.st_dev);
     bool anew = other || info.st_size < f->offset;
     s->bytes_total += info.st_size - f->size;
+    if (info.st_size != f->size) f->damaged = false; // it may have been half-written
     f->size = info.st_size;
     f->inode = info.st_ino;
     f->device = info.st_dev;

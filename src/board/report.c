@@ -6,6 +6,7 @@
 
 #include <tilth/base/alloc.h>
 
+#include "base/inner/base64.h"
 #include "board/answer.h"
 #include "board/page.h"
 #include "io/inner/json_text.h"
@@ -114,20 +115,6 @@ static void add_curves(report *r, json_t *tags)
 
 /* --- pictures --------------------------------------------------------------------------------- */
 
-static void add_base64(tl_str *out, const unsigned char *data, size_t size)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < size; i += 3) {
-        size_t left = size - i;
-        uint32_t bits = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0)
-                        | (left > 2 ? data[i + 2] : 0);
-        tl_str_addc(out, digits[bits >> 18]);
-        tl_str_addc(out, digits[bits >> 12 & 63]);
-        tl_str_addc(out, left > 1 ? digits[bits >> 6 & 63] : '=');
-        tl_str_addc(out, left > 2 ? digits[bits & 63] : '=');
-    }
-}
-
 static void add_picture(report *r, const char *run, const char *part, const char *tag,
                         const char *step, int64_t index)
 {
@@ -144,7 +131,7 @@ static void add_picture(report *r, const char *run, const char *part, const char
         add_json(&r->images, tl_str_text(&text));
         tl_str_deinit(&text);
         tl_str_addf(&r->images, ": \"data:%s;base64,", a.type);
-        add_base64(&r->images, (const unsigned char *)tl_str_text(&a.body), a.body.length);
+        tli_base64_add(&r->images, tl_str_text(&a.body), a.body.length);
         tl_str_addc(&r->images, '"');
     }
     tli_answer_deinit(&a);

@@ -22,13 +22,16 @@
 #include "board/guard.h"
 
 /* What clients may take. A connection holds 16 KiB; those beyond the limit wait in the system's
- * queue, and those that say nothing, or read nothing, are closed. */
+ * queue. Those that have not asked anything after ten seconds, however slowly they say it, are
+ * closed, and those that are idle, or read nothing, after thirty. */
 enum {
     MOST_CONNECTIONS = 200,
     MOST_LISTENERS = 100,
     CONNECTION_SECONDS = 30,
+    SILENT_SECONDS = 10,
     CONNECTION_BYTES = 16 << 10,
     BEAT_SECONDS = 10,
+    MOST_SENDING = 64 << 20, /* bytes of all answers that are on their way */
     FIRST_PORT = 6006,
     PORTS_TRIED = 10
 };
@@ -48,6 +51,14 @@ typedef struct listener {
     struct listener *next;
 } listener;
 
+/* A connection, from its beginning to its end. */
+typedef struct guest {
+    int fd;
+    double since, patience; /* how long it may take to ask */
+    bool asked;             /* a whole request has come, and is being answered */
+    struct guest *next, **back;
+} guest;
+
 struct tl_board {
     tli_store *store;
     struct MHD_Daemon *daemon;
@@ -66,6 +77,9 @@ struct tl_board {
     tl_status status;
     listener *listeners;
     int listener_count;
+    guest *guests;
+    double silent_seconds;
+    atomic_size_t sending; /* bytes of answers that clients have not taken yet */
 };
 
 /* --- telling of changes ----------------------------------------------------------------------- */
@@ -134,6 +148,79 @@ static void forget_listener(void *payload)
     tl_free(l);
 }
 
+/* --- who is connected ------------------------------------------------------------------------- */
+
+static void welcome(tl_board *b, struct MHD_Connection *c, void **context)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    guest *g = info ? tl_alloc_zero(sizeof *g) : NULL;
+    *context = g;
+    if (!g) return;
+    g->fd = info->connect_fd;
+    g->since = tli_wall_time();
+    g->patience = b->silent_seconds;
+    pthread_mutex_lock(&b->mutex);
+    g->next = b->guests;
+    g->back = &b->guests;
+    if (g->next) g->next->back = &g->next;
+    b->guests = g;
+    pthread_mutex_unlock(&b->mutex);
+}
+
+static void see_off(tl_board *b, guest *g)
+{
+    if (!g) return;
+    pthread_mutex_lock(&b->mutex);
+    *g->back = g->next;
+    if (g->next) g->next->back = g->back;
+    pthread_mutex_unlock(&b->mutex);
+    tl_free(g);
+}
+
+static void note_connection(void *payload, struct MHD_Connection *c, void **context,
+                            enum MHD_ConnectionNotificationCode what)
+{
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) welcome(payload, c, context);
+    else see_off(payload, *context);
+}
+
+static void note_asked(tl_board *b, struct MHD_Connection *c, bool asked)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    guest *g = info ? info->socket_context : NULL;
+    if (!g) return;
+    pthread_mutex_lock(&b->mutex);
+    g->asked = asked;
+    g->since = tli_wall_time();
+    g->patience = CONNECTION_SECONDS; // it may ask again
+    pthread_mutex_unlock(&b->mutex);
+}
+
+static void note_answered(void *payload, struct MHD_Connection *c, void **state,
+                          enum MHD_RequestTerminationCode how)
+{
+    (void)state, (void)how;
+    note_asked(payload, c, false);
+}
+
+/* Who says a byte a second is never idle, and takes a place all the same. Where nearly all places
+ * are taken, others wait for them, and nobody keeps one for long without asking. The server's
+ * thread notices the ends. */
+static void drop_silent(tl_board *b)
+{
+    double now = tli_wall_time();
+    int64_t count = 0;
+    pthread_mutex_lock(&b->mutex);
+    for (const guest *g = b->guests; g; g = g->next) count++;
+    bool full = count > MOST_CONNECTIONS * 9 / 10;
+    for (const guest *g = b->guests; g; g = g->next)
+        if (!g->asked && now - g->since > (full ? LEAST_PAUSE : g->patience))
+            shutdown(g->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&b->mutex);
+}
+
 /* --- answers ---------------------------------------------------------------------------------- */
 
 static void add_headers(struct MHD_Response *r, const char *type, bool keep)
@@ -154,23 +241,52 @@ static void add_headers(struct MHD_Response *r, const char *type, bool keep)
     MHD_add_response_header(r, "Cache-Control", keep ? "private, max-age=3600" : "no-store");
 }
 
+/* An answer on its way to a client, who may take it slowly. */
+typedef struct sent {
+    tl_board *board;
+    tl_str body;
+} sent;
+
+static void forget_sent(void *payload)
+{
+    sent *s = payload;
+    atomic_fetch_sub(&s->board->sending, s->body.length);
+    tl_str_deinit(&s->body);
+    tl_free(s);
+}
+
+/* Takes the body over. */
+static struct MHD_Response *take_body(tl_board *b, tl_str *body)
+{
+    sent *s = tl_alloc(sizeof *s);
+    if (!s) return NULL;
+    *s = (sent){b, *body};
+    *body = (tl_str)TL_STR_INIT;
+    atomic_fetch_add(&b->sending, s->body.length);
+    struct MHD_Response *r = MHD_create_response_from_buffer_with_free_callback_cls(
+        s->body.length, s->body.data, forget_sent, s);
+    if (!r) forget_sent(s);
+    return r;
+}
+
+static struct MHD_Response *response_of(tl_board *b, tli_answer *a)
+{
+    union {
+        const char *text;
+        void *data;
+    } fixed = {a->fixed}; // only read, as the mode says
+    if (a->fixed)
+        return MHD_create_response_from_buffer(a->fixed_size, fixed.data, MHD_RESPMEM_PERSISTENT);
+    // Clients that ask for much and do not take it would fill the memory.
+    if (atomic_load(&b->sending) + a->body.length > MOST_SENDING)
+        tli_answer_fail(a, 503, "too many answers are on their way to others; ask again");
+    return take_body(b, &a->body);
+}
+
 static enum MHD_Result send_answer(tl_board *b, struct MHD_Connection *c, tli_answer *a,
                                    bool remember)
 {
-    struct MHD_Response *r;
-    if (a->fixed) {
-        union {
-            const char *text;
-            void *data;
-        } fixed = {a->fixed}; // only read, as the mode says
-        r = MHD_create_response_from_buffer(a->fixed_size, fixed.data, MHD_RESPMEM_PERSISTENT);
-    } else {
-        union {
-            const char *text;
-            void *data;
-        } body = {tl_str_text(&a->body)};
-        r = MHD_create_response_from_buffer(a->body.length, body.data, MHD_RESPMEM_MUST_COPY);
-    }
+    struct MHD_Response *r = response_of(b, a);
     if (!r) return MHD_NO;
     add_headers(r, a->type, a->keep);
     if (a->status == 405) MHD_add_response_header(r, "Allow", "GET, HEAD");
@@ -241,17 +357,16 @@ static enum MHD_Result handle(void *payload, struct MHD_Connection *c, const cha
     tl_board *b = payload;
     if (!b->served && pthread_getcpuclockid(pthread_self(), &b->server) == 0) b->served = true;
     tli_answer a = TLI_ANSWER_INIT;
-    (void)version, (void)upload;
-    if (!*state) { // the head is there; whether a body follows is seen at the next call
+    (void)version, (void)upload, (void)upload_size;
+    if (!*state) { // the head is there; who is refused now is not heard any further
         *state = &begun;
+        note_asked(b, c, true);
+        if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+            return refuse(b, c, 405, "this page is only read");
+        if (header(c, "Content-Length") || header(c, "Transfer-Encoding"))
+            return refuse(b, c, 400, "questions have no body");
         return MHD_YES;
     }
-    if (*upload_size) {
-        *upload_size = 0; // a body is passed over; the answer refuses it
-        return MHD_YES;
-    }
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return refuse(b, c, 405, "this page is only read");
     const char *given = argument(c, "token");
     tli_guard_request who = {.host = header(c, "Host"),
                              .origin = header(c, "Origin"),
@@ -291,10 +406,11 @@ static struct MHD_Daemon *start_at(tl_board *b, int64_t port)
     set_port(&b->address, port);
     return MHD_start_daemon(
         flags, (uint16_t)port, NULL, NULL, handle, b, MHD_OPTION_EXTERNAL_LOGGER, ignore_messages,
-        NULL, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&b->address, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)CONNECTION_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_STRICT_FOR_CLIENT,
-        1, MHD_OPTION_END);
+        NULL, MHD_OPTION_NOTIFY_CONNECTION, note_connection, b, MHD_OPTION_NOTIFY_COMPLETED,
+        note_answered, b, MHD_OPTION_SOCK_ADDR, (struct sockaddr *)&b->address,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)CONNECTION_SECONDS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
 }
 
 static tl_status start_daemon(tl_board *b, const tl_board_args *args)
@@ -371,6 +487,7 @@ static void *follow(void *payload)
 {
     starting *s = payload;
     tl_board *b = s->board;
+    pthread_setname_np(pthread_self(), "tilth-board");
     if (b->behind) setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
     tl_status st = start_daemon(b, s->args);
     note_start(b, st);
@@ -381,7 +498,10 @@ static void *follow(void *payload)
         if (tli_store_look(b->store) != TL_OK)
             TL_LOG_EVERY_S(TL_LEVEL_WARNING, 60, "the page: %s", tl_error_message());
         wake(b);
-        if (!wait_a_while(b, pause)) return NULL;
+        for (; pause > 0; pause -= LEAST_PAUSE) {
+            if (!wait_a_while(b, pause < LEAST_PAUSE ? pause : LEAST_PAUSE)) return NULL;
+            drop_silent(b);
+        }
     }
 }
 
@@ -422,6 +542,7 @@ static tl_status take_args(tl_board *b, const tl_board_args *args)
         return TL_FAIL_NOMEM(strlen(args->token) + 1);
     b->guard.token = b->token;
     b->behind = args->behind;
+    b->silent_seconds = (double)(args->silent_seconds ? args->silent_seconds : SILENT_SECONDS);
     b->kept = tli_kept_new(); // without it every answer is made anew
     return tli_store_new(&b->store, &(tli_store_args){.folders = args->folders,
                                                       .patient = args->patient,

@@ -132,7 +132,7 @@ void tli_run_clear(tli_store *s, tli_board_run *r)
     r->began = 0;
 }
 
-static void free_run(tli_store *s, tli_board_run *r)
+void tli_run_free(tli_store *s, tli_board_run *r)
 {
     free_tags(s, r);
     for (int64_t i = 0; i < r->parts.count; i++) tl_free(r->parts.items[i]);
@@ -285,6 +285,7 @@ tl_status tli_store_new(tli_store **out, const tli_store_args *args)
     pthread_mutex_init(&s->mutex, NULL);
     s->most_points = args->most_points ? args->most_points : 1 << 23;
     s->most_of_one = TLI_MOST_POINTS;
+    s->most_runs = args->most_runs ? args->most_runs : TLI_MOST_RUNS;
     s->version = 1;
     s->buffer = tl_alloc(BUFFER);
     tl_status st = s->buffer ? open_roots(s, args->folders, args->patient) : TL_FAIL_NOMEM(BUFFER);
@@ -297,7 +298,7 @@ void tli_store_free(tli_store **store)
 {
     tli_store *s = *store;
     if (!s) return;
-    for (int64_t i = 0; i < s->runs.count; i++) free_run(s, &s->runs.items[i]);
+    for (int64_t i = 0; i < s->runs.count; i++) tli_run_free(s, &s->runs.items[i]);
     TL_VEC_FREE(&s->runs);
     tl_map_deinit(&s->by_path);
     for (int64_t i = 0; i < s->root_count; i++) {

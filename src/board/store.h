@@ -133,17 +133,18 @@ typedef struct tli_store_args {
     tl_strings folders;
     bool patient;        /* folders need not be there yet */
     int64_t most_points; /* (optional: 2^23) of all curves together */
+    int64_t most_runs;   /* (optional: TLI_MOST_RUNS) */
 } tli_store_args;
 
 typedef struct tli_store {
     pthread_mutex_t mutex;
     atomic_int waiting; /* who asks */
     tli_root *roots;
-    int64_t root_count, most_points, points, most_of_one;
+    int64_t root_count, most_points, points, most_of_one, most_runs;
     struct {
         tli_board_run *items;
         int64_t count, capacity;
-    } runs; /* the place is its number, as long as the store lives */
+    } runs; /* the place is its number; those that are gone make room where there are too many */
     tl_map by_path;
     uint64_t version;                /* changes with all that is said of runs */
     int64_t bytes_total, bytes_read; /* of event files */
@@ -173,6 +174,7 @@ int32_t tli_run_tag(tli_board_run *r, int32_t part, const char *name, size_t len
 int32_t tli_run_own_tag(tli_board_run *r, const char *part, const char *name, bool from_lines);
 int32_t tli_run_part(tli_board_run *r, const char *name);
 void tli_run_clear(tli_store *s, tli_board_run *r);
+void tli_run_free(tli_store *s, tli_board_run *r);
 /* Adds a point, and keeps the store within its bounds. */
 bool tli_store_add(tli_store *s, tli_board_run *r, int32_t tag, const tli_point *p);
 /* Whether the page shows it. */

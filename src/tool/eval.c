@@ -10,12 +10,13 @@
 #include "tool/confusion.h"
 #include "tool/experiment.h"
 #include "tool/finished.h"
+#include "tool/worst.h"
 
 typedef struct eval_flags {
     int64_t mistakes;
     const char *confusion;
     const char *detections;
-    bool json;
+    bool page, json;
     tl_strings config_file;
     const char *params_override;
 } eval_flags;
@@ -30,6 +31,9 @@ static const tl_field eval_fields[] = {
     TL_F(eval_flags, detections, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "of detectors: all that was found goes to this file, as COCO's results, for "
                  "pycocotools or `tilth eval_coco`"),
+    TL_F(eval_flags, page,
+         .help = "leave the confusion and the worst mistakes, as examples to look at, in the run's "
+                 "folder (confusion.json, mistakes.json), where `board` and `report` show them"),
     TL_F(eval_flags, json,
          .help = "one JSON object: checkpoint, step, seconds, metrics, and the confusion when "
                  "asked for"),
@@ -265,6 +269,47 @@ static tl_status write_confusion(const tli_confusion *k, const destination *to)
     return st;
 }
 
+static tl_status write_in(const char *folder, const char *name, const tl_str *text)
+{
+    tl_str path = TL_STR_INIT;
+    tl_str_addf(&path, "%s/%s", folder, name);
+    tl_status st = tl_str_status(&path);
+    if (st == TL_OK) st = tl_str_status(text);
+    if (st == TL_OK) st = tli_write_file(tl_str_text(&path), text);
+    tl_str_deinit(&path);
+    return st;
+}
+
+/* What the page shows of an evaluation, in the folder of the run. */
+static tl_status write_for_page(const outcome *o, const tl_finished_args *which)
+{
+    tl_str text = TL_STR_INIT;
+    tl_status st = TL_OK;
+    if (o->confusion.classes) {
+        add_confusion(&text, &o->confusion, JSON);
+        st = write_in(which->folder, "confusion.json", &text);
+        tl_str_cut(&text, 0);
+    }
+    const tl_trainer_config *t = o->f->params->trainer.value;
+    if (st == TL_OK) st = tli_worst_find(&text, o->f, t->validation_steps);
+    if (st == TL_OK) st = write_in(which->folder, "mistakes.json", &text);
+    tl_str_deinit(&text);
+    return st == TL_OK ? TL_OK : tl_error_note(st, "--page");
+}
+
+static tl_status check_page(const tl_finished *f, const tl_finished_args *which)
+{
+    if (!is_of_the_run(f, which))
+        return TL_FAIL(TL_EINVAL, "--page: this is not the run's own evaluation: the page shows "
+                                  "its own weights and its own configuration");
+    if (!tli_worst_can(f))
+        return TL_FAIL(TL_EINVAL,
+                       "--page: answers of the task '%s' are neither one of several classes nor a "
+                       "number, so that no examples of mistakes can be chosen",
+                       f->task->name);
+    return TL_OK;
+}
+
 static tl_status tell(tli_run *run, const outcome *o, const destination *to)
 {
     const eval_flags *flags = run->given[OUTPUT];
@@ -295,7 +340,9 @@ static tl_status run_eval(tli_run *run)
         st = tl_task_write_objects(f.task, flags->detections);
         if (st != TL_OK) st = tl_error_note(st, "--detections");
     }
+    if (st == TL_OK && flags->page) st = check_page(&f, &which);
     if (st == TL_OK) st = evaluate(&o, &to);
+    if (st == TL_OK && flags->page) st = write_for_page(&o, &which);
     if (st == TL_OK && is_of_the_run(&f, &which))
         tl_metrics_file_evaluated(which.folder, f.trainer->global_step, o.logs);
     if (st == TL_OK) st = tell(run, &o, &to);
@@ -308,11 +355,13 @@ const tli_command tli_command_eval = {
     .name = "eval",
     .brief = "evaluates a run that was trained before",
     .usage =
-        "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--json] [--confusion=csv|svg|FILE] "
-        "[--detections=FILE] [--config_file=FILE] [--params_override=PAIRS] [WORD...]\n\n"
+        "--model_dir=FOLDER [--checkpoint=latest|best|PATH] [--page] [--json] "
+        "[--confusion=csv|svg|FILE] [--detections=FILE] [--config_file=FILE] "
+        "[--params_override=PAIRS] [WORD...]\n\n"
         "Evaluates the model of a run with its validation data, and prints the metrics, and which "
-        "classes are taken for each other. It writes only the files of --confusion and "
-        "--detections, and a line of the run's metrics.jsonl unless the configuration is changed. "
+        "classes are taken for each other. It writes only the files of --confusion, "
+        "--detections and --page, and a line of the run's metrics.jsonl unless the configuration "
+        "is changed. "
         "Words change the "
         "configuration, such as task.validation_data.input_path=FILES:\n" TLI_WORDS_HELP,
     .flags = {{"Output", &eval_flags_desc}, {"Run", &tli_finished_flags_desc}},

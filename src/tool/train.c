@@ -22,18 +22,16 @@
 typedef enum shown { SHOWN_AUTO, SHOWN_BAR, SHOWN_LINES } shown;
 typedef struct terminal_flags {
     shown progress;
-    bool board;
-    int64_t board_port;
+    int64_t board;
 } terminal_flags;
 static const char *const shown_names[] = {"auto", "bar", "lines", NULL};
 static const tl_field terminal_fields[] = {
     TL_F(terminal_flags, progress, .names = shown_names,
          .help = "what is shown of the training: a bar, Model Garden's lines, or a bar when "
                  "standard output is a terminal"),
-    TL_F(terminal_flags, board,
-         .help = "serve the page of this run (`board`) while it trains, for this machine alone"),
-    TL_F(terminal_flags, board_port, .i = 0, TL_RANGE(0, 65535),
-         .help = "port of that page; 0: 6006, or the next free one"),
+    TL_F(terminal_flags, board, .i = -1, TL_RANGE(-1, 65535), .flags = TL_FIELD_BARE,
+         .help = "serve the page of this run (`board`) while it trains, for this machine alone, on "
+                 "that port; 0 and no port: 6006, or the next free one; -1: no page"),
     TL_F_END,
 };
 static const tl_desc terminal_flags_desc = {
@@ -329,9 +327,9 @@ static tl_status open_page(tl_board **out, const tli_run *run)
     const terminal_flags *page = run->given[TERMINAL];
     tl_str text = TL_STR_INIT;
     *out = NULL;
-    if (!page->board) return TL_OK;
+    if (page->board < 0) return TL_OK;
     TL_TRY(tl_board_start(out, &(tl_board_args){.folders = {&flags->model_dir, 1},
-                                                .port = page->board_port,
+                                                .port = page->board,
                                                 .patient = true,
                                                 .behind = true}));
     tl_str_addf(&text, "the page of this run: %s\n", tl_board_url(*out));
@@ -407,7 +405,7 @@ static tl_status run_libai(tli_run *run, const char *file, const tl_word *words,
 static tl_status check_page(const tli_run *run)
 {
     const tl_train_flags *flags = run->given[RUN];
-    if (!((const terminal_flags *)run->given[TERMINAL])->board) return TL_OK;
+    if (((const terminal_flags *)run->given[TERMINAL])->board < 0) return TL_OK;
     if (flags->dry_run) return TL_FAIL(TL_EINVAL, "--board: a dry run keeps nothing to be shown");
     if (flags->model_dir && *flags->model_dir) return TL_OK;
     return TL_FAIL(TL_EINVAL, "--board needs --model_dir, the folder that the page shows");

@@ -10,6 +10,7 @@
 #include <tilth/train/run/initialize.h>
 #include <tilth/train/strategy.h>
 
+#include "train/inner/show_example.h"
 #include "train/tuning.h"
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -446,6 +447,7 @@ const tl_task_class tl_base_task = {
     .split_batch = base_split_batch,
     .query_inputs = base_query_inputs,
     .write_objects = base_write_objects,
+    .show_example = tli_show_example,
 };
 
 /* --- the methods ------------------------------------------------------------------------------ */
@@ -598,6 +600,12 @@ tl_status tl_task_query_inputs(const tl_task *t, tl_spec *inputs, int64_t count)
 tl_status tl_task_write_objects(tl_task *t, const char *path)
 {
     return CALL(t, write_objects)(t, path);
+}
+
+tl_status tl_task_show_example(const tl_task *t, const tl_batch *batch, int64_t row,
+                               tl_example_view *out)
+{
+    return CALL(t, show_example)(t, batch, row, out);
 }
 
 void tl_task_answer_form(const tl_task *t, tl_answer_form *out)

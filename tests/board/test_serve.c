@@ -155,6 +155,9 @@ static void wrong_questions_are_answered(void **state)
     assert_answer(ask_with("POST", "/api/runs", "localhost", "Content-Length: 0\r\n"), "405",
                   "only read");
     assert_answer(ask_with("DELETE", "/", "localhost", ""), "405", "Allow: GET, HEAD");
+    // What follows the head is not waited for.
+    assert_answer(ask_with("POST", "/", "localhost", "Content-Length: 1000000\r\n"), "405", "read");
+    assert_answer(ask_with("GET", "/", "localhost", "Content-Length: 1000000\r\n"), "400", "body");
 }
 
 static void other_names_are_refused(void **state)
@@ -248,6 +251,29 @@ static void bad_clients_are_borne(void **state)
     assert_answer(ask("/api/runs"), "200", "\"name\": \"one\"");
 }
 
+/* Who says a byte a second is never idle; its place is wanted by others. */
+static void slow_talk_ends(void **state)
+{
+    (void)state;
+    tl_board *other;
+    const char *folder = "runs";
+    assert_ok(
+        tl_board_start(&other, &(tl_board_args){.folders = {&folder, 1}, .silent_seconds = 1}));
+    int before = port;
+    assert_int_equal(sscanf(tl_board_url(other), "http://127.0.0.1:%d/", &port), 1);
+    int fd = dial(), i;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    char byte;
+    for (i = 0; i < 1200; i++) {
+        if (poll(&p, 1, 100) == 1 && recv(fd, &byte, 1, 0) <= 0) break;
+        if (send(fd, i ? "x" : "GET /", i ? 1 : 5, MSG_NOSIGNAL) < 0) break;
+    }
+    close(fd);
+    assert_true(i > 5 && i < 1200);
+    port = before;
+    tl_board_stop(&other);
+}
+
 static void a_taken_port_is_told(void **state)
 {
     (void)state;
@@ -286,7 +312,7 @@ int main(void)
         cmocka_unit_test(the_page_is_served),      cmocka_unit_test(wrong_questions_are_answered),
         cmocka_unit_test(other_names_are_refused), cmocka_unit_test(a_token_is_asked_for),
         cmocka_unit_test(news_are_told),           cmocka_unit_test(bad_clients_are_borne),
-        cmocka_unit_test(a_taken_port_is_told),
+        cmocka_unit_test(a_taken_port_is_told),    cmocka_unit_test(slow_talk_ends),
     };
     const struct CMUnitTest none[] = {cmocka_unit_test(there_is_no_server)};
     if (!has_server()) return cmocka_run_group_tests(none, NULL, NULL);

@@ -228,13 +228,100 @@ static void what_is_not_there_is_told(void **state)
     tli_store_free(&s);
 }
 
+static void remove_folder(const char *path)
+{
+    assert_int_equal(nftw(path, lab_remove, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+/* The whole folder is removed and made anew, as a run is begun again. */
+static void a_folder_made_anew_is_followed(void **state)
+{
+    (void)state;
+    tli_store *s;
+    const char *folder = "again";
+    lab_run("again/first", 100);
+    assert_ok(tli_store_new(&s, &(tli_store_args){.folders = {&folder, 1}}));
+    assert_ok(tli_store_look(s));
+    assert_int_equal(count_runs(s), 1);
+    remove_folder("again");
+    look_again(s);
+    assert_int_equal(count_runs(s), 0);
+    lab_run("again/second", 100);
+    lab_run("again/first", 50);
+    look_again(s);
+    assert_int_equal(count_runs(s), 2);
+    assert_int_equal(tag_of(&s->runs.items[0], "loss")->series.points, 5);
+    tli_store_free(&s);
+}
+
+/* Runs that are gone make room for others, also when there were too many. */
+static void the_gone_make_room(void **state)
+{
+    (void)state;
+    tli_store *s;
+    const char *folder = "few";
+    lab_run("few/a", 100);
+    lab_run("few/b", 100);
+    lab_run("few/c", 100);
+    assert_ok(tli_store_new(&s, &(tli_store_args){.folders = {&folder, 1}, .most_runs = 2}));
+    assert_ok(tli_store_look(s));
+    assert_int_equal(count_runs(s), 2);
+    assert_true(s->too_many_runs);
+    remove_folder("few/a");
+    look_again(s);
+    look_again(s);
+    assert_int_equal(count_runs(s), 2);
+    assert_int_equal(s->runs.count, 2);
+    assert_string_equal(s->runs.items[0].name, "c");
+    assert_int_equal(tag_of(&s->runs.items[0], "loss")->series.points, 10);
+    tli_store_free(&s);
+}
+
+/* What looks damaged may be half-written: it is read when there is more of it. */
+static void damage_may_mend(void **state)
+{
+    (void)state;
+    tli_store *s;
+    const char *folder = "mend";
+    struct stat info;
+    lab_events("mend/run", 100);
+    lab_write("mend/run/params.yaml", "trainer: {train_steps: 100}\n");
+    assert_ok(tli_store_new(&s, &(tli_store_args){.folders = {&folder, 1}}));
+    assert_ok(tli_store_look(s));
+    assert_int_equal(count_runs(s), 1);
+    tli_followed *f = &s->runs.items[0].files.items[0];
+    char path[512];
+    snprintf(path, sizeof path, "mend/%s", f->path);
+    assert_int_equal(stat(path, &info), 0);
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    for (int i = 0; i < 64; i++)
+        fputc(85, file); // what a network's file system may show for a while
+    fclose(file);
+    look_again(s);
+    assert_true(f->damaged);
+    assert_int_equal(truncate(path, info.st_size), 0);
+    look_again(s);
+    assert_false(f->damaged);
+    assert_int_equal(tag_of(&s->runs.items[0], "loss")->series.points, 10);
+    tli_store_free(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_are_found),     cmocka_unit_test(lines_alone_make_curves),
-        cmocka_unit_test(growth_is_followed), cmocka_unit_test(going_back_is_followed),
-        cmocka_unit_test(half_records_wait),  cmocka_unit_test(links_are_not_followed),
-        cmocka_unit_test(memory_is_bounded),  cmocka_unit_test(what_is_not_there_is_told),
+        cmocka_unit_test(runs_are_found),
+        cmocka_unit_test(lines_alone_make_curves),
+        cmocka_unit_test(growth_is_followed),
+        cmocka_unit_test(going_back_is_followed),
+        cmocka_unit_test(half_records_wait),
+        cmocka_unit_test(links_are_not_followed),
+        cmocka_unit_test(memory_is_bounded),
+        cmocka_unit_test(what_is_not_there_is_told),
+        cmocka_unit_test(a_folder_made_anew_is_followed),
+        cmocka_unit_test(the_gone_make_room),
+        cmocka_unit_test(damage_may_mend),
     };
     return cmocka_run_group_tests(tests, lab_enter, lab_leave);
 }

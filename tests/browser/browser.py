@@ -79,7 +79,25 @@ class Browser:
         return Page(self, url, **size)
 
 
-class Page:
+class Looks:
+    """What pages of all browsers can do; `run` is theirs."""
+
+    def until(self, script, seconds=300):
+        """Waits until the script says something true; that is handed back. The limit is far above what anything takes, for machines
+        that are busy with other things."""
+        end = time.time() + seconds
+        while time.time() < end:
+            try:
+                value = self.run(f'((v) => v instanceof Node ? true : v)({script})')
+            except RuntimeError:
+                value = None  # the page is not there yet
+            if value:
+                return value
+            time.sleep(0.05)
+        raise AssertionError(f'this never came true: {script}\n{self.run("document.body.innerText")[:2000]}')
+
+
+class Page(Looks):
     def __init__(self, browser, url, width=1280, height=800, dark=False, phone=False):
         self.browser = browser
         target = browser.call('Target.createTarget', url='about:blank')['targetId']
@@ -102,19 +120,6 @@ class Page:
         if 'exceptionDetails' in answer:
             raise RuntimeError(f'{script}: {answer["exceptionDetails"].get("exception", {}).get("description")}')
         return answer['result'].get('value')
-
-    def until(self, script, seconds=30):
-        """Waits until the script says something true; that is handed back."""
-        end = time.time() + seconds
-        while time.time() < end:
-            try:
-                value = self.run(f'((v) => v instanceof Node ? true : v)({script})')
-            except RuntimeError:
-                value = None  # the page is not there yet
-            if value:
-                return value
-            time.sleep(0.05)
-        raise AssertionError(f'this never came true: {script}\n{self.run("document.body.innerText")[:2000]}')
 
     def key(self, key, modifiers=0):
         text = {'text': key} if len(key) == 1 else {}

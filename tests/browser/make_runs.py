@@ -69,10 +69,12 @@ def text(tag, words):  # a tensor of one string, and what it is
     return field(1, tag.encode()) + field(8, tensor) + field(9, field(1, field(1, b'text')))
 
 
-def start(path):
+def start(path, head=True):
+    """The event file of a folder; without a head it goes on with what is there."""
     os.makedirs(path, exist_ok=True)
     f = open(os.path.join(path, 'events.out.tfevents.1700000000.host.1.0'), 'ab')
-    f.write(record(b'\x09' + struct.pack('<d', 1.7e9) + field(3, b'brain.Event:2')))
+    if head:
+        f.write(record(b'\x09' + struct.pack('<d', 1.7e9) + field(3, b'brain.Event:2')))
     return f
 
 

@@ -1,7 +1,7 @@
-"""The page in a real browser: run.py PROGRAM [SHOTS]. What it shows is compared with what is in the files.
+"""The page in a real browser: run.py PROGRAM [SHOTS [firefox]]. What it shows is compared with what is in the files.
 
 Each view of finished runs and of one that trains; resized, dark, by keys; the report as a file. Pictures are left in SHOTS
-where it is given; the one in README.md is made so.
+where it is given; the one in README.md is made so. The browser is Chromium; with the word `firefox` it is that.
 """
 import atexit
 import json
@@ -18,10 +18,12 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from browser import Browser  # noqa: E402
+from firefox import Firefox  # noqa: E402
 import make_runs  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv[1])
 SHOTS = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
+FIREFOX = sys.argv[3:] == ['firefox']
 
 
 def four(x):
@@ -177,10 +179,19 @@ def check_run(page, folder):
         counts = json.load(f)['counts']
     cells = page.run("[...document.querySelectorAll('#confusion tr')].slice(1).map((r) => [...r.querySelectorAll('td')].map((c) => Number(c.textContent)))")
     equal(cells, counts, 'the confusion')
+    with open(os.path.join(folder, 'ours/mistakes.json')) as f:
+        mistakes = json.load(f)
+    shown = page.run("[...document.querySelectorAll('#examples figcaption')].map((c) => c.firstChild.textContent)")
+    equal(shown, [f"‘{e['label']}’ taken for ‘{e['answer']}’, {four(e['probability'])}" for e in mistakes['examples']], 'the worst mistakes')
+    equal(mistakes['wrong'], sum(map(sum, counts)) - sum(r[i] for i, r in enumerate(counts)), 'how many are wrong')
+    page.until("[...document.querySelectorAll('#examples img')].length && [...document.querySelectorAll('#examples img')].every((i) => i.naturalWidth === 16)")
     files = page.run("[...document.querySelectorAll('#checkpoints tbody tr')].map((r) => r.cells[0].textContent)")
     equal(sorted(files), sorted(f for d in ('ours', 'ours/best') for f in os.listdir(os.path.join(folder, d)) if f.endswith('.safetensors')), 'checkpoints')
     assert '9,604 numbers' in page.run("document.querySelector('main').innerText")
     assert page.run("document.querySelectorAll('#flame div').length") > 5
+    page.run("document.querySelector('#examples').scrollIntoView({block: 'center'})")
+    shot(page, 'mistakes')
+    page.run("document.querySelector('main').scrollTo(0, 0)")
     assert 'second line' in page.until("document.querySelector('#log').textContent")
     shot(page, 'run')
     with open(os.path.join(folder, 'ours/metrics.jsonl')) as f:
@@ -230,7 +241,7 @@ def check_finished(browser, folder):
     equal(elsewhere, [], 'requests to others')
     page.close()
     process.send_signal(signal.SIGINT)
-    equal(process.wait(20), 0, 'the exit code')
+    equal(process.wait(300), 0, 'the exit code')
 
 
 # --- a run that trains -----------------------------------------------------------------------------------------------------------
@@ -251,11 +262,11 @@ def check_running(browser, folder):
         go(page, 'run')
         page.until("document.querySelector('main').innerText.includes('left')")
         go(page, 'system')
-        page.until("document.querySelector('[data-tag=\"memory\"] .now')", 90)
+        page.until("document.querySelector('[data-tag=\"memory\"] .now')")
         equal(page.complaints(), [], 'errors in the page')
     finally:
         process.send_signal(signal.SIGINT)
-    equal(process.wait(60), 3, 'the exit code')
+    equal(process.wait(300), 3, 'the exit code')
 
 
 # --- a report --------------------------------------------------------------------------------------------------------------------
@@ -288,11 +299,11 @@ def main():
         ours = os.path.join(runs, 'ours')
         quiet = dict(check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         subprocess.run([PROGRAM, 'train', '--experiment=vision/local', '--mode=train_and_eval', f'--model_dir={ours}', 'tilth.threads=1'], **quiet)
-        subprocess.run([PROGRAM, 'eval', f'--model_dir={ours}', f'--confusion={ours}/confusion.json'], **quiet)
+        subprocess.run([PROGRAM, 'eval', f'--model_dir={ours}', '--page'], **quiet)
         subprocess.run([PROGRAM, 'explain', f'--model_dir={ours}', f'--trace={ours}/trace.json', '--steps=1'], **quiet)
         with open(os.path.join(ours, 'log.txt'), 'w') as f:
             f.write('first line\nsecond line\n')
-        with Browser() as browser:
+        with Firefox() if FIREFOX else Browser() as browser:
             for check, where in ((check_finished, runs), (check_report, folder), (check_running, folder)):
                 from_ = time.time()
                 check(browser, where)

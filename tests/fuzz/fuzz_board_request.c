@@ -50,12 +50,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     must(mkdtemp(folder) != NULL, "no folder");
     must(tl_event_file_open(&f, &(tl_event_file_args){.folder = in_folder("one/train")}) == TL_OK,
          "no file");
-    for (int64_t i = 0; i < 300; i++) {
-        must(tl_event_file_scalar(f, i, "loss", i == 77 ? 0.0 / 0.0 : 1.0 / (double)(i + 1))
-                     == TL_OK
+    for (int64_t i = 0; i < 40; i++) {
+        must(tl_event_file_scalar(f, i, "loss", i == 7 ? 0.0 / 0.0 : 1.0 / (double)(i + 1)) == TL_OK
                  && tl_event_file_scalar(f, i, "a/b \"c\" <d>", (double)i) == TL_OK,
              "cannot be written");
-        if (i % 100 == 0)
+        if (i % 20 == 0)
             must(tl_event_file_text(f, i, "words", "some \"words\" </script>") == TL_OK, "no text");
     }
     tl_event_file_close(&f);
@@ -97,7 +96,17 @@ static void decode(char *text)
     *out = '\0';
 }
 
-static void ask(char *text)
+/* Answers that open files take ten times as long as others: not all of them are made. */
+static bool opens_files(const char *path)
+{
+    static const char *const paths[] = {"/api/files", "/api/log",   "/api/weights",
+                                        "/api/image", "/api/media", "/api/reports"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (strcmp(path, paths[i]) == 0) return true;
+    return false;
+}
+
+static void ask(char *text, bool chosen)
 {
     query q = {.count = 0};
     tli_answer a = TLI_ANSWER_INIT;
@@ -117,9 +126,10 @@ static void ask(char *text)
         at = next;
     }
     decode(text);
+    if (opens_files(text) && !chosen) return;
     tli_board_answer(&a, store, &(tli_request){.path = text, .arg = arg_of, .payload = &q});
     must(a.status == 200 || a.status == 404, "an answer of another kind");
-    if (a.status == 200 && strcmp(a.type, "application/json") == 0) {
+    if (chosen && a.status == 200 && strcmp(a.type, "application/json") == 0) {
         json_t *j = json_loadb(tl_str_text(&a.body), a.body.length, 0, NULL);
         must(j != NULL, "an answer that is no JSON");
         json_decref(j);
@@ -138,7 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         tli_guard_refuses(&(tli_guard){.loopback = true}, &(tli_guard_request){.host = text});
     must(why || strncmp(text, "localhost", 9) == 0 || strncmp(text, "127.", 4) == 0 || *text == '[',
          "another name is let in");
-    ask(text);
+    ask(text, is_chosen(data, size, 16));
     free(text);
     return 0;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fuzzes every target towards its goal, 10^8 executions (10^7 for a whole run's folder, which is slow), over as many runs
+# Fuzzes every target towards its goal, 10^8 executions (10^7 for those that open files: run_folder, board_request), over as many runs
 # as that takes: tests/soak/fuzz_counts.txt says how far each has come, and each run adds to it. A run adds ten million
 # executions (SOAK_RUNS, where it is set) of each target that reads training data from files of others (tfrecord, example,
 # idx), and a tenth of that of every other one; those that have reached their goal are left out. Names of targets as
@@ -27,7 +27,7 @@ interrupted=72 # libFuzzer's exit code after Ctrl-C
 goal_of()
 {
     case $1 in
-    run_folder) echo "$folder_goal" ;;
+    run_folder | board_request) echo "$folder_goal" ;;
     *) echo "$goal" ;;
     esac
 }

@@ -139,6 +139,7 @@ static const need needs[] = {
              "--label_column=stars --train_data_output_path=made/reviews --overwrite"},
     {.said = "tilth predict", .more = "--model_dir=runs/mine photos"},
     {.said = "tilth eval --confusion=svg", .more = "--model_dir=runs/mine"},
+    {.said = "tilth eval --page", .more = "--model_dir=runs/mine"},
     {.said = "tilth export", .more = "--model_dir=runs/mine --to=exported"},
     {.said = "tilth explain", .more = "--experiment=vision/local --steps=1" SHORT},
     {.said = "tilth find_lr", .more = "--experiment=vision/local --steps=4" SHORT},

@@ -170,9 +170,22 @@ static void test_what_is_exported_is_asked(void **state)
     assert_string_equal(first, last);
     tl_free(first);
     tl_free(last);
-    run("eval", "--model_dir=run");
+    run("eval", "--model_dir=run", "--confusion=csv");
+    ended(0, "");
+    has("class,no,yes\nno,");
+    run("eval", "--model_dir=run", "--page");
     ended(0, "");
     has("cls_accuracy");
+    char *mistakes;
+    assert_ok(tl_file_read(&mistakes, NULL, "run/mistakes.json", 1 << 20));
+    assert_non_null(strstr(mistakes, "\"examples\": ["));
+    tl_free(mistakes);
+    // After two steps nearly all is wrong: texts are put together from their pieces.
+    run("eval", "--model_dir=next", "--page");
+    ended(0, "");
+    assert_ok(tl_file_read(&mistakes, NULL, "next/mistakes.json", 1 << 20));
+    if (!strstr(mistakes, "\"wrong\": 0,")) assert_non_null(strstr(mistakes, " thing , number "));
+    tl_free(mistakes);
 }
 
 /* --- from C ----------------------------------------------------------------------------------- */

@@ -28,12 +28,13 @@ typedef struct tl_board tl_board;
 
 typedef struct tl_board_args {
     tl_strings folders;
-    int64_t port;        /* 0: 6006, or the next ten that are free */
-    const char *address; /* (optional: 127.0.0.1) of this machine: IPv4, or IPv6 */
-    const char *token;   /* required with another address: at least 16 characters */
-    bool patient;        /* folders need not be there yet */
-    bool behind;         /* its threads run when nothing else of the machine wants to */
-    int64_t most_points; /* (optional: 2^23) kept in memory; beyond that curves are thinned */
+    int64_t port;           /* 0: 6006, or the next ten that are free */
+    const char *address;    /* (optional: 127.0.0.1) of this machine: IPv4, or IPv6 */
+    const char *token;      /* required with another address: at least 16 characters */
+    bool patient;           /* folders need not be there yet */
+    bool behind;            /* its threads run when nothing else of the machine wants to */
+    int64_t silent_seconds; /* (optional: 10) until a client that has not asked is closed */
+    int64_t most_points;    /* (optional: 2^23) kept in memory; beyond that curves are thinned */
 } tl_board_args;
 
 /* A build without libmicrohttpd is TL_EUNSUPPORTED, a port that is taken TL_EEXISTS. */

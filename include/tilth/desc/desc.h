@@ -122,7 +122,8 @@ enum {
     /* strings that name something in another folder, the model's: absolute paths and `..` are
      * refused */
     TL_FIELD_INSIDE = 256,
-    TL_FIELD_FILLED = 512 /* an optional that is never null (TL_FILLED) */
+    TL_FIELD_FILLED = 512, /* an optional that is never null (TL_FILLED) */
+    TL_FIELD_BARE = 1024   /* a number that may, as a flag, stand without a value: --port is 0 */
 };
 
 /* what a TL_TYPE_VALUE row accepts, beside null when it is nullable */

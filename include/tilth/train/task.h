@@ -116,6 +116,17 @@ typedef struct tl_settling {
     tl_arena *arena; /* lives as long as the answer */
 } tl_settling;
 
+/* An example as people look at it: a picture, a text, or the cells of a row. Texts and pixels are
+ * in the arena, or live as long as the task. */
+typedef struct tl_example_view {
+    tl_arena *arena;           /* given by who asks */
+    const char *name;          /* where it lies; NULL: that is not known */
+    const char *text;          /* NULL: it is none */
+    tl_strings columns, cells; /* as many of each */
+    const uint8_t *pixels;     /* [height, width, channels]; NULL: it is no picture */
+    int64_t height, width, channels;
+} tl_example_view;
+
 /* What is exported. */
 typedef struct tl_export_args {
     const char *format;
@@ -217,6 +228,11 @@ struct tl_task_class {
     tl_status (*write_objects)(tl_task *t, const char *path);
     /* (optional) The stages of a progressive training (progressive.h). */
     const tl_progressive_policy *policy;
+    /* What people would look at of an example of a batch of validation data, such as one that was
+     * answered wrongly; `out` has the arena. Base: a picture where an input is one, and
+     * `example_name` where the batch has it. */
+    tl_status (*show_example)(const tl_task *t, const tl_batch *batch, int64_t row,
+                              tl_example_view *out);
 };
 TL_API extern const tl_task_class tl_base_task;
 
@@ -288,6 +304,8 @@ TL_API TL_NODISCARD tl_status tl_task_export_files(tl_task *t, tl_notes *into);
 TL_API TL_NODISCARD tl_status tl_task_export_weights(tl_task *t, const tl_export_args *args,
                                                      tl_state *weights, tl_notes *files);
 TL_API TL_NODISCARD tl_status tl_task_write_objects(tl_task *t, const char *path);
+TL_API TL_NODISCARD tl_status tl_task_show_example(const tl_task *t, const tl_batch *batch,
+                                                   int64_t row, tl_example_view *out);
 /* Whether it can be asked: its class has prepare_query. */
 TL_API bool tl_task_takes_queries(const tl_task *t);
 

@@ -13,7 +13,7 @@ T.showRun = async (view) => {
   const others = T.chosenRuns().length - 1;
   const log = view.querySelector('#log-card') && view.dataset.run === String(run.id) ? view.querySelector('#log-card') : T.logCard(run, files || []);
   view.dataset.run = String(run.id);
-  const cards = [T.runFacts(run, others), T.checkpointCard(files || []), T.confusionCard(run, reports || {}), T.timeCard(run, reports || {}), T.weightCard(weights || {}), log];
+  const cards = [T.runFacts(run, others), T.checkpointCard(files || []), T.confusionCard(run, reports || {}), T.worstCard(reports || {}), T.timeCard(run, reports || {}), T.weightCard(weights || {}), log];
   view.replaceChildren(...cards.filter(Boolean));
 };
 
@@ -50,7 +50,7 @@ T.parsed = (text) => { try { return text ? JSON.parse(text) : null; } catch { re
 
 T.confusionCard = (run, reports) => {
   const c = T.parsed(reports['confusion.json']);
-  if (!c || !Array.isArray(c.counts)) return T.card('mistakes', T.el('p', {class: 'dim', style: 'margin:0'}, 'To see which classes are taken for which: ', T.el('code', {}, `tilth eval --model_dir=${run.name} --confusion=${run.name}/confusion.json`)));
+  if (!c || !Array.isArray(c.counts)) return reports['mistakes.json'] ? null : T.card('mistakes', T.el('p', {class: 'dim', style: 'margin:0'}, 'To see what is taken for what, and the worst examples: ', T.el('code', {}, `tilth eval --model_dir=${run.name} --page`)));
   const rows = c.counts, names = c.classes, sums = rows.map((r) => r.reduce((a, b) => a + b, 0));
   const mistakes = rows.flatMap((r, i) => r.map((n, k) => [n, i, k])).filter(([n, i, k]) => i !== k && n > 0).sort((a, b) => b[0] - a[0]);
   const shown = names.length <= 40 ? T.el('div', {class: 'scroll'}, T.el('table', {class: 'confusion', id: 'confusion'}, T.el('tr', {}, T.el('th', {}, 'is \\ taken for'), ...names.map((n) => T.el('th', {}, n))),
@@ -60,6 +60,21 @@ T.confusionCard = (run, reports) => {
     }))))) : '';
   const right = rows.reduce((sum, r, i) => sum + r[i], 0), all = sums.reduce((a, b) => a + b, 0);
   return T.card(`mistakes of the last evaluation: ${all - right} of ${all}`, shown, T.el('ol', {id: 'mistakes'}, ...mistakes.slice(0, 10).map(([n, i, k]) => T.el('li', {}, `${n} of ‘${names[i]}’ taken for ‘${names[k]}’`))));
+};
+
+// The examples that were answered worst: pictures, texts or rows.
+T.worstCard = (reports) => {
+  const m = T.parsed(reports['mistakes.json']);
+  if (!m || !Array.isArray(m.examples)) return null;
+  const one = (e) => {
+    const picture = typeof e.image === 'string' && /^data:image\/png;base64,[\w+/=]+$/.test(e.image);
+    const said = 'probability' in e ? `‘${e.label}’ taken for ‘${e.answer}’, ${T.number(e.probability)}` : `${T.number(e.label)} predicted as ${T.number(e.answer)}`;
+    const row = e.row && typeof e.row === 'object' ? T.el('dl', {}, ...Object.entries(e.row).flatMap(([k, v]) => [T.el('dt', {}, k), T.el('dd', {}, String(v))])) : null;
+    return T.el('figure', {class: picture ? 'example' : 'example wide'}, picture ? T.el('img', {src: e.image, alt: said}) : '', e.text ? T.el('blockquote', {}, String(e.text)) : '', row,
+      T.el('figcaption', {}, said, T.el('span', {class: 'dim long'}, String(e.name || `example ${e.index}`))));
+  };
+  const title = m.wrong === undefined ? `worst of ${m.seen} predictions, step ${m.step}` : `worst mistakes: ${m.wrong} of ${m.seen} are wrong, step ${m.step}`;
+  return T.card(title, m.examples.length ? T.el('div', {class: 'examples', id: 'examples'}, ...m.examples.map(one)) : T.el('p', {class: 'dim', style: 'margin:0'}, 'There is none.'));
 };
 
 // --- the time of a step ------------------------------------------------------------------------------

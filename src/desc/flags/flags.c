@@ -185,6 +185,7 @@ static void write_head(tl_str *out, const tli_flag *flag)
     const tl_field *row = flag->target.field;
     if (flag->alias) tl_str_addf(out, "-%s, ", flag->alias);
     if (tli_flag_is_switch(flag)) tl_str_addf(out, "--[no]%s", flag->name);
+    else if (row->flags & TL_FIELD_BARE) tl_str_addf(out, "--%s[=N]", flag->name);
     else tl_str_addf(out, "--%s=%s", flag->name, words[row->type]);
     if (row->arity == TL_LIST) tl_str_add(out, " ...");
 }

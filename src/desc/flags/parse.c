@@ -348,7 +348,8 @@ static tl_status parse_flag(parser *p, const char *text)
     if (done) return TL_OK;
     tli_flag *flag = tli_flags_find(p->flags, name);
     if (flag) {
-        if (!value) value = tli_flag_is_switch(flag) ? "true" : following(p);
+        bool bare = flag->target.field->flags & TL_FIELD_BARE;
+        if (!value) value = tli_flag_is_switch(flag) ? "true" : bare ? "0" : following(p);
         return value ? give(p, flag, value) : lacks_value(p, name);
     }
     flag = strncmp(name, "no", 2) == 0 ? tli_flags_find(p->flags, name + 2) : NULL;

@@ -275,6 +275,12 @@ static void answer_form(const tl_task *t, tl_answer_form *out)
     tl_task_answer_form(student_of(t), out);
 }
 
+static tl_status show_example(const tl_task *t, const tl_batch *batch, int64_t row,
+                              tl_example_view *out)
+{
+    return tl_task_show_example(student_of(t), batch, row, out);
+}
+
 static tl_status set_classes(tl_task *t, tl_strings names)
 {
     return tl_task_set_classes(student_of(t), names);
@@ -337,6 +343,7 @@ const tl_task_class tl_distillation_task = {
     .prepare_query = prepare_query,
     .build_answers = build_answers,
     .answer_form = answer_form,
+    .show_example = show_example,
     .set_classes = set_classes,
     .export_files = export_files,
     .export_weights = export_weights,

@@ -256,13 +256,15 @@ static void process_metrics(tl_task *t, tl_step *s, const tl_tensors *labels,
     bool taping = tl_ctx_set_taping(s->ctx, false);
     label = flat(s->ctx, label);
     answer = in_full(s->ctx, answer);
-    tl_metric *m = tl_metrics_find(s->metrics, "cls_accuracy");
-    if (m) tl_metric_update(m, s->ctx, label, answer, weight);
-    if ((m = tl_metrics_find(s->metrics, "auc")))
-        tl_metric_update(m, s->ctx, label, tl_take(s->ctx, tl_softmax(s->ctx, answer, -1), 1, 1),
-                         weight);
-    if ((m = tl_metrics_find(s->metrics, "mean_squared_error")))
-        tl_metric_update(m, s->ctx, tl_cast(s->ctx, label, TL_F32), flat(s->ctx, answer), weight);
+    for (int64_t i = 0; i < tl_metrics_count(s->metrics); i++) {
+        tl_metric *m = tl_metrics_at(s->metrics, i);
+        tl_tensor *y = label, *o = answer;
+        if (TL_CLASS_METHOD(tl_metric_class, m->cls, of_values)) continue; // somebody else's
+        if (strcmp(m->name, "auc") == 0) o = tl_take(s->ctx, tl_softmax(s->ctx, answer, -1), 1, 1);
+        if (strcmp(m->name, "mean_squared_error") == 0)
+            y = tl_cast(s->ctx, label, TL_F32), o = flat(s->ctx, answer);
+        tl_metric_update(m, s->ctx, y, o, weight);
+    }
     tl_ctx_set_taping(s->ctx, taping);
 }
 
@@ -574,6 +576,7 @@ const tl_desc tl_sentence_text_task_config_desc = {
                                           .prepare_query = tli_sentence_prepare_query,             \
                                           .build_answers = tli_sentence_build_answers,             \
                                           .answer_form = tli_sentence_answer_form,                 \
+                                          .show_example = tli_sentence_show_example,               \
                                           .set_classes = tli_sentence_set_classes,                 \
                                           .export_files = tli_sentence_export_files,               \
                                           __VA_ARGS__}

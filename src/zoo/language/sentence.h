@@ -33,5 +33,8 @@ TL_NODISCARD tl_status tli_sentence_prepare_query(const tl_task *t, const tl_que
                                                   void *const *inputs);
 tl_tensor *tli_sentence_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs);
 void tli_sentence_answer_form(const tl_task *t, tl_answer_form *out);
+/* The text of an example, put together from its pieces. */
+TL_NODISCARD tl_status tli_sentence_show_example(const tl_task *t, const tl_batch *batch,
+                                                 int64_t row, tl_example_view *out);
 
 #endif

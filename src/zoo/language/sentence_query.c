@@ -210,3 +210,40 @@ void tli_sentence_answer_form(const tl_task *t, tl_answer_form *out)
 {
     *out = (tl_answer_form){.classes = classes_of(t) > 1, .names = names_of(t)};
 }
+
+/* --- examples to look at ---------------------------------------------------------------------- */
+
+/* Pieces that are no text: [CLS], [PAD]; the end of a sentence is where the next one begins. */
+static void add_piece(tl_str *out, const char *piece)
+{
+    size_t length = strlen(piece);
+    if (strcmp(piece, "[SEP]") == 0) tl_str_addc(out, '\n');
+    else if (strncmp(piece, "##", 2) == 0) tl_str_add(out, piece + 2);
+    else if (strcmp(piece, "[UNK]") == 0 || *piece != '[' || piece[length - 1] != ']')
+        tl_str_addf(out, "%s%s", out->length && out->data[out->length - 1] != '\n' ? " " : "",
+                    piece);
+}
+
+tl_status tli_sentence_show_example(const tl_task *t, const tl_batch *batch, int64_t row,
+                                    tl_example_view *out)
+{
+    const tli_sentence_task *s = (const tli_sentence_task *)t;
+    const tl_tokenizer *pieces = s->pieces.tokenizer ? s->pieces.tokenizer : s->tokenizers[0];
+    tl_tensor *words = tl_cast(batch->ctx, tl_batch_get(batch, "input_word_ids"), TL_I64);
+    tl_str text = TL_STR_INIT;
+    tl_lease lease;
+    if (!words) return tl_ctx_status(batch->ctx);
+    if (!pieces) return TL_OK; // records of numbers, and nobody has said what they stand for
+    int64_t length = words->shape.dims[1];
+    TL_TRY(tl_lease_read(&lease, words));
+    const int64_t *ids = (const int64_t *)lease.data + row * length;
+    for (int64_t i = 0; i < length; i++) {
+        const char *piece = tl_tokenizer_piece(pieces, ids[i]);
+        if (piece) add_piece(&text, piece);
+    }
+    tl_lease_drop(&lease);
+    while (text.length && text.data[text.length - 1] == '\n') tl_str_cut(&text, text.length - 1);
+    out->text = tl_str_copy(&text, out->arena);
+    tl_str_deinit(&text);
+    return out->text ? TL_OK : TL_ENOMEM;
+}

@@ -270,6 +270,15 @@ static void release_aggregated(tl_task *t, void *state)
     tli_table_report_free(state);
 }
 
+static tl_status show_example(const tl_task *t, const tl_batch *batch, int64_t row,
+                              tl_example_view *out)
+{
+    const tl_task_config *c = t->config;
+    const tl_table_args args = tli_table_args_of(
+        (const tl_table_data_config *)(c->validation_data ? c->validation_data : c->train_data));
+    return tli_table_show(&((const table_task *)t)->report, &args, batch, row, out);
+}
+
 /* --- what a run keeps ------------------------------------------------------------------------- */
 
 static tl_status notes(tl_task *t, tl_notes *into)
@@ -316,6 +325,7 @@ const tl_task_class tl_table_task = {
     .build_answers = tli_table_build_answers,
     .answer_form = tli_table_answer_form,
     .export_files = notes,
+    .show_example = show_example,
 };
 
 /* gin: TableModel.units = [8] */

@@ -36,6 +36,9 @@ TL_NODISCARD tl_status tli_table_report_keep(void **state, const tli_table_repor
 TL_NODISCARD tl_status tli_table_report_tell(void *state, const tli_table_report_of *of,
                                              tl_logs *into);
 void tli_table_report_free(void *state);
+/* The cells of the row that an example is, as they stand in its file. */
+TL_NODISCARD tl_status tli_table_show(const tli_table_report_of *of, const tl_table_args *args,
+                                      const tl_batch *batch, int64_t row, tl_example_view *out);
 
 /* --- predictions: methods of the task --------------------------------------------------------- */
 

@@ -1,11 +1,12 @@
 #include "zoo/vision/image_report.h"
 
-#include <math.h>
 #include <string.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
+
+#include "train/inner/show_example.h"
 
 enum { MOST_IMAGES = 16 };
 
@@ -37,23 +38,6 @@ tl_status tli_report_step(tl_step *s, tl_tensor *labels, tl_tensor *logits)
     return tl_ctx_status(c);
 }
 
-/* Whatever the normalisation was: the darkest becomes 0, the brightest 255. What is no number is
- * black. */
-static void show(uint8_t *out, const float *in, int64_t count)
-{
-    float low = INFINITY, high = -INFINITY;
-    for (int64_t i = 0; i < count; i++) {
-        if (!isfinite(in[i])) continue;
-        low = fminf(low, in[i]);
-        high = fmaxf(high, in[i]);
-    }
-    float scale = high > low ? 255 / (high - low) : 0;
-    for (int64_t i = 0; i < count; i++) {
-        float value = (in[i] - low) * scale;
-        out[i] = (uint8_t)(value >= 255 ? 255 : value > 0 ? lrintf(value) : 0);
-    }
-}
-
 static tl_status make_room(report *r, const tl_tensor *images)
 {
     r->shape = TL_SHAPE(images->shape.dims[1], images->shape.dims[2], images->shape.dims[3]);
@@ -77,7 +61,8 @@ static tl_status take(report *r, const tl_tensor *images, const tl_tensor *label
     const float *w = weight.data;
     for (int64_t i = 0; i < images->shape.dims[0] && r->count < MOST_IMAGES; i++) {
         if (y[i] == o[i] || (w && w[i] == 0)) continue;
-        show(r->pixels + r->count * each, (const float *)pixels.data + i * each, each);
+        tli_pixels_of_floats(r->pixels + r->count * each, (const float *)pixels.data + i * each,
+                             each);
         r->items[r->count++] = (wrong){y[i], o[i]};
     }
 done:

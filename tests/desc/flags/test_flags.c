@@ -548,6 +548,27 @@ static tl_status check_pair(const void *value)
     return s->fast && s->safe ? TL_FAIL(TL_EINVAL, "--fast and --safe exclude each other") : TL_OK;
 }
 
+/* It takes no word that follows. */
+static void test_a_number_may_stand_alone(void **state)
+{
+    typedef struct served {
+        int64_t port;
+    } served;
+    static const tl_field rows[] = {
+        TL_F(served, port, .i = -1, TL_RANGE(-1, 9), .flags = TL_FIELD_BARE, .help = "where"),
+        TL_F_END,
+    };
+    static const tl_desc desc = {
+        .name = "served", .help = "s", .size = sizeof(served), .fields = rows};
+    served page;
+    (void)state;
+    assert_ok(tl_flags_define(flags, "served", &desc, &page));
+    assert_int_equal(page.port, -1);
+    assert_ok(parse("--port", "word"));
+    assert_int_equal(page.port, 0);
+    assert_int_equal(rest.count, 1);
+}
+
 static void test_check_of_the_struct(void **state)
 {
     (void)state;
@@ -813,6 +834,7 @@ int main(void)
         t(test_two_definitions_differ),
         t(test_two_definitions_alike),
         t(test_what_cannot_be_a_flag),
+        t(test_a_number_may_stand_alone),
         t(test_check_of_the_struct),
         t(test_flagfile),
         t(test_flagfile_twice_in_a_row_is_no_cycle),
