@@ -410,6 +410,7 @@ static void finish_block(const product *p, const block *t)
         .pre = tli_gemm_at_out(p->pre, g->pre_type, t->i0 * g->pre_row + t->j0),
         .pre_type = g->pre_type,
         .pre_row = g->pre_row,
+        .slope = g->slope,
     });
 }
 
