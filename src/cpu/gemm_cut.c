@@ -164,7 +164,7 @@ static void cut_sides(product *p, bool b_direct)
     // Of a task, at least: a panel of one side is used that often by the other
     enum { ROW_PANELS = 2, PANELS = 4 };
     // Tasks of whole rows: for machines of up to 8 cores nothing is left to gain
-    enum { ENOUGH = 8 };
+    enum { ENOUGH = 8, FAR = 4 << 20 };
     const tli_gemm_kernels *k = p->k;
     const int64_t m = p->g->m, n = p->g->n, tasks = tasks_of(p);
     // A column that is read along its rows is a row: tasks should be long.
@@ -178,6 +178,13 @@ static void cut_sides(product *p, bool b_direct)
     // Tasks of whole rows of c pack what they read of a for themselves, and share little.
     const double bytes = (double)n * (double)p->depth * (double)k->element;
     const bool near = b_direct || bytes <= k->near;
+    // So many rows that tasks of whole ones may be high: then b, which a last-level cache holds, is
+    // read for enough of them.
+    if (!near && bytes <= FAR && n <= WIDEST && m >= ENOUGH * highest) {
+        p->mb = tl_min_i64(piece_of(m, 2 * ENOUGH, k->mr, 1), highest);
+        p->nb = tl_round_up(n, k->nr);
+        return;
+    }
     const int64_t down = near && tli_gemm_uses_panels(p) ? tasks : 1;
     p->mb = tl_min_i64(piece_of(m, down, k->mr, rows_least),
                        piece_of(m, tl_div_up(m, highest), k->mr, 1));

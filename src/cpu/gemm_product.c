@@ -512,10 +512,9 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
 
 /* --- a product in parts ----------------------------------------------------------------------- */
 
-/* Sides of a part whose panels are shared, and the bytes of all its panels: what a last-level cache
- * of some tens of MiB holds beside what is read and written. Beyond it panels would come from
- * memory once for each task. */
-enum { PART_SIDE = 2048, PART_BYTES = 24 << 20 };
+/* Sides of a part whose panels are shared, and the bytes of all its panels: a share of a last-level
+ * cache of some tens of MiB, so that what is packed is still there when it is used. */
+enum { PART_SIDE = 2048, PART_BYTES = 6 << 20 };
 static int64_t part_side = PART_SIDE, part_bytes = PART_BYTES;
 
 void tli_gemm_limit_parts(int64_t side, int64_t bytes)
