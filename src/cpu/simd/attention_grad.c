@@ -140,16 +140,25 @@ static void pack_key_items(const key_side *k, const attention *t, int64_t batch,
     }
 }
 
+/* A row of floats of one head: where it lies, or in `room`. */
+static const float *row_of(float *room, const attention *t, const operand *o, int64_t batch,
+                           int64_t head, int64_t query)
+{
+    if (t->type == TL_F32 && o->item == 1 && t->value_width == t->value_room)
+        return operand_at(t, o, batch, query, head);
+    attention_rows(room, t->value_room, t, o, batch, head, query, 1, t->value_width, NULL);
+    return room;
+}
+
 static float mean_of(const query_side *q, const backward *g, int64_t batch, int64_t head,
                      int64_t query)
 {
     const attention *t = &g->t;
     vf sum = vf_zero();
-    attention_rows(q->gy_row, t->value_room, t, &g->gy, batch, head, query, 1, t->value_width,
-                   NULL);
-    attention_rows(q->y_row, t->value_room, t, &g->y, batch, head, query, 1, t->value_width, NULL);
+    const float *gy = row_of(q->gy_row, t, &g->gy, batch, head, query);
+    const float *y = row_of(q->y_row, t, &g->y, batch, head, query);
     for (int64_t e = 0; e < t->value_room; e += VF)
-        sum = vf_fma(vf_load(q->gy_row + e), vf_load(q->y_row + e), sum);
+        sum = vf_fma(vf_load(gy + e), vf_load(y + e), sum);
     return vf_sum(sum);
 }
 
@@ -328,10 +337,12 @@ static void store_sums(const attention *t, const target *to, const float *sums, 
         return;
     }
     t->gemm->pack_a(turned, sums, TL_F32, row, 1, to->width_room, to->count);
+    const bool floats = t->type == TL_F32 && to->width == to->width_room;
     for (int64_t i = 0; i < to->count; i++) {
+        float *row = floats ? (float *)(void *)target_at(t, to, i) : one;
         for (int64_t j = 0; j < to->width_room; j += MR)
-            memcpy(one + j, turned + j * to->count + i * MR, MR * sizeof *one);
-        t->gemm->convert(target_at(t, to, i), t->type, one, TL_F32, to->width);
+            memcpy(row + j, turned + j * to->count + i * MR, MR * sizeof *row);
+        if (!floats) t->gemm->convert(target_at(t, to, i), t->type, one, TL_F32, to->width);
     }
 }
 
