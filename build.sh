@@ -8,7 +8,7 @@ BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libjansso
                 libjpeg62-turbo-dev zlib1g-dev libmicrohttpd-dev)
 FORMAT_PACKAGES=(clang-format-14)
 MPI_PACKAGES=(openmpi-bin libopenmpi-dev)
-TEST_PACKAGES=(g++ clang libclang-rt-14-dev libcmocka-dev universal-ctags "${FORMAT_PACKAGES[@]}" "${MPI_PACKAGES[@]}")
+TEST_PACKAGES=(g++ clang lld libclang-rt-14-dev libcmocka-dev universal-ctags "${FORMAT_PACKAGES[@]}" "${MPI_PACKAGES[@]}")
 PYTHON_PACKAGES=(python3 python3-venv)
 BROWSER_PACKAGES=(chromium python3) # the page is tested in a real browser; 71 MB
 BENCH_PACKAGES=(libopenblas0-pthread dataset-fashion-mnist "${MPI_PACKAGES[@]}")
@@ -250,8 +250,10 @@ count_cases()
 run_tests()
 {
     local folder=$1 cases
+    local which=(--label-exclude soak)
+    [[ -z ${TILTH_ALL_CASES:-} ]] || which=()
     quietly "$folder/ctest.txt" without_aslr ctest --test-dir "$folder" --output-on-failure \
-        --no-tests=error --parallel "$(nproc)"
+        --no-tests=error --parallel "$(nproc)" "${which[@]}"
     cases=$(count_cases "$folder")
     echo "   $cases cases"
     passed=$((passed + cases))

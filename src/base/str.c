@@ -53,11 +53,14 @@ void tl_str_addc(tl_str *s, char c)
 void tl_str_addv(tl_str *s, const char *format, va_list args)
 {
     va_list again;
+    size_t room = s->failed ? 0 : s->capacity - s->length;
     va_copy(again, args);
-    int length = vsnprintf(NULL, 0, format, args);
+    int length = vsnprintf(room ? s->data + s->length : NULL, room, format, args);
     if (length < 0) s->failed = true;
     if (length >= 0 && reserve(s, (size_t)length)) {
-        vsnprintf(s->data + s->length, (size_t)length + 1, format, again);
+        // Most texts fit into what is there already, and are printed once.
+        if ((size_t)length >= room)
+            vsnprintf(s->data + s->length, (size_t)length + 1, format, again);
         s->length += (size_t)length;
     }
     va_end(again);

@@ -76,14 +76,51 @@ void tli_answer_fail(tli_answer *a, int status, const char *format, ...)
 typedef struct route {
     const char *path;
     void (*answer)(tli_answer *a, tli_store *s, const tli_request *q);
+    bool kept; /* the same for all who ask until something changes */
 } route;
 static const route routes[] = {
-    {"/api/runs", tli_answer_runs},       {"/api/tags", tli_answer_tags},
-    {"/api/curves", tli_answer_curves},   {"/api/settings", tli_answer_settings},
-    {"/api/media", tli_answer_media},     {"/api/image", tli_answer_image},
-    {"/api/files", tli_answer_files},     {"/api/log", tli_answer_log},
-    {"/api/weights", tli_answer_weights}, {"/api/reports", tli_answer_reports},
+    {"/api/runs", tli_answer_runs, false},      {"/api/tags", tli_answer_tags, true},
+    {"/api/curves", tli_answer_curves, true},   {"/api/settings", tli_answer_settings, true},
+    {"/api/media", tli_answer_media, true},     {"/api/image", tli_answer_image, false},
+    {"/api/files", tli_answer_files, true},     {"/api/log", tli_answer_log, true},
+    {"/api/weights", tli_answer_weights, true}, {"/api/reports", tli_answer_reports, true},
 };
+
+/* All that an answer can depend on. */
+static void add_key(tl_str *out, const tli_request *q)
+{
+    static const char *const names[] = {"run",    "runs",   "tag",  "part", "points",
+                                        "axis",   "log",    "from", "to",   "smooth",
+                                        "system", "search", "file", "most", "step"};
+    tl_str_add(out, q->path);
+    for (int i = 0; i < TL_COUNT(names); i++) {
+        const char *text = q->arg(q->payload, names[i]);
+        if (text) tl_str_addf(out, "\n%d %s", i, text);
+    }
+}
+
+static void answer_by(tli_answer *a, tli_store *s, const tli_request *q, const route *by)
+{
+    tl_str key = TL_STR_INIT;
+    uint64_t version = 0;
+    bool kept = by->kept && q->kept;
+    if (kept) {
+        add_key(&key, q);
+        tli_store_lock(s);
+        version = s->version;
+        tli_store_unlock(s);
+    }
+    if (!kept || !tli_kept_find(q->kept, tl_str_text(&key), version, &a->body)) {
+        by->answer(a, s, q);
+        if (kept && a->status == 200 && !key.failed)
+            tli_kept_keep(q->kept, tl_str_text(&key), version, &a->body);
+    }
+    tl_str_deinit(&key);
+    if (a->status == 200 && tl_str_status(&a->body) != TL_OK) {
+        tl_str_deinit(&a->body);
+        tli_answer_fail(a, 503, "there is no memory for this answer");
+    }
+}
 
 void tli_board_answer(tli_answer *a, tli_store *s, const tli_request *q)
 {
@@ -92,11 +129,7 @@ void tli_board_answer(tli_answer *a, tli_store *s, const tli_request *q)
     a->type = "application/json";
     for (int i = 0; i < TL_COUNT(routes); i++) {
         if (strcmp(path, routes[i].path) != 0) continue;
-        routes[i].answer(a, s, q);
-        if (a->status == 200 && !a->fixed && tl_str_status(&a->body) != TL_OK) {
-            tl_str_deinit(&a->body);
-            tli_answer_fail(a, 503, "there is no memory for this answer");
-        }
+        answer_by(a, s, q, &routes[i]);
         return;
     }
     for (int64_t i = 0; i < tli_page_file_count; i++) {

@@ -14,6 +14,7 @@
 
 #include <tilth/base/str.h>
 
+#include "board/kept.h"
 #include "board/store.h"
 
 typedef struct tli_request {
@@ -21,6 +22,7 @@ typedef struct tli_request {
     /* NULL: it was not given */
     const char *(*arg)(void *payload, const char *name);
     void *payload;
+    tli_kept *kept; /* (optional) of answers */
 } tli_request;
 
 typedef struct tli_answer {

@@ -5,6 +5,7 @@
 #include <tilth/base/vec.h>
 
 #include "board/answer.h"
+#include "board/digits.h"
 #include "io/inner/json_text.h"
 
 /* --- tags ------------------------------------------------------------------------------------- */
@@ -48,27 +49,31 @@ void tli_answer_tags(tli_answer *a, tli_store *s, const tli_request *q)
 
 enum { MOST_BUCKETS = 4096, MOST_CURVES = 200 };
 
-/* Seven digits: what float32 has. */
 static void add_value(tl_str *out, double v)
 {
-    if (isfinite(v)) tl_str_addf(out, "%.7g", v);
-    else tl_str_add(out, isnan(v) ? "\"NaN\"" : v > 0 ? "\"Infinity\"" : "\"-Infinity\"");
+    char text[TLI_DIGITS];
+    tl_str_addn(out, text, tli_digits_value(text, v));
 }
 
 /* Steps, seconds since `start`, values. */
 static void add_points(tl_str *out, const char *name, const tli_points *p, double start)
 {
+    char text[TLI_DIGITS + 1] = ",";
     tl_str_addf(out, ", \"%s\": [[", name);
-    for (int64_t i = 0; i < p->count; i++)
-        tl_str_addf(out, "%s%lld", i ? "," : "", (long long)p->items[i].step);
-    tl_str_add(out, "],[");
-    for (int64_t i = 0; i < p->count; i++)
-        tl_str_addf(out, "%s%.10g", i ? "," : "",
-                    floor((p->items[i].time - start) * 1e3 + 0.5) / 1e3);
+    for (int64_t i = 0; i < p->count; i++) {
+        size_t length = 1 + tli_digits_int(text + 1, p->items[i].step);
+        tl_str_addn(out, text + !i, length - !i);
+    }
     tl_str_add(out, "],[");
     for (int64_t i = 0; i < p->count; i++) {
-        if (i) tl_str_addc(out, ',');
-        add_value(out, p->items[i].value);
+        int64_t ms = llround((p->items[i].time - start) * 1e3);
+        size_t length = 1 + tli_digits_thousandths(text + 1, ms);
+        tl_str_addn(out, text + !i, length - !i);
+    }
+    tl_str_add(out, "],[");
+    for (int64_t i = 0; i < p->count; i++) {
+        size_t length = 1 + tli_digits_value(text + 1, p->items[i].value);
+        tl_str_addn(out, text + !i, length - !i);
     }
     tl_str_add(out, "]]");
 }
@@ -79,6 +84,7 @@ static void add_curve(tl_str *out, const tli_board_run *r, int64_t run, const tl
     tli_points raw = {0}, smooth = {0};
     tli_sample_args plain = *args;
     tli_point first = {0}, last = {0};
+    char start[TLI_DIGITS];
     plain.smooth = 0;
     (void)tli_series_first(&first, &t->series);
     (void)tli_series_last(&last, &t->series);
@@ -87,8 +93,9 @@ static void add_curve(tl_str *out, const tli_board_run *r, int64_t run, const tl
     if (st == TL_OK) {
         tl_str_addf(out, "{\"run\": %lld, \"part\": ", (long long)run);
         tli_json_add_text(out, r->parts.items[t->part], false);
-        tl_str_addf(out, ", \"count\": %lld, \"start\": %.3f, \"thinned\": %s, \"last\": ",
-                    (long long)t->series.told, first.time, t->series.thinned ? "true" : "false");
+        tli_digits_thousandths(start, llround(first.time * 1e3));
+        tl_str_addf(out, ", \"count\": %lld, \"start\": %s, \"thinned\": %s, \"last\": ",
+                    (long long)t->series.told, start, t->series.thinned ? "true" : "false");
         add_value(out, last.value);
         tl_str_add(out, ", \"low\": ");
         add_value(out, t->series.low.value);

@@ -13,6 +13,7 @@
 #include <tilth/io/safetensors.h>
 
 #include "board/answer.h"
+#include "io/inner/checkpoint.h"
 #include "io/inner/json_text.h"
 
 /* --- what lies in the folder of a run --------------------------------------------------------- */
@@ -42,7 +43,8 @@ static bool ends_with(const char *text, const char *end)
 
 static file_kind kind_of(const char *name)
 {
-    if (ends_with(name, ".safetensors") || (strstr(name, "ckpt-") && ends_with(name, ".index")))
+    if (ends_with(name, ".safetensors") || tli_safetensors_is_index(name)
+        || (strstr(name, "ckpt-") && ends_with(name, ".index")))
         return FILE_CHECKPOINT;
     if (strcmp(name, "log.txt") == 0 || ends_with(name, ".log") || strstr(name, ".log."))
         return FILE_LOG;
@@ -229,27 +231,70 @@ static void add_weights(tli_json *j, const tl_safetensors *f)
     tli_json_end(j, ']');
 }
 
+/* A file beside another one. */
+typedef struct beside {
+    const tli_store *store;
+    const folder *folder;
+    const file *file;
+} beside;
+
+static tl_status map_beside(tl_file_mapping *out, const char *name, void *payload)
+{
+    const beside *b = payload;
+    file named = {.folder = b->file->folder};
+    char path[4500];
+    snprintf(named.name, sizeof named.name, "%s", name);
+    path_of(path, sizeof path, b->folder, &named);
+    int fd = tli_store_open(b->store, b->folder->root, path);
+    if (fd < 0) return TL_FAIL(TL_ENOTFOUND, "there is no file '%.200s'", name);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    tl_status st = tl_file_map(out, path);
+    close(fd);
+    return st;
+}
+
+static tl_safetensors *open_weights(const tli_store *s, const folder *d, const file *f)
+{
+    enum { LONGEST_INDEX = 16 << 20 };
+    beside b = {s, d, f};
+    tl_safetensors *opened = NULL;
+    tl_file_mapping mapping;
+    char path[4500];
+    size_t size;
+    if (!tli_safetensors_is_index(f->name)) {
+        if (map_beside(&mapping, f->name, &b) != TL_OK) return NULL;
+        return tli_safetensors_open(&opened, f->name, &mapping) == TL_OK ? opened : NULL;
+    }
+    path_of(path, sizeof path, d, f);
+    char *text = tli_store_read(&size, s, d->root, path, LONGEST_INDEX);
+    if (text
+        && tli_safetensors_open_index(&opened, f->name, text, size,
+                                      &(tli_st_index_args){.map = map_beside, .payload = &b})
+               != TL_OK)
+        opened = NULL;
+    tl_free(text);
+    return opened;
+}
+
+/* One of the files of a divided checkpoint is none by itself. */
+static bool has_weights(const file *f)
+{
+    size_t stem;
+    return f->kind == FILE_CHECKPOINT && !tli_checkpoint_is_piece(f->name, &stem)
+           && (ends_with(f->name, ".safetensors") || tli_safetensors_is_index(f->name));
+}
+
 void tli_answer_weights(tli_answer *a, tli_store *s, const tli_request *q)
 {
     folder d = {0};
     tli_json j = {.out = &a->body};
     const file *newest = NULL;
-    char path[4500];
     if (!open_run(&d, a, s, q)) return;
     for (int64_t i = 0; i < d.files.count; i++) {
         const file *f = &d.files.items[i];
-        if (f->kind == FILE_CHECKPOINT && ends_with(f->name, ".safetensors")
-            && (!newest || f->step > newest->step))
-            newest = f;
+        if (has_weights(f) && (!newest || f->step > newest->step)) newest = f;
     }
-    tl_safetensors *f = NULL;
-    if (newest) {
-        path_of(path, sizeof path, &d, newest);
-        int fd = tli_store_open(s, d.root, path);
-        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-        if (fd >= 0 && tl_safetensors_open(&f, path) != TL_OK) f = NULL;
-        if (fd >= 0) close(fd);
-    }
+    tl_safetensors *f = newest ? open_weights(s, &d, newest) : NULL;
     tli_json_begin(&j, NULL, '{');
     if (f) {
         tli_json_text(&j, "checkpoint", newest->name);

@@ -4,6 +4,7 @@
 #include <tilth/base/vec.h>
 
 #include "board/answer.h"
+#include "board/digits.h"
 #include "io/inner/json_text.h"
 
 /* --- the list --------------------------------------------------------------------------------- */
@@ -52,7 +53,7 @@ static int64_t batch_of(const tli_board_run *r)
     static const char *const keys[] = {"task.train_data.global_batch_size",
                                        "train.global_batch_size"};
     for (int i = 0; i < TL_COUNT(keys); i++) {
-        const char *value = tli_run_setting(r, keys[i]);
+        const char *value = tli_settings_find(&r->settings, keys[i]);
         if (value && strcmp(value, "null") != 0) return (int64_t)tl_strtod(value, NULL);
     }
     return 0;
@@ -96,13 +97,15 @@ void tli_answer_runs(tli_answer *a, tli_store *s, const tli_request *q)
     int64_t since = tli_request_int(q, "since", 0);
     tl_str *out = &a->body;
     bool first = true;
+    char now[TLI_DIGITS];
+    tli_digits_thousandths(now, llround(tli_wall_time() * 1e3));
     tli_store_lock(s);
     tl_str_addf(out,
                 "{\"version\": %llu, \"settled\": %s, \"read\": %lld, \"total\": %lld, "
-                "\"cut\": %s, \"now\": %.3f, \"runs\": [",
+                "\"cut\": %s, \"now\": %s, \"runs\": [",
                 (unsigned long long)s->version, s->settled ? "true" : "false",
                 (long long)s->bytes_read, (long long)s->bytes_total,
-                s->too_many_runs ? "true" : "false", tli_wall_time());
+                s->too_many_runs ? "true" : "false", now);
     for (int64_t i = 0; i < s->runs.count; i++) {
         tli_board_run *r = &s->runs.items[i];
         if (since > 0 && r->version <= (uint64_t)since) continue;

@@ -33,6 +33,11 @@ enum {
     PORTS_TRIED = 10
 };
 
+/* Seconds between looks, and what a page beside a training may take of one processor. */
+#define LEAST_PAUSE 1.0
+#define MOST_PAUSE 20.0
+#define BEHIND_SHARE 0.004
+
 /* A client that is told of changes: only which version it has seen is kept of it. */
 typedef struct listener {
     struct tl_board *board;
@@ -49,7 +54,10 @@ struct tl_board {
     tli_guard guard;
     struct sockaddr_storage address;
     char *token, *url;
-    bool behind; /* everything else of the process goes first */
+    tli_kept *kept;   /* of answers */
+    bool behind;      /* everything else of the process goes first */
+    clockid_t server; /* what the server's thread has taken; known with the first request */
+    _Atomic(bool) served;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -70,12 +78,15 @@ static uint64_t version_of(tl_board *b)
     return version;
 }
 
-/* Wakes all who wait; each looks for itself whether there is something to be told. */
+/* Wakes those who wait and are to be told something: that there is news, or that we are here. */
 static void wake(tl_board *b)
 {
+    uint64_t version = version_of(b);
+    double now = tli_wall_time();
     pthread_mutex_lock(&b->mutex);
     for (listener *l = b->listeners; l; l = l->next) {
         if (!l->suspended) continue;
+        if (l->seen == version && now - l->told < BEAT_SECONDS && !b->stopping) continue;
         l->suspended = false;
         MHD_resume_connection(l->connection);
     }
@@ -228,6 +239,7 @@ static enum MHD_Result handle(void *payload, struct MHD_Connection *c, const cha
 {
     static int begun;
     tl_board *b = payload;
+    if (!b->served && pthread_getcpuclockid(pthread_self(), &b->server) == 0) b->served = true;
     tli_answer a = TLI_ANSWER_INIT;
     (void)version, (void)upload;
     if (!*state) { // the head is there; whether a body follows is seen at the next call
@@ -250,7 +262,8 @@ static enum MHD_Result handle(void *payload, struct MHD_Connection *c, const cha
     const char *why = tli_guard_refuses(&b->guard, &who);
     if (why) return refuse(b, c, 403, why);
     if (strcmp(path, "/events") == 0) return listen_to(b, c);
-    tli_board_answer(&a, b->store, &(tli_request){.path = path, .arg = argument, .payload = c});
+    tli_board_answer(&a, b->store,
+                     &(tli_request){.path = path, .arg = argument, .payload = c, .kept = b->kept});
     enum MHD_Result result = send_answer(b, c, &a, b->token && given);
     tli_answer_deinit(&a);
     return result;
@@ -335,6 +348,24 @@ static bool wait_a_while(tl_board *b, double seconds)
     return go_on;
 }
 
+/* Seconds that both threads have taken of processors. */
+static double seconds_taken(const tl_board *b)
+{
+    struct timespec mine = {0}, servers = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &mine);
+    if (b->served) clock_gettime(b->server, &servers);
+    return (double)(mine.tv_sec + servers.tv_sec) + (double)(mine.tv_nsec + servers.tv_nsec) * 1e-9;
+}
+
+/* How long to wait before the next look. Beside a training, what the last news have cost (each page
+ * that is open asks for what it shows) is to be a small part of a processor: the more of them look,
+ * the less often they are told. */
+static double pause_after(const tl_board *b, double taken)
+{
+    double pause = b->behind ? taken / BEHIND_SHARE : 0;
+    return pause < LEAST_PAUSE ? LEAST_PAUSE : pause > MOST_PAUSE ? MOST_PAUSE : pause;
+}
+
 /* Reads what is new. The server's thread is a child of this one, and as patient. */
 static void *follow(void *payload)
 {
@@ -344,12 +375,14 @@ static void *follow(void *payload)
     tl_status st = start_daemon(b, s->args);
     note_start(b, st);
     if (st != TL_OK) return NULL;
-    do {
+    for (double before = 0;;) {
+        double now = seconds_taken(b), pause = pause_after(b, now - before);
+        before = now;
         if (tli_store_look(b->store) != TL_OK)
             TL_LOG_EVERY_S(TL_LEVEL_WARNING, 60, "the page: %s", tl_error_message());
         wake(b);
-    } while (wait_a_while(b, 1));
-    return NULL;
+        if (!wait_a_while(b, pause)) return NULL;
+    }
 }
 
 static tl_status start_thread(tl_board *b, const tl_board_args *args)
@@ -389,6 +422,7 @@ static tl_status take_args(tl_board *b, const tl_board_args *args)
         return TL_FAIL_NOMEM(strlen(args->token) + 1);
     b->guard.token = b->token;
     b->behind = args->behind;
+    b->kept = tli_kept_new(); // without it every answer is made anew
     return tli_store_new(&b->store, &(tli_store_args){.folders = args->folders,
                                                       .patient = args->patient,
                                                       .most_points = args->most_points});
@@ -425,9 +459,10 @@ void tl_board_stop(tl_board **board)
     pthread_mutex_unlock(&b->mutex);
     if (b->store) b->store->stop = true;
     if (b->started) pthread_join(b->thread, NULL);
-    wake(b);
+    if (b->store) wake(b);
     if (b->daemon) MHD_stop_daemon(b->daemon);
     tli_store_free(&b->store);
+    tli_kept_free(&b->kept);
     pthread_mutex_destroy(&b->mutex);
     pthread_cond_destroy(&b->changed);
     tl_free(b->token);

@@ -5,39 +5,16 @@
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
-#include <tilth/base/vec.h>
 #include <tilth/desc/yaml.h>
 
 #include "board/store.h"
-#include "desc/inner/flatten.h"
 
 /* --- params.yaml, or config.yaml of LiBai's trainer ------------------------------------------- */
-
-static int by_key(const void *a, const void *b)
-{
-    return strcmp(((const tli_setting *)a)->key, ((const tli_setting *)b)->key);
-}
-
-const char *tli_run_setting(const tli_board_run *r, const char *key)
-{
-    const tli_setting wanted = {key, NULL};
-    const tli_setting *found =
-        r->settings.count
-            ? bsearch(&wanted, r->settings.items, (size_t)r->settings.count, sizeof wanted, by_key)
-            : NULL;
-    return found ? found->value : NULL;
-}
-
-static tl_status add_setting(const char *key, const char *value, void *payload)
-{
-    tli_board_run *r = payload;
-    return TL_VEC_PUSH(&r->settings, ((tli_setting){key, value})) ? TL_OK : TL_ENOMEM;
-}
 
 static const char *first_of(const tli_board_run *r, const char *const *keys, int count)
 {
     for (int i = 0; i < count; i++) {
-        const char *value = tli_run_setting(r, keys[i]);
+        const char *value = tli_settings_find(&r->settings, keys[i]);
         if (value && *value && strcmp(value, "null") != 0) return value;
     }
     return "";
@@ -66,10 +43,8 @@ static void take_settings(tli_board_run *r, const char *text, size_t size, const
     tl_arena_free(&r->settings_arena);
     if (tl_arena_new(&r->settings_arena) != TL_OK) return;
     if (tl_yaml_parse(&v, r->settings_arena, text, size, name) != TL_OK
-        || tli_value_flatten(v, r->settings_arena, add_setting, r) != TL_OK)
+        || tli_settings_add(&r->settings, v, r->settings_arena) != TL_OK)
         r->settings.count = 0; // half-written, or damaged: the next change is looked at again
-    if (r->settings.count)
-        qsort(r->settings.items, (size_t)r->settings.count, sizeof *r->settings.items, by_key);
     find_known(r);
 }
 

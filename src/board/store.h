@@ -28,6 +28,7 @@
 #include <tilth/desc/desc.h>
 
 #include "board/series.h"
+#include "desc/inner/flatten.h"
 
 enum {
     TLI_MOST_RUNS = 4096,
@@ -83,10 +84,6 @@ typedef enum tli_run_state {
     TLI_CRASHED
 } tli_run_state;
 
-typedef struct tli_setting {
-    const char *key, *value;
-} tli_setting;
-
 typedef struct tli_board_run {
     int32_t root;
     char *path, *name; /* from the root's folder; the name is what people see */
@@ -119,10 +116,7 @@ typedef struct tli_board_run {
     double speed; /* steps a second */
 
     tl_arena *settings_arena;
-    struct {
-        tli_setting *items;
-        int64_t count, capacity;
-    } settings; /* by key */
+    tli_settings settings;
     int64_t settings_stamp;
     const char *best_metric; /* "": none */
     bool best_lower;
@@ -183,7 +177,6 @@ void tli_run_clear(tli_store *s, tli_board_run *r);
 bool tli_store_add(tli_store *s, tli_board_run *r, int32_t tag, const tli_point *p);
 /* Whether the page shows it. */
 bool tli_tag_shown(const tli_board_run *r, const tli_tag *t);
-const char *tli_run_setting(const tli_board_run *r, const char *key);
 /* The tag that a run is judged by: of its best checkpoint, else of a loss. NULL: none. */
 const tli_tag *tli_run_best_tag(const tli_board_run *r);
 double tli_wall_time(void);

@@ -16,6 +16,9 @@
 
 #define SECOND INT64_C(1000000000)
 
+/* Whether peers have heard of a failure of this process; atomic. */
+static int told;
+
 struct tl_world {
     tl_who who;
     tl_comm *comm;
@@ -175,11 +178,17 @@ void tl_world_close(tl_world **world, tl_status how)
         snprintf(why, sizeof why, "rank %" PRId32 " failed: %s", w->who.rank, tl_error_message());
         tl_comm_abort(w->comm, why); // before they see that we have left
     }
+    if (w->control && w->who.rank > 0 && how != TL_OK) __atomic_store_n(&told, 1, __ATOMIC_RELEASE);
     tli_control_free(&w->control, how);
     tl_comm_close(&w->comm);
     tl_registry_free(&w->registry);
     tl_free(w);
     *world = NULL;
+}
+
+bool tl_world_told(void)
+{
+    return __atomic_load_n(&told, __ATOMIC_ACQUIRE);
 }
 
 tl_comm *tl_world_comm(const tl_world *world)

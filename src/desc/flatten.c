@@ -1,6 +1,10 @@
 #include "desc/inner/flatten.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include <tilth/base/str.h>
+#include <tilth/base/vec.h>
 
 /* A value in one line. */
 static void add_value(tl_str *out, const tl_value *v)
@@ -24,8 +28,7 @@ static void add_value(tl_str *out, const tl_value *v)
     }
 }
 
-static tl_status flatten(const char *path, const tl_value *v, tl_arena *arena, tli_flat_fn *fn,
-                         void *payload)
+static tl_status flatten(tli_settings *out, const char *path, const tl_value *v, tl_arena *arena)
 {
     if (v && v->kind == TL_VALUE_MAP && v->count) {
         for (int64_t i = 0; i < v->count; i++) {
@@ -33,7 +36,7 @@ static tl_status flatten(const char *path, const tl_value *v, tl_arena *arena, t
             const char *key = *path ? tl_arena_printf(arena, "%s.%s", path, p->key)
                                     : tl_arena_strdup(arena, p->key);
             if (!key) return TL_ENOMEM;
-            TL_TRY(flatten(key, p->value, arena, fn, payload));
+            TL_TRY(flatten(out, key, p->value, arena));
         }
         return TL_OK;
     }
@@ -42,10 +45,24 @@ static tl_status flatten(const char *path, const tl_value *v, tl_arena *arena, t
     add_value(&text, v);
     const char *copy = tl_str_copy(&text, arena);
     tl_str_deinit(&text);
-    return copy ? fn(path, copy, payload) : TL_ENOMEM;
+    return copy && TL_VEC_PUSH(out, ((tli_setting){path, copy})) ? TL_OK : TL_ENOMEM;
 }
 
-tl_status tli_value_flatten(const tl_value *v, tl_arena *arena, tli_flat_fn *fn, void *payload)
+static int by_key(const void *a, const void *b)
 {
-    return flatten("", v, arena, fn, payload);
+    return strcmp(((const tli_setting *)a)->key, ((const tli_setting *)b)->key);
+}
+
+tl_status tli_settings_add(tli_settings *s, const tl_value *v, tl_arena *arena)
+{
+    TL_TRY(flatten(s, "", v, arena));
+    if (s->count) qsort(s->items, (size_t)s->count, sizeof *s->items, by_key);
+    return TL_OK;
+}
+
+const char *tli_settings_find(const tli_settings *s, const char *key)
+{
+    const tli_setting wanted = {key, NULL}, *found = NULL;
+    if (s->count) found = bsearch(&wanted, s->items, (size_t)s->count, sizeof wanted, by_key);
+    return found ? found->value : NULL;
 }

@@ -14,7 +14,7 @@ typedef struct ckpt_flags {
     bool stats, json;
     double tolerance;
     bool overwrite;
-    const char *experiment, *format;
+    const char *experiment, *format, *out;
 } ckpt_flags;
 static const tl_field ckpt_fields[] = {
     TL_F(ckpt_flags, stats,
@@ -25,11 +25,12 @@ static const tl_field ckpt_fields[] = {
              "show: a JSON object, {\"checkpoints\": [{\"file\", ..., \"entries\": [...]}, ...]}"),
     TL_F(ckpt_flags, tolerance,
          .help = "diff: numbers that differ by no more than this count as equal"),
-    TL_F(ckpt_flags, overwrite, .help = "convert: replaces files that exist"),
+    TL_F(ckpt_flags, overwrite, .help = "convert, merge: replaces files that exist"),
     TL_F(ckpt_flags, experiment, .flags = TL_FIELD_NULLABLE,
          .help = "convert: the experiment of the run, if its folder does not name it"),
     TL_F(ckpt_flags, format, .flags = TL_FIELD_NULLABLE, .pattern = "^hf$",
          .help = "convert: hf makes TO a folder of Hugging Face, of a BERT"),
+    TL_F(ckpt_flags, out, .flags = TL_FIELD_NULLABLE, .help = "merge: the file to write"),
     TL_F_END,
 };
 static const tl_desc ckpt_flags_desc = {
@@ -174,6 +175,7 @@ static void add_kind(tl_str *out, const tli_ckpt *k)
 {
     int version = k->c ? tl_checkpoint_version(k->c) : 0;
     const char *numerics = version ? tl_checkpoint_numerics(k->c) : NULL;
+    const int64_t files = k->c ? tl_safetensors_file_count(tl_checkpoint_file(k->c)) : 0;
     if (k->b)
         tl_str_addf(out, "TensorBundle, %" PRId64 " data file%s", tl_tensorbundle_shards(k->b),
                     tl_tensorbundle_shards(k->b) == 1 ? "" : "s");
@@ -181,6 +183,7 @@ static void add_kind(tl_str *out, const tli_ckpt *k)
         tl_str_addf(out, "checkpoint, version %d, checksum %08" PRIx32, version,
                     tl_checkpoint_crc(k->c));
     else tl_str_add(out, "plain safetensors, no checksum");
+    if (files) tl_str_addf(out, ", %" PRId64 " file%s", files, files == 1 ? "" : "s");
     if (!numerics) return;
     tl_str_add(out, ", computed with '");
     tli_add_clean_word(out, numerics);
@@ -224,7 +227,7 @@ tli_ckpt_stats tli_ckpt_measure(const tl_safetensors_entry *e)
     size_t size = tl_dtype_size(e->dtype);
     int64_t count = (int64_t)(e->bytes / size);
     for (int64_t i = 0; i < count; i++) {
-        memcpy(element, (const char *)e->data + (size_t)i * size, size); // files are not aligned
+        tl_safetensors_bytes(element, e, (size_t)i * size, size); // files are not aligned
         double x = tli_element_get(e->dtype, element, 0);
         if (!isfinite(x)) continue;
         s.least = fmin(s.least, x);
@@ -414,23 +417,40 @@ static tl_status convert_one(tli_run *run, const void *flags)
                                                    .overwrite = given->overwrite});
 }
 
+static tl_status merge_one(tli_run *run, const void *flags)
+{
+    const ckpt_flags *given = flags;
+    const char *file;
+    tl_checkpoint *c;
+    if (run->words.count != 2 || !given->out)
+        return TL_FAIL(TL_EINVAL,
+                       "`merge` needs a checkpoint and the file to write: ckpt merge CKPT -o FILE");
+    TL_TRY(tl_checkpoint_resolve(&file, run->arena, run->words.items[1]));
+    if (tl_file_exists(given->out) && !given->overwrite)
+        return TL_FAIL(TL_EEXISTS, "'%s' exists; --overwrite replaces it", given->out);
+    TL_TRY(tl_checkpoint_merge(given->out, file));
+    TL_TRY(tl_checkpoint_open(&c, given->out));
+    tl_str_addf(&run->text, "%s: %" PRId64 " entries of '%s', checksum %08" PRIx32 "\n", given->out,
+                tl_safetensors_count(tl_checkpoint_file(c)), file, tl_checkpoint_crc(c));
+    tl_checkpoint_free(&c);
+    return tl_str_status(&run->text);
+}
+
 static tl_status run_ckpt(tli_run *run)
 {
     static const tli_verb verbs[] = {
-        {"show", show_all, false},
-        {"diff", diff_two, false},
-        {"verify", verify_all, false},
-        {"convert", convert_one, false},
+        {"show", show_all, false},       {"diff", diff_two, false},   {"verify", verify_all, false},
+        {"convert", convert_one, false}, {"merge", merge_one, false},
     };
     return tli_run_verb(run, verbs, TL_COUNT(verbs), "a file, or a folder with checkpoints");
 }
 
 const tli_command tli_command_ckpt = {
     .name = "ckpt",
-    .brief = "shows, checks, compares and converts checkpoints",
+    .brief = "shows, checks, compares, converts and merges checkpoints",
     .usage =
         "show|diff|verify FILE... [flags]\n       ckpt convert FROM TO [--experiment=NAME] "
-        "[--format=hf] [--overwrite]\n\n"
+        "[--format=hf] [--overwrite]\n       ckpt merge CKPT -o FILE [--overwrite]\n\n"
         "show tells what is in a checkpoint, another safetensors file, or a TensorBundle (a "
         "checkpoint of TensorFlow: PREFIX or PREFIX.index), verify checks every byte of "
         "checkpoints, diff tells where two files differ. A FILE may be named without its suffix; a "
@@ -443,7 +463,10 @@ const tli_command tli_command_ckpt = {
         "task.init_checkpoint. Otherwise a/b/kernel is a/b/kernel/.ATTRIBUTES/VARIABLE_VALUE. FROM "
         "may also be a BERT's folder of Hugging Face (config.json and model.safetensors), or the "
         "checkpoint of BERT's first release with bert_config.json beside it; with --format=hf TO "
-        "is such a folder, and FROM a checkpoint in the folder of a run.",
+        "is such a folder, and FROM a checkpoint in the folder of a run. merge writes a checkpoint "
+        "that is divided (ckpt-N.safetensors.index.json and the files that it names) as one file, "
+        "byte for byte the one that an undivided save writes.",
     .flags = {{"Checkpoints", &ckpt_flags_desc}},
+    .alias = {"o", "out"},
     .run = run_ckpt,
 };

@@ -16,14 +16,36 @@ static double element_at(const tl_safetensors_entry *e, int64_t i)
 {
     double aligned; // files are not
     size_t size = tl_dtype_size(e->dtype);
-    memcpy(&aligned, (const char *)e->data + (size_t)i * size, size);
+    tl_safetensors_bytes(&aligned, e, (size_t)i * size, size);
     return tli_element_get(e->dtype, &aligned, 0);
 }
 
 static bool bits_differ(const tl_safetensors_entry *a, const tl_safetensors_entry *b, int64_t i)
 {
+    uint64_t x = 0, y = 0;
     size_t size = tl_dtype_size(a->dtype), at = (size_t)i * size;
-    return memcmp((const char *)a->data + at, (const char *)b->data + at, size) != 0;
+    tl_safetensors_bytes(&x, a, at, size);
+    tl_safetensors_bytes(&y, b, at, size);
+    return x != y;
+}
+
+static bool same_bytes(const tl_safetensors_entry *a, const tl_safetensors_entry *b)
+{
+    char x[4096], y[4096];
+    if (a->data && b->data) return !a->bytes || memcmp(a->data, b->data, a->bytes) == 0;
+    for (size_t at = 0, now; at < a->bytes; at += now) {
+        now = a->bytes - at < sizeof x ? a->bytes - at : sizeof x;
+        tl_safetensors_bytes(x, a, at, now);
+        tl_safetensors_bytes(y, b, at, now);
+        if (memcmp(x, y, now) != 0) return false;
+    }
+    return true;
+}
+
+/* Not one of a bundle that lies in slices. */
+static bool is_at_hand(const tl_safetensors_entry *e)
+{
+    return e->data || e->pieces;
 }
 
 // Without a tolerance bits are compared, so that 0 and -0 differ and a NaN equals itself.
@@ -58,13 +80,13 @@ static bool compare_rows(tl_str *out, const tli_ckpt_row *a, const tli_ckpt_row 
                          double tolerance)
 {
     const tl_safetensors_entry *x = a->entry, *y = b->entry;
-    if (!x->data || !y->data) {
+    if (!is_at_hand(x) || !is_at_hand(y)) {
         begin_line(out, '~', a->path);
         tl_str_addf(out, "%s: in pieces, which cannot be compared\n", a->text);
         return false;
     }
     bool told = strcmp(a->text, b->text) != 0, same_size = x->bytes == y->bytes;
-    bool equal = !told && same_size && (!x->bytes || memcmp(x->data, y->data, x->bytes) == 0);
+    bool equal = !told && same_size && same_bytes(x, y);
     if (equal) return true;
     if (told || !same_size || !a->tensor || !x->readable) {
         begin_line(out, '~', a->path);

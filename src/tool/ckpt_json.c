@@ -76,7 +76,8 @@ static void add_row(tli_json *outer, const tli_ckpt_row *row, bool stats)
     else tli_json_raw(j, "value", row->value);
     tli_json_int(j, "bytes", (int64_t)row->entry->bytes);
     if (row->same_as) tli_json_text(j, "same_as", row->same_as);
-    else if (stats && row->tensor && row->entry->readable && row->entry->data)
+    else if (stats && row->tensor && row->entry->readable
+             && (row->entry->data || row->entry->pieces))
         add_stats(j, row->entry);
     tli_json_end(j, '}');
 }

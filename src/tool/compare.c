@@ -26,7 +26,7 @@ static const char experiment_key[] = "experiment";
 
 static const char *setting_of(const tli_past_run *p, const char *key)
 {
-    return key == experiment_key ? p->experiment : tli_past_run_setting(p, key);
+    return key == experiment_key ? p->experiment : tli_settings_find(&p->settings, key);
 }
 
 /* --- what differs ----------------------------------------------------------------------------- */

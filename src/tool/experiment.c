@@ -61,7 +61,9 @@ tl_status tli_experiment_words(tl_config *config, tli_run *run)
     return tl_config_words(config, words, count);
 }
 
-tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_options *parse)
+/* Defaults, files, --params_override, then words and dotted flags in their order. */
+static tl_status experiment_of(tl_config **out, tli_run *run, const tl_parse_options *parse,
+                               const char *model_dir)
 {
     const char *word = run->words.count ? run->words.items[0] : "";
     *out = NULL;
@@ -71,6 +73,7 @@ tl_status tli_experiment_of(tl_config **out, tli_run *run, const tl_parse_option
     tl_config *config;
     TL_TRY(tl_experiment_begin(&config, run->registry, parse));
     tl_status st = tli_experiment_words(config, run);
+    if (st == TL_OK) st = tl_experiment_lanes(config, model_dir);
     if (st == TL_OK) st = tl_experiment_finish(config, run->registry, parse->experiment);
     if (st != TL_OK) tl_config_free(&config);
     *out = config;
@@ -87,14 +90,14 @@ static tl_status experiment_of_run(tl_config **out, tli_run *run, const tl_parse
     *out = NULL;
     if (!begun) return TL_ENOMEM;
     if (!tl_experiment_completes(run->registry, parse->experiment) || !tl_file_exists(begun))
-        return tli_experiment_of(out, run, parse);
+        return experiment_of(out, run, parse, model_dir);
     const char **files = tl_arena_array(run->arena, parse->config_file.count + 1, sizeof *files);
     if (!files) return TL_ENOMEM;
     files[0] = begun;
     for (int64_t i = 0; i < parse->config_file.count; i++)
         files[i + 1] = parse->config_file.items[i];
     all.config_file = (tl_strings){files, parse->config_file.count + 1};
-    return tli_experiment_of(out, run, &all);
+    return experiment_of(out, run, &all, model_dir);
 }
 
 tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tli_run *run,

@@ -8,13 +8,10 @@
 #include "tool/tool.h"
 
 /* The experiment's configuration, finished: its defaults, files, --params_override, then words and
- * dotted flags in their order. */
-TL_NODISCARD tl_status tli_experiment_of(tl_config **out, tli_run *run,
-                                         const tl_parse_options *parse);
-/* The same under bindings of gin, which were read before and are in force from then on: those of
- * the flags, or of the run in the folder (NULL: none). Of an experiment that completes itself by
- * its data, params.yaml of the run in the folder is the first of the files. Both are the caller's,
- * the configuration first to be freed. */
+ * dotted flags in their order; under bindings of gin, which were read before and are in force from
+ * then on: those of the flags, or of the run in the folder (NULL: none). Of an experiment that
+ * completes itself by its data, params.yaml of the run in the folder is the first of the files.
+ * Both are the caller's, the configuration first to be freed. */
 TL_NODISCARD tl_status tli_experiment_with_gin(tl_config **out, tl_gin **gin, tli_run *run,
                                                const tl_parse_options *parse, const char *model_dir,
                                                tl_strings files, tl_strings params);

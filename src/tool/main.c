@@ -9,8 +9,9 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
+#include <tilth/base/log.h>
 #include <tilth/builtin/builtin.h>
-#include <tilth/comm/who.h>
+#include <tilth/comm/world.h>
 #include <tilth/desc/logging_flags.h>
 
 #include "base/inner/clean.h"
@@ -91,11 +92,24 @@ void tli_complain(const tli_tool *tool, const char *command, const char *message
 /* Nobody wants to hear that `tilth list | head -1` had more to say. */
 #define READER_IS_GONE "standard output: the reader is gone"
 
-/* One that was lost is told once, by the chief. */
+static bool is_follower(void)
+{
+    tl_error error;
+    tl_who who;
+    tl_error_save(&error);
+    const bool follows = tl_who_find(&who, NULL) == TL_OK && who.rank > 0;
+    tl_error_restore(&error);
+    return follows;
+}
+
+/* Of several processes the chief speaks: of one that was lost, of one that has failed and told it,
+ * and, where all were started with the same words, of what is wrong with these. */
 static bool is_told(tl_status status)
 {
-    const char *rank = getenv("TILTH_RANK");
-    return status == TL_EPEER && rank && strcmp(rank, "0") != 0;
+    const bool launched = getenv("TILTH_RANK") != NULL;
+    return is_follower()
+           && (status == TL_EPEER || status == TL_ESTOPPED || tl_world_told()
+               || (launched && tl_exit_code(status) == TL_EXIT_USAGE));
 }
 
 static int fail(const tli_tool *tool, const char *command, tl_status status)
@@ -244,15 +258,17 @@ static tl_status begin_logging(common *c, const tli_run *run, const tli_command 
     tli_folder_hold *hold;
     TL_TRY(tli_folder_hold_new(&hold, run_folder(run, command)));
     tl_status st = tl_logging_begin(&c->logging, &c->logging_flags, run->tool->program);
+    // of several processes one tells what it does
+    if (tl_log_level() == TL_LEVEL_INFO && is_follower()) tl_log_set_level(TL_LEVEL_WARNING);
     tli_folder_hold_free(&hold);
     return st;
 }
 
-static bool trains(const char *command)
+/* Several processes share the work of `train` alone. */
+static bool is_for_one(const char *command)
 {
-    static const tli_command *const training[] = {&tli_command_train, &tli_command_train_net,
-                                                  &tli_command_find_lr, &tli_command_sweep,
-                                                  &tli_command_eval};
+    static const tli_command *const training[] = {&tli_command_train_net, &tli_command_find_lr,
+                                                  &tli_command_sweep, &tli_command_eval};
     int64_t i = 0;
     while (i < TL_COUNT(training) && strcmp(training[i]->name, command) != 0) i++;
     return i < TL_COUNT(training);
@@ -260,10 +276,10 @@ static bool trains(const char *command)
 
 tl_status tli_refuse_several(const char *command, int32_t processes)
 {
-    if (!trains(command)) return TL_OK;
+    if (!is_for_one(command)) return TL_OK;
     return TL_FAIL(TL_EUNSUPPORTED,
                    "%d processes cannot do `%s` together yet: each of them would do the same, in "
-                   "one folder; start one process",
+                   "one folder; start one process, or let several `train`",
                    (int)processes, command);
 }
 
@@ -271,7 +287,7 @@ tl_status tli_refuse_several(const char *command, int32_t processes)
 static tl_status refuse_ranks(const tli_command *command)
 {
     tl_who who;
-    if (!trains(command->name)) return TL_OK;
+    if (!is_for_one(command->name)) return TL_OK;
     TL_TRY(tl_who_find(&who, NULL));
     if (who.size == 1) return TL_OK;
     TL_TRY_NOTE(tli_refuse_several(command->name, who.size), "%s", who.source);
@@ -281,7 +297,8 @@ static tl_status refuse_ranks(const tli_command *command)
 static int run_command(const tli_tool *tool, const tli_command *command, int argc,
                        char *const *argv)
 {
-    tli_run run = {.tool = tool, .text = TL_STR_INIT};
+    tli_run run = {
+        .tool = tool, .text = TL_STR_INIT, .given_words = {(const char *const *)argv, argc}};
     common c = {.logging = TL_LOGGING_INIT};
     tl_flags *flags = NULL;
     tl_str name = TL_STR_INIT;

@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include <tilth/base/file.h>
+#include <tilth/train/distill/distillation.h>
 #include <tilth/zoo/language.h>
 #include <tilth/zoo/retinanet.h>
 #include <tilth/zoo/segmentation.h>
+#include <tilth/zoo/simclr.h>
 #include <tilth/zoo/table.h>
 #include <tilth/zoo/vision.h>
 
@@ -46,22 +48,6 @@ static const tl_desc predict_flags_desc = {
 };
 
 enum { OUTPUT, RUN }; /* structs of flags, by their place in the command's table */
-
-const char *tli_predict_example(const tl_experiment_config *params, tl_arena *arena)
-{
-    if (params->task.desc && tl_desc_is(params->task.desc, &tl_table_task_config_desc))
-        return TLI_ANY_TABLE;
-    if (params->task.desc && tl_desc_is(params->task.desc, &tl_text_task_config_desc))
-        return TLI_ANY_TABLE;
-    if (!params->task.desc || !tl_desc_is(params->task.desc, &tl_image_task_config_desc))
-        return NULL;
-    const tl_task_config *task = params->task.value;
-    const tl_image_data_config *data = (const tl_image_data_config *)task->validation_data;
-    const tl_value *path = data && data->file_type == TL_IMAGES_IDX ? data->base.input_path : NULL;
-    if (!path || path->kind != TL_VALUE_SCALAR) return TLI_ANY_IMAGE;
-    const char *first = tl_arena_strndup(arena, path->text, strcspn(path->text, ","));
-    return first ? first : TLI_ANY_IMAGE;
-}
 
 /* --- classes and numbers ---------------------------------------------------------------------- */
 
@@ -253,17 +239,51 @@ typedef struct reader {
 static const reader readers[] = {{&tl_image_task_config_desc, tli_ask_images},
                                  {&tl_retinanet_task_config_desc, tli_ask_images},
                                  {&tl_segmentation_task_config_desc, tli_ask_images},
+                                 {&tl_simclr_finetune_config_desc, tli_ask_images},
                                  {&tl_table_task_config_desc, tli_ask_table},
                                  {&tl_sentence_task_config_desc, tli_ask_texts},
                                  {&tl_sentence_text_task_config_desc, tli_ask_texts},
                                  {&tl_text_task_config_desc, tli_ask_texts},
                                  {&tl_task_config_desc, ask_file}};
 
+static const reader *reader_of(const tl_desc *task)
+{
+    const reader *r = readers;
+    while (r->ask != ask_file && !tl_desc_is(task, r->task)) r++;
+    return r;
+}
+
+tl_object tli_answering(const tl_experiment_config *params)
+{
+    tl_object task = params->task;
+    while (task.desc && tl_desc_is(task.desc, &tl_distillation_config_desc)) {
+        const tl_oneof *student = &((const tl_distillation_config *)task.value)->student;
+        if (!student->desc) break;
+        task = (tl_object){student->desc, student->value};
+    }
+    return task;
+}
+
+const char *tli_predict_example(const tl_experiment_config *params, tl_arena *arena)
+{
+    const tl_object object = tli_answering(params);
+    if (!object.desc) return NULL;
+    const reader *r = reader_of(object.desc);
+    if (r->task == &tl_table_task_config_desc || r->task == &tl_text_task_config_desc)
+        return TLI_ANY_TABLE;
+    if (r->ask != tli_ask_images) return NULL;
+    const tl_data_config *data = ((const tl_task_config *)object.value)->validation_data;
+    const bool arrays = r->task == &tl_image_task_config_desc && data
+                        && ((const tl_image_data_config *)data)->file_type == TL_IMAGES_IDX;
+    const tl_value *path = arrays ? data->input_path : NULL;
+    if (!path || path->kind != TL_VALUE_SCALAR) return TLI_ANY_IMAGE;
+    const char *first = tl_arena_strndup(arena, path->text, strcspn(path->text, ","));
+    return first ? first : TLI_ANY_IMAGE;
+}
+
 static tl_status ask_all(tli_asking *a)
 {
-    const tl_desc *task = tl_predictor_finished(a->p)->params->task.desc;
-    const reader *r = readers;
-    while (!tl_desc_is(task, r->task)) r++;
+    const reader *r = reader_of(tli_answering(tl_predictor_finished(a->p)->params).desc);
     for (int64_t i = 0; i < a->run->words.count; i++) {
         tl_status st = r->ask(a, a->run->words.items[i]);
         if (st != TL_OK) TL_TRY(tli_ask_failed(a, st));

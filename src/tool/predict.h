@@ -72,6 +72,9 @@ struct tli_asking {
     struct tli_folder_hold *hold;  /* of --pictures: nothing there is written through a link */
 };
 
+/* The configuration of the task that answers: of a distillation, the student's. */
+tl_object tli_answering(const tl_experiment_config *params);
+
 /* One more; answers come when there are enough. The name is copied, data must stay until
  * tli_ask_flush. */
 TL_NODISCARD tl_status tli_ask(tli_asking *a, const char *name, const tl_query *query);

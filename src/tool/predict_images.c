@@ -79,10 +79,10 @@ static tl_status ask_idx(tli_asking *a, const char *path)
 /* The feature that holds images, as the run has it. */
 static const char *image_key(const tli_asking *a)
 {
-    const tl_object *object = &tl_predictor_finished(a->p)->params->task;
-    const tl_task_config *task = object->value;
+    const tl_object object = tli_answering(tl_predictor_finished(a->p)->params);
+    const tl_task_config *task = object.value;
     const tl_data_config *data = task->validation_data ? task->validation_data : task->train_data;
-    return data && tl_desc_is(object->desc, &tl_image_task_config_desc)
+    return data && tl_desc_is(object.desc, &tl_image_task_config_desc)
                ? ((const tl_image_data_config *)data)->image_field_key
                : "image/encoded";
 }

@@ -27,19 +27,19 @@ typedef struct form {
 
 static tl_status form_of(form *out, tli_asking *a)
 {
-    const tl_finished *f = tl_predictor_finished(a->p);
-    const tl_task_config *task = f->params->task.value;
+    const tl_object object = tli_answering(tl_predictor_finished(a->p)->params);
+    const tl_task_config *task = object.value;
     const tl_data_config *data = task->train_data ? task->train_data : task->validation_data;
     tl_strings given = {0};
     *out = (form){0};
-    if (data && tl_desc_is(f->params->task.desc, &tl_text_task_config_desc)) {
+    if (data && tl_desc_is(object.desc, &tl_text_task_config_desc)) {
         const tl_text_data_config *d = (const tl_text_data_config *)data;
         *out = (form){.first = *d->text_column ? d->text_column : NULL,
                       .second = *d->second_text_column ? d->second_text_column : NULL,
                       .delimiter = strcmp(d->delimiter, "tab") == 0 ? '\t' : *d->delimiter,
                       .header = d->header,
                       .of_files = !*d->text_column};
-    } else if (data && tl_desc_is(f->params->task.desc, &tl_sentence_text_task_config_desc)) {
+    } else if (data && tl_desc_is(object.desc, &tl_sentence_text_task_config_desc)) {
         tl_strings fields = ((const tl_sentence_text_data_config *)data)->text_fields;
         out->first = fields.count > 0 ? fields.items[0] : NULL;
         out->second = fields.count > 1 ? fields.items[1] : NULL;

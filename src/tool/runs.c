@@ -15,7 +15,6 @@
 #include <tilth/train/writers/metrics_file.h>
 
 #include "base/inner/utc.h"
-#include "desc/inner/flatten.h"
 
 /* JSON takes some twenty times the memory of its text. */
 enum { LONGEST_INFO = 1 << 22, LONGEST_LINE = 1 << 22 };
@@ -33,27 +32,6 @@ typedef struct reader {
     double begun, now; /* seconds, of its events */
 } reader;
 
-static tl_status add_setting(const char *key, const char *value, void *payload)
-{
-    reader *r = payload;
-    return TL_VEC_PUSH(&r->run->settings, ((tli_setting){key, value})) ? TL_OK : TL_ENOMEM;
-}
-
-static int by_key(const void *a, const void *b)
-{
-    return strcmp(((const tli_setting *)a)->key, ((const tli_setting *)b)->key);
-}
-
-const char *tli_past_run_setting(const tli_past_run *r, const char *key)
-{
-    const tli_setting wanted = {key, NULL};
-    const tli_setting *found =
-        r->settings.count
-            ? bsearch(&wanted, r->settings.items, (size_t)r->settings.count, sizeof wanted, by_key)
-            : NULL;
-    return found ? found->value : NULL;
-}
-
 static bool is_where_it_lies(const char *key)
 {
     return strcmp(key, "train.output_dir") == 0;
@@ -70,8 +48,8 @@ static tl_status find_best(reader *r)
                                         "train.evaluation.eval_mode"};
     p->best_metric = "";
     for (int i = 0; i < 2; i++) {
-        const char *metric = tli_past_run_setting(p, names[i]),
-                   *comp = tli_past_run_setting(p, comps[i]);
+        const char *metric = tli_settings_find(&p->settings, names[i]),
+                   *comp = tli_settings_find(&p->settings, comps[i]);
         if (!metric || !*metric || strcmp(metric, "null") == 0) continue;
         char *path = tl_arena_strdup(r->arena, metric);
         if (!path) return TL_ENOMEM;
@@ -95,7 +73,7 @@ static tl_status read_settings(reader *r)
         if (!path) return TL_ENOMEM;
         if (!tl_file_exists(path)) continue;
         TL_TRY(tl_yaml_read(&v, r->arena, path));
-        TL_TRY(tli_value_flatten(v, r->arena, add_setting, r));
+        TL_TRY(tli_settings_add(&p->settings, v, r->arena));
         p->usable = true;
         break;
     }
@@ -104,7 +82,6 @@ static tl_status read_settings(reader *r)
         if (!is_where_it_lies(p->settings.items[i].key))
             p->settings.items[kept++] = p->settings.items[i];
     p->settings.count = kept;
-    if (kept) qsort(p->settings.items, (size_t)kept, sizeof *p->settings.items, by_key);
     return find_best(r);
 }
 
@@ -317,7 +294,7 @@ static tl_status read_json(json_t **out, reader *r, const char *folder, const ch
 static tl_status read_best(reader *r)
 {
     tli_past_run *p = r->run;
-    const char *subdir = tli_past_run_setting(p, "trainer.best_checkpoint_export_subdir");
+    const char *subdir = tli_settings_find(&p->settings, "trainer.best_checkpoint_export_subdir");
     if (subdir && !tl_path_stays_inside(subdir)) return TL_OK; // no run that trains says so
     const char *folder = tl_path_join(r->arena, p->folder, subdir && *subdir ? subdir : "best");
     json_t *info;

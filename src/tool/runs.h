@@ -10,6 +10,7 @@
 
 #include <tilth/train/experiment.h>
 
+#include "desc/inner/flatten.h"
 #include "tool/tool.h"
 
 typedef struct tli_point {
@@ -26,10 +27,6 @@ typedef struct tli_curve {
     int64_t count, capacity;
 } tli_curve;
 
-typedef struct tli_setting {
-    const char *key, *value;
-} tli_setting;
-
 typedef struct tli_past_run {
     const char *folder, *name; /* the name is what tells it from the others */
     const char *problem;       /* NULL: none; else what cannot be read */
@@ -41,10 +38,7 @@ typedef struct tli_past_run {
     double seconds;    /* of all that is known; NaN: nothing */
     const char *best_metric; /* that chooses its best checkpoint; "": none */
     tl_metric_comp best_comp;
-    struct {
-        tli_setting *items;
-        int64_t count, capacity;
-    } settings; /* by key */
+    tli_settings settings;
     /* in the order in which they first came */
     struct {
         tli_curve *items;
@@ -65,8 +59,6 @@ TL_NODISCARD tl_status tli_past_run_finished(bool *out, const char *folder);
 
 /* NULL when there is none of that name. */
 const tli_curve *tli_past_run_curve(const tli_past_run *r, const char *name);
-/* NULL: it was not set. */
-const char *tli_past_run_setting(const tli_past_run *r, const char *key);
 
 typedef struct tli_summary {
     bool known; /* there is a finite value */

@@ -34,6 +34,7 @@ typedef struct tli_run {
     const tl_flags *flags;
     void *given[TLI_MAX_FLAGS]; /* the structs of the command's flags, in the order of its table */
     tl_strings words;           /* positional arguments */
+    tl_strings given_words;     /* all that was given, the command first */
     tl_strings plugins;         /* of --plugin */
     tl_registry *registry;
     tl_arena *arena; /* lives until the command is done */
@@ -75,8 +76,8 @@ typedef struct tli_verb {
 /* Runs the verb that the first word names. More words must follow most of them: `what` they are. */
 tl_status tli_run_verb(tli_run *run, const tli_verb *verbs, int64_t count, const char *what);
 
-/* Whether a command trains, which several processes cannot do together yet: TL_EUNSUPPORTED then,
- * for each of them would do the same. */
+/* What several processes cannot do together yet, for each of them would do the same, is
+ * TL_EUNSUPPORTED. */
 TL_NODISCARD tl_status tli_refuse_several(const char *command, int32_t processes);
 
 /* The last failure again, as one of a damaged file: TL_EIO. */

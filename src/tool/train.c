@@ -8,6 +8,8 @@
 #include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 #include <tilth/board/board.h>
+#include <tilth/comm/shm.h>
+#include <tilth/comm/who.h>
 #include <tilth/train/run/finished.h>
 #include <tilth/train/run/launch.h>
 #include <tilth/train/writers/metrics_file.h>
@@ -15,6 +17,7 @@
 
 #include "tool/experiment.h"
 #include "tool/finished.h"
+#include "tool/launch.h"
 
 typedef enum shown { SHOWN_AUTO, SHOWN_BAR, SHOWN_LINES } shown;
 typedef struct terminal_flags {
@@ -268,6 +271,7 @@ static tl_status make_hooks(hooks *h, tli_run *run, const tl_task_config *task, 
 static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hooks *h, bool bar)
 {
     tl_logs *logs;
+    tl_who who;
     const tl_parse_options *parse = run->given[EXPERIMENT];
     tl_run_args more = {.hooks = h->list.items,
                         .hook_count = h->list.count,
@@ -275,13 +279,15 @@ static tl_status launch(tli_run *run, tl_config *config, tl_gin *gin, const hook
                         .experiment = parse->experiment};
     const tl_train_flags *flags = run->given[RUN];
     int64_t begin = tl_clock_ns();
+    TL_TRY(tl_who_find(&who, NULL));
     TL_TRY(tl_logs_new(&logs));
     tl_status st = tl_launch(
         logs,
         &(tl_launch_args){
             .registry = run->registry, .config = config, .gin = gin, .flags = flags, .run = &more});
     double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
-    if (st == TL_OK && flags->dry_run) st = tell_trial(run, tl_config_value(config), logs);
+    if (who.rank > 0) { // the chief tells
+    } else if (st == TL_OK && flags->dry_run) st = tell_trial(run, tl_config_value(config), logs);
     else if (st == TL_OK && strncmp(flags->mode, "continuous_train", 16) == 0)
         st = tell_rounds(run, logs, seconds);
     else if (st == TL_OK && strstr(flags->mode, "train"))
@@ -312,6 +318,27 @@ static tl_status check_folder(const tli_run *run, const tl_train_flags *flags)
     bool goes_on =
         strstr(flags->mode, "train") || tl_experiment_completes(run->registry, parse->experiment);
     return goes_on ? tl_folder_check_experiment(flags->model_dir, parse->experiment) : TL_OK;
+}
+
+/* --- the page of the run ---------------------------------------------------------------------- */
+
+/* The page, whose threads run behind those of the training; NULL where none is asked for. */
+static tl_status open_page(tl_board **out, const tli_run *run)
+{
+    const tl_train_flags *flags = run->given[RUN];
+    const terminal_flags *page = run->given[TERMINAL];
+    tl_str text = TL_STR_INIT;
+    *out = NULL;
+    if (!page->board) return TL_OK;
+    TL_TRY(tl_board_start(out, &(tl_board_args){.folders = {&flags->model_dir, 1},
+                                                .port = page->board_port,
+                                                .patient = true,
+                                                .behind = true}));
+    tl_str_addf(&text, "the page of this run: %s\n", tl_board_url(*out));
+    tl_status st = tli_write_out(run->tool, &text);
+    tl_str_deinit(&text);
+    if (st != TL_OK) tl_board_stop(out);
+    return st;
 }
 
 /* --- LiBai's config.py ------------------------------------------------------------------------ */
@@ -352,6 +379,10 @@ static tl_status run_libai(tli_run *run, const char *file, const tl_word *words,
 {
     const tl_train_flags *flags = run->given[RUN];
     bool named = flags->model_dir && *flags->model_dir;
+    tl_board *board;
+    tl_who who;
+    TL_TRY(tl_who_find(&who, NULL));
+    if (who.size > 1) TL_TRY(tli_refuse_several(tli_command_train_net.name, who.size));
     TL_TRY(check_libai_flags(flags, file));
     if (named)
         TL_TRY(add_word(run, &words, &count,
@@ -359,18 +390,58 @@ static tl_status run_libai(tli_run *run, const char *file, const tl_word *words,
                         "--model_dir"));
     if (flags->mode && strcmp(flags->mode, "train") == 0)
         TL_TRY(add_word(run, &words, &count, "train.evaluation.enabled=false", "--mode"));
-    return tli_train_net(run,
-                         &(tl_train_net_flags){
-                             .config_file = file,
-                             .resume = true,
-                             .eval_only = flags->mode && strcmp(flags->mode, "eval") == 0,
-                         },
-                         words, count);
+    TL_TRY(open_page(&board, run));
+    tl_status st = tli_train_net(run,
+                                 &(tl_train_net_flags){
+                                     .config_file = file,
+                                     .resume = true,
+                                     .eval_only = flags->mode && strcmp(flags->mode, "eval") == 0,
+                                 },
+                                 words, count);
+    tl_board_stop(&board);
+    return st;
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-static tl_status run_alone(tli_run *run)
+static tl_status check_page(const tli_run *run)
+{
+    const tl_train_flags *flags = run->given[RUN];
+    if (!((const terminal_flags *)run->given[TERMINAL])->board) return TL_OK;
+    if (flags->dry_run) return TL_FAIL(TL_EINVAL, "--board: a dry run keeps nothing to be shown");
+    if (flags->model_dir && *flags->model_dir) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "--board needs --model_dir, the folder that the page shows");
+}
+
+/* This command once more, in so many processes of this machine. */
+static tl_status train_in_processes(tli_run *run, int64_t processes)
+{
+    tli_ranks_end end;
+    if (processes > TL_COMM_SHM_RANKS)
+        return TL_FAIL(TL_EINVAL, "tilth.processes: at most %d on one machine", TL_COMM_SHM_RANKS);
+    TL_TRY(tli_ranks_run(&end, &(tli_ranks_args){.tool = run->tool,
+                                                 .words = run->given_words,
+                                                 .size = (int32_t)processes,
+                                                 .arena = run->arena}));
+    run->code = end.code;
+    return TL_OK;
+}
+
+static tl_status train_here_or_there(tli_run *run, tl_config *config, tl_gin *gin)
+{
+    const tl_experiment_config *params = tl_config_value(config);
+    tl_board *board = NULL;
+    tl_who who;
+    TL_TRY(tl_who_find(&who, NULL));
+    if (params->tilth.processes > 1 && who.size == 1)
+        return train_in_processes(run, params->tilth.processes);
+    if (who.rank == 0) TL_TRY(open_page(&board, run));
+    tl_status st = train(run, config, gin);
+    tl_board_stop(&board);
+    return st;
+}
+
+static tl_status run_train(tli_run *run)
 {
     const tl_train_flags *flags = run->given[RUN];
     const tl_word *words;
@@ -378,6 +449,7 @@ static tl_status run_alone(tli_run *run)
     int64_t count;
     tl_config *config;
     tl_gin *gin;
+    TL_TRY(check_page(run));
     TL_TRY(tli_libai_of(&file, &words, &count, run, run->given[EXPERIMENT]));
     if (file) return run_libai(run, file, words, count);
     TL_TRY(tl_check_mode(flags->mode));
@@ -387,36 +459,9 @@ static tl_status run_alone(tli_run *run)
     tl_status st = tli_check_lacks(
         run, config,
         &(tli_lacking_args){.command = "train", .parse = run->given[EXPERIMENT], .flags = flags});
-    if (st == TL_OK) st = train(run, config, gin);
+    if (st == TL_OK) st = train_here_or_there(run, config, gin);
     tli_experiment_close(&config, &gin);
     return st;
-}
-
-/* Beside the page, whose threads run behind those of the training. */
-static tl_status run_with_page(tli_run *run, const terminal_flags *page)
-{
-    const tl_train_flags *flags = run->given[RUN];
-    tl_board *board;
-    tl_str text = TL_STR_INIT;
-    if (flags->dry_run) return TL_FAIL(TL_EINVAL, "--board: a dry run keeps nothing to be shown");
-    if (!flags->model_dir || !*flags->model_dir)
-        return TL_FAIL(TL_EINVAL, "--board needs --model_dir, the folder that the page shows");
-    TL_TRY(tl_board_start(&board, &(tl_board_args){.folders = {&flags->model_dir, 1},
-                                                   .port = page->board_port,
-                                                   .patient = true,
-                                                   .behind = true}));
-    tl_str_addf(&text, "the page of this run: %s\n", tl_board_url(board));
-    tl_status st = tli_write_out(run->tool, &text);
-    tl_str_deinit(&text);
-    if (st == TL_OK) st = run_alone(run);
-    tl_board_stop(&board);
-    return st;
-}
-
-static tl_status run_train(tli_run *run)
-{
-    const terminal_flags *page = run->given[TERMINAL];
-    return page->board ? run_with_page(run, page) : run_alone(run);
 }
 
 static tl_status more_help(tli_run *run)

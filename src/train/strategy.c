@@ -10,11 +10,13 @@
 #include <tilth/base/str.h>
 #include <tilth/sys/cuda/cuda.h>
 
+#include "train/peers.h"
+
 struct tl_strategy {
     const char *name;
     tl_engine *engine;
     tl_lanes lanes;
-    int64_t rank;
+    tli_peers peers; /* of size 0: there are none */
 };
 
 /* --- strategies ------------------------------------------------------------------------------- */
@@ -111,7 +113,8 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
         return TL_FAIL(TL_EUNSUPPORTED,
                        "all_reduce_alg '%.80s': there is one process, and nothing to reduce",
                        args->all_reduce_alg);
-    const tl_lanes lanes = {.lanes = args->lanes ? args->lanes : 1, .ranks = 1};
+    const int64_t ranks = args->world ? tl_world_comm(args->world)->size : 1;
+    const tl_lanes lanes = {.lanes = args->lanes ? args->lanes : 1, .ranks = ranks};
     TL_TRY(tl_lanes_check(&lanes));
     tl_strategy *s = tl_alloc_zero(sizeof *s);
     if (!s) return TL_FAIL_NOMEM(sizeof *s);
@@ -122,6 +125,8 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
         tl_free(s);
         return st;
     }
+    if (ranks > 1) tli_peers_init(&s->peers, args->world);
+    if (ranks > 1) tl_world_comm(args->world)->threads = tl_engine_threads(s->engine);
     *out = s;
     return TL_OK;
 }
@@ -129,6 +134,7 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
 void tl_strategy_free(tl_strategy **s)
 {
     if (!*s) return;
+    if ((*s)->peers.world) tl_world_comm((*s)->peers.world)->threads = NULL; // they go
     tl_engine_free(&(*s)->engine);
     tl_free(*s);
     *s = NULL;
@@ -151,12 +157,22 @@ const tl_lanes *tl_strategy_lanes(const tl_strategy *s)
 
 int64_t tl_strategy_rank(const tl_strategy *s)
 {
-    return s->rank;
+    return s->peers.rank;
 }
 
 tl_lane_run tl_strategy_run(const tl_strategy *s)
 {
-    return tl_lanes_of(&s->lanes, s->rank);
+    return tl_lanes_of(&s->lanes, s->peers.rank);
+}
+
+tli_peers *tli_strategy_peers(const tl_strategy *s)
+{
+    return s->peers.size > 1 ? (tli_peers *)(uintptr_t)&s->peers : NULL;
+}
+
+bool tli_is_chief(const tl_strategy *s)
+{
+    return s->peers.rank == 0;
 }
 
 tl_engine *tl_strategy_engine(const tl_strategy *s)

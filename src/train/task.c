@@ -528,6 +528,11 @@ tl_status tl_task_aggregate_logs(tl_task *t, void **state, const tl_logs *step)
     return CALL(t, aggregate_logs)(t, state, step);
 }
 
+bool tl_task_aggregates(const tl_task *t)
+{
+    return CALL(t, aggregate_logs) != base_aggregate_logs;
+}
+
 tl_status tl_task_reduce_aggregated_logs(tl_task *t, void *state, int64_t global_step,
                                          tl_logs *into)
 {

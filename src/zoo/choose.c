@@ -20,6 +20,12 @@ tl_status tli_choose(tl_config *config, const char *key, const char *format, ...
     return st;
 }
 
+tl_status tli_choose_batch(tl_config *config, const char *key, int64_t batch)
+{
+    const tl_experiment_config *e = tl_config_value(config);
+    return tli_choose(config, key, "%" PRId64, tl_round_up(batch, tl_max_i64(e->tilth.lanes, 1)));
+}
+
 tl_status tli_choose_steps(tl_config *config, int64_t epoch, int64_t epochs)
 {
     enum { EVALUATIONS = 20, LEAST_STEPS = 100 }; // at most; at least

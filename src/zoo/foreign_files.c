@@ -1,15 +1,11 @@
 /* Files of others, opened: one model.safetensors, several that an index names, or a bundle. */
 #include <inttypes.h>
-#include <jansson.h>
 #include <string.h>
-#include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 #include <tilth/base/vec.h>
 
 #include "core/inner/element.h"
 #include "zoo/foreign_files.h"
-
-enum { LONGEST_JSON = 64 << 20, MOST_SHARDS = 4096 };
 
 #define WEIGHTS "model.safetensors"
 #define INDEX "model.safetensors.index.json"
@@ -17,19 +13,15 @@ enum { LONGEST_JSON = 64 << 20, MOST_SHARDS = 4096 };
 
 /* --- entries ---------------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, const char *end)
+static tl_status open_weights(tli_foreign_files *f, const char *path)
 {
-    size_t length = strlen(text), tail = strlen(end);
-    return length >= tail && strcmp(text + length - tail, end) == 0;
-}
-
-static tl_status add_shard(tli_foreign_files *f, const char *path)
-{
-    tl_safetensors *shard;
-    TL_TRY(tl_safetensors_open(&shard, path));
-    f->shards[f->shard_count++] = shard;
-    for (int64_t i = 0; i < tl_safetensors_count(shard); i++) {
-        const tl_safetensors_entry *e = tl_safetensors_at(shard, i);
+    TL_TRY(tl_safetensors_open(&f->weights, path));
+    for (int64_t i = 0; i < tl_safetensors_count(f->weights); i++) {
+        const tl_safetensors_entry *e = tl_safetensors_at(f->weights, i);
+        if (e->pieces)
+            return TL_FAIL(TL_EUNSUPPORTED,
+                           "'%s': '%.200s' is in pieces, which only checkpoints of Tilth have",
+                           path, e->name);
         tli_foreign_entry entry = {.name = e->name,
                                    .type = e->type,
                                    .readable = e->readable,
@@ -72,81 +64,6 @@ static tl_status note_names(tli_foreign_files *f)
     return TL_OK;
 }
 
-/* --- an index --------------------------------------------------------------------------------- */
-
-static tl_status check_shard_name(const char *index, const char *name)
-{
-    if (!name || !*name)
-        return TL_FAIL(TL_EINVAL,
-                       "%s: weight_map: expected names of files behind the names of "
-                       "weights",
-                       index);
-    if (!tl_path_stays_inside(name) || strchr(name, '/'))
-        return TL_FAIL(TL_EINVAL, "%s: weight_map: '%.200s' is not the name of a file beside it",
-                       index, name);
-    if (ends_with(name, ".safetensors")) return TL_OK;
-    return TL_FAIL(TL_EUNSUPPORTED, "%s: weight_map: '%.200s' is no file of safetensors", index,
-                   name);
-}
-
-static tl_status open_shards(tli_foreign_files *f, const char *index, const json_t *map)
-{
-    tl_map seen = {0};
-    const char *key;
-    const json_t *value;
-    tl_status st = TL_OK;
-    json_object_foreach((json_t *)(uintptr_t)map, key, value)
-    {
-        const char *name = json_string_value(value);
-        TL_TRY_DONE(st, check_shard_name(index, name));
-        if (tl_map_has(&seen, name)) continue;
-        if (f->shard_count == MOST_SHARDS)
-            TL_TRY_DONE(st, TL_FAIL(TL_ELIMIT, "%s names more than %d files", index, MOST_SHARDS));
-        const char *path = tl_path_join(f->arena, f->path, name);
-        if (!path) TL_TRY_DONE(st, TL_ENOMEM);
-        TL_TRY_DONE(st, tl_map_set(&seen, name, NULL));
-        st = add_shard(f, path);
-        if (st != TL_OK) tl_error_note(st, "%s", index);
-        if (st != TL_OK) goto done;
-    }
-done:
-    tl_map_deinit(&seen);
-    return st;
-}
-
-static tl_status check_shards(const tli_foreign_files *f, const char *index, const json_t *map)
-{
-    const char *key;
-    const json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)map, key, value)
-    {
-        if (!tl_map_has(&f->by_name, key))
-            return TL_FAIL(TL_EINVAL, "%s: '%.200s' is said to lie in '%.200s', and does not",
-                           index, key, json_string_value(value));
-    }
-    return TL_OK;
-}
-
-static tl_status read_index(tli_foreign_files *f, const char *index)
-{
-    json_error_t error;
-    char *text;
-    size_t size;
-    TL_TRY(tl_file_read(&text, &size, index, LONGEST_JSON));
-    json_t *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
-    const json_t *map = json ? json_object_get(json, "weight_map") : NULL;
-    tl_status st = TL_OK;
-    if (!json) st = TL_FAIL(TL_EINVAL, "%s:%d: %s", index, error.line, error.text);
-    else if (!json_is_object(map))
-        st = TL_FAIL(TL_EINVAL, "%s: expected an object with a \"weight_map\"", index);
-    if (st == TL_OK) st = open_shards(f, index, map);
-    if (st == TL_OK) st = note_names(f);
-    if (st == TL_OK) st = check_shards(f, index, map);
-    json_decref(json);
-    tl_free(text);
-    return st;
-}
-
 /* --- which files ------------------------------------------------------------------------------ */
 
 static bool has_file(tl_arena *arena, const char *folder, const char *name)
@@ -186,16 +103,14 @@ static tl_status open_folder(tli_foreign_files *f)
                *index = tl_path_join(f->arena, f->path, INDEX);
     f->form = TLI_FOREIGN_HF;
     f->config = tl_path_join(f->arena, f->path, CONFIG);
-    f->shards = tl_arena_array(f->arena, MOST_SHARDS, sizeof *f->shards);
-    if (!weights || !index || !f->config || !f->shards) return TL_ENOMEM;
+    if (!weights || !index || !f->config) return TL_ENOMEM;
     bool whole = tl_file_exists(weights);
     if (!whole && !tl_file_exists(index)) return fail_without_weights(f);
     if (!tl_file_exists(f->config))
         return TL_FAIL(TL_ENOTFOUND,
                        "there is no " CONFIG " in the folder '%s', which says what the model is",
                        f->path);
-    if (!whole) return read_index(f, index);
-    TL_TRY(add_shard(f, weights));
+    TL_TRY(open_weights(f, whole ? weights : index));
     return note_names(f);
 }
 
@@ -273,15 +188,14 @@ tl_status tli_foreign_open_file(tli_foreign_files *f, const char *path)
     *f = (tli_foreign_files){.form = TLI_FOREIGN_HF};
     TL_TRY(tl_arena_new(&f->arena));
     f->path = tl_arena_strdup(f->arena, path);
-    f->shards = tl_arena_array(f->arena, 1, sizeof *f->shards);
-    if (!f->path || !f->shards) return TL_ENOMEM;
-    TL_TRY(add_shard(f, path));
+    if (!f->path) return TL_ENOMEM;
+    TL_TRY(open_weights(f, path));
     return note_names(f);
 }
 
 void tli_foreign_close(tli_foreign_files *f)
 {
-    for (int64_t i = 0; i < f->shard_count; i++) tl_safetensors_free(&f->shards[i]);
+    tl_safetensors_free(&f->weights);
     tl_tensorbundle_free(&f->bundle);
     tl_map_deinit(&f->by_name);
     TL_VEC_FREE(f);

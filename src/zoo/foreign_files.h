@@ -39,9 +39,8 @@ typedef struct tli_foreign_files {
     const char *config; /* the file that says what the model is; NULL: there is none */
     tli_foreign_entry *items;
     int64_t count, capacity;
-    tl_map by_name; /* to entries */
-    tl_safetensors **shards;
-    int64_t shard_count;
+    tl_map by_name;          /* to entries */
+    tl_safetensors *weights; /* NULL: a bundle */
     tl_tensorbundle *bundle;
     tl_arena *arena;
 } tli_foreign_files;

@@ -3,6 +3,8 @@
 
 #include <tilth/base/vec.h>
 
+#include "board/digits.h"
+#include "board/kept.h"
 #include "board/series.h"
 #include "test.h"
 
@@ -154,13 +156,117 @@ static void smoothing_is_of_all_points(void **state)
     tli_series_free(&s);
 }
 
+/* --- numbers as text -------------------------------------------------------------------------- */
+
+static double read_value(double value)
+{
+    char text[TLI_DIGITS];
+    size_t length = tli_digits_value(text, value);
+    assert_int_equal(length, strlen(text));
+    return tl_strtod(text, NULL);
+}
+
+/* All magnitudes, ties, and what printf says of them. */
+static void values_are_those_of_printf(void **state)
+{
+    (void)state;
+    static const double chosen[] = {0,    1,      0.1F,    9999999,  9999999.5F,  1e7,
+                                    -2.5, 1e-4,   9.99e-5, 0.5,      16777216,    123456.75,
+                                    1e30, -1e-30, 1.5e-44, 3.40e38F, 0.099999997F};
+    char text[64];
+    uint64_t bits = 1;
+    for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++) {
+        snprintf(text, sizeof text, "%.7g", chosen[i]);
+        assert_near(read_value(chosen[i]), tl_strtod(text, NULL), 0);
+    }
+    for (int i = 0; i < 200000; i++) {
+        bits = bits * 6364136223846793005U + 1442695040888963407U;
+        uint32_t half = (uint32_t)(bits >> 32);
+        float value;
+        memcpy(&value, &half, sizeof value);
+        if (!isfinite(value)) continue;
+        snprintf(text, sizeof text, "%.7g", (double)value);
+        if (read_value((double)value) != tl_strtod(text, NULL))
+            fail_msg("%s is written as %.9g", text, read_value((double)value));
+    }
+}
+
+static void numbers_are_short(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } rows[] = {{0.25, "0.25"},   {-3, "-3"},           {NAN, "\"NaN\""},
+                {1e-4, "0.0001"}, {1234567, "1234567"}, {-INFINITY, "\"-Infinity\""}};
+    static const struct {
+        int64_t value;
+        const char *text;
+    } thousandths[] = {{1500, "1.5"}, {-2, "-0.002"}, {7000, "7"}, {0, "0"}, {123456, "123.456"}};
+    char text[TLI_DIGITS];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        tli_digits_value(text, rows[i].value);
+        assert_string_equal(text, rows[i].text);
+    }
+    for (size_t i = 0; i < sizeof thousandths / sizeof *thousandths; i++) {
+        tli_digits_thousandths(text, thousandths[i].value);
+        assert_string_equal(text, thousandths[i].text);
+    }
+    tli_digits_int(text, INT64_MIN);
+    assert_string_equal(text, "-9223372036854775808");
+}
+
+/* --- answers that are kept -------------------------------------------------------------------- */
+
+static bool has_answer(tli_kept *c, const char *key, uint64_t version, const char *expected)
+{
+    tl_str found = TL_STR_INIT;
+    bool there = tli_kept_find(c, key, version, &found);
+    if (there) assert_string_equal(tl_str_text(&found), expected);
+    tl_str_deinit(&found);
+    return there;
+}
+
+static void answers_are_kept_until_something_changes(void **state)
+{
+    (void)state;
+    tli_kept *c = tli_kept_new();
+    tl_str answer = TL_STR_INIT;
+    assert_non_null(c);
+    tl_str_add(&answer, "[1]");
+    tli_kept_keep(c, "a", 7, &answer);
+    assert_true(has_answer(c, "a", 7, "[1]"));
+    assert_false(has_answer(c, "b", 7, ""));
+    assert_false(has_answer(c, "a", 8, ""));
+    for (int i = 0; i < 64; i++) { // others come, and it goes
+        char key[16];
+        snprintf(key, sizeof key, "k%d", i);
+        tli_kept_keep(c, key, 7, &answer);
+    }
+    assert_false(has_answer(c, "a", 7, ""));
+    assert_true(has_answer(c, "k0", 7, "[1]"));
+    tl_str_deinit(&answer);
+    tl_str_pad(&answer, 'x', 2 << 20);
+    tli_kept_keep(c, "long", 7, &answer);
+    assert_false(has_answer(c, "long", 7, ""));
+    tl_str_deinit(&answer);
+    tli_kept_free(&c);
+    assert_null(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(points_come_back),           cmocka_unit_test(strange_points_come_back),
-        cmocka_unit_test(a_cut_takes_later_steps),    cmocka_unit_test(extremes_stay),
-        cmocka_unit_test(not_a_number_stays),         cmocka_unit_test(a_part_is_seen_closer),
+        cmocka_unit_test(points_come_back),
+        cmocka_unit_test(strange_points_come_back),
+        cmocka_unit_test(a_cut_takes_later_steps),
+        cmocka_unit_test(extremes_stay),
+        cmocka_unit_test(not_a_number_stays),
+        cmocka_unit_test(a_part_is_seen_closer),
         cmocka_unit_test(smoothing_is_of_all_points),
+        cmocka_unit_test(values_are_those_of_printf),
+        cmocka_unit_test(numbers_are_short),
+        cmocka_unit_test(answers_are_kept_until_something_changes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -260,6 +260,26 @@ static void a_taken_port_is_told(void **state)
         TL_EINVAL, "expected one of this machine");
 }
 
+/* --- a build without libmicrohttpd ------------------------------------------------------------ */
+
+static bool has_server(void)
+{
+    tl_board *none;
+    return tl_board_start(&none, &(tl_board_args){.address = "nowhere"}) != TL_EUNSUPPORTED;
+}
+
+static void there_is_no_server(void **state)
+{
+    (void)state;
+    tl_board *none;
+    const char *folder = "/";
+    assert_fails(tl_board_start(&none, &(tl_board_args){.folders = {&folder, 1}}), TL_EUNSUPPORTED,
+                 "made without libmicrohttpd");
+    assert_null(none);
+    tl_board_stop(&none);
+    skip(); // all else is about sockets
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,5 +288,7 @@ int main(void)
         cmocka_unit_test(news_are_told),           cmocka_unit_test(bad_clients_are_borne),
         cmocka_unit_test(a_taken_port_is_told),
     };
+    const struct CMUnitTest none[] = {cmocka_unit_test(there_is_no_server)};
+    if (!has_server()) return cmocka_run_group_tests(none, NULL, NULL);
     return cmocka_run_group_tests(tests, start, stop);
 }

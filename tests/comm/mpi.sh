@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# mpi.sh MPIRUN RANKS TILTH: every collective over MPI on some numbers of ranks, and processes of mpirun that meet in
-# shared memory, over MPI, and where there is no plug-in.
+# mpi.sh MPIRUN RANKS TILTH: every collective over MPI on some numbers of ranks, processes of mpirun that meet in shared
+# memory, over MPI, and where there is no plug-in, and a training of three of them.
 set -euo pipefail
 mpirun=$1 ranks=$2 tilth=$3
 export HWLOC_COMPONENTS=-gl # or it asks every display for its card
@@ -27,5 +27,14 @@ done
 wanted 'over shm' "$(run 2 "$tilth" launch --check)"
 wanted 'over mpi' "$(TILTH_COMM=mpi run 2 "$tilth" launch --check)"
 wanted 'no libtilth_mpi.so: install libopenmpi-dev' "$(TILTH_MPI=/nowhere TILTH_COMM=mpi run 2 "$tilth" launch --check 2>&1 || true)"
-wanted 'cannot do `train` together yet' "$(run 2 "$tilth" train --experiment=vision/local --model_dir=/nowhere 2>&1 || true)"
+wanted 'cannot do `eval` together yet' "$(run 2 "$tilth" eval --model_dir=/nowhere 2>&1 || true)"
+
+# Three processes of MPI train what one does.
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+words=(train --experiment=vision/local --mode=train_and_eval tilth.seed=7 tilth.lanes=4 trainer.train_steps=6
+    trainer.steps_per_loop=3 trainer.summary_interval=3 trainer.validation_steps=2)
+said=$("$tilth" "${words[@]}" --model_dir="$folder/one" 2>&1) || { echo "$said"; exit 1; }
+said=$(TILTH_COMM=mpi run 3 "$tilth" "${words[@]}" --model_dir="$folder/three" 2>&1) || { echo "$said"; exit 1; }
+cmp "$folder/one/ckpt-6.safetensors" "$folder/three/ckpt-6.safetensors"
 echo "   MPI: as the reference"

@@ -14,6 +14,8 @@ import torch
 import transformers
 import yaml
 from safetensors.torch import load_file, save_file
+from transformers.modeling_utils import load_state_dict
+from transformers.utils.hub import get_checkpoint_shard_files
 
 BATCH, LENGTH, WORDS, GUESSES, CLASSES = 8, 24, 60, 5, 3
 SIZES = dict(vocab_size=WORDS, hidden_size=32, num_attention_heads=4, intermediate_size=48, max_position_embeddings=32)
@@ -169,12 +171,26 @@ def check_write(driver, folder, title, kind, encoder=None, task=None, need=None)
     assert pretraining or again.num_labels == CLASSES
 
 
+def check_divided(folder):
+    """The index of a divided checkpoint names its files to transformers, which reads all their weights."""
+    ours = folder / 'divided'
+    run(os.environ['TILTH'], 'train', '--experiment=vision/local', '--mode=train', f'--model_dir={ours}', 'tilth.jit=false',
+        'trainer.train_steps=2', 'trainer.steps_per_loop=2', 'tilth.checkpoint_shards=2')
+    files, notes = get_checkpoint_shard_files(str(ours), str(ours / 'ckpt-2.safetensors.index.json'))
+    weights = {name: value for file in files for name, value in load_state_dict(file).items()}
+    assert len(files) == 2 and sorted(weights) == sorted(notes['all_checkpoint_keys']), notes
+    run(os.environ['TILTH'], 'ckpt', 'merge', ours, '-o', folder / 'merged.safetensors')
+    for name, value in load_file(folder / 'merged.safetensors').items():
+        assert torch.equal(weights[name], value), name
+
+
 def main():
     pretrainer, classifier = transformers.BertForPreTraining, transformers.BertForSequenceClassification
     guesser = transformers.BertForMaskedLM
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         driver = compile_driver('original', folder)
+        check_divided(folder)
         check_read(driver, folder, 'read', pretrainer)
         check_read(driver, folder, 'read, gelu by erf', pretrainer, {'hidden_activation': 'gelu_erf'},
                    hidden_act='gelu')

@@ -1,8 +1,10 @@
 """Multi-task training beside Model Garden's own: two tasks of image classification on one ResNet.
 
 Model Garden makes the model and takes the first step; from that checkpoint both go on, on the same pictures, with tasks
-that they draw themselves or jointly. Both tell the same losses, step by step, and the same metrics, in
-folders of the same names.
+that they draw themselves or jointly. Both write the same metrics in folders of the same names. From each of Model Garden's
+checkpoints ours takes the step that Model Garden took: both tell the same loss, and change the weights alike. A run of
+its own is compared more loosely: where what goes into a relu is as close to zero as what is rounded, one of the two lets
+a gradient through, and the runs part.
 """
 import os
 import pathlib
@@ -10,7 +12,7 @@ import shutil
 import sys
 import tempfile
 
-from model_garden import run, run_and_log, under_its_python
+from model_garden import compare_steps, run, run_and_log, scalars, under_its_python
 
 under_its_python(__file__)
 
@@ -24,7 +26,6 @@ from official.vision.configs import image_classification
 from official.vision.modeling import backbones, factory
 from official.vision import registry_imports  # pylint: disable=unused-import
 from pictures import picture
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 TILTH = os.environ['TILTH']
 STEPS, SIZE, BATCH, DECAY = 21, 32, 16, 1e-4
@@ -58,16 +59,14 @@ def routine(folder, name, kind):
 
 
 def configuration(folder, kind, steps):
-    """Joint steps go so fast that what is rounded would grow to be seen: they are smaller."""
     return {
         'runtime': {'distribution_strategy': 'one_device'},
         'task': {'task_routines': [routine(folder, name, kind) for name in TASKS]},
         'trainer': {'trainer_type': kind, 'train_steps': steps, 'steps_per_loop': 1, 'summary_interval': 1,
-                    'checkpoint_interval': 1, 'validation_interval': steps, 'validation_steps': 3,
+                    'checkpoint_interval': 1, 'max_to_keep': STEPS, 'validation_interval': steps, 'validation_steps': 3,
                     'best_checkpoint_export_subdir': 'best', 'best_checkpoint_eval_metric': 'steepness|accuracy',
                     'optimizer_config': {'optimizer': {'type': 'sgd', 'sgd': {'momentum': 0.9}},
-                                         'learning_rate': {'type': 'constant', 'constant': {
-                                             'learning_rate': 0.00002 if kind == 'joint' else 0.005}}}}}
+                                         'learning_rate': {'type': 'constant', 'constant': {'learning_rate': 0.005}}}}}
 
 
 class Shared(base_model.MultiTaskBaseModel):
@@ -113,24 +112,15 @@ def ours(config, mode, folder):
                        f'--config_file={path}')
 
 
-def scalars(folder):
-    """{tag: {step: value}} of a folder, as TensorBoard reads it."""
-    events = EventAccumulator(str(folder), size_guidance={'tensors': 0}).Reload()
-    return {tag: {e.step: float(tf.make_ndarray(e.tensor_proto)) for e in events.Tensors(tag)}
-            for tag in events.Tags()['tensors']}
-
-
 def folders(root):
     return {str(p.parent.relative_to(root)) for p in root.glob('**/events.*')}
 
 
-def allowed(part, tag, step):
-    """What is rounded grows with the steps, and shows in evaluations, where a picture may lie between two classes."""
-    if part.startswith('validation'):
-        return 1e-4 if 'loss' in tag else 1.01 / (3 * BATCH)
-    if 'loss' not in tag:
-        return 1e-6
-    return 1e-5 if step <= STEPS // 2 else 5e-5
+def allowed(part, tag):
+    """In evaluations a picture may lie between two classes."""
+    if 'loss' in tag:
+        return 2e-3
+    return 1.01 / (3 * BATCH) if part.startswith('validation') else 1e-6
 
 
 def compare(kind, here, there):
@@ -145,7 +135,7 @@ def compare(kind, here, there):
                 if part.startswith('train') and step == 1:
                     continue  # it was taken over
                 apart = abs(mine[tag][step] - value)
-                assert apart <= allowed(part, tag, step) * max(1, abs(value)), (part, tag, step, mine[tag][step], value)
+                assert apart <= allowed(part, tag) * max(1, abs(value)), (part, tag, step, mine[tag][step], value)
                 worst = max(worst, apart / max(1, abs(value)))
     print(f'{kind}: {len(parts)} folders of event files, {STEPS - 1} steps and an evaluation, apart by {worst:.1e} at most')
     mine, wanted = scalars(here / 'train'), scalars(there / 'train')
@@ -182,6 +172,9 @@ def main():
             said, _ = ours(configuration(folder, kind, STEPS), 'train_and_eval', here)
             assert f'restored model from {here}/ckpt-1.' in said, said
             compare(kind, here, there)
+            compare_steps(kind, folder / kind, there, sorted(part for part in folders(there) if part.startswith('train/')),
+                          range(2, STEPS + 1),
+                          lambda where, step: ours(configuration(folder, kind, step), 'train', where))
 
             back = folder / kind / 'back'
             run(TILTH, 'ckpt', 'convert', here / f'ckpt-{STEPS}.safetensors', back / f'ckpt-{STEPS}')

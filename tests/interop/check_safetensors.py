@@ -124,6 +124,30 @@ def check_program(path):
     assert done.returncode == 1 and 'is damaged' in done.stderr, done
 
 
+def check_divided(folder):
+    """A run's divided checkpoint, read by its index as transformers does it, and the same run's in one file."""
+    program = os.environ['TILTH']
+    command = [program, 'train', '--experiment=vision/local', '--mode=train', 'tilth.seed=3', 'trainer.train_steps=2',
+               'trainer.steps_per_loop=2', 'trainer.checkpoint_interval=2', 'tilth.jit=false']
+    for name, words in ('one', []), ('divided', ['tilth.checkpoint_shards=3']):
+        subprocess.run(command + [f'--model_dir={folder / name}'] + words, check=True, capture_output=True)
+    index = json.loads((folder / 'divided/ckpt-2.safetensors.index.json').read_text())
+    files = sorted(set(index['weight_map'].values()))
+    assert files == [f'ckpt-2.0000{i}-of-00003.safetensors' for i in (1, 2, 3)], files
+    size, found = 0, {}
+    for file in files:
+        for name, value in safetensors.numpy.load_file(folder / 'divided' / file).items():
+            assert index['weight_map'][name] == file, (name, file)
+            found[name] = value
+            size += value.nbytes
+    assert size == index['metadata']['total_size'], size
+    assert found.keys() == index['weight_map'].keys()
+    expected = safetensors.numpy.load_file(folder / 'one/ckpt-2.safetensors')
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        assert found[name].dtype == value.dtype and (found[name] == value).all(), name
+
+
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -133,6 +157,7 @@ def main():
         check_checkpoint(folder / 'ckpt.safetensors')
         check_reading(driver, folder)
         check_program(folder / 'ckpt.safetensors')
+        check_divided(folder)
     print(f'{len(TYPES)} types, both ways')
     return 0
 

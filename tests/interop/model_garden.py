@@ -2,9 +2,11 @@
 examples/from_model_garden."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
+import numpy as np
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
@@ -63,3 +65,53 @@ def configuration(folder, optimization, backbone, changes=None, steps=20):
     path = folder / 'config.yaml'
     path.write_text(yaml.safe_dump(config))
     return path, config
+
+
+# --- steps, each from the state that Model Garden was in --------------------------------------------------------------------------
+
+
+def scalars(folder):
+    """{tag: {step: value}} of a folder of event files, as TensorBoard reads it."""
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    from tensorflow import make_ndarray
+    events = EventAccumulator(str(folder), size_guidance={'tensors': 0}).Reload()
+    return {tag: {e.step: float(make_ndarray(e.tensor_proto)) for e in events.Tensors(tag)}
+            for tag in events.Tags()['tensors']}
+
+
+def weights(path):
+    """{variable: value} of a checkpoint of TensorFlow's, without what belongs to the optimizer."""
+    from tensorflow import train
+    reader = train.load_checkpoint(str(path))
+    return {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()
+            if name.startswith('model/') and 'OPTIMIZER_SLOT' not in name and name.endswith('VARIABLE_VALUE')}
+
+
+def distance(a, b):
+    return np.sqrt(sum(np.sum(np.square(a[name].astype(float) - b[name])) for name in a.keys() & b.keys()))
+
+
+def compare_steps(what, folder, there, parts, steps, train):
+    """`train(folder, step)` has ours take one step more in a folder with the checkpoint that Model Garden had before it
+    (all of them are in `there`): both tell the same losses, in each of the parts, and change the weights alike."""
+    tilth, here, back = os.environ['TILTH'], folder / 'step', folder / 'step back'
+    wanted = {part: scalars(there / part) for part in parts}
+    loss = change = 0
+    for step in steps:
+        shutil.rmtree(here, ignore_errors=True)
+        here.mkdir()
+        before = f'ckpt-{step - 1}'
+        for file in there.glob(f'{before}.*'):
+            shutil.copy(file, here)
+        (here / 'checkpoint').write_text(f'model_checkpoint_path: "{before}"\nall_model_checkpoint_paths: "{before}"\n')
+        train(here, step)
+        for part, tags in wanted.items():
+            mine = scalars(here / part)
+            loss = max([loss, *(abs(mine[tag][step] - tags[tag][step]) / max(1, abs(tags[tag][step]))
+                                for tag in tags if 'loss' in tag)])
+        run(tilth, 'ckpt', 'convert', here / f'ckpt-{step}.safetensors', back / f'ckpt-{step}')
+        old, new, mine = weights(there / before), weights(there / f'ckpt-{step}'), weights(back / f'ckpt-{step}')
+        assert mine.keys() == new.keys(), mine.keys() ^ new.keys()
+        change = max(change, distance(mine, new) / distance(old, new))
+    assert loss <= 1e-5 and change <= 1e-3, (loss, change)
+    print(f'{what}: {len(steps)} steps, each from its state: losses apart by {loss:.1e} at most, changes by {change:.1e} of them')

@@ -423,7 +423,7 @@ static void test_mistakes(void **state)
 {
     (void)state;
     ckpt("verfy", "x");
-    ended(2, "'verfy' is not one of show, diff, verify, convert; did you mean 'verify'?");
+    ended(2, "'verfy' is not one of show, diff, verify, convert, merge; did you mean 'verify'?");
     run_list((const char *const[]){"ckpt", NULL});
     ended(2, "is not one of show, diff, verify, convert");
     ckpt("show");

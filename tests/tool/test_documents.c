@@ -151,6 +151,7 @@ static const need needs[] = {
     {.said = "tilth ckpt show|diff|verify",
      .instead =
          "tilth ckpt show run1 && tilth ckpt diff run1 run1/ckpt-100 && tilth ckpt verify run1"},
+    {.said = "tilth ckpt merge", .more = "run1 -o made/merged.safetensors --overwrite"},
     {.said = "tilth ckpt convert", .more = "run1/ckpt-50 made/ckpt-50 --overwrite"},
     {.said = "tilth train_net", .more = "--config-file=mock.yaml --fast-dev-run"},
     // docs/language.md

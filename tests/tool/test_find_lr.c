@@ -161,6 +161,43 @@ static void test_any_schedule(void **state)
     json_decref(all);
 }
 
+static double last_loss(json_t *all, size_t count)
+{
+    json_t *points = json_object_get(all, "points");
+    assert_int_equal(json_array_size(points), count);
+    double loss = number_in(json_array_get(points, count - 1), "loss");
+    json_decref(all);
+    return loss;
+}
+
+/* Rates are those of the first stage, however short it is. */
+static void test_stages(void **state)
+{
+    (void)state;
+    double loss[2];
+    for (int i = 0; i < 2; i++) {
+        run("find_lr", "--experiment=progressive/local", "tilth.jit=false", "tilth.seed=3",
+            "--min=1e-5", "--max=1e-3", "--steps=4", "--json",
+            i ? "trainer.progressive.stages=[{num_steps: 9}]"
+              : "trainer.progressive.stages=[{num_steps: 2}, {num_steps: 9, task: {model: "
+                "{input_size: [12, 12, 1], backbone: {resnet: {model_id: 10}}}}}]");
+        ended(0, "");
+        loss[i] = last_loss(told_json(), 4);
+    }
+    assert_near(loss[0], loss[1], 1e-12);
+}
+
+static void test_several_tasks(void **state)
+{
+    (void)state;
+    run("find_lr", "--experiment=multitask/local", "tilth.jit=false");
+    failed(2, "losses of different tasks cannot be compared: set trainer.trainer_type to joint");
+    run("find_lr", "--experiment=multitask/local", "tilth.jit=false", "trainer.trainer_type=joint",
+        "--steps=3", "--json");
+    ended(0, "");
+    assert_true(last_loss(told_json(), 3) > 0);
+}
+
 static void test_what_is_refused(void **state)
 {
     (void)state;
@@ -243,6 +280,18 @@ static void test_the_noise_of_gradients(void **state)
     failed(2, "tilth.gradient_noise_scale: it compares the gradients of the batches of a step");
 }
 
+/* Each stage has an optimizer of its own. */
+static void test_the_noise_of_stages(void **state)
+{
+    (void)state;
+    run("train", "--experiment=progressive/local", "--mode=train", "--model_dir=run",
+        "tilth.jit=false", "tilth.gradient_accumulation=2", "tilth.gradient_noise_scale=true",
+        "trainer.progressive.stages=[{num_steps: 2}, {num_steps: 2}]", "trainer.train_steps=4",
+        "trainer.steps_per_loop=2", "trainer.summary_interval=2", "trainer.checkpoint_interval=2");
+    ended(0, "");
+    (void)told_noise_scale("run/metrics.jsonl", 4);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,8 +299,11 @@ int main(void)
         TOOL_TEST(test_suggestions),
         TOOL_TEST(test_what_it_says),
         TOOL_TEST(test_any_schedule),
+        TOOL_TEST(test_stages),
+        TOOL_TEST(test_several_tasks),
         TOOL_TEST(test_what_is_refused),
         TOOL_TEST(test_the_noise_of_gradients),
+        TOOL_TEST(test_the_noise_of_stages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,8 @@ static void what_does_not_fit_is_refused(void **state)
     ends(2, VISION "--model_dir=a tilth.lanes=5",
          "must be a multiple of 5, the number of replicas (tilth.lanes)");
     ends(2, VISION "--model_dir=a tilth.lanes=0", "tilth.lanes");
-    ends(2, VISION "--model_dir=a tilth.processes=2", "tilth.processes");
+    ends(2, VISION "--model_dir=a tilth.lanes=2 tilth.processes=3",
+         "3 processes are too many for 2 lanes");
     ends(2,
          VISION "--model_dir=a tilth.lanes=2 task.model.norm_activation.use_sync_bn=true "
                 "task.model.backbone.type=resnet task.model.backbone.resnet.model_id=18",

@@ -125,6 +125,30 @@ static void test_folders(void **state)
     ended(1, "'pictures/empty' holds no image");
 }
 
+/* Whatever is between a task and its pictures: a teacher, or a head on features. */
+static void test_folders_of_other_tasks(void **state)
+{
+    (void)state;
+    train();
+    assert_ok(tl_mkdirs("pictures"));
+    write_png("pictures/a.png", 0);
+    write_png("pictures/b.png", 1);
+    run("train", "--experiment=vision/local_distilled", "--mode=train", "--model_dir=student",
+        "task.teacher=run", "tilth.seed=1", "tilth.jit=false", "trainer.train_steps=2");
+    ended(0, "");
+    has("predict --model_dir=student IMAGE...\n");
+    run("predict", "--model_dir=student", "pictures");
+    ended(0, "");
+    assert_int_equal(lines_of(out), 2);
+    run("train", "--experiment=simclr/local_finetuning", "--mode=train", "--model_dir=tuned",
+        "tilth.seed=1", "tilth.jit=false", "trainer.train_steps=2");
+    ended(0, "");
+    has("predict --model_dir=tuned IMAGE...\n");
+    run("predict", "--model_dir=tuned", "pictures");
+    ended(0, "");
+    assert_int_equal(lines_of(out), 2);
+}
+
 /* Each folder once, however many links lead to it. */
 static void test_folders_with_links(void **state)
 {
@@ -737,6 +761,7 @@ int main(void)
         TOOL_TEST(test_names_of_the_run),
         TOOL_TEST(test_it_goes_on_past_bad_files),
         TOOL_TEST(test_folders),
+        TOOL_TEST(test_folders_of_other_tasks),
         TOOL_TEST(test_folders_with_links),
         TOOL_TEST(test_records_and_arrays),
         TOOL_TEST(test_a_damaged_record_file),

@@ -249,6 +249,9 @@ static void test_what_is_refused(void **state)
            "task: {student: {image_classification: {class_names: [a, b, c, d]}}}",
            "class 0 is 'horizontal', and 'a' for the student");
     refuse(STUDENT("teacher"), "task: {teacher_checkpoint: ckpt-7}", "ckpt-7");
+    refuse(STUDENT("teacher"),
+           "task: {student: {image_classification: {model: {input_size: [8, 8, 1]}}}}",
+           "'teacher' cannot take the student's batches");
 }
 
 int main(void)

@@ -443,6 +443,12 @@ static void test_what_cannot_be_trained(void **state)
                  TL_EINVAL, "lars has a weight decay of its own");
     assert_fails(launch(NULL, "simclr/local", "y", "task: {model: {supervised_head: null}}\n"),
                  TL_EUNSUPPORTED, "task.model.supervised_head is null");
+    assert_false(tl_file_exists("y")); // nothing was trained
+    assert_fails(launch(NULL, "simclr/local", "z", "task: {train_data: {global_batch_size: 1}}\n"),
+                 TL_EINVAL, "task.train_data.global_batch_size is 1");
+    assert_fails(launch(NULL, "simclr/local", "z",
+                        "task: {train_data: {global_batch_size: 4}}\ntilth: {lanes: 4}\n"),
+                 TL_EINVAL, "at least 2 images");
 }
 
 int main(void)

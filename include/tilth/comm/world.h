@@ -41,6 +41,9 @@ typedef struct tl_world_args {
 TL_API TL_NODISCARD tl_status tl_world_open(tl_world **out, const tl_world_args *args);
 /* `how` the run went; NULL is fine. Where it failed, peers are told this thread's message. */
 TL_API void tl_world_close(tl_world **world, tl_status how);
+/* Whether a failure of this process has been told to the chief, which says it for all. Free-
+ * threaded. */
+TL_API bool tl_world_told(void);
 TL_API tl_comm *tl_world_comm(const tl_world *world);
 TL_API const tl_who *tl_world_who(const tl_world *world);
 

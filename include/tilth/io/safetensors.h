@@ -15,6 +15,11 @@
  * the file and the entry. Types that tensors do not have (float8, complex, ...) are listed, and
  * refused by name when they are read.
  *
+ * Several files that an index names (NAME.safetensors.index.json, Hugging Face's form) are opened
+ * by the name of the index, and are then as one. The index of a divided checkpoint also says which
+ * entries are pieces of a larger tensor; together they show as that one. Files must lie beside the
+ * index, and pieces follow one another without gap and overlap.
+ *
  * What is written depends on the state alone: entries lie by descending size of their type, then by
  * name, as the original library puts them.
  *
@@ -31,11 +36,22 @@ TL_BEGIN
 
 typedef struct tl_safetensors tl_safetensors;
 
+/* Of the name of an index. */
+#define TL_SAFETENSORS_INDEX ".safetensors.index.json"
+
 TL_API TL_NODISCARD tl_status tl_safetensors_open(tl_safetensors **out, const char *path);
 /* NULL is fine. */
 TL_API void tl_safetensors_free(tl_safetensors **f);
 /* As it was opened. */
 TL_API const char *tl_safetensors_path(const tl_safetensors *f);
+/* How many an index names; 0: it is one file and no index. */
+TL_API int64_t tl_safetensors_file_count(const tl_safetensors *f);
+
+/* A part of a tensor's elements, counted row by row. */
+typedef struct tl_safetensors_piece {
+    int64_t start, count;
+    const void *data;
+} tl_safetensors_piece;
 
 typedef struct tl_safetensors_entry {
     const char *name;
@@ -44,8 +60,12 @@ typedef struct tl_safetensors_entry {
     tl_dtype dtype;
     int rank;
     const int64_t *dims; /* `rank` of them */
-    const void *data;    /* row-major, little-endian, aligned to nothing */
+    /* row-major, little-endian, aligned to nothing; NULL: it lies in pieces, from the first element
+     * to the last */
+    const void *data;
     size_t bytes;
+    const tl_safetensors_piece *pieces; /* else NULL */
+    int64_t piece_count;
 } tl_safetensors_entry;
 
 /* In the order of the header. */
@@ -53,6 +73,9 @@ TL_API int64_t tl_safetensors_count(const tl_safetensors *f);
 TL_API const tl_safetensors_entry *tl_safetensors_at(const tl_safetensors *f, int64_t index);
 /* NULL when there is none of that name. */
 TL_API const tl_safetensors_entry *tl_safetensors_find(const tl_safetensors *f, const char *name);
+/* Some of its bytes, from `begin` on, wherever they lie. */
+TL_API void tl_safetensors_bytes(void *to, const tl_safetensors_entry *entry, size_t begin,
+                                 size_t bytes);
 /* "F32[3, 4]", appended. */
 TL_API void tl_safetensors_spec(tl_str *out, const tl_safetensors_entry *entry);
 

@@ -145,6 +145,7 @@ typedef struct tl_own_config {
     bool schedule_to_end;
     const char *notify;                 /* NULL: nobody is told; as in tl_metrics_file_config */
     double checkpoint_minutes;          /* as in tl_checkpoint_manager_args; 0: none by time */
+    int64_t checkpoint_shards;          /* files of tl_checkpoint_manager_args */
     bool gradient_noise_scale;          /* tl_noise_scale_hook */
     tl_structs unfreeze;                /* of tl_unfreeze_config; empty: everything is trained */
     double layer_decay;                 /* 1: all layers have the same rate */

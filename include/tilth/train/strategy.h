@@ -7,8 +7,9 @@
  *     TL_TRY(tl_mixed_precision_policy(&dtype, "mixed_bfloat16"));  // for the arguments of a task
  *     tl_strategy_free(&s);
  *
- * `off`, `one_device` and `mirrored` run in one process: on a GPU, where num_gpus or the device
- * says so, else on the processors of this machine. The others are known by name and refused.
+ * `off`, `one_device` and `mirrored` compute on a GPU in each process, where num_gpus or the device
+ * says so, else on the processors of this machine. How many processes there are is for who starts
+ * them to say. The other strategies are known by name and refused.
  *
  * A run is made of lanes (core/lanes.h), which are its replicas: each takes its share of every
  * batch, draws its own random numbers, and has its own batch statistics. What a run computes
@@ -20,6 +21,7 @@
 #ifndef TILTH_TRAIN_STRATEGY_H
 #define TILTH_TRAIN_STRATEGY_H
 
+#include <tilth/comm/world.h>
 #include <tilth/core/dtype.h>
 #include <tilth/core/engine.h>
 #include <tilth/core/lanes.h>
@@ -39,6 +41,8 @@ typedef struct tl_strategy_args {
     const char *tpu_address;           /* (optional: none) */
     int threads;                       /* (optional: one on each processor) */
     int64_t lanes;                     /* (optional: 1) */
+    tl_world *world; /* (optional: one process) whose processes carry the lanes; it stays the
+                        caller's, and must outlive the strategy */
 } tl_strategy_args;
 TL_API TL_NODISCARD tl_status tl_get_distribution_strategy(tl_strategy **out,
                                                            const tl_strategy_args *args);

@@ -256,6 +256,8 @@ TL_API TL_NODISCARD tl_status tl_task_train_step(tl_task *t, tl_step *s);
 TL_API TL_NODISCARD tl_status tl_task_validation_step(tl_task *t, tl_step *s);
 TL_API TL_NODISCARD tl_status tl_task_inference_step(tl_task *t, tl_step *s, tl_tensors *outputs);
 TL_API TL_NODISCARD tl_status tl_task_aggregate_logs(tl_task *t, void **state, const tl_logs *step);
+/* Whether that does anything: then the logs of all processes are brought to one. */
+TL_API bool tl_task_aggregates(const tl_task *t);
 TL_API TL_NODISCARD tl_status tl_task_reduce_aggregated_logs(tl_task *t, void *state,
                                                              int64_t global_step, tl_logs *into);
 TL_API void tl_task_release_aggregated(tl_task *t, void *state);

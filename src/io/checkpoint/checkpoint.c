@@ -6,6 +6,7 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/crc32c.h>
+#include <tilth/base/vec.h>
 
 #include "core/inner/state.h"
 #include "io/json/members.h"
@@ -20,7 +21,12 @@
 #define GIVEN_NOTE "tilth.note."
 #define CRC_ZEROS "00000000"
 static const char opening[] = "{\"__metadata__\":{\"" CRC_NOTE "\":\"";
-enum { CRC_DIGITS = 8, CRC_AT = TLI_ST_PREFIX + sizeof opening - 1 };
+static const char index_opening[] = "{\"" CRC_NOTE "\":\"";
+enum {
+    CRC_DIGITS = 8,
+    CRC_AT = TLI_ST_PREFIX + sizeof opening - 1,
+    INDEX_CRC_AT = sizeof index_opening - 1
+};
 
 struct tl_checkpoint {
     tl_safetensors *file;
@@ -143,6 +149,77 @@ done:
     return st == TL_OK ? TL_OK : tl_error_note(st, "the checkpoint '%s' was not saved", path);
 }
 
+/* --- an index --------------------------------------------------------------------------------- */
+
+void tli_checkpoint_index_begin(tl_str *out, const tli_st_draft *d)
+{
+    static const char first[] = "\"" CRC_NOTE "\":\"" CRC_ZEROS "\""; // of the one file
+    tl_str_addf(out, "%s" CRC_ZEROS "\",\n\"metadata\":{\"total_size\":%zu", index_opening,
+                d->bytes);
+    tl_str_addn(out, d->header.data + d->notes_at + sizeof first - 1,
+                d->notes_size - (sizeof first - 1));
+    tl_str_add(out, "},");
+}
+
+void tli_checkpoint_index_end(tl_str *text)
+{
+    char digits[CRC_DIGITS + 1];
+    snprintf(digits, sizeof digits, "%08" PRIx32, tl_crc32c(0, text->data, text->length));
+    memcpy(text->data + INDEX_CRC_AT, digits, CRC_DIGITS);
+}
+
+/* --- as one file ------------------------------------------------------------------------------ */
+
+static tl_status redraft_entry(tli_st_draft *d, const tl_safetensors *f,
+                               const tl_safetensors_entry *e)
+{
+    int type = 0;
+    while (type < TLI_ST_TYPE_COUNT && strcmp(tli_st_types[type].name, e->type) != 0) type++;
+    if (type == TLI_ST_TYPE_COUNT || e->rank > TL_MAX_RANK)
+        return TL_FAIL(TL_EUNSUPPORTED, "'%s': entry '%s' is of a type or shape that is not known",
+                       tl_safetensors_path(f), e->name);
+    const tli_st_item item = {.name = e->name,
+                              .type = (tli_st_type)type,
+                              .shape = tl_shape_of(e->rank, e->dims),
+                              .data = e->data,
+                              .pieces = e->pieces,
+                              .piece_count = e->piece_count,
+                              .bytes = e->bytes};
+    return TL_VEC_PUSH(&d->items, item) ? TL_OK : TL_ENOMEM;
+}
+
+tl_status tli_checkpoint_redraft(tli_st_draft *d, const tl_safetensors *f)
+{
+    const int64_t count = tl_safetensors_note_count(f);
+    tl_safetensors_note *notes = tl_arena_array(d->arena, count + 1, sizeof *notes);
+    int64_t kept = 0;
+    if (!notes) return TL_ENOMEM;
+    notes[kept++] = (tl_safetensors_note){CRC_NOTE, CRC_ZEROS};
+    for (int64_t i = 0; i < count; i++) {
+        const tl_safetensors_note *note = tl_safetensors_note_at(f, i);
+        if (strcmp(note->key, CRC_NOTE) != 0) notes[kept++] = *note;
+    }
+    for (int64_t i = 0; i < tl_safetensors_count(f); i++)
+        TL_TRY(redraft_entry(d, f, tl_safetensors_at(f, i)));
+    return tli_st_draft_finish(d, notes, kept);
+}
+
+tl_status tl_checkpoint_merge(const char *to, const char *from)
+{
+    tl_checkpoint *c = NULL;
+    tli_st_draft d;
+    tl_status st;
+    TL_TRY_DONE(st, tli_st_draft_init(&d));
+    TL_TRY_DONE(st, tl_checkpoint_open(&c, from));
+    TL_TRY_DONE(st, tli_checkpoint_redraft(&d, c->file));
+    st = tli_checkpoint_write(to, &d, NULL);
+    if (st != TL_OK) tl_error_note(st, "'%s' was not written", to);
+done:
+    tli_st_draft_deinit(&d);
+    tl_checkpoint_free(&c);
+    return st;
+}
+
 /* --- the entries of a file -------------------------------------------------------------------- */
 
 #define FAIL_ENTRY(f, path, ...)                                                                   \
@@ -235,7 +312,9 @@ static tl_status put_entry(tl_state *s, tl_map *tensors, const tl_safetensors *f
                          engine != NULL);
     const tl_safetensors_entry *e = tl_safetensors_find(f, path);
     if (!e) return FAIL_ENTRY(f, path, "it is listed, and not there");
-    if (strcmp(kind, "tensor") != 0) return put_scalar(s, f, e, kind);
+    if (strcmp(kind, "tensor") != 0)
+        return e->pieces ? FAIL_ENTRY(f, path, "it is no tensor, and in pieces")
+                         : put_scalar(s, f, e, kind);
     TL_TRY(tli_safetensors_put(s, f, e, engine));
     return tensors ? tl_map_set(tensors, path, (void *)(uintptr_t)e) : TL_OK;
 }
@@ -296,19 +375,26 @@ static bool begins_as_checkpoint(const tl_file_mapping *m)
            && memcmp(m->data + TLI_ST_PREFIX, opening, sizeof opening - 1) == 0;
 }
 
+static bool begins_as_index(const char *text, size_t size)
+{
+    return size >= INDEX_CRC_AT + CRC_DIGITS
+           && memcmp(text, index_opening, sizeof index_opening - 1) == 0;
+}
+
 // Digits in the one spelling that is written, so that no other bytes are the same number.
-static tl_status check_crc(uint32_t *crc, const char *path, const tl_file_mapping *m)
+static tl_status check_crc(uint32_t *crc, const char *path, const char *data, size_t size,
+                           size_t at)
 {
     char digits[CRC_DIGITS + 1];
-    *crc = tl_crc32c(0, m->data, CRC_AT);
+    *crc = tl_crc32c(0, data, at);
     *crc = tl_crc32c(*crc, CRC_ZEROS, CRC_DIGITS);
-    *crc = tl_crc32c(*crc, m->data + CRC_AT + CRC_DIGITS, m->size - CRC_AT - CRC_DIGITS);
+    *crc = tl_crc32c(*crc, data + at + CRC_DIGITS, size - at - CRC_DIGITS);
     snprintf(digits, sizeof digits, "%08" PRIx32, *crc);
-    if (memcmp(digits, m->data + CRC_AT, CRC_DIGITS) == 0) return TL_OK;
+    if (memcmp(digits, data + at, CRC_DIGITS) == 0) return TL_OK;
     return TL_FAIL(
         TL_EINVAL,
         "'%s' is damaged: the checksum of its %zu bytes is %s, and it was written with %.8s", path,
-        m->size, digits, m->data + CRC_AT);
+        size, digits, data + at);
 }
 
 static tl_status put_weights(tl_checkpoint *c)
@@ -346,40 +432,67 @@ static tl_status read_checkpoint(tl_checkpoint *c, bool weights)
 
 static tl_status read_other(tl_checkpoint *c, bool weights, bool *damaged)
 {
+    const char *path = tl_safetensors_path(c->file);
+    size_t stem;
     if (weights) return put_weights(c);
     bool ours = tl_safetensors_note_get(c->file, CRC_NOTE) != NULL;
     *damaged = true;
+    if (tli_checkpoint_is_piece(path, &stem))
+        return TL_FAIL(TL_EINVAL,
+                       "'%s' is no checkpoint, but one of several files of one: name "
+                       "'%.*s" TL_SAFETENSORS_INDEX "'",
+                       path, (int)stem, path);
     return TL_FAIL(
         TL_EINVAL,
         "'%s' is no checkpoint but a safetensors file %s: its tensors can be read as weights, and "
         "nothing can be resumed from it",
-        tl_safetensors_path(c->file),
-        ours ? "that another program rewrote" : "without the notes of one");
+        path, ours ? "that another program rewrote" : "without the notes of one");
+}
+
+// One file.
+static tl_status open_file(tl_checkpoint *c, const char *path, bool *ours, bool *damaged)
+{
+    tl_file_mapping mapping;
+    TL_TRY(tl_file_map(&mapping, path));
+    *ours = begins_as_checkpoint(&mapping);
+    tl_status st = *ours ? check_crc(&c->crc, path, mapping.data, mapping.size, CRC_AT) : TL_OK;
+    if (st != TL_OK) {
+        *damaged = true;
+        tl_file_unmap(&mapping);
+        return st;
+    }
+    st = tli_safetensors_open(&c->file, path, &mapping);
+    if (st != TL_OK) *damaged = !*ours && st != TL_ENOMEM; // with its checksum right it is intact
+    return st;
+}
+
+// Several that an index names.
+static tl_status open_index(tl_checkpoint *c, const char *path, bool *ours, bool *damaged)
+{
+    const tli_st_index_args args = {.verify = true, .damaged = damaged};
+    char *text;
+    size_t size;
+    TL_TRY(tl_file_read(&text, &size, path, TLI_ST_LONGEST_HEADER));
+    *ours = begins_as_index(text, size);
+    tl_status st = *ours ? check_crc(&c->crc, path, text, size, INDEX_CRC_AT) : TL_OK;
+    *damaged = st != TL_OK;
+    if (st == TL_OK) st = tli_safetensors_open_index(&c->file, path, text, size, &args);
+    if (st != TL_OK && !*ours) *damaged = st != TL_ENOMEM;
+    if (*damaged && st == TL_ENOTFOUND) st = TL_EINVAL; // the checkpoint is there, not all of it
+    tl_free(text);
+    return st;
 }
 
 tl_status tli_checkpoint_open(tl_checkpoint **out, const char *path, bool weights, bool *damaged)
 {
-    tl_file_mapping mapping;
-    tl_status st;
+    bool ours = false;
     *out = NULL;
     *damaged = false;
-    TL_TRY(tl_file_map(&mapping, path));
     tl_checkpoint *c = tl_alloc_zero(sizeof *c);
-    if (!c) {
-        tl_file_unmap(&mapping);
-        return TL_FAIL_NOMEM(sizeof *c);
-    }
-    bool ours = begins_as_checkpoint(&mapping);
-    st = ours ? check_crc(&c->crc, path, &mapping) : TL_OK;
-    if (st != TL_OK) {
-        *damaged = true;
-        goto done;
-    }
-    st = tli_safetensors_open(&c->file, path, &mapping);
-    if (st != TL_OK) *damaged = !ours && st != TL_ENOMEM; // with its checksum right it is intact
+    if (!c) return TL_FAIL_NOMEM(sizeof *c);
+    tl_status st = tli_safetensors_is_index(path) ? open_index(c, path, &ours, damaged)
+                                                  : open_file(c, path, &ours, damaged);
     if (st == TL_OK) st = ours ? read_checkpoint(c, weights) : read_other(c, weights, damaged);
-done:
-    tl_file_unmap(&mapping);
     if (st == TL_OK) *out = c;
     else tl_checkpoint_free(&c);
     return st;

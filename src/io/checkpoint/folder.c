@@ -1,6 +1,8 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -42,6 +44,19 @@ static tl_status each_name(const char *directory, name_fn *fn, void *payload)
 
 /* --- leftovers -------------------------------------------------------------------------------- */
 
+// What stands behind the number of a step: of a file, of an index, or of one of its files.
+static bool is_ending(const char *text, size_t length)
+{
+    static const char piece[] = ".00000-of-00000" TL_CHECKPOINT_SUFFIX;
+    const size_t file = strlen(TL_CHECKPOINT_SUFFIX), index = strlen(TL_SAFETENSORS_INDEX);
+    if (length == file) return strncmp(text, TL_CHECKPOINT_SUFFIX, file) == 0;
+    if (length == index) return strncmp(text, TL_SAFETENSORS_INDEX, index) == 0;
+    if (length != sizeof piece - 1) return false;
+    for (size_t i = 0; i < length; i++)
+        if (piece[i] == '0' ? !isdigit((unsigned char)text[i]) : text[i] != piece[i]) return false;
+    return true;
+}
+
 // As tl_file_writer names them: .FILE.<16 hexadecimal digits>.tmp
 static bool is_temp_of(const char *name, const char *stem, bool numbered)
 {
@@ -58,8 +73,22 @@ static bool is_temp_of(const char *name, const char *stem, bool numbered)
     if (strncmp(rest, "-" TLI_CHECKPOINT_TIMED, timed + 1) == 0) rest += timed;
     size_t number = *rest == '-' ? strspn(rest + 1, "0123456789") : 0;
     rest += 1 + number;
-    return number && strncmp(rest, TL_CHECKPOINT_SUFFIX, strlen(TL_CHECKPOINT_SUFFIX)) == 0
-           && rest + strlen(TL_CHECKPOINT_SUFFIX) == digits - 1;
+    return number && is_ending(rest, (size_t)(digits - 1 - rest));
+}
+
+/* A file of a divided checkpoint whose index was not written. */
+static tl_status remove_orphan(DIR *folder, const char *name, const char *own)
+{
+    char index[NAME_MAX + 1];
+    size_t stem;
+    if (!tli_checkpoint_is_piece(name, &stem)) return TL_OK;
+    int length = snprintf(index, sizeof index, "%.*s", (int)stem, name);
+    if (length >= (int)sizeof index || !tli_checkpoint_is_own(index, own)) return TL_OK;
+    length = snprintf(index, sizeof index, "%.*s" TL_SAFETENSORS_INDEX, (int)stem, name);
+    if (length >= (int)sizeof index || faccessat(dirfd(folder), index, F_OK, 0) == 0) return TL_OK;
+    TL_LOG_INFO("removing '%s', a file of a checkpoint that was not finished", name);
+    (void)unlinkat(dirfd(folder), name, 0);
+    return TL_OK;
 }
 
 static tl_status remove_temp(DIR *folder, const char *name, void *payload)
@@ -68,12 +97,52 @@ static tl_status remove_temp(DIR *folder, const char *name, void *payload)
         TL_LOG_INFO("removing '%s', which a process that was ended left half-written", name);
         (void)unlinkat(dirfd(folder), name, 0); // it is in nobody's way
     }
-    return TL_OK;
+    return remove_orphan(folder, name, payload);
 }
 
 void tli_checkpoint_folder_sweep(const char *directory, const char *name)
 {
     (void)each_name(directory, remove_temp, (void *)(uintptr_t)name);
+}
+
+/* --- files of divided checkpoints ------------------------------------------------------------- */
+
+typedef struct pieces {
+    const char *item, *suffix; /* no suffix: they are removed */
+    char keep[16];             /* what those that stay have behind their number; "": none stays */
+} pieces;
+
+static tl_status change_piece(DIR *folder, const char *name, void *payload)
+{
+    enum { NUMBER = sizeof ".00001" - 1 };
+    const pieces *p = payload;
+    char aside[NAME_MAX + 1];
+    size_t stem;
+    if (!tli_checkpoint_is_piece(name, &stem) || strlen(p->item) != stem
+        || strncmp(name, p->item, stem) != 0
+        || (*p->keep && strncmp(name + stem + NUMBER, p->keep, strlen(p->keep)) == 0))
+        return TL_OK;
+    int error = p->suffix
+                    ? snprintf(aside, sizeof aside, "%s.%s", name, p->suffix) >= (int)sizeof aside
+                    : unlinkat(dirfd(folder), name, 0);
+    if (p->suffix && !error) error = renameat(dirfd(folder), name, dirfd(folder), aside);
+    if (error)
+        TL_LOG_WARNING("'%s', a file of a checkpoint that is gone, stays: %s", name,
+                       strerror(errno));
+    return TL_OK;
+}
+
+void tli_checkpoint_remove_pieces(const char *directory, const char *item, int64_t keep)
+{
+    pieces p = {.item = item};
+    if (keep) snprintf(p.keep, sizeof p.keep, "-of-%05d.", (int)keep);
+    (void)each_name(directory, change_piece, &p);
+}
+
+void tli_checkpoint_rename_pieces(const char *directory, const char *item, const char *suffix)
+{
+    pieces p = {.item = item, .suffix = suffix};
+    (void)each_name(directory, change_piece, &p);
 }
 
 /* --- lists ------------------------------------------------------------------------------------ */
@@ -95,7 +164,7 @@ bool tli_checkpoint_is_timed(const char *item, const char *name)
            && strncmp(item + head, "-" TLI_CHECKPOINT_TIMED, strlen("-" TLI_CHECKPOINT_TIMED)) == 0;
 }
 
-// NAME-NUMBER.safetensors, or that of a bundle, or of one by time
+// NAME-NUMBER.safetensors, or that of an index or a bundle, or of one by time
 static bool number_of(struct found *out, const char *file, const char *name)
 {
     size_t head = strlen(name);
@@ -107,7 +176,8 @@ static bool number_of(struct found *out, const char *file, const char *name)
     errno = 0;
     out->number = strtoll(number, &end, 10);
     return errno == 0
-           && (strcmp(end, TL_CHECKPOINT_SUFFIX) == 0 || strcmp(end, TL_TENSORBUNDLE_SUFFIX) == 0);
+           && (strcmp(end, TL_CHECKPOINT_SUFFIX) == 0 || strcmp(end, TL_SAFETENSORS_INDEX) == 0
+               || strcmp(end, TL_TENSORBUNDLE_SUFFIX) == 0);
 }
 
 static tl_status note_file(DIR *folder, const char *name, void *payload)
@@ -138,7 +208,7 @@ tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, const char *direc
     if (s.count) qsort(s.items, (size_t)s.count, sizeof *s.items, by_number);
     for (int64_t i = 0; i < s.count && st == TL_OK; i++) {
         const struct found *f = &s.items[i];
-        // in both forms
+        // in several forms
         if (i > 0 && f->number == f[-1].number && f->timed == f[-1].timed) continue;
         tl_str_cut(&path, 0);
         tl_str_addf(&path, "%s-%s%lld", name, f->timed ? TLI_CHECKPOINT_TIMED : "",

@@ -1,4 +1,4 @@
-#include "io/checkpoint/list.h"
+#include "io/inner/checkpoint_manager.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -99,14 +99,15 @@ tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewhere, tl_arena
                                      const char *directory, const char *item)
 {
     static int64_t warned;
-    bool ours, theirs;
+    bool ours, divided, theirs;
     *elsewhere = false;
     *out = tl_path_join(arena, directory, item[0] == '/' ? tl_path_basename(item) : item);
     if (!*out) return TL_ENOMEM;
     if (item[0] != '/') return TL_OK;
     TL_TRY(is_there(&ours, arena, *out, TL_CHECKPOINT_SUFFIX));
+    TL_TRY(is_there(&divided, arena, *out, TL_SAFETENSORS_INDEX));
     TL_TRY(is_there(&theirs, arena, *out, TL_TENSORBUNDLE_SUFFIX));
-    if (ours || theirs) return TL_OK;
+    if (ours || divided || theirs) return TL_OK;
     *elsewhere = true;
     if (!(*out = tl_arena_strdup(arena, item))) return TL_ENOMEM;
     TL_TRY(is_there(&theirs, arena, item, TL_TENSORBUNDLE_SUFFIX));
@@ -118,17 +119,32 @@ tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewhere, tl_arena
     return TL_OK;
 }
 
+/* Whether there was one. */
+static bool delete_file(tl_arena *arena, const char *directory, const char *item,
+                        const char *suffix)
+{
+    const char *path = tl_path_join(arena, directory, item);
+    const char *file = path ? tl_arena_printf(arena, "%s%s", path, suffix) : NULL;
+    tl_status st = file ? tl_file_remove(file) : TL_ENOMEM;
+    if (st != TL_OK && st != TL_ENOTFOUND)
+        TL_LOG_WARNING("an old checkpoint stays: %s", tl_error_message());
+    if (st != TL_OK) tl_error_clear();
+    return st == TL_OK;
+}
+
+/* The index before its files: without it they are no checkpoint. */
 void tli_checkpoint_list_delete(const char *directory, const char *item, const char *name)
 {
     tl_arena *arena;
     if (!tli_checkpoint_is_own(item, name)) return;
-    tl_status st = tl_arena_new(&arena);
-    const char *path = st == TL_OK ? tl_path_join(arena, directory, item) : NULL;
-    const char *file = path ? tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, path) : NULL;
-    st = file ? tl_file_remove(file) : TL_ENOMEM;
-    if (st != TL_OK && st != TL_ENOTFOUND)
+    if (tl_arena_new(&arena) != TL_OK) {
         TL_LOG_WARNING("an old checkpoint stays: %s", tl_error_message());
-    if (st != TL_OK) tl_error_clear();
+        tl_error_clear();
+        return;
+    }
+    (void)delete_file(arena, directory, item, TL_CHECKPOINT_SUFFIX);
+    if (delete_file(arena, directory, item, TL_SAFETENSORS_INDEX))
+        tli_checkpoint_remove_pieces(directory, item, 0);
     tl_arena_free(&arena);
 }
 

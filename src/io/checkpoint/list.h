@@ -68,8 +68,8 @@ TL_NODISCARD tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewh
 /* Whether an item is one that we write into the directory: NAME-STEP or NAME-timed-STEP, to the
  * letter. */
 bool tli_checkpoint_is_own(const char *item, const char *name);
-/* Removes the file of such an item; what is not ours is left alone. A directory of that name stays,
- * with a warning. */
+/* Removes the file of such an item, or its index and the files of that; what is not ours is left
+ * alone. A directory of that name stays, with a warning. */
 void tli_checkpoint_list_delete(const char *directory, const char *item, const char *name);
 
 #endif

@@ -17,15 +17,18 @@ static bool is_newer(const char *path, const char *than)
 tl_status tli_checkpoint_find_item(tli_checkpoint_place *out, tl_arena *arena,
                                    const char *directory, const char *item)
 {
-    tl_file_info ours = {0}, theirs;
+    tl_file_info ours = {0}, divided = {0}, theirs;
     const char *prefix;
     bool elsewhere;
     TL_TRY(tli_checkpoint_list_prefix(&prefix, &elsewhere, arena, directory, item));
     const char *file = tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, prefix);
+    const char *pieces = tl_arena_printf(arena, "%s" TL_SAFETENSORS_INDEX, prefix);
     const char *index = tl_arena_printf(arena, "%s" TL_TENSORBUNDLE_SUFFIX, prefix);
-    if (!file || !index) return TL_ENOMEM;
+    if (!file || !pieces || !index) return TL_ENOMEM;
     // state files of ours never lead out of their folder
     if (!elsewhere) TL_TRY(tl_file_stat(&ours, file));
+    if (!elsewhere) TL_TRY(tl_file_stat(&divided, pieces));
+    if (divided.exists && !ours.exists) ours = divided, file = pieces;
     TL_TRY(tl_file_stat(&theirs, index));
     *out = (tli_checkpoint_place){file, false, ours.exists || theirs.exists};
     if (ours.exists && theirs.exists && is_newer(index, file))
@@ -93,10 +96,12 @@ tl_status tl_checkpoint_resolve(const char **file, tl_arena *arena, const char *
                 latest.path);
         return TL_FAIL(TL_ENOTFOUND, "there is no checkpoint in the directory '%s'", path);
     }
-    *file = info.exists ? tl_arena_strdup(arena, path)
-                        : tl_arena_printf(arena, "%s" TL_CHECKPOINT_SUFFIX, path);
-    if (!*file) return TL_ENOMEM;
-    if (tl_file_exists(*file)) return TL_OK;
+    static const char *const endings[] = {"", TL_CHECKPOINT_SUFFIX, TL_SAFETENSORS_INDEX,
+                                          ".index.json"};
+    for (int64_t i = 0; i < TL_COUNT(endings); i++) {
+        if (!(*file = tl_arena_printf(arena, "%s%s", path, endings[i]))) return TL_ENOMEM;
+        if (tl_file_exists(*file) && (i < 3 || tli_safetensors_is_index(*file))) return TL_OK;
+    }
     *file = NULL;
     return TL_FAIL(TL_ENOTFOUND, "there is no checkpoint '%s' (nor '%s" TL_CHECKPOINT_SUFFIX "')",
                    path, path);

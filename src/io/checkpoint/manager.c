@@ -47,6 +47,9 @@ static tl_status check_args(const tl_checkpoint_manager_args *a)
         return TL_FAIL(TL_EINVAL,
                        "max_to_keep is %" PRId64 "; at least 1 checkpoint is kept (not set: all)",
                        a->max_to_keep.value);
+    if (a->files < 0 || a->files > TLI_CHECKPOINT_MOST_FILES)
+        return TL_FAIL(TL_EINVAL, "a checkpoint has from 1 to %d files, not %" PRId64,
+                       TLI_CHECKPOINT_MOST_FILES, a->files);
     if (!(a->minutes >= 0) || isinf(a->minutes))
         return TL_FAIL(TL_EINVAL,
                        "the minutes between checkpoints are %g and must be a number from 0 on",
@@ -98,6 +101,7 @@ tl_status tl_checkpoint_manager_new(tl_checkpoint_manager **out,
         .max_to_keep = a->max_to_keep,
         .keep_every_n_hours = a->keep_every_n_hours,
         .background = a->background,
+        .files = a->files,
         .list = &m->list,
     };
     TL_TRY_DONE(st, tli_checkpoint_saver_new(&m->saver, &saving));
@@ -303,6 +307,8 @@ tl_status tli_checkpoint_manager_give_up(tl_checkpoint_manager *m, const char *s
         tli_checkpoint_list_deinit(&next);
         return st;
     }
+    if (tli_safetensors_is_index(place.path))
+        tli_checkpoint_rename_pieces(m->args.directory, m->list.latest, suffix);
     tli_checkpoint_list_deinit(&m->list);
     m->list = next;
     m->at.is_saved = false;
@@ -329,7 +335,8 @@ static tl_status restore_from(tl_checkpoint_manager *m, const tl_checkpoint *c)
         TL_TRY_NOTE(m->args.choose(m->args.payload, chosen), "'%s'",
                     tl_safetensors_path(tl_checkpoint_file(c)));
     if (m->args.before_restore)
-        TL_TRY(m->args.before_restore(m->args.payload, tl_checkpoint_state(c)));
+        TL_TRY_NOTE(m->args.before_restore(m->args.payload, tl_checkpoint_state(c)), "'%s'",
+                    tl_safetensors_path(tl_checkpoint_file(c)));
     tl_status st =
         tli_checkpoint_restore(m->args.state, c,
                                &(tl_checkpoint_restore_args){.optional = m->args.optional,
@@ -341,10 +348,15 @@ static tl_status restore_from(tl_checkpoint_manager *m, const tl_checkpoint *c)
     return st;
 }
 
-// A file that was given up, kept under another name.
-static void put_aside(const char *file, tl_arena *arena)
+// A checkpoint that was given up, kept under another name.
+static void put_aside(const tl_checkpoint_manager *m, const char *file, tl_arena *arena)
 {
-    const char *aside = tl_arena_printf(arena, "%s.damaged", file);
+    static const char suffix[] = "damaged";
+    const char *aside = tl_arena_printf(arena, "%s.%s", file, suffix);
+    const char *name = tl_path_basename(file), *item = NULL;
+    if (tli_safetensors_is_index(file))
+        item = tl_arena_strndup(arena, name, strlen(name) - strlen(TL_SAFETENSORS_INDEX));
+    if (item) tli_checkpoint_rename_pieces(m->args.directory, item, suffix);
     if (!aside || tli_rename_beside(file, tl_path_basename(aside)) != TL_OK)
         TL_LOG_WARNING("the damaged checkpoint stays where it is: %s", tl_error_message());
     else TL_LOG_ERROR("the damaged checkpoint is kept as '%s'", aside);
@@ -424,7 +436,7 @@ static tl_status forget_bad(tl_checkpoint_manager *m, const search *s)
     tli_checkpoint_list next;
     if (!s->bad_count) return TL_OK;
     for (int64_t i = 0; i < s->damaged_count && !m->args.read_only; i++)
-        put_aside(s->damaged[i], s->arena);
+        put_aside(m, s->damaged[i], s->arena);
     TL_LOG_ERROR("going on from '%s' instead", s->file);
     TL_TRY(tli_checkpoint_list_copy(&next, &m->list));
     for (int64_t i = 0; i < next.count; i++)

@@ -107,10 +107,44 @@ done:
     return st;
 }
 
+static bool is_divided(const tli_checkpoint_saver *s)
+{
+    return s->args.files > 1;
+}
+
+static tl_status write_files(tli_checkpoint_saver *s, const void *data)
+{
+    tli_checkpoint_division by;
+    tl_arena *arena;
+    if (!is_divided(s)) return tli_checkpoint_write(tl_str_text(&s->path), &s->draft, data);
+    TL_TRY(tl_arena_new(&arena));
+    tl_status st = tli_checkpoint_divide(&by, arena, &s->draft, s->args.files);
+    if (st == TL_OK) st = tli_checkpoint_write_divided(tl_str_text(&s->path), &s->draft, data, &by);
+    tl_arena_free(&arena);
+    return st;
+}
+
+/* What the same step was saved as before, in the other form, or in another number of files. */
+static void remove_other_form(const tli_checkpoint_saver *s)
+{
+    const char *folder = s->args.directory, *item = tl_str_text(&s->item);
+    tl_str other = TL_STR_INIT;
+    tl_str_addf(&other, "%s/%s%s", folder, item,
+                is_divided(s) ? TL_CHECKPOINT_SUFFIX : TL_SAFETENSORS_INDEX);
+    bool there = tl_str_status(&other) == TL_OK && tl_file_exists(tl_str_text(&other));
+    if (there && tl_file_remove(tl_str_text(&other)) != TL_OK)
+        TL_LOG_WARNING("an old checkpoint stays: %s", tl_error_message());
+    if (is_divided(s) || there)
+        tli_checkpoint_remove_pieces(folder, item, is_divided(s) ? s->args.files : 0);
+    tl_error_clear();
+    tl_str_deinit(&other);
+}
+
 static tl_status write_and_list(tli_checkpoint_saver *s, const void *data)
 {
     tl_status st = tl_mkdirs(s->args.directory);
-    if (st == TL_OK) st = tli_checkpoint_write(tl_str_text(&s->path), &s->draft, data);
+    if (st == TL_OK) st = write_files(s, data);
+    if (st == TL_OK) remove_other_form(s);
     if (st == TL_OK) st = list_new(s);
     if (st == TL_OK) return TL_OK;
     const char *latest = s->args.list->latest;
@@ -332,8 +366,8 @@ static tl_status begin(tli_checkpoint_saver *s, const tl_state *state, int64_t s
     tl_str_cut(&s->item, 0);
     tl_str_cut(&s->path, 0);
     tl_str_addf(&s->item, "%s-%s%" PRId64, s->args.name, timed ? TLI_CHECKPOINT_TIMED : "", step);
-    tl_str_addf(&s->path, "%s%s%s" TL_CHECKPOINT_SUFFIX, folder,
-                folder[length - 1] == '/' ? "" : "/", tl_str_text(&s->item));
+    tl_str_addf(&s->path, "%s%s%s%s", folder, folder[length - 1] == '/' ? "" : "/",
+                tl_str_text(&s->item), is_divided(s) ? TL_SAFETENSORS_INDEX : TL_CHECKPOINT_SUFFIX);
     TL_TRY(tl_str_status(&s->item));
     TL_TRY(tl_str_status(&s->path));
     return tli_checkpoint_draft(&s->draft, state, info);

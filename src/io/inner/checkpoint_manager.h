@@ -35,8 +35,14 @@ TL_NODISCARD tl_status tli_checkpoint_folder_list(tli_checkpoint_list *out, cons
 /* The checkpoints that lie in a directory, whatever its state file says. */
 TL_NODISCARD tl_status tli_checkpoint_folder_scan(tli_checkpoint_list *out, const char *directory,
                                                   const char *name);
-/* Removes what killed processes left: temporary files of checkpoints and of the state file. */
+/* Removes what killed processes left: temporary files of checkpoints and of the state file, and
+ * files of divided checkpoints that have no index. */
 void tli_checkpoint_folder_sweep(const char *directory, const char *name);
+/* Removes the files of a divided checkpoint, but not its index, and not (0: none) those of one that
+ * has so many files. */
+void tli_checkpoint_remove_pieces(const char *directory, const char *item, int64_t keep);
+/* They are kept as FILE.SUFFIX. */
+void tli_checkpoint_rename_pieces(const char *directory, const char *item, const char *suffix);
 
 /* Whether an item of the list was saved by time. */
 bool tli_checkpoint_is_timed(const char *item, const char *name);
@@ -50,6 +56,7 @@ typedef struct tli_checkpoint_saver_args {
     tl_opt_int max_to_keep;
     double keep_every_n_hours;
     bool background;
+    int64_t files; /* 0, 1: one, without an index */
     tli_checkpoint_list *list;
 } tli_checkpoint_saver_args;
 TL_NODISCARD tl_status tli_checkpoint_saver_new(tli_checkpoint_saver **out,

@@ -30,6 +30,11 @@ tli_json_members tli_json_list_members_of(const char *text, size_t size);
 /* `more` is false behind the last one, where nothing but space may follow. TL_EINVAL for what is no
  * object, or no list. */
 TL_NODISCARD tl_status tli_json_members_next(tli_json_members *m, bool *more);
+/* The first character of the value; 0 when there is none. */
+static inline char tli_json_members_first(const tli_json_members *m)
+{
+    return m->value_size ? *m->value : 0;
+}
 /* Parses the value. Places in messages count from the begin of the whole text. */
 TL_NODISCARD tl_status tli_json_members_value(const tli_json_members *m, json_t **out);
 void tli_json_members_end(tli_json_members *m);

@@ -8,6 +8,8 @@
 #include <tilth/base/map.h>
 #include <tilth/io/safetensors.h>
 
+#include "io/inner/safetensors_index.h"
+
 enum { TLI_ST_PREFIX = 8 /* bytes before the header: its length */ };
 #define TLI_ST_LONGEST_HEADER ((uint64_t)100000000)
 
@@ -58,8 +60,11 @@ typedef struct tli_st_item {
     const char *name;
     tli_st_type type;
     tl_shape shape;
-    const tl_tensor *tensor; /* NULL: `data` */
+    const tl_tensor *tensor; /* NULL: `data`, or where that is NULL too, `pieces` */
     const void *data;
+    const tl_safetensors_piece *pieces;
+    int64_t piece_count;
+    size_t skip; /* bytes of the tensor before those that are written */
     size_t bytes;
     size_t begin; /* in the data of the file; filled by tli_st_draft_finish */
 } tli_st_item;
@@ -73,7 +78,9 @@ typedef struct tli_st_draft {
         int64_t count, capacity;
     } items;
     tl_str header; /* with its length before it and blanks behind it */
-    size_t bytes;  /* of the data */
+    /* in it: the notes, without their brackets */
+    size_t notes_at, notes_size;
+    size_t bytes; /* of the data */
 } tli_st_draft;
 
 TL_NODISCARD tl_status tli_st_draft_init(tli_st_draft *d);
@@ -90,9 +97,33 @@ TL_NODISCARD tl_status tli_st_draft_data(const tli_st_draft *d, tli_st_sink *sin
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
+/* An open file, or several that an index names. */
+struct tl_safetensors {
+    char *path;
+    tl_file_mapping mapping; /* none of an index */
+    const char *data;        /* behind the header */
+    size_t bytes;
+    tl_arena *arena; /* of names, types and shapes */
+    struct {
+        tl_safetensors_entry *items;
+        int64_t count, capacity;
+    } entries;
+    struct {
+        tl_safetensors_note *items;
+        int64_t count, capacity;
+    } notes;
+    tl_map by_name; /* to tl_safetensors_entry */
+    struct {
+        tl_safetensors **items;
+        int64_t count, capacity;
+    } parts; /* of an index */
+};
+
 /* Takes a mapping, also when it fails. */
 TL_NODISCARD tl_status tli_safetensors_open(tl_safetensors **out, const char *path,
                                             tl_file_mapping *mapping);
+/* What a piece of an entry is called in its file, in the arena: "kernel[16384:32768]". */
+const char *tli_st_piece_name(tl_arena *arena, const char *path, int64_t start, int64_t count);
 /* Does an entry fit into the tensor? With `cast` floats of different types do. */
 TL_NODISCARD tl_status tli_safetensors_check(const tl_tensor *to, const tl_safetensors *f,
                                              const tl_safetensors_entry *e, bool cast);

@@ -9,23 +9,6 @@
 #include "core/inner/state.h"
 #include "io/json/members.h"
 
-struct tl_safetensors {
-    char *path;
-    tl_file_mapping mapping;
-    const char *data; /* behind the header */
-    size_t bytes;
-    tl_arena *arena; /* of names, types and shapes */
-    struct {
-        tl_safetensors_entry *items;
-        int64_t count, capacity;
-    } entries;
-    struct {
-        tl_safetensors_note *items;
-        int64_t count, capacity;
-    } notes;
-    tl_map by_name; /* to tl_safetensors_entry */
-};
-
 const tli_st_type_row tli_st_types[TLI_ST_TYPE_COUNT] = {
 #define TYPE_ROW(name, bits, dtype) {#name, bits, (int)(dtype)},
     TLI_ST_TYPES(TYPE_ROW)
@@ -186,7 +169,8 @@ static tl_status read_notes(tl_safetensors *f, const tli_json_members *notes)
     tli_json_members m = tli_json_members_of(notes->value, notes->value_size);
     tl_map seen = TL_MAP_INIT;
     tl_status st;
-    if (*notes->value != '{') return FAIL_ENTRY(f, "__metadata__", "it is no object of texts");
+    if (tli_json_members_first(notes) != '{')
+        return FAIL_ENTRY(f, "__metadata__", "it is no object of texts");
     for (bool more;;) {
         TL_TRY_DONE(st, tli_json_members_next(&m, &more));
         if (!more) break;
@@ -331,7 +315,15 @@ tl_status tli_safetensors_open(tl_safetensors **out, const char *path, tl_file_m
 tl_status tl_safetensors_open(tl_safetensors **out, const char *path)
 {
     tl_file_mapping mapping;
+    char *text;
+    size_t size;
     *out = NULL;
+    if (tli_safetensors_is_index(path)) {
+        TL_TRY(tl_file_read(&text, &size, path, TLI_ST_LONGEST_HEADER));
+        tl_status st = tli_safetensors_open_index(out, path, text, size, NULL);
+        tl_free(text);
+        return st;
+    }
     TL_TRY(tl_file_map(&mapping, path));
     return tli_safetensors_open(out, path, &mapping);
 }
@@ -339,6 +331,8 @@ tl_status tl_safetensors_open(tl_safetensors **out, const char *path)
 void tl_safetensors_free(tl_safetensors **f)
 {
     if (!*f) return;
+    for (int64_t i = 0; i < (*f)->parts.count; i++) tl_safetensors_free(&(*f)->parts.items[i]);
+    TL_VEC_FREE(&(*f)->parts);
     tl_map_deinit(&(*f)->by_name);
     TL_VEC_FREE(&(*f)->entries);
     TL_VEC_FREE(&(*f)->notes);
@@ -356,6 +350,11 @@ const char *tl_safetensors_path(const tl_safetensors *f)
     return f->path;
 }
 
+int64_t tl_safetensors_file_count(const tl_safetensors *f)
+{
+    return f->parts.count;
+}
+
 int64_t tl_safetensors_count(const tl_safetensors *f)
 {
     return f->entries.count;
@@ -370,6 +369,30 @@ const tl_safetensors_entry *tl_safetensors_at(const tl_safetensors *f, int64_t i
 const tl_safetensors_entry *tl_safetensors_find(const tl_safetensors *f, const char *name)
 {
     return tl_map_get(&f->by_name, name);
+}
+
+void tl_safetensors_bytes(void *to, const tl_safetensors_entry *e, size_t begin, size_t bytes)
+{
+    TL_ASSERT(bytes <= e->bytes && begin <= e->bytes - bytes);
+    if (!bytes) return;
+    if (e->data) {
+        memcpy(to, (const char *)e->data + begin, bytes);
+        return;
+    }
+    const size_t size = tl_dtype_size(e->dtype);
+    int64_t low = 0, high = e->piece_count - 1; // the piece that has the byte at `begin`
+    while (low < high) {
+        int64_t middle = low + (high - low + 1) / 2;
+        if ((size_t)e->pieces[middle].start * size <= begin) low = middle;
+        else high = middle - 1;
+    }
+    for (char *at = to; bytes; low++) {
+        const tl_safetensors_piece *p = &e->pieces[low];
+        size_t skip = begin - (size_t)p->start * size, left = (size_t)p->count * size - skip;
+        size_t now = left < bytes ? left : bytes;
+        memcpy(at, (const char *)p->data + skip, now);
+        at += now, begin += now, bytes -= now;
+    }
 }
 
 void tl_safetensors_spec(tl_str *out, const tl_safetensors_entry *e)
@@ -417,30 +440,55 @@ static tl_status fail_unreadable(const tl_safetensors *f, const tl_safetensors_e
     return st;
 }
 
+static tl_status check_some_bools(const tl_safetensors *f, const tl_safetensors_entry *e,
+                                  const void *data, size_t bytes, size_t begin)
+{
+    const unsigned char *truths = data;
+    for (size_t i = 0; i < bytes; i++)
+        if (truths[i] > 1)
+            return FAIL_ENTRY(f, e->name, "element %zu of type BOOL is %d, neither 0 nor 1",
+                              begin + i, truths[i]);
+    return TL_OK;
+}
+
 static tl_status check_bools(const tl_safetensors *f, const tl_safetensors_entry *e,
                              const void *data)
 {
-    const unsigned char *bytes = data;
     if (e->dtype != TL_BOOL) return TL_OK;
-    for (size_t i = 0; i < e->bytes; i++)
-        if (bytes[i] > 1)
-            return FAIL_ENTRY(f, e->name, "element %zu of type BOOL is %d, neither 0 nor 1", i,
-                              bytes[i]);
+    if (data || !e->pieces) return check_some_bools(f, e, data, e->bytes, 0);
+    for (int64_t i = 0; i < e->piece_count; i++)
+        TL_TRY(check_some_bools(f, e, e->pieces[i].data, (size_t)e->pieces[i].count,
+                                (size_t)e->pieces[i].start));
     return TL_OK;
 }
 
 // The file's elements may lie anywhere, those that are converted must not.
-static void convert(tl_dtype to, char *out, tl_dtype from, const char *in, int64_t count)
+static void convert(tl_dtype to, char *out, const tl_safetensors_entry *e, int64_t count)
 {
     enum { CHUNK = 512 };
     double aligned[CHUNK];
-    size_t size = tl_dtype_size(from);
+    size_t size = tl_dtype_size(e->dtype);
     for (int64_t done = 0; done < count; done += CHUNK) {
         int64_t now = count - done < CHUNK ? count - done : CHUNK;
-        memcpy(aligned, in + (size_t)done * size, (size_t)now * size);
+        tl_safetensors_bytes(aligned, e, (size_t)done * size, (size_t)now * size);
         for (int64_t i = 0; i < now; i++)
-            tli_element_set(to, out, done + i, tli_element_get(from, aligned, i));
+            tli_element_set(to, out, done + i, tli_element_get(e->dtype, aligned, i));
     }
+}
+
+static bool lies_in(const tl_safetensors *f, const tl_safetensors_entry *e)
+{
+    const char *at = e->data;
+    return !at || (at >= f->mapping.data && at <= f->mapping.data + f->mapping.size);
+}
+
+// No zeros for what was cut meanwhile.
+static tl_status check_mappings(const tl_safetensors *f, const tl_safetensors_entry *e)
+{
+    if (!f->parts.count) return tl_file_mapping_check(&f->mapping, f->path);
+    for (int64_t i = 0; i < f->parts.count; i++)
+        if (lies_in(f->parts.items[i], e)) TL_TRY(check_mappings(f->parts.items[i], e));
+    return TL_OK;
 }
 
 static bool fits(const tl_tensor *to, const tl_safetensors_entry *e, bool cast)
@@ -473,14 +521,14 @@ tl_status tli_safetensors_copy(tl_tensor *to, const tl_safetensors *f,
     TL_TRY(tli_safetensors_check(to, f, e, cast));
     tl_lease l;
     TL_TRY_NOTE(tl_lease_discard(&l, to), "'%s': entry '%s'", f->path, e->name);
-    if (to->dtype != e->dtype) convert(to->dtype, l.data, e->dtype, e->data, tl_tensor_count(to));
-    else if (e->bytes) memcpy(l.data, e->data, e->bytes);
+    if (to->dtype != e->dtype) convert(to->dtype, l.data, e, tl_tensor_count(to));
+    else tl_safetensors_bytes(l.data, e, 0, e->bytes);
     // the file may have changed since
     tl_status st = to->dtype == e->dtype ? check_bools(f, e, l.data) : TL_OK;
     if (st == TL_OK) st = tl_lease_end(&l);
     tl_lease_drop(&l);
     TL_TRY(st);
-    return tl_file_mapping_check(&f->mapping, f->path); // no zeros for what was cut meanwhile
+    return check_mappings(f, e);
 }
 
 tl_status tl_safetensors_get(tl_tensor *to, const tl_safetensors *f, const char *name)

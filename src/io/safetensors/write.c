@@ -86,12 +86,11 @@ static int by_type_and_name(const void *a, const void *b)
 static tl_status add_notes(tl_str *out, const tl_safetensors_note *notes, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
-        tl_str_add(out, i ? "," : "\"__metadata__\":{");
+        if (i) tl_str_addc(out, ',');
         TL_TRY(tli_json_add_string(out, notes[i].key));
         tl_str_addc(out, ':');
         TL_TRY_NOTE(tli_json_add_string(out, notes[i].value), "the note '%s'", notes[i].key);
     }
-    if (count) tl_str_addc(out, '}');
     return TL_OK;
 }
 
@@ -125,7 +124,11 @@ tl_status tli_st_draft_finish(tli_st_draft *d, const tl_safetensors_note *notes,
     tl_str_cut(header, 0);
     tl_str_pad(header, ' ', TLI_ST_PREFIX);
     tl_str_addc(header, '{');
+    if (count) tl_str_add(header, "\"__metadata__\":{");
+    d->notes_at = header->length;
     TL_TRY(add_notes(header, notes, count));
+    d->notes_size = header->length - d->notes_at;
+    if (count) tl_str_addc(header, '}');
     d->bytes = 0;
     for (int64_t i = 0; i < d->items.count; i++) {
         tli_st_item *item = &d->items.items[i];
@@ -140,17 +143,26 @@ tl_status tli_st_draft_finish(tli_st_draft *d, const tl_safetensors_note *notes,
     return write_length(header);
 }
 
+static tl_status sink_pieces(const tli_st_item *item, tli_st_sink *sink, void *payload)
+{
+    const size_t size = (size_t)tli_st_types[item->type].bits / 8;
+    for (int64_t i = 0; i < item->piece_count; i++)
+        TL_TRY(sink(item->pieces[i].data, (size_t)item->pieces[i].count * size, payload));
+    return TL_OK;
+}
+
 tl_status tli_st_draft_data(const tli_st_draft *d, tli_st_sink *sink, void *payload)
 {
     for (int64_t i = 0; i < d->items.count; i++) {
         const tli_st_item *item = &d->items.items[i];
         if (!item->tensor) {
-            TL_TRY(sink(item->data, item->bytes, payload));
+            TL_TRY(item->pieces ? sink_pieces(item, sink, payload)
+                                : sink(item->data, item->bytes, payload));
             continue;
         }
         tl_lease l;
         TL_TRY_NOTE(tl_lease_read(&l, item->tensor), "'%s'", item->name);
-        tl_status st = sink(l.data, item->bytes, payload);
+        tl_status st = sink((const char *)l.data + item->skip, item->bytes, payload);
         tl_lease_drop(&l);
         TL_TRY(st);
     }

@@ -4,6 +4,7 @@
 
 #include <tilth/base/vec.h>
 #include <tilth/io/safetensors.h>
+#include <tilth/train/progressive/progressive.h>
 
 #include "train/controller/controller.h"
 
@@ -51,11 +52,17 @@ tl_status tl_get_train_actions(tl_hooks *into, const tl_experiment_config *confi
     return TL_OK;
 }
 
+static bool has_averages(const tl_trainer *t)
+{
+    return t->optimizer && tl_optimizer_averages(t->optimizer);
+}
+
 tl_status tl_get_eval_actions(tl_hooks *into, const tl_experiment_config *config,
                               const tl_trainer *trainer, const char *model_dir)
 {
     const tl_trainer_config *p = config->trainer.value;
-    if (!trainer->optimizer || !tl_optimizer_averages(trainer->optimizer)) return TL_OK;
+    // a later stage may keep averages
+    if (!has_averages(trainer) && !tl_trainer_stage_count(trainer)) return TL_OK;
     if (!model_dir || !*model_dir) return TL_OK;
     tl_ema_checkpoint_config ema = {
         .dir = model_dir,
@@ -284,7 +291,8 @@ static tl_status ema_after_eval(tl_hook *h, tl_logs *logs)
     tl_trainer *t = subject(h);
     (void)logs;
     TL_TRY(require_model(h, t));
-    if (!t->optimizer || !tl_optimizer_averages(t->optimizer))
+    if (!has_averages(t) && tl_trainer_stage_count(t)) return TL_OK; // this stage keeps none
+    if (!has_averages(t))
         return TL_FAIL(TL_ESTATE,
                        "the hook '%s' writes averaged weights, and the optimizer keeps none: set "
                        "trainer.optimizer_config.ema",

@@ -43,7 +43,19 @@ tl_status tli_controller_require(const void *what, const char *name, const char 
 
 bool tli_controller_stopping(const tl_controller *c)
 {
-    return __atomic_load_n(&c->stop, __ATOMIC_ACQUIRE) || (c->given.heed_signals && tli_signal);
+    if (c->peers) return c->peers->stops || tli_controller_signal(c);
+    return __atomic_load_n(&c->stop, __ATOMIC_ACQUIRE) || tli_controller_signal(c);
+}
+
+int tli_controller_signal(const tl_controller *c)
+{
+    if (!c->given.heed_signals) return 0;
+    return c->peers ? c->peers->signal : tli_signal;
+}
+
+bool tli_controller_follows(const tl_controller *c)
+{
+    return c->peers && c->peers->rank > 0;
 }
 
 tl_status tli_controller_forgive(const tl_controller *c, tl_status st)
@@ -54,6 +66,12 @@ tl_status tli_controller_forgive(const tl_controller *c, tl_status st)
     return TL_OK;
 }
 
+void tli_controller_heed(const tl_controller *c, const char *answer)
+{
+    if (c->peers) c->peers->heeds_signals = true;
+    tli_signals_begin(tli_controller_follows(c) ? NULL : answer);
+}
+
 /* --- hooks ------------------------------------------------------------------------------------ */
 
 static tl_hook_files files_of(const tl_hook *h)
@@ -62,13 +80,16 @@ static tl_hook_files files_of(const tl_hook *h)
     return with ? with->files : TL_HOOK_NO_FILES;
 }
 
+bool tli_hook_writes(const tl_hook *h)
+{
+    return files_of(h) != TL_HOOK_NO_FILES;
+}
+
 tl_status tli_hook_settle(const tl_hook *h, tl_status st)
 {
     if (st == TL_OK) return TL_OK;
     tl_error_note(st, "hook '%s'", h->name);
-    return h->controller && files_of(h) != TL_HOOK_NO_FILES
-               ? tli_controller_forgive(h->controller, st)
-               : st;
+    return h->controller && tli_hook_writes(h) ? tli_controller_forgive(h->controller, st) : st;
 }
 
 #define EACH_HOOK(c, method, ...)                                                                  \
@@ -204,7 +225,8 @@ static tl_status take_hooks(tl_controller *c, const tl_controller_args *args)
     c->hooks = tl_arena_array(c->arena, args->hook_count ? args->hook_count : 1, sizeof *c->hooks);
     if (!c->hooks) return TL_ENOMEM;
     for (int64_t i = 0; i < args->hook_count; i++) {
-        if (!args->hooks[i]) continue;
+        if (!args->hooks[i] || (tli_controller_follows(c) && tli_hook_writes(args->hooks[i])))
+            continue;
         args->hooks[i]->controller = c;
         c->hooks[c->hook_count++] = args->hooks[i];
         const tl_hook_class *cls = args->hooks[i]->cls;
@@ -264,6 +286,7 @@ tl_status tl_controller_new(tl_controller **out, const tl_controller_args *args)
     c->trainer = args->trainer;
     c->evaluator = args->evaluator;
     c->manager = args->checkpoint_manager;
+    c->peers = tli_strategy_peers((c->trainer ? c->trainer : c->evaluator)->strategy);
     TL_TRY_DONE(st, tl_arena_new(&c->arena));
     TL_TRY_DONE(st, take_hooks(c, args));
     TL_TRY_DONE(st, tl_event_storage_new(&c->storage, NULL));
@@ -307,6 +330,12 @@ void tl_controller_free(tl_controller **controller)
 
 /* --- checkpoints ------------------------------------------------------------------------------ */
 
+static tl_status restore_this(tl_controller *c, const char *path)
+{
+    return c->trainer ? tl_checkpoint_manager_restore(c->manager, path)
+                      : tl_trainer_restore_to_evaluate(c->evaluator, path);
+}
+
 /* The newest checkpoint that can be read; *restored is NULL when there is none at all, and it is
  * TL_ENOTFOUND when none of those that there are can be. They are left where they are: the folder
  * is that of the run which trains. */
@@ -320,8 +349,7 @@ static tl_status restore_usable(tl_controller *c, const char **restored)
     TL_TRY(tl_arena_new(&arena));
     tl_status st = tl_checkpoint_manager_candidates(&all, c->manager, arena);
     for (; st == TL_OK && i < all.count; i++) {
-        st = c->trainer ? tl_checkpoint_manager_restore(c->manager, all.items[i])
-                        : tl_trainer_restore_to_evaluate(c->evaluator, all.items[i]);
+        st = restore_this(c, all.items[i]);
         if (st == TL_OK || tl_checkpoint_is_usable(all.items[i])) break;
         TL_LOG_ERROR("the checkpoint '%s' cannot be used: %s", all.items[i], tl_error_message());
         st = TL_OK;
@@ -347,6 +375,33 @@ static tl_status restore_latest_to_evaluate(tl_controller *c, const char **resto
     return *restored ? TL_OK : tl_trainer_initialize(c->evaluator);
 }
 
+static tl_status restore_latest(tl_controller *c, const char **restored)
+{
+    return c->trainer ? tl_checkpoint_manager_restore_or_initialize(c->manager, restored)
+                      : restore_latest_to_evaluate(c, restored);
+}
+
+/* The chief looks for a checkpoint that can be used, and all take that one. */
+static tl_status restore_chiefs(tl_controller *c, const char **restored)
+{
+    tl_str chosen = TL_STR_INIT;
+    tl_status st = TL_OK;
+    if (!c->peers) return restore_latest(c, restored);
+    if (!tli_controller_follows(c)) st = restore_latest(c, restored);
+    if (st == TL_OK && *restored) tl_str_add(&chosen, *restored);
+    if (st == TL_OK) st = tli_peers_share(c->peers, &chosen);
+    if (st == TL_OK && tli_controller_follows(c)) {
+        if (!chosen.length) st = tl_trainer_initialize(c->trainer ? c->trainer : c->evaluator);
+        else st = restore_this(c, tl_str_text(&chosen));
+        tl_str_cut(&c->restored, 0);
+        tl_str_add(&c->restored, tl_str_text(&chosen));
+        if (st == TL_OK) st = tl_str_status(&c->restored);
+        if (chosen.length) *restored = tl_str_text(&c->restored);
+    }
+    tl_str_deinit(&chosen);
+    return st;
+}
+
 /* What Model Garden would have evaluated, it has. */
 static tl_status note_bundle(tl_controller *c, const char *path)
 {
@@ -367,11 +422,9 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path,
     if (path) tli_controller_say(c, "restoring model from %s...", path);
     else tli_controller_say(c, "restoring or initializing model...");
     c->again_at = 0;
+    tli_peers_tell(c->peers, TL_WORLD_READS, 0, "a checkpoint");
     tl_str_cut(&c->newest, 0);
-    if (path && c->trainer) TL_TRY(tl_checkpoint_manager_restore(c->manager, path));
-    else if (path) TL_TRY(tl_trainer_restore_to_evaluate(c->evaluator, path));
-    else if (c->trainer) TL_TRY(tl_checkpoint_manager_restore_or_initialize(c->manager, &from));
-    else TL_TRY(restore_latest_to_evaluate(c, &from));
+    TL_TRY(path ? restore_this(c, path) : restore_chiefs(c, &from));
     if (path) from = path;
     if (c->last_step) { // a run that goes back will tell again what it told since
         TL_TRY(tl_summary_manager_rewind(c->summaries, c->trainer->global_step));
@@ -428,6 +481,7 @@ tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved
 {
     if (saved) *saved = false;
     if (!c->manager || !c->trainer || !tl_checkpoint_manager_interval(c->manager)) return TL_OK;
+    if (tli_controller_follows(c)) return TL_OK;
     if (c->in_step && c->trainer->global_step == c->loop_end) {
         c->save_at_end = true; // the metrics of the loop are told and reset first
         return TL_OK;
@@ -436,6 +490,7 @@ tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved
     bool due = tl_checkpoint_manager_due(c->manager, check_interval) || !check_interval;
     if (due) TL_TRY(tl_trainer_join(c->trainer));
     int64_t begin = tl_clock_ns();
+    tli_peers_tell(c->peers, TL_WORLD_WRITES, c->trainer->global_step, "a checkpoint");
     tl_status found = tli_checkpoint_manager_outcome(c->manager, due); // of the one before
     tl_status before = tli_controller_forgive(c, found);
     if (found != TL_OK) c->saving = false; // there is nothing to be told
@@ -493,8 +548,10 @@ static tl_status evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
     TL_TRY(tli_hooks_before_eval(c));
     int64_t begin = tl_clock_ns();
     TL_TRY(tl_trainer_evaluate(c->evaluator, steps, logs));
+    TL_TRY(tli_peers_share_logs(c->peers, logs));
     double seconds = (double)(tl_clock_ns() - begin) * 1e-9;
     TL_TRY(tli_hooks_after_eval(c, logs));
+    TL_TRY(tli_peers_agree(c->peers));
     c->evaluated = step;
     c->evaluation_unsaved = true;
     return tell_evaluation(c, steps, seconds, logs);
@@ -520,8 +577,10 @@ tl_status tl_controller_evaluate(tl_controller *c, int64_t steps, tl_logs *logs)
     tl_trainer_watch watch = {.batch = leave_evaluation,
                               .self = c,
                               .due = INT64_MAX,
-                              .wake = c->given.heed_signals ? &tli_signal : NULL};
-    if (c->given.heed_signals) tli_signals_begin("the evaluation is abandoned");
+                              .wake = !c->given.heed_signals ? NULL
+                                      : c->peers             ? &c->peers->signal
+                                                             : &tli_signal};
+    if (c->given.heed_signals) tli_controller_heed(c, "the evaluation is abandoned");
     tl_trainer_set_watch(c->evaluator, &watch);
     tl_status st = evaluate(c, steps, logs ? logs : own);
     tl_trainer_set_watch(c->evaluator,
@@ -637,12 +696,14 @@ void tl_controller_request_stop(tl_controller *c, const char *reason)
     if (__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) return;
     snprintf(c->reason, sizeof c->reason, "%s", reason ? reason : "someone asked");
     __atomic_store_n(&c->stop, 1, __ATOMIC_RELEASE);
+    if (c->peers) __atomic_store_n(&c->peers->wants_stop, 1, __ATOMIC_RELEASE);
     __atomic_store_n(&c->watch.due, 0, __ATOMIC_RELEASE);
 }
 
 const char *tl_controller_stop_reason(const tl_controller *c)
 {
-    return __atomic_load_n(&c->stop, __ATOMIC_ACQUIRE) ? c->reason : NULL;
+    if (__atomic_load_n(&c->stop, __ATOMIC_ACQUIRE)) return c->reason;
+    return c->peers && c->peers->stops ? "another process asked" : NULL;
 }
 
 tl_trainer *tl_controller_trainer(const tl_controller *c)

@@ -6,6 +6,8 @@
 
 #include <tilth/train/controller/controller.h>
 
+#include "train/peers.h"
+
 enum { TLI_REASON = 200 };
 
 /* A name under which steps log a number, and where it goes. */
@@ -17,6 +19,7 @@ typedef struct tli_told {
 struct tl_controller {
     tl_controller_args given;
     tl_trainer *trainer, *evaluator;
+    tli_peers *peers; /* borrowed: of a run of several processes; NULL: there are none */
     tl_checkpoint_manager *manager;
     tl_summary_manager *summaries, *eval_summaries; /* NULL: none */
     tl_summary_manager *own_summaries, *own_eval_summaries;
@@ -91,8 +94,19 @@ TL_NODISCARD tl_status tli_controller_blown_up(tl_controller *c);
 /* A failure to write that the run shall survive is told as an error, and TL_OK; others are handed
  * on. */
 TL_NODISCARD tl_status tli_controller_forgive(const tl_controller *c, tl_status st);
-/* Whether the run is to end: a signal, or someone asked. */
+/* Whether the run is to end: a signal, or someone asked. Of several processes, all know it. */
 bool tli_controller_stopping(const tl_controller *c);
+/* The signal that ends it, 0: none does. */
+int tli_controller_signal(const tl_controller *c);
+/* tli_signals_begin; the chief answers for all. */
+void tli_controller_heed(const tl_controller *c, const char *answer);
+/* Whether this process leaves the writing to the chief. */
+bool tli_controller_follows(const tl_controller *c);
+/* Whether a hook writes, which only the chief lets it. */
+bool tli_hook_writes(const tl_hook *h);
+/* Where a checkpoint is due by its interval: processes that hold the same compare what they hold,
+ * before it is kept. */
+TL_NODISCARD tl_status tli_controller_compare(const tl_controller *c);
 TL_NODISCARD tl_status tli_controller_require(const void *what, const char *name,
                                               const char *method);
 

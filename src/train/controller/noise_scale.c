@@ -35,7 +35,13 @@ static tl_status before_train(tl_hook *h)
                        "a gradient noise scale compares the gradients of single batches "
                        "with their mean: set tilth.gradient_accumulation, or tilth.lanes, to 2 "
                        "or more");
-    return tl_optimizer_measure_noise(t->optimizer);
+    return TL_OK;
+}
+
+/* An optimizer may be another one than before: stages have their own. */
+static tl_status before_step(tl_hook *h)
+{
+    return tl_optimizer_measure_noise(tl_controller_trainer(h->controller)->optimizer);
 }
 
 /* The estimates of one step say little, and their quotient less: each is averaged by itself. */
@@ -65,6 +71,7 @@ const tl_hook_class tl_noise_scale_hook = {
     .start = start,
     .needs_start = true,
     .before_train = before_train,
+    .before_step = before_step,
     .after_step = after_step,
     .after_loop = after_loop,
     .state = keep,

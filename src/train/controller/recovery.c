@@ -113,8 +113,10 @@ static tl_status go_back(recovery *r, bool in_step)
     if (in_step) TL_TRY_DONE(st, skip_step(t));
     r->trials = trials;
     r->back_at = tl_controller_step(c);
-    TL_LOG_WARNING("went back from step %" PRId64 " to %s (recovery %" PRId64 " of %" PRId64 ")",
-                   from, path ? path : "the beginning", trials, r->config.recovery_max_trials);
+    if (!tli_controller_follows(c))
+        TL_LOG_WARNING("went back from step %" PRId64 " to %s (recovery %" PRId64 " of %" PRId64
+                       ")",
+                       from, path ? path : "the beginning", trials, r->config.recovery_max_trials);
 done:
     tl_state_free(&now);
     return st;
@@ -129,13 +131,14 @@ static tl_status recover(recovery *r, bool in_step, const char *what)
         return TL_FAIL(TL_ENAN, "%s. %s%" PRId64 " %s were made (trainer.recovery_max_trials)",
                        what, most ? "All of the " : "No recovery is allowed: ", most,
                        most == 1 ? "recovery" : "recoveries");
-    if (m) TL_TRY(give_up_doubtful(r, in_step));
-    if (!m || !tl_checkpoint_manager_latest(m))
+    const bool follows = tli_controller_follows(r->base.controller);
+    if (m && !follows) TL_TRY(give_up_doubtful(r, in_step));
+    if (!m || (!follows && !tl_checkpoint_manager_latest(m)))
         return TL_FAIL(
             TL_ENAN, "%s. There is no checkpoint to go back to: lower trainer.checkpoint_interval",
             what);
     r->trials++;
-    TL_LOG_WARNING("%s", what);
+    if (!follows) TL_LOG_WARNING("%s", what);
     return go_back(r, in_step);
 }
 

@@ -25,11 +25,13 @@ static void note(int number)
     int error = errno;
     if (tli_signal) _exit(128 + number);
     tli_signal = number;
-    say("\n");
-    say(tli_signal_name(number));
-    say(": ");
-    say(answered);
-    say("; a second signal ends it at once\n");
+    if (answered) {
+        say("\n");
+        say(tli_signal_name(number));
+        say(": ");
+        say(answered);
+        say("; a second signal ends it at once\n");
+    }
     errno = error;
 }
 
@@ -53,6 +55,11 @@ void tli_signals_end(void)
 {
     if (--users) return;
     for (int i = 0; i < WATCHED; i++) sigaction(watched[i], &before[i], NULL);
+}
+
+int tli_signal_at(int place)
+{
+    return watched[place];
 }
 
 const char *tli_signal_name(int number)

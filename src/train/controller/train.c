@@ -133,6 +133,7 @@ static tl_status at_step(tl_controller *c, tl_trainer *t)
     TL_TRY(st);
     TL_TRY(write_outputs(c, t));
     if (t->global_step == c->loop_end) return TL_OK;
+    TL_TRY(tli_controller_compare(c));
     return tli_controller_save(c, true, NULL);
 }
 
@@ -148,11 +149,24 @@ static tl_status save_by_time(tl_controller *c, const tl_trainer *t)
     return !timed || t->global_step == c->loop_end ? TL_OK : tli_controller_save(c, true, NULL);
 }
 
+/* Hooks that all processes have may have asked to stop, and all hear of it at this step. */
+static tl_status agree(const tl_controller *c, const tl_trainer *t)
+{
+    bool any = false;
+    for (int64_t i = 0; c->peers && i < c->hook_count; i++) {
+        const tl_hook *h = c->hooks[i];
+        any |= TL_CLASS_METHOD(tl_hook_class, h->cls, after_step) && !tli_hook_writes(h)
+               && t->global_step % h->period == 0;
+    }
+    return any ? tli_peers_agree(c->peers) : TL_OK;
+}
+
 static bool watch_step(void *self, tl_trainer *t, tl_status *status)
 {
     tl_controller *c = self;
     if (*status == TL_OK) *status = tli_controller_tell_saved(c, false);
     if (*status == TL_OK) *status = is_due(c, t) ? at_step(c, t) : save_by_time(c, t);
+    if (*status == TL_OK) *status = agree(c, t);
     c->left = tli_controller_stopping(c) && t->global_step < c->loop_end;
     if (*status == TL_OK && c->left) *status = tl_trainer_join(t);
     set_due(c, t->global_step);
@@ -200,8 +214,10 @@ static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_log
                        c->loop_end - from, from, c->loop_end, step);
     c->steps_per_second = seconds > 0 ? (double)(step - from) / seconds : 0;
     TL_TRY(tli_hooks_after_loop(c, logs));
+    TL_TRY(tli_peers_agree(c->peers));
     if (c->trainer->global_step < step) return TL_OK; // a hook went back: this loop was not
     TL_TRY(tell_loop(c, logs));
+    TL_TRY(tli_controller_compare(c));
     bool asked = c->save_at_end;
     c->save_at_end = false;
     return tli_controller_forgive(c, tli_controller_save(c, !asked, NULL));
@@ -291,15 +307,18 @@ static void begin_training(tl_controller *c, int64_t steps)
     c->watch = (tl_trainer_watch){.step = watch_step,
                                   .self = c,
                                   .before = watched ? watch_before : NULL,
-                                  .wake = c->given.heed_signals ? &tli_signal : NULL};
+                                  .wake = c->peers                ? &c->peers->woken
+                                          : c->given.heed_signals ? &tli_signal
+                                                                  : NULL};
     c->last_step = steps;
     c->again_at = 0;
     __atomic_store_n(&c->stop, 0, __ATOMIC_RELEASE);
+    if (c->peers) tli_peers_forget(c->peers);
     bool saves =
         c->manager && tl_checkpoint_manager_interval(c->manager) && !c->given.leave_unsaved;
     if (c->given.heed_signals)
-        tli_signals_begin(saves ? "this step is being finished, and saved"
-                                : "this step is being finished");
+        tli_controller_heed(c, saves ? "this step is being finished, and saved"
+                                     : "this step is being finished");
     tl_trainer_set_watch(c->trainer, &c->watch);
     tl_event_storage_push(c->storage);
     if (c->trainer->global_step < steps)
@@ -313,7 +332,7 @@ static void begin_training(tl_controller *c, int64_t steps)
 
 static bool is_left_unsaved(const tl_controller *c)
 {
-    return c->given.heed_signals && tli_signal && c->given.leave_unsaved;
+    return tli_controller_signal(c) && c->given.leave_unsaved;
 }
 
 /* `sync`: a failure in the background is one of the training; else it is left for later. */
@@ -339,7 +358,7 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
     // come to its end is not evaluated again when the same command is given once more.
     if (c->manager && c->evaluation_unsaved && c->evaluated == c->trainer->global_step)
         tli_checkpoint_manager_outdate(c->manager);
-    if (st == TL_ENAN) st = tli_controller_blown_up(c);
+    if (st == TL_ENAN && !tli_controller_follows(c)) st = tli_controller_blown_up(c);
     // What went wrong in the background is made good by the last checkpoint.
     if (st == TL_OK && save) st = tli_controller_save(c, false, NULL);
     else if (st == TL_OK && c->manager)
@@ -350,7 +369,7 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
     tl_event_storage_pop(c->storage);
     tl_trainer_set_watch(c->trainer, NULL);
     st = wait_for_saves(c, st, true);
-    int number = c->given.heed_signals ? tli_signal : 0;
+    int number = tli_controller_signal(c);
     if (c->given.heed_signals) tli_signals_end();
     c->last_step = 0;
     if (st != TL_OK || !stopping) return st;

@@ -1,4 +1,5 @@
 /* The task: the student's, but for the loss of a training step. */
+#include <tilth/base/log.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
@@ -126,8 +127,12 @@ static tl_status train_step(tl_task *t, tl_step *s)
     tl_tensors outputs = {0};
     TL_TRY(tl_ctx_status(c));
     tl_step_forward_all(s, &in->features, &outputs);
-    tl_tensor *answers = ask_teacher(d, c, &in->features);
     TL_TRY(tl_ctx_status(c));
+    tl_tensor *answers = ask_teacher(d, c, &in->features);
+    TL_TRY_NOTE(tl_ctx_status(c),
+                "task.teacher: '%s' cannot take the student's batches, which must be made ready as "
+                "it knows them",
+                k->teacher);
     tl_tensor *hard = tl_task_build_losses(d->student, c, &in->labels, &outputs, NULL);
     tl_tensor *soft = tl_distillation_loss(c, answers, outputs.items[0].tensor, k->temperature);
     TL_TRY(tl_ctx_status(c));
@@ -151,12 +156,30 @@ static tl_status build_metrics(tl_task *t, bool training, tl_metrics *into)
     return tl_metrics_add(NULL, into, &tl_metric_mean, NULL, "soft_loss");
 }
 
+/* Some models take what has another size than they have learned from, and answer worse. */
+static void compare_inputs(const tl_distillation *d, const tl_model *student)
+{
+    int64_t count, own;
+    const tl_spec *theirs = tl_model_inputs(d->teacher_model, &count);
+    const tl_spec *ours = tl_model_inputs(student, &own);
+    for (int64_t i = 0; i < count && i < own; i++) {
+        tl_shape a = theirs[i].shape, b = ours[i].shape;
+        char text[2][TL_SHAPE_TEXT];
+        if (a.rank) a.dims[0] = b.rank ? b.dims[0] : 1; // batches may have any size
+        if (!tl_shape_equal(&a, &b))
+            TL_LOG_WARNING("the teacher has learned from '%s' of %s, and is given %s by the "
+                           "student's data",
+                           theirs[i].name, tl_shape_text(text[0], &a), tl_shape_text(text[1], &b));
+    }
+}
+
 /* Once there is an optimizer there is a training. */
 static tl_status create_optimizer(tl_task *t, tl_model *m, const tl_optimization_config *config,
                                   const tl_runtime_config *runtime, tl_optimizer **out)
 {
     *out = NULL;
     TL_TRY(tli_distill_open((tl_distillation *)t));
+    compare_inputs((const tl_distillation *)t, m);
     return tl_task_create_optimizer(student_of(t), m, config, runtime, out);
 }
 

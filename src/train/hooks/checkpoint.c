@@ -39,19 +39,25 @@ static const char *file_in(tl_arena *arena, const tl_controller *c, const char *
     return file ? tl_path_join(arena, tl_checkpoint_manager_directory(c->manager), file) : NULL;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
 /* The complete checkpoint of this step, made when it is not there. */
 static tl_status save_now(const char **path, tl_controller *c)
 {
-    char end[64];
+    char end[64], index[64];
     snprintf(end, sizeof end, "-%" PRId64 TL_CHECKPOINT_SUFFIX, c->trainer->global_step);
+    snprintf(index, sizeof index, "-%" PRId64 TL_SAFETENSORS_INDEX, c->trainer->global_step);
     TL_TRY(tl_controller_save_checkpoint(c, NULL));
     TL_TRY(tl_checkpoint_manager_sync(c->manager));
     tl_error_clear();
     const char *latest = tl_checkpoint_manager_latest(c->manager);
     // its name did not fit, it is there
     if (!latest && tl_error_code() == TL_ENOMEM) return TL_ENOMEM;
-    size_t have = latest ? strlen(latest) : 0, want = strlen(end);
-    if (have < want || strcmp(latest + have - want, end) != 0)
+    if (!latest || (!ends_with(latest, end) && !ends_with(latest, index)))
         return TL_FAIL(TL_ESTATE,
                        "step %" PRId64 " is not saved: the checkpoint manager has no interval",
                        c->trainer->global_step);
@@ -96,7 +102,9 @@ static tl_status save_as(tl_controller *c, const char *name)
     tl_status st = save_now(&file, c);
     if (st == TL_OK) {
         second = file_in(arena, c, name, TL_CHECKPOINT_SUFFIX);
-        st = second ? name_file(second, file) : TL_ENOMEM;
+        st = !second                                 ? TL_ENOMEM
+             : ends_with(file, TL_SAFETENSORS_INDEX) ? tl_checkpoint_merge(second, file)
+                                                     : name_file(second, file);
     }
     tl_arena_free(&arena);
     return st;
@@ -154,9 +162,9 @@ static tl_status write_last(periodic *p)
     tl_arena *arena;
     TL_TRY(tl_arena_new(&arena));
     const char *path = file_in(arena, p->base.controller, "last_checkpoint", "");
-    size_t length = strlen(name), suffix = strlen(TL_CHECKPOINT_SUFFIX);
-    if (length > suffix && strcmp(name + length - suffix, TL_CHECKPOINT_SUFFIX) == 0)
-        length -= suffix;
+    size_t length = strlen(name);
+    if (ends_with(name, TL_CHECKPOINT_SUFFIX)) length -= strlen(TL_CHECKPOINT_SUFFIX);
+    else if (ends_with(name, TL_SAFETENSORS_INDEX)) length -= strlen(TL_SAFETENSORS_INDEX);
     tl_status st = path ? tl_file_write_atomic(path, name, length) : TL_ENOMEM;
     tl_arena_free(&arena);
     if (st == TL_OK) tl_str_cut(&p->saved, 0);

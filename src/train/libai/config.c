@@ -328,6 +328,9 @@ static const tl_field own_fields[] = {
     TL_F(tl_libai_own_config, checkpoint_minutes, TL_AT_LEAST(0), .flags = TL_FIELD_QUIET,
          .help = "save a checkpoint also when so many minutes have passed since the last one; only "
                  "the newest of these is kept, until the next checkpoint. 0 saves none by time"),
+    TL_F(tl_libai_own_config, checkpoint_shards, .i = 1, TL_RANGE(1, 1024), .flags = TL_FIELD_QUIET,
+         .help = "files that a checkpoint is divided into, with an index that names them; 1 writes "
+                 "one file"),
     TL_F_END,
 };
 static const tl_desc own_desc = {

@@ -186,6 +186,7 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
                                       .step = &t->trainer->global_step,
                                       .interval = INT64_MAX, // hooks say when
                                       .minutes = t->config->tilth.checkpoint_minutes,
+                                      .files = t->config->tilth.checkpoint_shards,
                                       .anew = !train->resume,
                                       .max_to_keep = train->checkpointer.max_to_keep,
                                       .explained = "data",

@@ -195,7 +195,10 @@ tl_status tl_libai_next_iter(int64_t *out, const char *name)
     errno = 0;
     bool numbered = tail && tail > name && tail[-1] != '-' && isdigit((unsigned char)tail[1]);
     long long number = numbered ? strtoll(tail + 1, &end, 10) : -1;
-    if (number < 0 || errno || (*end && strcmp(end, ".safetensors") != 0) || number == INT64_MAX)
+    bool ended = number >= 0
+                 && (!*end || strcmp(end, ".safetensors") == 0
+                     || strcmp(end, ".safetensors.index.json") == 0);
+    if (!ended || errno || number == INT64_MAX)
         return TL_FAIL(
             TL_EINVAL,
             "'%.80s' does not end with a number of steps, as ckpt-5000 or model_0004999 do", name);

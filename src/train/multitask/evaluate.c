@@ -34,6 +34,7 @@ tl_status tli_subject_eval_body(void *self, tl_ctx *c, const tl_tensors *in, tl_
 static tl_status begin_one(tl_trainer *t, tli_subject *one)
 {
     one->told_loss = false;
+    one->peers = tl_task_aggregates(one->sub.task) ? tli_strategy_peers(t->strategy) : NULL;
     if (!one->validation_loss) return TL_FAIL(TL_ESTATE, "the trainer was made without evaluation");
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_status st = tl_metrics_reset(one->validation_metrics, t->ctx);
@@ -41,6 +42,12 @@ static tl_status begin_one(tl_trainer *t, tli_subject *one)
     tl_ctx_end(t->ctx, mark);
     TL_TRY(st);
     return tl_dataset_rewind(one->validation_dataset);
+}
+
+static tl_status aggregate(void *self, const tl_logs *logs)
+{
+    tli_subject *one = self;
+    return tl_task_aggregate_logs(one->sub.task, &one->state, logs);
 }
 
 static tl_status run_batch(tl_trainer *t, tli_subject *one, tl_logs *logs, bool *more)
@@ -56,7 +63,8 @@ static tl_status run_batch(tl_trainer *t, tli_subject *one, tl_logs *logs, bool 
     one->told_loss |= tl_tensors_peek(&out, TL_LOSS) != NULL;
     for (int64_t i = 0; i < out.count; i++)
         TL_TRY(tl_logs_put_any(logs, out.items[i].name, out.items[i].tensor));
-    return tl_task_aggregate_logs(one->sub.task, &one->state, logs);
+    return one->peers && one->peers->rank > 0 ? tli_peers_pack_logs(&one->packed, logs)
+                                              : aggregate(one, logs);
 }
 
 static tl_status evaluate_batch(void *self, int64_t lane, bool *more)
@@ -81,6 +89,8 @@ static tl_status evaluate_one(tl_trainer *t, tli_subject *one, int64_t steps)
     if (one->sub.eval_steps) steps = one->sub.eval_steps;
     while (steps < 0 || done < steps) {
         TL_TRY(tli_lanes_each(&one->lanes, t->ctx, evaluate_batch, one, &more));
+        if (one->peers)
+            TL_TRY(tli_peers_bring_logs(one->peers, &one->packed, t->engine, aggregate, one));
         if (!more) break;
         done++;
         if (w && w->batch && w->wake && *w->wake && !w->batch(w->self, t))
@@ -128,6 +138,7 @@ static void leave(tl_trainer *t)
         tli_subject *one = &all->items[i];
         if (one->state) tl_task_release_aggregated(one->sub.task, one->state);
         one->state = NULL;
+        tl_str_deinit(&one->packed);
     }
 }
 

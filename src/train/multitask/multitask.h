@@ -44,8 +44,10 @@ typedef struct tli_subject {
     tl_function *eval; /* NULL: eager */
     tli_lanes lanes;   /* of its evaluations, with what they keep */
     tli_guard guard;
-    bool told_loss; /* in the evaluation that runs */
-    void *state;    /* of its aggregate_logs */
+    bool told_loss;   /* in the evaluation that runs */
+    void *state;      /* of its aggregate_logs */
+    tli_peers *peers; /* whose logs the chief aggregates; NULL: nobody's */
+    tl_str packed;    /* what this process brings it */
 } tli_subject;
 
 typedef struct tli_subjects {

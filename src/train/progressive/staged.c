@@ -32,6 +32,20 @@ static tl_status change(tl_config *c, const tl_stage_config *stage)
     return v ? tl_config_apply(c, v) : TL_ENOMEM;
 }
 
+/* Weights are read once, before the first step. */
+static tl_status check_begin(const tl_experiment_config *first, const tl_experiment_config *stage)
+{
+    const tl_task_config *a = first->task.value, *b = stage->task.value;
+    if (!b->init_checkpoint || !*b->init_checkpoint
+        || (a->init_checkpoint && strcmp(a->init_checkpoint, b->init_checkpoint) == 0))
+        return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "task.init_checkpoint is '%s': only the first stage can begin with a "
+                   "checkpoint, this one takes its weights from the stage before. Set it in "
+                   "stages[0] or in the section `task`",
+                   b->init_checkpoint);
+}
+
 static tl_status open_stage(tli_stage *out, tl_trainer *t, const tl_stage_config *stage)
 {
     const tl_task *first = t->task;
@@ -61,6 +75,8 @@ tl_status tli_stages_open(tl_trainer *t, const tl_progressive_config *config)
     for (int64_t i = 0; i < config->stages.count; i++) {
         s->count = i + 1;
         TL_TRY_NOTE(open_stage(&s->items[i], t, &stages[i]),
+                    "trainer.progressive.stages[%" PRId64 "]", i);
+        TL_TRY_NOTE(check_begin(s->items[0].params, s->items[i].params),
                     "trainer.progressive.stages[%" PRId64 "]", i);
     }
     return TL_OK;
@@ -119,12 +135,12 @@ static tl_status get_optimizer(tl_trainer *t, int64_t stage, tl_model *m, tl_opt
                                     out);
 }
 
-/* Data depend on nothing but the section `task`. */
+/* Data depend on nothing but the section `task`. The stage before is not always the one with the
+ * number before: a loop may reach over a whole stage. */
 static bool is_as_before(const tl_trainer *t, int64_t stage)
 {
     const tli_stages *s = &t->parts->stages;
-    if (stage < 1) return false;
-    const tl_object *a = &s->items[stage - 1].params->task, *b = &s->items[stage].params->task;
+    const tl_object *a = &s->items[s->stage].params->task, *b = &s->items[stage].params->task;
     return a->desc == b->desc && tl_desc_equal(a->desc, a->value, b->value);
 }
 

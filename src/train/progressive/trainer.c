@@ -129,13 +129,20 @@ static void pieces_free(pieces *p, const tl_trainer *t)
     tl_model_free(&p->model);
 }
 
+static bool keeps_averages(const tl_trainer *t, int64_t stage)
+{
+    const tli_stages *s = stages_of(t);
+    const tl_experiment_config *e = s->count ? s->items[stage].params : t->config;
+    return ((const tl_trainer_config *)e->trainer.value)->optimizer_config.ema != NULL;
+}
+
 static tl_status make_pieces(pieces *out, tl_trainer *t, int64_t stage, bool from_before)
 {
     const tl_progressive_policy *policy = stages_of(t)->policy;
     const tl_input_context input = input_of(t);
-    const bool averages = config_of(t)->base.optimizer_config.ema != NULL;
     TL_TRY(policy->get_model(t, stage, from_before ? t->model : NULL, &out->model));
-    if (t->parts->trains || averages)
+    // who only evaluates needs the optimizer for the averages that it keeps
+    if (t->parts->trains || keeps_averages(t, stage))
         TL_TRY(policy->get_optimizer(t, stage, out->model, &out->optimizer));
     if (t->parts->trains)
         TL_TRY(policy->get_train_dataset(t, stage, &input, from_before ? t->train_dataset : NULL,
@@ -244,8 +251,8 @@ static tl_status before_restore(tl_trainer *t, const tl_state *found)
         stage = tl_trainer_stage_of(t, e.i);
     if (stage < 0 || stage >= tl_trainer_stage_count(t))
         return TL_FAIL(TL_EINVAL,
-                       "the checkpoint is of stage %" PRId64 ", and the stages are %" PRId64
-                       " (from 0 on): it is of another training",
+                       "the checkpoint is of stage %" PRId64 " (from 0 on), and there are %" PRId64
+                       " stages: trainer.progressive is that of another training",
                        stage, tl_trainer_stage_count(t));
     return stage == tl_trainer_stage(t) ? TL_OK : enter(t, stage, false);
 }

@@ -89,10 +89,15 @@ static tl_status file_step(int64_t *out, const char *path)
     return st;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t length = strlen(text), tail = strlen(end);
+    return length >= tail && strcmp(text + length - tail, end) == 0;
+}
+
 static bool is_bundle(const char *path)
 {
-    size_t length = strlen(path), tail = strlen(TL_CHECKPOINT_SUFFIX);
-    return length < tail || strcmp(path + length - tail, TL_CHECKPOINT_SUFFIX) != 0;
+    return !ends_with(path, TL_CHECKPOINT_SUFFIX) && !ends_with(path, TL_SAFETENSORS_INDEX);
 }
 
 static tl_status read_step(int64_t *out, const char *path)
@@ -370,7 +375,7 @@ static tl_status train_round(rounds *r)
     run.run_post_eval = true;
     run.without_summaries = true;
     if (run.keep_nothing) run.hooks++, run.hook_count--;
-    st = tli_launch_run(r->logs, &run, r->registry, &r->held);
+    st = tli_launch_run(r->logs, &run, r->registry, &r->held, NULL);
 done:
     tl_free(hooks.items);
     tl_hook_free(&marking);

@@ -17,9 +17,9 @@
 #define TLI_CONTINUOUS_MODE "continuous_train_and_eval"
 
 /* One run of the experiment `run->params`, in a folder that may be held already (NULL: it is not).
- * In launch.c. */
+ * `world` NULL: one process. In launch.c. */
 TL_NODISCARD tl_status tli_launch_run(tl_logs *logs, tl_run_args *run, const tl_registry *registry,
-                                      tli_run_folder *folder);
+                                      tli_run_folder *folder, tl_world *world);
 /* All rounds; `logs` are of the last one. */
 TL_NODISCARD tl_status tli_launch_rounds(tl_logs *logs, const tl_run_args *run,
                                          const tl_launch_args *args);

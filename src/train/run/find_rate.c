@@ -5,6 +5,9 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/train/experiment.h>
+#include <tilth/train/progressive/progressive.h>
+
+#include "train/multitask/multitask.h"
 
 enum {
     STEPS = 100,
@@ -17,6 +20,16 @@ enum {
 #define DIVERGENCE 4.0
 
 /* --- the configuration ------------------------------------------------------------------------ */
+
+/* A search is one of the first stage: the models of others begin with other losses. */
+static void stay_in_first_stage(tl_trainer_config *trainer, const tl_desc *desc)
+{
+    if (!tl_desc_is(desc, &tl_progressive_trainer_config_desc)) return;
+    tl_progressive_config *p = ((tl_progressive_trainer_config *)trainer)->progressive;
+    if (!p) return;
+    p->stages.count = 1;
+    ((tl_stage_config *)p->stages.items)[0].num_steps = INT64_MAX;
+}
 
 tl_status tl_find_rate_config(const tl_experiment_config **out, tl_arena *arena,
                               const tl_experiment_config *params)
@@ -32,6 +45,7 @@ tl_status tl_find_rate_config(const tl_experiment_config **out, tl_arena *arena,
         (tl_oneof){.type = "constant", .value = rate, .desc = &tl_constant_config_desc};
     trainer->optimizer_config.warmup = (tl_oneof){0};
     trainer->recovery_max_trials = -1;
+    stay_in_first_stage(trainer, params->trainer.desc);
     mine->trainer.value = trainer;
     *out = mine;
     return TL_OK;
@@ -77,15 +91,29 @@ static tl_status set_rate(tl_optimizer *o, double rate)
     return tl_optimizer_set_multiplier(o, rate / base);
 }
 
+/* Where logs of a step have the loss that it lowers. */
+static tl_status find_loss(const char **out, const tl_trainer *t)
+{
+    *out = "training_loss";
+    if (!tl_class_is(&t->cls->cls, &tl_multi_task_trainer.cls)) return TL_OK;
+    *out = TLI_TOTAL_LOSS "/training_loss";
+    if (!tl_class_is(&t->cls->cls, &tl_interleaving_trainer.cls)) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "each step has another task, and losses of different tasks cannot be compared: "
+                   "set trainer.trainer_type to joint, or search for each task alone");
+}
+
 /* A step that only lowers the scale of the loss, as the first ones in float16 do, says nothing of
  * its rate. */
 static tl_status loss_of_step(double *out, tl_trainer *t, tl_logs *logs)
 {
+    const char *name;
+    TL_TRY(find_loss(&name, t));
     for (bool lowers = true; lowers;) {
         lowers = tl_optimizer_can_lower_scale(t->optimizer);
         tl_logs_clear(logs);
         TL_TRY(tl_trainer_train(t, 1, logs));
-        TL_TRY(tl_logs_number(out, logs, t->train_loss->name));
+        TL_TRY(tl_logs_number(out, logs, name));
         if (isfinite(*out)) break;
     }
     return TL_OK;

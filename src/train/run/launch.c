@@ -11,6 +11,7 @@
 
 #include "train/run/continuous.h"
 #include "train/run/impl.h"
+#include "train/run/several.h"
 
 #define UNREAD_ROW(member)                                                                         \
     TL_F(tl_train_flags, member, .flags = TL_FIELD_NULLABLE, .help = "read by nothing")
@@ -76,9 +77,9 @@ tl_status tl_save_gin_config(tl_gin *gin, const char *suffix, const char *model_
     return st;
 }
 
-tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_registry *registry,
-                             const tl_experiment_config *params, const char *logging_dir,
-                             uint64_t seed)
+static tl_status open_experiment(tl_strategy **strategy, tl_task **task,
+                                 const tl_registry *registry, const tl_experiment_config *params,
+                                 const char *logging_dir, uint64_t seed, tl_world *world)
 {
     const tl_runtime_config *r = &params->runtime;
     *strategy = NULL;
@@ -91,7 +92,8 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
                                       .all_reduce_alg = r->all_reduce_alg,
                                       .tpu_address = r->tpu,
                                       .threads = (int)params->tilth.threads,
-                                      .lanes = params->tilth.lanes}));
+                                      .lanes = params->tilth.lanes,
+                                      .world = world}));
     tl_status st = tl_get_task(
         task, &(tl_task_args){.registry = registry,
                               .config = &params->task,
@@ -102,6 +104,13 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
                               .own = &params->tilth});
     if (st != TL_OK) tl_strategy_free(strategy);
     return st;
+}
+
+tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_registry *registry,
+                             const tl_experiment_config *params, const char *logging_dir,
+                             uint64_t seed)
+{
+    return open_experiment(strategy, task, registry, params, logging_dir, seed, NULL);
 }
 
 static tl_status check_flags(const tl_train_flags *flags)
@@ -152,12 +161,12 @@ static tl_run_args run_args(const tl_launch_args *args, const tl_experiment_conf
 }
 
 tl_status tli_launch_run(tl_logs *logs, tl_run_args *run, const tl_registry *registry,
-                         tli_run_folder *folder)
+                         tli_run_folder *folder, tl_world *world)
 {
     tl_run_result result = {0};
     tli_run_folder own = {0};
-    tl_status st = tl_experiment_open(&run->strategy, &run->task, registry, run->params,
-                                      run->model_dir, run->seed);
+    tl_status st = open_experiment(&run->strategy, &run->task, registry, run->params,
+                                   run->model_dir, run->seed, world);
     if (st == TL_OK) st = tli_run_experiment_in(&result, run, folder ? folder : &own);
     tli_run_folder_leave(&own);
     if (st == TL_OK && logs) st = tl_logs_walk(result.logs, keep_value, logs);
@@ -173,6 +182,7 @@ tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
     const tl_task_config *task_config = params->task.value;
     tl_run_args run = run_args(args, params);
     tl_gin *gin = NULL, *outer = tl_gin_current();
+    tl_world *world = NULL;
     tl_status st;
     TL_TRY_DONE(st, check_flags(args->flags));
     if (!args->gin)
@@ -182,17 +192,18 @@ tl_status tl_launch(tl_logs *logs, const tl_launch_args *args)
     run.gin = args->gin ? args->gin : gin;
     run.gin_strict = args->flags->gin_strict;
     run.seed = tl_experiment_seed(params);
+    TL_TRY_DONE(st, tli_world_enter(&world, &run, args));
     if (task_config->allow_image_summary && !run.eval_summary_cls)
         run.eval_summary_cls = &tl_summary_manager_images;
     outer = tl_gin_set_current(run.gin);
     if (strcmp(run.mode, TLI_CONTINUOUS_MODE) == 0)
         TL_TRY_DONE(st, tli_launch_rounds(logs, &run, args));
-    else TL_TRY_DONE(st, tli_launch_run(logs, &run, args->registry, NULL));
-    if (!run.keep_nothing)
+    else TL_TRY_DONE(st, tli_launch_run(logs, &run, args->registry, NULL, world));
+    if (!run.keep_nothing && (!world || tl_world_comm(world)->rank == 0))
         st = tl_save_gin_config(run.gin, args->flags->mode, args->flags->model_dir);
 done:
     tl_gin_set_current(outer);
     if (run.trainer && *run.trainer) tl_trainer_free(run.trainer);
     tl_gin_free(&gin);
-    return st;
+    return tli_world_leave(&world, st);
 }

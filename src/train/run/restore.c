@@ -183,7 +183,7 @@ static tl_status make_fit(tl_trainer *t, const char *path)
     TL_TRY(tl_checkpoint_open(&c, path));
     tl_status st = tli_trainer_before_restore(t, tl_checkpoint_state(c));
     tl_checkpoint_free(&c);
-    return st;
+    return st == TL_OK ? st : tl_error_note(st, "'%s'", path);
 }
 
 tl_status tl_trainer_restore_to_evaluate(tl_trainer *t, const char *path)

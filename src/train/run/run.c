@@ -11,6 +11,7 @@
 #include <tilth/train/writers/metrics_file.h>
 
 #include "train/configurables.h"
+#include "train/peers.h"
 #include "train/run/continuous.h"
 #include "train/run/folder.h"
 #include "train/run/impl.h"
@@ -67,10 +68,16 @@ tl_status tl_create_trainer(tl_trainer **out, const tl_experiment_config *params
                                                   .seed = seed});
 }
 
+/* Of several processes one writes. */
+static bool writes(const tl_runner *r)
+{
+    return !r->args->keep_nothing && tli_is_chief(r->args->strategy);
+}
+
 static tl_status base_build_exporter(tl_runner *r, tl_exporter **out)
 {
     *out = NULL;
-    if (!r->evaluates || r->args->keep_nothing) return TL_OK;
+    if (!r->evaluates || !writes(r)) return TL_OK;
     return tl_maybe_create_best_ckpt_exporter(out, r->params, r->args->model_dir);
 }
 
@@ -127,7 +134,9 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                  .step = &r->trainer->global_step,
                  .interval = r->args->keep_nothing ? 0 : r->params->checkpoint_interval,
                  .minutes = r->args->params->tilth.checkpoint_minutes,
-                 .read_only = r->args->keep_nothing,
+                 .files = r->args->params->tilth.checkpoint_shards,
+                 .read_only = !writes(r),
+                 .anew = !tli_is_chief(r->args->strategy), // the chief says which one it is
                  .max_to_keep = r->params->max_to_keep,
                  .init = initialize,
                  .restore_bundle = restore_original,
@@ -184,7 +193,8 @@ static tl_status base_build_controller(tl_runner *r, tl_controller **out)
     const char *train_dir = tl_path_join(r->arena, a->model_dir, "train");
     const char *eval_dir = tl_path_join(r->arena, a->model_dir, p->validation_summary_subdir);
     if (!train_dir || !eval_dir) return TL_ENOMEM;
-    bool summaries = !a->without_summaries && !a->keep_nothing;
+    const bool chief = tli_is_chief(a->strategy);
+    bool summaries = !a->without_summaries && writes(r);
     return tl_controller_new(
         out,
         &(tl_controller_args){.trainer = r->trains ? r->trainer : NULL,
@@ -194,15 +204,15 @@ static tl_status base_build_controller(tl_runner *r, tl_controller **out)
                               .summary_interval = summaries ? p->summary_interval : 0,
                               .summary_dir = summaries ? train_dir : NULL,
                               .eval_summary_dir = summaries ? eval_dir : NULL,
-                              .summary_manager = a->summary_manager,
-                              .eval_summary_manager = a->eval_summary_manager,
+                              .summary_manager = chief ? a->summary_manager : NULL,
+                              .eval_summary_manager = chief ? a->eval_summary_manager : NULL,
                               .eval_summary_cls = a->eval_summary_cls,
                               .hooks = hooks,
                               .hook_count = count,
                               .survive_write_failures = a->params->tilth.survive_write_failures,
                               .leave_unsaved = !p->preemption_on_demand_checkpoint,
                               .heed_signals = a->heed_signals,
-                              .quiet = a->quiet || a->keep_nothing});
+                              .quiet = a->quiet || !writes(r)});
 }
 
 /* --- running ---------------------------------------------------------------------------------- */
@@ -316,7 +326,8 @@ static tl_status check_weights(const tl_runner *r)
 {
     const tl_task_config *task = r->args->params->task.value;
     bool initialized = task && task->init_checkpoint && *task->init_checkpoint;
-    if (!is_mode(r, "eval") || initialized || tl_checkpoint_manager_latest(r->manager))
+    if (!is_mode(r, "eval") || initialized || !tli_is_chief(r->args->strategy)
+        || tl_checkpoint_manager_latest(r->manager))
         return TL_OK;
     return TL_FAIL(TL_ENOTFOUND,
                    "there is nothing to evaluate: '%s' holds no checkpoint, and "
@@ -329,7 +340,7 @@ static tl_status add_metrics_file(tl_runner *r, tl_hook **out)
 {
     const tl_run_args *a = r->args;
     *out = NULL;
-    if (a->without_metrics_file || a->keep_nothing || !a->model_dir || !*a->model_dir) return TL_OK;
+    if (a->without_metrics_file || !writes(r) || !a->model_dir || !*a->model_dir) return TL_OK;
     tl_metrics_file_config config = {
         .dir = a->model_dir,
         .experiment = a->experiment,
@@ -432,7 +443,7 @@ tl_status tli_run_experiment_in(tl_run_result *out, const tl_run_args *args, tli
     TL_TRY_DONE(st, check_run(args->mode));
     TL_TRY_DONE(st, runner_new(&r, args));
     TL_TRY_DONE(st, tli_run_folder_hold(folder, args->model_dir));
-    if (r->trains && !args->keep_nothing) r->folder = folder;
+    if (r->trains && writes(r)) r->folder = folder;
     TL_TRY_DONE(st, tl_logs_new(&logs));
     tl_gin *outer = tl_gin_set_current(args->gin);
     if (args->task && !args->task->gin) args->task->gin = args->gin;

@@ -134,8 +134,8 @@ static const tl_field own_fields[] = {
          .help = "parts of each batch that are computed for themselves, as replicas do it: with "
                  "batch statistics and random numbers of their own. What a run computes depends on "
                  "its lanes, and not on how many processes carry them"),
-    TL_F(tl_own_config, processes, .i = 1, TL_AT_LEAST(1), .flags = TL_FIELD_QUIET | TL_FIELD_LATER,
-         .help = "processes that carry the lanes"),
+    TL_F(tl_own_config, processes, .i = 1, TL_RANGE(1, TL_LANES_MAX), .flags = TL_FIELD_UNSAVED,
+         .help = "processes that carry the lanes; `train` starts so many of this machine"),
     TL_F(tl_own_config, recompute, .names = recomputations, OWN_FLAGS,
          .help = "what the backward pass computes again instead of keeping it: none, selective "
                  "(cheap results) or full (all but what stretches of layers hand on; about half as "
@@ -155,6 +155,10 @@ static const tl_field own_fields[] = {
     TL_F(tl_own_config, checkpoint_minutes, TL_AT_LEAST(0), OWN_FLAGS,
          .help = "save a checkpoint also when so many minutes have passed since the last one; only "
                  "the newest of these is kept, until the next checkpoint. 0 saves none by time"),
+    TL_F(tl_own_config, checkpoint_shards, .i = 1, TL_RANGE(1, 1024), OWN_FLAGS,
+         .help = "files that a checkpoint of the run is divided into, with an index that names "
+                 "them; 1 writes one file. `tilth ckpt merge` makes one of them again, and the "
+                 "best checkpoint is always one"),
     TL_F(tl_own_config, gradient_noise_scale, OWN_FLAGS,
          .help = "tell the batch size, in examples (or tokens, where these have losses), beyond "
                  "which larger batches save few steps; "

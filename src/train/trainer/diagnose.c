@@ -248,6 +248,30 @@ static double plain(double value)
     return isnan(value) ? NAN : value;
 }
 
+/* Each process has replayed its own lanes: what was found in the first of all is told by all. */
+static tl_status agree_on_suspect(tl_trainer *t, tl_str *batch, suspect *s)
+{
+    tli_peers *p = tli_strategy_peers(t->strategy);
+    tl_str own = TL_STR_INIT;
+    int32_t from;
+    if (!p) return TL_OK;
+    if (s->where.length) // 'b': it is the batch
+        tl_str_addf(&own, "%c%s\n%s", t->parts->bad_batch ? 'b' : '-', tl_str_text(batch),
+                    tl_str_text(&s->where));
+    tl_status st = tl_str_status(&own);
+    if (st == TL_OK) st = tli_peers_first_text(p, tl_str_text(&own), &own, &from);
+    if (st == TL_OK && from >= 0) {
+        const char *text = tl_str_text(&own), *line = strchr(text, '\n');
+        t->parts->bad_batch = *text == 'b';
+        tl_str_cut(batch, 0);
+        tl_str_cut(&s->where, 0);
+        tl_str_addn(batch, text + 1, (size_t)(line - text - 1));
+        tl_str_add(&s->where, line + 1);
+    }
+    tl_str_deinit(&own);
+    return st;
+}
+
 tl_status tli_trainer_diagnose(tl_trainer *t, double loss, double norm)
 {
     suspect s = {0};
@@ -255,6 +279,7 @@ tl_status tli_trainer_diagnose(tl_trainer *t, double loss, double norm)
     t->parts->bad_batch = false;
     tl_status st = examine_all(t, &s);
     tell_batch(&batch, t, &s);
+    if (st == TL_OK) st = agree_on_suspect(t, &batch, &s);
     if (st == TL_OK)
         st = TL_FAIL(TL_ENAN,
                      "step %" PRId64 ": numbers are not finite, and the update was left out. Loss "

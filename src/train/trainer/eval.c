@@ -149,8 +149,28 @@ done:
 
 typedef struct evaluation {
     tl_trainer *t;
-    void *state; /* of eval_reduce */
+    void *state;      /* of eval_reduce */
+    tli_peers *peers; /* whose logs are brought to the chief; NULL: nobody's */
+    tl_str packed;    /* what this process brings */
 } evaluation;
+
+static tl_status reduce(void *self, const tl_logs *step)
+{
+    evaluation *e = self;
+    return TLI_TRAINER_CALL(e->t, eval_reduce)(e->t, &e->state, step);
+}
+
+/* The chief reduces for all, where that is more than nothing. */
+static tl_status reduce_here_or_there(evaluation *e, const tl_logs *step)
+{
+    return e->peers && e->peers->rank > 0 ? tli_peers_pack_logs(&e->packed, step) : reduce(e, step);
+}
+
+static tli_peers *reducing_peers(const tl_trainer *t)
+{
+    const bool own = TLI_TRAINER_CALL(t, eval_reduce) != tli_eval_reduce;
+    return own || tl_task_aggregates(t->task) ? tli_strategy_peers(t->strategy) : NULL;
+}
 
 /* One batch and what is made of it; *more is false when there was none. */
 static tl_status evaluate_batch(void *self, int64_t lane, bool *more)
@@ -163,8 +183,7 @@ static tl_status evaluate_batch(void *self, int64_t lane, bool *more)
     t->parts->lane = lane;
     t->parts->no_rows = false;
     if (st == TL_OK) st = TLI_TRAINER_CALL(t, eval_step)(t, step, more);
-    if (st == TL_OK && *more && !t->parts->no_rows)
-        st = TLI_TRAINER_CALL(t, eval_reduce)(t, &e->state, step);
+    if (st == TL_OK && *more && !t->parts->no_rows) st = reduce_here_or_there(e, step);
     tl_logs_free(&step);
     tl_ctx_end(t->ctx, mark);
     return st;
@@ -173,12 +192,14 @@ static tl_status evaluate_batch(void *self, int64_t lane, bool *more)
 tl_status tli_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
 {
     const tl_trainer_watch *w = t->parts->watch;
-    evaluation e = {.t = t};
+    evaluation e = {.t = t, .peers = reducing_peers(t), .packed = TL_STR_INIT};
     int64_t done = 0;
     bool more = true;
     tl_status st = TLI_TRAINER_CALL(t, eval_begin)(t, &e.state);
     while (st == TL_OK && (steps < 0 || done < steps)) {
         st = tli_lanes_each(&t->parts->eval_lanes, t->ctx, evaluate_batch, &e, &more);
+        if (st == TL_OK && e.peers)
+            st = tli_peers_bring_logs(e.peers, &e.packed, t->engine, reduce, &e);
         if (!more) break;
         done++;
         if (st == TL_OK && w && w->batch && w->wake && *w->wake && !w->batch(w->self, t))
@@ -191,6 +212,7 @@ tl_status tli_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
     if (st == TL_OK) st = TLI_TRAINER_CALL(t, eval_end)(t, e.state, logs);
     if (st == TL_OK) st = tl_queue_wait(t->engine->in, tl_queue_ticket(t->engine->in));
     st = tl_engine_recover(t->engine, st); // weights that were exchanged can be put back
+    tl_str_deinit(&e.packed);
     TLI_TRAINER_CALL(t, eval_leave)(t, e.state);
     return st;
 }

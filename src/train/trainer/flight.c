@@ -41,6 +41,7 @@ tl_status tli_flight_init(tl_trainer *t)
     if (t->optimizer) tl_optimizer_set_halted(t->optimizer, NULL);
     tli_flight_deinit(f);
     if (t->engine->device->cls->host || !t->optimizer || !t->parts->trains) return TL_OK;
+    if (tli_strategy_peers(t->strategy)) return TL_OK; // sums of several processes are waited for
     TL_TRY(make(f, t->engine));
     f->flies = true;
     tl_optimizer_set_halted(t->optimizer, f->halted);

@@ -94,6 +94,7 @@ tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const tli_guard *gu
     l->of = *tl_strategy_lanes(s);
     l->rank = tl_strategy_rank(s);
     l->run = tl_strategy_run(s);
+    l->peers = tli_strategy_peers(s);
     l->guard = guard;
     l->optimizer = optimizer;
     l->adds_once = true;
@@ -285,27 +286,18 @@ tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batc
     return TL_OK;
 }
 
-/* Here the blocks of several processes meet: of each sum those on its stack, `height` of them, and
- * in `live` the last one, which are what tl_lanes_blocks lists for this process. One process has
- * one block, and that is all. */
-tl_status tli_lanes_join(tli_lanes *l, tl_ctx *c)
-{
-    (void)c;
-    TL_ASSERT(l->height == 0 && l->of.ranks == 1);
-    return TL_OK;
-}
-
 tl_status tli_lanes_each(tli_lanes *l, tl_ctx *c, tli_lane_fn *batch, void *self, bool *more)
 {
     bool any = false;
     if (!tli_lanes_several(l)) return batch(self, 0, more);
+    tli_lanes_tell_step(l, 0, "an evaluation");
     TL_TRY(tli_lanes_begin(l, c));
     for (int64_t lane = l->run.first; lane < l->run.first + l->run.count; lane++) {
         if (*more) TL_TRY(batch(self, lane, more));
         any |= *more;
         TL_TRY(tli_lanes_end_lane(l, c, lane, 1));
     }
-    TL_TRY(tli_lanes_join(l, c));
+    TL_TRY(tli_lanes_join(l));
     *more = any;
     return run(l->settle, settle_body, l, c);
 }

@@ -15,6 +15,7 @@
 #include <tilth/nn/optimizer.h>
 #include <tilth/train/strategy.h>
 
+#include "train/peers.h"
 #include "train/trainer/guard.h"
 
 typedef struct tli_lane_sum {
@@ -41,6 +42,7 @@ typedef struct tli_lanes {
     tl_lanes of;
     int64_t rank;
     tl_lane_run run;         /* the lanes of this process */
+    tli_peers *peers;        /* borrowed: those that carry the others; NULL: nobody */
     const tli_guard *guard;  /* borrowed */
     tl_optimizer *optimizer; /* borrowed; NULL: nothing is trained */
     tl_function_args args;   /* of programs; no engine: eager */
@@ -52,6 +54,7 @@ typedef struct tli_lanes {
     int64_t height;            /* of the stack */
     bool stayed;               /* the last lane has left its sums where the next one adds */
     bool adds_once;            /* each batch, as far as was seen */
+    bool joined;               /* once: what comes before may have to be compiled */
     struct {
         tli_lane_end **items;
         int64_t count, capacity;
@@ -81,7 +84,10 @@ void tli_lanes_accept(const tli_lanes *l);
  * added; and behind the last one: `live` then holds the sums of all lanes of the run. */
 TL_NODISCARD tl_status tli_lanes_begin(tli_lanes *l, tl_ctx *c);
 TL_NODISCARD tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batches);
-TL_NODISCARD tl_status tli_lanes_join(tli_lanes *l, tl_ctx *c);
+/* For who watches this process: what it does until the join. */
+void tli_lanes_tell_step(const tli_lanes *l, int64_t step, const char *what);
+/* In lanes_join.c. What processes wish (peers.h) comes with it. */
+TL_NODISCARD tl_status tli_lanes_join(tli_lanes *l);
 
 /* A step that trains nothing: `batch` for each lane of the run, until one sets *more, true when
  * called, to false; then what they have added to what the guard keeps is added to it. *more is

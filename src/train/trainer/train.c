@@ -234,6 +234,7 @@ static tl_status take_back_sum(tl_trainer *t)
 static tl_status run_sum(tl_trainer *t)
 {
     tl_trainer_parts *p = t->parts;
+    tli_lanes_tell_step(&p->lanes, t->global_step + 1, "the training step");
     TL_TRY(begin_sum(t));
     p->unfinished = true;
     for (int64_t i = 0; i < p->batches; i++) {
@@ -242,7 +243,7 @@ static tl_status run_sum(tl_trainer *t)
             TL_TRY(tli_lanes_end_lane(&p->lanes, t->ctx, tli_trainer_draws(t, i).replica,
                                       p->accumulation));
     }
-    TL_TRY(tli_lanes_join(&p->lanes, t->ctx));
+    TL_TRY(tli_lanes_join(&p->lanes));
     TL_TRY(apply_sum(t));
     p->unfinished = false;
     return TL_OK;

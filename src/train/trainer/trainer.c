@@ -64,14 +64,19 @@ static tl_status check_statistics(const tl_layer *l)
     return TL_OK;
 }
 
+static tl_status check_model(const tl_trainer *t, const tl_model *m)
+{
+    if (!t->parts->trains || tl_strategy_replicas(t->strategy) == 1) return TL_OK;
+    return check_statistics(m);
+}
+
 static tl_status build_model(tl_trainer *t)
 {
     const tl_optimization_config *o = &t->params->optimizer_config;
     if (!t->model) TL_TRY(tl_task_build_model(t->task, &t->model));
-    if (t->parts->trains && tl_strategy_replicas(t->strategy) > 1)
-        TL_TRY(check_statistics(t->model));
-    // Who only evaluates needs the optimizer for the averages that it keeps.
-    if (t->optimizer || (!t->parts->trains && !o->ema)) return TL_OK;
+    TL_TRY(check_model(t, t->model));
+    // Who only evaluates needs the optimizer for the averages that it keeps; stages know theirs.
+    if (t->optimizer || t->parts->stages.policy || (!t->parts->trains && !o->ema)) return TL_OK;
     return tl_task_create_optimizer(t->task, t->model, o, &t->config->runtime, &t->optimizer);
 }
 
@@ -476,6 +481,7 @@ static void forget_programs(tl_trainer *t)
 
 tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **optimizer)
 {
+    if (model && *model) TL_TRY(check_model(t, *model));
     TL_TRY(tl_trainer_join(t));
     forget_programs(t);
     if (optimizer) {

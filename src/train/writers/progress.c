@@ -376,6 +376,7 @@ static const tl_hook_class progress_class = {
     .in_flight = true,
     .before_eval = before_eval,
     .after_eval = after_eval,
+    .files = TL_HOOK_FILES, // a stream; of several processes one has it
 };
 
 tl_status tl_progress_hook_new(tl_hook **out, const tl_progress_args *args)

@@ -12,6 +12,8 @@ extern const tl_experiment_class tli_images_experiment, tli_multi_task_local, tl
 /* Sets a key, unless somebody has. */
 TL_NODISCARD tl_status tli_choose(tl_config *config, const char *key, const char *format, ...)
     TL_PRINTF(3, 4);
+/* The same for the size of a batch, or a little more: all lanes get as many examples. */
+TL_NODISCARD tl_status tli_choose_batch(tl_config *config, const char *key, int64_t batch);
 /* Chooses how long an experiment trains, if nobody has said it, and when it evaluates: after each
  * pass or less often. Intervals are multiples of a loop, and the training of an interval. `epoch`
  * is the number of steps of a pass. */

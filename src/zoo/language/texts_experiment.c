@@ -338,10 +338,9 @@ static tl_status set_steps(filling *f)
 {
     const int64_t examples = tl_max_i64(f->count - f->held_out, 1);
     int64_t batch = examples >= 1000 ? 32 : tl_max_i64(tl_min_i64(examples / 8, 16), 2);
-    TL_TRY(tli_choose(f->config, "task.train_data.global_batch_size", "%" PRId64, batch));
+    TL_TRY(tli_choose_batch(f->config, "task.train_data.global_batch_size", batch));
     if (validation_of(f))
-        TL_TRY(
-            tli_choose(f->config, "task.validation_data.global_batch_size", "%" PRId64, 2 * batch));
+        TL_TRY(tli_choose_batch(f->config, "task.validation_data.global_batch_size", 2 * batch));
     batch = tl_max_i64(train_of(f)->base.global_batch_size, 1);
     int64_t epoch = tl_max_i64(tl_div_up(examples, batch), 1);
     return tli_choose_steps(f->config, epoch, epochs_for(f, examples));

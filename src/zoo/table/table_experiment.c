@@ -46,9 +46,9 @@ static const tl_experiment_config *params_of(const tl_config *c)
 static tl_status choose_steps(tl_config *c, int64_t rows)
 {
     enum { EVALUATIONS = 40 };
-    TL_TRY(tli_choose(c, "task.train_data.global_batch_size", "%" PRId64, batch_for(rows)));
-    TL_TRY(tli_choose(c, "task.validation_data.global_batch_size", "%" PRId64,
-                      clamp((double)rows, 16, 1024)));
+    TL_TRY(tli_choose_batch(c, "task.train_data.global_batch_size", batch_for(rows)));
+    TL_TRY(tli_choose_batch(c, "task.validation_data.global_batch_size",
+                            clamp((double)rows, 16, 1024)));
     const tl_task_config *task = params_of(c)->task.value;
     int64_t batch = task->train_data ? task->train_data->global_batch_size : 1;
     int64_t passes = clamp(4000 / sqrt((double)rows), 10, 200);

@@ -269,11 +269,11 @@ static tl_status set_batches(filling *f, int64_t examples, bool tunes)
                     : examples >= 128                ? 32
                                                      : tl_max_i64(examples / 4, 2);
     const tl_task_config *task = experiment_of(f)->task.value;
-    TL_TRY(tli_choose(f->config, "task.train_data.global_batch_size", "%" PRId64, batch));
+    TL_TRY(tli_choose_batch(f->config, "task.train_data.global_batch_size", batch));
     TL_TRY(tli_choose(f->config, "task.train_data.shuffle_buffer_size", "%" PRId64,
                       tl_max_i64(tl_min_i64(examples, 100000), 1)));
     if (!task->validation_data) return TL_OK;
-    return tli_choose(f->config, "task.validation_data.global_batch_size", "%" PRId64, 2 * batch);
+    return tli_choose_batch(f->config, "task.validation_data.global_batch_size", 2 * batch);
 }
 
 static tl_status set_steps(filling *f, int64_t examples, bool tunes)

@@ -11,6 +11,8 @@ TL_NODISCARD tl_status tli_simclr_image_data(tl_image_data_config *out, tl_arena
                                              const tl_simclr_data_config *data, tl_ints size);
 /* How many layers the projection head has. */
 int64_t tli_simclr_projections(const tl_simclr_model_config *m);
+/* Who evaluates a pre-training needs its supervised head. */
+TL_NODISCARD tl_status tli_simclr_require_head(const tl_task *t);
 /* tl_task_class.build_inputs and .lacks of both tasks. */
 TL_NODISCARD tl_status tli_simclr_inputs(tl_task *t, const tl_data_config *data,
                                          const tl_input_context *input, tl_dataset **out);

@@ -225,10 +225,7 @@ static tl_status pretrain_step(tl_task *t, tl_step *s)
 static tl_status pretrain_validation_step(tl_task *t, tl_step *s)
 {
     tl_tensors labels = tl_step_parts(s)->labels, outputs = {0};
-    if (!model_of(t)->supervised_head)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "pre-training is evaluated by its supervised head, and "
-                       "task.model.supervised_head is null: set it, or train with --mode=train");
+    TL_TRY(tli_simclr_require_head(t));
     TL_TRY(tl_task_inference_step(t, s, &outputs));
     s->has_aux = true; // they are not in it
     tl_step_report(s, tl_scale(s->ctx, tl_cast(s->ctx, labels.items[0].tensor, TL_F32), 0),

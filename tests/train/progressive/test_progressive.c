@@ -379,6 +379,49 @@ static void data_go_on_when_they_are_the_same(void **state)
     }
 }
 
+/* The middle stage is shorter than a loop. The last one has its data, not those of the first. */
+static void a_loop_may_reach_over_a_stage(void **state)
+{
+    (void)state;
+    lab w;
+    assert_ok(open_lab(&w, "bare",
+                       "{trainer: {progressive: {stages: ["
+                       "{num_steps: 2, task: {train_data: {global_batch_size: 6}}}, "
+                       "{num_steps: 1}, {num_steps: 9}]}}}"));
+    assert_ok(tl_trainer_train(w.t, 4, w.logs));
+    assert_int_equal(tl_trainer_stage(w.t), 2);
+    assert_ok(tl_trainer_train(w.t, 1, w.logs));
+    assert_int_equal(position_of(&w), 4);
+    close_lab(&w);
+}
+
+/* Averages that a stage keeps are evaluated, by whoever evaluates. */
+static void averages_of_a_stage_are_evaluated(void **state)
+{
+    (void)state;
+    static const char override[] =
+        "{trainer: {progressive: {stages: [{num_steps: 3}, {num_steps: 9, optimizer_config: "
+        "{ema: {average_decay: 0.9, dynamic_decay: false}}}]}}}";
+    char folder[TEMPORARY_PATH], path[TEMPORARY_PATH + 16];
+    lab w;
+    assert_non_null(mkdtemp(temporary(folder, "tilth-test-averages")));
+    snprintf(path, sizeof path, "%s/c.safetensors", folder);
+    assert_ok(open_lab(&w, "bare", override));
+    assert_ok(tl_trainer_train(w.t, 3, w.logs));
+    assert_ok(tl_trainer_train(w.t, 6, w.logs));
+    assert_ok(tl_checkpoint_save(path, tl_trainer_checkpoint(w.t), NULL));
+    assert_ok(tl_trainer_evaluate(w.t, -1, w.logs));
+    const double wanted = told(&w, "mse");
+    close_lab(&w);
+    assert_ok(open_task(&w, "bare", override));
+    assert_ok(tl_create_trainer(&w.t, w.params, w.task, w.strategy, false, true, NULL, NULL, 11));
+    assert_ok(tl_trainer_restore_to_evaluate(w.t, path));
+    assert_ok(tl_trainer_evaluate(w.t, -1, w.logs));
+    assert_near(told(&w, "mse"), wanted, 1e-9);
+    close_lab(&w);
+    remove_folder(folder);
+}
+
 static void a_stage_takes_weights_over(void **state)
 {
     (void)state;
@@ -556,6 +599,32 @@ static void the_best_is_of_any_stage(void **state)
     remove_folder(folder);
 }
 
+/* Averages of one stage alone are written in that stage, whichever it is. */
+static void a_stage_may_keep_averages(void **state)
+{
+    (void)state;
+    static const char *const overrides[] = {
+        "{trainer: {optimizer_config: {ema: {average_decay: 0.9}}, progressive: {stages: ["
+        "{num_steps: 9}, {num_steps: 6, optimizer_config: {ema: null}}]}}}",
+        "{trainer: {progressive: {stages: ["
+        "{num_steps: 9}, {num_steps: 6, optimizer_config: {ema: {average_decay: 0.9}}}]}}}",
+    };
+    static const char *const written[] = {"ema_checkpoints/average_weights-6.safetensors",
+                                          "ema_checkpoints/average_weights-3.safetensors"};
+    for (int i = 0; i < 2; i++) {
+        char folder[TEMPORARY_PATH];
+        lab w;
+        tl_run_result r;
+        assert_non_null(mkdtemp(temporary(folder, "tilth-test-averages")));
+        assert_ok(open_task(&w, "bare", overrides[i]));
+        assert_ok(run(&w, &r, "train_and_eval", folder));
+        assert_true(exists(folder, written[i]));
+        tl_run_result_deinit(&r);
+        close_lab(&w);
+        remove_folder(folder);
+    }
+}
+
 static void refuses(const char *experiment, const char *override, const char *text)
 {
     lab w;
@@ -577,6 +646,10 @@ static void mistakes_are_told(void **state)
     refuses("bare",
             "{trainer: {progressive: {stages: [{num_steps: 1, task: {train_data: null}}]}}}",
             "nothing to train with in stage 0");
+    refuses("bare",
+            "{trainer: {progressive: {stages: [{num_steps: 1}, {num_steps: 1, task: "
+            "{init_checkpoint: other}}]}}}",
+            "stages[1]: task.init_checkpoint is 'other': only the first stage");
 }
 
 int main(void)
@@ -585,10 +658,13 @@ int main(void)
         cmocka_unit_test(steps_have_stages),
         cmocka_unit_test(a_loop_ends_in_the_next_stage),
         cmocka_unit_test(data_go_on_when_they_are_the_same),
+        cmocka_unit_test(a_loop_may_reach_over_a_stage),
+        cmocka_unit_test(averages_of_a_stage_are_evaluated),
         cmocka_unit_test(a_stage_takes_weights_over),
         cmocka_unit_test(runs_go_on_from_each_step),
         cmocka_unit_test(plain_checkpoints_are_exported),
         cmocka_unit_test(the_best_is_of_any_stage),
+        cmocka_unit_test(a_stage_may_keep_averages),
         cmocka_unit_test(mistakes_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -491,6 +491,14 @@ static void what_lanes_cannot_do_is_said(void **state)
                                                        .model = m,
                                                        .train = true}),
                  TL_EUNSUPPORTED, "'norm' is a batch norm over all replicas");
+    // nor may it come later
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = w.t->engine,
+                                                .cls = &synchronized_class,
+                                                .inputs = &x,
+                                                .input_count = 1}));
+    assert_fails(tl_trainer_set_model(w.t, &m, NULL), TL_EUNSUPPORTED,
+                 "'norm' is a batch norm over all replicas");
+    tl_model_free(&m);
     assert_ok(tl_get_distribution_strategy(
         &s, &(tl_strategy_args){.registry = w.registry, .threads = 1, .lanes = 3}));
     assert_fails(tl_trainer_new(&t, &(tl_trainer_args){.config = e, .strategy = s, .task = w.task}),

@@ -11,6 +11,12 @@
  * checksum: a byte that changed, or an end that is missing, anywhere in the file, is TL_EINVAL and
  * "damaged", and nothing has been restored.
  *
+ * A checkpoint may also be divided into several files, which an index names
+ * ("ckpt-1000.safetensors.index.json", see safetensors.h and manager.h): it is opened, read and
+ * restored by the name of the index, whose checksum stands at its beginning, and which has those of
+ * the files. Tensors lie whole in one of the files, or in pieces. A file that lacks or is not what
+ * was written is damage.
+ *
  * The bytes depend on the state and the info alone: no time, no host, no path. A file is replaced
  * in one step (tl_file_writer) and is on the disk when tl_checkpoint_save returns.
  *
@@ -38,6 +44,10 @@ typedef struct tl_checkpoint_info {
 /* `info` may be NULL. Tensors that are only described cannot be saved. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_save(const char *path, const tl_state *s,
                                                  const tl_checkpoint_info *info);
+
+/* Writes a checkpoint as one file: byte for byte the one that tl_checkpoint_save writes of the same
+ * state and info. */
+TL_API TL_NODISCARD tl_status tl_checkpoint_merge(const char *to, const char *from);
 
 /* --- looking ---------------------------------------------------------------------------------- */
 

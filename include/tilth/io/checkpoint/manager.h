@@ -19,6 +19,10 @@
  * relative: a directory can be moved. It is written before old checkpoints are removed, so it never
  * names only what is gone.
  *
+ * Divided: with `files` above 1 a checkpoint is NAME-STEP.00001-of-00008.safetensors and so on, and
+ * then NAME-STEP.safetensors.index.json, which makes a checkpoint of them; its path is that of the
+ * index. Both forms may lie in one directory, and are read alike.
+ *
  * Due: a multiple of the interval was reached or passed since the last save, or since the step that
  * was restored. Boundaries are absolute: a run that was interrupted saves at the same steps as one
  * that was not.
@@ -85,6 +89,7 @@ typedef struct tl_checkpoint_manager_args {
     tl_status (*choose)(void *payload, const char *text);
     void *payload;   /* of these */
     bool background; /* save returns while the file is written */
+    int64_t files;   /* how many a checkpoint is divided into; 0, 1: it is one file */
     /* as in tl_checkpoint_restore_args; may be NULL, as these two */
     const char *optional;
     const char *explained, *explanation;
@@ -154,8 +159,8 @@ TL_API bool tl_checkpoint_is_usable(const char *path);
  * file names is not there (yet). */
 TL_API TL_NODISCARD tl_status tl_checkpoint_latest(const char **path, tl_arena *arena,
                                                    const char *directory);
-/* The file that is meant by a path: itself, or with ".safetensors" behind it ("out/ckpt-100"), or
- * the latest of a directory. TL_ENOTFOUND when there is none. */
+/* The file that is meant by a path: itself, or with ".safetensors" or ".safetensors.index.json"
+ * behind it ("out/ckpt-100"), or the latest of a directory. TL_ENOTFOUND when there is none. */
 TL_API TL_NODISCARD tl_status tl_checkpoint_resolve(const char **file, tl_arena *arena,
                                                     const char *path);
 /* The same two with bundles, which `*path` is the prefix of. A path may also be that prefix, or one

@@ -188,6 +188,7 @@ typedef struct tl_libai_own_config {
     tl_opt_int train_examples;   /* of one epoch, where the data does not know */
     bool survive_write_failures; /* as in tl_controller_args */
     double checkpoint_minutes;   /* as in tl_checkpoint_manager_args; 0: none by time */
+    int64_t checkpoint_shards;   /* its files */
     double peak_tflops;          /* of the machine, for mfu; 0: is not known */
     const char *notify;          /* NULL: nobody is told; as in tl_metrics_file_config */
 } tl_libai_own_config;

@@ -52,8 +52,15 @@ typedef struct tl_launch_args {
 } tl_launch_args;
 /* Runs an experiment as `tilth train` does. `logs`, which may be NULL, get the numbers and texts of
  * the last evaluation, those of logs within logs by their path. Nothing is written before all is
- * accepted (run.h). */
+ * accepted (run.h). Where several processes were started (comm/who.h), they carry the lanes of one
+ * run together: all call this with the same arguments, all return at the same step, and rank 0
+ * writes. */
 TL_API TL_NODISCARD tl_status tl_launch(tl_logs *logs, const tl_launch_args *args);
+
+/* Before an experiment is finished: where nobody has set tilth.lanes, they are those that the run
+ * in the folder was begun with, or, where none was (NULL: none was), as many as there are
+ * processes. */
+TL_API TL_NODISCARD tl_status tl_experiment_lanes(tl_config *config, const char *model_dir);
 
 /* What an experiment runs on and is about, under its precision; `logging_dir` may be NULL. Both are
  * the caller's, the task first to be freed; after a failure both are NULL. */
