@@ -347,14 +347,16 @@ static void store_block(const forward *f, const room *r, const carry *c, int64_t
     const attention *t = &f->t;
     // Weights that lost others on their way into panels were not multiplied there.
     const float whole = t->half && t->a->rate > 0 && t->a->rate < 1 ? t->boost : 1;
+    const bool floats = t->type == TL_F32 && t->value_width == t->value_room;
     for (int64_t i = 0; i < count; i++) {
         const vf part = vf_set1(c->most[i] == -INFINITY ? 0 : whole / c->sum[i]);
         float *row = r->sums + i * t->value_room;
-        for (int64_t e = 0; e < t->value_room; e += VF)
-            vf_store(row + e, vf_mul(vf_load(row + e), part));
         const int64_t at = ((batch * t->queries + first + i) * t->heads + head) * t->value_width;
-        t->gemm->convert(f->y + at * (int64_t)tl_dtype_size(t->type), t->type, row, TL_F32,
-                         t->value_width);
+        char *y = f->y + at * (int64_t)tl_dtype_size(t->type);
+        float *to = floats ? (float *)(void *)y : row;
+        for (int64_t e = 0; e < t->value_room; e += VF)
+            vf_store(to + e, vf_mul(vf_load(row + e), part));
+        if (!floats) t->gemm->convert(y, t->type, row, TL_F32, t->value_width);
         f->lse[(batch * t->heads + head) * t->queries + first + i] =
             c->most[i] == -INFINITY ? -INFINITY : c->most[i] + logf(c->sum[i]);
     }

@@ -341,10 +341,12 @@ static void store_sums(const attention *t, const target *to, const float *sums, 
         return;
     }
     t->gemm->pack_a(turned, sums, TL_F32, row, 1, to->width_room, to->count);
+    const bool floats = t->type == TL_F32 && to->width == to->width_room;
     for (int64_t i = 0; i < to->count; i++) {
+        float *into = floats ? (float *)(void *)target_at(t, to, i) : one;
         for (int64_t j = 0; j < to->width_room; j += MR)
-            memcpy(one + j, turned + j * to->count + i * MR, MR * sizeof *one);
-        t->gemm->convert(target_at(t, to, i), t->type, one, TL_F32, to->width);
+            memcpy(into + j, turned + j * to->count + i * MR, MR * sizeof *into);
+        if (!floats) t->gemm->convert(target_at(t, to, i), t->type, one, TL_F32, to->width);
     }
 }
 

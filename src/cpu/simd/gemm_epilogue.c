@@ -177,7 +177,8 @@ static void finish_plain(const tli_gemm_epilogue *e, int64_t j, int64_t count, c
 }
 
 /* The same for the activations of transformers, whose arguments their gradients want to see. Four
- * vectors at a time, as above. */
+ * vectors at a time, as above; the row below is called for, since rows are too short for hardware
+ * to look ahead. */
 #define CURVED(name, t)                                                                            \
     static void finish_##name##_##t(const tli_gemm_epilogue *e, int64_t j, int64_t count,          \
                                     const float *bias)                                             \
@@ -188,6 +189,7 @@ static void finish_plain(const tli_gemm_epilogue *e, int64_t j, int64_t count, c
             tli_##t *pre = e->pre ? (tli_##t *)e->pre + i * e->pre_row + j : NULL;                 \
             for (int64_t p = 0; p < count; p += 4 * VF) {                                          \
                 vf x[4];                                                                           \
+                __builtin_prefetch(sums + e->sums_row + p, 1);                                     \
                 for (int k = 0; k < 4; k++)                                                        \
                     x[k] = vf_add(vf_load(sums + p + k * VF), vf_load(bias + p + k * VF));         \
                 for (int k = 0; k < 4 && pre; k++) vf_store_##t(pre + p + k * VF, x[k]);           \
