@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
@@ -103,12 +104,27 @@ static tl_status choose_device(const char **out, const tl_strategy_args *args)
     return TL_OK;
 }
 
+/* Processes of one machine share its processors, unless somebody has said how many threads they
+ * have, or which processors are whose. */
+static int threads_of(const tl_strategy_args *args)
+{
+    const int all = tl_pool_default_threads();
+    int said;
+    if (args->threads || !args->world || all < sysconf(_SC_NPROCESSORS_ONLN)) return args->threads;
+    if (tl_pool_size_from_env(&said) != TL_OK || said) {
+        tl_error_clear();
+        return 0;
+    }
+    const int share = all / tl_world_who(args->world)->local_size;
+    return share > 1 ? share : 1;
+}
+
 static tl_status open_engine(tl_engine **out, const tl_strategy_args *args)
 {
     const char *device;
     TL_TRY(choose_device(&device, args));
     const bool named = device && args->device && *args->device;
-    const tl_status st = tl_engine_open(out, args->registry, device, args->threads);
+    const tl_status st = tl_engine_open(out, args->registry, device, threads_of(args));
     if (st == TL_OK || !device) return st;
     return tl_error_note(st, "%s",
                          named            ? "tilth.device"

@@ -3,6 +3,7 @@
 
 #include <tilth/base/integer.h>
 
+#include "core/inner/storage.h"
 #include "train/trainer/lanes.h"
 
 enum {
@@ -50,6 +51,21 @@ static tl_status add_up(const tli_lanes *l, const tl_tensor *live, const void *c
     return TL_OK;
 }
 
+/* To where peers reach it without a copy. Programs that were captured with it find it there. */
+static tl_status show(tl_tensor *t, const tli_peers *p)
+{
+    if (!t || !tli_storage_can_move(t->storage)) return TL_OK;
+    void *memory = tl_comm_alloc(p->all->comm, t->storage->bytes);
+    return memory ? tli_storage_move(t->storage, memory) : tl_error_code();
+}
+
+static tl_status show_large(const tli_lanes *l, const tli_lane_sum *s)
+{
+    TL_TRY(show(s->live, l->peers));
+    for (int k = 0; k < TL_LANE_BLOCKS; k++) TL_TRY(show(s->stack[k], l->peers));
+    return TL_OK;
+}
+
 /* Of a sum the blocks on its stack, and in `live` the last one: what tl_lanes_blocks lists for this
  * process. */
 static tl_status join_large(const tli_lanes *l, const tli_lane_sum *s)
@@ -57,7 +73,7 @@ static tl_status join_large(const tli_lanes *l, const tli_lane_sum *s)
     tl_lease leases[TL_LANE_BLOCKS];
     const void *partials[TL_LANE_BLOCKS];
     int64_t taken = 0;
-    tl_status st = TL_OK;
+    tl_status st = show_large(l, s);
     for (; st == TL_OK && taken < l->height; taken += st == TL_OK)
         st = tl_lease_read(&leases[taken], s->stack[taken]);
     if (st == TL_OK) st = tl_lease_write(&leases[taken], s->live);
