@@ -68,6 +68,19 @@ void tli_sha256(uint8_t out[TLI_SHA256_BYTES], const void *data, size_t size)
     for (int i = 0; i < TLI_SHA256_BYTES; i++) out[i] = (uint8_t)(state[i / 4] >> (24 - i % 4 * 8));
 }
 
+void tli_hmac_sha256(uint8_t out[TLI_SHA256_BYTES], const void *key, size_t key_size,
+                     const void *data, size_t size)
+{
+    uint8_t inner[BLOCK + TLI_HMAC_MOST] = {0}, outer[BLOCK + TLI_SHA256_BYTES] = {0};
+    TL_ASSERT(key_size <= BLOCK && size <= TLI_HMAC_MOST);
+    memcpy(inner, key, key_size);
+    memcpy(outer, key, key_size);
+    for (int i = 0; i < BLOCK; i++) inner[i] ^= 0x36, outer[i] ^= 0x5c;
+    memcpy(inner + BLOCK, data, size);
+    tli_sha256(outer + BLOCK, inner, BLOCK + size);
+    tli_sha256(out, outer, sizeof outer);
+}
+
 void tli_sha256_text(char out[TLI_SHA256_TEXT], const void *data, size_t size)
 {
     static const char digits[] = "0123456789abcdef";

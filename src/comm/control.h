@@ -64,4 +64,29 @@ void tli_control_tell(tli_control *control, tl_world_doing doing, int64_t step, 
  * them to the others. `files`: [1 + size], `fds` as a channel wants them: [size] or [1]. */
 TL_NODISCARD tl_status tli_join(int *files, int *fds, const tl_who *who, int64_t timeout_ns);
 
+/* --- meeting over a network (meet.c) ---------------------------------------------------------- */
+
+/* Where the chief listens, and what only ranks of its run know. */
+enum { TLI_MEET_ADDRESS = 64, TLI_MEET_TOKEN = 32 };
+typedef struct tli_meeting {
+    char address[TLI_MEET_ADDRESS]; /* in numbers */
+    int32_t port;
+    uint8_t token[TLI_MEET_TOKEN];
+} tli_meeting;
+
+/* The chief listens on one address alone, at a port that is free. `address`: its name or number. */
+TL_NODISCARD tl_status tli_meet_listen(int *listener, tli_meeting *out, const char *address);
+/* The connections of all others, `fds` [size] with -1 for the chief. Who does not prove that it
+ * knows the token, in time, changes nothing. */
+TL_NODISCARD tl_status tli_meet_accept(int *fds, int listener, const tli_meeting *m, int32_t size,
+                                       int64_t timeout_ns);
+/* The connection to the chief, who has proven that it knows the token too. */
+TL_NODISCARD tl_status tli_meet_connect(int *fd, const tli_meeting *m, int32_t rank, int32_t size,
+                                        int64_t timeout_ns);
+/* All of it, by ranks whose calls work already: where and the token are broadcast. `local`: all are
+ * on this machine. `fds` as a channel wants them; *met: all have met, the same on every rank. Where
+ * they have not, the chief has warned. */
+TL_NODISCARD tl_status tli_control_meet(int *fds, bool *met, tl_comm *comm, bool local,
+                                        int64_t timeout_ns);
+
 #endif

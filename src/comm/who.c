@@ -229,6 +229,54 @@ static tl_status read_tf_config(tl_who *out, const char *text)
     return st;
 }
 
+/* --- worker_hosts and task_index -------------------------------------------------------------- */
+
+/* What tl_who_tell was told, its commas as ends of texts; of no workers: nothing. */
+static struct {
+    char text[32768];
+    const char *workers[TL_COMM_RANKS];
+    int32_t count, index;
+} cluster;
+
+tl_status tl_who_tell(const char *worker_hosts, int64_t task_index)
+{
+    cluster.count = 0;
+    if (!worker_hosts || !*worker_hosts) return TL_OK;
+    if (strlen(worker_hosts) >= sizeof cluster.text)
+        return TL_FAIL(TL_ELIMIT, "worker_hosts: at most %zu bytes", sizeof cluster.text - 1);
+    snprintf(cluster.text, sizeof cluster.text, "%s", worker_hosts);
+    int32_t count = 0;
+    for (char *at = cluster.text, *next; at; at = next) {
+        next = strchr(at, ',');
+        if (next) *next++ = '\0';
+        const size_t host = host_length(at);
+        if (!host || !at[host] || !at[host + 1])
+            return TL_FAIL(TL_EINVAL, "worker_hosts: expected host:port,host:port, found '%.80s'",
+                           worker_hosts);
+        if (count == TL_COMM_RANKS)
+            return TL_FAIL(TL_EINVAL, "worker_hosts: more than %d workers", TL_COMM_RANKS);
+        cluster.workers[count++] = at;
+    }
+    if (count == 1) return TL_OK;
+    if (task_index < 0 || task_index >= count)
+        return TL_FAIL(TL_EINVAL,
+                       "task_index: expected 0 to %" PRId32 ", for worker_hosts names %" PRId32
+                       " workers, found %" PRId64,
+                       count - 1, count, task_index);
+    cluster.index = (int32_t)task_index;
+    cluster.count = count;
+    return TL_OK;
+}
+
+static void read_told(tl_who *out)
+{
+    *out = (tl_who){.from = TL_WHO_WORKER_HOSTS,
+                    .source = "runtime.worker_hosts and task_index",
+                    .rank = cluster.index,
+                    .size = cluster.count};
+    place_workers(out, cluster.workers);
+}
+
 /* --- all of them ------------------------------------------------------------------------------ */
 
 /* The first that speaks of several processes is believed, and must not be gainsaid. */
@@ -259,7 +307,11 @@ tl_status tl_who_find(tl_who *out, const tl_who_environment *environment)
         TL_TRY(read_numbers(&next, e, &launchers[i]));
         TL_TRY(believe(out, &next));
     }
-    if (!config) return TL_OK;
-    TL_TRY(read_tf_config(&next, config));
+    if (config) {
+        TL_TRY(read_tf_config(&next, config));
+        TL_TRY(believe(out, &next));
+    }
+    if (!cluster.count) return TL_OK;
+    read_told(&next);
     return believe(out, &next);
 }

@@ -10,6 +10,9 @@
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
+#include <tilth/base/file.h>
+#include <tilth/base/str.h>
 #include <tilth/comm/shm.h>
 
 #include "comm/control.h"
@@ -22,7 +25,7 @@ static int told;
 struct tl_world {
     tl_who who;
     tl_comm *comm;
-    tli_control *control;  /* NULL: alone, or over MPI, whose launcher watches */
+    tli_control *control;  /* NULL: alone, or over MPI where ranks could not meet */
     tl_registry *registry; /* of MPI's plug-in */
 };
 
@@ -58,19 +61,60 @@ static tl_status take_launched(int *files, int *fds, const tl_who *who)
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
+static void add_quoted(tl_str *out, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-./=,:+@%";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        tl_str_add(out, word);
+        return;
+    }
+    tl_str_addc(out, '\'');
+    for (; *word; word++) tl_str_addf(out, *word == '\'' ? "'\\''" : "%c", *word);
+    tl_str_addc(out, '\'');
+}
+
+/* The command of this process, without what says which of a cluster it is. */
+static void add_command(tl_str *out)
+{
+    static const char *const left_out[] = {"runtime.worker_hosts=", "runtime.task_index="};
+    char *words;
+    size_t size = 0;
+    bool first = true;
+    if (tl_file_read(&words, &size, "/proc/self/cmdline", 1 << 16) != TL_OK) words = NULL;
+    for (const char *at = words; at && at < words + size; at += strlen(at) + 1) {
+        const char *key = at + strspn(at, "-");
+        bool cluster = false;
+        for (int64_t i = 0; i < TL_COUNT(left_out); i++)
+            cluster |= strncmp(key, left_out[i], strlen(left_out[i])) == 0;
+        if (cluster) continue;
+        if (!first) tl_str_addc(out, ' ');
+        add_quoted(out, at);
+        first = false;
+    }
+    if (first) tl_str_add(out, "tilth ...");
+    tl_free(words);
+}
+
 static tl_status refuse_hosts(const tl_who *who)
 {
+    const bool named = who->from == TL_WHO_WORKER_HOSTS;
+    tl_str command = TL_STR_INIT;
     if (who->from == TL_WHO_MPI || who->from == TL_WHO_SLURM)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "%" PRId32
                        " processes on several machines (%s) need MPI, and this Tilth has "
                        "no libtilth_mpi.so: install libopenmpi-dev and build Tilth again",
                        who->size, who->source);
-    return TL_FAIL(TL_EUNSUPPORTED,
-                   "%s starts %" PRId32
-                   " processes on several machines, which need MPI; unset its variables and let "
-                   "mpirun start them: mpirun -H %s --bind-to none tilth ...",
-                   who->source, who->size, who->hosts);
+    add_command(&command);
+    tl_status st = TL_FAIL(
+        TL_EUNSUPPORTED,
+        "%s %s %" PRId32 " processes on several machines, which need MPI; %s and let mpirun "
+        "start them: mpirun -H %s --bind-to none %s",
+        who->source, named ? "name" : "starts", who->size,
+        named ? "leave them out" : "unset its variables", who->hosts, tl_str_text(&command));
+    tl_str_deinit(&command);
+    return st;
 }
 
 /* The plug-in lies beside the library. */
@@ -90,6 +134,31 @@ static tl_status find_plugin(char out[4096])
     return TL_OK;
 }
 
+static tl_status open_control(tl_world *w, const tl_world_args *args, const int *fds)
+{
+    const double peer = args->peer_timeout_s > 0 ? args->peer_timeout_s : 120;
+    tl_status st = tli_control_new(
+        &w->control,
+        &(tli_control_args){.comm = w->comm, .fds = fds, .peer_timeout_ns = (int64_t)(peer * 1e9)});
+    // The peers see that a connection ends, and that nobody said goodbye.
+    for (int32_t i = 0; st != TL_OK && i < (w->who.rank == 0 ? w->who.size : 1); i++)
+        if (fds[i] >= 0) close(fds[i]);
+    return st;
+}
+
+/* Ranks of MPI have no connections yet. */
+static tl_status watch_over_network(tl_world *w, const tl_world_args *args)
+{
+    const int64_t while_here = 10 * SECOND; // all are: MPI has brought them together
+    int *fds = tl_alloc((size_t)w->who.size * sizeof *fds);
+    bool met = false;
+    if (!fds) return TL_FAIL_NOMEM((size_t)w->who.size * sizeof *fds);
+    tl_status st = tli_control_meet(fds, &met, w->comm, !*w->who.hosts, while_here);
+    if (st == TL_OK && met) st = open_control(w, args, fds);
+    tl_free(fds);
+    return st;
+}
+
 static tl_status open_mpi(tl_world *w, const tl_world_args *args)
 {
     char path[4096];
@@ -99,16 +168,16 @@ static tl_status open_mpi(tl_world *w, const tl_world_args *args)
     TL_TRY(tl_registry_new(&w->registry));
     TL_TRY(tl_registry_load(w->registry, path));
     TL_TRY(tl_registry_find(&cls, w->registry, &tl_kind_comm, "mpi"));
-    return tl_comm_open(
+    TL_TRY(tl_comm_open(
         &w->comm, (const tl_comm_class *)cls,
-        &(tl_comm_args){.rank = w->who.rank, .size = w->who.size, .threads = args->threads});
+        &(tl_comm_args){.rank = w->who.rank, .size = w->who.size, .threads = args->threads}));
+    return watch_over_network(w, args);
 }
 
 static tl_status open_shared(tl_world *w, const tl_world_args *args)
 {
     int files[1 + TL_COMM_SHM_RANKS], fds[TL_COMM_SHM_RANKS];
     const double join = args->join_timeout_s > 0 ? args->join_timeout_s : 60;
-    const double peer = args->peer_timeout_s > 0 ? args->peer_timeout_s : 120;
     if (w->who.from == TL_WHO_TILTH) TL_TRY(take_launched(files, fds, &w->who));
     else TL_TRY(tli_join(files, fds, &w->who, (int64_t)(join * 1e9)));
     tl_status st = tl_comm_open(
@@ -116,13 +185,8 @@ static tl_status open_shared(tl_world *w, const tl_world_args *args)
         &(tl_comm_args){
             .rank = w->who.rank, .size = w->who.size, .threads = args->threads, .files = files});
     tl_comm_files_close(files, w->who.size);
-    if (st == TL_OK)
-        st = tli_control_new(&w->control,
-                             &(tli_control_args){.comm = w->comm,
-                                                 .fds = fds,
-                                                 .peer_timeout_ns = (int64_t)(peer * 1e9)});
-    // The peers see that a connection ends, and that nobody said goodbye.
-    for (int32_t i = 0; st != TL_OK && i < (w->who.rank == 0 ? w->who.size : 1); i++)
+    if (st == TL_OK) return open_control(w, args, fds);
+    for (int32_t i = 0; i < (w->who.rank == 0 ? w->who.size : 1); i++)
         if (fds[i] >= 0) close(fds[i]);
     return st;
 }
@@ -134,15 +198,22 @@ static tl_status open_world(tl_world *w, const tl_world_args *args)
         return tl_comm_open(&w->comm, &tl_comm_none,
                             &(tl_comm_args){.size = 1, .threads = args->threads});
     const bool can = w->who.from == TL_WHO_MPI || w->who.from == TL_WHO_SLURM;
-    const char *wanted = getenv("TILTH_COMM");
-    const bool mpi = wanted && strcmp(wanted, "mpi") == 0;
-    if (wanted && *wanted && !mpi && strcmp(wanted, "auto") != 0 && strcmp(wanted, "shm") != 0)
-        return TL_FAIL(TL_EINVAL, "TILTH_COMM: expected auto, shm or mpi, found '%.40s'", wanted);
+    const bool said = args->comm && strcmp(args->comm, "auto") != 0;
+    const char *wanted = said ? args->comm : getenv("TILTH_COMM");
+    const bool mpi = wanted && strcmp(wanted, "mpi") == 0, shm = wanted && !strcmp(wanted, "shm");
+    if (wanted && *wanted && !mpi && !shm && strcmp(wanted, "auto") != 0)
+        return TL_FAIL(TL_EINVAL, "%s: expected auto, shm or mpi, found '%.40s'",
+                       said ? "tilth.comm" : "TILTH_COMM", wanted);
+    if (shm && *w->who.hosts)
+        return TL_FAIL(TL_EINVAL,
+                       "%s is shm, and %" PRId32 " processes on several machines (%s) have no "
+                       "memory in common: they need MPI",
+                       said ? "tilth.comm" : "TILTH_COMM", w->who.size, w->who.source);
     if (can && (mpi || *w->who.hosts)) return open_mpi(w, args);
     if (*w->who.hosts) return refuse_hosts(&w->who);
     if (mpi)
-        return TL_FAIL(TL_EINVAL, "TILTH_COMM is mpi, and %s is not of MPI: start it with mpirun",
-                       w->who.source);
+        return TL_FAIL(TL_EINVAL, "%s is mpi, and %s is not of MPI: start it with mpirun",
+                       said ? "tilth.comm" : "TILTH_COMM", w->who.source);
     if (w->who.from != TL_WHO_TILTH && !*w->who.key)
         return TL_FAIL(TL_EINVAL,
                        "%s names no port and no job by which %" PRId32
@@ -178,8 +249,11 @@ void tl_world_close(tl_world **world, tl_status how)
         snprintf(why, sizeof why, "rank %" PRId32 " failed: %s", w->who.rank, tl_error_message());
         tl_comm_abort(w->comm, why); // before they see that we have left
     }
-    if (w->control && w->who.rank > 0 && how != TL_OK) __atomic_store_n(&told, 1, __ATOMIC_RELEASE);
+    const bool speaks = w->control && w->who.rank > 0 && how != TL_OK; // to the chief
+    if (speaks) __atomic_store_n(&told, 1, __ATOMIC_RELEASE);
     tli_control_free(&w->control, how);
+    // mpirun ends all when the first leaves with a failure: the chief has something to say
+    if (speaks && w->registry) tl_sleep_ns(SECOND);
     tl_comm_close(&w->comm);
     tl_registry_free(&w->registry);
     tl_free(w);

@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
 #include <tilth/base/alloc.h>
 #include <tilth/base/status.h>
 
@@ -391,6 +393,27 @@ void tli_storage_exchange(tl_storage *a, tl_storage *b)
     tli_storage_touch(b);
 }
 
+bool tli_storage_can_move(const tl_storage *s)
+{
+    return s->memory->device->cls->host && !s->memory->guarded && s->size_class >= 0;
+}
+
+tl_status tli_storage_move(tl_storage *s, void *memory)
+{
+    TL_ASSERT(tli_storage_can_move(s));
+    tl_storage *other = tl_alloc_zero(sizeof *other);
+    if (!other) return TL_FAIL_NOMEM(sizeof *other);
+    other->memory = s->memory;
+    other->data = memory;
+    other->bytes = s->bytes;
+    other->size_class = -1;
+    atomic_store_explicit(&other->refs, 1, memory_order_relaxed);
+    memcpy(memory, s->data, s->bytes);
+    tli_storage_exchange(s, other);
+    tli_storage_release(other);
+    return TL_OK;
+}
+
 tl_status tli_storage_check(const tl_storage *s)
 {
     tl_error why;
@@ -404,6 +427,10 @@ void tli_storage_release(tl_storage *s)
     TL_ASSERT(!s || atomic_load(&s->refs) > 0);
     if (!s || atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) != 1) return;
     tli_memory *m = s->memory;
+    if (s->size_class < 0) {
+        tl_free(s);
+        return;
+    }
     if (m->guarded) (void)!tli_guard_elements(s); // whoever still reads it shall notice
     pthread_mutex_lock(&m->lock);
     m->stats.used -= (int64_t)s->capacity;

@@ -105,6 +105,7 @@ typedef struct tli_gemm {
     void *pre_activation; /* (m, n), written: the sum with bias, before the activation */
     tl_dtype pre_type;
     int64_t pre_row, pre_batch[TLI_GEMM_BATCH_RANK];
+    bool slope; /* of TLI_ACT_GELU_TANH at that sum, which is written in its place */
 } tli_gemm;
 
 /* Fails with TL_ENOMEM when there is no memory to pack into, TL_EINVAL for a mixture of types that
@@ -145,6 +146,7 @@ typedef struct tli_gemm_epilogue {
     void *pre;
     tl_dtype pre_type;
     int64_t pre_row;
+    bool slope; /* gelu_tanh's, in `pre` */
 } tli_gemm_epilogue;
 
 /* The pieces of a product, for kernels that hold tiles of their own (attention).

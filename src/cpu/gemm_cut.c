@@ -161,23 +161,33 @@ static void cut_along_rows(product *p)
 static void cut_sides(product *p, bool b_direct)
 {
     enum { WIDEST = 1024 }; // columns of a task: a row of its sums is 4 KiB, one page
-    // Of a task, at least: a panel of one side is used that often by the other
+    // Of a task, at least: a panel of one side is used that often by the other. ROW_PANELS where
+    // PANELS would leave too few tasks.
     enum { ROW_PANELS = 2, PANELS = 4 };
-    // Tasks of whole rows: for machines of up to 8 cores nothing is left to gain
-    enum { ENOUGH = 8 };
+    // Tasks of whole rows: for machines of up to 8 cores nothing is left to gain. FAR is what of b
+    // a last-level cache holds beside much else.
+    enum { ENOUGH = 8, FAR = 4 << 20 };
     const tli_gemm_kernels *k = p->k;
     const int64_t m = p->g->m, n = p->g->n, tasks = tasks_of(p);
     // A column that is read along its rows is a row: tasks should be long.
     const bool column = p->mode == TLI_GEMM_COLUMN;
     const bool skinny = b_direct && is_skinny(p); // whole rows, each task with its own part of a
     const int64_t highest = column ? WIDEST : k->mc;
-    const int64_t rows_least = column ? 2 * PANELS : skinny ? 1 : ROW_PANELS;
+    const bool enough = m >= ENOUGH * PANELS * k->mr;
+    const int64_t rows_least = column ? 2 * PANELS : skinny ? 1 : enough ? PANELS : ROW_PANELS;
     // Short rows of b that is not packed are read badly.
     const int64_t few = k->mr >= k->nr ? PANELS / 2 : PANELS; // of square tiles two are wide enough
     const int64_t cols_least = b_direct || p->mode == TLI_GEMM_ROW ? 2 * PANELS : few;
     // Tasks of whole rows of c pack what they read of a for themselves, and share little.
     const double bytes = (double)n * (double)p->depth * (double)k->element;
     const bool near = b_direct || bytes <= k->near;
+    // So many rows that tasks of whole ones are high, each of which packs its a: b is read seldom.
+    const int64_t high = highest / 4 * 3;
+    if (!near && bytes <= FAR && n <= WIDEST && m >= 2 * ENOUGH * high) {
+        p->mb = tl_min_i64(piece_of(m, 2 * ENOUGH, k->mr, 1), highest);
+        p->nb = tl_round_up(n, k->nr);
+        return;
+    }
     const int64_t down = near && tli_gemm_uses_panels(p) ? tasks : 1;
     p->mb = tl_min_i64(piece_of(m, down, k->mr, rows_least),
                        piece_of(m, tl_div_up(m, highest), k->mr, 1));

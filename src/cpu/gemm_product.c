@@ -199,9 +199,10 @@ static tiling tiling_of(const part *s, const block *t, int64_t k0, int64_t depth
                 .sum = sum_bytes(p),
                 .last = t->bias && s->last && k0 + depth == s->k1};
     w.c_step = mr * t->row * (int64_t)w.sum;
-    // Short tiles have no time for it.
+    // Short tiles have no time for it, and a b that stays near does not need it.
     enum { LONG = 256 };
-    if (depth >= LONG && p->b_from == TLI_GEMM_SHARED)
+    const int64_t bytes = g->n * depth * (int64_t)p->k->element;
+    if (depth >= LONG && p->b_from == TLI_GEMM_SHARED && bytes > p->k->near / 2)
         w.ahead = tl_div_up((int64_t)tli_gemm_panel_bytes(p->k, p->k->nr, depth) / LINE,
                             tl_div_up(t->rows, mr));
     if (p->a_from == TLI_GEMM_SHARED) w.a = panel_at(p, &s->a, mr, t->i0, k0);
@@ -410,6 +411,7 @@ static void finish_block(const product *p, const block *t)
         .pre = tli_gemm_at_out(p->pre, g->pre_type, t->i0 * g->pre_row + t->j0),
         .pre_type = g->pre_type,
         .pre_row = g->pre_row,
+        .slope = g->slope,
     });
 }
 
@@ -512,10 +514,9 @@ static tl_status run_tasks(int64_t begin, int64_t end, void *payload)
 
 /* --- a product in parts ----------------------------------------------------------------------- */
 
-/* Sides of a part whose panels are shared, and the bytes of all its panels: what a last-level cache
- * of some tens of MiB holds beside what is read and written. Beyond it panels would come from
- * memory once for each task. */
-enum { PART_SIDE = 2048, PART_BYTES = 24 << 20 };
+/* Sides of a part whose panels are shared, and the bytes of all its panels: a share of a last-level
+ * cache of some tens of MiB, so that what is packed is still there when it is used. */
+enum { PART_SIDE = 2048, PART_BYTES = 6 << 20 };
 static int64_t part_side = PART_SIDE, part_bytes = PART_BYTES;
 
 void tli_gemm_limit_parts(int64_t side, int64_t bytes)

@@ -128,6 +128,7 @@ tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes);
 tl_status tli_pass_join(tl_graph *g, int64_t *changes);
 tl_status tli_pass_weight_copies(tl_graph *g, int64_t *changes);
 tl_status tli_pass_recompute(tl_graph *g, int64_t *changes);
+tl_status tli_pass_slopes(tl_graph *g, int64_t *changes);
 tl_status tli_pass_straighten(tl_graph *g, int64_t *changes);
 tl_status tli_pass_fuse(tl_graph *g, int64_t *changes);
 tl_status tli_pass_order(tl_graph *g, int64_t *changes);

@@ -13,6 +13,7 @@ const tl_pass tl_graph_passes[] = {
     {"weight copies", "keeps casts of weights from run to run, and lets updates renew them",
      tli_pass_weight_copies},
     {"recompute", "computes results again instead of keeping them", tli_pass_recompute},
+    {"slopes", "computes slopes of activations where these are computed", tli_pass_slopes},
     {"fuse", "puts chains of small ops into loop nests", tli_pass_fuse},
     {"straighten", "copies views for kernels that take no strides", tli_pass_straighten},
     {"order", "puts calls near those that use their results", tli_pass_order},

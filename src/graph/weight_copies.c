@@ -13,7 +13,7 @@
 /* On the host copies that take more are not kept: memory is what the largest models lack, and their
  * products take so long that casting beside them, in the forward pass and again in the backward
  * pass (recompute.c), is little. On devices it is not: products are over sooner. */
-static const int64_t most_bytes = (int64_t)128 << 20;
+static const int64_t most_bytes = (int64_t)256 << 20;
 
 /* Memory from outside, of which [begin, end) has a copy. */
 typedef struct weights {

@@ -19,6 +19,7 @@ const char *const tl_activation_names[] = {
 static const tl_field linear_fields[] = {
     TL_F(tl_linear_attr, activation, .names = tl_activation_names, .help = "what follows the sum"),
     TL_F(tl_linear_attr, keep_sum, .help = "output 1 is what the activation was given"),
+    TL_F(tl_linear_attr, keep_slope, .help = "output 1 is the slope of the activation there"),
     TL_F_END,
 };
 static const tl_desc linear_desc = {
@@ -59,10 +60,12 @@ static tl_status linear_infer(const tl_node *call)
     if (call->inputs > 2) TL_TRY(want_bias(call->in[2], w));
     if (attr->activation < 0 || attr->activation >= TL_ACT_FUSED_COUNT)
         return TL_FAIL(TL_EINVAL, "%d is no activation", (int)attr->activation);
+    if (attr->keep_slope && (attr->keep_sum || attr->activation != TL_ACT_GELU_TANH))
+        return TL_FAIL(TL_EINVAL, "only gelu_tanh keeps its slope, and then not its sum as well");
     y->dtype = sum->dtype = x->dtype;
     y->shape = x->shape;
     y->shape.dims[last] = w->shape.dims[1];
-    sum->shape = attr->keep_sum ? y->shape : TL_SHAPE(0);
+    sum->shape = attr->keep_sum || attr->keep_slope ? y->shape : TL_SHAPE(0);
     if (call->inputs <= 3) return TL_OK;
     if (call->in[3]->dtype == y->dtype && tl_shape_equal(&call->in[3]->shape, &y->shape)
         && attr->activation == TL_ACT_NONE)
@@ -107,6 +110,12 @@ static void linear_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, t
 {
     const tl_linear_attr *attr = n->attr;
     tl_tensor *x = n->in[0], *w = n->in[1];
+    if (attr->keep_slope) {
+        (void)TL_FAIL(TL_EUNSUPPORTED, "a linear that keeps its slope is part of a gradient, and "
+                                       "has none of its own; keep the sum");
+        (void)tl_ctx_fail(c);
+        return;
+    }
     tl_tensor *g = gy[0] ? behind_activation(c, n, gy[0]) : NULL;
     // A second derivative also comes through the sum that was kept.
     if (gy[1] && attr->keep_sum) g = g ? tl_add(c, g, gy[1]) : gy[1];

@@ -92,14 +92,21 @@ void tli_complain(const tli_tool *tool, const char *command, const char *message
 /* Nobody wants to hear that `tilth list | head -1` had more to say. */
 #define READER_IS_GONE "standard output: the reader is gone"
 
-static bool is_follower(void)
+/* 0: the chief, or alone. */
+static int32_t rank(void)
 {
     tl_error error;
     tl_who who;
     tl_error_save(&error);
-    const bool follows = tl_who_find(&who, NULL) == TL_OK && who.rank > 0;
+    const int32_t own = tl_who_find(&who, NULL) == TL_OK ? who.rank : 0;
     tl_error_restore(&error);
-    return follows;
+    return own;
+}
+
+/* It cannot say so itself. */
+static bool is_chief_lost(void)
+{
+    return strstr(tl_error_message(), "rank 0 (host") && !strstr(tl_error_message(), " failed: ");
 }
 
 /* Of several processes the chief speaks: of one that was lost, of one that has failed and told it,
@@ -107,9 +114,9 @@ static bool is_follower(void)
 static bool is_told(tl_status status)
 {
     const bool launched = getenv("TILTH_RANK") != NULL;
-    return is_follower()
-           && (status == TL_EPEER || status == TL_ESTOPPED || tl_world_told()
-               || (launched && tl_exit_code(status) == TL_EXIT_USAGE));
+    if (rank() == 0 || (rank() == 1 && status == TL_EPEER && is_chief_lost())) return false;
+    return status == TL_EPEER || status == TL_ESTOPPED || tl_world_told()
+           || (launched && tl_exit_code(status) == TL_EXIT_USAGE);
 }
 
 static int fail(const tli_tool *tool, const char *command, tl_status status)
@@ -259,7 +266,7 @@ static tl_status begin_logging(common *c, const tli_run *run, const tli_command 
     TL_TRY(tli_folder_hold_new(&hold, run_folder(run, command)));
     tl_status st = tl_logging_begin(&c->logging, &c->logging_flags, run->tool->program);
     // of several processes one tells what it does
-    if (tl_log_level() == TL_LEVEL_INFO && is_follower()) tl_log_set_level(TL_LEVEL_WARNING);
+    if (tl_log_level() == TL_LEVEL_INFO && rank() > 0) tl_log_set_level(TL_LEVEL_WARNING);
     tli_folder_hold_free(&hold);
     return st;
 }

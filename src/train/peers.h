@@ -23,6 +23,8 @@ typedef struct tli_peers {
     tl_world *world; /* borrowed */
     tl_comm_group *all;
     int32_t rank, size;
+    double bucket_bytes;          /* of a sum that travel at a time, at most */
+    int64_t packs;                /* in which a sum travels, at least */
     int wants_stop;               /* this process; atomic */
     bool heeds_signals;           /* those that come to this process are wishes */
     bool stops;                   /* all are to stop */

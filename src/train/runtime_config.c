@@ -25,16 +25,17 @@ static const char *const precisions[] = {
 
 static const tl_field runtime_fields[] = {
     TL_F(tl_runtime_config, distribution_strategy, .s = "mirrored",
-         .help = "how replicas work together: off, one_device, mirrored, multi_worker_mirrored, "
-                 "parameter_server or tpu"),
+         .help = "how processes work together: off and one_device are one process, mirrored is one "
+                 "machine, multi_worker_mirrored several; parameter_server and tpu are refused"),
     TL_F(tl_runtime_config, enable_xla, .flags = TL_FIELD_UNREAD,
          .help = "compile the training step; in graph mode it always is (see run_eagerly)"),
     TL_F(tl_runtime_config, num_gpus, TL_AT_LEAST(0),
          .help = "GPUs to use, 0 or 1; 0 runs on the processors of this machine, unless "
                  "tilth.device says otherwise"),
-    TL_F(tl_runtime_config, all_reduce_alg, .flags = TL_FIELD_LATER | TL_FIELD_NULLABLE,
-         .help = "how gradients of several GPUs or machines are summed; null lets the library "
-                 "choose"),
+    TL_F(tl_runtime_config, all_reduce_alg, .flags = TL_FIELD_NULLABLE,
+         .help = "how gradients of several processes are added: null, or hierarchical_copy on one "
+                 "machine, by lanes, with the same bits on any number of processes; nccl and ring "
+                 "are not there"),
     TL_F(tl_runtime_config, mixed_precision_dtype, .names = precisions,
          .help = "type to compute in: float32, float16 or bfloat16 (or with mixed_ before it), "
                  "weights staying float32; null is float32"),
@@ -54,10 +55,15 @@ static const tl_field runtime_fields[] = {
                .flags = TL_FIELD_UNREAD | TL_FIELD_NULLABLE),
     UNREAD_ROW(per_gpu_thread_count, "threads that feed each GPU", .flags = TL_FIELD_UNREAD),
     UNREAD_ROW(dataset_num_private_threads, "threads of the input alone", .flags = TL_FIELD_UNREAD),
-    UNREAD_ROW(worker_hosts, "host:port of all workers, with commas",
-               .flags = TL_FIELD_UNREAD | TL_FIELD_NULLABLE),
-    UNREAD_ROW(task_index, "which of the workers this is", .i = -1, .flags = TL_FIELD_UNREAD),
-    UNREAD_ROW(num_packs, "pieces in which gradients are summed", .i = 1, .flags = TL_FIELD_UNREAD),
+    TL_F(tl_runtime_config, worker_hosts, .flags = TL_FIELD_NULLABLE,
+         .help =
+             "host:port of all processes of the training, with commas, where TF_CONFIG does not "
+             "name them; null: whoever starts them says"),
+    TL_F(tl_runtime_config, task_index, .i = -1, TL_AT_LEAST(-1),
+         .help = "which of worker_hosts this process is, from 0"),
+    TL_F(tl_runtime_config, num_packs, .i = 1, TL_AT_LEAST(1),
+         .help = "messages in which processes exchange a block of gradients, at least (see "
+                 "tilth.bucket_mb); results do not depend on it"),
     UNREAD_ROW(batchnorm_spatial_persistent, "another kernel of batch normalization",
                .flags = TL_FIELD_UNREAD),
     TL_F_END,
@@ -86,6 +92,7 @@ static tl_status check_runtime(const void *value)
     const tl_runtime_config *c = value;
     tli_strategy_kind strategy;
     TL_TRY(tli_strategy_find(&strategy, c->distribution_strategy));
+    TL_TRY(tli_check_all_reduce(c->all_reduce_alg));
     return check_loss_scale(c->loss_scale);
 }
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
@@ -21,7 +22,7 @@ struct tl_strategy {
 
 /* --- strategies ------------------------------------------------------------------------------- */
 
-/* Those that run in one process come first, in the order of their kinds. */
+/* Those that are there come first, in the order of their kinds. */
 static const char *const names[] = {
     "off", "one_device", "mirrored", "multi_worker_mirrored", "parameter_server", "tpu",
 };
@@ -31,11 +32,14 @@ tl_status tli_strategy_find(tli_strategy_kind *out, const char *name)
     for (int64_t i = 0; i < TL_COUNT(names); i++) {
         if (strcasecmp(name, names[i]) != 0) continue;
         *out = (tli_strategy_kind)i;
-        if (i <= TLI_STRATEGY_MIRRORED) return TL_OK;
+        if (i <= TLI_STRATEGY_MULTI_WORKER) return TL_OK;
         return TL_FAIL(
-            TL_EUNSUPPORTED,
-            "distribution_strategy: '%s' is not available yet; use mirrored, one_device or off",
-            name);
+            TL_EUNSUPPORTED, "distribution_strategy: '%s' is not supported: %s; use %s", name,
+            strcmp(names[i], "tpu") == 0
+                ? "there is no code for TPUs"
+                : "there is no order in which the updates of parameter servers could be "
+                  "repeated",
+            strcmp(names[i], "tpu") == 0 ? "mirrored, one_device or off" : "multi_worker_mirrored");
     }
     // Readers of YAML 1.1 take a bare `off` for false, and write it down so.
     if (strcasecmp(name, "false") == 0)
@@ -46,6 +50,19 @@ tl_status tli_strategy_find(tli_strategy_kind *out, const char *name)
                    "distribution_strategy: expected off, one_device, mirrored, "
                    "multi_worker_mirrored, parameter_server or tpu, found '%.80s'%s%s%s",
                    name, near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "");
+}
+
+tl_status tli_check_all_reduce(const char *name)
+{
+    if (!name || strcmp(name, "hierarchical_copy") == 0) return TL_OK;
+    if (strcmp(name, "nccl") == 0 || strcmp(name, "ring") == 0)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "all_reduce_alg: '%s' adds in an order of its own, and that is not there: "
+                       "null adds by lanes, with the same bits on any number of processes",
+                       name);
+    return TL_FAIL(TL_EINVAL,
+                   "all_reduce_alg: expected null, hierarchical_copy, nccl or ring, found '%.80s'",
+                   name);
 }
 
 static tl_status check_gpus(tli_strategy_kind strategy, int64_t gpus)
@@ -87,12 +104,27 @@ static tl_status choose_device(const char **out, const tl_strategy_args *args)
     return TL_OK;
 }
 
+/* Processes of one machine share its processors, unless somebody has said how many threads they
+ * have, or which processors are whose. */
+static int threads_of(const tl_strategy_args *args)
+{
+    const int all = tl_pool_default_threads();
+    int said;
+    if (args->threads || !args->world || all < sysconf(_SC_NPROCESSORS_ONLN)) return args->threads;
+    if (tl_pool_size_from_env(&said) != TL_OK || said) {
+        tl_error_clear();
+        return 0;
+    }
+    const int share = all / tl_world_who(args->world)->local_size;
+    return share > 1 ? share : 1;
+}
+
 static tl_status open_engine(tl_engine **out, const tl_strategy_args *args)
 {
     const char *device;
     TL_TRY(choose_device(&device, args));
     const bool named = device && args->device && *args->device;
-    const tl_status st = tl_engine_open(out, args->registry, device, args->threads);
+    const tl_status st = tl_engine_open(out, args->registry, device, threads_of(args));
     if (st == TL_OK || !device) return st;
     return tl_error_note(st, "%s",
                          named            ? "tilth.device"
@@ -109,10 +141,7 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
     if (args->tpu_address && *args->tpu_address)
         return TL_FAIL(TL_EUNSUPPORTED, "TPUs are not available; the address '%.80s' was given",
                        args->tpu_address);
-    if (args->all_reduce_alg)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "all_reduce_alg '%.80s': there is one process, and nothing to reduce",
-                       args->all_reduce_alg);
+    TL_TRY(tli_check_all_reduce(args->all_reduce_alg));
     const int64_t ranks = args->world ? tl_world_comm(args->world)->size : 1;
     const tl_lanes lanes = {.lanes = args->lanes ? args->lanes : 1, .ranks = ranks};
     TL_TRY(tl_lanes_check(&lanes));
@@ -126,6 +155,8 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
         return st;
     }
     if (ranks > 1) tli_peers_init(&s->peers, args->world);
+    s->peers.bucket_bytes = (args->bucket_mb > 0 ? args->bucket_mb : 25) * 1048576;
+    s->peers.packs = args->num_packs > 0 ? args->num_packs : 1;
     if (ranks > 1) tl_world_comm(args->world)->threads = tl_engine_threads(s->engine);
     *out = s;
     return TL_OK;

@@ -199,6 +199,13 @@ static inline double activate(tli_activation activation, double x)
     }
 }
 
+/* Of gelu_tanh, by the chain rule. */
+static inline double slope_at(double x)
+{
+    const double c = sqrt(2 / M_PI), t = tanh(c * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+}
+
 typedef struct distance {
     double error, size;
 } distance;
@@ -244,7 +251,9 @@ static inline void compare(operands *o, tli_isa isa)
         const double spread = g->alpha * g->alpha * o->spread[at];
         if (g->accumulate) x += get(o->before, g->c_type, at);
         if (g->bias) x += get(g->bias, g->bias_type, j);
-        if (g->pre_activation) measure(&pre, get(g->pre_activation, g->pre_type, at), x, spread);
+        if (g->pre_activation)
+            measure(&pre, get(g->pre_activation, g->pre_type, at), g->slope ? slope_at(x) : x,
+                    g->slope ? 1 : spread);
         x = activate(g->activation, x);
         if (o->residual) x += get(o->residual, g->residual_type, at);
         measure(&c, get(o->c, g->c_type, at), x, spread);

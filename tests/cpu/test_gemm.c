@@ -150,6 +150,26 @@ static void test_epilogues(void **state)
             }
 }
 
+/* Slopes in place of the sums; some far out. */
+static void test_slopes(void **state)
+{
+    (void)state;
+    for (int64_t t = 0; t < TL_COUNT(types); t++) EACH_ISA(isa)
+        {
+            operands o = make(37, 301, 19, types[t], types[t], PLAIN, PLAIN, 1);
+            add_epilogue(&o, types[t], TLI_ACT_GELU_TANH);
+            o.g.slope = true;
+            run_and_compare(&o, isa, NULL);
+            free(o.residual);
+            o.g.residual = o.residual = NULL;
+            run_and_compare(&o, isa, NULL);
+            o.g.bias = NULL;
+            o.g.alpha = 30;
+            run_and_compare(&o, isa, NULL);
+            discard(&o);
+        }
+}
+
 /* A bias and a relu, or one of them, alone. */
 static void test_plain_epilogues(void **state)
 {
@@ -344,13 +364,14 @@ static void test_peaks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_small_shapes),      cmocka_unit_test(test_middle_shapes),
-        cmocka_unit_test(test_large_shapes),      cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_mixed_types),       cmocka_unit_test(test_no_depth),
-        cmocka_unit_test(test_epilogues),         cmocka_unit_test(test_plain_epilogues),
-        cmocka_unit_test(test_residual_in_place), cmocka_unit_test(test_packed_before),
-        cmocka_unit_test(test_pack_functions),    cmocka_unit_test(test_gather_pieces),
-        cmocka_unit_test(test_gather_steps),      cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_small_shapes),  cmocka_unit_test(test_middle_shapes),
+        cmocka_unit_test(test_large_shapes),  cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_mixed_types),   cmocka_unit_test(test_no_depth),
+        cmocka_unit_test(test_epilogues),     cmocka_unit_test(test_plain_epilogues),
+        cmocka_unit_test(test_slopes),        cmocka_unit_test(test_residual_in_place),
+        cmocka_unit_test(test_packed_before), cmocka_unit_test(test_pack_functions),
+        cmocka_unit_test(test_gather_pieces), cmocka_unit_test(test_gather_steps),
+        cmocka_unit_test(test_peaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,6 +58,16 @@ static const need needs[] = {
     {.said = "tilth train --experiment=table --mode=train_and_eval --model_dir=runs/t "
              "task.train_data.input_path=houses.csv task.target=price",
      .more = "trainer.train_steps=4" SHORT},
+    // docs/processes.md
+    {.said = "tilth launch -n 2 train ...",
+     .more = "--experiment=vision/local --mode=train --model_dir=runs/pair trainer.train_steps=2"
+             " task.train_data.global_batch_size=4" SHORT},
+    {.said = "tilth launch -n 2 train --experiment=vision/local --mode=train_and_eval "
+             "--model_dir=runs/two",
+     .more = "trainer.train_steps=4 trainer.validation_steps=1" SHORT},
+    {.said = "tilth train --experiment=vision/local --mode=train_and_eval --model_dir=runs/four "
+             "tilth.lanes=4 tilth.processes=2",
+     .more = "trainer.train_steps=4 trainer.validation_steps=1" SHORT},
     // docs/trainers.md
     {.said = "tilth train --experiment=multitask/local --mode=train_and_eval "
              "--model_dir=runs/both",

@@ -101,12 +101,52 @@ static void test_what_has_no_objects(void **state)
     assert_false(tl_dir_exists("drawn"));
 }
 
+/* --- evaluations by a file of annotations ----------------------------------------------------- */
+
+#define EVALUATED                                                                                  \
+    "train", "--experiment=detection/local", "--mode=train_and_eval", "tilth.seed=1",              \
+        "tilth.threads=1", "tilth.jit=false", "trainer.train_steps=2", "trainer.steps_per_loop=2", \
+        "trainer.summary_interval=2", "trainer.validation_interval=2",                             \
+        "task.train_data.synthetic_examples=4", "task.train_data.global_batch_size=2",             \
+        "task.validation_data.file_type=tfrecord", "task.validation_data.input_path=val-*",        \
+        "task.validation_data.global_batch_size=2"
+
+/* A file that says of the same pictures that they show nothing: there is no precision then. */
+static void test_the_file_of_annotations_counts(void **state)
+{
+    (void)state;
+    json_error_t why;
+    run("data", "shapes", "--count=2", "--out=val");
+    ended(0, "");
+    run("data", "annotations", "val-00000-of-00001.tfrecord", "--out=val.json");
+    ended(0, "");
+    json_t *all = json_load_file("val.json", 0, &why);
+    assert_non_null(all);
+    assert_int_equal(json_array_clear(json_object_get(all, "annotations")), 0);
+    assert_int_equal(json_dump_file(all, "none.json", 0), 0);
+    json_decref(all);
+    run(EVALUATED, "--model_dir=by_records");
+    ended(0, "");
+    has("AP                       0.0000\n");
+    run(EVALUATED, "--model_dir=by_file", "task.annotation_file=none.json");
+    ended(0, "");
+    has("AP                       -1.0000\n");
+    run(EVALUATED, "--model_dir=refused", "task.annotation_file=other.json");
+    failed(2, "task.annotation_file: evaluator 'coco_metric': cannot open 'other.json'");
+    run(EVALUATED, "--model_dir=refused", "task.model.detection_generator.apply_nms=false");
+    failed(2, "task.model.detection_generator.apply_nms is false: there are no detections to tell");
+    run(EVALUATED, "--model_dir=refused", "task.model.head.attribute_heads=[{name: depth}]");
+    failed(2, "task.train_data: decoder.simple_decoder.attribute_names lacks 'depth'");
+    assert_false(tl_file_exists("refused")); // nothing is trained before
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_objects_are_told),
         TOOL_TEST(test_objects_are_drawn),
         TOOL_TEST(test_what_has_no_objects),
+        TOOL_TEST(test_the_file_of_annotations_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,15 +88,15 @@ static void lanes_are_those_of_the_first_start(void **state)
 static void a_killed_one_costs_no_bytes(void **state)
 {
     (void)state;
-    ends(0, "tilth " LONG "--model_dir=a trainer.train_steps=3000", "");
+    ends(0, "tilth " LONG "--model_dir=a trainer.train_steps=12000", "");
     ends(4, HIT("launch -n 3 " LONG "trainer.train_steps=600000 ", "2", "KILL"),
          " was ended by signal 9");
     has("rank 1 (host ");
     assert_null(strstr(said, "[2]"));
     // another number of processes goes on, and starts again by itself when one is lost
-    ends(0, HIT("launch -n 3 --restarts=2 --min=2 " LONG "trainer.train_steps=3000 ", "3", "KILL"),
+    ends(0, HIT("launch -n 3 --restarts=2 --min=2 " LONG "trainer.train_steps=12000 ", "3", "KILL"),
          "starting 2 again (1 of 2)");
-    ends(0, "cmp a/ckpt-3000.safetensors b/ckpt-3000.safetensors", "");
+    ends(0, "cmp a/ckpt-12000.safetensors b/ckpt-12000.safetensors", "");
 }
 
 static void a_signal_ends_all_at_one_step(void **state)

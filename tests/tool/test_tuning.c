@@ -260,6 +260,19 @@ static void tables_of_another_size_are_taken_row_by_row(void **state)
     ended(2, "tilth.init_leave is for checkpoints that task.init_checkpoint names");
 }
 
+/* Tasks that share a backbone have no weights of their own to begin with. */
+static void tasks_on_one_backbone_begin_together(void **state)
+{
+    (void)state;
+#define FIRST "task.task_routines[0].task_config."
+    run("train", "--experiment=multitask/local", "--mode=train", "--model_dir=run",
+        FIRST "init_checkpoint=other");
+    failed(2, "task 'direction': init_checkpoint is 'other': weights are read for all tasks");
+    run("train", "--experiment=multitask/local", "--mode=train", "--model_dir=run",
+        FIRST "freeze_backbone=true");
+    failed(2, "tilth.unfreeze says which weights are trained");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +281,7 @@ int main(void)
         TOOL_TEST(batch_norms_sleep_too),
         TOOL_TEST(rates_fall_from_layer_to_layer),
         TOOL_TEST(mistakes_are_named),
+        TOOL_TEST(tasks_on_one_backbone_begin_together),
         TOOL_TEST(tables_of_another_size_are_taken_row_by_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

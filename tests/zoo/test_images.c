@@ -303,6 +303,30 @@ static void test_beginning_with_another_run(void **state)
                  TL_EINVAL, "task.init_checkpoint: theirs/params.yaml");
 }
 
+static void begin_with(const char *yaml)
+{
+    assert_ok(tl_mkdirs("other"));
+    assert_ok(tl_file_write_atomic("other/params.yaml", yaml, strlen(yaml)));
+    assert_ok(try_images("task.train_data.input_path=birds,task.init_checkpoint=other"));
+    assert_int_equal(((const tl_resnet_config *)model->backbone.value)->model_id, 34);
+}
+
+/* Runs of other tasks say in other places how they know images. */
+static void test_beginning_with_other_tasks(void **state)
+{
+    (void)state;
+#define KNOWN "model: {backbone: {type: resnet, resnet: {model_id: 34}}"
+    put_folder("birds", CLASSES("jay", "owl", "tit"), 40, 60, 3);
+    begin_with("task: {teacher: x, student: {type: image_classification, image_classification: {"
+               "train_data: {mean: [7.0], stddev: [8.0]}, " KNOWN "}}}}\n");
+    assert_true(train->mean.items[0] == 7 && validation->stddev.items[0] == 8);
+    begin_with("task: {" KNOWN "}, task_routines: [{task_config: {train_data: {mean: [9.0], "
+               "stddev: [10.0]}}}]}\n");
+    assert_true(train->mean.items[0] == 9 && validation->stddev.items[0] == 10);
+    begin_with("task: {" KNOWN ", projection_head: {proj_output_dim: 4}}, train_data: {}}\n");
+    assert_true(train->mean.items[0] == 0 && validation->stddev.items[0] == 255);
+}
+
 static void hear(const tl_log_record *record, void *payload)
 {
     tl_str_addf(payload, "%c %s\n", *tl_level_name(record->level), record->text);
@@ -490,6 +514,7 @@ int main(void)
         CASE(test_idx_files),
         CASE(test_a_run_does_not_look_again),
         CASE(test_beginning_with_another_run),
+        CASE(test_beginning_with_other_tasks),
         CASE(test_classes_are_told),
         CASE(test_mistakes),
         CASE(test_names_of_records),

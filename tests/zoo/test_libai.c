@@ -221,6 +221,34 @@ static void test_yaml(void **state)
     tl_config_free(&c);
 }
 
+/* LiBai's evaluator is left to tasks of ours where it was asked for, and be it by one argument. */
+static void test_evaluators_that_were_asked_for(void **state)
+{
+    static const struct {
+        const char *text, *word;
+        bool kept;
+    } rows[] = {
+        {"", NULL, false},
+        {"train.evaluation.evaluator.topk = (1, 3)\n", NULL, true},
+        {"", "train.evaluation.evaluator.topk=[1,3]", true},
+    };
+    (void)state;
+    for (int64_t i = 0; i < TL_COUNT(rows); i++) {
+        const char *words[] = {rows[i].word, NULL};
+        tl_config *c;
+        assert_ok(open_with(&c,
+                            tl_arena_printf(lab_arena,
+                                            "model = LazyCall('image_classification')()\n"
+                                            "dataloader = dict()\n%s",
+                                            rows[i].text),
+                            words));
+        const tl_libai_config *v = tl_config_value(c);
+        const tl_value *evaluator = v->train.evaluation.evaluator;
+        assert_true((evaluator && tl_value_get(evaluator, "topk")) == rows[i].kept);
+        tl_config_free(&c);
+    }
+}
+
 /* Sizes, each file against LiBai's table. */
 static void test_sizes(void **state)
 {
@@ -376,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_whole_configuration),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_yaml),
+        cmocka_unit_test(test_evaluators_that_were_asked_for),
         cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_what_is_missing),
         cmocka_unit_test(test_what_differs),

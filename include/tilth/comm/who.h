@@ -7,7 +7,8 @@
  * The first that applies: `tilth launch` (TILTH_RANK, TILTH_SIZE), mpirun (OMPI_COMM_WORLD_*,
  * PMIX_RANK with PMIX_SIZE, PMI_*), torchrun (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,
  * MASTER_ADDR, MASTER_PORT), a step of Slurm's with several tasks, TF_CONFIG (a cluster of workers,
- * the first of them possibly called chief); else it is alone. Of these, two that speak of several
+ * the first of them possibly called chief), worker_hosts and task_index of a configuration, when
+ * they were told (tl_who_tell); else it is alone. Of these, two that speak of several
  * processes must agree, but for Slurm, whose step may be that of mpirun's own helpers.
  *
  * Ownership: plain data. Thread word: as free-threaded as the environment. */
@@ -24,7 +25,8 @@ typedef enum tl_who_source {
     TL_WHO_MPI,
     TL_WHO_TORCHRUN,
     TL_WHO_SLURM,
-    TL_WHO_TF_CONFIG
+    TL_WHO_TF_CONFIG,
+    TL_WHO_WORKER_HOSTS
 } tl_who_source;
 
 enum { TL_WHO_KEY = 160, TL_WHO_HOSTS = 1024 };
@@ -50,6 +52,11 @@ typedef struct tl_who_environment {
 /* `environment` NULL: that of the process. Numbers that are none, ranks outside, and sources that
  * disagree are TL_EINVAL with the variables and their values. */
 TL_API TL_NODISCARD tl_status tl_who_find(tl_who *out, const tl_who_environment *environment);
+
+/* The cluster that a configuration names: "host:port,host:port", and which of them this process is.
+ * It holds for this process until another one is told; NULL or "": none. One worker alone needs no
+ * index. TL_EINVAL names what is wrong as the keys `worker_hosts` and `task_index`. */
+TL_API TL_NODISCARD tl_status tl_who_tell(const char *worker_hosts, int64_t task_index);
 
 TL_END
 

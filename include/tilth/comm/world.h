@@ -13,12 +13,13 @@
  * need MPI (libtilth_mpi.so beside the library, or where TILTH_MPI says); TILTH_COMM=mpi takes it
  * on one machine, too.
  *
- * In shared memory each rank is watched (by the chief, rank 0): one that dies or fails ends the run
- * for all within 2 seconds, one that is not heard of within 20, one that hangs while others wait
- * for it within `peer_timeout_s`, and five times that while it compiles, reads or writes. Calls of
- * the others fail with TL_EPEER and a message that names the rank, its host and what it was doing;
- * who does not come back from its work within 5 more seconds is ended, with code 4. Over MPI it is
- * mpirun that ends all when one dies.
+ * Each rank is watched by the chief, rank 0: one that dies or fails ends the run for all within 2
+ * seconds, one that is not heard of within 20, one that hangs while others wait for it within
+ * `peer_timeout_s`, and five times that while it compiles, reads or writes. Calls of the others
+ * fail with TL_EPEER and a message that names the rank, its host and what it was doing; who does
+ * not come back from its work within 5 more seconds is ended, with code 4. Over MPI it is mpirun
+ * that ends all when one dies; there connections are made to the chief's address (TILTH_ADDRESS, or
+ * that of its machine), and only with those who know the run's token.
  *
  * Ownership: the caller's. Thread word: one thread at a time, but for tl_world_tell, which is
  * free-threaded. */
@@ -36,6 +37,7 @@ typedef struct tl_world_args {
     tl_pool *threads;      /* (optional: the calling thread) add large sums */
     double peer_timeout_s; /* (optional: 120) */
     double join_timeout_s; /* (optional: 60) how long processes may begin apart */
+    const char *comm;      /* (optional: what TILTH_COMM says, else auto) auto, shm or mpi */
 } tl_world_args;
 /* `args` NULL: all defaults. A world of one needs no launcher. */
 TL_API TL_NODISCARD tl_status tl_world_open(tl_world **out, const tl_world_args *args);

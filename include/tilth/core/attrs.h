@@ -297,6 +297,9 @@ typedef struct tl_matmul_attr {
 typedef struct tl_linear_attr {
     tl_activation activation;
     bool keep_sum; /* output 1 is what the activation was given; otherwise it is empty */
+    /* with gelu_tanh, in place of the sum: output 1 is the slope there. Compiled programs set it
+     * where a kernel says TL_KERNEL_SLOPES */
+    bool keep_slope;
 } tl_linear_attr;
 
 /* --- conv ------------------------------------------------------------------------------------- */

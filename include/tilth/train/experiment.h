@@ -131,6 +131,8 @@ typedef struct tl_unfreeze_config {
     tl_strings patterns;
 } tl_unfreeze_config;
 
+typedef enum tl_transport { TL_TRANSPORT_AUTO, TL_TRANSPORT_SHM, TL_TRANSPORT_MPI } tl_transport;
+
 typedef struct tl_own_config {
     tl_opt_int seed;
     const char *device; /* as in tl_strategy_args; NULL: none is named */
@@ -139,6 +141,10 @@ typedef struct tl_own_config {
     int64_t gradient_accumulation;
     int64_t lanes;     /* as in tl_strategy_args */
     int64_t processes; /* that carry them */
+    tl_transport comm; /* of tl_world_args, as the next */
+    double peer_timeout_s;
+    double bucket_mb; /* of tl_strategy_args */
+    int64_t zero;     /* what processes share out; 0: nothing */
     tl_recompute recompute;
     tl_early_stopping_config *early_stopping; /* or NULL */
     bool survive_write_failures;              /* as in tl_controller_args */

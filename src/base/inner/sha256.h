@@ -15,4 +15,9 @@ void tli_sha256(uint8_t out[TLI_SHA256_BYTES], const void *data, size_t size);
 /* In hexadecimal, with a NUL behind it. */
 void tli_sha256_text(char out[TLI_SHA256_TEXT], const void *data, size_t size);
 
+enum { TLI_HMAC_MOST = 256 };
+/* HMAC-SHA-256 (RFC 2104) of at most TLI_HMAC_MOST bytes, by a key of at most 64. */
+void tli_hmac_sha256(uint8_t out[TLI_SHA256_BYTES], const void *key, size_t key_size,
+                     const void *data, size_t size);
+
 #endif

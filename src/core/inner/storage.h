@@ -33,9 +33,9 @@ struct tl_storage {
     atomic_uint_least64_t ticket, used;
     atomic_uint_least64_t arriving, leaving;
     tli_memory *memory;
-    tli_slab *slab; /* that it was cut from; NULL: it is a block of the device's own */
-    void *data;     /* an address of the device, which only its kernels may look at */
-    int size_class;
+    tli_slab *slab;          /* that it was cut from; NULL: it is a block of the device's own */
+    void *data;              /* an address of the device, which only its kernels may look at */
+    int size_class;          /* -1: the memory is somebody else's */
     size_t bytes, capacity;  /* asked for, and there */
     struct tl_storage *next; /* in the list of free ones */
 };
@@ -127,6 +127,11 @@ void tli_storage_accept(tl_storage *s);
  * are of one size. What was captured with either sees what it holds then. */
 bool tli_storage_can_exchange(const tl_storage *a, const tl_storage *b);
 void tli_storage_exchange(tl_storage *a, tl_storage *b);
+/* Its elements lie in `memory` from now on, which is somebody else's, has room for them, and
+ * outlives it; what it had goes back to the pool. Where the host computes, and nobody has done so
+ * before. */
+bool tli_storage_can_move(const tl_storage *s);
+TL_NODISCARD tl_status tli_storage_move(tl_storage *s, void *memory);
 /* The same as a failure: that of the work before it. */
 TL_NODISCARD tl_status tli_storage_check(const tl_storage *s);
 /* Whether no guard zone was written, waiting for what may do it; else `*at` is the first such byte,

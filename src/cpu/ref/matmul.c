@@ -60,6 +60,7 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
                    * tli_ref_get(w, k * w->strides[0] + unit * w->strides[1]);
         if (bias) sum += tli_ref_get(bias, unit * bias->strides[0]);
         if (attr->keep_sum) tli_ref_set(n->out[1], i, sum);
+        if (attr->keep_slope) tli_ref_set(n->out[1], i, ref_gelu_grad(1, sum, true, 0));
         tli_ref_set(y, i, meaning_of_activation(attr->activation, sum));
     }
     return TL_OK;
@@ -69,6 +70,6 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
 
 static const tl_kernel rows[] = {
     {TL_OP_matmul, TL_DTYPE_COUNT, matmul_kernel, TL_KERNEL_STRIDED},
-    {TL_OP_linear, TL_DTYPE_COUNT, linear_kernel, TL_KERNEL_STRIDED},
+    {TL_OP_linear, TL_DTYPE_COUNT, linear_kernel, TL_KERNEL_STRIDED | TL_KERNEL_SLOPES},
 };
 const tl_kernels tli_ref_matmul = {rows, TL_COUNT(rows)};

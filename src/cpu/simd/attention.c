@@ -146,28 +146,36 @@ void attention_draw(tile *x, int64_t end)
     const attention *t = x->t;
     TL_ASSERT(end <= t->keys);
     x->drawn_row = 0;
-    if (!x->draws || t->keys > TILE_KEYS || 4 * end < 3 * t->keys) return;
+    if (!x->drawn || t->keys > TILE_KEYS || 4 * end < 3 * t->keys) return;
     x->drawn_row = t->keys;
     tl_rng_fill_uniform_f32(&t->stream, first_draw(x, 0), x->drawn, x->queries * t->keys);
 }
 
-void attention_tile(const tile *x)
+static void bring_bias(tile *x)
+{
+    const attention *t = x->t;
+    operand bias = t->bias;
+    bias.data += x->first_key * bias.item * (int64_t)tl_dtype_size(t->type);
+    x->by_key = bias.place == 0;
+    if (x->by_key)
+        attention_rows(x->bias, x->keys, t, &bias, x->batch, x->head, 0, 1, x->keys, NULL);
+    else
+        t->gemm->pack_b(x->bias, operand_at(t, &bias, x->batch, x->first_query, x->head), t->type,
+                        bias.place, bias.item, x->queries, x->keys);
+}
+
+void attention_tile(tile *x)
 {
     const attention *t = x->t;
     TL_ASSERT(x->keys > 0 && x->keys <= TILE_KEYS && x->first_key + x->keys <= t->keys);
     TL_ASSERT(x->queries > 0 && x->first_query + x->queries <= t->queries && x->queries <= x->row);
-    if (x->bias)
-        t->gemm->pack_b(x->bias,
-                        (const char *)operand_at(t, &t->bias, x->batch, x->first_query, x->head)
-                            + x->first_key * t->bias.item * (int64_t)tl_dtype_size(t->type),
-                        t->type, t->bias.place, t->bias.item, x->queries, x->keys);
-    if (!x->draws) return;
-    for (int64_t i = 0; i < x->queries && !x->drawn_row; i++)
+    if (x->bias) bring_bias(x);
+    for (int64_t i = 0; i < x->queries && x->drawn && !x->drawn_row; i++)
         tl_rng_fill_uniform_f32(&t->stream, first_draw(x, i) + x->first_key,
                                 x->drawn + i * TILE_KEYS, x->keys);
-    const int64_t row = x->drawn_row ? x->drawn_row : TILE_KEYS;
-    t->gemm->pack_b(x->draws, x->drawn + (x->drawn_row ? x->first_key : 0), TL_F32, row, 1,
-                    x->queries, x->keys);
+    if (x->draws)
+        t->gemm->pack_b(x->draws, drawn_at(x, 0), TL_F32, drawn_at(x, 1) - drawn_at(x, 0), 1,
+                        x->queries, x->keys);
 }
 
 /* --- softmax ---------------------------------------------------------------------------------- */
@@ -282,7 +290,7 @@ static size_t room_lay_out(room *r, const attention *t, char *memory)
     r->sums = layout_take(&l, BLOCK * t->value_room);
     if (t->a->biased) r->bias = layout_take(&l, score_room);
     if (t->a->rate > 0) {
-        r->draws = layout_take(&l, score_room);
+        if (!t->half) r->draws = layout_take(&l, score_room);
         r->drawn = layout_take(&l, score_room);
     }
     if (t->mask) r->allowed = layout_take_bytes(&l, t->keys);
@@ -290,7 +298,7 @@ static size_t room_lay_out(room *r, const attention *t, char *memory)
 }
 
 // One tile of scores becomes weights, and is added to the sums.
-static void attend_tile(const tile *x, const room *r, carry *c)
+static void attend_tile(tile *x, const room *r, carry *c)
 {
     const attention *t = x->t;
     const bool begun = x->first_key > 0;
@@ -318,7 +326,10 @@ static void attend_tile(const tile *x, const room *r, carry *c)
         float *sums = r->sums + i * t->value_room;
 #if defined(ATTENTION_HALF)
         if (t->half) {
-            half_pack_down(r->weights, r->scores + i, x->row, seen);
+            if (x->drawn)
+                half_pack_drawn(r->weights, r->scores + i, x->row, seen, drawn_at(x, i),
+                                drawn_at(x, i + 1) - drawn_at(x, i), t->least);
+            else half_pack_down(r->weights, r->scores + i, x->row, seen);
             half_product(t, t->value_room, seen, r->weights,
                          r->value_columns + x->first_key * t->value_room,
                          round_up(x->packed_keys, 4) * NR, sums, 1, begun);
@@ -334,14 +345,18 @@ static void store_block(const forward *f, const room *r, const carry *c, int64_t
                         int64_t head, int64_t first, int64_t count)
 {
     const attention *t = &f->t;
+    // Weights that lost others on their way into panels were not multiplied there.
+    const float whole = t->half && t->a->rate > 0 && t->a->rate < 1 ? t->boost : 1;
+    const bool floats = t->type == TL_F32 && t->value_width == t->value_room;
     for (int64_t i = 0; i < count; i++) {
-        const vf part = vf_set1(c->most[i] == -INFINITY ? 0 : 1 / c->sum[i]);
+        const vf part = vf_set1(c->most[i] == -INFINITY ? 0 : whole / c->sum[i]);
         float *row = r->sums + i * t->value_room;
-        for (int64_t e = 0; e < t->value_room; e += VF)
-            vf_store(row + e, vf_mul(vf_load(row + e), part));
         const int64_t at = ((batch * t->queries + first + i) * t->heads + head) * t->value_width;
-        t->gemm->convert(f->y + at * (int64_t)tl_dtype_size(t->type), t->type, row, TL_F32,
-                         t->value_width);
+        char *y = f->y + at * (int64_t)tl_dtype_size(t->type);
+        float *to = floats ? (float *)(void *)y : row;
+        for (int64_t e = 0; e < t->value_room; e += VF)
+            vf_store(to + e, vf_mul(vf_load(row + e), part));
+        if (!floats) t->gemm->convert(y, t->type, row, TL_F32, t->value_width);
         f->lse[(batch * t->heads + head) * t->queries + first + i] =
             c->most[i] == -INFINITY ? -INFINITY : c->most[i] + logf(c->sum[i]);
     }

@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "cpu/scratch.h"
+#include "cpu/simd/any_float.h"
 
 enum {
     /* Queries at a time, at most: with 48 keys two tiles of scores are 54 KiB, near the
@@ -140,17 +141,29 @@ static void pack_key_items(const key_side *k, const attention *t, int64_t batch,
     }
 }
 
+/* Of rows that lie side by side, as they are. */
+TLI_INLINE float dot(tl_dtype dtype, const void *x, const void *y, int64_t n)
+{
+    vf sum = vf_zero();
+    TLI_VECTORS(i, m, n) sum = vf_fma(any_load(dtype, x, i, m), any_load(dtype, y, i, m), sum);
+    return vf_sum(sum);
+}
+
 static float mean_of(const query_side *q, const backward *g, int64_t batch, int64_t head,
                      int64_t query)
 {
     const attention *t = &g->t;
-    vf sum = vf_zero();
+    float mean;
+    if (g->gy.item == 1 && g->y.item == 1) {
+        const void *gy = operand_at(t, &g->gy, batch, query, head);
+        const void *y = operand_at(t, &g->y, batch, query, head);
+        TLI_FLOAT_SWITCH(t->type, mean = dot(T, gy, y, t->value_width));
+        return mean;
+    }
     attention_rows(q->gy_row, t->value_room, t, &g->gy, batch, head, query, 1, t->value_width,
                    NULL);
     attention_rows(q->y_row, t->value_room, t, &g->y, batch, head, query, 1, t->value_width, NULL);
-    for (int64_t e = 0; e < t->value_room; e += VF)
-        sum = vf_fma(vf_load(q->gy_row + e), vf_load(q->y_row + e), sum);
-    return vf_sum(sum);
+    return dot(TL_F32, q->gy_row, q->y_row, t->value_width);
 }
 
 static void pack_queries(const query_side *q, const backward *g, int64_t batch, int64_t head,
@@ -218,7 +231,7 @@ static void strip_grads(const tile *x, const strip *s, const query_side *q)
 }
 
 /* The tile's weights, and the gradient by its scores. `keys` and `values` are its panels. */
-static void tile_grads(const tile *x, const query_side *q, const char *keys, const char *values)
+static void tile_grads(tile *x, const query_side *q, const char *keys, const char *values)
 {
     const attention *t = x->t;
     TL_ASSERT(x->keys <= GRAD_KEYS && x->row <= BLOCK && x->queries <= BLOCK);
@@ -328,10 +341,12 @@ static void store_sums(const attention *t, const target *to, const float *sums, 
         return;
     }
     t->gemm->pack_a(turned, sums, TL_F32, row, 1, to->width_room, to->count);
+    const bool floats = t->type == TL_F32 && to->width == to->width_room;
     for (int64_t i = 0; i < to->count; i++) {
+        float *into = floats ? (float *)(void *)target_at(t, to, i) : one;
         for (int64_t j = 0; j < to->width_room; j += MR)
-            memcpy(one + j, turned + j * to->count + i * MR, MR * sizeof *one);
-        t->gemm->convert(target_at(t, to, i), t->type, one, TL_F32, to->width);
+            memcpy(into + j, turned + j * to->count + i * MR, MR * sizeof *into);
+        if (!floats) t->gemm->convert(target_at(t, to, i), t->type, one, TL_F32, to->width);
     }
 }
 

@@ -172,17 +172,24 @@ typedef struct tile {
     int64_t packed_keys;    /* of which the panels of columns, or items, are */
     int64_t row;            /* floats from key to key: a multiple of ROW_UNIT */
     const uint8_t *allowed; /* of this tile's keys; NULL: all */
-    float *bias, *draws;    /* panels of NR queries, `keys` deep; NULL: none */
-    float *drawn;           /* room for the draws of `queries` rows of TILE_KEYS */
+    float *bias, *draws;    /* panels of NR queries, `keys` deep; NULL: none, or as they lie */
+    bool by_key;            /* bias: one number for each key, which all queries share */
+    float *drawn;           /* room for the draws of `queries` rows of TILE_KEYS; NULL: none */
     int64_t drawn_row;      /* all their draws are there, rows this far apart; 0: they are not */
 } tile;
+
+/* The draws of query i of a tile, from its first key on. */
+static inline const float *drawn_at(const tile *x, int64_t i)
+{
+    return x->drawn + (x->drawn_row ? i * x->drawn_row + x->first_key : i * TILE_KEYS);
+}
 
 /* Before the tiles of some queries that see keys up to `end`: their draws at once, where they fit
  * and most of them are used. One row of a tile after the other would take half as long again. */
 void attention_draw(tile *x, int64_t end);
 
 /* Brings bias and draws, where there are any. */
-void attention_tile(const tile *x);
+void attention_tile(tile *x);
 
 /* The first keys of the tile that any of the queries up to `last` (of the tile) sees. */
 static inline int64_t keys_seen(const tile *x, int64_t last)
@@ -238,13 +245,13 @@ static inline void strip_product(const tile *x, const strip *s, float *scores, c
 static inline void strip_finish_scores(const tile *x, const strip *s, float *scores)
 {
     float *const at = scores + s->first;
-    if (x->bias) {
-        const float *bias = x->bias + s->first * x->keys;
-        for (int64_t key = 0; key < s->keys; key++)
-            for (int j = 0; j < s->vectors * VF; j += VF) {
-                float *to = at + key * x->row + j;
-                vf_store(to, vf_add(vf_load(to), vf_load(bias + key * NR + j)));
-            }
+    for (int64_t key = 0; key < s->keys && x->bias; key++) {
+        const vf shared = vf_set1(x->by_key ? x->bias[key] : 0);
+        const float *bias = x->by_key ? NULL : x->bias + s->first * x->keys + key * NR;
+        for (int j = 0; j < s->vectors * VF; j += VF) {
+            float *to = at + key * x->row + j;
+            vf_store(to, vf_add(vf_load(to), bias ? vf_load(bias + j) : shared));
+        }
     }
     if (!x->t->a->causal) return;
     const int64_t first = x->first_query + s->first + x->t->shift - x->first_key; // its last key

@@ -73,6 +73,29 @@ static void (*const activations[TLI_ACT_COUNT])(float *values, int64_t n) = {
     [TLI_ACT_SIGMOID] = sigmoid_each,
 };
 
+/* gelu_tanh(x), and its slope there: with e = e^-2u and s = 1 / (1 + e) these are x s and
+ * s + 2 u' x e s^2 (nest/inner/formula.h has them apart). At -10 e is still finite. */
+TLI_INLINE vf gelu_tanh_and_slope(vf x, vf *slope)
+{
+    vf power;
+    const vf top = vf_max_c(x, vf_set1(-10)), in = vf_min_c(top, vf_set1(10));
+    const vf square = vf_mul(in, in), p = tli_gelu_power(in, square, &power);
+    const vf e = vf_mul(p, power), s = vf_div(vf_set1(1), vf_add(e, vf_set1(1)));
+    const vf rise = vf_mul(in, TLI_PAIR(0x1.988454p0f, 3 * 0x1.2444f2p-4f, square));
+    *slope = vf_fma(vf_mul(rise, s), vf_mul(e, s), s);
+    return vf_mul(top, s);
+}
+
+static void gelu_tanh_slopes(float *slopes, float *values, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VF) {
+        const int64_t m = n - i < VF ? n - i : VF;
+        vf slope, y = gelu_tanh_and_slope(vf_load_n(values + i, m), &slope);
+        vf_store_n(slopes + i, slope, m);
+        vf_store_n(values + i, y, m);
+    }
+}
+
 /* to = x + y */
 static void add(float *to, const float *x, const float *y, int64_t n)
 {
@@ -105,9 +128,11 @@ static void finish_piece(const tli_gemm_epilogue *e, int64_t i, int64_t j, int64
     else if (e->activation != TLI_ACT_NONE || e->residual)
         memmove(values, sums, (size_t)count * sizeof *values); // the same place, or another one
     else values = (float *)(uintptr_t)sums;                    // as they are
+    if (e->slope) gelu_tanh_slopes(other, values, count);
     if (e->pre)
-        any_narrow(e->pre_type, at_out(e->pre, e->pre_type, i * e->pre_row + j), values, count);
-    if (e->activation != TLI_ACT_NONE) activations[e->activation](values, count);
+        any_narrow(e->pre_type, at_out(e->pre, e->pre_type, i * e->pre_row + j),
+                   e->slope ? other : values, count);
+    if (e->activation != TLI_ACT_NONE && !e->slope) activations[e->activation](values, count);
     if (e->residual) {
         any_widen(other, e->residual_type,
                   at(e->residual, e->residual_type, i * e->residual_row + j), count);
@@ -152,7 +177,8 @@ static void finish_plain(const tli_gemm_epilogue *e, int64_t j, int64_t count, c
 }
 
 /* The same for the activations of transformers, whose arguments their gradients want to see. Four
- * vectors at a time, as above. */
+ * vectors at a time, as above; the row below is called for, since rows are too short for hardware
+ * to look ahead. */
 #define CURVED(name, t)                                                                            \
     static void finish_##name##_##t(const tli_gemm_epilogue *e, int64_t j, int64_t count,          \
                                     const float *bias)                                             \
@@ -163,6 +189,7 @@ static void finish_plain(const tli_gemm_epilogue *e, int64_t j, int64_t count, c
             tli_##t *pre = e->pre ? (tli_##t *)e->pre + i * e->pre_row + j : NULL;                 \
             for (int64_t p = 0; p < count; p += 4 * VF) {                                          \
                 vf x[4];                                                                           \
+                __builtin_prefetch(sums + e->sums_row + p, 1);                                     \
                 for (int k = 0; k < 4; k++)                                                        \
                     x[k] = vf_add(vf_load(sums + p + k * VF), vf_load(bias + p + k * VF));         \
                 for (int k = 0; k < 4 && pre; k++) vf_store_##t(pre + p + k * VF, x[k]);           \
@@ -171,7 +198,26 @@ static void finish_plain(const tli_gemm_epilogue *e, int64_t j, int64_t count, c
             }                                                                                      \
         }                                                                                          \
     }
-#define CURVED_EACH(t) CURVED(gelu, t) CURVED(gelu_tanh, t)
+/* The same for gelu_tanh with its slopes. */
+#define SLOPED(t)                                                                                  \
+    static void finish_slopes_##t(const tli_gemm_epilogue *e, int64_t j, int64_t count,            \
+                                  const float *bias)                                               \
+    {                                                                                              \
+        for (int64_t i = 0; i < e->rows; i++) {                                                    \
+            const float *sums = (const float *)e->sums + i * e->sums_row + j;                      \
+            tli_##t *c = (tli_##t *)e->c + i * e->c_row + j;                                       \
+            tli_##t *pre = (tli_##t *)e->pre + i * e->pre_row + j;                                 \
+            for (int64_t p = 0; p < count; p += 4 * VF) {                                          \
+                vf x[4], slope[4];                                                                 \
+                for (int k = 0; k < 4; k++)                                                        \
+                    x[k] = vf_add(vf_load(sums + p + k * VF), vf_load(bias + p + k * VF));         \
+                for (int k = 0; k < 4; k++) x[k] = gelu_tanh_and_slope(x[k], slope + k);           \
+                for (int k = 0; k < 4; k++) vf_store_##t(pre + p + k * VF, slope[k]);              \
+                for (int k = 0; k < 4; k++) vf_store_##t(c + p + k * VF, x[k]);                    \
+            }                                                                                      \
+        }                                                                                          \
+    }
+#define CURVED_EACH(t) CURVED(gelu, t) CURVED(gelu_tanh, t) SLOPED(t)
 TLI_FLOAT_LIST(CURVED_EACH)
 
 static bool is_curved(const tli_gemm_epilogue *e)
@@ -186,7 +232,10 @@ static int64_t finish_curved(const tli_gemm_epilogue *e, int64_t j, int64_t coun
 {
     const int64_t whole = count / (4 * VF) * (4 * VF);
     const bool tanh_ = e->activation == TLI_ACT_GELU_TANH;
-#define FINISH(t) (tanh_ ? finish_gelu_tanh_##t : finish_gelu_##t)(e, j, whole, bias)
+#define FINISH(t)                                                                                  \
+    (e->slope ? finish_slopes_##t                                                                  \
+     : tanh_  ? finish_gelu_tanh_##t                                                               \
+              : finish_gelu_##t)(e, j, whole, bias)
     switch (e->c_type) {
     case TL_BF16: FINISH(bf16); break;
     case TL_F16: FINISH(f16); break;
@@ -203,6 +252,7 @@ void TLI_ISA_NAME(tli_gemm_epilogue_f32)(const tli_gemm_epilogue *e)
         !e->residual && !e->pre && (relu || (e->bias && e->activation == TLI_ACT_NONE));
     TL_ASSERT(e->activation < TLI_ACT_COUNT
               && (e->activation == TLI_ACT_NONE || activations[e->activation]));
+    TL_ASSERT(!e->slope || (e->pre && e->activation == TLI_ACT_GELU_TANH));
     float bias[CHUNK];
     for (int64_t j = 0; j < e->cols; j += CHUNK) {
         const int64_t count = e->cols - j < CHUNK ? e->cols - j : CHUNK;
@@ -227,7 +277,9 @@ void TLI_ISA_NAME(tli_gemm_epilogue_f64)(const tli_gemm_epilogue *e)
         for (int64_t j = 0; j < e->cols; j++) {
             double x = ((const double *)e->sums)[i * e->sums_row + j];
             if (e->bias) x += ((const double *)e->bias)[j];
-            if (e->pre) ((double *)e->pre)[i * e->pre_row + j] = x;
+            if (e->pre)
+                ((double *)e->pre)[i * e->pre_row + j] =
+                    e->slope ? ref_gelu_grad(1, x, true, 0) : x;
             x = meaning_of_activation((tl_activation)e->activation, x);
             if (e->residual) x += ((const double *)e->residual)[i * e->residual_row + j];
             ((double *)e->c)[i * e->c_row + j] = x;

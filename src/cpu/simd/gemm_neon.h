@@ -50,9 +50,17 @@ _Static_assert(GEMM_MR == 8 && GEMM_NR == 12, "the tile that is written out");
 #define EACH_ROW(X)                                                                                \
     X(8, 9, 10) X(11, 12, 13) X(14, 15, 16) X(17, 18, 19) X(20, 21, 22) X(23, 24, 25)              \
     X(26, 27, 28) X(29, 30, 31)
+/* Where alpha is 1. */
+#define PUT_SUMS(x, y, z)                                                                          \
+    "stp q" #x ", q" #y ", [%[c]]\n"                                                               \
+    "str q" #z ", [%[c], #32]\n"                                                                   \
+    "add %[c], %[c], %[c_row]\n"
 #define STORE_TILE                                                                                 \
     "dup v7.4s, %w[alpha]\n"                                                                       \
     "cbnz %w[accumulate], 8f\n"                                                                    \
+    "cbz %w[plain], 7f\n"                                                                          \
+    EACH_ROW(PUT_SUMS) "b 9f\n"                                                                    \
+    "7:\n"                                                                                         \
     EACH_ROW(SET_ROW) "b 9f\n"                                                                     \
     "8:\n" EACH_ROW(ADD_ROW) "9:\n"
 
@@ -139,7 +147,8 @@ static void neon_tile_columns(int64_t depth, const float *a, int64_t a_row, int6
           [b_ahead] "+r"(b_ahead)
         : [odd] "r"(odd), [a_ahead] "r"(a_ahead),
           [a_step] "r"(a_col * 4), [b_step] "r"(b_row * 4), [c_row] "r"(c_row * 4),
-          [alpha] "r"(tli_float_to_bits(alpha)), [accumulate] "r"((int)accumulate)
+          [alpha] "r"(tli_float_to_bits(alpha)), [accumulate] "r"((int)accumulate),
+          [plain] "r"((int)(alpha == 1))
         : "memory", "cc", ALL_VECTORS);
 }
 
@@ -273,7 +282,7 @@ static void neon_tile_rows(int64_t depth, const float *a, int64_t a_row, int64_t
           [a4] "r"(a + 4 * a_row), [a5] "r"(a + 5 * a_row), [a6] "r"(a + 6 * a_row),
           [a7] "r"(a + 7 * a_row), [b_step] "r"(b_row * 4), [b_step4] "r"(b_row * 16),
           [c_row] "r"(c_row * 4), [alpha] "r"(tli_float_to_bits(alpha)),
-          [accumulate] "r"((int)accumulate)
+          [accumulate] "r"((int)accumulate), [plain] "r"((int)(alpha == 1))
         : "memory", "cc", ALL_VECTORS);
 }
 

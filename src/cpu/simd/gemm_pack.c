@@ -10,22 +10,50 @@ typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 
 #define SHUFFLE(a, b, w, x, y, z) __builtin_shufflevector(a, b, w, x, y, z)
 
+/* Four steps in depth of four lanes, from rows to columns of a panel. */
+TLI_INLINE void transpose_block(float *dst, int64_t width, const float *x, const float *y,
+                                const float *z, const float *w)
+{
+    const four a = *(const four *)x, b = *(const four *)y;
+    const four c = *(const four *)z, d = *(const four *)w;
+    const four ab_low = SHUFFLE(a, b, 0, 4, 1, 5), ab_high = SHUFFLE(a, b, 2, 6, 3, 7);
+    const four cd_low = SHUFFLE(c, d, 0, 4, 1, 5), cd_high = SHUFFLE(c, d, 2, 6, 3, 7);
+    *(four *)dst = SHUFFLE(ab_low, cd_low, 0, 1, 4, 5);
+    *(four *)(dst + width) = SHUFFLE(ab_low, cd_low, 2, 3, 6, 7);
+    *(four *)(dst + 2 * width) = SHUFFLE(ab_high, cd_high, 0, 1, 4, 5);
+    *(four *)(dst + 3 * width) = SHUFFLE(ab_high, cd_high, 2, 3, 6, 7);
+}
+
 /* dst[p * width + l] = from[l][p] */
 static void transpose_four(float *dst, int width, const float *const from[4], int64_t depth)
 {
     int64_t p = 0;
-    for (; p + 4 <= depth; p += 4, dst += 4 * width) {
-        const four a = *(const four *)(from[0] + p), b = *(const four *)(from[1] + p);
-        const four c = *(const four *)(from[2] + p), d = *(const four *)(from[3] + p);
-        const four ab_low = SHUFFLE(a, b, 0, 4, 1, 5), ab_high = SHUFFLE(a, b, 2, 6, 3, 7);
-        const four cd_low = SHUFFLE(c, d, 0, 4, 1, 5), cd_high = SHUFFLE(c, d, 2, 6, 3, 7);
-        *(four *)dst = SHUFFLE(ab_low, cd_low, 0, 1, 4, 5);
-        *(four *)(dst + width) = SHUFFLE(ab_low, cd_low, 2, 3, 6, 7);
-        *(four *)(dst + 2 * width) = SHUFFLE(ab_high, cd_high, 0, 1, 4, 5);
-        *(four *)(dst + 3 * width) = SHUFFLE(ab_high, cd_high, 2, 3, 6, 7);
-    }
+    for (; p + 4 <= depth; p += 4, dst += 4 * width)
+        transpose_block(dst, width, from[0] + p, from[1] + p, from[2] + p, from[3] + p);
     for (; p < depth; p++, dst += width)
         for (int l = 0; l < 4; l++) dst[l] = from[l][p];
+}
+
+/* The same for all lanes of a panel at a time, `lane` apart: its lines are written whole. `ahead`
+ * behind them lie those of the next panel, which are called for; 0: there are none. */
+TLI_INLINE void transpose_lanes(float *dst, const int width, const float *src, int64_t lane,
+                                int64_t depth, int64_t ahead)
+{
+    enum { LINE = 16 }; // floats
+    int64_t p = 0;
+    for (; p + LINE <= depth; p += LINE)
+        for (int l = 0; l < width; l += 4) {
+            const float *from = src + l * lane + p;
+            for (int i = 0; i < 4; i++) __builtin_prefetch(from + i * lane + ahead);
+            UNROLLED(int q = 0; q < LINE; q += 4)
+                transpose_block(dst + (p + q) * width + l, width, from + q, from + lane + q,
+                                from + 2 * lane + q, from + 3 * lane + q);
+        }
+    for (int l = 0; l < width; l += 4) {
+        const float *from = src + l * lane + p;
+        const float *const lanes[] = {from, from + lane, from + 2 * lane, from + 3 * lane};
+        transpose_four(dst + p * width + l, width, lanes, depth - p);
+    }
 }
 
 #define BODY "cpu/simd/gemm_pack.inc"

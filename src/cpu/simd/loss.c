@@ -189,10 +189,17 @@ TLI_INLINE void sparse_grad_row(tl_dtype t, const entropy *e, int64_t row)
     }
     const float spread = (float)(e->smoothing / (double)n);
     const vf g = vf_set1(e->g[row]), lse = vf_set1(e->lse[row]), even = vf_set1(spread);
-    TLI_VECTORS(i, m, n)
-    {
-        const vf share = vf_exp_low(vf_sub(any_load(t, e->logits, at + i, m), lse));
-        any_store(t, e->out, at + i, vf_mul(g, vf_sub(share, even)), m);
+    int64_t i = 0;
+    for (; i + 4 * VF <= n; i += 4 * VF) { // chains side by side: each waits for itself
+        vf x[4];
+        for (int k = 0; k < 4; k++) x[k] = any_load(t, e->logits, at + i + k * VF, VF);
+        for (int k = 0; k < 4; k++) x[k] = vf_exp_low(vf_sub(x[k], lse));
+        for (int k = 0; k < 4; k++)
+            any_store(t, e->out, at + i + k * VF, vf_mul(g, vf_sub(x[k], even)), VF);
+    }
+    for (; i < n; i += VF) {
+        const vf share = vf_exp_low(vf_sub(any_load(t, e->logits, at + i, n - i), lse));
+        any_store(t, e->out, at + i, vf_mul(g, vf_sub(share, even)), n - i);
     }
     if (label < 0 || label >= n) return;
     const float z = any_get(t, e->logits, at + label);

@@ -128,12 +128,13 @@ static tl_status linear_kernel(const tl_run *run, const tl_node *n)
         TL_ASSERT(n->in[2]->shape.dims[0] == g.n);
         TL_TRY(straight_bias(&g.bias, n->in[2]));
     }
-    if (attr->keep_sum) {
+    if (attr->keep_sum || attr->keep_slope) {
         const tl_tensor *sum = n->out[1];
         TL_ASSERT(tl_shape_equal(&sum->shape, &n->out[0]->shape));
         g.pre_activation = tli_data(sum);
         g.pre_type = sum->dtype;
         g.pre_row = g.n;
+        g.slope = attr->keep_slope;
         batch_strides(g.pre_batch, g.batch_rank, sum);
     }
     return tli_gemm_run(run->threads, THIS_ISA, &g);
@@ -153,6 +154,6 @@ tl_status TLI_ISA_NAME(tli_pack_weight)(const tl_run *run, const tl_node *n, con
 
 #define ROWS(dtype)                                                                                \
     TL_INIT(TL_OP_matmul, dtype, matmul_kernel, TL_KERNEL_STRIDED),                                \
-        TL_INIT(TL_OP_linear, dtype, linear_kernel, TL_KERNEL_STRIDED)
+        TL_INIT(TL_OP_linear, dtype, linear_kernel, TL_KERNEL_STRIDED | TL_KERNEL_SLOPES)
 static const tl_kernel rows[] = {ROWS(TL_F32), ROWS(TL_BF16), ROWS(TL_F16), ROWS(TL_F64)};
 TLI_SIMD_KERNELS(matmul, rows);

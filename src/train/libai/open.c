@@ -75,6 +75,16 @@ static tl_status refuse_tokenizers(const opening *o)
                    section);
 }
 
+/* Nobody has written any of it. */
+static bool is_shipped(const tl_value *v)
+{
+    static const char folder[] = "shipped/";
+    if (!v->place.source || strncmp(v->place.source, folder, sizeof folder - 1) != 0) return false;
+    for (int64_t i = 0; i < v->count; i++)
+        if (!is_shipped(v->kind == TL_VALUE_MAP ? v->pairs[i].value : v->items[i])) return false;
+    return true;
+}
+
 /* Nothing here reads these; to say so of defaults that nobody wrote would help nobody. */
 static tl_status drop_unread(opening *o, bool translated)
 {
@@ -90,10 +100,9 @@ static tl_status drop_unread(opening *o, bool translated)
         const tl_value *v = tl_value_get(o->tree, unread[i].section);
         if (v && unread[i].part) v = tl_value_get(v, unread[i].part);
         if (v) v = tl_value_get(v, unread[i].key);
-        bool ours = v && v->place.source && strncmp(v->place.source, "shipped/", 8) == 0;
         // A model of LiBai's has LiBai's evaluator, whoever wrote it.
         bool kept = translated && strcmp(unread[i].key, "evaluator") == 0;
-        if (v && ours && !kept)
+        if (v && is_shipped(v) && !kept)
             TL_TRY(tli_libai_word_into(&o->tree, o->arena, &(tl_word){unread[i].word, "LiBai"}));
     }
     return TL_OK;

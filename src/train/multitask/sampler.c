@@ -48,8 +48,11 @@ tl_status tl_task_distribution(float *cumulative, const tl_oneof *sampler, const
     return TL_FAIL(TL_EINVAL,
                    "the weights of the tasks give no chances to draw them by: at least "
                    "one task_weight must be above 0, and none so large that its power "
-                   "%g is not finite",
-                   (double)power);
+                   "%g is not finite, which trainer.task_sampler.%s asks for%s",
+                   (double)power, type,
+                   strcmp(type, "annealing") == 0
+                       ? " (total_steps must be several times steps_per_epoch)"
+                       : "");
 }
 
 float tl_task_draw(int64_t step)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/log.h>
 
 #include "train/trainer/trainer.h"
 
@@ -32,6 +33,19 @@ static tl_status require_multi_task(const tl_trainer *t)
     return TL_OK;
 }
 
+/* As in Model Garden: the power falls as fast behind total_steps, and below 0 in the end. */
+static void check_annealing(const tl_multi_task_trainer_config *c)
+{
+    if (!c->task_sampler.type || strcmp(c->task_sampler.type, "annealing") != 0) return;
+    const tl_annealing_sample_config *a = c->task_sampler.value;
+    if (a->total_steps < c->base.train_steps)
+        TL_LOG_WARNING("trainer.task_sampler.annealing.total_steps is %" PRId64
+                       ", and trainer.train_steps %" PRId64 ": behind it the power of weights goes "
+                       "on falling, so that tasks of small weights are drawn most. Set it to "
+                       "train_steps",
+                       a->total_steps, c->base.train_steps);
+}
+
 static tl_status prepare(tl_trainer *t)
 {
     tli_subjects *all = &t->parts->subjects;
@@ -49,6 +63,7 @@ static tl_status prepare(tl_trainer *t)
         return TL_FAIL(TL_EINVAL, "the trainer '%s' makes its data itself, from those of its tasks",
                        t->cls->cls.name);
     const tl_multi_task_trainer_config *config = t->config->trainer.value;
+    if (!joint) check_annealing(config);
     TL_TRY(
         tli_mix_new(&all->mix, &(tli_mix_args){.tasks = m,
                                                .input = &input,

@@ -93,6 +93,8 @@ static tl_status open_experiment(tl_strategy **strategy, tl_task **task,
                                       .tpu_address = r->tpu,
                                       .threads = (int)params->tilth.threads,
                                       .lanes = params->tilth.lanes,
+                                      .bucket_mb = params->tilth.bucket_mb,
+                                      .num_packs = r->num_packs,
                                       .world = world}));
     tl_status st = tl_get_task(
         task, &(tl_task_args){.registry = registry,

@@ -369,7 +369,7 @@ static tl_status run(tl_runner *r, tl_logs *logs)
     TL_TRY(CALL(r, build_exporter)(r, &r->exporter));
     TL_TRY(CALL(r, build_trainer)(r, &r->trainer));
     if (r->folder) tl_str_add(&r->trainer->parts->stages.folder, r->args->model_dir);
-    if (r->trains)
+    if (r->trains && tli_is_chief(r->args->strategy))
         tli_tell_schedule_end(r->args->params, r->args->task ? r->args->task->registry : NULL,
                               r->trainer->engine);
     if (r->trains) TL_TRY(tli_trainer_try_data(r->trainer));

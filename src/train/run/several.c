@@ -9,6 +9,17 @@
 #include <tilth/base/log.h>
 #include <tilth/desc/yaml.h>
 
+#include "train/strategy.h"
+
+/* --- who takes part --------------------------------------------------------------------------- */
+
+/* Before anybody asks: the configuration may name them. */
+static tl_status introduce(const tl_experiment_config *e)
+{
+    TL_TRY_NOTE(tl_who_tell(e->runtime.worker_hosts, e->runtime.task_index), "runtime");
+    return TL_OK;
+}
+
 /* --- lanes ------------------------------------------------------------------------------------ */
 
 /* params.yaml leaves out what is as usual. */
@@ -48,6 +59,7 @@ tl_status tl_experiment_lanes(tl_config *config, const char *model_dir)
     const char *source;
     int64_t lanes;
     char word[64];
+    TL_TRY(introduce(e));
     if (tl_config_is_given(config, "tilth.lanes")) return TL_OK;
     TL_TRY(tl_arena_new(&arena));
     tl_status st = lanes_of(&lanes, &source, arena, model_dir);
@@ -60,6 +72,13 @@ tl_status tl_experiment_lanes(tl_config *config, const char *model_dir)
 
 /* --- taking part ------------------------------------------------------------------------------ */
 
+/* What each process has of its own. */
+static void forget_index(tl_str *text)
+{
+    char *line = strstr(text->data, "\n  task_index:");
+    for (line = line ? line + 1 : NULL; line && *line && *line != '\n'; line++) *line = '.';
+}
+
 /* Mistakes that would look like damage later: a process that was started with something else. */
 static tl_status compare_configs(tl_world *world, const tl_config *config)
 {
@@ -69,6 +88,7 @@ static tl_status compare_configs(tl_world *world, const tl_config *config)
     tl_part parts[TL_COMM_RANKS];
     tl_status st = tl_config_write(&text, config, false);
     if (st == TL_OK) st = tl_str_status(&text);
+    if (st == TL_OK) forget_index(&text);
     for (int32_t r = 0; r < c->size; r++) parts[r] = (tl_part){&all[r], sizeof all[r]};
     if (st == TL_OK) {
         all[c->rank] = tl_crc32c(0, tl_str_text(&text), text.length);
@@ -84,6 +104,33 @@ static tl_status compare_configs(tl_world *world, const tl_config *config)
     return st;
 }
 
+/* Whether they may be so many, and where they are. */
+static tl_status check_runtime(tl_config *config, const tl_who *who)
+{
+    const tl_experiment_config *params = tl_config_value(config);
+    const char *name = params->runtime.distribution_strategy;
+    const bool given = tl_config_is_given(config, "runtime.distribution_strategy");
+    tli_strategy_kind kind;
+    TL_TRY(tli_strategy_find(&kind, name));
+    if (!given) kind = TLI_STRATEGY_MULTI_WORKER; // an experiment's own does not know of them
+    if (kind < TLI_STRATEGY_MIRRORED)
+        return TL_FAIL(TL_EINVAL,
+                       "runtime.distribution_strategy is %s, which is one process, and there are "
+                       "%" PRId32 " (%s): use mirrored",
+                       name, who->size, who->source);
+    if (kind == TLI_STRATEGY_MIRRORED && *who->hosts)
+        return TL_FAIL(TL_EINVAL,
+                       "runtime.distribution_strategy is %s, which is one machine, and %" PRId32
+                       " processes are on several (%s): use multi_worker_mirrored",
+                       name, who->size, who->source);
+    if (params->runtime.all_reduce_alg && *who->hosts)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "runtime.all_reduce_alg: '%s' would add on each machine first, and that is "
+                       "not there for processes on several; null adds all of them at once",
+                       params->runtime.all_reduce_alg);
+    return TL_OK;
+}
+
 /* How many there are is for who started them to say. */
 static tl_status check_several(const tl_launch_args *args, const tl_who *who)
 {
@@ -93,6 +140,7 @@ static tl_status check_several(const tl_launch_args *args, const tl_who *who)
     if (wanted > 1 && wanted != who->size)
         return TL_FAIL(TL_EINVAL, "tilth.processes is %" PRId64 ", and there %s %" PRId32 ": by %s",
                        wanted, who->size == 1 ? "is" : "are", who->size, who->source);
+    if (who->size > 1) TL_TRY(check_runtime(args->config, who));
     if (who->size > 1 && strncmp(mode, "continuous", 10) == 0)
         return TL_FAIL(TL_EUNSUPPORTED, "the mode '%s' is for one process, and there are %d (%s)",
                        mode, (int)who->size, who->source);
@@ -103,10 +151,16 @@ tl_status tli_world_enter(tl_world **out, tl_run_args *run, const tl_launch_args
 {
     tl_who who;
     *out = NULL;
+    static const char *const transports[] = {
+        [TL_TRANSPORT_AUTO] = "auto", [TL_TRANSPORT_SHM] = "shm", [TL_TRANSPORT_MPI] = "mpi"};
+    const tl_own_config *own =
+        &((const tl_experiment_config *)tl_config_value(args->config))->tilth;
+    TL_TRY(introduce(tl_config_value(args->config)));
     TL_TRY(tl_who_find(&who, NULL));
     TL_TRY(check_several(args, &who));
     if (who.size == 1) return TL_OK;
-    TL_TRY(tl_world_open(out, NULL));
+    TL_TRY(tl_world_open(out, &(tl_world_args){.peer_timeout_s = own->peer_timeout_s,
+                                               .comm = transports[own->comm]}));
     if (who.rank > 0 && tl_log_level() == TL_LEVEL_INFO) tl_log_set_level(TL_LEVEL_WARNING);
     TL_TRY(compare_configs(*out, args->config));
     return tl_comm_broadcast(tl_world_comm(*out)->world, &run->seed, sizeof run->seed, 0);

@@ -114,6 +114,9 @@ const tl_desc tl_unfreeze_config_desc = {
     .fields = unfreeze_fields,
 };
 
+static const char *const transports[] = {
+    [TL_TRANSPORT_AUTO] = "auto", [TL_TRANSPORT_SHM] = "shm", [TL_TRANSPORT_MPI] = "mpi", NULL};
+
 /* Left out of params.yaml while untouched, so that Model Garden can read it. */
 #define OWN_FLAGS .flags = TL_FIELD_QUIET
 
@@ -136,6 +139,19 @@ static const tl_field own_fields[] = {
                  "its lanes, and not on how many processes carry them"),
     TL_F(tl_own_config, processes, .i = 1, TL_RANGE(1, TL_LANES_MAX), .flags = TL_FIELD_UNSAVED,
          .help = "processes that carry the lanes; `train` starts so many of this machine"),
+    TL_F(tl_own_config, comm, .names = transports, .flags = TL_FIELD_UNSAVED,
+         .help =
+             "how processes exchange: auto, shm (memory that those of one machine share) or mpi; "
+             "auto takes mpi where they are on several machines, or what TILTH_COMM says"),
+    TL_F(tl_own_config, peer_timeout_s, .d = 120, TL_AT_LEAST(1), .flags = TL_FIELD_UNSAVED,
+         .help = "seconds after which a process that others wait for counts as hanging, and ends "
+                 "the run; five times that while it compiles, reads or writes"),
+    TL_F(tl_own_config, bucket_mb, .d = 25, TL_AT_LEAST(0.0625), .flags = TL_FIELD_UNSAVED,
+         .help = "megabytes of gradients that processes exchange at a time; results do not depend "
+                 "on it"),
+    TL_F(tl_own_config, zero, TL_RANGE(0, 3), .flags = TL_FIELD_UNSAVED | TL_FIELD_LATER,
+         .help = "what processes share out between them instead of each having it: 1 the "
+                 "optimizer's state, 2 gradients too, 3 weights too; 0 nothing"),
     TL_F(tl_own_config, recompute, .names = recomputations, OWN_FLAGS,
          .help = "what the backward pass computes again instead of keeping it: none, selective "
                  "(cheap results) or full (all but what stretches of layers hand on; about half as "

@@ -169,7 +169,7 @@ static tl_status reduce_here_or_there(evaluation *e, const tl_logs *step)
 static tli_peers *reducing_peers(const tl_trainer *t)
 {
     const bool own = TLI_TRAINER_CALL(t, eval_reduce) != tli_eval_reduce;
-    return own || tl_task_aggregates(t->task) ? tli_strategy_peers(t->strategy) : NULL;
+    return own || (t->task && tl_task_aggregates(t->task)) ? tli_strategy_peers(t->strategy) : NULL;
 }
 
 /* One batch and what is made of it; *more is false when there was none. */

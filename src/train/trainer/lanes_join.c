@@ -1,6 +1,9 @@
 /* Where the sums of several processes meet. */
 #include <string.h>
 
+#include <tilth/base/integer.h>
+
+#include "core/inner/storage.h"
 #include "train/trainer/lanes.h"
 
 enum {
@@ -16,6 +19,53 @@ static bool is_small(const tli_lane_sum *s)
 
 /* --- large sums ------------------------------------------------------------------------------- */
 
+/* To where peers reach it without a copy. Programs that were captured with it find it there. */
+static tl_status show(tl_tensor *t, const tli_peers *p)
+{
+    if (!t || !tli_storage_can_move(t->storage)) return TL_OK;
+    void *memory = tl_comm_alloc(p->all->comm, t->storage->bytes);
+    return memory ? tli_storage_move(t->storage, memory) : tl_error_code();
+}
+
+static tl_status show_large(const tli_lanes *l, const tli_lane_sum *s)
+{
+    TL_TRY(show(s->live, l->peers));
+    for (int k = 0; k < TL_LANE_BLOCKS; k++) TL_TRY(show(s->stack[k], l->peers));
+    return TL_OK;
+}
+
+/* How many elements travel at a time, in whole cache lines. */
+static int64_t bucket_of(const tli_peers *p, int64_t count, size_t size)
+{
+    const int64_t line = LINE / (int64_t)size;
+    double most = p->bucket_bytes / (double)size, pack = (double)tl_div_up(count, p->packs);
+    const double wanted = most < pack ? most : pack;
+    const int64_t some = wanted < (double)count ? (int64_t)wanted : count;
+    return some < line ? line : tl_div_up(some, line) * line;
+}
+
+/* All of a sum, one bucket after the other: each element is added as it would be alone. */
+static tl_status add_up(const tli_lanes *l, const tl_tensor *live, const void *const *partials,
+                        int64_t blocks, void *out)
+{
+    const int64_t count = tl_tensor_count(live);
+    const size_t size = tl_dtype_size(live->dtype);
+    const int64_t bucket = bucket_of(l->peers, count, size);
+    const void *at[TL_LANE_BLOCKS];
+    for (int64_t from = 0; from < count; from += bucket) {
+        for (int64_t i = 0; i < blocks; i++)
+            at[i] = (const char *)partials[i] + (size_t)from * size;
+        const int64_t some = count - from < bucket ? count - from : bucket;
+        TL_TRY(tl_comm_all_reduce(l->peers->all,
+                                  &(tl_comm_sum){.dtype = live->dtype,
+                                                 .count = some,
+                                                 .lanes = l->of.lanes,
+                                                 .partials = at,
+                                                 .out = (char *)out + (size_t)from * size}));
+    }
+    return TL_OK;
+}
+
 /* Of a sum the blocks on its stack, and in `live` the last one: what tl_lanes_blocks lists for this
  * process. */
 static tl_status join_large(const tli_lanes *l, const tli_lane_sum *s)
@@ -23,17 +73,13 @@ static tl_status join_large(const tli_lanes *l, const tli_lane_sum *s)
     tl_lease leases[TL_LANE_BLOCKS];
     const void *partials[TL_LANE_BLOCKS];
     int64_t taken = 0;
-    tl_status st = TL_OK;
+    tl_status st = show_large(l, s);
     for (; st == TL_OK && taken < l->height; taken += st == TL_OK)
         st = tl_lease_read(&leases[taken], s->stack[taken]);
     if (st == TL_OK) st = tl_lease_write(&leases[taken], s->live);
     if (st == TL_OK) {
         for (int64_t i = 0; i <= taken; i++) partials[i] = leases[i].data;
-        st = tl_comm_all_reduce(l->peers->all, &(tl_comm_sum){.dtype = s->live->dtype,
-                                                              .count = tl_tensor_count(s->live),
-                                                              .lanes = l->of.lanes,
-                                                              .partials = partials,
-                                                              .out = leases[taken].data});
+        st = add_up(l, s->live, partials, taken + 1, leases[taken].data);
         if (st == TL_OK) st = tl_lease_end(&leases[taken]);
         else tl_lease_drop(&leases[taken]);
     }

@@ -234,7 +234,7 @@ static tl_status take_back_sum(tl_trainer *t)
 static tl_status run_sum(tl_trainer *t)
 {
     tl_trainer_parts *p = t->parts;
-    tli_lanes_tell_step(&p->lanes, t->global_step + 1, "the training step");
+    tli_lanes_tell_step(&p->lanes, t->global_step + 1, "gradients");
     TL_TRY(begin_sum(t));
     p->unfinished = true;
     for (int64_t i = 0; i < p->batches; i++) {

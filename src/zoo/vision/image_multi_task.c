@@ -36,6 +36,23 @@ const tl_desc tl_image_multi_task_config_desc = {
     .base = &tl_multi_task_config_desc,
 };
 
+/* Of the backbone, which is that of all, a task cannot say anything. */
+static tl_status check_shared(const tl_sub_task *sub)
+{
+    const tl_image_task_config *k = (const tl_image_task_config *)sub->task->config;
+    if (k->base.init_checkpoint && *k->base.init_checkpoint)
+        return TL_FAIL(TL_EINVAL,
+                       "task '%s': init_checkpoint is '%s': weights are read for all tasks at "
+                       "once, set task.init_checkpoint",
+                       sub->name, k->base.init_checkpoint);
+    if (k->freeze_backbone || k->freeze_backbone_steps > 0)
+        return TL_FAIL(TL_EINVAL,
+                       "task '%s': freeze_backbone: the backbone is that of all tasks; "
+                       "tilth.unfreeze says which weights are trained from when on",
+                       sub->name);
+    return TL_OK;
+}
+
 static tl_status fill_head(tl_shared_head *out, const tl_sub_task *sub)
 {
     if (!tl_class_is(&sub->task->cls->cls, &tl_image_classification_task.cls))
@@ -58,7 +75,10 @@ static tl_status build_model(tl_task *t, tl_model **out)
     if (!heads) return TL_ENOMEM;
     if (!t->config->model.value)
         return TL_FAIL(TL_EINVAL, "task.model is null: there is no backbone to share");
-    for (int64_t i = 0; i < m->count; i++) TL_TRY(fill_head(&heads[i], &m->tasks[i]));
+    for (int64_t i = 0; i < m->count; i++) {
+        TL_TRY(fill_head(&heads[i], &m->tasks[i]));
+        TL_TRY(check_shared(&m->tasks[i]));
+    }
     return tl_image_heads_new(
         out, &(tl_image_heads_args){.engine = t->engine,
                                     .config = t->config->model.value,

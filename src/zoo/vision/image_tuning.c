@@ -30,14 +30,36 @@ static bool has_numbers(const tl_value *v)
     return v && v->kind == TL_VALUE_LIST && v->count > 0;
 }
 
+/* The task that knows images: of a distillation, the student's. */
+static const tl_value *task_of(const tl_value *params)
+{
+    const tl_value *task = look(params, "task"), *type = look(task, "student.type");
+    while (type && type->kind == TL_VALUE_SCALAR) {
+        task = look(look(task, "student"), type->text);
+        type = look(task, "student.type");
+    }
+    return task;
+}
+
+/* Of several tasks on one backbone, the first one's. */
+static const tl_value *data_of(const tl_value *task)
+{
+    const tl_value *routines = look(task, "task_routines"), *data = look(task, "train_data");
+    if (routines && routines->kind == TL_VALUE_LIST && routines->count > 0)
+        data = look(routines->items[0], "task_config.train_data");
+    return has_numbers(look(data, "mean")) ? data : NULL;
+}
+
 static tl_status read_params(tli_earlier_run *out, tl_arena *arena, const char *file)
 {
     const tl_value *params;
     TL_TRY(tl_yaml_read(&params, arena, file));
-    if (!look(params, "task.model.backbone.type")) return TL_OK; // another kind of run
-    *out = (tli_earlier_run){.params = params,
-                             .file = file,
-                             .normalised = has_numbers(look(params, "task.train_data.mean"))};
+    const tl_value *task = task_of(params);
+    if (!look(task, "model.backbone.type")) return TL_OK; // another kind of run
+    *out = (tli_earlier_run){.task = task,
+                             .data = data_of(task),
+                             .plain = look(task, "model.projection_head") != NULL, // SimCLR's
+                             .file = file};
     return TL_OK;
 }
 
@@ -93,7 +115,7 @@ static tl_status take(tl_config *config, const char *path, const tl_value *value
 
 static bool knows(const tli_earlier_run *run, tl_strings classes)
 {
-    const tl_value *names = look(run->params, "task.class_names");
+    const tl_value *names = look(run->task, "class_names");
     if (!names || names->kind != TL_VALUE_LIST || names->count != classes.count) return false;
     for (int64_t i = 0; i < classes.count; i++)
         if (names->items[i]->kind != TL_VALUE_SCALAR
@@ -104,20 +126,23 @@ static bool knows(const tli_earlier_run *run, tl_strings classes)
 
 tl_status tli_earlier_run_choose(tl_config *config, const tli_earlier_run *run, tl_strings classes)
 {
-    static const char *const model[] = {"task.model.backbone", "task.model.norm_activation",
-                                        "task.model.input_size"};
-    static const char *const data[] = {"mean", "stddev"};
+    static const char *const model[] = {"model.backbone", "model.norm_activation",
+                                        "model.input_size"};
+    static const char *const numbers[] = {"mean", "stddev"}, *const plain[] = {"[0.0]", "[255.0]"};
+    static const char *const sections[] = {"train_data", "validation_data"};
     const tl_experiment_config *e = tl_config_value(config);
-    const tl_task_config *task = e->task.value;
-    for (int i = 0; i < TL_COUNT(model); i++)
-        TL_TRY(take(config, model[i], look(run->params, model[i])));
-    for (int i = 0; i < TL_COUNT(data) && run->normalised; i++) {
-        char from[64], to[64];
-        snprintf(from, sizeof from, "task.train_data.%s", data[i]);
-        snprintf(to, sizeof to, "task.validation_data.%s", data[i]);
-        TL_TRY(take(config, from, look(run->params, from)));
-        if (task->validation_data) TL_TRY(take(config, to, look(run->params, from)));
+    const bool evaluates = ((const tl_task_config *)e->task.value)->validation_data != NULL;
+    char to[64];
+    for (int i = 0; i < TL_COUNT(model); i++) {
+        snprintf(to, sizeof to, "task.%s", model[i]);
+        TL_TRY(take(config, to, look(run->task, model[i])));
     }
+    for (int i = 0; i < TL_COUNT(numbers); i++)
+        for (int k = 0; k < (evaluates ? 2 : 1); k++) {
+            snprintf(to, sizeof to, "task.%s.%s", sections[k], numbers[i]);
+            if (run->plain) TL_TRY(tli_choose(config, to, "%s", plain[i]));
+            else if (run->data) TL_TRY(take(config, to, look(run->data, numbers[i])));
+        }
     if (knows(run, classes)) return TL_OK;
     TL_LOG_INFO("the run of '%s' knows other classes: its backbone is taken, and the head starts "
                 "from first values",

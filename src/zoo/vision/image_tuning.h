@@ -2,7 +2,7 @@
  *
  *     tli_earlier_run run;
  *     TL_TRY(tli_earlier_run_find(&run, arena, "runs/shapes"));
- *     if (run.params) TL_TRY(tli_earlier_run_choose(config, &run));
+ *     if (run.task) TL_TRY(tli_earlier_run_choose(config, &run));
  *
  * Thread word: one thread at a time. */
 #ifndef TLI_ZOO_VISION_IMAGE_TUNING_H
@@ -12,9 +12,10 @@
 #include <tilth/train/experiment.h>
 
 typedef struct tli_earlier_run {
-    const tl_value *params; /* what its file says; NULL: it is no run with a backbone */
+    const tl_value *task; /* that of its file; NULL: it is no run with a backbone */
+    const tl_value *data; /* how it knows images: a map with mean and stddev; NULL: as ImageNet's */
+    bool plain;           /* it knows them from 0 to 1 */
     const char *file;
-    bool normalised; /* it says mean and stddev; else they are those of ImageNet */
 } tli_earlier_run;
 
 /* Looks for params.yaml, or config.yaml of an exported model, beside the weights that `path` means

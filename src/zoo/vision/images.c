@@ -320,7 +320,7 @@ static tl_status set_beginning(filling *f, const tli_survey *s, bool *tunes, boo
     TL_TRY(tli_vision_is_foreign(tunes, from));
     if (*tunes) return tli_vision_choose(f->config, from);
     TL_TRY_NOTE(tli_earlier_run_find(&run, f->arena, from), "task.init_checkpoint");
-    if (!run.params) return TL_OK;
+    if (!run.task) return TL_OK;
     *tunes = *normalised = true;
     TL_TRY_NOTE(tli_earlier_run_choose(f->config, &run, s->classes), "task.init_checkpoint");
     return TL_OK;

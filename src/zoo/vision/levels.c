@@ -44,6 +44,11 @@ tl_status tli_decoder_parts(tl_decoder_parts *out, tl_arena *arena, const tl_reg
                               .model = model,
                               .backbone = cls->levels(config),
                               .backbone_config = config};
+    if (out->backbone.min > out->backbone.max)
+        return TL_FAIL(TL_EINVAL,
+                       "model.backbone: '%s' has no levels to stand on as it is set; that of vit "
+                       "needs output_2d_feature_maps",
+                       backbone->type);
     if (TL_CLASS_HAS(tl_backbone_class, cls, channels)) out->channels = cls->channels;
     return TL_OK;
 }

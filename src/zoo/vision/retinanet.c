@@ -87,6 +87,8 @@ typedef struct model_config {
 typedef struct retinanet {
     tl_model base;
     tli_pyramid pyramid;
+    tl_levels levels;
+    bool shared; /* one head looks at all levels */
     tl_layer *head;
 } retinanet;
 
@@ -117,8 +119,35 @@ static tl_status build(tl_model *l, tl_scope *s, const void *config)
     *head = head_args(m, &c->parts);
     TL_TRY(tli_pyramid_make(&n->pyramid, s, &m->backbone, &m->decoder,
                             (tl_levels){m->min_level, m->max_level}, &c->parts));
+    n->levels = head->levels;
+    n->shared = m->head.share_level_convs;
     n->head = tli_retinanet_head_make(s, head);
     return tl_scope_status(s);
+}
+
+static bool check_maps(const retinanet *n, tl_ctx *c, const tl_tensors *maps)
+{
+    int64_t first = 0;
+    for (int64_t i = n->levels.min; i <= n->levels.max; i++) {
+        const tl_tensor *map = tl_tensors_peek(maps, tli_level_name(i));
+        const int64_t channels = map ? map->shape.dims[map->shape.rank - 1] : 0;
+        if (i == n->levels.min) first = channels;
+        if (map && (channels == first || !n->shared)) continue;
+        if (!map)
+            (void)TL_FAIL(TL_EINVAL,
+                          "model.decoder gives no level %lld, and model.max_level is %lld",
+                          (long long)i, (long long)n->levels.max);
+        else
+            (void)TL_FAIL(TL_EINVAL,
+                          "model.decoder gives %lld channels at level %lld and %lld at level %lld, "
+                          "and one head looks at all: choose fpn, or set "
+                          "model.head.share_level_convs to false",
+                          (long long)first, (long long)n->levels.min, (long long)channels,
+                          (long long)i);
+        (void)tl_ctx_fail(c);
+        return false;
+    }
+    return true;
 }
 
 static void forward(tl_model *l, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
@@ -126,7 +155,7 @@ static void forward(tl_model *l, tl_ctx *c, const tl_tensors *in, tl_tensors *ou
     retinanet *n = (retinanet *)l;
     tl_tensors maps = {0}, decoded = {0};
     tli_pyramid_call(&n->pyramid, c, in->items[0].tensor, &maps, &decoded);
-    if (!tl_ctx_failed(c)) tl_call_all(c, n->head, &decoded, out);
+    if (!tl_ctx_failed(c) && check_maps(n, c, &decoded)) tl_call_all(c, n->head, &decoded, out);
 }
 
 static const tl_layer_class retinanet_class = {

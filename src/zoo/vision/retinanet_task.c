@@ -19,7 +19,7 @@ typedef struct retinanet_task {
     tl_task base;
     /* of the step under way, for the metrics */
     tl_tensor *total_loss, *cls_loss, *box_loss, *model_loss;
-    tl_evaluator *coco;     /* once there was an evaluation */
+    tl_evaluator *coco;     /* once there is something to evaluate */
     tl_tensor *pictures;    /* of the evaluation under way: of its first batch */
     const char *detections; /* file for what evaluations find; NULL: none */
 } retinanet_task;
@@ -76,16 +76,29 @@ static tl_status check_padding(const tl_task *t, const tl_detection_data_config 
                    (long long)grid.height, (long long)grid.width);
 }
 
+static bool is_among(const char *name, tl_strings names)
+{
+    for (int64_t i = 0; i < names.count; i++)
+        if (strcmp(name, names.items[i]) == 0) return true;
+    return false;
+}
+
 /* How many numbers each attribute of the decoder has: what its head says. */
 static tl_status attribute_sizes(tl_task *t, const tl_detection_data_config *data, tl_ints *out)
 {
     const tl_structs heads = model_of(t)->head.attribute_heads;
     const tl_attribute_head *items = heads.items;
-    const tl_simple_decoder *decoder = data->decoder.value;
+    const bool simple = data->decoder.type && strcmp(data->decoder.type, "simple_decoder") == 0;
+    const tl_simple_decoder *decoder = simple ? data->decoder.value : NULL;
+    const tl_strings names = decoder ? decoder->attribute_names : (tl_strings){0};
     *out = (tl_ints){0};
-    if (!data->decoder.type || strcmp(data->decoder.type, "simple_decoder") != 0 || !decoder)
-        return TL_OK;
-    const tl_strings names = decoder->attribute_names;
+    for (int64_t k = 0; k < heads.count; k++)
+        if (!is_among(items[k].name, names))
+            return TL_FAIL(TL_EINVAL,
+                           "decoder.simple_decoder.attribute_names lacks '%s', which "
+                           "task.model.head.attribute_heads learns",
+                           items[k].name);
+    if (!names.count) return TL_OK;
     int64_t *sizes = tl_arena_array(t->arena, names.count, sizeof *sizes);
     if (!sizes) return TL_ENOMEM;
     for (int64_t i = 0; i < names.count; i++) {
@@ -99,6 +112,31 @@ static tl_status attribute_sizes(tl_task *t, const tl_detection_data_config *dat
     return TL_OK;
 }
 
+static bool tells_detections(const tl_task *t)
+{
+    return config_of(t)->use_coco_metrics || t->config->allow_image_summary;
+}
+
+static tl_status require_detections(const tl_task *t)
+{
+    if (model_of(t)->detection_generator.nms.apply_nms.value) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "task.model.detection_generator.apply_nms is false: there are no detections to "
+                   "tell");
+}
+
+static tl_status make_evaluator(retinanet_task *r)
+{
+    const tl_retinanet_task_config *k = config_of(&r->base);
+    const char *file = k->annotation_file;
+    const tl_coco_evaluator_config config = {.annotation_file = file && *file ? file : NULL,
+                                             .per_category_metrics = k->per_category_metrics,
+                                             .max_num_eval_detections = k->max_num_eval_detections};
+    TL_TRY_NOTE(tl_evaluator_new(&r->coco, &tl_coco_evaluator_class, &config, NULL),
+                "task.annotation_file");
+    return TL_OK;
+}
+
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
                               tl_dataset **out)
 {
@@ -107,7 +145,12 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
     const bool evaluation = data != t->config->train_data;
     tl_ints sizes;
     TL_TRY_NOTE(check_padding(t, d), "%s", evaluation ? "task.validation_data" : "task.train_data");
-    TL_TRY(attribute_sizes(t, d, &sizes));
+    TL_TRY_NOTE(attribute_sizes(t, d, &sizes), "%s",
+                evaluation ? "task.validation_data" : "task.train_data");
+    // what is of no use shows before anything is trained
+    if (evaluation && tells_detections(t)) TL_TRY(require_detections(t));
+    if (evaluation && config_of(t)->use_coco_metrics && !((retinanet_task *)t)->coco)
+        TL_TRY(make_evaluator((retinanet_task *)t));
     return tl_detection_inputs(out, &(tl_detection_inputs_args){.data = d,
                                                                 .size = m->input_size,
                                                                 .max_level = m->max_level,
@@ -256,11 +299,6 @@ static const char *const truth_names[] = {"source_id", "height",  "width", "num_
 static const char *const found_names[] = {"detection_boxes", "detection_scores",
                                           "detection_classes", "num_detections", "image_info"};
 
-static bool tells_detections(const tl_task *t)
-{
-    return config_of(t)->use_coco_metrics || t->config->allow_image_summary;
-}
-
 static void log_as(tl_step *s, const char *prefix, const char *name, tl_tensor *t)
 {
     const char *path = tl_arena_printf(tl_ctx_arena(s->ctx), "%s/%s", prefix, name);
@@ -301,18 +339,6 @@ static tl_status validation_step(tl_task *t, tl_step *s)
     tl_task_process_metrics(t, s, &labels, &outputs);
     if (tells_detections(t) && !tl_ctx_failed(s->ctx)) log_detections(t, s, &labels, &outputs);
     return tl_ctx_status(s->ctx);
-}
-
-static tl_status make_evaluator(retinanet_task *r)
-{
-    const tl_retinanet_task_config *k = config_of(&r->base);
-    const char *file = k->annotation_file;
-    const tl_coco_evaluator_config config = {.annotation_file = file && *file ? file : NULL,
-                                             .per_category_metrics = k->per_category_metrics,
-                                             .max_num_eval_detections = k->max_num_eval_detections};
-    TL_TRY_NOTE(tl_evaluator_new(&r->coco, &tl_coco_evaluator_class, &config, NULL),
-                "task.annotation_file");
-    return TL_OK;
 }
 
 /* Of the tensors that a step has told, those under these names. */
@@ -441,13 +467,9 @@ static tl_status prepare_query(const tl_task *t, const tl_query *q, void *const 
 /* Six numbers for each object; their places are those of the model's input. */
 static tl_tensor *build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
 {
+    if (require_detections(t) != TL_OK) return tl_ctx_fail(c);
     const tl_detections d = tl_retinanet_detect(c, model_of(t), outputs, NULL, NULL);
     if (tl_ctx_failed(c)) return NULL;
-    if (!d.detection_scores) {
-        (void)TL_FAIL(TL_EUNSUPPORTED, "model.detection_generator.apply_nms is false: there are no "
-                                       "detections to tell");
-        return tl_ctx_fail(c);
-    }
     tl_tensor *parts[] = {tl_expand_dims(c, d.detection_scores, 2),
                           tl_expand_dims(c, tl_cast(c, d.detection_classes, TL_F32), 2),
                           d.detection_boxes};

@@ -436,7 +436,19 @@ static void init_task(void *value)
 
 static tl_status check_task(const void *value)
 {
-    return tli_modules_check(((const tl_segmentation_task_config *)value)->init_checkpoint_modules);
+    const tl_segmentation_task_config *k = value;
+    const tl_segmentation_config *m = k->base.model.value;
+    const long long classes = m ? (long long)m->num_classes : 0;
+    const long long weights = (long long)k->losses.pixels.class_weights.count;
+    if (classes && weights && weights != classes)
+        return TL_FAIL(TL_EINVAL, "losses.class_weights: there are %lld numbers for %lld classes",
+                       weights, classes);
+    if (classes && k->losses.pixels.gt_is_matting_map && classes != 2)
+        return TL_FAIL(TL_EINVAL,
+                       "losses.gt_is_matting_map: masks are shares of two classes, and "
+                       "model.num_classes is %lld",
+                       classes);
+    return tli_modules_check(k->init_checkpoint_modules);
 }
 
 #define TASK_F(member, ...) TL_F(tl_segmentation_task_config, member, __VA_ARGS__)

@@ -41,6 +41,9 @@ static void choose_look(tl_contrast_look *out, const tl_simclr_parser *p)
 /* A step compares what it is given: a single image has nothing to be told from. */
 static tl_status check_batch(const tl_task *t, const tl_data_config *data, int64_t lanes)
 {
+    if (!data->is_training.value)
+        return TL_FAIL(TL_EINVAL, "task.train_data.is_training is false: there would be one view "
+                                  "of each image, and nothing to compare it with");
     if (((const tl_simclr_task *)t)->gather || data->global_batch_size < 1) return TL_OK;
     if (data->global_batch_size / lanes < 2)
         return TL_FAIL(TL_EINVAL,

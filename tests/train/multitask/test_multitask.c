@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/log.h>
 #include <tilth/builtin/builtin.h>
 #include <tilth/io/checkpoint/checkpoint.h>
 #include <tilth/nn/layers.h>
@@ -362,6 +363,33 @@ static void distributions_are_those_of_model_garden(void **state)
                  "must be uniform, proportional or annealing");
     assert_fails(tl_task_distribution(c, &kinds[1], (const double[]){0, 0, 0}, 3, 0), TL_EINVAL,
                  "at least one task_weight must be above 0");
+    annealing = (tl_annealing_sample_config){6, 6};
+    assert_fails(tl_task_distribution(c, &kinds[2], weights, 3, 0), TL_EINVAL,
+                 "trainer.task_sampler.annealing asks for (total_steps must be several times");
+}
+
+static void hear(const tl_log_record *record, void *payload)
+{
+    tl_str_addf(payload, "%s\n", record->text);
+}
+
+static void annealing_that_ends_early_is_told(void **state)
+{
+    (void)state;
+    for (int early = 0; early < 2; early++) {
+        int64_t sink;
+        tl_str heard = TL_STR_INIT;
+        lab w;
+        assert_ok(tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_WARNING, hear, NULL, &heard}));
+        assert_ok(open_lab(&w, "lines",
+                           early
+                               ? "{trainer: {train_steps: 30, task_sampler: {type: annealing}}}"
+                               : "{trainer: {train_steps: 20, task_sampler: {type: annealing}}}"));
+        close_lab(&w);
+        assert_true(tl_log_sink_remove(sink));
+        assert_true(!!strstr(tl_str_text(&heard), "annealing.total_steps is 20") == early);
+        tl_str_deinit(&heard);
+    }
 }
 
 static void draws_are_those_of_tensorflow(void **state)
@@ -734,6 +762,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(distributions_are_those_of_model_garden),
+        cmocka_unit_test(annealing_that_ends_early_is_told),
         cmocka_unit_test(draws_are_those_of_tensorflow),
         cmocka_unit_test(a_step_is_one_tasks),
         cmocka_unit_test(a_step_of_several_batches_is_one_tasks),

@@ -40,7 +40,8 @@ enum {
     TL_KERNEL_STRIDED = 1, /* takes inputs with any strides; others get row-major copies */
     TL_KERNEL_STAGED =
         2, /* set by the engine: it is the host's, and the engine is of another device */
-    TL_KERNEL_JOINED = 4 /* it knows what graph/join.c and epilogue.c ask of its op */
+    TL_KERNEL_JOINED = 4, /* it knows what graph/join.c and epilogue.c ask of its op */
+    TL_KERNEL_SLOPES = 8  /* the same of graph/slopes.c */
 };
 
 typedef struct tl_kernel {

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# hosts.sh [TILTH]: two "hosts", network namespaces with a name and an address each, and MPI between them. Their ranks
+# exchange and train; the bytes are those of one process with as many lanes. When the cable is cut, all leave within 30
+# seconds, the chief with a message that names the rank; once it is mended the same command ends with the same bytes.
+# Needs root, `ip` (iproute2) and Open MPI.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+tilth=$(realpath "${1:-build/tilth}")
+place=$(mktemp -d)
+one=tilth-one-$$ two=tilth-two-$$
+export TILTH_NUM_THREADS=1 HWLOC_COMPONENTS=-gl
+
+clear_up()
+{
+    ip netns pids "$one" 2>/dev/null | xargs -r kill -KILL || true
+    ip netns pids "$two" 2>/dev/null | xargs -r kill -KILL || true
+    ip netns del "$one" 2>/dev/null || true
+    ip netns del "$two" 2>/dev/null || true
+    rm -rf "$place"
+}
+trap clear_up EXIT
+
+ip netns add "$one"
+ip netns add "$two"
+ip link add one netns "$one" type veth peer name two netns "$two"
+ip -n "$one" addr add 10.77.0.1/24 dev one
+ip -n "$two" addr add 10.77.0.2/24 dev two
+for side in "$one one" "$two two"; do
+    # shellcheck disable=SC2086
+    set -- $side
+    ip -n "$1" link set lo up
+    ip -n "$1" link set "$2" up
+done
+
+# What mpirun calls instead of ssh: HOST COMMAND...
+cat >"$place/agent" <<AGENT
+#!/usr/bin/env bash
+shift
+exec ip netns exec $two unshare --uts bash -c 'hostname two; exec "\$@"' sh bash -c "\$*"
+AGENT
+chmod +x "$place/agent"
+
+# over COMMAND... : a rank on each host
+over()
+{
+    timeout 300 ip netns exec "$one" unshare --uts bash -c 'hostname one; exec "$@"' sh \
+        mpirun --allow-run-as-root --bind-to none -H 10.77.0.1:1,10.77.0.2:1 --mca plm_rsh_agent "$place/agent" \
+        --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 \
+        -x TILTH_NUM_THREADS -x HWLOC_COMPONENTS "$@"
+}
+wanted()
+{
+    grep -q "$1" "$2" || { printf 'expected "%s" in:\n' "$1"; cat "$2"; exit 1; }
+}
+
+over "$tilth" launch --check --seconds=2 >"$place/check.txt" 2>&1
+wanted 'over mpi' "$place/check.txt"
+wanted '^0 *one ' "$place/check.txt"
+wanted '^1 *two ' "$place/check.txt"
+echo "   two hosts exchange"
+
+# ranks: how many are still there
+ranks()
+{
+    (ip netns pids "$one"; ip netns pids "$two") | xargs -r ps -o comm= -p | grep -c '^tilth$' || true
+}
+# cut COMMAND... : runs it, cuts the cable after a while, and waits until the ranks have left; mpirun itself waits for
+# the other host for ever
+cut_cable()
+{
+    local begin
+    over "$@" >"$place/cut.txt" 2>&1 &
+    sleep 4
+    [[ $(ranks) -eq 2 ]] || { echo "the run is not there when the cable is cut"; cat "$place/cut.txt"; exit 1; }
+    ip -n "$one" link set one down
+    begin=$SECONDS
+    while [[ $(ranks) -gt 0 && $((SECONDS - begin)) -lt 40 ]]; do sleep 0.5; done
+    took=$((SECONDS - begin))
+    ip netns pids "$one" | xargs -r kill -KILL
+    ip netns pids "$two" | xargs -r kill -KILL
+    wait || true
+    ip -n "$one" link set one up
+    wanted 'rank 1 (host two' "$place/cut.txt"
+    [[ $took -le 30 ]] || { echo "$took s after the cable was cut somebody was still there"; exit 1; }
+    echo "   the cable is cut, all have left after $took s: $(grep -o 'rank 1 (host two.*' "$place/cut.txt" | head -n 1)"
+}
+
+words=(train --experiment=mock --mode=train tilth.seed=7 task.train_data.is_training=true trainer.steps_per_loop=500
+    trainer.summary_interval=500 trainer.checkpoint_interval=500 trainer.optimizer_config.optimizer.type=adam
+    trainer.optimizer_config.learning_rate.type=constant
+    trainer.optimizer_config.learning_rate.constant.learning_rate=0.01 tilth.lanes=2 runtime.distribution_strategy=multi_worker_mirrored
+    task.train_data.global_batch_size=16)
+"$tilth" "${words[@]}" --model_dir="$place/alone" trainer.train_steps=20000 >"$place/alone.txt" 2>&1
+over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=2000 >"$place/both.txt" 2>&1
+echo "   two hosts train"
+
+cut_cable "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=20000
+over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=20000 >"$place/again.txt" 2>&1
+cmp "$place/alone/ckpt-20000.safetensors" "$place/both/ckpt-20000.safetensors"
+echo "   mended, the same command ends with the bytes of one process"
