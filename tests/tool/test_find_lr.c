@@ -285,7 +285,8 @@ static void test_the_noise_of_stages(void **state)
 {
     (void)state;
     run("train", "--experiment=progressive/local", "--mode=train", "--model_dir=run",
-        "tilth.jit=false", "tilth.gradient_accumulation=2", "tilth.gradient_noise_scale=true",
+        "tilth.seed=6", "tilth.jit=false", "tilth.gradient_accumulation=2",
+        "tilth.gradient_noise_scale=true",
         "trainer.progressive.stages=[{num_steps: 2}, {num_steps: 2}]", "trainer.train_steps=4",
         "trainer.steps_per_loop=2", "trainer.summary_interval=2", "trainer.checkpoint_interval=2");
     ended(0, "");

@@ -120,11 +120,9 @@ tl_status tli_checkpoint_list_prefix(const char **out, bool *elsewhere, tl_arena
 }
 
 /* Whether there was one. */
-static bool delete_file(tl_arena *arena, const char *directory, const char *item,
-                        const char *suffix)
+static bool delete_file(tl_arena *arena, const char *prefix, const char *suffix)
 {
-    const char *path = tl_path_join(arena, directory, item);
-    const char *file = path ? tl_arena_printf(arena, "%s%s", path, suffix) : NULL;
+    const char *file = prefix ? tl_arena_printf(arena, "%s%s", prefix, suffix) : NULL;
     tl_status st = file ? tl_file_remove(file) : TL_ENOMEM;
     if (st != TL_OK && st != TL_ENOTFOUND)
         TL_LOG_WARNING("an old checkpoint stays: %s", tl_error_message());
@@ -142,8 +140,9 @@ void tli_checkpoint_list_delete(const char *directory, const char *item, const c
         tl_error_clear();
         return;
     }
-    (void)delete_file(arena, directory, item, TL_CHECKPOINT_SUFFIX);
-    if (delete_file(arena, directory, item, TL_SAFETENSORS_INDEX))
+    const char *prefix = tl_path_join(arena, directory, item);
+    (void)delete_file(arena, prefix, TL_CHECKPOINT_SUFFIX);
+    if (delete_file(arena, prefix, TL_SAFETENSORS_INDEX))
         tli_checkpoint_remove_pieces(directory, item, 0);
     tl_arena_free(&arena);
 }
