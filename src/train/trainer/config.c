@@ -149,7 +149,7 @@ static const tl_field own_fields[] = {
     TL_F(tl_own_config, bucket_mb, .d = 25, TL_AT_LEAST(0.0625), .flags = TL_FIELD_UNSAVED,
          .help = "megabytes of gradients that processes exchange at a time; results do not depend "
                  "on it"),
-    TL_F(tl_own_config, zero, TL_RANGE(0, 3), .flags = TL_FIELD_UNSAVED | TL_FIELD_LATER,
+    TL_F(tl_own_config, zero, TL_RANGE(0, 3), .flags = TL_FIELD_UNSAVED,
          .help = "what processes share out between them instead of each having it: 1 the "
                  "optimizer's state, 2 gradients too, 3 weights too; 0 nothing"),
     TL_F(tl_own_config, recompute, .names = recomputations, OWN_FLAGS,
