@@ -89,12 +89,12 @@ static tl_status take_part(tl_optimizer *o, tli_part *p)
 
 /* --- from outside ----------------------------------------------------------------------------- */
 
-/* All bring the same values. */
+/* All have the same values: one brings them. */
 static tl_status move(const tl_optimizer *o, tl_tensor *t)
 {
     void *memory;
     TL_TRY(tl_comm_share(o->sharers->comm, &memory, t->storage->bytes));
-    return tli_storage_move(t->storage, memory);
+    return tli_storage_move(t->storage, memory, o->sharers->rank == 0);
 }
 
 static tl_status share_block(tl_optimizer *o, tli_part *p)
@@ -136,7 +136,7 @@ tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g)
     o->sharers = g;
     for (int64_t i = 0; i < o->count; i++)
         if (is_shared(&o->parts[i])) TL_TRY(share_block(o, &o->parts[i]));
-    return tl_comm_barrier(g); // nobody writes what another has yet to bring
+    return tl_comm_barrier(g); // now all see what was brought
 }
 
 tl_status tl_optimizer_meet(tl_optimizer *o)

@@ -193,13 +193,7 @@ static tl_status build_guard(tl_trainer *t)
 static tl_status share_out(const tl_trainer *t)
 {
     const tli_peers *p = tli_strategy_peers(t->strategy);
-    const int64_t zero = t->config->tilth.zero;
-    if (zero > 1)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "tilth.zero is %" PRId64 ", and neither gradients nor weights are shared "
-                       "out yet: 1 shares out the optimizer's state",
-                       zero);
-    if (!p || !zero) return TL_OK;
+    if (!p || !t->config->tilth.zero) return TL_OK;
     if (t->parts->stages.policy)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "tilth.zero: a training in stages cannot be shared out yet: set it to 0");
