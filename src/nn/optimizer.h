@@ -33,7 +33,8 @@ typedef struct tli_part {
 typedef struct tli_share {
     int64_t from, count;
     tl_block block;
-    tli_part part; /* of views */
+    tli_part part;      /* of views */
+    tl_tensor *average; /* likewise; NULL where none is kept */
 } tli_share;
 
 struct tl_optimizer {

@@ -34,6 +34,7 @@ void tli_share_deinit(tli_share *s)
 {
     if (!s) return;
     tl_tensor_free(&s->block.values);
+    tl_tensor_free(&s->average);
     tli_part_deinit(&s->part);
 }
 
@@ -71,7 +72,7 @@ static tl_status take_slots(tli_share *s, const tli_part *of)
     return TL_OK;
 }
 
-static tl_status take_part(tl_optimizer *o, tli_part *p)
+static tl_status take_part(tl_optimizer *o, tli_part *p, const tl_tensor *average)
 {
     const tl_comm_group *g = o->sharers;
     tli_share *s = tl_arena_array(o->arena, 1, sizeof *s);
@@ -82,6 +83,7 @@ static tl_status take_part(tl_optimizer *o, tli_part *p)
     p->own = s;
     if (!s->count) return TL_OK;
     TL_TRY(tl_tensor_part(&s->block.values, p->base.block->values, s->from, TL_SHAPE(s->count)));
+    if (average) TL_TRY(tl_tensor_part(&s->average, average, s->from, TL_SHAPE(s->count)));
     s->part.group = p->group;
     TL_TRY(take_params(s, o, p));
     return take_slots(s, p);
@@ -97,11 +99,13 @@ static tl_status move(const tl_optimizer *o, tl_tensor *t)
     return tli_storage_move(t->storage, memory, o->sharers->rank == 0);
 }
 
-static tl_status share_block(tl_optimizer *o, tli_part *p)
+static tl_status share_block(tl_optimizer *o, int64_t index)
 {
+    tli_part *p = &o->parts[index];
     TL_TRY(move(o, p->base.block->values));
+    if (o->average[index]) TL_TRY(move(o, o->average[index]));
     for (int64_t i = 0; i < p->slots.count; i++) TL_TRY(move(o, p->slots.items[i].tensor));
-    return take_part(o, p);
+    return take_part(o, p, o->average[index]);
 }
 
 static tl_status check_block(const tl_optimizer *o, const tli_part *p)
@@ -128,14 +132,11 @@ static bool is_shared(const tli_part *p)
 
 tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g)
 {
-    if (o->config.ema)
-        return TL_FAIL(TL_EUNSUPPORTED, "averages of the weights (optimizer_config.ema) cannot be "
-                                        "shared out yet: leave them out, or share nothing");
     for (int64_t i = 0; i < o->count; i++)
         if (is_shared(&o->parts[i])) TL_TRY(check_block(o, &o->parts[i]));
     o->sharers = g;
     for (int64_t i = 0; i < o->count; i++)
-        if (is_shared(&o->parts[i])) TL_TRY(share_block(o, &o->parts[i]));
+        if (is_shared(&o->parts[i])) TL_TRY(share_block(o, i));
     return tl_comm_barrier(g); // now all see what was brought
 }
 

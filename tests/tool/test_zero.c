@@ -18,7 +18,8 @@
 static const char *const rules[] = {
     OPTIMIZER "type=sgd " OPTIMIZER "sgd.momentum=0.9 ",
     OPTIMIZER "type=adamw " OPTIMIZER "adamw.weight_decay_rate=0.01 " OPTIMIZER
-              "adamw.global_clipnorm=0.1 tilth.gradient_accumulation=2 ",
+              "adamw.global_clipnorm=0.1 tilth.gradient_accumulation=2 "
+              "trainer.optimizer_config.ema.average_decay=0.9 ",
     OPTIMIZER "type=lamb " OPTIMIZER "lamb.weight_decay_rate=0.01 "
               "runtime.mixed_precision_dtype=mixed_bfloat16 ",
 };
@@ -61,10 +62,6 @@ static void what_is_not_there_is_refused(void **state)
     ends(2, "tilth launch -n 2 " NET FOUR "--model_dir=a tilth.zero=2",
          "zero: 2 would share out gradients too, which is not there yet");
     ends(0, "test ! -e a", "");
-    ends(2,
-         "tilth launch -n 2 " NET FOUR "--model_dir=a tilth.zero=1 "
-         "trainer.optimizer_config.ema.average_decay=0.9",
-         "tilth.zero: averages of the weights (optimizer_config.ema) cannot be shared out yet");
     ends(2,
          "tilth launch -n 2 " NET FOUR "--model_dir=a tilth.zero=1 " OPTIMIZER
          "type=adafactor_keras",
