@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     must(first + second == file.length, "the pieces are not all");
     must(pieces.hash == whole.hash && pieces.values == whole.values,
          "the pieces say another thing");
-    if (is_chosen(data, size, 16)) compare_with_reader(&file, &whole);
+    if (is_chosen(data, size, 64)) compare_with_reader(&file, &whole);
     tl_str_deinit(&file);
     return 0;
 }

@@ -27,7 +27,7 @@ from safetensors.torch import load_file, save_file
 from torch import distributed
 
 TILTH = os.environ['TILTH']
-STEPS, BATCH, CLASSES, LENGTH, WORDS, RATE = 10, 16, 5, 24, 60, 0.01
+STEPS, BATCH, CLASSES, LENGTH, WORDS, GUESSES, RATE = 10, 16, 5, 24, 60, 5, 0.01
 transformers.utils.logging.disable_progress_bar()
 
 
@@ -48,22 +48,27 @@ def pictures(folder, side):
 
 
 def sentences(folder):
+    """With words to guess, as many in each: ranks count alike in DDP."""
     rng = np.random.default_rng(3)
-    lengths, labels = rng.integers(4, LENGTH + 1, BATCH), rng.integers(0, CLASSES, BATCH)
+    lengths = rng.integers(4, LENGTH + 1, BATCH)
     mask = (np.arange(LENGTH) < lengths[:, None]).astype(np.int64)
     words = rng.integers(1, WORDS, (BATCH, LENGTH)) * mask
     kinds = (np.arange(LENGTH) >= rng.integers(2, LENGTH, BATCH)[:, None]) * mask
+    places, wanted = rng.integers(0, lengths[:, None], (BATCH, GUESSES)), rng.integers(1, WORDS, (BATCH, GUESSES))
     write_records(folder / 'data.tfrecord',
-                  ({'input_ids': w, 'input_mask': m, 'segment_ids': k, 'label_ids': l}
-                   for w, m, k, l in zip(words, mask, kinds, labels)))
+                  ({'input_ids': words[i], 'input_mask': mask[i], 'segment_ids': kinds[i], 'masked_lm_positions': places[i],
+                    'masked_lm_ids': wanted[i], 'masked_lm_weights': np.ones(GUESSES, np.float32)} for i in range(BATCH)))
     return {name: torch.tensor(value) for name, value in
-            {'input_ids': words, 'attention_mask': mask, 'token_type_ids': kinds, 'labels': labels}.items()}
+            {'input_ids': words, 'attention_mask': mask, 'token_type_ids': kinds, 'places': places, 'labels': wanted}.items()}
 
 
-def answers(model, batch):
-    inputs = {name: value for name, value in batch.items() if name != 'labels'}
+def loss_of(model, batch):
+    inputs = {name: value for name, value in batch.items() if name not in ('labels', 'places')}
     out = model(inputs['pixels']) if 'pixels' in inputs else model(**inputs)
-    return out.logits if hasattr(out, 'logits') else out
+    out = out.logits if hasattr(out, 'logits') else out
+    if 'places' in batch:
+        out = out.gather(1, batch['places'][:, :, None].expand(-1, -1, WORDS)).flatten(0, 1)
+    return torch.nn.functional.cross_entropy(out, batch['labels'].flatten())
 
 
 def settled(model):
@@ -79,8 +84,8 @@ SIZES = dict(hidden_size=32, num_attention_heads=4, num_hidden_layers=2, interme
 
 
 def small_bert():
-    return transformers.BertForSequenceClassification(transformers.BertConfig(
-        **SIZES, vocab_size=WORDS, max_position_embeddings=32, hidden_act='gelu_new', classifier_dropout=0.0))
+    return transformers.BertForMaskedLM(transformers.BertConfig(
+        **SIZES, vocab_size=WORDS, max_position_embeddings=32, hidden_act='gelu_new'))
 
 
 def small_vit():
@@ -100,10 +105,10 @@ def images(backbone, settings, side):
 def texts():
     encoder = {'vocab_size': WORDS, 'hidden_size': 32, 'num_attention_heads': 4, 'num_layers': 2, 'intermediate_size': 48,
                'max_position_embeddings': 32, 'dropout_rate': 0.0, 'attention_dropout_rate': 0.0}
-    return 'bert/sentence_prediction', {
-        'model': {'num_classes': CLASSES, 'use_encoder_pooler': True, 'encoder': {'type': 'bert', 'bert': encoder}},
+    return 'bert/pretraining', {
+        'model': {'cls_heads': [], 'mlm_activation': 'gelu', 'encoder': {'type': 'bert', 'bert': encoder}},
         'train_data': {'input_path': None, 'global_batch_size': BATCH, 'seq_length': LENGTH, 'is_training': True,
-                       'shuffle_buffer_size': 1}}
+                       'max_predictions_per_seq': GUESSES, 'use_next_sentence_label': False, 'shuffle_buffer_size': 1}}
 
 
 OLD = {'symmetric_padding': True}
@@ -117,6 +122,11 @@ MODELS = {
     'ViT': (small_vit, lambda folder: pictures(folder, 32), lambda: images('vit', VIT, 32)),
     'BERT': (small_bert, sentences, texts)}
 HUGGING_FACE = 'ViT', 'BERT'
+
+
+def save_weights(model, path):
+    save_file({key: value.float() if value.dtype == torch.double else value.clone()  # some share their memory
+               for key, value in model.state_dict().items()}, path)
 
 
 # --- theirs: this file again, as a rank ---------------------------------------------------------------------------
@@ -137,7 +147,7 @@ def rank(folder, name):
     optimizer = torch.optim.SGD(model.parameters(), RATE)
     told = []
     for step in range(STEPS):
-        loss = torch.nn.functional.cross_entropy(answers(model, batch), batch['labels'])
+        loss = loss_of(model, batch)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -148,8 +158,7 @@ def rank(folder, name):
             for value in model.parameters():
                 value.copy_(value.float())  # what ours can begin with
         if me == 0:
-            kept = {key: value.float() if value.is_floating_point() else value for key, value in model.module.state_dict().items()}
-            save_file(kept, folder / f'weights {step + 1}.safetensors')
+            save_weights(model.module, folder / f'weights {step + 1}.safetensors')
     if me == 0:
         np.save(folder / 'losses.npy', told)
     distributed.destroy_process_group()
@@ -183,7 +192,7 @@ def ours(folder, name, lanes, step):
         start = folder / 'weights'
         model.save_pretrained(start)
     task['train_data']['input_path'] = str(folder / 'data.tfrecord')
-    task['hub_module_url' if name == 'BERT' else 'init_checkpoint'] = str(start)
+    task['init_checkpoint'] = str(start)
     config = {'runtime': {'distribution_strategy': 'one_device'}, 'task': task,
               'trainer': {'train_steps': 1, 'steps_per_loop': 1, 'summary_interval': 1, 'checkpoint_interval': 1,
                           'optimizer_config': {
@@ -208,7 +217,7 @@ def compare(folder, name):
     model = make()
     names = [key for key, _ in model.named_parameters()]
     torch.save(data(folder), folder / 'batch.pt')
-    save_file(model.state_dict(), folder / 'weights 0.safetensors')
+    save_weights(model, folder / 'weights 0.safetensors')
 
     def distance(a, b):
         return np.sqrt(sum(float((a[key] - b[key]).square().sum()) for key in names))

@@ -35,14 +35,16 @@ def field(number, payload):
 
 
 def feature(value):
-    """Bytes, or an array of integers that are not below zero."""
+    """Bytes, an array of float32, or one of integers that are not below zero."""
     if isinstance(value, bytes):
         return field(1, field(1, value))
+    if getattr(value, 'dtype', None) == np.float32:
+        return field(2, field(1, value.astype('<f4').tobytes()))
     return field(3, field(1, b''.join(varint(int(x)) for x in np.ravel(value))))
 
 
 def write_records(path, examples):
-    """Each is {feature: bytes or integers}."""
+    """Each is {feature: bytes or numbers}."""
     with open(path, 'wb') as out:
         for example in examples:
             entries = (field(1, key.encode()) + field(2, feature(value)) for key, value in example.items())

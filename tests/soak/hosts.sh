@@ -70,7 +70,8 @@ cut_cable()
 {
     local begin
     over "$@" >"$place/cut.txt" 2>&1 &
-    sleep 4
+    while [[ $(ranks) -lt 2 && -n $(jobs -r) ]]; do sleep 0.1; done
+    sleep 3
     [[ $(ranks) -eq 2 ]] || { echo "the run is not there when the cable is cut"; cat "$place/cut.txt"; exit 1; }
     ip -n "$one" link set one down
     begin=$SECONDS
@@ -86,15 +87,15 @@ cut_cable()
 }
 
 words=(train --experiment=mock --mode=train tilth.seed=7 task.train_data.is_training=true trainer.steps_per_loop=500
-    trainer.summary_interval=500 trainer.checkpoint_interval=500 trainer.optimizer_config.optimizer.type=adam
+    trainer.summary_interval=500 trainer.checkpoint_interval=5000 trainer.optimizer_config.optimizer.type=adam
     trainer.optimizer_config.learning_rate.type=constant
     trainer.optimizer_config.learning_rate.constant.learning_rate=0.01 tilth.lanes=2 runtime.distribution_strategy=multi_worker_mirrored
     task.train_data.global_batch_size=16)
-"$tilth" "${words[@]}" --model_dir="$place/alone" trainer.train_steps=20000 >"$place/alone.txt" 2>&1
-over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=2000 >"$place/both.txt" 2>&1
+"$tilth" "${words[@]}" --model_dir="$place/alone" trainer.train_steps=200000 >"$place/alone.txt" 2>&1
+over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=5000 >"$place/both.txt" 2>&1
 echo "   two hosts train"
 
-cut_cable "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=20000
-over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=20000 >"$place/again.txt" 2>&1
-cmp "$place/alone/ckpt-20000.safetensors" "$place/both/ckpt-20000.safetensors"
+cut_cable "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=200000
+over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=200000 >"$place/again.txt" 2>&1
+cmp "$place/alone/ckpt-200000.safetensors" "$place/both/ckpt-200000.safetensors"
 echo "   mended, the same command ends with the bytes of one process"

@@ -63,11 +63,38 @@ static void it_is_gone_on_with(void **state)
     ends(2, VISION "--model_dir=e tilth.checkpoint_shards=0", "tilth.checkpoint_shards");
 }
 
+/* LiBai's trainer gives checkpoints other names: those are one file. */
+static void train_net_names_it(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "model: {_target_: image_classification, num_classes: 4, input_size: [16, 16, 1],\n"
+        "        backbone: {type: cnn, cnn: {filters: [4], units: [8]}}}\n"
+        "dataloader:\n"
+        "  train: &data {file_type: synthetic, synthetic_examples: 64, aug_crop: false, "
+        "mean: [128], stddev: [64]}\n"
+        "  test: [*data]\n"
+        "train: {output_dir: net, train_iter: 4, train_micro_batch_size: 16, "
+        "test_micro_batch_size: 16,\n"
+        "        evaluation: {eval_period: 4, eval_metric: accuracy}, checkpointer: {period: 2}}\n"
+        "tilth: {jit: false, threads: 1, checkpoint_shards: 2}\n";
+    assert_ok(tl_file_write_atomic("net.yaml", text, strlen(text)));
+    ends(0, "tilth train_net --config-file=net.yaml", "");
+    ends(0, "cat net/last_checkpoint", "ckpt-4");
+    ends(0, "tilth ckpt merge net/ckpt-4 -o net.safetensors", "");
+    ends(0, "cmp net.safetensors net/model_final.safetensors", "");
+    ends(0, "cmp net.safetensors net/model_best.safetensors", "");
+    ends(0, "tilth eval --model_dir=net", "net/ckpt-4.safetensors.index.json, step 4");
+    ends(0, "tilth train_net --config-file=net.yaml --resume train.train_iter=6", "");
+    ends(0, "cat net/last_checkpoint", "ckpt-6");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         SHELL_TEST(merged_it_has_the_same_bytes),
         SHELL_TEST(it_is_gone_on_with),
+        SHELL_TEST(train_net_names_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -551,7 +551,7 @@ static bool flag_in(const char *help, const char *flag, size_t length)
         return true;
     const char *plain_form = tl_arena_printf(lab_arena, " --%.*s", (int)length, flag);
     const char *negated = tl_arena_printf(lab_arena, " --[no]%.*s", (int)length, flag);
-    const char *ends = " =\n";
+    const char *ends = " =[\n"; // --board[=N]
     for (const char *at = help; (at = strstr(at, " --")); at++)
         for (int form = 0; form < 2; form++) {
             const char *wanted = form ? negated : plain_form;
