@@ -161,8 +161,7 @@ static const char *const rules[] = {
     "torch_sgd, torch_sgd: {momentum: 0.5, weight_decay: 0.01}",
     "adam, adam: {amsgrad: true, clipnorm: 0.5}",
     "adam_experimental",
-    "adamw, adamw: {weight_decay_rate: 0.1, exclude_from_weight_decay: [p1, p3], "
-    "global_clipnorm: 0.25}",
+    "adamw, adamw: {weight_decay_rate: 0.1, exclude_from_weight_decay: [p3], global_clipnorm: 1}",
     "adamw_experimental",
     "torch_adamw",
     "lamb, lamb: {weight_decay_rate: 0.1, exclude_from_weight_decay: [p2]}",
