@@ -66,6 +66,10 @@ static void what_is_not_there_is_refused(void **state)
          "tilth launch -n 2 " NET FOUR "--model_dir=a tilth.zero=1 " OPTIMIZER
          "type=adafactor_keras",
          "tilth.zero: the optimizer 'adafactor_keras' keeps ");
+    ends(2,
+         "tilth launch -n 2 train --experiment=progressive/local --mode=train --model_dir=a "
+         "tilth.zero=1 trainer.train_steps=2",
+         "tilth.zero: a training in stages cannot be shared out yet");
 }
 
 int main(void)
