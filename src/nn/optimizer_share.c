@@ -132,6 +132,7 @@ static bool is_shared(const tli_part *p)
 
 tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g)
 {
+    if (o->sharers) return TL_OK; // already
     for (int64_t i = 0; i < o->count; i++)
         if (is_shared(&o->parts[i])) TL_TRY(check_block(o, &o->parts[i]));
     o->sharers = g;

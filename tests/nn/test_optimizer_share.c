@@ -211,6 +211,7 @@ static int move_alone(const tl_comm_args *args, void *payload)
     RANK_CHECK(tl_comm_open(&comm, &tl_comm_shm, args) == TL_OK);
     RANK_CHECK(lab_open(&l, w->config) == TL_OK);
     RANK_CHECK(tl_optimizer_share(l.o, comm->world) == TL_OK);
+    RANK_CHECK(tl_optimizer_share(l.o, comm->world) == TL_OK); // nothing more
     if (args->rank == 1) RANK_CHECK(lab_step(&l, 1) == TL_OK);
     RANK_CHECK(tl_optimizer_meet(l.o) == TL_OK);
     const tl_tensor *values = tl_model_block(l.model, 0)->values;

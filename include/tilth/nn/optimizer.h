@@ -111,8 +111,8 @@ TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);
  * flush moves a process's own part, of whole parameters where the rule needs them (`by_element`).
  * Behind each flush all call tl_optimizer_meet; then all see what all have moved. Gradients must be
  * the same in all, and so must what is written otherwise, as when a state is restored. Small blocks
- * are moved by all. `g` must outlive the optimizer. TL_EUNSUPPORTED where it keeps slots of other
- * shapes, where the processes have no memory in common, and on devices that are not the host. */
+ * are moved by all. `g` must outlive optimizer and model. TL_EUNSUPPORTED where it keeps slots of
+ * other shapes, where ranks have no memory in common, and on devices that are not the host. */
 TL_API TL_NODISCARD tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g);
 /* Nothing is done for one that is not shared. */
 TL_API TL_NODISCARD tl_status tl_optimizer_meet(tl_optimizer *o);
