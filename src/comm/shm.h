@@ -86,6 +86,11 @@ typedef struct tli_shm {
     } * peers; /* [size] how we see them */
     tli_shm_piece *pieces;
     int64_t piece_count;
+    struct {
+        void *base;
+        size_t bytes;
+    } * common; /* of rank 0's memory, what stays where it is */
+    int64_t common_count;
     uint64_t used;  /* of our memory's file */
     int looks;      /* before who waits sleeps */
     uint32_t *next; /* [2 * size] numbers of messages: from each rank, to it */
@@ -118,6 +123,8 @@ TL_NODISCARD tl_status tli_shm_show(tl_comm *c, tli_shm_where *out, int64_t *pie
                                     const void *data, size_t bytes, bool copy);
 /* A peer's bytes; one that lies about them is TL_EPEER. */
 TL_NODISCARD tl_status tli_shm_see(tl_comm *c, void **out, int32_t rank, tli_shm_where where);
+/* Memory of rank 0, for all. */
+TL_NODISCARD tl_status tli_shm_share(tl_comm *c, void **out, size_t bytes);
 void tli_shm_memory_close(tl_comm *c);
 
 #endif

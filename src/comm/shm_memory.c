@@ -193,9 +193,57 @@ tl_status tli_shm_see(tl_comm *c, void **out, int32_t rank, tli_shm_where where)
     return TL_OK;
 }
 
+/* --- memory in common ------------------------------------------------------------------------- */
+
+/* tli_shm_see maps a peer's memory anew when it has grown; this one stays where it is. */
+static tl_status map_common(tl_comm *c, void **out, tli_shm_where where)
+{
+    tli_shm *s = c->inner;
+    struct stat st;
+    void *common = tl_realloc(s->common, (size_t)(s->common_count + 1) * sizeof *s->common);
+    if (!common) return TL_FAIL_NOMEM((size_t)(s->common_count + 1) * sizeof *s->common);
+    s->common = common;
+    if (fstat(s->files[0], &st) < 0 || (uint64_t)st.st_size < where.bytes
+        || where.at > (uint64_t)st.st_size - where.bytes)
+        return TL_FAIL(TL_EPEER, "rank 0 shares memory that it does not have");
+    void *base =
+        mmap(NULL, where.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->files[0], (off_t)where.at);
+    if (base == MAP_FAILED)
+        return TL_FAIL(TL_ENOMEM, "%" PRIu64 " bytes that all processes share: %s", where.bytes,
+                       strerror(errno));
+    s->common[s->common_count].base = base;
+    s->common[s->common_count++].bytes = where.bytes;
+    *out = base;
+    return TL_OK;
+}
+
+tl_status tli_shm_share(tl_comm *c, void **out, size_t bytes)
+{
+    const tli_shm *s = c->inner;
+    tli_shm_where where = {0, 0}; // rank 0 has none
+    int64_t piece;
+    tl_error error;
+    tl_status st = TL_OK;
+    if (c->rank == 0) {
+        *out = tli_shm_alloc(c, bytes);
+        st = *out ? tli_shm_show(c, &where, &piece, *out, bytes, false) : tl_error_code();
+        if (st != TL_OK) tl_error_save(&error);
+    }
+    TL_TRY(tl_comm_broadcast(c->world, &where, sizeof where, 0));
+    if (st != TL_OK) tl_error_restore(&error);
+    if (c->rank == 0) return st;
+    if (where.bytes != bytes)
+        return TL_FAIL(TL_EPEER, "rank 0 has no %zu bytes for all processes", bytes);
+    if (!s->place) return map_common(c, out, where);
+    *out = (void *)(uintptr_t)where.at;
+    return TL_OK;
+}
+
 void tli_shm_memory_close(tl_comm *c)
 {
     tli_shm *s = c->inner;
+    for (int64_t i = 0; i < s->common_count; i++) munmap(s->common[i].base, s->common[i].bytes);
+    tl_free(s->common);
     for (int64_t i = 0; i < s->piece_count; i++) munmap(s->pieces[i].base, s->pieces[i].bytes);
     for (int32_t r = 0; s->peers && r < c->size; r++)
         if (s->peers[r].base) munmap(s->peers[r].base, s->peers[r].bytes);

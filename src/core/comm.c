@@ -6,17 +6,12 @@
 #include <tilth/base/alloc.h>
 
 static const tl_method comm_methods[] = {
-    TL_METHOD(tl_comm_class, open, true),
-    TL_METHOD(tl_comm_class, close, true),
-    TL_METHOD(tl_comm_class, split, false),
-    TL_METHOD(tl_comm_class, begin, true),
-    TL_METHOD(tl_comm_class, wait, true),
-    TL_METHOD(tl_comm_class, meet, false),
-    TL_METHOD(tl_comm_class, face, false),
-    TL_METHOD(tl_comm_class, part, false),
-    TL_METHOD(tl_comm_class, alloc, true),
-    TL_METHOD(tl_comm_class, abort, true),
-    {NULL, 0, false},
+    TL_METHOD(tl_comm_class, open, true),   TL_METHOD(tl_comm_class, close, true),
+    TL_METHOD(tl_comm_class, split, false), TL_METHOD(tl_comm_class, begin, true),
+    TL_METHOD(tl_comm_class, wait, true),   TL_METHOD(tl_comm_class, meet, false),
+    TL_METHOD(tl_comm_class, face, false),  TL_METHOD(tl_comm_class, part, false),
+    TL_METHOD(tl_comm_class, alloc, true),  TL_METHOD(tl_comm_class, share, false),
+    TL_METHOD(tl_comm_class, abort, true),  {NULL, 0, false},
 };
 const tl_kind tl_kind_comm = {
     .name = "comm",
@@ -137,6 +132,16 @@ tl_status tl_comm_split(tl_comm_group **out, tl_comm *comm, const int32_t *ranks
 void *tl_comm_alloc(tl_comm *comm, size_t bytes)
 {
     return comm->cls->alloc(comm, bytes);
+}
+
+tl_status tl_comm_share(tl_comm *comm, void **out, size_t bytes)
+{
+    *out = NULL;
+    if (comm->cls->share) return comm->cls->share(comm, out, bytes ? bytes : 1);
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "processes that exchange over %s have no memory in common; those of one machine "
+                   "have, over shm",
+                   comm->cls->cls.name);
 }
 
 void tl_comm_abort(tl_comm *comm, const char *why)

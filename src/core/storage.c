@@ -398,7 +398,7 @@ bool tli_storage_can_move(const tl_storage *s)
     return s->memory->device->cls->host && !s->memory->guarded && s->size_class >= 0;
 }
 
-tl_status tli_storage_move(tl_storage *s, void *memory)
+tl_status tli_storage_move(tl_storage *s, void *memory, bool brought)
 {
     TL_ASSERT(tli_storage_can_move(s));
     tl_storage *other = tl_alloc_zero(sizeof *other);
@@ -408,7 +408,7 @@ tl_status tli_storage_move(tl_storage *s, void *memory)
     other->bytes = s->bytes;
     other->size_class = -1;
     atomic_store_explicit(&other->refs, 1, memory_order_relaxed);
-    memcpy(memory, s->data, s->bytes);
+    if (brought) memcpy(memory, s->data, s->bytes);
     tli_storage_exchange(s, other);
     tli_storage_release(other);
     return TL_OK;

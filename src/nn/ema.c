@@ -5,6 +5,7 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/update.h>
 
+#include "core/inner/storage.h"
 #include "nn/optimizer.h"
 
 static bool averaged(const tl_optimizer *o, const tl_block *block)
@@ -50,10 +51,13 @@ void tli_averages_update(tl_optimizer *o, tl_ctx *c, tl_tensor *step, tl_tensor 
     if (!o->config.ema) return;
     tl_tensor *all = tl_number(c, TL_F64, 1);
     tl_tensor *kept = tl_where(c, apply, decay_at(c, o->config.ema, step), all);
-    for (int64_t i = 0; i < o->count; i++)
-        if (o->average[i])
-            tl_update_ema_by(c, o->average[i], tl_model_block(o->model, i)->values,
-                             tl_cast(c, kept, o->average[i]->dtype));
+    for (int64_t i = 0; i < o->count; i++) {
+        const tli_share *own = o->parts[i].own;
+        if (!o->average[i] || (own && !own->count)) continue;
+        tl_update_ema_by(c, own ? own->average : o->average[i],
+                         own ? own->block.values : tl_model_block(o->model, i)->values,
+                         tl_cast(c, kept, o->average[i]->dtype));
+    }
 }
 
 bool tl_optimizer_averages(const tl_optimizer *o)
@@ -66,6 +70,14 @@ bool tl_optimizer_swapped(const tl_optimizer *o)
     return o->swapped;
 }
 
+/* What others have in common with us stays as it is: we only look at the other one. */
+static tl_status swap_block(const tl_optimizer *o, int64_t i)
+{
+    if (!o->parts[i].own) return tl_tensor_swap(o->values[i], o->average[i]);
+    tli_storage_exchange(o->values[i]->storage, o->average[i]->storage);
+    return TL_OK;
+}
+
 tl_status tl_optimizer_swap(tl_optimizer *o)
 {
     tl_status st = TL_OK;
@@ -74,7 +86,7 @@ tl_status tl_optimizer_swap(tl_optimizer *o)
         return TL_FAIL(TL_ESTATE, "no averages are kept; set `ema` of the optimizer's "
                                   "configuration");
     for (; st == TL_OK && done < o->count; done++)
-        if (o->average[done]) st = tl_tensor_swap(o->values[done], o->average[done]);
+        if (o->average[done]) st = swap_block(o, done);
     if (st == TL_OK) {
         o->swapped = !o->swapped;
         return TL_OK;
@@ -83,7 +95,7 @@ tl_status tl_optimizer_swap(tl_optimizer *o)
     tl_error why;
     tl_error_save(&why);
     for (int64_t i = 0; i < done - 1; i++)
-        if (o->average[i]) (void)!tl_tensor_swap(o->values[i], o->average[i]);
+        if (o->average[i]) (void)!swap_block(o, i);
     tl_error_restore(&why);
     return st;
 }

@@ -282,11 +282,12 @@ tl_status tl_optimizer_new(tl_optimizer **out, const tl_optimizer_args *args)
     return st;
 }
 
-static void part_deinit(tli_part *p)
+void tli_part_deinit(tli_part *p)
 {
     for (int64_t i = 0; i < p->slots.count; i++) tl_tensor_free(&p->slots.items[i].tensor);
     TL_VEC_FREE(&p->slots);
     tl_tensor_free(&p->sum);
+    tli_share_deinit(p->own);
 }
 
 void tl_optimizer_free(tl_optimizer **optimizer)
@@ -295,7 +296,7 @@ void tl_optimizer_free(tl_optimizer **optimizer)
     if (!o) return;
     for (int64_t i = 0; i < o->count; i++) {
         if (o->values) tl_tensor_free(&o->values[i]);
-        if (o->parts) part_deinit(&o->parts[i]);
+        if (o->parts) tli_part_deinit(&o->parts[i]);
         if (o->average) tl_tensor_free(&o->average[i]);
     }
     for (int64_t i = 0; i < o->row_sums.count; i++) tl_tensor_free(&o->row_sums.items[i].sum);

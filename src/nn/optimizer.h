@@ -25,8 +25,17 @@ typedef struct tli_part {
         tli_slot *items;
         int64_t count, capacity;
     } slots;
-    tl_tensor *sum; /* of gradients; NULL until something was accumulated */
+    tl_tensor *sum;        /* of gradients; NULL until something was accumulated */
+    struct tli_share *own; /* what of it this process moves (optimizer_share.c); NULL: all */
 } tli_part;
+
+/* A run of a block's elements, with the parameters that lie in it. */
+typedef struct tli_share {
+    int64_t from, count;
+    tl_block block;
+    tli_part part;      /* of views */
+    tl_tensor *average; /* likewise; NULL where none is kept */
+} tli_share;
 
 struct tl_optimizer {
     tl_arena *arena;
@@ -62,6 +71,7 @@ struct tl_optimizer {
     tl_tensor *fresh;  /* bool: sums of gradients are to be begun; NULL: they hold zeros then */
     int64_t additions; /* calls of tl_optimizer_accumulate */
     tl_tensor *halted; /* borrowed; NULL: never */
+    tl_comm_group *sharers; /* borrowed; NULL: nothing is shared */
 };
 
 /* A tensor of the optimizer's, filled. */
@@ -70,6 +80,11 @@ tl_status tli_optimizer_tensor(tl_tensor **out, const tl_optimizer *o, tl_dtype 
 /* Puts the part of a parameter in a tensor that is laid out like its block: "<name>/<path>". */
 tl_status tli_state_put_part(tl_state *into, const char *name, const tl_param *p,
                              const tl_tensor *block);
+
+/* Slots, sum, and what else it holds. */
+void tli_part_deinit(tli_part *p);
+/* shares (optimizer_share.c). NULL is fine. */
+void tli_share_deinit(tli_share *s);
 
 /* averages (ema.c) */
 tl_status tli_averages_new(tl_optimizer *o);

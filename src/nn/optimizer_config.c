@@ -195,7 +195,8 @@ static const tl_field sgd_fields[] = {
     NESTEROV_ROW(tl_sgd_config),
     TL_F_END,
 };
-OPTIMIZER(sgd, "gradient descent with momentum", NULL, .rate = tli_sgd_rate, .decays = true);
+OPTIMIZER(sgd, "gradient descent with momentum", NULL, .rate = tli_sgd_rate, .decays = true,
+          .by_element = true);
 
 static const tl_field sgd_experimental_fields[] = {
     NAME_ROW(tl_sgd_experimental_config, "SGD"),
@@ -204,14 +205,14 @@ static const tl_field sgd_experimental_fields[] = {
     JIT_COMPILE_ROW(tl_sgd_experimental_config),
     TL_F_END,
 };
-OPTIMIZER(sgd_experimental, "gradient descent with momentum, without 'decay'", NULL,
-          .decays = true);
+OPTIMIZER(sgd_experimental, "gradient descent with momentum, without 'decay'", NULL, .decays = true,
+          .by_element = true);
 
 static const tl_field adam_fields[] = {
     NAME_ROW(tl_adam_config, "Adam"),  BETA_1_ROW(tl_adam_config),  BETA_2_ROW(tl_adam_config),
     EPSILON_ROW(tl_adam_config, 1e-7), AMSGRAD_ROW(tl_adam_config), TL_F_END,
 };
-OPTIMIZER(adam, "Adam", NULL, .decays = true);
+OPTIMIZER(adam, "Adam", NULL, .decays = true, .by_element = true);
 
 static const tl_field adam_experimental_fields[] = {
     NAME_ROW(tl_adam_experimental_config, "Adam"),
@@ -222,7 +223,8 @@ static const tl_field adam_experimental_fields[] = {
     JIT_COMPILE_ROW(tl_adam_experimental_config),
     TL_F_END,
 };
-OPTIMIZER(adam_experimental, "Adam, as newer Keras has it", NULL, .decays = true);
+OPTIMIZER(adam_experimental, "Adam, as newer Keras has it", NULL, .decays = true,
+          .by_element = true);
 
 static const tl_field adamw_fields[] = {
     NAME_ROW(tl_adamw_config, "AdamWeightDecay"),
@@ -242,7 +244,7 @@ static const tl_field adamw_fields[] = {
     TL_F_END,
 };
 OPTIMIZER(adamw, "Adam with decoupled weight decay, as BERT is trained with", check_adamw,
-          .clip_norm = tli_adamw_clip_norm, .decays = true);
+          .clip_norm = tli_adamw_clip_norm, .decays = true, .by_element = true);
 
 static const tl_field adamw_experimental_fields[] = {
     NAME_ROW(tl_adamw_experimental_config, "AdamWeightDecayExperimental"),
@@ -259,7 +261,7 @@ static const tl_field adamw_experimental_fields[] = {
     TL_F_END,
 };
 OPTIMIZER(adamw_experimental, "Adam with decoupled weight decay, as newer Keras has it", NULL,
-          .decays = true);
+          .decays = true, .by_element = true);
 
 static const tl_field lamb_fields[] = {
     NAME_ROW(tl_lamb_config, "LAMB"),
@@ -300,7 +302,7 @@ static const tl_field rmsprop_fields[] = {
     TL_F_END,
 };
 OPTIMIZER(rmsprop, "gradients divided by their recent root mean square (RMSprop)", NULL,
-          .decays = false);
+          .decays = false, .by_element = true);
 
 static const tl_field adagrad_fields[] = {
     NAME_ROW(tl_adagrad_config, "Adagrad"),
@@ -310,7 +312,7 @@ static const tl_field adagrad_fields[] = {
     TL_F_END,
 };
 OPTIMIZER(adagrad, "gradients divided by the root of the sum of all their squares (Adagrad)", NULL,
-          .decays = false);
+          .decays = false, .by_element = true);
 
 static const tl_field adafactor_keras_fields[] = {
     NAME_ROW(tl_adafactor_keras_config, "Adafactor"),
@@ -344,7 +346,7 @@ static const tl_field adadelta_fields[] = {
     TL_F_END,
 };
 OPTIMIZER(adadelta, "steps as long as recent ones were, which need no learning rate (Adadelta)",
-          NULL, .decays = true);
+          NULL, .decays = true, .by_element = true);
 
 static const tl_field adamax_fields[] = {
     NAME_ROW(tl_adamax_config, "Adamax"),
@@ -356,14 +358,15 @@ static const tl_field adamax_fields[] = {
     TL_F_END,
 };
 OPTIMIZER(adamax, "Adam with the greatest recent gradient in place of the root of squares (Adamax)",
-          NULL, .decays = true);
+          NULL, .decays = true, .by_element = true);
 
 static const tl_field nadam_fields[] = {
     NAME_ROW(tl_nadam_config, "Nadam"), BETA_1_ROW(tl_nadam_config),
     BETA_2_ROW(tl_nadam_config),        EPSILON_ROW(tl_nadam_config, 1e-7),
     WEIGHT_DECAY_ROW(tl_nadam_config),  TL_F_END,
 };
-OPTIMIZER(nadam, "Adam that looks ahead along its momentum (Nadam)", NULL, .decays = true);
+OPTIMIZER(nadam, "Adam that looks ahead along its momentum (Nadam)", NULL, .decays = true,
+          .by_element = true);
 
 #define FTRL_ROW(member, text) TL_F(tl_ftrl_config, member, TL_AT_LEAST(0), .help = text)
 static const tl_field ftrl_fields[] = {
@@ -380,7 +383,7 @@ static const tl_field ftrl_fields[] = {
     TL_F_END,
 };
 OPTIMIZER(ftrl, "follow the regularized leader: sparse linear models (FTRL)", check_ftrl,
-          .decays = true);
+          .decays = true, .by_element = true);
 
 static const tl_field lion_fields[] = {
     NAME_ROW(tl_lion_config, "Lion"),
@@ -405,7 +408,7 @@ static const tl_field torch_adamw_fields[] = {
     TL_F_END,
 };
 OPTIMIZER(torch_adamw, "Adam with decoupled weight decay, as PyTorch and LiBai have it", NULL,
-          .decays = true);
+          .decays = true, .by_element = true);
 
 static const tl_field torch_sgd_fields[] = {
     NAME_ROW(tl_torch_sgd_config, "SGD"),
@@ -416,7 +419,7 @@ static const tl_field torch_sgd_fields[] = {
     TL_F_END,
 };
 OPTIMIZER(torch_sgd, "gradient descent with momentum, as PyTorch and LiBai have it", NULL,
-          .decays = true);
+          .decays = true, .by_element = true);
 
 static const tl_field slide_fields[] = {
     NAME_ROW(tl_slide_config, "SLIDE"),

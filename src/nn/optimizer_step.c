@@ -5,6 +5,7 @@
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/pack.h>
 #include <tilth/ops/update.h>
+#include <tilth/ops/view.h>
 
 #include "nn/net.h"
 #include "nn/optimizer.h"
@@ -149,10 +150,17 @@ static void update_block(sweep *s, int64_t index)
 {
     tl_ctx *c = s->c;
     const tli_part *part = &s->o->parts[index];
+    tl_tensor *grad = s->g.grads[index];
+    const tli_share *own = part->own;
+    if (own && !own->count) return; // others move it
+    if (own) {
+        grad = tl_slice(c, grad, 0, own->from, own->from + own->count, 1);
+        part = &own->part;
+    }
     tl_update u = {.block = &part->base,
                    .config = s->o->config.optimizer.value,
                    .values = part->base.block->values,
-                   .grad = s->g.grads[index],
+                   .grad = grad,
                    .rate = s->rate,
                    .step = s->step,
                    .scale = s->g.factors[index],

@@ -158,6 +158,40 @@ static int leave(const tl_comm_args *args, void *payload)
     return 0;
 }
 
+/* What each writes all see, also after rank 0's memory has grown. */
+static int write_in_common(const tl_comm_args *args, void *payload)
+{
+    enum { COUNT = 30000 };
+    tl_comm *c;
+    int32_t *common[3];
+    void *more;
+    (void)payload;
+    RANK_CHECK(tl_comm_open(&c, &tl_comm_shm, args) == TL_OK);
+    for (int i = 0; i < 3; i++) {
+        RANK_CHECK(tl_comm_share(c, &more, COUNT * sizeof(int32_t) / (i == 1 ? 3000 : 1)) == TL_OK);
+        common[i] = more;
+        RANK_CHECK((more = tl_comm_alloc(c, 100000)));
+        RANK_CHECK(tl_comm_broadcast(c->world, more, 100000, 0) == TL_OK);
+    }
+    for (int32_t i = args->rank; i < COUNT; i += args->size) common[2][i] = i + 1;
+    common[1][args->rank] = args->rank;
+    RANK_CHECK(tl_comm_barrier(c->world) == TL_OK);
+    for (int32_t i = 0; i < COUNT; i++) RANK_CHECK(common[2][i] == i + 1 && !common[0][i]);
+    for (int32_t r = 0; r < args->size; r++) RANK_CHECK(common[1][r] == r);
+    RANK_CHECK(tl_comm_barrier(c->world) == TL_OK);
+    tl_comm_close(&c);
+    return 0;
+}
+
+static void memory_in_common_is_the_same(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        assert_int_equal(ranks_threads(ranks, write_in_common, NULL), 0);
+        if (!THREAD_SANITIZED) assert_int_equal(ranks_fork(ranks, write_in_common, NULL), 0);
+    }
+}
+
 static void failures_are_those_of_all(void **state)
 {
     (void)state;
@@ -188,6 +222,8 @@ static void arguments_are_checked(void **state)
     assert_fails(tl_comm_split(&g, c, (const int32_t[]){0}, 0), TL_EINVAL, "at least one");
     assert_fails(tl_comm_send(c->world, &x, 4, 0), TL_EINVAL, "this process");
     assert_fails(tl_comm_broadcast(c->world, &x, 4, 1), TL_EINVAL, "none of the group");
+    void *memory;
+    assert_fails(tl_comm_share(c, &memory, 4), TL_EUNSUPPORTED, "no memory in common");
     tl_comm_sum sum = {
         .dtype = TL_BOOL, .count = 1, .lanes = 1, .partials = (const void *const[]){&x}};
     assert_fails(tl_comm_all_reduce(c->world, &sum), TL_EINVAL, "bool cannot");
@@ -209,6 +245,7 @@ int main(void)
         cmocka_unit_test(threads_give_the_reference),
         cmocka_unit_test(processes_give_the_reference),
         cmocka_unit_test(ordinary_memory_gives_the_reference),
+        cmocka_unit_test(memory_in_common_is_the_same),
         cmocka_unit_test(failures_are_those_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

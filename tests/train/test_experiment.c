@@ -520,7 +520,6 @@ static void test_fields_without_a_feature_are_refused_by_name(void **state)
     (void)state;
     static const char *const changes[] = {
         "runtime.tpu=x",
-        "tilth.zero=1",
         "runtime.tpu_enable_xla_dynamic_padder=false",
         "trainer.allow_tpu_summary=true",
         "task.train_data.tfds_name=mnist",

@@ -88,6 +88,10 @@ TL_API TL_NODISCARD tl_status tl_comm_split(tl_comm_group **out, tl_comm *comm,
  * long as the world. Any other memory works as well, with a copy more. NULL (with the error set)
  * when there is none. */
 TL_API void *tl_comm_alloc(tl_comm *comm, size_t bytes);
+/* The same zeroed memory for all ranks, which call it together: what one writes the others see once
+ * both have made a call of all. It lives as long as the world. TL_EUNSUPPORTED where ranks have no
+ * memory in common: over MPI. */
+TL_API TL_NODISCARD tl_status tl_comm_share(tl_comm *comm, void **out, size_t bytes);
 /* Ends the world. The first reason stays. */
 TL_API void tl_comm_abort(tl_comm *comm, const char *why);
 
@@ -197,6 +201,8 @@ struct tl_comm_class {
     void (*face)(tl_comm_work *w, int32_t rank, tl_comm_face *out);
     tl_status (*part)(tl_comm_work *w);
     void *(*alloc)(tl_comm *c, size_t bytes);
+    /* (optional: ranks have no memory in common) More than 0 bytes. */
+    tl_status (*share)(tl_comm *c, void **out, size_t bytes);
     void (*abort)(tl_comm *c, const char *why);
 };
 

@@ -45,7 +45,8 @@ typedef struct tl_optimizer_class {
     tl_tensor *(*rate)(tl_ctx *c, const tl_optimizer *o, tl_tensor *step, tl_tensor *rate);
     /* Optional: largest norm of all gradients together, before all other clipping; 0: any. */
     double (*clip_norm)(const void *config);
-    bool decays; /* it heeds the weight decay of a block */
+    bool decays;     /* it heeds the weight decay of a block */
+    bool by_element; /* an element is moved by its own numbers alone; else by its parameter's */
 } tl_optimizer_class;
 
 /* How long a learning rate changes. */

@@ -24,6 +24,7 @@
 #ifndef TILTH_NN_OPTIMIZER_H
 #define TILTH_NN_OPTIMIZER_H
 
+#include <tilth/core/comm.h>
 #include <tilth/nn/model.h>
 #include <tilth/nn/optimization.h>
 
@@ -104,6 +105,17 @@ TL_API void tl_optimizer_begin_lane(tl_optimizer *o, tl_ctx *c);
 /* Whether lanes are clipped; and clips what was accumulated for one. */
 TL_API bool tl_optimizer_clips_lanes(const tl_optimizer *o);
 TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);
+
+/* Shares weights, slots and averages with the processes of a group, all of which call it with
+ * optimizers of the same kind and model: they then lie in memory that all have in common, and each
+ * flush moves a process's own part, of whole parameters where the rule needs them (`by_element`).
+ * Behind each flush all call tl_optimizer_meet; then all see what all have moved. Gradients must be
+ * the same in all, and so must what is written otherwise, as when a state is restored. Small blocks
+ * are moved by all. `g` must outlive optimizer and model. TL_EUNSUPPORTED where it keeps slots of
+ * other shapes, where ranks have no memory in common, and on devices that are not the host. */
+TL_API TL_NODISCARD tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g);
+/* Nothing is done for one that is not shared. */
+TL_API TL_NODISCARD tl_status tl_optimizer_meet(tl_optimizer *o);
 
 /* From the next capture on, each flush also measures how much the gradients of its batches differ:
  * of batches of weight w, the expected squared norm of a mean gradient is signal + noise / w. Their

@@ -128,10 +128,10 @@ void tli_storage_accept(tl_storage *s);
 bool tli_storage_can_exchange(const tl_storage *a, const tl_storage *b);
 void tli_storage_exchange(tl_storage *a, tl_storage *b);
 /* Its elements lie in `memory` from now on, which is somebody else's, has room for them, and
- * outlives it; what it had goes back to the pool. Where the host computes, and nobody has done so
- * before. */
+ * outlives it; what it had goes back to the pool, and is copied there before if it is `brought`.
+ * Where the host computes, and nobody has done so before. */
 bool tli_storage_can_move(const tl_storage *s);
-TL_NODISCARD tl_status tli_storage_move(tl_storage *s, void *memory);
+TL_NODISCARD tl_status tli_storage_move(tl_storage *s, void *memory, bool brought);
 /* The same as a failure: that of the work before it. */
 TL_NODISCARD tl_status tli_storage_check(const tl_storage *s);
 /* Whether no guard zone was written, waiting for what may do it; else `*at` is the first such byte,

@@ -424,7 +424,10 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path,
     c->again_at = 0;
     tli_peers_tell(c->peers, TL_WORLD_READS, 0, "a checkpoint");
     tl_str_cut(&c->newest, 0);
+    // Weights may lie in memory that all have: nobody still looks at it, nobody goes on too soon.
+    if (c->peers) TL_TRY(tl_comm_barrier(c->peers->all));
     TL_TRY(path ? restore_this(c, path) : restore_chiefs(c, &from));
+    if (c->peers) TL_TRY(tl_comm_barrier(c->peers->all));
     if (path) from = path;
     if (c->last_step) { // a run that goes back will tell again what it told since
         TL_TRY(tl_summary_manager_rewind(c->summaries, c->trainer->global_step));

@@ -24,7 +24,7 @@ static tl_status show(tl_tensor *t, const tli_peers *p)
 {
     if (!t || !tli_storage_can_move(t->storage)) return TL_OK;
     void *memory = tl_comm_alloc(p->all->comm, t->storage->bytes);
-    return memory ? tli_storage_move(t->storage, memory) : tl_error_code();
+    return memory ? tli_storage_move(t->storage, memory, true) : tl_error_code();
 }
 
 static tl_status show_large(const tli_lanes *l, const tli_lane_sum *s)

@@ -246,7 +246,7 @@ static tl_status run_sum(tl_trainer *t)
     TL_TRY(tli_lanes_join(&p->lanes));
     TL_TRY(apply_sum(t));
     p->unfinished = false;
-    return TL_OK;
+    return tl_optimizer_meet(t->optimizer);
 }
 
 void tli_trainer_leave_step(tl_trainer *t)

@@ -189,13 +189,26 @@ static tl_status build_guard(tl_trainer *t)
     return TL_OK;
 }
 
+/* Alone there is nobody to share with. */
+static tl_status share_out(const tl_trainer *t)
+{
+    const tli_peers *p = tli_strategy_peers(t->strategy);
+    if (!p || !t->config->tilth.zero) return TL_OK;
+    if (t->parts->stages.policy)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "tilth.zero: a training in stages cannot be shared out yet: set it to 0");
+    TL_TRY_NOTE(tl_optimizer_share(t->optimizer, p->all), "tilth.zero");
+    return TL_OK;
+}
+
 static tl_status build_lanes(tl_trainer *t)
 {
     const tl_function_args args = function_args(t);
     const bool eager = t->config->runtime.run_eagerly || !t->params->train_tf_function;
     if (!t->parts->trains || !t->optimizer) return TL_OK;
-    return tli_lanes_init(&t->parts->lanes, t->strategy, &t->parts->guard, t->optimizer, t->engine,
-                          eager ? NULL : &args);
+    TL_TRY(tli_lanes_init(&t->parts->lanes, t->strategy, &t->parts->guard, t->optimizer, t->engine,
+                          eager ? NULL : &args));
+    return share_out(t);
 }
 
 tl_status tli_trainer_lanes_of_metrics(tl_trainer *t, tli_lanes *lanes, tli_guard *guard,

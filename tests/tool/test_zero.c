@@ -1,0 +1,82 @@
+/* Trainings whose processes keep weights and the optimizer's state once (tilth.zero): the bytes of
+ * one process, on any number of them, also when others go on.
+ * needs: no sanitizer */
+#include "tool/shell_lab.h"
+
+/* More elements than one piece, so that there is something to share out. */
+#define NET                                                                                        \
+    "train --experiment=vision/local --mode=train_and_eval tilth.seed=7 trainer.steps_per_loop=2 " \
+    "trainer.summary_interval=2 trainer.checkpoint_interval=2 trainer.validation_interval=4 "      \
+    "trainer.validation_steps=1 tilth.lanes=3 task.train_data.global_batch_size=30 "               \
+    "task.validation_data.global_batch_size=30 task.train_data.synthetic_examples=100 "            \
+    "task.model.backbone.cnn.units=[128,64] "                                                      \
+    "task.model.backbone.cnn.batch_norm=true task.model.dropout_rate=0.3 "
+#define OPTIMIZER "trainer.optimizer_config.optimizer."
+#define FOUR "trainer.train_steps=4 "
+#define TWO "trainer.train_steps=2 "
+
+static const char *const rules[] = {
+    OPTIMIZER "type=sgd " OPTIMIZER "sgd.momentum=0.9 ",
+    OPTIMIZER "type=adamw " OPTIMIZER "adamw.weight_decay_rate=0.01 " OPTIMIZER
+              "adamw.global_clipnorm=0.1 tilth.gradient_accumulation=2 "
+              "trainer.optimizer_config.ema.average_decay=0.9 ",
+    OPTIMIZER "type=lamb " OPTIMIZER "lamb.weight_decay_rate=0.01 "
+              "runtime.mixed_precision_dtype=mixed_bfloat16 ",
+};
+
+static void run(const char *launch, const char *folder, const char *rule, const char *words)
+{
+    char line[1800];
+    snprintf(line, sizeof line, "tilth %s" NET "--model_dir=%s %s%s", launch, folder, rule, words);
+    ends(0, line, "");
+}
+
+static void the_bytes_are_those_without_it(void **state)
+{
+    (void)state;
+    for (int64_t i = 0; i < TL_COUNT(rules); i++) {
+        run("", "one", rules[i], FOUR "tilth.zero=1"); // alone there is nothing to share
+        run("launch -n 2 ", "none", rules[i], FOUR);
+        run("launch -n 2 ", "two", rules[i], FOUR "tilth.zero=1");
+        run("launch -n 3 ", "three", rules[i], FOUR "tilth.zero=1");
+        ends(0,
+             "for m in none two three; do cmp one/ckpt-2.safetensors $m/ckpt-2.safetensors && cmp "
+             "one/ckpt-4.safetensors $m/ckpt-4.safetensors && diff -rx checkpoint one/best $m/best "
+             "|| exit 1; done; rm -r none two three",
+             "");
+        // others go on: with it, without it, with it again
+        run("launch -n 3 ", "a", rules[i], TWO "tilth.zero=1");
+        run("launch -n 2 ", "a", rules[i], FOUR);
+        run("launch -n 2 ", "b", rules[i], TWO);
+        run("launch -n 3 ", "b", rules[i], FOUR "tilth.zero=1");
+        ends(0,
+             "for m in a b; do cmp one/ckpt-4.safetensors $m/ckpt-4.safetensors || exit 1; done; "
+             "rm -r one a b",
+             "");
+    }
+}
+
+static void what_is_not_there_is_refused(void **state)
+{
+    (void)state;
+    ends(2, "tilth launch -n 2 " NET FOUR "--model_dir=a tilth.zero=2",
+         "zero: 2 would share out gradients too, which is not there yet");
+    ends(0, "test ! -e a", "");
+    ends(2,
+         "tilth launch -n 2 " NET FOUR "--model_dir=a tilth.zero=1 " OPTIMIZER
+         "type=adafactor_keras",
+         "tilth.zero: the optimizer 'adafactor_keras' keeps ");
+    ends(2,
+         "tilth launch -n 2 train --experiment=progressive/local --mode=train --model_dir=a "
+         "tilth.zero=1 trainer.train_steps=2",
+         "tilth.zero: a training in stages cannot be shared out yet");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        SHELL_TEST(the_bytes_are_those_without_it),
+        SHELL_TEST(what_is_not_there_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
