@@ -399,6 +399,7 @@ static tl_status run_sum(tl_trainer *t)
 {
     tl_trainer_parts *p = t->parts;
     bool meet = false;
+    TL_TRY(tli_trainer_share_out(t));
     tli_lanes_tell_step(&p->lanes, t->global_step + 1, "gradients");
     TL_TRY(begin_sum(t));
     p->unfinished = true;
@@ -515,6 +516,8 @@ static tl_status tell_nothing_finite(tl_trainer *t, tl_logs *logs)
 tl_status tli_train_loop_end(tl_trainer *t, tl_logs *logs)
 {
     TL_TRY(tl_trainer_join(t));
+    // Who writes checkpoints, exports or evaluates averages finds all of them until the next step.
+    if (t->optimizer) TL_TRY(tl_optimizer_bring(t->optimizer, true));
     if (!t->train_loss) return TL_OK;
     tl_mark mark = tl_ctx_begin(t->ctx);
     tl_status st;

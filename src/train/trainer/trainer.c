@@ -166,14 +166,12 @@ static tl_status build_guard(tl_trainer *t)
     return TL_OK;
 }
 
-/* Alone there is nobody to share with. */
-static tl_status share_out(const tl_trainer *t)
+tl_status tli_trainer_share_out(const tl_trainer *t)
 {
     const tli_peers *p = tli_strategy_peers(t->strategy);
-    if (!p || !t->config->tilth.zero) return TL_OK;
-    if (t->parts->stages.policy)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "tilth.zero: a training in stages cannot be shared out yet: set it to 0");
+    if (!p || !t->config->tilth.zero) return TL_OK; // alone there is nobody to share with
+    if (t->parts->stages.policy && !tl_optimizer_is_shared(t->optimizer))
+        TL_TRY(tl_comm_unshare(p->all->comm)); // what the stage before had is gone
     TL_TRY_NOTE(tl_optimizer_share(t->optimizer, p->all), "tilth.zero");
     return TL_OK;
 }
@@ -185,7 +183,8 @@ static tl_status build_lanes(tl_trainer *t)
     if (!t->parts->trains || !t->optimizer) return TL_OK;
     TL_TRY(tli_lanes_init(&t->parts->lanes, t->strategy, &t->parts->guard, t->optimizer, t->engine,
                           eager ? NULL : &args));
-    return share_out(t);
+    // The chief enters a stage when it looks for a checkpoint, before the others: then with a step.
+    return t->parts->stages.policy ? TL_OK : tli_trainer_share_out(t);
 }
 
 tl_status tli_trainer_lanes_of_metrics(tl_trainer *t, tli_lanes *lanes, tli_guard *guard,

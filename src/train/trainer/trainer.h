@@ -72,6 +72,8 @@ TL_NODISCARD tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state 
 TL_NODISCARD tl_status tli_trainer_lanes_of_metrics(tl_trainer *t, tli_lanes *lanes,
                                                     tli_guard *guard, const tl_metrics *metrics,
                                                     const tl_metric *loss);
+/* What tilth.zero says, before steps: nothing more is done when it was. */
+TL_NODISCARD tl_status tli_trainer_share_out(const tl_trainer *t);
 /* A dataset as the trainer takes batches from it: this process's, on the device. Each lane has
  * `batches` of a step. It is gone after a failure. */
 TL_NODISCARD tl_status tli_trainer_feed(tl_trainer *t, tl_dataset **dataset, int64_t batches);
