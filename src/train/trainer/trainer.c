@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
-#include <tilth/base/machine.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/sys/core/device.h>
@@ -80,7 +79,7 @@ static tl_status build_train(tl_trainer *t)
     if (!t->task->config || !t->task->config->train_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
     const int64_t batch = t->task->config->train_data->global_batch_size / input.replicas;
-    TL_TRY(tli_check_batch_memory(t->model, t->parts->keys, batch, tl_machine_memory()));
+    TL_TRY(tli_check_batch_memory(t->model, t->parts->keys, batch, tli_batch_memory(t->engine)));
     TL_TRY(tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset));
     return tli_trainer_feed(t, &t->train_dataset, t->parts->accumulation);
 }
