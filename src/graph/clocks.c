@@ -50,6 +50,9 @@ tl_status tli_clocks_stop(tli_clocks *c, int64_t step)
     if (c->events) return c->queue->device->cls->record(c->events[step + 1], c->queue);
     TL_TRY(wait_for_all(c->queue));
     s->end_ns = tl_clock_ns();
+    // What other lanes computed meanwhile is theirs.
+    if (tli_is_collective(s->node) && s->begin_ns < c->program->lanes.resumed_ns)
+        s->begin_ns = c->program->lanes.resumed_ns;
     add_up(s);
     return TL_OK;
 }

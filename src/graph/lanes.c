@@ -2,6 +2,7 @@
  * workspace, and inputs and outputs of its own. Headers are bound once, and what they are bound to
  * changes hands where a lane goes on. */
 #include <tilth/base/alloc.h>
+#include <tilth/base/clock.h>
 #include <tilth/core/strands.h>
 
 #include "core/inner/engine.h"
@@ -79,6 +80,7 @@ void tli_lane_resume(void *self)
     tl_program *p = lane->program;
     const int64_t inputs = p->graph->input_count;
     bring(p, lane->index);
+    if (p->timing && lane->index) p->lanes.resumed_ns = tl_clock_ns();
     for (int64_t i = 0; i < inputs + p->graph->output_count; i++)
         tli_program_lend(i < inputs ? &p->inputs[i] : &p->outputs[i - inputs],
                          lane->lent[i].storage, lane->lent[i].offset);

@@ -85,7 +85,8 @@ struct tl_program {
     struct {
         tl_tensor **items; /* workspaces of lanes; that of the first is the program's own */
         int64_t count;
-        int64_t here; /* whose memory is the program's now */
+        int64_t here;       /* whose memory is the program's now */
+        int64_t resumed_ns; /* when a lane behind the first went on last, where runs are timed */
     } lanes;
 };
 

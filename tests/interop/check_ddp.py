@@ -1,5 +1,6 @@
 """Lanes of ours beside PyTorch's DistributedDataParallel over gloo, on two and four ranks: ten steps of four models on the
-same examples. A rank has the part of the batch that a lane has, and batch statistics of its own. Theirs computes in
+same examples. A rank has the part of the batch that a lane has, and batch statistics of its own, or, where it says
+"synchronised", those of all ranks. Theirs computes in
 float64 (MobileNetV2's gradients of float32 are 5 % from that, and ours 0.7 %), and each step of ours begins with the
 weights that theirs had: small networks that learn a batch by heart part from each other by what is rounded."""
 import io
@@ -25,6 +26,7 @@ from PIL import Image
 from records import write_records
 from safetensors.torch import load_file, save_file
 from torch import distributed
+from torch.distributed.nn.functional import all_reduce
 
 TILTH = os.environ['TILTH']
 STEPS, BATCH, CLASSES, LENGTH, WORDS, GUESSES, RATE = 10, 16, 5, 24, 60, 5, 0.01
@@ -79,6 +81,34 @@ def settled(model):
     return model
 
 
+class SynchronisedNorm(torch.nn.Module):
+    """What torch.nn.SyncBatchNorm computes, which knows no CPU: by all_reduce of gloo, and autograd through it."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm
+
+    def forward(self, x):
+        norm, count = self.norm, x.numel() // x.shape[1] * distributed.get_world_size()
+        shape = 1, -1, 1, 1
+        mean = all_reduce(x.sum((0, 2, 3))) / count
+        variance = all_reduce((x - mean.view(shape)).square().sum((0, 2, 3))) / count
+        with torch.no_grad():  # as Keras's over several replicas: that of the batch
+            norm.running_mean.lerp_(mean, norm.momentum)
+            norm.running_var.lerp_(variance, norm.momentum)
+        unit = (x - mean.view(shape)) * (variance + norm.eps).rsqrt().view(shape)
+        return unit * norm.weight.view(shape) + norm.bias.view(shape)
+
+
+def synchronised(model):
+    for name, child in model.named_children():
+        if isinstance(child, torch.nn.BatchNorm2d):
+            setattr(model, name, SynchronisedNorm(child))
+        else:
+            synchronised(child)
+    return model
+
+
 SIZES = dict(hidden_size=32, num_attention_heads=4, num_hidden_layers=2, intermediate_size=48, num_labels=CLASSES,
              hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
 
@@ -92,12 +122,12 @@ def small_vit():
     return transformers.ViTForImageClassification(transformers.ViTConfig(**SIZES, image_size=32, patch_size=8))
 
 
-def images(backbone, settings, side):
+def images(backbone, settings, side, together=False):
     data = {'input_path': None, 'global_batch_size': BATCH, 'aug_rand_hflip': False, 'aug_crop': False, 'decode_jpeg_only': False,
             'center_crop_fraction': 1.0, 'mean': [127.5] * 3, 'stddev': [63.75] * 3, 'shuffle_buffer_size': 1}
     return 'image_classification', {
         'model': {'num_classes': CLASSES, 'input_size': [side, side, 3], 'dropout_rate': 0.0,
-                  'norm_activation': {'norm_epsilon': 1e-5, 'norm_momentum': 0.9, 'use_sync_bn': False},
+                  'norm_activation': {'norm_epsilon': 1e-5, 'norm_momentum': 0.9, 'use_sync_bn': together},
                   'backbone': {'type': backbone, backbone: settings}},
         'losses': {'l2_weight_decay': 0.0}, 'train_data': data}
 
@@ -117,6 +147,8 @@ VIT = {'model_name': None, 'hidden_size': 32, 'patch_size': 8, 'norm_epsilon': 1
 MODELS = {
     'ResNet-18': (lambda: torchvision.models.resnet18(num_classes=CLASSES), lambda folder: pictures(folder, 64),
                   lambda: images('resnet', {'model_id': 18, 'identity_shortcuts': True, **OLD}, 64)),
+    'ResNet-18, synchronised': (lambda: torchvision.models.resnet18(num_classes=CLASSES), lambda folder: pictures(folder, 64),
+                                lambda: images('resnet', {'model_id': 18, 'identity_shortcuts': True, **OLD}, 64, True)),
     'MobileNetV2': (lambda: settled(torchvision.models.mobilenet_v2(num_classes=CLASSES)), lambda folder: pictures(folder, 64),
                     lambda: images('mobilenet', OLD, 64)),
     'ViT': (small_vit, lambda folder: pictures(folder, 32), lambda: images('vit', VIT, 32)),
@@ -125,7 +157,8 @@ HUGGING_FACE = 'ViT', 'BERT'
 
 
 def save_weights(model, path):
-    save_file({key: value.float() if value.dtype == torch.double else value.clone()  # some share their memory
+    save_file({key.replace('.norm.', '.'):  # of synchronised ones
+               value.float() if value.dtype == torch.double else value.clone()  # some share their memory
                for key, value in model.state_dict().items()}, path)
 
 
@@ -139,7 +172,10 @@ def rank(folder, name):
     me, count = distributed.get_rank(), distributed.get_world_size()
     model = MODELS[name][0]()
     model.load_state_dict(load_file(folder / 'weights 0.safetensors'))
-    model = torch.nn.parallel.DistributedDataParallel(model.double().train())
+    model = model.double().train()
+    if name.endswith('synchronised'):
+        synchronised(model)
+    model = torch.nn.parallel.DistributedDataParallel(model)
     batch = {key: value[me * BATCH // count:(me + 1) * BATCH // count]
              for key, value in torch.load(folder / 'batch.pt').items()}
     if 'pixels' in batch:
