@@ -63,7 +63,12 @@ void tli_gradients_measure(tli_gradients *g, tl_tensor **norm, tl_tensor **finit
     tl_tensor **list = room_for_blocks(g);
     *norm = *finite = NULL;
     if (!list) return;
-    tl_finite_and_norm(g->c, list, gather(g, list, NULL), norm, finite);
+    if (g->divided) {
+        *norm = tl_take(g->c, g->o->divided.norms, 0, 0);
+        *finite = g->o->divided.finite;
+    } else {
+        tl_finite_and_norm(g->c, list, gather(g, list, NULL), norm, finite);
+    }
     *norm = tl_cast(g->c, *norm, TL_F64);
 }
 
@@ -112,6 +117,12 @@ static tl_tensor *clipped_norm_of_all(tli_gradients *g)
     tl_ctx *c = g->c;
     tl_tensor *norm = norm_of_all(g);
     if (!g->row_count) return norm;
+    if (g->divided) { // of tables that were not looked up in when it was decided
+        (void)TL_FAIL(TL_EUNSUPPORTED, "tilth.zero: rows that were looked up are clipped, which "
+                                       "needs all gradients in each process: set it to 1");
+        tl_ctx_fail(c);
+        return NULL;
+    }
     tl_tensor *squares = tl_square(c, norm);
     for (int64_t i = 0; i < g->row_count; i++) {
         const tl_param *p = tl_model_param(g->o->model, g->rows[i].param);
@@ -217,7 +228,8 @@ static tl_tensor *group_norm(tli_gradients *g, const tl_group_config *group)
     double p = group->norm_type.set ? group->norm_type.value : 2;
     tl_tensor *norm, *finite, **list = room_for_blocks(g);
     if (!list) return NULL;
-    if (p != 2) norm = other_norm(g, group, p);
+    if (g->divided) norm = tl_take(g->c, g->o->divided.norms, 0, 1 + (group - g->o->groups));
+    else if (p != 2) norm = other_norm(g, group, p);
     else tl_finite_and_norm(g->c, list, gather(g, list, group), &norm, &finite);
     return times(g->c, tl_cast(g->c, norm, TL_F64), factor_of(g, group));
 }

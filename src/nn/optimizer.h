@@ -84,6 +84,12 @@ struct tl_optimizer {
         tli_reserved *items;
         int64_t count, capacity;
     } reserved;
+    /* sums of gradients, of which each process has its part (optimizer_divide.c) */
+    struct {
+        bool wanted, decided, on;
+        tl_tensor *norms;  /* float32: of all blocks, then of those of each group */
+        tl_tensor *finite; /* all of them: bool */
+    } divided;
 };
 
 /* A tensor of the optimizer's, filled. */
@@ -98,6 +104,11 @@ void tli_part_deinit(tli_part *p);
 /* shares (optimizer_share.c). NULL is fine. */
 void tli_share_deinit(tli_share *s);
 void tli_reserved_free(tl_optimizer *o);
+/* The element of a block at which the part of a rank begins; behind the last rank, how many there
+ * are. */
+int64_t tli_share_begin(const tl_optimizer *o, const tli_part *p, int32_t rank);
+/* Whether the sums of a block count for the steps of a part of the model. */
+bool tli_is_summed(const tl_block *b, const tl_model *part);
 
 /* averages (ema.c) */
 tl_status tli_averages_new(tl_optimizer *o);
@@ -132,6 +143,7 @@ typedef struct tli_gradients {
     tl_tensor *norm;     /* of all, factors included: float64 scalar; NULL: to be computed again */
     const tli_row_squares *rows; /* of tables of which only rows were looked up, without factors */
     int64_t row_count;
+    bool divided; /* they are sums, and other processes have the rest of them */
 } tli_gradients;
 void tli_gradients_clip(tli_gradients *g);
 /* The largest norm that the optimizer's own clipping leaves; 0: it has none. */

@@ -4,6 +4,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/integer.h>
 #include <tilth/core/comm.h>
+#include <tilth/ops/update.h>
 #include <tilth/sys/core/device.h>
 
 #include "base/inner/reserve.h"
@@ -11,8 +12,8 @@
 #include "nn/optimizer.h"
 
 enum {
-    PIECE = 16384, /* elements. What is no longer is moved by all */
-    SMALL = 65536, /* bytes of a slot that each may have, though it is not its own */
+    PIECE = TL_SQUARES, /* elements. What is no longer is moved by all */
+    SMALL = 65536,      /* bytes of a slot that each may have, though it is not its own */
 };
 
 /* --- who has what ----------------------------------------------------------------------------- */
@@ -22,8 +23,7 @@ static bool by_element(const tl_optimizer *o)
     return TL_CLASS_METHOD(tl_optimizer_class, o->cls, update)->by_element;
 }
 
-/* The element of a block at which the part of a rank begins. */
-static int64_t begin_of(const tl_optimizer *o, const tli_part *p, int32_t rank)
+int64_t tli_share_begin(const tl_optimizer *o, const tli_part *p, int32_t rank)
 {
     const int32_t size = o->sharers->size;
     const int64_t count = tl_tensor_count(p->base.block->values);
@@ -45,7 +45,7 @@ typedef struct range {
 static range range_of(const tl_optimizer *o, const tli_part *p, int64_t param, const tl_tensor *t,
                       int32_t rank)
 {
-    const range own = {begin_of(o, p, rank), begin_of(o, p, rank + 1)};
+    const range own = {tli_share_begin(o, p, rank), tli_share_begin(o, p, rank + 1)};
     if (param < 0) return own;
     const int64_t at = p->base.offsets.items[param];
     return (range){0, at >= own.from && at < own.end ? tl_tensor_count(t) : 0};
@@ -255,14 +255,20 @@ static bool is_shared(const tli_part *p)
     return p->base.block && tl_tensor_count(p->base.block->values) > PIECE;
 }
 
-tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g)
+tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g, int64_t level)
 {
     if (o->sharers) return TL_OK; // already
+    if (level > 2 && !tl_comm_shares(g->comm))
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "3 shares out weights, which processes of one machine do, in memory that "
+                       "they have in common; over %s each has all of them: 2 is the most",
+                       g->comm->cls->cls.name);
     for (int64_t i = 0; i < o->count; i++)
         if (is_shared(&o->parts[i])) TL_TRY(check_block(o, &o->parts[i]));
     o->sharers = g;
     o->apart = !tl_comm_shares(g->comm);
     o->whole = o->apart; // what is restored next is
+    o->divided.wanted = level > 1;
     for (int64_t i = 0; i < o->count; i++)
         if (is_shared(&o->parts[i])) TL_TRY(share_block(o, i));
     return tl_comm_barrier(g); // now all see what was brought

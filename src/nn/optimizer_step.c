@@ -86,12 +86,14 @@ typedef struct incoming {
     tl_tensor *const *grads;
     const tli_row_squares *rows;
     int64_t row_count;
+    bool divided;
 } incoming;
 
 static bool take_gradients(sweep *s, const incoming *in)
 {
     tl_arena *arena = tl_ctx_arena(s->c);
-    s->g = (tli_gradients){.o = s->o, .c = s->c, .rows = in->rows, .row_count = in->row_count};
+    s->g = (tli_gradients){
+        .o = s->o, .c = s->c, .rows = in->rows, .row_count = in->row_count, .divided = in->divided};
     s->g.grads = tl_arena_array(arena, s->o->count, sizeof(tl_tensor *));
     s->g.factors = tl_arena_array(arena, s->o->count, sizeof(tl_tensor *));
     if (!s->g.grads || !s->g.factors) {
@@ -200,7 +202,8 @@ bool tl_optimizer_apply(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_
     bool taping = tl_ctx_set_taping(c, false);
     const tli_net_call *call = tli_net_call_find(o->model->net, c);
     update(o, c,
-           &(incoming){grads, call ? call->squares.items : NULL, call ? call->squares.count : 0},
+           &(incoming){grads, call ? call->squares.items : NULL, call ? call->squares.count : 0,
+                       false},
            weight, true);
     tl_ctx_set_taping(c, taping);
     return !tl_ctx_failed(c);
@@ -269,7 +272,7 @@ bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads
     return !tl_ctx_failed(c);
 }
 
-static bool is_summed(const tl_block *b, const tl_model *part)
+bool tli_is_summed(const tl_block *b, const tl_model *part)
 {
     return !b->asleep && tli_part_uses(part, b->users);
 }
@@ -289,11 +292,12 @@ bool tl_optimizer_flush_part(tl_optimizer *o, tl_ctx *c, const tl_model *part)
     tl_tensor **sums = tl_arena_array(tl_ctx_arena(c), o->count, sizeof *sums);
     if (!sums) tl_ctx_fail(c);
     for (int64_t i = 0; sums && i < o->count; i++)
-        sums[i] = is_summed(tl_model_block(o->model, i), part) ? o->parts[i].sum : NULL;
+        sums[i] = tli_is_summed(tl_model_block(o->model, i), part) ? o->parts[i].sum : NULL;
     if (!sums || !check(o, c, sums, o->weight_sum)) return false;
     bool taping = tl_ctx_set_taping(c, false);
     tli_noise_flush(o, c, sums);
-    update(o, c, &(incoming){sums, o->row_sums.items, o->row_sums.count}, o->weight_sum, false);
+    update(o, c, &(incoming){sums, o->row_sums.items, o->row_sums.count, o->divided.on},
+           o->weight_sum, false);
     for (int64_t i = 0; i < o->count && !o->fresh; i++)
         if (sums[i]) tl_assign(c, sums[i], tl_zeros(c, sums[i]->dtype, sums[i]->shape));
     tl_optimizer_begin_lane(o, c);
@@ -386,7 +390,8 @@ bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c)
     }
     for (int64_t i = 0; i < o->count; i++) sums[i] = o->parts[i].sum;
     bool taping = tl_ctx_set_taping(c, false);
-    if (take_gradients(&s, &(incoming){sums, o->row_sums.items, o->row_sums.count})) clip_sums(&s);
+    if (take_gradients(&s, &(incoming){sums, o->row_sums.items, o->row_sums.count, false}))
+        clip_sums(&s);
     tl_ctx_set_taping(c, taping);
     return !tl_ctx_failed(c);
 }

@@ -4,6 +4,8 @@
 
 #include <inttypes.h>
 
+#include <tilth/base/integer.h>
+
 #include "ops/ops.h"
 #include "ops/wide.h"
 
@@ -329,6 +331,14 @@ static tl_status finite_and_norm_infer(const tl_node *call)
     return TL_OK;
 }
 
+static tl_status square_sums_infer(const tl_node *call)
+{
+    TL_TRY(tli_want_float(call->in[0], "a block"));
+    call->out[0]->dtype = TL_F64;
+    call->out[0]->shape = TL_SHAPE(tl_div_up(tl_tensor_count(call->in[0]), TL_SQUARES));
+    return TL_OK;
+}
+
 /* --- the ops --------------------------------------------------------------------------------- */
 
 // Parameters, slots and the copy are written; gradients and hyper-parameters are not.
@@ -391,6 +401,17 @@ const tl_op_class tl_op_finite_and_norm = {
     .outputs = 2,
     .flags = TL_OP_CONSTANT,
     .infer = finite_and_norm_infer,
+};
+
+const tl_op_class tl_op_square_sums = {
+    .op = TL_OP_square_sums,
+    .name = "square_sums",
+    .help = "sums of squares of a block's pieces",
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .flags = TL_OP_CONSTANT,
+    .infer = square_sums_infer,
 };
 
 // The slots that are there follow the first three inputs.
@@ -528,4 +549,9 @@ bool tl_finite_and_norm(tl_ctx *c, tl_tensor *const *blocks, int count, tl_tenso
     *norm = out[0];
     *finite = out[1];
     return done;
+}
+
+tl_tensor *tl_square_sums(tl_ctx *c, tl_tensor *block)
+{
+    return tl_apply(c, TL_OP_square_sums, NULL, 1, &block);
 }

@@ -43,11 +43,12 @@ words+=('task.model.backbone.cnn.units=[128,64]' +trainer.optimizer_config.ema.a
     trainer.validation_interval=3 trainer.best_checkpoint_export_subdir=best trainer.best_checkpoint_eval_metric=accuracy)
 said=$("$tilth" "${words[@]}" --model_dir="$folder/whole" 2>&1) || { echo "$said"; exit 1; }
 for steps in 3 6; do
-    said=$(TILTH_COMM=mpi run 3 "$tilth" "${words[@]}" --model_dir="$folder/parts" tilth.zero=1 trainer.train_steps=$steps 2>&1) \
+    said=$(TILTH_COMM=mpi run 3 "$tilth" "${words[@]}" --model_dir="$folder/parts" tilth.zero=$((steps / 3)) trainer.train_steps=$steps 2>&1) \
         || { echo "$said"; exit 1; }
 done
 for file in ckpt-2 ckpt-4 ckpt-6; do
     cmp "$folder/whole/$file.safetensors" "$folder/parts/$file.safetensors"
 done
 diff -rx checkpoint "$folder/whole/best" "$folder/parts/best"
+wanted 'tilth.zero: 3 shares out weights' "$(TILTH_COMM=mpi run 2 "$tilth" "${words[@]}" --model_dir="$folder/no" tilth.zero=3 2>&1 || true)"
 echo "   MPI: as the reference"

@@ -3,6 +3,7 @@
  * needs: no sanitizer */
 #include "test.h"
 
+#include <math.h>
 #include <string.h>
 
 #include <tilth/nn/layer.h>
@@ -88,11 +89,28 @@ static tl_status lab_open(lab *l, const tl_optimization_config *config)
                    .engine = l->engine, .model = l->model, .config = config, .registry = registry});
 }
 
-static tl_status lab_step(lab *l, int64_t number)
+/* Of a sum that is divided only its part is there; what is not must not be looked at. */
+static tl_status lab_divide(lab *l, const tl_comm *comm)
+{
+    tl_tensor *sum = tl_optimizer_sum(l->o, 0);
+    tl_lease lease;
+    TL_TRY(tl_optimizer_decide_division(l->o));
+    const int64_t from = tl_optimizer_sum_cut(l->o, sum, comm->rank);
+    const int64_t end = tl_optimizer_sum_cut(l->o, sum, comm->rank + 1);
+    TL_TRY(tl_lease_write(&lease, sum));
+    for (int64_t i = 0; from >= 0 && i < tl_tensor_count(sum); i++)
+        if (i < from || i >= end) ((float *)lease.data)[i] = NAN;
+    TL_TRY(tl_lease_end(&lease));
+    return tl_optimizer_measure_divided(l->o, l->c, l->model);
+}
+
+/* `comm` NULL: alone. */
+static tl_status lab_step(lab *l, int64_t number, const tl_comm *comm)
 {
     TL_TRY(fill(l->grad, 11 * number + 5));
     tl_mark mark = tl_ctx_begin(l->c);
     tl_optimizer_accumulate(l->o, l->c, &l->grad, NULL);
+    if (comm) TL_TRY(lab_divide(l, comm));
     tl_optimizer_flush(l->o, l->c);
     tl_status st = tl_ctx_status(l->c);
     tl_ctx_end(l->c, mark);
@@ -104,6 +122,7 @@ typedef struct wanted {
     const tl_optimization_config *config;
     tl_state *state;
     const tl_comm_class *transport;
+    int64_t level;
 } wanted;
 
 static tl_status states_of(tl_state **out, const lab *l)
@@ -151,10 +170,10 @@ static int train_shared(const tl_comm_args *args, void *payload)
     tl_state *state;
     RANK_CHECK(tl_comm_open(&comm, w->transport, args) == TL_OK);
     RANK_CHECK(lab_open(&l, w->config) == TL_OK);
-    RANK_CHECK(tl_optimizer_share(l.o, comm->world) == TL_OK);
+    RANK_CHECK(tl_optimizer_share(l.o, comm->world, w->level) == TL_OK);
     RANK_CHECK(tl_optimizer_is_apart(l.o) == (w->transport == &carried));
     for (int64_t i = 1; i <= STEPS; i++) {
-        RANK_CHECK(lab_step(&l, i) == TL_OK);
+        RANK_CHECK(lab_step(&l, i, comm) == TL_OK);
         RANK_CHECK(tl_optimizer_meet(l.o) == TL_OK);
         // one looks at averages, others do not
         RANK_CHECK(tl_optimizer_bring(l.o, false) == TL_OK);
@@ -211,14 +230,14 @@ static void every_rule_comes_to_the_same_bits(void **state)
         wanted w = {.config = tl_config_value(config)};
         lab l;
         assert_ok(lab_open(&l, w.config));
-        for (int64_t k = 1; k <= STEPS; k++) assert_ok(lab_step(&l, k));
+        for (int64_t k = 1; k <= STEPS; k++) assert_ok(lab_step(&l, k, NULL));
         assert_ok(states_of(&w.state, &l));
-        for (int ranks = 2; ranks <= 4; ranks++) {
-            w.transport = &tl_comm_shm;
-            assert_int_equal(ranks_fork(ranks, train_shared, &w), 0);
-            w.transport = &carried;
-            assert_int_equal(ranks_fork(ranks, train_shared, &w), 0);
-        }
+        for (int ranks = 2; ranks <= 4; ranks++)
+            for (int apart = 0; apart < 2; apart++) {
+                w.transport = apart ? &carried : &tl_comm_shm;
+                w.level = 1 + (ranks + apart) % 2;
+                assert_int_equal(ranks_fork(ranks, train_shared, &w), 0);
+            }
         tl_state_free(&w.state);
         lab_close(&l);
         tl_config_free(&config);
@@ -234,9 +253,9 @@ static int move_alone(const tl_comm_args *args, void *payload)
     tl_lease lease;
     RANK_CHECK(tl_comm_open(&comm, &tl_comm_shm, args) == TL_OK);
     RANK_CHECK(lab_open(&l, w->config) == TL_OK);
-    RANK_CHECK(tl_optimizer_share(l.o, comm->world) == TL_OK);
-    RANK_CHECK(tl_optimizer_share(l.o, comm->world) == TL_OK); // nothing more
-    if (args->rank == 1) RANK_CHECK(lab_step(&l, 1) == TL_OK);
+    RANK_CHECK(tl_optimizer_share(l.o, comm->world, 1) == TL_OK);
+    RANK_CHECK(tl_optimizer_share(l.o, comm->world, 1) == TL_OK); // nothing more
+    if (args->rank == 1) RANK_CHECK(lab_step(&l, 1, NULL) == TL_OK);
     RANK_CHECK(tl_optimizer_meet(l.o) == TL_OK);
     const tl_tensor *values = tl_model_block(l.model, 0)->values;
     const tl_tensor *first = tl_model_param(l.model, 0)->tensor;
@@ -262,6 +281,22 @@ static void each_moves_its_part(void **state)
     tl_config_free(&config);
 }
 
+/* All weights in each process are not shared out. */
+static void weights_are_shared_in_common_memory_alone(void **state)
+{
+    (void)state;
+    tl_config *config = config_of("sgd");
+    tl_comm *comm;
+    lab l;
+    assert_ok(tl_comm_open(&comm, &tl_comm_none, NULL));
+    assert_ok(lab_open(&l, tl_config_value(config)));
+    assert_ok(tl_optimizer_meet(l.o)); // nothing is shared
+    assert_fails(tl_optimizer_share(l.o, comm->world, 3), TL_EUNSUPPORTED, "2 is the most");
+    lab_close(&l);
+    tl_comm_close(&comm);
+    tl_config_free(&config);
+}
+
 int main(void)
 {
     carried = tl_comm_shm;
@@ -272,6 +307,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_comes_to_the_same_bits),
         cmocka_unit_test(each_moves_its_part),
+        cmocka_unit_test(weights_are_shared_in_common_memory_alone),
     };
     return cmocka_run_group_tests(tests, open_registry, close_registry);
 }

@@ -225,6 +225,12 @@ static void norm(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **
     tl_finite_and_norm(c, in, count, &out[0], &out[1]);
 }
 
+static void square_sums(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    (void)k;
+    out[0] = tl_square_sums(c, in[0]);
+}
+
 /* On the inputs themselves: for rows that are refused. */
 static void sgd_in_place(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
 {
@@ -676,6 +682,14 @@ static const op_case cases[] = {
      .flags = CASE_NO_GRADIENT,
      .torch = "(a.sum(), torch.isfinite(a).all())"},
     {"norm with infinity", {"5", "11:=1 2 -inf"}, norm, .outputs = 2, .flags = CASE_NO_GRADIENT},
+    {"sums of squares", {"11"}, square_sums, .flags = CASE_NO_GRADIENT},
+    {"sums of squares of pieces", {"40009"}, square_sums, .flags = CASE_NO_GRADIENT},
+    {"sums of squares of large", {"4:=1e30 -1e30:f32"}, square_sums, .flags = CASE_NO_GRADIENT},
+    {"sums of squares of nothing", {"0"}, square_sums, .flags = CASE_NO_GRADIENT},
+    {"sums of squares of integers",
+     {"11:int<3"},
+     square_sums,
+     .fails = "a block is int32[11] and must be of a floating-point type"},
     {"norm of integers",
      {"11:int<3"},
      norm,

@@ -35,13 +35,19 @@ declare -A kinds=(
     [pairs]="--experiment=simclr/local"
 )
 
-# train FOLDER KIND HOW... : the words behind start the program, and may be followed by "launch -n N".
+# train FOLDER KIND HOW... : the words behind start the program, and may be followed by "launch -n N" and by a
+# "tilth.zero=N".
 train()
 {
     local folder=$1 kind=$2 words
     shift 2
     read -ra words <<<"$(xargs <<<"${kinds[$kind]}")"
-    quietly "$folder.txt" "$@" train --mode=train_and_eval "--model_dir=$folder" "${short[@]}" "${words[@]}" \
+    local how=("$@")
+    if [[ ${how[-1]} == tilth.zero=* ]]; then
+        words+=("${how[-1]}")
+        unset 'how[-1]'
+    fi
+    quietly "$folder.txt" "${how[@]}" train --mode=train_and_eval "--model_dir=$folder" "${short[@]}" "${words[@]}" \
         || die "$kind in $folder failed"
 }
 
@@ -65,6 +71,17 @@ for kind in "${!kinds[@]}"; do
     TILTH_COMM=mpi train "$kind-mpi" "$kind" "${mpirun[@]}" -n 3 "$program"
     same "$kind-1" "$kind-mpi"
     compared=$((compared + 1))
+    for zero in 1 2 3; do
+        for n in 2 3 5 8; do
+            train "$kind-z$zero-$n" "$kind" "$program" launch -n "$n" tilth.zero=$zero
+            same "$kind-1" "$kind-z$zero-$n"
+            [[ $zero != 3 ]] || continue # over MPI each has all weights
+            TILTH_COMM=mpi train "$kind-m$zero-$n" "$kind" "${mpirun[@]}" -n "$n" "$program" tilth.zero=$zero
+            same "$kind-1" "$kind-m$zero-$n"
+            compared=$((compared + 1))
+        done
+        compared=$((compared + 4))
+    done
     rm -rf "$kind"-*
 done
 echo "processes: $compared trainings with the bytes of one process"

@@ -38,7 +38,7 @@ static void the_bytes_are_those_without_it(void **state)
         run("", "one", rules[i], FOUR "tilth.zero=1"); // alone there is nothing to share
         run("launch -n 2 ", "none", rules[i], FOUR);
         run("launch -n 2 ", "two", rules[i], FOUR "tilth.zero=1");
-        run("launch -n 3 ", "three", rules[i], FOUR "tilth.zero=1");
+        run("launch -n 3 ", "three", rules[i], FOUR "tilth.zero=2");
         ends(0,
              "for m in none two three; do cmp one/ckpt-2.safetensors $m/ckpt-2.safetensors && cmp "
              "one/ckpt-4.safetensors $m/ckpt-4.safetensors && diff -rx checkpoint one/best $m/best "
@@ -48,7 +48,7 @@ static void the_bytes_are_those_without_it(void **state)
         run("launch -n 3 ", "a", rules[i], TWO "tilth.zero=1");
         run("launch -n 2 ", "a", rules[i], FOUR);
         run("launch -n 2 ", "b", rules[i], TWO);
-        run("launch -n 3 ", "b", rules[i], FOUR "tilth.zero=1");
+        run("launch -n 3 ", "b", rules[i], FOUR "tilth.zero=3");
         ends(0,
              "for m in a b; do cmp one/ckpt-4.safetensors $m/ckpt-4.safetensors || exit 1; done; "
              "rm -r one a b",
@@ -74,7 +74,7 @@ static void whole_parameters_and_stages(void **state)
                      "tilth launch -n 2 %s trainer.steps_per_loop=1 trainer.summary_interval=1 "
                      "trainer.checkpoint_interval=1 tilth.lanes=2 tilth.seed=7 tilth.zero=%d "
                      "--model_dir=z%d trainer.train_steps=%d",
-                     cases[i], zero, zero, zero ? 2 : 4);
+                     cases[i], 2 * zero, zero, zero ? 2 : 4);
             ends(0, line, "");
         }
         // gone on with in the stage that the checkpoint is of

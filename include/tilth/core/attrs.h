@@ -294,6 +294,9 @@ typedef struct tl_assign_attr {
     bool add; /* to what is there; else in its place */
 } tl_assign_attr;
 
+/* Elements of a block whose squares square_sums adds up. */
+enum { TL_SQUARES = 16384 };
+
 /* --- matmul ----------------------------------------------------------------------------------- */
 typedef struct tl_matmul_attr {
     bool transpose_a, transpose_b;

@@ -130,7 +130,8 @@ typedef struct tl_comm_sum {
     /* one for each block that tl_lanes_blocks lists for this rank; they are left as they are, but
      * for one that is `out` */
     const void *const *partials;
-    /* all_reduce: the sum. reduce_scatter: this rank's piece of it, elsewhere than the partials. */
+    /* all_reduce: the sum. reduce_scatter: this rank's piece of it, elsewhere than the partials, or
+     * that piece of one of them. */
     void *out;
     /* (optional: as even as possible) [size + 1]: rank r has elements cuts[r] .. cuts[r + 1] - 1 of
      * a reduce_scatter; the first is 0, the last is `count` */

@@ -117,8 +117,11 @@ TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);
  * Where the processes have memory in common, all of it lies there, once. Else (tl_comm_shares) each
  * has all weights, and slots and averages of its own part alone: see tl_optimizer_bring.
  *
- * `g` must outlive optimizer and model. TL_EUNSUPPORTED on devices that are not the host. */
-TL_API TL_NODISCARD tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g);
+ * `level` 1 is that; with 2 and more, sums of gradients may be divided too
+ * (tl_optimizer_decide_division). 3 wants weights to be shared out, and is TL_EUNSUPPORTED without
+ * memory in common. `g` must outlive optimizer and model. TL_EUNSUPPORTED on devices that are not
+ * the host. */
+TL_API TL_NODISCARD tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g, int64_t level);
 /* Nothing is done for one that is not shared. */
 TL_API TL_NODISCARD tl_status tl_optimizer_meet(tl_optimizer *o);
 TL_API bool tl_optimizer_is_shared(const tl_optimizer *o);
@@ -130,6 +133,18 @@ TL_API bool tl_optimizer_is_apart(const tl_optimizer *o);
 TL_API TL_NODISCARD tl_status tl_optimizer_bring(tl_optimizer *o, bool slots);
 /* All of the state was written: what of it is not this process's own goes at the next meeting. */
 TL_API void tl_optimizer_restored(tl_optimizer *o);
+
+/* Behind what was accumulated, and before sums are added up: all decide, once, whether each needs
+ * its part of them alone. Not where norms are taken of anything but whole blocks; the log says so
+ * then. */
+TL_API TL_NODISCARD tl_status tl_optimizer_decide_division(tl_optimizer *o);
+/* Where the part of a rank begins in a sum of gradients that is divided, and behind the last rank
+ * how many elements it has; -1: all need all of it. */
+TL_API int64_t tl_optimizer_sum_cut(const tl_optimizer *o, const tl_tensor *sum, int32_t rank);
+/* When each has its part of the sums: the norms of all, for the flush of a part of the model. All
+ * call it. Nothing is done where sums are not divided. */
+TL_API TL_NODISCARD tl_status tl_optimizer_measure_divided(tl_optimizer *o, tl_ctx *c,
+                                                           const tl_model *part);
 
 /* From the next capture on, each flush also measures how much the gradients of its batches differ:
  * of batches of weight w, the expected squared norm of a mean gradient is signal + noise / w. Their

@@ -121,6 +121,10 @@ TL_API bool tl_assign_sum(tl_ctx *c, tl_tensor *target, tl_tensor *value, tl_ten
  * element is finite (bool): two scalars. */
 TL_API bool tl_finite_and_norm(tl_ctx *c, tl_tensor *const *blocks, int count, tl_tensor **norm,
                                tl_tensor **finite);
+/* Of a block, the sum of squares of each TL_SQUARES elements: float64, one for each such piece. On
+ * the host, tl_finite_and_norm is the root of these, added from the first to the last; so who has
+ * some pieces of a block, and the sums of others, comes to the norm of all of them. */
+TL_API tl_tensor *tl_square_sums(tl_ctx *c, tl_tensor *block);
 
 TL_END
 

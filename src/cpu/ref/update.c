@@ -234,9 +234,22 @@ static tl_status finite_and_norm_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
+static tl_status square_sums_kernel(const tl_run *run, const tl_node *n)
+{
+    const int64_t count = tl_tensor_count(n->in[0]);
+    (void)run;
+    for (int64_t at = 0; at < count; at += TL_SQUARES) {
+        double sum = 0;
+        for (int64_t i = at; i < count && i < at + TL_SQUARES; i++)
+            sum += tli_ref_get(n->in[0], i) * tli_ref_get(n->in[0], i);
+        tli_ref_set(n->out[0], at / TL_SQUARES, sum);
+    }
+    return TL_OK;
+}
+
 #define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0)
 static const tl_kernel table[] = {
     ROW(update_sgd),  ROW(update_adam), ROW(update_rmsprop), ROW(update_adagrad),  ROW(update_lamb),
-    ROW(update_lars), ROW(update_ema),  ROW(assign),         ROW(finite_and_norm),
+    ROW(update_lars), ROW(update_ema),  ROW(assign),         ROW(finite_and_norm), ROW(square_sums),
 };
 const tl_kernels tli_ref_update = {table, TL_COUNT(table)};

@@ -401,6 +401,15 @@ static tl_status finite_and_norm_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
+/* The pieces of finite_and_norm_kernel. */
+static tl_status square_sums_kernel(const tl_run *run, const tl_node *n)
+{
+    _Static_assert((int)GRAIN == (int)TL_SQUARES, "a task makes one sum");
+    if (n->in[0]->dtype == TL_F64) return tli_run_reference(run, n);
+    norm p = {n->in[0]->dtype, tli_data(n->in[0]), tli_data(n->out[0])};
+    return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN, norm_piece, &p);
+}
+
 static const tl_kernel rows[] = {
     {TL_OP_update_sgd, TL_F32, update_sgd_kernel, 0},
     {TL_OP_update_adam, TL_F32, update_adam_kernel, 0},
@@ -413,5 +422,8 @@ static const tl_kernel rows[] = {
     {TL_OP_finite_and_norm, TL_F32, finite_and_norm_kernel, 0},
     {TL_OP_finite_and_norm, TL_BF16, finite_and_norm_kernel, 0},
     {TL_OP_finite_and_norm, TL_F16, finite_and_norm_kernel, 0},
+    {TL_OP_square_sums, TL_F32, square_sums_kernel, 0},
+    {TL_OP_square_sums, TL_BF16, square_sums_kernel, 0},
+    {TL_OP_square_sums, TL_F16, square_sums_kernel, 0},
 };
 TLI_SIMD_KERNELS(update, rows);

@@ -150,9 +150,9 @@ static const tl_field own_fields[] = {
          .help = "megabytes of gradients that processes exchange at a time; results do not depend "
                  "on it"),
     TL_F(tl_own_config, zero, TL_RANGE(0, 3), .flags = TL_FIELD_UNSAVED,
-         .help = "what processes of one machine share out instead of each having and updating all "
-                 "of it: 1 the optimizer's state, 2 gradients too, 3 weights too (2 and 3 are not "
-                 "there yet); 0 nothing. Results do not depend on it"),
+         .help = "what processes share out instead of each having and updating all of it: 1 the "
+                 "optimizer's state, 2 gradients too, 3 weights too (on one machine); 0 nothing. "
+                 "Results do not depend on it"),
     TL_F(tl_own_config, recompute, .names = recomputations, OWN_FLAGS,
          .help = "what the backward pass computes again instead of keeping it: none, selective "
                  "(cheap results) or full (all but what stretches of layers hand on; about half as "
@@ -219,11 +219,6 @@ static tl_status check_own(const void *value)
     if (!(own->layer_decay > 0 && own->layer_decay <= 1))
         return TL_FAIL(TL_EINVAL, "layer_decay: must be above 0 and at most 1, found %g",
                        own->layer_decay);
-    if (own->zero > 1)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "zero: %" PRId64 " would share out gradients too, which is not there yet; 1 "
-                       "shares out the optimizer's state",
-                       own->zero);
     if (!own->gradient_noise_scale || own->gradient_accumulation > 1 || own->lanes > 1)
         return TL_OK;
     return TL_FAIL(TL_EINVAL, "gradient_noise_scale: it compares the gradients of the batches of a "

@@ -1,6 +1,7 @@
 /* Where the sums of several processes meet. */
 #include <string.h>
 
+#include <tilth/base/alloc.h>
 #include <tilth/base/integer.h>
 
 #include "core/inner/storage.h"
@@ -44,24 +45,44 @@ static int64_t bucket_of(const tli_peers *p, int64_t count, size_t size)
     return some < line ? line : tl_div_up(some, line) * line;
 }
 
+/* Some of a sum of which each process needs its part: pieces go to their owners. */
+static tl_status add_parts(const tli_lanes *l, const tl_tensor *live, tl_comm_sum *sum,
+                           int64_t from)
+{
+    const tl_comm_group *all = l->peers->all;
+    int64_t *cuts = tl_alloc((size_t)(all->size + 1) * sizeof *cuts);
+    if (!cuts) return TL_FAIL_NOMEM((size_t)(all->size + 1) * sizeof *cuts);
+    for (int32_t r = 0; r <= all->size; r++) {
+        const int64_t at = tl_optimizer_sum_cut(l->optimizer, live, r) - from;
+        cuts[r] = at < 0 ? 0 : tl_min_i64(at, sum->count);
+    }
+    sum->cuts = cuts;
+    sum->out = (char *)sum->out + (size_t)cuts[all->rank] * tl_dtype_size(sum->dtype);
+    tl_status st = tl_comm_reduce_scatter(l->peers->all, sum);
+    tl_free(cuts);
+    return st;
+}
+
 /* All of a sum, one bucket after the other: each element is added as it would be alone. */
 static tl_status add_up(const tli_lanes *l, const tl_tensor *live, const void *const *partials,
                         int64_t blocks, void *out)
 {
     const int64_t count = tl_tensor_count(live);
     const size_t size = tl_dtype_size(live->dtype);
-    const int64_t bucket = bucket_of(l->peers, count, size);
+    const bool parts = l->optimizer && tl_optimizer_sum_cut(l->optimizer, live, 0) >= 0;
+    // Who looks into the memory of others needs no room, and a bucket would be one owner's.
+    const bool at_once = parts && tl_comm_shares(l->peers->all->comm);
+    const int64_t bucket = at_once ? count : bucket_of(l->peers, count, size);
     const void *at[TL_LANE_BLOCKS];
     for (int64_t from = 0; from < count; from += bucket) {
         for (int64_t i = 0; i < blocks; i++)
             at[i] = (const char *)partials[i] + (size_t)from * size;
-        const int64_t some = count - from < bucket ? count - from : bucket;
-        TL_TRY(tl_comm_all_reduce(l->peers->all,
-                                  &(tl_comm_sum){.dtype = live->dtype,
-                                                 .count = some,
-                                                 .lanes = l->of.lanes,
-                                                 .partials = at,
-                                                 .out = (char *)out + (size_t)from * size}));
+        tl_comm_sum sum = {.dtype = live->dtype,
+                           .count = count - from < bucket ? count - from : bucket,
+                           .lanes = l->of.lanes,
+                           .partials = at,
+                           .out = (char *)out + (size_t)from * size};
+        TL_TRY(parts ? add_parts(l, live, &sum, from) : tl_comm_all_reduce(l->peers->all, &sum));
     }
     return TL_OK;
 }

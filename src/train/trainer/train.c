@@ -407,7 +407,10 @@ static tl_status run_sum(tl_trainer *t)
     TL_TRY(next_batch(t, t->ctx, &p->in));
     if (p->lanes.run.count > 1) TL_TRY(lanes_meet(t, &meet));
     TL_TRY(meet ? run_side_by_side(t) : run_in_turn(t));
+    TL_TRY(tl_optimizer_decide_division(t->optimizer));
     TL_TRY(tli_lanes_join(&p->lanes));
+    const tli_subject *one = tli_subjects_of_batch(t, &p->in);
+    TL_TRY(tl_optimizer_measure_divided(t->optimizer, t->ctx, one ? one->model : t->model));
     TL_TRY(apply_sum(t));
     p->unfinished = false;
     return tl_optimizer_meet(t->optimizer);

@@ -171,7 +171,7 @@ tl_status tli_trainer_share_out(const tl_trainer *t)
     if (!p || !t->config->tilth.zero) return TL_OK; // alone there is nobody to share with
     if (t->parts->stages.policy && !tl_optimizer_is_shared(t->optimizer))
         TL_TRY(tl_comm_unshare(p->all->comm)); // what the stage before had is gone
-    TL_TRY_NOTE(tl_optimizer_share(t->optimizer, p->all), "tilth.zero");
+    TL_TRY_NOTE(tl_optimizer_share(t->optimizer, p->all, t->config->tilth.zero), "tilth.zero");
     return TL_OK;
 }
 

@@ -66,7 +66,7 @@ TL_BEGIN
 #define TL_UPDATE_OPS(X)                                                                           \
     X(update_sgd) X(update_adam) X(update_rmsprop) X(update_adagrad) X(update_lamb) X(update_lars) \
     X(update_adadelta) X(update_adamax) X(update_nadam) X(update_ftrl) X(update_lion)              \
-    X(update_ema) X(assign) X(finite_and_norm)
+    X(update_ema) X(assign) X(finite_and_norm) X(square_sums)
 #define TL_COMM_OPS(X) X(all_gather) X(all_reduce) X(reduce_scatter) X(lane)
 // clang-format on
 
