@@ -163,6 +163,9 @@ static tl_status open_mpi(tl_world *w, const tl_world_args *args)
 {
     char path[4096];
     const tl_class *cls;
+    uint8_t token[TLI_MEET_TOKEN];
+    bool given;
+    TL_TRY(tli_meet_token(token, &given)); // a mistake in it is told before all are brought up
     TL_TRY(find_plugin(path));
     if (access(path, F_OK) < 0) return refuse_hosts(&w->who);
     TL_TRY(tl_registry_new(&w->registry));

@@ -27,7 +27,7 @@ done
 wanted 'over shm' "$(run 2 "$tilth" launch --check)"
 wanted 'over mpi' "$(TILTH_COMM=mpi run 2 "$tilth" launch --check)"
 wanted 'no libtilth_mpi.so: install libopenmpi-dev' "$(TILTH_MPI=/nowhere TILTH_COMM=mpi run 2 "$tilth" launch --check 2>&1 || true)"
-wanted 'cannot do `eval` together yet' "$(run 2 "$tilth" eval --model_dir=/nowhere 2>&1 || true)"
+wanted 'cannot do `find_lr` together yet' "$(run 2 "$tilth" find_lr --experiment=mock 2>&1 || true)"
 
 # Three processes of MPI train what one does.
 folder=$(mktemp -d)
