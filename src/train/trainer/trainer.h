@@ -83,6 +83,8 @@ tl_draws tli_trainer_draws(const tl_trainer *t, int64_t batch);
 /* Drops what the last training step logged. */
 void tli_trainer_close_step(tl_trainer *t);
 
+/* Bytes of memory that batches and what becomes of them lie in: the device's, or the host's. */
+double tli_batch_memory(const tl_engine *engine);
 /* Refuses a batch of which the inputs and the greatest result of a layer are more than the `there`
  * bytes of memory: it certainly cannot be trained with. */
 TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch,
