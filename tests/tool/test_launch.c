@@ -43,9 +43,17 @@ static void check_shows_and_measures(void **state)
     assert_int_equal(shell("tilth launch --check -n 3 --seconds=0.1"), 0);
     has("3 processes, by tilth launch (TILTH_RANK, TILTH_SIZE), over shm");
     has("\n2     ");
+    has("us from 0      GB/s  computes with");
     has("16777216 ");
     has("all of them right");
     assert_null(strstr(said, "[1]"));
+    // what would make a run slow
+    assert_int_equal(shell("TILTH_NUM_THREADS=1000 tilth launch --check"), 0);
+    has("2000 threads share the ");
+    if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
+        assert_int_equal(shell("taskset -pc 0 $$ >taskset.txt; tilth launch --check"), 0);
+        has("rank 0 may use one of the ");
+    }
 }
 
 static void a_lost_rank_ends_all(void **state)
