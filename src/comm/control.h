@@ -71,8 +71,13 @@ enum { TLI_MEET_ADDRESS = 64, TLI_MEET_TOKEN = 32 };
 typedef struct tli_meeting {
     char address[TLI_MEET_ADDRESS]; /* in numbers */
     int32_t port;
+    int32_t given; /* the chief's environment has the token: it is not broadcast */
     uint8_t token[TLI_MEET_TOKEN];
 } tli_meeting;
+
+/* What TILTH_TOKEN says: 64 hexadecimal digits. *given: it says something. Only ranks of a run know
+ * it, so it is in no message. */
+TL_NODISCARD tl_status tli_meet_token(uint8_t out[TLI_MEET_TOKEN], bool *given);
 
 /* The chief listens on one address alone, at a port that is free. `address`: its name or number. */
 TL_NODISCARD tl_status tli_meet_listen(int *listener, tli_meeting *out, const char *address);
@@ -83,9 +88,9 @@ TL_NODISCARD tl_status tli_meet_accept(int *fds, int listener, const tli_meeting
 /* The connection to the chief, who has proven that it knows the token too. */
 TL_NODISCARD tl_status tli_meet_connect(int *fd, const tli_meeting *m, int32_t rank, int32_t size,
                                         int64_t timeout_ns);
-/* All of it, by ranks whose calls work already: where and the token are broadcast. `local`: all are
- * on this machine. `fds` as a channel wants them; *met: all have met, the same on every rank. Where
- * they have not, the chief has warned. */
+/* All of it, by ranks whose calls work already: where is broadcast, and the token, unless
+ * TILTH_TOKEN is set for all of them. `local`: all are on this machine. `fds` as a channel wants
+ * them; *met: all have met, the same on every rank. Where they have not, the chief has warned. */
 TL_NODISCARD tl_status tli_control_meet(int *fds, bool *met, tl_comm *comm, bool local,
                                         int64_t timeout_ns);
 

@@ -370,6 +370,55 @@ static tl_status open_hall(int *listener, tli_meeting *out, bool local)
     return tli_meet_listen(listener, out, guessed);
 }
 
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+tl_status tli_meet_token(uint8_t out[TLI_MEET_TOKEN], bool *given)
+{
+    const char *text = getenv("TILTH_TOKEN");
+    *given = text && *text;
+    if (!*given) return TL_OK;
+    const size_t length = strlen(text);
+    bool right = length == 2 * TLI_MEET_TOKEN;
+    for (int i = 0; right && i < TLI_MEET_TOKEN; i++) {
+        const int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+        right = high >= 0 && low >= 0;
+        out[i] = (uint8_t)(high * 16 + low);
+    }
+    if (right) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "TILTH_TOKEN: expected %d hexadecimal digits, found %zu characters that are not "
+                   "shown; `openssl rand -hex %d` makes one",
+                   2 * TLI_MEET_TOKEN, length, TLI_MEET_TOKEN);
+}
+
+/* The token of the environment in place of what the chief has made up, where that has one. */
+static tl_status take_token(tli_meeting *m)
+{
+    uint8_t own[TLI_MEET_TOKEN];
+    bool given;
+    TL_TRY(tli_meet_token(own, &given));
+    if (given != (m->given != 0))
+        return TL_FAIL(TL_EINVAL,
+                       "TILTH_TOKEN is set for %s of the ranks 0 and this one: set it "
+                       "for all of them, or for none",
+                       given ? "the second" : "the first");
+    if (given) memcpy(m->token, own, sizeof own);
+    return TL_OK;
+}
+
+/* What all may hear of the meeting. */
+static tli_meeting without_token(const tli_meeting *m)
+{
+    tli_meeting heard = *m;
+    if (m->given) memset(heard.token, 0, sizeof heard.token);
+    return heard;
+}
+
 /* Whether all have: a rank that has not must not be waited for. */
 static tl_status agree(bool *all, tl_comm *comm, bool own)
 {
@@ -392,13 +441,21 @@ tl_status tli_control_meet(int *fds, bool *met, tl_comm *comm, bool local, int64
     tl_error why;
     const bool chief = comm->rank == 0;
     *met = false;
+    bool given = false;
     tl_status st = chief ? open_hall(&listener, &m, local) : TL_OK;
+    if (chief && st == TL_OK) st = tli_meet_token(m.token, &given);
+    m.given = given;
+    if (st != TL_OK) m.port = 0; // nobody is to come
     tl_error_save(&why);
-    tl_status sent = tl_comm_broadcast(comm->world, &m, sizeof m, 0);
+    tli_meeting heard = without_token(&m);
+    tl_status sent = tl_comm_broadcast(comm->world, &heard, sizeof heard, 0);
+    if (!chief) m = heard;
     if (sent == TL_OK && m.port) {
         m.address[sizeof m.address - 1] = '\0';
-        st = chief ? tli_meet_accept(fds, listener, &m, comm->size, timeout_ns)
-                   : tli_meet_connect(fds, &m, comm->rank, comm->size, timeout_ns);
+        st = chief ? TL_OK : take_token(&m);
+        if (st == TL_OK)
+            st = chief ? tli_meet_accept(fds, listener, &m, comm->size, timeout_ns)
+                       : tli_meet_connect(fds, &m, comm->rank, comm->size, timeout_ns);
         tl_error_save(&why);
     }
     if (listener >= 0) close(listener);

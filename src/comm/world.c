@@ -102,10 +102,9 @@ static tl_status refuse_hosts(const tl_who *who)
     tl_str command = TL_STR_INIT;
     if (who->from == TL_WHO_MPI || who->from == TL_WHO_SLURM)
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "%" PRId32
-                       " processes on several machines (%s) need MPI, and this Tilth has "
+                       "%" PRId32 " processes%s (%s) need MPI, and this Tilth has "
                        "no libtilth_mpi.so: install libopenmpi-dev and build Tilth again",
-                       who->size, who->source);
+                       who->size, *who->hosts ? " on several machines" : "", who->source);
     add_command(&command);
     tl_status st = TL_FAIL(
         TL_EUNSUPPORTED,
@@ -163,6 +162,9 @@ static tl_status open_mpi(tl_world *w, const tl_world_args *args)
 {
     char path[4096];
     const tl_class *cls;
+    uint8_t token[TLI_MEET_TOKEN];
+    bool given;
+    TL_TRY(tli_meet_token(token, &given)); // a mistake in it is told before all are brought up
     TL_TRY(find_plugin(path));
     if (access(path, F_OK) < 0) return refuse_hosts(&w->who);
     TL_TRY(tl_registry_new(&w->registry));
@@ -209,7 +211,9 @@ static tl_status open_world(tl_world *w, const tl_world_args *args)
                        "%s is shm, and %" PRId32 " processes on several machines (%s) have no "
                        "memory in common: they need MPI",
                        said ? "tilth.comm" : "TILTH_COMM", w->who.size, w->who.source);
-    if (can && (mpi || *w->who.hosts)) return open_mpi(w, args);
+    // MPICH's mpirun names no job by which processes of one machine could find each other
+    const bool nameless = w->who.from == TL_WHO_MPI && !*w->who.key && !shm;
+    if (can && (mpi || nameless || *w->who.hosts)) return open_mpi(w, args);
     if (*w->who.hosts) return refuse_hosts(&w->who);
     if (mpi)
         return TL_FAIL(TL_EINVAL, "%s is mpi, and %s is not of MPI: start it with mpirun",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <tilth/base/clock.h>
+#include <tilth/comm/world.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/train/writers/metrics_file.h>
 
@@ -322,32 +323,69 @@ static tl_status tell(tli_run *run, const outcome *o, const destination *to)
     return tl_str_status(&run->text);
 }
 
-static tl_status run_eval(tli_run *run)
+/* All have read the same weights: while a training goes on, the latest may be another one. */
+static tl_status compare_steps(tl_world *world, const tl_finished *f)
+{
+    tl_comm *c = tl_world_comm(world);
+    int64_t steps[TL_COMM_RANKS], own = f->trainer->global_step;
+    tl_part parts[TL_COMM_RANKS];
+    for (int32_t r = 0; r < c->size; r++) parts[r] = (tl_part){&steps[r], sizeof steps[r]};
+    TL_TRY(tl_comm_all_gather(c->world, &(tl_part){&own, sizeof own}, parts));
+    for (int32_t r = 1; r < c->size; r++)
+        if (steps[r] != steps[0])
+            return TL_FAIL(TL_ESTATE,
+                           "rank %" PRId32 " has read the checkpoint of step %" PRId64
+                           ", rank 0 that of step %" PRId64
+                           ": a training goes on in the folder; name one (--checkpoint=ckpt-N)",
+                           r, steps[r], steps[0]);
+    return TL_OK;
+}
+
+static tl_status eval_in(tli_run *run, tl_world *world)
 {
     const eval_flags *flags = run->given[OUTPUT];
+    const bool chief = !world || tl_world_comm(world)->rank == 0;
     tl_finished_args which = tli_finished_args(run, run->given[RUN]);
     tl_finished f;
     outcome o = {.f = &f};
     destination to;
     TL_TRY(read_destination(&to, flags));
+    if (world && flags->page)
+        return TL_FAIL(TL_EUNSUPPORTED, "--page: mistakes are looked for by one process, and there "
+                                        "are several: evaluate without it, or with one");
     which.evaluates = true;
+    which.world = world;
     which.config_file = flags->config_file;
     which.params_override = flags->params_override;
     TL_TRY(tli_words_of(&which.words, &which.word_count, run));
     tl_status st = tl_finished_open(&f, &which);
     if (st == TL_OK) st = tl_logs_new(&o.logs);
-    if (st == TL_OK && flags->detections) {
+    if (st == TL_OK && world) st = compare_steps(world, &f);
+    if (st == TL_OK && chief && flags->detections) {
         st = tl_task_write_objects(f.task, flags->detections);
         if (st != TL_OK) st = tl_error_note(st, "--detections");
     }
     if (st == TL_OK && flags->page) st = check_page(&f, &which);
     if (st == TL_OK) st = evaluate(&o, &to);
     if (st == TL_OK && flags->page) st = write_for_page(&o, &which);
-    if (st == TL_OK && is_of_the_run(&f, &which))
+    if (st == TL_OK && chief && is_of_the_run(&f, &which))
         tl_metrics_file_evaluated(which.folder, f.trainer->global_step, o.logs);
-    if (st == TL_OK) st = tell(run, &o, &to);
+    if (st == TL_OK && chief) st = tell(run, &o, &to);
     tl_logs_free(&o.logs);
     tl_finished_close(&f);
+    return st;
+}
+
+static tl_status run_eval(tli_run *run)
+{
+    tl_world *world = NULL;
+    tl_who who;
+    TL_TRY(tl_who_find(&who, NULL));
+    if (who.size == 1) return eval_in(run, NULL);
+    TL_TRY(tl_world_open(&world, NULL));
+    tl_status st = eval_in(run, world);
+    if (st == TL_OK) st = tl_comm_barrier(tl_world_comm(world)->world); // all leave together
+    tl_world_close(&world, st);
     return st;
 }
 

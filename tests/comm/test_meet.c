@@ -213,6 +213,55 @@ static void ranks_that_cannot_meet_go_on(void **state)
     assert_int_equal(ranks_fork(3, meet_in_vain, NULL), 0);
 }
 
+#define TOKEN "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF"
+
+/* What rank 2 has instead of the token: NULL: the same; "": none. */
+static int meet_with_token(const tl_comm_args *args, void *payload)
+{
+    tl_comm *c;
+    int fds[3] = {-1, -1, -1};
+    bool met = true;
+    const char *other = payload;
+    setenv("TILTH_TOKEN", other && args->rank == 2 ? other : TOKEN, 1);
+    RANK_CHECK(tl_comm_open(&c, &tl_comm_shm, args) == TL_OK);
+    RANK_CHECK(tli_control_meet(fds, &met, c, true, (other ? 300 : 20000) * MS) == TL_OK);
+    RANK_CHECK(met == !other);
+    for (int i = 0; met && i < 3; i++)
+        if (fds[i] >= 0) close(fds[i]);
+    tl_comm_close(&c);
+    return 0;
+}
+
+static void a_token_of_the_environment_is_known_to_all(void **state)
+{
+    (void)state;
+    char other[] = TOKEN;
+    other[63] = 'E';
+    assert_int_equal(ranks_fork(3, meet_with_token, NULL), 0);
+    assert_int_equal(ranks_fork(3, meet_with_token, other), 0);
+    assert_int_equal(ranks_fork(3, meet_with_token, ""), 0);
+}
+
+static void tokens_are_digits(void **state)
+{
+    static const char *const wrong[] = {"secret", TOKEN "0", "g" TOKEN};
+    uint8_t token[TLI_MEET_TOKEN];
+    bool given = true;
+    (void)state;
+    unsetenv("TILTH_TOKEN");
+    assert_ok(tli_meet_token(token, &given));
+    assert_false(given);
+    setenv("TILTH_TOKEN", TOKEN, 1);
+    assert_ok(tli_meet_token(token, &given));
+    assert_true(given && token[0] == 0 && token[1] == 0x11 && token[31] == 0xff);
+    for (int64_t i = 0; i < TL_COUNT(wrong); i++) {
+        setenv("TILTH_TOKEN", wrong[i], 1);
+        assert_fails(tli_meet_token(token, &given), TL_EINVAL, "64 hexadecimal digits");
+        assert_null(strstr(tl_error_message(), wrong[i]));
+    }
+    unsetenv("TILTH_TOKEN");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -222,6 +271,8 @@ int main(void)
         cmocka_unit_test(addresses_are_one),
         cmocka_unit_test(ranks_meet_and_are_watched),
         cmocka_unit_test(ranks_that_cannot_meet_go_on),
+        cmocka_unit_test(a_token_of_the_environment_is_known_to_all),
+        cmocka_unit_test(tokens_are_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

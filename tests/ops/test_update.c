@@ -611,6 +611,8 @@ static const op_case cases[] = {
      .torch = "a + b"},
     {"assign sum that begins", {"40009", "40009", "-:bool:=1"}, assign_sum, FLAGS_ALL},
     {"assign sum that goes on", {"40009", "40009", "1:bool:=0"}, assign_sum, FLAGS_ALL},
+    {"assign sum of doubles", {"33:f64", "33:f64", "1:bool:=1"}, assign_sum, FLAGS_ALL},
+    {"assign add of doubles", {"33:f64", "33:f64"}, assign, FLAGS_ALL, .p = {1}},
     {"assign sum of integers", {"3:i64", "3:i64", "1:bool:=1"}, assign_sum, FLAGS_ALL},
     {"assign sum that begins in numbers",
      {"11", "11", "1"},

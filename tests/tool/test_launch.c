@@ -29,8 +29,8 @@ static void mistakes_are_told(void **state)
     has("no command");
     assert_int_equal(shell("tilth launch -n 1000 devices"), 2);
     has("-n: at most 128");
-    assert_int_equal(shell("tilth launch -n 2 eval --model_dir=m"), 2);
-    has("2 processes cannot do `eval` together yet");
+    assert_int_equal(shell("tilth launch -n 2 find_lr --experiment=mock"), 2);
+    has("2 processes cannot do `find_lr` together yet");
     assert_int_equal(shell("RANK=1 WORLD_SIZE=2 tilth train_net --config-file=c.py"), 2);
     has("torchrun (RANK, WORLD_SIZE): 2 processes cannot do `train_net` together yet");
     assert_int_equal(shell("tilth launch -n 2 launch -n 2 devices"), 2);
@@ -43,9 +43,17 @@ static void check_shows_and_measures(void **state)
     assert_int_equal(shell("tilth launch --check -n 3 --seconds=0.1"), 0);
     has("3 processes, by tilth launch (TILTH_RANK, TILTH_SIZE), over shm");
     has("\n2     ");
+    has("us from 0      GB/s  computes with");
     has("16777216 ");
     has("all of them right");
     assert_null(strstr(said, "[1]"));
+    // what would make a run slow
+    assert_int_equal(shell("TILTH_NUM_THREADS=1000 tilth launch --check"), 0);
+    has("2000 threads share the ");
+    if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
+        assert_int_equal(shell("taskset -pc 0 $$ >taskset.txt; tilth launch --check"), 0);
+        has("rank 0 may use one of the ");
+    }
 }
 
 static void a_lost_rank_ends_all(void **state)

@@ -138,6 +138,27 @@ static void the_one_that_fails_says_why(void **state)
     assert_null(strstr(said, "[1] tilth"));
 }
 
+static void an_evaluation_is_shared(void **state)
+{
+    (void)state;
+#define TRAINS                                                                                     \
+    "train --experiment=vision/local --mode=train tilth.seed=3 trainer.train_steps=4 "             \
+    "trainer.steps_per_loop=4 trainer.summary_interval=4 "
+    ends(0, "tilth " TRAINS "--model_dir=four tilth.lanes=4", "");
+    ends(0, "tilth eval --model_dir=four --json --confusion=json | sed 's/.seconds.: [0-9.]*//' >1",
+         "");
+    ends(0,
+         "tilth launch -n 3 eval --model_dir=four --json --confusion=json | sed "
+         "'s/.seconds.: [0-9.]*//' >3 && cmp 1 3 && grep -q accuracy 3",
+         "");
+    // one that has fewer lanes is evaluated in as many as there are processes
+    ends(0, "tilth " TRAINS "--model_dir=one && tilth launch -n 2 eval --model_dir=one",
+         "accuracy");
+    ends(2, "tilth launch -n 2 eval --model_dir=one --page", "--page: mistakes are looked for by");
+    ends(2, "tilth launch -n 2 eval --model_dir=one task.validation_data.global_batch_size=33", "");
+#undef TRAINS
+}
+
 static void what_is_for_one_is_refused(void **state)
 {
     (void)state;
@@ -157,6 +178,7 @@ int main(void)
         SHELL_TEST(a_signal_ends_all_at_one_step),
         SHELL_TEST(stops_are_agreed),
         SHELL_TEST(the_one_that_fails_says_why),
+        SHELL_TEST(an_evaluation_is_shared),
         SHELL_TEST(what_is_for_one_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -335,6 +335,22 @@ static tl_status assign_kernel(const tl_run *run, const tl_node *n)
                            fresh ? begin_piece : add_piece, &e);
 }
 
+/* Sums of metrics and weights. */
+static tl_status assign_doubles_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_assign_attr *a = n->attr;
+    const int64_t count = tl_tensor_count(n->in[0]);
+    const bool fresh = n->inputs > 2 && *(const bool *)tli_data(n->in[2]);
+    double *to = tli_data(n->in[0]);
+    const double *more = tli_data(n->in[1]);
+    if (!a->add) return tli_run_reference(run, n);
+    if (fresh)
+        for (int64_t i = 0; i < count; i++) to[i] = 0.0 + more[i];
+    else
+        for (int64_t i = 0; i < count; i++) to[i] += more[i];
+    return TL_OK;
+}
+
 typedef struct norm {
     tl_dtype type;
     const void *x;
@@ -419,6 +435,7 @@ static const tl_kernel rows[] = {
     {TL_OP_update_lars, TL_F32, update_lars_kernel, 0},
     {TL_OP_update_ema, TL_F32, update_ema_kernel, 0},
     {TL_OP_assign, TL_F32, assign_kernel, 0},
+    {TL_OP_assign, TL_F64, assign_doubles_kernel, 0},
     {TL_OP_finite_and_norm, TL_F32, finite_and_norm_kernel, 0},
     {TL_OP_finite_and_norm, TL_BF16, finite_and_norm_kernel, 0},
     {TL_OP_finite_and_norm, TL_F16, finite_and_norm_kernel, 0},

@@ -1,3 +1,4 @@
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,6 +128,17 @@ static tl_status leave_machine(tl_config *c)
     return TL_OK;
 }
 
+/* Each process has a lane at least. */
+static tl_status raise_lanes(tl_config *c, const tl_world *world)
+{
+    const tl_experiment_config *e = tl_config_value(c);
+    const int32_t size = world ? tl_world_comm(world)->size : 1;
+    char word[64];
+    if (e->tilth.lanes >= size) return TL_OK;
+    snprintf(word, sizeof word, "tilth.lanes=%" PRId32, size);
+    return tl_config_word(c, word, tl_world_who(world)->source);
+}
+
 /* What the caller asks for, on top of what the run was. */
 static tl_status change(tl_config *c, const tl_finished_args *args, const char *file)
 {
@@ -138,7 +150,8 @@ static tl_status change(tl_config *c, const tl_finished_args *args, const char *
         TL_TRY(tl_config_read(c, args->config_file.items[i]));
     if (args->params_override && *args->params_override)
         TL_TRY(tl_config_override(c, args->params_override, "--params_override"));
-    return tl_config_words(c, args->words, args->word_count);
+    TL_TRY(tl_config_words(c, args->words, args->word_count));
+    return raise_lanes(c, args->world);
 }
 
 static tl_status read_experiment(tl_finished *f, const tl_finished_args *args, const char *name)
@@ -236,6 +249,12 @@ static tl_status read_libai(tl_finished *f, const tl_finished_args *args)
     tl_libai_config *resolved = tl_arena_alloc(f->arena, sizeof *resolved);
     tl_experiment_config *params;
     if (!path || !resolved) return TL_ENOMEM;
+    if (args->world && tl_world_comm(args->world)->size > 1)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "'%s' is a run of `train_net`, which has one lane, and is evaluated by one "
+                       "process; there are %" PRId32 " (%s)",
+                       args->folder, tl_world_comm(args->world)->size,
+                       tl_world_who(args->world)->source);
     TL_TRY(tl_libai_begin(&f->config, args->registry, path));
     for (int64_t i = 0; i < args->config_file.count; i++)
         TL_TRY(apply_file(f->config, args->config_file.items[i]));

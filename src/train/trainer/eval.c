@@ -196,6 +196,9 @@ tl_status tli_evaluate(tl_trainer *t, int64_t steps, tl_logs *logs)
     int64_t done = 0;
     bool more = true;
     tl_status st = TLI_TRAINER_CALL(t, eval_begin)(t, &e.state);
+    if (st == TL_OK && t->validation_loss) // somebody may have added metrics
+        st = tli_trainer_lanes_of_metrics(t, &t->parts->eval_lanes, &t->parts->eval_guard,
+                                          t->validation_metrics, t->validation_loss);
     while (st == TL_OK && (steps < 0 || done < steps)) {
         st = tli_lanes_each(&t->parts->eval_lanes, t->ctx, evaluate_batch, &e, &more);
         if (st == TL_OK && e.peers)

@@ -215,6 +215,8 @@ static tl_status end_sum(const tli_lane_end *e, tli_lane_sum *s, tl_ctx *c)
         top--;
         merges--;
     }
+    // A sum of two has the same bits whichever comes first: nothing is copied.
+    for (; merges > 0 && !s->start; merges--) tl_assign_add(c, s->live, s->stack[--top]);
     tl_tensor *sum = brought(c, s);
     for (; merges > 0; merges--) sum = tl_add(c, s->stack[--top], sum);
     if (e->push) TL_TRY(make_place(s, top, c));

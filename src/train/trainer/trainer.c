@@ -186,12 +186,23 @@ static tl_status build_lanes(tl_trainer *t)
     return t->parts->stages.policy ? TL_OK : tli_trainer_share_out(t);
 }
 
+static int64_t count_states(const tl_metrics *metrics, const tl_metric *loss)
+{
+    int64_t count = loss->states.count;
+    for (int64_t i = 0; i < tl_metrics_count(metrics); i++)
+        count += tl_metrics_at(metrics, i)->states.count;
+    return count;
+}
+
 tl_status tli_trainer_lanes_of_metrics(tl_trainer *t, tli_lanes *lanes, tli_guard *guard,
                                        const tl_metrics *metrics, const tl_metric *loss)
 {
     const tl_function_args args = function_args(t);
     const bool eager = t->config->runtime.run_eagerly || !t->params->eval_tf_function;
-    if (tl_strategy_replicas(t->strategy) == 1) return TL_OK;
+    if (tl_strategy_replicas(t->strategy) == 1 || guard->count == count_states(metrics, loss))
+        return TL_OK;
+    tli_lanes_deinit(lanes);
+    tli_guard_deinit(guard);
     TL_TRY(tli_guard_add_all(guard, t->engine, &loss->states));
     for (int64_t i = 0; i < tl_metrics_count(metrics); i++)
         TL_TRY(tli_guard_add_all(guard, t->engine, &tl_metrics_at(metrics, i)->states));

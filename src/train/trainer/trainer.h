@@ -68,7 +68,8 @@ TL_NODISCARD tl_status tli_trainer_choices(void *trainer, tl_str *out);
 TL_NODISCARD tl_status tli_trainer_choose(void *trainer, const char *text);
 /* A checkpoint with this in it is going to be restored. */
 TL_NODISCARD tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found);
-/* What an evaluation in several lanes keeps for its metrics; nothing for one lane. */
+/* What an evaluation in several lanes keeps for its metrics, unless it has that already; nothing
+ * for one lane. */
 TL_NODISCARD tl_status tli_trainer_lanes_of_metrics(tl_trainer *t, tli_lanes *lanes,
                                                     tli_guard *guard, const tl_metrics *metrics,
                                                     const tl_metric *loss);

@@ -50,6 +50,9 @@ typedef struct tl_finished_args {
     bool evaluates;         /* it can be evaluated; averages are then put in by the evaluation */
     bool any_machine;       /* the run's own machine (section `runtime`) does not matter */
     int threads;            /* (optional: as the run has it) to compute with */
+    /* (optional: one process) Whose processes evaluate together; a run of fewer lanes is evaluated
+     * in as many. It must outlive what is opened. */
+    tl_world *world;
     /* (optional) What changes the run's configuration, later ones winning. */
     tl_strings config_file;
     const char *params_override;
