@@ -46,7 +46,7 @@ typedef struct adam {
     bool amsgrad;
 } adam;
 
-/* 4 moments, 4 roots and 8 numbers are 16 registers. */
+/* 4 moments, 4 roots and 8 numbers are 16 registers; of 32 registers 8 of each take 24. */
 TLI_INLINE void adam_steps(const block *b, const adam *a, const int ways, i64 i, i64 n)
 {
     vf m[WAYS], root[WAYS];

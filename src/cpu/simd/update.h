@@ -146,8 +146,13 @@ static inline tl_status run_block(const tl_run *run, const tl_node *n, block *b)
     } while (0)
 
 /* Vectors that are done beside each other: the units for roots and quotients are what some rules
- * take longest in, and one vector alone would leave them idle between its root and its quotient. */
+ * take longest in, and one vector alone would leave them idle between its root and its quotient.
+ * With the numbers of a rule they fill 16 registers, or 32. */
+#if defined(TLI_ISA_neon) || defined(TLI_ISA_neon_bf16)
+enum { WAYS = 8 };
+#else
 enum { WAYS = 4 };
+#endif
 _Static_assert(GRAIN % (WAYS * VF) == 0, "tasks are whole rounds");
 #define SWEEP_BESIDE(steps, ...)                                                                   \
     do {                                                                                           \
