@@ -61,14 +61,23 @@ static tl_status run_rows(const tl_run *run, entropy *e, int64_t rows, tl_parall
 
 /* --- rows ------------------------------------------------------------------------------------- */
 
+TLI_INLINE void load_four(tl_dtype t, const void *z, int64_t i, vf *x)
+{
+    any_load_pair(t, z, i, x);
+    any_load_pair(t, z, i + 2 * VF, x + 2);
+}
+
 /* The sum of exp(z - top), where `top` is the largest of them; 1 where that is not finite. */
 TLI_INLINE double sum_of_exp(float *top_out, tl_dtype t, const void *z, int64_t n)
 {
     vf m[4];
     int64_t i = 0;
     for (int k = 0; k < 4; k++) m[k] = vf_set1(-INFINITY);
-    for (; i + 4 * VF <= n; i += 4 * VF)
-        for (int k = 0; k < 4; k++) m[k] = vf_max(m[k], any_load(t, z, i + k * VF, VF));
+    for (; i + 4 * VF <= n; i += 4 * VF) {
+        vf x[4];
+        load_four(t, z, i, x);
+        for (int k = 0; k < 4; k++) m[k] = vf_max(m[k], x[k]);
+    }
     for (; i < n; i += VF)
         m[0] =
             vf_max(m[0], vf_select(vm_first(n - i), any_load(t, z, i, n - i), vf_set1(-INFINITY)));
@@ -80,15 +89,17 @@ TLI_INLINE double sum_of_exp(float *top_out, tl_dtype t, const void *z, int64_t 
     for (int64_t b = 0; b < n; b += BLOCK) {
         const int64_t end = n - b < BLOCK ? n : b + BLOCK;
         vf s[4] = {vf_zero(), vf_zero(), vf_zero(), vf_zero()};
-        for (i = b; i + 4 * VF <= end; i += 4 * VF)
-            for (int k = 0; k < 4; k++)
-                s[k] = vf_add(s[k], vf_exp_low(vf_sub(any_load(t, z, i + k * VF, VF), most)));
+        for (i = b; i + 4 * VF <= end; i += 4 * VF) {
+            vf x[4];
+            load_four(t, z, i, x);
+            for (int k = 0; k < 4; k++) s[k] = vf_add(s[k], tli_exp_2_64(vf_sub(x[k], most)));
+        }
         for (; i < end; i += VF)
             s[0] = vf_add(s[0], vf_keep(vm_first(end - i),
-                                        vf_exp_low(vf_sub(any_load(t, z, i, end - i), most))));
+                                        tli_exp_2_64(vf_sub(any_load(t, z, i, end - i), most))));
         sum += vf_sum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])));
     }
-    return sum;
+    return sum * 0x1p-64;
 }
 
 TLI_INLINE double logsumexp(tl_dtype t, const void *z, int64_t n)
@@ -192,10 +203,11 @@ TLI_INLINE void sparse_grad_row(tl_dtype t, const entropy *e, int64_t row)
     int64_t i = 0;
     for (; i + 4 * VF <= n; i += 4 * VF) { // chains side by side: each waits for itself
         vf x[4];
-        for (int k = 0; k < 4; k++) x[k] = any_load(t, e->logits, at + i + k * VF, VF);
+        load_four(t, e->logits, at + i, x);
         for (int k = 0; k < 4; k++) x[k] = vf_exp_low(vf_sub(x[k], lse));
-        for (int k = 0; k < 4; k++)
-            any_store(t, e->out, at + i + k * VF, vf_mul(g, vf_sub(x[k], even)), VF);
+        for (int k = 0; k < 4; k++) x[k] = vf_mul(g, vf_sub(x[k], even));
+        any_store_pair(t, e->out, at + i, x);
+        any_store_pair(t, e->out, at + i + 2 * VF, x + 2);
     }
     for (; i < n; i += VF) {
         const vf share = vf_exp_low(vf_sub(any_load(t, e->logits, at + i, n - i), lse));

@@ -155,12 +155,18 @@ TLI_INLINE vf tli_exp_parts(vf x, float rounder, vf *power)
     return vf_fma(p, r2, r);
 }
 
+/* 2^64 e^x for x up to 43: never subnormal, as sums of it want it. */
+TLI_INLINE vf tli_exp_2_64(vf x)
+{
+    vf power;
+    const vf p = tli_exp_parts(vf_max_c(x, vf_set1(-104)), TLI_ROUNDER_127 + 64, &power);
+    return vf_fma(p, power, power);
+}
+
 /* e^x for x up to 43, as in softmax: exact to one unit, and cheaper. */
 TLI_INLINE vf vf_exp_low(vf x)
 {
-    vf power; // 2^64 times too large, which makes it normal
-    const vf p = tli_exp_parts(vf_max_c(x, vf_set1(-104)), TLI_ROUNDER_127 + 64, &power);
-    return vf_mul(vf_fma(p, power, power), vf_set1(0x1p-64f));
+    return vf_mul(tli_exp_2_64(x), vf_set1(0x1p-64f));
 }
 
 TLI_FORMULA_1(expm1, x)
