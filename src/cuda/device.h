@@ -23,6 +23,7 @@ typedef struct tli_cuda {
     char model[TLI_CUDA_MODEL]; /* "NVIDIA H200" */
     int major, minor;           /* compute capability */
     int processors;
+    int room;              /* bytes that a group of threads can share at most */
     int64_t cache;         /* bytes of the second level */
     tli_cuda_codes *codes; /* of kernels */
     tli_choices choices;   /* among plans of libraries and forms of kernels */
@@ -93,8 +94,9 @@ tl_status tli_cuda_enter(const tli_cuda *d);
  * holds the lock. */
 tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
 /* Puts a kernel whose text begins with GROUP_BEGIN (nest/kernel.h) into the queue: it waits for
- * what stands before it by itself, and is on its way meanwhile. */
-tl_status tli_cuda_launch(tl_queue *q, CUfunction kernel, int64_t blocks, int threads,
+ * what stands before it by itself, and is on its way meanwhile. `room`: bytes that the threads of a
+ * block share beside what the text says. */
+tl_status tli_cuda_launch(tl_queue *q, CUfunction kernel, int64_t blocks, int threads, int room,
                           void **parameters);
 /* What a kernel has said of an index, as a failure; then it is forgotten (work.c). */
 tl_status tli_cuda_fault_told(tli_cuda_queue *q);

@@ -37,6 +37,7 @@ typedef struct tli_cuda_work {
     const char *text[4], *name; /* texts one behind the other */
     tl_str defines;             /* tli_cuda_put gives it back */
     int threads;
+    int room; /* bytes that a group shares, for ROOM of nest/kernel.h */
 } tli_cuda_work;
 
 void tli_cuda_define(tl_str *to, const char *name, int64_t value);
@@ -56,6 +57,9 @@ void tli_cuda_print(tl_str *out, const tli_cuda_work *w);
 /* Puts a kernel into the run's queue. No groups: nothing runs. */
 TL_NODISCARD tl_status tli_cuda_put(const tl_run *run, tli_cuda_work *w, const void *args,
                                     size_t bytes);
+
+/* Bytes that groups can share at most beside what texts say. */
+int tli_cuda_room(const tl_run *run);
 
 /* Memory of the device for kernels of the call that asks: the next call may get the same. It stays
  * where it is, so lists may use it. */

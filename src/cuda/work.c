@@ -16,7 +16,10 @@ enum {
     WARPS_IN_BLOCK = 4, /* as in nest/kernel.h */
     WIDE = 16,          /* bytes of an access at most */
     LEAST_SCRATCH = 1 << 20,
-    FIRST_EARLY = 9 /* compute capability whose kernels can wait for others */
+    OWN_ROOM = 4 << 10,    /* that texts share themselves, at most */
+    HOST_ROOM = 227 << 10, /* where tests run texts: as Hopper's */
+    USUAL_ROOM = 40 << 10, /* that groups share without asking, with what texts say themselves */
+    FIRST_EARLY = 9        /* compute capability whose kernels can wait for others */
 };
 
 tli_cuda_host *tli_cuda_on_host;
@@ -96,6 +99,11 @@ void tli_cuda_print(tl_str *out, const tli_cuda_work *w)
 
 /* --- starting --------------------------------------------------------------------------------- */
 
+static int room_of(const tli_cuda_work *w)
+{
+    return w->threads == 32 ? WARPS_IN_BLOCK * w->room : w->room;
+}
+
 static tl_status find_kernel(tli_cuda *d, CUfunction *out, const tli_cuda_work *w)
 {
     tl_str key = TL_STR_INIT, text = TL_STR_INIT;
@@ -107,6 +115,11 @@ static tl_status find_kernel(tli_cuda *d, CUfunction *out, const tli_cuda_work *
             tli_cuda_print(&text, w);
             st = tl_str_status(&text);
             if (st == TL_OK) st = tli_cuda_load(d, out, tl_str_text(&text), w->name);
+            if (st == TL_OK && room_of(w) > USUAL_ROOM)
+                st = tli_cuda_check(
+                    d->api->cuFuncSetAttribute(
+                        *out, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, room_of(w)),
+                    "cuFuncSetAttribute");
             if (st == TL_OK) st = tl_map_set(&d->kernels, tl_str_text(&key), *out);
         }
         pthread_mutex_unlock(&d->lock);
@@ -116,7 +129,7 @@ static tl_status find_kernel(tli_cuda *d, CUfunction *out, const tli_cuda_work *
     return st;
 }
 
-tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
+tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads, int room,
                           void **parameters)
 {
     const tli_cuda *d = tli_cuda_of(queue->device);
@@ -130,6 +143,7 @@ tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, in
                                 .blockDimX = (unsigned)threads,
                                 .blockDimY = 1,
                                 .blockDimZ = 1,
+                                .sharedMemBytes = (unsigned)room,
                                 .hStream = tli_cuda_queue_of(queue)->stream,
                                 .attrs = &early,
                                 .numAttrs = d->major >= FIRST_EARLY};
@@ -154,9 +168,14 @@ static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *ar
     TL_TRY(tli_cuda_enter(d));
     TL_TRY(find_kernel(d, &kernel, w));
     TL_TRY(tli_cuda_launch(run->queue, kernel, blocks, warps ? 32 * WARPS_IN_BLOCK : w->threads,
-                           parameters));
+                           room_of(w), parameters));
     (void)tli_cuda_issue(run->queue);
     return TL_OK;
+}
+
+int tli_cuda_room(const tl_run *run)
+{
+    return (tli_cuda_on_host ? HOST_ROOM : tli_cuda_of(run->queue->device)->room) - OWN_ROOM;
 }
 
 tl_status tli_cuda_put(const tl_run *run, tli_cuda_work *w, const void *args, size_t bytes)
