@@ -149,7 +149,7 @@ static void sample(const bench_case *c, part *p, int round)
     if (p->program) {
         if (bench_peer_ask(p->program, c->name, &p->seconds[round]) == TL_OK) return;
         printf("%s: %s\n", c->name, tl_error_message());
-        p->program = NULL; // the row is shown without a peer
+        p->program = NULL; // the row is shown without it
     }
     if (!p->fn) return;
     if (c->rest_s > 0) {
@@ -272,7 +272,7 @@ tl_status bench_run(bench *b, const bench_case *c)
     double *seconds = tl_alloc_zero((size_t)rounds * PARTS * sizeof *seconds);
     if (!seconds) return TL_FAIL_NOMEM((size_t)rounds * PARTS * sizeof *seconds);
     part parts[PARTS] = {
-        {.fn = c->ours},
+        {.fn = c->own_program ? NULL : c->ours, .program = c->own_program},
         {.fn = c->program ? NULL : c->peer, .program = c->program},
         {.fn = c->limit_fn},
     };

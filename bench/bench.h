@@ -59,10 +59,11 @@ typedef struct bench_case {
         *unit; /* time of a call: "ns", "us", "ms", "s"; amount by time: "GB/s", "GFLOP/s", "/s" */
     double amount; /* bytes, operations or items of one call; for rates only */
     bench_fn *ours;
-    bench_fn *peer;        /* (optional) */
-    bench_peer *program;   /* (optional, in place of `peer`) asked by `name` */
-    const char *peer_name; /* shown, also when the peer is absent */
-    bench_fn *limit_fn;    /* (optional) a call that does what the machine cannot do without */
+    bench_peer *own_program; /* (optional, in place of `ours`) a program of ours, asked by `name` */
+    bench_fn *peer;          /* (optional) */
+    bench_peer *program;     /* (optional, in place of `peer`) asked by `name` */
+    const char *peer_name;   /* shown, also when the peer is absent */
+    bench_fn *limit_fn;      /* (optional) a call that does what the machine cannot do without */
     double limit; /* (optional, in place of `limit_fn`) what the machine allows, in `unit` */
     void *payload;
     double

@@ -1,6 +1,14 @@
-/* Sums over processes of one machine through shared memory, against MPI_Allreduce
- * (bench/peers/distributed_mpi.c, where an MPI is installed) and gloo (bench/peers/distributed.py).
- * Names are those of the peers' cases: how many ranks, how many bytes of float32. */
+/* Several processes of one machine, through shared memory.
+ *
+ * Training steps of the models of bench step, two processes of one thread: against PyTorch's
+ * DistributedDataParallel over gloo (bench/peers/distributed_steps.py), and against one process of
+ * two threads with the same batch, where the ratio is the efficiency. Four lanes of one process
+ * against as many batches that are accumulated. TILTH_BENCH_CPU=1 takes times of processors
+ * (lane_steps.h).
+ *
+ * Sums, against MPI_Allreduce (bench/peers/distributed_mpi.c, where an MPI is installed) and gloo
+ * (bench/peers/distributed.py). Names are those of the peers' cases: how many ranks, how many bytes
+ * of float32. */
 #include "bench.h"
 
 #include <signal.h>
@@ -12,7 +20,12 @@
 
 #include <tilth/comm/shm.h>
 
+#include "lane_steps.h"
+#include "models.h"
+
 enum { MOST_RANKS = 8 };
+
+/* --- sums ------------------------------------------------------------------------------------- */
 
 typedef struct work {
     tl_comm *comm;
@@ -117,13 +130,72 @@ static tl_status rows(bench *b, int32_t size, const char *program)
     return TL_OK;
 }
 
+/* --- steps ------------------------------------------------------------------------------------ */
+
+/* Two programs side by side, on each model. */
+typedef struct pair {
+    const char *what, *peer_name;
+    lane_steps ours, theirs; /* no ranks: the script */
+} pair;
+static const pair pairs[] = {
+    {"2 ranks", "PyTorch DDP", {2, 2, 1, 1}, {0}},
+    {"2 ranks", "1 rank, 2 threads", {2, 2, 1, 1}, {1, 1, 1, 2}},
+    {"4 lanes", "accumulation 4", {1, 4, 1, 1}, {1, 1, 4, 1}},
+};
+
+static tl_status start_steps(bench_peer *out, const char *self, const lane_steps *s)
+{
+    char numbers[4][16];
+    const int values[] = {s->ranks, s->lanes, s->accumulation, s->threads};
+    for (int i = 0; i < 4; i++) snprintf(numbers[i], sizeof numbers[i], "%d", values[i]);
+    const char *const own[] = {self,       "--steps",  numbers[0], numbers[1],
+                               numbers[2], numbers[3], NULL};
+    static const char *const script[] = {".venv-torch/bin/python",
+                                         "bench/peers/distributed_steps.py", "2", NULL};
+    return bench_peer_start(out, s->ranks ? own : script);
+}
+
+static tl_status step_rows(bench *b, const char *self, const pair *p)
+{
+    bench_peer ours = BENCH_PEER_INIT, theirs = BENCH_PEER_INIT;
+    tl_status st = start_steps(&ours, self, &p->ours);
+    if (st == TL_OK) st = start_steps(&theirs, self, &p->theirs);
+    for (int64_t i = 0; i < step_model_count && st == TL_OK; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s, %s", step_models[i].name, p->what);
+        if (!bench_wants(b, name)) continue;
+        st = bench_run(b, &(bench_case){.name = name,
+                                        .unit = "ms",
+                                        .own_program = &ours,
+                                        .program = &theirs,
+                                        .peer_name = p->peer_name,
+                                        .rounds = 9});
+    }
+    bench_peer_stop(&ours);
+    bench_peer_stop(&theirs);
+    return st;
+}
+
+/* --- the program ------------------------------------------------------------------------------ */
+
+static int answer_steps(char **numbers)
+{
+    return lane_steps_answer(&(lane_steps){.ranks = atoi(numbers[0]),
+                                           .lanes = atoi(numbers[1]),
+                                           .accumulation = atoi(numbers[2]),
+                                           .threads = atoi(numbers[3])});
+}
+
 int main(int argc, char **argv)
 {
     bench b;
     char program[512];
+    if (argc == 6 && strcmp(argv[1], "--steps") == 0) return answer_steps(argv + 2);
     snprintf(program, sizeof program, "%s_mpi", argc > 0 ? argv[0] : "");
     setenv("HWLOC_COMPONENTS", "-gl", 0); // or mpirun asks every display for its card
     tl_status st = bench_begin(&b, argc, argv);
+    for (int64_t i = 0; i < TL_COUNT(pairs) && st == TL_OK; i++)
+        st = step_rows(&b, argv[0], &pairs[i]);
     for (int32_t size = 2; size <= MOST_RANKS && st == TL_OK; size *= 2)
         st = rows(&b, size, program);
     return bench_end(&b, st);

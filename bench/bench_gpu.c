@@ -182,7 +182,7 @@ static tl_status measure_files(bench *b, const char *name, bench_fn *run, void *
     run(payload);
     run(payload);
     return bench_run(b, &(bench_case){.name = name,
-                                      .unit = "images/s",
+                                      .unit = "/s",
                                       .amount = STEPS * IMAGES,
                                       .ours = run,
                                       .payload = payload,
@@ -190,16 +190,35 @@ static tl_status measure_files(bench *b, const char *name, bench_fn *run, void *
                                       .rounds = 3});
 }
 
-/* resnet_imagenet on JPEG records: what the processors make ready, and what the GPU takes of it. */
+/* The step alone, with images that lie on the device. */
+static tl_status run_step(bench *b, const char *name, const char *changes)
+{
+    training t = {.steps = STEPS};
+    if (!bench_wants(b, name)) return TL_OK;
+    tl_status st = training_make(&t, &(training_args){.experiment = "resnet_imagenet",
+                                                      .changes = changes,
+                                                      .batch_size = IMAGES,
+                                                      .half = true,
+                                                      .make = make_images});
+    if (st == TL_OK) st = measure_files(b, name, run_training, &t);
+    training_deinit(&t);
+    return st;
+}
+
+/* resnet_imagenet on JPEG records, in images: what the processors make ready, what the GPU takes,
+ * and what comes of both, which should be the slower one. */
 static tl_status run_files(bench *b)
 {
     enum { PHOTOS = 1024 };
-    static const char *const names[] = {"resnet50 B256 bf16 from JPEG, pipeline",
-                                        "resnet50 B256 bf16 from JPEG, trained"};
+    static const char *const names[] = {"resnet50 B256 bf16 images from JPEG, pipeline",
+                                        "resnet50 B256 bf16 images from JPEG, step",
+                                        "resnet50 B256 bf16 images from JPEG, trained"};
     char folder[BENCH_FOLDER], changes[BENCH_FOLDER + 256];
     feed f = {.t = {.steps = STEPS}};
     tl_input_context input = {.pipelines = 1, .replicas = 1, .seed = 1};
-    if (!bench_wants(b, names[0]) && !bench_wants(b, names[1])) return TL_OK;
+    bool wanted = false;
+    for (int i = 0; i < (int)TL_COUNT(names); i++) wanted |= bench_wants(b, names[i]);
+    if (!wanted) return TL_OK;
     TL_TRY(bench_folder_make(folder));
     tl_status st;
     TL_TRY_DONE(st, photos_write(folder, PHOTOS, CLASSES - 1));
@@ -208,6 +227,7 @@ static tl_status run_files(bench *b)
              "  model: {norm_activation: {use_sync_bn: false}}\n"
              "  train_data: {input_path: '%s/photos-*', shuffle_buffer_size: %d}\n",
              folder, PHOTOS);
+    TL_TRY_DONE(st, run_step(b, names[1], changes));
     TL_TRY_DONE(st, training_make(&f.t, &(training_args){.experiment = "resnet_imagenet",
                                                          .changes = changes,
                                                          .batch_size = IMAGES,
@@ -216,7 +236,7 @@ static tl_status run_files(bench *b)
     TL_TRY_DONE(st, tl_ctx_new(&f.c, tl_strategy_engine(f.t.strategy)));
     if (bench_wants(b, names[0])) TL_TRY_DONE(st, measure_files(b, names[0], run_pipeline, &f));
     tl_dataset_free(&f.data); // its threads would be in the way
-    if (bench_wants(b, names[1])) st = measure_files(b, names[1], run_training, &f.t);
+    if (bench_wants(b, names[2])) st = measure_files(b, names[2], run_training, &f.t);
 done:
     tl_ctx_free(&f.c);
     tl_dataset_free(&f.data);

@@ -36,7 +36,7 @@ tl_status training_make(training *t, const training_args *args)
 {
     tl_dataset *data = args->data;
     tl_status st = open_parts(t, args);
-    if (st == TL_OK && !data) st = args->make(&data, tl_strategy_engine(t->strategy));
+    if (st == TL_OK && !data && args->make) st = args->make(&data, tl_strategy_engine(t->strategy));
     if (st != TL_OK) {
         tl_dataset_free(&data);
         return st;

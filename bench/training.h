@@ -28,7 +28,8 @@ typedef struct training_args {
     int64_t batch_size;  /* as the data have it */
     bool half;           /* computes in bfloat16, else in float32 */
     tl_dataset *data;    /* taken over, also when this fails; or NULL, and */
-    tl_status (*make)(tl_dataset **out, tl_engine *engine); /* what lies on the device */
+    /* what lies on the device; or NULL: the experiment's own data */
+    tl_status (*make)(tl_dataset **out, tl_engine *engine);
 } training_args;
 /* To be undone by training_deinit in any case. */
 TL_NODISCARD tl_status training_make(training *t, const training_args *args);

@@ -536,6 +536,7 @@ const tl_comm_class tl_comm_shm = {
     .part = part_shm,
     .alloc = tli_shm_alloc,
     .share = tli_shm_share,
+    .unshare = tli_shm_unshare,
     .abort = abort_shm,
 };
 

@@ -66,12 +66,19 @@ struct tl_comm_place {
     int64_t count;
 };
 
+typedef enum tli_shm_use {
+    TLI_SHM_OWN,
+    TLI_SHM_STAGE, /* copies of what lies elsewhere */
+    TLI_SHM_COMMON /* all ranks have it */
+} tli_shm_use;
+
 /* A piece of our own memory. */
 typedef struct tli_shm_piece {
     char *base;
     uint64_t offset;
     size_t bytes;
-    bool stage, busy; /* for copies of what lies elsewhere; in use */
+    tli_shm_use use;
+    bool busy; /* the copy is looked at */
 } tli_shm_piece;
 
 /* A rank's end. */
@@ -125,6 +132,7 @@ TL_NODISCARD tl_status tli_shm_show(tl_comm *c, tli_shm_where *out, int64_t *pie
 TL_NODISCARD tl_status tli_shm_see(tl_comm *c, void **out, int32_t rank, tli_shm_where where);
 /* Memory of rank 0, for all. */
 TL_NODISCARD tl_status tli_shm_share(tl_comm *c, void **out, size_t bytes);
+void tli_shm_unshare(tl_comm *c);
 void tli_shm_memory_close(tl_comm *c);
 
 #endif

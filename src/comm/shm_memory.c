@@ -73,7 +73,7 @@ static tl_status place_alloc(void **out, tl_comm_place *place, size_t bytes)
     return TL_OK;
 }
 
-static tl_status new_piece(tl_comm *c, int64_t *out, size_t bytes, bool stage)
+static tl_status new_piece(tl_comm *c, int64_t *out, size_t bytes, tli_shm_use use)
 {
     tli_shm *s = c->inner;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room = (bytes + page - 1) / page * page;
@@ -90,13 +90,13 @@ static tl_status new_piece(tl_comm *c, int64_t *out, size_t bytes, bool stage)
     if (base == MAP_FAILED)
         return TL_FAIL(TL_ENOMEM, "%zu bytes of memory that processes share: %s", bytes,
                        strerror(why ? why : errno));
-    pieces[s->piece_count] = (tli_shm_piece){base, s->used, room, stage, stage};
+    pieces[s->piece_count] = (tli_shm_piece){base, s->used, room, use, use == TLI_SHM_STAGE};
     s->used += room;
     *out = s->piece_count++;
     return TL_OK;
 }
 
-void *tli_shm_alloc(tl_comm *c, size_t bytes)
+static void *alloc(tl_comm *c, size_t bytes, tli_shm_use use)
 {
     tli_shm *s = c->inner;
     int64_t piece;
@@ -106,7 +106,12 @@ void *tli_shm_alloc(tl_comm *c, size_t bytes)
         (void)TL_FAIL_NOMEM(bytes);
         return NULL;
     }
-    return new_piece(c, &piece, bytes, false) == TL_OK ? s->pieces[piece].base : NULL;
+    return new_piece(c, &piece, bytes, use) == TL_OK ? s->pieces[piece].base : NULL;
+}
+
+void *tli_shm_alloc(tl_comm *c, size_t bytes)
+{
+    return alloc(c, bytes, TLI_SHM_OWN);
 }
 
 static const tli_shm_piece *piece_with(const tli_shm *s, const char *data, size_t bytes)
@@ -127,12 +132,12 @@ static tl_status take_stage(tl_comm *c, int64_t *out, size_t bytes)
     while (room < bytes) room *= 2;
     for (int64_t i = 0; i < s->piece_count; i++) {
         tli_shm_piece *p = &s->pieces[i];
-        if (!p->stage || p->busy || p->bytes < bytes || p->bytes > 2 * room) continue;
+        if (p->use != TLI_SHM_STAGE || p->busy || p->bytes < bytes || p->bytes > 2 * room) continue;
         p->busy = true;
         *out = i;
         return TL_OK;
     }
-    return new_piece(c, out, room, true);
+    return new_piece(c, out, room, TLI_SHM_STAGE);
 }
 
 tl_status tli_shm_show(tl_comm *c, tli_shm_where *out, int64_t *piece, const void *data,
@@ -225,7 +230,7 @@ tl_status tli_shm_share(tl_comm *c, void **out, size_t bytes)
     tl_error error;
     tl_status st = TL_OK;
     if (c->rank == 0) {
-        *out = tli_shm_alloc(c, bytes);
+        *out = alloc(c, bytes, TLI_SHM_COMMON);
         st = *out ? tli_shm_show(c, &where, &piece, *out, bytes, false) : tl_error_code();
         if (st != TL_OK) tl_error_save(&error);
     }
@@ -239,12 +244,35 @@ tl_status tli_shm_share(tl_comm *c, void **out, size_t bytes)
     return TL_OK;
 }
 
+static void unmap_common(tli_shm *s)
+{
+    for (int64_t i = 0; i < s->common_count; i++) munmap(s->common[i].base, s->common[i].bytes);
+    s->common_count = 0;
+}
+
+/* Of threads it stays: the place has it. Pieces keep their numbers. */
+void tli_shm_unshare(tl_comm *c)
+{
+    tli_shm *s = c->inner;
+    if (s->place) return;
+    unmap_common(s);
+    for (int64_t i = 0; i < s->piece_count; i++) {
+        tli_shm_piece *p = &s->pieces[i];
+        if (p->use != TLI_SHM_COMMON || !p->bytes) continue;
+        munmap(p->base, p->bytes);
+        (void)!fallocate(s->files[c->rank], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                         (off_t)p->offset, (off_t)p->bytes);
+        p->bytes = 0;
+    }
+}
+
 void tli_shm_memory_close(tl_comm *c)
 {
     tli_shm *s = c->inner;
-    for (int64_t i = 0; i < s->common_count; i++) munmap(s->common[i].base, s->common[i].bytes);
+    unmap_common(s);
     tl_free(s->common);
-    for (int64_t i = 0; i < s->piece_count; i++) munmap(s->pieces[i].base, s->pieces[i].bytes);
+    for (int64_t i = 0; i < s->piece_count; i++)
+        if (s->pieces[i].bytes) munmap(s->pieces[i].base, s->pieces[i].bytes);
     for (int32_t r = 0; s->peers && r < c->size; r++)
         if (s->peers[r].base) munmap(s->peers[r].base, s->peers[r].bytes);
     for (int32_t r = 0; s->files && r < c->size; r++)

@@ -6,12 +6,19 @@
 #include <tilth/base/alloc.h>
 
 static const tl_method comm_methods[] = {
-    TL_METHOD(tl_comm_class, open, true),   TL_METHOD(tl_comm_class, close, true),
-    TL_METHOD(tl_comm_class, split, false), TL_METHOD(tl_comm_class, begin, true),
-    TL_METHOD(tl_comm_class, wait, true),   TL_METHOD(tl_comm_class, meet, false),
-    TL_METHOD(tl_comm_class, face, false),  TL_METHOD(tl_comm_class, part, false),
-    TL_METHOD(tl_comm_class, alloc, true),  TL_METHOD(tl_comm_class, share, false),
-    TL_METHOD(tl_comm_class, abort, true),  {NULL, 0, false},
+    TL_METHOD(tl_comm_class, open, true),
+    TL_METHOD(tl_comm_class, close, true),
+    TL_METHOD(tl_comm_class, split, false),
+    TL_METHOD(tl_comm_class, begin, true),
+    TL_METHOD(tl_comm_class, wait, true),
+    TL_METHOD(tl_comm_class, meet, false),
+    TL_METHOD(tl_comm_class, face, false),
+    TL_METHOD(tl_comm_class, part, false),
+    TL_METHOD(tl_comm_class, alloc, true),
+    TL_METHOD(tl_comm_class, share, false),
+    TL_METHOD(tl_comm_class, unshare, false),
+    TL_METHOD(tl_comm_class, abort, true),
+    {NULL, 0, false},
 };
 const tl_kind tl_kind_comm = {
     .name = "comm",
@@ -132,6 +139,19 @@ tl_status tl_comm_split(tl_comm_group **out, tl_comm *comm, const int32_t *ranks
 void *tl_comm_alloc(tl_comm *comm, size_t bytes)
 {
     return comm->cls->alloc(comm, bytes);
+}
+
+tl_status tl_comm_unshare(tl_comm *comm)
+{
+    if (!comm->cls->unshare) return TL_OK;
+    TL_TRY(tl_comm_barrier(comm->world));
+    comm->cls->unshare(comm);
+    return TL_OK;
+}
+
+bool tl_comm_shares(const tl_comm *comm)
+{
+    return comm->cls->share != NULL;
 }
 
 tl_status tl_comm_share(tl_comm *comm, void **out, size_t bytes)

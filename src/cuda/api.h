@@ -30,6 +30,7 @@ typedef struct CUfunc_st *CUfunction;
 typedef int CUlaunchAttributeID;
 typedef union CUlaunchAttributeValue {
     char pad[64];
+    int cooperative;
     int programmaticStreamSerializationAllowed;
 } CUlaunchAttributeValue;
 typedef struct CUlaunchAttribute {

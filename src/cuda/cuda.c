@@ -9,6 +9,7 @@
 #include "cuda/nests.h"
 #include "cuda/pools.h"
 #include "cuda/products.h"
+#include "cuda/whole.h"
 
 static tl_status supported(void)
 {
@@ -45,6 +46,7 @@ static tl_status put_together(const tl_run *run, const tl_node *call, tl_kernel_
     if (run->queue->device->cls != &tl_device_cuda) return kernel(run, call); // staged
     tli_cuda *d = tli_cuda_of(run->queue->device);
     pthread_mutex_lock(&d->calls);
+    if (tli_cuda_listed(run->queue)) tli_whole_call(tli_cuda_listed(run->queue), call);
     const tl_status st = kernel(run, call);
     pthread_mutex_unlock(&d->calls);
     return st;

@@ -77,6 +77,7 @@ typedef struct tli_cuda_queue {
     pthread_t lister;                        /* the thread that does so */
     tli_cuda_moment afters[TLI_CUDA_AFTERS]; /* that were asked for meanwhile */
     int after_count;
+    struct tli_whole *whole; /* what knows the list that is made, or NULL */
 } tli_cuda_queue;
 
 static inline tli_cuda *tli_cuda_of(tl_device *d)
@@ -88,16 +89,24 @@ static inline tli_cuda_queue *tli_cuda_queue_of(tl_queue *q)
     return (tli_cuda_queue *)q;
 }
 
+/* What notes the pieces of the list that is made (whole.h); NULL: none is. */
+static inline struct tli_whole *tli_cuda_listed(tl_queue *q)
+{
+    return tli_cuda_queue_of(q)->whole;
+}
+
 /* The calling thread's calls are about this GPU from now on. */
 tl_status tli_cuda_enter(const tli_cuda *d);
 /* A kernel of this name, compiled from the text; it lives as long as the device. Whoever calls it
  * holds the lock. */
 tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
 /* Puts a kernel whose text begins with GROUP_BEGIN (nest/kernel.h) into the queue: it waits for
- * what stands before it by itself, and is on its way meanwhile. `room`: bytes that the threads of a
- * block share beside what the text says. */
-tl_status tli_cuda_launch(tl_queue *q, CUfunction kernel, int64_t blocks, int threads, int room,
-                          void **parameters);
+ * what stands before it by itself, and is on its way meanwhile. `shared`: bytes that the threads
+ * of a block share beside what the text declares. */
+tl_status tli_cuda_launch(tl_queue *q, CUfunction kernel, int64_t blocks, int threads,
+                          size_t shared, void **parameters);
+/* It may have so many bytes of a group's memory beside those that its text declares. */
+tl_status tli_cuda_give_shared(const tli_cuda *d, CUfunction kernel, size_t bytes);
 /* What a kernel has said of an index, as a failure; then it is forgotten (work.c). */
 tl_status tli_cuda_fault_told(tli_cuda_queue *q);
 /* Gives back what work.c keeps. */

@@ -37,7 +37,7 @@ typedef struct tli_cuda_work {
     const char *text[4], *name; /* texts one behind the other */
     tl_str defines;             /* tli_cuda_put gives it back */
     int threads;
-    int room; /* bytes that a group shares, for ROOM of nest/kernel.h */
+    size_t shared; /* bytes of a group's memory that the text calls `pool`, or asks for by ROOM */
 } tli_cuda_work;
 
 void tli_cuda_define(tl_str *to, const char *name, int64_t value);
@@ -52,8 +52,9 @@ int tli_cuda_define_vector(tl_str *to, size_t size, int64_t width, ...);
 int tli_cuda_define_row(tl_str *to, int64_t width, int vector, int kept);
 /* U_T, an integer of so many bytes: 1, 2, 4, 8 or 16. */
 void tli_cuda_define_unit(tl_str *to, size_t bytes);
-/* The whole text, behind that of nests. */
+/* The whole text, behind that of nests; what it has of its own. */
 void tli_cuda_print(tl_str *out, const tli_cuda_work *w);
+void tli_cuda_print_body(tl_str *out, const tli_cuda_work *w);
 /* Puts a kernel into the run's queue. No groups: nothing runs. */
 TL_NODISCARD tl_status tli_cuda_put(const tl_run *run, tli_cuda_work *w, const void *args,
                                     size_t bytes);

@@ -1,7 +1,9 @@
 /* Clocks of a GPU, and lists of work: graphs, as CUDA calls them. */
 #include <tilth/base/alloc.h>
+#include <tilth/base/log.h>
 
 #include "cuda/device.h"
+#include "cuda/whole.h"
 
 /* --- clocks ----------------------------------------------------------------------------------- */
 
@@ -60,7 +62,12 @@ struct tl_device_program {
     const tli_cuda *device;
     tl_queue *queue; /* that it was last put into */
     CUgraphExec graph;
+    tli_whole *whole; /* the same as one kernel; NULL: it cannot be, or is not better */
+    int runs;         /* until it becomes one */
 };
+
+/* Compiling it takes a second, which few runs do not make good. */
+enum { RUNS_OF_GRAPH = 16 };
 
 /* What `put` puts into the queue becomes a graph. NULL where it failed. */
 static tl_status capture(CUgraph *out, tli_cuda_queue *q, tl_status (*put)(void *self), void *self)
@@ -93,6 +100,7 @@ void tli_cuda_list_free(tl_device_program **program)
         (void)p->device->api->cuStreamSynchronize(tli_cuda_queue_of(p->queue)->stream);
         (void)p->device->api->cuGraphExecDestroy(p->graph);
     }
+    tli_whole_free(&p->whole);
     tl_free(p);
     *program = NULL;
 }
@@ -120,16 +128,31 @@ tl_status tli_cuda_list_build(tl_device_program **out, tl_queue *q, tl_status (*
     if (!p) return TL_FAIL_NOMEM(sizeof *p);
     p->device = tli_cuda_of(q->device);
     p->queue = q;
-    tl_status st = make_list(p, put, self);
+    tl_status st = tli_whole_new(&p->whole);
+    tli_cuda_queue_of(q)->whole = p->whole;
+    if (st == TL_OK) st = make_list(p, put, self);
+    tli_cuda_queue_of(q)->whole = NULL;
+    if (p->whole && !tli_whole_is_good(p->whole)) tli_whole_free(&p->whole);
     if (st != TL_OK) tli_cuda_list_free(out);
     return st;
+}
+
+/* A list that cannot become one kernel stays as it is. */
+static void make_whole(tl_device_program *p)
+{
+    if (tli_whole_make(p->whole, tli_cuda_of(p->queue->device), p->queue) == TL_OK) return;
+    TL_LOG_WARNING("a program stays a list of kernels on the GPU: %s", tl_error_message());
+    tl_error_clear();
+    tli_whole_free(&p->whole);
 }
 
 tl_status tli_cuda_list_run(tl_device_program *p, tl_queue *q)
 {
     TL_TRY(tli_cuda_enter(p->device));
     p->queue = q;
-    TLI_CUDA_TRY(p->device->api, cuGraphLaunch, p->graph, tli_cuda_queue_of(q)->stream);
+    if (p->whole && p->runs < RUNS_OF_GRAPH && ++p->runs == RUNS_OF_GRAPH) make_whole(p);
+    if (p->whole && p->runs == RUNS_OF_GRAPH) TL_TRY(tli_whole_run(p->whole, q));
+    else TLI_CUDA_TRY(p->device->api, cuGraphLaunch, p->graph, tli_cuda_queue_of(q)->stream);
     (void)tli_cuda_issue(q);
     return TL_OK;
 }

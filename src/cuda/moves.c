@@ -59,18 +59,18 @@ static tl_status pack(const tl_run *run, const tl_node *call)
 
 /* --- assignments ------------------------------------------------------------------------------ */
 
-/* Sums of each type as nests have them. */
+/* Sums of each type as nests have them: of what is there, or zero, and what is added. */
 static const char *sum_of(tl_dtype dtype)
 {
     switch (dtype) {
-    case TL_F32: return "x[i] + y[i]";
-    case TL_F64: return "x[i] + y[i]";
-    case TL_BF16: return "bf16_bits_of_f(from_bf16(x[i]) + from_bf16(y[i]))";
-    case TL_F16: return "f16_bits_of_f(from_f16(x[i]) + from_f16(y[i]))";
-    case TL_I64: return "(i64)((u64)x[i] + (u64)y[i])";
-    case TL_I32: return "(i32)((u32)x[i] + (u32)y[i])";
-    case TL_BOOL: return "(u8)(x[i] | y[i])";
-    default: return "x[i] + y[i]";
+    case TL_F32: return "z + y[i]";
+    case TL_F64: return "z + y[i]";
+    case TL_BF16: return "bf16_bits_of_f(from_bf16(z) + from_bf16(y[i]))";
+    case TL_F16: return "f16_bits_of_f(from_f16(z) + from_f16(y[i]))";
+    case TL_I64: return "(i64)((u64)z + (u64)y[i])";
+    case TL_I32: return "(i32)((u32)z + (u32)y[i])";
+    case TL_BOOL: return "(u8)(z | y[i])";
+    default: return "z + y[i]";
     }
 }
 
@@ -85,13 +85,19 @@ static tl_status assign(const tl_run *run, const tl_node *call)
     CUfunction kernel;
     if (!count) return TL_OK;
     if (!a->add) return d->base.cls->copy(run->queue, x, y, tl_tensor_bytes(to));
-    void *parameters[] = {&x, &y, &count};
+    void *fresh = call->inputs > 2 ? tli_data(call->in[2]) : NULL;
+    void *parameters[] = {&x, &y, &fresh, &count};
+    const char *type = tli_print_memory_type(to->dtype);
     snprintf(key, sizeof key, "add %d", (int)to->dtype);
     snprintf(body, sizeof body,
-             "extern \"C\" __global__ void kernel(%s *x, const %s *y, i64 n)\n{\n"
+             "extern \"C\" __global__ void kernel(%s *x, const %s *y, const u8 *fresh, i64 n)\n{\n"
+             "    const bool begins = fresh && *fresh;\n"
              "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < n;\n"
-             "         i += (i64)gridDim.x * blockDim.x) x[i] = %s;\n}\n",
-             tli_print_memory_type(to->dtype), tli_print_memory_type(to->dtype), sum_of(to->dtype));
+             "         i += (i64)gridDim.x * blockDim.x) {\n"
+             "        const %s z = begins ? (%s)0 : x[i];\n"
+             "        x[i] = %s;\n"
+             "    }\n}\n",
+             type, type, type, type, sum_of(to->dtype));
     TL_TRY(tli_cuda_kernel(d, &kernel, key, body));
     return tli_cuda_start(run, kernel, count, parameters);
 }

@@ -13,9 +13,13 @@
 
 #include "core/inner/storage.h"
 #include "cuda/device.h"
+#include "cuda/whole.h"
 
 enum {
-    KERNELS_IN_UNIT = 4, /* a unit is one call of the compiler */
+    /* A unit is one call of the compiler, which takes as long to begin as for a small kernel: more
+     * of them than threads gain nothing */
+    LEAST_IN_UNIT = 4,
+    MOST_IN_UNIT = 32,
     NAME_ROOM = 40,
     MOST_BUFFERS = 500, /* a kernel takes 4 KB of parameters */
     WARPS_IN_BLOCK = 4  /* as in nest/kernel.h */
@@ -62,8 +66,8 @@ static bool as_good(const tl_nest_walk *both, const tl_nest_walk *a, const tl_ne
 typedef struct job {
     const tli_cuda *device;
     const tl_nest_walk *const *walks;
-    const int64_t *first; /* a nest of each kernel */
-    int64_t kernels;
+    const int64_t *first;  /* a nest of each kernel */
+    int64_t kernels, each; /* in all, and in a unit */
     char **images;
 } job;
 
@@ -72,8 +76,7 @@ static tl_status compile_unit(const job *j, int64_t unit)
     tl_str text = TL_STR_INIT;
     size_t bytes;
     tl_gpu_print_head(&text);
-    for (int64_t k = unit * KERNELS_IN_UNIT;
-         k < tl_min_i64((unit + 1) * KERNELS_IN_UNIT, j->kernels); k++) {
+    for (int64_t k = unit * j->each; k < tl_min_i64((unit + 1) * j->each, j->kernels); k++) {
         char name[NAME_ROOM];
         snprintf(name, sizeof name, "nest_%" PRId64, k);
         tl_gpu_print(&text, walk_of(j->walks[j->first[k]]), name, false);
@@ -95,9 +98,9 @@ static tl_status load(compiler *c, const job *j, code *kernels)
 {
     const tli_cuda_api *api = c->device->api;
     for (int64_t k = 0; k < j->kernels; k++) {
-        if (k % KERNELS_IN_UNIT == 0) {
+        if (k % j->each == 0) {
             CUmodule module;
-            TLI_CUDA_TRY(api, cuModuleLoadData, &module, j->images[k / KERNELS_IN_UNIT]);
+            TLI_CUDA_TRY(api, cuModuleLoadData, &module, j->images[k / j->each]);
             if (!TL_VEC_PUSH(&c->modules, module)) {
                 (void)api->cuModuleUnload(module);
                 return TL_ENOMEM;
@@ -115,11 +118,13 @@ static tl_status load(compiler *c, const job *j, code *kernels)
 
 static tl_status compile_kernels(compiler *c, job *j, code *kernels)
 {
-    const int64_t units = tl_div_up(j->kernels, KERNELS_IN_UNIT);
+    const int threads = tl_pool_default_threads();
+    j->each = tl_min_i64(tl_max_i64(tl_div_up(j->kernels, threads), LEAST_IN_UNIT), MOST_IN_UNIT);
+    const int64_t units = tl_div_up(j->kernels, j->each);
     j->images = tl_alloc_zero((size_t)(units + 1) * sizeof *j->images);
     if (!j->images) return TL_FAIL_NOMEM((size_t)(units + 1) * sizeof *j->images);
     tl_pool *pool = NULL;
-    tl_status st = tl_pool_new(&pool, tl_pool_default_threads());
+    tl_status st = tl_pool_new(&pool, threads);
     if (st == TL_OK) st = tl_parallel_for(pool, units, 1, compile_units, j);
     if (st == TL_OK) st = tli_cuda_enter(c->device);
     if (st == TL_OK) st = load(c, j, kernels);
@@ -210,6 +215,8 @@ tl_status tli_cuda_nest_put(const tl_run *with, const tl_node *call, const tl_gp
     TL_TRY(tli_cuda_enter(tli_cuda_of(with->queue->device)));
     for (int i = 0; i < w->phase_count; i++)
         TL_TRY(launch(with, phases[i], &w->phases[i], parameters));
+    if (tli_cuda_listed(with->queue))
+        tli_whole_nest(tli_cuda_listed(with->queue), w, addresses, used);
     (void)tli_cuda_issue(with->queue);
     return TL_OK;
 }
@@ -218,9 +225,12 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
                      const tl_nest_code *compiled, const tl_tensor *scratch)
 {
     const code *kernels = (const code *)compiled;
+    tli_whole *whole = tli_cuda_listed(with->queue);
     if (!kernels)
         return TL_FAIL(TL_EINTERNAL,
                        "a nest comes without code to a device that cannot interpret it");
+    if (whole) tli_whole_call(whole, call);
+    if (whole && scratch) tli_whole_writes(whole, tli_data(scratch), walk->scratch_bytes);
     return tli_cuda_nest_put(with, call, walk_of(walk), kernels->phases,
                              scratch ? tli_data(scratch) : NULL);
 }

@@ -35,8 +35,8 @@ static int64_t width_of(const tl_tensor *x, const tl_norm_attr *attr)
 }
 
 /* Threads of a group that has a row of a gradient: each keeps sums of its columns in registers. A
- * warp needs no barriers. AHEAD: rows that come next are fetched into memory of the group, which
- * takes in vectors of 16 bytes alone. */
+ * warp needs no barriers. AHEAD: where groups have many rows, those that come next are fetched into
+ * memory of the group, which takes in vectors of 16 bytes alone. */
 static void define_spread_row(tli_cuda_work *w, int64_t width, int vector, bool fetched, int parts)
 {
     const int64_t most = fetched ? A_LANE : vector;
@@ -52,12 +52,12 @@ static void define_spread_row(tli_cuda_work *w, int64_t width, int vector, bool 
     tli_cuda_define(&w->defines, "KEPT", each * vector <= KEPT);
     tli_cuda_define(&w->defines, "AHEAD", ahead);
     tli_cuda_define(&w->defines, "STAGES", STAGES);
-    w->room = ahead ? (int)room : 0;
+    w->shared = ahead ? (size_t)room : 0;
 }
 
 static void define(tli_cuda_work *w, const tl_norm_attr *attr, bool centered, const tl_tensor *x,
                    const tl_tensor *gamma, const tl_tensor *beta, const tl_tensor *gy,
-                   const tl_tensor *y)
+                   const tl_tensor *y, bool many)
 {
     const int64_t width = width_of(x, attr);
     const void *at = tli_data(x);
@@ -78,7 +78,7 @@ static void define(tli_cuda_work *w, const tl_norm_attr *attr, bool centered, co
     if (!gy) w->threads = tli_cuda_define_row(to, width, vector, KEPT);
     else
         define_spread_row(w, width, vector,
-                          vector * tl_dtype_size(x->dtype) == 16 && gy->dtype == x->dtype
+                          many && vector * tl_dtype_size(x->dtype) == 16 && gy->dtype == x->dtype
                               && (!beta || beta->dtype == x->dtype),
                           2 + (beta != NULL));
 }
@@ -98,7 +98,7 @@ static tl_status normalize(const tl_run *run, const tl_node *n, bool centered)
                        .rstd = tli_data(n->out[n->outputs - 1]),
                        .epsilon = attr->epsilon};
     tli_cuda_work w = {.text = {tli_text_of_norm}, .name = "normalize"};
-    define(&w, attr, centered, x, gamma, beta, NULL, n->out[0]);
+    define(&w, attr, centered, x, gamma, beta, NULL, n->out[0], false);
     return tli_cuda_put(run, &w, &a, sizeof a);
 }
 
@@ -138,7 +138,7 @@ static tl_status normalize_grad(const tl_run *run, const tl_node *n, bool center
         TL_TRY(tli_cuda_scratch(run, &room, (size_t)(sums * pieces * width) * sizeof(float)));
     a.sums = room;
     tli_cuda_work w = {.text = {tli_text_of_norm}, .name = "normalize_grad"};
-    define(&w, attr, centered, x, gamma, added, gy, n->out[0]);
+    define(&w, attr, centered, x, gamma, added, gy, n->out[0], a.each > 1);
     tli_cuda_define(&w.defines, "ADDED", added != NULL);
     const bool together = params && width <= (int64_t)w.threads * KEPT;
     tli_cuda_define(&w.defines, "GRADIENT", 1);

@@ -36,6 +36,12 @@ TL_NODISCARD tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_
 TL_NODISCARD tl_status tli_cuda_multiply(const tl_run *run, const tli_cuda_product *what,
                                          const void *a, const void *b, const void *bias, void *c);
 
+/* Whether the product is so small that starting cuBLASLt's kernels takes longer than computing it;
+ * then such a kernel of ours, with the same duties. */
+bool tli_cuda_is_small(const tli_cuda_product *what);
+TL_NODISCARD tl_status tli_cuda_multiply_small(const tl_run *run, const tli_cuda_product *what,
+                                               const tli_cuda_operands *operands);
+
 extern const tl_kernels tli_cuda_product_kernels;
 
 #endif

@@ -6,6 +6,7 @@
 #include <tilth/base/vec.h>
 
 #include "cuda/kernels.h"
+#include "cuda/whole.h"
 
 static const tli_cuda *device_of(const tl_queue *q)
 {
@@ -114,6 +115,7 @@ tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes)
     if (q->listing) q->scratch_listed = true;
     const CUdeviceptr at = q->scratch;
     memcpy(out, &at, sizeof *out);
+    if (q->whole) tli_whole_writes(q->whole, *out, bytes);
     return TL_OK;
 }
 
@@ -125,6 +127,7 @@ uint64_t tli_cuda_issue(tl_queue *queue)
     const tli_cuda *d = device_of(queue);
     pthread_mutex_lock(&q->lock);
     uint64_t ticket = tl_queue_ticket(queue);
+    if (q->whole) tli_whole_issued(q->whole);
     if (!q->listing) {
         ticket++;
         const CUresult result = d->api->cuEventRecord(q->marks[ticket % TLI_CUDA_MARKS], q->stream);
@@ -239,6 +242,7 @@ tl_status tli_cuda_copy(tl_queue *queue, void *to, const void *from, size_t byte
     if (bytes)
         TLI_CUDA_TRY(d->api, cuMemcpyAsync, address_of(to), address_of(from), bytes,
                      tli_cuda_queue_of(queue)->stream);
+    if (tli_cuda_listed(queue)) tli_whole_move(tli_cuda_listed(queue), to, from, 0, bytes);
     (void)tli_cuda_issue(queue);
     return TL_OK;
 }
@@ -256,6 +260,7 @@ tl_status tli_cuda_fill(tl_queue *queue, void *to, uint16_t pattern, size_t byte
     else if (bytes / 2) TLI_CUDA_TRY(d->api, cuMemsetD16Async, at, pattern, bytes / 2, stream);
     if (!(at & 1) && (bytes & 1))
         TLI_CUDA_TRY(d->api, cuMemsetD8Async, at + bytes - 1, (unsigned char)pattern, 1, stream);
+    if (tli_cuda_listed(queue)) tli_whole_move(tli_cuda_listed(queue), to, NULL, pattern, bytes);
     (void)tli_cuda_issue(queue);
     return TL_OK;
 }

@@ -58,7 +58,7 @@ static bool define_shared_row(const tl_run *run, tli_cuda_work *w, size_t bytes,
     const int64_t row = width * (int64_t)bytes;
     if (row < LEAST_SHARED || 2 * row > tli_cuda_room(run) || vector * bytes != 16) return false;
     w->threads = SHARERS;
-    w->room = (int)row;
+    w->shared = (size_t)row;
     tli_cuda_define(&w->defines, "WIDTH", width);
     tli_cuda_define(&w->defines, "THREADS", SHARERS);
     tli_cuda_define(&w->defines, "EACH", tl_div_up(width, (int64_t)SHARERS * vector));

@@ -11,6 +11,7 @@
 
 #include "cuda/compile.h"
 #include "cuda/kernels.h"
+#include "cuda/whole.h"
 
 enum {
     WARPS_IN_BLOCK = 4, /* as in nest/kernel.h */
@@ -18,7 +19,6 @@ enum {
     LEAST_SCRATCH = 1 << 20,
     OWN_ROOM = 4 << 10,    /* that texts share themselves, at most */
     HOST_ROOM = 227 << 10, /* where tests run texts: as Hopper's */
-    USUAL_ROOM = 40 << 10, /* that groups share without asking, with what texts say themselves */
     FIRST_EARLY = 9        /* compute capability whose kernels can wait for others */
 };
 
@@ -88,20 +88,32 @@ void tli_cuda_define_unit(tl_str *to, size_t bytes)
     else tl_str_addf(to, "#define U_T u%zu\n", 8 * bytes);
 }
 
-void tli_cuda_print(tl_str *out, const tli_cuda_work *w)
+void tli_cuda_print_body(tl_str *out, const tli_cuda_work *w)
 {
-    tl_gpu_print_head(out);
-    tl_str_add(out, tli_text_of_args);
     tl_str_add(out, tl_str_text(&w->defines));
     tl_str_add(out, tli_text_of_part);
     for (int i = 0; i < (int)TL_COUNT(w->text) && w->text[i]; i++) tl_str_add(out, w->text[i]);
 }
 
+void tli_cuda_print(tl_str *out, const tli_cuda_work *w)
+{
+    tl_gpu_print_head(out);
+    tl_str_add(out, tli_text_of_args);
+    tli_cuda_print_body(out, w);
+}
+
 /* --- starting --------------------------------------------------------------------------------- */
 
-static int room_of(const tli_cuda_work *w)
+static size_t shared_of(const tli_cuda_work *w)
 {
-    return w->threads == 32 ? WARPS_IN_BLOCK * w->room : w->room;
+    return w->threads == 32 ? WARPS_IN_BLOCK * w->shared : w->shared;
+}
+
+tl_status tli_cuda_give_shared(const tli_cuda *d, CUfunction kernel, size_t bytes)
+{
+    TLI_CUDA_TRY(d->api, cuFuncSetAttribute, kernel,
+                 CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)bytes);
+    return TL_OK;
 }
 
 static tl_status find_kernel(tli_cuda *d, CUfunction *out, const tli_cuda_work *w)
@@ -115,11 +127,7 @@ static tl_status find_kernel(tli_cuda *d, CUfunction *out, const tli_cuda_work *
             tli_cuda_print(&text, w);
             st = tl_str_status(&text);
             if (st == TL_OK) st = tli_cuda_load(d, out, tl_str_text(&text), w->name);
-            if (st == TL_OK && room_of(w) > USUAL_ROOM)
-                st = tli_cuda_check(
-                    d->api->cuFuncSetAttribute(
-                        *out, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, room_of(w)),
-                    "cuFuncSetAttribute");
+            if (st == TL_OK && w->shared) st = tli_cuda_give_shared(d, *out, shared_of(w));
             if (st == TL_OK) st = tl_map_set(&d->kernels, tl_str_text(&key), *out);
         }
         pthread_mutex_unlock(&d->lock);
@@ -129,8 +137,8 @@ static tl_status find_kernel(tli_cuda *d, CUfunction *out, const tli_cuda_work *
     return st;
 }
 
-tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads, int room,
-                          void **parameters)
+tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
+                          size_t shared, void **parameters)
 {
     const tli_cuda *d = tli_cuda_of(queue->device);
     if (blocks > INT32_MAX)
@@ -143,7 +151,7 @@ tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, in
                                 .blockDimX = (unsigned)threads,
                                 .blockDimY = 1,
                                 .blockDimZ = 1,
-                                .sharedMemBytes = (unsigned)room,
+                                .sharedMemBytes = (unsigned)shared,
                                 .hStream = tli_cuda_queue_of(queue)->stream,
                                 .attrs = &early,
                                 .numAttrs = d->major >= FIRST_EARLY};
@@ -168,7 +176,8 @@ static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *ar
     TL_TRY(tli_cuda_enter(d));
     TL_TRY(find_kernel(d, &kernel, w));
     TL_TRY(tli_cuda_launch(run->queue, kernel, blocks, warps ? 32 * WARPS_IN_BLOCK : w->threads,
-                           room_of(w), parameters));
+                           shared_of(w), parameters));
+    if (tli_cuda_listed(run->queue)) tli_whole_work(tli_cuda_listed(run->queue), w, args, bytes);
     (void)tli_cuda_issue(run->queue);
     return TL_OK;
 }

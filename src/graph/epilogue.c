@@ -4,31 +4,49 @@
  * takes relu or relu6 in, and its gradient theirs: two sweeps over memory less ahead, three less
  * back. Where its kernel says so, it takes in first what is added to it: two sweeps less. */
 #include <tilth/core/attrs.h>
+#include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
 
 #include "graph/graph.h"
 
 /* --- bias ------------------------------------------------------------------------------------- */
 
-static bool is_plain_product(const tl_tensor *t)
+/* Whether the call's kernel reads inputs as they lie: a table that is used transposed, as that of
+ * words in front of their scores, is not copied then. */
+static bool takes_strides(const tl_graph *g, const tl_node *product)
+{
+    const tl_node linear = {
+        .op = tl_op_class_of(TL_OP_linear), .in = product->in, .inputs = product->inputs};
+    tl_kernel kernel;
+    if (tl_engine_kernel(g->ctx->engine, &linear, &kernel) == TL_OK)
+        return kernel.flags & TL_KERNEL_STRIDED;
+    tl_error_clear();
+    return false;
+}
+
+static bool is_plain_product(const tl_graph *g, const tl_tensor *t)
 {
     const tl_node *n = t->node;
     if (!n || n->op->op != TL_OP_matmul) return false;
     const tl_matmul_attr *a = n->attr;
-    return !a->transpose_a && !a->transpose_b && n->in[1]->shape.rank == 2;
+    return !a->transpose_a && n->in[1]->shape.rank == 2 && (!a->transpose_b || takes_strides(g, n));
 }
 
 static tl_tensor *add_bias(tl_graph *g, tl_node *n)
 {
     for (int i = 0; i < 2 && n->op->op == TL_OP_add; i++) {
         tl_tensor *product = n->in[i], *bias = n->in[1 - i];
-        if (!is_plain_product(product) || bias->shape.rank != 1 || bias->dtype != product->dtype
+        if (!is_plain_product(g, product) || bias->shape.rank != 1 || bias->dtype != product->dtype
             || bias->shape.dims[0] != product->shape.dims[product->shape.rank - 1]
             || tli_use_count(g, product) != 1 || !tli_may_move(g, product->node, n))
             continue;
-        tl_tensor *const *in = product->node->in;
-        return TL_APPLY(g->ctx, linear, (&(tl_linear_attr){.activation = TL_ACT_NONE}), in[0],
-                        in[1], bias);
+        tl_tensor *x = product->node->in[0], *w = product->node->in[1];
+        if (((const tl_matmul_attr *)product->node->attr)->transpose_b)
+            w = tl_swap_axes(g->ctx, w, 0, 1);
+        tl_tensor *sum =
+            TL_APPLY(g->ctx, linear, (&(tl_linear_attr){.activation = TL_ACT_NONE}), x, w, bias);
+        if (sum) sum->node->path = n->path;
+        return sum;
     }
     return NULL;
 }

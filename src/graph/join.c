@@ -1,7 +1,7 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
  * so; products and gradients of norms that something is added to; losses that make their gradient
- * in the same sweep. */
+ * in the same sweep. Losses read logits as they are, not widened. */
 #include <tilth/core/attrs.h>
 #include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
@@ -269,12 +269,37 @@ static tl_status join_loss(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* The loss of logits that were widened for it alone: it reads them as they were, and computes the
+ * same numbers. */
+static tl_status narrow_loss(bool *done, tl_graph *g, tl_node *n)
+{
+    enum { OUTPUTS = 3 };
+    *done = false;
+    if (n->op->op != TL_OP_sparse_cross_entropy || n->inputs != 2 || n->in[1]->dtype != TL_F32)
+        return TL_OK;
+    const tl_node *cast = n->in[1]->node;
+    tl_node *last = g->ctx->last;
+    if (!cast || cast->op->op != TL_OP_cast || tli_use_count(g, n->in[1]) != 1
+        || (cast->in[0]->dtype != TL_BF16 && cast->in[0]->dtype != TL_F16)
+        || tli_is_changed_between(g, cast->in[0], cast, n))
+        return TL_OK;
+    tl_tensor *made[OUTPUTS], *in[] = {n->in[0], cast->in[0]};
+    if (!tl_apply_all(g->ctx, n->op->op, n->attr, 2, in, made)) return tl_ctx_status(g->ctx);
+    made[0]->node->path = n->path;
+    TL_TRY(tli_move_new(g, last, n));
+    for (int i = 0; i < 2; i++) TL_TRY(tli_replace(g, n->out[i], made[i]));
+    tli_remove(g, n);
+    *done = true;
+    return TL_OK;
+}
+
 /* --- the pass --------------------------------------------------------------------------------- */
 
 tl_status tli_pass_join(tl_graph *g, int64_t *changes)
 {
     static tl_status (*const rules[])(bool *, tl_graph *, tl_node *) = {
-        join_attention, join_norm, join_product, join_loss, join_norm_sum, join_widening};
+        join_attention, join_norm,     join_product, narrow_loss,
+        join_loss,      join_norm_sum, join_widening};
     TLI_EACH_NODE_SAFE(g, n, next) {
         bool done = false;
         for (int i = 0; i < (int)TL_COUNT(rules) && !done; i++) TL_TRY(rules[i](&done, g, n));

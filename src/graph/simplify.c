@@ -75,6 +75,39 @@ static tl_tensor *pack_narrow(tl_graph *g, tl_node *n)
     return tl_pack(g->ctx, n->inputs, sources, a->offsets.items, a->count);
 }
 
+/* --- logits of half the size ------------------------------------------------------------------ */
+
+// What was widened, where nothing has changed it before `n`.
+static tl_tensor *still_narrow(const tl_graph *g, const tl_tensor *t, const tl_node *n)
+{
+    tl_tensor *source = narrow_source(t);
+    return source && !tli_is_changed_between(g, source, t->node, n) ? source : NULL;
+}
+
+// Widening keeps their order.
+static tl_tensor *narrow_argmax(tl_graph *g, tl_node *n)
+{
+    if (n->op->op != TL_OP_argmax && n->op->op != TL_OP_argmin) return NULL;
+    tl_tensor *x = n->in[0]->dtype == TL_F32 ? still_narrow(g, n->in[0], n) : NULL;
+    return x ? tl_apply(g->ctx, n->op->op, n->attr, 1, &x) : NULL;
+}
+
+// The gradient of a loss is computed in float32 whatever it is given, and rounded once.
+static tl_tensor *narrow_loss_grad(tl_graph *g, tl_node *n)
+{
+    const tl_node *call = n->op->op == TL_OP_cast ? n->in[0]->node : NULL;
+    if (!call || call->op->op != TL_OP_sparse_cross_entropy_grad || call->in[2]->dtype != TL_F32
+        || tli_use_count(g, n->in[0]) != 1)
+        return NULL;
+    tl_tensor *z = still_narrow(g, call->in[2], n);
+    if (!z || z->dtype != n->out[0]->dtype || tli_is_changed_between(g, call->in[0], call, n)
+        || tli_is_changed_between(g, call->in[1], call, n)
+        || tli_is_changed_between(g, call->in[3], call, n))
+        return NULL;
+    return TL_APPLY(g->ctx, sparse_cross_entropy_grad, call->attr, call->in[0], call->in[1], z,
+                    call->in[3]);
+}
+
 /* --- numbers ---------------------------------------------------------------------------------- */
 
 enum { MOST_FOLDED = 3 }; /* inputs: of elementwise ops, `where` has most */
@@ -132,8 +165,8 @@ static tl_tensor *make_numbers(tl_graph *g, tl_node *n)
 
 /* --- the pass --------------------------------------------------------------------------------- */
 
-static tli_rule *const other_rules[] = {drop_copy,    drop_cast,    pack_narrow,
-                                        fold_numbers, make_numbers, NULL};
+static tli_rule *const other_rules[] = {drop_copy,        drop_cast,    pack_narrow,  narrow_argmax,
+                                        narrow_loss_grad, fold_numbers, make_numbers, NULL};
 
 static tli_rule *const *const rules[] = {other_rules, tli_arithmetic_rules, tli_view_rules};
 

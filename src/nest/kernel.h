@@ -74,7 +74,8 @@
 #define EACH_THREAD(threads)                                                                       \
     for (int t = (int)(threadIdx.x % (threads)), once_ = 1; once_; once_ = 0)
 #define ONE_THREAD(threads) if (threadIdx.x % (threads) == 0)
-#define BARRIER(threads) { if ((threads) == 32) __syncwarp(); else __syncthreads(); }
+#define SYNC(threads) __syncthreads()
+#define BARRIER(threads) { if ((threads) == 32) __syncwarp(); else SYNC(threads); }
 #define PER_THREAD(threads, type, name, size) type name size
 #define MY(name) name
 #define SHARED(type, name, size) __shared__ type name size
@@ -98,9 +99,9 @@
         if ((threads) == 32) {                                                                     \
             name = __shfl_sync(~0u, name, 0);                                                      \
         } else {                                                                                   \
-            __syncthreads();                                                                       \
+            SYNC(threads);                                                                         \
             if ((threadIdx.x & 31) == 0) warps_[threadIdx.x >> 5] = name;                          \
-            __syncthreads();                                                                       \
+            SYNC(threads);                                                                         \
             name = warps_[0];                                                                      \
             for (int w_ = 1; w_ < (threads) / 32; w_++) name = join(name, warps_[w_]);             \
         }                                                                                          \
@@ -108,9 +109,9 @@
 #define JOIN_VECTORS(threads, type, name, join, columns, each)                                     \
     UNROLL for (int j_ = 0; j_ < (each); j_++) {                                                   \
         __shared__ type lanes_[threads];                                                           \
-        __syncthreads();                                                                           \
+        SYNC(threads);                                                                             \
         lanes_[threadIdx.x] = name[j_];                                                            \
-        __syncthreads();                                                                           \
+        SYNC(threads);                                                                             \
         if (threadIdx.x < (columns))                                                               \
             for (int l_ = (columns); l_ < (threads); l_ += (columns))                              \
                 name[j_] = join(name[j_], lanes_[l_ + threadIdx.x]);                               \

@@ -20,6 +20,9 @@ enum {
     LONG_ROW = 1 << 15,
     FEW_ROWS = 128,
     MOST_COLUMNS = 64,
+    /* The same of so few groups that most of a GPU would be idle */
+    FEW_COLUMNS = 16,
+    FEW_GROUPS = 32,
     LEAST_VECTOR_POINTS = 1 << 18,
     /* Of sums with vectors: groups are many, as the last ones leave processors idle */
     VECTOR_GROUPS = 4096,
@@ -127,6 +130,13 @@ static void cut_rows(tli_gpu_plan *p)
     cut_reduced(p, p->s->kept_points, ENOUGH_GROUPS, LEAST_POINTS);
 }
 
+/* Sums of few points of few columns: more groups that have fewer columns each. */
+static bool is_short_and_narrow(const tli_schedule *s)
+{
+    return s->reduced_points <= (int64_t)FEW_POINTS * (BLOCK / FEW_COLUMNS)
+           && s->kept_points * s->row <= (int64_t)FEW_GROUPS * MOST_COLUMNS && s->row > FEW_COLUMNS;
+}
+
 static void cut_columns(tli_gpu_plan *p)
 {
     const tli_schedule *s = p->s;
@@ -144,6 +154,7 @@ static void cut_columns(tli_gpu_plan *p)
         return;
     }
     p->lanes = power_of_two(reduced, BLOCK / power_of_two(row, MOST_COLUMNS));
+    if (is_short_and_narrow(s)) p->lanes = power_of_two(reduced, BLOCK / FEW_COLUMNS);
     p->columns = BLOCK / p->lanes;
     p->each = 1;
     // One point and a long row: a thread has many of its elements.

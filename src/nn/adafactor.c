@@ -84,11 +84,9 @@ static tl_tensor *new_values(tl_ctx *c, const tl_update *u, const numbers *n, in
 {
     const tl_adafactor_keras_config *g = u->config;
     const tl_param *p = tl_optimizer_block_param(u->block, param);
-    int64_t count = tl_tensor_count(p->tensor);
-    tl_tensor *w =
-        tl_reshape(c, tl_slice(c, u->values, 0, p->offset, p->offset + count, 1), p->tensor->shape);
-    tl_tensor *x =
-        tl_reshape(c, tl_slice(c, grad, 0, p->offset, p->offset + count, 1), p->tensor->shape);
+    const int64_t at = u->block->offsets.items[param], end = at + tl_tensor_count(p->tensor);
+    tl_tensor *w = tl_reshape(c, tl_slice(c, u->values, 0, at, end, 1), p->tensor->shape);
+    tl_tensor *x = tl_reshape(c, tl_slice(c, grad, 0, at, end, 1), p->tensor->shape);
     tl_tensor *v = squares(c, u, n, param, tl_shift(c, tl_square(c, x), g->epsilon_1.value));
     tl_tensor *by = tl_mul(c, x, tl_rsqrt(c, v));
     tl_tensor *size = tl_scale(c, root_mean_square(c, by), 1 / g->clip_threshold.value);

@@ -37,6 +37,12 @@ typedef struct tli_share {
     tl_tensor *average; /* likewise; NULL where none is kept */
 } tli_share;
 
+/* Addresses that slots lie at (base/inner/reserve.h). */
+typedef struct tli_reserved {
+    void *memory;
+    size_t bytes;
+} tli_reserved;
+
 struct tl_optimizer {
     tl_arena *arena;
     tl_engine *engine;
@@ -72,6 +78,12 @@ struct tl_optimizer {
     int64_t additions; /* calls of tl_optimizer_accumulate */
     tl_tensor *halted; /* borrowed; NULL: never */
     tl_comm_group *sharers; /* borrowed; NULL: nothing is shared */
+    bool apart;             /* they have no memory in common: slots lie with who moves them */
+    bool whole;             /* there may be more of them here, which is not needed in steps */
+    struct {
+        tli_reserved *items;
+        int64_t count, capacity;
+    } reserved;
 };
 
 /* A tensor of the optimizer's, filled. */
@@ -85,6 +97,7 @@ tl_status tli_state_put_part(tl_state *into, const char *name, const tl_param *p
 void tli_part_deinit(tli_part *p);
 /* shares (optimizer_share.c). NULL is fine. */
 void tli_share_deinit(tli_share *s);
+void tli_reserved_free(tl_optimizer *o);
 
 /* averages (ema.c) */
 tl_status tli_averages_new(tl_optimizer *o);

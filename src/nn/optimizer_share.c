@@ -1,13 +1,19 @@
 /* What the processes of a run have in common: weights and slots that each moves a part of. */
+#include <string.h>
+
+#include <tilth/base/alloc.h>
 #include <tilth/base/integer.h>
 #include <tilth/core/comm.h>
 #include <tilth/sys/core/device.h>
 
+#include "base/inner/reserve.h"
 #include "core/inner/storage.h"
 #include "nn/optimizer.h"
 
-/* Elements of a piece. What is no longer is moved by all. */
-enum { PIECE = 16384 };
+enum {
+    PIECE = 16384, /* elements. What is no longer is moved by all */
+    SMALL = 65536, /* bytes of a slot that each may have, though it is not its own */
+};
 
 /* --- who has what ----------------------------------------------------------------------------- */
 
@@ -17,15 +23,32 @@ static bool by_element(const tl_optimizer *o)
 }
 
 /* The element of a block at which the part of a rank begins. */
-static int64_t begin_of(const tli_part *p, int32_t rank, int32_t size, bool pieces)
+static int64_t begin_of(const tl_optimizer *o, const tli_part *p, int32_t rank)
 {
+    const int32_t size = o->sharers->size;
     const int64_t count = tl_tensor_count(p->base.block->values);
     const int64_t even = count / size * rank;
     if (rank == size) return count;
-    if (pieces) return tl_min_i64(tl_div_up(count, PIECE) * rank / size * PIECE, count);
+    if (by_element(o)) return tl_min_i64(tl_div_up(count, PIECE) * rank / size * PIECE, count);
     for (int64_t i = 0; i < p->base.offsets.count; i++)
         if (p->base.offsets.items[i] >= even) return p->base.offsets.items[i];
     return count;
+}
+
+/* Some elements. */
+typedef struct range {
+    int64_t from, end;
+} range;
+
+/* What a rank moves of a tensor that is laid out like the block (`param` -1), or is that of a
+ * parameter. */
+static range range_of(const tl_optimizer *o, const tli_part *p, int64_t param, const tl_tensor *t,
+                      int32_t rank)
+{
+    const range own = {begin_of(o, p, rank), begin_of(o, p, rank + 1)};
+    if (param < 0) return own;
+    const int64_t at = p->base.offsets.items[param];
+    return (range){0, at >= own.from && at < own.end ? tl_tensor_count(t) : 0};
 }
 
 /* --- a part ----------------------------------------------------------------------------------- */
@@ -59,37 +82,41 @@ static tl_status take_params(tli_share *s, const tl_optimizer *o, const tli_part
     return TL_OK;
 }
 
-static tl_status take_slots(tli_share *s, const tli_part *of)
+/* `first` is the number of the first parameter in it. */
+static tl_status take_slot(tli_share *s, const tli_slot *of, int64_t first)
 {
-    for (int64_t i = 0; i < of->slots.count; i++) {
-        tli_slot slot = of->slots.items[i];
-        TL_TRY(
-            tl_tensor_part(&slot.tensor, of->slots.items[i].tensor, s->from, TL_SHAPE(s->count)));
-        if (TL_VEC_PUSH(&s->part.slots, slot)) continue;
-        tl_tensor_free(&slot.tensor);
-        return TL_ENOMEM;
+    tli_slot slot = *of;
+    if (of->param >= 0) {
+        slot.param = of->param - first;
+        if (slot.param < 0 || slot.param >= s->block.param_count) return TL_OK;
+        TL_TRY(tl_tensor_keep(&slot.tensor, of->tensor));
+    } else {
+        TL_TRY(tl_tensor_part(&slot.tensor, of->tensor, s->from, TL_SHAPE(s->count)));
     }
-    return TL_OK;
+    if (TL_VEC_PUSH(&s->part.slots, slot)) return TL_OK;
+    tl_tensor_free(&slot.tensor);
+    return TL_ENOMEM;
 }
 
 static tl_status take_part(tl_optimizer *o, tli_part *p, const tl_tensor *average)
 {
-    const tl_comm_group *g = o->sharers;
+    const range own = range_of(o, p, -1, NULL, o->sharers->rank);
     tli_share *s = tl_arena_array(o->arena, 1, sizeof *s);
     if (!s) return TL_ENOMEM;
-    *s = (tli_share){.from = begin_of(p, g->rank, g->size, by_element(o)), .block = *p->base.block};
+    *s = (tli_share){.from = own.from, .count = own.end - own.from, .block = *p->base.block};
     s->block.values = NULL;
-    s->count = begin_of(p, g->rank + 1, g->size, by_element(o)) - s->from;
     p->own = s;
     if (!s->count) return TL_OK;
     TL_TRY(tl_tensor_part(&s->block.values, p->base.block->values, s->from, TL_SHAPE(s->count)));
     if (average) TL_TRY(tl_tensor_part(&s->average, average, s->from, TL_SHAPE(s->count)));
     s->part.group = p->group;
     TL_TRY(take_params(s, o, p));
-    return take_slots(s, p);
+    for (int64_t i = 0; i < p->slots.count; i++)
+        TL_TRY(take_slot(s, &p->slots.items[i], s->block.params - p->base.block->params));
+    return TL_OK;
 }
 
-/* --- from outside ----------------------------------------------------------------------------- */
+/* --- where it lies ---------------------------------------------------------------------------- */
 
 /* All have the same values: one brings them. */
 static tl_status move(const tl_optimizer *o, tl_tensor *t)
@@ -99,14 +126,112 @@ static tl_status move(const tl_optimizer *o, tl_tensor *t)
     return tli_storage_move(t->storage, memory, o->sharers->rank == 0);
 }
 
+/* Who moves it has memory for it; the others have addresses, so that all can be brought there. */
+static tl_status leave(tl_optimizer *o, tl_tensor *t, range own)
+{
+    const size_t size = tl_dtype_size(t->dtype);
+    tli_reserved r = {.bytes = t->storage->bytes};
+    if (r.bytes < SMALL) return TL_OK;
+    TL_TRY(tli_reserve(&r.memory, r.bytes));
+    if (!TL_VEC_PUSH(&o->reserved, r)) {
+        tli_reserve_free(r.memory, r.bytes);
+        return TL_ENOMEM;
+    }
+    memcpy((char *)r.memory + (size_t)own.from * size,
+           (const char *)t->storage->data + (size_t)own.from * size,
+           (size_t)(own.end - own.from) * size);
+    return tli_storage_move(t->storage, r.memory, false);
+}
+
+static tl_status place(tl_optimizer *o, const tli_part *p, int64_t param, tl_tensor *t)
+{
+    return o->apart ? leave(o, t, range_of(o, p, param, t, o->sharers->rank)) : move(o, t);
+}
+
 static tl_status share_block(tl_optimizer *o, int64_t index)
 {
     tli_part *p = &o->parts[index];
-    TL_TRY(move(o, p->base.block->values));
-    if (o->average[index]) TL_TRY(move(o, o->average[index]));
-    for (int64_t i = 0; i < p->slots.count; i++) TL_TRY(move(o, p->slots.items[i].tensor));
+    if (!o->apart) TL_TRY(move(o, p->base.block->values));
+    if (o->average[index]) TL_TRY(place(o, p, -1, o->average[index]));
+    for (int64_t i = 0; i < p->slots.count; i++)
+        TL_TRY(place(o, p, p->slots.items[i].param, p->slots.items[i].tensor));
     return take_part(o, p, o->average[index]);
 }
+
+/* Behind the tensors that lie there. */
+void tli_reserved_free(tl_optimizer *o)
+{
+    for (int64_t i = 0; i < o->reserved.count; i++)
+        tli_reserve_free(o->reserved.items[i].memory, o->reserved.items[i].bytes);
+    TL_VEC_FREE(&o->reserved);
+}
+
+/* --- bringing and dropping -------------------------------------------------------------------- */
+
+/* Each rank's part of a tensor, to all or to the first rank. */
+static tl_status bring(const tl_optimizer *o, const tli_part *p, int64_t param, tl_tensor *t,
+                       bool to_all)
+{
+    tl_comm_group *g = o->sharers;
+    const size_t size = tl_dtype_size(t->dtype);
+    tl_part *all = tl_alloc_zero(2 * (size_t)g->size * sizeof *all), *send = all + g->size;
+    tl_lease l;
+    tl_status st = all ? tl_lease_write(&l, t) : TL_FAIL_NOMEM((size_t)g->size * sizeof *all);
+    if (st != TL_OK) {
+        tl_free(all);
+        return st;
+    }
+    for (int32_t r = 0; r < g->size; r++) {
+        const range of = range_of(o, p, param, t, r);
+        const tl_part part = {(char *)l.data + (size_t)of.from * size,
+                              (size_t)(of.end - of.from) * size};
+        if (to_all || (g->rank == 0 && r != 0)) all[r] = part;
+        else if (g->rank == r && r != 0) send[0] = part;
+    }
+    st = to_all ? tl_comm_all_gather(g, &all[g->rank], all) : tl_comm_all_to_all(g, send, all);
+    if (st == TL_OK) st = tl_lease_end(&l);
+    else tl_lease_drop(&l);
+    tl_free(all);
+    return st;
+}
+
+tl_status tl_optimizer_bring(tl_optimizer *o, bool slots)
+{
+    if (!o->apart) return TL_OK;
+    for (int64_t i = 0; i < o->count; i++) {
+        const tli_part *p = &o->parts[i];
+        if (!p->own) continue;
+        if (o->average[i]) TL_TRY(bring(o, p, -1, o->average[i], true));
+        for (int64_t k = 0; slots && k < p->slots.count; k++)
+            TL_TRY(bring(o, p, p->slots.items[k].param, p->slots.items[k].tensor, false));
+    }
+    o->whole = true;
+    return TL_OK;
+}
+
+static void drop(const tl_optimizer *o, const tli_part *p, int64_t param, const tl_tensor *t)
+{
+    const size_t size = tl_dtype_size(t->dtype);
+    const range own = range_of(o, p, param, t, o->sharers->rank);
+    if (t->storage->bytes < SMALL) return;
+    tli_reserve_drop(t->storage->data, 0, (size_t)own.from * size);
+    tli_reserve_drop(t->storage->data, (size_t)own.end * size, t->storage->bytes);
+}
+
+static void drop_others(tl_optimizer *o)
+{
+    TL_ASSERT(!o->swapped);
+    for (int64_t i = 0; i < o->count; i++) {
+        const tli_part *p = &o->parts[i];
+        if (!p->own) continue;
+        if (o->average[i]) drop(o, p, -1, o->average[i]);
+        for (int64_t k = 0; k < p->slots.count; k++)
+            drop(o, p, p->slots.items[k].param, p->slots.items[k].tensor);
+    }
+    o->whole = false;
+}
+
+/* --- from outside ----------------------------------------------------------------------------- */
 
 static tl_status check_block(const tl_optimizer *o, const tli_part *p)
 {
@@ -117,10 +242,10 @@ static tl_status check_block(const tl_optimizer *o, const tli_part *p)
         return TL_FAIL(TL_EUNSUPPORTED, "the weights lie in memory that cannot be left: it is "
                                         "guarded, or shared already");
     for (int64_t i = 0; i < p->slots.count; i++)
-        if (p->slots.items[i].param >= 0)
+        if (p->slots.items[i].param >= 0 && by_element(o))
             return TL_FAIL(TL_EUNSUPPORTED,
                            "the optimizer '%s' keeps '%s' in another shape than its parameters "
-                           "have, and that cannot be shared out yet",
+                           "have, and moves elements alone: that cannot be shared out",
                            o->cls->name, p->slots.items[i].name);
     return TL_OK;
 }
@@ -136,16 +261,37 @@ tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g)
     for (int64_t i = 0; i < o->count; i++)
         if (is_shared(&o->parts[i])) TL_TRY(check_block(o, &o->parts[i]));
     o->sharers = g;
+    o->apart = !tl_comm_shares(g->comm);
+    o->whole = o->apart; // what is restored next is
     for (int64_t i = 0; i < o->count; i++)
         if (is_shared(&o->parts[i])) TL_TRY(share_block(o, i));
     return tl_comm_barrier(g); // now all see what was brought
 }
 
+bool tl_optimizer_is_shared(const tl_optimizer *o)
+{
+    return o->sharers != NULL;
+}
+
+bool tl_optimizer_is_apart(const tl_optimizer *o)
+{
+    return o->apart;
+}
+
+void tl_optimizer_restored(tl_optimizer *o)
+{
+    o->whole = o->apart;
+}
+
 tl_status tl_optimizer_meet(tl_optimizer *o)
 {
     if (!o->sharers) return TL_OK;
-    TL_TRY(tl_comm_barrier(o->sharers));
-    for (int64_t i = 0; i < o->count; i++)
-        if (o->parts[i].own) tli_storage_touch(o->values[i]->storage); // others have written it
+    if (!o->apart) TL_TRY(tl_comm_barrier(o->sharers));
+    for (int64_t i = 0; i < o->count; i++) {
+        if (!o->parts[i].own) continue;
+        if (o->apart) TL_TRY(bring(o, &o->parts[i], -1, o->values[i], true));
+        else tli_storage_touch(o->values[i]->storage); // others have written it
+    }
+    if (o->whole) drop_others(o);
     return TL_OK;
 }

@@ -244,12 +244,8 @@ static void accumulate_rows(tl_optimizer *o, tl_ctx *c)
 
 static void add_gradient(const tl_optimizer *o, tl_ctx *c, tl_tensor *sum, tl_tensor *more)
 {
-    if (!o->fresh) {
-        tl_assign_add(c, sum, more);
-        return;
-    }
-    tl_tensor *none = tl_full(c, sum->dtype, TL_SCALAR, 0);
-    tl_assign(c, sum, tl_add(c, tl_where(c, o->fresh, none, sum), more));
+    if (o->fresh) tl_assign_sum(c, sum, more, o->fresh);
+    else tl_assign_add(c, sum, more);
 }
 
 bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads, tl_tensor *weight)
@@ -337,6 +333,11 @@ tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes)
     o->lanes = lanes;
     if (lanes < 2 || o->fresh) return TL_OK;
     return tli_optimizer_tensor(&o->fresh, o, TL_BOOL, TL_SCALAR, 1);
+}
+
+tl_tensor *tl_optimizer_fresh(const tl_optimizer *o)
+{
+    return o->fresh;
 }
 
 void tl_optimizer_begin_lane(tl_optimizer *o, tl_ctx *c)

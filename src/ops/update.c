@@ -311,11 +311,14 @@ static tl_status ema_infer(const tl_node *call)
 static tl_status assign_infer(const tl_node *call)
 {
     const tl_tensor *target = call->in[0], *value = call->in[1];
-    if (value->dtype == target->dtype && tl_shape_equal(&value->shape, &target->shape))
-        return TL_OK;
     char spec[TL_TENSOR_TEXT], wanted[TL_TENSOR_TEXT];
-    return TL_FAIL(TL_EINVAL, "the value is %s and must be like the target, %s",
-                   tl_tensor_spec(spec, value), tl_tensor_spec(wanted, target));
+    if (value->dtype != target->dtype || !tl_shape_equal(&value->shape, &target->shape))
+        return TL_FAIL(TL_EINVAL, "the value is %s and must be like the target, %s",
+                       tl_tensor_spec(spec, value), tl_tensor_spec(wanted, target));
+    if (call->inputs < 3) return TL_OK;
+    if (call->in[2]->dtype == TL_BOOL && tl_tensor_count(call->in[2]) == 1) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "whether the sum begins is %s and must be bool with one element",
+                   tl_tensor_spec(spec, call->in[2]));
 }
 
 static tl_status finite_and_norm_infer(const tl_node *call)
@@ -373,7 +376,7 @@ const tl_op_class tl_op_assign = {
     .help = "a value put in place, or added there",
     .attr = &assign_desc,
     .inputs_min = 2,
-    .inputs_max = 2,
+    .inputs_max = 3,
     .flags = TL_OP_CONSTANT,
     .writes = 1,
     .infer = assign_infer,
@@ -508,6 +511,13 @@ bool tl_assign(tl_ctx *c, tl_tensor *target, tl_tensor *value)
 bool tl_assign_add(tl_ctx *c, tl_tensor *target, tl_tensor *value)
 {
     return assign(c, target, value, true);
+}
+
+bool tl_assign_sum(tl_ctx *c, tl_tensor *target, tl_tensor *value, tl_tensor *fresh)
+{
+    tl_tensor *const in[] = {target, value, fresh};
+    tl_tensor *none[1] = {NULL};
+    return tl_apply_all(c, TL_OP_assign, &(tl_assign_attr){.add = true}, 3, in, none);
 }
 
 bool tl_finite_and_norm(tl_ctx *c, tl_tensor *const *blocks, int count, tl_tensor **norm,

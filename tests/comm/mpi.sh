@@ -37,4 +37,17 @@ words=(train --experiment=vision/local --mode=train_and_eval tilth.seed=7 tilth.
 said=$("$tilth" "${words[@]}" --model_dir="$folder/one" 2>&1) || { echo "$said"; exit 1; }
 said=$(TILTH_COMM=mpi run 3 "$tilth" "${words[@]}" --model_dir="$folder/three" 2>&1) || { echo "$said"; exit 1; }
 cmp "$folder/one/ckpt-6.safetensors" "$folder/three/ckpt-6.safetensors"
+
+# So they do when each has a part of what the optimizer keeps, also where the run is gone on with.
+words+=('task.model.backbone.cnn.units=[128,64]' +trainer.optimizer_config.ema.average_decay=0.9 trainer.checkpoint_interval=2
+    trainer.validation_interval=3 trainer.best_checkpoint_export_subdir=best trainer.best_checkpoint_eval_metric=accuracy)
+said=$("$tilth" "${words[@]}" --model_dir="$folder/whole" 2>&1) || { echo "$said"; exit 1; }
+for steps in 3 6; do
+    said=$(TILTH_COMM=mpi run 3 "$tilth" "${words[@]}" --model_dir="$folder/parts" tilth.zero=1 trainer.train_steps=$steps 2>&1) \
+        || { echo "$said"; exit 1; }
+done
+for file in ckpt-2 ckpt-4 ckpt-6; do
+    cmp "$folder/whole/$file.safetensors" "$folder/parts/$file.safetensors"
+done
+diff -rx checkpoint "$folder/whole/best" "$folder/parts/best"
 echo "   MPI: as the reference"

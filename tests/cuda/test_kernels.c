@@ -4,10 +4,12 @@
 
 #include <math.h>
 
+#include <tilth/base/rng.h>
 #include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
 #include <tilth/tilth.h>
 
+#include "cuda/products.h"
 #include "shim.h"
 
 enum { MOST = 8, MOST_ELEMENTS = 1 << 16 };
@@ -194,9 +196,84 @@ static void channels(void **state)
     check(*state, TL_OP_batch_normalize, &attr, make_images, 3, 1e-5, 0);
 }
 
+/* --- small products --------------------------------------------------------------------------- */
+
+static float half_at(const uint16_t *x, int64_t i)
+{
+    const uint32_t bits = (uint32_t)x[i] << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static void draw_halves(uint16_t *to, int64_t count, tl_rng *rng)
+{
+    for (int64_t i = 0; i < count; i++) { // between -1 and 1
+        const float f = (float)tl_rng_u32(rng) * 0x1p-31f - 1;
+        uint32_t bits;
+        memcpy(&bits, &f, sizeof bits);
+        to[i] = (uint16_t)(bits >> 16);
+    }
+}
+
+static double product_at(const tli_cuda_product *w, const uint16_t *a, const uint16_t *b, int64_t i,
+                         int64_t j)
+{
+    double sum = 0;
+    for (int64_t l = 0; l < w->k; l++)
+        sum += (double)half_at(a, w->transpose_a ? l * w->m + i : i * w->k + l)
+               * (double)half_at(b, w->transpose_b ? j * w->k + l : l * w->n + j);
+    return sum;
+}
+
+/* All that has its own text: transposed operands, odd sizes, rows of whole vectors, tiles of each
+ * form, what follows the sum. */
+static void test_small_products(void **state)
+{
+    enum { MOST_M = 400, MOST_N = 176, K = 271 };
+    static const int64_t sizes[][3] = {
+        {37, 45, K}, {37, 45, K + 1}, {48, 56, 1040}, {200, 176, 24}, {400, 176, 8}};
+    static uint16_t a[2 * MOST_M * K], b[3 * MOST_N * K], bias[MOST_N];
+    static float c[2 * MOST_M * MOST_N];
+    const tl_run run = {0};
+    tl_rng rng;
+    (void)state;
+    shim.for_gpu = true;
+    tl_rng_init(&rng, 5);
+    draw_halves(a, TL_COUNT(a), &rng);
+    draw_halves(b, TL_COUNT(b), &rng);
+    draw_halves(bias, MOST_N, &rng);
+    for (int form = 0; form < 2 * TL_COUNT(sizes); form++) { // with 2 of the 4 ways to lie each
+        const int64_t *size = sizes[form % TL_COUNT(sizes)], m = size[0], n = size[1], k = size[2];
+        const bool more = form % 3 == 0;
+        const tli_cuda_product w = {.dtype = TL_BF16,
+                                    .m = m,
+                                    .n = n,
+                                    .k = k,
+                                    .transpose_a = form & 1,
+                                    .transpose_b = form >> 1 & 1,
+                                    .batch = 2,
+                                    .a_step = m * k,
+                                    .b_step = k * n,
+                                    .wide = true,
+                                    .bias = more,
+                                    .activation = more ? TL_ACT_RELU : TL_ACT_NONE};
+        assert_true(tli_cuda_is_small(&w));
+        assert_ok(tli_cuda_multiply_small(
+            &run, &w, &(tli_cuda_operands){.a = a, .b = b, .bias = more ? bias : NULL, .c = c}));
+        for (int64_t e = 0; e < 2 * m * n; e++) {
+            const int64_t matrix = e / (m * n), i = e / n % m, j = e % n;
+            double want = product_at(&w, a + matrix * w.a_step, b + matrix * w.b_step, i, j);
+            if (more) want = fmax(want + (double)half_at(bias, j), 0);
+            assert_true(fabs(want - (double)c[e]) < 3e-4);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_small_products),
         cmocka_unit_test(norms),
         cmocka_unit_test(losses),
         cmocka_unit_test(sums_of_places),

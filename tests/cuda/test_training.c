@@ -45,6 +45,10 @@ static void without_room_it_says_what_needs_less(void **state)
         "bytes, for the float32[512");
     has("in backbone/");
     has("of 9000000 bytes free");
+    ends(
+        2,
+        "export FAKE_CUDA=memory=9000000; " TRAIN(LOCAL "4 task.train_data.global_batch_size=2048"),
+        "task.train_data.global_batch_size: a batch of 2048 examples needs at least 0.0 GiB");
 }
 
 /* --- choices ---------------------------------------------------------------------------------- */

@@ -20,8 +20,9 @@ trap 'rm -rf "$work"' EXIT
 export TILTH_CACHE_DIR=${TILTH_CACHE_DIR:-$work/compiled} # one for all: what one has compiled the others find
 mkdir -p -m 700 "$TILTH_CACHE_DIR"
 
-# These compare bits or counts with the host's, look at guards of its memory, or start programs that know no GPU.
-host='^(ops_funnel|ops_op_cases|ops_adding|graph_(bits|beside|passes|recompute|show|weight_copies)|data_pipeline_files|train_default_trainer)$'
+# These compare bits or counts with the host's, look at guards of its memory, want forms of its kernels, are processes that
+# share it, or start programs that know no GPU.
+host='^(ops_funnel|ops_op_cases|ops_adding|graph_(bits|beside|passes|recompute|show|slopes|weight_copies)|nn_optimizer_share|data_pipeline_files|train_default_trainer)$'
 
 wanted()
 {
@@ -76,7 +77,7 @@ part_tests()
     local rows
     rows=$(families | paste -sd'|')
     TILTH_DEVICE=cuda ctest --test-dir "$build" --parallel "$(nproc)" --timeout 240 --output-on-failure \
-        -R '^(core|ops|graph|nn|train|zoo)_' -E "$host|^($rows)\$" >"$work/ctest.txt" 2>&1 \
+        -R '^((core|ops|graph|nn|train|zoo)_|cuda_(forms|whole)$)' -E "$host|^($rows)\$" >"$work/ctest.txt" 2>&1 \
         && tail -3 "$work/ctest.txt" && return
     grep -E '\*\*\*|ERROR|LINE|tests failed|different|must' "$work/ctest.txt" | cut -c1-300 | head -150
     return 1
@@ -86,7 +87,7 @@ part_tests()
 run_graphs()
 {
     local to=$work/graphs.$1.txt status=0
-    TILTH_DEVICE=cuda TILTH_GRAPH_SEED=$1 TILTH_GRAPHS=$2 TILTH_COMPILED_GRAPHS=$2 \
+    TILTH_DEVICE=cuda TILTH_NUM_THREADS=2 TILTH_GRAPH_SEED=$1 TILTH_GRAPHS=$2 TILTH_COMPILED_GRAPHS=$2 \
         timeout 400 "$build/tests/graph_random_graphs" >"$to" 2>&1 || status=$?
     [[ $status == 0 ]] || echo "graphs from $1: ends with $status" >>"$to"
 }
@@ -94,10 +95,10 @@ export -f run_graphs
 
 part_graphs()
 {
-    local all=${TILTH_GRAPHS:-5000} first piece=100
+    local all=${TILTH_GRAPHS:-5000} first piece=50 # each loads its code alone: more of them than processors
     for ((first = 1; first <= all; first += piece)); do
         echo "$first $((first + piece > all ? all - first + 1 : piece))"
-    done | xargs -P "$(nproc)" -L 1 bash -c 'run_graphs "$@"' graphs
+    done | xargs -P $((3 * $(nproc) / 2)) -L 1 bash -c 'run_graphs "$@"' graphs
     cat "$work"/graphs.*.txt | grep -aE 'ERROR|LINE|seed|ssertion| ends with ' | cut -c1-300 | head -60
     ! grep -qa ' ends with ' "$work"/graphs.*.txt
 }

@@ -211,6 +211,13 @@ static void assign(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor 
     if (!done) out[0] = NULL;
 }
 
+static void assign_sum(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    (void)k;
+    out[0] = copy(c, in[0]);
+    if (!tl_assign_sum(c, out[0], in[1], in[2])) out[0] = NULL;
+}
+
 static void norm(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
 {
     int count = 0;
@@ -596,6 +603,13 @@ static const op_case cases[] = {
      FLAGS_ALL,
      .p = {1},
      .torch = "a + b"},
+    {"assign sum that begins", {"40009", "40009", "-:bool:=1"}, assign_sum, FLAGS_ALL},
+    {"assign sum that goes on", {"40009", "40009", "1:bool:=0"}, assign_sum, FLAGS_ALL},
+    {"assign sum of integers", {"3:i64", "3:i64", "1:bool:=1"}, assign_sum, FLAGS_ALL},
+    {"assign sum that begins in numbers",
+     {"11", "11", "1"},
+     assign_sum,
+     .fails = "assign: whether the sum begins is float32[1] and must be bool with one element"},
     {"assign other type",
      {"11", "11:i64"},
      assign,

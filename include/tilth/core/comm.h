@@ -89,9 +89,14 @@ TL_API TL_NODISCARD tl_status tl_comm_split(tl_comm_group **out, tl_comm *comm,
  * when there is none. */
 TL_API void *tl_comm_alloc(tl_comm *comm, size_t bytes);
 /* The same zeroed memory for all ranks, which call it together: what one writes the others see once
- * both have made a call of all. It lives as long as the world. TL_EUNSUPPORTED where ranks have no
- * memory in common: over MPI. */
+ * both have made a call of all. It lives until tl_comm_unshare, or as long as the world.
+ * TL_EUNSUPPORTED where ranks have no memory in common: over MPI. */
 TL_API TL_NODISCARD tl_status tl_comm_share(tl_comm *comm, void **out, size_t bytes);
+/* All of it that was handed out so far goes back. All ranks call it together, when none of them
+ * looks at it any more. */
+TL_API TL_NODISCARD tl_status tl_comm_unshare(tl_comm *comm);
+/* Whether they have. */
+TL_API bool tl_comm_shares(const tl_comm *comm);
 /* Ends the world. The first reason stays. */
 TL_API void tl_comm_abort(tl_comm *comm, const char *why);
 
@@ -203,6 +208,8 @@ struct tl_comm_class {
     void *(*alloc)(tl_comm *c, size_t bytes);
     /* (optional: ranks have no memory in common) More than 0 bytes. */
     tl_status (*share)(tl_comm *c, void **out, size_t bytes);
+    /* (optional: it stays) Called when all ranks have come to it. */
+    void (*unshare)(tl_comm *c);
     void (*abort)(tl_comm *c, const char *why);
 };
 

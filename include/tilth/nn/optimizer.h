@@ -102,20 +102,34 @@ TL_API TL_NODISCARD tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t la
 /* Of sums of lanes: gradients that are accumulated next take the place of those that are there,
  * which need not be cleared for it. After a flush they do so anyhow. */
 TL_API void tl_optimizer_begin_lane(tl_optimizer *o, tl_ctx *c);
+/* What it is known by: a bool scalar; NULL with one lane. */
+TL_API tl_tensor *tl_optimizer_fresh(const tl_optimizer *o);
 /* Whether lanes are clipped; and clips what was accumulated for one. */
 TL_API bool tl_optimizer_clips_lanes(const tl_optimizer *o);
 TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);
 
 /* Shares weights, slots and averages with the processes of a group, all of which call it with
- * optimizers of the same kind and model: they then lie in memory that all have in common, and each
- * flush moves a process's own part, of whole parameters where the rule needs them (`by_element`).
- * Behind each flush all call tl_optimizer_meet; then all see what all have moved. Gradients must be
- * the same in all, and so must what is written otherwise, as when a state is restored. Small blocks
- * are moved by all. `g` must outlive optimizer and model. TL_EUNSUPPORTED where it keeps slots of
- * other shapes, where ranks have no memory in common, and on devices that are not the host. */
+ * optimizers of the same kind and model. Each flush moves a process's own part, of whole parameters
+ * where the rule needs them (`by_element`), and behind each flush all call tl_optimizer_meet; then
+ * all see what all have moved. Gradients must be the same in all, and so must what is written
+ * otherwise, as when a state is restored. Small blocks are moved by all.
+ *
+ * Where the processes have memory in common, all of it lies there, once. Else (tl_comm_shares) each
+ * has all weights, and slots and averages of its own part alone: see tl_optimizer_bring.
+ *
+ * `g` must outlive optimizer and model. TL_EUNSUPPORTED on devices that are not the host. */
 TL_API TL_NODISCARD tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g);
 /* Nothing is done for one that is not shared. */
 TL_API TL_NODISCARD tl_status tl_optimizer_meet(tl_optimizer *o);
+TL_API bool tl_optimizer_is_shared(const tl_optimizer *o);
+/* Whether slots and averages lie apart, each part with the process that moves it. */
+TL_API bool tl_optimizer_is_apart(const tl_optimizer *o);
+/* Where they do: brings all parts of averages to all processes, and those of slots to the first,
+ * until the next tl_optimizer_meet. All call it before averages are exchanged (tl_optimizer_swap)
+ * or the state is looked at. Else nothing is done. */
+TL_API TL_NODISCARD tl_status tl_optimizer_bring(tl_optimizer *o, bool slots);
+/* All of the state was written: what of it is not this process's own goes at the next meeting. */
+TL_API void tl_optimizer_restored(tl_optimizer *o);
 
 /* From the next capture on, each flush also measures how much the gradients of its batches differ:
  * of batches of weight w, the expected squared norm of a mean gradient is signal + noise / w. Their

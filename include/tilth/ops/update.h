@@ -114,6 +114,8 @@ TL_API bool tl_update_ema_by(tl_ctx *c, tl_tensor *average, tl_tensor *value, tl
  * of float16 and bfloat16 are rounded each time, integers wrap. */
 TL_API bool tl_assign(tl_ctx *c, tl_tensor *target, tl_tensor *value);
 TL_API bool tl_assign_add(tl_ctx *c, tl_tensor *target, tl_tensor *value);
+/* The same, where `fresh` (bool, one element) says whether the target counts as zeros. */
+TL_API bool tl_assign_sum(tl_ctx *c, tl_tensor *target, tl_tensor *value, tl_tensor *fresh);
 
 /* The Euclidean norm of all blocks together (float32; float64 when the first is), and whether every
  * element is finite (bool): two scalars. */

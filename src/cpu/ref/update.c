@@ -210,6 +210,8 @@ static tl_status assign_kernel(const tl_run *run, const tl_node *n)
         memcpy(tli_data(to), tli_data(v), tl_tensor_bytes(to));
         return TL_OK;
     }
+    if (n->inputs > 2 && *(const bool *)tli_data(n->in[2]))
+        memset(tli_data(to), 0, tl_tensor_bytes(to));
     for (int64_t i = 0, count = tl_tensor_count(to); i < count; i++)
         tli_number_set(to, i, tli_number_add(to, tli_number_get(to, i), tli_number_get(v, i)));
     return TL_OK;

@@ -312,6 +312,17 @@ static tl_status add_piece(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
+/* Not a copy: -0 becomes 0, as where zeros lie. */
+static tl_status begin_piece(int64_t begin, int64_t end, void *payload)
+{
+    const average *e = payload;
+    const vf zero = vf_set1(0);
+#define BEGIN_STEP(e, i, n) put(e->s, i, vf_add(zero, get(e->v, i, n)), n)
+    SWEEP(BEGIN_STEP, e);
+#undef BEGIN_STEP
+    return TL_OK;
+}
+
 static tl_status assign_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_assign_attr *a = n->attr;
@@ -319,7 +330,9 @@ static tl_status assign_kernel(const tl_run *run, const tl_node *n)
     TL_ASSERT(tl_shape_equal(&n->in[0]->shape, &n->in[1]->shape)
               && n->in[0]->dtype == n->in[1]->dtype);
     if (!a->add) return tli_run_reference(run, n);
-    return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN, add_piece, &e);
+    const bool fresh = n->inputs > 2 && *(const bool *)tli_data(n->in[2]);
+    return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN,
+                           fresh ? begin_piece : add_piece, &e);
 }
 
 typedef struct norm {

@@ -148,6 +148,21 @@ typedef struct tli_box_args {
     void *y;
 } tli_box_args;
 
+/* Bytes, from somewhere or of a pattern. */
+typedef struct tli_move_args {
+    long long groups, bytes;
+    unsigned char *to;
+    const unsigned char *from;
+    long long pattern;
+} tli_move_args;
+
+/* c = a b + bias + added, in tiles. */
+typedef struct tli_product_args {
+    long long groups;
+    const void *a, *b, *bias, *added;
+    void *c;
+} tli_product_args;
+
 typedef struct tli_make_args {
     long long groups, count, depth;
     double start, step;

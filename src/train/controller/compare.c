@@ -12,19 +12,21 @@
 typedef struct sums {
     uint32_t *items;
     int64_t count, capacity;
+    bool apart; /* each has a part of what the optimizer keeps */
 } sums;
 
 /* All but the place in the data and what is the chief's own. */
-static bool is_everybodys(const tl_state_entry *e)
+static bool is_everybodys(const tl_state_entry *e, bool apart)
 {
     return e->kind == TL_STATE_TENSOR && strncmp(e->path, "data/", 5) != 0
-           && strncmp(e->path, "hooks/", 6) != 0 && !e->same_as;
+           && strncmp(e->path, "hooks/", 6) != 0 && !e->same_as
+           && !(apart && strncmp(e->path, "optimizer/", 10) == 0);
 }
 
 static tl_status add_sum(const tl_state_entry *e, void *payload)
 {
     tl_lease l;
-    if (!is_everybodys(e)) return TL_OK;
+    if (!is_everybodys(e, ((const sums *)payload)->apart)) return TL_OK;
     TL_TRY(tl_lease_read(&l, e->tensor));
     uint32_t sum = tl_crc32c(0, l.data, tl_tensor_bytes(e->tensor));
     tl_lease_drop(&l);
@@ -34,18 +36,19 @@ static tl_status add_sum(const tl_state_entry *e, void *payload)
 /* The path of the n-th of them. */
 typedef struct name {
     int64_t left;
+    bool apart;
     tl_str text;
 } name;
 static tl_status find_name(const tl_state_entry *e, void *payload)
 {
     name *n = payload;
-    if (is_everybodys(e) && n->left-- == 0) tl_str_add(&n->text, e->path);
+    if (is_everybodys(e, n->apart) && n->left-- == 0) tl_str_add(&n->text, e->path);
     return TL_OK;
 }
 
 static tl_status tell(const tl_controller *c, const tl_state *state, int32_t rank, int64_t place)
 {
-    name n = {.left = place, .text = TL_STR_INIT};
+    name n = {.left = place, .apart = tli_controller_is_apart(c), .text = TL_STR_INIT};
     TL_TRY(tl_state_walk(state, find_name, &n));
     tl_status st =
         TL_FAIL(TL_EDATA,
@@ -78,7 +81,7 @@ static tl_status compare(const tl_controller *c, const tl_state *state, const su
 tl_status tli_controller_compare(const tl_controller *c)
 {
     const int64_t interval = c->manager ? tl_checkpoint_manager_interval(c->manager) : 0;
-    sums own = {0};
+    sums own = {.apart = tli_controller_is_apart(c)};
     if (!c->peers || !c->trainer || !interval || c->trainer->global_step % interval) return TL_OK;
     const tl_state *state = tl_trainer_checkpoint(c->trainer);
     if (!state) return tl_error_code();

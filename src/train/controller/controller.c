@@ -428,6 +428,7 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path,
     if (c->peers) TL_TRY(tl_comm_barrier(c->peers->all));
     TL_TRY(path ? restore_this(c, path) : restore_chiefs(c, &from));
     if (c->peers) TL_TRY(tl_comm_barrier(c->peers->all));
+    if (c->trainer && c->trainer->optimizer) tl_optimizer_restored(c->trainer->optimizer);
     if (path) from = path;
     if (c->last_step) { // a run that goes back will tell again what it told since
         TL_TRY(tl_summary_manager_rewind(c->summaries, c->trainer->global_step));
@@ -455,6 +456,25 @@ tl_status tli_controller_tell_saved(tl_controller *c, bool wait)
     c->saving = false;
     tli_controller_say(c, "saved checkpoint to %s.", path);
     return hooks_on_save(c, path);
+}
+
+bool tli_controller_is_apart(const tl_controller *c)
+{
+    return c->trainer && c->trainer->optimizer && tl_optimizer_is_apart(c->trainer->optimizer);
+}
+
+tl_status tli_controller_save_apart(tl_controller *c)
+{
+    const int64_t interval = c->manager ? tl_checkpoint_manager_interval(c->manager) : 0;
+    const int64_t step = c->trainer->global_step;
+    if (!interval || !tli_controller_is_apart(c)) return TL_OK;
+    if (step % interval && !tl_checkpoint_manager_keeps_time(c->manager)) return TL_OK;
+    uint64_t due = !tli_controller_follows(c) && step >= c->again_at
+                   && tl_checkpoint_manager_due(c->manager, true);
+    TL_TRY(tli_peers_share_word(c->peers, &due));
+    if (!due) return TL_OK;
+    TL_TRY(tl_optimizer_bring(c->trainer->optimizer, true));
+    return tli_controller_save(c, true, NULL);
 }
 
 static tl_status save(tl_controller *c, bool check_interval, bool *saved)
@@ -485,8 +505,8 @@ tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved
     if (saved) *saved = false;
     if (!c->manager || !c->trainer || !tl_checkpoint_manager_interval(c->manager)) return TL_OK;
     if (tli_controller_follows(c)) return TL_OK;
-    if (c->in_step && c->trainer->global_step == c->loop_end) {
-        c->save_at_end = true; // the metrics of the loop are told and reset first
+    if (c->in_step && (c->trainer->global_step == c->loop_end || tli_controller_is_apart(c))) {
+        c->save_at_end = true; // the metrics of the loop are told and reset first, or all bring
         return TL_OK;
     }
     if (check_interval && c->trainer->global_step < c->again_at) return TL_OK;

@@ -134,7 +134,7 @@ static tl_status at_step(tl_controller *c, tl_trainer *t)
     TL_TRY(write_outputs(c, t));
     if (t->global_step == c->loop_end) return TL_OK;
     TL_TRY(tli_controller_compare(c));
-    return tli_controller_save(c, true, NULL);
+    return tli_controller_is_apart(c) ? TL_OK : tli_controller_save(c, true, NULL);
 }
 
 /* A signal counts as well: hooks see the last step. */
@@ -146,6 +146,7 @@ static bool is_due(const tl_controller *c, const tl_trainer *t)
 static tl_status save_by_time(tl_controller *c, const tl_trainer *t)
 {
     bool timed = c->manager && tl_checkpoint_manager_keeps_time(c->manager);
+    timed &= !tli_controller_is_apart(c);
     return !timed || t->global_step == c->loop_end ? TL_OK : tli_controller_save(c, true, NULL);
 }
 
@@ -166,6 +167,7 @@ static bool watch_step(void *self, tl_trainer *t, tl_status *status)
     tl_controller *c = self;
     if (*status == TL_OK) *status = tli_controller_tell_saved(c, false);
     if (*status == TL_OK) *status = is_due(c, t) ? at_step(c, t) : save_by_time(c, t);
+    if (*status == TL_OK && t->global_step != c->loop_end) *status = tli_controller_save_apart(c);
     if (*status == TL_OK) *status = agree(c, t);
     c->left = tli_controller_stopping(c) && t->global_step < c->loop_end;
     if (*status == TL_OK && c->left) *status = tl_trainer_join(t);
@@ -359,6 +361,8 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
     if (c->manager && c->evaluation_unsaved && c->evaluated == c->trainer->global_step)
         tli_checkpoint_manager_outdate(c->manager);
     if (st == TL_ENAN && !tli_controller_follows(c)) st = tli_controller_blown_up(c);
+    if (st == TL_OK && save && tli_controller_is_apart(c))
+        st = tl_optimizer_bring(c->trainer->optimizer, true);
     // What went wrong in the background is made good by the last checkpoint.
     if (st == TL_OK && save) st = tli_controller_save(c, false, NULL);
     else if (st == TL_OK && c->manager)

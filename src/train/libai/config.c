@@ -41,10 +41,11 @@ static const tl_desc later_switch_desc = {
 };
 
 static const tl_field zero_fields[] = {
-    LATER(tl_libai_zero_config, enabled,
-          "share the optimizer's state between processes; one process "
-          "has all of it"),
-    LATER(tl_libai_zero_config, stage, "what is shared: 1, 2 or 3", .i = 1, TL_RANGE(1, 3)),
+    TL_F(tl_libai_zero_config, enabled,
+         .help = "share the optimizer's state between processes, as tilth.zero does; one process "
+                 "has all of it"),
+    TL_F(tl_libai_zero_config, stage, .i = 1, TL_RANGE(1, 3),
+         .help = "what is shared: 1, 2 or 3, the values of tilth.zero"),
     TL_F_END,
 };
 static DESC(zero, "sharing of the optimizer's state");

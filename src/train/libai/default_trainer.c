@@ -4,7 +4,6 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
-#include <tilth/base/machine.h>
 #include <tilth/sys/core/backend.h>
 #include <tilth/train/writers/metrics_file.h>
 
@@ -266,7 +265,7 @@ static tl_status check_memory(const tl_default_trainer *t)
     const tl_task_config *task = t->task->config;
     if (t->eval_only || !task->train_data) return TL_OK;
     return tli_check_batch_memory(t->model, tli_libai_keys, task->train_data->global_batch_size,
-                                  tl_machine_memory());
+                                  tli_batch_memory(tl_strategy_engine(t->strategy)));
 }
 
 static tl_status build_pieces(tl_default_trainer *t)

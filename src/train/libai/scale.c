@@ -35,6 +35,14 @@ static tl_status check_layers(const tl_libai_dist_config *d)
     return TL_OK;
 }
 
+/* One process has all of it. */
+static void resolve_zero(tl_libai_zero_config *z, int64_t world)
+{
+    if (!z->enabled || world > 1) return;
+    TL_LOG_WARNING("train.zero_optimization.enabled is true, with 1 process it becomes false");
+    z->enabled = false;
+}
+
 tl_status tl_libai_resolve_dist(tl_libai_train_config *t, int64_t world)
 {
     tl_libai_dist_config *d = &t->dist;
@@ -49,6 +57,7 @@ tl_status tl_libai_resolve_dist(tl_libai_train_config *t, int64_t world)
     d->tensor_parallel_size = l.tensor;
     d->pipeline_parallel_size = l.pipeline;
     d->data_parallel_size = l.data;
+    resolve_zero(&t->zero_optimization, world);
     return check_layers(d);
 }
 

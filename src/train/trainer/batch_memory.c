@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include <tilth/base/machine.h>
+#include <tilth/sys/core/device.h>
 
 #include "train/trainer/trainer.h"
 
@@ -43,6 +44,14 @@ static need need_of(const tl_model *m)
     }
     if (batch) look_at(&n, m, batch);
     return n;
+}
+
+double tli_batch_memory(const tl_engine *engine)
+{
+    tl_device *d = tl_engine_device(engine);
+    tl_device_memory memory = {0};
+    if (!d->cls->host && d->cls->memory(d, &memory) != TL_OK) tl_error_clear();
+    return memory.total > 0 ? (double)memory.total : tl_machine_memory();
 }
 
 tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch,

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
-#include <tilth/base/machine.h>
 #include <tilth/nn/layers.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/sys/core/device.h>
@@ -48,33 +47,10 @@ const tl_kind tl_kind_trainer = {
 
 /* --- making ----------------------------------------------------------------------------------- */
 
-/* Lanes that go one after the other cannot wait for each other's statistics. */
-static tl_status check_statistics(const tl_layer *l)
-{
-    const tl_batch_norm_config *norm =
-        tl_class_is(&l->cls->cls, &tl_layer_batch_norm.cls) ? l->config : NULL;
-    if (norm && norm->synchronized && !l->frozen)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "'%s' is a batch norm over all replicas (use_sync_bn), which is not "
-                       "available yet with tilth.lanes above 1: each lane has its own statistics. "
-                       "Set use_sync_bn to false, or tilth.lanes to 1",
-                       l->path);
-    for (const tl_layer *child = l->first; child; child = child->next)
-        TL_TRY(check_statistics(child));
-    return TL_OK;
-}
-
-static tl_status check_model(const tl_trainer *t, const tl_model *m)
-{
-    if (!t->parts->trains || tl_strategy_replicas(t->strategy) == 1) return TL_OK;
-    return check_statistics(m);
-}
-
 static tl_status build_model(tl_trainer *t)
 {
     const tl_optimization_config *o = &t->params->optimizer_config;
     if (!t->model) TL_TRY(tl_task_build_model(t->task, &t->model));
-    TL_TRY(check_model(t, t->model));
     // Who only evaluates needs the optimizer for the averages that it keeps; stages know theirs.
     if (t->optimizer || t->parts->stages.policy || (!t->parts->trains && !o->ema)) return TL_OK;
     return tl_task_create_optimizer(t->task, t->model, o, &t->config->runtime, &t->optimizer);
@@ -103,7 +79,7 @@ static tl_status build_train(tl_trainer *t)
     if (!t->task->config || !t->task->config->train_data)
         return TL_FAIL(TL_EINVAL, "there is nothing to train with: task.train_data is null");
     const int64_t batch = t->task->config->train_data->global_batch_size / input.replicas;
-    TL_TRY(tli_check_batch_memory(t->model, t->parts->keys, batch, tl_machine_memory()));
+    TL_TRY(tli_check_batch_memory(t->model, t->parts->keys, batch, tli_batch_memory(t->engine)));
     TL_TRY(tl_task_build_inputs(t->task, t->task->config->train_data, &input, &t->train_dataset));
     return tli_trainer_feed(t, &t->train_dataset, t->parts->accumulation);
 }
@@ -189,14 +165,12 @@ static tl_status build_guard(tl_trainer *t)
     return TL_OK;
 }
 
-/* Alone there is nobody to share with. */
-static tl_status share_out(const tl_trainer *t)
+tl_status tli_trainer_share_out(const tl_trainer *t)
 {
     const tli_peers *p = tli_strategy_peers(t->strategy);
-    if (!p || !t->config->tilth.zero) return TL_OK;
-    if (t->parts->stages.policy)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "tilth.zero: a training in stages cannot be shared out yet: set it to 0");
+    if (!p || !t->config->tilth.zero) return TL_OK; // alone there is nobody to share with
+    if (t->parts->stages.policy && !tl_optimizer_is_shared(t->optimizer))
+        TL_TRY(tl_comm_unshare(p->all->comm)); // what the stage before had is gone
     TL_TRY_NOTE(tl_optimizer_share(t->optimizer, p->all), "tilth.zero");
     return TL_OK;
 }
@@ -208,7 +182,8 @@ static tl_status build_lanes(tl_trainer *t)
     if (!t->parts->trains || !t->optimizer) return TL_OK;
     TL_TRY(tli_lanes_init(&t->parts->lanes, t->strategy, &t->parts->guard, t->optimizer, t->engine,
                           eager ? NULL : &args));
-    return share_out(t);
+    // The chief enters a stage when it looks for a checkpoint, before the others: then with a step.
+    return t->parts->stages.policy ? TL_OK : tli_trainer_share_out(t);
 }
 
 tl_status tli_trainer_lanes_of_metrics(tl_trainer *t, tli_lanes *lanes, tli_guard *guard,
@@ -494,7 +469,6 @@ static void forget_programs(tl_trainer *t)
 
 tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **optimizer)
 {
-    if (model && *model) TL_TRY(check_model(t, *model));
     TL_TRY(tl_trainer_join(t));
     forget_programs(t);
     if (optimizer) {

@@ -72,6 +72,8 @@ TL_NODISCARD tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state 
 TL_NODISCARD tl_status tli_trainer_lanes_of_metrics(tl_trainer *t, tli_lanes *lanes,
                                                     tli_guard *guard, const tl_metrics *metrics,
                                                     const tl_metric *loss);
+/* What tilth.zero says, before steps: nothing more is done when it was. */
+TL_NODISCARD tl_status tli_trainer_share_out(const tl_trainer *t);
 /* A dataset as the trainer takes batches from it: this process's, on the device. Each lane has
  * `batches` of a step. It is gone after a failure. */
 TL_NODISCARD tl_status tli_trainer_feed(tl_trainer *t, tl_dataset **dataset, int64_t batches);
@@ -80,6 +82,8 @@ tl_draws tli_trainer_draws(const tl_trainer *t, int64_t batch);
 /* Drops what the last training step logged. */
 void tli_trainer_close_step(tl_trainer *t);
 
+/* Bytes of memory that batches and what becomes of them lie in: the device's, or the host's. */
+double tli_batch_memory(const tl_engine *engine);
 /* Refuses a batch of which the inputs and the greatest result of a layer are more than the `there`
  * bytes of memory: it certainly cannot be trained with. */
 TL_NODISCARD tl_status tli_check_batch_memory(const tl_model *m, tli_batch_keys keys, int64_t batch,

@@ -145,8 +145,8 @@ static void test_what_is_wrong_is_said(void **state)
     assert_fails(finish_with(mock, "train.eval_period=1562"), TL_ENOTFOUND, "train.eval_period");
     assert_fails(finish_with("model: {_target_: mock}\ntrain: {log_perod: 3}", NULL), TL_ENOTFOUND,
                  "test.yaml:2:9: train.log_perod: unknown key, did you mean 'log_period'");
-    assert_fails(finish_with(mock, "train.zero_optimization.enabled=true"), TL_EUNSUPPORTED,
-                 "not available yet");
+    assert_ok(finish_with(mock, "train.zero_optimization.enabled=true"));
+    assert_fails(finish_with(mock, "train.zero_optimization.stage=4"), TL_EINVAL, "stage");
     assert_fails(finish_with(mock, "train.dist.tensor_parallel_size=0"), TL_EINVAL,
                  "tensor_parallel_size");
     // with one process it becomes 1
@@ -206,18 +206,21 @@ static void test_sizes_of_one_process_are_one(void **state)
                                         .tensor_parallel_size = 2,
                                         .pipeline_parallel_size = 2,
                                         .pipeline_num_layers = {true, 2},
-                                        .custom_pipeline_stage_id = {stages, 2}}};
+                                        .custom_pipeline_stage_id = {stages, 2}},
+                               .zero_optimization = {.enabled = true, .stage = 2}};
     tl_libai_train_config one = t, many = t;
     assert_ok(tl_libai_resolve_dist(&one, 1));
     assert_int_equal(one.dist.tensor_parallel_size, 1);
     assert_int_equal(one.dist.pipeline_parallel_size, 1);
     assert_int_equal(one.dist.data_parallel_size, 1);
     assert_null(one.dist.custom_pipeline_stage_id.items); // there is no second stage
+    assert_false(one.zero_optimization.enabled);          // nor a second process
     assert_ok(tl_libai_resolve_dist(&many, 12));
     assert_int_equal(many.dist.tensor_parallel_size, 2);
     assert_int_equal(many.dist.pipeline_parallel_size, 2);
     assert_int_equal(many.dist.data_parallel_size, 3);
     assert_ptr_equal(many.dist.custom_pipeline_stage_id.items, stages);
+    assert_true(many.zero_optimization.enabled && many.zero_optimization.stage == 2);
     assert_fails(tl_libai_resolve_dist(&t, 7), TL_EINVAL,
                  "dist: tensor_parallel_size: 2 does not divide");
 }

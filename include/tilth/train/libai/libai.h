@@ -250,7 +250,8 @@ TL_API extern const tl_kind tl_kind_libai_model;
 /* --- numbers that follow from others ---------------------------------------------------------- */
 
 /* Makes of the sizes of train.dist what so many processes allow: no more than there are, and
- * data_parallel_size from the other two. Warns of each that changes. TL_EINVAL when they do not
+ * data_parallel_size from the other two; zero_optimization is off for one. Warns of each that
+ * changes. TL_EINVAL when they do not
  * divide the processes, or pipeline_num_layers is less than the stages that there are then. */
 TL_API TL_NODISCARD tl_status tl_libai_resolve_dist(tl_libai_train_config *train, int64_t world);
 /* Fills in those of train_micro_batch_size, global_batch_size and num_accumulation_steps that are

@@ -1,0 +1,438 @@
+#include "cuda/whole.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/integer.h>
+#include <tilth/base/vec.h>
+
+#include "core/inner/engine.h"
+#include "core/inner/storage.h"
+#include "core/inner/tensor.h"
+
+enum {
+    NAME = 48,
+    MOST_PIECES = 96,
+    MOST_GROUPS = 4096,  /* of a piece: larger ones fill a GPU by themselves */
+    MOST_ARGS = 3840,    /* bytes; a kernel takes 4 KB of parameters */
+    THREADS = 256,       /* of a block, at least */
+    MOST_THREADS = 512,  /* with more, registers are few */
+    MOVED = 16 * THREADS /* bytes that a group moves */
+};
+
+typedef struct piece {
+    int text, call;
+    char name[NAME], args[NAME]; /* the function; the type of what it takes, "": addresses */
+    int threads, addresses;
+    int64_t groups;
+    int level; /* pieces of one level run side by side */
+} piece;
+
+/* Memory of a call: [from, to). */
+typedef struct reach {
+    uintptr_t from, to;
+    int call;
+    bool written;
+} reach;
+
+struct tli_whole {
+    bool spoiled;    /* something else was put in, or too much */
+    bool noted;      /* what is issued next is known */
+    int call, calls; /* the one that pieces belong to; so many were met */
+    struct {
+        char **items;
+        int64_t count, capacity;
+    } texts;
+    struct {
+        piece *items;
+        int64_t count, capacity;
+    } pieces;
+    struct {
+        reach *items;
+        int64_t count, capacity;
+    } reaches;
+    _Alignas(16) char args[MOST_ARGS + 16]; /* of all pieces; the counter of barriers behind */
+    size_t args_bytes;
+    size_t shared;
+    int threads;
+    /* once made */
+    const tli_cuda *device;
+    CUfunction kernel; /* the device's */
+    CUdeviceptr counter;
+};
+
+tl_status tli_whole_new(tli_whole **out)
+{
+    tli_whole *w = *out = tl_alloc_zero(sizeof *w);
+    if (!w) return TL_FAIL_NOMEM(sizeof *w);
+    w->threads = THREADS;
+    return TL_OK;
+}
+
+void tli_whole_free(tli_whole **whole)
+{
+    tli_whole *w = *whole;
+    if (!w) return;
+    if (w->counter && tli_cuda_enter(w->device) == TL_OK)
+        (void)w->device->api->cuMemFree_v2(w->counter);
+    for (int64_t i = 0; i < w->texts.count; i++) tl_free(w->texts.items[i]);
+    TL_VEC_FREE(&w->texts);
+    TL_VEC_FREE(&w->pieces);
+    TL_VEC_FREE(&w->reaches);
+    tl_free(w);
+    *whole = NULL;
+}
+
+/* --- noting ----------------------------------------------------------------------------------- */
+
+static void add_reach(tli_whole *w, const void *at, size_t bytes, bool written)
+{
+    const reach r = {(uintptr_t)at, (uintptr_t)at + bytes, w->call, written};
+    if (bytes && !TL_VEC_PUSH(&w->reaches, r)) w->spoiled = true;
+}
+
+static void add_tensor(tli_whole *w, const tl_tensor *t, bool written)
+{
+    const tli_extent e = tli_extent_of(t);
+    if (e.to <= e.from) return;
+    const char *first = (const char *)tli_data(t) - t->offset * (int64_t)tl_dtype_size(t->dtype);
+    add_reach(w, first + e.from, (size_t)(e.to - e.from), written);
+}
+
+void tli_whole_call(tli_whole *w, const tl_node *call)
+{
+    if (w->spoiled) return;
+    w->call = ++w->calls;
+    for (int i = 0; i < call->inputs; i++) add_tensor(w, call->in[i], tli_call_writes(call, i));
+    for (int i = 0; i < call->outputs; i++)
+        if (call->out[i] && call->out[i]->storage) add_tensor(w, call->out[i], true);
+}
+
+void tli_whole_reads(tli_whole *w, const void *at, size_t bytes)
+{
+    if (!w->spoiled) add_reach(w, at, bytes, false);
+}
+
+void tli_whole_writes(tli_whole *w, const void *at, size_t bytes)
+{
+    if (!w->spoiled) add_reach(w, at, bytes, true);
+}
+
+/* The number of a text, which is taken over. */
+static int number_text(tli_whole *w, tl_str *text)
+{
+    int64_t i = 0;
+    char *copy = NULL;
+    if (tl_str_status(text) != TL_OK) w->spoiled = true;
+    while (i < w->texts.count && strcmp(w->texts.items[i], tl_str_text(text)) != 0) i++;
+    if (i == w->texts.count && !w->spoiled) {
+        copy = tl_strdup(tl_str_text(text));
+        if (!copy || !TL_VEC_PUSH(&w->texts, copy)) {
+            tl_free(copy);
+            w->spoiled = true;
+        }
+    }
+    tl_str_deinit(text);
+    return (int)i;
+}
+
+static bool has_room(tli_whole *w, int64_t groups, size_t bytes)
+{
+    TL_ASSERT(bytes % 8 == 0);
+    w->noted = true;
+    if (w->pieces.count == MOST_PIECES || groups > MOST_GROUPS || w->args_bytes + bytes > MOST_ARGS)
+        w->spoiled = true;
+    return !w->spoiled;
+}
+
+static void add_piece(tli_whole *w, piece p, const void *args, size_t bytes)
+{
+    p.call = w->call;
+    memcpy(w->args + w->args_bytes, args, bytes);
+    w->args_bytes += bytes;
+    if (p.threads > w->threads) w->threads = p.threads;
+    if (p.threads > MOST_THREADS || !TL_VEC_PUSH(&w->pieces, p)) w->spoiled = true;
+}
+
+/* What a function takes: "normalize(const tli_norm_args a". */
+static bool read_type(char out[NAME], const char *text, const char *name)
+{
+    char head[NAME + 16];
+    snprintf(head, sizeof head, " %s(const ", name);
+    const char *at = strstr(text, head);
+    return at && sscanf(at + strlen(head), "%47[a-z_]", out) == 1;
+}
+
+void tli_whole_work(tli_whole *w, const tli_cuda_work *work, const void *args, size_t bytes)
+{
+    long long groups;
+    tl_str text = TL_STR_INIT;
+    piece p = {.threads = work->threads};
+    memcpy(&groups, args, sizeof groups);
+    if (!has_room(w, groups, bytes)) return;
+    tli_cuda_print_body(&text, work);
+    snprintf(p.name, sizeof p.name, "%s", work->name);
+    if (!read_type(p.args, tl_str_text(&text), work->name)) w->spoiled = true;
+    p.groups = groups;
+    p.text = number_text(w, &text);
+    if (work->shared && work->threads == 32) w->spoiled = true; // each warp would want it
+    if (work->shared > w->shared) w->shared = work->shared;
+    add_piece(w, p, args, bytes);
+}
+
+void tli_whole_nest(tli_whole *w, const tl_gpu_walk *walk, void *const *addresses, int count)
+{
+    const size_t bytes = (size_t)count * sizeof *addresses;
+    tl_str text = TL_STR_INIT;
+    for (int i = 0; i < walk->phase_count; i++)
+        if (!has_room(w, walk->phases[i].groups, bytes)) return;
+    tl_gpu_print(&text, walk, "nest", false);
+    const int number = number_text(w, &text);
+    for (int i = 0; i < walk->phase_count; i++) {
+        piece p = {.text = number,
+                   .threads = walk->phases[i].threads,
+                   .addresses = count,
+                   .groups = walk->phases[i].groups};
+        snprintf(p.name, sizeof p.name, "nest_%d", i);
+        if (has_room(w, p.groups, bytes)) add_piece(w, p, addresses, bytes);
+    }
+}
+
+void tli_whole_move(tli_whole *w, void *to, const void *from, unsigned pattern, size_t bytes)
+{
+    static const char move[] = "KERNEL(256) move(const tli_move_args a GROUP_PARAM)\n{\n"
+                               "    GROUP_BEGIN(256, a.groups)\n"
+                               "    EACH_THREAD(256)\n    {\n"
+                               "        for (i64 i = group * 4096 + t; i < a.bytes && i < (group + "
+                               "1) * 4096; i += 256)\n"
+                               "            a.to[i] = a.from ? a.from[i] : (u8)(a.pattern >> 8 * "
+                               "(i & 1));\n    }\n}\n";
+    const tli_move_args a = {.groups = tl_div_up((int64_t)bytes, MOVED),
+                             .bytes = (long long)bytes,
+                             .to = to,
+                             .from = from,
+                             .pattern = pattern};
+    tl_str text = TL_STR_INIT;
+    piece p = {.name = "move", .args = "tli_move_args", .threads = THREADS, .groups = a.groups};
+    if (!has_room(w, a.groups, sizeof a)) return;
+    const int call = w->call;
+    w->call = ++w->calls; // it waits for whom it meets, and not for all of the call
+    add_reach(w, to, bytes, true);
+    if (from) add_reach(w, from, bytes, false);
+    tl_str_add(&text, move);
+    p.text = number_text(w, &text);
+    add_piece(w, p, &a, sizeof a);
+    w->call = call;
+}
+
+void tli_whole_issued(tli_whole *w)
+{
+    w->spoiled |= !w->noted;
+    w->noted = false;
+}
+
+bool tli_whole_is_good(const tli_whole *w)
+{
+    return !w->spoiled && w->pieces.count > 1;
+}
+
+/* --- levels ----------------------------------------------------------------------------------- */
+
+static bool conflict(const tli_whole *w, int a, int b)
+{
+    for (int64_t i = 0; i < w->reaches.count; i++) {
+        const reach *x = &w->reaches.items[i];
+        for (int64_t k = 0; x->call == a && k < w->reaches.count; k++) {
+            const reach *y = &w->reaches.items[k];
+            if (y->call == b && (x->written || y->written) && x->from < y->to && y->from < x->to)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Pieces of a call come one behind the other. */
+static int find_levels(const tli_whole *w)
+{
+    int most = 0;
+    for (int64_t i = 0; i < w->pieces.count; i++) {
+        piece *p = &w->pieces.items[i];
+        p->level = 0;
+        for (int64_t k = 0; k < i; k++) {
+            const piece *before = &w->pieces.items[k];
+            if (before->level >= p->level
+                && (before->call == p->call || conflict(w, before->call, p->call)))
+                p->level = before->level + 1;
+        }
+        if (p->level > most) most = p->level;
+    }
+    return most + 1;
+}
+
+/* --- the text --------------------------------------------------------------------------------- */
+
+/* Functions in place of kernels; groups come from outside, and fewer threads than a block's wait
+ * for each other. */
+static const char forms[] =
+    "#undef KERNEL\n#undef GROUP_PARAM\n#undef GROUP_BEGIN\n#undef SYNC\n"
+    "#define KERNEL(threads) FN void\n#define GROUP_PARAM , const i64 group\n"
+    "#define GROUP_BEGIN(threads, groups)\n"
+    "#define SYNC(threads) asm volatile(\"bar.sync 1, %0;\" ::\"n\"(threads) : \"memory\")\n"
+    "struct address {\n    void *at;\n"
+    "    template <class T> __device__ operator T *() const { return (T *)at; }\n};\n"
+    /* All blocks have come so far; what they have written is seen. */
+    "FN void meet(u32 *counter, u32 want)\n{\n"
+    "    __syncthreads();\n"
+    "    if (threadIdx.x == 0) {\n"
+    "        u32 have;\n"
+    "        asm volatile(\"red.release.gpu.global.add.u32 [%0], 1;\" ::\"l\"(counter)\n"
+    "                     : \"memory\");\n"
+    "        do asm volatile(\"ld.acquire.gpu.global.u32 %0, [%1];\" : \"=r\"(have)\n"
+    "                        : \"l\"(counter) : \"memory\");\n"
+    "        while ((i32)(have - want) < 0);\n"
+    "    }\n"
+    "    __syncthreads();\n}\n";
+
+/* Names that a text defines are forgotten behind it. */
+static void print_undefines(tl_str *out, const char *text)
+{
+    for (const char *at = text; at; at = strchr(at, '\n'), at = at ? at + 1 : NULL) {
+        char name[2 * NAME];
+        if (strncmp(at, "#define ", 8) == 0 && sscanf(at + 8, "%95[A-Za-z0-9_]", name) == 1)
+            tl_str_addf(out, "#undef %s\n", name);
+    }
+}
+
+static void print_functions(const tli_whole *w, tl_str *out)
+{
+    for (int64_t i = 0; i < w->texts.count; i++) {
+        tl_str_addf(out, "namespace n%" PRId64 " {\n", i);
+        tl_str_add(out, w->texts.items[i]);
+        tl_str_add(out, "}\n");
+        print_undefines(out, w->texts.items[i]);
+    }
+}
+
+static void print_arguments(const tli_whole *w, tl_str *out)
+{
+    tl_str_add(out, "struct arguments {\n");
+    for (int64_t i = 0; i < w->pieces.count; i++) {
+        const piece *p = &w->pieces.items[i];
+        if (p->args[0]) tl_str_addf(out, "    %s a%" PRId64 ";\n", p->args, i);
+        else tl_str_addf(out, "    address a%" PRId64 "[%d];\n", i, p->addresses);
+    }
+    tl_str_add(out, "    u32 *counter;\n};\n");
+}
+
+static void print_call(const tli_whole *w, tl_str *out, int64_t number)
+{
+    const piece *p = &w->pieces.items[number];
+    tl_str_addf(out, "n%d::%s(", p->text, p->name);
+    if (p->args[0]) tl_str_addf(out, "p.a%" PRId64 ", ", number);
+    for (int i = 0; i < p->addresses; i++) tl_str_addf(out, "p.a%" PRId64 "[%d], ", number, i);
+    tl_str_add(out, "g);\n");
+}
+
+/* Tasks of a piece: groups, or as many of its warps as a block has. */
+static int64_t tasks_of(const tli_whole *w, const piece *p)
+{
+    return p->threads == 32 ? tl_div_up(p->groups, w->threads / 32) : p->groups;
+}
+
+static void print_level(const tli_whole *w, tl_str *out, int level)
+{
+    int64_t all = 0;
+    for (int64_t i = 0; i < w->pieces.count; i++)
+        if (w->pieces.items[i].level == level) all += tasks_of(w, &w->pieces.items[i]);
+    tl_str_addf(out, "    for (int task = blockIdx.x; task < %" PRId64 "; task += gridDim.x) {\n",
+                all);
+    tl_str_add(out, "        int k = task;\n");
+    for (int64_t i = 0; i < w->pieces.count; i++) {
+        const piece *p = &w->pieces.items[i];
+        if (p->level != level) continue;
+        tl_str_addf(out, "        if (k >= 0 && k < %" PRId64 ") {\n", tasks_of(w, p));
+        if (p->threads == 32)
+            tl_str_addf(out,
+                        "            const i64 g = (i64)k * %d + (threadIdx.x >> 5);\n"
+                        "            if (g < %" PRId64 ") ",
+                        w->threads / 32, p->groups);
+        else
+            tl_str_addf(out, "            const i64 g = k;\n            if (threadIdx.x < %d) ",
+                        p->threads);
+        print_call(w, out, i);
+        tl_str_addf(out, "        }\n        k -= %" PRId64 ";\n", tasks_of(w, p));
+    }
+    tl_str_add(out, "        __syncthreads();\n    }\n");
+}
+
+tl_status tli_whole_print(const tli_whole *w, tl_str *out)
+{
+    const int levels = find_levels(w);
+    tl_gpu_print_head(out);
+    tl_str_add(out, tli_text_of_args);
+    tl_str_add(out, forms);
+    print_functions(w, out);
+    print_arguments(w, out);
+    tl_str_addf(out,
+                "extern \"C\" __global__ void __launch_bounds__(%d) whole(const __grid_constant__ "
+                "arguments p)\n{\n    u32 met = p.counter[1];\n",
+                w->threads);
+    for (int i = 0; i < levels; i++) {
+        print_level(w, out, i);
+        if (i < levels - 1) tl_str_add(out, "    meet(p.counter, met += gridDim.x);\n");
+    }
+    tl_str_add(out, "    if (blockIdx.x == 0 && threadIdx.x == 0) p.counter[1] = met;\n}\n");
+    return tl_str_status(out);
+}
+
+/* --- the kernel ------------------------------------------------------------------------------- */
+
+static tl_status load(tli_whole *w, tli_cuda *d, const char *text)
+{
+    tl_status st = TL_OK;
+    pthread_mutex_lock(&d->lock);
+    if (!(w->kernel = tl_map_get(&d->kernels, text))) {
+        st = tli_cuda_load(d, &w->kernel, text, "whole");
+        if (st == TL_OK && w->shared) st = tli_cuda_give_shared(d, w->kernel, w->shared);
+        if (st == TL_OK) st = tl_map_set(&d->kernels, text, w->kernel);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return st;
+}
+
+tl_status tli_whole_make(tli_whole *w, tli_cuda *d, tl_queue *q)
+{
+    enum { COUNTER = 256 };
+    tl_str text = TL_STR_INIT;
+    tl_status st = tli_whole_print(w, &text);
+    w->device = d;
+    if (st == TL_OK) st = tli_cuda_enter(d);
+    if (st == TL_OK) st = load(w, d, tl_str_text(&text));
+    tl_str_deinit(&text);
+    TL_TRY(st);
+    TLI_CUDA_TRY(d->api, cuMemAlloc_v2, &w->counter, COUNTER);
+    TLI_CUDA_TRY(d->api, cuMemsetD8Async, w->counter, 0, COUNTER, tli_cuda_queue_of(q)->stream);
+    memcpy(w->args + w->args_bytes, &w->counter, sizeof w->counter);
+    return TL_OK;
+}
+
+tl_status tli_whole_run(const tli_whole *w, tl_queue *q)
+{
+    CUlaunchAttribute together = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE};
+    together.value.cooperative = 1;
+    const CUlaunchConfig how = {.gridDimX = (unsigned)w->device->processors,
+                                .gridDimY = 1,
+                                .gridDimZ = 1,
+                                .blockDimX = (unsigned)w->threads,
+                                .blockDimY = 1,
+                                .blockDimZ = 1,
+                                .sharedMemBytes = (unsigned)w->shared,
+                                .hStream = tli_cuda_queue_of(q)->stream,
+                                .attrs = &together,
+                                .numAttrs = 1};
+    void *parameters[] = {(void *)(uintptr_t)w->args};
+    TLI_CUDA_TRY(w->device->api, cuLaunchKernelEx, &how, w->kernel, parameters, NULL);
+    return TL_OK;
+}

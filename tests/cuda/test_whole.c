@@ -1,0 +1,207 @@
+/* Lists of small pieces as one kernel (cuda/whole.h): what waits for what, that NVRTC takes the
+ * text and keeps all in registers, and, on a GPU with TILTH_DEVICE=cuda, that bits are those of the
+ * list. */
+#include "test.h"
+#include "engine.h"
+#include "graph/trainer.h"
+
+#include <string.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/graph/function.h>
+#include <tilth/nn/layers.h>
+#include <tilth/ops/attention.h>
+#include <tilth/ops/random.h>
+#include <tilth/sys/nest/gpu.h>
+
+#include "cuda/compile.h"
+#include "cuda/products.h"
+#include "cuda/whole.h"
+
+/* --- the text --------------------------------------------------------------------------------- */
+
+static tli_whole *noting;
+
+static tl_status note(const tli_cuda_work *w, const void *args, size_t bytes)
+{
+    tli_whole_work(noting, w, args, bytes);
+    tli_whole_issued(noting);
+    return TL_OK;
+}
+
+/* c = a b, [64, 64] each, whose memory is said to be that of the call. */
+static void multiply(const void *a, const void *b, void *c)
+{
+    enum { SIDE = 64, BYTES = 2 * SIDE * SIDE };
+    const tli_cuda_product p = {
+        .dtype = TL_BF16, .m = SIDE, .n = SIDE, .k = SIDE, .batch = 1, .activation = TL_ACT_RELU};
+    const tl_node none = {0};
+    tli_whole_call(noting, &none);
+    tli_whole_reads(noting, a, BYTES);
+    tli_whole_reads(noting, b, BYTES);
+    tli_whole_writes(noting, c, BYTES);
+    assert_ok(
+        tli_cuda_multiply_small(&(tl_run){0}, &p, &(tli_cuda_operands){.a = a, .b = b, .c = c}));
+}
+
+static int count(const char *text, const char *what)
+{
+    int found = 0;
+    for (const char *at = text; (at = strstr(at, what)); at++) found++;
+    return found;
+}
+
+static void compile(const char *text)
+{
+    const tli_cuda_api *api;
+    tl_str pruned = TL_STR_INIT, log = TL_STR_INIT;
+    char *code;
+    size_t bytes;
+    if (tli_cuda_compiler(&api) != TL_OK) {
+        tl_error_clear();
+        return;
+    }
+    assert_ok(tl_gpu_prune(&pruned, text));
+    assert_ok(tli_cuda_compile(&code, &bytes, tl_str_text(&pruned), 9, 0, &log));
+    assert_non_null(strstr(tl_str_text(&log), " 0 bytes spill stores"));
+    tl_free(code);
+    tl_str_deinit(&pruned);
+    tl_str_deinit(&log);
+}
+
+static void pieces_wait_for_what_they_need(void **state)
+{
+    static _Alignas(16) uint16_t rooms[6][64 * 64];
+    tli_cuda_host host = {.put = note}, *before = tli_cuda_on_host;
+    tl_str text = TL_STR_INIT;
+    (void)state;
+    tli_cuda_on_host = &host;
+    assert_ok(tli_whole_new(&noting));
+    multiply(rooms[0], rooms[1], rooms[2]);
+    multiply(rooms[0], rooms[2], rooms[3]); // waits for the first
+    multiply(rooms[2], rooms[1], rooms[4]); // beside the second
+    tli_whole_move(noting, rooms[5], NULL, 0, sizeof rooms[5]);
+    tli_whole_issued(noting);               // beside the first
+    multiply(rooms[3], rooms[4], rooms[1]); // after who reads there
+    assert_true(tli_whole_is_good(noting));
+    assert_ok(tli_whole_print(noting, &text));
+    assert_int_equal(count(tl_str_text(&text), "    meet(p.counter"), 2);
+    assert_int_equal(count(tl_str_text(&text), "namespace n"), 2); // one text for all products
+    compile(tl_str_text(&text));
+    tli_whole_issued(noting); // nobody knows what
+    assert_false(tli_whole_is_good(noting));
+    tl_str_deinit(&text);
+    tli_whole_free(&noting);
+    tli_cuda_on_host = before;
+}
+
+/* --- on a GPU --------------------------------------------------------------------------------- */
+
+typedef struct net {
+    tl_model base;
+    tl_layer *up, *middle, *head;
+} net;
+
+static tl_status net_build(tl_model *m, tl_scope *s, const void *config)
+{
+    net *n = (net *)m;
+    (void)config;
+    n->up = tl_dense(s, "up", .units = 96, .activation = TL_ACT_RELU);
+    n->middle = tl_dense(s, "middle", .units = 72, .activation = TL_ACT_RELU);
+    n->head = tl_dense(s, "head", .units = 10);
+    return tl_scope_status(s);
+}
+
+static tl_tensor *net_forward(tl_model *m, tl_ctx *c, tl_tensor *x)
+{
+    net *n = (net *)m;
+    x = tl_dropout(c, tl_call(c, n->up, x), 0.1);
+    return tl_call(c, n->head, tl_call(c, n->middle, x));
+}
+
+static const tl_layer_class net_class = {
+    .cls = TL_CLASS(tl_layer_class, "net", NULL, net, NULL),
+    .build = net_build,
+    .forward = net_forward,
+};
+
+static tl_function *new_function(tl_engine *engine, trainer *t)
+{
+    tl_function *made;
+    assert_ok(tl_function_new(
+        &made,
+        &(tl_function_args){.engine = engine, .name = "whole", .body = train_step, .self = t}));
+    return made;
+}
+
+static void assert_same_bits(const tl_tensor *a, const tl_tensor *b)
+{
+    tl_lease x, y;
+    assert_ok(tl_lease_read(&x, a));
+    assert_ok(tl_lease_read(&y, b));
+    assert_memory_equal(x.data, y.data, tl_tensor_bytes(a));
+    assert_ok(tl_lease_end(&x));
+    assert_ok(tl_lease_end(&y));
+}
+
+static int wholes_of(tl_engine *engine)
+{
+    const tli_cuda *d = tli_cuda_of(tl_engine_device(engine));
+    int found = 0;
+    for (int64_t i = 0; i < tl_map_count(&d->kernels); i++)
+        found += strstr(tl_map_key(&d->kernels, i), " whole(") != NULL;
+    return found;
+}
+
+/* One that runs long enough to become a kernel, and some that never do. */
+static void bits_are_those_of_the_list(void **state)
+{
+    enum { STEPS = 60, SHORT = 8, ROWS = 40, WIDTH = 52 };
+    tl_engine *engine;
+    tl_ctx *c;
+    trainer t[2];
+    (void)state;
+    if (!test_wants_gpu()) skip();
+    assert_ok(test_engine_new(&engine, NULL, 2));
+    assert_ok(tl_ctx_new(&c, engine));
+    const tl_mark mark = tl_ctx_begin(c);
+    const tl_spec input = {"x", TL_BF16, TL_SHAPE(ROWS, WIDTH)};
+    for (int i = 0; i < 2; i++) trainer_start(&t[i], engine, c, &net_class, &input, TL_BF16);
+    tl_function *longer = new_function(engine, &t[0]), *shorter = NULL;
+    tl_ctx_set_training(c, true);
+    for (int step = 0; step < STEPS; step++) {
+        const tl_mark inner = tl_ctx_begin(c);
+        tl_tensors in = {0}, out[2] = {{0}};
+        if (step % SHORT == 0) {
+            tl_function_free(&shorter);
+            shorter = new_function(engine, &t[1]);
+        }
+        tl_ctx_set_draws(c, (tl_draws){.seed = 2, .step = step});
+        tl_tensors_put(c, &in, "x", tl_random_normal(c, TL_BF16, TL_SHAPE(ROWS, WIDTH), 0, 1));
+        tl_tensors_put(c, &in, "y", tl_random_integers(c, TL_I64, TL_SHAPE(ROWS), 0, 10));
+        tl_ctx_set_draws(c, (tl_draws){.seed = 1, .step = step});
+        assert_ok(tl_function_call(longer, c, &in, &out[0]));
+        tl_ctx_set_draws(c, (tl_draws){.seed = 1, .step = step});
+        assert_ok(tl_function_call(shorter, c, &in, &out[1]));
+        for (int64_t i = 0; i < out[0].count; i++)
+            assert_same_bits(out[0].items[i].tensor, out[1].items[i].tensor);
+        tl_ctx_end(c, inner);
+    }
+    assert_same_bits(tl_model_block(t[0].model, 0)->values, tl_model_block(t[1].model, 0)->values);
+    assert_true(wholes_of(engine) > 0);
+    tl_function_free(&longer);
+    tl_function_free(&shorter);
+    tl_ctx_end(c, mark);
+    for (int i = 0; i < 2; i++) tl_model_free(&t[i].model);
+    tl_ctx_free(&c);
+    tl_engine_free(&engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_wait_for_what_they_need),
+        cmocka_unit_test(bits_are_those_of_the_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
