@@ -101,6 +101,8 @@ static tl_status open_context(tli_cuda *d, int64_t number)
                        about.name, about.major, about.minor, OLDEST_MAJOR);
     TLI_CUDA_TRY(d->api, cuDeviceGet, &d->device, (int)number);
     TL_TRY(attribute(d->api, d->device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, &cache));
+    TL_TRY(attribute(d->api, d->device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+                     &d->room));
     memcpy(d->model, about.name, sizeof d->model);
     d->major = about.major;
     d->minor = about.minor;

@@ -23,6 +23,7 @@ typedef struct tli_cuda {
     char model[TLI_CUDA_MODEL]; /* "NVIDIA H200" */
     int major, minor;           /* compute capability */
     int processors;
+    int room;              /* bytes that a group of threads can share at most */
     int64_t cache;         /* bytes of the second level */
     tli_cuda_codes *codes; /* of kernels */
     tli_choices choices;   /* among plans of libraries and forms of kernels */
@@ -100,7 +101,8 @@ tl_status tli_cuda_enter(const tli_cuda *d);
  * holds the lock. */
 tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
 /* Puts a kernel whose text begins with GROUP_BEGIN (nest/kernel.h) into the queue: it waits for
- * what stands before it by itself, and is on its way meanwhile. */
+ * what stands before it by itself, and is on its way meanwhile. `shared`: bytes that the threads
+ * of a block share beside what the text declares. */
 tl_status tli_cuda_launch(tl_queue *q, CUfunction kernel, int64_t blocks, int threads,
                           size_t shared, void **parameters);
 /* It may have so many bytes of a group's memory beside those that its text declares. */

@@ -37,7 +37,7 @@ typedef struct tli_cuda_work {
     const char *text[4], *name; /* texts one behind the other */
     tl_str defines;             /* tli_cuda_put gives it back */
     int threads;
-    size_t shared; /* bytes of the group's memory that the text calls `pool` */
+    size_t shared; /* bytes of a group's memory that the text calls `pool`, or asks for by ROOM */
 } tli_cuda_work;
 
 void tli_cuda_define(tl_str *to, const char *name, int64_t value);
@@ -58,6 +58,9 @@ void tli_cuda_print_body(tl_str *out, const tli_cuda_work *w);
 /* Puts a kernel into the run's queue. No groups: nothing runs. */
 TL_NODISCARD tl_status tli_cuda_put(const tl_run *run, tli_cuda_work *w, const void *args,
                                     size_t bytes);
+
+/* Bytes that groups can share at most beside what texts say. */
+int tli_cuda_room(const tl_run *run);
 
 /* Memory of the device for kernels of the call that asks: the next call may get the same. It stays
  * where it is, so lists may use it. */

@@ -8,8 +8,12 @@
 enum {
     BLOCK = 256,
     KEPT = 32,
-    PIECES = 2048, /* of rows whose sums are added up apart: enough to keep any GPU busy */
-    MOST_ROWS = 64 /* of one of them */
+    PIECES = 1536,  /* of rows whose sums are added up apart: enough to keep any GPU busy */
+    MOST_ROWS = 64, /* of one of them */
+    MOST_THREADS = 512,
+    A_LANE = 24,         /* elements of a thread that sums of columns leave registers for */
+    STAGES = 2,          /* rows under way, and the one that is worked on */
+    MOST_ROOM = 96 << 10 /* bytes that rows may take of what a block shares */
 };
 
 tl_status tli_cuda_add_pieces(const tl_run *run, tli_pieces_args *a, tl_dtype first,
@@ -30,31 +34,39 @@ static int64_t width_of(const tl_tensor *x, const tl_norm_attr *attr)
     return width;
 }
 
-/* Threads of a group that has a row, each of them one vector if they are enough: gradients keep
- * sums of their columns, and the next row, in registers. */
-static int define_spread_row(tl_str *to, int64_t width, int vector)
+/* Threads of a group that has a row of a gradient: each keeps sums of its columns in registers. A
+ * warp needs no barriers. AHEAD: where groups have many rows, those that come next are fetched into
+ * memory of the group, which takes in vectors of 16 bytes alone. */
+static void define_spread_row(tli_cuda_work *w, int64_t width, int vector, bool fetched, int parts)
 {
-    enum { MOST = 512 };
-    int threads = 32;
-    while (threads < MOST && width > (int64_t)threads * vector) threads *= threads == 32 ? 4 : 2;
-    const int64_t each = tl_max_i64(tl_div_up(width, (int64_t)threads * vector), 1);
-    tli_cuda_define(to, "WIDTH", width);
-    tli_cuda_define(to, "THREADS", threads);
-    tli_cuda_define(to, "EACH", each);
-    tli_cuda_define(to, "KEPT", each * vector <= KEPT);
-    return threads;
+    const int64_t most = fetched ? A_LANE : vector;
+    w->threads = 32;
+    while (w->threads < MOST_THREADS && width > w->threads * most)
+        w->threads *= w->threads == 32 ? 4 : 2;
+    const int64_t each = tl_max_i64(tl_div_up(width, (int64_t)w->threads * vector), 1);
+    const int64_t room = STAGES * parts * each * w->threads * 16;
+    const bool ahead = fetched && room <= (w->threads == 32 ? MOST_ROOM / 4 : MOST_ROOM);
+    tli_cuda_define(&w->defines, "WIDTH", width);
+    tli_cuda_define(&w->defines, "THREADS", w->threads);
+    tli_cuda_define(&w->defines, "EACH", each);
+    tli_cuda_define(&w->defines, "KEPT", each * vector <= KEPT);
+    tli_cuda_define(&w->defines, "AHEAD", ahead);
+    tli_cuda_define(&w->defines, "STAGES", STAGES);
+    w->shared = ahead ? (size_t)room : 0;
 }
 
-static int define(tl_str *to, const tl_norm_attr *attr, bool centered, const tl_tensor *x,
-                  const tl_tensor *gamma, const tl_tensor *beta, const tl_tensor *gy,
-                  const tl_tensor *y, int *threads)
+static void define(tli_cuda_work *w, const tl_norm_attr *attr, bool centered, const tl_tensor *x,
+                   const tl_tensor *gamma, const tl_tensor *beta, const tl_tensor *gy,
+                   const tl_tensor *y, bool many)
 {
     const int64_t width = width_of(x, attr);
     const void *at = tli_data(x);
+    tl_str *to = &w->defines;
     tli_cuda_define(to, "NORM", 1);
     tli_cuda_define(to, "CENTERED", centered);
     tli_cuda_define(to, "SCALED", gamma != NULL);
     tli_cuda_define(to, "SHIFTED", beta != NULL);
+    tli_cuda_define(to, "HALF", x->dtype == TL_BF16 || x->dtype == TL_F16);
     tli_cuda_define_type(to, "X", x->dtype);
     tli_cuda_define_type(to, "Y", y->dtype);
     tli_cuda_define_type(to, "P", gamma ? gamma->dtype : TL_F32);
@@ -63,9 +75,12 @@ static int define(tl_str *to, const tl_norm_attr *attr, bool centered, const tl_
     const int vector = tli_cuda_define_vector(
         to, tl_dtype_size(x->dtype), width, at, tli_data(y), gamma ? tli_data(gamma) : at,
         beta ? tli_data(beta) : at, gy ? tli_data(gy) : at, NULL);
-    *threads =
-        gy ? define_spread_row(to, width, vector) : tli_cuda_define_row(to, width, vector, KEPT);
-    return vector;
+    if (!gy) w->threads = tli_cuda_define_row(to, width, vector, KEPT);
+    else
+        define_spread_row(w, width, vector,
+                          many && vector * tl_dtype_size(x->dtype) == 16 && gy->dtype == x->dtype
+                              && (!beta || beta->dtype == x->dtype),
+                          2 + (beta != NULL));
 }
 
 static tl_status normalize(const tl_run *run, const tl_node *n, bool centered)
@@ -83,8 +98,18 @@ static tl_status normalize(const tl_run *run, const tl_node *n, bool centered)
                        .rstd = tli_data(n->out[n->outputs - 1]),
                        .epsilon = attr->epsilon};
     tli_cuda_work w = {.text = {tli_text_of_norm}, .name = "normalize"};
-    define(&w.defines, attr, centered, x, gamma, beta, NULL, n->out[0], &w.threads);
+    define(&w, attr, centered, x, gamma, beta, NULL, n->out[0], false);
     return tli_cuda_put(run, &w, &a, sizeof a);
+}
+
+/* Sums of columns by a kernel of their own. */
+static tl_status put_sums(const tl_run *run, tli_norm_args *a, const char *name, int64_t pieces,
+                          const tl_str *defines, int64_t width)
+{
+    tli_cuda_work w = {.text = {tli_text_of_norm}, .name = name, .threads = BLOCK};
+    tl_str_add(&w.defines, tl_str_text(defines));
+    a->groups = pieces * tl_div_up(width, BLOCK);
+    return tli_cuda_put(run, &w, a, sizeof *a);
 }
 
 /* A thread's columns must fit its registers, or their sums are made apart. */
@@ -104,38 +129,41 @@ static tl_status normalize_grad(const tl_run *run, const tl_node *n, bool center
                        .y = tli_data(n->out[0]),
                        .mean = centered ? tli_data(n->in[2]) : NULL,
                        .rstd = tli_data(n->in[2 + centered])};
-    const bool params = attr->scaled || attr->shifted;
-    int threads;
+    const bool summed = attr->summed, params = attr->scaled || attr->shifted || summed;
+    const int64_t sums = 2 + summed;
     void *room = NULL;
     a.each = tl_min_i64(tl_max_i64(tl_div_up(a.rows, PIECES), 1), MOST_ROWS);
     const int64_t pieces = tl_div_up(a.rows, a.each);
-    if (params) TL_TRY(tli_cuda_scratch(run, &room, (size_t)(2 * pieces * width) * sizeof(float)));
+    if (params)
+        TL_TRY(tli_cuda_scratch(run, &room, (size_t)(sums * pieces * width) * sizeof(float)));
     a.sums = room;
     tli_cuda_work w = {.text = {tli_text_of_norm}, .name = "normalize_grad"};
-    define(&w.defines, attr, centered, x, gamma, added, gy, n->out[0], &threads);
+    define(&w, attr, centered, x, gamma, added, gy, n->out[0], a.each > 1);
     tli_cuda_define(&w.defines, "ADDED", added != NULL);
-    const bool together = params && width <= (int64_t)threads * KEPT;
+    const bool together = params && width <= (int64_t)w.threads * KEPT;
     tli_cuda_define(&w.defines, "GRADIENT", 1);
     tli_cuda_define(&w.defines, "SUMS", together);
-    w.threads = threads;
-    if (params && !together) { // first: the gradient may be written over what they read
-        tli_cuda_work sums = {
-            .text = {tli_text_of_norm}, .name = "normalize_sums", .threads = BLOCK};
-        tl_str_add(&sums.defines, tl_str_text(&w.defines));
-        a.groups = pieces * tl_div_up(width, BLOCK);
-        tl_status st = tli_cuda_put(run, &sums, &a, sizeof a);
-        if (st != TL_OK) tl_str_deinit(&w.defines);
-        TL_TRY(st);
-    }
+    tli_cuda_define(&w.defines, "SUMMED", summed);
+    tl_str apart = TL_STR_INIT; // what kernels of their own are told
+    if (params && !together) tl_str_add(&apart, tl_str_text(&w.defines));
+    tl_status st = tl_str_status(&apart);
+    // before the gradient, which may be written over what they read
+    if (st == TL_OK && params && !together)
+        st = put_sums(run, &a, "normalize_sums", pieces, &apart, width);
     a.groups = pieces;
-    TL_TRY(tli_cuda_put(run, &w, &a, sizeof a));
-    if (!params) return TL_OK;
+    if (st == TL_OK) st = tli_cuda_put(run, &w, &a, sizeof a);
+    else tl_str_deinit(&w.defines);
+    if (st == TL_OK && summed && !together)
+        st = put_sums(run, &a, "result_sums", pieces, &apart, width);
+    tl_str_deinit(&apart);
+    if (st != TL_OK || !params) return st;
     tli_pieces_args p = {.pieces = pieces,
-                         .columns = 2 * width,
+                         .columns = sums * width,
                          .split = width,
                          .sums = a.sums,
                          .first = attr->scaled ? tli_data(n->out[1]) : NULL,
-                         .second = attr->shifted ? tli_data(n->out[2]) : NULL};
+                         .second = attr->shifted ? tli_data(n->out[2]) : NULL,
+                         .third = summed ? tli_data(n->out[3]) : NULL};
     return tli_cuda_add_pieces(run, &p, attr->scaled ? n->out[1]->dtype : TL_F32,
                                attr->shifted ? n->out[2]->dtype : TL_F32);
 }

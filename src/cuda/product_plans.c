@@ -13,13 +13,16 @@
 #include "cuda/device.h"
 
 enum {
-    WORKSPACE = 32 << 20,
+    WORKSPACE = 64 << 20,
+    MOST_ALIGNED = 256, /* bytes: more is of no use to cuBLASLt */
     CANDIDATES = 24,
-    ROUNDS = 2, /* over all of them, as clocks go up and down */
+    ROUNDS = 5, /* over all of them, as clocks go up and down; the first one does not count */
     TIMES = 3,  /* that each is run in a round */
     /* Multiply-adds from which on measuring pays: it takes some milliseconds */
     LEAST_MEASURED = 1 << 23
 };
+
+#define FAR_BEHIND 1.25f /* times the fastest of the first round */
 
 /* What is found out once about a product: descriptions and the algorithm. */
 struct tli_cuda_plan {
@@ -119,10 +122,15 @@ static tl_status ask(const tli_cuda_api *api, cublasLtHandle_t handle, const tli
 {
     const uint64_t most = WORKSPACE;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const uint32_t aligned = (uint32_t)p->what.aligned;
     TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
         CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
     TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
         CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
+    TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned, sizeof aligned);
+    TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned, sizeof aligned);
     const cublasStatus_t st =
         api->cublasLtMatmulAlgoGetHeuristic(handle, p->description, p->b, p->a, p->c, p->c,
                                             preference, CANDIDATES, out->items, &out->count);
@@ -202,21 +210,32 @@ static tl_status time_one(float *ms, tli_cuda *d, tli_cuda_queue *q, const tli_c
     return TL_OK;
 }
 
-/* The fastest of them, computing what is asked for. One that fails is out of the race. */
+/* The fastest of them, computing what is asked for: in all rounds together, as a GPU that is warm
+ * from them runs at the clocks of a training. One that fails, or is far behind in the first round,
+ * is out of the race. */
 static int measure(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p, const tli_cuda_operands *o,
                    const candidates *all, const moments *c)
 {
+    float first[CANDIDATES], sums[CANDIDATES] = {0}, least = INFINITY;
     int best = 0;
-    float least = INFINITY;
-    for (int i = 0; i < ROUNDS * all->count; i++) {
-        float ms;
-        take(p, &all->items[i % all->count]);
-        if (time_one(&ms, d, q, p, o, c) != TL_OK) tl_error_clear();
-        else if (ms < least) {
-            least = ms;
-            best = i % all->count;
+    for (int i = 0; i < all->count; i++) {
+        take(p, &all->items[i]);
+        if (time_one(&first[i], d, q, p, o, c) != TL_OK) {
+            tl_error_clear();
+            first[i] = INFINITY;
         }
+        least = fminf(least, first[i]);
     }
+    for (int round = 1; round < ROUNDS; round++)
+        for (int i = 0; i < all->count; i++) {
+            float ms = INFINITY;
+            take(p, &all->items[i]);
+            if (first[i] <= FAR_BEHIND * least && time_one(&ms, d, q, p, o, c) != TL_OK)
+                tl_error_clear();
+            sums[i] += ms;
+        }
+    for (int i = 1; i < all->count; i++)
+        if (sums[i] < sums[best]) best = i;
     return best;
 }
 
@@ -336,6 +355,8 @@ static tl_status find_plan(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan **out,
              " %" PRId64,
              tl_dtype_name(w->dtype), w->m, w->n, w->k, w->transpose_a, w->transpose_b, w->bias,
              w->wide, w->keep_sum, w->added, (int)w->activation, w->batch, w->a_step, w->b_step);
+    if (w->aligned < MOST_ALIGNED)
+        snprintf(key + strlen(key), sizeof key - strlen(key), " at %d", w->aligned);
     if ((*out = tl_map_get(&d->plans, key))) return TL_OK;
     TL_TRY(new_plan(d, q, out, key, w, o));
     tl_status st = tl_map_set(&d->plans, key, *out);
@@ -343,9 +364,20 @@ static tl_status find_plan(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan **out,
     return st;
 }
 
-tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *what,
+/* Both begin at a multiple of so many bytes. */
+static int aligned(const void *a, const void *b)
+{
+    int bytes = MOST_ALIGNED;
+    while (((uintptr_t)a | (uintptr_t)b) % (uintptr_t)bytes) bytes /= 2;
+    return bytes;
+}
+
+tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *given,
                                  const tli_cuda_operands *o)
 {
+    tli_cuda_product with = *given;
+    const tli_cuda_product *what = &with;
+    with.aligned = aligned(o->c, o->added);
     tli_cuda *d = tli_cuda_of(run->queue->device);
     tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
     tli_cuda_plan *plan;

@@ -64,13 +64,14 @@ static tl_status matmul(const tl_run *run, const tl_node *call)
     const tl_tensor *a = call->in[0], *b = call->in[1];
     tl_tensor *y = call->out[0];
     const int64_t count = matrices(y), of_a = matrices(a), of_b = matrices(b);
-    tli_cuda_product p = {.dtype = y->dtype,
+    tli_cuda_product p = {.dtype = a->dtype,
                           .m = dim(y, 2),
                           .n = dim(y, 1),
                           .k = dim(a, attr->transpose_a ? 2 : 1),
                           .transpose_a = attr->transpose_a,
                           .transpose_b = attr->transpose_b,
-                          .batch = count};
+                          .batch = count,
+                          .wide = attr->wide};
     if (!count || !p.m || !p.n) return TL_OK;
     if (!p.k) return run->queue->device->cls->fill(run->queue, tli_data(y), 0, tl_tensor_bytes(y));
     if (of_b == 1 && !p.transpose_a) { // one long product
@@ -147,8 +148,8 @@ static tl_status linear(const tl_run *run, const tl_node *call)
 
 static const tl_kernel rows[] = {
     {TL_OP_matmul, TL_F32, matmul, 0},
-    {TL_OP_matmul, TL_BF16, matmul, 0},
-    {TL_OP_matmul, TL_F16, matmul, 0},
+    {TL_OP_matmul, TL_BF16, matmul, TL_KERNEL_JOINED},
+    {TL_OP_matmul, TL_F16, matmul, TL_KERNEL_JOINED},
     {TL_OP_matmul, TL_F64, matmul, 0},
     {TL_OP_linear, TL_F32, linear, TL_KERNEL_JOINED},
     {TL_OP_linear, TL_BF16, linear, TL_KERNEL_JOINED},

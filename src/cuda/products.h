@@ -18,6 +18,7 @@ typedef struct tli_cuda_product {
     tl_activation activation; /* of the sum: none, relu, gelu_tanh */
     bool keep_sum;            /* with gelu_tanh: what it is given is a result too */
     bool added;               /* something like the result is added to it */
+    int aligned; /* bytes that the result begins at a multiple of; tli_cuda_multiply_into knows */
 } tli_cuda_product;
 
 /* Where they lie; what a product has not is NULL. */

@@ -5,7 +5,12 @@
 #include "core/inner/storage.h"
 #include "cuda/kernels.h"
 
-enum { BLOCK = 256, KEPT = 32 };
+enum {
+    BLOCK = 256,
+    KEPT = 32,
+    LEAST_SHARED = 32 << 10, /* bytes of a row that is shared from then on */
+    SHARERS = 512            /* its threads */
+};
 
 /* Results of half precision need no more than the unit's estimate of a power. */
 static void define_rough(tl_str *to, tl_dtype dtype)
@@ -44,6 +49,23 @@ static tl_status softmax(const tl_run *run, const tl_node *n, bool logarithm, bo
 }
 
 /* --- losses ----------------------------------------------------------------------------------- */
+
+/* A long row that comes into memory of its group: two of them find room at once, so that one is on
+ * its way while the other is worked on. */
+static bool define_shared_row(const tl_run *run, tli_cuda_work *w, size_t bytes, int64_t width,
+                              int vector)
+{
+    const int64_t row = width * (int64_t)bytes;
+    if (row < LEAST_SHARED || 2 * row > tli_cuda_room(run) || vector * bytes != 16) return false;
+    w->threads = SHARERS;
+    w->shared = (size_t)row;
+    tli_cuda_define(&w->defines, "WIDTH", width);
+    tli_cuda_define(&w->defines, "THREADS", SHARERS);
+    tli_cuda_define(&w->defines, "EACH", tl_div_up(width, (int64_t)SHARERS * vector));
+    tli_cuda_define(&w->defines, "KEPT", 0);
+    tli_cuda_define(&w->defines, "SHARED_ROW", 1);
+    return true;
+}
 
 /* A row that stays in registers as it is in memory, if it finds room there. */
 static int define_kept_row(tl_str *to, int64_t width, int vector)
@@ -96,8 +118,9 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
     const void *also = sparse ? a.logits : a.labels;
     const int vector = tli_cuda_define_vector(&w.defines, tl_dtype_size(z->dtype), width, a.logits,
                                               also, a.y ? a.y : a.logits, NULL);
-    w.threads = both ? define_kept_row(&w.defines, width, vector)
-                     : tli_cuda_define_row(&w.defines, width, vector, 0);
+    if (!both) w.threads = tli_cuda_define_row(&w.defines, width, vector, 0);
+    else if (!define_shared_row(run, &w, tl_dtype_size(z->dtype), width, vector))
+        w.threads = define_kept_row(&w.defines, width, vector);
     w.name = both     ? "sparse_both_rows"
              : sparse ? (gradient ? "sparse_grad_rows" : "sparse_rows")
                       : (gradient ? "dense_grad_rows" : "dense_rows");

@@ -17,7 +17,9 @@ enum {
     WARPS_IN_BLOCK = 4, /* as in nest/kernel.h */
     WIDE = 16,          /* bytes of an access at most */
     LEAST_SCRATCH = 1 << 20,
-    FIRST_EARLY = 9 /* compute capability whose kernels can wait for others */
+    OWN_ROOM = 4 << 10,    /* that texts share themselves, at most */
+    HOST_ROOM = 227 << 10, /* where tests run texts: as Hopper's */
+    FIRST_EARLY = 9        /* compute capability whose kernels can wait for others */
 };
 
 tli_cuda_host *tli_cuda_on_host;
@@ -102,6 +104,11 @@ void tli_cuda_print(tl_str *out, const tli_cuda_work *w)
 
 /* --- starting --------------------------------------------------------------------------------- */
 
+static size_t shared_of(const tli_cuda_work *w)
+{
+    return w->threads == 32 ? WARPS_IN_BLOCK * w->shared : w->shared;
+}
+
 tl_status tli_cuda_give_shared(const tli_cuda *d, CUfunction kernel, size_t bytes)
 {
     TLI_CUDA_TRY(d->api, cuFuncSetAttribute, kernel,
@@ -120,7 +127,7 @@ static tl_status find_kernel(tli_cuda *d, CUfunction *out, const tli_cuda_work *
             tli_cuda_print(&text, w);
             st = tl_str_status(&text);
             if (st == TL_OK) st = tli_cuda_load(d, out, tl_str_text(&text), w->name);
-            if (st == TL_OK && w->shared) st = tli_cuda_give_shared(d, *out, w->shared);
+            if (st == TL_OK && w->shared) st = tli_cuda_give_shared(d, *out, shared_of(w));
             if (st == TL_OK) st = tl_map_set(&d->kernels, tl_str_text(&key), *out);
         }
         pthread_mutex_unlock(&d->lock);
@@ -169,10 +176,15 @@ static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *ar
     TL_TRY(tli_cuda_enter(d));
     TL_TRY(find_kernel(d, &kernel, w));
     TL_TRY(tli_cuda_launch(run->queue, kernel, blocks, warps ? 32 * WARPS_IN_BLOCK : w->threads,
-                           w->shared, parameters));
+                           shared_of(w), parameters));
     if (tli_cuda_listed(run->queue)) tli_whole_work(tli_cuda_listed(run->queue), w, args, bytes);
     (void)tli_cuda_issue(run->queue);
     return TL_OK;
+}
+
+int tli_cuda_room(const tl_run *run)
+{
+    return (tli_cuda_on_host ? HOST_ROOM : tli_cuda_of(run->queue->device)->room) - OWN_ROOM;
 }
 
 tl_status tli_cuda_put(const tl_run *run, tli_cuda_work *w, const void *args, size_t bytes)

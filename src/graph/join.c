@@ -90,7 +90,7 @@ static tl_status join_attention(bool *done, tl_graph *g, tl_node *n)
 /* x + layer_normalize_grad(...): the gradient of what went around the norm. */
 static tl_status join_norm(bool *done, tl_graph *g, tl_node *n)
 {
-    enum { INPUTS = 6, OUTPUTS = 3 };
+    enum { INPUTS = 6, OUTPUTS = 4 };
     *done = false;
     for (int i = 0; i < 2 && n->op->op == TL_OP_add && !*done; i++) {
         tl_tensor *slope = n->in[i], *other = n->in[1 - i], *made[OUTPUTS], *in[INPUTS];
@@ -114,7 +114,89 @@ static tl_status join_norm(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* Whether it leaves of `t` the sums of its columns. */
+static bool is_sum_of_rows(const tl_node *n, const tl_tensor *t)
+{
+    const tl_reduce_attr *attr = n->attr;
+    const int rank = t->shape.rank;
+    if (n->op->op != TL_OP_sum || n->in[0] != t || attr->axes.count != rank - 1) return false;
+    for (int i = 0; i < rank - 1; i++)
+        if (attr->axes.items[i] != i) return false;
+    return rank > 1;
+}
+
+/* What a cast to float32 is given, seen through views: a result of half precision that nobody else
+ * sees. NULL: something else. */
+static tl_tensor *before_widening(const tl_graph *g, const tl_node *n)
+{
+    if (n->op->op != TL_OP_cast || n->out[0]->dtype != TL_F32) return NULL;
+    tl_tensor *t = tli_root(n->in[0]);
+    return t->dtype != TL_F32 && t->dtype != TL_F64 && t->node && n->in[0]->contiguous
+                   && tl_tensor_count(t) == tl_tensor_count(n->in[0])
+                   && is_seen_once(g, n->in[0], t)
+               ? t
+               : NULL;
+}
+
+/* The sums of columns of layer_normalize_grad(...) in float32: the gradient of a bias before it. */
+static tl_status join_norm_sum(bool *done, tl_graph *g, tl_node *n)
+{
+    enum { OUTPUTS = 4 };
+    *done = false;
+    tl_tensor *sum = before_widening(g, n), *made[OUTPUTS];
+    tl_node *call = sum ? tli_root(sum->node->in[0])->node : NULL, *last = g->ctx->last;
+    if (!call || call->op->op != TL_OP_layer_normalize_grad
+        || !is_sum_of_rows(sum->node, call->out[0]))
+        return TL_OK;
+    tl_norm_attr attr = *(const tl_norm_attr *)call->attr;
+    if (attr.summed || attr.axes != 1) return TL_OK;
+    TL_TRY(has_forms(done, g, call));
+    if (!*done) return TL_OK;
+    attr.summed = true;
+    if (!tl_apply_all(g->ctx, call->op->op, &attr, call->inputs, call->in, made))
+        return tl_ctx_status(g->ctx);
+    made[0]->node->path = call->path;
+    TL_TRY(tli_move_new(g, last, call));
+    for (int k = 0; k < 3; k++) TL_TRY(tli_replace(g, call->out[k], made[k]));
+    last = g->ctx->last;
+    tl_tensor *seen = tl_reshape(g->ctx, made[3], n->out[0]->shape);
+    if (!seen) return tl_ctx_status(g->ctx);
+    TL_TRY(tli_move_new(g, last, n));
+    TL_TRY(tli_replace(g, n->out[0], seen));
+    tli_remove(g, n);
+    return TL_OK;
+}
+
 /* --- products --------------------------------------------------------------------------------- */
+
+/* Whether a nest could compute it with what follows it: it costs nothing then. */
+static bool is_fused(const tl_graph *g, const tl_node *n)
+{
+    TLI_EACH_USE(g, n->out[0], u)
+    if (tli_is_elementwise(tli_user(g, u))) return true;
+    return false;
+}
+
+/* A product of half precision that becomes float32 at once: its sums are that. */
+static tl_status join_widening(bool *done, tl_graph *g, tl_node *n)
+{
+    *done = false;
+    tl_tensor *product = before_widening(g, n);
+    tl_node *call = product ? product->node : NULL, *last = g->ctx->last;
+    if (!call || call->op->op != TL_OP_matmul || product != n->in[0] || is_fused(g, n))
+        return TL_OK;
+    TL_TRY(has_forms(done, g, call));
+    if (!*done) return TL_OK;
+    tl_matmul_attr attr = *(const tl_matmul_attr *)call->attr;
+    attr.wide = true;
+    tl_tensor *made = tl_apply(g->ctx, TL_OP_matmul, &attr, 2, call->in);
+    if (!made) return tl_ctx_status(g->ctx);
+    made->node->path = call->path;
+    TL_TRY(tli_move_new(g, last, call));
+    TL_TRY(tli_replace(g, n->out[0], made));
+    tli_remove(g, n);
+    return TL_OK;
+}
 
 /* x + linear(...), where the sum lies as the result does. */
 static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
@@ -216,7 +298,8 @@ static tl_status narrow_loss(bool *done, tl_graph *g, tl_node *n)
 tl_status tli_pass_join(tl_graph *g, int64_t *changes)
 {
     static tl_status (*const rules[])(bool *, tl_graph *, tl_node *) = {
-        join_attention, join_norm, join_product, narrow_loss, join_loss};
+        join_attention, join_norm,     join_product, narrow_loss,
+        join_loss,      join_norm_sum, join_widening};
     TLI_EACH_NODE_SAFE(g, n, next) {
         bool done = false;
         for (int i = 0; i < (int)TL_COUNT(rules) && !done; i++) TL_TRY(rules[i](&done, g, n));

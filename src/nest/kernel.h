@@ -8,6 +8,11 @@
  *     ONE_THREAD(128) { *y = sum; }
  *     SHARED(u32, counts, [256]);              one for the group, seen by all behind BARRIER(128)
  *     if (CLAIM(&word)) ...                    true for one thread of all, once
+ *     ROOM(128, bytes, 4096)                   the group's memory that its start asked for
+ *     COPY_AHEAD(bytes + 16 * t, x + t)        16 bytes are on their way there,
+ *     COPIES_END                               with all that were before
+ *     COPIES_WAIT(1)                           all but the last 1 of such lots are there, for the
+ *                                              thread that copied them
  *
  * What stands outside of regions every thread computes alike. A group of 32 threads is a warp, and
  * a block has four of them; a larger one is a block.
@@ -75,6 +80,16 @@
 #define MY(name) name
 #define SHARED(type, name, size) __shared__ type name size
 #define CLAIM(word) (atomicCAS(word, 0u, 1u) == 0u)
+#define ROOM(threads, name, bytes)                                                                 \
+    extern __shared__ ALIGNED char room_[];                                                        \
+    char *const name = room_ + ((threads) == 32 ? (int)(threadIdx.x >> 5) * (bytes) : 0);
+#define COPY_AHEAD(to, from)                                                                       \
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(                                \
+                     (unsigned)__cvta_generic_to_shared(to)),                                      \
+                 "l"(from)                                                                         \
+                 : "memory");
+#define COPIES_END asm volatile("cp.async.commit_group;" ::: "memory");
+#define COPIES_WAIT(left) asm volatile("cp.async.wait_group %0;" ::"n"(left) : "memory");
 #define REDUCE(threads, type, name, join, mine)                                                    \
     type name;                                                                                     \
     {                                                                                              \
@@ -118,6 +133,10 @@
 #define MY(name) name[t]
 #define SHARED(type, name, size) type name size
 #define CLAIM(word) (*(word) ? 0u : (*(word) = 1u))
+#define ROOM(threads, name, bytes) char name[bytes] __attribute__((aligned(16)));
+#define COPY_AHEAD(to, from) __builtin_memcpy(to, from, 16);
+#define COPIES_END
+#define COPIES_WAIT(left)
 #define REDUCE(threads, type, name, join, mine)                                                    \
     type name = mine[0];                                                                           \
     {                                                                                              \

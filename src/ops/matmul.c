@@ -6,10 +6,12 @@
 #include <tilth/sys/ops/apply.h>
 
 #include "ops/ops.h"
+#include "ops/wide.h"
 
 static const tl_field matmul_fields[] = {
     TL_F(tl_matmul_attr, transpose_a, .help = "exchanges the last two dims of the first input"),
     TL_F(tl_matmul_attr, transpose_b, .help = "exchanges the last two dims of the second input"),
+    TL_F(tl_matmul_attr, wide, .help = "of half precision: the result is float32"),
     TL_F_END,
 };
 static const tl_desc matmul_desc = {
@@ -80,7 +82,7 @@ static tl_status matmul_infer(const tl_node *call)
     TL_TRY_NOTE(tl_shape_broadcast(&y->shape, &left, &right), "dims before the matrices");
     y->shape.dims[y->shape.rank++] = m;
     y->shape.dims[y->shape.rank++] = n;
-    y->dtype = a->dtype;
+    y->dtype = attr->wide ? tli_wide(a->dtype) : a->dtype;
     return TL_OK;
 }
 

@@ -22,6 +22,7 @@ static const tl_field norm_fields[] = {
     TL_F(tl_norm_attr, activation, .names = tl_activation_names,
          .help = "of a batch: relu or relu6 that follows"),
     TL_F(tl_norm_attr, added, .help = "of a batch: the last input is added to what comes out"),
+    TL_F(tl_norm_attr, summed, .help = "the gradient's: output 3 is the sum of all rows of x's"),
     TL_F_END,
 };
 const tl_desc tli_norm_desc = {
@@ -201,8 +202,8 @@ static tl_status norm_infer(const tl_node *call)
     return TL_OK;
 }
 
-// Inputs gy, x, statistics, gamma, and with an activation beta; outputs gx and what gamma and beta
-// get, empty without them.
+// Inputs gy, x, statistics, gamma, and with an activation beta; outputs gx, what gamma and beta
+// get, and of layer_normalize_grad the sum of gx; empty without them.
 static tl_status norm_grad_infer(const tl_node *call)
 {
     const tl_norm_attr *a = call->attr;
@@ -221,7 +222,11 @@ static tl_status norm_grad_infer(const tl_node *call)
         return TL_FAIL(TL_EINVAL, "what is added must be like the gradient of x");
     for (int i = 1; i < call->outputs; i++) {
         call->out[i]->dtype = tli_wide(x->dtype);
-        call->out[i]->shape = (i == 1 ? a->scaled : a->shifted) ? l.params : TL_SHAPE(0);
+        call->out[i]->shape = (i == 1   ? a->scaled
+                               : i == 2 ? a->shifted
+                                        : a->summed)
+                                  ? l.params
+                                  : TL_SHAPE(0);
     }
     return TL_OK;
 }
@@ -317,7 +322,7 @@ static void fused_gradient(tl_ctx *c, tl_op op, const tl_node *n, const layout *
 {
     const tl_norm_attr *a = n->attr;
     tl_norm_attr own = *a; // what was added went by: its gradient is behind the activation
-    tl_tensor *in[6] = {gy, n->in[0]}, *out[3];
+    tl_tensor *in[6] = {gy, n->in[0]}, *out[4];
     int inputs = 2, at = 1;
     if (a->added) own.activation = TL_ACT_NONE, own.added = false;
     if (l->mean) in[inputs++] = n->out[l->mean];
@@ -383,7 +388,7 @@ static void norm_gradient(tl_ctx *c, tl_op fused, const tl_node *n, tl_tensor *c
     };
 // Compiled programs give its gradient one more, which is added to that of x, where a kernel says
 // TL_KERNEL_JOINED.
-NORM(layer_normalize, "mean 0 and deviation 1 over the last axes", 3, 3, 3, 4, 6)
+NORM(layer_normalize, "mean 0 and deviation 1 over the last axes", 3, 3, 4, 4, 6)
 NORM(rms_normalize, "mean square 1 over the last axes", 3, 2, 2, 3, 4)
 NORM(group_normalize, "mean 0 and deviation 1 over groups of channels", 3, 3, 3, 4, 5)
 NORM(batch_normalize, "mean 0 and deviation 1 of each channel over the batch", 4, 4, 3, 4, 6)

@@ -6,12 +6,13 @@
 
 #include <tilth/core/attrs.h>
 #include <tilth/sys/cuda/cuda.h>
+#include <tilth/sys/graph/program.h>
 #include <tilth/sys/ops/apply.h>
 #include <tilth/tilth.h>
 
 #include "shim.h"
 
-enum { MOST_ELEMENTS = 1 << 17 };
+enum { MOST_ELEMENTS = 1 << 21 };
 
 typedef struct fixture {
     tl_engine *engine;
@@ -133,9 +134,10 @@ static void sums_in_norm_gradients(void **state)
     static const int64_t widths[] = {768, 24, 9000};
     for (int t = 0; t < TL_COUNT(types); t++)
         for (int w = 0; w < TL_COUNT(widths); w++) {
-            const tl_shape shape = TL_SHAPE(7, widths[w]);
+            // groups have several rows then, and fetch them ahead
+            const tl_shape shape = TL_SHAPE(widths[w] == 768 ? 1540 : 7, widths[w]);
             const tl_norm_attr attr = {.axes = 1, .epsilon = 1e-5, .scaled = true, .shifted = true};
-            tl_tensor *x = drawn(f, types[t], shape), *made[3], *apart[3], *joined[3];
+            tl_tensor *x = drawn(f, types[t], shape), *made[3], *apart[4], *joined[4];
             tl_tensor *gamma = drawn(f, TL_F32, TL_SHAPE(widths[w]));
             assert_true(tl_apply_all(f->c, TL_OP_layer_normalize, &attr, 3,
                                      (tl_tensor *[]){x, gamma, gamma}, made));
@@ -146,22 +148,89 @@ static void sums_in_norm_gradients(void **state)
             assert_true(tl_apply_all(f->c, TL_OP_layer_normalize_grad, &attr, 6, in, joined));
             assert_alike(f, tl_add(f->c, apart[0], in[5]), joined[0], room_of(types[t]));
             for (int i = 1; i < 3; i++) assert_alike(f, apart[i], joined[i], 1e-5);
+            tl_norm_attr summed = attr;
+            summed.summed = true;
+            assert_true(tl_apply_all(f->c, TL_OP_layer_normalize_grad, &summed, 6, in, apart));
+            for (int i = 0; i < 3; i++) assert_alike(f, apart[i], joined[i], 0);
+            assert_alike(f, tl_sum(f->c, tl_cast(f->c, joined[0], TL_F32), TL_AXES(0), false),
+                         apart[3], room_of(types[t]));
         }
+}
+
+static void wide_products(void **state)
+{
+    const fixture *f = *state;
+    static const tl_dtype types[] = {TL_BF16, TL_F16};
+    for (int t = 0; t < TL_COUNT(types); t++) {
+        const tl_matmul_attr attr = {.transpose_a = true},
+                             wide = {.transpose_a = true, .wide = true};
+        tl_tensor *out[1],
+            *in[] = {drawn(f, types[t], TL_SHAPE(320, 64)), drawn(f, types[t], TL_SHAPE(320, 96))};
+        assert_true(tl_apply_all(f->c, TL_OP_matmul, &attr, 2, in, out));
+        want_forms(f, TL_OP_matmul, &attr, 2, in, out);
+        tl_tensor *y = tl_apply(f->c, TL_OP_matmul, &wide, 2, in);
+        assert_int_equal(y->dtype, TL_F32);
+        assert_alike(f, out[0], y, room_of(types[t]));
+        assert_alike(f,
+                     tl_matmul_with(f->c, tl_cast(f->c, in[0], TL_F32),
+                                    tl_cast(f->c, in[1], TL_F32), true, false),
+                     y, 1e-5);
+    }
+}
+
+/* The gradient of a bias in front of a norm, in float32: what a program gives, and without it. */
+enum { BIASED_ROWS = 90, BIASED_WIDTH = 768 };
+static tl_status bias_before_norm(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    (void)self;
+    tl_tensor *bias = tl_tensors_get(c, in, "bias"), *x = tl_tensors_get(c, in, "x"), *slope = NULL;
+    tl_tensor *gamma = tl_tensors_get(c, in, "gamma");
+    TL_TRY(tl_watch(bias));
+    const bool before = tl_ctx_set_taping(c, true);
+    tl_tensor *y =
+        tl_layer_normalize(c, tl_add(c, x, tl_cast(c, bias, TL_BF16)), gamma, gamma, 1, 1e-5);
+    TL_TRY(tl_gradient(c, tl_sum(c, tl_mul(c, y, x), TL_ALL, false), &bias, 1, &slope));
+    tl_ctx_set_taping(c, before);
+    tl_tensors_put(c, out, "slope", slope);
+    return tl_ctx_status(c);
+}
+
+static void sums_of_norm_gradients(void **state)
+{
+    const fixture *f = *state;
+    tl_function *program;
+    tl_tensors in = {0}, eager = {0}, out = {0};
+    assert_ok(tl_function_new(
+        &program,
+        &(tl_function_args){.engine = f->engine, .name = "biased", .body = bias_before_norm}));
+    tl_tensors_put(f->c, &in, "x", drawn(f, TL_BF16, TL_SHAPE(3, BIASED_ROWS / 3, BIASED_WIDTH)));
+    tl_tensors_put(f->c, &in, "bias", drawn(f, TL_F32, TL_SHAPE(BIASED_WIDTH)));
+    tl_tensors_put(f->c, &in, "gamma", drawn(f, TL_F32, TL_SHAPE(BIASED_WIDTH)));
+    assert_ok(bias_before_norm(NULL, f->c, &in, &eager));
+    assert_ok(tl_function_call(program, f->c, &in, &out));
+    assert_alike(f, tl_tensors_get(f->c, &eager, "slope"), tl_tensors_get(f->c, &out, "slope"),
+                 room_of(TL_BF16));
+    tl_str text = TL_STR_INIT;
+    tl_program_report(tl_function_program(program), NULL, &text);
+    assert_null(strstr(tl_str_text(&text), "float32[768]")); // it came with the gradient
+    tl_str_deinit(&text);
+    tl_function_free(&program);
 }
 
 static void losses_with_gradients(void **state)
 {
     const fixture *f = *state;
     static const tl_dtype types[] = {TL_BF16, TL_F32};
-    static const int64_t widths[] = {10, 1000};
+    static const int64_t widths[] = {10, 1000, 20008}; // the last ones' rows come ahead
     for (int t = 0; t < TL_COUNT(types); t++)
         for (int w = 0; w < TL_COUNT(widths); w++) {
-            const tl_entropy_attr attr = {.smoothing = w ? 0.1 : 0,
+            const int64_t rows = w == 2 ? 5 : 20;
+            const tl_entropy_attr attr = {.smoothing = w == 1 ? 0.1 : 0,
                                           .ignored = {.set = w, .value = 3}};
             tl_tensor *apart[3], *joined[3];
-            tl_tensor *in[] = {tl_random_integers(f->c, TL_I64, TL_SHAPE(20), 0, widths[w]),
-                               drawn(f, types[t], TL_SHAPE(20, widths[w])),
-                               tl_full(f->c, TL_F32, TL_SHAPE(20), 0.05)};
+            tl_tensor *in[] = {tl_random_integers(f->c, TL_I64, TL_SHAPE(rows), 0, widths[w]),
+                               drawn(f, types[t], TL_SHAPE(rows, widths[w])),
+                               tl_full(f->c, TL_F32, TL_SHAPE(rows), 0.05)};
             assert_true(tl_apply_all(f->c, TL_OP_sparse_cross_entropy, &attr, 2, in, apart));
             want_forms(f, TL_OP_sparse_cross_entropy, &attr, 2, in, apart);
             tl_tensor *slope = tl_apply(f->c, TL_OP_sparse_cross_entropy_grad, &attr, 4,
@@ -178,6 +247,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(attention_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_in_products, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_in_norm_gradients, setup, teardown),
+        cmocka_unit_test_setup_teardown(wide_products, setup, teardown),
+        cmocka_unit_test_setup_teardown(sums_of_norm_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(losses_with_gradients, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

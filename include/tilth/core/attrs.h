@@ -167,6 +167,9 @@ typedef struct tl_norm_attr {
     /* batch: the last input, of the shape of x, is added to what comes out, before the
      * activation */
     bool added;
+    /* the gradient of layer: output 3 is the sum of output 0 over all rows. Compiled programs set
+     * it where a kernel says TL_KERNEL_JOINED */
+    bool summed;
 } tl_norm_attr;
 
 /* --- softmax and losses ----------------------------------------------------------------------- */
@@ -300,6 +303,9 @@ enum { TL_SQUARES = 16384 };
 /* --- matmul ----------------------------------------------------------------------------------- */
 typedef struct tl_matmul_attr {
     bool transpose_a, transpose_b;
+    /* of half precision: the result is float32. Compiled programs set it where a kernel says
+     * TL_KERNEL_JOINED */
+    bool wide;
 } tl_matmul_attr;
 
 typedef struct tl_linear_attr {

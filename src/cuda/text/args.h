@@ -50,11 +50,12 @@ typedef struct tli_norm_args {
 } tli_norm_args;
 
 /* Columns of [pieces, columns] are added up; column c goes to `first` or, behind `split`, to
- * `second`. */
+ * `second`, and behind the same once more to `third`. */
 typedef struct tli_pieces_args {
     long long groups, pieces, columns, split;
     const float *sums;
     void *first, *second;
+    float *third;
 } tli_pieces_args;
 
 typedef struct tli_flat_args {

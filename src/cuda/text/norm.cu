@@ -60,7 +60,11 @@ KERNEL(THREADS) normalize(const tli_norm_args a GROUP_PARAM)
     }
 #endif
     REDUCE(THREADS, float, squares, add_f, part)
+#if HALF
+    const float rstd = 1 / __builtin_sqrtf(squares / WIDTH + (float)a.epsilon);
+#else
     const float rstd = (float)(1 / __builtin_sqrt((double)squares / WIDTH + a.epsilon));
+#endif
     EACH_THREAD(THREADS)
     {
         ROW_BEGIN
@@ -95,32 +99,31 @@ KERNEL(THREADS) normalize(const tli_norm_args a GROUP_PARAM)
 }
 
 /* gy gamma rstd - (x - mean) slope - shift, of `each` rows one after the other; the sums of gy
- * (x - mean) rstd and of gy stay with the threads that have the columns. */
+ * (x - mean) rstd and of gy, and with SUMMED those of the result, stay with the threads that have
+ * the columns. */
 #if defined(GRADIENT)
 VECTORS(G)
-/* What is read soon comes nearer. */
-#ifdef __CUDACC__
-#define SOON(at) asm volatile("prefetch.global.L2 [%0];" ::"l"(at));
-#else
-#define SOON(at) (void)(at);
-#endif
-/* What is kept stays as it was in memory, and that of the next row is under way meanwhile. */
-#if KEPT
-#define AS_IT_IS(R, name)                                                                          \
-    PER_THREAD(THREADS, R##_vector, name, [EACH]);                                                 \
-    PER_THREAD(THREADS, R##_vector, name##_next, [EACH]);
-#define FETCH(R, name, from) MY(name##_next)[j] = *(const R##_vector *)((from) + i);
-#define NEXT(R, name, from)                                                                        \
-    MY(name##_row)[j] = MY(name##_row_next)[j];                                                    \
-    if (row + 1 < last) FETCH(R, name##_row, from + WIDTH)                                         \
-    SEEN(R, name, from)
-#define SEEN(R, name, from)                                                                        \
+/* AHEAD: rows that come next are on their way into memory of the group: x, gy and what is added. */
+#if AHEAD
+enum { PARTS = 2 + ADDED, PART = EACH * THREADS * 16 };
+#define PLACE(row, part) (ring + (((row) - first) % STAGES * PARTS + (part)) * PART + (j * THREADS + t) * 16)
+#define READ(R, name, from, part)                                                                  \
     float name[VEC];                                                                               \
-    OF_VECTOR(e) name[e] = R##_LOAD(MY(name##_row)[j].at[e]);
+    OF_VECTOR(e) name[e] = R##_LOAD(((const R##_vector *)PLACE(row, part))->at[e]);
+#define FETCH_ROW(number)                                                                          \
+    if ((number) < last)                                                                           \
+        EACH_THREAD(THREADS)                                                                       \
+        {                                                                                          \
+            ROW_BEGIN                                                                              \
+                COPY_AHEAD(PLACE(number, 0), (const X_T *)a.x + (number) * WIDTH + i)              \
+                COPY_AHEAD(PLACE(number, 1), (const G_T *)a.g + (number) * WIDTH + i)              \
+                if (ADDED)                                                                         \
+                    COPY_AHEAD(PLACE(number, 2), (const B_T *)a.added + (number) * WIDTH + i)      \
+            ROW_END                                                                                \
+        }                                                                                          \
+    COPIES_END
 #else
-#define AS_IT_IS(R, name)
-#define NEXT(R, name, from) float name[VEC]; R##_read(name, from, i);
-#define SEEN(R, name, from) NEXT(R, name, from)
+#define READ(R, name, from, part) float name[VEC]; R##_read(name, (const R##_T *)(from) + row * WIDTH, i);
 #endif
 KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
 {
@@ -128,40 +131,36 @@ KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
     const i64 first = group * a.each, last = LEAST(first + a.each, a.rows);
     PER_THREAD(THREADS, float, part, );
     PER_THREAD(THREADS, float, along, );
-    AS_IT_IS(X, v_row)
-    AS_IT_IS(G, d_row)
-#if KEPT
-    EACH_THREAD(THREADS)
-    {
-        ROW_BEGIN
-            FETCH(X, v_row, (const X_T *)a.x + first * WIDTH)
-            FETCH(G, d_row, (const G_T *)a.g + first * WIDTH)
-        ROW_END
-    }
-#endif
 #if SUMS
-    PER_THREAD(THREADS, float, of_gamma, [EACH][VEC]);
-    PER_THREAD(THREADS, float, of_beta, [EACH][VEC]);
+    PER_THREAD(THREADS, float, sums, [2 + SUMMED][EACH][VEC]);
     EACH_THREAD(THREADS)
     {
-        UNROLL for (int j = 0; j < EACH; j++)
-            UNROLL for (int e = 0; e < VEC; e++) MY(of_gamma)[j][e] = MY(of_beta)[j][e] = 0;
+        UNROLL for (int k = 0; k < 2 + SUMMED; k++)
+            UNROLL for (int j = 0; j < EACH; j++) OF_VECTOR(e) MY(sums)[k][j][e] = 0;
     }
 #endif
+#if AHEAD
+    ROOM(THREADS, ring, STAGES * PARTS * PART)
+    UNROLL for (int k = 0; k < STAGES - 1; k++) FETCH_ROW(first + k)
+#endif
+    float next_mean = CENTERED ? a.mean[first] : 0, next_rstd = a.rstd[first];
     for (i64 row = first; row < last; row++) {
-        const X_T *x = (const X_T *)a.x + row * WIDTH;
-        const G_T *g = (const G_T *)a.g + row * WIDTH;
         Y_T *y = (Y_T *)a.y + row * WIDTH;
-        const float mean = CENTERED ? a.mean[row] : 0, rstd = a.rstd[row];
+        const float mean = next_mean, rstd = next_rstd;
+        if (row + 1 < last) {
+            next_mean = CENTERED ? a.mean[row + 1] : 0;
+            next_rstd = a.rstd[row + 1];
+        }
+#if AHEAD
+        FETCH_ROW(row + STAGES - 1)
+        COPIES_WAIT(STAGES - 1)
+#endif
         EACH_THREAD(THREADS)
         {
             MY(part) = MY(along) = 0;
             ROW_BEGIN
-                NEXT(X, v, x)
-                NEXT(G, d, g)
-#if ADDED
-                if (row + 1 < last) SOON((const B_T *)a.added + (row + 1) * WIDTH + i)
-#endif
+                READ(X, v, a.x, 0)
+                READ(G, d, a.g, 1)
 #if SCALED
                 float gamma[VEC];
                 P_read(gamma, a.gamma, i);
@@ -189,12 +188,11 @@ KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
         EACH_THREAD(THREADS)
         {
             ROW_BEGIN
-                SEEN(X, v, x)
-                SEEN(G, d, g)
+                READ(X, v, a.x, 0)
+                READ(G, d, a.g, 1)
                 float to[VEC];
 #if ADDED
-                float other[VEC];
-                B_read(other, (const B_T *)a.added + row * WIDTH, i);
+                READ(B, other, a.added, 2)
 #endif
 #if SCALED
                 float gamma[VEC];
@@ -213,8 +211,9 @@ KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
                     to[e] += other[e];
 #endif
 #if SUMS
-                    MY(of_gamma)[j][e] = vf_fma(u, away, MY(of_gamma)[j][e]);
-                    MY(of_beta)[j][e] += d[e];
+                    MY(sums)[0][j][e] = vf_fma(u, away, MY(sums)[0][j][e]);
+                    MY(sums)[1][j][e] += d[e];
+                    if (SUMMED) MY(sums)[1 + SUMMED][j][e] += to[e];
 #endif
                 }
                 Y_write(y, i, to);
@@ -222,15 +221,12 @@ KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
         }
     }
 #if SUMS
-    float *sums = a.sums + group * 2 * WIDTH;
+    float *out = a.sums + group * (2 + SUMMED) * WIDTH;
     EACH_THREAD(THREADS)
     {
         ROW_BEGIN
-            OF_VECTOR(e)
-            {
-                sums[i + e] = MY(of_gamma)[j][e];
-                sums[WIDTH + i + e] = MY(of_beta)[j][e];
-            }
+            UNROLL for (int k = 0; k < 2 + SUMMED; k++)
+                OF_VECTOR(e) out[k * WIDTH + i + e] = MY(sums)[k][j][e];
         ROW_END
     }
 #endif
@@ -254,8 +250,25 @@ KERNEL(256) normalize_sums(const tli_norm_args a GROUP_PARAM)
                 of_gamma = vf_fma(d * a.rstd[row], away, of_gamma);
                 of_beta += d;
             }
-            a.sums[piece * 2 * WIDTH + c] = of_gamma;
-            a.sums[piece * 2 * WIDTH + WIDTH + c] = of_beta;
+            a.sums[piece * (2 + SUMMED) * WIDTH + c] = of_gamma;
+            a.sums[(piece * (2 + SUMMED) + 1) * WIDTH + c] = of_beta;
+        }
+    }
+}
+
+/* And those of the result. */
+KERNEL(256) result_sums(const tli_norm_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(256, a.groups)
+    const i64 strips = (WIDTH + 255) / 256, piece = group / strips;
+    const i64 first = piece * a.each, last = LEAST(first + a.each, a.rows);
+    EACH_THREAD(256)
+    {
+        const i64 c = group % strips * 256 + t;
+        if (c < WIDTH) {
+            float sum = 0;
+            for (i64 row = first; row < last; row++) sum += Y_LOAD(((const Y_T *)a.y)[row * WIDTH + c]);
+            a.sums[(piece * (2 + SUMMED) + 1 + SUMMED) * WIDTH + c] = sum;
         }
     }
 }
@@ -282,7 +295,9 @@ KERNEL(1024) add_pieces(const tli_pieces_args a GROUP_PARAM)
         if (t < 32 && c < a.columns) {
             if (c < a.split) {
                 if (a.first) ((F_T *)a.first)[c] = F_STORE(MY(sum)[0]);
-            } else if (a.second) ((S_T *)a.second)[c - a.split] = S_STORE(MY(sum)[0]);
+            } else if (c < 2 * a.split) {
+                if (a.second) ((S_T *)a.second)[c - a.split] = S_STORE(MY(sum)[0]);
+            } else if (a.third) a.third[c - 2 * a.split] = MY(sum)[0];
         }
     }
 }

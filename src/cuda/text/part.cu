@@ -59,7 +59,16 @@ FN void note_fault(tli_fault *f, const tli_place *place, i64 value, i64 at, i64 
 FN float power_of(float x)
 {
     float y;
-    asm("ex2.approx.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.44269504f));
+    return y;
+}
+/* exp of x - top. */
+FN float power_below(float x, float top)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;"
+        : "=f"(y)
+        : "f"(vf_fma(x, 1.44269504f, -(top * 1.44269504f))));
     return y;
 }
 #else
@@ -67,4 +76,20 @@ FN float power_of(float x)
 {
     return exp_f(x);
 }
+FN float power_below(float x, float top)
+{
+    return exp_f(x - top);
+}
 #endif
+
+/* The larger one, or NaN. */
+FN float higher(float a, float b)
+{
+#ifdef __CUDACC__
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+    return most;
+#else
+    return maximum_f(a, b);
+#endif
+}

@@ -267,26 +267,29 @@ KERNEL(THREADS) sparse_rows(const tli_entropy_args a GROUP_PARAM)
 }
 
 VECTORS(Y)
-/* The gradient of a row, once `lse` is known. */
+/* The gradient of a row, once `lse` is known. At the label, where the difference of numbers near 1 is
+ * what counts, the thread that has it writes twice. */
 #define GRAD_OF_ROW                                                                                \
     const i64 label = (i64)((const L_T *)a.labels)[group];                                         \
     const int ignored = a.ignores && label == a.ignored;                                           \
-    const float g = a.g[group];                                                                    \
+    const float g = ignored ? 0 : a.g[group];                                                      \
     const float even = (float)(a.smoothing / WIDTH), target = (float)(1 - a.smoothing) + even;     \
     EACH_THREAD(THREADS)                                                                           \
     {                                                                                              \
+        const int has_label =                                                                      \
+            !ignored && label >= 0 && label < WIDTH && label / VEC % THREADS == t;                 \
+        float at_label = 0;                                                                        \
+        if (has_label)                                                                             \
+            at_label = (float)((double)g                                                           \
+                               * (__builtin_exp((double)X_LOAD(x[label]) - (double)lse)            \
+                                  - target));                                                      \
         ROW_BEGIN                                                                                  \
             float v[VEC], to[VEC];                                                                 \
             READ_AGAIN(v)                                                                          \
-            OF_VECTOR(e) to[e] = ignored ? 0 : g * (power_of(v[e] - lse) - even);                  \
-            /* near 1 the difference is what counts */                                             \
-            if (label >= i && label < i + VEC && !ignored)                                         \
-                OF_VECTOR(e)                                                                       \
-                    if (i + e == label)                                                            \
-                        to[e] = (float)((double)g                                                  \
-                                        * (__builtin_exp((double)v[e] - (double)lse) - target));   \
+            OF_VECTOR(e) to[e] = ignored ? 0 : g * (power_below(v[e], lse) - even);                \
             Y_write(y, i, to);                                                                     \
         ROW_END                                                                                    \
+        if (has_label) y[label] = Y_STORE(at_label);                                               \
     }
 
 KERNEL(THREADS) sparse_grad_rows(const tli_entropy_args a GROUP_PARAM)
@@ -298,8 +301,12 @@ KERNEL(THREADS) sparse_grad_rows(const tli_entropy_args a GROUP_PARAM)
     GRAD_OF_ROW
 }
 
-/* The loss and its gradient: the row comes from memory once, if it finds room in registers. */
-#if KEPT
+/* The loss and its gradient: the row comes from memory once. SHARED_ROW: into memory of the group,
+ * while others are worked on. KEPT: into registers. */
+#if SHARED_ROW
+#undef READ_ROW
+#define READ_ROW(to) OF_VECTOR(e) to[e] = X_LOAD(((const X_vector *)(row + i * sizeof(X_T)))->at[e]);
+#elif KEPT
 #undef READ_ROW
 #undef READ_AGAIN
 #define READ_ROW(to)                                                                               \
@@ -312,10 +319,50 @@ KERNEL(THREADS) sparse_both_rows(const tli_entropy_args a GROUP_PARAM)
     GROUP_BEGIN(THREADS, a.groups)
     const X_T *x = (const X_T *)a.logits + group * WIDTH;
     Y_T *y = (Y_T *)a.y + group * WIDTH;
+#if SHARED_ROW
+    ROOM(THREADS, row, WIDTH * sizeof(X_T))
+    PER_THREAD(THREADS, float, high, );
+    PER_THREAD(THREADS, float, part, );
+    PER_THREAD(THREADS, float, total, );
+    EACH_THREAD(THREADS)
+    {
+        ROW_BEGIN
+            COPY_AHEAD(row + i * sizeof(X_T), x + i)
+        ROW_END
+    }
+    COPIES_END
+    COPIES_WAIT(0)
+    EACH_THREAD(THREADS)
+    {
+        MY(high) = -INF_F;
+        MY(total) = 0;
+        ROW_BEGIN
+            float v[VEC];
+            READ_ROW(v)
+            OF_VECTOR(e) MY(high) = higher(MY(high), v[e]);
+#if SMOOTH
+            OF_VECTOR(e) MY(total) += v[e];
+#endif
+        ROW_END
+    }
+    REDUCE(THREADS, float, top, higher, high)
+    EACH_THREAD(THREADS)
+    {
+        MY(part) = 0;
+        ROW_BEGIN
+            float v[VEC];
+            READ_ROW(v)
+            OF_VECTOR(e) MY(part) += power_below(v[e], top);
+        ROW_END
+    }
+    REDUCE(THREADS, float, sum, add_f, part)
+    const float lse = isfinite_f(top) ? top + log_f(sum) : top;
+#else
 #if KEPT
     PER_THREAD(THREADS, X_vector, row, [EACH]);
 #endif
     LSE_OF_ROW
+#endif
     TELL_LOSS
     GRAD_OF_ROW
 }
