@@ -43,12 +43,14 @@
 #include <tilth/core/shape.h>
 #include <tilth/core/spec.h>
 #include <tilth/core/state.h>
+#include <tilth/core/strands.h>
 #include <tilth/core/tensor.h>
 #include <tilth/core/tensors.h>
 
 #include <tilth/ops/activation.h>
 #include <tilth/ops/attention.h>
 #include <tilth/ops/boxes.h>
+#include <tilth/ops/comm.h>
 #include <tilth/ops/conv.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>

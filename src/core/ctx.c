@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
+#include <tilth/core/strands.h>
 
 #include "core/inner/engine.h"
 #include "core/inner/tensor.h"
@@ -356,4 +357,23 @@ void tl_ctx_drop(tl_ctx *c, tl_tensor *t)
 tl_tensor *tl_ctx_newest(const tl_ctx *c)
 {
     return c->tensors;
+}
+
+/* --- lanes ------------------------------------------------------------------------------------ */
+
+tl_strand *tl_ctx_set_strand(tl_ctx *c, tl_strand *strand)
+{
+    tl_strand *before = c->strand;
+    c->strand = strand;
+    return before;
+}
+
+tl_strand *tl_ctx_strand(const tl_ctx *c)
+{
+    return c->strand;
+}
+
+int64_t tl_ctx_lanes(const tl_ctx *c)
+{
+    return c->strand ? tl_strand_lanes(c->strand) : 1;
 }

@@ -404,10 +404,17 @@ tl_status tli_run_kernel(const tl_run *run, const tl_node *call, const tl_kernel
 
 tl_status tl_engine_run(tl_engine *e, const tl_draws *draws, const tl_node *call)
 {
+    return tl_engine_run_strand(e, draws, NULL, call);
+}
+
+tl_status tl_engine_run_strand(tl_engine *e, const tl_draws *draws, tl_strand *strand,
+                               const tl_node *call)
+{
     tl_kernel kernel;
     TL_TRY(tl_engine_kernel(e, call, &kernel));
     TL_TRY(tli_check_device(e, call));
-    tl_run run = {.engine = e, .queue = e->queue, .threads = e->threads, .draws = *draws};
+    tl_run run = {
+        .engine = e, .queue = e->queue, .threads = e->threads, .draws = *draws, .strand = strand};
     return tli_run_kernel(&run, call, &kernel);
 }
 

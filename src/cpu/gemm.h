@@ -198,6 +198,10 @@ typedef struct tli_gemm_kernels {
      * cols <= nr; c is of sum_type. Nothing beyond rows and cols of c is touched. */
     void (*tile)(int rows, int cols, int64_t depth, const void *a, const void *b, void *c,
                  int64_t c_row, double alpha, bool accumulate);
+    /* (NULL where a bias is added apart) What `tile` does to a c of F32 where a sum ends, with an
+     * alpha of 1: `bias` has nr floats. */
+    void (*tile_biased)(int rows, int cols, int64_t depth, const void *a, const void *b, float *c,
+                        int64_t c_row, bool accumulate, const float *bias);
     /* (NULL where c is rounded apart) The end of a sum: alpha * a * b + sums + bias, rounded to a c
      * of BF16. `sums` is what the depth before gave, `bias` has nr floats; NULL: none. */
     void (*tile_rounded)(int rows, int cols, int64_t depth, const void *a, const void *b,

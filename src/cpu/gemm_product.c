@@ -129,12 +129,16 @@ static size_t sum_bytes(const product *p)
     return tl_dtype_size(p->k->sum_type);
 }
 
-/* Whether the sums never leave the registers between the last multiply-add and c. */
+/* Whether nothing is left to do once a tile has stored the end of its sums in c. */
 static bool ends_in_tiles(const product *p)
 {
     const tli_gemm *g = p->g;
-    return p->finish && p->k->tile_rounded && p->c_type == TL_BF16 && p->mode == TLI_GEMM_TILES
-           && g->activation == TLI_ACT_NONE && !p->residual && !p->pre;
+    if (!p->finish || p->mode != TLI_GEMM_TILES || g->activation != TLI_ACT_NONE || p->residual
+        || p->pre)
+        return false;
+    if (p->c_type == TL_BF16) return p->k->tile_rounded;
+    return p->c_type == TL_F32 && p->k->tile_biased && g->bias && g->alpha == 1
+           && p->a_from != TLI_GEMM_DIRECT && p->b_from != TLI_GEMM_DIRECT;
 }
 
 /* Of b, that a task packs at a time: their rows are some lines of the cache, read whole */
@@ -246,7 +250,21 @@ static void run_column(const tiling *w, int64_t j, int cols, const char *b, int6
     }
 }
 
-/* The same for tiles that end in c. */
+/* The same for tiles that end in a c of floats, with a bias. */
+static void end_float_column(const tiling *w, int64_t j, int cols, const char *b)
+{
+    const tli_gemm_kernels *k = w->s->p->k;
+    const block *t = w->t;
+    const char *a = w->a, *next = b + tli_gemm_panel_bytes(k, k->nr, w->depth);
+    float *c = (float *)(void *)t->sums + (j - t->j0);
+    for (int64_t left = t->rows; left > 0; left -= k->mr, a += w->a_step, c += k->mr * t->row) {
+        next = fetch_next(w, next);
+        k->tile_biased((int)tl_min_i64(k->mr, left), cols, w->depth, a, b, c, t->row, t->accumulate,
+                       t->bias + (j - t->j0));
+    }
+}
+
+/* The same for tiles that end in a c of BF16. */
 static void end_column(const tiling *w, int64_t j, int cols, const char *b)
 {
     const product *p = w->s->p;
@@ -306,7 +324,8 @@ static tl_status run_tiles(const part *s, const block *t, int64_t k0, int64_t de
         const char *b;
         int64_t b_row;
         TL_TRY_DONE(st, panel_of_b(&b, &b_row, s, t, j, cols, k0, depth));
-        if (w.last) end_column(&w, j, cols, b);
+        if (w.last && p->c_type == TL_F32) end_float_column(&w, j, cols, b);
+        else if (w.last) end_column(&w, j, cols, b);
         else run_column(&w, j, cols, b, b_row);
     }
 done:

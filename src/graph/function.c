@@ -16,6 +16,7 @@ enum { USUAL_PROGRAMS = 8 };
 typedef struct entry {
     tl_program *program;
     bool training;
+    int64_t lanes;
     int64_t calls, last_call;
 } entry;
 
@@ -76,8 +77,8 @@ void tl_function_free(tl_function **function)
 static bool fits(const entry *e, const tl_ctx *c, const tl_tensors *in)
 {
     const tl_graph *g = tl_program_graph(e->program);
-    if (e->training != tl_ctx_training(c) || g->input_count != in->count
-        || strcmp(g->path, tl_ctx_path(c)) != 0)
+    if (e->training != tl_ctx_training(c) || e->lanes != tl_ctx_lanes(c)
+        || g->input_count != in->count || strcmp(g->path, tl_ctx_path(c)) != 0)
         return false;
     for (int64_t i = 0; i < in->count; i++) {
         const tl_tensor *is = in->items[i].tensor, *want = g->inputs[i].tensor;
@@ -113,9 +114,12 @@ static entry *find(tl_function *f, const tl_ctx *c, const tl_tensors *in)
 static void make_room(tl_function *f)
 {
     if (f->entries.count < f->args.programs) return;
-    int64_t oldest = 0;
-    for (int64_t i = 1; i < f->entries.count; i++)
-        if (f->entries.items[i].last_call < f->entries.items[oldest].last_call) oldest = i;
+    int64_t oldest = -1; // but for those that other lanes are in
+    for (int64_t i = 0; i < f->entries.count; i++)
+        if (!tl_program_is_under_way(f->entries.items[i].program)
+            && (oldest < 0 || f->entries.items[i].last_call < f->entries.items[oldest].last_call))
+            oldest = i;
+    if (oldest < 0) return;
     forget(f, oldest);
     f->stats.evicted++;
 }
@@ -132,14 +136,15 @@ static tl_status capture(tl_function *f, entry *e, const tl_ctx *c, const tl_spe
                          int64_t count)
 {
     tl_graph *g;
-    *e = (entry){.training = tl_ctx_training(c)};
+    *e = (entry){.training = tl_ctx_training(c), .lanes = tl_ctx_lanes(c)};
     TL_TRY(tl_graph_capture(&g, &(tl_capture){.engine = f->args.engine,
                                               .body = f->args.body,
                                               .self = f->args.self,
                                               .inputs = specs,
                                               .input_count = count,
                                               .training = e->training,
-                                              .path = tl_ctx_path(c)}));
+                                              .path = tl_ctx_path(c),
+                                              .strand = tl_ctx_strand(c)}));
     tl_optimize how = f->args.optimize ? *f->args.optimize : (tl_optimize){0};
     how.no_nests |= f->args.interpret && is_compiled_first(f);
     tl_status st = tl_graph_optimize(g, &how);
@@ -166,7 +171,7 @@ static tl_status add_entry(tl_function *f, tl_ctx *c, const tl_tensors *in)
         return TL_ENOMEM;
     }
     f->latest = &f->entries.items[f->entries.count - 1];
-    TL_ASSERT(f->entries.count <= f->args.programs && fits(f->latest, c, in));
+    TL_ASSERT(fits(f->latest, c, in));
     f->stats.captures++;
     f->stats.capture_s += (double)(tl_clock_ns() - begin) * 1e-9;
     return TL_OK;
@@ -192,8 +197,8 @@ static tl_status compile(tl_function *f, tl_program *p)
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
-/* Finds the program for these inputs, or makes it. */
-static tl_status make_ready(tl_function *f, tl_ctx *c, const tl_tensors *in)
+/* The program for these inputs, or a new one. */
+static tl_status find_or_add(tl_function *f, tl_ctx *c, const tl_tensors *in)
 {
     TL_TRY(tl_ctx_status(c));
     for (int64_t i = 0; i < in->count; i++)
@@ -202,6 +207,12 @@ static tl_status make_ready(tl_function *f, tl_ctx *c, const tl_tensors *in)
     if (!f->latest || !fits(f->latest, c, in) || !tl_program_is_current(f->latest->program))
         f->latest = find(f, c, in);
     if (!f->latest) TL_TRY_NOTE(add_entry(f, c, in), "while it was captured");
+    return TL_OK;
+}
+
+static tl_status make_ready(tl_function *f, tl_ctx *c, const tl_tensors *in)
+{
+    TL_TRY(find_or_add(f, c, in));
     f->latest->last_call = ++f->stats.calls;
     TL_ASSERT(fits(f->latest, c, in) && tl_program_is_current(f->latest->program));
     if (f->latest->calls == !is_compiled_first(f) && !f->interpret)
@@ -214,6 +225,13 @@ tl_status tl_function_call(tl_function *f, tl_ctx *c, const tl_tensors *in, tl_t
 {
     TL_TRY_NOTE(make_ready(f, c, in), "%s", f->name);
     return tl_program_run(f->latest->program, c, in, out); // which has the name too
+}
+
+tl_status tl_function_find(tl_function *f, tl_ctx *c, const tl_tensors *in, tl_program **out)
+{
+    TL_TRY_NOTE(find_or_add(f, c, in), "%s", f->name);
+    *out = f->latest->program;
+    return TL_OK;
 }
 
 void tl_function_measure(const tl_function *f, tl_function_stats *out)

@@ -134,12 +134,14 @@ static tl_status capture(tl_graph *g, const tl_capture *a)
     tl_tensors in = {0}, out = {0};
     tl_ctx_set_capturing(c, true);
     tl_ctx_set_training(c, a->training);
+    tl_ctx_set_strand(c, a->strand);
     TL_TRY(make_inputs(g, a, &in));
     if (!(g->path = tl_arena_strdup(c->arena, a->path ? a->path : ""))) return TL_ENOMEM;
     TL_TRY(enter_path(c, g->path));
     TL_TRY(a->body(a->self, c, &in, &out));
     TL_TRY(tl_ctx_status(c));
     while (*tl_ctx_path(c)) tl_ctx_leave(c);
+    tl_ctx_set_strand(c, NULL);
     TL_TRY(make_outputs(g, &out));
     TL_TRY(own_tensors(g));
     TL_TRY(check_writes(g));

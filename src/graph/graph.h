@@ -69,6 +69,11 @@ static inline bool tli_has_effects(const tl_node *n)
 {
     return n->op->writes != 0;
 }
+/* All lanes make it, in the same order. */
+static inline bool tli_is_collective(const tl_node *n)
+{
+    return n->op->flags & TL_OP_COMM;
+}
 /* What is written when `t` is: tensors from outside share memory when they share storage. */
 static inline const void *tli_memory_of(const tl_tensor *t)
 {

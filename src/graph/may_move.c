@@ -227,9 +227,19 @@ static bool is_used_on(const tl_graph *g, way w, const tl_tensor *t)
     return false;
 }
 
+// Calls on the way are walked: there are few collectives.
+static bool passes_collective(const tl_graph *g, way w, const tl_node *n)
+{
+    for (const tl_node *at = w.down ? n->after : n->before; at && is_on(g, w, at);
+         at = w.down ? at->after : at->before)
+        if (tli_is_collective(at)) return true;
+    return false;
+}
+
 bool tli_may_move(const tl_graph *g, const tl_node *n, const tl_node *place)
 {
     way w = way_to(g, n, place);
+    if (tli_is_collective(n) && passes_collective(g, w, n)) return false;
     for (int i = 0; w.down && i < n->outputs; i++)
         if (is_used_on(g, w, n->out[i])) return false;
     for (int i = 0; !w.down && i < n->inputs; i++)

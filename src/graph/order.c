@@ -102,6 +102,7 @@ static bool waits_for_users(const tli_order *o, const tl_graph *g, const tl_node
 
 static tl_status add_deps(tli_order *o, tl_graph *g, memories *list)
 {
+    int64_t collective = -1; // the last one
     TLI_EACH_NODE(g, n) {
         n->index = o->count++;
         o->nodes[n->index] = n;
@@ -109,6 +110,10 @@ static tl_status add_deps(tli_order *o, tl_graph *g, memories *list)
         for (int i = 0; i < n->inputs; i++)
             if (n->in[i]->node) TL_TRY(add(o, n->in[i]->node->index));
         if (list->count && !tli_is_view(n)) TL_TRY(add_memory_deps(o, list, n));
+        if (tli_is_collective(n)) {
+            TL_TRY(add(o, collective));
+            collective = n->index;
+        }
         o->first[n->index + 1] = o->deps.count;
         TL_ASSERT(!tli_has_effects(n) || waits_for_users(o, g, n));
     }

@@ -8,7 +8,8 @@ typedef struct tli_order {
     tl_node **nodes; /* by index */
     int64_t count;
     /* Those that must run before node i: deps[first[i]] .. deps[first[i + 1] - 1]. They made its
-     * inputs, or read or wrote memory that it writes, or wrote memory that it reads. */
+     * inputs, or read or wrote memory that it writes, or wrote memory that it reads; of a
+     * collective, the one before it. */
     int64_t *first;
     struct {
         int64_t *items;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tilth/core/attrs.h>
+#include <tilth/core/strands.h>
 
 #include "core/inner/engine.h"
 #include "core/inner/storage.h"
@@ -66,7 +67,7 @@ static tl_status note_bindings(tl_program *p)
 }
 
 // For one run: whoever gave the memory holds it that long.
-static void lend(const tli_binding *b, tl_storage *storage, int64_t offset)
+void tli_program_lend(const tli_binding *b, tl_storage *storage, int64_t offset)
 {
     b->root->storage = storage;
     b->root->offset = offset;
@@ -78,8 +79,8 @@ static void lend(const tli_binding *b, tl_storage *storage, int64_t offset)
 
 static void lend_back(tl_program *p)
 {
-    for (int64_t i = 0; i < p->graph->input_count; i++) lend(&p->inputs[i], NULL, 0);
-    for (int64_t i = 0; i < p->graph->output_count; i++) lend(&p->outputs[i], NULL, 0);
+    for (int64_t i = 0; i < p->graph->input_count; i++) tli_program_lend(&p->inputs[i], NULL, 0);
+    for (int64_t i = 0; i < p->graph->output_count; i++) tli_program_lend(&p->outputs[i], NULL, 0);
 }
 
 /* --- calls ------------------------------------------------------------------------------------ */
@@ -130,6 +131,7 @@ static tl_status make_steps(tl_program *p, const tli_plan *plan)
         if (tli_is_view(n)) continue;
         TL_TRY_NOTE(make_step(p, &p->steps[p->step_count], n, plan), "%s%s%s", n->path,
                     *n->path ? ": " : "", n->op->name);
+        p->collectives += tli_is_collective(n);
         p->step_count++;
     }
     TL_ASSERT(p->step_count == count);
@@ -277,8 +279,10 @@ void tl_program_free(tl_program **program)
     tl_error_save(&before);
     (void)!tl_queue_wait(q, tl_queue_ticket(q));
     tl_error_restore(&before);
+    TL_ASSERT(!p->under_way);
     tli_lists_free(p);
     tli_packed_free(p);
+    tli_program_lanes_free(p);
     tl_graph_free(&p->graph);
     tl_tensor_free(&p->workspace);
     tl_free(p);
@@ -313,7 +317,7 @@ static tl_status lend_inputs(tl_program *p, const tl_tensors *in)
         if (!tli_is_here(g->ctx->engine, is))
             return tli_fail_elsewhere(g->ctx->engine, is, "input '%s'", want->name);
         TL_TRY_NOTE(tli_storage_check(is->storage), "input '%s'", want->name);
-        lend(&p->inputs[i], is->storage, is->offset);
+        tli_program_lend(&p->inputs[i], is->storage, is->offset);
     }
     return TL_OK;
 }
@@ -343,7 +347,7 @@ static tl_status lend_outputs(tl_program *p, tl_ctx *c, tl_tensors *out)
         tli_tensor_row_major(t);
         if (!tl_ctx_storage(c, t)) return tl_ctx_status(c);
         tl_tensors_put(c, out, name, t);
-        lend(&p->outputs[i], t->storage, 0);
+        tli_program_lend(&p->outputs[i], t->storage, 0);
     }
     return tl_ctx_status(c);
 }
@@ -461,23 +465,48 @@ static tl_status check_runnable(const tl_program *p, const tl_ctx *c)
     return TL_OK;
 }
 
-tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+static tl_status run_bound(tl_program *p, const tl_run *run)
 {
-    TL_TRY_NOTE(check_runnable(p, c), "%s", p->name);
+    TL_TRY(refresh_copies(p, run));
+    return p->timing ? run_timed(p, run) : tli_lists_run(p, run, put_steps, &(running){p, run});
+}
+
+static tl_status run_program(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
     tl_run run = {.engine = c->engine,
                   .queue = c->engine->queue,
                   .threads = c->engine->threads,
-                  .draws = c->draws};
-    tl_status st = check_computed(p);
-    if (st == TL_OK) st = lend_inputs(p, in);
-    if (st == TL_OK) st = lend_outputs(p, c, out);
-    if (st == TL_OK) st = refresh_copies(p, &run);
-    if (st == TL_OK)
-        st =
-            p->timing ? run_timed(p, &run) : tli_lists_run(p, &run, put_steps, &(running){p, &run});
+                  .draws = c->draws,
+                  .strand = c->strand};
+    tli_lane lane = {0};
+    TL_TRY(check_computed(p));
+    if (p->collectives && c->strand) {
+        TL_TRY(tli_program_compare(p, c->strand));
+        if (tl_strand_alternates(c->strand)) TL_TRY(tli_lane_begin(&lane, p, c));
+    }
+    TL_TRY(lend_inputs(p, in));
+    TL_TRY(lend_outputs(p, c, out));
+    if (!lane.program) return run_bound(p, &run);
+    tli_lane_note(&lane);
+    run.resume = tli_lane_resume;
+    run.resumed = &lane;
+    return run_bound(p, &run);
+}
+
+tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    TL_TRY_NOTE(check_runnable(p, c), "%s", p->name);
+    p->under_way++;
+    tl_status st = run_program(p, c, in, out);
+    p->under_way--;
     note_versions(p, st == TL_OK);
     lend_back(p);
     return st == TL_OK ? TL_OK : tl_error_note(st, "%s", p->name);
+}
+
+bool tl_program_is_under_way(const tl_program *p)
+{
+    return p->under_way > 0;
 }
 
 bool tl_program_is_current(const tl_program *p)

@@ -46,6 +46,17 @@ typedef struct tli_list {
 } tli_list;
 enum { TLI_MOST_LISTS = 4 };
 
+/* What a run has bound, for when others of the same program were in between. */
+typedef struct tli_lent {
+    tl_storage *storage;
+    int64_t offset;
+} tli_lent;
+typedef struct tli_lane {
+    tl_program *program;
+    int64_t index;  /* among the lanes of this process */
+    tli_lent *lent; /* inputs, then outputs */
+} tli_lane;
+
 struct tl_program {
     const char *name;
     tl_graph *graph;
@@ -68,6 +79,14 @@ struct tl_program {
     bool timing;
     double compile_s;
     int64_t packed_bytes;
+    int64_t collectives; /* calls of a run */
+    bool compared;       /* with those of other processes */
+    int64_t under_way;   /* runs that have stopped at one, or go on */
+    struct {
+        tl_tensor **items; /* workspaces of lanes; that of the first is the program's own */
+        int64_t count;
+        int64_t here; /* whose memory is the program's now */
+    } lanes;
 };
 
 /* --- lists of the device (device_program.c) --------------------------------------------------- */
@@ -93,6 +112,19 @@ void tli_clocks_start(tli_clocks *c, int64_t step);
 TL_NODISCARD tl_status tli_clocks_stop(tli_clocks *c, int64_t step);
 /* Notes the times when `st`, which it gives back, is TL_OK. */
 TL_NODISCARD tl_status tli_clocks_close(tli_clocks *c, tl_status st);
+
+/* --- lanes that stop at collectives (lanes.c) ------------------------------------------------- */
+
+/* Binds a header to memory of this run. */
+void tli_program_lend(const tli_binding *b, tl_storage *storage, int64_t offset);
+/* The calls of a new program are those of other processes. */
+TL_NODISCARD tl_status tli_program_compare(tl_program *p, tl_strand *strand);
+/* Before a lane's run, which has memory of its own then; and when inputs and outputs are bound. */
+TL_NODISCARD tl_status tli_lane_begin(tli_lane *lane, tl_program *p, tl_ctx *c);
+void tli_lane_note(tli_lane *lane);
+/* What it has bound and computed is in place again: a tl_run's `resume`. */
+void tli_lane_resume(void *lane);
+void tli_program_lanes_free(tl_program *p);
 
 /* --- packed weights (packed_weights.c) -------------------------------------------------------- */
 

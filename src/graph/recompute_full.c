@@ -115,7 +115,7 @@ static bool find_turn(stretcher *s, int64_t *long_waits, int64_t *waits)
 
 static bool can_be_repeated(const stretcher *s, const tl_node *n)
 {
-    if (n->op == &tli_op_nest || tli_has_effects(n)) return false;
+    if (n->op == &tli_op_nest || tli_has_effects(n) || tli_is_collective(n)) return false;
     for (int i = 0; i < n->inputs; i++)
         if (result_of(s, n->in[i]) && tli_is_written(s->g, n->in[i])) return false;
     for (int i = 0; i < n->outputs; i++)

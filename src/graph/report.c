@@ -37,6 +37,7 @@ static double bytes_of(const tli_step *s)
 void tl_program_measure(const tl_program *p, tl_program_stats *out)
 {
     *out = (tl_program_stats){.kernels = p->step_count,
+                              .collectives = p->collectives,
                               .workspace = p->workspace_bytes,
                               .unplanned = p->unplanned_bytes,
                               .packed = p->packed_bytes,
@@ -57,6 +58,15 @@ void tl_program_measure(const tl_program *p, tl_program_stats *out)
 static double mean_us(const tli_step *s)
 {
     return s->runs ? (double)s->total_ns / 1e3 / (double)s->runs : 0;
+}
+
+// What exchange between lanes adds to a run: nothing is computed meanwhile.
+static double collective_us(const tl_program *p)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < p->step_count; i++)
+        if (tli_is_collective(p->steps[i].node)) sum += mean_us(&p->steps[i]);
+    return sum;
 }
 
 static int by_time(const void *a, const void *b)
@@ -130,6 +140,11 @@ void tl_program_report(const tl_program *p, const tl_limits *most, tl_str *out)
     if (s.copied) tl_str_addf(out, ", weights in half precision %.1f MB", (double)s.copied * 1e-6);
     if (s.packed) tl_str_addf(out, ", packed weights %.1f MB", (double)s.packed * 1e-6);
     if (total > 0) tl_str_addf(out, ", %.3f ms", total * 1e-3);
+    if (s.collectives)
+        tl_str_addf(out, ", %" PRId64 " collectives%s", s.collectives,
+                    total > 0 ? "" : " of lanes");
+    if (s.collectives && total > 0)
+        tl_str_addf(out, " in which lanes wait %.3f ms", collective_us(p) * 1e-3);
     tl_str_addf(out, "\n        us     %%   GFLOP/s     GB/s%s  kernel\n",
                 most ? "  least us limit%" : "");
     for (int64_t i = 0; rows && i < p->step_count; i++) rows[i] = &p->steps[i];

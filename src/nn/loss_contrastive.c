@@ -1,7 +1,6 @@
 #include <tilth/nn/contrastive_loss.h>
 
-#include <inttypes.h>
-
+#include <tilth/ops/comm.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/loss.h>
@@ -20,9 +19,6 @@ static tl_status check(const tl_tensor *first, const tl_tensor *second,
     char spec[2][TL_TENSOR_TEXT];
     if (!(args->temperature > 0))
         return TL_FAIL(TL_EINVAL, "temperature is %g and must be above 0", args->temperature);
-    if (args->rank < 0 || (args->rank > 0 && !args->gather))
-        return TL_FAIL(TL_EINVAL, "rank is %" PRId64 ": ranks count from 0, and need a gather",
-                       args->rank);
     if (first->shape.rank == 2 && tl_shape_equal(&first->shape, &second->shape)
         && first->dtype == second->dtype)
         return TL_OK;
@@ -45,35 +41,26 @@ static tl_tensor *prepare(tl_ctx *c, tl_tensor *x, const tl_contrastive_args *ar
     return args->without_norm || !x ? x : to_unit_length(c, x);
 }
 
-static tl_tensor *gather(tl_ctx *c, tl_tensor *own, const tl_contrastive_args *args)
-{
-    if (!args->gather || !own) return own;
-    tl_tensor *all = args->gather(args->self, c, own);
-    char spec[2][TL_TENSOR_TEXT];
-    if (!all) return tl_ctx_failed(c) ? NULL : tl_ctx_fail(c);
-    if (all->shape.rank == 2 && all->shape.dims[1] == own->shape.dims[1] && all->dtype == own->dtype
-        && all->shape.dims[0] >= (args->rank + 1) * own->shape.dims[0]
-        && all->shape.dims[0] % own->shape.dims[0] == 0)
-        return all;
-    (void)TL_FAIL(TL_EINVAL,
-                  "gather made %s of %s of rank %" PRId64
-                  ": expected the rows of all ranks, as many of each",
-                  tl_tensor_spec(spec[0], all), tl_tensor_spec(spec[1], own), args->rank);
-    return tl_ctx_fail(c);
-}
-
 static tl_tensor *pair(tl_ctx *c, tl_tensor *a, tl_tensor *b)
 {
     return tl_concat(c, (tl_tensor *[]){a, b}, 2, 0);
 }
 
 /* One product has all four kinds of pairs: rows are the own views, the first of all images before
- * the second; columns those of all processes in the same order. */
+ * the second; columns those of all lanes in the same order. */
 static tl_tensor *compare(tl_ctx *c, tl_tensor *own[2], tl_tensor *all[2], double temperature)
 {
     tl_tensor *rows = pair(c, own[0], own[1]);
     tl_tensor *columns = all[0] == own[0] ? rows : pair(c, all[0], all[1]);
     return tl_scale(c, tl_matmul_with(c, rows, columns, false, true), 1 / temperature);
+}
+
+/* Where the lane's own images stand among `count` of all, from `first` on. */
+static tl_tensor *places(tl_ctx *c, int64_t first, int64_t n)
+{
+    tl_tensor *own = tl_arange(c, TL_I32, (double)first, (double)(first + n), 1);
+    if (tl_ctx_lanes(c) == 1) return own;
+    return tl_add(c, own, tl_mul(c, tl_lane(c), tl_full(c, TL_I32, TL_SCALAR, (double)n)));
 }
 
 void tl_contrastive_loss(tl_contrast *out, tl_ctx *c, tl_tensor *first, tl_tensor *second,
@@ -86,13 +73,11 @@ void tl_contrastive_loss(tl_contrast *out, tl_ctx *c, tl_tensor *first, tl_tenso
         return;
     }
     tl_tensor *own[] = {prepare(c, first, args), prepare(c, second, args)};
-    tl_tensor *all[] = {gather(c, own[0], args), gather(c, own[1], args)};
+    tl_tensor *all[] = {tl_all_gather(c, own[0]), tl_all_gather(c, own[1])};
     tl_tensor *pairs = all[0] && all[1] ? compare(c, own, all, args->temperature) : NULL;
     if (!pairs) return;
-    int64_t n = own[0]->shape.dims[0], count = all[0]->shape.dims[0], begin = args->rank * n;
-    tl_tensor *here = tl_arange(c, TL_I32, (double)begin, (double)(begin + n), 1);
-    tl_tensor *there =
-        tl_arange(c, TL_I32, (double)(count + begin), (double)(count + begin + n), 1);
+    int64_t n = own[0]->shape.dims[0], count = all[0]->shape.dims[0];
+    tl_tensor *here = places(c, 0, n), *there = places(c, count, n);
     tl_tensor *itself = tl_one_hot(c, pair(c, here, there), 2 * count, pairs->dtype);
     tl_tensor *others = tl_add(c, pairs, tl_scale(c, itself, -far_away));
     tl_tensor *each = tl_sparse_cross_entropy(c, pair(c, there, here), others);

@@ -244,7 +244,7 @@ bool tl_model_hold_updates(tl_model *m, bool hold)
 {
     bool before = m->net->holding;
     m->net->holding = hold;
-    tli_net_calls_drop_updates(m->net);
+    if (before != hold) tli_net_calls_drop_updates(m->net); // else they may be of other contexts
     return before;
 }
 

@@ -1,6 +1,9 @@
+#include <tilth/ops/comm.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/norm.h>
+#include <tilth/ops/reduce.h>
 #include <tilth/ops/update.h>
+#include <tilth/ops/view.h>
 
 #include "nn/fields.h"
 
@@ -126,6 +129,31 @@ static tl_tensor *running_variance(const tl_batch_norm_config *k, tl_ctx *c, con
     return n > 1 ? tl_scale(c, variance, (double)n / (double)(n - 1)) : variance;
 }
 
+/* [2, channels] of each lane to mean and variance of what all of them have, as many items each:
+ * joined in the order of lanes, and without the square of a large mean. */
+static void join_statistics(tl_ctx *c, tl_tensor **mean, tl_tensor **variance)
+{
+    if (!*mean || !*variance) return;
+    const int64_t channels = (*mean)->shape.dims[0];
+    tl_tensor *own = tl_stack(c, (tl_tensor *[]){*mean, *variance}, 2, 0);
+    tl_tensor *all = tl_all_gather(c, tl_reshape(c, own, TL_SHAPE(1, 2, channels)));
+    tl_tensor *means = tl_take(c, all, 1, 0), *variances = tl_take(c, all, 1, 1);
+    *mean = tl_mean(c, means, TL_AXES(0), false);
+    tl_tensor *apart = tl_square(c, tl_sub(c, means, *mean));
+    *variance = tl_mean(c, tl_add(c, variances, apart), TL_AXES(0), false);
+}
+
+static tl_tensor *normalize(norm *n, tl_ctx *c, tl_tensor *x, tl_tensor **mean,
+                            tl_tensor **variance)
+{
+    const tl_batch_norm_config *k = n->base.config;
+    if (!k->synchronized || tl_ctx_lanes(c) == 1)
+        return tl_batch_normalize(c, x, n->gamma, n->beta, k->epsilon.value, mean, variance);
+    tl_batch_norm_stats(c, x, mean, variance);
+    join_statistics(c, mean, variance);
+    return tl_batch_norm_apply(c, x, *mean, *variance, n->gamma, n->beta, k->epsilon.value);
+}
+
 // A frozen layer keeps its statistics and computes with them, in training too.
 static tl_tensor *batch_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
 {
@@ -134,7 +162,7 @@ static tl_tensor *batch_norm_forward(tl_layer *l, tl_ctx *c, tl_tensor *x)
     if (!tl_ctx_training(c) || l->frozen)
         return tl_batch_norm_apply(c, x, n->mean, n->variance, n->gamma, n->beta, k->epsilon.value);
     tl_tensor *mean, *variance;
-    tl_tensor *y = tl_batch_normalize(c, x, n->gamma, n->beta, k->epsilon.value, &mean, &variance);
+    tl_tensor *y = normalize(n, c, x, &mean, &variance);
     tl_layer_update(c, l, n->mean, mean, k->momentum.value);
     tl_layer_update(c, l, n->variance, running_variance(k, c, x, variance), k->momentum.value);
     return y;
@@ -147,8 +175,8 @@ static const tl_field batch_norm_fields[] = {
     TL_F(tl_batch_norm_config, momentum, TL_FILLED, .d = 0.99, TL_RANGE(0, 1),
          .help = "how much of the running statistics stays"),
     TL_F(tl_batch_norm_config, synchronized,
-         .help = "as Keras's over several replicas: the running variance is that of the batch, of "
-                 "images too"),
+         .help = "over the batches of all lanes together; as Keras's over several replicas, the "
+                 "running variance is that of the batch, of images too"),
     TL_F_END,
 };
 TLI_LAYER_CLASS(batch_norm, norm, "mean 0 and deviation 1 over the batch",

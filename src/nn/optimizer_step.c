@@ -335,6 +335,11 @@ tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes)
     return tli_optimizer_tensor(&o->fresh, o, TL_BOOL, TL_SCALAR, 1);
 }
 
+tl_tensor *tl_optimizer_fresh(const tl_optimizer *o)
+{
+    return o->fresh;
+}
+
 void tl_optimizer_begin_lane(tl_optimizer *o, tl_ctx *c)
 {
     if (o->fresh) tl_assign(c, o->fresh, tl_full(c, TL_BOOL, TL_SCALAR, 1));

@@ -102,7 +102,7 @@ static tl_status run_with_copies(tl_ctx *c, const tl_node *call)
     }
     tl_node straight = *call;
     straight.in = in;
-    tl_status st = tl_engine_run(c->engine, &c->draws, &straight);
+    tl_status st = tl_engine_run_strand(c->engine, &c->draws, c->strand, &straight);
     for (tl_tensor *t = tl_ctx_newest(c); t != since; t = t->next) tl_ctx_drop(c, t);
     return st;
 }
@@ -118,7 +118,7 @@ static tl_status run_call(tl_ctx *c, const tl_node *call)
         if (call->op->writes >> i & 1) tli_storage_touch(call->in[i]->storage);
     for (int i = 0; !straight && i < call->inputs; i++)
         if (!call->in[i]->contiguous) return run_with_copies(c, call);
-    return tl_engine_run(c->engine, &c->draws, call);
+    return tl_engine_run_strand(c->engine, &c->draws, c->strand, call);
 }
 
 /* --- the funnel ------------------------------------------------------------------------------- */

@@ -110,6 +110,8 @@ struct {
     tl_rng rng;
 } * pipeline;
 tl_state *loaded;
+// include/tilth/core/strands.h
+tl_strand_fn *my_lane;
 // include/tilth/core/tensor.h
 float values[6];
 // include/tilth/data/augment.h
@@ -227,8 +229,6 @@ tl_coco_set *truths, *found;
 tl_tensors groundtruths, predictions;
 // include/tilth/nn/contrastive_loss.h
 tl_tensor *first, *second;
-void *group;
-int64_t rank;
 // include/tilth/nn/detection.h
 tl_tensor *truth, *classes, *attributes, *shape, **box_outputs, **cls_outputs;
 const tl_anchor_config *anchor;

@@ -1,9 +1,10 @@
 /* SimCLR's loss: against PyTorch in float64 (tests/golden/contrastive.py), against what Model
- * Garden computes, over several processes, and what is refused. runs: fake device */
+ * Garden computes, over several lanes, and what is refused. runs: fake device */
 #include "nn/golden_file.h"
 
 #include <math.h>
 
+#include <tilth/core/strands.h>
 #include <tilth/nn/contrastive_loss.h>
 #include <tilth/nn/losses.h>
 #include <tilth/ops/elementwise.h>
@@ -119,76 +120,74 @@ static void test_against_model_garden(void **state)
     assert_true(fabs(mean(k.losses) - 0.24281152) < most);
 }
 
-/* --- several processes ------------------------------------------------------------------------ */
+/* --- several lanes ---------------------------------------------------------------------------- */
 
-/* What all of them have, as a gather of two processes would give it. */
-typedef struct group {
-    tl_tensor *rows[2][2]; /* of the first and second views, by rank */
-    int asked;
-} group;
+static double values[2][24];
 
-static tl_tensor *gather(void *self, tl_ctx *ctx, tl_tensor *own)
+typedef struct lane {
+    tl_ctx *c;
+    double loss, gradients[2][12];
+} lane;
+
+/* Half of the rows, in float64. */
+static tl_status run_lane(void *self, tl_strand *strand)
 {
-    group *g = self;
-    tl_tensor **all = g->rows[g->asked++ % 2];
-    (void)own;
-    return tl_concat(ctx, all, 2, 0);
+    lane *l = (lane *)self + tl_strand_lane(strand);
+    const int64_t first = tl_strand_lane(strand) * 3;
+    tl_tensor *views[2], *found[2];
+    tl_contrast own;
+    tl_ctx_set_strand(l->c, strand);
+    for (int v = 0; v < 2; v++) {
+        views[v] = tl_from_doubles(l->c, TL_F64, TL_SHAPE(3, 4), &values[v][first * 4]);
+        TL_TRY(tl_watch(views[v]));
+    }
+    tl_contrastive_loss(&own, l->c, views[0], views[1],
+                        &(tl_contrastive_args){.temperature = 0.3, .without_norm = true});
+    tl_tensor *loss = tl_scale(l->c, tl_mean(l->c, own.losses, TL_ALL, false), 0.5);
+    double labels[3];
+    TL_TRY(tl_ctx_status(l->c));
+    assert_int_equal(own.logits->shape.dims[1], 6);
+    TL_TRY(tl_tensor_get_doubles(own.labels, labels, 3));
+    assert_true(labels[0] == (double)first);
+    TL_TRY(tl_gradient(l->c, loss, views, 2, found));
+    for (int v = 0; v < 2; v++) TL_TRY(tl_tensor_get_doubles(found[v], l->gradients[v], 12));
+    return tl_tensor_get_doubles(loss, &l->loss, 1);
 }
 
-static tl_tensor *part(tl_tensor *x, int64_t rank)
-{
-    return tl_slice(c, x, 0, rank * 3, rank * 3 + 3, 1);
-}
-
-/* The mean of what two processes compute is what one with all rows computes, gradients included. */
-static void test_processes_share_views(void **state)
+/* The mean of what two lanes compute is what one with all rows computes, gradients included. */
+static void test_lanes_share_views(void **state)
 {
     (void)state;
-    double values[2][24];
     tl_rng rng;
     tl_rng_init(&rng, 3);
     for (int i = 0; i < 48; i++) (&values[0][0])[i] = tl_rng_normal_f64(&rng);
-    tl_tensor *views[2], *alone[2], *shared[2];
+    tl_tensor *views[2], *alone[2];
     for (int v = 0; v < 2; v++) {
         views[v] = tl_from_doubles(c, TL_F64, TL_SHAPE(6, 4), values[v]);
         assert_ok(tl_watch(views[v]));
     }
-    tl_contrastive_args args = {.temperature = 0.3, .without_norm = true};
-    tl_contrast whole, own;
-    tl_contrastive_loss(&whole, c, views[0], views[1], &args);
-    tl_tensor *total = NULL;
-    for (int64_t rank = 0; rank < 2; rank++) {
-        group g = {0};
-        for (int v = 0; v < 2; v++)
-            for (int r = 0; r < 2; r++) g.rows[v][r] = part(views[v], r);
-        args.gather = gather;
-        args.self = &g;
-        args.rank = rank;
-        tl_contrastive_loss(&own, c, part(views[0], rank), part(views[1], rank), &args);
-        assert_int_equal(g.asked, 2);
-        assert_int_equal(own.logits->shape.dims[1], 6);
-        double labels[3];
-        assert_ok(tl_tensor_get_doubles(own.labels, labels, 3));
-        assert_true(labels[0] == (double)(3 * rank));
-        tl_tensor *loss = tl_scale(c, tl_mean(c, own.losses, TL_ALL, false), 0.5);
-        total = total ? tl_add(c, total, loss) : loss;
-    }
+    tl_contrast whole;
+    tl_contrastive_loss(&whole, c, views[0], views[1],
+                        &(tl_contrastive_args){.temperature = 0.3, .without_norm = true});
     tl_tensor *one = tl_mean(c, whole.losses, TL_ALL, false);
-    assert_true(fabs(mean(total) - mean(one)) < 1e-13);
     assert_ok(tl_gradient(c, one, views, 2, alone));
-    assert_ok(tl_gradient(c, total, views, 2, shared));
-    for (int v = 0; v < 2; v++) {
-        double a[24], b[24];
-        assert_ok(tl_tensor_get_doubles(alone[v], a, 24));
-        assert_ok(tl_tensor_get_doubles(shared[v], b, 24));
-        for (int i = 0; i < 24; i++) assert_true(fabs(a[i] - b[i]) < 1e-13);
+    tl_strands *strands;
+    lane lanes[2] = {0};
+    assert_ok(tl_strands_new(&strands, &(tl_strands_args){.of = {.lanes = 2, .ranks = 1}}));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(tl_ctx_new(&lanes[i].c, engine));
+        tl_ctx_set_taping(lanes[i].c, true);
     }
-}
-
-static tl_tensor *lose_rows(void *self, tl_ctx *ctx, tl_tensor *own)
-{
-    (void)self;
-    return tl_slice(ctx, own, 0, 0, 1, 1);
+    assert_ok(tl_strands_run(strands, run_lane, lanes));
+    assert_true(fabs(lanes[0].loss + lanes[1].loss - mean(one)) < 1e-13);
+    for (int v = 0; v < 2; v++) {
+        double a[24];
+        assert_ok(tl_tensor_get_doubles(alone[v], a, 24));
+        for (int i = 0; i < 24; i++)
+            assert_true(fabs(a[i] - lanes[i / 12].gradients[v][i % 12]) < 1e-13);
+    }
+    for (int i = 0; i < 2; i++) tl_ctx_free(&lanes[i].c);
+    tl_strands_free(&strands);
 }
 
 static void refuse(tl_tensor *first, tl_tensor *second, tl_contrastive_args args, const char *text)
@@ -208,10 +207,7 @@ static void test_what_is_refused(void **state)
     tl_tensor *x = rows((const double[]){1, 2, 3, 4});
     tl_tensor *other = tl_from_doubles(c, TL_F32, TL_SHAPE(1, 4), (const double[]){1, 2, 3, 4});
     refuse(x, x, (tl_contrastive_args){0}, "temperature is 0 and must be above 0");
-    refuse(x, x, (tl_contrastive_args){.temperature = 1, .rank = 1}, "rank is 1");
     refuse(x, other, (tl_contrastive_args){.temperature = 1}, "both must be [images, features]");
-    refuse(x, x, (tl_contrastive_args){.temperature = 1, .gather = lose_rows},
-           "gather made float32[1, 2] of float32[2, 2]");
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, fresh, stale)
@@ -221,7 +217,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_against_pytorch),
         TEST(test_against_model_garden),
-        TEST(test_processes_share_views),
+        TEST(test_lanes_share_views),
         TEST(test_what_is_refused),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);

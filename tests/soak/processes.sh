@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
 # Trainings of several processes end with the bytes of one process: each kind on each number of processes, over shared
-# memory and MPI; then one training that is killed, stopped and asked to end at random moments, and gone on with by
-# another number of processes each time. TILTH_KILLS says how often.
+# memory and MPI.
 # shellcheck source-path=SCRIPTDIR/../.. source=build.sh
 source "$(dirname "$0")/../../build.sh"
 
 need_packages "${BUILD_PACKAGES[@]}" "${TEST_PACKAGES[@]}"
 [[ -n ${TILTH:-} ]] || compile build/test "${TEST_OPTIONS[@]}"
 program=$(realpath "${TILTH:-build/test/tilth}")
-kills=${TILTH_KILLS:-200}
 export TILTH_CACHE_DIR=${TILTH_CACHE_DIR:-$PWD/build/compiled} TILTH_NUM_THREADS=1 HWLOC_COMPONENTS=-gl
 
 home=$(mktemp -d)
@@ -70,44 +68,3 @@ for kind in "${!kinds[@]}"; do
     rm -rf "$kind"-*
 done
 echo "processes: $compared trainings with the bytes of one process"
-
-# --- killed -------------------------------------------------------------------------------------------
-
-long=(train --experiment=vision/local --mode=train_and_eval tilth.seed=7 tilth.lanes=8 trainer.train_steps=400000
-      trainer.steps_per_loop=20 trainer.summary_interval=20 trainer.checkpoint_interval=20 trainer.validation_interval=60
-      trainer.validation_steps=2)
-RANDOM=${SEED:-7}
-
-# hit N SIGNAL: starts so many, sends one of them the signal after a while, and looks at how all end.
-hit()
-{
-    local n=$1 signal=$2 launcher children code=0 wanted=4 begin
-    "$program" launch -n "$n" "${long[@]}" --model_dir=hit >hit.txt 2>&1 &
-    launcher=$!
-    sleep "$((RANDOM % 2)).$((RANDOM % 900 + 100))"
-    read -ra children <"/proc/$launcher/task/$launcher/children" || true # it has no end of line
-    begin=$SECONDS
-    [[ ${#children[@]} == "$n" ]] || die "$(cat hit.txt)"
-    [[ $signal != TERM ]] || wanted=3
-    kill "-$signal" "${children[RANDOM % n]}"
-    wait "$launcher" || code=$?
-    # one that comes before the training heeds signals ends the process as it ends others
-    [[ $code == "$wanted" || $signal == TERM ]] || die "$signal: exit code $code, not $wanted: $(cat hit.txt)"
-    [[ $((SECONDS - begin)) -le 40 ]] || die "$signal: all took $((SECONDS - begin)) s to end"
-    [[ $signal != KILL ]] || grep -q 'was ended by signal 9' hit.txt || die "no message: $(cat hit.txt)"
-    [[ $signal != STOP ]] || grep -q 'has not been heard of for' hit.txt || die "no message: $(cat hit.txt)"
-}
-
-for ((i = 0; i < kills; i++)); do
-    case $((i % 20)) in
-    7) hit $((RANDOM % 3 + 2)) STOP ;;
-    3 | 9 | 13 | 18) hit $((RANDOM % 7 + 2)) TERM ;;
-    *) hit $((RANDOM % 7 + 2)) KILL ;;
-    esac
-done
-last=$(find hit -name 'ckpt-*.safetensors' | sed 's/.*-\([0-9]*\)\..*/\1/' | sort -n | tail -1)
-last=$((last / 20 * 20 + 40))
-"$program" launch -n 3 "${long[@]}" --model_dir=hit trainer.train_steps=$last >hit.txt 2>&1 || die "$(cat hit.txt)"
-"$program" "${long[@]}" --model_dir=whole trainer.train_steps=$last >whole.txt 2>&1 || die "$(cat whole.txt)"
-cmp "hit/ckpt-$last.safetensors" "whole/ckpt-$last.safetensors"
-echo "processes: the same bytes at step $last after $kills of them were killed, stopped or asked to end"

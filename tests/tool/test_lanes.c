@@ -90,10 +90,6 @@ static void what_does_not_fit_is_refused(void **state)
     ends(2, VISION "--model_dir=a tilth.lanes=0", "tilth.lanes");
     ends(2, VISION "--model_dir=a tilth.lanes=2 tilth.processes=3",
          "3 processes are too many for 2 lanes");
-    ends(2,
-         VISION "--model_dir=a tilth.lanes=2 task.model.norm_activation.use_sync_bn=true "
-                "task.model.backbone.type=resnet task.model.backbone.resnet.model_id=18",
-         "is a batch norm over all replicas (use_sync_bn)");
     assert_false(tl_file_exists("a/params.yaml"));
 }
 

@@ -446,9 +446,6 @@ static void test_what_cannot_be_trained(void **state)
     assert_false(tl_file_exists("y")); // nothing was trained
     assert_fails(launch(NULL, "simclr/local", "z", "task: {train_data: {global_batch_size: 1}}\n"),
                  TL_EINVAL, "task.train_data.global_batch_size is 1");
-    assert_fails(launch(NULL, "simclr/local", "z",
-                        "task: {train_data: {global_batch_size: 4}}\ntilth: {lanes: 4}\n"),
-                 TL_EINVAL, "at least 2 images");
     assert_fails(launch(NULL, "simclr/local", "z", "task: {train_data: {is_training: false}}\n"),
                  TL_EINVAL, "task.train_data.is_training is false");
 }

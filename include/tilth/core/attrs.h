@@ -114,6 +114,11 @@ typedef struct tl_pack_attr {
     int64_t count;   /* elements of the result */
 } tl_pack_attr;
 
+/* Of collectives. */
+typedef struct tl_comm_attr {
+    int64_t lanes; /* that take part */
+} tl_comm_attr;
+
 typedef struct tl_axis_attr {
     int64_t axis; /* from 0 */
 } tl_axis_attr;

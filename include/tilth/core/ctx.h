@@ -27,6 +27,7 @@ TL_BEGIN
 
 typedef struct tl_ctx tl_ctx;
 typedef struct tl_tensors tl_tensors; /* named tensors: tensors.h */
+typedef struct tl_strand tl_strand;   /* strands.h */
 
 TL_API TL_NODISCARD tl_status tl_ctx_new(tl_ctx **out, tl_engine *engine);
 /* NULL is fine. */
@@ -103,6 +104,16 @@ TL_API tl_draws tl_ctx_draws(const tl_ctx *c);
 TL_API int64_t tl_ctx_draw_key(tl_ctx *c);
 /* The stream behind a key, for kernels. */
 TL_API void tl_draw_stream(tl_rng *out, const tl_draws *draws, int64_t key);
+
+/* --- lanes ------------------------------------------------------------------------------------ */
+
+/* The lane that is computed here, which meets others in collectives (ops/comm.h); NULL, as at
+ * first: it is alone, and whatever they would gather or add is its own. Gives what was set
+ * before. */
+TL_API tl_strand *tl_ctx_set_strand(tl_ctx *c, tl_strand *strand);
+TL_API tl_strand *tl_ctx_strand(const tl_ctx *c);
+/* How many meet: 1 without a strand. */
+TL_API int64_t tl_ctx_lanes(const tl_ctx *c);
 
 /* --- for ops ---------------------------------------------------------------------------------- */
 

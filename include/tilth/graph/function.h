@@ -13,10 +13,11 @@
  *     TL_TRY(tl_function_call(f, c, &in, &out));
  *     tl_function_free(&f);
  *
- * A signature is the names, types and shapes of the inputs, whether the context trains, and the
- * path of the module that calls, by which random draws are keyed. What the callback reads from
- * elsewhere is fixed when it is captured: numbers become constants, tensors from outside
- * (parameters, slots) are read and written in place in each call and must outlive the function.
+ * A signature is the names, types and shapes of the inputs, whether the context trains, how many
+ * lanes meet in it, and the path of the module that calls, by which random draws are keyed. What
+ * the callback reads from elsewhere is fixed when it is captured: numbers become constants, tensors
+ * from outside (parameters, slots) are read and written in place in each call and must outlive the
+ * function.
  * When their memory has moved, the function captures again.
  *
  * A signature that is called a second time is compiled; one that is seen once is interpreted. The
@@ -65,6 +66,9 @@ TL_API void tl_function_free(tl_function **f);
 /* Outputs belong to `c`. */
 TL_API TL_NODISCARD tl_status tl_function_call(tl_function *f, tl_ctx *c, const tl_tensors *in,
                                                tl_tensors *out);
+/* The program that a call would run, captured if there is none; it lives until another call. */
+TL_API TL_NODISCARD tl_status tl_function_find(tl_function *f, tl_ctx *c, const tl_tensors *in,
+                                               tl_program **out);
 /* Forgets all programs: the next call captures. */
 TL_API void tl_function_reset(tl_function *f);
 

@@ -9,19 +9,10 @@
  * the other 2 n - 1; the one of its own image is the right answer of a softmax over dot products
  * divided by the temperature.
  *
- * Several processes share what they compare with: `gather` is given the rows of this one, of unit
- * length where they are normalised, and gives those of all, in the order of their ranks; `rank`
- * says which are its own. All have the same number of rows. Gradients flow through it, so that
- * views of one process teach the others:
- *
- *     tl_tensor *my_gather(void *self, tl_ctx *c, tl_tensor *rows); // [n, d] to [ranks n, d]
- *     tl_contrast found;
- *     tl_contrastive_loss(&found, c, first, second,
- *                         &(tl_contrastive_args){.temperature = 0.1, .gather = my_gather,
- *                                                .self = group, .rank = rank});
- *
- * The mean over all processes of the means of their losses is then the loss of one process that has
- * all rows.
+ * Lanes share what they compare with (ops/comm.h): rows of unit length, where they are normalised,
+ * are gathered from all of them, which have as many each. Gradients flow back, so that views of one
+ * lane teach the others, and the mean over all lanes of the means of their losses is the loss of
+ * one that has all rows.
  *
  * Precision: bfloat16 and float16 are computed in float32; losses are float32 (float64 for
  * float64). Thread word: one thread at a time for a context. */
@@ -35,9 +26,6 @@ TL_BEGIN
 typedef struct tl_contrastive_args {
     double temperature; /* required: above 0 */
     bool without_norm;  /* rows are taken as they are, and not brought to unit length */
-    tl_tensor *(*gather)(void *self, tl_ctx *c, tl_tensor *rows); /* NULL: this process is alone */
-    void *self;
-    int64_t rank; /* of this process, from 0 */
 } tl_contrastive_args;
 
 typedef struct tl_contrast {

@@ -169,7 +169,7 @@ typedef struct tl_batch_norm_config {
     tl_opt_double epsilon; /* 1e-3 */
     bool without_scale, without_shift;
     tl_opt_double momentum; /* 0.99: how much of the running statistics stays */
-    bool synchronized;      /* as Keras's over several replicas */
+    bool synchronized;      /* over all lanes together, as Keras's over several replicas */
 } tl_batch_norm_config;
 TL_API extern const tl_layer_class tl_layer_batch_norm;
 #define tl_batch_norm(scope, ...) TL_LAYER_(scope, batch_norm, __VA_ARGS__)

@@ -102,6 +102,8 @@ TL_API TL_NODISCARD tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t la
 /* Of sums of lanes: gradients that are accumulated next take the place of those that are there,
  * which need not be cleared for it. After a flush they do so anyhow. */
 TL_API void tl_optimizer_begin_lane(tl_optimizer *o, tl_ctx *c);
+/* What it is known by: a bool scalar; NULL with one lane. */
+TL_API tl_tensor *tl_optimizer_fresh(const tl_optimizer *o);
 /* Whether lanes are clipped; and clips what was accumulated for one. */
 TL_API bool tl_optimizer_clips_lanes(const tl_optimizer *o);
 TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);

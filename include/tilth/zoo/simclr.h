@@ -137,12 +137,9 @@ typedef struct tl_simclr_finetune_config {
 } tl_simclr_finetune_config;
 extern TL_API const tl_desc tl_simclr_pretrain_config_desc, tl_simclr_finetune_config_desc;
 
-/* First member of what derives from them. `gather` brings the projections of all processes
- * together where there are several; NULL: there is one. It is asked in each step. */
+/* First member of what derives from them. */
 typedef struct tl_simclr_task {
     tl_task base;
-    tl_tensor *(*gather)(void *self, tl_ctx *c, tl_tensor *rows);
-    void *gather_self;
     const tl_image_data_config *images; /* how evaluations see them; NULL: there are no data */
 } tl_simclr_task;
 TL_API extern const tl_task_class tl_simclr_pretrain_task, tl_simclr_finetune_task;

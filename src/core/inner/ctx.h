@@ -25,6 +25,7 @@ struct tl_ctx {
     uint64_t first_id;   /* of its tensors; those of other contexts are far away */
     tl_node *first, *last;
     tl_draws draws;
+    tl_strand *strand; /* NULL: alone */
     tl_str path;
     /* of what is recorded now, in place of the path: gradients belong to the call that they are of;
      * NULL or "": the path */

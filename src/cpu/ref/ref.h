@@ -18,7 +18,7 @@
 #define TLI_REF_FAMILIES(X)                                                                        \
     X(elementwise) X(create) X(random) X(reduce) X(sort) X(view) X(pack) X(index)         \
     X(matmul) X(conv) X(pool) X(resize) X(norm) X(softmax) X(loss) X(attention) X(dropout)         \
-    X(update) X(update_keras) X(boxes) X(crop)
+    X(update) X(update_keras) X(boxes) X(crop) X(comm)
 // clang-format on
 #define TLI_REF_EXTERN(family) extern const tl_kernels tli_ref_##family;
 TLI_REF_FAMILIES(TLI_REF_EXTERN)

@@ -60,6 +60,20 @@ _Static_assert(GEMM_NR % VF == 0 && GEMM_ROWS_NR % VF == 0, "rows of tiles are w
 _Static_assert(GEMM_ROWS_MR *(GEMM_ROWS_NR / VF) + GEMM_ROWS_NR / VF + 1 <= GEMM_REGISTERS,
                "the same of tiles of rows");
 
+#if defined(GEMM_NEON)
+static void biased_f32(int rows, int cols, int64_t depth, const void *a, const void *b, float *c,
+                       int64_t c_row, bool accumulate, const float *bias)
+{
+    if (rows == GEMM_MR && cols == GEMM_NR) {
+        neon_tile_biased(depth, a, b, c, c_row, accumulate, bias);
+        return;
+    }
+    tile_f32(rows, cols, depth, a, b, c, c_row, 1, accumulate);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++) c[i * c_row + j] += bias[j];
+}
+#endif
+
 /* --- floats of rows that lie anywhere --------------------------------------------------------- */
 
 #if defined(GEMM_NEON)
@@ -401,6 +415,9 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
                       .gather_a = TLI_ISA_NAME(tli_gemm_gather_a_f32),
                       .gather_b = TLI_ISA_NAME(tli_gemm_gather_b_f32),
                       .tile = tile_f32,
+#if defined(GEMM_NEON)
+                      .tile_biased = biased_f32,
+#endif
                       .strided = strided_f32,
                       .row = row_f32,
                       .dots = dots_f32,

@@ -64,6 +64,24 @@ _Static_assert(GEMM_MR == 8 && GEMM_NR == 12, "the tile that is written out");
     EACH_ROW(SET_ROW) "b 9f\n"                                                                     \
     "8:\n" EACH_ROW(ADD_ROW) "9:\n"
 
+/* The end of a sum, where alpha is 1: plus a bias. */
+#define ADD_BIAS_TO(x, y, z)                                                                       \
+    "fadd v" #x ".4s, v" #x ".4s, v4.4s\n"                                                         \
+    "fadd v" #y ".4s, v" #y ".4s, v5.4s\n"                                                         \
+    "fadd v" #z ".4s, v" #z ".4s, v6.4s\n"
+#define PUT_BIASED(x, y, z) ADD_BIAS_TO(x, y, z) PUT_SUMS(x, y, z)
+#define ADD_BIASED(x, y, z)                                                                        \
+    "ldp q0, q1, [%[c]]\n"                                                                         \
+    "ldr q2, [%[c], #32]\n"                                                                        \
+    FMA(0, x, 7, 0) FMA(1, y, 7, 0) FMA(2, z, 7, 0) PUT_BIASED(0, 1, 2)
+#define STORE_BIASED                                                                               \
+    "dup v7.4s, %w[alpha]\n"                                                                       \
+    "ldp q4, q5, [%[bias]]\n"                                                                      \
+    "ldr q6, [%[bias], #32]\n"                                                                     \
+    "cbnz %w[accumulate], 8f\n"                                                                    \
+    EACH_ROW(PUT_BIASED) "b 9f\n"                                                                  \
+    "8:\n" EACH_ROW(ADD_BIASED) "9:\n"
+
 /* Calls for c long before it is written. */
 static inline void fetch_tile(const float *c, int64_t c_row)
 {
@@ -107,11 +125,40 @@ static inline void fetch_tile(const float *c, int64_t c_row)
 #define LOAD_STEP                                                                                  \
     LOAD(0, a, 0) LOAD(1, a, 16) LOAD(2, b, 0) LOAD(3, b, 16) LOAD(4, b, 32) NEXT_STEP
 
-static void neon_tile_columns(int64_t depth, const float *a, int64_t a_row, int64_t a_col,
-                              const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,
-                              bool accumulate)
+/* All of a tile; STORE is its end. */
+#define TILE_OF_COLUMNS(STORE)                                                                     \
+    __asm__ volatile(                                                                              \
+        ZERO_SUMS                                                                                  \
+        "cbz %[rest], 3f\n" LOAD_STEP                                                              \
+        "sub %[rest], %[rest], #1\n"                                                               \
+        "cbnz %[pairs], 1f\n"                                                                      \
+        "5:\n"                                                                                     \
+        "mov %[b_ahead], #0\n"                                                                     \
+        "mov %[pairs], %[rest]\n"                                                                  \
+        "mov %[rest], #0\n"                                                                        \
+        "cbz %[pairs], 2f\n"                                                                       \
+        ".balign 32\n"                                                                             \
+        "1:\n" STEP_EVEN STEP_ODD(LOAD, NEXT_STEP)                                                 \
+        "subs %[pairs], %[pairs], #1\n"                                                            \
+        "b.ne 1b\n"                                                                                \
+        "cbnz %[rest], 5b\n"                                                                       \
+        "2:\n" STEP_EVEN STEP_ODD(NO_LOAD, "")                                                     \
+        "3:\n"                                                                                     \
+        "cbz %[odd], 4f\n" LOAD_STEP STEP_LAST                                                     \
+        "4:\n" STORE                                                                               \
+        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(pairs), [rest] "+r"(rest),           \
+          [b_ahead] "+r"(b_ahead)                                                                  \
+        : [odd] "r"(odd), [a_ahead] "r"(a_ahead),                                                  \
+          [a_step] "r"(a_col * 4), [b_step] "r"(b_row * 4), [c_row] "r"(c_row * 4),                \
+          [alpha] "r"(tli_float_to_bits(alpha)), [accumulate] "r"((int)accumulate),                \
+          [plain] "r"((int)(alpha == 1)), [bias] "r"(bias)                                         \
+        : "memory", "cc", ALL_VECTORS)
+
+/* With `bias`, which has a number for each column, alpha is 1. */
+static inline void tile_columns(int64_t depth, const float *a, int64_t a_col, const float *b,
+                                int64_t b_row, float *c, int64_t c_row, float alpha,
+                                bool accumulate, const float *bias)
 {
-    (void)a_row;
     // Behind a panel lies the next one; else the next tiles read on in the same rows.
     // ROW_AHEAD is the next line; ROWS_AHEAD rows of 24 multiply-adds each are about what a line
     // takes from memory.
@@ -124,32 +171,24 @@ static void neon_tile_columns(int64_t depth, const float *a, int64_t a_row, int6
     TL_ASSERT(2 * (pairs + rest) + odd == depth && (rest > 0 || depth < 2));
     int64_t b_ahead = b_row * 4 * ROWS_AHEAD;
     if (depth >= 256) fetch_tile(c, c_row); // else c is there before the call for it has paid
-    __asm__ volatile(
-        ZERO_SUMS
-        "cbz %[rest], 3f\n" LOAD_STEP
-        "sub %[rest], %[rest], #1\n"
-        "cbnz %[pairs], 1f\n"
-        "5:\n"
-        "mov %[b_ahead], #0\n"
-        "mov %[pairs], %[rest]\n"
-        "mov %[rest], #0\n"
-        "cbz %[pairs], 2f\n"
-        ".balign 32\n"
-        "1:\n" STEP_EVEN STEP_ODD(LOAD, NEXT_STEP)
-        "subs %[pairs], %[pairs], #1\n"
-        "b.ne 1b\n"
-        "cbnz %[rest], 5b\n"
-        "2:\n" STEP_EVEN STEP_ODD(NO_LOAD, "")
-        "3:\n"
-        "cbz %[odd], 4f\n" LOAD_STEP STEP_LAST
-        "4:\n" STORE_TILE
-        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(pairs), [rest] "+r"(rest),
-          [b_ahead] "+r"(b_ahead)
-        : [odd] "r"(odd), [a_ahead] "r"(a_ahead),
-          [a_step] "r"(a_col * 4), [b_step] "r"(b_row * 4), [c_row] "r"(c_row * 4),
-          [alpha] "r"(tli_float_to_bits(alpha)), [accumulate] "r"((int)accumulate),
-          [plain] "r"((int)(alpha == 1))
-        : "memory", "cc", ALL_VECTORS);
+    TL_ASSERT(!bias || alpha == 1);
+    if (bias) TILE_OF_COLUMNS(STORE_BIASED);
+    else TILE_OF_COLUMNS(STORE_TILE);
+}
+
+static void neon_tile_columns(int64_t depth, const float *a, int64_t a_row, int64_t a_col,
+                              const float *b, int64_t b_row, float *c, int64_t c_row, float alpha,
+                              bool accumulate)
+{
+    (void)a_row;
+    tile_columns(depth, a, a_col, b, b_row, c, c_row, alpha, accumulate, NULL);
+}
+
+/* Panels of 8 and 12. */
+static void neon_tile_biased(int64_t depth, const float *a, const float *b, float *c,
+                             int64_t c_row, bool accumulate, const float *bias)
+{
+    tile_columns(depth, a, GEMM_MR, b, GEMM_NR, c, c_row, 1, accumulate, bias);
 }
 
 /* Tiles of one or two vectors of columns. One vector alone has two sums an element, of the even and

@@ -29,8 +29,10 @@ static void drop_programs(tli_lanes *l)
 static void drop_sums(tli_lanes *l)
 {
     drop_programs(l);
-    for (int64_t i = 0; i < l->sums.count; i++)
+    for (int64_t i = 0; i < l->sums.count; i++) {
         for (int k = 0; k < TL_LANE_BLOCKS; k++) tl_tensor_free(&l->sums.items[i].stack[k]);
+        tli_lanes_drop_own(l, &l->sums.items[i]);
+    }
     TL_VEC_FREE(&l->sums);
 }
 
@@ -41,6 +43,10 @@ void tli_lanes_deinit(tli_lanes *l)
     tl_function_free(&l->clip);
     tl_function_free(&l->settle);
     tl_tensor_free(&l->told);
+    tli_lanes_drop_own(l, &l->fresh);
+    for (int64_t i = 1; l->beside && i < l->run.count; i++) tl_ctx_free(&l->beside[i]);
+    tl_free(l->beside);
+    tl_strands_free(&l->strands);
     *l = (tli_lanes){0};
 }
 
@@ -94,6 +100,7 @@ tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const tli_guard *gu
     l->of = *tl_strategy_lanes(s);
     l->rank = tl_strategy_rank(s);
     l->run = tl_strategy_run(s);
+    l->here = l->run.count - 1;
     l->peers = tli_strategy_peers(s);
     l->guard = guard;
     l->optimizer = optimizer;
@@ -104,6 +111,12 @@ tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const tli_guard *gu
     TL_TRY(make_program(l, &l->begin, "begin_lanes", begin_body, l));
     if (!optimizer) return make_program(l, &l->settle, "settle_lanes", settle_body, l);
     TL_TRY(tl_optimizer_set_lanes(optimizer, l->of.lanes));
+    l->fresh = (tli_lane_sum){.live = tl_optimizer_fresh(optimizer)};
+    TL_TRY(tl_strands_new(&l->strands, &(tl_strands_args){.of = l->of,
+                                                          .rank = l->rank,
+                                                          .group = l->peers ? l->peers->all : NULL,
+                                                          .turn = tli_lanes_turn,
+                                                          .self = l}));
     TL_TRY(tl_tensor_new(&l->told, engine, TL_F64, TL_SHAPE(TLI_MOST_TOLD)));
     TL_TRY(tl_tensor_clear(l->told));
     return make_program(l, &l->clip, "clip_lane", clip_body, l);
@@ -146,7 +159,7 @@ static int64_t count_sums(const tl_optimizer *o)
 }
 
 /* The optimizer makes its sums when a step adds to them for the first time. */
-static tl_status collect_sums(tli_lanes *l)
+tl_status tli_lanes_collect(tli_lanes *l)
 {
     const int64_t count = count_sums(l->optimizer);
     if (count == l->sums_of_optimizer) return TL_OK;
@@ -262,11 +275,11 @@ tl_status tli_lanes_begin(tli_lanes *l, tl_ctx *c)
     return run(l->begin, begin_body, l, c);
 }
 
-tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batches)
+tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batches, bool beside)
 {
     const bool clips = l->optimizer && tl_optimizer_clips_lanes(l->optimizer);
     if (!tli_lanes_several(l)) return TL_OK;
-    TL_TRY(collect_sums(l));
+    TL_TRY(tli_lanes_collect(l));
     if (clips) TL_TRY(run(l->clip, clip_body, l, c));
     tli_lane_end wanted = {.lanes = l,
                            .height = l->height,
@@ -277,7 +290,7 @@ tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batc
     // The sum of two lanes is what the second adds to the first, unless the parts of each have to
     // be added among themselves first.
     wanted.stays = wanted.push && !wanted.merges && batches == 1 && l->adds_once && !clips
-                   && tl_lanes_merges(&l->of, l->rank, lane + 1) > 0;
+                   && !beside && tl_lanes_merges(&l->of, l->rank, lane + 1) > 0;
     TL_TRY(find_end(l, &e, &wanted));
     TL_TRY(run(e->program, end_body, e, c));
     for (int64_t i = 0; i < l->sums.count; i++) exchange(e, &l->sums.items[i]);
@@ -295,7 +308,7 @@ tl_status tli_lanes_each(tli_lanes *l, tl_ctx *c, tli_lane_fn *batch, void *self
     for (int64_t lane = l->run.first; lane < l->run.first + l->run.count; lane++) {
         if (*more) TL_TRY(batch(self, lane, more));
         any |= *more;
-        TL_TRY(tli_lanes_end_lane(l, c, lane, 1));
+        TL_TRY(tli_lanes_end_lane(l, c, lane, 1, false));
     }
     TL_TRY(tli_lanes_join(l));
     *more = any;

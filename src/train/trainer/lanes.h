@@ -6,11 +6,15 @@
  * are added as often as the tree says; behind the last one `live` holds the uppermost of what the
  * tree lists for this process, and the stack the others.
  *
+ * Where a batch's program has collectives, lanes go side by side (lanes_beside.c): each stops where
+ * it needs the others, and has memory for `live` of its own, which is brought in place where the
+ * lane goes on. In the end their numbers are put on the stack in the same order.
+ *
  * Thread word: one thread at a time. */
 #ifndef TLI_TRAIN_LANES_H
 #define TLI_TRAIN_LANES_H
 
-#include <tilth/core/lanes.h>
+#include <tilth/core/strands.h>
 #include <tilth/graph/function.h>
 #include <tilth/nn/optimizer.h>
 #include <tilth/train/strategy.h>
@@ -25,6 +29,7 @@ typedef struct tli_lane_sum {
     /* a batch adds to it once: of two lanes, the second may add to what the first has left */
     bool once;
     tl_tensor *stack[TL_LANE_BLOCKS]; /* NULL: has not been needed */
+    tl_tensor **own; /* of lanes side by side, but for the last; NULL: it has not been needed */
 } tli_lane_sum;
 
 /* What is done behind a lane, as a program. */
@@ -60,11 +65,20 @@ typedef struct tli_lanes {
         int64_t count, capacity;
     } ends;
     tl_function *begin, *clip, *settle;
+    tl_strands *strands; /* in which lanes of training meet; NULL: there is one, or nothing is
+                          * trained */
+    tli_lane_sum fresh;  /* what the optimizer begins sums by; it has memory as they have */
+    int64_t here;        /* of lanes side by side: whose memory is in place */
+    tl_ctx **beside;     /* contexts of all lanes of the run but the first */
+    bool asked, meet;    /* of steps that are not captured: whether lanes meet in them */
     /* sums of numbers that steps tell, float64; NULL: nothing is told */
     tl_tensor *told;
 } tli_lanes;
 
-enum { TLI_MOST_TOLD = 64 };
+enum {
+    TLI_MOST_TOLD = 64,
+    TLI_MOST_BESIDE = 64 /* lanes of a process that go side by side: each has a thread */
+};
 
 /* `args` are those of functions, but for name, body and self; NULL: everything runs eagerly.
  * Nothing is made for a single lane. Where something is trained, numbers can be told. */
@@ -81,9 +95,21 @@ void tli_lanes_forget(tli_lanes *l);
 void tli_lanes_accept(const tli_lanes *l);
 
 /* Before the first lane of a step; behind each, in the order of the run, `batches` of which were
- * added; and behind the last one: `live` then holds the sums of all lanes of the run. */
+ * added; and behind the last one: `live` then holds the sums of all lanes of the run. `beside`: the
+ * next lane has computed already. */
 TL_NODISCARD tl_status tli_lanes_begin(tli_lanes *l, tl_ctx *c);
-TL_NODISCARD tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batches);
+TL_NODISCARD tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batches,
+                                          bool beside);
+/* Lanes side by side, from the second on: a context for each, and memory that begins as `live` does
+ * in a lane. */
+TL_NODISCARD tl_status tli_lanes_part(tli_lanes *l, tl_ctx *c);
+/* What the lane with that place in the run has computed is in place, for tli_lanes_end_lane. */
+void tli_lanes_bring(tli_lanes *l, int64_t index);
+void tli_lanes_drop_own(tli_lanes *l, tli_lane_sum *s);
+/* A strands' `turn`. */
+TL_NODISCARD tl_status tli_lanes_turn(void *lanes, int64_t lane);
+/* The sums of the optimizer that there are now. */
+TL_NODISCARD tl_status tli_lanes_collect(tli_lanes *l);
 /* For who watches this process: what it does until the join. */
 void tli_lanes_tell_step(const tli_lanes *l, int64_t step, const char *what);
 /* In lanes_join.c. What processes wish (peers.h) comes with it. */

@@ -7,6 +7,7 @@
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
+#include <tilth/sys/graph/program.h>
 
 #include "train/tuning.h"
 
@@ -112,11 +113,11 @@ tl_status tli_next_train_inputs(tl_trainer *t, tl_ctx *c, tl_tensors *batch, boo
     return tli_data_failed(tl_dataset_next(t->train_dataset, c, batch, more), "training");
 }
 
-static tl_status next_batch(tl_trainer *t, tl_tensors *in)
+static tl_status next_batch(tl_trainer *t, tl_ctx *c, tl_tensors *in)
 {
     int64_t begin = tl_clock_ns();
     bool more = true;
-    TL_TRY(TLI_TRAINER_CALL(t, next_train_inputs)(t, t->ctx, in, &more));
+    TL_TRY(TLI_TRAINER_CALL(t, next_train_inputs)(t, c, in, &more));
     t->data_wait_s += (double)(tl_clock_ns() - begin) * 1e-9;
     t->parts->taken++;
     if (more) return TL_OK;
@@ -143,17 +144,31 @@ static tl_status leave_out_batch(tl_trainer *t, int64_t batch)
     return first && !t->parts->lanes.stayed ? tl_optimizer_discard(t->optimizer) : TL_OK;
 }
 
-/* The next batch, which is the n-th of the step. */
-static tl_status take_batch(tl_trainer *t, int64_t batch, tl_tensors *in, tl_tensors *out)
+/* The lane that a batch of the step is of, as others meet it; NULL: there is one. */
+static tl_strand *strand_of(const tl_trainer *t, int64_t batch)
+{
+    tl_strands *all = t->parts->lanes.strands;
+    return all ? tl_strands_at(all, tli_trainer_draws(t, batch).replica) : NULL;
+}
+
+/* The n-th batch of the step. */
+static tl_status compute_batch(tl_trainer *t, tl_ctx *c, int64_t batch, const tl_tensors *in,
+                               tl_tensors *out)
 {
     tl_function *f = t->parts->train;
-    TL_TRY(next_batch(t, in));
-    if (!in->count) return leave_out_batch(t, batch);
-    tl_ctx_set_draws(t->ctx, tli_trainer_draws(t, batch));
-    tl_ctx_set_training(t->ctx, true);
-    tl_status st = f ? tl_function_call(f, t->ctx, in, out) : tli_train_body(t, t->ctx, in, out);
-    tl_ctx_set_training(t->ctx, false);
+    tl_ctx_set_draws(c, tli_trainer_draws(t, batch));
+    tl_ctx_set_training(c, true);
+    tl_ctx_set_strand(c, strand_of(t, batch));
+    tl_status st = f ? tl_function_call(f, c, in, out) : tli_train_body(t, c, in, out);
+    tl_ctx_set_strand(c, NULL);
+    tl_ctx_set_training(c, false);
     return tli_step_status(t, st);
+}
+
+static tl_status take_batch(tl_trainer *t, int64_t batch, tl_tensors *in, tl_tensors *out)
+{
+    TL_TRY(next_batch(t, t->ctx, in));
+    return in->count ? compute_batch(t, t->ctx, batch, in, out) : leave_out_batch(t, batch);
 }
 
 static tl_status run_batch(tl_trainer *t, int64_t batch)
@@ -230,20 +245,168 @@ static tl_status take_back_sum(tl_trainer *t)
     return st;
 }
 
-/* Several batches that make one step: one lane after the other. */
+static tl_status ask_eager(tl_trainer *t)
+{
+    tli_lanes *l = &t->parts->lanes;
+    const tl_tensors *in = &t->parts->in;
+    tl_spec *specs = tl_arena_array(tl_ctx_arena(t->ctx), in->count, sizeof *specs);
+    tl_graph *g;
+    if (!specs) return TL_ENOMEM;
+    for (int64_t i = 0; i < in->count; i++)
+        specs[i] =
+            (tl_spec){in->items[i].name, in->items[i].tensor->dtype, in->items[i].tensor->shape};
+    l->asked = true;
+    if (tl_graph_capture(&g, &(tl_capture){.engine = t->engine,
+                                           .body = tli_train_body,
+                                           .self = t,
+                                           .inputs = specs,
+                                           .input_count = in->count,
+                                           .training = true,
+                                           .path = tl_ctx_path(t->ctx),
+                                           .strand = tl_ctx_strand(t->ctx)})
+        != TL_OK) {
+        tl_error_clear();
+        return TL_OK;
+    }
+    for (const tl_node *n = tl_graph_first(g); n; n = n->after)
+        l->meet |= (n->op->flags & TL_OP_COMM) != 0;
+    tl_graph_free(&g);
+    return TL_OK;
+}
+
+/* Whether a batch's program has collectives. Steps that are not captured are, once, to know it; one
+ * that cannot be has lanes one after the other. */
+static tl_status lanes_meet(tl_trainer *t, bool *out)
+{
+    tl_trainer_parts *p = t->parts;
+    tl_program *program;
+    tl_program_stats stats;
+    if (!p->in.count) return TL_OK;
+    tl_ctx_set_training(t->ctx, true);
+    tl_ctx_set_strand(t->ctx, strand_of(t, 0));
+    tl_status st = TL_OK;
+    if (p->train) {
+        st = tl_function_find(p->train, t->ctx, &p->in, &program);
+        if (st == TL_OK) tl_program_measure(program, &stats);
+        *out = st == TL_OK && stats.collectives > 0;
+    } else if (!p->lanes.asked) {
+        st = ask_eager(t);
+    }
+    tl_ctx_set_strand(t->ctx, NULL);
+    tl_ctx_set_training(t->ctx, false);
+    if (!p->train) *out = p->lanes.meet;
+    return tli_step_status(t, st);
+}
+
+/* --- lanes of a step -------------------------------------------------------------------------- */
+
+static tl_status end_lane(tl_trainer *t, int64_t lane, bool beside)
+{
+    tl_trainer_parts *p = t->parts;
+    return tli_lanes_end_lane(&p->lanes, t->ctx, lane, p->accumulation, beside);
+}
+
+/* One after the other; the first batch is there. */
+static tl_status run_in_turn(tl_trainer *t)
+{
+    tl_trainer_parts *p = t->parts;
+    TL_TRY(p->in.count ? compute_batch(t, t->ctx, 0, &p->in, &p->out) : leave_out_batch(t, 0));
+    for (int64_t i = 0; i < p->batches; i++) {
+        if (i) TL_TRY(i < p->accumulation ? run_batch(t, i) : run_beside(t, i));
+        if ((i + 1) % p->accumulation == 0)
+            TL_TRY(end_lane(t, tli_trainer_draws(t, i).replica, false));
+    }
+    return TL_OK;
+}
+
+/* Side by side: all batches of the step, in the order of the data. */
+typedef struct beside {
+    tl_trainer *t;
+    tl_tensors *in; /* the first is that of the step */
+} beside;
+
+static tl_ctx *ctx_of(const tl_trainer *t, int64_t batch)
+{
+    const int64_t lane = batch / t->parts->accumulation;
+    return lane ? t->parts->lanes.beside[lane] : t->ctx;
+}
+
+static tl_status take_batches(const beside *b)
+{
+    tl_trainer *t = b->t;
+    for (int64_t i = 0; i < t->parts->batches; i++) {
+        if (i) TL_TRY(next_batch(t, ctx_of(t, i), &b->in[i]));
+        if (b->in[i].count) continue;
+        return TL_FAIL(TL_EINVAL,
+                       "the training data ended for lane %" PRId64 " at step %" PRId64
+                       ", and not for others, which it meets in the middle of a step: let the "
+                       "data repeat, or leave out the remainder (drop_remainder)",
+                       tli_trainer_draws(t, i).replica, t->global_step);
+    }
+    return TL_OK;
+}
+
+static tl_status run_lane(void *self, tl_strand *strand)
+{
+    const beside *b = self;
+    tl_trainer_parts *p = b->t->parts;
+    const int64_t lane = tl_strand_lane(strand) - p->lanes.run.first;
+    for (int64_t i = lane * p->accumulation; i < (lane + 1) * p->accumulation; i++) {
+        tl_tensors out = {0};
+        TL_TRY(compute_batch(b->t, ctx_of(b->t, i), i, &b->in[i], &out));
+        if (!lane) p->in = b->in[i], p->out = out; // what the step tells
+    }
+    return TL_OK;
+}
+
+static tl_status run_lanes(tl_trainer *t)
+{
+    tl_trainer_parts *p = t->parts;
+    beside b = {t, tl_arena_array(tl_ctx_arena(t->ctx), p->batches, sizeof *b.in)};
+    if (!b.in) return TL_ENOMEM;
+    b.in[0] = p->in;
+    TL_TRY(take_batches(&b));
+    // an eager lane must not end what others still need
+    const bool holding = tl_model_hold_updates(t->model, true);
+    tl_status st = tl_strands_run(p->lanes.strands, run_lane, &b);
+    tl_model_hold_updates(t->model, holding);
+    for (int64_t i = 0; st == TL_OK && i < p->lanes.run.count; i++) {
+        tli_lanes_bring(&p->lanes, i);
+        st = end_lane(t, p->lanes.run.first + i, true);
+    }
+    tli_lanes_bring(&p->lanes, p->lanes.run.count - 1);
+    return st;
+}
+
+static tl_status run_side_by_side(tl_trainer *t)
+{
+    tli_lanes *l = &t->parts->lanes;
+    tl_mark marks[TLI_MOST_BESIDE];
+    if (l->run.count > TLI_MOST_BESIDE)
+        return TL_FAIL(TL_ELIMIT,
+                       "%" PRId64 " lanes of one process meet in the middle of a step, and may be "
+                       "%d; start more processes",
+                       l->run.count, TLI_MOST_BESIDE);
+    TL_TRY(tli_lanes_part(l, t->ctx));
+    for (int64_t i = 1; i < l->run.count; i++) marks[i] = tl_ctx_begin(l->beside[i]);
+    tl_status st = run_lanes(t);
+    for (int64_t i = 1; i < l->run.count; i++) tl_ctx_end(l->beside[i], marks[i]);
+    return st;
+}
+
+/* Several batches that make one step. Lanes go one after the other where they can. */
 static tl_status run_sum(tl_trainer *t)
 {
     tl_trainer_parts *p = t->parts;
+    bool meet = false;
     TL_TRY(tli_trainer_share_out(t));
     tli_lanes_tell_step(&p->lanes, t->global_step + 1, "gradients");
     TL_TRY(begin_sum(t));
     p->unfinished = true;
-    for (int64_t i = 0; i < p->batches; i++) {
-        TL_TRY(i < p->accumulation ? run_batch(t, i) : run_beside(t, i));
-        if ((i + 1) % p->accumulation == 0)
-            TL_TRY(tli_lanes_end_lane(&p->lanes, t->ctx, tli_trainer_draws(t, i).replica,
-                                      p->accumulation));
-    }
+    open_step(t);
+    TL_TRY(next_batch(t, t->ctx, &p->in));
+    if (p->lanes.run.count > 1) TL_TRY(lanes_meet(t, &meet));
+    TL_TRY(meet ? run_side_by_side(t) : run_in_turn(t));
     TL_TRY(tli_lanes_join(&p->lanes));
     TL_TRY(apply_sum(t));
     p->unfinished = false;

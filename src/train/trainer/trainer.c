@@ -47,33 +47,10 @@ const tl_kind tl_kind_trainer = {
 
 /* --- making ----------------------------------------------------------------------------------- */
 
-/* Lanes that go one after the other cannot wait for each other's statistics. */
-static tl_status check_statistics(const tl_layer *l)
-{
-    const tl_batch_norm_config *norm =
-        tl_class_is(&l->cls->cls, &tl_layer_batch_norm.cls) ? l->config : NULL;
-    if (norm && norm->synchronized && !l->frozen)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "'%s' is a batch norm over all replicas (use_sync_bn), which is not "
-                       "available yet with tilth.lanes above 1: each lane has its own statistics. "
-                       "Set use_sync_bn to false, or tilth.lanes to 1",
-                       l->path);
-    for (const tl_layer *child = l->first; child; child = child->next)
-        TL_TRY(check_statistics(child));
-    return TL_OK;
-}
-
-static tl_status check_model(const tl_trainer *t, const tl_model *m)
-{
-    if (!t->parts->trains || tl_strategy_replicas(t->strategy) == 1) return TL_OK;
-    return check_statistics(m);
-}
-
 static tl_status build_model(tl_trainer *t)
 {
     const tl_optimization_config *o = &t->params->optimizer_config;
     if (!t->model) TL_TRY(tl_task_build_model(t->task, &t->model));
-    TL_TRY(check_model(t, t->model));
     // Who only evaluates needs the optimizer for the averages that it keeps; stages know theirs.
     if (t->optimizer || t->parts->stages.policy || (!t->parts->trains && !o->ema)) return TL_OK;
     return tl_task_create_optimizer(t->task, t->model, o, &t->config->runtime, &t->optimizer);
@@ -492,7 +469,6 @@ static void forget_programs(tl_trainer *t)
 
 tl_status tl_trainer_set_model(tl_trainer *t, tl_model **model, tl_optimizer **optimizer)
 {
-    if (model && *model) TL_TRY(check_model(t, *model));
     TL_TRY(tl_trainer_join(t));
     forget_programs(t);
     if (optimizer) {

@@ -1,8 +1,4 @@
 /* Images on their way to SimCLR: read as for image classification, seen in other ways. */
-#include <inttypes.h>
-
-#include <tilth/base/log.h>
-
 #include "zoo/vision/simclr.h"
 
 tl_status tli_simclr_image_data(tl_image_data_config *out, tl_arena *arena,
@@ -39,23 +35,14 @@ static void choose_look(tl_contrast_look *out, const tl_simclr_parser *p)
 }
 
 /* A step compares what it is given: a single image has nothing to be told from. */
-static tl_status check_batch(const tl_task *t, const tl_data_config *data, int64_t lanes)
+static tl_status check_batch(const tl_data_config *data)
 {
     if (!data->is_training.value)
         return TL_FAIL(TL_EINVAL, "task.train_data.is_training is false: there would be one view "
                                   "of each image, and nothing to compare it with");
-    if (((const tl_simclr_task *)t)->gather || data->global_batch_size < 1) return TL_OK;
-    if (data->global_batch_size / lanes < 2)
-        return TL_FAIL(TL_EINVAL,
-                       "task.train_data.global_batch_size is %" PRId64 " for %" PRId64
-                       " lane%s: views of an image are compared with those of others, so that a "
-                       "lane needs at least 2 images",
-                       data->global_batch_size, lanes, lanes > 1 ? "s" : "");
-    if (lanes > 1)
-        TL_LOG_ONCE(TL_LEVEL_WARNING,
-                    "tilth.lanes is %" PRId64 ": each lane compares its views with its own alone",
-                    lanes);
-    return TL_OK;
+    if (data->global_batch_size != 1) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "task.train_data.global_batch_size is 1: views of an image are "
+                              "compared with those of others, so that it must be 2 or more");
 }
 
 tl_status tli_simclr_require_head(const tl_task *t)
@@ -66,12 +53,11 @@ tl_status tli_simclr_require_head(const tl_task *t)
                    "task.model.supervised_head is null: set it, or train with --mode=train");
 }
 
-static tl_status check_inputs(const tl_task *t, const tl_simclr_data_config *d, int64_t lanes,
-                              bool trains)
+static tl_status check_inputs(const tl_task *t, const tl_simclr_data_config *d, bool trains)
 {
     const tl_simclr_model_config *m = t->config->model.value;
     if (m->mode != TL_SIMCLR_PRETRAIN) return TL_OK;
-    return trains ? check_batch(t, &d->base, lanes) : tli_simclr_require_head(t);
+    return trains ? check_batch(&d->base) : tli_simclr_require_head(t);
 }
 
 tl_status tli_simclr_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
@@ -82,8 +68,7 @@ tl_status tli_simclr_inputs(tl_task *t, const tl_data_config *data, const tl_inp
     const tl_simclr_task_config *k = (const tl_simclr_task_config *)t->config;
     const bool labelled = d->parser.parse_label && d->decoder.decode_label && m->supervised_head;
     *out = NULL;
-    TL_TRY(check_inputs(t, d, input->replicas > 1 ? input->replicas : 1,
-                        data == t->config->train_data));
+    TL_TRY(check_inputs(t, d, data == t->config->train_data));
     tl_image_data_config *images = tl_arena_alloc(t->arena, sizeof *images);
     tl_contrast_look *look = tl_arena_alloc(t->arena, sizeof *look);
     if (!images || !look) return TL_ENOMEM;

@@ -140,17 +140,13 @@ static void judge(judgement *out, tl_task *t, tl_ctx *c, const tl_tensors *label
                   const tl_tensors *outputs)
 {
     const tl_simclr_contrastive *k = &((const tl_simclr_pretrain_config *)t->config)->loss;
-    const tl_simclr_task *s = (const tl_simclr_task *)t;
     tl_tensor *logits = as_float(c, tl_tensors_peek(outputs, TL_SIMCLR_CLASSES)), *views[2];
     tl_contrast contrast;
     *out = (judgement){0};
     tl_split_even(c, as_float(c, tl_tensors_get(c, outputs, TL_SIMCLR_PROJECTION)), 0, 2, views);
-    tl_contrastive_loss(&contrast, c, views[0], views[1],
-                        &(tl_contrastive_args){.temperature = k->temperature,
-                                               .without_norm = !k->projection_norm,
-                                               .gather = s->gather,
-                                               .self = s->gather_self,
-                                               .rank = s->gather ? tl_ctx_draws(c).replica : 0});
+    tl_contrastive_loss(
+        &contrast, c, views[0], views[1],
+        &(tl_contrastive_args){.temperature = k->temperature, .without_norm = !k->projection_norm});
     out->values[TOTAL] = out->values[CONTRAST] = contrast.losses;
     out->values[CONTRAST_ACCURACY] = tl_contrast_accuracy(c, &contrast);
     out->values[CONTRAST_ENTROPY] = tl_contrast_entropy(c, &contrast);

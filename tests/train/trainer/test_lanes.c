@@ -61,7 +61,7 @@ static void check_tree(tl_strategy *s, tl_ctx *c, int64_t ranks, int64_t rank,
         static const float zeros[COUNT];
         assert_bits(live, zeros);
         assert_ok(tl_tensor_set(live, numbers[lane], sizeof numbers[lane]));
-        assert_ok(tli_lanes_end_lane(&l, c, lane, 1));
+        assert_ok(tli_lanes_end_lane(&l, c, lane, 1, false));
     }
     const int64_t count = tl_lanes_blocks(&l.of, rank, blocks);
     assert_int_equal(l.height + 1, count);
@@ -454,7 +454,7 @@ static void two_lanes_are_pytorchs(void **state)
                      "trainer.optimizer_config.learning_rate.constant.learning_rate=0.02");
 }
 
-/* --- what is refused -------------------------------------------------------------------------- */
+/* --- lanes that meet -------------------------------------------------------------------------- */
 
 static tl_status synchronized_build(tl_model *m, tl_scope *s, const void *config)
 {
@@ -471,6 +471,58 @@ static const tl_layer_class synchronized_class = {
     .forward = normed_forward,
 };
 
+static void train_synchronized(two *t, int64_t rows, const char *words)
+{
+    enum { ROWS = 24 };
+    static float x[ROWS * WIDTH], w[ROWS];
+    static int32_t y[ROWS];
+    tl_dataset *data;
+    for (int64_t i = 0; i < ROWS * WIDTH; i++) x[i] = (float)formula(i, 9, 2);
+    for (int i = 0; i < ROWS; i++) y[i] = i % 2, w[i] = (float)(1 + i % 3);
+    const tl_array arrays[] = {{"x", TL_F32, TL_SHAPE(ROWS, WIDTH), x},
+                               {"y", TL_I32, TL_SHAPE(ROWS), y},
+                               {"weight", TL_F32, TL_SHAPE(ROWS), w}};
+    batch_size = rows;
+    open_two(t, words, NULL);
+    exchange(t, &synchronized_class);
+    assert_ok(tl_dataset_from_arrays(
+        &data,
+        &(tl_arrays_args){.arrays = arrays, .count = 3, .batch_size = rows, .repeat = true}));
+    assert_ok(tl_trainer_set_train_dataset(t->t, &data));
+    tl_status st = tl_trainer_train(t->t, 6, t->logs);
+    if (tl_engine_device(t->t->engine)->cls->host || tl_strategy_replicas(t->strategy) == 1)
+        assert_ok(st);
+    else assert_fails(st, TL_EUNSUPPORTED, "start a process for each");
+}
+
+#define STEADY                                                                                     \
+    SGD ",trainer.optimizer_config.learning_rate.type=constant,"                                   \
+        "trainer.optimizer_config.learning_rate.constant.learning_rate=0.1"
+
+/* Statistics of all lanes together are those of the whole batch, gradients included. */
+static void synchronized_lanes_are_one_batch(void **state)
+{
+    (void)state;
+    two one, three, eager, more;
+    train_synchronized(&one, 12, "tilth.lanes=1" STEADY);
+    train_synchronized(&three, 4, "tilth.lanes=3" STEADY);
+    if (tl_engine_device(one.t->engine)->cls->host) {
+        train_synchronized(&eager, 4, "runtime.run_eagerly=true,tilth.lanes=3" STEADY);
+        train_synchronized(&more, 4, "tilth.lanes=2,tilth.gradient_accumulation=3" STEADY);
+        assert_near_models(&one, &three, 1e-5);
+        assert_near_models(&eager, &three, 1e-5);
+        // the means of lanes are those of what they have seen
+        assert_true(fabs(told(&one, "training_loss") - told(&three, "training_loss")) < 1e-5);
+        assert_true(isfinite(told(&more, "training_loss")));
+        close_two(&eager);
+        close_two(&more);
+    }
+    close_two(&one);
+    close_two(&three);
+}
+
+/* --- what is refused -------------------------------------------------------------------------- */
+
 static void what_lanes_cannot_do_is_said(void **state)
 {
     (void)state;
@@ -479,26 +531,6 @@ static void what_lanes_cannot_do_is_said(void **state)
     tl_strategy *s;
     open_two(&w, "tilth.lanes=2", NULL);
     const tl_experiment_config *e = tl_config_value(w.config);
-    tl_spec x = {"x", TL_F32, TL_SHAPE(8, WIDTH)};
-    tl_model *m;
-    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = w.t->engine,
-                                                .cls = &synchronized_class,
-                                                .inputs = &x,
-                                                .input_count = 1}));
-    assert_fails(tl_trainer_new(&t, &(tl_trainer_args){.config = e,
-                                                       .strategy = w.strategy,
-                                                       .task = w.task,
-                                                       .model = m,
-                                                       .train = true}),
-                 TL_EUNSUPPORTED, "'norm' is a batch norm over all replicas");
-    // nor may it come later
-    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = w.t->engine,
-                                                .cls = &synchronized_class,
-                                                .inputs = &x,
-                                                .input_count = 1}));
-    assert_fails(tl_trainer_set_model(w.t, &m, NULL), TL_EUNSUPPORTED,
-                 "'norm' is a batch norm over all replicas");
-    tl_model_free(&m);
     assert_ok(tl_get_distribution_strategy(
         &s, &(tl_strategy_args){.registry = w.registry, .threads = 1, .lanes = 3}));
     assert_fails(tl_trainer_new(&t, &(tl_trainer_args){.config = e, .strategy = s, .task = w.task}),
@@ -525,6 +557,7 @@ int main(void)
         LANES_TEST(numbers_are_told_as_means),
         LANES_TEST(the_lane_at_fault_is_named),
         LANES_TEST(two_lanes_are_pytorchs),
+        LANES_TEST(synchronized_lanes_are_one_batch),
         LANES_TEST(what_lanes_cannot_do_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,6 +29,11 @@ typedef struct tl_run {
     tl_pool *threads;
     tl_draws draws;
     const tl_tensor *packed; /* what the backend's `pack` made for this call, or NULL */
+    tl_strand *strand;       /* of the lane, for collectives; NULL: it is alone */
+    /* (optional) after one that has let other lanes of this process go on: their tensors are in
+     * the places of those of this lane */
+    void (*resume)(void *self);
+    void *resumed;
 } tl_run;
 
 /* Inputs and outputs are there, of the inferred types and shapes; outputs are row-major without
@@ -111,6 +116,9 @@ TL_API TL_NODISCARD tl_status tl_engine_kernel(const tl_engine *engine, const tl
  * device. */
 TL_API TL_NODISCARD tl_status tl_engine_run(tl_engine *engine, const tl_draws *draws,
                                             const tl_node *call);
+/* The same for a lane among others; `strand` may be NULL. */
+TL_API TL_NODISCARD tl_status tl_engine_run_strand(tl_engine *engine, const tl_draws *draws,
+                                                   tl_strand *strand, const tl_node *call);
 
 /* What it can do at most, measured: takes a third of a second of a machine that does nothing
  * else. */

@@ -34,7 +34,8 @@ TL_BEGIN
     TL_NORM_OPS(X)                                                                                 \
     TL_SOFTMAX_OPS(X)                                                                              \
     TL_ATTENTION_OPS(X)                                                                            \
-    TL_UPDATE_OPS(X)
+    TL_UPDATE_OPS(X)                                                                               \
+    TL_COMM_OPS(X)
 
 // clang-format off
 #define TL_CREATE_OPS(X) X(full) X(arange) X(one_hot)
@@ -66,6 +67,7 @@ TL_BEGIN
     X(update_sgd) X(update_adam) X(update_rmsprop) X(update_adagrad) X(update_lamb) X(update_lars) \
     X(update_adadelta) X(update_adamax) X(update_nadam) X(update_ftrl) X(update_lion)              \
     X(update_ema) X(assign) X(finite_and_norm)
+#define TL_COMM_OPS(X) X(all_gather) X(all_reduce) X(reduce_scatter) X(lane)
 // clang-format on
 
 typedef enum tl_op {
@@ -109,8 +111,10 @@ enum {
     /* of numbers that a type can hold it gives such numbers: it chooses among them, or changes a
      * sign */
     TL_OP_CHOOSES = 256,
-    TL_OP_UPDATE = 512 /* a rule of an optimizer: input 0 are the weights, 1 their gradient, of
-                            * any float type; may write a copy of the weights as well */
+    TL_OP_UPDATE = 512, /* a rule of an optimizer: input 0 are the weights, 1 their gradient, of
+                         * any float type; may write a copy of the weights as well */
+    TL_OP_COMM = 1024   /* a collective: all lanes call it, in the same order, and wait for each
+                         * other. It is not computed again, and passes no other one */
 };
 
 struct tl_op_class {

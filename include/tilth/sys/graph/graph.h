@@ -35,6 +35,7 @@ typedef struct tl_capture {
     bool training;
     const char
         *path; /* (optional: "") of the module around it: keys of random draws follow from it */
+    tl_strand *strand; /* (optional: alone) one of those that collectives are of */
 } tl_capture;
 TL_API TL_NODISCARD tl_status tl_graph_capture(tl_graph **out, const tl_capture *args);
 /* NULL is fine. */

@@ -9,7 +9,7 @@
  * Inputs must have the types and shapes of the capture; they, the tensors from outside and the
  * context that runs it are of the graph's engine, or lie on its device. Outputs belong to the
  * context that runs it. Step, microbatch and seed of random draws are those of that context
- * (tl_ctx_set_draws).
+ * (tl_ctx_set_draws), and its collectives are of that context's strand.
  *
  * Ownership: the caller's; tensors from outside (graph.h) must outlive it. Thread word: one thread
  * at a time. */
@@ -40,12 +40,16 @@ TL_API TL_NODISCARD tl_status tl_program_compile(tl_program *p, tl_nest_compiler
 
 TL_API TL_NODISCARD tl_status tl_program_run(tl_program *p, tl_ctx *c, const tl_tensors *in,
                                              tl_tensors *out);
+/* Whether a run of it has not ended: one that has stopped at a collective (ops/comm.h), while other
+ * lanes go on. */
+TL_API bool tl_program_is_under_way(const tl_program *p);
 /* False when a tensor from outside has other memory than when the graph was captured. */
 TL_API bool tl_program_is_current(const tl_program *p);
 
 typedef struct tl_program_stats {
     int64_t kernels;         /* calls of a run */
     int64_t nests, compiled; /* those that are nests, and those of them that run compiled code */
+    int64_t collectives;     /* those in which lanes meet */
     int64_t workspace;       /* bytes of planned memory */
     int64_t unplanned;       /* bytes that the same tensors would take side by side */
     int64_t copied;          /* bytes of copies of weights in half precision */
