@@ -3,7 +3,7 @@
  * into a second stream, which runs beside the first; who needs what they write waits for it.
  *
  *     TL_TRY(tli_cuda_lanes_begin(q));                 // with the list
- *     TL_TRY(tli_cuda_lanes_call(q, call, NULL, 0));   // q->stream is that of its lane from here on
+ *     TL_TRY(tli_cuda_lanes_call(q, call, NULL, 0));   // q->stream is that of its lane now
  *     ...
  *     TL_TRY(tli_cuda_lanes_called(q));
  *     TL_TRY(tli_cuda_lanes_end(q));                   // all is in the first lane again
