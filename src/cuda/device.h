@@ -34,6 +34,7 @@ typedef struct tli_cuda {
     tl_map kernels;            /* by what they are: CUfunction */
     tl_map paths;              /* of calls whose indices may name nothing: their numbers, from 1 */
     tl_map singles;            /* nests of one call: nest_ops.c */
+    tl_map turned;             /* memory for filters that lie otherwise (lanes.h) */
     tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
@@ -88,6 +89,7 @@ typedef struct tli_cuda_queue {
     struct tli_whole *whole; /* knows its pieces */
     struct tli_cuda_lanes *lanes;
     tli_cuda_lane side; /* the lane that is not in use */
+    CUstream early;     /* what needs nothing of the list; NULL: not yet */
 } tli_cuda_queue;
 
 static inline tli_cuda *tli_cuda_of(tl_device *d)

@@ -1,5 +1,8 @@
 #include "cuda/lanes.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 
@@ -19,6 +22,11 @@ struct tli_cuda_lanes {
         int64_t count, capacity;
     } ends;
     int waited; /* so many calls of the second lane the first one has waited for */
+    struct {
+        void **items;
+        int64_t count, capacity;
+    } turned;     /* places that hold what they are for */
+    CUstream own; /* meanwhile something is made early; else NULL */
 };
 
 static const tli_cuda *device_of(const tli_cuda_queue *q)
@@ -157,17 +165,90 @@ tl_status tli_cuda_lanes_called(tli_cuda_queue *q)
     return TL_VEC_PUSH(&l->ends, end) ? TL_OK : TL_ENOMEM;
 }
 
+/* --- what is made early ----------------------------------------------------------------------- */
+
+static bool is_written(const tli_reaches *all, const tli_reach *what)
+{
+    for (int64_t i = 0; i < all->count; i++)
+        if (all->items[i].written && tli_reach_meets(&all->items[i], what)) return true;
+    return false;
+}
+
+static tl_status find_place(tli_cuda *d, char **out, const void *from, size_t bytes, int64_t rows,
+                            int64_t columns)
+{
+    char key[80];
+    CUdeviceptr at;
+    tl_status st = TL_OK;
+    snprintf(key, sizeof key, "%p %" PRId64 " %" PRId64, from, rows, columns);
+    pthread_mutex_lock(&d->lock);
+    *out = tl_map_get(&d->turned, key);
+    if (!*out && d->api->cuMemAlloc_v2(&at, bytes) == CUDA_SUCCESS) {
+        *out = (char *)(uintptr_t)at;
+        st = tl_map_set(&d->turned, key, *out);
+        if (st != TL_OK) (void)d->api->cuMemFree_v2(at);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return st;
+}
+
+static tl_status open_early(tli_cuda_queue *q)
+{
+    const tli_cuda *d = device_of(q);
+    CUevent here;
+    if (!q->early) TLI_CUDA_TRY(d->api, cuStreamCreate, &q->early, CU_STREAM_NON_BLOCKING);
+    TL_TRY(mark(q, &here, q->stream)); // it belongs to the list from here on
+    TLI_CUDA_TRY(d->api, cuStreamWaitEvent, q->early, here, 0);
+    return TL_OK;
+}
+
+tl_status tli_cuda_turn(tli_cuda_queue *q, const void *from, size_t bytes, int64_t rows,
+                        int64_t columns, char **place, tli_early *how)
+{
+    tli_cuda_lanes *l = q->lanes;
+    const tli_reach what = {(uintptr_t)from, (uintptr_t)from + bytes, 0, false};
+    *how = TLI_NOT_EARLY;
+    if (!l || l->aside || is_written(&l->main, &what) || is_written(&l->side, &what)) return TL_OK;
+    TL_TRY(find_place(tli_cuda_of(q->base.device), place, from, bytes, rows, columns));
+    if (!*place) return TL_OK;
+    *how = TLI_TURNED;
+    for (int64_t i = 0; i < l->turned.count; i++)
+        if (l->turned.items[i] == *place) return TL_OK;
+    if (!l->turned.count) TL_TRY(open_early(q));
+    if (!TL_VEC_PUSH(&l->turned, (void *)*place)) return TL_ENOMEM;
+    *how = TLI_TURN_NOW;
+    l->own = q->stream;
+    q->stream = q->early;
+    return TL_OK;
+}
+
+tl_status tli_cuda_turned(tli_cuda_queue *q)
+{
+    const tli_cuda *d = device_of(q);
+    CUevent end;
+    const tl_status st = mark(q, &end, q->stream);
+    q->stream = q->lanes->own;
+    q->lanes->own = NULL;
+    TL_TRY(st);
+    TLI_CUDA_TRY(d->api, cuStreamWaitEvent, q->stream, end, 0);
+    return TL_OK;
+}
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
 tl_status tli_cuda_lanes_end(tli_cuda_queue *q)
 {
     const tli_cuda *d = device_of(q);
     tli_cuda_lanes *l = q->lanes;
     if (!l) return TL_OK;
+    if (l->own) q->stream = l->own; // after a failure
     if (l->aside) cross(q);
     const tl_status st = wait_aside(q, (int)l->ends.count);
     for (int64_t i = 0; i < l->events.count; i++)
         (void)d->api->cuEventDestroy_v2(l->events.items[i]);
     TL_VEC_FREE(&l->events);
     TL_VEC_FREE(&l->ends);
+    TL_VEC_FREE(&l->turned);
     TL_VEC_FREE(&l->main);
     TL_VEC_FREE(&l->side);
     tl_free(l);
@@ -181,4 +262,5 @@ void tli_cuda_lanes_free(tli_cuda_queue *q)
     if (q->side.workspace) (void)d->api->cuMemFree_v2(q->side.workspace);
     if (q->side.scratch) (void)d->api->cuMemFree_v2(q->side.scratch);
     if (q->side.stream) (void)d->api->cuStreamDestroy_v2(q->side.stream);
+    if (q->early) (void)d->api->cuStreamDestroy_v2(q->early);
 }

@@ -26,6 +26,18 @@ TL_NODISCARD tl_status tli_cuda_lanes_called(tli_cuda_queue *q);
 /* Whether or not what was put in is good. */
 TL_NODISCARD tl_status tli_cuda_lanes_end(tli_cuda_queue *q);
 
+/* --- what is made early -------------------------------------------------------------------------
+ * Kernels of libraries want filters to lie otherwise. One that the list has not written so far is
+ * turned beside what comes before it, once for all that want it. */
+typedef enum tli_early {
+    TLI_NOT_EARLY, /* there is no such place */
+    TLI_TURNED,    /* it lies there already */
+    TLI_TURN_NOW   /* put in what turns it, with the queue's stream, then tli_cuda_turned */
+} tli_early;
+TL_NODISCARD tl_status tli_cuda_turn(tli_cuda_queue *q, const void *from, size_t bytes,
+                                     int64_t rows, int64_t columns, char **place, tli_early *how);
+TL_NODISCARD tl_status tli_cuda_turned(tli_cuda_queue *q);
+
 /* Gives back the second stream and its memory. */
 void tli_cuda_lanes_free(tli_cuda_queue *q);
 
