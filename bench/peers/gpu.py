@@ -1,12 +1,15 @@
-"""The peer of bench_gpu: the same training steps in PyTorch on a GPU, eager, compiled, and as CUDA graphs.
+"""The peer of bench_gpu: the same training steps on a GPU in PyTorch, eager, compiled, and as CUDA graphs, and in JAX.
 
     python bench/peers/gpu.py      # reads names, answers with seconds for as many steps as bench_gpu does in a call
 
 Every way of running a case is tried once; the fastest is the peer and is measured from then on. How each way did, how long
 its first step took, and its peak of memory, goes to the standard error.
 """
+import os
 import sys
 import time
+
+os.environ.setdefault('XLA_PYTHON_CLIENT_PREALLOCATE', 'false')  # else JAX takes most of the GPU's memory
 
 import numpy as np
 import torch
@@ -36,14 +39,14 @@ CASES = {
 def data(kind, shape, labels, classes):
     rng = np.random.default_rng(0)
     x = rng.integers(0, classes, shape) if kind == 'lm' else rng.normal(size=shape).astype(np.float32)
-    return torch.from_numpy(x).cuda(), torch.from_numpy(rng.integers(0, classes, labels)).cuda()
+    return x, rng.integers(0, classes, labels)
 
 
 def make_step(case, compiled, graph, attention):
     kind, settings, shape, labels, classes, optimizer = case
     torch._dynamo.reset()
     model = torch_model(kind, settings).cuda()
-    x, y = data(kind, shape, labels, classes)
+    x, y = (torch.from_numpy(a).cuda() for a in data(kind, shape, labels, classes))
     if x.ndim == 4:
         x = x.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
         model = model.to(memory_format=torch.channels_last)
@@ -75,41 +78,50 @@ def make_step(case, compiled, graph, attention):
     return captured.replay
 
 
+def jax_step(case):
+    """JAX is not everywhere, and has models for some cases alone."""
+    import jax_models
+    kind, settings, shape, labels, classes, optimizer = case
+    return jax_models.jax_step(kind, settings, *data(kind, shape, labels, classes), True)
+
+
 def ways(case):
+    """Names, and what gives a step and what waits for it."""
     kinds = [('cuDNN', SDPBackend.CUDNN_ATTENTION), ('flash', SDPBackend.FLASH_ATTENTION)] if case[0] == 'lm' else \
         [('', SDPBackend.MATH)]
     for name, attention in kinds:
-        yield f'eager {name}', False, False, attention
-        yield f'compiled {name}', True, False, attention
-        yield f'CUDA graph {name}', False, True, attention
-        yield f'compiled CUDA graph {name}', True, True, attention
+        for way, compiled, graph in [('eager', False, False), ('compiled', True, False), ('CUDA graph', False, True),
+                                     ('compiled CUDA graph', True, True)]:
+            yield f'PyTorch {way} {name}'.strip(), \
+                lambda: (make_step(case, compiled, graph, attention), torch.cuda.synchronize)
+    if case[0] in ('mlp', 'resnet'):
+        yield 'JAX', lambda: jax_step(case)
 
 
 def fastest(name):
     case, best = CASES.get(name), None
-    for way, compiled, graph, attention in ways(case) if case else []:
+    for way, make in ways(case) if case else []:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         try:
             begun = time.perf_counter()
-            step = make_step(case, compiled, graph, attention)
+            step, wait = make()
             step()
-            torch.cuda.synchronize()
+            wait()
             first = time.perf_counter() - begun
             for _ in range(3):
                 step()
-            torch.cuda.synchronize()
-            took = seconds(step, 0.3, torch.cuda.synchronize)
+            wait()
+            took = seconds(step, 0.3, wait)
         except Exception as error:
-            print(f'  {name}: PyTorch {way} failed: {str(error)[:120]}', file=sys.stderr, flush=True)
+            print(f'  {name}: {way} failed: {str(error)[:120]}', file=sys.stderr, flush=True)
             continue
-        memory = torch.cuda.max_memory_allocated() / 1e9
-        print(f'  {name}: PyTorch {way} {took * 1e3:.3f} ms, {memory:.2f} GB, first step after {first:.1f} s',
-              file=sys.stderr, flush=True)
-        if best is None or took < best[1]:
-            best = step, took
+        memory = f', {torch.cuda.max_memory_allocated() / 1e9:.2f} GB' if way != 'JAX' else ''
+        print(f'  {name}: {way} {took * 1e3:.3f} ms{memory}, first step after {first:.1f} s', file=sys.stderr, flush=True)
+        if best is None or took < best[2]:
+            best = step, wait, took
         step = None
-    return best and best[0]
+    return best
 
 
-answer(fastest, lambda step: STEPS * seconds(step, 0.3, torch.cuda.synchronize))
+answer(fastest, lambda ready: STEPS * seconds(ready[0], 0.3, ready[1]))

@@ -10,6 +10,7 @@
 #include "core/inner/engine.h"
 #include "cuda/dnn_plans.h"
 #include "cuda/kernels.h"
+#include "cuda/lanes.h"
 #include "cuda/products.h"
 
 enum { KEY = 256, ROOM = 256 };
@@ -352,15 +353,32 @@ static tl_status bring_result(const passage *p, bool back)
                                             back ? p->result : own, tl_tensor_bytes(p->o.result));
 }
 
-static tl_status bring_filter(const passage *p, bool back)
+/* Before it is needed, where that can be. */
+static tl_status turn_early(passage *p, size_t size, int64_t rows, int64_t columns, bool *done)
+{
+    tli_cuda_queue *q = tli_cuda_queue_of(p->run->queue);
+    const char *own = tli_data(p->o.filter);
+    char *place;
+    tli_early how;
+    TL_TRY(tli_cuda_turn(q, own, tl_tensor_bytes(p->o.filter), rows, columns, &place, &how));
+    *done = how != TLI_NOT_EARLY;
+    if (*done) p->filter = place;
+    if (how != TLI_TURN_NOW) return TL_OK;
+    TL_TRY(transpose(p->run, size, own, place, rows, columns));
+    return tli_cuda_turned(q);
+}
+
+static tl_status bring_filter(passage *p, bool back)
 {
     const int64_t columns = p->asked.out, rows = tl_tensor_count(p->o.filter) / columns;
     const size_t size = tl_dtype_size(p->asked.dtype);
     char *own = tli_data(p->o.filter);
     if (p->how == FOLDED)
         return tli_conv_fold_filter(p->run, &p->asked, &p->done, own, p->filter, back);
-    return back ? transpose(p->run, size, p->filter, own, columns, rows)
-                : transpose(p->run, size, own, p->filter, rows, columns);
+    if (back) return transpose(p->run, size, p->filter, own, columns, rows);
+    bool done;
+    TL_TRY(turn_early(p, size, rows, columns, &done));
+    return done ? TL_OK : transpose(p->run, size, own, p->filter, rows, columns);
 }
 
 static tl_status pass(passage *p)

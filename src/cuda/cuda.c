@@ -5,6 +5,7 @@
 #include "cuda/attend.h"
 #include "cuda/convs.h"
 #include "cuda/kernels.h"
+#include "cuda/lanes.h"
 #include "cuda/limits.h"
 #include "cuda/nests.h"
 #include "cuda/pools.h"
@@ -40,6 +41,14 @@ static bool takes(const tl_engine *engine, const tl_node *call)
     return attends ? tli_cuda_attend_takes(engine, call) : tli_cuda_conv_takes(engine, call);
 }
 
+static tl_status put_in_lane(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
+{
+    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    TL_TRY(tli_cuda_lanes_call(q, call, NULL, 0));
+    TL_TRY(kernel(run, call));
+    return tli_cuda_lanes_called(q);
+}
+
 /* What a call puts into the queue stays together: several threads may compute with one engine. */
 static tl_status put_together(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel)
 {
@@ -47,7 +56,8 @@ static tl_status put_together(const tl_run *run, const tl_node *call, tl_kernel_
     tli_cuda *d = tli_cuda_of(run->queue->device);
     pthread_mutex_lock(&d->calls);
     if (tli_cuda_listed(run->queue)) tli_whole_call(tli_cuda_listed(run->queue), call);
-    const tl_status st = kernel(run, call);
+    const tl_status st =
+        tli_cuda_queue_of(run->queue)->lanes ? put_in_lane(run, call, kernel) : kernel(run, call);
     pthread_mutex_unlock(&d->calls);
     return st;
 }

@@ -35,6 +35,7 @@ typedef struct tli_cuda {
     tl_map kernels;            /* by what they are: CUfunction */
     tl_map paths;              /* of calls whose indices may name nothing: their numbers, from 1 */
     tl_map singles;            /* nests of one call: nest_ops.c */
+    tl_map turned;             /* memory for filters that lie otherwise (lanes.h) */
     tl_map tables;             /* of numbers that kernels read, by themselves: addresses */
     cublasLtHandle_t products; /* NULL: not yet */
     tl_map plans;              /* of products: tli_cuda_plan */
@@ -45,6 +46,7 @@ typedef struct tli_cuda {
     tl_map dnn_plans;  /* of convolutions and attention: tli_dnn_known */
 } tli_cuda;
 typedef struct tli_cuda_plan tli_cuda_plan;
+typedef struct tli_cuda_lanes tli_cuda_lanes;
 
 /* Work has tickets; an event stands behind each of the last so many. Whoever waits for older work
  * waits for the oldest of them. */
@@ -53,6 +55,13 @@ typedef struct tli_cuda_moment {
     tl_queue *queue;
     uint64_t ticket;
 } tli_cuda_moment;
+/* What calls of a lane use (lanes.h). */
+typedef struct tli_cuda_lane {
+    CUstream stream;
+    CUdeviceptr workspace, scratch;
+    size_t scratch_bytes;
+    bool scratch_listed;
+} tli_cuda_lane;
 typedef struct tli_cuda_queue {
     tl_queue base;
     CUstream stream;
@@ -77,7 +86,11 @@ typedef struct tli_cuda_queue {
     pthread_t lister;                        /* the thread that does so */
     tli_cuda_moment afters[TLI_CUDA_AFTERS]; /* that were asked for meanwhile */
     int after_count;
-    struct tli_whole *whole; /* what knows the list that is made, or NULL */
+    /* Of the list that is made; NULL: none is */
+    struct tli_whole *whole; /* knows its pieces */
+    struct tli_cuda_lanes *lanes;
+    tli_cuda_lane side; /* the lane that is not in use */
+    CUstream early;     /* what needs nothing of the list; NULL: not yet */
 } tli_cuda_queue;
 
 static inline tli_cuda *tli_cuda_of(tl_device *d)

@@ -3,6 +3,7 @@
 #include <tilth/base/log.h>
 
 #include "cuda/device.h"
+#include "cuda/lanes.h"
 #include "cuda/whole.h"
 
 /* --- clocks ----------------------------------------------------------------------------------- */
@@ -80,7 +81,10 @@ static tl_status capture(CUgraph *out, tli_cuda_queue *q, tl_status (*put)(void 
     q->lister = pthread_self();
     q->listing = true;
     pthread_mutex_unlock(&q->lock);
-    tl_status st = put(self);
+    tl_status st = tli_cuda_lanes_begin(q);
+    if (st == TL_OK) st = put(self);
+    const tl_status joined = tli_cuda_lanes_end(q);
+    if (st == TL_OK) st = joined;
     pthread_mutex_lock(&q->lock);
     q->listing = false;
     pthread_mutex_unlock(&q->lock);

@@ -13,6 +13,7 @@
 
 #include "core/inner/storage.h"
 #include "cuda/device.h"
+#include "cuda/lanes.h"
 #include "cuda/whole.h"
 
 enum {
@@ -225,14 +226,16 @@ static tl_status run(const tl_run *with, const tl_node *call, const tl_nest_walk
                      const tl_nest_code *compiled, const tl_tensor *scratch)
 {
     const code *kernels = (const code *)compiled;
-    tli_whole *whole = tli_cuda_listed(with->queue);
+    tli_cuda_queue *q = tli_cuda_queue_of(with->queue);
+    void *room = scratch ? tli_data(scratch) : NULL;
     if (!kernels)
         return TL_FAIL(TL_EINTERNAL,
                        "a nest comes without code to a device that cannot interpret it");
-    if (whole) tli_whole_call(whole, call);
-    if (whole && scratch) tli_whole_writes(whole, tli_data(scratch), walk->scratch_bytes);
-    return tli_cuda_nest_put(with, call, walk_of(walk), kernels->phases,
-                             scratch ? tli_data(scratch) : NULL);
+    if (q->whole) tli_whole_call(q->whole, call);
+    if (q->whole && room) tli_whole_writes(q->whole, room, walk->scratch_bytes);
+    if (q->lanes) TL_TRY(tli_cuda_lanes_call(q, call, room, room ? walk->scratch_bytes : 0));
+    TL_TRY(tli_cuda_nest_put(with, call, walk_of(walk), kernels->phases, room));
+    return q->lanes ? tli_cuda_lanes_called(q) : TL_OK;
 }
 
 const tl_nest_methods tli_cuda_nests = {

@@ -6,6 +6,7 @@
 #include <tilth/base/vec.h>
 
 #include "cuda/kernels.h"
+#include "cuda/lanes.h"
 #include "cuda/whole.h"
 
 static const tli_cuda *device_of(const tl_queue *q)
@@ -43,6 +44,7 @@ void tli_cuda_queue_free(tl_queue **queue)
         if (q->scratch) (void)d->api->cuMemFree_v2(q->scratch);
         for (int64_t i = 0; i < q->outgrown.count; i++)
             (void)d->api->cuMemFree_v2(q->outgrown.items[i]);
+        tli_cuda_lanes_free(q);
         tli_cuda_queue_work_deinit(q);
         if (q->stream) (void)d->api->cuStreamDestroy_v2(q->stream);
     }

@@ -8,9 +8,7 @@
 #include <tilth/base/integer.h>
 #include <tilth/base/vec.h>
 
-#include "core/inner/engine.h"
-#include "core/inner/storage.h"
-#include "core/inner/tensor.h"
+#include "cuda/reach.h"
 
 enum {
     NAME = 48,
@@ -30,13 +28,6 @@ typedef struct piece {
     int level; /* pieces of one level run side by side */
 } piece;
 
-/* Memory of a call: [from, to). */
-typedef struct reach {
-    uintptr_t from, to;
-    int call;
-    bool written;
-} reach;
-
 struct tli_whole {
     bool spoiled;    /* something else was put in, or too much */
     bool noted;      /* what is issued next is known */
@@ -49,10 +40,7 @@ struct tli_whole {
         piece *items;
         int64_t count, capacity;
     } pieces;
-    struct {
-        reach *items;
-        int64_t count, capacity;
-    } reaches;
+    tli_reaches reaches;
     _Alignas(16) char args[MOST_ARGS + 16]; /* of all pieces; the counter of barriers behind */
     size_t args_bytes;
     size_t shared;
@@ -87,37 +75,20 @@ void tli_whole_free(tli_whole **whole)
 
 /* --- noting ----------------------------------------------------------------------------------- */
 
-static void add_reach(tli_whole *w, const void *at, size_t bytes, bool written)
-{
-    const reach r = {(uintptr_t)at, (uintptr_t)at + bytes, w->call, written};
-    if (bytes && !TL_VEC_PUSH(&w->reaches, r)) w->spoiled = true;
-}
-
-static void add_tensor(tli_whole *w, const tl_tensor *t, bool written)
-{
-    const tli_extent e = tli_extent_of(t);
-    if (e.to <= e.from) return;
-    const char *first = (const char *)tli_data(t) - t->offset * (int64_t)tl_dtype_size(t->dtype);
-    add_reach(w, first + e.from, (size_t)(e.to - e.from), written);
-}
-
 void tli_whole_call(tli_whole *w, const tl_node *call)
 {
-    if (w->spoiled) return;
     w->call = ++w->calls;
-    for (int i = 0; i < call->inputs; i++) add_tensor(w, call->in[i], tli_call_writes(call, i));
-    for (int i = 0; i < call->outputs; i++)
-        if (call->out[i] && call->out[i]->storage) add_tensor(w, call->out[i], true);
+    if (!w->spoiled) tli_reach_call(&w->reaches, w->call, call);
 }
 
 void tli_whole_reads(tli_whole *w, const void *at, size_t bytes)
 {
-    if (!w->spoiled) add_reach(w, at, bytes, false);
+    if (!w->spoiled) tli_reach_add(&w->reaches, w->call, at, bytes, false);
 }
 
 void tli_whole_writes(tli_whole *w, const void *at, size_t bytes)
 {
-    if (!w->spoiled) add_reach(w, at, bytes, true);
+    if (!w->spoiled) tli_reach_add(&w->reaches, w->call, at, bytes, true);
 }
 
 /* The number of a text, which is taken over. */
@@ -219,8 +190,8 @@ void tli_whole_move(tli_whole *w, void *to, const void *from, unsigned pattern, 
     if (!has_room(w, a.groups, sizeof a)) return;
     const int call = w->call;
     w->call = ++w->calls; // it waits for whom it meets, and not for all of the call
-    add_reach(w, to, bytes, true);
-    if (from) add_reach(w, from, bytes, false);
+    tli_whole_writes(w, to, bytes);
+    if (from) tli_whole_reads(w, from, bytes);
     tl_str_add(&text, move);
     p.text = number_text(w, &text);
     add_piece(w, p, &a, sizeof a);
@@ -235,7 +206,7 @@ void tli_whole_issued(tli_whole *w)
 
 bool tli_whole_is_good(const tli_whole *w)
 {
-    return !w->spoiled && w->pieces.count > 1;
+    return !w->spoiled && !w->reaches.failed && w->pieces.count > 1;
 }
 
 /* --- levels ----------------------------------------------------------------------------------- */
@@ -243,12 +214,10 @@ bool tli_whole_is_good(const tli_whole *w)
 static bool conflict(const tli_whole *w, int a, int b)
 {
     for (int64_t i = 0; i < w->reaches.count; i++) {
-        const reach *x = &w->reaches.items[i];
-        for (int64_t k = 0; x->call == a && k < w->reaches.count; k++) {
-            const reach *y = &w->reaches.items[k];
-            if (y->call == b && (x->written || y->written) && x->from < y->to && y->from < x->to)
+        const tli_reach *x = &w->reaches.items[i];
+        for (int64_t k = 0; x->call == a && k < w->reaches.count; k++)
+            if (w->reaches.items[k].call == b && tli_reach_meets(x, &w->reaches.items[k]))
                 return true;
-        }
     }
     return false;
 }

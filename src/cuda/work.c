@@ -253,6 +253,9 @@ void tli_cuda_work_deinit(tli_cuda *d)
 {
     for (int64_t i = 0; i < tl_map_count(&d->tables); i++)
         (void)d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)tl_map_at(&d->tables, i));
+    for (int64_t i = 0; i < tl_map_count(&d->turned); i++)
+        (void)d->api->cuMemFree_v2((CUdeviceptr)(uintptr_t)tl_map_at(&d->turned, i));
+    tl_map_deinit(&d->turned);
     tl_map_deinit(&d->tables);
     tl_map_deinit(&d->paths);
 }

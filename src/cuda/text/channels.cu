@@ -202,7 +202,7 @@ FN double joined(const double *all)
     UNROLL for (int l = 1; l < 256 / SIDE; l++) sum += all[l * SIDE];
     return sum;
 }
-#define EACH_PIECE for (i64 p = t / SIDE; p < a.pieces; p += 256 / SIDE)
+#define EACH_PIECE _Pragma("unroll 8") for (i64 p = t / SIDE; p < a.pieces; p += 256 / SIDE)
 #define JOIN_PIECES                                                                                \
     SHARED(double, all, [2][256]);                                                                 \
     EACH_THREAD(256)                                                                               \
