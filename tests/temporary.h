@@ -6,6 +6,7 @@
 #ifndef TILTH_TESTS_TEMPORARY_H
 #define TILTH_TESTS_TEMPORARY_H
 
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,18 @@ static inline char *temporary(char out[TEMPORARY_PATH], const char *name)
     snprintf(out, TEMPORARY_PATH, "%s/%.40s%s", temporary_place(1 + strlen(name) + sizeof end),
              name, end);
     return out;
+}
+
+static inline int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
+{
+    (void)info, (void)type, (void)where;
+    return remove(path);
+}
+
+/* A folder with all that is in it; links are not followed. 0, or what the system says. */
+static inline int remove_tree(const char *path)
+{
+    return nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 #endif

@@ -16,10 +16,15 @@ static int find_last(const uint32_t *sorted, int count, uint32_t key)
 
 int tli_unicode_flags(tli_unicode library, uint32_t c)
 {
+    static _Thread_local int near; // where the last one was: its neighbours are asked for next
     const tli_unicode_library *l = &tli_unicode_libraries[library];
-    // Before a range there are no more ranges than characters: those of ASCII are found sooner.
-    int count = c < (uint32_t)l->range_count ? (int)c + 1 : l->range_count;
-    int at = find_last(l->ranges, count, c << 8 | 0xff);
+    const uint32_t key = c << 8 | 0xff;
+    int at = near;
+    if (at < 0 || at + 1 >= l->range_count || l->ranges[at] > key || l->ranges[at + 1] <= key) {
+        // Before a range there are no more ranges than characters: those of ASCII are found sooner.
+        int count = c < (uint32_t)l->range_count ? (int)c + 1 : l->range_count;
+        near = at = find_last(l->ranges, count, key);
+    }
     return at < 0 ? 0 : (int)(l->ranges[at] & 0xff);
 }
 

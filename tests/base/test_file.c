@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -49,17 +48,11 @@ static int enter_folder(void **state)
     return mkdtemp(home) && chdir(home) == 0 ? 0 : -1;
 }
 
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
 static int leave_folder(void **state)
 {
     (void)state;
     tl_alloc_fail_at(0, 0);
-    return chdir("/") == 0 && nftw(home, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : -1;
+    return chdir("/") == 0 && remove_tree(home) == 0 ? 0 : -1;
 }
 
 static void put(const char *path, const char *text)

@@ -14,7 +14,29 @@ import tempfile
 import time
 
 
-class Browser:
+class Program:
+    """A browser that was started, with a folder of its own; `call` speaks its protocol."""
+    close = None  # what it is asked in the end
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        try:
+            self.call(self.close)
+        except (OSError, RuntimeError):
+            pass
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Browser(Program):
+    close = 'Browser.close'
+
     def __init__(self, width=1280, height=800):
         program = shutil.which('chromium') or shutil.which('chromium-browser') or shutil.which('google-chrome')
         if not program:
@@ -36,21 +58,6 @@ class Browser:
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_child), os.close(from_child)
         self.rest, self.number, self.events = b'', 0, []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        try:
-            self.call('Browser.close')
-        except (OSError, RuntimeError):
-            pass
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def read(self):
         while b'\0' not in self.rest:

@@ -13,7 +13,7 @@ import struct
 import subprocess
 import tempfile
 
-from browser import Looks
+from browser import Looks, Program
 
 KEYS = {'ArrowRight': '\ue014', 'ArrowLeft': '\ue012', 'Escape': '\ue00c'}
 PREFERENCES = {'remote.active-protocols': 1, 'browser.shell.checkDefaultBrowser': False, 'datareporting.policy.dataSubmissionEnabled': False,
@@ -73,7 +73,9 @@ class Socket:
                 return out.decode()
 
 
-class Firefox:
+class Firefox(Program):
+    close = 'browser.close'
+
     def __init__(self, width=1280, height=800):
         program = shutil.which('firefox-esr') or shutil.which('firefox')
         if not program:
@@ -94,21 +96,6 @@ class Firefox:
         self.socket, self.number, self.events = Socket(port, '/session'), 0, []
         self.call('session.new', capabilities={})
         self.call('session.subscribe', events=['log.entryAdded', 'network.beforeRequestSent'])
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        try:
-            self.call('browser.close')
-        except (OSError, RuntimeError):
-            pass
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        shutil.rmtree(self.folder, ignore_errors=True)
 
     def call(self, method, **params):
         self.number += 1

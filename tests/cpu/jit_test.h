@@ -9,7 +9,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -49,17 +48,11 @@ static inline void keep_path(void)
     snprintf(old_path, sizeof old_path, "%s", getenv("PATH") ? getenv("PATH") : "/usr/bin:/bin");
 }
 
-static inline int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
 static inline int leave_folder(void **state)
 {
     (void)state;
     tl_alloc_fail_at(0, 0);
-    return chdir("/") == 0 && nftw(home, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : -1;
+    return chdir("/") == 0 && remove_tree(home) == 0 ? 0 : -1;
 }
 
 /* --- helpers ---------------------------------------------------------------------------------- */

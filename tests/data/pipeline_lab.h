@@ -5,7 +5,6 @@
 
 #include "test.h"
 
-#include <ftw.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 #include <tilth/io/tensorflow/tfrecord.h>
 #include <unistd.h>
 
+#include "data/carry_over.h"
 #include "engine.h"
 
 static tl_engine *engine;
@@ -34,17 +34,11 @@ static inline int open_lab(void **state)
     return 0;
 }
 
-static inline int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
 static inline int close_lab(void **state)
 {
     (void)state;
     tl_engine_free(&engine);
-    return nftw(home, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return remove_tree(home);
 }
 
 static inline int fresh(void **state)
@@ -288,21 +282,6 @@ static inline void assert_each_once(int64_t *ids, int64_t found, int64_t count)
     assert_int_equal(found, count);
     qsort(ids, (size_t)found, sizeof *ids, compare_ids);
     for (int64_t i = 0; i < count; i++) assert_int_equal(ids[i], i);
-}
-
-// Saves the position of one dataset, and restores it into another.
-static inline void carry_over(tl_dataset *from, tl_dataset *to)
-{
-    tl_state *a, *b, *saved;
-    assert_ok(tl_state_new(&a));
-    assert_ok(tl_state_new(&b));
-    assert_ok(tl_dataset_state(from, a));
-    assert_ok(tl_dataset_state(to, b));
-    assert_ok(tl_state_clone(&saved, a));
-    assert_ok(tl_state_copy(b, saved, NULL, NULL));
-    tl_state_free(&a);
-    tl_state_free(&b);
-    tl_state_free(&saved);
 }
 
 #endif

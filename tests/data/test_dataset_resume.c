@@ -1,5 +1,6 @@
 /* Datasets that are restored go on with the very next batch; those that run out of memory lose
  * none. */
+#include "data/carry_over.h"
 #include "data/dataset_lab.h"
 
 #include <tilth/base/alloc.h>
@@ -46,21 +47,6 @@ static tl_dataset *padded(void)
     tl_dataset *d, *inner = shuffled();
     assert_ok(tl_dataset_pad(&d, &inner, BATCH));
     return d;
-}
-
-// Saves the position of one dataset, and restores it into another, which has gone elsewhere.
-static void carry_over(tl_dataset *from, tl_dataset *to)
-{
-    tl_state *a, *b, *saved;
-    assert_ok(tl_state_new(&a));
-    assert_ok(tl_state_new(&b));
-    assert_ok(tl_dataset_state(from, a));
-    assert_ok(tl_dataset_state(to, b));
-    assert_ok(tl_state_clone(&saved, a));
-    assert_ok(tl_state_copy(b, saved, NULL, NULL));
-    tl_state_free(&a);
-    tl_state_free(&b);
-    tl_state_free(&saved);
 }
 
 static void resuming_gives_the_very_next_batch(void **state)

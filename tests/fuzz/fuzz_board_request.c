@@ -2,29 +2,23 @@
  * the same. Whatever is asked has an answer, which is JSON where it says so. */
 #include "fuzz.h"
 
-#include <ftw.h>
 #include <jansson.h>
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/io/tensorflow/event_file.h>
 
+#include "../temporary.h"
 #include "board/answer.h"
 #include "board/guard.h"
 
 static tli_store *store;
 static char folder[] = "/tmp/tilth-fuzz-board-XXXXXX";
 
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
 static void clean_up(void)
 {
     tli_store_free(&store);
-    nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    remove_tree(folder);
 }
 
 /* In the folder; the fuzzer's own paths are relative, so that nobody goes there. */

@@ -4,6 +4,7 @@
 #include "fuzz.h"
 
 #include "memory_files.h"
+#include "weights.h"
 
 #include <tilth/base/crc32c.h>
 #include <tilth/base/log.h>
@@ -12,27 +13,7 @@
 
 #include "io/inner/checkpoint.h"
 
-static tl_engine *engine;
 static const char path[] = "memory.safetensors.index.json", file[] = "memory.safetensors";
-
-/* A failure comes with a message that names the index, and is no defect of ours. */
-static bool refused(tl_status st)
-{
-    if (st == TL_OK) return false;
-    must(st != TL_EINTERNAL && strstr(tl_error_message(), path),
-         "a failure without a good message");
-    return true;
-}
-
-int LLVMFuzzerInitialize(int *argc, char ***argv)
-{
-    (void)argc, (void)argv;
-    tl_log_set_level(TL_LEVEL_NONE);
-    must(tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_reference, .threads = 1})
-             == TL_OK,
-         "no engine");
-    return 0;
-}
 
 static tl_status map_any(tl_file_mapping *out, const char *name, void *payload)
 {
@@ -65,9 +46,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tl_safetensors *f;
     tl_state *s;
     memory_file(0, file, data + text + (end != NULL), size - text - (end != NULL));
-    if (refused(tli_safetensors_open_index(&f, path, (const char *)data, text, &args))) return 0;
+    tl_status st = tli_safetensors_open_index(&f, path, (const char *)data, text, &args);
+    if (refused(st, path)) return 0;
     check_entries(f);
-    if (!refused(tl_safetensors_load(&s, f, engine))) tl_state_free(&s);
+    if (!refused(tl_safetensors_load(&s, f, engine), path)) tl_state_free(&s);
     tl_safetensors_free(&f);
     return 0;
 }

@@ -51,8 +51,9 @@ static inline uint64_t read_rows(const char *name, const uint8_t *data, size_t s
 static inline void check_rows(const char *name, const uint8_t *data, size_t size,
                               const tl_text_rows_args *args)
 {
-    must(read_rows(name, data, size, args) == read_rows(name, data, size, args),
-         "another pass reads something else");
+    uint64_t first = read_rows(name, data, size, args);
+    if (is_chosen(data, size, 4))
+        must(read_rows(name, data, size, args) == first, "another pass reads something else");
 }
 
 #endif

@@ -6,7 +6,6 @@
 #include "engine.h"
 #include "graph/trainer.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -169,12 +168,6 @@ static seen expect_same(const way *w, tl_dtype dtype)
 
 /* --- folders ---------------------------------------------------------------------------------- */
 
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
 static const char *new_folder(void)
 {
     static char path[TEMPORARY_PATH];
@@ -185,7 +178,7 @@ static const char *new_folder(void)
 
 static void remove_folder(const char *path)
 {
-    assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(remove_tree(path), 0);
 }
 
 static bool is_installed(const char *compiler)

@@ -3,7 +3,6 @@
 #ifndef TILTH_TESTS_IO_EVENTS_H
 #define TILTH_TESTS_IO_EVENTS_H
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -34,16 +33,10 @@ static inline int enter_folder(void)
     return mkdtemp(events_home) && chdir(events_home) == 0 ? 0 : -1;
 }
 
-static inline int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
 static inline int leave_folder(void)
 {
     tl_alloc_fail_at(0, 0);
-    return chdir("/") == 0 && nftw(events_home, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0 ? 0 : -1;
+    return chdir("/") == 0 && remove_tree(events_home) == 0 ? 0 : -1;
 }
 
 static inline tl_path_list event_files(tl_arena *arena, const char *folder)

@@ -92,25 +92,10 @@ static const size_case cases[] = {
 enum { CASES = sizeof cases / sizeof *cases, OUTPUTS = 3 };
 static const char *const outputs[OUTPUTS] = {"result", "image's gradient", "filter's gradient"};
 
-// Multiples of 1/256 between -0.5 and 0.5, which every type holds.
-static tl_tensor *numbers(tl_ctx *c, tl_dtype dtype, tl_shape shape, uint64_t seed)
-{
-    int64_t count = tl_shape_count(&shape);
-    double *values = tl_alloc((size_t)count * sizeof *values);
-    tl_rng rng;
-    assert_non_null(values);
-    tl_rng_init(&rng, seed);
-    for (int64_t i = 0; i < count; i++)
-        values[i] = floor(tl_rng_uniform_f64(&rng) * 257) / 256 - 0.5;
-    tl_tensor *t = tl_from_doubles(c, dtype, shape, values);
-    tl_free(values);
-    return t;
-}
-
 static tl_status compute(tl_ctx *c, const size_case *k, tl_dtype dtype, tl_tensor **out)
 {
-    tl_tensor *x = numbers(c, dtype, TL_SHAPE(k->images, k->h, k->w, k->in), 1);
-    tl_tensor *w = numbers(c, dtype, TL_SHAPE(k->kh, k->kw, k->in / k->groups, k->out), 2);
+    tl_tensor *x = fine_numbers(c, dtype, TL_SHAPE(k->images, k->h, k->w, k->in), 1);
+    tl_tensor *w = fine_numbers(c, dtype, TL_SHAPE(k->kh, k->kw, k->in / k->groups, k->out), 2);
     tl_tensor *in[] = {x, w};
     for (int i = 0; i < 2; i++) TL_TRY(tl_watch(in[i]));
     tl_ctx_set_taping(c, true);
@@ -120,7 +105,7 @@ static tl_status compute(tl_ctx *c, const size_case *k, tl_dtype dtype, tl_tenso
                            .groups = k->groups);
     TL_TRY(tl_ctx_status(c));
     // Each place has its own weight, so that none can stand for another.
-    tl_tensor *weighted = tl_mul(c, out[0], numbers(c, dtype, out[0]->shape, 3));
+    tl_tensor *weighted = tl_mul(c, out[0], fine_numbers(c, dtype, out[0]->shape, 3));
     TL_TRY(tl_gradient(c, weighted, in, 2, out + 1));
     tl_ctx_set_taping(c, false);
     return tl_ctx_status(c);
@@ -222,12 +207,12 @@ static void not_finite(void **state)
             assert_ok(test_engine_new(&e, all[b], 1));
             assert_ok(tl_ctx_new(&c, e));
             const tl_shape shape = TL_SHAPE(2, SIDE, SIDE, CHANNELS);
-            tl_tensor *x = numbers(c, TL_F32, shape, 1);
+            tl_tensor *x = fine_numbers(c, TL_F32, shape, 1);
             double *values = doubles_of(x);
             values[(Y * SIDE + X) * CHANNELS + 3] = bad[i];
             x = tl_from_doubles(c, TL_F32, shape, values);
             tl_free(values);
-            tl_tensor *w = numbers(c, TL_F32, TL_SHAPE(3, 3, CHANNELS, CHANNELS), 2);
+            tl_tensor *w = fine_numbers(c, TL_F32, TL_SHAPE(3, 3, CHANNELS, CHANNELS), 2);
             double *y = doubles_of(tl_convolve2d(c, x, w, .padding = TL_SAME));
             for (int64_t at = 0; at < 2 * SIDE * SIDE * CHANNELS; at++) {
                 const int64_t image = at / CHANNELS / SIDE / SIDE;

@@ -14,28 +14,13 @@
 
 enum { ROWS = 128, DEPTH = 260, UNITS = 190, STACK = 24, OUTPUTS = 7 };
 
-// Multiples of 1/256 between -0.5 and 0.5, which every type holds.
-static tl_tensor *numbers(tl_ctx *c, tl_dtype dtype, tl_shape shape, uint64_t seed)
-{
-    int64_t count = tl_shape_count(&shape);
-    double *values = tl_alloc((size_t)count * sizeof *values);
-    tl_rng rng;
-    assert_non_null(values);
-    tl_rng_init(&rng, seed);
-    for (int64_t i = 0; i < count; i++)
-        values[i] = floor(tl_rng_uniform_f64(&rng) * 257) / 256 - 0.5;
-    tl_tensor *t = tl_from_doubles(c, dtype, shape, values);
-    tl_free(values);
-    return t;
-}
-
 // A layer and its gradients, a stack of products, one long sum, and axes in another order.
 static tl_status compute(tl_ctx *c, tl_dtype dtype, tl_tensor **out)
 {
-    tl_tensor *x = numbers(c, dtype, TL_SHAPE(2, ROWS, DEPTH), 1);
-    tl_tensor *w = numbers(c, dtype, TL_SHAPE(DEPTH, UNITS), 2);
-    tl_tensor *bias = numbers(c, dtype, TL_SHAPE(UNITS), 3), *in[] = {x, w, bias};
-    tl_tensor *stack = numbers(c, dtype, TL_SHAPE(STACK, 33, 41), 4);
+    tl_tensor *x = fine_numbers(c, dtype, TL_SHAPE(2, ROWS, DEPTH), 1);
+    tl_tensor *w = fine_numbers(c, dtype, TL_SHAPE(DEPTH, UNITS), 2);
+    tl_tensor *bias = fine_numbers(c, dtype, TL_SHAPE(UNITS), 3), *in[] = {x, w, bias};
+    tl_tensor *stack = fine_numbers(c, dtype, TL_SHAPE(STACK, 33, 41), 4);
     const int64_t all = STACK * 33 * 41;
     for (int i = 0; i < 3; i++) TL_TRY(tl_watch(in[i]));
     tl_ctx_set_taping(c, true);

@@ -135,7 +135,7 @@ def event_files(folder):
 @guarded
 def damage(folder, dice):
     """Runs that come, are cut, replaced and removed."""
-    path = os.path.join(folder, f'wild/{dice.randrange(5)}')
+    path = os.path.join(folder, str(dice.randrange(5)))
     make_runs.make_run(path, dice.randrange(3), dice.choice((100, 1000)))
     for _ in range(dice.randrange(6)):
         ended.wait(dice.random())
@@ -276,7 +276,7 @@ def main():
             crowd(port)
             strangers(port)
         for i in range(3):
-            damage(runs, random.Random(i))
+            damage(os.path.join(runs, f'wild{i}'), random.Random(i))  # no other has a hand in its runs
         kill_runs(runs, dice)
         watch(board, trained, folder, growing)
         ended.set()

@@ -3,7 +3,9 @@
 # as that takes: tests/soak/fuzz_counts.txt says how far each has come, and each run adds to it. A run adds ten million
 # executions (SOAK_RUNS, where it is set) of each target that reads training data from files of others (tfrecord, example,
 # idx), and a tenth of that of every other one; those that have reached their goal are left out. Names of targets as
-# arguments: these alone, goal or not. One worker a core (SOAK_WORKERS, where it is set), at the lowest priority, so that it
+# arguments: these alone, goal or not. A tenth of them is made with the address sanitizer and looks for new inputs; the rest
+# changes what was found, with guarded memory (tests/fuzz/guarded_memory.c); what they add is run with the address sanitizer
+# at last. One worker a core (SOAK_WORKERS, where it is set), at the lowest priority, so that it
 # can run beside other work; ended by Ctrl-C or TERM, it counts what it has done.
 # What each said is in build/fuzz/soak/; an input that fails is in build/fuzz/found/. Whoever changes a parser much sets its
 # count back to 0.
@@ -78,6 +80,18 @@ share_of()
     echo $(((all + workers - 1) / workers))
 }
 
+# fuzz_in_turn NAME LOG : the share of one worker. Inputs that are found are kept, whatever they cover in the target itself,
+# which alone is instrumented in the fast build.
+fuzz_in_turn()
+{
+    local share
+    share=$(share_of "$1")
+    fuzz_one "$1" "-runs=$(((share + 9) / 10))" -print_final_stats=1 >"$2.checked" 2>&1 \
+        && FUZZERS=build/fuzz-fast fuzz_one "$1" "-runs=$((share - (share + 9) / 10))" -keep_seed=1 -entropic=0 -detect_leaks=0 \
+            -print_final_stats=1 >"$2.fast" 2>&1 \
+        && fuzz_one "$1" -runs=0 >"$2.again" 2>&1
+}
+
 # work NUMBER TARGET... : each target in turn; workers begin at different ones.
 work()
 {
@@ -86,11 +100,11 @@ work()
     for ((i = 0; i < $#; i++)); do
         name=${*:(number + i) % $# + 1:1}
         status=0
-        fuzz_one "$name" "-runs=$(share_of "$name")" -print_final_stats=1 >"$logs/$name.$number" 2>&1 || status=$?
+        fuzz_in_turn "$name" "$logs/$name.$number" || status=$?
         case $status in
         0) echo "   $name, worker $number: done" ;;
         "$interrupted") echo "   $name, worker $number: ended early"; return ;;
-        *) echo "   $name, worker $number: FAILED, see $logs/$name.$number"; return 1 ;;
+        *) echo "   $name, worker $number: FAILED, see $logs/$name.$number.*"; return 1 ;;
         esac
     done
 }
@@ -129,6 +143,7 @@ soak()
     local i failed=0
     targets=("$@")
     build_fuzzers
+    build_fast_fuzzers
     [[ $(fuzz_targets) ]] || die "there are no fuzz targets"
     [[ $# -gt 0 ]] || mapfile -t targets < <(unfinished_targets)
     if [[ ${#targets[@]} == 0 ]]; then

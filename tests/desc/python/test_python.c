@@ -2,7 +2,6 @@
  * files that import each other, and memory that runs out. */
 #include "test.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -496,12 +495,6 @@ static void test_memory(void **state)
 
 static char folder[TEMPORARY_PATH];
 
-static int remove_one(const char *path, const struct stat *info, int kind, struct FTW *at)
-{
-    (void)info, (void)kind, (void)at;
-    return remove(path);
-}
-
 static int make_folder(void **state)
 {
     return mkdtemp(temporary(folder, "tilth-test-python")) ? begin(state) : -1;
@@ -510,7 +503,7 @@ static int make_folder(void **state)
 static int remove_folder(void **state)
 {
     (void)end(state);
-    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return remove_tree(folder);
 }
 
 static void write_file(const char *name, const char *text)

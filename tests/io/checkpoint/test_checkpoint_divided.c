@@ -1,6 +1,7 @@
 /* Checkpoints in several files: written, merged byte for byte, restored from whole and divided
  * tensors; damage, hostile indexes, kills, and memory that runs out. */
 #include "io/folder.h"
+#include "io/logged.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -19,16 +20,6 @@ static tl_engine *engine;
 static tl_state *kept;
 static tl_tensor *table, *bias, *mask, *none;
 static int64_t step;
-static char logged[8192];
-static int64_t sink;
-
-static void write_log(const tl_log_record *record, void *payload)
-{
-    (void)payload;
-    size_t used = strlen(logged);
-    snprintf(logged + used, sizeof logged - used, "%s: %s\n", tl_level_name(record->level),
-             record->text);
-}
 
 static int setup(void **state)
 {
@@ -47,15 +38,13 @@ static int setup(void **state)
     assert_ok(tl_state_put(kept, "model/mask", mask));
     assert_ok(tl_state_put(kept, "none", none));
     step = 5;
-    logged[0] = '\0';
-    tl_log_sink_remove(TL_LOG_STDERR);
-    assert_ok(tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_INFO, write_log, NULL, NULL}));
+    listen_to_log();
     return make_folder(state);
 }
 
 static int teardown(void **state)
 {
-    tl_log_sink_remove(sink);
+    stop_listening();
     tl_state_free(&kept);
     tl_tensor_free(&table);
     tl_tensor_free(&bias);

@@ -2,6 +2,7 @@
  * saving in the background. needs: threads. TILTH_KILLS says how often a process is killed while it
  * saves (30 when it is not set). */
 #include "io/folder.h"
+#include "io/logged.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -20,22 +21,11 @@ static tl_state *kept;
 static tl_tensor *weights;
 static int64_t step;
 static double now;
-static char logged[8192];
 
 static double tell_time(void)
 {
     return now;
 }
-
-static void write_log(const tl_log_record *record, void *payload)
-{
-    (void)payload;
-    size_t used = strlen(logged);
-    snprintf(logged + used, sizeof logged - used, "%s: %s\n", tl_level_name(record->level),
-             record->text);
-}
-
-static int64_t sink;
 
 static int setup(void **state)
 {
@@ -47,16 +37,13 @@ static int setup(void **state)
     step = 0;
     now = 1700000000.5;
     tli_checkpoint_clock = tell_time;
-    logged[0] = '\0';
-    tl_log_sink_remove(TL_LOG_STDERR);
-    if (tl_log_sink_add(&sink, &(tl_log_sink){TL_LEVEL_INFO, write_log, NULL, NULL}) != TL_OK)
-        return -1;
+    listen_to_log();
     return make_folder(state);
 }
 
 static int teardown(void **state)
 {
-    tl_log_sink_remove(sink);
+    stop_listening();
     tl_tensor_free(&weights);
     tl_state_free(&kept);
     close_engine(&engine);
@@ -82,11 +69,6 @@ static const char *save(tl_checkpoint_manager *m, bool check)
     const char *path;
     assert_ok(tl_checkpoint_manager_save(m, check, &path));
     return path ? tl_path_basename(path) : "";
-}
-
-static void has_logged(const char *part)
-{
-    if (!strstr(logged, part)) fail_msg("not in the log: %s\n%s", part, logged);
 }
 
 /* The numbers of the checkpoints that lie in the folder, "5 10". */
@@ -115,16 +97,23 @@ static const char *files(void)
     return text;
 }
 
-static const char *listed(tl_checkpoint_manager *m)
+/* The numbers of those in the list, "5 10". */
+static const char *steps_in(const tl_path_list *list)
 {
     static char text[512];
+    text[0] = '\0';
+    for (int64_t i = 0; i < list->count; i++)
+        sprintf(text + strlen(text), "%s%d", i ? " " : "", atoi(strrchr(list->items[i], '-') + 1));
+    return text;
+}
+
+static const char *listed(tl_checkpoint_manager *m)
+{
     tl_arena *arena;
     tl_path_list list;
-    text[0] = '\0';
     assert_ok(tl_arena_new(&arena));
     assert_ok(tl_checkpoint_manager_list(&list, m, arena));
-    for (int64_t i = 0; i < list.count; i++)
-        sprintf(text + strlen(text), "%s%d", i ? " " : "", atoi(strrchr(list.items[i], '-') + 1));
+    const char *text = steps_in(&list);
     tl_arena_free(&arena);
     return text;
 }
@@ -821,14 +810,11 @@ static void test_allocation_failures(void **state)
 
 static const char *candidates(const tl_checkpoint_manager *m)
 {
-    static char text[512];
     tl_arena *arena;
     tl_path_list list;
-    text[0] = '\0';
     assert_ok(tl_arena_new(&arena));
     assert_ok(tl_checkpoint_manager_candidates(&list, m, arena));
-    for (int64_t i = 0; i < list.count; i++)
-        sprintf(text + strlen(text), "%s%d", i ? " " : "", atoi(strrchr(list.items[i], '-') + 1));
+    const char *text = steps_in(&list);
     tl_arena_free(&arena);
     return text;
 }

@@ -3,7 +3,6 @@
  * runs: fake device */
 #include "test.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,8 +18,7 @@
 #include <tilth/train/progressive/progressive.h>
 #include <tilth/train/run/run.h>
 
-#include "engine.h"
-#include "temporary.h"
+#include "train/lab.h"
 
 enum { EXAMPLES = 24, WIDTH = 3 };
 
@@ -245,67 +243,15 @@ static const tl_module module = {TL_MODULE_HEAD("grow"), entries, TL_COUNT(entri
 
 /* --- a trainer for them ----------------------------------------------------------------------- */
 
-typedef struct lab {
-    tl_registry *registry;
-    tl_config *config;
-    const tl_experiment_config *params;
-    tl_strategy *strategy;
-    tl_task *task;
-    tl_trainer *t;
-    tl_logs *logs;
-} lab;
-
 static tl_status open_task(lab *w, const char *experiment, const char *override)
 {
-    tl_parse_options o = {
-        .experiment = experiment, .params_override = override, .strict_override = true};
-    *w = (lab){0};
-    assert_ok(tl_registry_new_builtin(&w->registry));
-    assert_ok(tl_registry_add(w->registry, &module));
-    assert_ok(tl_registry_add(w->registry, &fake_module));
-    TL_TRY(tl_experiment_parse(&w->config, w->registry, &o));
-    w->params = tl_config_value(w->config);
-    assert_ok(tl_get_distribution_strategy(
-        &w->strategy, &(tl_strategy_args){.registry = w->registry, .threads = 2}));
-    assert_ok(tl_logs_new(&w->logs));
-    return tl_get_task(&w->task, &(tl_task_args){.registry = w->registry,
-                                                 .config = &w->params->task,
-                                                 .seed = 11,
-                                                 .engine = tl_strategy_engine(w->strategy)});
+    return open_task_of(w, &module, experiment, override, 11);
 }
 
 static tl_status open_lab(lab *w, const char *experiment, const char *override)
 {
     TL_TRY(open_task(w, experiment, override));
     return tl_create_trainer(&w->t, w->params, w->task, w->strategy, true, true, NULL, NULL, 11);
-}
-
-static void close_lab(lab *w)
-{
-    tl_logs_free(&w->logs);
-    tl_trainer_free(&w->t);
-    tl_task_free(&w->task);
-    tl_strategy_free(&w->strategy);
-    tl_config_free(&w->config);
-    tl_registry_free(&w->registry);
-}
-
-static double told(const lab *w, const char *path)
-{
-    double value;
-    assert_ok(tl_logs_number(&value, w->logs, path));
-    return value;
-}
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
-static void remove_folder(const char *folder)
-{
-    assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 static int64_t position_of(const lab *w)

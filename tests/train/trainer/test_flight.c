@@ -2,7 +2,6 @@
  * happens is what happens on the host, which is over with each step before the next. */
 #include "test.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 
 #include <tilth/base/alloc.h>
@@ -237,12 +236,6 @@ static void steps_of_ones_own_are_waited_for(void **state)
 
 /* --- a whole run ------------------------------------------------------------------------------ */
 
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
-
 static void a_run_that_recovers_is_the_same(void **state)
 {
     (void)state;
@@ -264,7 +257,7 @@ static void a_run_that_recovers_is_the_same(void **state)
                                                          .model_dir = folder,
                                                          .seed = 11,
                                                          .quiet = true}));
-        assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+        assert_int_equal(remove_tree(folder), 0);
     }
     assert_int_equal(result[1].trainer->global_step, result[0].trainer->global_step);
     assert_same_but(result[0].trainer, result[1].trainer, NULL);

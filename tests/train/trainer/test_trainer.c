@@ -2,7 +2,6 @@
  * runs: fake device */
 #include "test.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 
 #include <tilth/base/alloc.h>
@@ -11,12 +10,6 @@
 #include <tilth/train/run/exporter.h>
 
 #include "train/two.h"
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *where)
-{
-    (void)info, (void)type, (void)where;
-    return remove(path);
-}
 
 /* The bias in front of a batch norm changes nothing: its gradient is what rounding leaves of 0, and
  * Adam makes whole steps of that. */
@@ -410,7 +403,7 @@ static void what_recovery_went_back_from_does_not_count(void **state)
     assert_near(loss_counted, 48, 0);
     tl_run_result_deinit(&result);
     close_two(&w);
-    assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(remove_tree(folder), 0);
 }
 
 /* --- steps that are left between their batches ------------------------------------------------ */
@@ -493,7 +486,7 @@ static void the_best_checkpoint_is_as_any_other(void **state)
     close_two(&a);
     close_two(&b);
     tl_exporter_free(&e);
-    assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(remove_tree(folder), 0);
 }
 
 static tl_status step_by_hand(tl_task *t, tl_step *s)
