@@ -31,6 +31,7 @@ typedef struct tli_rows_args {
 
 typedef struct tli_entropy_args {
     long long groups, ignored;
+    long long rows, each; /* where a group has several: so many of them */
     int ignores;
     const void *labels, *logits;
     const float *g, *given; /* gradients: of each loss, and what the logits come to */
