@@ -71,6 +71,7 @@ tl_status tli_cuda_multiply_small(const tl_run *run, const tli_cuda_product *w,
                                 .b = o->b,
                                 .bias = o->bias,
                                 .added = o->added,
+                                .mask = o->mask,
                                 .c = o->c};
     const struct {
         const char *name;
@@ -91,6 +92,7 @@ tl_status tli_cuda_multiply_small(const tl_run *run, const tli_cuda_product *w,
         {"WIDE_B", is_wide(o->b, w->transpose_b ? w->k : w->n, w->b_step)},
         {"BIAS", w->bias},
         {"ADDED", w->added},
+        {"MASKED", w->masked},
         {"RELU", w->activation == TL_ACT_RELU},
     };
     tli_cuda_define_type(&work.defines, "X", w->dtype);

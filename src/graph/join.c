@@ -1,6 +1,6 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
- * so; products and gradients of norms that something is added to; losses that make their gradient
+ * so; products and gradients of norms that something is added to, products before relu; losses that make their gradient
  * in the same sweep. Losses read logits as they are, not widened. */
 #include <tilth/core/attrs.h>
 #include <tilth/ops/view.h>
@@ -223,6 +223,30 @@ static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* relu_grad(matmul(...), y), where that product takes no longer with it. */
+static tl_status join_relu(bool *done, tl_graph *g, tl_node *n)
+{
+    *done = false;
+    if (n->op->op != TL_OP_relu_grad) return TL_OK;
+    tl_tensor *product = n->in[0], *y = n->in[1], *made;
+    tl_node *call = product->node, *last = g->ctx->last;
+    if (!call || call->op->op != TL_OP_matmul || call->inputs != 2
+        || ((const tl_matmul_attr *)call->attr)->wide || !is_added_to(g, product, y)
+        || (y->node && !tli_is_before(g, y->node, call)) || tli_is_changed_between(g, y, call, n))
+        return TL_OK;
+    tl_tensor *in[] = {call->in[0], call->in[1], y};
+    const tl_node with = {
+        .op = call->op, .attr = call->attr, .in = in, .inputs = 3, .out = call->out, .outputs = 1};
+    TL_TRY(has_forms(done, g, &with));
+    if (!*done) return TL_OK;
+    if (!(made = tl_apply(g->ctx, TL_OP_matmul, call->attr, 3, in))) return tl_ctx_status(g->ctx);
+    made->node->path = call->path;
+    TL_TRY(tli_move_new(g, last, call));
+    TL_TRY(tli_replace(g, n->out[0], made));
+    tli_remove(g, n);
+    return TL_OK;
+}
+
 /* --- losses ----------------------------------------------------------------------------------- */
 
 /* The same number everywhere, which is put there now, not in each run. */
@@ -298,8 +322,8 @@ static tl_status narrow_loss(bool *done, tl_graph *g, tl_node *n)
 tl_status tli_pass_join(tl_graph *g, int64_t *changes)
 {
     static tl_status (*const rules[])(bool *, tl_graph *, tl_node *) = {
-        join_attention, join_norm,     join_product, narrow_loss,
-        join_loss,      join_norm_sum, join_widening};
+        join_attention, join_norm, join_product,  join_relu,
+        narrow_loss,    join_loss, join_norm_sum, join_widening};
     TLI_EACH_NODE_SAFE(g, n, next) {
         bool done = false;
         for (int i = 0; i < (int)TL_COUNT(rules) && !done; i++) TL_TRY(rules[i](&done, g, n));
