@@ -121,6 +121,8 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
     if (!both) w.threads = tli_cuda_define_row(&w.defines, width, vector, 0);
     else if (!define_shared_row(run, &w, tl_dtype_size(z->dtype), width, vector))
         w.threads = define_kept_row(&w.defines, width, vector);
+    w.rows = (tli_cuda_rows){
+        .count = a.groups, .each = 1, .across = 1, .of = a.logits, .bytes = tl_tensor_bytes(z)};
     w.name = both     ? "sparse_both_rows"
              : sparse ? (gradient ? "sparse_grad_rows" : "sparse_rows")
                       : (gradient ? "dense_grad_rows" : "dense_rows");
