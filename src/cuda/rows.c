@@ -129,6 +129,9 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
         a.each = tl_max_i64(tl_min_i64(a.rows / LEAST_GROUPS, FOLLOWERS), 1);
         a.groups = tl_div_up(a.rows, a.each);
     } else w.threads = define_kept_row(&w.defines, width, vector);
+    if (!a.each)
+        w.rows = (tli_cuda_rows){
+            .count = a.groups, .each = 1, .across = 1, .of = a.logits, .bytes = tl_tensor_bytes(z)};
     w.name = both     ? "sparse_both_rows"
              : sparse ? (gradient ? "sparse_grad_rows" : "sparse_rows")
                       : (gradient ? "dense_grad_rows" : "dense_rows");

@@ -1,8 +1,8 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
- * so; products and gradients of norms that something is added to; losses that make their gradient
- * in the same sweep. Losses read logits as they are, not widened, and leave classes out that were
- * put in for the sake of products. */
+ * so; products and gradients of norms that something is added to, products before relu; losses that
+ * make their gradient in the same sweep. Losses read logits as they are, not widened, and leave
+ * classes out that were put in for the sake of products. */
 #include <tilth/core/attrs.h>
 #include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
@@ -224,6 +224,30 @@ static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* relu_grad(matmul(...), y), where that product takes no longer with it. */
+static tl_status join_relu(bool *done, tl_graph *g, tl_node *n)
+{
+    *done = false;
+    if (n->op->op != TL_OP_relu_grad) return TL_OK;
+    tl_tensor *product = n->in[0], *y = n->in[1], *made;
+    tl_node *call = product->node, *last = g->ctx->last;
+    if (!call || call->op->op != TL_OP_matmul || call->inputs != 2
+        || ((const tl_matmul_attr *)call->attr)->wide || !is_added_to(g, product, y)
+        || (y->node && !tli_is_before(g, y->node, call)) || tli_is_changed_between(g, y, call, n))
+        return TL_OK;
+    tl_tensor *in[] = {call->in[0], call->in[1], y};
+    const tl_node with = {
+        .op = call->op, .attr = call->attr, .in = in, .inputs = 3, .out = call->out, .outputs = 1};
+    TL_TRY(has_forms(done, g, &with));
+    if (!*done) return TL_OK;
+    if (!(made = tl_apply(g->ctx, TL_OP_matmul, call->attr, 3, in))) return tl_ctx_status(g->ctx);
+    made->node->path = call->path;
+    TL_TRY(tli_move_new(g, last, call));
+    TL_TRY(tli_replace(g, n->out[0], made));
+    tli_remove(g, n);
+    return TL_OK;
+}
+
 /* --- losses ----------------------------------------------------------------------------------- */
 
 /* The same number everywhere, which is put there now, not in each run. */
@@ -439,8 +463,8 @@ static tl_status apply_rules(tl_graph *g, rule *const *rules, int count, int64_t
 
 tl_status tli_pass_join(tl_graph *g, int64_t *changes)
 {
-    static rule *const rules[] = {join_attention, join_norm,     join_product, narrow_loss,
-                                  join_loss,      join_norm_sum, join_widening};
+    static rule *const rules[] = {join_attention, join_norm, join_product,  join_relu,
+                                  narrow_loss,    join_loss, join_norm_sum, join_widening};
     static rule *const later[] = {pad_classes}; // of losses that have their gradient
     int64_t dead = 0, more = 0;                 // what others compute now
     TL_TRY(apply_rules(g, rules, TL_COUNT(rules), changes));

@@ -157,10 +157,10 @@ typedef struct tli_move_args {
     long long pattern;
 } tli_move_args;
 
-/* c = a b + bias + added, in tiles. */
+/* c = a b + bias + added, in tiles; 0 where the mask is not positive. */
 typedef struct tli_product_args {
     long long groups;
-    const void *a, *b, *bias, *added;
+    const void *a, *b, *bias, *added, *mask;
     void *c;
 } tli_product_args;
 
