@@ -176,3 +176,14 @@ tli_scan_end tli_event_scan(size_t *used, const char *bytes, size_t size,
     if (!more || kind == TLI_FRAME_END) return TLI_SCAN_ALL;
     return kind == TLI_FRAME_CUT ? TLI_SCAN_CUT : TLI_SCAN_DAMAGED;
 }
+
+uint64_t tli_event_record_size(const char *bytes, size_t size)
+{
+    tli_frame frame;
+    uint64_t all;
+    if (size < TLI_FRAME_HEAD) return 0;
+    // The head alone is a record that is cut, or zeros.
+    if (tli_frame_next(&frame, &bytes, bytes + TLI_FRAME_HEAD, false) != TLI_FRAME_CUT) return 0;
+    bool over = __builtin_add_overflow(tli_get_u64(bytes), TLI_FRAME_HEAD + TLI_FRAME_TAIL, &all);
+    return over ? UINT64_MAX : all;
+}
