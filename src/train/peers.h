@@ -26,6 +26,7 @@ typedef struct tli_peers {
     int32_t rank, size;
     double bucket_bytes;          /* of a part of a sum, at most */
     int64_t packs;                /* parts of a sum, at least */
+    int64_t bucket_params;        /* parameters in a part, at most; 0: any number */
     int wants_stop;               /* this process; atomic */
     bool heeds_signals;           /* those that come to this process are wishes */
     bool stops;                   /* all are to stop */

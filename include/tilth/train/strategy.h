@@ -42,6 +42,7 @@ typedef struct tl_strategy_args {
     int threads;                       /* (optional: one on each processor) */
     int64_t lanes;                     /* (optional: 1) */
     double bucket_mb;                  /* (optional: 25) of a part of a sum, at most */
+    int64_t bucket_params;             /* (optional: any) parameters in a part, at most */
     int64_t num_packs;                 /* (optional: 1) parts of a sum, at least */
     tl_world *world; /* (optional: one process) whose processes carry the lanes; it stays the
                         caller's, and must outlive the strategy */

@@ -57,6 +57,14 @@ static int64_t elements_of(const tli_peers *p, const tl_tensor *t)
     return tl_max_i64(tl_div_up((int64_t)bytes / size, line), 1) * line;
 }
 
+/* The last parameter that begins before `end`. */
+static int64_t param_before(tl_ints offsets, int64_t end)
+{
+    int64_t i = offsets.count - 1;
+    while (i > 0 && offsets.items[i] >= end) i--;
+    return i;
+}
+
 /* The beginning of a part that ends at `end`: that of a parameter, where that leaves enough of it.
  * `*param` is its number. */
 static int64_t begin_of(tl_ints offsets, int64_t end, int64_t most, int64_t *param)
@@ -72,6 +80,16 @@ static int64_t begin_of(tl_ints offsets, int64_t end, int64_t most, int64_t *par
     return least;
 }
 
+/* The same with so many parameters at most. */
+static int64_t begin_with(tl_ints offsets, int64_t end, int64_t most, int64_t params,
+                          int64_t *param)
+{
+    const int64_t from = begin_of(offsets, end, most, param), last = param_before(offsets, end);
+    if (!params || last - *param < params) return from;
+    *param = last + 1 - params;
+    return offsets.items[*param];
+}
+
 static tl_status cut(tli_lanes *l, int64_t index)
 {
     const tli_lane_sum *s = &l->sums.items[index];
@@ -80,7 +98,7 @@ static tl_status cut(tli_lanes *l, int64_t index)
     if (s->once) offsets = tl_optimizer_sum_params(l->optimizer, s->live, &numbers);
     const int64_t most = elements_of(l->peers, s->live);
     for (int64_t end = tl_tensor_count(s->live), param; end > 0;) {
-        const int64_t from = begin_of(offsets, end, most, &param);
+        const int64_t from = begin_with(offsets, end, most, l->peers->bucket_params, &param);
         const size_t bytes = (size_t)(l->of.ranks + 1) * sizeof(int64_t);
         tli_bucket b = {.sum = index,
                         .from = from,
