@@ -25,8 +25,6 @@ enum {
     /* bytes of a part that each process adds at least, where nobody wants less: what it takes to
      * meet does not count then */
     PIECE = 131072,
-    /* under way at a time, where what comes in has to be put somewhere */
-    CARRIED = 2,
 };
 
 static bool host_computes(const tli_lanes *l)
@@ -288,9 +286,21 @@ static tl_status begin(tli_lanes *l, tli_bucket *b)
 
 /* --- on their way ----------------------------------------------------------------------------- */
 
-static int64_t most_under_way(const tli_lanes *l)
+static double bytes_of(const tli_lanes *l, const tli_bucket *b)
 {
-    return tl_comm_shares(l->peers->all->comm) ? TL_COMM_UNDER_WAY : CARRIED;
+    return (double)tl_dtype_size(l->sums.items[b->sum].live->dtype) * (double)(b->end - b->from);
+}
+
+/* Whether another one may be under way. Where what comes in has to be put somewhere, they are as
+ * large as two of the largest. */
+static bool has_room(const tli_lanes *l)
+{
+    const tli_exchange *x = &l->exchange;
+    double bytes = 0;
+    if (x->begun == x->done) return true;
+    if (x->begun - x->done == TL_COMM_UNDER_WAY) return false;
+    for (int64_t i = x->done; i <= x->begun; i++) bytes += bytes_of(l, &x->buckets.items[i]);
+    return tl_comm_shares(l->peers->all->comm) || bytes <= 2 * l->peers->bucket_bytes;
 }
 
 /* As far as it goes without waiting. */
@@ -305,7 +315,7 @@ static tl_status push(tli_lanes *l)
         all[i].added_ns += tl_clock_ns() - begin_ns;
     }
     while (x->done < x->begun && all[x->done].done) x->done++;
-    while (x->begun < x->there && x->begun - x->done < most_under_way(l)) {
+    while (x->begun < x->there && has_room(l)) {
         TL_TRY(begin(l, &all[x->begun]));
         x->begun++;
     }
@@ -418,9 +428,8 @@ void tli_exchange_report(const tli_lanes *l, tl_str *out)
     double bytes = 0, waited = 0, early = 0;
     for (int64_t i = 0; i < x->buckets.count; i++) {
         const tli_bucket *b = &x->buckets.items[i];
-        const double size = (double)tl_dtype_size(l->sums.items[b->sum].live->dtype);
-        bytes += size * (double)(b->end - b->from) * 1e-6;
-        if (b->before_ns) early += size * (double)(b->end - b->from) * 1e-6;
+        bytes += bytes_of(l, b) * 1e-6;
+        if (b->before_ns) early += bytes_of(l, b) * 1e-6;
         waited += (double)b->waited_ns / step;
     }
     tl_str_addf(out,
@@ -431,9 +440,8 @@ void tli_exchange_report(const tli_lanes *l, tl_str *out)
                 l->peers->size, bytes, x->buckets.count, early, waited, (double)x->small_ns / step);
     for (int64_t i = 0; i < x->buckets.count; i++) {
         const tli_bucket *b = &x->buckets.items[i];
-        const double size = (double)tl_dtype_size(l->sums.items[b->sum].live->dtype);
-        tl_str_addf(out, "%10.2f %14.3f %10.3f %11.3f  %s\n",
-                    size * (double)(b->end - b->from) * 1e-6, (double)b->before_ns / step,
-                    (double)b->added_ns / step, (double)b->waited_ns / step, name_of(l, b));
+        tl_str_addf(out, "%10.2f %14.3f %10.3f %11.3f  %s\n", bytes_of(l, b) * 1e-6,
+                    (double)b->before_ns / step, (double)b->added_ns / step,
+                    (double)b->waited_ns / step, name_of(l, b));
     }
 }
