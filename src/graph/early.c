@@ -195,11 +195,22 @@ static bool cover(const tli_early *e, const tl_tensor *t)
     return at == 0;
 }
 
+/* What the run does not touch is there from its beginning: another task's, say. */
+static bool is_untouched(const tl_program *p, const tl_tensor *t)
+{
+    for (int64_t i = 0; i < p->step_count; i++)
+        if (touches(p->steps[i].node, t->storage)) return false;
+    return true;
+}
+
 /* All parts of one sum. */
 static tl_status make_pieces(tli_early *e, tl_program *p, const tl_tensor *t)
 {
     sum s;
-    if (!cover(e, t) || !find_sum(&s, p, t)) return TL_OK;
+    if (!cover(e, t)) return TL_OK;
+    for (int64_t i = 0; i < e->count && is_untouched(p, t); i++)
+        if (e->parts[i].tensor == t) e->pieces[i].behind = 0;
+    if (!find_sum(&s, p, t)) return TL_OK;
     const tl_pack_attr *a = p->steps[s.pack].node->attr;
     int end = p->steps[s.pack].node->inputs; // of tensors that no part has packed yet
     int64_t to = tl_tensor_count(t), behind = 0;

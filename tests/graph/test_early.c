@@ -42,6 +42,13 @@ BODY(looks)
     tl_tensors_put(c, out, "total", tl_sum(c, s->to[0], TL_ALL, false));
 }
 
+/* It is not even looked at. */
+BODY(other)
+{
+    (void)self;
+    tl_tensors_put(c, out, "sum", tl_sum(c, tl_matmul_with(c, x, y, false, true), TL_ALL, false));
+}
+
 /* It is added to twice. */
 BODY(twice)
 {
@@ -173,8 +180,17 @@ static void what_needs_the_whole_run_is_not_told(void **state)
         assert_int_equal(s.calls, 0);
         tl_program_free(&p);
     }
-    // nor parts that leave something out, or come in another order
-    tl_program *p = compiled(f, plain, &s);
+    // what it does not need at all is there at once
+    tl_program *p = compiled(f, other, &s);
+    const tl_early_part all = {s.to[0], 0, COUNT};
+    float same[COUNT];
+    s.parts = &all;
+    run(f, p, &s, &(tl_early){&all, 1, note, &s}, true, same);
+    assert_int_equal(s.calls, 1);
+    assert_memory_equal(same, s.seen, sizeof same);
+    tl_program_free(&p);
+    // parts that leave something out, or come in another order, are not told of
+    p = compiled(f, plain, &s);
     const tl_early_part wrong[][2] = {{{s.to[0], GAP, COUNT}, {s.to[0], 1, GAP}},
                                       {{s.to[0], 0, GAP}, {s.to[0], GAP, COUNT}}};
     for (int64_t i = 0; i < TL_COUNT(wrong); i++) {
