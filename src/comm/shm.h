@@ -116,6 +116,8 @@ char *tli_shm_mail_of(const tli_shm *s, int32_t group, int64_t number, int32_t r
 
 /* Until the value has reached it; TL_EPEER when the world has ended. */
 TL_NODISCARD tl_status tli_shm_wait(const tli_shm *s, tli_shm_count *c, uint32_t value);
+/* Whether that would return at once. */
+bool tli_shm_is_over(const tli_shm *s, const tli_shm_count *c, uint32_t value);
 /* One more; who makes it `value` wakes all. */
 void tli_shm_add(tli_shm_count *c, uint32_t value);
 TL_NODISCARD tl_status tli_shm_check(const tli_shm *s);

@@ -18,6 +18,8 @@ static const tl_method comm_methods[] = {
     TL_METHOD(tl_comm_class, share, false),
     TL_METHOD(tl_comm_class, unshare, false),
     TL_METHOD(tl_comm_class, abort, true),
+    TL_METHOD(tl_comm_class, ready, false),
+    TL_METHOD(tl_comm_class, leave, false),
     {NULL, 0, false},
 };
 const tl_kind tl_kind_comm = {
@@ -113,7 +115,7 @@ void tl_comm_close(tl_comm **comm)
         tl_free((void *)(uintptr_t)g->ranks);
         tl_free(g);
     }
-    tl_free(c->room);
+    for (int i = 0; i < TL_COMM_UNDER_WAY; i++) tl_free(c->rooms[i].data);
     tl_free(c);
     *comm = NULL;
 }
@@ -201,19 +203,56 @@ tl_status tl_comm_begin(tl_comm_work *w, tl_comm_group *g, const tl_comm_call *c
     return TL_OK;
 }
 
-tl_status tl_comm_wait(tl_comm_work *w)
+static tl_status add_piece(tl_comm_work *w)
 {
-    const tl_comm_class *cls = w->group->comm->cls;
-    tl_comm *c = w->group->comm;
-    tl_status st;
-    if (!w->begun) return TL_FAIL(TL_ESTATE, "a call that has not begun cannot be waited for");
+    tl_status st = w->group->comm->cls->meet ? tli_comm_sum_look(w) : tli_comm_sum_add(w);
+    w->added = true;
+    return st;
+}
+
+static tl_status end_sum(tl_comm_work *w)
+{
+    if (!w->added) TL_TRY(add_piece(w));
+    return w->group->comm->cls->meet ? tli_comm_sum_part(w) : tli_comm_sum_end(w);
+}
+
+// It is over, well or not.
+static void count_call(tl_comm_work *w)
+{
     w->begun = false;
     w->group->under_way--;
+    __atomic_fetch_add(&w->group->comm->calls, 1, __ATOMIC_RELAXED);
+}
+
+tl_status tl_comm_wait(tl_comm_work *w)
+{
+    tl_comm *c = w->group->comm;
+    if (!w->begun) return TL_FAIL(TL_ESTATE, "a call that has not begun cannot be waited for");
     __atomic_store_n(&c->in, (int32_t)w->call.kind, __ATOMIC_RELAXED);
-    if (!is_sum(w->call.kind)) st = cls->wait(w);
-    else st = cls->meet ? tli_comm_sum_look(w) : tli_comm_sum_end(w);
+    tl_status st = is_sum(w->call.kind) ? end_sum(w) : c->cls->wait(w);
     __atomic_store_n(&c->in, (int32_t)TL_COMM_KINDS, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELAXED);
+    count_call(w);
+    return st;
+}
+
+static bool is_ready(tl_comm_work *w)
+{
+    const tl_comm_class *cls = w->group->comm->cls;
+    if (!is_sum(w->call.kind) || !cls->ready || (cls->meet && !cls->leave)) return false;
+    return cls->meet ? cls->ready(w) : tli_comm_sum_ready(w);
+}
+
+tl_status tl_comm_advance(tl_comm_work *w, bool *done)
+{
+    tl_status st = TL_OK;
+    *done = false;
+    if (!w->begun) return TL_FAIL(TL_ESTATE, "a call that has not begun cannot go on");
+    if (!w->added && is_ready(w)) st = add_piece(w);
+    if (st == TL_OK && w->added && is_ready(w)) {
+        *done = true;
+        st = end_sum(w);
+    }
+    if (*done || st != TL_OK) count_call(w);
     return st;
 }
 

@@ -24,6 +24,11 @@ char *tli_peers_room(tli_peers *p, size_t bytes)
     return room;
 }
 
+tl_status tli_peers_make_sums(tli_peers *p)
+{
+    return p->sums ? TL_OK : tl_comm_split(&p->sums, p->all->comm, p->all->ranks, p->all->size);
+}
+
 void tli_peers_forget(tli_peers *p)
 {
     __atomic_store_n(&p->wants_stop, 0, __ATOMIC_RELEASE);

@@ -157,6 +157,7 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
     if (ranks > 1) tli_peers_init(&s->peers, args->world);
     s->peers.bucket_bytes = (args->bucket_mb > 0 ? args->bucket_mb : 25) * 1048576;
     s->peers.packs = args->num_packs > 0 ? args->num_packs : 1;
+    s->peers.bucket_params = args->bucket_params;
     if (ranks > 1) tl_world_comm(args->world)->threads = tl_engine_threads(s->engine);
     *out = s;
     return TL_OK;

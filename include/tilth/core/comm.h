@@ -36,7 +36,7 @@ typedef struct tl_comm tl_comm;
 typedef struct tl_comm_group tl_comm_group;
 typedef struct tl_comm_work tl_comm_work;
 
-enum { TL_COMM_RANKS = 1024, TL_COMM_GROUPS = 32 };
+enum { TL_COMM_RANKS = 1024, TL_COMM_GROUPS = 32, TL_COMM_UNDER_WAY = 8 };
 
 /* --- the world and its groups ----------------------------------------------------------------- */
 
@@ -69,8 +69,11 @@ struct tl_comm {
     tl_pool *threads;
     int32_t groups; /* made so far, also those without us */
     void *inner;    /* the transport's */
-    void *room;     /* kept of the last sum, where the transport cannot look into peers */
-    size_t room_bytes;
+    /* kept of sums that are done, where the transport cannot look into peers */
+    struct {
+        void *data;
+        size_t bytes;
+    } rooms[TL_COMM_UNDER_WAY];
     int64_t calls; /* of all groups, how many were waited for; read by other threads */
     int32_t in;    /* the kind that is waited for, or TL_COMM_KINDS; likewise */
 };
@@ -154,6 +157,7 @@ struct tl_comm_work {
     tl_comm_call call;
     int64_t number; /* calls of the group in front of it */
     bool begun;
+    bool added;     /* of a sum: this rank has added its piece */
     void *sum;      /* what a sum is put together in */
     void *inner[4]; /* the transport's */
 };
@@ -163,7 +167,11 @@ TL_API TL_NODISCARD tl_status tl_comm_begin(tl_comm_work *w, tl_comm_group *g,
 /* Returns when what was to be received is here and what was sent may be changed. Works of a group
  * are waited for in the order in which they began. */
 TL_API TL_NODISCARD tl_status tl_comm_wait(tl_comm_work *w);
-enum { TL_COMM_UNDER_WAY = 8 };
+/* Takes a sum as far as it goes without waiting, for who computes something else meanwhile: when
+ * all have brought their numbers, this rank adds its piece. `*done`: nothing is left to wait for,
+ * and that counts as waiting for it. Works of a group are taken on in any order. Other calls, and
+ * transports that cannot tell, go on when they are waited for. */
+TL_API TL_NODISCARD tl_status tl_comm_advance(tl_comm_work *w, bool *done);
 
 /* Both at once. */
 TL_API TL_NODISCARD tl_status tl_comm_call_now(tl_comm_group *g, const tl_comm_call *call);
@@ -202,7 +210,8 @@ struct tl_comm_class {
     /* (optional: none) For transports whose ranks look into each other's memory, all three or none.
      * A sum is begun by `begin` too. `meet` waits until all have begun it, and `face` says where a
      * rank's numbers lie, until `part`, which returns when all are done. `small`: all add all, out
-     * of copies, and nobody waits for the others at the end. */
+     * of copies, and nobody waits for the others at the end. Where there is a `leave`, it comes
+     * before `part`, and tells the others that this rank is done. */
     tl_status (*meet)(tl_comm_work *w, bool *small);
     void (*face)(tl_comm_work *w, int32_t rank, tl_comm_face *out);
     tl_status (*part)(tl_comm_work *w);
@@ -212,6 +221,11 @@ struct tl_comm_class {
     /* (optional: it stays) Called when all ranks have come to it. */
     void (*unshare)(tl_comm *c);
     void (*abort)(tl_comm *c, const char *why);
+    /* (optional: nobody knows) Whether `wait`, or that of `meet` and `part` which comes next, would
+     * return at once. */
+    bool (*ready)(tl_comm_work *w);
+    /* (optional: `part` does it) See `meet`. */
+    tl_status (*leave)(tl_comm_work *w);
 };
 
 /* The kind under which transports are registered. */

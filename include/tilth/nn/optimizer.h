@@ -92,6 +92,12 @@ TL_API TL_NODISCARD tl_status tl_optimizer_discard(tl_optimizer *o);
  * the last one. There are none before something was accumulated, and there may be more later. */
 TL_API tl_tensor *tl_optimizer_sum(const tl_optimizer *o, int64_t index);
 TL_API int64_t tl_optimizer_gradient_sums(const tl_optimizer *o);
+/* Where parameters begin in a sum of gradients, ascending, and the number of each in the model,
+ * which counts them in the order of its layers. None of other sums. */
+TL_API tl_ints tl_optimizer_sum_params(const tl_optimizer *o, const tl_tensor *sum,
+                                       const int64_t **numbers);
+/* Of such a number. */
+TL_API const char *tl_optimizer_param_path(const tl_optimizer *o, int64_t number);
 /* How often gradients were accumulated, in captures and eager steps: does a step do it once? */
 TL_API int64_t tl_optimizer_additions(const tl_optimizer *o);
 /* Sums are those of so many lanes, each of which is clipped by the optimizer's own clipping (adamw)

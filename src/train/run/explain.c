@@ -73,6 +73,7 @@ static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args
     TL_TRY(train(t, WARM_UP)); // captured, compiled, warm
     tl_program *p = tl_function_program(f);
     tl_program_set_timing(p, true);
+    tli_exchange_measure(&t->parts->lanes);
     TL_TRY(train(t, args->steps > 0 ? args->steps : USUAL_STEPS));
     p = tl_function_program(f); // another one, when the batches changed their shape
     tl_function_measure(f, &stats);
@@ -86,6 +87,7 @@ static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args
                 "memory; what fits its cache (%.0f MB) need not come from there\n\n",
                 most.flops, most.half_flops, most.bytes, most.cache * 1e-6);
     tl_program_report(p, &most, out);
+    tli_exchange_report(&t->parts->lanes, out);
     tl_program_set_timing(p, false);
     TL_TRY(write_files(p, seen, args));
     return tl_str_status(out);
