@@ -6,19 +6,13 @@
 #include <tilth/base/alloc.h>
 
 static const tl_method comm_methods[] = {
-    TL_METHOD(tl_comm_class, open, true),
-    TL_METHOD(tl_comm_class, close, true),
-    TL_METHOD(tl_comm_class, split, false),
-    TL_METHOD(tl_comm_class, begin, true),
-    TL_METHOD(tl_comm_class, wait, true),
-    TL_METHOD(tl_comm_class, meet, false),
-    TL_METHOD(tl_comm_class, face, false),
-    TL_METHOD(tl_comm_class, part, false),
-    TL_METHOD(tl_comm_class, alloc, true),
-    TL_METHOD(tl_comm_class, share, false),
-    TL_METHOD(tl_comm_class, unshare, false),
-    TL_METHOD(tl_comm_class, abort, true),
-    {NULL, 0, false},
+    TL_METHOD(tl_comm_class, open, true),   TL_METHOD(tl_comm_class, close, true),
+    TL_METHOD(tl_comm_class, split, false), TL_METHOD(tl_comm_class, begin, true),
+    TL_METHOD(tl_comm_class, wait, true),   TL_METHOD(tl_comm_class, meet, false),
+    TL_METHOD(tl_comm_class, face, false),  TL_METHOD(tl_comm_class, part, false),
+    TL_METHOD(tl_comm_class, alloc, true),  TL_METHOD(tl_comm_class, release, false),
+    TL_METHOD(tl_comm_class, share, false), TL_METHOD(tl_comm_class, unshare, false),
+    TL_METHOD(tl_comm_class, abort, true),  {NULL, 0, false},
 };
 const tl_kind tl_kind_comm = {
     .name = "comm",
@@ -111,6 +105,7 @@ void tl_comm_close(tl_comm **comm)
     for (tl_comm_group *g = c->world, *next; g; g = next) {
         next = g->next;
         tl_free((void *)(uintptr_t)g->ranks);
+        tl_free(g->levels);
         tl_free(g);
     }
     tl_free(c->room);
@@ -138,7 +133,20 @@ tl_status tl_comm_split(tl_comm_group **out, tl_comm *comm, const int32_t *ranks
 
 void *tl_comm_alloc(tl_comm *comm, size_t bytes)
 {
-    return comm->cls->alloc(comm, bytes);
+    void *memory = comm->cls->alloc(comm, bytes);
+    if (memory) comm->own_bytes += (int64_t)bytes;
+    return memory;
+}
+
+size_t tl_comm_release(tl_comm *comm, void *data, size_t bytes)
+{
+    return comm->cls->release && bytes ? comm->cls->release(comm, data, bytes) : 0;
+}
+
+void tl_comm_memory(const tl_comm *comm, int64_t *own, int64_t *common)
+{
+    *own = comm->own_bytes;
+    *common = comm->common_bytes;
 }
 
 tl_status tl_comm_unshare(tl_comm *comm)
@@ -146,6 +154,7 @@ tl_status tl_comm_unshare(tl_comm *comm)
     if (!comm->cls->unshare) return TL_OK;
     TL_TRY(tl_comm_barrier(comm->world));
     comm->cls->unshare(comm);
+    comm->common_bytes = 0;
     return TL_OK;
 }
 
@@ -157,7 +166,11 @@ bool tl_comm_shares(const tl_comm *comm)
 tl_status tl_comm_share(tl_comm *comm, void **out, size_t bytes)
 {
     *out = NULL;
-    if (comm->cls->share) return comm->cls->share(comm, out, bytes ? bytes : 1);
+    if (comm->cls->share) {
+        TL_TRY(comm->cls->share(comm, out, bytes ? bytes : 1));
+        comm->common_bytes += (int64_t)bytes;
+        return TL_OK;
+    }
     return TL_FAIL(TL_EUNSUPPORTED,
                    "processes that exchange over %s have no memory in common; those of one machine "
                    "have, over shm",
@@ -194,8 +207,11 @@ tl_status tl_comm_begin(tl_comm_work *w, tl_comm_group *g, const tl_comm_call *c
     if (g->under_way == TL_COMM_UNDER_WAY)
         return TL_FAIL(TL_ESTATE, "%s: %d calls of the group are under way, and none more may be",
                        tl_comm_kind_name(call->kind), TL_COMM_UNDER_WAY);
-    TL_TRY(is_sum(call->kind) && !cls->meet ? tli_comm_sum_begin(w) : cls->begin(w));
-    if (call->kind != TL_COMM_SEND && call->kind != TL_COMM_RECV) g->calls++;
+    w->in_levels = tli_comm_in_levels(g, call);
+    if (w->in_levels) TL_TRY(tli_comm_levels_begin(w));
+    else TL_TRY(is_sum(call->kind) && !cls->meet ? tli_comm_sum_begin(w) : cls->begin(w));
+    // In levels it is calls of other groups.
+    if (call->kind != TL_COMM_SEND && call->kind != TL_COMM_RECV && !w->in_levels) g->calls++;
     g->under_way++;
     w->begun = true;
     return TL_OK;
@@ -211,6 +227,7 @@ tl_status tl_comm_wait(tl_comm_work *w)
     w->group->under_way--;
     __atomic_store_n(&c->in, (int32_t)w->call.kind, __ATOMIC_RELAXED);
     if (!is_sum(w->call.kind)) st = cls->wait(w);
+    else if (w->in_levels) st = tli_comm_levels_end(w);
     else st = cls->meet ? tli_comm_sum_look(w) : tli_comm_sum_end(w);
     __atomic_store_n(&c->in, (int32_t)TL_COMM_KINDS, __ATOMIC_RELAXED);
     __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELAXED);
