@@ -87,9 +87,28 @@ static tl_status add_up(const tli_lanes *l, const tl_tensor *live, const void *c
     return TL_OK;
 }
 
+/* Where each process needs its part alone, the rest goes until the next step adds to it. */
+static void drop_others(tli_lanes *l, const tli_lane_sum *s, const void *const *partials,
+                        int64_t blocks)
+{
+    tl_comm *comm = l->peers->all->comm;
+    const int64_t count = tl_tensor_count(s->live);
+    const size_t size = tl_dtype_size(s->live->dtype);
+    if (!l->optimizer || tl_optimizer_sum_cut(l->optimizer, s->live, 0) < 0) return;
+    const size_t from = (size_t)tl_optimizer_sum_cut(l->optimizer, s->live, l->peers->rank) * size;
+    const size_t end =
+        (size_t)tl_optimizer_sum_cut(l->optimizer, s->live, l->peers->rank + 1) * size;
+    for (int64_t i = 0; i < blocks; i++) {
+        char *data = (char *)(uintptr_t)partials[i];
+        const bool live = i + 1 == blocks;
+        l->dropped += tl_comm_release(comm, data, live ? from : (size_t)count * size);
+        if (live) l->dropped += tl_comm_release(comm, data + end, (size_t)count * size - end);
+    }
+}
+
 /* Of a sum the blocks on its stack, and in `live` the last one: what tl_lanes_blocks lists for this
  * process. */
-static tl_status join_large(const tli_lanes *l, const tli_lane_sum *s)
+static tl_status join_large(tli_lanes *l, const tli_lane_sum *s)
 {
     tl_lease leases[TL_LANE_BLOCKS];
     const void *partials[TL_LANE_BLOCKS];
@@ -101,6 +120,7 @@ static tl_status join_large(const tli_lanes *l, const tli_lane_sum *s)
     if (st == TL_OK) {
         for (int64_t i = 0; i <= taken; i++) partials[i] = leases[i].data;
         st = add_up(l, s->live, partials, taken + 1, leases[taken].data);
+        if (st == TL_OK) drop_others(l, s, partials, taken + 1);
         if (st == TL_OK) st = tl_lease_end(&leases[taken]);
         else tl_lease_drop(&leases[taken]);
     }
@@ -182,10 +202,12 @@ tl_status tli_lanes_join(tli_lanes *l)
 {
     TL_ASSERT(l->peers || (l->height == 0 && l->of.ranks == 1));
     if (!l->peers) return TL_OK;
+    l->dropped = 0; // it was added to
     for (int64_t i = 0; i < l->sums.count; i++)
         if (!is_small(&l->sums.items[i])) TL_TRY(join_large(l, &l->sums.items[i]));
     for (int dtype = 0; dtype < TL_DTYPE_COUNT; dtype++)
         TL_TRY(join_small(l, (tl_dtype)dtype)); // one call for each type that there is
+    if (!l->joined && l->told) tl_engine_trim(tl_tensor_engine(l->told)); // sums have moved
     l->joined = true;
     return TL_OK;
 }
