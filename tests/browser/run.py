@@ -212,7 +212,8 @@ def check_appearance(page):
     page.run('T.choose([...T.runs.keys()])')
     page.key('d')
     page.until("getComputedStyle(document.body).backgroundColor === 'rgb(17, 21, 27)'")
-    page.until("[...T.cards.values()][0]?.curves?.length")
+    page.until("T.cards.get('accuracy')?.curves?.length === 5")
+    assert drawn(page, 'accuracy') > 500, 'the chart is empty in the dark'
     shot(page, 'dark')
     page.resize(390, 844, phone=True)
     page.until('innerWidth === 390')
@@ -224,6 +225,8 @@ def check_appearance(page):
     assert page.run("getComputedStyle(document.getElementById('side')).display === 'flex'")
     page.run("document.getElementById('menu').click()")
     go(page, 'curves')
+    page.until("T.cards.get('accuracy')?.curves?.length === 5")
+    assert drawn(page, 'accuracy') > 500, 'the chart is empty on a phone'
     shot(page, 'phone')
 
 
