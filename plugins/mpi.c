@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
@@ -400,6 +401,15 @@ static void *alloc_mpi(tl_comm *c, size_t bytes)
     return m->memory[m->pieces++] = made;
 }
 
+static size_t release_mpi(tl_comm *c, void *data, size_t bytes)
+{
+    (void)c;
+    const uintptr_t at = (uintptr_t)data;
+    const uintptr_t first = (at + PAGE - 1) / PAGE * PAGE, end = (at + bytes) / PAGE * PAGE;
+    if (first >= end) return 0;
+    return madvise((char *)data + (first - at), end - first, MADV_DONTNEED) == 0 ? end - first : 0;
+}
+
 static void abort_mpi(tl_comm *c, const char *why)
 {
     set_end(c->inner, why);
@@ -416,6 +426,7 @@ const tl_comm_class tl_comm_mpi = {
     .begin = begin_call,
     .wait = wait_call,
     .alloc = alloc_mpi,
+    .release = release_mpi,
     .abort = abort_mpi,
     .ready = ready,
 };

@@ -556,6 +556,7 @@ const tl_comm_class tl_comm_shm = {
     .face = face_shm,
     .part = part_shm,
     .alloc = tli_shm_alloc,
+    .release = tli_shm_release,
     .share = tli_shm_share,
     .unshare = tli_shm_unshare,
     .abort = abort_shm,

@@ -126,6 +126,7 @@ void tli_shm_end(const tli_shm *s, const char *why);
 /* --- memory ----------------------------------------------------------------------------------- */
 
 void *tli_shm_alloc(tl_comm *c, size_t bytes);
+size_t tli_shm_release(tl_comm *c, void *data, size_t bytes);
 /* Where our bytes lie for peers; where they cannot see them, in a piece that is taken, and holds a
  * copy if `copy`. `piece` is its index then, else -1. */
 TL_NODISCARD tl_status tli_shm_show(tl_comm *c, tli_shm_where *out, int64_t *piece,

@@ -16,4 +16,11 @@ TL_NODISCARD tl_status tli_comm_sum_end(tl_comm_work *w);
 /* Whether the next of the two would not wait. */
 bool tli_comm_sum_ready(tl_comm_work *w);
 
+/* --- in two levels (comm_levels.c) ------------------------------------------------------------ */
+
+/* Whether this call does; then these are its beginning and end. */
+bool tli_comm_in_levels(const tl_comm_group *g, const tl_comm_call *call);
+TL_NODISCARD tl_status tli_comm_levels_begin(tl_comm_work *w);
+TL_NODISCARD tl_status tli_comm_levels_end(tl_comm_work *w);
+
 #endif

@@ -16,8 +16,9 @@
 #include <tilth/core/logs.h>
 #include <tilth/train/strategy.h>
 
-/* Of what travels with sums: a stop, then signals (signals.h). */
-enum { TLI_WISHES = 1 + 4 };
+/* Of what travels with sums: a stop, signals (signals.h), and that files of a checkpoint are
+ * written. */
+enum { TLI_WISHES = 1 + 4 + 1 };
 
 typedef struct tli_peers {
     tl_world *world; /* borrowed */
@@ -32,6 +33,8 @@ typedef struct tli_peers {
     bool stops;                   /* all are to stop */
     volatile sig_atomic_t signal; /* all have heard of it; 0: of none */
     volatile sig_atomic_t woken;  /* one of the two */
+    bool wrote;                   /* this process its files of the checkpoint under way */
+    bool all_wrote;               /* all have, as far as the last sums say */
     char *room;                   /* that peers reach, for what is put together */
     size_t room_bytes;
 } tli_peers;
@@ -42,6 +45,7 @@ tli_peers *tli_strategy_peers(const tl_strategy *s);
 bool tli_is_chief(const tl_strategy *s);
 
 void tli_peers_init(tli_peers *p, tl_world *world);
+enum { TLI_PEERS_ROOM = 65536 }; /* bytes of it at first */
 /* At least so many bytes; what was in it is gone. NULL with the error set. */
 char *tli_peers_room(tli_peers *p, size_t bytes);
 /* A call of all, once. */

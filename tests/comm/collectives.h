@@ -303,7 +303,7 @@ static inline int check_groups(const tl_comm_args *args, tl_comm *c)
 
 static inline int check_under_way(const tl_comm_args *args, tl_comm *c, const collectives *how)
 {
-    enum { COUNT = 3000 };
+    enum { COUNT = 20000 }; // large ones go over machines
     int32_t *data = rank_memory(c, how, sizeof *data * COUNT * TL_COMM_UNDER_WAY);
     tl_comm_work w[TL_COMM_UNDER_WAY], more;
     const void *partials[TL_COMM_UNDER_WAY];
@@ -390,6 +390,32 @@ static inline int check_advance(const tl_comm_args *args, tl_comm *c, const coll
     return 0;
 }
 
+/* Two ranks a machine: in two levels, and with the same bits. Other layouts stay at one. */
+static inline int check_machines(const tl_comm_args *args, tl_comm *c, const collectives *how)
+{
+    int32_t machines[TL_COMM_SHM_RANKS];
+    const char *why;
+    for (int32_t r = 0; r < c->size; r++) machines[r] = r % 2; // no neighbours
+    RANK_CHECK(tl_comm_set_machines(c, machines, c->size, &why) == TL_OK);
+    RANK_CHECK(!c->world->levels && (c->size < 3 ? !why : why && strstr(why, "mixed")));
+    for (int32_t r = 0; r < c->size; r++) machines[r] = r < 3 ? 0 : 1;
+    RANK_CHECK(tl_comm_set_machines(c, machines, 3 * c->size, &why) == TL_OK);
+    RANK_CHECK(!c->world->levels);
+    RANK_CHECK(c->size != 4 || strstr(why, "different numbers"));
+    for (int32_t r = 0; r < c->size; r++) machines[r] = r / 2;
+    RANK_CHECK(tl_comm_set_machines(c, machines, 3 * c->size, &why) == TL_OK);
+    RANK_CHECK(!c->world->levels && (c->size != 4 || strstr(why, "no subtree")));
+    RANK_CHECK(tl_comm_set_machines(c, machines, c->size, &why) == TL_OK);
+    RANK_CHECK(!c->world->levels == !(c->size == 4 || c->size == 8));
+    if (!c->world->levels) return 0;
+    const int64_t before = c->calls;
+    RANK_CHECK(check_sum(args, c, how, c->size, TL_F32, 70001) == 0);
+    RANK_CHECK(check_sum(args, c, how, c->size, TL_BF16, 40000) == 0);
+    RANK_CHECK(c->calls - before > 4); // those of levels are calls, too
+    RANK_CHECK(check_sum(args, c, how, 2 * c->size, TL_F32, 20000) == 0); // at one level
+    return check_under_way(args, c, how);
+}
+
 static inline int check_collectives(const tl_comm_args *args, void *payload)
 {
     const collectives *how = payload;
@@ -403,9 +429,12 @@ static inline int check_collectives(const tl_comm_args *args, void *payload)
     RANK_CHECK(check_groups(args, c) == 0);
     RANK_CHECK(check_under_way(args, c, how) == 0);
     RANK_CHECK(check_advance(args, c, how) == 0);
-    RANK_CHECK(tl_comm_barrier(c->world) == TL_OK);
-    tl_comm_close(&c);
-    return 0;
+}
+
+RANK_CHECK(check_machines(args, c, how) == 0);
+RANK_CHECK(tl_comm_barrier(c->world) == TL_OK);
+tl_comm_close(&c);
+return 0;
 }
 
 #endif

@@ -60,6 +60,19 @@ same()
     done
 }
 
+# merged FOLDER KIND HOW... : trains with divided checkpoints, and compares them when they are merged
+merged()
+{
+    local index
+    kinds[divided]="${kinds[$2]} tilth.checkpoint_shards=4"
+    train "$1" divided "${@:3}"
+    unset 'kinds[divided]'
+    for index in "$1"/ckpt-*.index.json; do
+        quietly "$1.txt" "$program" ckpt merge "$index" -o "${index%.index.json}"
+    done
+    same "$2-1" "$1"
+}
+
 mpirun=(mpirun --allow-run-as-root --oversubscribe --bind-to none)
 parts=(25 0.0625 0.1) # no bit depends on what travels at a time
 compared=0
@@ -85,6 +98,10 @@ for kind in "${!kinds[@]}"; do
         done
         compared=$((compared + 4))
     done
+    # divided into files, which each writes some of
+    merged "$kind-d" "$kind" "$program" launch -n 3 tilth.zero=2
+    TILTH_COMM=mpi merged "$kind-e" "$kind" "${mpirun[@]}" -n 2 "$program" tilth.zero=1
+    compared=$((compared + 2))
     rm -rf "$kind"-*
 done
 echo "processes: $compared trainings with the bytes of one process"

@@ -94,6 +94,7 @@ typedef struct tli_lanes {
     bool stayed;               /* the last lane has left its sums where the next one adds */
     bool adds_once;            /* each batch, as far as was seen */
     bool joined;               /* once: what comes before may have to be compiled */
+    size_t dropped;            /* bytes of sums that others have, from a join to the next step */
     struct {
         tli_lane_end **items;
         int64_t count, capacity;

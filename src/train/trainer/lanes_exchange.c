@@ -346,6 +346,21 @@ static tl_status wait_for_all(tli_lanes *l)
     return TL_OK;
 }
 
+/* Where each process needs its part alone, the rest goes until the next step adds to it. */
+static void drop_others(tli_lanes *l, const tli_lane_sum *s)
+{
+    tl_comm *comm = l->peers->all->comm;
+    const size_t size = tl_dtype_size(s->live->dtype), bytes = tl_tensor_bytes(s->live);
+    if (!l->optimizer || tl_optimizer_sum_cut(l->optimizer, s->live, 0) < 0) return;
+    const int64_t from = tl_optimizer_sum_cut(l->optimizer, s->live, l->peers->rank);
+    const int64_t end = tl_optimizer_sum_cut(l->optimizer, s->live, l->peers->rank + 1);
+    char *live = tli_data(s->live);
+    for (int64_t k = 0; k < l->height; k++)
+        if (s->stack[k]) l->dropped += tl_comm_release(comm, tli_data(s->stack[k]), bytes);
+    l->dropped += tl_comm_release(comm, live, (size_t)from * size);
+    l->dropped += tl_comm_release(comm, live + (size_t)end * size, bytes - (size_t)end * size);
+}
+
 /* --- from outside ----------------------------------------------------------------------------- */
 
 bool tli_lane_sum_is_apart(const tli_lanes *l, const tli_lane_sum *s)
@@ -395,9 +410,12 @@ tl_status tli_exchange_end(tli_lanes *l)
     tl_status st = take_leases(l);
     if (st == TL_OK) st = wait_for_all(l);
     TL_TRY(end_leases(l, st));
-    for (int64_t i = 0; i < l->sums.count && host_computes(l); i++)
-        if (!tli_lane_sum_is_small(&l->sums.items[i]))
-            tli_storage_touch(l->sums.items[i].live->storage);
+    for (int64_t i = 0; i < l->sums.count && host_computes(l); i++) {
+        const tli_lane_sum *s = &l->sums.items[i];
+        if (tli_lane_sum_is_small(s)) continue;
+        drop_others(l, s);
+        tli_storage_touch(s->live->storage);
+    }
     x->steps++;
     x->there = x->begun = x->done = 0;
     return TL_OK;

@@ -82,11 +82,13 @@ tl_status tli_lanes_join(tli_lanes *l)
 {
     TL_ASSERT(l->peers || (l->height == 0 && l->of.ranks == 1));
     if (!l->peers) return TL_OK;
+    l->dropped = 0; // it was added to
     TL_TRY(tli_exchange_end(l));
     const int64_t begin_ns = tl_clock_ns();
     for (int dtype = 0; dtype < TL_DTYPE_COUNT; dtype++)
         TL_TRY(join_small(l, (tl_dtype)dtype)); // one call for each type that there is
     l->exchange.small_ns += tl_clock_ns() - begin_ns;
+    if (!l->joined && l->told) tl_engine_trim(tl_tensor_engine(l->told)); // sums have moved
     l->joined = true;
     return TL_OK;
 }
