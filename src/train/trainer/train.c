@@ -302,15 +302,13 @@ static tl_status lanes_meet(tl_trainer *t, bool *out)
 {
     tl_trainer_parts *p = t->parts;
     tl_program *program;
-    tl_program_stats stats;
     if (!p->in.count) return TL_OK;
     tl_ctx_set_training(t->ctx, true);
     tl_ctx_set_strand(t->ctx, strand_of(t, 0));
     tl_status st = TL_OK;
     if (p->train) {
         st = tl_function_find(p->train, t->ctx, &p->in, &program);
-        if (st == TL_OK) tl_program_measure(program, &stats);
-        *out = st == TL_OK && stats.collectives > 0;
+        *out = st == TL_OK && tl_program_collectives(program) > 0;
     } else if (!p->lanes.asked) {
         st = ask_eager(t);
     }
