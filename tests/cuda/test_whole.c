@@ -29,19 +29,25 @@ static tl_status note(const tli_cuda_work *w, const void *args, size_t bytes)
     return TL_OK;
 }
 
-/* c = a b, [64, 64] each, whose memory is said to be that of the call. */
-static void multiply(const void *a, const void *b, void *c)
+/* c = a b, [64, k] and [k, n], whose memory is said to be that of the call. */
+static void multiply_sizes(const void *a, const void *b, void *c, int n, int k)
 {
-    enum { SIDE = 64, BYTES = 2 * SIDE * SIDE };
+    enum { ROWS = 64, HALF = 2 };
     const tli_cuda_product p = {
-        .dtype = TL_BF16, .m = SIDE, .n = SIDE, .k = SIDE, .batch = 1, .activation = TL_ACT_RELU};
+        .dtype = TL_BF16, .m = ROWS, .n = n, .k = k, .batch = 1, .activation = TL_ACT_RELU};
     const tl_node none = {0};
     tli_whole_call(noting, &none);
-    tli_whole_reads(noting, a, BYTES);
-    tli_whole_reads(noting, b, BYTES);
-    tli_whole_writes(noting, c, BYTES);
+    tli_whole_reads(noting, a, (size_t)(HALF * ROWS * k));
+    tli_whole_reads(noting, b, (size_t)(HALF * k * n));
+    tli_whole_writes(noting, c, (size_t)(HALF * ROWS * n));
     assert_ok(
         tli_cuda_multiply_small(&(tl_run){0}, &p, &(tli_cuda_operands){.a = a, .b = b, .c = c}));
+}
+
+/* [64, 64] each. */
+static void multiply(const void *a, const void *b, void *c)
+{
+    multiply_sizes(a, b, c, 64, 64);
 }
 
 static int count(const char *text, const char *what)
@@ -92,6 +98,31 @@ static void pieces_wait_for_what_they_need(void **state)
     assert_false(tli_whole_is_good(noting));
     tl_str_deinit(&text);
     tli_whole_free(&noting);
+    tli_cuda_on_host = before;
+}
+
+/* What has few columns is made by those who need its rows, if nobody changes what it is made of. */
+static void few_columns_are_computed_where_they_are_needed(void **state)
+{
+    static _Alignas(16) uint16_t rooms[6][64 * 64];
+    tli_cuda_host host = {.put = note}, *before = tli_cuda_on_host;
+    (void)state;
+    tli_cuda_on_host = &host;
+    for (int form = 0; form < 3; form++) {
+        tl_str text = TL_STR_INIT;
+        assert_ok(tli_whole_new(&noting));
+        multiply_sizes(rooms[0], rooms[1], rooms[2], 16, 64);
+        if (form == 0) multiply_sizes(rooms[2], rooms[3], rooms[4], 64, 16);
+        if (form == 1) multiply_sizes(rooms[2], rooms[3], rooms[0], 64, 16); // over what it reads
+        if (form == 2) multiply_sizes(rooms[3], rooms[2], rooms[4], 16, 64); // columns
+        multiply(rooms[form == 1 ? 0 : 4], rooms[1], rooms[5]);
+        assert_ok(tli_whole_print(noting, &text));
+        assert_int_equal(count(tl_str_text(&text), "    meet(p.counter"), form == 0 ? 1 : 2);
+        assert_int_equal(count(tl_str_text(&text), "const i64 row = "), form == 0);
+        compile(tl_str_text(&text));
+        tl_str_deinit(&text);
+        tli_whole_free(&noting);
+    }
     tli_cuda_on_host = before;
 }
 
@@ -201,6 +232,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_wait_for_what_they_need),
+        cmocka_unit_test(few_columns_are_computed_where_they_are_needed),
         cmocka_unit_test(bits_are_those_of_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
