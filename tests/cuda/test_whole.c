@@ -1,11 +1,15 @@
 /* Lists of small pieces as one kernel (cuda/whole.h): what waits for what, that NVRTC takes the
- * text and keeps all in registers, and, on a GPU with TILTH_DEVICE=cuda, that bits are those of the
- * list. */
+ * text and keeps all in registers; that steps of a training become one; on a GPU with
+ * TILTH_DEVICE=cuda, that bits are those of the list. */
 #include "test.h"
 #include "engine.h"
 #include "graph/trainer.h"
+#include "temporary.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/graph/function.h>
@@ -192,7 +196,8 @@ static void bits_are_those_of_the_list(void **state)
     tl_ctx *c;
     trainer t[2];
     (void)state;
-    if (!test_wants_gpu()) skip();
+    const tli_cuda_api *api;
+    if (!test_wants_gpu() || tli_cuda_products(&api) != TL_OK) skip();
     assert_ok(test_engine_new(&engine, NULL, 2));
     assert_ok(tl_ctx_new(&c, engine));
     const tl_mark mark = tl_ctx_begin(c);
@@ -228,11 +233,37 @@ static void bits_are_those_of_the_list(void **state)
     tl_engine_free(&engine);
 }
 
-int main(void)
+/* Where there is no GPU: by a driver that is none (fake/cuda), whose kernels do nothing, in a process
+ * of its own. That it becomes one kernel shows there too. */
+static void a_training_becomes_one(void **state)
 {
+    (void)state;
+    if (test_wants_gpu()) skip();
+    char folder[TEMPORARY_PATH];
+    int status = 1;
+    assert_non_null(mkdtemp(temporary(folder, "tilth-whole")));
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("TILTH_DEVICE", "cuda", 1);
+        setenv("TILTH_CUDA_PATH", FAKE_CUDA_FOLDER, 1);
+        setenv("TILTH_CACHE_DIR", folder, 1);
+        execl("/proc/self/exe", "cuda_whole", "training", (char *)NULL);
+        _exit(127);
+    }
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_int_equal(remove_tree(folder), 0);
+    assert_int_equal(status, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest training[] = {cmocka_unit_test(bits_are_those_of_the_list)};
+    if (argc > 1 && strcmp(argv[1], "training") == 0)
+        return cmocka_run_group_tests(training, NULL, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_wait_for_what_they_need),
         cmocka_unit_test(few_columns_are_computed_where_they_are_needed),
+        cmocka_unit_test(a_training_becomes_one),
         cmocka_unit_test(bits_are_those_of_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
