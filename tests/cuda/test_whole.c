@@ -233,8 +233,8 @@ static void bits_are_those_of_the_list(void **state)
     tl_engine_free(&engine);
 }
 
-/* Where there is no GPU: by a driver that is none (fake/cuda), whose kernels do nothing, in a process
- * of its own. That it becomes one kernel shows there too. */
+/* Where there is no GPU: by a driver that is none (fake/cuda), whose kernels do nothing, in another
+ * process. That it becomes one kernel shows there too. */
 static void a_training_becomes_one(void **state)
 {
     (void)state;
