@@ -1,6 +1,6 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
- * so; products and gradients of norms that something is added to, products before relu; losses that
+ * so; products and gradients of norms that something is added to; products before relu; losses that
  * make their gradient in the same sweep. Losses read logits as they are, not widened, and leave
  * classes out that were put in for the sake of products. Sums in place multiply what is added to
  * them. */
