@@ -351,15 +351,28 @@ word_test()
 
 # --- the other words ------------------------------------------------------------------------------
 
+# The plug-in for mpirun. Who may install nothing has a program without it.
+need_mpi()
+{
+    (need_packages "${MPI_PACKAGES[@]}") || {
+        echo "Open MPI cannot be installed: this is built for processes of one machine, without libtilth_mpi.so"
+        return
+    }
+    # What was configured before it was there has to look again.
+    grep -qs libtilth_mpi build/build.ninja || rm -f build/.configured
+}
+
 word_build()
 {
+    need_packages "${BUILD_PACKAGES[@]}"
+    need_mpi
     build_release
 }
 
 word_install()
 {
     local prefix=${1:-/usr/local} run=()
-    build_release
+    word_build
     mkdir -p "$prefix" 2>/dev/null || true
     [[ -w $prefix ]] || run=(as_root)
     "${run[@]}" cmake --install build --prefix "$prefix"

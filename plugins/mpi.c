@@ -233,7 +233,9 @@ static tl_status begin_mpi(mpi *m)
     if (rank != m->rank || size != m->size)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "MPI says rank %d of %d, and the environment rank %" PRId32 " of %" PRId32
-                       ": mpirun is of another MPI than libtilth_mpi.so was built with",
+                       ": mpirun is of another MPI than the plug-in was built with; install the "
+                       "development package of its MPI (Debian: libopenmpi-dev, libmpich-dev) and "
+                       "build Tilth again",
                        rank, size, m->rank, m->size);
     MPI_Comm_dup(MPI_COMM_WORLD, &m->world);
     MPI_Irecv(m->heard, WHY, MPI_CHAR, MPI_ANY_SOURCE, TAG_END, m->world, &m->end);

@@ -49,21 +49,22 @@ typedef struct names {
     const char *rank, *size;
     const char *local_rank, *local_size; /* or NULL */
     const char *key, *key_too;           /* or NULL */
+    const char *mpi;                     /* or NULL */
 } names;
 static const names launchers[] = {
     {TL_WHO_TILTH, "tilth launch (TILTH_RANK, TILTH_SIZE)", "TILTH_RANK", "TILTH_SIZE",
-     "TILTH_LOCAL_RANK", "TILTH_LOCAL_SIZE", NULL, NULL},
+     "TILTH_LOCAL_RANK", "TILTH_LOCAL_SIZE", NULL, NULL, NULL},
     {TL_WHO_MPI, "mpirun (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE)", "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-     "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"},
+     "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "openmpi"},
     {TL_WHO_MPI, "mpirun (PMIX_RANK, PMIX_SIZE)", "PMIX_RANK", "PMIX_SIZE", NULL, NULL,
-     "PMIX_NAMESPACE", NULL},
+     "PMIX_NAMESPACE", NULL, NULL},
     {TL_WHO_MPI, "mpirun (PMI_RANK, PMI_SIZE)", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID",
-     "MPI_LOCALNRANKS", "PMI_JOBID", "HYDRA_JOBID"},
+     "MPI_LOCALNRANKS", "PMI_JOBID", "HYDRA_JOBID", "mpich"},
     {TL_WHO_TORCHRUN, "torchrun (RANK, WORLD_SIZE)", "RANK", "WORLD_SIZE", "LOCAL_RANK",
-     "LOCAL_WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RUN_ID"},
+     "LOCAL_WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RUN_ID", NULL},
     {TL_WHO_SLURM, "Slurm (SLURM_PROCID, SLURM_STEP_NUM_TASKS)", "SLURM_PROCID",
-     "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL, "SLURM_JOB_ID", "SLURM_STEP_ID"},
+     "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", NULL, "SLURM_JOB_ID", "SLURM_STEP_ID", NULL},
 };
 
 /* Both of its numbers are there: RANK alone may mean anything, and PMIX_RANK comes without a
@@ -97,7 +98,7 @@ static void set_hosts(tl_who *out, const tl_who_environment *e)
 
 static tl_status read_numbers(tl_who *out, const tl_who_environment *e, const names *n)
 {
-    *out = (tl_who){.from = n->from, .source = n->source};
+    *out = (tl_who){.from = n->from, .source = n->source, .mpi = n->mpi};
     TL_TRY(number(&out->size, e, n->size, 1, TL_COMM_RANKS));
     TL_TRY(number(&out->rank, e, n->rank, 0, out->size - 1));
     out->local_rank = out->rank;

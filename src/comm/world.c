@@ -103,8 +103,9 @@ static tl_status refuse_hosts(const tl_who *who)
     if (who->from == TL_WHO_MPI || who->from == TL_WHO_SLURM)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "%" PRId32 " processes%s (%s) need MPI, and this Tilth has "
-                       "no libtilth_mpi.so: install libopenmpi-dev and build Tilth again",
-                       who->size, *who->hosts ? " on several machines" : "", who->source);
+                       "no libtilth_mpi.so: install lib%s-dev and build Tilth again",
+                       who->size, *who->hosts ? " on several machines" : "", who->source,
+                       who->mpi ? who->mpi : "openmpi");
     add_command(&command);
     tl_status st = TL_FAIL(
         TL_EUNSUPPORTED,
@@ -116,8 +117,8 @@ static tl_status refuse_hosts(const tl_who *who)
     return st;
 }
 
-/* The plug-in lies beside the library. */
-static tl_status find_plugin(char out[4096])
+/* Plug-ins lie beside the library: one for each MPI, or the one that there is. */
+static tl_status find_plugin(char out[4096], const tl_who *who)
 {
     Dl_info info;
     const char *given = secure_getenv("TILTH_MPI"); // it names code
@@ -128,8 +129,10 @@ static tl_status find_plugin(char out[4096])
     if (!dladdr((void *)(uintptr_t)tl_world_open, &info) || !info.dli_fname)
         return TL_FAIL(TL_EUNSUPPORTED, "libtilth_mpi.so: where the library lies is not known");
     const char *slash = strrchr(info.dli_fname, '/');
-    snprintf(out, 4096, "%.*slibtilth_mpi.so", slash ? (int)(slash + 1 - info.dli_fname) : 0,
-             info.dli_fname);
+    const int folder = slash ? (int)(slash + 1 - info.dli_fname) : 0;
+    snprintf(out, 4096, "%.*slibtilth_%s.so", folder, info.dli_fname, who->mpi ? who->mpi : "mpi");
+    if (who->mpi && access(out, F_OK) < 0)
+        snprintf(out, 4096, "%.*slibtilth_mpi.so", folder, info.dli_fname);
     return TL_OK;
 }
 
@@ -165,7 +168,7 @@ static tl_status open_mpi(tl_world *w, const tl_world_args *args)
     uint8_t token[TLI_MEET_TOKEN];
     bool given;
     TL_TRY(tli_meet_token(token, &given)); // a mistake in it is told before all are brought up
-    TL_TRY(find_plugin(path));
+    TL_TRY(find_plugin(path, &w->who));
     if (access(path, F_OK) < 0) return refuse_hosts(&w->who);
     TL_TRY(tl_registry_new(&w->registry));
     TL_TRY(tl_registry_load(w->registry, path));

@@ -88,6 +88,7 @@ static const tl_backend_class multiplying = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
     .fallback = &plain,
     .tables = tables,
+    .takes = tli_cuda_product_takes,
     .device = &tl_device_cuda,
     .supported = supported,
     .around = put_together,

@@ -271,11 +271,10 @@ static tl_status begin_logging(common *c, const tli_run *run, const tli_command 
     return st;
 }
 
-/* Several processes share the work of `train` and `eval` alone. */
+/* Several processes share the work of `train`, `train_net` and `eval` alone. */
 static bool is_for_one(const char *command)
 {
-    static const tli_command *const training[] = {&tli_command_train_net, &tli_command_find_lr,
-                                                  &tli_command_sweep};
+    static const tli_command *const training[] = {&tli_command_find_lr, &tli_command_sweep};
     int64_t i = 0;
     while (i < TL_COUNT(training) && strcmp(training[i]->name, command) != 0) i++;
     return i < TL_COUNT(training);

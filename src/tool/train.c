@@ -377,10 +377,9 @@ static tl_status run_libai(tli_run *run, const char *file, const tl_word *words,
 {
     const tl_train_flags *flags = run->given[RUN];
     bool named = flags->model_dir && *flags->model_dir;
-    tl_board *board;
+    tl_board *board = NULL;
     tl_who who;
     TL_TRY(tl_who_find(&who, NULL));
-    if (who.size > 1) TL_TRY(tli_refuse_several(tli_command_train_net.name, who.size));
     TL_TRY(check_libai_flags(flags, file));
     if (named)
         TL_TRY(add_word(run, &words, &count,
@@ -388,7 +387,7 @@ static tl_status run_libai(tli_run *run, const char *file, const tl_word *words,
                         "--model_dir"));
     if (flags->mode && strcmp(flags->mode, "train") == 0)
         TL_TRY(add_word(run, &words, &count, "train.evaluation.enabled=false", "--mode"));
-    TL_TRY(open_page(&board, run));
+    if (who.rank == 0) TL_TRY(open_page(&board, run));
     tl_status st = tli_train_net(run,
                                  &(tl_train_net_flags){
                                      .config_file = file,

@@ -25,8 +25,8 @@ for count in 1 2 3 5; do
     run "$count" "$ranks" || { echo "$count ranks: they differ from the reference"; exit 1; }
 done
 # Of MPICH's mpirun they have nothing in common but MPI.
-meets=mpi
-[[ ${#options[@]} == 0 ]] || meets=shm
+meets=mpi package=libmpich-dev
+[[ ${#options[@]} == 0 ]] || meets=shm package=libopenmpi-dev
 wanted "over $meets" "$(run 2 "$tilth" launch --check)"
 # Over MPI each has a connection to the chief: with a token that was made for the run, or with one that all have.
 export TILTH_COMM=mpi
@@ -41,7 +41,7 @@ watched
 TILTH_TOKEN=$(printf '%064d' 7) watched
 wanted 'TILTH_TOKEN: expected 64 hexadecimal digits, found 3' "$(TILTH_TOKEN=abc run 2 "$tilth" launch --check 2>&1 || true)"
 unset TILTH_COMM
-wanted 'no libtilth_mpi.so: install libopenmpi-dev' "$(TILTH_MPI=/nowhere TILTH_COMM=mpi run 2 "$tilth" launch --check 2>&1 || true)"
+wanted "no libtilth_mpi.so: install $package" "$(TILTH_MPI=/nowhere TILTH_COMM=mpi run 2 "$tilth" launch --check 2>&1 || true)"
 wanted 'cannot do `find_lr` together yet' "$(run 2 "$tilth" find_lr --experiment=mock 2>&1 || true)"
 
 # Three processes of MPI train what one does.

@@ -1,5 +1,5 @@
-/* Which calls of a list run beside others, and what is turned early (cuda/lanes.h), by a driver that
- * is none (fake/cuda). needs: no sanitizer */
+/* Which calls of a list run beside others, and what is turned early (cuda/lanes.h), by a driver
+ * that is none (fake/cuda). needs: no sanitizer */
 #include "test.h"
 
 #include <stdlib.h>

@@ -74,7 +74,6 @@ static void what_cannot_be_is_refused(void **state)
     ends(2, WORDS "--model_dir=x runtime.distribution_strategy=parameter_server",
          "no order in which the updates of parameter servers could be repeated");
     ends(2, WORDS "--model_dir=x runtime.all_reduce_alg=nccl", "adds in an order of its own");
-    ends(2, WORDS "--model_dir=x tilth.zero=2", "which is not there yet");
     ends(0, "test ! -e x", "");
     // one worker is a process by itself
     ends(0, WORDS "--model_dir=y runtime.worker_hosts=localhost:1", "ckpt-4");

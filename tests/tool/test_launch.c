@@ -31,8 +31,8 @@ static void mistakes_are_told(void **state)
     has("-n: at most 128");
     assert_int_equal(shell("tilth launch -n 2 find_lr --experiment=mock"), 2);
     has("2 processes cannot do `find_lr` together yet");
-    assert_int_equal(shell("RANK=1 WORLD_SIZE=2 tilth train_net --config-file=c.py"), 2);
-    has("torchrun (RANK, WORLD_SIZE): 2 processes cannot do `train_net` together yet");
+    assert_int_equal(shell("RANK=1 WORLD_SIZE=2 tilth sweep --experiment=mock"), 2);
+    has("torchrun (RANK, WORLD_SIZE): 2 processes cannot do `sweep` together yet");
     assert_int_equal(shell("tilth launch -n 2 launch -n 2 devices"), 2);
     has("of 2 already, by tilth launch");
 }

@@ -71,6 +71,16 @@ static void lanes_that_meet_are_one_batch(void **state)
     ends(1, NEAR("c", "1e-2"), ""); // else statistics of all would not matter
 }
 
+/* Its queue would wait for the first lane before the second has begun. */
+static void lanes_of_a_device_do_not_meet_in_one_process(void **state)
+{
+    (void)state;
+    ends(2,
+         "TILTH_DEVICE=fake tilth " CONTRASTED "--plugin=" FAKE_PLUGIN
+         " --model_dir=a tilth.lanes=2",
+         "2 lanes of this process meet in the middle of a step, and on fake:0 there may be one");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -78,6 +88,7 @@ int main(void)
         SHELL_TEST(eager_lanes_have_the_bytes_of_one_process),
         SHELL_TEST(contrasted_lanes_have_the_bytes_of_one_process),
         SHELL_TEST(lanes_that_meet_are_one_batch),
+        SHELL_TEST(lanes_of_a_device_do_not_meet_in_one_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -180,6 +180,7 @@ typedef struct tl_softmax_attr {
 typedef struct tl_entropy_attr {
     double smoothing;   /* share of the target that is spread evenly over the classes */
     tl_opt_int ignored; /* the label whose loss is 0 */
+    int64_t classes;    /* those behind them are left out, and have no gradient; 0: all count */
 } tl_entropy_attr;
 
 /* --- attention, dropout ----------------------------------------------------------------------- */

@@ -3,7 +3,8 @@
  * up in their order. Operands come into the group's memory as they lie, CHUNK terms at once.
  *
  * M, N, K, A_STEP, B_STEP: sizes. TRANSPOSE_A, TRANSPOSE_B: the operand lies as [k, m], [n, k].
- * WIDE_A, WIDE_B: rows of it can be read in vectors of 8. BIAS, ADDED, RELU: what follows the sum.
+ * WIDE_A, WIDE_B: rows of it can be read in vectors of 8. BIAS, ADDED, RELU, MASKED: what follows
+ * the sum.
  *
  * Thread word: free-threaded. */
 
@@ -133,6 +134,7 @@ KERNEL(256) multiply_small(const tli_product_args a GROUP_PARAM)
                 if (BIAS) sum += X_LOAD(((const X_T *)a.bias)[j]);
                 if (ADDED) sum += Y_LOAD(((const Y_T *)a.added)[at]);
                 if (RELU) sum = sum < 0 ? 0 : sum; // NaN stays
+                if (MASKED && !(Y_LOAD(((const Y_T *)a.mask)[at]) > 0)) sum = 0;
                 ((Y_T *)a.c)[at] = Y_STORE(sum);
             }
         }

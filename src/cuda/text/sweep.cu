@@ -249,20 +249,22 @@ KERNEL(256) add_squares(const tli_squares_args a GROUP_PARAM)
     ONE_THREAD(256) { a.sums[group] = all; }
 }
 
-KERNEL(1024) finish_squares(const tli_squares_args a GROUP_PARAM)
+#ifdef THREADS
+KERNEL(THREADS) finish_squares(const tli_squares_args a GROUP_PARAM)
 {
-    GROUP_BEGIN(1024, a.groups)
-    PER_THREAD(1024, double, part, );
-    EACH_THREAD(1024)
+    GROUP_BEGIN(THREADS, a.groups)
+    PER_THREAD(THREADS, double, part, );
+    EACH_THREAD(THREADS)
     {
         MY(part) = 0;
-        for (i64 i = t; i < a.count; i += 1024) MY(part) += a.sums[i];
+        for (i64 i = t; i < a.count; i += THREADS) MY(part) += a.sums[i];
     }
-    REDUCE(1024, double, all, add_d, part)
-    ONE_THREAD(1024)
+    REDUCE(THREADS, double, all, add_d, part)
+    ONE_THREAD(THREADS)
     {
         *a.norm = (float)__builtin_sqrt(all);
         *a.finite = (u8)isfinite_d(all);
     }
 }
+#endif
 #endif

@@ -81,8 +81,14 @@ static tl_status compare(const tl_controller *c, const tl_state *state, const su
 tl_status tli_controller_compare(const tl_controller *c)
 {
     const int64_t interval = c->manager ? tl_checkpoint_manager_interval(c->manager) : 0;
+    if (!c->trainer || !interval || c->trainer->global_step % interval) return TL_OK;
+    return tli_controller_compare_now(c);
+}
+
+tl_status tli_controller_compare_now(const tl_controller *c)
+{
     sums own = {.apart = tli_controller_is_apart(c)};
-    if (!c->peers || !c->trainer || !interval || c->trainer->global_step % interval) return TL_OK;
+    if (!c->peers) return TL_OK;
     const tl_state *state = tl_trainer_checkpoint(c->trainer);
     if (!state) return tl_error_code();
     tl_status st = tl_state_walk(state, add_sum, &own);

@@ -107,6 +107,8 @@ bool tli_hook_writes(const tl_hook *h);
 /* Where a checkpoint is due by its interval: processes that hold the same compare what they hold,
  * before it is kept. */
 TL_NODISCARD tl_status tli_controller_compare(const tl_controller *c);
+/* The same, whether or not one is due. */
+TL_NODISCARD tl_status tli_controller_compare_now(const tl_controller *c);
 /* Whether processes have the optimizer's state in parts; then within a loop the chief says whether
  * a checkpoint is due, all bring their parts, and it is saved. At the end of a loop they are there
  * anyway. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <tilth/comm/layout.h>
+#include <tilth/core/lanes.h>
 
 #include "train/libai/libai.h"
 
@@ -123,12 +124,12 @@ DESC(scheduler, "the learning rate as a function of the steps done",
 
 static const tl_field dist_fields[] = {
     TL_F(tl_libai_dist_config, data_parallel_size, .i = 1, TL_AT_LEAST(1),
-         .help = "copies of the model; follows from the processes and the two sizes below"),
+         .help = "copies of the model; there are as many as tilth.lanes says, or as processes"),
     TL_F(tl_libai_dist_config, tensor_parallel_size, .i = 1, TL_AT_LEAST(1),
-         .help = "processes that share a layer; no more than there are, which is one"),
+         .help = "processes that share a layer; several cannot yet, and one is 1"),
     TL_F(tl_libai_dist_config, pipeline_parallel_size, .i = 1, TL_AT_LEAST(1),
-         .help = "stages that the layers are divided among; no more than there are processes, "
-                 "which is one"),
+         .help = "stages that the layers are divided among; several processes cannot yet, and one "
+                 "is 1"),
     TL_F(tl_libai_dist_config, pipeline_num_layers, TL_AT_LEAST(1),
          .help = "layers to be divided; needed with several stages"),
     TL_F(tl_libai_dist_config, custom_pipeline_stage_id, .flags = TL_FIELD_NULLABLE,
@@ -179,10 +180,12 @@ static const tl_field train_fields[] = {
                 .help = "compute in float16 with a scaled loss, weights staying float32"),
     TL_F_STRUCT(tl_libai_train_config, activation_checkpoint, &switch_desc,
                 .help = "compute again in the backward pass what is cheap, instead of keeping it"),
-    UNREAD(tl_libai_train_config, nccl_fusion_threshold_mb,
-           "sizes of messages between processes; `train_net` is one, and sends none", .i = 16),
+    TL_F(tl_libai_train_config, nccl_fusion_threshold_mb, .i = 16, TL_AT_LEAST(0),
+         .help = "megabytes of gradients that travel between processes at a time, at most; 0: 25. "
+                 "Results do not depend on it"),
     UNREAD(tl_libai_train_config, nccl_fusion_max_ops,
-           "how many messages go together; `train_net` is one process, and sends none", .i = 24),
+           "how many parameters travel together; they lie in blocks, which travel as a whole",
+           .i = 24),
     TL_F_STRUCT(tl_libai_train_config, zero_optimization, &tl_libai_zero_config_desc,
                 .help = "sharing of the optimizer's state between processes"),
     TL_F_STRUCT(tl_libai_train_config, checkpointer, &tl_libai_checkpointer_config_desc,
@@ -212,8 +215,7 @@ static tl_status check_train(const void *value)
         return TL_FAIL(TL_EINVAL, "warmup_ratio: must be 0 or more and less than 1, found %g",
                        t->warmup_ratio);
     if (!*t->output_dir) return TL_FAIL(TL_EINVAL, "output_dir: must be set, it is empty");
-    tl_libai_train_config copy = *t;
-    return tl_libai_resolve_batch(&copy, 1);
+    return TL_OK;
 }
 DESC(train, "how long, how often, and where to", .check = check_train);
 
@@ -312,6 +314,11 @@ static const tl_field own_fields[] = {
                  "TILTH_DEVICE says, else cpu. It is not kept with the run"),
     TL_F(tl_libai_own_config, threads, TL_AT_LEAST(0), .flags = TL_FIELD_QUIET,
          .help = "threads to compute with; 0 for one on each processor"),
+    TL_F(tl_libai_own_config, lanes, .i = 1, TL_RANGE(1, TL_LANES_MAX), .flags = TL_FIELD_QUIET,
+         .help =
+             "copies of the model, each with its part of every batch: what data_parallel_size "
+             "comes to. A new run that does not say has as many as processes; results depend on "
+             "lanes, and not on processes"),
     TL_F(tl_libai_own_config, jit, .b = true, .flags = TL_FIELD_QUIET,
          .help = "compile fused kernels with the system's compiler; false interprets them, with "
                  "the same results"),
@@ -375,6 +382,8 @@ static const tl_field config_fields[] = {
 static tl_status check_config(const void *value)
 {
     const tl_libai_config *c = value;
+    tl_libai_train_config train = c->train;
+    TL_TRY_NOTE(tl_libai_resolve_batch(&train, c->tilth.lanes), "train");
     if (c->train.activation_checkpoint.enabled && !c->graph.enabled)
         return TL_FAIL(TL_EINVAL, "train.activation_checkpoint.enabled: only a program can compute "
                                   "again; set graph.enabled, or leave it off");

@@ -4,11 +4,12 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/log.h>
-#include <tilth/sys/core/backend.h>
 #include <tilth/train/writers/metrics_file.h>
 
 #include "train/run/finished.h"
+#include "train/peers.h"
 #include "train/run/folder.h"
+#include "train/run/several.h"
 #include "train/trainer/trainer.h"
 
 /* --- the base's pieces ------------------------------------------------------------------------ */
@@ -66,6 +67,7 @@ static tl_status train_examples(tl_default_trainer *t, int64_t *out)
 {
     const tl_desc *desc = data_desc(t);
     tl_input_context input = tli_default_input(t);
+    input.replicas = 1; // they are counted one by one
     tl_data_config *once;
     tl_dataset *data = NULL;
     *out = 0;
@@ -176,8 +178,11 @@ static tl_status initialize(void *payload)
 static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager **out)
 {
     const tl_libai_train_config *train = &t->config->train;
+    const bool chief = tli_is_chief(t->strategy);
     tl_state *state = tl_trainer_checkpoint(t->trainer);
+    const char *numerics = tli_numerics(t->arena, t->trainer->engine, &t->experiment->tilth);
     if (!state) return tl_error_code();
+    if (!numerics) return TL_ENOMEM;
     return tl_checkpoint_manager_new(
         out,
         &(tl_checkpoint_manager_args){.directory = train->output_dir,
@@ -186,7 +191,8 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
                                       .interval = INT64_MAX, // hooks say when
                                       .minutes = t->config->tilth.checkpoint_minutes,
                                       .files = t->config->tilth.checkpoint_shards,
-                                      .anew = !train->resume,
+                                      .read_only = !chief,
+                                      .anew = !train->resume || !chief, // who says which one it is
                                       .max_to_keep = train->checkpointer.max_to_keep,
                                       .explained = "data",
                                       .explanation = "training data: " TL_DATASET_OF_OTHER_DATA,
@@ -197,7 +203,7 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
                                       .background = true,
                                       .notes = t->notes.items,
                                       .note_count = t->notes.count,
-                                      .numerics = tl_engine_backend(t->trainer->engine)->cls.name});
+                                      .numerics = numerics});
 }
 
 const tl_default_trainer_class tl_base_default_trainer = {
@@ -223,6 +229,19 @@ const tl_default_trainer_class tl_base_default_trainer = {
 
 /* --- putting together ------------------------------------------------------------------------- */
 
+/* Several processes are copies of the model, as yet. */
+static tl_status check_copies(const tl_libai_dist_config *d)
+{
+    const bool tensor = d->tensor_parallel_size > 1;
+    if (!tensor && d->pipeline_parallel_size == 1) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "%s is %" PRId64 ": processes cannot share a %s yet; set it to 1, and each of "
+                   "them is a copy of the model",
+                   tensor ? "tensor_parallel_size" : "pipeline_parallel_size",
+                   tensor ? d->tensor_parallel_size : d->pipeline_parallel_size,
+                   tensor ? "layer" : "model by its layers");
+}
+
 static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_args *args)
 {
     TL_TRY(tl_arena_new(&t->arena));
@@ -232,14 +251,19 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
     if (!(t->config = tl_arena_alloc(t->arena, sizeof *t->config))) return TL_ENOMEM;
     TL_TRY(tl_desc_copy(t->arena, &tl_libai_config_desc, t->config, args->config));
     if (args->fast_dev_run) tl_libai_fast_dev_run(&t->config->train);
-    TL_TRY(tl_get_distribution_strategy(
-        &t->strategy, &(tl_strategy_args){.registry = args->registry,
-                                          .device = t->config->tilth.device,
-                                          .distribution_strategy = "one_device",
-                                          .threads = (int)t->config->tilth.threads}));
     tl_libai_train_config *train = &t->config->train;
+    TL_TRY(tl_get_distribution_strategy(
+        &t->strategy,
+        &(tl_strategy_args){.registry = args->registry,
+                            .device = t->config->tilth.device,
+                            .distribution_strategy = args->world ? "mirrored" : "one_device",
+                            .threads = (int)t->config->tilth.threads,
+                            .lanes = t->config->tilth.lanes,
+                            .bucket_mb = (double)train->nccl_fusion_threshold_mb,
+                            .world = args->world}));
     TL_TRY(tli_run_folder_hold(t->folder, train->output_dir));
     TL_TRY_NOTE(tl_libai_resolve_dist(train, tl_strategy_replicas(t->strategy)), "train");
+    TL_TRY_NOTE(check_copies(&train->dist), "train.dist");
     TL_TRY_NOTE(tl_libai_resolve_batch(train, train->dist.data_parallel_size), "train");
     t->global_batch_size = t->config->train.global_batch_size.value;
     return tli_default_experiment(t);
@@ -264,8 +288,19 @@ static tl_status check_memory(const tl_default_trainer *t)
 {
     const tl_task_config *task = t->task->config;
     if (t->eval_only || !task->train_data) return TL_OK;
-    return tli_check_batch_memory(t->model, tli_libai_keys, task->train_data->global_batch_size,
+    const int64_t batch = task->train_data->global_batch_size / tl_strategy_replicas(t->strategy);
+    return tli_check_batch_memory(t->model, tli_libai_keys, batch,
                                   tli_batch_memory(tl_strategy_engine(t->strategy)));
+}
+
+/* Checkpoints are hooks' here, which the chief alone has: nobody would bring it the parts. */
+static tl_status check_parts(const tl_trainer *t)
+{
+    if (!t->optimizer || !tl_optimizer_is_apart(t->optimizer)) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED,
+                   "train.zero_optimization.enabled: over MPI each process keeps a part of the "
+                   "optimizer's state, which checkpoints of this trainer would lack; leave it off, "
+                   "or start the processes of one machine with `tilth launch`");
 }
 
 static tl_status build_pieces(tl_default_trainer *t)
@@ -286,6 +321,7 @@ static tl_status build_pieces(tl_default_trainer *t)
     }
     if (tests) TL_TRY(TLI_DEFAULT_CALL(t, build_evaluator)(t, &t->evaluator));
     TL_TRY(TLI_DEFAULT_CALL(t, build_trainer)(t, &t->trainer));
+    TL_TRY(check_parts(t->trainer));
     const tl_class *cls = &t->trainer->cls->cls;
     if (tl_class_is(cls, &tl_eager_trainer.cls) || tl_class_is(cls, &tl_graph_trainer.cls))
         ((tl_libai_trainer *)t->trainer)->evaluator = t->evaluator;
@@ -325,6 +361,7 @@ static tl_status make_checkpointer(tl_default_trainer *t)
 static tl_status begin_run(tl_default_trainer *t)
 {
     const tl_libai_train_config *train = &t->config->train;
+    if (!tli_is_chief(t->strategy)) return TL_OK;
     TL_TRY(tli_run_folder_begin(t->folder));
     if (!train->resume) TL_TRY(tli_set_aside(train->output_dir, &t->notes));
     TL_TRY(tl_notes_write(&t->notes, train->output_dir));
@@ -338,12 +375,13 @@ static tl_status begin_run(tl_default_trainer *t)
 static tl_status begin_training(tl_default_trainer *t)
 {
     const tl_libai_train_config *train = &t->config->train;
-    TL_TRY(tli_run_folder_claim(t->folder, train->output_dir));
+    const bool chief = tli_is_chief(t->strategy);
+    if (chief) TL_TRY(tli_run_folder_claim(t->folder, train->output_dir));
     TL_TRY(tli_trainer_try_data(t->trainer));
     TL_TRY(tl_task_notes(t->task, &t->notes));
     if (train->resume) TL_TRY(tl_notes_check(&t->notes, train->output_dir));
     TL_TRY(make_checkpointer(t));
-    if (train->resume && t->checkpointer && !tl_checkpoint_manager_latest(t->checkpointer))
+    if (chief && train->resume && t->checkpointer && !tl_checkpoint_manager_latest(t->checkpointer))
         TL_LOG_INFO("'%s' holds no checkpoint to resume: the run starts from the beginning",
                     train->output_dir);
     TL_TRY(TLI_DEFAULT_CALL(t, build_hooks)(t));
@@ -360,7 +398,8 @@ static tl_status begin_testing(tl_default_trainer *t)
     const tl_task_config *task = t->task->config;
     if (train->resume) {
         TL_TRY(TLI_DEFAULT_CALL(t, build_checkpointer)(t, &t->checkpointer));
-        if (!t->checkpointer || !tl_checkpoint_manager_latest(t->checkpointer))
+        if (!t->checkpointer
+            || (tli_is_chief(t->strategy) && !tl_checkpoint_manager_latest(t->checkpointer)))
             return TL_FAIL(TL_ENOTFOUND, "there is nothing to evaluate: '%s' holds no checkpoint",
                            train->output_dir);
     } else if (!task->init_checkpoint || !*task->init_checkpoint) {
@@ -481,7 +520,7 @@ static tl_status test(tl_default_trainer *t, tl_logs *results)
     TL_TRY(copy_numbers(t->last_eval_results, results));
     // Who trains has a hook for it; weights that come from elsewhere are not this run's.
     const tl_libai_train_config *train = &t->config->train;
-    if (t->eval_only && train->resume)
+    if (t->eval_only && train->resume && tli_is_chief(t->strategy))
         tl_metrics_file_evaluated(train->output_dir, t->trainer->global_step, t->last_eval_results);
     TL_LOG_INFO("Evaluation results in csv format:");
     return tl_logs_walk(t->last_eval_results, tell_result, NULL);

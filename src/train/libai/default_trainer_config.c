@@ -55,11 +55,13 @@ tl_status tli_libai_experiment(tl_experiment_config **out, tl_arena *arena,
     p->train_tf_function = p->eval_tf_function = config->graph.enabled;
     p->recovery_max_trials = 0; // numbers that are not finite end the training, with a diagnosis
     e->runtime.run_eagerly = !config->graph.enabled;
-    e->runtime.distribution_strategy = "one_device";
+    e->runtime.distribution_strategy = replicas > 1 ? "mirrored" : "one_device";
     if (train->amp.enabled) e->runtime.mixed_precision_dtype = TL_PRECISION_FLOAT16;
     e->tilth.seed = (tl_opt_int){true, train->seed};
     e->tilth.threads = config->tilth.threads;
     e->tilth.jit = config->tilth.jit;
+    e->tilth.lanes = replicas;
+    if (train->zero_optimization.enabled) e->tilth.zero = train->zero_optimization.stage;
     e->tilth.survive_write_failures = config->tilth.survive_write_failures;
     e->tilth.gradient_accumulation = train->num_accumulation_steps.value;
     if (train->activation_checkpoint.enabled) e->tilth.recompute = TL_RECOMPUTE_FULL;

@@ -56,11 +56,15 @@ tl_status tli_default_test(tl_default_trainer *t, tl_logs *results)
     tl_trainer_watch watch = {.batch = leave_evaluation,
                               .self = c,
                               .due = INT64_MAX,
-                              .wake = t->heed_signals ? &tli_signal : NULL};
+                              .wake = !t->heed_signals ? NULL
+                                      : c->peers       ? &c->peers->signal
+                                                       : &tli_signal};
     TL_TRY(tli_hooks_before_eval(c));
-    if (t->heed_signals) tli_signals_begin("the evaluation is abandoned");
+    if (t->heed_signals) tli_controller_heed(c, "the evaluation is abandoned");
     tl_trainer_set_watch(t->trainer, &watch);
     tl_status st = tli_default_evaluate_all(t, results);
+    if (st == TL_OK) st = tli_peers_share_logs(c->peers, results); // some are the chief's alone
+    if (st == TL_OK) st = tli_peers_agree(c->peers);
     tl_trainer_set_watch(t->trainer, c->last_step ? &c->watch : NULL);
     if (t->heed_signals) tli_signals_end();
     return st;
@@ -98,6 +102,22 @@ static const tl_hook_class make_up_hook = {
             .size = sizeof(tl_hook),
             .help = "evaluates what was saved and not evaluated"},
     .before_train = make_up,
+};
+
+/* --- several processes ------------------------------------------------------------------------ */
+
+/* Checkpoints are hooks' here, which the chief alone has. */
+static tl_status compare(tl_hook *h)
+{
+    return tli_controller_compare_now(h->controller);
+}
+
+static const tl_hook_class compare_hook = {
+    .cls = {.class_size = sizeof(tl_hook_class),
+            .name = "compare",
+            .size = sizeof(tl_hook),
+            .help = "compares what processes hold, before it is saved"},
+    .after_step = compare,
 };
 
 /* --- the base's ------------------------------------------------------------------------------- */
@@ -140,6 +160,9 @@ tl_status tli_default_build_hooks(tl_default_trainer *t)
     };
     TL_TRY(tl_hooks_add(&t->hooks, &t->metrics_file, &tl_metrics_file_steps_hook,
                         &(tl_hook_args){.period = train->log_period, .config = &file}));
+    if (tli_strategy_peers(t->strategy))
+        TL_TRY(tl_hooks_add(&t->hooks, NULL, &compare_hook,
+                            &(tl_hook_args){.period = train->checkpointer.period}));
     TL_TRY(tl_hooks_add(&t->hooks, NULL, &tl_periodic_checkpointer_hook,
                         &(tl_hook_args){.period = train->checkpointer.period}));
     if (train->evaluation.enabled) TL_TRY(add_evaluation(t));

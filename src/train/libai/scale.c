@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,17 @@
 
 /* --- processes -------------------------------------------------------------------------------- */
 
+#define COPIES "data_parallel_size"
+
 static void tell_size(const char *name, int64_t asked, int64_t given, int64_t world)
 {
+    char more[96] = "";
     if (asked == given) return;
-    TL_LOG_WARNING("train.dist.%s is %" PRId64 ", with %" PRId64 " process%s it becomes %" PRId64,
-                   name, asked, world, world == 1 ? "" : "es", given);
+    if (strcmp(name, COPIES) == 0)
+        snprintf(more, sizeof more,
+                 "; tilth.lanes=%" PRId64 " has so many, on any number of processes", asked);
+    TL_LOG_WARNING("train.dist.%s is %" PRId64 ", with %" PRId64 " %s it becomes %" PRId64 "%s",
+                   name, asked, world, world == 1 ? "process" : "lanes", given, more);
 }
 
 /* With as many stages as there are, and not as were asked for. */
@@ -51,7 +58,8 @@ tl_status tl_libai_resolve_dist(tl_libai_train_config *t, int64_t world)
                 "dist");
     tell_size("tensor_parallel_size", d->tensor_parallel_size, l.tensor, world);
     tell_size("pipeline_parallel_size", d->pipeline_parallel_size, l.pipeline, world);
-    tell_size("data_parallel_size", d->data_parallel_size, l.data, world);
+    // nobody has to say it: it follows
+    if (d->data_parallel_size > 1) tell_size(COPIES, d->data_parallel_size, l.data, world);
     // An assignment is one for as many stages as were asked for.
     if (d->pipeline_parallel_size != l.pipeline) d->custom_pipeline_stage_id = (tl_ints){NULL, 0};
     d->tensor_parallel_size = l.tensor;

@@ -6,6 +6,7 @@
 
 #include "train/libai/default_trainer.h"
 #include "train/libai/libai.h"
+#include "train/trainer/trainer.h"
 
 /* --- evaluators ------------------------------------------------------------------------------- */
 
@@ -116,7 +117,7 @@ static tl_status open_data(one_test *out, const tl_default_trainer *t, const tl_
     TL_TRY(tl_config_finish(out->config));
     const tl_input_context input = tli_default_input(t);
     TL_TRY(tl_task_build_inputs(t->task, made, &input, &out->data));
-    return tl_dataset_to_device(&out->data, &out->data, t->trainer->engine);
+    return tli_trainer_feed(t->trainer, &out->data, 1);
 }
 
 tl_status tli_default_tests_open(tl_default_trainer *t)

@@ -153,7 +153,9 @@ static tl_status eval_end(tl_trainer *t, void *state, tl_logs *logs)
 {
     tl_libai_trainer *l = (tl_libai_trainer *)t;
     TL_TRY(tl_base_trainer.eval_end(t, state, logs));
-    return l->evaluator ? tl_evaluator_tell(l->evaluator, logs) : TL_OK;
+    // of several processes the chief has got what all have logged
+    return l->evaluator && tli_is_chief(t->strategy) ? tl_evaluator_tell(l->evaluator, logs)
+                                                     : TL_OK;
 }
 
 /* --- the classes ------------------------------------------------------------------------------ */

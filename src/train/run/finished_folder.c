@@ -249,12 +249,6 @@ static tl_status read_libai(tl_finished *f, const tl_finished_args *args)
     tl_libai_config *resolved = tl_arena_alloc(f->arena, sizeof *resolved);
     tl_experiment_config *params;
     if (!path || !resolved) return TL_ENOMEM;
-    if (args->world && tl_world_comm(args->world)->size > 1)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "'%s' is a run of `train_net`, which has one lane, and is evaluated by one "
-                       "process; there are %" PRId32 " (%s)",
-                       args->folder, tl_world_comm(args->world)->size,
-                       tl_world_who(args->world)->source);
     TL_TRY(tl_libai_begin(&f->config, args->registry, path));
     for (int64_t i = 0; i < args->config_file.count; i++)
         TL_TRY(apply_file(f->config, args->config_file.items[i]));
@@ -263,9 +257,12 @@ static tl_status read_libai(tl_finished *f, const tl_finished_args *args)
     TL_TRY(tl_libai_words(f->config, args->words, args->word_count));
     TL_TRY(tl_config_finish(f->config));
     TL_TRY(tl_desc_copy(f->arena, &tl_libai_config_desc, resolved, tl_config_value(f->config)));
-    TL_TRY_NOTE(tl_libai_resolve_dist(&resolved->train, 1), "train");
-    TL_TRY_NOTE(tl_libai_resolve_batch(&resolved->train, 1), "train");
-    TL_TRY(tli_libai_experiment(&params, f->arena, resolved, 1));
+    TL_TRY_NOTE(tl_libai_resolve_dist(&resolved->train, resolved->tilth.lanes), "train");
+    TL_TRY_NOTE(tl_libai_resolve_batch(&resolved->train, resolved->tilth.lanes), "train");
+    const int64_t processes = args->world ? tl_world_comm(args->world)->size : 1;
+    const int64_t lanes =
+        resolved->tilth.lanes > processes ? resolved->tilth.lanes : processes; // one each at least
+    TL_TRY(tli_libai_experiment(&params, f->arena, resolved, lanes));
     tli_libai_scaled(params, &resolved->train);
     tl_optimization_config *optimization =
         &((tl_trainer_config *)params->trainer.value)->optimizer_config;

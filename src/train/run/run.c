@@ -15,6 +15,7 @@
 #include "train/run/continuous.h"
 #include "train/run/folder.h"
 #include "train/run/impl.h"
+#include "train/run/several.h"
 #include "train/controller/schedule_end.h"
 #include "train/trainer/trainer.h"
 
@@ -109,20 +110,10 @@ static tl_status before_restore(void *payload, const tl_state *found)
     return tli_trainer_before_restore(payload, found);
 }
 
-/* What computes, and in how many lanes: another number is other mathematics. */
-static const char *numerics_of(const tl_runner *r)
-{
-    const char *name = tl_engine_backend(r->trainer->engine)->cls.name;
-    const tl_own_config *own = &r->args->params->tilth;
-    if (own->lanes == 1) return name;
-    return tl_arena_printf(r->arena, "%s, lanes %" PRId64 ", accumulation %" PRId64, name,
-                           own->lanes, own->gradient_accumulation);
-}
-
 static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manager **out)
 {
     tl_state *state = tl_trainer_checkpoint(r->trainer);
-    const char *numerics = numerics_of(r);
+    const char *numerics = tli_numerics(r->arena, r->trainer->engine, &r->args->params->tilth);
     if (!state) return tl_error_code();
     if (!numerics) return TL_ENOMEM;
     if (!r->args->model_dir || !*r->args->model_dir)

@@ -8,6 +8,7 @@
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
 #include <tilth/desc/yaml.h>
+#include <tilth/sys/core/backend.h>
 
 #include "train/strategy.h"
 
@@ -22,7 +23,15 @@ static tl_status introduce(const tl_experiment_config *e)
 
 /* --- lanes ------------------------------------------------------------------------------------ */
 
-/* params.yaml leaves out what is as usual. */
+const char *tli_numerics(tl_arena *arena, const tl_engine *engine, const tl_own_config *own)
+{
+    const char *name = tl_engine_backend(engine)->cls.name;
+    if (own->lanes == 1) return name;
+    return tl_arena_printf(arena, "%s, lanes %" PRId64 ", accumulation %" PRId64, name, own->lanes,
+                           own->gradient_accumulation);
+}
+
+/* What a run keeps of its configuration leaves out what is as usual. */
 static tl_status read_lanes(int64_t *out, tl_arena *arena, const char *path)
 {
     const tl_value *all, *own, *lanes;
@@ -39,12 +48,13 @@ static tl_status read_lanes(int64_t *out, tl_arena *arena, const char *path)
     return TL_OK;
 }
 
-static tl_status lanes_of(int64_t *out, const char **source, tl_arena *arena, const char *model_dir)
+tl_status tli_lanes_of_run(int64_t *out, const char **source, tl_arena *arena, const char *folder,
+                           const char *file)
 {
-    const char *path =
-        model_dir && *model_dir ? tl_path_join(arena, model_dir, "params.yaml") : NULL;
+    const char *path = folder && *folder ? tl_path_join(arena, folder, file) : NULL;
     tl_who who;
-    *source = "params.yaml of the run";
+    *source = tl_arena_printf(arena, "%s of the run", file);
+    if (!*source) return TL_ENOMEM;
     if (path && tl_file_exists(path)) return read_lanes(out, arena, path);
     TL_TRY(tl_who_find(&who, NULL));
     *out = who.size;
@@ -62,7 +72,7 @@ tl_status tl_experiment_lanes(tl_config *config, const char *model_dir)
     TL_TRY(introduce(e));
     if (tl_config_is_given(config, "tilth.lanes")) return TL_OK;
     TL_TRY(tl_arena_new(&arena));
-    tl_status st = lanes_of(&lanes, &source, arena, model_dir);
+    tl_status st = tli_lanes_of_run(&lanes, &source, arena, model_dir, "params.yaml");
     snprintf(word, sizeof word, "tilth.lanes=%" PRId64, lanes);
     if (st == TL_OK && lanes != e->tilth.lanes && lanes != 1)
         st = tl_config_word(config, word, source);
@@ -147,6 +157,14 @@ static tl_status check_several(const tl_launch_args *args, const tl_who *who)
     return TL_OK;
 }
 
+tl_status tli_world_join(tl_world **out, const tl_world_args *args, const tl_config *config)
+{
+    TL_TRY(tl_world_open(out, args));
+    if (tl_world_comm(*out)->rank > 0 && tl_log_level() == TL_LEVEL_INFO)
+        tl_log_set_level(TL_LEVEL_WARNING);
+    return compare_configs(*out, config);
+}
+
 tl_status tli_world_enter(tl_world **out, tl_run_args *run, const tl_launch_args *args)
 {
     tl_who who;
@@ -159,10 +177,9 @@ tl_status tli_world_enter(tl_world **out, tl_run_args *run, const tl_launch_args
     TL_TRY(tl_who_find(&who, NULL));
     TL_TRY(check_several(args, &who));
     if (who.size == 1) return TL_OK;
-    TL_TRY(tl_world_open(out, &(tl_world_args){.peer_timeout_s = own->peer_timeout_s,
-                                               .comm = transports[own->comm]}));
-    if (who.rank > 0 && tl_log_level() == TL_LEVEL_INFO) tl_log_set_level(TL_LEVEL_WARNING);
-    TL_TRY(compare_configs(*out, args->config));
+    TL_TRY(tli_world_join(
+        out, &(tl_world_args){.peer_timeout_s = own->peer_timeout_s, .comm = transports[own->comm]},
+        args->config));
     return tl_comm_broadcast(tl_world_comm(*out)->world, &run->seed, sizeof run->seed, 0);
 }
 

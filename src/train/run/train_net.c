@@ -7,6 +7,7 @@
 
 #include "base/inner/folder.h"
 #include "train/libai/default_trainer.h"
+#include "train/run/several.h"
 
 static const tl_field flag_fields[] = {
     TL_F_AS(tl_train_net_flags, config_file, "config-file", .flags = TL_FIELD_PATH,
@@ -123,9 +124,11 @@ static tl_status write_config(tl_arena *arena, const tl_libai_config *config)
 
 /* --- all of it -------------------------------------------------------------------------------- */
 
-static tl_status run(tl_logs *results, const tl_train_net_args *args, const tl_libai_config *config,
+static tl_status run(tl_logs *results, const tl_train_net_args *args, tl_world *world,
                      tl_arena *arena, run_log *log)
 {
+    const tl_libai_config *config = tl_config_value(args->config);
+    const bool chief = !world || tl_world_comm(world)->rank == 0; // who writes
     tl_default_trainer_args given = args->trainer ? *args->trainer : (tl_default_trainer_args){0};
     tl_default_trainer *t = NULL;
     tl_status st;
@@ -134,9 +137,10 @@ static tl_status run(tl_logs *results, const tl_train_net_args *args, const tl_l
     given.eval_only = args->flags->eval_only;
     given.fast_dev_run = args->flags->fast_dev_run;
     given.heed_signals = true;
+    given.world = world;
     TL_TRY_DONE(st, tl_default_trainer_new(&t, &given));
-    TL_TRY_DONE(st, open_log(log, arena, config->train.output_dir)); // it is accepted
-    if (!given.eval_only) TL_TRY_DONE(st, write_config(arena, t->config));
+    if (chief) TL_TRY_DONE(st, open_log(log, arena, config->train.output_dir)); // it is accepted
+    if (chief && !given.eval_only) TL_TRY_DONE(st, write_config(arena, t->config));
     TL_TRY_DONE(st,
                 given.eval_only ? tl_default_trainer_test(t, NULL) : tl_default_trainer_train(t));
     if (results) st = tl_logs_merge(results, t->last_eval_results);
@@ -145,24 +149,43 @@ done:
     return st;
 }
 
+/* A run that goes on has the lanes that it had. */
+static tl_status choose_lanes(tl_config *config, tl_arena *arena)
+{
+    tl_libai_config *edit = tl_config_edit(config);
+    const char *source;
+    if (!edit || tl_config_is_given(config, "tilth.lanes")) return TL_OK;
+    return tli_lanes_of_run(&edit->tilth.lanes, &source, arena,
+                            edit->train.resume ? edit->train.output_dir : NULL, "config.yaml");
+}
+
+static tl_status enter(tl_world **out, const tl_config *config)
+{
+    tl_who who;
+    TL_TRY(tl_who_find(&who, NULL));
+    return who.size > 1 ? tli_world_join(out, NULL, config) : TL_OK;
+}
+
 tl_status tl_train_net(tl_logs *results, const tl_train_net_args *args)
 {
     tl_libai_config *edit = tl_config_edit(args->config);
-    if (edit && args->flags->resume) edit->train.resume = true;
-    TL_TRY(tl_config_finish(args->config));
-    const tl_libai_config *config = tl_config_value(args->config);
     tl_arena *arena = NULL;
+    tl_world *world = NULL;
     run_log log = {.handle = -1, .held = TL_STR_INIT};
     tl_status st;
+    if (edit && args->flags->resume) edit->train.resume = true;
     TL_TRY_DONE(st, tl_arena_new(&arena));
+    TL_TRY_DONE(st, choose_lanes(args->config, arena));
+    TL_TRY_DONE(st, tl_config_finish(args->config));
+    TL_TRY_DONE(st, enter(&world, args->config));
     TL_TRY_DONE(st, add_sink(&log, hold_line, &log.held));
-    TL_TRY_DONE(st, log_config(config));
-    st = run(results, args, config, arena, &log);
+    TL_TRY_DONE(st, log_config(tl_config_value(args->config)));
+    st = run(results, args, world, arena, &log);
     if (st != TL_OK) // for log.txt: who called tells people. A signal is no error
         TL_LOG_TOLD(st == TL_ESTOPPED ? TL_LEVEL_WARNING : TL_LEVEL_ERROR, "%s",
                     tl_error_message());
 done:
     close_log(&log);
     tl_arena_free(&arena);
-    return st;
+    return tli_world_leave(&world, st);
 }

@@ -60,6 +60,7 @@
 #ifndef TILTH_TRAIN_DEFAULT_TRAINER_H
 #define TILTH_TRAIN_DEFAULT_TRAINER_H
 
+#include <tilth/comm/world.h>
 #include <tilth/nn/evaluator.h>
 #include <tilth/train/hooks/hooks.h>
 #include <tilth/train/libai/libai.h>
@@ -180,6 +181,8 @@ typedef struct tl_default_trainer_args {
     bool fast_dev_run; /* a few steps, to see whether everything is there */
     const tl_trainer_class *eager, *graph; /* (optional: tl_eager_trainer, tl_graph_trainer) */
     bool heed_signals;                     /* as in tl_controller_args */
+    /* (optional: this one is alone) The processes that share the work; borrowed. Rank 0 writes. */
+    tl_world *world;
     /* (optional: none) Adds to t->hooks, before the writers; called by the base's build_hooks. */
     tl_status (*add_hooks)(tl_default_trainer *t, void *payload);
     void *hooks_payload;
@@ -221,8 +224,8 @@ typedef struct tl_train_net_args {
     const tl_default_trainer_args *trainer; /* (optional) classes that differ from the usual */
 } tl_train_net_args;
 /* What `tilth train_net` does: output_dir with log.txt and config.yaml in it, then training or
- * testing. A run that is refused leaves neither. `results`, which may be NULL, are those of the
- * last evaluation. */
+ * testing, shared with the processes that were started with this one. A run that is refused leaves
+ * neither. `results`, which may be NULL, are those of the last evaluation. */
 TL_API TL_NODISCARD tl_status tl_train_net(tl_logs *results, const tl_train_net_args *args);
 
 TL_END

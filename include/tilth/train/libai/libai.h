@@ -101,8 +101,8 @@ typedef struct tl_libai_scheduler_config {
     tl_opt_bool cycle;
 } tl_libai_scheduler_config;
 
-/* How several processes share the model out (comm/layout.h). There is one, as yet: whatever the
- * sizes say, tl_libai_resolve_dist makes 1 of them. */
+/* How several processes share the model out (comm/layout.h). As yet they are copies of it, of which
+ * there are as many as lanes: tl_libai_resolve_dist makes that of the sizes. */
 typedef struct tl_libai_dist_config {
     int64_t data_parallel_size, tensor_parallel_size, pipeline_parallel_size;
     tl_opt_int pipeline_num_layers;
@@ -184,6 +184,7 @@ typedef struct tl_libai_graph_config {
 typedef struct tl_libai_own_config {
     const char *device; /* as in tl_strategy_args; NULL: none is named */
     int64_t threads;    /* 0: one for each processor */
+    int64_t lanes;      /* copies of the model, whoever carries them */
     bool jit;
     tl_opt_int train_examples;   /* of one epoch, where the data does not know */
     bool survive_write_failures; /* as in tl_controller_args */
@@ -249,10 +250,10 @@ TL_API extern const tl_kind tl_kind_libai_model;
 
 /* --- numbers that follow from others ---------------------------------------------------------- */
 
-/* Makes of the sizes of train.dist what so many processes allow: no more than there are, and
+/* Makes of the sizes of train.dist what so many lanes allow: no more than there are, and
  * data_parallel_size from the other two; zero_optimization is off for one. Warns of each that
  * changes. TL_EINVAL when they do not
- * divide the processes, or pipeline_num_layers is less than the stages that there are then. */
+ * divide the lanes, or pipeline_num_layers is less than the stages that there are then. */
 TL_API TL_NODISCARD tl_status tl_libai_resolve_dist(tl_libai_train_config *train, int64_t world);
 /* Fills in those of train_micro_batch_size, global_batch_size and num_accumulation_steps that are
  * null, for so many copies of the model: global = micro * copies * accumulation. TL_EINVAL when
