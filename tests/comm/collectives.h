@@ -429,12 +429,10 @@ static inline int check_collectives(const tl_comm_args *args, void *payload)
     RANK_CHECK(check_groups(args, c) == 0);
     RANK_CHECK(check_under_way(args, c, how) == 0);
     RANK_CHECK(check_advance(args, c, how) == 0);
-}
-
-RANK_CHECK(check_machines(args, c, how) == 0);
-RANK_CHECK(tl_comm_barrier(c->world) == TL_OK);
-tl_comm_close(&c);
-return 0;
+    RANK_CHECK(check_machines(args, c, how) == 0);
+    RANK_CHECK(tl_comm_barrier(c->world) == TL_OK);
+    tl_comm_close(&c);
+    return 0;
 }
 
 #endif
