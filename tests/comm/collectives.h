@@ -337,7 +337,7 @@ static inline int check_under_way(const tl_comm_args *args, tl_comm *c, const co
 /* Sums that are taken on in between, in any order; what is left is waited for. */
 static inline int check_advance(const tl_comm_args *args, tl_comm *c, const collectives *how)
 {
-    enum { COUNT = 20000, ROUNDS = 6 };
+    enum { COUNT = 20000, ROUNDS = 4 };
     int32_t *data = rank_memory(c, how, sizeof *data * COUNT * TL_COMM_UNDER_WAY);
     tl_comm_work w[TL_COMM_UNDER_WAY];
     const void *partials[TL_COMM_UNDER_WAY];
