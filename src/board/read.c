@@ -5,6 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 
 #include "board/store.h"
@@ -12,9 +13,8 @@
 
 /* --- event files, as they grow ---------------------------------------------------------------- */
 
-/* Bytes that are taken at a time, so that nobody who asks waits for long; a record may be as long
- * as the whole buffer. */
-enum { STRETCH = 256 << 10, BUFFER = 4 << 20 };
+/* Longer records are passed over: the graph of a large model may be one, and is not shown. */
+enum { LONGEST_RECORD = 64 << 20 };
 
 typedef struct reading {
     tli_store *s;
@@ -108,28 +108,50 @@ static void let_others(const tli_store *s)
         nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
 }
 
-/* Reads on from where it was; false when there is nothing more, or it cannot be gone on. */
-static bool read_on(reading *g, int fd)
+/* Walks what was read; false when it cannot be gone on. */
+static bool walk_bytes(reading *g, const char *bytes, size_t size, size_t *used)
 {
     static const tli_scan_calls calls = {take_value, take_start};
     tli_followed *f = g->f;
-    char *buffer = g->s->buffer;
-    ssize_t got = pread(fd, buffer, STRETCH, (off_t)f->offset);
+    let_others(g->s);
+    tli_store_lock(g->s);
+    f->damaged = tli_event_scan(used, bytes, size, &calls, g) == TLI_SCAN_DAMAGED;
+    f->offset += (int64_t)*used;
+    g->s->bytes_read += (int64_t)*used;
+    tli_store_unlock(g->s);
+    return !f->damaged && !g->failed;
+}
+
+/* A record that is longer than a stretch: read as a whole when it is all there. */
+static bool read_long(reading *g, int fd, uint64_t size)
+{
+    tli_followed *f = g->f;
     size_t used = 0;
-    if (got <= 0) return false;
-    for (int round = 0; round < 2; round++) {
-        let_others(g->s);
+    if (size > (uint64_t)(f->size - f->offset)) return false;
+    if (size > LONGEST_RECORD) {
         tli_store_lock(g->s);
-        tli_scan_end end = tli_event_scan(&used, buffer, (size_t)got, &calls, g);
-        f->offset += (int64_t)used;
-        g->s->bytes_read += (int64_t)used;
-        f->damaged = end == TLI_SCAN_DAMAGED;
+        f->offset += (int64_t)size;
+        g->s->bytes_read += (int64_t)size;
         tli_store_unlock(g->s);
-        if (used || end == TLI_SCAN_DAMAGED || got < STRETCH) break;
-        got = pread(fd, buffer, BUFFER, (off_t)f->offset); // a long record
-        if (got <= 0) return false;
+        return true;
     }
-    return used > 0 && !f->damaged && !g->failed;
+    char *bytes = tl_alloc((size_t)size);
+    bool good = bytes && pread(fd, bytes, (size_t)size, (off_t)f->offset) == (ssize_t)size
+                && walk_bytes(g, bytes, (size_t)size, &used);
+    tl_free(bytes);
+    return good && used;
+}
+
+/* Reads on from where it was; false when there is nothing more, or it cannot be gone on. */
+static bool read_on(reading *g, int fd)
+{
+    char *buffer = g->s->buffer;
+    ssize_t got = pread(fd, buffer, TLI_STRETCH, (off_t)g->f->offset);
+    size_t used = 0;
+    if (got <= 0 || !walk_bytes(g, buffer, (size_t)got, &used)) return false;
+    if (used || got < TLI_STRETCH) return used > 0;
+    uint64_t size = tli_event_record_size(buffer, (size_t)got);
+    return size > TLI_STRETCH && read_long(g, fd, size);
 }
 
 bool tli_run_read_events(tli_store *s, tli_board_run *r, tli_followed *f)

@@ -258,8 +258,6 @@ bool tli_tag_shown(const tli_board_run *r, const tli_tag *t)
 
 /* --- the store -------------------------------------------------------------------------------- */
 
-enum { BUFFER = 4 << 20 };
-
 static tl_status open_roots(tli_store *s, tl_strings folders, bool patient)
 {
     s->roots = tl_alloc_zero((size_t)(folders.count + 1) * sizeof *s->roots);
@@ -287,8 +285,9 @@ tl_status tli_store_new(tli_store **out, const tli_store_args *args)
     s->most_of_one = TLI_MOST_POINTS;
     s->most_runs = args->most_runs ? args->most_runs : TLI_MOST_RUNS;
     s->version = 1;
-    s->buffer = tl_alloc(BUFFER);
-    tl_status st = s->buffer ? open_roots(s, args->folders, args->patient) : TL_FAIL_NOMEM(BUFFER);
+    s->buffer = tl_alloc(TLI_STRETCH);
+    tl_status st =
+        s->buffer ? open_roots(s, args->folders, args->patient) : TL_FAIL_NOMEM(TLI_STRETCH);
     if (st == TL_OK) *out = s;
     else tli_store_free(&s);
     return st;

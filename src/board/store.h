@@ -35,8 +35,9 @@ enum {
     TLI_MOST_TAGS = 4096, /* of a run */
     TLI_LONGEST_TAG = 512,
     TLI_MOST_MEDIA = 2048, /* pictures, histograms or texts of a tag; then every second one goes */
-    TLI_LEAST_POINTS = 1024,  /* of a curve that are kept whatever the number of curves */
-    TLI_MOST_POINTS = 1 << 17 /* of a curve */
+    TLI_LEAST_POINTS = 1024,   /* of a curve that are kept whatever the number of curves */
+    TLI_MOST_POINTS = 1 << 17, /* of a curve */
+    TLI_STRETCH = 256 << 10    /* bytes that are read at a time, so that who asks waits not long */
 };
 
 typedef enum tli_tag_kind {
@@ -119,6 +120,7 @@ typedef struct tli_board_run {
     tli_settings settings;
     int64_t settings_stamp;
     const char *best_metric; /* "": none */
+    const char *best_folder; /* of its checkpoint; NULL: not known */
     bool best_lower;
     int64_t train_steps;       /* 0: unknown */
     double cpu_before, cpu_at; /* for shares of the processor */
@@ -150,8 +152,8 @@ typedef struct tli_store {
     int64_t bytes_total, bytes_read; /* of event files */
     bool too_many_runs, settled;     /* all was read once */
     double looked;                   /* for folders, the last time */
-    char *buffer;
-    atomic_bool stop; /* a look ends soon */
+    char *buffer;                    /* TLI_STRETCH bytes */
+    atomic_bool stop;                /* a look ends soon */
 } tli_store;
 
 TL_NODISCARD tl_status tli_store_new(tli_store **out, const tli_store_args *args);

@@ -9,7 +9,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 
-enum { OLDEST_MAJOR = 8, ALIGNMENT = 256, BLOCK = 2 << 20 };
+enum { OLDEST_MAJOR = 8, ALIGNMENT = 256, BLOCK = 2 << 20, APART = 4 << 20 };
 
 tl_status tli_cuda_enter(const tli_cuda *d)
 {
@@ -223,6 +223,7 @@ const tl_device_class tl_device_cuda = {
     .cls = {.class_size = sizeof(tl_device_class), .name = "cuda", .help = "a GPU of NVIDIA's"},
     .alignment = ALIGNMENT,
     .block = BLOCK,
+    .apart = APART,
     .open = open_gpu,
     .close = close_gpu,
     .alloc = allocate,

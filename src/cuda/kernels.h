@@ -33,11 +33,20 @@ extern const tl_kernels tli_cuda_move_kernels, tli_cuda_row_kernels, tli_cuda_no
  *     tli_cuda_define(&w.defines, "WIDTH", width);
  *     return tli_cuda_put(run, &w, &args, sizeof args);
  */
+/* A work whose results have rows, as one of its operands has: `each` of them belong to so many
+ * groups one behind the other as are `across`, which need those rows of the operand alone. */
+typedef struct tli_cuda_rows {
+    int64_t count, each, across; /* each 0: it is none */
+    const void *of;              /* the operand, and its bytes */
+    size_t bytes;
+} tli_cuda_rows;
+
 typedef struct tli_cuda_work {
     const char *text[4], *name; /* texts one behind the other */
     tl_str defines;             /* tli_cuda_put gives it back */
     int threads;
     size_t shared; /* bytes of a group's memory that the text calls `pool`, or asks for by ROOM */
+    tli_cuda_rows rows;
 } tli_cuda_work;
 
 void tli_cuda_define(tl_str *to, const char *name, int64_t value);

@@ -8,12 +8,10 @@
 enum {
     BLOCK = 256,
     KEPT = 32,
-    PIECES = 1536,  /* of rows whose sums are added up apart: enough to keep any GPU busy */
-    MOST_ROWS = 64, /* of one of them */
+    PIECES = 640,    /* of rows whose sums are added up apart: enough to keep any GPU busy */
+    MOST_ROWS = 128, /* of one of them */
     MOST_THREADS = 512,
-    A_LANE = 24,         /* elements of a thread that sums of columns leave registers for */
-    STAGES = 2,          /* rows under way, and the one that is worked on */
-    MOST_ROOM = 96 << 10 /* bytes that rows may take of what a block shares */
+    TOGETHER = 3 /* rows that are in registers at a time */
 };
 
 tl_status tli_cuda_add_pieces(const tl_run *run, tli_pieces_args *a, tl_dtype first,
@@ -34,25 +32,23 @@ static int64_t width_of(const tl_tensor *x, const tl_norm_attr *attr)
     return width;
 }
 
-/* Threads of a group that has a row of a gradient: each keeps sums of its columns in registers. A
- * warp needs no barriers. AHEAD: where groups have many rows, those that come next are fetched into
- * memory of the group, which takes in vectors of 16 bytes alone. */
-static void define_spread_row(tli_cuda_work *w, int64_t width, int vector, bool fetched, int parts)
+/* Threads of a group that has a row of a gradient: each keeps sums of its columns in registers.
+ * Where groups have many rows of whole vectors of 16 bytes, some of them are worked on at a time,
+ * a vector a thread. */
+static void define_spread_row(tli_cuda_work *w, int64_t width, int vector, bool together)
 {
-    const int64_t most = fetched ? A_LANE : vector;
+    const int64_t vectors = tl_div_up(width, vector);
+    together = together && vectors <= MOST_THREADS;
     w->threads = 32;
-    while (w->threads < MOST_THREADS && width > w->threads * most)
+    if (together) w->threads = (int)tl_round_up(vectors, 32);
+    while (!together && w->threads < MOST_THREADS && vectors > w->threads)
         w->threads *= w->threads == 32 ? 4 : 2;
-    const int64_t each = tl_max_i64(tl_div_up(width, (int64_t)w->threads * vector), 1);
-    const int64_t room = STAGES * parts * each * w->threads * 16;
-    const bool ahead = fetched && room <= (w->threads == 32 ? MOST_ROOM / 4 : MOST_ROOM);
+    const int64_t each = tl_max_i64(tl_div_up(vectors, w->threads), 1);
     tli_cuda_define(&w->defines, "WIDTH", width);
     tli_cuda_define(&w->defines, "THREADS", w->threads);
     tli_cuda_define(&w->defines, "EACH", each);
     tli_cuda_define(&w->defines, "KEPT", each * vector <= KEPT);
-    tli_cuda_define(&w->defines, "AHEAD", ahead);
-    tli_cuda_define(&w->defines, "STAGES", STAGES);
-    w->shared = ahead ? (size_t)room : 0;
+    tli_cuda_define(&w->defines, "TOGETHER", together ? TOGETHER : 0);
 }
 
 static void define(tli_cuda_work *w, const tl_norm_attr *attr, bool centered, const tl_tensor *x,
@@ -79,8 +75,7 @@ static void define(tli_cuda_work *w, const tl_norm_attr *attr, bool centered, co
     else
         define_spread_row(w, width, vector,
                           many && vector * tl_dtype_size(x->dtype) == 16 && gy->dtype == x->dtype
-                              && (!beta || beta->dtype == x->dtype),
-                          2 + (beta != NULL));
+                              && (!beta || beta->dtype == x->dtype));
 }
 
 static tl_status normalize(const tl_run *run, const tl_node *n, bool centered)
@@ -133,6 +128,7 @@ static tl_status normalize_grad(const tl_run *run, const tl_node *n, bool center
     const int64_t sums = 2 + summed;
     void *room = NULL;
     a.each = tl_min_i64(tl_max_i64(tl_div_up(a.rows, PIECES), 1), MOST_ROWS);
+    if (a.each > 1) a.each = tl_round_up(a.each, TOGETHER);
     const int64_t pieces = tl_div_up(a.rows, a.each);
     if (params)
         TL_TRY(tli_cuda_scratch(run, &room, (size_t)(sums * pieces * width) * sizeof(float)));

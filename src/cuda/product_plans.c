@@ -383,6 +383,7 @@ tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *give
     tli_cuda_plan *plan;
     TL_ASSERT(what->bias == (o->bias != NULL) && what->keep_sum == (o->sum != NULL));
     TL_ASSERT(what->m && what->n && what->k && what->added == (o->added != NULL));
+    TL_ASSERT(what->masked == (o->mask != NULL) && (!what->masked || tli_cuda_is_small(what)));
     if (tli_cuda_is_small(what)) return tli_cuda_multiply_small(run, what, o);
     TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->lock); // a plan's operands are part of its description

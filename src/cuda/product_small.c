@@ -71,7 +71,14 @@ tl_status tli_cuda_multiply_small(const tl_run *run, const tli_cuda_product *w,
                                 .b = o->b,
                                 .bias = o->bias,
                                 .added = o->added,
+                                .mask = o->mask,
                                 .c = o->c};
+    if (w->batch == 1 && !w->transpose_a)
+        work.rows = (tli_cuda_rows){.count = w->m,
+                                    .each = WARP_TILE * f.rows,
+                                    .across = tl_div_up(w->n, WARP_TILE * f.columns),
+                                    .of = o->a,
+                                    .bytes = (size_t)(w->m * w->k) * tl_dtype_size(w->dtype)};
     const struct {
         const char *name;
         int64_t value;
@@ -91,6 +98,7 @@ tl_status tli_cuda_multiply_small(const tl_run *run, const tli_cuda_product *w,
         {"WIDE_B", is_wide(o->b, w->transpose_b ? w->k : w->n, w->b_step)},
         {"BIAS", w->bias},
         {"ADDED", w->added},
+        {"MASKED", w->masked},
         {"RELU", w->activation == TL_ACT_RELU},
     };
     tli_cuda_define_type(&work.defines, "X", w->dtype);

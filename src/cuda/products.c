@@ -58,20 +58,36 @@ static tl_status multiply_each(const tl_run *run, const tl_node *call, tli_cuda_
     return TL_OK;
 }
 
+static tli_cuda_product product_of(const tl_node *matmul)
+{
+    const tl_matmul_attr *attr = matmul->attr;
+    const tl_tensor *a = matmul->in[0], *y = matmul->out[0];
+    return (tli_cuda_product){.dtype = a->dtype,
+                              .m = dim(y, 2),
+                              .n = dim(y, 1),
+                              .k = dim(a, attr->transpose_a ? 2 : 1),
+                              .transpose_a = attr->transpose_a,
+                              .transpose_b = attr->transpose_b,
+                              .batch = matrices(y),
+                              .wide = attr->wide,
+                              .masked = matmul->inputs > 2};
+}
+
+bool tli_cuda_product_takes(const tl_engine *engine, const tl_node *call)
+{
+    (void)engine;
+    if (call->op->op != TL_OP_matmul || call->inputs < 3) return true;
+    const tli_cuda_product p = product_of(call);
+    return tl_tensor_count(call->out[0]) && p.k && tli_cuda_is_small(&p)
+           && matrices(call->in[0]) == 1 && matrices(call->in[1]) == 1;
+}
+
 static tl_status matmul(const tl_run *run, const tl_node *call)
 {
-    const tl_matmul_attr *attr = call->attr;
     const tl_tensor *a = call->in[0], *b = call->in[1];
     tl_tensor *y = call->out[0];
     const int64_t count = matrices(y), of_a = matrices(a), of_b = matrices(b);
-    tli_cuda_product p = {.dtype = a->dtype,
-                          .m = dim(y, 2),
-                          .n = dim(y, 1),
-                          .k = dim(a, attr->transpose_a ? 2 : 1),
-                          .transpose_a = attr->transpose_a,
-                          .transpose_b = attr->transpose_b,
-                          .batch = count,
-                          .wide = attr->wide};
+    tli_cuda_product p = product_of(call);
     if (!count || !p.m || !p.n) return TL_OK;
     if (!p.k) return run->queue->device->cls->fill(run->queue, tli_data(y), 0, tl_tensor_bytes(y));
     if (of_b == 1 && !p.transpose_a) { // one long product
@@ -83,7 +99,12 @@ static tl_status matmul(const tl_run *run, const tl_node *call)
     p.a_step = of_a == 1 ? 0 : p.m * p.k;
     p.b_step = of_b == 1 ? 0 : p.k * p.n;
     if (p.batch > INT32_MAX) return multiply_each(run, call, p, count);
-    return tli_cuda_multiply(run, &p, tli_data(a), tli_data(b), NULL, tli_data(y));
+    return tli_cuda_multiply_into(
+        run, &p,
+        &(tli_cuda_operands){.a = tli_data(a),
+                             .b = tli_data(b),
+                             .mask = p.masked ? tli_data(call->in[2]) : NULL,
+                             .c = tli_data(y)});
 }
 
 /* --- linear ----------------------------------------------------------------------------------- */

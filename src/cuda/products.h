@@ -18,6 +18,7 @@ typedef struct tli_cuda_product {
     tl_activation activation; /* of the sum: none, relu, gelu_tanh */
     bool keep_sum;            /* with gelu_tanh: what it is given is a result too */
     bool added;               /* something like the result is added to it */
+    bool masked;              /* small ones: 0 where something like the result is not positive */
     int aligned; /* bytes that the result begins at a multiple of; tli_cuda_multiply_into knows */
 } tli_cuda_product;
 
@@ -25,7 +26,7 @@ typedef struct tli_cuda_product {
 typedef struct tli_cuda_operands {
     const void *a, *b, *bias;
     void *sum, *c;
-    const void *added;
+    const void *added, *mask;
 } tli_cuda_operands;
 
 /* Puts it into the run's queue. TL_EUNSUPPORTED: cuBLASLt cannot, and nothing was put there. */
@@ -41,6 +42,9 @@ TL_NODISCARD tl_status tli_cuda_multiply(const tl_run *run, const tli_cuda_produ
 bool tli_cuda_is_small(const tli_cuda_product *what);
 TL_NODISCARD tl_status tli_cuda_multiply_small(const tl_run *run, const tli_cuda_product *what,
                                                const tli_cuda_operands *operands);
+
+/* Whether kernels have the form of the call. */
+bool tli_cuda_product_takes(const tl_engine *engine, const tl_node *call);
 
 extern const tl_kernels tli_cuda_product_kernels;
 

@@ -9,7 +9,9 @@ enum {
     BLOCK = 256,
     KEPT = 32,
     LEAST_SHARED = 32 << 10, /* bytes of a row that is shared from then on */
-    SHARERS = 512            /* its threads */
+    SHARERS = 512,           /* its threads */
+    FOLLOWERS = 16,          /* rows that a group has at most, one after the other */
+    LEAST_GROUPS = 1024      /* where they have several: enough to keep any GPU busy */
 };
 
 /* Results of half precision need no more than the unit's estimate of a power. */
@@ -52,10 +54,10 @@ static tl_status softmax(const tl_run *run, const tl_node *n, bool logarithm, bo
 
 /* A long row that comes into memory of its group: two of them find room at once, so that one is on
  * its way while the other is worked on. */
-static bool define_shared_row(const tl_run *run, tli_cuda_work *w, size_t bytes, int64_t width,
-                              int vector)
+static bool define_shared_row(const tl_run *run, tli_cuda_work *w, size_t bytes, int64_t pitch,
+                              int64_t width, int vector)
 {
-    const int64_t row = width * (int64_t)bytes;
+    const int64_t row = pitch * (int64_t)bytes;
     if (row < LEAST_SHARED || 2 * row > tli_cuda_room(run) || vector * bytes != 16) return false;
     w->threads = SHARERS;
     w->shared = (size_t)row;
@@ -86,9 +88,10 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
 {
     const tl_entropy_attr *attr = n->attr;
     const tl_tensor *labels = n->in[gradient], *z = n->in[gradient + 1];
-    const int64_t width = z->shape.dims[z->shape.rank - 1];
+    const int64_t pitch = z->shape.dims[z->shape.rank - 1];
+    const int64_t width = attr->classes ? attr->classes : pitch;
     const bool both = sparse && !gradient && n->inputs > 2;
-    tli_entropy_args a = {.groups = width ? tl_tensor_count(z) / width : 0,
+    tli_entropy_args a = {.groups = width ? tl_tensor_count(z) / pitch : 0,
                           .ignored = attr->ignored.value,
                           .ignores = attr->ignored.set,
                           .labels = tli_data(labels),
@@ -111,16 +114,24 @@ static tl_status entropy(const tl_run *run, const tl_node *n, bool sparse, bool 
     tli_cuda_define(&w.defines, "ENTROPY", 1);
     tli_cuda_define(&w.defines, "SPARSE", sparse);
     tli_cuda_define(&w.defines, "SMOOTH", attr->smoothing > 0);
+    tli_cuda_define(&w.defines, "PITCH", pitch);
     define_rough(&w.defines, z->dtype);
     tli_cuda_define_type(&w.defines, "X", z->dtype);
     tli_cuda_define_type(&w.defines, "Y", z->dtype);
     tli_cuda_define_type(&w.defines, "L", labels->dtype);
     const void *also = sparse ? a.logits : a.labels;
-    const int vector = tli_cuda_define_vector(&w.defines, tl_dtype_size(z->dtype), width, a.logits,
+    const int vector = tli_cuda_define_vector(&w.defines, tl_dtype_size(z->dtype), pitch, a.logits,
                                               also, a.y ? a.y : a.logits, NULL);
+    TL_ASSERT(pitch - width < vector); // all columns get a gradient
     if (!both) w.threads = tli_cuda_define_row(&w.defines, width, vector, 0);
-    else if (!define_shared_row(run, &w, tl_dtype_size(z->dtype), width, vector))
-        w.threads = define_kept_row(&w.defines, width, vector);
+    else if (define_shared_row(run, &w, tl_dtype_size(z->dtype), pitch, width, vector)) {
+        a.rows = a.groups;
+        a.each = tl_max_i64(tl_min_i64(a.rows / LEAST_GROUPS, FOLLOWERS), 1);
+        a.groups = tl_div_up(a.rows, a.each);
+    } else w.threads = define_kept_row(&w.defines, width, vector);
+    if (!a.each)
+        w.rows = (tli_cuda_rows){
+            .count = a.groups, .each = 1, .across = 1, .of = a.logits, .bytes = tl_tensor_bytes(z)};
     w.name = both     ? "sparse_both_rows"
              : sparse ? (gradient ? "sparse_grad_rows" : "sparse_rows")
                       : (gradient ? "dense_grad_rows" : "dense_rows");

@@ -8,7 +8,7 @@
 #include "cuda/kernels.h"
 
 enum { PARAM, GRAD, HYPER, SLOTS }; /* inputs */
-enum { BLOCK = 256, VECTORS_EACH = 2, PIECE = 16384, VECTORS_OF_SQUARES = 8 };
+enum { BLOCK = 256, VECTORS_EACH = 2, PIECE = 16384, VECTORS_OF_SQUARES = 8, MANY_SUMS = 2048 };
 
 static tli_cuda_work work_of(const char *name)
 {
@@ -322,7 +322,8 @@ static tl_status finite_and_norm(const tl_run *run, const tl_node *n)
     }
     tli_cuda_work w = work_of("finish_squares");
     (void)vector_of_squares(&w.defines, n->in[0]);
-    w.threads = 1024;
+    w.threads = at - (double *)room > MANY_SUMS ? 1024 : BLOCK; // small programs have no more
+    tli_cuda_define(&w.defines, "THREADS", w.threads);
     tli_squares_args a = {.groups = 1,
                           .count = at - (double *)room,
                           .sums = room,

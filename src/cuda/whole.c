@@ -25,7 +25,10 @@ typedef struct piece {
     char name[NAME], args[NAME]; /* the function; the type of what it takes, "": addresses */
     int threads, addresses;
     int64_t groups;
-    int level; /* pieces of one level run side by side */
+    tli_cuda_rows rows;
+    int level;   /* pieces of one level run side by side */
+    int before;  /* the piece whose rows each task computes first, for itself alone; -1: none */
+    bool inside; /* it is such a piece */
 } piece;
 
 struct tli_whole {
@@ -140,7 +143,7 @@ void tli_whole_work(tli_whole *w, const tli_cuda_work *work, const void *args, s
 {
     long long groups;
     tl_str text = TL_STR_INIT;
-    piece p = {.threads = work->threads};
+    piece p = {.threads = work->threads, .rows = work->rows};
     memcpy(&groups, args, sizeof groups);
     if (!has_room(w, groups, bytes)) return;
     tli_cuda_print_body(&text, work);
@@ -222,20 +225,92 @@ static bool conflict(const tli_whole *w, int a, int b)
     return false;
 }
 
-/* Pieces of a call come one behind the other. */
+/* A piece of few rows that another one needs row by row is computed by each of that one's groups
+ * again, as far as the group needs it: that takes less time than meeting. */
+static bool is_alone(const tli_whole *w, const piece *p)
+{
+    for (int64_t i = 0; i < w->pieces.count; i++)
+        if (&w->pieces.items[i] != p && w->pieces.items[i].call == p->call) return false;
+    return true;
+}
+
+/* Whether what the second call needs of the first are the rows of its operand. */
+static bool needs_rows(const tli_whole *w, int first, const piece *second)
+{
+    const uintptr_t from = (uintptr_t)second->rows.of, to = from + second->rows.bytes;
+    for (int64_t i = 0; i < w->reaches.count; i++) {
+        const tli_reach *x = &w->reaches.items[i];
+        for (int64_t k = 0; x->call == first && k < w->reaches.count; k++) {
+            const tli_reach *y = &w->reaches.items[k];
+            if (y->call == second->call && tli_reach_meets(x, y)
+                && (y->written || x->from != from || x->to != to || y->from != from || y->to != to))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the second call writes where the first one, or itself, reads, or the first one writes. */
+static bool changes(const tli_whole *w, int first, int second)
+{
+    for (int64_t i = 0; i < w->reaches.count; i++) {
+        const tli_reach *x = &w->reaches.items[i];
+        for (int64_t k = 0; x->call == second && x->written && k < w->reaches.count; k++) {
+            const tli_reach *y = &w->reaches.items[k];
+            if (y->call == first && y != x && tli_reach_meets(x, y)) return true;
+        }
+    }
+    return false;
+}
+
+/* Rows of a task. */
+static int64_t span_of(const tli_whole *w, const piece *p)
+{
+    return p->threads == 32 ? p->rows.each * (w->threads / 32) : p->rows.each;
+}
+
+static bool may_be_inside(const tli_whole *w, int first, const piece *second)
+{
+    const piece *a = &w->pieces.items[first];
+    if (!a->rows.each || !second->rows.each || a->inside || a->rows.across != 1
+        || a->rows.count != second->rows.count || !is_alone(w, a) || !is_alone(w, second)
+        || !needs_rows(w, a->call, second))
+        return false;
+    // Groups that compute the same rows are not equally far.
+    for (int k = first; k >= 0; k = w->pieces.items[k].before)
+        if (changes(w, w->pieces.items[k].call, second->call)) return false;
+    return !changes(w, a->call, a->call);
+}
+
+/* Behind all that it needs. */
+static void find_level(const tli_whole *w, int64_t number)
+{
+    piece *p = &w->pieces.items[number];
+    int last = -1, lasts = 0;
+    p->level = 0;
+    p->before = -1;
+    p->inside = false;
+    for (int64_t k = 0; k < number; k++) {
+        const piece *before = &w->pieces.items[k];
+        if (before->level + 1 < p->level
+            || (before->call != p->call && !conflict(w, before->call, p->call)))
+            continue;
+        lasts = before->level + 1 == p->level ? lasts + 1 : 1;
+        p->level = before->level + 1;
+        last = (int)k;
+    }
+    if (lasts != 1 || !may_be_inside(w, last, p)) return;
+    p->level--;
+    p->before = last;
+    w->pieces.items[last].inside = true;
+}
+
 static int find_levels(const tli_whole *w)
 {
     int most = 0;
     for (int64_t i = 0; i < w->pieces.count; i++) {
-        piece *p = &w->pieces.items[i];
-        p->level = 0;
-        for (int64_t k = 0; k < i; k++) {
-            const piece *before = &w->pieces.items[k];
-            if (before->level >= p->level
-                && (before->call == p->call || conflict(w, before->call, p->call)))
-                p->level = before->level + 1;
-        }
-        if (p->level > most) most = p->level;
+        find_level(w, i);
+        if (w->pieces.items[i].level > most) most = w->pieces.items[i].level;
     }
     return most + 1;
 }
@@ -310,18 +385,46 @@ static int64_t tasks_of(const tli_whole *w, const piece *p)
     return p->threads == 32 ? tl_div_up(p->groups, w->threads / 32) : p->groups;
 }
 
+/* What a task needs: `span` rows from `row` on of the piece, and of those before it. */
+static void print_before(const tli_whole *w, tl_str *out, int number, int64_t span)
+{
+    if (number < 0) return;
+    const piece *p = &w->pieces.items[number];
+    const bool warps = p->threads == 32;
+    print_before(w, out, p->before, span);
+    tl_str_addf(out,
+                "            for (i64 g = row / %" PRId64 "%s; g < least((row + %" PRId64
+                ") / %" PRId64 ", %" PRId64 "); g += %d) {\n                ",
+                p->rows.each, warps ? " + (threadIdx.x >> 5)" : "", span + p->rows.each - 1,
+                p->rows.each, p->groups, warps ? w->threads / 32 : 1);
+    if (!warps) tl_str_addf(out, "if (threadIdx.x < %d) ", p->threads);
+    print_call(w, out, number);
+    tl_str_addf(out, "                %s\n            }\n", warps ? "" : "__syncthreads();");
+    if (warps) tl_str_add(out, "            __syncthreads();\n");
+}
+
+static bool is_of_level(const piece *p, int level)
+{
+    return p->level == level && !p->inside;
+}
+
 static void print_level(const tli_whole *w, tl_str *out, int level)
 {
     int64_t all = 0;
     for (int64_t i = 0; i < w->pieces.count; i++)
-        if (w->pieces.items[i].level == level) all += tasks_of(w, &w->pieces.items[i]);
+        if (is_of_level(&w->pieces.items[i], level)) all += tasks_of(w, &w->pieces.items[i]);
     tl_str_addf(out, "    for (int task = blockIdx.x; task < %" PRId64 "; task += gridDim.x) {\n",
                 all);
     tl_str_add(out, "        int k = task;\n");
     for (int64_t i = 0; i < w->pieces.count; i++) {
         const piece *p = &w->pieces.items[i];
-        if (p->level != level) continue;
+        if (!is_of_level(p, level)) continue;
         tl_str_addf(out, "        if (k >= 0 && k < %" PRId64 ") {\n", tasks_of(w, p));
+        if (p->before >= 0) {
+            tl_str_addf(out, "            const i64 row = (i64)(k / %" PRId64 ") * %" PRId64 ";\n",
+                        p->rows.across, span_of(w, p));
+            print_before(w, out, p->before, span_of(w, p));
+        }
         if (p->threads == 32)
             tl_str_addf(out,
                         "            const i64 g = (i64)k * %d + (threadIdx.x >> 5);\n"

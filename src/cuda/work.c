@@ -50,8 +50,8 @@ void tli_cuda_define_type(tl_str *to, const char *name, tl_dtype dtype)
     const char *const *w = words[dtype];
     tl_str_addf(to,
                 "#define %s_T %s\n#define %s_LOAD(x) %s\n#define %s_STORE(x) %s\n"
-                "#define %s_OF_D(x) %s\n",
-                name, w[0], name, w[1], name, w[2], name, w[3]);
+                "#define %s_OF_D(x) %s\n#define %s_IS_BF16 %d\n",
+                name, w[0], name, w[1], name, w[2], name, w[3], name, dtype == TL_BF16);
 }
 
 int tli_cuda_define_vector(tl_str *to, size_t size, int64_t width, ...)

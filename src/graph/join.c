@@ -1,7 +1,9 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
- * so; products and gradients of norms that something is added to; losses that make their gradient
- * in the same sweep. Losses read logits as they are, not widened. */
+ * so; products and gradients of norms that something is added to; products before relu; losses that
+ * make their gradient in the same sweep. Losses read logits as they are, not widened, and leave
+ * classes out that were put in for the sake of products. Sums in place multiply what is added to
+ * them. */
 #include <tilth/core/attrs.h>
 #include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
@@ -223,6 +225,30 @@ static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* relu_grad(matmul(...), y), where that product takes no longer with it. */
+static tl_status join_relu(bool *done, tl_graph *g, tl_node *n)
+{
+    *done = false;
+    if (n->op->op != TL_OP_relu_grad) return TL_OK;
+    tl_tensor *product = n->in[0], *y = n->in[1], *made;
+    tl_node *call = product->node, *last = g->ctx->last;
+    if (!call || call->op->op != TL_OP_matmul || call->inputs != 2
+        || ((const tl_matmul_attr *)call->attr)->wide || !is_added_to(g, product, y)
+        || (y->node && !tli_is_before(g, y->node, call)) || tli_is_changed_between(g, y, call, n))
+        return TL_OK;
+    tl_tensor *in[] = {call->in[0], call->in[1], y};
+    const tl_node with = {
+        .op = call->op, .attr = call->attr, .in = in, .inputs = 3, .out = call->out, .outputs = 1};
+    TL_TRY(has_forms(done, g, &with));
+    if (!*done) return TL_OK;
+    if (!(made = tl_apply(g->ctx, TL_OP_matmul, call->attr, 3, in))) return tl_ctx_status(g->ctx);
+    made->node->path = call->path;
+    TL_TRY(tli_move_new(g, last, call));
+    TL_TRY(tli_replace(g, n->out[0], made));
+    tli_remove(g, n);
+    return TL_OK;
+}
+
 /* --- losses ----------------------------------------------------------------------------------- */
 
 /* The same number everywhere, which is put there now, not in each run. */
@@ -293,18 +319,185 @@ static tl_status narrow_loss(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* --- classes ---------------------------------------------------------------------------------- */
+
+enum { UNIT = 8, LEAST_CLASSES = 1024, MOST_PRODUCTS = 4 };
+
+/* Products that the gradient of logits, seen through views, is the left side of. */
+typedef struct slopes {
+    tl_node *items[MOST_PRODUCTS];
+    int count;
+} slopes;
+
+static bool is_plain_matrix(const tl_tensor *t, int64_t rows)
+{
+    return t->shape.rank == 2 && t->shape.dims[0] == rows && t->contiguous;
+}
+
+static bool is_seen_outside(const tl_graph *g, const tl_tensor *t)
+{
+    if (tli_is_output(g, t)) return true;
+    TLI_EACH_USE(g, t, u)
+    {
+        const tl_node *n = tli_user(g, u);
+        if (tli_is_view(n) && is_seen_outside(g, n->out[0])) return true;
+    }
+    return false;
+}
+
+/* False where somebody else sees it. What becomes a part of something larger is no output. */
+static bool collect(const tl_graph *g, const tl_tensor *t, int64_t classes, slopes *out)
+{
+    if (tli_is_output(g, t) || !t->contiguous || t->shape.dims[t->shape.rank - 1] != classes)
+        return false;
+    TLI_EACH_USE(g, t, u)
+    {
+        tl_node *n = tli_user(g, u);
+        const tl_matmul_attr *attr = n->attr;
+        if (tli_is_view(n)) {
+            if (n->op->op != TL_OP_reshape || !collect(g, n->out[0], classes, out)) return false;
+            continue;
+        }
+        if (n->op->op != TL_OP_matmul || n->in[0] != t || n->in[1] == t || attr->transpose_b
+            || out->count == MOST_PRODUCTS)
+            return false;
+        if (attr->transpose_a ? t->shape.rank != 2 || is_seen_outside(g, n->out[0])
+                              : !is_plain_matrix(n->in[1], classes))
+            return false;
+        out->items[out->count++] = n;
+    }
+    return true;
+}
+
+/* With rows of zeros behind it. */
+static tl_tensor *padded(tl_graph *g, tl_tensor *table)
+{
+    const tl_tensor few = {.dtype = table->dtype,
+                           .shape =
+                               TL_SHAPE(UNIT - table->shape.dims[0] % UNIT, table->shape.dims[1])};
+    tl_tensor *parts[] = {table, known(g, &few, 0)};
+    return parts[1] ? tl_concat(g->ctx, parts, 2, 0) : NULL;
+}
+
+static tl_tensor *with_classes(tl_ctx *c, tl_tensor *t, tl_shape shape, int64_t classes)
+{
+    shape.dims[shape.rank - 1] = classes;
+    return tl_reshape(c, t, shape);
+}
+
+/* A product of the gradient, which has more columns now. */
+static tl_status multiply_padded(tl_graph *g, tl_node *n, tl_tensor *slope, tl_tensor *table,
+                                 const tl_tensor *was)
+{
+    const tl_matmul_attr *attr = n->attr;
+    const int64_t classes = n->in[0]->shape.dims[n->in[0]->shape.rank - 1];
+    tl_node *last = g->ctx->last;
+    tl_tensor *in[] = {
+        with_classes(g->ctx, slope, n->in[0]->shape, slope->shape.dims[slope->shape.rank - 1]),
+        n->in[1]};
+    if (!attr->transpose_a) in[1] = n->in[1] == was ? table : padded(g, n->in[1]);
+    tl_tensor *made = in[0] && in[1] ? tl_apply(g->ctx, TL_OP_matmul, attr, 2, in) : NULL;
+    if (!made) return tl_ctx_status(g->ctx);
+    made->node->path = n->path;
+    if (attr->transpose_a) made = tl_slice(g->ctx, made, 0, 0, classes, 1);
+    if (!made) return tl_ctx_status(g->ctx);
+    TL_TRY(tli_move_new(g, last, n));
+    TL_TRY(tli_replace(g, n->out[0], made));
+    return TL_OK;
+}
+
+/* Logits of a number of classes that lie badly in memory: products of half precision take rows that
+ * begin at multiples of 16 bytes, and are three times as slow with others. The table that they are
+ * products with gets rows of zeros, the loss leaves the classes behind the others out, and their
+ * gradient is 0. */
+static tl_status pad_classes(bool *done, tl_graph *g, tl_node *n)
+{
+    enum { OUTPUTS = 3 };
+    *done = false;
+    if (n->op->op != TL_OP_sparse_cross_entropy || n->inputs != OUTPUTS) return TL_OK;
+    tl_entropy_attr attr = *(const tl_entropy_attr *)n->attr;
+    tl_tensor *z = n->in[1], *scores = tli_root(z), *made[OUTPUTS];
+    tl_node *product = scores->node, *last = g->ctx->last;
+    const int64_t classes = z->shape.dims[z->shape.rank - 1];
+    const tl_matmul_attr *how = product && product->op->op == TL_OP_matmul ? product->attr : NULL;
+    slopes all = {0};
+    if (!how || how->transpose_a || !how->transpose_b || how->wide || attr.smoothing > 0
+        || attr.classes || classes % UNIT == 0 || classes < LEAST_CLASSES
+        || (z->dtype != TL_BF16 && z->dtype != TL_F16) || !z->contiguous
+        || scores->shape.dims[scores->shape.rank - 1] != classes || !is_seen_once(g, z, scores)
+        || !is_plain_matrix(product->in[1], classes) || !collect(g, n->out[2], classes, &all))
+        return TL_OK;
+    TL_TRY(has_forms(done, g, n));
+    if (!*done) return TL_OK;
+    tl_tensor *was = product->in[1], *table = padded(g, was), *in[] = {product->in[0], table};
+    tl_tensor *y = table ? tl_apply(g->ctx, TL_OP_matmul, how, 2, in) : NULL;
+    if (!y) return tl_ctx_status(g->ctx);
+    y->node->path = product->path;
+    TL_TRY(tli_move_new(g, last, product));
+    last = g->ctx->last;
+    attr.classes = classes;
+    tl_tensor *given[] = {n->in[0], with_classes(g->ctx, y, z->shape, table->shape.dims[0]),
+                          n->in[2]};
+    if (!given[1] || !tl_apply_all(g->ctx, n->op->op, &attr, OUTPUTS, given, made))
+        return tl_ctx_status(g->ctx);
+    made[0]->node->path = n->path;
+    TL_TRY(tli_move_new(g, last, n));
+    for (int i = 0; i < 2; i++) TL_TRY(tli_replace(g, n->out[i], made[i]));
+    for (int i = 0; i < all.count; i++)
+        TL_TRY(multiply_padded(g, all.items[i], made[2], table, was));
+    return TL_OK;
+}
+
+/* --- sums ------------------------------------------------------------------------------------- */
+
+/* What is added in place is multiplied by a number before, for this alone. */
+static tl_status join_scale(bool *done, tl_graph *g, tl_node *n)
+{
+    *done = false;
+    if (n->op->op != TL_OP_assign || !((const tl_assign_attr *)n->attr)->add) return TL_OK;
+    const tl_node *call = n->in[1]->node;
+    const tl_affine_attr *a = call && call->op->op == TL_OP_affine ? call->attr : NULL;
+    tl_node *last = g->ctx->last;
+    if (!a || a->shift != 0 || a->scale == 0 || n->in[1]->view_of || tli_use_count(g, n->in[1]) != 1
+        || tli_is_output(g, n->in[1]) || !call->in[0]->contiguous
+        || tli_is_changed_between(g, call->in[0], call, n))
+        return TL_OK;
+    TL_TRY(has_forms(done, g, n));
+    if (!*done) return TL_OK;
+    tl_tensor *in[] = {n->in[0], call->in[0], n->inputs > 2 ? n->in[2] : NULL}, *none[1] = {NULL};
+    if (!tl_apply_all(g->ctx, TL_OP_assign, &(tl_assign_attr){.add = true, .scale = a->scale},
+                      n->inputs, in, none))
+        return tl_ctx_status(g->ctx);
+    g->ctx->last->path = n->path;
+    TL_TRY(tli_move_new(g, last, n));
+    tli_remove(g, n);
+    return TL_OK;
+}
+
 /* --- the pass --------------------------------------------------------------------------------- */
+
+typedef tl_status rule(bool *done, tl_graph *g, tl_node *n);
+
+static tl_status apply_rules(tl_graph *g, rule *const *rules, int count, int64_t *changes)
+{
+    TLI_EACH_NODE_SAFE(g, n, next) {
+        bool done = false;
+        for (int i = 0; i < count && !done; i++) TL_TRY(rules[i](&done, g, n));
+        *changes += done;
+    }
+    return TL_OK;
+}
 
 tl_status tli_pass_join(tl_graph *g, int64_t *changes)
 {
-    static tl_status (*const rules[])(bool *, tl_graph *, tl_node *) = {
-        join_attention, join_norm,     join_product, narrow_loss,
-        join_loss,      join_norm_sum, join_widening};
-    TLI_EACH_NODE_SAFE(g, n, next) {
-        bool done = false;
-        for (int i = 0; i < (int)TL_COUNT(rules) && !done; i++) TL_TRY(rules[i](&done, g, n));
-        *changes += done;
-    }
-    int64_t dead = 0; // what others compute now
-    return *changes ? tli_pass_dead(g, &dead) : TL_OK;
+    static rule *const rules[] = {join_attention, join_norm,     join_product,
+                                  join_relu,      narrow_loss,   join_loss,
+                                  join_norm_sum,  join_widening, join_scale};
+    static rule *const later[] = {pad_classes}; // of losses that have their gradient
+    int64_t dead = 0, more = 0;                 // what others compute now
+    TL_TRY(apply_rules(g, rules, TL_COUNT(rules), changes));
+    if (*changes) TL_TRY(tli_pass_dead(g, &dead));
+    TL_TRY(apply_rules(g, later, TL_COUNT(later), &more));
+    *changes += more;
+    return more ? tli_pass_dead(g, &dead) : TL_OK;
 }

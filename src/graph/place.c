@@ -207,17 +207,29 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static tl_status place_apart(tli_plan *p, tli_room **rooms, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        rooms[i]->offset = p->bytes;
+        p->bytes += tl_round_up(rooms[i]->bytes, p->alignment);
+    }
+    return TL_OK;
+}
+
 // Those that are no parts of others, the largest first: what is placed later fills the gaps.
 static tl_status place(tli_plan *p, tree *t, tli_room **rooms)
 {
     int64_t count = 0;
     for (int64_t i = 0; i < p->rooms.count; i++)
-        if (p->rooms.items[i].inside < 0) rooms[count++] = &p->rooms.items[i];
+        if (p->rooms.items[i].inside < 0) {
+            rooms[count++] = &p->rooms.items[i];
+            p->unplanned += tl_round_up(p->rooms.items[i].bytes, t->alignment);
+        }
+    if (p->unplanned <= p->apart) return place_apart(p, rooms, count);
     qsort(rooms, (size_t)count, sizeof *rooms, by_size);
     for (int64_t i = 0; i < count; i++) {
         tli_room *r = rooms[i];
         r->offset = lowest_gap(t, r);
-        p->unplanned += tl_round_up(r->bytes, t->alignment);
         if (r->offset + r->bytes > p->bytes) p->bytes = r->offset + r->bytes;
         TL_ASSERT(r->offset >= 0 && (i == 0 || rooms[i - 1]->bytes >= r->bytes));
         TL_TRY(note(t, r));

@@ -122,7 +122,9 @@ tl_status tli_plan_make(tli_plan *out, tl_graph *g, const int64_t *scratch)
 {
     int64_t calls = tli_number_nodes(g);
     out->graph = g;
-    out->alignment = (int64_t)tl_engine_device(g->ctx->engine)->cls->alignment;
+    const tl_device_class *device = tl_engine_device(g->ctx->engine)->cls;
+    out->alignment = (int64_t)device->alignment;
+    out->apart = (int64_t)device->apart;
     out->room_of = tl_arena_array(g->ctx->arena, tli_value_count(g), sizeof *out->room_of);
     out->scratch_of = tl_arena_array(g->ctx->arena, calls, sizeof *out->scratch_of);
     if (!out->room_of || !out->scratch_of) return TL_ENOMEM;

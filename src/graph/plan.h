@@ -25,6 +25,7 @@ typedef struct tli_plan {
     int32_t *room_of;    /* number of the room of each value, plus one */
     int32_t *scratch_of; /* the same of the scratch memory of each call */
     int64_t alignment;   /* of rooms: that of the device's memory */
+    int64_t apart;       /* bytes up to which no two have anything in common */
     int64_t bytes;       /* of the workspace */
     int64_t unplanned;   /* of all rooms together */
 } tli_plan;

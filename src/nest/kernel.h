@@ -5,6 +5,7 @@
  *     PER_THREAD(128, float, mine, );          one for each thread, seen by later regions
  *     EACH_THREAD(128) { MY(mine) = x[t]; }    t is the thread
  *     REDUCE(128, float, sum, add_f, mine)     the same tree on both: `sum` is everybody's
+ *     REDUCE_EACH(128, float, sums, add_f, some, 4)   the same of arrays of 4
  *     ONE_THREAD(128) { *y = sum; }
  *     SHARED(u32, counts, [256]);              one for the group, seen by all behind BARRIER(128)
  *     if (CLAIM(&word)) ...                    true for one thread of all, once
@@ -13,6 +14,9 @@
  *     COPIES_END                               with all that were before
  *     COPIES_WAIT(1)                           all but the last 1 of such lots are there, for the
  *                                              thread that copied them
+ *
+ * KERNEL(threads) stands before a kernel; KERNEL_OF_MANY lets a processor have so many threads of
+ * it at once, whose registers are as few as that takes.
  *
  * What stands outside of regions every thread computes alike. A group of 32 threads is a warp, and
  * a block has four of them; a larger one is a block.
@@ -57,6 +61,9 @@
 #define RESTRICT __restrict__
 #define KERNEL(threads)                                                                            \
     extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads))
+#define KERNEL_OF_MANY(threads, many)                                                              \
+    extern "C" __global__ void __launch_bounds__((threads) == 32 ? 128 : (threads),                \
+                                                 (many) / ((threads) == 32 ? 128 : (threads)))
 #define GROUP_PARAM
 /* Whoever comes next may be on its way from the start; what came before has to be over. */
 #if __CUDA_ARCH__ >= 900
@@ -106,6 +113,22 @@
             for (int w_ = 1; w_ < (threads) / 32; w_++) name = join(name, warps_[w_]);             \
         }                                                                                          \
     }
+#define REDUCE_EACH(threads, type, name, join, mine, count)                                        \
+    type name[count];                                                                              \
+    UNROLL for (int k_ = 0; k_ < (count); k_++) name[k_] = mine[k_];                               \
+    UNROLL for (int o_ = 16; o_; o_ >>= 1)                                                         \
+        UNROLL for (int k_ = 0; k_ < (count); k_++)                                                \
+            name[k_] = join(name[k_], __shfl_xor_sync(~0u, name[k_], o_));                         \
+    if ((threads) > 32) {                                                                          \
+        __shared__ ALIGNED type warps_[((threads) + 31) / 32][count];                              \
+        SYNC(threads);                                                                             \
+        if ((threadIdx.x & 31) == 0)                                                               \
+            UNROLL for (int k_ = 0; k_ < (count); k_++) warps_[threadIdx.x >> 5][k_] = name[k_];   \
+        SYNC(threads);                                                                             \
+        UNROLL for (int k_ = 0; k_ < (count); k_++) name[k_] = warps_[0][k_];                      \
+        for (int w_ = 1; w_ < (threads) / 32; w_++)                                                \
+            UNROLL for (int k_ = 0; k_ < (count); k_++) name[k_] = join(name[k_], warps_[w_][k_]); \
+    }
 #define JOIN_VECTORS(threads, type, name, join, columns, each)                                     \
     UNROLL for (int j_ = 0; j_ < (each); j_++) {                                                   \
         __shared__ type lanes_[threads];                                                           \
@@ -123,6 +146,7 @@
 #define FN static inline __attribute__((always_inline, unused))
 #define RESTRICT restrict
 #define KERNEL(threads) static void
+#define KERNEL_OF_MANY(threads, many) static void
 #define GROUP_PARAM , i64 group
 #define GROUP_BEGIN(threads, groups)
 #define UNROLL
@@ -149,6 +173,14 @@
             }                                                                                      \
             name = w_ ? join(name, warp_[0]) : warp_[0];                                           \
         }                                                                                          \
+    }
+#define REDUCE_EACH(threads, type, name, join, mine, count)                                        \
+    type name[count];                                                                              \
+    for (int k_ = 0; k_ < (count); k_++) {                                                         \
+        type one_[threads];                                                                        \
+        for (int t_ = 0; t_ < (threads); t_++) one_[t_] = mine[t_][k_];                            \
+        REDUCE(threads, type, whole_, join, one_)                                                  \
+        name[k_] = whole_;                                                                         \
     }
 #define JOIN_VECTORS(threads, type, name, join, columns, each)                                     \
     for (int l_ = (columns); l_ < (threads); l_++)                                                 \

@@ -14,6 +14,7 @@
 static const tl_field entropy_fields[] = {
     TL_F(tl_entropy_attr, smoothing, .help = "share of the target spread over all classes"),
     TL_F(tl_entropy_attr, ignored, .help = "label whose loss is 0"),
+    TL_F(tl_entropy_attr, classes, .help = "those behind them are left out; 0: all count"),
     TL_F_END,
 };
 static const tl_desc entropy_desc = {
@@ -80,7 +81,8 @@ static tl_status entropy_grad_infer(const tl_node *call)
 /* --- labels ---------------------------------------------------------------------------------- */
 
 /* Compiled programs give the gradient of the loss as well, where it is known beforehand and a
- * kernel says TL_KERNEL_JOINED: output 2 is that of the logits then. */
+ * kernel says TL_KERNEL_JOINED: output 2 is that of the logits then, which may have more columns
+ * than there are classes. */
 static tl_status sparse_infer(const tl_node *call)
 {
     tl_shape examples;
@@ -91,6 +93,7 @@ static tl_status sparse_infer(const tl_node *call)
     if (call->inputs > 2)
         TL_ASSERT(call->in[2]->dtype == call->out[0]->dtype
                   && tl_shape_equal(&call->in[2]->shape, &examples));
+    else TL_ASSERT(!((const tl_entropy_attr *)call->attr)->classes);
     if (tl_shape_equal(&call->in[0]->shape, &examples)) return TL_OK;
     char labels[TL_TENSOR_TEXT], logits[TL_TENSOR_TEXT], wanted[TL_SHAPE_TEXT];
     return TL_FAIL(TL_EINVAL, "labels is %s; for logits, %s, its shape must be %s",

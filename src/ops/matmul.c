@@ -83,6 +83,9 @@ static tl_status matmul_infer(const tl_node *call)
     y->shape.dims[y->shape.rank++] = m;
     y->shape.dims[y->shape.rank++] = n;
     y->dtype = attr->wide ? tli_wide(a->dtype) : a->dtype;
+    if (call->inputs > 2
+        && (call->in[2]->dtype != y->dtype || !tl_shape_equal(&call->in[2]->shape, &y->shape)))
+        return TL_FAIL(TL_EINVAL, "the third input must be like the result");
     return TL_OK;
 }
 
@@ -144,7 +147,9 @@ const tl_op_class tl_op_matmul = {
     .help = "products of matrices",
     .attr = &matmul_desc,
     .inputs_min = 2,
-    .inputs_max = 2,
+    // Compiled programs give another one, where a kernel says TL_KERNEL_JOINED: the result is 0
+    // where it is not positive.
+    .inputs_max = 3,
     .outputs = 1,
     .infer = matmul_infer,
     .gradient = matmul_gradient,

@@ -1,4 +1,7 @@
 /* Which runs are found, and what is read of them as they grow, are cut back, or go. */
+#include <tilth/base/crc32c.h>
+#include <tilth/io/tensorflow/tfrecord.h>
+
 #include "board/answer.h"
 #include "board/store.h"
 #include "board_lab.h"
@@ -308,6 +311,67 @@ static void damage_may_mend(void **state)
     tli_store_free(&s);
 }
 
+static void append(const char *path, const void *data, size_t size)
+{
+    FILE *f = fopen(path, "ab");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The graph of a model or a picture may be longer than what is read at a time. */
+static void long_records_hide_nothing(void **state)
+{
+    (void)state;
+    enum { LONG = 6 << 20, TOO_LONG = 65 << 20 };
+    const char *folder = "long";
+    tl_event_file *f;
+    tli_store *s;
+    tl_str head = TL_STR_INIT;
+    char path[600], *text = malloc(LONG + 1);
+    struct stat info;
+    memset(text, 'x', LONG);
+    text[LONG] = '\0';
+    assert_ok(tl_event_file_open(&f, &(tl_event_file_args){.folder = "long/run"}));
+    snprintf(path, sizeof path, "%s", tl_event_file_path(f));
+    assert_ok(tl_event_file_text(f, 1, "note", text));
+    lab_add_events(f, 0, 100);
+    tl_event_file_close(&f);
+    assert_ok(tli_store_new(&s, &(tli_store_args){.folders = {&folder, 1}}));
+    assert_ok(tli_store_look(s));
+    const tli_board_run *r = run_named(s, "run");
+    assert_int_equal(tag_of(r, "note")->media.count, 1);
+    assert_int_equal(tag_of(r, "loss")->series.points, 10);
+    // One that is longer than all that is shown, and comes piece by piece: a hole in the file.
+    tl_tfrecord_add(&head, text, 0);
+    uint64_t size = TOO_LONG;
+    memcpy(head.data, &size, sizeof size);
+    uint32_t crc = tl_crc32c_mask(tl_crc32c(0, head.data, sizeof size));
+    memcpy(head.data + sizeof size, &crc, sizeof crc);
+    append(path, head.data, 12);
+    look_again(s);
+    assert_int_equal(stat(path, &info), 0);
+    assert_int_equal(truncate(path, info.st_size + TOO_LONG), 0);
+    look_again(s);
+    assert_int_equal(tag_of(r, "loss")->series.points, 10);
+    assert_int_equal(truncate(path, info.st_size + TOO_LONG + 4), 0);
+    assert_ok(tl_event_file_open(&f, &(tl_event_file_args){.folder = "more"}));
+    lab_add_events(f, 100, 150);
+    char *more, other[600];
+    size_t length;
+    snprintf(other, sizeof other, "%s", tl_event_file_path(f));
+    tl_event_file_close(&f);
+    assert_ok(tl_file_read(&more, &length, other, 1 << 20));
+    append(path, more, length);
+    look_again(s);
+    assert_false(r->files.items[0].damaged);
+    assert_int_equal(tag_of(r, "loss")->series.points, 15);
+    tli_store_free(&s);
+    tl_str_deinit(&head);
+    tl_free(more);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -322,6 +386,7 @@ int main(void)
         cmocka_unit_test(a_folder_made_anew_is_followed),
         cmocka_unit_test(the_gone_make_room),
         cmocka_unit_test(damage_may_mend),
+        cmocka_unit_test(long_records_hide_nothing),
     };
     return cmocka_run_group_tests(tests, lab_enter, lab_leave);
 }

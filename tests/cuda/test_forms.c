@@ -178,6 +178,19 @@ static void wide_products(void **state)
     }
 }
 
+static void relu_gradients_in_products(void **state)
+{
+    const fixture *f = *state;
+    const tl_matmul_attr attr = {.transpose_b = true};
+    tl_tensor *out[1],
+        *in[] = {drawn(f, TL_BF16, TL_SHAPE(100, 64)), drawn(f, TL_BF16, TL_SHAPE(90, 64)),
+                 drawn(f, TL_BF16, TL_SHAPE(100, 90))};
+    assert_true(tl_apply_all(f->c, TL_OP_matmul, &attr, 2, in, out));
+    want_forms(f, TL_OP_matmul, &attr, 3, in, out);
+    tl_tensor *y = tl_apply(f->c, TL_OP_matmul, &attr, 3, in);
+    assert_alike(f, tl_relu_grad(f->c, out[0], in[2]), y, 0);
+}
+
 /* The gradient of a bias in front of a norm, in float32: what a program gives, and without it. */
 enum { BIASED_ROWS = 90, BIASED_WIDTH = 768 };
 static tl_status bias_before_norm(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
@@ -241,6 +254,75 @@ static void losses_with_gradients(void **state)
         }
 }
 
+/* A number of classes that products take badly: programs put some in, and nobody sees them. */
+enum { CLASSES = 1030, HIDDEN = 64 };
+static tl_status loss_of_classes(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
+{
+    (void)self;
+    tl_tensor *x = tl_tensors_get(c, in, "x"), *table = tl_tensors_get(c, in, "table");
+    tl_tensor *watched[] = {x, table}, *slopes[2] = {NULL};
+    for (int i = 0; i < 2; i++) TL_TRY(tl_watch(watched[i]));
+    const bool before = tl_ctx_set_taping(c, true);
+    tl_tensor *scores = tl_matmul_with(c, x, table, false, true);
+    tl_tensor *losses = tl_sparse_cross_entropy(c, tl_tensors_get(c, in, "labels"),
+                                                tl_reshape(c, scores, TL_SHAPE(-1, CLASSES)));
+    tl_tensor *loss = tl_mean(c, losses, TL_ALL, false);
+    TL_TRY(tl_gradient(c, loss, watched, 2, slopes));
+    tl_ctx_set_taping(c, before);
+    tl_tensors_put(c, out, "losses", losses);
+    tl_tensors_put(c, out, "x", slopes[0]);
+    tl_tensors_put(c, out, "table", tl_square(c, slopes[1]));
+    return tl_ctx_status(c);
+}
+
+static void classes_put_in(void **state)
+{
+    static const char *const names[] = {"losses", "x", "table"};
+    const fixture *f = *state;
+    tl_function *program;
+    tl_tensors in = {0}, eager = {0}, out = {0};
+    assert_ok(tl_function_new(
+        &program,
+        &(tl_function_args){.engine = f->engine, .name = "classes", .body = loss_of_classes}));
+    tl_tensors_put(f->c, &in, "x", drawn(f, TL_BF16, TL_SHAPE(6, 9, HIDDEN)));
+    tl_tensors_put(f->c, &in, "table", drawn(f, TL_BF16, TL_SHAPE(CLASSES, HIDDEN)));
+    tl_tensors_put(f->c, &in, "labels",
+                   tl_random_integers(f->c, TL_I64, TL_SHAPE(6 * 9), 0, CLASSES));
+    assert_ok(loss_of_classes(NULL, f->c, &in, &eager));
+    for (int i = 0; i < 2; i++) assert_ok(tl_function_call(program, f->c, &in, &out));
+    for (int i = 0; i < 3; i++)
+        assert_alike(f, tl_tensors_get(f->c, &eager, names[i]),
+                     tl_tensors_get(f->c, &out, names[i]), room_of(TL_BF16));
+    tl_str text = TL_STR_INIT;
+    tl_program_report(tl_function_program(program), NULL, &text);
+    assert_non_null(strstr(tl_str_text(&text), "1032")); // they are there
+    tl_str_deinit(&text);
+    tl_function_free(&program);
+}
+
+/* So many long rows that a group of threads has several, and fetches the next one meanwhile. */
+static void losses_of_many_rows(void **state)
+{
+    enum { ROWS = 2050, WIDTH = 16392, SEEN = 60 };
+    const fixture *f = *state;
+    const tl_entropy_attr attr = {.ignored = {.set = true, .value = 3}};
+    tl_tensor *apart[3], *joined[3];
+    tl_tensor *in[] = {tl_random_integers(f->c, TL_I32, TL_SHAPE(ROWS), 0, WIDTH),
+                       drawn(f, TL_BF16, TL_SHAPE(ROWS, WIDTH)),
+                       tl_random_normal(f->c, TL_F32, TL_SHAPE(ROWS), 0, 1)};
+    assert_true(tl_apply_all(f->c, TL_OP_sparse_cross_entropy, &attr, 2, in, apart));
+    want_forms(f, TL_OP_sparse_cross_entropy, &attr, 2, in, apart);
+    tl_tensor *slope = tl_apply(f->c, TL_OP_sparse_cross_entropy_grad, &attr, 4,
+                                (tl_tensor *[]){in[2], in[0], in[1], apart[1]});
+    assert_true(tl_apply_all(f->c, TL_OP_sparse_cross_entropy, &attr, 3, in, joined));
+    for (int i = 0; i < 2; i++) assert_alike(f, apart[i], joined[i], 1e-6);
+    for (int i = 0; i < 2; i++) { // the first ones and the last ones
+        const int64_t from = i ? ROWS - SEEN : 0;
+        assert_alike(f, tl_slice(f->c, slope, 0, from, from + SEEN, 1),
+                     tl_slice(f->c, joined[2], 0, from, from + SEEN, 1), room_of(TL_BF16));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,8 +330,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(sums_in_products, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_in_norm_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(wide_products, setup, teardown),
+        cmocka_unit_test_setup_teardown(relu_gradients_in_products, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_of_norm_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(losses_with_gradients, setup, teardown),
+        cmocka_unit_test_setup_teardown(losses_of_many_rows, setup, teardown),
+        cmocka_unit_test_setup_teardown(classes_put_in, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

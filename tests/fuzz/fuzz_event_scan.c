@@ -7,27 +7,28 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <tilth/base/crc32c.h>
 #include <tilth/base/log.h>
 #include <tilth/base/str.h>
+#include <tilth/io/tensorflow/tfrecord.h>
 
 #include "io/inner/event_scan.h"
 
-static void add_frame(tl_str *out, const uint8_t *message, size_t size)
-{
-    char head[8] = {(char)size};
-    uint32_t crc = tl_crc32c_mask(tl_crc32c(0, head, sizeof head));
-    tl_str_addn(out, head, sizeof head);
-    tl_str_addn(out, (const char *)&crc, sizeof crc);
-    crc = tl_crc32c_mask(tl_crc32c(0, message, size));
-    tl_str_addn(out, (const char *)message, size);
-    tl_str_addn(out, (const char *)&crc, sizeof crc);
-}
-
 typedef struct seen {
-    uint64_t hash;
+    uint64_t hash;   /* of all that the walk says */
+    uint64_t common; /* of what the reader says too */
     int64_t values, starts;
 } seen;
+
+static const seen nothing = {TL_HASH_SEED, TL_HASH_SEED, 0, 0};
+
+/* The reader has tags up to a NUL, and zero where the walk has no number. */
+static void add_common(seen *s, const char *tag, size_t tag_size, int64_t step, double number)
+{
+    s->common = tl_hash_bytes(s->common, tag, strnlen(tag, tag_size));
+    s->common = tl_hash_bytes(s->common, &step, sizeof step);
+    if (!isnan(number)) s->common = tl_hash_bytes(s->common, &number, sizeof number);
+    s->values++;
+}
 
 static bool take_value(const tli_scan_value *v, void *payload)
 {
@@ -37,7 +38,7 @@ static bool take_value(const tli_scan_value *v, void *payload)
     s->hash = tl_hash_bytes(s->hash, &v->step, sizeof v->step);
     if (v->is_number && !isnan(v->number))
         s->hash = tl_hash_bytes(s->hash, &v->number, sizeof v->number);
-    s->values++;
+    add_common(s, v->tag, v->tag_size, v->step, v->number);
     return true;
 }
 
@@ -58,7 +59,7 @@ static void compare_with_reader(const tl_str *file, const seen *all)
     tl_event_reader *r;
     tl_event e;
     bool more = true, good = true;
-    int64_t values = 0;
+    seen found = nothing;
     int fd = memfd_create("events", MFD_CLOEXEC);
     must(fd >= 0 && write(fd, tl_str_text(file), file->length) == (ssize_t)file->length,
          "cannot be written");
@@ -67,24 +68,28 @@ static void compare_with_reader(const tl_str *file, const seen *all)
     while (more) {
         tl_status st = tl_event_reader_next(r, &e, &more);
         good &= st == TL_OK;
-        if (st == TL_OK && more) values += e.count;
+        found.starts += st == TL_OK && more && e.session == 1;
+        for (int64_t i = 0; st == TL_OK && more && i < e.count; i++)
+            add_common(&found, e.values[i].tag, SIZE_MAX, e.step, e.values[i].number);
         if (st != TL_OK && !more) break;
     }
     tl_event_reader_close(&r);
     close(fd);
-    must(!good || values == all->values, "the reader finds other values");
+    must(!good || (found.values == all->values && found.starts == all->starts),
+         "the reader finds more or less");
+    must(!good || found.common == all->common, "the reader finds other values");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     tl_str file = TL_STR_INIT;
-    seen whole = {TL_HASH_SEED, 0, 0}, pieces = whole;
+    seen whole = nothing, pieces = nothing;
     size_t used, first, second;
     tl_log_set_level(TL_LEVEL_NONE);
     for (size_t at = 0; at < size;) {
         size_t length = data[at++];
         if (length > size - at) length = size - at;
-        add_frame(&file, data + at, length);
+        tl_tfrecord_add(&file, data + at, length);
         at += length;
     }
     must(tl_str_status(&file) == TL_OK, "no memory");

@@ -5,21 +5,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <tilth/base/crc32c.h>
 #include <tilth/base/log.h>
 #include <tilth/base/str.h>
 #include <tilth/io/tensorflow/event_file.h>
-
-static void add_frame(tl_str *out, const uint8_t *message, size_t size)
-{
-    char head[8] = {(char)size};
-    uint32_t crc = tl_crc32c_mask(tl_crc32c(0, head, sizeof head));
-    tl_str_addn(out, head, sizeof head);
-    tl_str_addn(out, (const char *)&crc, sizeof crc);
-    crc = tl_crc32c_mask(tl_crc32c(0, message, size));
-    tl_str_addn(out, (const char *)message, size);
-    tl_str_addn(out, (const char *)&crc, sizeof crc);
-}
+#include <tilth/io/tensorflow/tfrecord.h>
 
 /* Touches all that an event points to. */
 static size_t look_at(const tl_event *e)
@@ -65,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t at = 0; at < size;) {
             size_t length = data[at++];
             if (length > size - at) length = size - at;
-            add_frame(&file, data + at, length);
+            tl_tfrecord_add(&file, data + at, length);
             at += length;
         }
     int fd = memfd_create("events", MFD_CLOEXEC);

@@ -20,9 +20,9 @@ trap 'rm -rf "$work"' EXIT
 export TILTH_CACHE_DIR=${TILTH_CACHE_DIR:-$work/compiled} # one for all: what one has compiled the others find
 mkdir -p -m 700 "$TILTH_CACHE_DIR"
 
-# These compare bits or counts with the host's, look at guards of its memory, want forms of its kernels, are processes that
+# These compare bits, counts or sizes with the host's, look at guards of its memory, want forms of its kernels, are processes that
 # share it, or start programs that know no GPU.
-host='^(ops_funnel|ops_op_cases|ops_adding|graph_(bits|beside|passes|recompute|show|slopes|weight_copies)|nn_optimizer_share|data_pipeline_files|train_default_trainer)$'
+host='^(ops_funnel|ops_op_cases|ops_adding|graph_(bits|beside|passes|plan|recompute|show|slopes|weight_copies)|nn_optimizer_share|data_pipeline_files|train_default_trainer)$'
 
 wanted()
 {

@@ -101,7 +101,7 @@ static tl_status launch_as(tl_logs *logs, const char *experiment, const char *fo
     "[4, 8], units: [16]}}}\n"                                                                     \
     "      evaluation: {top_k: 2}\n"                                                               \
     "      train_data: {" STUDENT_DATA(                                                            \
-        "256") ", is_training: true}\n"                                                            \
+        "128") ", is_training: true}\n"                                                            \
                "      validation_data: {" STUDENT_DATA(                                            \
                    "512") ", is_training: false}\n"                                                \
                           "trainer:\n"                                                             \
@@ -140,8 +140,10 @@ static void test_students_learn(void **state)
     char *was = bytes_of_file("teacher/ckpt-600.safetensors", &before);
     assert_ok(tl_logs_new(&taught));
     assert_ok(tl_logs_new(&alone));
-    const char *longer = "trainer: {train_steps: 300, validation_interval: 300, "
-                         "checkpoint_interval: 300}\n";
+    // Long enough for few examples to be learned by heart: of other seeds the taught one is 0.05 to
+    // 0.12 better.
+    const char *longer = "trainer: {train_steps: 600, validation_interval: 600, "
+                         "checkpoint_interval: 600}\n";
     assert_ok(launch_as(taught, "distillation", "taught", STUDENT("teacher"), longer));
     assert_ok(launch_as(
         alone, "distillation", "alone", STUDENT("teacher"),

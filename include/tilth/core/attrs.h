@@ -180,6 +180,7 @@ typedef struct tl_softmax_attr {
 typedef struct tl_entropy_attr {
     double smoothing;   /* share of the target that is spread evenly over the classes */
     tl_opt_int ignored; /* the label whose loss is 0 */
+    int64_t classes;    /* those behind them are left out, and have no gradient; 0: all count */
 } tl_entropy_attr;
 
 /* --- attention, dropout ----------------------------------------------------------------------- */
@@ -294,7 +295,8 @@ typedef struct tl_ema_attr {
 } tl_ema_attr;
 
 typedef struct tl_assign_attr {
-    bool add; /* to what is there; else in its place */
+    bool add;     /* to what is there; else in its place */
+    double scale; /* of what is added: kernels that have TL_KERNEL_JOINED multiply by it; 0: none */
 } tl_assign_attr;
 
 /* Elements of a block whose squares square_sums adds up. */

@@ -55,7 +55,7 @@ T.parallelAxes = (runs, all, differ) => {
 };
 
 T.parallel = (runs, axes) => {
-  const width = Math.max(560, axes.length * 150), height = 260, top = 30, bottom = height - 16;
+  const width = Math.max(560, axes.length * 150), height = 264, top = 34, bottom = height - 18;
   const svg = T.svg('svg', {viewBox: `0 0 ${width} ${height}`, width: '100%', style: `min-width:${axes.length * 90}px`, role: 'img', 'aria-label': 'parallel coordinates of settings and the best metric', id: 'parallel'});
   const x = (i) => 60 + i * (width - 140) / (axes.length - 1), y = (p) => bottom - p * (bottom - top);
   const text = (t, px, py, anchor, size) => { const e = T.svg('text', {x: px, y: py, 'text-anchor': anchor, 'font-size': size, fill: T.css('--text'), stroke: T.css('--card'), 'stroke-width': '3', 'paint-order': 'stroke'}); e.textContent = t; svg.append(e); return e; };
@@ -68,6 +68,12 @@ T.parallel = (runs, axes) => {
     const line = T.svg('polyline', {points: points.join(' '), fill: 'none', stroke: T.colour(r.id), 'stroke-width': '2.2', opacity: '0.85'}, T.svg('title', {}, r.name));
     svg.append(line);
   });
-  axes.forEach((a, i) => { for (const [t, p] of a.marks) text(t, x(i) + 6, y(p) + 4, 'start', 10); });
+  // The ends stand above and below their axis, where no line comes.
+  axes.forEach((a, i) => {
+    for (const [t, p] of a.marks) {
+      if (p === 0 || p === 1) text(t, x(i), p ? top - 4 : bottom + 12, 'middle', 10);
+      else text(t, x(i) + 6, y(p) + 4, 'start', 10);
+    }
+  });
   return T.el('div', {class: 'scroll'}, svg);
 };

@@ -31,6 +31,7 @@ typedef struct tli_rows_args {
 
 typedef struct tli_entropy_args {
     long long groups, ignored;
+    long long rows, each; /* where a group has several: so many of them */
     int ignores;
     const void *labels, *logits;
     const float *g, *given; /* gradients: of each loss, and what the logits come to */
@@ -156,10 +157,10 @@ typedef struct tli_move_args {
     long long pattern;
 } tli_move_args;
 
-/* c = a b + bias + added, in tiles. */
+/* c = a b + bias + added, in tiles; 0 where the mask is not positive. */
 typedef struct tli_product_args {
     long long groups;
-    const void *a, *b, *bias, *added;
+    const void *a, *b, *bias, *added, *mask;
     void *c;
 } tli_product_args;
 

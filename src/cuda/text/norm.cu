@@ -103,28 +103,152 @@ KERNEL(THREADS) normalize(const tli_norm_args a GROUP_PARAM)
  * the columns. */
 #if defined(GRADIENT)
 VECTORS(G)
-/* AHEAD: rows that come next are on their way into memory of the group: x, gy and what is added. */
-#if AHEAD
-enum { PARTS = 2 + ADDED, PART = EACH * THREADS * 16 };
-#define PLACE(row, part) (ring + (((row) - first) % STAGES * PARTS + (part)) * PART + (j * THREADS + t) * 16)
-#define READ(R, name, from, part)                                                                  \
-    float name[VEC];                                                                               \
-    OF_VECTOR(e) name[e] = R##_LOAD(((const R##_vector *)PLACE(row, part))->at[e]);
-#define FETCH_ROW(number)                                                                          \
-    if ((number) < last)                                                                           \
-        EACH_THREAD(THREADS)                                                                       \
-        {                                                                                          \
-            ROW_BEGIN                                                                              \
-                COPY_AHEAD(PLACE(number, 0), (const X_T *)a.x + (number) * WIDTH + i)              \
-                COPY_AHEAD(PLACE(number, 1), (const G_T *)a.g + (number) * WIDTH + i)              \
-                if (ADDED)                                                                         \
-                    COPY_AHEAD(PLACE(number, 2), (const B_T *)a.added + (number) * WIDTH + i)      \
-            ROW_END                                                                                \
-        }                                                                                          \
-    COPIES_END
+/* The gradient of a vector of a row, and what it adds to the sums of its columns. */
+#if SUMS
+#define SUMS_OF(j) MY(sums)[j]
+#define ADD_TO_SUMS(j, e)                                                                          \
+    SUMS_OF(j)[0][e] = vf_fma(u, away, SUMS_OF(j)[0][e]);                                          \
+    SUMS_OF(j)[1][e] += d[e];                                                                      \
+    if (SUMMED) SUMS_OF(j)[1 + SUMMED][e] += to[e];
 #else
-#define READ(R, name, from, part) float name[VEC]; R##_read(name, (const R##_T *)(from) + row * WIDTH, i);
+#define ADD_TO_SUMS(j, e)
 #endif
+#if ADDED
+#define ADD_OTHER(e) to[e] += other[e];
+#else
+#define ADD_OTHER(e)
+#endif
+#if SCALED
+#define SCALE_BY(e) *gamma[e]
+#define READ_GAMMA(to) P_read(to, a.gamma, i);
+#else
+#define SCALE_BY(e)
+#define READ_GAMMA(to)
+#endif
+#define SLOPES(j)                                                                                  \
+    OF_VECTOR(e)                                                                                   \
+    {                                                                                              \
+        const float u = d[e] * rstd, away = v[e] - mean;                                           \
+        to[e] = vf_fnma(away, slope, u SCALE_BY(e)) - shift;                                       \
+        ADD_OTHER(e)                                                                               \
+        ADD_TO_SUMS(j, e)                                                                          \
+    }
+#define PARTS(part, along)                                                                         \
+    OF_VECTOR(e)                                                                                   \
+    {                                                                                              \
+        const float s = d[e] SCALE_BY(e);                                                          \
+        part += s;                                                                                 \
+        along = vf_fma(s, v[e] - mean, along);                                                     \
+    }
+#define WRITE_SUMS                                                                                 \
+    EACH_THREAD(THREADS)                                                                           \
+    {                                                                                              \
+        float *out = a.sums + group * (2 + SUMMED) * WIDTH;                                        \
+        ROW_BEGIN                                                                                  \
+            UNROLL for (int k = 0; k < 2 + SUMMED; k++)                                            \
+                OF_VECTOR(e) out[k * WIDTH + i + e] = SUMS_OF(j)[k][e];                            \
+        ROW_END                                                                                    \
+    }
+
+/* TOGETHER: so many rows at a time are in registers, a vector of each with a thread. They come from
+ * memory at once, and their sums are made at once. */
+#if TOGETHER
+#define TAKE(R, name, from)                                                                        \
+    float name[VEC];                                                                               \
+    R##_open(name, MY(from)[r]);
+KERNEL_OF_MANY(THREADS, 512) normalize_grad(const tli_norm_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(THREADS, a.groups)
+    const i64 first = group * a.each, last = LEAST(first + a.each, a.rows);
+    PER_THREAD(THREADS, X_vector, xs, [TOGETHER]);
+    PER_THREAD(THREADS, G_vector, gs, [TOGETHER]);
+#if ADDED
+    PER_THREAD(THREADS, B_vector, others, [TOGETHER]);
+#endif
+#if SCALED
+    PER_THREAD(THREADS, float, scales, [VEC]);
+#endif
+#if SUMS
+    PER_THREAD(THREADS, float, sums, [1][2 + SUMMED][VEC]);
+#endif
+    PER_THREAD(THREADS, float, parts, [2 * TOGETHER]);
+    EACH_THREAD(THREADS)
+    {
+        ROW_BEGIN
+            READ_GAMMA(MY(scales))
+        ROW_END
+#if SUMS
+        UNROLL for (int k = 0; k < 2 + SUMMED; k++) OF_VECTOR(e) MY(sums)[0][k][e] = 0;
+#endif
+    }
+    for (i64 row = first; row < last; row += TOGETHER) {
+        float means[TOGETHER], rstds[TOGETHER];
+        UNROLL for (int r = 0; r < TOGETHER; r++) {
+            const i64 at = LEAST(row + r, last - 1); // read again where there are no more
+            means[r] = CENTERED ? a.mean[at] : 0;
+            rstds[r] = a.rstd[at];
+        }
+        EACH_THREAD(THREADS)
+        {
+            ROW_BEGIN
+                UNROLL for (int r = 0; r < TOGETHER; r++) {
+                    const i64 at = LEAST(row + r, last - 1) * WIDTH + i;
+                    MY(xs)[r] = X_fetch(a.x, at);
+                    MY(gs)[r] = G_fetch(a.g, at);
+#if ADDED
+                    MY(others)[r] = B_fetch(a.added, at);
+#endif
+                }
+            ROW_END
+        }
+        EACH_THREAD(THREADS)
+        {
+            UNROLL for (int k = 0; k < 2 * TOGETHER; k++) MY(parts)[k] = 0;
+            ROW_BEGIN
+#if SCALED
+                const float *gamma = MY(scales);
+#endif
+                UNROLL for (int r = 0; r < TOGETHER; r++) {
+                    TAKE(X, v, xs)
+                    TAKE(G, d, gs)
+                    const float mean = means[r];
+                    PARTS(MY(parts)[2 * r], MY(parts)[2 * r + 1])
+                }
+            ROW_END
+        }
+        REDUCE_EACH(THREADS, float, totals, add_f, parts, 2 * TOGETHER)
+        EACH_THREAD(THREADS)
+        {
+            ROW_BEGIN
+#if SCALED
+                const float *gamma = MY(scales);
+#endif
+                UNROLL for (int r = 0; r < TOGETHER; r++) {
+                    if (row + r < last) {
+                        TAKE(X, v, xs)
+                        TAKE(G, d, gs)
+#if ADDED
+                        TAKE(B, other, others)
+#endif
+                        const float mean = means[r], rstd = rstds[r];
+                        const float shift = CENTERED ? rstd * totals[2 * r] / WIDTH : 0;
+                        const float slope = rstd * rstd * rstd * totals[2 * r + 1] / WIDTH;
+                        float to[VEC];
+                        SLOPES(0)
+                        Y_write(a.y, (row + r) * WIDTH + i, to);
+                    }
+                }
+            ROW_END
+        }
+    }
+#if SUMS
+    WRITE_SUMS
+#endif
+}
+#else
+#define READ(R, name, from)                                                                        \
+    float name[VEC];                                                                               \
+    R##_read(name, (const R##_T *)(from) + row * WIDTH, i);
 KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
@@ -132,49 +256,25 @@ KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
     PER_THREAD(THREADS, float, part, );
     PER_THREAD(THREADS, float, along, );
 #if SUMS
-    PER_THREAD(THREADS, float, sums, [2 + SUMMED][EACH][VEC]);
+    PER_THREAD(THREADS, float, sums, [EACH][2 + SUMMED][VEC]);
     EACH_THREAD(THREADS)
     {
-        UNROLL for (int k = 0; k < 2 + SUMMED; k++)
-            UNROLL for (int j = 0; j < EACH; j++) OF_VECTOR(e) MY(sums)[k][j][e] = 0;
+        UNROLL for (int j = 0; j < EACH; j++)
+            UNROLL for (int k = 0; k < 2 + SUMMED; k++) OF_VECTOR(e) MY(sums)[j][k][e] = 0;
     }
 #endif
-#if AHEAD
-    ROOM(THREADS, ring, STAGES * PARTS * PART)
-    UNROLL for (int k = 0; k < STAGES - 1; k++) FETCH_ROW(first + k)
-#endif
-    float next_mean = CENTERED ? a.mean[first] : 0, next_rstd = a.rstd[first];
     for (i64 row = first; row < last; row++) {
         Y_T *y = (Y_T *)a.y + row * WIDTH;
-        const float mean = next_mean, rstd = next_rstd;
-        if (row + 1 < last) {
-            next_mean = CENTERED ? a.mean[row + 1] : 0;
-            next_rstd = a.rstd[row + 1];
-        }
-#if AHEAD
-        FETCH_ROW(row + STAGES - 1)
-        COPIES_WAIT(STAGES - 1)
-#endif
+        const float mean = CENTERED ? a.mean[row] : 0, rstd = a.rstd[row];
         EACH_THREAD(THREADS)
         {
             MY(part) = MY(along) = 0;
             ROW_BEGIN
-                READ(X, v, a.x, 0)
-                READ(G, d, a.g, 1)
-#if SCALED
+                READ(X, v, a.x)
+                READ(G, d, a.g)
                 float gamma[VEC];
-                P_read(gamma, a.gamma, i);
-#endif
-                OF_VECTOR(e)
-                {
-#if SCALED
-                    const float s = d[e] * gamma[e];
-#else
-                    const float s = d[e];
-#endif
-                    MY(part) += s;
-                    MY(along) = vf_fma(s, v[e] - mean, MY(along));
-                }
+                READ_GAMMA(gamma)
+                PARTS(MY(part), MY(along))
             ROW_END
         }
 #if CENTERED
@@ -188,49 +288,23 @@ KERNEL(THREADS) normalize_grad(const tli_norm_args a GROUP_PARAM)
         EACH_THREAD(THREADS)
         {
             ROW_BEGIN
-                READ(X, v, a.x, 0)
-                READ(G, d, a.g, 1)
-                float to[VEC];
+                READ(X, v, a.x)
+                READ(G, d, a.g)
+                float to[VEC], gamma[VEC];
+                READ_GAMMA(gamma)
 #if ADDED
-                READ(B, other, a.added, 2)
+                READ(B, other, a.added)
 #endif
-#if SCALED
-                float gamma[VEC];
-                P_read(gamma, a.gamma, i);
-#endif
-                OF_VECTOR(e)
-                {
-                    const float u = d[e] * rstd, away = v[e] - mean;
-#if SCALED
-                    const float s = u * gamma[e];
-#else
-                    const float s = u;
-#endif
-                    to[e] = vf_fnma(away, slope, s) - shift;
-#if ADDED
-                    to[e] += other[e];
-#endif
-#if SUMS
-                    MY(sums)[0][j][e] = vf_fma(u, away, MY(sums)[0][j][e]);
-                    MY(sums)[1][j][e] += d[e];
-                    if (SUMMED) MY(sums)[1 + SUMMED][j][e] += to[e];
-#endif
-                }
+                SLOPES(j)
                 Y_write(y, i, to);
             ROW_END
         }
     }
 #if SUMS
-    float *out = a.sums + group * (2 + SUMMED) * WIDTH;
-    EACH_THREAD(THREADS)
-    {
-        ROW_BEGIN
-            UNROLL for (int k = 0; k < 2 + SUMMED; k++)
-                OF_VECTOR(e) out[k * WIDTH + i + e] = MY(sums)[k][j][e];
-        ROW_END
-    }
+    WRITE_SUMS
 #endif
 }
+#endif
 
 /* Where a thread would have too many columns: those sums apart, a thread a column. */
 KERNEL(256) normalize_sums(const tli_norm_args a GROUP_PARAM)

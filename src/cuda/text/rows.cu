@@ -205,7 +205,16 @@ FN seen see(seen s, const float *v)
     return s;
 }
 
-#define READ_ROW(to) X_read(to, x, i);
+/* Columns behind the last class, whose share is 0. */
+#if PITCH > WIDTH
+#define LEAVE_OUT(v)                                                                               \
+    if (i + VEC > WIDTH) OF_VECTOR(e) if (i + e >= WIDTH) v[e] = -INF_F;
+#else
+#define LEAVE_OUT(v)
+#endif
+#define READ_ROW(to)                                                                               \
+    X_read(to, x, i);                                                                              \
+    LEAVE_OUT(to)
 #define READ_AGAIN(to) READ_ROW(to)
 /* The logarithm of the sum of powers is `lse`; the sum of all logits is `all`. */
 #define LSE_OF_ROW                                                                                 \
@@ -239,133 +248,189 @@ FN seen see(seen s, const float *v)
 #else
 #define ALL_OF_ROW const float all = 0;
 #endif
-#define TELL_LOSS                                                                                  \
+#define TELL_LOSS(row)                                                                             \
     ALL_OF_ROW                                                                                     \
     ONE_THREAD(THREADS)                                                                            \
     {                                                                                              \
-        const i64 label = (i64)((const L_T *)a.labels)[group];                                     \
+        const i64 label = (i64)((const L_T *)a.labels)[row];                                       \
         float loss = 0;                                                                            \
         if (!a.ignores || label != a.ignored) {                                                    \
             if (label < 0 || label >= WIDTH) {                                                     \
-                note_fault(a.fault, &a.place, label, group, WIDTH, -1);                            \
+                note_fault(a.fault, &a.place, label, row, WIDTH, -1);                              \
                 loss = NAN_F;                                                                      \
             } else {                                                                               \
                 loss = (float)((1 - a.smoothing) * ((double)lse - (double)X_LOAD(x[label])));      \
                 if (SMOOTH) loss += (float)(a.smoothing * ((double)lse - (double)all / WIDTH));    \
             }                                                                                      \
         }                                                                                          \
-        a.loss[group] = loss;                                                                      \
-        a.lse[group] = lse;                                                                        \
+        a.loss[row] = loss;                                                                        \
+        a.lse[row] = lse;                                                                          \
     }
 
 KERNEL(THREADS) sparse_rows(const tli_entropy_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
-    const X_T *x = (const X_T *)a.logits + group * WIDTH;
+    const X_T *x = (const X_T *)a.logits + group * PITCH;
     LSE_OF_ROW
-    TELL_LOSS
+    TELL_LOSS(group)
 }
 
 VECTORS(Y)
-/* The gradient of a row, once `lse` is known. At the label, where the difference of numbers near 1 is
- * what counts, the thread that has it writes twice. */
-#define GRAD_OF_ROW                                                                                \
-    const i64 label = (i64)((const L_T *)a.labels)[group];                                         \
+/* The gradient of a row, once `lse` is known. */
+#define GRAD_BEGIN(row)                                                                            \
+    const i64 label = (i64)((const L_T *)a.labels)[row];                                           \
     const int ignored = a.ignores && label == a.ignored;                                           \
-    const float g = ignored ? 0 : a.g[group];                                                      \
-    const float even = (float)(a.smoothing / WIDTH), target = (float)(1 - a.smoothing) + even;     \
+    const float g = ignored ? 0 : a.g[row];                                                        \
+    const float even = (float)(a.smoothing / WIDTH), target = (float)(1 - a.smoothing) + even;
+#define GRAD_OF(to, v)                                                                             \
+    OF_VECTOR(e)                                                                                   \
+    {                                                                                              \
+        const float p = power_below(v[e], lse);                                                    \
+        to[e] = ignored ? 0 : g * (SMOOTH ? p - even : p);                                         \
+    }
+/* At the label, where the difference of numbers near 1 is what counts, the thread that has it
+ * writes twice. */
+#define LABEL_BEGIN                                                                                \
+    const int has_label = !ignored && label >= 0 && label < WIDTH && label / VEC % THREADS == t;   \
+    float at_label = 0;                                                                            \
+    if (has_label)                                                                                 \
+        at_label = (float)((double)g                                                               \
+                           * (__builtin_exp((double)X_LOAD(x[label]) - (double)lse) - target));
+#define LABEL_END if (has_label) y[label] = Y_STORE(at_label);
+#define GRAD_OF_ROW                                                                                \
+    GRAD_BEGIN(group)                                                                              \
     EACH_THREAD(THREADS)                                                                           \
     {                                                                                              \
-        const int has_label =                                                                      \
-            !ignored && label >= 0 && label < WIDTH && label / VEC % THREADS == t;                 \
-        float at_label = 0;                                                                        \
-        if (has_label)                                                                             \
-            at_label = (float)((double)g                                                           \
-                               * (__builtin_exp((double)X_LOAD(x[label]) - (double)lse)            \
-                                  - target));                                                      \
+        LABEL_BEGIN                                                                                \
         ROW_BEGIN                                                                                  \
             float v[VEC], to[VEC];                                                                 \
             READ_AGAIN(v)                                                                          \
-            OF_VECTOR(e) to[e] = ignored ? 0 : g * (power_below(v[e], lse) - even);                \
+            GRAD_OF(to, v)                                                                         \
             Y_write(y, i, to);                                                                     \
         ROW_END                                                                                    \
-        if (has_label) y[label] = Y_STORE(at_label);                                               \
+        LABEL_END                                                                                  \
     }
 
 KERNEL(THREADS) sparse_grad_rows(const tli_entropy_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
-    const X_T *x = (const X_T *)a.logits + group * WIDTH;
-    Y_T *y = (Y_T *)a.y + group * WIDTH;
+    const X_T *x = (const X_T *)a.logits + group * PITCH;
+    Y_T *y = (Y_T *)a.y + group * PITCH;
     const float lse = a.given[group];
     GRAD_OF_ROW
 }
 
 /* The loss and its gradient: the row comes from memory once. SHARED_ROW: into memory of the group,
- * while others are worked on. KEPT: into registers. */
+ * row after row. A thread reads what it has fetched itself, in four lots: their sums are made as
+ * they come, and as soon as a lot has become gradients that of the next row is on its way. */
 #if SHARED_ROW
-#undef READ_ROW
-#define READ_ROW(to) OF_VECTOR(e) to[e] = X_LOAD(((const X_vector *)(row + i * sizeof(X_T)))->at[e]);
-#elif KEPT
+#define LOT_BEGIN(lot)                                                                             \
+    UNROLL for (int j = EACH * (lot) / 4; j < EACH * ((lot) + 1) / 4; j++) {                       \
+        const int i = (j * THREADS + t) * VEC;                                                     \
+        if (i < WIDTH) {
+#define LOT_END }}
+#define READ_LOT(to)                                                                               \
+    float to[VEC];                                                                                 \
+    X_open(to, *(const X_vector *)(room + i * sizeof(X_T)));                                       \
+    LEAVE_OUT(to)
+#define FETCH_LOT(lot)                                                                             \
+    EACH_THREAD(THREADS)                                                                           \
+    {                                                                                              \
+        LOT_BEGIN(lot)                                                                             \
+            COPY_AHEAD(room + i * sizeof(X_T), x + i)                                              \
+        LOT_END                                                                                    \
+    }                                                                                              \
+    COPIES_END
+/* What lies below a higher top weighs less. */
+#define SUM_LOT(lot)                                                                               \
+    COPIES_WAIT(3 - (lot))                                                                         \
+    EACH_THREAD(THREADS)                                                                           \
+    {                                                                                              \
+        float top = MY(high);                                                                      \
+        LOT_BEGIN(lot)                                                                             \
+            READ_LOT(v)                                                                            \
+            OF_VECTOR(e) top = higher(top, v[e]);                                                  \
+            if (SMOOTH) OF_VECTOR(e) MY(total) += v[e];                                            \
+        LOT_END                                                                                    \
+        if (top != -INF_F) {                                                                       \
+            float sum = MY(high) == -INF_F ? 0 : MY(part) * power_below(MY(high), top);            \
+            LOT_BEGIN(lot)                                                                         \
+                READ_LOT(v)                                                                        \
+                OF_VECTOR(e) sum += power_below(v[e], top);                                        \
+            LOT_END                                                                                \
+            MY(part) = sum;                                                                        \
+            MY(high) = top;                                                                        \
+        }                                                                                          \
+    }
+#define GRAD_LOT(lot)                                                                              \
+    LOT_BEGIN(lot)                                                                                 \
+        READ_LOT(v)                                                                                \
+        float to[VEC];                                                                             \
+        GRAD_OF(to, v)                                                                             \
+        Y_write(y, i, to);                                                                         \
+        if (row + 1 < last) COPY_AHEAD(room + i * sizeof(X_T), x + PITCH + i)                      \
+    LOT_END                                                                                        \
+    COPIES_END
+KERNEL(THREADS) sparse_both_rows(const tli_entropy_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(THREADS, a.groups)
+    const i64 first = group * a.each, last = LEAST(first + a.each, a.rows);
+    const X_T *x = (const X_T *)a.logits + first * PITCH;
+    ROOM(THREADS, room, PITCH * sizeof(X_T))
+    PER_THREAD(THREADS, float, high, );
+    PER_THREAD(THREADS, float, part, );
+    PER_THREAD(THREADS, float, total, );
+    FETCH_LOT(0) FETCH_LOT(1) FETCH_LOT(2) FETCH_LOT(3)
+    for (i64 row = first; row < last; row++, x += PITCH) {
+        Y_T *y = (Y_T *)a.y + row * PITCH;
+        EACH_THREAD(THREADS)
+        {
+            MY(high) = -INF_F;
+            MY(part) = MY(total) = 0;
+        }
+        SUM_LOT(0) SUM_LOT(1) SUM_LOT(2) SUM_LOT(3)
+        REDUCE(THREADS, float, top, higher, high)
+        EACH_THREAD(THREADS)
+        {
+            MY(part) = MY(high) == -INF_F ? 0 : MY(part) * power_below(MY(high), top);
+        }
+        REDUCE(THREADS, float, sum, add_f, part)
+        const float lse = isfinite_f(top) ? top + log_f(sum) : top;
+        TELL_LOSS(row)
+        GRAD_BEGIN(row)
+        EACH_THREAD(THREADS)
+        {
+            LABEL_BEGIN
+            GRAD_LOT(0) GRAD_LOT(1) GRAD_LOT(2) GRAD_LOT(3)
+            LABEL_END
+        }
+    }
+}
+#else
+/* KEPT: into registers. */
+#if KEPT
 #undef READ_ROW
 #undef READ_AGAIN
 #define READ_ROW(to)                                                                               \
-    MY(row)[j] = *(const X_vector *)(x + i);                                                       \
+    MY(row)[j] = X_fetch(x, i);                                                                    \
     READ_AGAIN(to)
-#define READ_AGAIN(to) OF_VECTOR(e) to[e] = X_LOAD(MY(row)[j].at[e]);
+#define READ_AGAIN(to)                                                                             \
+    X_open(to, MY(row)[j]);                                                                        \
+    LEAVE_OUT(to)
 #endif
 KERNEL(THREADS) sparse_both_rows(const tli_entropy_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
-    const X_T *x = (const X_T *)a.logits + group * WIDTH;
-    Y_T *y = (Y_T *)a.y + group * WIDTH;
-#if SHARED_ROW
-    ROOM(THREADS, row, WIDTH * sizeof(X_T))
-    PER_THREAD(THREADS, float, high, );
-    PER_THREAD(THREADS, float, part, );
-    PER_THREAD(THREADS, float, total, );
-    EACH_THREAD(THREADS)
-    {
-        ROW_BEGIN
-            COPY_AHEAD(row + i * sizeof(X_T), x + i)
-        ROW_END
-    }
-    COPIES_END
-    COPIES_WAIT(0)
-    EACH_THREAD(THREADS)
-    {
-        MY(high) = -INF_F;
-        MY(total) = 0;
-        ROW_BEGIN
-            float v[VEC];
-            READ_ROW(v)
-            OF_VECTOR(e) MY(high) = higher(MY(high), v[e]);
-#if SMOOTH
-            OF_VECTOR(e) MY(total) += v[e];
-#endif
-        ROW_END
-    }
-    REDUCE(THREADS, float, top, higher, high)
-    EACH_THREAD(THREADS)
-    {
-        MY(part) = 0;
-        ROW_BEGIN
-            float v[VEC];
-            READ_ROW(v)
-            OF_VECTOR(e) MY(part) += power_below(v[e], top);
-        ROW_END
-    }
-    REDUCE(THREADS, float, sum, add_f, part)
-    const float lse = isfinite_f(top) ? top + log_f(sum) : top;
-#else
+    const X_T *x = (const X_T *)a.logits + group * PITCH;
+    Y_T *y = (Y_T *)a.y + group * PITCH;
 #if KEPT
     PER_THREAD(THREADS, X_vector, row, [EACH]);
 #endif
     LSE_OF_ROW
-#endif
-    TELL_LOSS
+    TELL_LOSS(group)
     GRAD_OF_ROW
 }
+#endif
 #else
 VECTORS(L)
 FN float target_of(float share, double smoothing)
@@ -376,8 +441,8 @@ FN float target_of(float share, double smoothing)
 KERNEL(THREADS) dense_rows(const tli_entropy_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
-    const X_T *x = (const X_T *)a.logits + group * WIDTH;
-    const L_T *shares = (const L_T *)a.labels + group * WIDTH;
+    const X_T *x = (const X_T *)a.logits + group * PITCH;
+    const L_T *shares = (const L_T *)a.labels + group * PITCH;
     LSE_OF_ROW
     EACH_THREAD(THREADS)
     {
@@ -405,9 +470,9 @@ VECTORS(Y)
 KERNEL(THREADS) dense_grad_rows(const tli_entropy_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
-    const X_T *x = (const X_T *)a.logits + group * WIDTH;
-    const L_T *shares = (const L_T *)a.labels + group * WIDTH;
-    Y_T *y = (Y_T *)a.y + group * WIDTH;
+    const X_T *x = (const X_T *)a.logits + group * PITCH;
+    const L_T *shares = (const L_T *)a.labels + group * PITCH;
+    Y_T *y = (Y_T *)a.y + group * PITCH;
     const float g = a.g[group], lse = a.given[group];
     PER_THREAD(THREADS, float, part, );
     EACH_THREAD(THREADS)

@@ -43,6 +43,9 @@ typedef struct tli_scan_calls {
 tli_scan_end tli_event_scan(size_t *used, const char *bytes, size_t size,
                             const tli_scan_calls *calls, void *payload);
 
+/* Bytes of the record that begins here, its frame included; 0 when what is here does not say. */
+uint64_t tli_event_record_size(const char *bytes, size_t size);
+
 /* The next event is the one whose record begins at this byte. */
 void tli_event_reader_seek(tl_event_reader *r, uint64_t offset);
 

@@ -64,6 +64,9 @@ tli_frame_kind tli_frame_next(tli_frame *out, const char **at, const char *end, 
 /* The data of a bytes field with this text? */
 bool tli_field_is(const tli_pb_field *f, const char *text);
 
+/* The number of a tensor that has one; the last field that has one counts. */
+bool tli_tensor_number(double *out, const tli_pb_field *tensor);
+
 /* Rewinds; tags that our files in the folder itself have at step `keep_to` are put into `there`,
  * which may be NULL. */
 tl_status tli_event_rewind(const char *folder, int64_t keep_to, bool deep, tl_map *there);

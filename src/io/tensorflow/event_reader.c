@@ -102,28 +102,7 @@ static tl_status read_rows(tl_event_value *v, tl_arena *arena, const tli_pb_fiel
     for (int64_t i = 0; i < count; i++) rows[i] = tli_get_double(f->data + 8 * i);
     v->rows = rows;
     v->row_count = count / 3;
-    if (count) v->number = rows[0];
     return TL_OK;
-}
-
-static tl_status read_numbers(tl_event_value *v, tl_arena *arena, int dtype, const tli_pb_field *f)
-{
-    if (f->number == TLI_TENSOR_FLOATS || dtype == TLI_PROTO_FLOAT) {
-        if (f->wire == TLI_PB_FIXED32) {
-            uint32_t bits = (uint32_t)f->bits;
-            float number;
-            memcpy(&number, &bits, sizeof number);
-            v->number = number;
-        } else if (f->size >= sizeof(float)) {
-            v->number = tli_get_float(f->data);
-        }
-        return TL_OK;
-    }
-    if (f->wire == TLI_PB_FIXED64) {
-        memcpy(&v->number, &f->bits, sizeof v->number);
-        return TL_OK;
-    }
-    return read_rows(v, arena, f);
 }
 
 static tl_status read_tensor(tl_event_value *v, tl_arena *arena, const tli_pb_field *tensor)
@@ -136,17 +115,15 @@ static tl_status read_tensor(tl_event_value *v, tl_arena *arena, const tli_pb_fi
     if (!strings) return TL_ENOMEM;
     v->strings = strings;
     v->string_count = 0; // a value may say twice what its tensor is: the last one counts
+    tli_tensor_number(&v->number, tensor);
     while (tli_pb_next(&in, &f)) {
-        switch (f.number) {
-        case TLI_TENSOR_DTYPE: dtype = (int)f.bits; break;
-        case TLI_TENSOR_CONTENT:
-        case TLI_TENSOR_FLOATS:
-        case TLI_TENSOR_DOUBLES: TL_TRY(read_numbers(v, arena, dtype, &f)); break;
-        case TLI_TENSOR_STRINGS:
-            if (f.wire == TLI_PB_BYTES) TL_TRY(bytes_of(&strings[v->string_count++], arena, &f));
-            break;
-        default: break;
-        }
+        if (f.number == TLI_TENSOR_DTYPE && f.wire == TLI_PB_VARINT) dtype = (int)f.bits;
+        if (f.wire != TLI_PB_BYTES) continue;
+        if (f.number == TLI_TENSOR_DOUBLES
+            || (f.number == TLI_TENSOR_CONTENT && dtype == TLI_PROTO_DOUBLE))
+            TL_TRY(read_rows(v, arena, &f));
+        else if (f.number == TLI_TENSOR_STRINGS)
+            TL_TRY(bytes_of(&strings[v->string_count++], arena, &f));
     }
     return TL_OK;
 }
@@ -254,7 +231,8 @@ static tl_status read_value(tl_event_reader *r, tl_event_value *v, const tli_pb_
             v->tag = text_of(r->arena, &f);
             if (!v->tag) return TL_ENOMEM;
         } else if (f.number == TLI_VALUE_SIMPLE && f.wire == TLI_PB_FIXED32) {
-            TL_TRY(read_numbers(v, r->arena, TLI_PROTO_FLOAT, &f));
+            uint32_t bits = (uint32_t)f.bits;
+            v->number = tli_get_float(&bits);
             v->plugin = "scalars";
         } else if (f.number == TLI_VALUE_IMAGE && bytes) {
             TL_TRY(read_image(v, r->arena, &f));
@@ -269,17 +247,14 @@ static tl_status read_value(tl_event_reader *r, tl_event_value *v, const tli_pb_
     return settle_plugin(r, v);
 }
 
-static tl_status read_summary(tl_event_reader *r, tl_event *out, const tli_pb_field *summary)
+/* `room` has one place for each value of the event. */
+static tl_status read_summary(tl_event_reader *r, tl_event *out, tl_event_value *room,
+                              const tli_pb_field *summary)
 {
     tli_pb in = {summary->data, summary->data + summary->size, false};
     tli_pb_field f;
-    tl_event_value *values = tl_arena_array(r->arena, count_fields(summary, 1), sizeof *values);
-    if (!values) return TL_ENOMEM;
-    out->values = values;
-    out->count = 0;
     while (tli_pb_next(&in, &f))
-        if (f.number == 1 && f.wire == TLI_PB_BYTES)
-            TL_TRY(read_value(r, &values[out->count++], &f));
+        if (f.number == 1 && f.wire == TLI_PB_BYTES) TL_TRY(read_value(r, &room[out->count++], &f));
     return in.damaged ? fail_damaged(r) : TL_OK;
 }
 
@@ -287,7 +262,6 @@ static tl_status read_part(tl_event_reader *r, tl_event *out, const tli_pb_field
 {
     tli_pb in = {f->data, f->data + f->size, false};
     tli_pb_field inner;
-    if (f->number == TLI_EVENT_SUMMARY) return read_summary(r, out, f);
     if (f->number == TLI_EVENT_VERSION) {
         out->file_version = text_of(r->arena, f);
         return out->file_version ? TL_OK : TL_ENOMEM;
@@ -303,16 +277,32 @@ static tl_status read_part(tl_event_reader *r, tl_event *out, const tli_pb_field
     return TL_OK;
 }
 
+static int64_t count_values(const tli_frame *frame)
+{
+    tli_pb in = {frame->data, frame->data + frame->size, false};
+    tli_pb_field f;
+    int64_t count = 0;
+    while (tli_pb_next(&in, &f))
+        if (f.number == TLI_EVENT_SUMMARY && f.wire == TLI_PB_BYTES) count += count_fields(&f, 1);
+    return count;
+}
+
+/* A message that stands twice in another is one with the values of both: so protocol buffers have
+ * it, and so does the walk (event_scan.c). */
 static tl_status read_event(tl_event_reader *r, tl_event *out, const tli_frame *frame)
 {
     tli_pb in = {frame->data, frame->data + frame->size, false};
     tli_pb_field f;
-    *out = (tl_event){.file_version = "", .writer = ""};
+    tl_event_value *values = tl_arena_array(r->arena, count_values(frame), sizeof *values);
+    if (!values) return TL_ENOMEM;
+    *out = (tl_event){.file_version = "", .writer = "", .values = values};
     while (tli_pb_next(&in, &f)) {
         if (f.number == TLI_EVENT_WALL && f.wire == TLI_PB_FIXED64)
             memcpy(&out->wall_time, &f.bits, sizeof out->wall_time);
         else if (f.number == TLI_EVENT_STEP && f.wire == TLI_PB_VARINT) out->step = (int64_t)f.bits;
-        else if (f.wire == TLI_PB_BYTES) TL_TRY(read_part(r, out, &f));
+        else if (f.wire != TLI_PB_BYTES) continue;
+        else if (f.number == TLI_EVENT_SUMMARY) TL_TRY(read_summary(r, out, values, &f));
+        else TL_TRY(read_part(r, out, &f));
     }
     return in.damaged ? fail_damaged(r) : TL_OK;
 }

@@ -69,9 +69,10 @@ static int64_t step_of(const tli_frame *frame)
 {
     tli_pb in = {frame->data, frame->data + frame->size, false};
     tli_pb_field f;
+    int64_t step = 0; // the last one counts
     while (tli_pb_next(&in, &f))
-        if (f.number == TLI_EVENT_STEP && f.wire == TLI_PB_VARINT) return (int64_t)f.bits;
-    return 0;
+        if (f.number == TLI_EVENT_STEP && f.wire == TLI_PB_VARINT) step = (int64_t)f.bits;
+    return step;
 }
 
 // Calls fn for the tag of each value until one says true; that is handed back.

@@ -8,7 +8,7 @@ enum { PROTO_INT32 = 3, PROTO_INT64 = 9 };
 enum { TENSOR_INTS = 7, TENSOR_INT64S = 10, TENSOR_BOOLS = 11 };
 
 /* One number in the bytes of a tensor. */
-static bool number_of_bytes(double *out, uint64_t dtype, const tli_pb_field *f)
+static bool number_of_bytes(double *out, int dtype, const tli_pb_field *f)
 {
     if (dtype == TLI_PROTO_FLOAT && f->size == sizeof(float)) *out = tli_get_float(f->data);
     else if (dtype == TLI_PROTO_DOUBLE && f->size == sizeof(double)) *out = tli_get_double(f->data);
@@ -18,35 +18,35 @@ static bool number_of_bytes(double *out, uint64_t dtype, const tli_pb_field *f)
     return true;
 }
 
-/* A tensor of one number; the last field that has one counts. */
-static void read_tensor(tli_scan_value *v, const tli_pb_field *tensor)
+bool tli_tensor_number(double *out, const tli_pb_field *tensor)
 {
     tli_pb in = {tensor->data, tensor->data + tensor->size, false};
     tli_pb_field f;
-    uint64_t dtype = 0;
+    int dtype = 0;
+    bool found = false;
     while (tli_pb_next(&in, &f)) {
         bool bytes = f.wire == TLI_PB_BYTES;
         tli_pb varints = {f.data, f.data ? f.data + f.size : NULL, false};
         switch (f.number) {
-        case TLI_TENSOR_DTYPE: dtype = f.wire == TLI_PB_VARINT ? f.bits : 0; break;
-        case TLI_TENSOR_CONTENT:
-            v->is_number |= bytes && number_of_bytes(&v->number, dtype, &f);
+        case TLI_TENSOR_DTYPE:
+            if (f.wire == TLI_PB_VARINT) dtype = (int)f.bits;
             break;
+        case TLI_TENSOR_CONTENT: found |= bytes && number_of_bytes(out, dtype, &f); break;
         case TLI_TENSOR_FLOATS:
             if (f.wire == TLI_PB_FIXED32) {
                 uint32_t bits = (uint32_t)f.bits;
-                v->number = tli_get_float(&bits);
-                v->is_number = true;
+                *out = tli_get_float(&bits);
+                found = true;
             } else {
-                v->is_number |= bytes && number_of_bytes(&v->number, TLI_PROTO_FLOAT, &f);
+                found |= bytes && number_of_bytes(out, TLI_PROTO_FLOAT, &f);
             }
             break;
         case TLI_TENSOR_DOUBLES:
             if (f.wire == TLI_PB_FIXED64) {
-                v->number = tli_get_double(&f.bits);
-                v->is_number = true;
+                *out = tli_get_double(&f.bits);
+                found = true;
             } else {
-                v->is_number |= bytes && number_of_bytes(&v->number, TLI_PROTO_DOUBLE, &f);
+                found |= bytes && number_of_bytes(out, TLI_PROTO_DOUBLE, &f);
             }
             break;
         case TENSOR_INTS:
@@ -56,12 +56,13 @@ static void read_tensor(tli_scan_value *v, const tli_pb_field *tensor)
                 && (!tli_get_varint(&varints.at, varints.end, &f.bits)
                     || varints.at != varints.end))
                 break;
-            v->number = (double)(int64_t)f.bits;
-            v->is_number = true;
+            *out = (double)(int64_t)f.bits;
+            found = true;
             break;
         default: break;
         }
     }
+    return found;
 }
 
 static void read_plugin(tli_scan_value *v, const tli_pb_field *metadata)
@@ -102,7 +103,7 @@ static void read_value(tli_scan_value *v, const tli_pb_field *value)
         } else if (f.number == TLI_VALUE_HISTOGRAM && bytes) {
             name_plugin(v, "histograms");
         } else if (f.number == TLI_VALUE_TENSOR && bytes) {
-            read_tensor(v, &f);
+            v->is_number |= tli_tensor_number(&v->number, &f);
         } else if (f.number == TLI_VALUE_METADATA && bytes) {
             read_plugin(v, &f);
         }
@@ -123,14 +124,13 @@ static bool read_summary(const tli_pb_field *summary, const tli_scan_value *head
     return true;
 }
 
-static bool is_start(const tli_pb_field *session)
+/* What a session log says, where it says something. */
+static void read_session(bool *start, const tli_pb_field *session)
 {
     tli_pb in = {session->data, session->data + session->size, false};
     tli_pb_field f;
-    bool start = false;
     while (tli_pb_next(&in, &f))
-        if (f.number == 1 && f.wire == TLI_PB_VARINT) start = f.bits == TLI_SESSION_START;
-    return start;
+        if (f.number == 1 && f.wire == TLI_PB_VARINT) *start = (int)f.bits == TLI_SESSION_START;
 }
 
 /* Time and step stand before the summary in all files that we know, and need not. */
@@ -148,7 +148,7 @@ static bool read_event(const tli_frame *frame, size_t at, const tli_scan_calls *
         else if (f.number == TLI_EVENT_STEP && f.wire == TLI_PB_VARINT) head.step = (int64_t)f.bits;
         else if (f.wire != TLI_PB_BYTES) continue;
         else if (f.number == TLI_EVENT_SUMMARY) summary = f, summaries++;
-        else if (f.number == TLI_EVENT_SESSION) start = is_start(&f);
+        else if (f.number == TLI_EVENT_SESSION) read_session(&start, &f);
     }
     if (in.damaged) return true; // its checksum fits: somebody else's message, which is passed over
     if (start && !calls->start(head.step, payload)) return false;
@@ -175,4 +175,15 @@ tli_scan_end tli_event_scan(size_t *used, const char *bytes, size_t size,
     }
     if (!more || kind == TLI_FRAME_END) return TLI_SCAN_ALL;
     return kind == TLI_FRAME_CUT ? TLI_SCAN_CUT : TLI_SCAN_DAMAGED;
+}
+
+uint64_t tli_event_record_size(const char *bytes, size_t size)
+{
+    tli_frame frame;
+    uint64_t all;
+    if (size < TLI_FRAME_HEAD) return 0;
+    // The head alone is a record that is cut, or zeros.
+    if (tli_frame_next(&frame, &bytes, bytes + TLI_FRAME_HEAD, false) != TLI_FRAME_CUT) return 0;
+    bool over = __builtin_add_overflow(tli_get_u64(bytes), TLI_FRAME_HEAD + TLI_FRAME_TAIL, &all);
+    return over ? UINT64_MAX : all;
 }

@@ -145,8 +145,13 @@ bool tli_get_varint(const char **at, const char *end, uint64_t *out)
     return false;
 }
 
-static bool read_varint(tli_pb *in, uint64_t *out)
+/* Nearly all names of fields and lengths are one byte. */
+static inline bool read_varint(tli_pb *in, uint64_t *out)
 {
+    if (in->at < in->end && (uint8_t)*in->at < 0x80) {
+        *out = (uint8_t)*in->at++;
+        return true;
+    }
     return tli_get_varint(&in->at, in->end, out);
 }
 

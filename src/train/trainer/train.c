@@ -7,7 +7,7 @@
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
-#include <tilth/sys/graph/program.h>
+#include <tilth/sys/graph/early.h>
 
 #include "train/tuning.h"
 
@@ -151,6 +151,25 @@ static tl_strand *strand_of(const tl_trainer *t, int64_t batch)
     return all ? tl_strands_at(all, tli_trainer_draws(t, batch).replica) : NULL;
 }
 
+/* Other processes wait for the sums behind the last batch, unless lanes take turns in it. */
+static const tl_early *early_of(tl_trainer *t, const tl_ctx *c, int64_t batch)
+{
+    const tl_strand *strand = tl_ctx_strand(c);
+    if (batch + 1 < t->parts->batches || (strand && tl_strand_alternates(strand))) return NULL;
+    return tli_exchange_early(&t->parts->lanes);
+}
+
+static tl_status call_early(tl_trainer *t, tl_ctx *c, const tl_early *early, const tl_tensors *in,
+                            tl_tensors *out)
+{
+    tl_program *p;
+    TL_TRY(tl_function_find(t->parts->train, c, in, &p));
+    TL_TRY(tl_program_set_early(p, early));
+    tl_status st = tl_function_call(t->parts->train, c, in, out);
+    if (st == TL_OK) tli_exchange_ran(&t->parts->lanes);
+    return tl_program_set_early(p, NULL) == TL_OK ? st : tl_error_code();
+}
+
 /* The n-th batch of the step. */
 static tl_status compute_batch(tl_trainer *t, tl_ctx *c, int64_t batch, const tl_tensors *in,
                                tl_tensors *out)
@@ -159,7 +178,10 @@ static tl_status compute_batch(tl_trainer *t, tl_ctx *c, int64_t batch, const tl
     tl_ctx_set_draws(c, tli_trainer_draws(t, batch));
     tl_ctx_set_training(c, true);
     tl_ctx_set_strand(c, strand_of(t, batch));
-    tl_status st = f ? tl_function_call(f, c, in, out) : tli_train_body(t, c, in, out);
+    const tl_early *early = f ? early_of(t, c, batch) : NULL;
+    tl_status st = early ? call_early(t, c, early, in, out)
+                   : f   ? tl_function_call(f, c, in, out)
+                         : tli_train_body(t, c, in, out);
     tl_ctx_set_strand(c, NULL);
     tl_ctx_set_training(c, false);
     return tli_step_status(t, st);

@@ -9,6 +9,10 @@
 #include <tilth/base/clock.h>
 #include <tilth/base/crc32c.h>
 #include <tilth/base/log.h>
+#include <tilth/io/tensorflow/tfrecord.h>
+
+#include "io/inner/event_scan.h"
+#include "io/tensorflow/protobuf.h"
 
 static tl_engine *engine;
 
@@ -493,6 +497,85 @@ static void nonsense_is_no_danger(void **state)
     assert_int_equal(event_file_count("."), 1); // not ours
 }
 
+/* --- messages of others ----------------------------------------------------------------------- */
+
+/* A summary of one value, whose tensor is of integers. */
+static void add_whole_number(tl_str *event, const char *tag, int field, int64_t number)
+{
+    size_t summary = tli_pb_begin(event, 5), value = tli_pb_begin(event, 1);
+    tli_pb_text(event, 1, tag);
+    size_t metadata = tli_pb_begin(event, 9), plugin = tli_pb_begin(event, 1);
+    tli_pb_text(event, 1, "scalars");
+    tli_pb_end(event, plugin);
+    tli_pb_end(event, metadata);
+    size_t tensor = tli_pb_begin(event, 8);
+    tli_pb_int(event, 1, 9); // int64
+    if (field == 4) {
+        tli_pb_bytes(event, 4, &number, sizeof number);
+    } else {
+        size_t packed = tli_pb_begin(event, field);
+        tli_put_varint(event, (uint64_t)number);
+        tli_pb_end(event, packed);
+    }
+    tli_pb_end(event, tensor);
+    tli_pb_end(event, value);
+    tli_pb_end(event, summary);
+}
+
+static bool tell_walked(const tli_scan_value *v, void *out)
+{
+    tl_str_addf(out, "%.*s@%lld=%g ", (int)v->tag_size, v->tag, (long long)v->step, v->number);
+    return v->is_number;
+}
+
+static bool tell_start(int64_t step, void *out)
+{
+    tl_str_addf(out, "START@%lld ", (long long)step);
+    return true;
+}
+
+// A field that stands twice has its last value, a message that does is both of them: so protocol
+// buffers are read, and so must be who reads, who walks, and who rewinds.
+static void what_a_message_says_twice_is_merged(void **state)
+{
+    (void)state;
+    char path[600], *data;
+    size_t size, used;
+    tl_str event = TL_STR_INIT, frame = TL_STR_INIT, walked = TL_STR_INIT;
+    tl_event_file *f = open_in(".");
+    strcpy(path, tl_event_file_path(f));
+    assert_ok(tl_event_file_scalar(f, 1, "x", 1));
+    tl_event_file_close(&f);
+    tli_pb_int(&event, 2, 3); // a step, and another one below
+    size_t session = tli_pb_begin(&event, 7);
+    tli_pb_int(&event, 1, 1); // a start
+    tli_pb_end(&event, session);
+    add_whole_number(&event, "content", 4, -7);
+    add_whole_number(&event, "values", 10, 1 << 20);
+    tli_pb_bytes(&event, 7, "", 0);
+    tli_pb_int(&event, 2, 8);
+    tl_tfrecord_add(&frame, tl_str_text(&event), event.length);
+    assert_ok(tl_str_status(&frame));
+    FILE *file = fopen(path, "ab");
+    assert_int_equal(fwrite(tl_str_text(&frame), 1, frame.length, file), frame.length);
+    assert_int_equal(fclose(file), 0);
+
+    const char *want = "x@1=1 START@8 content@8=-7 values@8=1.04858e+06 ";
+    assert_events(".", want);
+    assert_ok(tl_file_read(&data, &size, path, 1 << 20));
+    assert_int_equal(
+        tli_event_scan(&used, data, size, &(tli_scan_calls){tell_walked, tell_start}, &walked),
+        TLI_SCAN_ALL);
+    assert_int_equal(used, size);
+    assert_string_equal(tl_str_text(&walked), want);
+    assert_ok(tl_event_folder_rewind(".", 5, false));
+    assert_events(".", "x@1=1 ");
+    tl_free(data);
+    tl_str_deinit(&event);
+    tl_str_deinit(&frame);
+    tl_str_deinit(&walked);
+}
+
 /* --- trouble ---------------------------------------------------------------------------------- */
 
 static void folders_that_cannot_be_are_told(void **state)
@@ -624,6 +707,7 @@ int main(void)
         LAB_TEST(folders_below_go_back_too),
         LAB_TEST(files_of_others_and_open_ones_stay),
         LAB_TEST(cut_and_damaged_files_are_told_apart),
+        LAB_TEST(what_a_message_says_twice_is_merged),
         LAB_TEST(nonsense_is_no_danger),
         LAB_TEST(folders_that_cannot_be_are_told),
         LAB_TEST(a_full_disk_leaves_whole_records),

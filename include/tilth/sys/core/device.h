@@ -57,6 +57,9 @@ struct tl_device_class {
     /* (optional: any) Its memory is had in blocks of so many bytes: small tensors are cut from
      * them. */
     size_t block;
+    /* (optional: 0) Where the tensors of a program need no more bytes, each has memory of its own:
+     * then none waits for whoever had it before, and more of the program can run side by side. */
+    size_t apart;
 
     /* `which` is what stands behind the colon of "name:which", NULL where there is no colon. */
     tl_status (*open)(tl_device **out, const char *which);
