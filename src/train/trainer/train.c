@@ -402,13 +402,6 @@ static tl_status run_side_by_side(tl_trainer *t)
 {
     tli_lanes *l = &t->parts->lanes;
     tl_mark marks[TLI_MOST_BESIDE];
-    const tl_device *device = tl_engine_device(t->engine);
-    if (!device->cls->host) // its queue would wait for one lane before the other has begun
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "%" PRId64 " lanes of this process meet in the middle of a step, and on %s "
-                       "there may be one; start as many processes as there are lanes, or train on "
-                       "the CPU",
-                       l->run.count, device->name);
     if (l->run.count > TLI_MOST_BESIDE)
         return TL_FAIL(TL_ELIMIT,
                        "%" PRId64 " lanes of one process meet in the middle of a step, and may be "
