@@ -1,5 +1,5 @@
-/* MPI: the transport between processes on several machines, as a plug-in, for Open MPI's and MPICH's
- * binaries differ. It carries bytes; sums are made above it (core/comm.h).
+/* MPI: the transport between processes on several machines, as a plug-in, for Open MPI's and
+ * MPICH's binaries differ. It carries bytes; sums are made above it (core/comm.h).
  *
  * One thread calls MPI, from its first call to its last. Others hand calls to it and sleep until
  * they are done; it looks, and sleeps in between, longer and longer, for MPI's own waiting would

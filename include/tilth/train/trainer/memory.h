@@ -1,10 +1,10 @@
 /* Memory that a process of a training takes for tensors: as it is, and as it will be in another
  * number of processes.
  *
- *     TL_TRY(tl_trainer_train(t, 1, logs));                          // programs are there
+ *     TL_TRY(tl_trainer_train(trainer, 1, logs));                    // programs are there
  *     tl_training_memory one;
- *     tl_trainer_plan_memory(t, &(tl_optimizer_sharing){.ranks = 4, .level = 2, .common = true},
- *                            &one);
+ *     const tl_optimizer_sharing how = {.ranks = 4, .level = 2, .common = true};
+ *     tl_trainer_plan_memory(trainer, &how, &one);
  *
  * Both are of the time between two steps, when sums of gradients that are divided (tilth.zero=2)
  * are not there for others' parts; while a step computes gradients, a process has all of them
