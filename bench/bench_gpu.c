@@ -1,6 +1,8 @@
 /* Training steps on a GPU in bfloat16 (weights float32), against the best of PyTorch's ways (eager,
  * compiled, CUDA graphs) and JAX on the same GPU in the same run (bench/peers/gpu.py). A case that
- * fails is told and left out. Behind each row: peak memory, and where the time of a step goes. */
+ * fails is told and left out. Behind each row: peak memory, where the time of a step goes beside
+ * the budget for it, and how long it takes from the start of a process to the first step, with
+ * caches of kernels and choices and without; the peers tell theirs. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,18 +41,120 @@ static void run_training(void *payload)
     abort();
 }
 
-static void show(tl_program *p, bench_fn *run, void *payload, const tl_engine *engine)
+/* --- where the time goes ---------------------------------------------------------------------- */
+
+typedef enum kind { PRODUCTS, ATTENTION, CONVOLUTIONS, NESTS, UPDATES, KINDS } kind;
+static const char *const kind_names[] = {"products", "attention", "convolutions",
+                                         "nests, norms, losses", "updates"};
+
+/* Milliseconds of a step: rates of the libraries as measured on an H200, and bytes by what a copy
+ * has there. */
+static const struct budget {
+    const char *name;
+    double ms[KINDS];
+} budgets[] = {
+    {"gpt2-124M", {[PRODUCTS] = 74.4, [ATTENTION] = 19.1, [NESTS] = 9.3, [UPDATES] = 1.6}},
+    {"bert-base", {[PRODUCTS] = 27.2, [ATTENTION] = 9.8, [NESTS] = 4.0, [UPDATES] = 1.2}},
+    {"resnet50", {[CONVOLUTIONS] = 25.9, [NESTS] = 12.5, [UPDATES] = 0.3}},
+    {"resnet18", {[CONVOLUTIONS] = 0.6, [NESTS] = 0.3, [UPDATES] = 0.1}},
+};
+
+static kind kind_of(const char *op)
+{
+    static const struct {
+        const char *begin;
+        kind kind;
+    } known[] = {{"matmul", PRODUCTS},        {"linear", PRODUCTS}, {"attend", ATTENTION},
+                 {"convolve", CONVOLUTIONS},  {"update", UPDATES},  {"pack", UPDATES},
+                 {"finite_and_norm", UPDATES}};
+    for (int i = 0; i < (int)TL_COUNT(known); i++)
+        if (strncmp(op, known[i].begin, strlen(known[i].begin)) == 0) return known[i].kind;
+    return NESTS;
+}
+
+/* Sums of the rows of a report: "us, %, GFLOP/s, GB/s, op". */
+static void add_up(double ms[KINDS], const char *report)
+{
+    char op[NAME];
+    double us;
+    for (const char *line = report; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        if (sscanf(line, "%lf %*f %*f %*f %63s", &us, op) == 2) ms[kind_of(op)] += us * 1e-3;
+    }
+}
+
+/* Calls are timed one by one; what is left of a step are gaps, or less than nothing where some of
+ * them run side by side. */
+static void show_parts(const char *name, const char *report, double step_ms)
+{
+    const struct budget *b = NULL;
+    double ms[KINDS] = {0}, rest = step_ms;
+    for (int i = 0; i < (int)TL_COUNT(budgets); i++)
+        if (strncmp(name, budgets[i].name, strlen(budgets[i].name)) == 0) b = &budgets[i];
+    add_up(ms, report);
+    for (int i = 0; i < KINDS; i++) {
+        rest -= ms[i];
+        if (ms[i] > 0 || (b && b->ms[i] > 0)) printf("  %-22s %8.3f ms", kind_names[i], ms[i]);
+        if (b && b->ms[i] > 0) printf(", budget %.1f", b->ms[i]);
+        if (ms[i] > 0 || (b && b->ms[i] > 0)) puts("");
+    }
+    printf("  %-22s %8.3f ms\n  %-22s %8.3f ms\n", "gaps", rest, "a step", step_ms);
+}
+
+static void show(const char *name, tl_program *p, bench_fn *run, void *payload,
+                 const tl_engine *engine)
 {
     tl_memory_stats memory;
     tl_str text = TL_STR_INIT;
     tl_engine_memory(engine, &memory);
     printf("  peak memory of tensors %.2f GB\n", (double)memory.peak * 1e-9);
-    if (!p || !getenv("TILTH_STEP")) return;
+    if (!p) return;
+    const int64_t begun = tl_clock_ns();
+    run(payload);
+    const double step_ms = (double)(tl_clock_ns() - begun) * 1e-6 / STEPS;
     tl_program_set_timing(p, true);
     for (int64_t begin = tl_clock_ns(); tl_clock_ns() - begin < 300000000;) run(payload);
     tl_program_report(p, NULL, &text);
-    puts(tl_str_text(&text));
+    show_parts(name, tl_str_text(&text), step_ms);
+    if (getenv("TILTH_STEP")) puts(tl_str_text(&text));
     tl_str_deinit(&text);
+}
+
+/* --- from the start --------------------------------------------------------------------------- */
+
+/* In a process of its own: one step of this model, and out. */
+static int run_first(const char *name)
+{
+    for (int64_t i = 0; i < gpu_model_count; i++) {
+        step_work w = {.backend = &tl_backend_cuda};
+        if (strcmp(gpu_models[i].name, name) != 0) continue;
+        tl_status st = step_work_make(&w, &gpu_models[i], TL_BF16, false);
+        if (st == TL_OK) {
+            step_work_run(&w);
+            st = tl_engine_wait(w.engine);
+        }
+        if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
+        step_work_unmake(&w);
+        return st == TL_OK ? 0 : 1;
+    }
+    return 1;
+}
+
+/* How long such a process takes, with an empty cache and with what it has left there. */
+static tl_status show_start(const char *name, const char *program)
+{
+    char folder[BENCH_FOLDER], command[BENCH_FOLDER + 512];
+    TL_TRY(bench_folder_make(folder));
+    snprintf(command, sizeof command, "TILTH_CACHE_DIR='%s' TILTH_BENCH_FIRST='%s' '%s'", folder,
+             name, program);
+    for (int warm = 0; warm < 2; warm++) {
+        const int64_t begun = tl_clock_ns();
+        const bool good = system(command) == 0;
+        printf("  from the start to the first step, caches %s: %.2f s%s\n", warm ? "warm" : "cold",
+               (double)(tl_clock_ns() - begun) * 1e-9, good ? "" : " (it failed)");
+    }
+    bench_folder_remove(folder);
+    return TL_OK;
 }
 
 static tl_status measure(bench *b, const char *name, bench_fn *run, void *payload, double amount,
@@ -74,7 +178,7 @@ static tl_status measure(bench *b, const char *name, bench_fn *run, void *payloa
 
 /* --- plain models ----------------------------------------------------------------------------- */
 
-static tl_status run_model(bench *b, const step_model *m, bench_peer *peer)
+static tl_status run_model(bench *b, const step_model *m, bench_peer *peer, const char *program)
 {
     char name[STEP_NAME];
     step_work w = {.backend = &tl_backend_cuda};
@@ -82,9 +186,9 @@ static tl_status run_model(bench *b, const step_model *m, bench_peer *peer)
     if (!bench_wants(b, name)) return TL_OK;
     tl_status st = step_work_make(&w, m, TL_BF16, false);
     if (st == TL_OK) st = measure(b, name, run_steps, &w, STEPS, peer);
-    if (st == TL_OK) show(tl_function_program(w.step), run_steps, &w, w.engine);
+    if (st == TL_OK) show(name, tl_function_program(w.step), run_steps, &w, w.engine);
     step_work_unmake(&w);
-    return st;
+    return st == TL_OK ? show_start(m->name, program) : st;
 }
 
 /* --- experiments ------------------------------------------------------------------------------ */
@@ -147,7 +251,7 @@ static tl_status run_resnet(bench *b, bench_peer *peer)
             .make = make_images});
     if (st == TL_OK) st = measure(b, name, run_training, &t, STEPS, peer);
     if (st == TL_OK)
-        show(tl_function_program(tl_trainer_train_function(t.trainer)), run_training, &t,
+        show(name, tl_function_program(tl_trainer_train_function(t.trainer)), run_training, &t,
              tl_strategy_engine(t.strategy));
     training_deinit(&t);
     return st;
@@ -264,13 +368,14 @@ int main(int argc, char **argv)
     tl_status st;
     setenv("TILTH_DEVICE", "cuda", 1);
     tl_log_set_level(TL_LEVEL_WARNING);
+    if (getenv("TILTH_BENCH_FIRST")) return run_first(getenv("TILTH_BENCH_FIRST"));
     TL_TRY_DONE(st, bench_begin(&b, argc, argv));
     TL_TRY_DONE(st, tl_gpu_at(&gpu, 0));
     printf("%s, compute capability %d.%d, %d processors\n", gpu.name, gpu.major, gpu.minor,
            gpu.processors);
     if (!getenv("TILTH_BENCH_ALONE")) TL_TRY_DONE(st, bench_peer_start(&peer, words));
     for (int64_t i = 0; i < gpu_model_count; i++)
-        told(run_model(&b, &gpu_models[i], &peer), gpu_models[i].name);
+        told(run_model(&b, &gpu_models[i], &peer, argv[0]), gpu_models[i].name);
     told(run_resnet(&b, &peer), "resnet50");
     told(run_files(&b), "resnet50 from JPEG");
 done:

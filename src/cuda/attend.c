@@ -13,6 +13,7 @@
 #include "cuda/kernels.h"
 
 enum { KEY = 512, ROOM = 256, UNIT = 8 /* elements that cuDNN reads at once */ };
+static const double least_measured = 1e10; /* multiply-adds */
 
 /* --- what a call computes --------------------------------------------------------------------- */
 
@@ -81,15 +82,36 @@ static int add_strides(char *key, size_t room, const int64_t strides[TLI_DNN_RAN
                     strides[1], strides[2], strides[3]);
 }
 
+/* The first plan for a gradient is far before the others; those for attention itself are measured
+ * where it takes a while. */
+static void want_measured(tli_dnn_wanted *w, const tli_attend *a, const float *scale,
+                          const float *least)
+{
+    const int64_t size = (int64_t)tl_dtype_size(a->dtype);
+    const double terms = (double)a->batch * (double)a->heads * (double)a->queries * (double)a->keys
+                         * (double)(a->width + a->value_width);
+    if (a->gradient || terms < least_measured) return;
+    w->bytes[TLI_ATTEND_Q - 1] = a->batch * a->q[0] * size;
+    w->bytes[TLI_ATTEND_K - 1] = a->batch * a->k[0] * size;
+    w->bytes[TLI_ATTEND_V - 1] = a->batch * a->v[0] * size;
+    w->bytes[TLI_ATTEND_Y - 1] = a->batch * a->queries * a->heads * a->value_width * size;
+    w->bytes[TLI_ATTEND_SUMS - 1] = a->batch * a->queries * a->heads * (int64_t)sizeof(float);
+    w->count = TLI_ATTEND_SUMS;
+    w->numbers[w->number_count++] = (tli_dnn_place){TLI_ATTEND_SCALE, scale};
+    if (a->causal) w->numbers[w->number_count++] = (tli_dnn_place){TLI_ATTEND_LEAST, least};
+}
+
 static tl_status find(tli_cuda *d, const tli_dnn_plan **out, const tli_attend *a)
 {
     char key[KEY];
+    const float scale = 0.125f, least = -FLT_MAX;
     const int64_t *const strides[] = {a->q, a->k, a->v, a->y, a->gy};
-    const tli_dnn_wanted wanted = {.key = key,
-                                   .draw = tli_attend_draw,
-                                   .what = a,
-                                   .refused = TLI_DNN_REFUSED,
-                                   .most = INT64_MAX};
+    tli_dnn_wanted wanted = {.key = key,
+                             .draw = tli_attend_draw,
+                             .what = a,
+                             .refused = TLI_DNN_REFUSED,
+                             .most = INT64_MAX};
+    want_measured(&wanted, a, &scale, &least);
     int used = snprintf(key, sizeof key,
                         "attend %s %d%d%d %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64
                         " %" PRId64 " %" PRId64,

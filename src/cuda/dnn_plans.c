@@ -33,7 +33,7 @@ typedef struct range {
     CUevent from, to;
     CUdeviceptr tensors, workspace;
     size_t workspace_bytes;
-    tli_dnn_place places[TLI_DNN_MEASURED];
+    tli_dnn_place places[TLI_DNN_MEASURED + TLI_DNN_NUMBERS];
     int count;
 } range;
 
@@ -53,7 +53,7 @@ static tl_status enter_range(range *r, tli_cuda *d, const tli_dnn_wanted *wanted
 {
     const tli_cuda_api *api = d->api;
     size_t bytes = 0;
-    *r = (range){.d = d, .count = wanted->count};
+    *r = (range){.d = d, .count = wanted->count + wanted->number_count};
     for (int i = 0; i < wanted->count; i++)
         bytes += tl_round_up_size((size_t)wanted->bytes[i], ROOM);
     TLI_CUDA_TRY(api, cuStreamCreate, &r->stream, CU_STREAM_NON_BLOCKING);
@@ -66,6 +66,8 @@ static tl_status enter_range(range *r, tli_cuda *d, const tli_dnn_wanted *wanted
         r->places[i] = (tli_dnn_place){i + 1, (const void *)(uintptr_t)at};
         at += tl_round_up_size((size_t)wanted->bytes[i], ROOM);
     }
+    for (int i = 0; i < wanted->number_count; i++)
+        r->places[wanted->count + i] = wanted->numbers[i];
     return tli_dnn_handle(d, &r->handle, r->stream);
 }
 

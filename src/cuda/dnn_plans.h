@@ -8,7 +8,8 @@
 
 #include "cuda/dnn.h"
 
-enum { TLI_DNN_MEASURED = 3 }; /* tensors at most of a graph whose plans are measured */
+/* Tensors at most of a graph whose plans are measured, and numbers. */
+enum { TLI_DNN_MEASURED = 5, TLI_DNN_NUMBERS = 2 };
 
 /* Puts together the graph of `what`. */
 typedef void tli_dnn_draw(tli_dnn_graph *g, const void *what);
@@ -22,6 +23,8 @@ typedef struct tli_dnn_wanted {
      * is taken and noted (choices.h); else it is cuDNN's first. */
     int64_t bytes[TLI_DNN_MEASURED];
     int count;
+    tli_dnn_place numbers[TLI_DNN_NUMBERS]; /* that it is given too, in memory of the host */
+    int number_count;
 } tli_dnn_wanted;
 
 /* The plan, made at the first call, and again when another one has been chosen since. NULL: cuDNN

@@ -45,39 +45,57 @@ tl_status tli_cuda_start(const tl_run *run, CUfunction kernel, int64_t count, vo
     return TL_OK;
 }
 
-tl_status tli_cuda_activate(const tl_run *run, tl_activation activation, const tl_tensor *x,
-                            tl_tensor *y)
+/* Each element of y becomes what the formula, printed behind its key, makes of those of x and y:
+ * float x and y. */
+static tl_status start_flat(const tl_run *run, const char *key, const char *formula,
+                            const tl_tensor *x, tl_tensor *y)
 {
     tli_cuda *d = tli_cuda_of(run->queue->device);
-    char key[KEY];
     CUfunction kernel;
     tl_str body = TL_STR_INIT;
     int64_t count = tl_tensor_count(y);
     void *from = tli_data(x), *to = tli_data(y), *parameters[] = {&from, &to, &count};
     const char *load, *store, *type = tli_kernel_words(y->dtype, &load, &store);
-    if (activation == TL_ACT_NONE)
-        return d->base.cls->copy(run->queue, to, from, tl_tensor_bytes(y));
-    snprintf(key, sizeof key, "activate %d %d", (int)activation, (int)y->dtype);
-    tl_str_addf(&body,
-                "FN %s f(%s x) { return %s(%s_f(%s(x))); }\n"
-                "extern \"C\" __global__ void __launch_bounds__(%d) kernel(const %s *x, %s *y, "
-                "i64 n)\n{\n"
-                "    const i64 from = (i64)blockIdx.x * %d + threadIdx.x, step = (i64)gridDim.x * "
-                "%d;\n"
-                "    const i64 whole = IS_ALIGNED(x) && IS_ALIGNED(y) ? n / 8 : 0;\n"
-                "    for (i64 v = from; v < whole; v += step) {\n"
-                "        const vector_%s a = ((const vector_%s *)x)[v];\n"
-                "        vector_%s b;\n"
-                "        UNROLL for (int j = 0; j < 8; j++) b.x[j] = f(a.x[j]);\n"
-                "        ((vector_%s *)y)[v] = b;\n"
-                "    }\n"
-                "    for (i64 i = whole * 8 + from; i < n; i += step) y[i] = f(x[i]);\n}\n",
-                type, type, store, formulas[activation], load, THREADS, type, type, THREADS,
-                THREADS, type, type, type, type);
+    tl_str_addf(
+        &body,
+        "FN %s f(%s a, %s b) { const float x = %s(a), y = %s(b); (void)y; return %s(%s); }\n"
+        "extern \"C\" __global__ void __launch_bounds__(%d) kernel(const %s *x, %s *y, "
+        "i64 n)\n{\n"
+        "    const i64 from = (i64)blockIdx.x * %d + threadIdx.x, step = (i64)gridDim.x * "
+        "%d;\n"
+        "    const i64 whole = IS_ALIGNED(x) && IS_ALIGNED(y) ? n / 8 : 0;\n"
+        "    for (i64 v = from; v < whole; v += step) {\n"
+        "        const vector_%s a = ((const vector_%s *)x)[v];\n"
+        "        vector_%s b = ((vector_%s *)y)[v];\n"
+        "        UNROLL for (int j = 0; j < 8; j++) b.x[j] = f(a.x[j], b.x[j]);\n"
+        "        ((vector_%s *)y)[v] = b;\n"
+        "    }\n"
+        "    for (i64 i = whole * 8 + from; i < n; i += step) y[i] = f(x[i], y[i]);\n}\n",
+        type, type, type, load, load, store, formula, THREADS, type, type, THREADS, THREADS, type,
+        type, type, type, type);
     tl_status st = tl_str_status(&body);
     if (st == TL_OK) st = tli_cuda_kernel(d, &kernel, key, tl_str_text(&body));
     tl_str_deinit(&body);
     return st == TL_OK ? tli_cuda_start(run, kernel, tl_div_up(count, 8), parameters) : st;
+}
+
+tl_status tli_cuda_activate(const tl_run *run, tl_activation activation, const tl_tensor *x,
+                            tl_tensor *y)
+{
+    char key[KEY], formula[KEY];
+    if (activation == TL_ACT_NONE)
+        return run->queue->device->cls->copy(run->queue, tli_data(y), tli_data(x),
+                                             tl_tensor_bytes(y));
+    snprintf(key, sizeof key, "activate %d %d", (int)activation, (int)y->dtype);
+    snprintf(formula, sizeof formula, "%s_f(x)", formulas[activation]);
+    return start_flat(run, key, formula, x, y);
+}
+
+tl_status tli_cuda_gelu_grad(const tl_run *run, const tl_tensor *x, tl_tensor *y)
+{
+    char key[KEY];
+    snprintf(key, sizeof key, "gelu_grad %d", (int)y->dtype);
+    return start_flat(run, key, "gelu_tanh_grad_f(y, x)", x, y);
 }
 
 tl_status tli_cuda_spread(const tl_run *run, tl_tensor *y, const void *row)

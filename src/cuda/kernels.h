@@ -113,6 +113,8 @@ TL_NODISCARD tl_status tli_cuda_gather_at(const tl_run *run, size_t size, int ra
 /* y = activation(x), element by element; both of one float type. */
 TL_NODISCARD tl_status tli_cuda_activate(const tl_run *run, tl_activation activation,
                                          const tl_tensor *x, tl_tensor *y);
+/* y, which is the gradient of gelu_tanh(x), becomes that of x. */
+TL_NODISCARD tl_status tli_cuda_gelu_grad(const tl_run *run, const tl_tensor *x, tl_tensor *y);
 /* Every row of y is `row`, or 0 where that is NULL. */
 TL_NODISCARD tl_status tli_cuda_spread(const tl_run *run, tl_tensor *y, const void *row);
 

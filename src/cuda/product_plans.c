@@ -15,14 +15,18 @@
 enum {
     WORKSPACE = 64 << 20,
     MOST_ALIGNED = 256, /* bytes: more is of no use to cuBLASLt */
-    CANDIDATES = 24,
+    PROPOSED = 24,      /* candidates, by cuBLASLt */
+    VARIED = 56,        /* and of other tiles */
+    CANDIDATES = PROPOSED + VARIED,
     ROUNDS = 5, /* over all of them, as clocks go up and down; the first one does not count */
     TIMES = 3,  /* that each is run in a round */
     /* Multiply-adds from which on measuring pays: it takes some milliseconds */
-    LEAST_MEASURED = 1 << 23
+    LEAST_MEASURED = 1 << 23,
+    LEAST_VARIED = 1 << 30
 };
 
-#define FAR_BEHIND 1.25f /* times the fastest of the first round */
+#define FAR_BEHIND 1.2f   /* times the fastest of the first round */
+#define MANY_TERMS 0x1p40 /* multiply-adds of a product that is run once in a round */
 
 /* What is found out once about a product: descriptions and the algorithm. */
 struct tli_cuda_plan {
@@ -71,7 +75,8 @@ static tl_status describe_matrix(const tli_cuda_api *api, cublasLtMatrixLayout_t
 static int32_t epilogue_of(const tli_cuda_product *w)
 {
     const bool gelu = w->activation == TL_ACT_GELU_TANH;
-    TL_ASSERT(gelu || !w->keep_sum);
+    TL_ASSERT((gelu || !w->keep_sum) && (w->activation == TL_ACT_NONE || !w->gelu_grad));
+    if (w->gelu_grad) return CUBLASLT_EPILOGUE_DGELU;
     if (gelu && w->keep_sum)
         return w->bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
     if (gelu) return w->bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
@@ -98,7 +103,7 @@ static tl_status describe(const tli_cuda_api *api, tli_cuda_plan *p)
             &transposed, sizeof transposed);
     TRY(api, cublasLtMatmulDescSetAttribute, p->description, CUBLASLT_MATMUL_DESC_EPILOGUE,
         &epilogue, sizeof epilogue);
-    if (w->keep_sum)
+    if (w->keep_sum || w->gelu_grad)
         TRY(api, cublasLtMatmulDescSetAttribute, p->description,
             CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &row, sizeof row);
     const tl_dtype result = w->wide && !is_double ? TL_F32 : w->dtype;
@@ -133,7 +138,7 @@ static tl_status ask(const tli_cuda_api *api, cublasLtHandle_t handle, const tli
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned, sizeof aligned);
     const cublasStatus_t st =
         api->cublasLtMatmulAlgoGetHeuristic(handle, p->description, p->b, p->a, p->c, p->c,
-                                            preference, CANDIDATES, out->items, &out->count);
+                                            preference, PROPOSED, out->items, &out->count);
     if (st != CUBLAS_STATUS_SUCCESS) out->count = 0; // it says so where there is none
     if (out->count) return TL_OK;
     return TL_FAIL(TL_EUNSUPPORTED,
@@ -154,6 +159,51 @@ static tl_status find_candidates(const tli_cuda_api *api, cublasLtHandle_t handl
     return st;
 }
 
+static double terms_of(const tli_cuda_product *w)
+{
+    return (double)w->batch * (double)w->m * (double)w->n * (double)w->k;
+}
+
+static bool has(const candidates *all, const cublasLtMatmulAlgo_t *algorithm)
+{
+    for (int i = 0; i < all->count; i++)
+        if (memcmp(&all->items[i].algo, algorithm, sizeof *algorithm) == 0) return true;
+    return false;
+}
+
+/* The first proposal with other tiles and groups of them: cuBLASLt proposes few, and not always the
+ * best. What it says that it cannot run is left out. */
+static void vary(const tli_cuda *d, const tli_cuda_plan *p, candidates *all)
+{
+    static const uint32_t tiles[] = {
+        CUBLASLT_MATMUL_TILE_128x128, CUBLASLT_MATMUL_TILE_128x256, CUBLASLT_MATMUL_TILE_256x128,
+        CUBLASLT_MATMUL_TILE_64x256,  CUBLASLT_MATMUL_TILE_256x64,  CUBLASLT_MATMUL_TILE_192x128,
+        CUBLASLT_MATMUL_TILE_128x192, CUBLASLT_MATMUL_TILE_192x192, CUBLASLT_MATMUL_TILE_256x192,
+        CUBLASLT_MATMUL_TILE_192x256, CUBLASLT_MATMUL_TILE_160x256, CUBLASLT_MATMUL_TILE_256x160,
+        CUBLASLT_MATMUL_TILE_96x256,  CUBLASLT_MATMUL_TILE_256x96};
+    static const uint16_t clusters[] = {CUBLASLT_CLUSTER_SHAPE_1x1x1, CUBLASLT_CLUSTER_SHAPE_2x1x1,
+                                        CUBLASLT_CLUSTER_SHAPE_1x2x1, CUBLASLT_CLUSTER_SHAPE_2x2x1};
+    if (terms_of(&p->what) < LEAST_VARIED) return;
+    for (int i = 0; i < TL_COUNT(tiles) * TL_COUNT(clusters) && all->count < CANDIDATES; i++) {
+        const uint32_t *tile = &tiles[i / TL_COUNT(clusters)];
+        const uint16_t *cluster = &clusters[i % TL_COUNT(clusters)];
+        cublasLtMatmulHeuristicResult_t with = all->items[0], found;
+        if (d->api->cublasLtMatmulAlgoConfigSetAttribute(&with.algo, CUBLASLT_ALGO_CONFIG_TILE_ID,
+                                                         tile, sizeof *tile)
+                != CUBLAS_STATUS_SUCCESS
+            || d->api->cublasLtMatmulAlgoConfigSetAttribute(
+                   &with.algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, cluster, sizeof *cluster)
+                   != CUBLAS_STATUS_SUCCESS
+            || d->api->cublasLtMatmulAlgoCheck(d->products, p->description, p->b, p->a, p->c, p->c,
+                                               &with.algo, &found)
+                   != CUBLAS_STATUS_SUCCESS
+            || found.workspaceSize > WORKSPACE || has(all, &with.algo))
+            continue;
+        with.workspaceSize = found.workspaceSize;
+        all->items[all->count++] = with;
+    }
+}
+
 static void take(tli_cuda_plan *p, const cublasLtMatmulHeuristicResult_t *found)
 {
     p->algorithm = found->algo;
@@ -168,7 +218,7 @@ static tl_status set_operands(const tli_cuda_api *api, const tli_cuda_plan *p,
     if (p->what.bias)
         TRY(api, cublasLtMatmulDescSetAttribute, p->description, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
             &o->bias, sizeof o->bias);
-    if (p->what.keep_sum)
+    if (p->what.keep_sum || p->what.gelu_grad)
         TRY(api, cublasLtMatmulDescSetAttribute, p->description,
             CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &o->sum, sizeof o->sum);
     return TL_OK;
@@ -201,9 +251,10 @@ typedef struct moments {
 static tl_status time_one(float *ms, tli_cuda *d, tli_cuda_queue *q, const tli_cuda_plan *p,
                           const tli_cuda_operands *o, const moments *c)
 {
+    const int times = terms_of(&p->what) < MANY_TERMS ? TIMES : 1;
     TL_TRY(launch(d, q, p, o)); // its code is loaded
     TLI_CUDA_TRY(d->api, cuEventRecord, c->from, q->stream);
-    for (int i = 0; i < TIMES; i++) TL_TRY(launch(d, q, p, o));
+    for (int i = 0; i < times; i++) TL_TRY(launch(d, q, p, o));
     TLI_CUDA_TRY(d->api, cuEventRecord, c->to, q->stream);
     TLI_CUDA_TRY(d->api, cuEventSynchronize, c->to);
     TLI_CUDA_TRY(d->api, cuEventElapsedTime, ms, c->from, c->to);
@@ -255,8 +306,7 @@ static tl_status choose_fastest(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p
 
 static bool is_measured(const tli_cuda_queue *q, const tli_cuda_product *w)
 {
-    return !q->listing
-           && (double)w->batch * (double)w->m * (double)w->n * (double)w->k >= LEAST_MEASURED;
+    return !q->listing && terms_of(w) >= LEAST_MEASURED;
 }
 
 /* --- choices ---------------------------------------------------------------------------------- */
@@ -300,6 +350,7 @@ static tl_status choose(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p, const 
     TL_TRY(find_candidates(d->api, d->products, p, &all));
     take(p, &all.items[0]);
     if (!is_measured(q, &p->what)) return TL_OK;
+    vary(d, p, &all);
     if (all.count > 1) {
         TL_TRY(set_operands(d->api, p, o));
         TL_TRY(choose_fastest(d, q, p, o, &all));
@@ -355,6 +406,7 @@ static tl_status find_plan(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan **out,
              " %" PRId64,
              tl_dtype_name(w->dtype), w->m, w->n, w->k, w->transpose_a, w->transpose_b, w->bias,
              w->wide, w->keep_sum, w->added, (int)w->activation, w->batch, w->a_step, w->b_step);
+    if (w->gelu_grad) snprintf(key + strlen(key), sizeof key - strlen(key), " gelu_grad");
     if (w->aligned < MOST_ALIGNED)
         snprintf(key + strlen(key), sizeof key - strlen(key), " at %d", w->aligned);
     if ((*out = tl_map_get(&d->plans, key))) return TL_OK;
@@ -381,7 +433,8 @@ tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *give
     tli_cuda *d = tli_cuda_of(run->queue->device);
     tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
     tli_cuda_plan *plan;
-    TL_ASSERT(what->bias == (o->bias != NULL) && what->keep_sum == (o->sum != NULL));
+    TL_ASSERT(what->bias == (o->bias != NULL)
+              && (what->keep_sum || what->gelu_grad) == (o->sum != NULL));
     TL_ASSERT(what->m && what->n && what->k && what->added == (o->added != NULL));
     TL_ASSERT(what->masked == (o->mask != NULL) && (!what->masked || tli_cuda_is_small(what)));
     if (tli_cuda_is_small(what)) return tli_cuda_multiply_small(run, what, o);

@@ -15,8 +15,8 @@ enum {
 
 bool tli_cuda_is_small(const tli_cuda_product *w)
 {
-    return (w->dtype == TL_BF16 || w->dtype == TL_F16) && !w->keep_sum && w->k <= MOST_TERMS
-           && (w->activation == TL_ACT_NONE || w->activation == TL_ACT_RELU)
+    return (w->dtype == TL_BF16 || w->dtype == TL_F16) && !w->keep_sum && !w->gelu_grad
+           && w->k <= MOST_TERMS && (w->activation == TL_ACT_NONE || w->activation == TL_ACT_RELU)
            && (double)w->batch * (double)w->m * (double)w->n * (double)w->k <= MOST;
 }
 

@@ -70,7 +70,9 @@ static tli_cuda_product product_of(const tl_node *matmul)
                               .transpose_b = attr->transpose_b,
                               .batch = matrices(y),
                               .wide = attr->wide,
-                              .masked = matmul->inputs > 2};
+                              .masked = matmul->inputs > 2 && !attr->added && !attr->gelu_grad,
+                              .added = attr->added,
+                              .gelu_grad = attr->gelu_grad};
 }
 
 bool tli_cuda_product_takes(const tl_engine *engine, const tl_node *call)
@@ -78,6 +80,7 @@ bool tli_cuda_product_takes(const tl_engine *engine, const tl_node *call)
     (void)engine;
     if (call->op->op != TL_OP_matmul || call->inputs < 3) return true;
     const tli_cuda_product p = product_of(call);
+    if (!p.masked) return true;
     return tl_tensor_count(call->out[0]) && p.k && tli_cuda_is_small(&p)
            && matrices(call->in[0]) == 1 && matrices(call->in[1]) == 1;
 }
@@ -99,12 +102,19 @@ static tl_status matmul(const tl_run *run, const tl_node *call)
     p.a_step = of_a == 1 ? 0 : p.m * p.k;
     p.b_step = of_b == 1 ? 0 : p.k * p.n;
     if (p.batch > INT32_MAX) return multiply_each(run, call, p, count);
-    return tli_cuda_multiply_into(
-        run, &p,
-        &(tli_cuda_operands){.a = tli_data(a),
-                             .b = tli_data(b),
-                             .mask = p.masked ? tli_data(call->in[2]) : NULL,
-                             .c = tli_data(y)});
+    void *third = call->inputs > 2 ? tli_data(call->in[2]) : NULL;
+    tl_status st = tli_cuda_multiply_into(run, &p,
+                                          &(tli_cuda_operands){.a = tli_data(a),
+                                                               .b = tli_data(b),
+                                                               .mask = p.masked ? third : NULL,
+                                                               .added = p.added ? third : NULL,
+                                                               .sum = p.gelu_grad ? third : NULL,
+                                                               .c = tli_data(y)});
+    if (st != TL_EUNSUPPORTED || !p.gelu_grad) return st;
+    tl_error_clear();
+    p.gelu_grad = false;
+    TL_TRY(tli_cuda_multiply(run, &p, tli_data(a), tli_data(b), NULL, tli_data(y)));
+    return tli_cuda_gelu_grad(run, call->in[2], y);
 }
 
 /* --- linear ----------------------------------------------------------------------------------- */

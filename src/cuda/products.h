@@ -19,6 +19,7 @@ typedef struct tli_cuda_product {
     bool keep_sum;            /* with gelu_tanh: what it is given is a result too */
     bool added;               /* something like the result is added to it */
     bool masked;              /* small ones: 0 where something like the result is not positive */
+    bool gelu_grad; /* the result is the gradient of gelu_tanh, which `sum` was given to */
     int aligned; /* bytes that the result begins at a multiple of; tli_cuda_multiply_into knows */
 } tli_cuda_product;
 

@@ -185,7 +185,8 @@ static tl_status join_widening(bool *done, tl_graph *g, tl_node *n)
     *done = false;
     tl_tensor *product = before_widening(g, n);
     tl_node *call = product ? product->node : NULL, *last = g->ctx->last;
-    if (!call || call->op->op != TL_OP_matmul || product != n->in[0] || is_fused(g, n))
+    if (!call || call->op->op != TL_OP_matmul || call->inputs != 2 || product != n->in[0]
+        || is_fused(g, n))
         return TL_OK;
     TL_TRY(has_forms(done, g, call));
     if (!*done) return TL_OK;
@@ -200,22 +201,40 @@ static tl_status join_widening(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* A product that something can be added to: with a bias, or of one long matrix. */
+static bool takes_more(const tl_node *call)
+{
+    if (call->op->op == TL_OP_linear)
+        return call->inputs == 3 && call->in[1]->shape.dims[0]
+               && ((const tl_linear_attr *)call->attr)->activation == TL_ACT_NONE;
+    if (call->op->op != TL_OP_matmul || call->inputs != 2 || call->in[1]->shape.rank != 2)
+        return false;
+    const tl_matmul_attr *attr = call->attr;
+    return !attr->transpose_a && !attr->wide && call->in[1]->shape.dims[attr->transpose_b ? 1 : 0];
+}
+
 /* x + linear(...), where the sum lies as the result does. */
 static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
 {
+    enum { MOST_INPUTS = 4, OUTPUTS = 2 };
     *done = false;
     for (int i = 0; i < 2 && n->op->op == TL_OP_add && !*done; i++) {
-        tl_tensor *product = n->in[i], *other = n->in[1 - i], *made[2];
+        tl_tensor *product = n->in[i], *other = n->in[1 - i], *made[OUTPUTS], *in[MOST_INPUTS];
         tl_node *call = product->node, *last = g->ctx->last;
-        if (!call || call->op->op != TL_OP_linear || call->inputs != 3
-            || ((const tl_linear_attr *)call->attr)->activation != TL_ACT_NONE
-            || product != call->out[0] || !call->in[1]->shape.dims[0]
-            || !is_added_to(g, product, other) || !tli_may_move(g, call, n))
+        if (!call || !takes_more(call) || product != call->out[0] || !is_added_to(g, product, other)
+            || !tli_may_move(g, call, n))
             continue;
         TL_TRY(has_forms(done, g, call));
         if (!*done) continue;
-        tl_tensor *in[] = {call->in[0], call->in[1], call->in[2], other};
-        if (!tl_apply_all(g->ctx, TL_OP_linear, call->attr, 4, in, made))
+        tl_matmul_attr with = {.added = true};
+        const void *attr = call->attr;
+        if (call->op->op == TL_OP_matmul) {
+            with.transpose_b = ((const tl_matmul_attr *)attr)->transpose_b;
+            attr = &with;
+        }
+        for (int k = 0; k < call->inputs; k++) in[k] = call->in[k];
+        in[call->inputs] = other;
+        if (!tl_apply_all(g->ctx, call->op->op, attr, call->inputs + 1, in, made))
             return tl_ctx_status(g->ctx);
         made[0]->node->path = call->path;
         TL_TRY(tli_move_new(g, last, n));
@@ -244,6 +263,33 @@ static tl_status join_relu(bool *done, tl_graph *g, tl_node *n)
     if (!(made = tl_apply(g->ctx, TL_OP_matmul, call->attr, 3, in))) return tl_ctx_status(g->ctx);
     made->node->path = call->path;
     TL_TRY(tli_move_new(g, last, call));
+    TL_TRY(tli_replace(g, n->out[0], made));
+    tli_remove(g, n);
+    return TL_OK;
+}
+
+/* The gradient of gelu by tanh, of a product that is large enough. */
+static tl_status join_gelu(bool *done, tl_graph *g, tl_node *n)
+{
+    enum { LEAST = 1 << 28 }; // multiply-adds; below, kernels of one's own may do better
+    *done = false;
+    if (n->op->op != TL_OP_gelu_grad || !((const tl_gelu_attr *)n->attr)->approximate) return TL_OK;
+    tl_tensor *product = n->in[0], *other = n->in[1];
+    tl_node *call = product->node, *last = g->ctx->last;
+    if (!call || call->op->op != TL_OP_matmul || !takes_more(call) || product != call->out[0]
+        || product->dtype == TL_F32 || product->dtype == TL_F64
+        || call->op->flops(call) < 2.0 * LEAST || !is_added_to(g, product, other)
+        || !tli_may_move(g, call, n))
+        return TL_OK;
+    TL_TRY(has_forms(done, g, call));
+    if (!*done) return TL_OK;
+    tl_matmul_attr attr = *(const tl_matmul_attr *)call->attr;
+    attr.gelu_grad = true;
+    tl_tensor *in[] = {call->in[0], call->in[1], other};
+    tl_tensor *made = tl_apply(g->ctx, TL_OP_matmul, &attr, 3, in);
+    if (!made) return tl_ctx_status(g->ctx);
+    made->node->path = n->path;
+    TL_TRY(tli_move_new(g, last, n));
     TL_TRY(tli_replace(g, n->out[0], made));
     tli_remove(g, n);
     return TL_OK;
@@ -358,8 +404,8 @@ static bool collect(const tl_graph *g, const tl_tensor *t, int64_t classes, slop
             if (n->op->op != TL_OP_reshape || !collect(g, n->out[0], classes, out)) return false;
             continue;
         }
-        if (n->op->op != TL_OP_matmul || n->in[0] != t || n->in[1] == t || attr->transpose_b
-            || out->count == MOST_PRODUCTS)
+        if (n->op->op != TL_OP_matmul || n->inputs != 2 || n->in[0] != t || n->in[1] == t
+            || attr->transpose_b || out->count == MOST_PRODUCTS)
             return false;
         if (attr->transpose_a ? t->shape.rank != 2 || is_seen_outside(g, n->out[0])
                               : !is_plain_matrix(n->in[1], classes))
@@ -419,7 +465,8 @@ static tl_status pad_classes(bool *done, tl_graph *g, tl_node *n)
     tl_tensor *z = n->in[1], *scores = tli_root(z), *made[OUTPUTS];
     tl_node *product = scores->node, *last = g->ctx->last;
     const int64_t classes = z->shape.dims[z->shape.rank - 1];
-    const tl_matmul_attr *how = product && product->op->op == TL_OP_matmul ? product->attr : NULL;
+    const bool plain = product && product->op->op == TL_OP_matmul && product->inputs == 2;
+    const tl_matmul_attr *how = plain ? product->attr : NULL;
     slopes all = {0};
     if (!how || how->transpose_a || !how->transpose_b || how->wide || attr.smoothing > 0
         || attr.classes || classes % UNIT == 0 || classes < LEAST_CLASSES
@@ -490,9 +537,9 @@ static tl_status apply_rules(tl_graph *g, rule *const *rules, int count, int64_t
 
 tl_status tli_pass_join(tl_graph *g, int64_t *changes)
 {
-    static rule *const rules[] = {join_attention, join_norm,     join_product,
-                                  join_relu,      narrow_loss,   join_loss,
-                                  join_norm_sum,  join_widening, join_scale};
+    static rule *const rules[] = {join_attention, join_norm,   join_product, join_relu,
+                                  join_gelu,      narrow_loss, join_loss,    join_norm_sum,
+                                  join_widening,  join_scale};
     static rule *const later[] = {pad_classes}; // of losses that have their gradient
     int64_t dead = 0, more = 0;                 // what others compute now
     TL_TRY(apply_rules(g, rules, TL_COUNT(rules), changes));

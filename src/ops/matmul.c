@@ -12,6 +12,9 @@ static const tl_field matmul_fields[] = {
     TL_F(tl_matmul_attr, transpose_a, .help = "exchanges the last two dims of the first input"),
     TL_F(tl_matmul_attr, transpose_b, .help = "exchanges the last two dims of the second input"),
     TL_F(tl_matmul_attr, wide, .help = "of half precision: the result is float32"),
+    TL_F(tl_matmul_attr, added, .help = "adds the third input"),
+    TL_F(tl_matmul_attr, gelu_grad,
+         .help = "gives the gradient of gelu by tanh at the third input"),
     TL_F_END,
 };
 static const tl_desc matmul_desc = {
@@ -147,8 +150,8 @@ const tl_op_class tl_op_matmul = {
     .help = "products of matrices",
     .attr = &matmul_desc,
     .inputs_min = 2,
-    // Compiled programs give another one, where a kernel says TL_KERNEL_JOINED: the result is 0
-    // where it is not positive.
+    // Compiled programs give another one, where a kernel says TL_KERNEL_JOINED: what is added, or
+    // what the result is the gradient of an activation for (core/attrs.h).
     .inputs_max = 3,
     .outputs = 1,
     .infer = matmul_infer,

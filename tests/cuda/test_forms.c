@@ -127,6 +127,41 @@ static void sums_in_products(void **state)
     }
 }
 
+static void sums_in_plain_products(void **state)
+{
+    const fixture *f = *state;
+    for (int turned = 0; turned < 2; turned++) {
+        const tl_matmul_attr attr = {.transpose_b = turned},
+                             with = {.transpose_b = turned, .added = true};
+        tl_tensor *out[1], *in[] = {drawn(f, TL_BF16, TL_SHAPE(4, 40, 64)),
+                                    drawn(f, TL_BF16, turned ? TL_SHAPE(96, 64) : TL_SHAPE(64, 96)),
+                                    drawn(f, TL_BF16, TL_SHAPE(4, 40, 96))};
+        assert_true(tl_apply_all(f->c, TL_OP_matmul, &attr, 2, in, out));
+        want_forms(f, TL_OP_matmul, &attr, 2, in, out);
+        tl_tensor *apart = tl_add(f->c, out[0], in[2]);
+        assert_true(tl_apply_all(f->c, TL_OP_matmul, &with, 3, in, out));
+        assert_alike(f, apart, out[0], room_of(TL_BF16));
+    }
+}
+
+static void gelu_behind_products(void **state)
+{
+    const fixture *f = *state;
+    for (int large = 0; large < 2; large++) {
+        const tl_matmul_attr attr = {.transpose_b = true},
+                             with = {.transpose_b = true, .gelu_grad = true};
+        const int64_t m = large ? 512 : 40, n = large ? 1024 : 90, k = large ? 768 : 56;
+        tl_tensor *out[1],
+            *in[] = {drawn(f, TL_BF16, TL_SHAPE(m, k)), drawn(f, TL_BF16, TL_SHAPE(n, k)),
+                     drawn(f, TL_BF16, TL_SHAPE(m, n))};
+        assert_true(tl_apply_all(f->c, TL_OP_matmul, &attr, 2, in, out));
+        want_forms(f, TL_OP_matmul, &attr, 2, in, out);
+        tl_tensor *apart = tl_gelu_grad(f->c, out[0], in[2], true);
+        assert_true(tl_apply_all(f->c, TL_OP_matmul, &with, 3, in, out));
+        assert_alike(f, apart, out[0], room_of(TL_BF16));
+    }
+}
+
 static void sums_in_norm_gradients(void **state)
 {
     const fixture *f = *state;
@@ -328,6 +363,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(attention_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_in_products, setup, teardown),
+        cmocka_unit_test_setup_teardown(sums_in_plain_products, setup, teardown),
+        cmocka_unit_test_setup_teardown(gelu_behind_products, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_in_norm_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(wide_products, setup, teardown),
         cmocka_unit_test_setup_teardown(relu_gradients_in_products, setup, teardown),

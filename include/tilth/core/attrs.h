@@ -308,6 +308,9 @@ typedef struct tl_matmul_attr {
     /* of half precision: the result is float32. Compiled programs set it where a kernel says
      * TL_KERNEL_JOINED */
     bool wide;
+    /* input 2 is added, or was given to gelu_tanh, whose gradient the result is; neither: the
+     * result is 0 where input 2 is not positive */
+    bool added, gelu_grad;
 } tl_matmul_attr;
 
 typedef struct tl_linear_attr {
