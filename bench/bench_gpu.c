@@ -105,19 +105,32 @@ static void show_parts(const char *name, const char *report, double step_ms)
     printf("  %-22s %8.3f ms\n  %-22s %8.3f ms\n", "gaps", rest, "a step", step_ms);
 }
 
-static void show(const char *name, tl_program *p, bench_fn *run, void *payload,
-                 const tl_engine *engine)
+/* Milliseconds of a step, over so many milliseconds at least; work may be under way behind `run`. */
+static double run_for(double least_ms, bench_fn *run, void *payload, tl_engine *engine)
+{
+    const int64_t begun = tl_clock_ns();
+    int64_t runs = 0;
+    do {
+        run(payload);
+        runs++;
+    } while ((double)(tl_clock_ns() - begun) * 1e-6 < least_ms);
+    if (tl_engine_wait(engine) != TL_OK) {
+        fprintf(stderr, "%s\n", tl_error_message());
+        abort();
+    }
+    return (double)(tl_clock_ns() - begun) * 1e-6 / (double)(runs * STEPS);
+}
+
+static void show(const char *name, tl_program *p, bench_fn *run, void *payload, tl_engine *engine)
 {
     tl_memory_stats memory;
     tl_str text = TL_STR_INIT;
     tl_engine_memory(engine, &memory);
     printf("  peak memory of tensors %.2f GB\n", (double)memory.peak * 1e-9);
     if (!p) return;
-    const int64_t begun = tl_clock_ns();
-    run(payload);
-    const double step_ms = (double)(tl_clock_ns() - begun) * 1e-6 / STEPS;
+    const double step_ms = run_for(100, run, payload, engine);
     tl_program_set_timing(p, true);
-    for (int64_t begin = tl_clock_ns(); tl_clock_ns() - begin < 300000000;) run(payload);
+    (void)run_for(300, run, payload, engine);
     tl_program_report(p, NULL, &text);
     show_parts(name, tl_str_text(&text), step_ms);
     if (getenv("TILTH_STEP")) puts(tl_str_text(&text));
