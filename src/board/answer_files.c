@@ -11,10 +11,12 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 #include <tilth/io/safetensors.h>
+#include <tilth/io/tensorflow/tensorbundle.h>
 
 #include "board/answer.h"
 #include "io/inner/checkpoint.h"
 #include "io/inner/json_text.h"
+#include "io/inner/tensorbundle.h"
 
 /* --- what lies in the folder of a run --------------------------------------------------------- */
 
@@ -238,21 +240,49 @@ void tli_answer_log(tli_answer *a, tli_store *s, const tli_request *q)
 
 /* --- what the newest checkpoint holds --------------------------------------------------------- */
 
+static const char model_prefix[] = "model/";
+
+/* Of the model; what is kept beside it is not shown. */
+static bool is_weight(const char *name)
+{
+    return strncmp(name, model_prefix, sizeof model_prefix - 1) == 0;
+}
+
+static void add_weight(tli_json *j, const char *name, const char *type, int rank,
+                       const int64_t *dims)
+{
+    tli_json_begin(j, NULL, '{');
+    tli_json_text(j, "name", name + sizeof model_prefix - 1);
+    tli_json_text(j, "type", type);
+    tli_json_begin(j, "dims", '[');
+    for (int k = 0; k < rank; k++) tli_json_int(j, NULL, dims[k]);
+    tli_json_end(j, ']');
+    tli_json_end(j, '}');
+}
+
 static void add_weights(tli_json *j, const tl_safetensors *f)
 {
-    tli_json_begin(j, "weights", '[');
     for (int64_t i = 0; i < tl_safetensors_count(f); i++) {
         const tl_safetensors_entry *e = tl_safetensors_at(f, i);
-        if (strncmp(e->name, "model/", 6) != 0) continue;
-        tli_json_begin(j, NULL, '{');
-        tli_json_text(j, "name", e->name + 6);
-        tli_json_text(j, "type", e->type);
-        tli_json_begin(j, "dims", '[');
-        for (int k = 0; k < e->rank; k++) tli_json_int(j, NULL, e->dims[k]);
-        tli_json_end(j, ']');
-        tli_json_end(j, '}');
+        if (is_weight(e->name)) add_weight(j, e->name, e->type, e->rank, e->dims);
     }
-    tli_json_end(j, ']');
+}
+
+/* Without slots of the optimizer, and as the object is called whose value it is. */
+static void add_variables(tli_json *j, const tl_tensorbundle *b)
+{
+    const size_t end = strlen(TL_TENSORBUNDLE_VALUE);
+    for (int64_t i = 0; i < tl_tensorbundle_count(b); i++) {
+        const tl_tensorbundle_entry *e = tl_tensorbundle_at(b, i);
+        const size_t length = strlen(e->name);
+        if (!is_weight(e->name) || !ends_with(e->name, TL_TENSORBUNDLE_VALUE)) continue;
+        if (length < sizeof model_prefix + end || strstr(e->name, "/.OPTIMIZER_SLOT/")) continue;
+        char *name = tl_strdup(e->name);
+        if (!name) return;
+        name[length - end] = '\0';
+        add_weight(j, name, e->type, e->rank, e->dims);
+        tl_free(name);
+    }
 }
 
 /* A file beside another one. */
@@ -277,9 +307,10 @@ static tl_status map_beside(tl_file_mapping *out, const char *name, void *payloa
     return st;
 }
 
+enum { LONGEST_INDEX = 16 << 20 };
+
 static tl_safetensors *open_weights(const tli_store *s, const folder *d, const file *f)
 {
-    enum { LONGEST_INDEX = 16 << 20 };
     beside b = {s, d, f};
     tl_safetensors *opened = NULL;
     tl_file_mapping mapping;
@@ -300,12 +331,22 @@ static tl_safetensors *open_weights(const tli_store *s, const folder *d, const f
     return opened;
 }
 
+static tl_tensorbundle *list_variables(const tli_store *s, const folder *d, const file *f)
+{
+    tl_tensorbundle *listed = NULL;
+    char path[LONGEST_PATH];
+    size_t size;
+    path_of(path, sizeof path, d, f);
+    char *index = tli_store_read(&size, s, d->root, path, LONGEST_INDEX);
+    if (index && tli_tensorbundle_list(&listed, f->name, index, size) != TL_OK) listed = NULL;
+    return listed;
+}
+
 /* One of the files of a divided checkpoint is none by itself. */
 static bool has_weights(const file *f)
 {
     size_t stem;
-    return f->kind == FILE_CHECKPOINT && !tli_checkpoint_is_piece(f->name, &stem)
-           && (ends_with(f->name, ".safetensors") || tli_safetensors_is_index(f->name));
+    return f->kind == FILE_CHECKPOINT && !tli_checkpoint_is_piece(f->name, &stem);
 }
 
 void tli_answer_weights(tli_answer *a, tli_store *s, const tli_request *q)
@@ -318,14 +359,20 @@ void tli_answer_weights(tli_answer *a, tli_store *s, const tli_request *q)
         const file *f = &d.files.items[i];
         if (has_weights(f) && (!newest || f->step > newest->step)) newest = f;
     }
-    tl_safetensors *f = newest ? open_weights(s, &d, newest) : NULL;
+    const bool bundle = newest && ends_with(newest->name, TL_TENSORBUNDLE_SUFFIX);
+    tl_safetensors *f = newest && !bundle ? open_weights(s, &d, newest) : NULL;
+    tl_tensorbundle *b = bundle ? list_variables(s, &d, newest) : NULL;
     tli_json_begin(&j, NULL, '{');
-    if (f) {
+    if (f || b) {
         tli_json_text(&j, "checkpoint", newest->name);
-        add_weights(&j, f);
+        tli_json_begin(&j, "weights", '[');
+        if (f) add_weights(&j, f);
+        else add_variables(&j, b);
+        tli_json_end(&j, ']');
     }
     tli_json_end(&j, '}');
     tl_safetensors_free(&f);
+    tl_tensorbundle_free(&b);
     TL_VEC_FREE(&d.files);
 }
 

@@ -5,12 +5,28 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <tilth/io/tensorflow/tensorbundle.h>
 #include <tilth/board/board.h>
 
 #include "board_lab.h"
 
 static tl_board *board;
 static int port;
+
+/* A checkpoint of TensorFlow, with what is no weight. */
+static tl_status write_bundle(const char *prefix)
+{
+    tl_tensorbundle_writer *w;
+    tl_status st;
+    TL_TRY(tl_tensorbundle_writer_new(&w));
+    TL_TRY_DONE(st, tl_tensorbundle_writer_put_int(w, "model/head/bias", 3));
+    TL_TRY_DONE(st, tl_tensorbundle_writer_put_int(w, "save_counter", 1));
+    TL_TRY_DONE(st, tl_tensorbundle_writer_put_int(w, "optimizer/iterations", 1));
+    st = tl_tensorbundle_writer_write(w, prefix);
+done:
+    tl_tensorbundle_writer_free(&w);
+    return st;
+}
 
 static int start(void **state)
 {
@@ -23,6 +39,7 @@ static int start(void **state)
     lab_write("outside/ckpt-9.index", "index");
     lab_write("runs/zoo/params.yaml", "trainer: {best_checkpoint_export_subdir: kept/best_ckpt}\n");
     lab_write("runs/zoo/ckpt-100.index", "index");
+    if (write_bundle("runs/zoo/ckpt-200") != TL_OK) return -1;
     lab_write("runs/zoo/ckpt-100.data-00000-of-00002", "0123456789");
     lab_write("runs/zoo/ckpt-100.data-00001-of-00002", "01234");
     lab_write("runs/zoo/ckpt-10.data-00000-of-00001", "of another one");
@@ -128,6 +145,9 @@ static void the_page_is_served(void **state)
     assert_answer(ask("/api/files?run=0"), "200", "\"name\": \"log.txt\", \"kind\": \"log\"");
     assert_answer(ask("/api/log?run=0&file=log.txt&search=SECOND"), "200", "[\"second line\"]");
     assert_answer(ask("/api/weights?run=0"), "200", "{}");
+    assert_answer(ask("/api/weights?run=2"), "200",
+                  "{\"checkpoint\": \"ckpt-200.index\", \"weights\": [{\"name\": \"head/bias\", "
+                  "\"type\": \"int64\", \"dims\": []}]}");
     assert_answer(
         ask("/api/files?run=2"), "200",
         "\"name\": \"ckpt-100.index\", \"kind\": \"checkpoint\", \"step\": 100, \"size\": 20,");

@@ -110,6 +110,11 @@ struct tl_tensorbundle {
     bool has_header;
 };
 
+/* What the bytes of an index list, without the data: names, types and shapes may be asked for, and
+ * no elements. `index` is tl_alloc's, and the bundle's from then on, also where it fails. */
+TL_NODISCARD tl_status tli_tensorbundle_list(tl_tensorbundle **out, const char *prefix, char *index,
+                                             size_t size);
+
 /* Reads what the index says of an entry into `e`, whose name or key is set. */
 TL_NODISCARD tl_status tli_tb_parse_entry(tl_tensorbundle *b, tli_tb_entry *e, tli_bytes value);
 /* Finds the pieces of an entry, and whether they are the whole. */

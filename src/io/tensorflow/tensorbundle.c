@@ -84,10 +84,8 @@ static tl_status read_entry(tli_bytes key, tli_bytes value, void *payload)
     return TL_VEC_PUSH(&b->entries, e) ? TL_OK : TL_ENOMEM;
 }
 
-static tl_status read_index(tl_tensorbundle *b)
+static tl_status parse_index(tl_tensorbundle *b)
 {
-    enum { LONGEST = 1 << 30 };
-    TL_TRY(tl_file_read(&b->index, &b->index_size, b->index_path, LONGEST));
     TL_TRY(tli_table_read(b->index_path, b->index, b->index_size, read_entry, b));
     if (!b->has_header)
         return TL_FAIL(TL_EINVAL, "'%s' is no index of a TensorBundle: it has no header",
@@ -147,25 +145,43 @@ static tl_status find_all_data(tl_tensorbundle *b)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+static tl_status make(tl_tensorbundle **out, const char *prefix)
+{
+    tl_tensorbundle *b = *out = tl_alloc_zero(sizeof *b);
+    if (!b) return TL_FAIL_NOMEM(sizeof *b);
+    if (!(b->prefix = tl_strdup(prefix))) return TL_FAIL_NOMEM(strlen(prefix) + 1);
+    TL_TRY(tl_arena_new(&b->arena));
+    b->index_path = tl_arena_printf(b->arena, "%s%s", prefix, TL_TENSORBUNDLE_SUFFIX);
+    return b->index_path ? TL_OK : TL_ENOMEM;
+}
+
 tl_status tl_tensorbundle_open(tl_tensorbundle **out, const char *prefix)
 {
-    tl_status st;
-    tl_tensorbundle *b = tl_alloc_zero(sizeof *b);
-    *out = NULL;
-    if (!b) return TL_FAIL_NOMEM(sizeof *b);
-    b->prefix = tl_strdup(prefix);
-    st = b->prefix ? tl_arena_new(&b->arena) : TL_FAIL_NOMEM(strlen(prefix) + 1);
-    if (st != TL_OK) goto done;
-    b->index_path = tl_arena_printf(b->arena, "%s%s", prefix, TL_TENSORBUNDLE_SUFFIX);
-    if (!b->index_path) {
-        st = TL_ENOMEM;
-        goto done;
+    enum { LONGEST = 1 << 30 };
+    tl_tensorbundle *b;
+    tl_status st = make(&b, prefix);
+    if (st == TL_OK) st = tl_file_read(&b->index, &b->index_size, b->index_path, LONGEST);
+    if (st == TL_OK) st = parse_index(b);
+    if (st == TL_OK) st = find_all_data(b);
+    if (st != TL_OK) tl_tensorbundle_free(&b);
+    *out = b;
+    return st;
+}
+
+tl_status tli_tensorbundle_list(tl_tensorbundle **out, const char *prefix, char *index, size_t size)
+{
+    tl_tensorbundle *b;
+    tl_status st = make(&b, prefix);
+    if (!b) {
+        tl_free(index);
+        *out = NULL;
+        return st;
     }
-    TL_TRY_DONE(st, read_index(b));
-    st = find_all_data(b);
-done:
-    if (st == TL_OK) *out = b;
-    else tl_tensorbundle_free(&b);
+    b->index = index;
+    b->index_size = size;
+    if (st == TL_OK) st = parse_index(b);
+    if (st != TL_OK) tl_tensorbundle_free(&b);
+    *out = b;
     return st;
 }
 
