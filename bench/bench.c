@@ -111,18 +111,19 @@ static const struct unit *find_unit(const char *name)
     return NULL;
 }
 
-static double seconds_of(bench_fn *fn, void *payload, int64_t calls)
+static double seconds_of(bench_fn *fn, bench_fn *wait, void *payload, int64_t calls)
 {
     int64_t start = tl_clock_ns();
     for (int64_t i = 0; i < calls; i++) fn(payload);
+    if (wait) wait(payload);
     return (double)(tl_clock_ns() - start) * 1e-9;
 }
 
 /* How many calls fill a sample. The doubling warms caches and threads as well. */
-static int64_t calibrate(bench_fn *fn, void *payload, double sample_s)
+static int64_t calibrate(bench_fn *fn, bench_fn *wait, void *payload, double sample_s)
 {
     for (int64_t calls = 1;; calls *= 2) {
-        double seconds = seconds_of(fn, payload, calls);
+        double seconds = seconds_of(fn, wait, payload, calls);
         if (seconds >= sample_s) return calls;
         if (seconds > sample_s / 8) return (int64_t)((double)calls * sample_s / seconds) + 1;
     }
@@ -138,7 +139,7 @@ static int by_value(const void *x, const void *y)
 enum { OURS, PEER, LIMIT, PARTS };
 
 typedef struct part {
-    bench_fn *fn;
+    bench_fn *fn, *wait;
     bench_peer *program;
     int64_t calls;
     double *seconds; /* of a call, one a round */
@@ -154,9 +155,9 @@ static void sample(const bench_case *c, part *p, int round)
     if (!p->fn) return;
     if (c->rest_s > 0) {
         tl_sleep_ns((int64_t)(c->rest_s * 1e9));
-        (void)seconds_of(p->fn, c->payload, p->calls / 16 + 1); // wakes the own threads
+        (void)seconds_of(p->fn, p->wait, c->payload, p->calls / 16 + 1); // wakes the own threads
     }
-    p->seconds[round] = seconds_of(p->fn, c->payload, p->calls) / (double)p->calls;
+    p->seconds[round] = seconds_of(p->fn, p->wait, c->payload, p->calls) / (double)p->calls;
 }
 
 static double median(double *values, int count, double *spread)
@@ -272,13 +273,14 @@ tl_status bench_run(bench *b, const bench_case *c)
     double *seconds = tl_alloc_zero((size_t)rounds * PARTS * sizeof *seconds);
     if (!seconds) return TL_FAIL_NOMEM((size_t)rounds * PARTS * sizeof *seconds);
     part parts[PARTS] = {
-        {.fn = c->own_program ? NULL : c->ours, .program = c->own_program},
+        {.fn = c->own_program ? NULL : c->ours, .wait = c->wait, .program = c->own_program},
         {.fn = c->program ? NULL : c->peer, .program = c->program},
         {.fn = c->limit_fn},
     };
     for (int i = 0; i < PARTS; i++) {
         parts[i].seconds = seconds + i * rounds;
-        if (parts[i].fn) parts[i].calls = calibrate(parts[i].fn, c->payload, sample_s);
+        if (parts[i].fn)
+            parts[i].calls = calibrate(parts[i].fn, parts[i].wait, c->payload, sample_s);
     }
     for (int round = 0; round < rounds; round++)
         for (int i = 0; i < PARTS; i++) sample(c, &parts[round % 2 ? PARTS - 1 - i : i], round);

@@ -60,10 +60,12 @@ typedef struct bench_case {
     double amount; /* bytes, operations or items of one call; for rates only */
     bench_fn *ours;
     bench_peer *own_program; /* (optional, in place of `ours`) a program of ours, asked by `name` */
-    bench_fn *peer;          /* (optional) */
-    bench_peer *program;     /* (optional, in place of `peer`) asked by `name` */
-    const char *peer_name;   /* shown, also when the peer is absent */
-    bench_fn *limit_fn;      /* (optional) a call that does what the machine cannot do without */
+    bench_fn *wait;        /* (optional) for calls of ours that return before they are done: behind
+                              * those of a sample, and a part of it */
+    bench_fn *peer;        /* (optional) */
+    bench_peer *program;   /* (optional, in place of `peer`) asked by `name` */
+    const char *peer_name; /* shown, also when the peer is absent */
+    bench_fn *limit_fn;    /* (optional) a call that does what the machine cannot do without */
     double limit; /* (optional, in place of `limit_fn`) what the machine allows, in `unit` */
     void *payload;
     double

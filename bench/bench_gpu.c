@@ -22,11 +22,15 @@ enum { NAME = 64, CLASSES = 1001, SIDE = 224, IMAGES = 256, STEPS = 4 };
 
 /* --- what is measured ------------------------------------------------------------------------- */
 
-/* A few steps under way at once, as trainers have them. */
 static void run_steps(void *payload)
 {
-    step_work *w = payload;
-    for (int i = 0; i < STEPS; i++) step_work_run(w);
+    for (int i = 0; i < STEPS; i++) step_work_run(payload);
+}
+
+/* At the end of a sample, as the peers do it. */
+static void wait_for_steps(void *payload)
+{
+    const step_work *w = payload;
     if (tl_engine_wait(w->engine) == TL_OK) return;
     fprintf(stderr, "%s\n", tl_error_message());
     abort();
@@ -101,19 +105,32 @@ static void show_parts(const char *name, const char *report, double step_ms)
     printf("  %-22s %8.3f ms\n  %-22s %8.3f ms\n", "gaps", rest, "a step", step_ms);
 }
 
-static void show(const char *name, tl_program *p, bench_fn *run, void *payload,
-                 const tl_engine *engine)
+/* Milliseconds of a step, over so many milliseconds at least; work may be under way behind `run`. */
+static double run_for(double least_ms, bench_fn *run, void *payload, tl_engine *engine)
+{
+    const int64_t begun = tl_clock_ns();
+    int64_t runs = 0;
+    do {
+        run(payload);
+        runs++;
+    } while ((double)(tl_clock_ns() - begun) * 1e-6 < least_ms);
+    if (tl_engine_wait(engine) != TL_OK) {
+        fprintf(stderr, "%s\n", tl_error_message());
+        abort();
+    }
+    return (double)(tl_clock_ns() - begun) * 1e-6 / (double)(runs * STEPS);
+}
+
+static void show(const char *name, tl_program *p, bench_fn *run, void *payload, tl_engine *engine)
 {
     tl_memory_stats memory;
     tl_str text = TL_STR_INIT;
     tl_engine_memory(engine, &memory);
     printf("  peak memory of tensors %.2f GB\n", (double)memory.peak * 1e-9);
     if (!p) return;
-    const int64_t begun = tl_clock_ns();
-    run(payload);
-    const double step_ms = (double)(tl_clock_ns() - begun) * 1e-6 / STEPS;
+    const double step_ms = run_for(100, run, payload, engine);
     tl_program_set_timing(p, true);
-    for (int64_t begin = tl_clock_ns(); tl_clock_ns() - begin < 300000000;) run(payload);
+    (void)run_for(300, run, payload, engine);
     tl_program_report(p, NULL, &text);
     show_parts(name, tl_str_text(&text), step_ms);
     if (getenv("TILTH_STEP")) puts(tl_str_text(&text));
@@ -157,11 +174,12 @@ static tl_status show_start(const char *name, const char *program)
     return TL_OK;
 }
 
-static tl_status measure(bench *b, const char *name, bench_fn *run, void *payload, double amount,
-                         bench_peer *peer)
+static tl_status measure(bench *b, const char *name, bench_fn *run, bench_fn *wait, void *payload,
+                         double amount, bench_peer *peer)
 {
     const int64_t begun = tl_clock_ns();
     run(payload); // captured, compiled
+    if (wait) wait(payload);
     printf("  first steps after %.2f s\n", (double)(tl_clock_ns() - begun) * 1e-9);
     run(payload);
     run(payload);
@@ -169,6 +187,7 @@ static tl_status measure(bench *b, const char *name, bench_fn *run, void *payloa
                                       .unit = "/s",
                                       .amount = amount,
                                       .ours = run,
+                                      .wait = wait,
                                       .payload = payload,
                                       .program = peer,
                                       .peer_name = "best of PyTorch, JAX",
@@ -185,7 +204,7 @@ static tl_status run_model(bench *b, const step_model *m, bench_peer *peer, cons
     step_work_name(name, m, TL_BF16);
     if (!bench_wants(b, name)) return TL_OK;
     tl_status st = step_work_make(&w, m, TL_BF16, false);
-    if (st == TL_OK) st = measure(b, name, run_steps, &w, STEPS, peer);
+    if (st == TL_OK) st = measure(b, name, run_steps, wait_for_steps, &w, STEPS, peer);
     if (st == TL_OK) show(name, tl_function_program(w.step), run_steps, &w, w.engine);
     step_work_unmake(&w);
     return st == TL_OK ? show_start(m->name, program) : st;
@@ -249,7 +268,7 @@ static tl_status run_resnet(bench *b, bench_peer *peer)
             .batch_size = IMAGES,
             .half = true,
             .make = make_images});
-    if (st == TL_OK) st = measure(b, name, run_training, &t, STEPS, peer);
+    if (st == TL_OK) st = measure(b, name, run_training, NULL, &t, STEPS, peer);
     if (st == TL_OK)
         show(name, tl_function_program(tl_trainer_train_function(t.trainer)), run_training, &t,
              tl_strategy_engine(t.strategy));

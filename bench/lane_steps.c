@@ -1,6 +1,7 @@
 #include "lane_steps.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,14 +62,15 @@ static tl_status configure(work *w)
     tl_parse_options options = TL_PARSE_OPTIONS_INIT;
     options.experiment = "mock";
     snprintf(changes, sizeof changes,
-             "tilth: {lanes: %d, gradient_accumulation: %d}\n"
+             "tilth: {lanes: %d, gradient_accumulation: %d, zero: %d}\n"
              "task: {train_data: {global_batch_size: %d}}\n"
              "trainer:\n"
              "  optimizer_config:\n"
              "    optimizer: {type: adamw, adamw: {weight_decay_rate: 0.01, gradient_clip_norm: "
              "0}}\n"
              "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n",
-             w->how->lanes, w->how->accumulation, w->how->lanes * w->how->accumulation);
+             w->how->lanes, w->how->accumulation, w->how->zero,
+             w->how->lanes * w->how->accumulation);
     TL_TRY(tl_registry_new_builtin(&w->registry));
     TL_TRY(tl_experiment_begin(&w->config, w->registry, &options));
     TL_TRY(tl_config_yaml(w->config, changes, "bench"));
@@ -187,6 +189,7 @@ static tl_status take_steps(work *w, int64_t count, double *seconds)
 
 static const step_model *find(const char *line)
 {
+    if (strcmp(line, large_mlp.name) == 0) return &large_mlp;
     for (int64_t i = 0; i < step_model_count; i++)
         if (strncmp(line, step_models[i].name, strlen(step_models[i].name)) == 0)
             return &step_models[i];
@@ -208,6 +211,74 @@ static tl_status measure(work *w, const step_model *m, double *seconds)
     if (count == 1) return TL_OK;
     TL_TRY(take_steps(w, (int64_t)count, seconds));
     *seconds /= (double)count;
+    return TL_OK;
+}
+
+/* --- memory ----------------------------------------------------------------------------------- */
+
+/* Megabytes: private pages, and of those that several processes have, a share. */
+static double resident_mb(void)
+{
+    char line[LINE];
+    double kb = 0;
+    FILE *f = fopen("/proc/self/smaps_rollup", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "Pss:", 4) == 0) kb = strtod(line + 4, NULL);
+    if (f) fclose(f);
+    return kb / 1024;
+}
+
+static tl_status mean(const work *w, double *value)
+{
+    const tl_comm *comm = tl_world_comm(w->world);
+    double own = *value;
+    TL_TRY(tl_comm_all_reduce(comm->world, &(tl_comm_sum){.dtype = TL_F64,
+                                                          .count = 1,
+                                                          .lanes = comm->size,
+                                                          .partials = (const void *const[]){&own},
+                                                          .out = value}));
+    *value /= comm->size;
+    return TL_OK;
+}
+
+static double planned_mb(const work *w, int64_t level)
+{
+    double sum = 0;
+    for (int r = 0; r < w->how->lanes; r++) {
+        tl_training_memory m;
+        tl_trainer_plan_memory(
+            w->trainer,
+            &(tl_optimizer_sharing){
+                .rank = r, .ranks = w->how->lanes, .level = level, .common = true},
+            &m);
+        sum += m.total;
+    }
+    return sum / w->how->lanes / 1048576;
+}
+
+/* What is loaded once is there when the smallest model was trained. */
+static tl_status tell_memory(work *w, const step_model *m)
+{
+    enum { STEPS = 3 };
+    TL_TRY(make(w, &step_models[0]));
+    TL_TRY(tl_trainer_train(w->trainer, STEPS, w->logs));
+    drop(w);
+    malloc_trim(0);
+    TL_TRY(tl_comm_barrier(tl_world_comm(w->world)->world));
+    const double before = resident_mb();
+    TL_TRY(make(w, m));
+    TL_TRY(tl_trainer_train(w->trainer, STEPS, w->logs));
+    malloc_trim(0);
+    double counted = tl_trainer_memory(w->trainer) / 1048576;
+    TL_TRY(tl_comm_barrier(tl_world_comm(w->world)->world));
+    double taken = resident_mb() - before;
+    TL_TRY(mean(w, &taken));
+    TL_TRY(mean(w, &counted));
+    if (tl_world_comm(w->world)->rank) return TL_OK;
+    printf("%.3f %.3f", taken, counted);
+    for (int level = 0; w->how->ranks == 1 && level < 4; level++)
+        printf(" %.3f", planned_mb(w, level));
+    printf("\n");
     return TL_OK;
 }
 
@@ -240,6 +311,11 @@ static tl_status serve(work *w)
         if (!*line) return TL_OK;
         const step_model *m = find(line);
         double seconds = 0;
+        if (m && w->how->memory) {
+            TL_TRY(tell_memory(w, m));
+            fflush(stdout);
+            continue;
+        }
         if (m) TL_TRY(measure(w, m, &seconds));
         if (comm->rank == 0) printf(m ? "%.9f\n" : "no such case\n", seconds);
         fflush(stdout);

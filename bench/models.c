@@ -278,6 +278,7 @@ static const tl_layer_class lm_class = {
 /* --- the table -------------------------------------------------------------------------------- */
 
 static const mlp_config tiny = {{32, 32, 2}, 3}, small = {{128, 10}, 2}, wide = {{256, 256, 10}, 3};
+static const mlp_config wider = {{2048, 2048, 10}, 3};
 static const lm_config encoder = {8192, 128, 256, 4, 4, false, false, 0};
 static const lm_config gpt2 = {50304, 256, 768, 12, 12, true, false, 0};
 static const lm_config long_gpt2 = {50304, 1024, 768, 12, 12, true, false, 0};
@@ -345,6 +346,14 @@ const step_model step_models[] = {
      .half = true},
 };
 const int64_t step_model_count = TL_COUNT(step_models);
+
+const step_model large_mlp = {.name = "mlp784-2048-2048-10 B128",
+                              .cls = &mlp_class,
+                              .config = &wider,
+                              .input = SHAPE(128, 784),
+                              .labels = SHAPE(128),
+                              .classes = 10,
+                              .flops = 4.5e9};
 
 #define DEEP(layers, index)                                                                        \
     TL_INIT(.name = "encoder L" #layers, .cls = &lm_class, .config = &deep[index],                 \

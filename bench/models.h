@@ -20,6 +20,9 @@ typedef struct step_model {
 extern const step_model step_models[];
 extern const int64_t step_model_count;
 
+/* One whose weights take more memory than what it computes in. */
+extern const step_model large_mlp;
+
 /* Narrow encoders of more and more layers, whose calls are many and take no time. */
 extern const step_model deep_models[];
 extern const int64_t deep_model_count;

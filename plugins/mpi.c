@@ -1,5 +1,5 @@
-/* MPI: the transport between processes on several machines, as a plug-in, for Open MPI's and MPICH's
- * binaries differ. It carries bytes; sums are made above it (core/comm.h).
+/* MPI: the transport between processes on several machines, as a plug-in, for Open MPI's and
+ * MPICH's binaries differ. It carries bytes; sums are made above it (core/comm.h).
  *
  * One thread calls MPI, from its first call to its last. Others hand calls to it and sleep until
  * they are done; it looks, and sleeps in between, longer and longer, for MPI's own waiting would
@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
@@ -19,9 +20,11 @@
 #include <tilth/desc/registry.h>
 
 enum {
-    TAG_CALL = 1,
-    TAG_MESSAGE,
+    TAG_MESSAGE = 1,
     TAG_END,
+    /* of a call and its answer, which may be under way beside others: so many are not */
+    TAG_CALL,
+    CALLS = 1024,
     WHY = 1024,
     CHUNK = 1 << 30, /* MPI counts bytes in an int */
     LOOKS = 200,     /* before it sleeps */
@@ -85,6 +88,9 @@ static bool begin_task(task *t)
     const tl_comm_group *g = t->work->group;
     const tl_comm_call *call = &t->work->call;
     MPI_Comm comm = *(MPI_Comm *)g->inner;
+    // The exchange of a sum has the number of the sum, and so has the gathering behind it.
+    const int tag =
+        TAG_CALL + 2 * (int)(t->work->number % CALLS) + (call->kind == TL_COMM_ALL_GATHER);
     bool ok = true;
     if (call->kind == TL_COMM_BARRIER) {
         t->requests = tl_alloc(sizeof *t->requests);
@@ -101,13 +107,13 @@ static bool begin_task(task *t)
         switch (call->kind) {
         case TL_COMM_ALL_TO_ALL:
         case TL_COMM_ALL_GATHER:
-            ok = post(t, false, &call->recv[from], from, TAG_CALL, comm)
-                 && post(t, true, &call->send[call->kind == TL_COMM_ALL_TO_ALL ? to : 0], to,
-                         TAG_CALL, comm);
+            ok = post(t, false, &call->recv[from], from, tag, comm)
+                 && post(t, true, &call->send[call->kind == TL_COMM_ALL_TO_ALL ? to : 0], to, tag,
+                         comm);
             break;
         default: // a broadcast
-            if (call->peer == g->rank) ok = post(t, true, call->recv, to, TAG_CALL, comm);
-            else if (from == call->peer) ok = post(t, false, call->recv, from, TAG_CALL, comm);
+            if (call->peer == g->rank) ok = post(t, true, call->recv, to, tag, comm);
+            else if (from == call->peer) ok = post(t, false, call->recv, from, tag, comm);
         }
     }
     return ok;
@@ -118,8 +124,7 @@ static bool make_group(tl_comm_group *g)
     MPI_Comm *comm = tl_alloc(sizeof *comm);
     if (!comm) return false;
     g->inner = comm;
-    return MPI_Comm_split(MPI_COMM_WORLD, g->rank >= 0 ? 1 : MPI_UNDEFINED, 0, comm)
-           == MPI_SUCCESS;
+    return MPI_Comm_split(MPI_COMM_WORLD, g->rank >= 0 ? 1 : MPI_UNDEFINED, 0, comm) == MPI_SUCCESS;
 }
 
 static void set_end(mpi *m, const char *why)
@@ -233,9 +238,9 @@ static tl_status begin_mpi(mpi *m)
     if (rank != m->rank || size != m->size)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "MPI says rank %d of %d, and the environment rank %" PRId32 " of %" PRId32
-                       ": mpirun is of another MPI than the plug-in was built with; install the "
-                       "development package of its MPI (Debian: libopenmpi-dev, libmpich-dev) and "
-                       "build Tilth again",
+                       ": mpirun is of another MPI than the plug-in was built with (install the "
+                       "development package of its MPI, of Debian libopenmpi-dev or libmpich-dev, "
+                       "and build Tilth again), or srun was not told of it (srun --mpi=pmix)",
                        rank, size, m->rank, m->size);
     MPI_Comm_dup(MPI_COMM_WORLD, &m->world);
     MPI_Irecv(m->heard, WHY, MPI_CHAR, MPI_ANY_SOURCE, TAG_END, m->world, &m->end);
@@ -372,6 +377,16 @@ static tl_status wait_call(tl_comm_work *w)
     return TL_OK;
 }
 
+static bool ready(tl_comm_work *w)
+{
+    mpi *m = w->group->comm->inner;
+    const task *t = w->inner[0];
+    pthread_mutex_lock(&m->lock);
+    const bool over = t->done || m->ended;
+    pthread_mutex_unlock(&m->lock);
+    return over;
+}
+
 static void *alloc_mpi(tl_comm *c, size_t bytes)
 {
     mpi *m = c->inner;
@@ -384,6 +399,15 @@ static void *alloc_mpi(tl_comm *c, size_t bytes)
     }
     memset(made, 0, bytes);
     return m->memory[m->pieces++] = made;
+}
+
+static size_t release_mpi(tl_comm *c, void *data, size_t bytes)
+{
+    (void)c;
+    const uintptr_t at = (uintptr_t)data;
+    const uintptr_t first = (at + PAGE - 1) / PAGE * PAGE, end = (at + bytes) / PAGE * PAGE;
+    if (first >= end) return 0;
+    return madvise((char *)data + (first - at), end - first, MADV_DONTNEED) == 0 ? end - first : 0;
 }
 
 static void abort_mpi(tl_comm *c, const char *why)
@@ -402,7 +426,9 @@ const tl_comm_class tl_comm_mpi = {
     .begin = begin_call,
     .wait = wait_call,
     .alloc = alloc_mpi,
+    .release = release_mpi,
     .abort = abort_mpi,
+    .ready = ready,
 };
 
 static const tl_entry entries[] = {{&tl_kind_comm, &tl_comm_mpi.cls}};

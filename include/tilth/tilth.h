@@ -166,6 +166,7 @@
 #include <tilth/train/strategy.h>
 #include <tilth/train/writers/summary.h>
 #include <tilth/train/task.h>
+#include <tilth/train/trainer/memory.h>
 #include <tilth/train/trainer/trainer.h>
 #include <tilth/train/writers/writer.h>
 

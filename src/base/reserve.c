@@ -15,11 +15,13 @@ tl_status tli_reserve(void **out, size_t bytes)
     return TL_FAIL(TL_ENOMEM, "%zu bytes of addresses: mmap: %s", bytes, strerror(errno));
 }
 
-void tli_reserve_drop(void *memory, size_t from, size_t to)
+size_t tli_reserve_drop(void *memory, size_t from, size_t to)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    const size_t first = (from + page - 1) / page * page, end = to / page * page;
-    if (first < end) (void)!madvise((char *)memory + first, end - first, MADV_DONTNEED);
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)memory;
+    const uintptr_t first = (at + from + page - 1) / page * page, end = (at + to) / page * page;
+    if (first >= end) return 0;
+    char *begin = (char *)memory + (first - at);
+    return madvise(begin, end - first, MADV_DONTNEED) == 0 ? end - first : 0;
 }
 
 void tli_reserve_free(void *memory, size_t bytes)

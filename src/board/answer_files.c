@@ -18,17 +18,23 @@
 
 /* --- what lies in the folder of a run --------------------------------------------------------- */
 
-enum { MOST_FILES = 2000, LONGEST_LOG = 8 << 20, MOST_LINES = 2000, LONGEST_REPORT = 8 << 20 };
+enum {
+    LONGEST_PATH = 4700,
+    MOST_FILES = 2000,
+    LONGEST_LOG = 8 << 20,
+    MOST_LINES = 2000,
+    LONGEST_REPORT = 8 << 20
+};
 
 typedef enum file_kind { FILE_CHECKPOINT, FILE_LOG, FILE_OTHER } file_kind;
 static const char *const kind_names[] = {"checkpoint", "log", "other"};
 
 typedef struct file {
     char name[256];
-    const char *folder; /* "" or "best" */
     int64_t size, step; /* -1: the name tells none */
     double time;
     file_kind kind;
+    bool best; /* in the folder of the best checkpoint */
 } file;
 typedef struct files {
     file *items;
@@ -58,8 +64,7 @@ static int64_t step_of(const char *name)
     return *at ? strtoll(at, NULL, 10) : -1;
 }
 
-static void add_files(files *out, const tli_store *s, int32_t root, const char *path,
-                      const char *folder)
+static void add_files(files *out, const tli_store *s, int32_t root, const char *path, bool best)
 {
     int fd = tli_store_open_folder(s, root, path);
     DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
@@ -70,7 +75,7 @@ static void add_files(files *out, const tli_store *s, int32_t root, const char *
         if (e->d_name[0] == '.' || fstatat(dirfd(dir), e->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0
             || !S_ISREG(info.st_mode))
             continue;
-        file f = {.folder = folder,
+        file f = {.best = best,
                   .size = info.st_size,
                   .time = (double)info.st_mtim.tv_sec,
                   .kind = kind_of(e->d_name)};
@@ -84,14 +89,31 @@ static void add_files(files *out, const tli_store *s, int32_t root, const char *
 static int by_time(const void *a, const void *b)
 {
     const file *p = a, *q = b;
-    int folder = strcmp(p->folder, q->folder);
-    if (folder) return folder;
+    if (p->best != q->best) return p->best - q->best;
     if (p->step != q->step) return p->step < q->step ? -1 : 1;
     return strcmp(p->name, q->name);
 }
 
+/* A checkpoint of TensorFlow is its index and the files "NAME.data-00000-of-00002". */
+static void add_pieces(files *all)
+{
+    static const char middle[] = ".data-", end[] = ".index";
+    for (int64_t i = 0; i < all->count; i++) {
+        const file *piece = &all->items[i];
+        const char *at = strstr(piece->name, middle);
+        size_t stem = at ? (size_t)(at - piece->name) : 0;
+        for (int64_t k = 0; k < all->count && at; k++) {
+            file *f = &all->items[k];
+            if (f->kind == FILE_CHECKPOINT && f->best == piece->best
+                && strncmp(f->name, piece->name, stem) == 0 && strcmp(f->name + stem, end) == 0)
+                f->size += piece->size;
+        }
+    }
+}
+
 typedef struct folder {
     char path[4096]; /* of the run */
+    char best[256];  /* the one with the best checkpoint, in it */
     int32_t root;
     files files;
 } folder;
@@ -99,18 +121,20 @@ typedef struct folder {
 /* Lists the files of the run that is asked for; false when the answer is made. */
 static bool open_run(folder *out, tli_answer *a, tli_store *s, const tli_request *q)
 {
-    char best[4200];
+    char best[4400];
     tli_store_lock(s);
     const tli_board_run *r = tli_request_run(a, s, q);
     if (r) {
         snprintf(out->path, sizeof out->path, "%s", r->path);
+        snprintf(out->best, sizeof out->best, "%s", r->best_folder ? r->best_folder : "best");
         out->root = r->root;
     }
     tli_store_unlock(s);
     if (!r) return false;
-    add_files(&out->files, s, out->root, out->path, "");
-    snprintf(best, sizeof best, "%s%sbest", out->path, *out->path ? "/" : "");
-    add_files(&out->files, s, out->root, best, "best");
+    add_files(&out->files, s, out->root, out->path, false);
+    snprintf(best, sizeof best, "%s%s%s", out->path, *out->path ? "/" : "", out->best);
+    add_files(&out->files, s, out->root, best, true);
+    add_pieces(&out->files);
     if (out->files.count)
         qsort(out->files.items, (size_t)out->files.count, sizeof *out->files.items, by_time);
     return true;
@@ -118,8 +142,8 @@ static bool open_run(folder *out, tli_answer *a, tli_store *s, const tli_request
 
 static void path_of(char *out, size_t size, const folder *d, const file *f)
 {
-    snprintf(out, size, "%s%s%s%s%s", d->path, *d->path ? "/" : "", f->folder,
-             *f->folder ? "/" : "", f->name);
+    snprintf(out, size, "%s%s%s%s%s", d->path, *d->path ? "/" : "", f->best ? d->best : "",
+             f->best ? "/" : "", f->name);
 }
 
 void tli_answer_files(tli_answer *a, tli_store *s, const tli_request *q)
@@ -133,7 +157,7 @@ void tli_answer_files(tli_answer *a, tli_store *s, const tli_request *q)
         tli_json_begin(&j, NULL, '{');
         tli_json_text(&j, "name", f->name);
         tli_json_text(&j, "kind", kind_names[f->kind]);
-        if (*f->folder) tli_json_bool(&j, "best", true);
+        if (f->best) tli_json_bool(&j, "best", true);
         if (f->step >= 0) tli_json_int(&j, "step", f->step);
         tli_json_int(&j, "size", f->size);
         tli_json_number(&j, "time", f->time);
@@ -148,7 +172,7 @@ void tli_answer_files(tli_answer *a, tli_store *s, const tli_request *q)
 /* The last bytes of a file. */
 static char *read_tail(size_t *size, const tli_store *s, const folder *d, const file *f)
 {
-    char path[4500];
+    char path[LONGEST_PATH];
     struct stat info;
     path_of(path, sizeof path, d, f);
     int fd = tli_store_open(s, d->root, path);
@@ -241,8 +265,8 @@ typedef struct beside {
 static tl_status map_beside(tl_file_mapping *out, const char *name, void *payload)
 {
     const beside *b = payload;
-    file named = {.folder = b->file->folder};
-    char path[4500];
+    file named = {.best = b->file->best};
+    char path[LONGEST_PATH];
     snprintf(named.name, sizeof named.name, "%s", name);
     path_of(path, sizeof path, b->folder, &named);
     int fd = tli_store_open(b->store, b->folder->root, path);
@@ -259,7 +283,7 @@ static tl_safetensors *open_weights(const tli_store *s, const folder *d, const f
     beside b = {s, d, f};
     tl_safetensors *opened = NULL;
     tl_file_mapping mapping;
-    char path[4500];
+    char path[LONGEST_PATH];
     size_t size;
     if (!tli_safetensors_is_index(f->name)) {
         if (map_beside(&mapping, f->name, &b) != TL_OK) return NULL;
@@ -317,9 +341,9 @@ void tli_answer_reports(tli_answer *a, tli_store *s, const tli_request *q)
     for (int64_t i = 0; i < d.files.count; i++)
         for (int k = 0; k < TL_COUNT(names); k++) {
             const file *f = &d.files.items[i];
-            char path[4500];
+            char path[LONGEST_PATH];
             size_t size;
-            if (*f->folder || strcmp(f->name, names[k]) != 0 || f->size > LONGEST_REPORT) continue;
+            if (f->best || strcmp(f->name, names[k]) != 0 || f->size > LONGEST_REPORT) continue;
             path_of(path, sizeof path, &d, f);
             char *text = tli_store_read(&size, s, d.root, path, LONGEST_REPORT);
             if (text) tli_json_text(&j, names[k], text); // whether it is JSON, the page sees

@@ -28,8 +28,11 @@ static void find_known(tli_board_run *r)
     static const char *const comps[] = {"trainer.best_checkpoint_metric_comp",
                                         "train.evaluation.eval_mode"};
     static const char *const steps[] = {"trainer.train_steps", "train.train_iter"};
+    static const char *const folders[] = {"trainer.best_checkpoint_export_subdir"};
+    const char *folder = first_of(r, folders, TL_COUNT(folders));
     const char *comp = first_of(r, comps, TL_COUNT(comps));
     r->best_metric = first_of(r, metrics, TL_COUNT(metrics));
+    r->best_folder = *folder ? folder : NULL;
     r->best_lower = strcmp(comp, "lower") == 0 || strcmp(comp, "min") == 0;
     r->train_steps = strtoll(first_of(r, steps, TL_COUNT(steps)), NULL, 10);
 }
@@ -40,6 +43,7 @@ static void take_settings(tli_board_run *r, const char *text, size_t size, const
     const tl_value *v = NULL;
     r->settings.count = 0;
     r->best_metric = "";
+    r->best_folder = NULL;
     tl_arena_free(&r->settings_arena);
     if (tl_arena_new(&r->settings_arena) != TL_OK) return;
     if (tl_yaml_parse(&v, r->settings_arena, text, size, name) != TL_OK

@@ -120,6 +120,7 @@ typedef struct tli_board_run {
     tli_settings settings;
     int64_t settings_stamp;
     const char *best_metric; /* "": none */
+    const char *best_folder; /* of its checkpoint; NULL: not known */
     bool best_lower;
     int64_t train_steps;       /* 0: unknown */
     double cpu_before, cpu_at; /* for shares of the processor */

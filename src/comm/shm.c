@@ -147,7 +147,7 @@ static void abort_shm(tl_comm *c, const char *why)
 /* --- a call of a group ------------------------------------------------------------------------ */
 
 /* Bits of inner[1]. */
-enum { SMALL = 1, SHOWN = 2 };
+enum { SMALL = 1, SHOWN = 2, LEFT = 4 };
 /* Pieces that copies are in; the last is that of what comes back, or -1. */
 typedef struct held {
     int64_t count;
@@ -336,10 +336,16 @@ static tl_status meet_all(tl_comm_work *w)
     return compare(w);
 }
 
+static void leave_all(tl_comm_work *w)
+{
+    tli_shm_add(&slot_of(w)->parted, whole(w));
+    w->inner[1] = (void *)((uintptr_t)w->inner[1] | LEFT);
+}
+
 /* We are done; and where others look at what is ours, so are they. */
 static tl_status part_all(tl_comm_work *w)
 {
-    tli_shm_add(&slot_of(w)->parted, whole(w));
+    if (!((uintptr_t)w->inner[1] & LEFT)) leave_all(w);
     if (!((uintptr_t)w->inner[1] & SHOWN)) return TL_OK;
     return tli_shm_wait(w->group->comm->inner, &slot_of(w)->parted, whole(w));
 }
@@ -523,6 +529,21 @@ static tl_status part_shm(tl_comm_work *w)
     return end_with(w, part_sum(w));
 }
 
+static tl_status leave_shm(tl_comm_work *w)
+{
+    leave_all(w);
+    return TL_OK;
+}
+
+static bool ready_shm(tl_comm_work *w)
+{
+    const uintptr_t bits = (uintptr_t)w->inner[1];
+    tli_shm_slot *slot = slot_of(w);
+    if (bits & LEFT && !(bits & SHOWN)) return true;
+    return tli_shm_is_over(w->group->comm->inner, bits & LEFT ? &slot->parted : &slot->arrived,
+                           whole(w));
+}
+
 const tl_comm_class tl_comm_shm = {
     .cls = {.class_size = sizeof(tl_comm_class),
             .name = "shm",
@@ -535,9 +556,12 @@ const tl_comm_class tl_comm_shm = {
     .face = face_shm,
     .part = part_shm,
     .alloc = tli_shm_alloc,
+    .release = tli_shm_release,
     .share = tli_shm_share,
     .unshare = tli_shm_unshare,
     .abort = abort_shm,
+    .ready = ready_shm,
+    .leave = leave_shm,
 };
 
 static const tl_entry entries[] = {{&tl_kind_comm, &tl_comm_none.cls},

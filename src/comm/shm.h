@@ -116,6 +116,8 @@ char *tli_shm_mail_of(const tli_shm *s, int32_t group, int64_t number, int32_t r
 
 /* Until the value has reached it; TL_EPEER when the world has ended. */
 TL_NODISCARD tl_status tli_shm_wait(const tli_shm *s, tli_shm_count *c, uint32_t value);
+/* Whether that would return at once. */
+bool tli_shm_is_over(const tli_shm *s, const tli_shm_count *c, uint32_t value);
 /* One more; who makes it `value` wakes all. */
 void tli_shm_add(tli_shm_count *c, uint32_t value);
 TL_NODISCARD tl_status tli_shm_check(const tli_shm *s);
@@ -124,6 +126,7 @@ void tli_shm_end(const tli_shm *s, const char *why);
 /* --- memory ----------------------------------------------------------------------------------- */
 
 void *tli_shm_alloc(tl_comm *c, size_t bytes);
+size_t tli_shm_release(tl_comm *c, void *data, size_t bytes);
 /* Where our bytes lie for peers; where they cannot see them, in a piece that is taken, and holds a
  * copy if `copy`. `piece` is its index then, else -1. */
 TL_NODISCARD tl_status tli_shm_show(tl_comm *c, tli_shm_where *out, int64_t *piece,

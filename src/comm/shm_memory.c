@@ -10,6 +10,8 @@
 
 #include <tilth/base/alloc.h>
 
+#include "base/inner/reserve.h"
+
 /* --- files ------------------------------------------------------------------------------------ */
 
 static tl_status new_file(int *out, size_t bytes)
@@ -122,6 +124,24 @@ static const tli_shm_piece *piece_with(const tli_shm *s, const char *data, size_
             return bytes <= p->bytes - (size_t)(data - p->base) ? p : NULL;
     }
     return NULL;
+}
+
+/* Of threads nobody else's memory is meant by an address. */
+size_t tli_shm_release(tl_comm *c, void *data, size_t bytes)
+{
+    const tli_shm *s = c->inner;
+    if (s->place) return tli_reserve_drop(data, 0, bytes);
+    const tli_shm_piece *p = piece_with(s, data, bytes);
+    if (!p || p->use != TLI_SHM_OWN) return 0;
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t at = p->offset + (uint64_t)((const char *)data - p->base);
+    const uint64_t first = (at + page - 1) / page * page, end = (at + bytes) / page * page;
+    if (first >= end) return 0;
+    return fallocate(s->files[c->rank], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)first,
+                     (off_t)(end - first))
+                   == 0
+               ? (size_t)(end - first)
+               : 0;
 }
 
 /* One that is free and not far too large, else a new one, for the next ones too. */

@@ -130,6 +130,12 @@ tl_status tli_shm_check(const tli_shm *s)
     return TL_FAIL(TL_EPEER, "%.*s", TLI_SHM_WHY, s->head->why);
 }
 
+bool tli_shm_is_over(const tli_shm *s, const tli_shm_count *c, uint32_t value)
+{
+    uint32_t seen;
+    return reached(c, value, &seen) || atomic_load(&s->head->ended) == 2;
+}
+
 tl_status tli_shm_wait(const tli_shm *s, tli_shm_count *c, uint32_t value)
 {
     uint32_t seen;

@@ -286,3 +286,29 @@ void tl_world_tell(tl_world *world, tl_world_doing doing, int64_t step, const ch
 {
     if (world->control) tli_control_tell(world->control, doing, step, what);
 }
+
+/* --- machines --------------------------------------------------------------------------------- */
+
+tl_status tl_world_machines(const tl_world *world, int32_t *out)
+{
+    enum { NAME = 256 };
+    const tl_comm *c = world->comm;
+    const char *said = getenv("TILTH_MACHINE");
+    char(*names)[NAME] = tl_alloc_zero((size_t)c->size * sizeof *names);
+    tl_part *parts = tl_alloc((size_t)c->size * sizeof *parts);
+    tl_status st = names && parts ? TL_OK : TL_FAIL_NOMEM((size_t)c->size * NAME);
+    if (st == TL_OK) {
+        for (int32_t r = 0; r < c->size; r++) parts[r] = (tl_part){names[r], NAME};
+        if (said && *said) snprintf(names[c->rank], NAME, "%s", said);
+        else gethostname(names[c->rank], NAME - 1);
+        st = tl_comm_all_gather(c->world, &parts[c->rank], parts);
+    }
+    for (int32_t r = 0; st == TL_OK && r < c->size; r++) {
+        int32_t first = 0;
+        while (strncmp(names[first], names[r], NAME) != 0) first++;
+        out[r] = first;
+    }
+    tl_free(names);
+    tl_free(parts);
+    return st;
+}

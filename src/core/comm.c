@@ -6,19 +6,14 @@
 #include <tilth/base/alloc.h>
 
 static const tl_method comm_methods[] = {
-    TL_METHOD(tl_comm_class, open, true),
-    TL_METHOD(tl_comm_class, close, true),
-    TL_METHOD(tl_comm_class, split, false),
-    TL_METHOD(tl_comm_class, begin, true),
-    TL_METHOD(tl_comm_class, wait, true),
-    TL_METHOD(tl_comm_class, meet, false),
-    TL_METHOD(tl_comm_class, face, false),
-    TL_METHOD(tl_comm_class, part, false),
-    TL_METHOD(tl_comm_class, alloc, true),
-    TL_METHOD(tl_comm_class, share, false),
-    TL_METHOD(tl_comm_class, unshare, false),
-    TL_METHOD(tl_comm_class, abort, true),
-    {NULL, 0, false},
+    TL_METHOD(tl_comm_class, open, true),   TL_METHOD(tl_comm_class, close, true),
+    TL_METHOD(tl_comm_class, split, false), TL_METHOD(tl_comm_class, begin, true),
+    TL_METHOD(tl_comm_class, wait, true),   TL_METHOD(tl_comm_class, meet, false),
+    TL_METHOD(tl_comm_class, face, false),  TL_METHOD(tl_comm_class, part, false),
+    TL_METHOD(tl_comm_class, alloc, true),  TL_METHOD(tl_comm_class, release, false),
+    TL_METHOD(tl_comm_class, share, false), TL_METHOD(tl_comm_class, unshare, false),
+    TL_METHOD(tl_comm_class, abort, true),  TL_METHOD(tl_comm_class, ready, false),
+    TL_METHOD(tl_comm_class, leave, false), {NULL, 0, false},
 };
 const tl_kind tl_kind_comm = {
     .name = "comm",
@@ -108,12 +103,13 @@ void tl_comm_close(tl_comm **comm)
     tl_comm *c = *comm;
     if (!c) return;
     c->cls->close(c);
+    if (c->world) tl_free(c->world->levels); // others of all ranks have the same
     for (tl_comm_group *g = c->world, *next; g; g = next) {
         next = g->next;
         tl_free((void *)(uintptr_t)g->ranks);
         tl_free(g);
     }
-    tl_free(c->room);
+    for (int i = 0; i < TL_COMM_UNDER_WAY; i++) tl_free(c->rooms[i].data);
     tl_free(c);
     *comm = NULL;
 }
@@ -132,13 +128,27 @@ tl_status tl_comm_split(tl_comm_group **out, tl_comm *comm, const int32_t *ranks
     if (count < 1) return TL_FAIL(TL_EINVAL, "a group of processes needs at least one rank");
     tl_comm_group *g;
     TL_TRY(new_group(&g, comm, ranks, count));
+    if (count == comm->size) g->levels = comm->world->levels;
     if (g->rank >= 0) *out = g;
     return TL_OK;
 }
 
 void *tl_comm_alloc(tl_comm *comm, size_t bytes)
 {
-    return comm->cls->alloc(comm, bytes);
+    void *memory = comm->cls->alloc(comm, bytes);
+    if (memory) comm->own_bytes += (int64_t)bytes;
+    return memory;
+}
+
+size_t tl_comm_release(tl_comm *comm, void *data, size_t bytes)
+{
+    return comm->cls->release && bytes ? comm->cls->release(comm, data, bytes) : 0;
+}
+
+void tl_comm_memory(const tl_comm *comm, int64_t *own, int64_t *common)
+{
+    *own = comm->own_bytes;
+    *common = comm->common_bytes;
 }
 
 tl_status tl_comm_unshare(tl_comm *comm)
@@ -146,6 +156,7 @@ tl_status tl_comm_unshare(tl_comm *comm)
     if (!comm->cls->unshare) return TL_OK;
     TL_TRY(tl_comm_barrier(comm->world));
     comm->cls->unshare(comm);
+    comm->common_bytes = 0;
     return TL_OK;
 }
 
@@ -157,7 +168,11 @@ bool tl_comm_shares(const tl_comm *comm)
 tl_status tl_comm_share(tl_comm *comm, void **out, size_t bytes)
 {
     *out = NULL;
-    if (comm->cls->share) return comm->cls->share(comm, out, bytes ? bytes : 1);
+    if (comm->cls->share) {
+        TL_TRY(comm->cls->share(comm, out, bytes ? bytes : 1));
+        comm->common_bytes += (int64_t)bytes;
+        return TL_OK;
+    }
     return TL_FAIL(TL_EUNSUPPORTED,
                    "processes that exchange over %s have no memory in common; those of one machine "
                    "have, over shm",
@@ -194,26 +209,69 @@ tl_status tl_comm_begin(tl_comm_work *w, tl_comm_group *g, const tl_comm_call *c
     if (g->under_way == TL_COMM_UNDER_WAY)
         return TL_FAIL(TL_ESTATE, "%s: %d calls of the group are under way, and none more may be",
                        tl_comm_kind_name(call->kind), TL_COMM_UNDER_WAY);
-    TL_TRY(is_sum(call->kind) && !cls->meet ? tli_comm_sum_begin(w) : cls->begin(w));
-    if (call->kind != TL_COMM_SEND && call->kind != TL_COMM_RECV) g->calls++;
+    w->in_levels = tli_comm_in_levels(g, call);
+    if (w->in_levels) TL_TRY(tli_comm_levels_begin(w));
+    else TL_TRY(is_sum(call->kind) && !cls->meet ? tli_comm_sum_begin(w) : cls->begin(w));
+    // In levels it is calls of other groups.
+    if (call->kind != TL_COMM_SEND && call->kind != TL_COMM_RECV && !w->in_levels) g->calls++;
     g->under_way++;
     w->begun = true;
     return TL_OK;
 }
 
-tl_status tl_comm_wait(tl_comm_work *w)
+static tl_status add_piece(tl_comm_work *w)
 {
-    const tl_comm_class *cls = w->group->comm->cls;
-    tl_comm *c = w->group->comm;
-    tl_status st;
-    if (!w->begun) return TL_FAIL(TL_ESTATE, "a call that has not begun cannot be waited for");
+    tl_status st = w->group->comm->cls->meet ? tli_comm_sum_look(w) : tli_comm_sum_add(w);
+    w->added = true;
+    return st;
+}
+
+static tl_status end_sum(tl_comm_work *w)
+{
+    if (!w->added) TL_TRY(add_piece(w));
+    return w->group->comm->cls->meet ? tli_comm_sum_part(w) : tli_comm_sum_end(w);
+}
+
+// It is over, well or not.
+static void count_call(tl_comm_work *w)
+{
     w->begun = false;
     w->group->under_way--;
+    __atomic_fetch_add(&w->group->comm->calls, 1, __ATOMIC_RELAXED);
+}
+
+tl_status tl_comm_wait(tl_comm_work *w)
+{
+    tl_comm *c = w->group->comm;
+    if (!w->begun) return TL_FAIL(TL_ESTATE, "a call that has not begun cannot be waited for");
     __atomic_store_n(&c->in, (int32_t)w->call.kind, __ATOMIC_RELAXED);
-    if (!is_sum(w->call.kind)) st = cls->wait(w);
-    else st = cls->meet ? tli_comm_sum_look(w) : tli_comm_sum_end(w);
+    tl_status st;
+    if (!is_sum(w->call.kind)) st = c->cls->wait(w);
+    else st = w->in_levels ? tli_comm_levels_end(w) : end_sum(w);
     __atomic_store_n(&c->in, (int32_t)TL_COMM_KINDS, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&c->calls, 1, __ATOMIC_RELAXED);
+    count_call(w);
+    return st;
+}
+
+static bool is_ready(tl_comm_work *w)
+{
+    const tl_comm_class *cls = w->group->comm->cls;
+    if (!is_sum(w->call.kind) || w->in_levels) return false;
+    if (!cls->ready || (cls->meet && !cls->leave)) return false;
+    return cls->meet ? cls->ready(w) : tli_comm_sum_ready(w);
+}
+
+tl_status tl_comm_advance(tl_comm_work *w, bool *done)
+{
+    tl_status st = TL_OK;
+    *done = false;
+    if (!w->begun) return TL_FAIL(TL_ESTATE, "a call that has not begun cannot go on");
+    if (!w->added && is_ready(w)) st = add_piece(w);
+    if (st == TL_OK && w->added && is_ready(w)) {
+        *done = true;
+        st = end_sum(w);
+    }
+    if (*done || st != TL_OK) count_call(w);
     return st;
 }
 

@@ -217,10 +217,15 @@ tl_status tli_comm_sum_look(tl_comm_work *w)
                                                     .in = p.in,
                                                     .out = p.out,
                                                     .outs = outs});
-    if (st == TL_OK) st = cls->part(w);
+    if (st == TL_OK && cls->leave) st = cls->leave(w);
 done:
     pointers_free(&p);
     return st;
+}
+
+tl_status tli_comm_sum_part(tl_comm_work *w)
+{
+    return w->group->comm->cls->part(w);
 }
 
 /* --- carrying bytes --------------------------------------------------------------------------- */
@@ -233,17 +238,19 @@ typedef struct carried {
     char *room; /* what is received, then what is sent where it had to be put together */
     size_t room_bytes;
     bool small;
+    bool gathers; /* the results, at last */
 } carried;
 
 static void carried_free(carried *c, tl_comm *comm)
 {
     if (!c) return;
-    if (!comm->room) {
-        comm->room = c->room;
-        comm->room_bytes = c->room_bytes;
-    } else {
-        tl_free(c->room);
+    for (int i = 0; i < TL_COMM_UNDER_WAY && c->room; i++) {
+        if (comm->rooms[i].data) continue;
+        comm->rooms[i].data = c->room;
+        comm->rooms[i].bytes = c->room_bytes;
+        c->room = NULL;
     }
+    tl_free(c->room);
     pointers_free(&c->p);
     tl_free(c->send);
     tl_free(c->recv);
@@ -252,14 +259,18 @@ static void carried_free(carried *c, tl_comm *comm)
 
 static tl_status take_room(carried *c, tl_comm *comm, size_t bytes)
 {
-    if (comm->room && comm->room_bytes >= bytes) {
-        c->room = comm->room;
-        c->room_bytes = comm->room_bytes;
-        comm->room = NULL;
+    int other = 0; // that is too small, and goes
+    for (int i = 0; i < TL_COMM_UNDER_WAY; i++) {
+        if (!comm->rooms[i].data) continue;
+        other = i;
+        if (comm->rooms[i].bytes < bytes) continue;
+        c->room = comm->rooms[i].data;
+        c->room_bytes = comm->rooms[i].bytes;
+        comm->rooms[i].data = NULL;
         return TL_OK;
     }
-    tl_free(comm->room);
-    comm->room = NULL;
+    tl_free(comm->rooms[other].data);
+    comm->rooms[other].data = NULL;
     c->room = tl_alloc_aligned(LINE, bytes ? bytes : 1);
     c->room_bytes = bytes;
     return c->room ? TL_OK : TL_FAIL_NOMEM(bytes);
@@ -333,7 +344,13 @@ tl_status tli_comm_sum_begin(tl_comm_work *w)
     return TL_OK;
 }
 
-/* Every owner's piece to all. */
+static void clear_up(tl_comm_work *w)
+{
+    carried_free(w->sum, w->group->comm);
+    w->sum = NULL;
+}
+
+/* Every owner's piece to all, begun. */
 static tl_status gather(tl_comm_work *w, carried *c)
 {
     tl_comm_group *g = w->group;
@@ -344,11 +361,11 @@ static tl_status gather(tl_comm_work *w, carried *c)
     c->send[0] = c->recv[g->rank];
     const tl_comm_call call = {.kind = TL_COMM_ALL_GATHER, .send = c->send, .recv = c->recv};
     c->work = (tl_comm_work){.group = g, .call = call, .number = w->number};
-    TL_TRY(g->comm->cls->begin(&c->work));
-    return g->comm->cls->wait(&c->work);
+    c->gathers = true;
+    return g->comm->cls->begin(&c->work);
 }
 
-tl_status tli_comm_sum_end(tl_comm_work *w)
+tl_status tli_comm_sum_add(tl_comm_work *w)
 {
     carried *c = w->sum;
     const tl_comm_sum *s = &w->call.sum;
@@ -365,7 +382,20 @@ tl_status tli_comm_sum_end(tl_comm_work *w)
                                                         .out = c->p.out,
                                                         .outs = 1});
     if (st == TL_OK && !scatter && !c->small) st = gather(w, c);
-    carried_free(c, w->group->comm);
-    w->sum = NULL;
+    if (st != TL_OK) clear_up(w);
     return st;
+}
+
+tl_status tli_comm_sum_end(tl_comm_work *w)
+{
+    carried *c = w->sum;
+    tl_status st = c->gathers ? w->group->comm->cls->wait(&c->work) : TL_OK;
+    clear_up(w);
+    return st;
+}
+
+bool tli_comm_sum_ready(tl_comm_work *w)
+{
+    carried *c = w->sum;
+    return (w->added && !c->gathers) || w->group->comm->cls->ready(&c->work);
 }

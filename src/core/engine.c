@@ -1,3 +1,4 @@
+#include "core/inner/resident.h"
 #include "core/inner/engine.h"
 
 #include <inttypes.h>
@@ -296,6 +297,15 @@ void tl_engine_reset_peak(tl_engine *e)
     pthread_mutex_lock(&e->memory.lock);
     e->memory.stats.peak = e->memory.stats.used;
     pthread_mutex_unlock(&e->memory.lock);
+}
+
+int64_t tli_engine_resident(const tl_engine *e)
+{
+    tli_memory *m = &((tl_engine *)e)->memory;
+    pthread_mutex_lock(&m->lock);
+    const int64_t resident = m->resident;
+    pthread_mutex_unlock(&m->lock);
+    return resident;
 }
 
 void tl_engine_trim(tl_engine *e)

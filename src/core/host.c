@@ -7,9 +7,11 @@
 #include <tilth/base/status.h>
 #include <tilth/sys/core/device.h>
 
+#include "core/inner/resident.h"
+
 /* A cache line, which also is the widest vector (AVX-512); the page that Linux calls huge on x86-64
  * and, with pages of 4 KiB, on AArch64. */
-enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
+enum { ALIGNMENT = 64, HUGE_PAGE = TLI_HUGE_PAGE };
 _Static_assert(ALIGNMENT >= 64 && HUGE_PAGE % ALIGNMENT == 0,
                "a cache line, and the widest vector: no load of one crosses a line");
 
@@ -39,7 +41,7 @@ static void host_close(tl_device **d)
 static void *host_alloc(tl_device *d, size_t bytes)
 {
     (void)d;
-    const bool large = bytes >= 2 * (size_t)HUGE_PAGE;
+    const bool large = bytes >= (size_t)TLI_HUGE_FROM;
     void *data = tl_alloc_aligned(large ? HUGE_PAGE : ALIGNMENT, bytes);
 #ifdef MADV_HUGEPAGE
     if (data && large) (void)madvise(data, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); // a wish

@@ -8,6 +8,7 @@
 #include <tilth/base/status.h>
 
 #include "core/inner/losses.h"
+#include "core/inner/resident.h"
 
 // Sizes are rounded up to four steps a power of two, from 64 bytes on: at most a quarter is wasted,
 // and few lists serve all.
@@ -212,10 +213,41 @@ void tli_memory_deinit(tli_memory *m)
     pthread_mutex_destroy(&m->lock);
 }
 
+/* --- pages ------------------------------------------------------------------------------------ */
+
+static pthread_once_t pages_known = PTHREAD_ONCE_INIT;
+static bool has_huge_pages;
+
+static void look_for_huge_pages(void)
+{
+    char text[64] = "";
+    FILE *f = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+    if (f && !fgets(text, sizeof text, f)) *text = '\0';
+    if (f) fclose(f);
+    has_huge_pages = *text && !strstr(text, "[never]");
+}
+
+size_t tli_resident(size_t bytes, size_t capacity)
+{
+    if (capacity < TLI_HUGE_FROM) return bytes;
+    pthread_once(&pages_known, look_for_huge_pages);
+    const size_t whole = (bytes + TLI_HUGE_PAGE - 1) / TLI_HUGE_PAGE * TLI_HUGE_PAGE;
+    if (!has_huge_pages || whole > capacity / TLI_HUGE_PAGE * TLI_HUGE_PAGE) return bytes;
+    return whole;
+}
+
+size_t tli_tensor_resident(const tl_tensor *t)
+{
+    const tl_storage *s = t->storage;
+    return s->size_class < 0 ? s->bytes : tli_resident(s->bytes, s->capacity);
+}
+
 /* --- storages --------------------------------------------------------------------------------- */
 
-static void count_used(tli_memory *m, const tl_storage *s)
+static void count_used(tli_memory *m, tl_storage *s, size_t bytes)
 {
+    s->bytes = bytes;
+    m->resident += (int64_t)tli_resident(bytes, s->capacity);
     m->stats.used += (int64_t)s->capacity;
     if (m->stats.peak < m->stats.used) m->stats.peak = m->stats.used;
 }
@@ -233,7 +265,7 @@ static bool is_ready(const tl_storage *s)
                    || d->done(m->queue, atomic_load_explicit(&s->used, memory_order_acquire))));
 }
 
-static tl_storage *take_free(tli_memory *m, int class_)
+static tl_storage *take_free(tli_memory *m, int class_, size_t bytes)
 {
     pthread_mutex_lock(&m->lock);
     tl_storage **at = &m->free[class_];
@@ -244,13 +276,13 @@ static tl_storage *take_free(tli_memory *m, int class_)
     if (s) {
         *at = s->next;
         m->stats.cached -= (int64_t)s->capacity;
-        count_used(m, s);
+        count_used(m, s, bytes);
     }
     pthread_mutex_unlock(&m->lock);
     return s;
 }
 
-static tl_storage *ask_system(tli_memory *m, int class_, size_t capacity)
+static tl_storage *ask_system(tli_memory *m, int class_, size_t capacity, size_t bytes)
 {
     tl_storage *s = storage_allocate(m, class_, capacity);
     if (!s) {
@@ -259,7 +291,7 @@ static tl_storage *ask_system(tli_memory *m, int class_, size_t capacity)
     }
     pthread_mutex_lock(&m->lock);
     m->stats.allocations++;
-    if (s) count_used(m, s);
+    if (s) count_used(m, s, bytes);
     pthread_mutex_unlock(&m->lock);
     return s;
 }
@@ -297,12 +329,11 @@ tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)
     if (bytes > PTRDIFF_MAX / 4) return fail_nomem(m, bytes);
     size_t capacity;
     int class_ = size_class(bytes, &capacity);
-    tl_storage *s = take_free(m, class_);
-    if (!s && !(s = ask_system(m, class_, capacity))) return fail_nomem(m, bytes);
+    tl_storage *s = take_free(m, class_, bytes);
+    if (!s && !(s = ask_system(m, class_, capacity, bytes))) return fail_nomem(m, bytes);
     TL_ASSERT(s->capacity == capacity && bytes <= capacity && atomic_load(&s->leases) == 0);
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
-    s->bytes = bytes;
     tl_status st = m->guarded ? tli_guard_elements(s) : TL_OK;
     if (st == TL_OK && m->guarded) st = tli_guard_zones(s);
     if (st != TL_OK) {
@@ -434,6 +465,7 @@ void tli_storage_release(tl_storage *s)
     if (m->guarded) (void)!tli_guard_elements(s); // whoever still reads it shall notice
     pthread_mutex_lock(&m->lock);
     m->stats.used -= (int64_t)s->capacity;
+    m->resident -= (int64_t)tli_resident(s->bytes, s->capacity);
     m->stats.cached += (int64_t)s->capacity;
     TL_ASSERT(m->stats.used >= 0 && atomic_load(&s->leases) == 0); // a lease holds its storage
     s->next = m->free[s->size_class];

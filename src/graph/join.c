@@ -1,8 +1,9 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
- * so; products and gradients of norms that something is added to, products before relu; losses that
+ * so; products and gradients of norms that something is added to; products before relu; losses that
  * make their gradient in the same sweep. Losses read logits as they are, not widened, and leave
- * classes out that were put in for the sake of products. */
+ * classes out that were put in for the sake of products. Sums in place multiply what is added to
+ * them. */
 #include <tilth/core/attrs.h>
 #include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
@@ -495,6 +496,32 @@ static tl_status pad_classes(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* --- sums ------------------------------------------------------------------------------------- */
+
+/* What is added in place is multiplied by a number before, for this alone. */
+static tl_status join_scale(bool *done, tl_graph *g, tl_node *n)
+{
+    *done = false;
+    if (n->op->op != TL_OP_assign || !((const tl_assign_attr *)n->attr)->add) return TL_OK;
+    const tl_node *call = n->in[1]->node;
+    const tl_affine_attr *a = call && call->op->op == TL_OP_affine ? call->attr : NULL;
+    tl_node *last = g->ctx->last;
+    if (!a || a->shift != 0 || a->scale == 0 || n->in[1]->view_of || tli_use_count(g, n->in[1]) != 1
+        || tli_is_output(g, n->in[1]) || !call->in[0]->contiguous
+        || tli_is_changed_between(g, call->in[0], call, n))
+        return TL_OK;
+    TL_TRY(has_forms(done, g, n));
+    if (!*done) return TL_OK;
+    tl_tensor *in[] = {n->in[0], call->in[0], n->inputs > 2 ? n->in[2] : NULL}, *none[1] = {NULL};
+    if (!tl_apply_all(g->ctx, TL_OP_assign, &(tl_assign_attr){.add = true, .scale = a->scale},
+                      n->inputs, in, none))
+        return tl_ctx_status(g->ctx);
+    g->ctx->last->path = n->path;
+    TL_TRY(tli_move_new(g, last, n));
+    tli_remove(g, n);
+    return TL_OK;
+}
+
 /* --- the pass --------------------------------------------------------------------------------- */
 
 typedef tl_status rule(bool *done, tl_graph *g, tl_node *n);
@@ -511,8 +538,9 @@ static tl_status apply_rules(tl_graph *g, rule *const *rules, int count, int64_t
 
 tl_status tli_pass_join(tl_graph *g, int64_t *changes)
 {
-    static rule *const rules[] = {join_attention, join_norm, join_product,  join_relu,    join_gelu,
-                                  narrow_loss,    join_loss, join_norm_sum, join_widening};
+    static rule *const rules[] = {join_attention, join_norm,   join_product, join_relu,
+                                  join_gelu,      narrow_loss, join_loss,    join_norm_sum,
+                                  join_widening,  join_scale};
     static rule *const later[] = {pad_classes}; // of losses that have their gradient
     int64_t dead = 0, more = 0;                 // what others compute now
     TL_TRY(apply_rules(g, rules, TL_COUNT(rules), changes));

@@ -112,6 +112,9 @@ static tl_status make_step(tl_program *p, tli_step *s, const tl_node *n, const t
 {
     s->node = n;
     if (n->op == &tli_op_nest) return plan_nest(p, s, plan);
+    const tli_room *room =
+        plan && n->op->op == TL_OP_pack ? tli_plan_room(plan, tli_root(n->out[0])) : NULL;
+    s->since = room ? room->first : INT64_MAX;
     TL_TRY(tl_engine_kernel(p->graph->ctx->engine, n, &s->kernel));
     for (int i = 0; i < n->inputs && !(s->kernel.flags & TL_KERNEL_STRIDED); i++)
         if (!n->in[i]->contiguous)
@@ -366,15 +369,18 @@ static tl_status run_step(tl_program *p, const tl_run *run, const tli_step *s)
     return run_kernel(&with_weight, s);
 }
 
+static tl_status run_one(tl_program *p, const tl_run *run, tli_clocks *clocks, int64_t i)
+{
+    const tli_step *s = &p->steps[i];
+    if (clocks) tli_clocks_start(clocks, i);
+    TL_TRY_NOTE(run_step(p, run, s), "%s%s%s", s->node->path, *s->node->path ? ": " : "",
+                s->node->op->name);
+    return clocks ? tli_clocks_stop(clocks, i) : TL_OK;
+}
+
 static tl_status run_steps(tl_program *p, const tl_run *run, tli_clocks *clocks)
 {
-    for (int64_t i = 0; i < p->step_count; i++) {
-        tli_step *s = &p->steps[i];
-        if (clocks) tli_clocks_start(clocks, i);
-        TL_TRY_NOTE(run_step(p, run, s), "%s%s%s", s->node->path, *s->node->path ? ": " : "",
-                    s->node->op->name);
-        if (clocks) TL_TRY(tli_clocks_stop(clocks, i));
-    }
+    for (int64_t i = 0; i < p->step_count; i++) TL_TRY(run_one(p, run, clocks, i));
     return TL_OK;
 }
 
@@ -389,11 +395,21 @@ static tl_status put_steps(void *self)
     return run_steps(r->program, r->run, NULL);
 }
 
-static tl_status run_timed(tl_program *p, const tl_run *run)
+// As run_steps; what is known before the end is told of.
+static tl_status run_early(tl_program *p, const tl_run *run, tli_clocks *clocks)
+{
+    for (int64_t i = 0; i < p->step_count; i++) {
+        if (!tli_early_leaves_out(p, i)) TL_TRY(run_one(p, run, clocks, i));
+        TL_TRY(tli_early_behind(p, run, i));
+    }
+    return TL_OK;
+}
+
+static tl_status run_timed(tl_program *p, const tl_run *run, bool early)
 {
     tli_clocks clocks;
     tl_status st = tli_clocks_open(&clocks, p, run->queue);
-    if (st == TL_OK) st = run_steps(p, run, &clocks);
+    if (st == TL_OK) st = early ? run_early(p, run, &clocks) : run_steps(p, run, &clocks);
     return tli_clocks_close(&clocks, st);
 }
 
@@ -468,7 +484,10 @@ static tl_status check_runnable(const tl_program *p, const tl_ctx *c)
 static tl_status run_bound(tl_program *p, const tl_run *run)
 {
     TL_TRY(refresh_copies(p, run));
-    return p->timing ? run_timed(p, run) : tli_lists_run(p, run, put_steps, &(running){p, run});
+    const bool early = !run->resume && tli_early_begin(p);
+    if (p->timing) return run_timed(p, run, early);
+    if (early) return run_early(p, run, NULL);
+    return tli_lists_run(p, run, put_steps, &(running){p, run});
 }
 
 static tl_status run_program(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_tensors *out)

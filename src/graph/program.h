@@ -34,8 +34,9 @@ typedef struct tli_step {
     tl_kernel kernel;   /* `fn` is NULL for nests */
     tli_packed *packed; /* NULL: none */
     const tl_nest_walk *nest;
-    const tl_nest_code *code;                 /* of a nest; NULL: interpreted */
-    tl_tensor *scratch;                       /* of a nest; NULL: it needs none */
+    const tl_nest_code *code; /* of a nest; NULL: interpreted */
+    tl_tensor *scratch;       /* of a nest; NULL: it needs none */
+    int64_t since;            /* of a pack: the call from which on its memory is its own */
     int64_t begin_ns, end_ns, total_ns, runs; /* when timed */
 } tli_step;
 
@@ -78,6 +79,7 @@ struct tl_program {
     } lists;
     bool timing;
     double compile_s;
+    struct tli_early *early; /* NULL: nobody has asked yet */
     int64_t packed_bytes;
     int64_t collectives; /* calls of a run */
     bool compared;       /* with those of other processes */
@@ -113,6 +115,16 @@ void tli_clocks_start(tli_clocks *c, int64_t step);
 TL_NODISCARD tl_status tli_clocks_stop(tli_clocks *c, int64_t step);
 /* Notes the times when `st`, which it gives back, is TL_OK. */
 TL_NODISCARD tl_status tli_clocks_close(tli_clocks *c, tl_status st);
+
+/* --- parts before the end (early.c) ----------------------------------------------------------- */
+
+typedef struct tli_early tli_early;
+/* Whether a run that begins has parts to tell of. */
+bool tli_early_begin(tl_program *p);
+/* Whether a step of it is not run, as its parts were. */
+bool tli_early_leaves_out(const tl_program *p, int64_t step);
+/* What is due behind a step. */
+TL_NODISCARD tl_status tli_early_behind(tl_program *p, const tl_run *run, int64_t step);
 
 /* --- lanes that stop at collectives (lanes.c) ------------------------------------------------- */
 

@@ -53,6 +53,11 @@ void tl_program_measure(const tl_program *p, tl_program_stats *out)
     }
 }
 
+int64_t tl_program_collectives(const tl_program *p)
+{
+    return p->collectives;
+}
+
 /* --- table ------------------------------------------------------------------------------------ */
 
 static double mean_us(const tli_step *s)

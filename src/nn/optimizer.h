@@ -107,6 +107,11 @@ void tli_reserved_free(tl_optimizer *o);
 /* The element of a block at which the part of a rank begins; behind the last rank, how many there
  * are. */
 int64_t tli_share_begin(const tl_optimizer *o, const tli_part *p, int32_t rank);
+/* Where a process's part of the sums begins, by that of what it moves, or, behind the last of them,
+ * ends: whole pieces, so that their squares are added up as in one process. */
+int64_t tli_sum_cut(int64_t begin, bool end);
+/* Whether each process may have its part of the sums of gradients alone. */
+bool tli_optimizer_can_divide(const tl_optimizer *o);
 /* Whether the sums of a block count for the steps of a part of the model. */
 bool tli_is_summed(const tl_block *b, const tl_model *part);
 

@@ -49,6 +49,11 @@ static const char *hindrance(const tl_optimizer *o)
     return has_doubles(o) ? "weights are in float64" : NULL;
 }
 
+bool tli_optimizer_can_divide(const tl_optimizer *o)
+{
+    return !hindrance(o);
+}
+
 tl_status tl_optimizer_decide_division(tl_optimizer *o)
 {
     if (!o->divided.wanted || o->divided.decided) return TL_OK;
@@ -66,11 +71,14 @@ tl_status tl_optimizer_decide_division(tl_optimizer *o)
 
 /* --- who has what ----------------------------------------------------------------------------- */
 
-/* Whole pieces, so that their squares are added up as in one process. */
+int64_t tli_sum_cut(int64_t begin, bool end)
+{
+    return end ? begin : begin / TL_SQUARES * TL_SQUARES;
+}
+
 static int64_t cut_of(const tl_optimizer *o, const tli_part *p, int32_t rank)
 {
-    const int64_t begin = tli_share_begin(o, p, rank);
-    return rank == o->sharers->size ? begin : begin / TL_SQUARES * TL_SQUARES;
+    return tli_sum_cut(tli_share_begin(o, p, rank), rank == o->sharers->size);
 }
 
 int64_t tl_optimizer_sum_cut(const tl_optimizer *o, const tl_tensor *sum, int32_t rank)

@@ -8,6 +8,7 @@
 #include <tilth/sys/core/device.h>
 
 #include "base/inner/reserve.h"
+#include "core/inner/resident.h"
 #include "core/inner/storage.h"
 #include "nn/optimizer.h"
 
@@ -23,9 +24,8 @@ static bool by_element(const tl_optimizer *o)
     return TL_CLASS_METHOD(tl_optimizer_class, o->cls, update)->by_element;
 }
 
-int64_t tli_share_begin(const tl_optimizer *o, const tli_part *p, int32_t rank)
+static int64_t begin_of(const tl_optimizer *o, const tli_part *p, int32_t rank, int32_t size)
 {
-    const int32_t size = o->sharers->size;
     const int64_t count = tl_tensor_count(p->base.block->values);
     const int64_t even = count / size * rank;
     if (rank == size) return count;
@@ -33,6 +33,11 @@ int64_t tli_share_begin(const tl_optimizer *o, const tli_part *p, int32_t rank)
     for (int64_t i = 0; i < p->base.offsets.count; i++)
         if (p->base.offsets.items[i] >= even) return p->base.offsets.items[i];
     return count;
+}
+
+int64_t tli_share_begin(const tl_optimizer *o, const tli_part *p, int32_t rank)
+{
+    return begin_of(o, p, rank, o->sharers->size);
 }
 
 /* Some elements. */
@@ -271,6 +276,7 @@ tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g, int64_t level)
     o->divided.wanted = level > 1;
     for (int64_t i = 0; i < o->count; i++)
         if (is_shared(&o->parts[i])) TL_TRY(share_block(o, i));
+    tl_engine_trim(o->engine); // where all of it was before
     return tl_comm_barrier(g); // now all see what was brought
 }
 
@@ -282,6 +288,36 @@ bool tl_optimizer_is_shared(const tl_optimizer *o)
 bool tl_optimizer_is_apart(const tl_optimizer *o)
 {
     return o->apart;
+}
+
+/* `t` is some of what `whole` holds, or all of it. */
+static bool part_of(const tl_optimizer *o, const tli_part *p, int64_t param, const tl_tensor *whole,
+                    const tl_tensor *t, int32_t rank, range *out)
+{
+    if (!whole || whole->storage != t->storage || whole->storage->bytes < SMALL) return false;
+    const range own = range_of(o, p, param, whole, rank);
+    const int64_t at = t->offset - whole->offset, count = tl_tensor_count(t);
+    out->from = tl_min_i64(tl_max_i64(own.from - at, 0), count);
+    out->end = tl_max_i64(tl_min_i64(own.end - at, count), out->from);
+    return true;
+}
+
+bool tl_optimizer_part(const tl_optimizer *o, const tl_tensor *t, int32_t rank, int64_t *from,
+                       int64_t *end)
+{
+    range found = {0, 0};
+    bool is_part = false;
+    for (int64_t i = 0; o->apart && i < o->count && !is_part; i++) {
+        const tli_part *p = &o->parts[i];
+        if (!p->own) continue;
+        is_part = part_of(o, p, -1, o->average[i], t, rank, &found);
+        for (int64_t k = 0; k < p->slots.count && !is_part; k++)
+            is_part =
+                part_of(o, p, p->slots.items[k].param, p->slots.items[k].tensor, t, rank, &found);
+    }
+    *from = found.from;
+    *end = found.end;
+    return is_part;
 }
 
 void tl_optimizer_restored(tl_optimizer *o)
@@ -300,4 +336,78 @@ tl_status tl_optimizer_meet(tl_optimizer *o)
     }
     if (o->whole) drop_others(o);
     return TL_OK;
+}
+
+/* --- what it will take ------------------------------------------------------------------------ */
+
+/* Bytes of a tensor of the block that a process has. */
+static double part_bytes(const tl_optimizer *o, const tli_part *p, int64_t param,
+                         const tl_tensor *t, const tl_optimizer_sharing *how)
+{
+    const double bytes = (double)tl_tensor_bytes(t);
+    const int64_t from = begin_of(o, p, how->rank, how->ranks);
+    const int64_t end = begin_of(o, p, how->rank + 1, how->ranks);
+    if (how->common) return bytes / how->ranks;
+    if (bytes < SMALL) return bytes;
+    if (param < 0) return (double)(end - from) * (double)tl_dtype_size(t->dtype);
+    const int64_t at = p->base.offsets.items[param];
+    return at >= from && at < end ? bytes : 0;
+}
+
+static double slot_bytes(const tl_optimizer *o, int64_t index, const tl_optimizer_sharing *how,
+                         bool shared)
+{
+    const tli_part *p = &o->parts[index];
+    double sum = 0;
+    for (int64_t k = 0; k < p->slots.count; k++) {
+        const tli_slot *slot = &p->slots.items[k];
+        sum += shared ? part_bytes(o, p, slot->param, slot->tensor, how)
+                      : (double)tli_tensor_resident(slot->tensor);
+    }
+    if (o->average[index])
+        sum += shared ? part_bytes(o, p, -1, o->average[index], how)
+                      : (double)tli_tensor_resident(o->average[index]);
+    return sum;
+}
+
+void tl_optimizer_plan_memory(const tl_optimizer *o, const tl_optimizer_sharing *how,
+                              tl_optimizer_memory *out)
+{
+    const bool shares = how->ranks > 1 && how->level > 0;
+    const bool divides = shares && how->level > 1 && tli_optimizer_can_divide(o);
+    *out = (tl_optimizer_memory){0};
+    for (int64_t i = 0; i < o->count; i++) {
+        const tli_part *p = &o->parts[i];
+        const bool shared = shares && is_shared(p);
+        out->weights += shared && how->common ? (double)tl_tensor_bytes(o->values[i]) / how->ranks
+                                              : (double)tli_tensor_resident(o->values[i]);
+        out->slots += slot_bytes(o, i, how, shared);
+        if (!p->sum) continue;
+        // Large ones lie where peers reach them.
+        if (shared && divides)
+            out->sums += (double)(tli_sum_cut(begin_of(o, p, how->rank + 1, how->ranks),
+                                              how->rank + 1 == how->ranks)
+                                  - tli_sum_cut(begin_of(o, p, how->rank, how->ranks), false))
+                         * (double)tl_dtype_size(p->sum->dtype);
+        else
+            out->sums += how->ranks > 1 ? (double)tl_tensor_bytes(p->sum)
+                                        : (double)tli_tensor_resident(p->sum);
+    }
+}
+
+double tl_optimizer_kept_apart(const tl_optimizer *o)
+{
+    double bytes = 0;
+    if (!o->apart) return 0;
+    const tl_optimizer_sharing how = {.rank = o->sharers->rank, .ranks = o->sharers->size};
+    for (int64_t i = 0; i < o->count; i++) {
+        const tli_part *p = &o->parts[i];
+        for (int64_t k = 0; p->own && k <= p->slots.count; k++) {
+            const tli_slot *slot = k < p->slots.count ? &p->slots.items[k] : NULL;
+            const tl_tensor *t = slot ? slot->tensor : o->average[i];
+            if (t && t->storage->bytes >= SMALL) // less is with the engine
+                bytes += part_bytes(o, p, slot ? slot->param : -1, t, &how);
+        }
+    }
+    return bytes;
 }

@@ -327,6 +327,24 @@ tl_tensor *tl_optimizer_sum(const tl_optimizer *o, int64_t index)
     return index < o->row_sums.count ? o->row_sums.items[index].sum : NULL;
 }
 
+tl_ints tl_optimizer_sum_params(const tl_optimizer *o, const tl_tensor *sum,
+                                const int64_t **numbers)
+{
+    for (int64_t i = 0; i < o->count; i++) {
+        const tl_optimizer_block *b = &o->parts[i].base;
+        if (!o->parts[i].sum || o->parts[i].sum != sum) continue;
+        *numbers = b->block->params;
+        return b->offsets;
+    }
+    *numbers = NULL;
+    return (tl_ints){0};
+}
+
+const char *tl_optimizer_param_path(const tl_optimizer *o, int64_t number)
+{
+    return o->model->net->params.items[number]->path;
+}
+
 int64_t tl_optimizer_additions(const tl_optimizer *o)
 {
     return o->additions;

@@ -133,7 +133,11 @@ DESC(lion, .base = &update_desc)
 static const tl_field ema_fields[] = {ROW(ema, momentum, "share of the old average"), TL_F_END};
 DESC(ema, .base = NULL)
 
-static const tl_field assign_fields[] = {ROW(assign, add, "add to what is there"), TL_F_END};
+static const tl_field assign_fields[] = {
+    ROW(assign, add, "add to what is there"),
+    ROW(assign, scale, "multiplies what is added; 0: nothing does"),
+    TL_F_END,
+};
 DESC(assign, .base = NULL)
 
 /* --- shape rules ----------------------------------------------------------------------------- */

@@ -271,7 +271,7 @@ static tl_status begin_logging(common *c, const tli_run *run, const tli_command 
     return st;
 }
 
-/* Several processes share the work of `train`, `train_net` and `eval` alone. */
+/* Several processes share the work of `train`, `train_net`, `eval` and `explain` alone. */
 static bool is_for_one(const char *command)
 {
     static const tli_command *const training[] = {&tli_command_find_lr, &tli_command_sweep};

@@ -15,7 +15,8 @@ void tli_peers_init(tli_peers *p, tl_world *world)
 char *tli_peers_room(tli_peers *p, size_t bytes)
 {
     if (bytes <= p->room_bytes) return p->room;
-    size_t more = p->room_bytes ? p->room_bytes : 65536; // what is given up stays until the end
+    size_t more =
+        p->room_bytes ? p->room_bytes : TLI_PEERS_ROOM; // what is given up stays until the end
     while (more < bytes) more *= 2;
     char *room = tl_comm_alloc(p->all->comm, more);
     if (!room) return NULL;
@@ -24,28 +25,39 @@ char *tli_peers_room(tli_peers *p, size_t bytes)
     return room;
 }
 
+tl_status tli_peers_make_sums(tli_peers *p)
+{
+    return p->sums ? TL_OK : tl_comm_split(&p->sums, p->all->comm, p->all->ranks, p->all->size);
+}
+
 void tli_peers_forget(tli_peers *p)
 {
     __atomic_store_n(&p->wants_stop, 0, __ATOMIC_RELEASE);
     p->stops = false;
     p->signal = p->woken = 0;
+    p->wrote = p->all_wrote = false;
 }
 
 /* --- wishes ----------------------------------------------------------------------------------- */
+
+enum { FIRST_SIGNAL = 1, SIGNALS_END = TLI_WISHES - 1, WROTE = SIGNALS_END };
 
 void tli_peers_wish(const tli_peers *p, double out[TLI_WISHES])
 {
     const int came = p->heeds_signals ? tli_signal : 0;
     out[0] = __atomic_load_n(&p->wants_stop, __ATOMIC_ACQUIRE) != 0;
-    for (int i = 1; i < TLI_WISHES; i++) out[i] = came && came == tli_signal_at(i - 1);
+    for (int i = FIRST_SIGNAL; i < SIGNALS_END; i++)
+        out[i] = came && came == tli_signal_at(i - FIRST_SIGNAL);
+    out[WROTE] = p->wrote;
 }
 
 void tli_peers_heed(tli_peers *p, const double sums[TLI_WISHES])
 {
     if (sums[0] > 0) p->stops = true;
-    for (int i = 1; i < TLI_WISHES && !p->signal; i++)
-        if (sums[i] > 0) p->signal = tli_signal_at(i - 1);
+    for (int i = FIRST_SIGNAL; i < SIGNALS_END && !p->signal; i++)
+        if (sums[i] > 0) p->signal = tli_signal_at(i - FIRST_SIGNAL);
     p->woken = p->stops || p->signal;
+    p->all_wrote = sums[WROTE] == p->size;
 }
 
 tl_status tli_peers_agree(tli_peers *p)

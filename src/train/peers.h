@@ -16,20 +16,25 @@
 #include <tilth/core/logs.h>
 #include <tilth/train/strategy.h>
 
-/* Of what travels with sums: a stop, then signals (signals.h). */
-enum { TLI_WISHES = 1 + 4 };
+/* Of what travels with sums: a stop, signals (signals.h), and that files of a checkpoint are
+ * written. */
+enum { TLI_WISHES = 1 + 4 + 1 };
 
 typedef struct tli_peers {
     tl_world *world; /* borrowed */
     tl_comm_group *all;
+    tl_comm_group *sums; /* all as well: large sums, beside other calls; NULL: not made yet */
     int32_t rank, size;
-    double bucket_bytes;          /* of a sum that travel at a time, at most */
-    int64_t packs;                /* in which a sum travels, at least */
+    double bucket_bytes;          /* of a part of a sum, at most */
+    int64_t packs;                /* parts of a sum, at least */
+    int64_t bucket_params;        /* parameters in a part, at most; 0: any number */
     int wants_stop;               /* this process; atomic */
     bool heeds_signals;           /* those that come to this process are wishes */
     bool stops;                   /* all are to stop */
     volatile sig_atomic_t signal; /* all have heard of it; 0: of none */
     volatile sig_atomic_t woken;  /* one of the two */
+    bool wrote;                   /* this process its files of the checkpoint under way */
+    bool all_wrote;               /* all have, as far as the last sums say */
     char *room;                   /* that peers reach, for what is put together */
     size_t room_bytes;
 } tli_peers;
@@ -40,8 +45,11 @@ tli_peers *tli_strategy_peers(const tl_strategy *s);
 bool tli_is_chief(const tl_strategy *s);
 
 void tli_peers_init(tli_peers *p, tl_world *world);
+enum { TLI_PEERS_ROOM = 65536 }; /* bytes of it at first */
 /* At least so many bytes; what was in it is gone. NULL with the error set. */
 char *tli_peers_room(tli_peers *p, size_t bytes);
+/* A call of all, once. */
+TL_NODISCARD tl_status tli_peers_make_sums(tli_peers *p);
 /* Nobody has wished for anything yet. */
 void tli_peers_forget(tli_peers *p);
 

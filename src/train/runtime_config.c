@@ -33,9 +33,9 @@ static const tl_field runtime_fields[] = {
          .help = "GPUs to use, 0 or 1; 0 runs on the processors of this machine, unless "
                  "tilth.device says otherwise"),
     TL_F(tl_runtime_config, all_reduce_alg, .flags = TL_FIELD_NULLABLE,
-         .help = "how gradients of several processes are added: null, or hierarchical_copy on one "
-                 "machine, by lanes, with the same bits on any number of processes; nccl and ring "
-                 "are not there"),
+         .help = "how gradients of several processes are added: null adds by lanes; "
+                 "hierarchical_copy does so on each machine first, and then between machines, with "
+                 "the same bits; nccl and ring are not there"),
     TL_F(tl_runtime_config, mixed_precision_dtype, .names = precisions,
          .help = "type to compute in: float32, float16 or bfloat16 (or with mixed_ before it), "
                  "weights staying float32; null is float32"),

@@ -132,6 +132,19 @@ static tl_status open_engine(tl_engine **out, const tl_strategy_args *args)
                                           : "TILTH_DEVICE");
 }
 
+/* hierarchical_copy: where a machine's lanes are a subtree, it adds them before they travel. */
+static tl_status add_by_machines(tl_world *world, int64_t lanes)
+{
+    int32_t machines[TL_COMM_RANKS];
+    const char *why;
+    TL_TRY(tl_world_machines(world, machines));
+    TL_TRY(tl_comm_set_machines(tl_world_comm(world), machines, lanes, &why));
+    if (why)
+        TL_LOG_WARNING(
+            "all_reduce_alg: hierarchical_copy adds at one level, with the same bits: %s", why);
+    return TL_OK;
+}
+
 tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args *args)
 {
     *out = NULL;
@@ -150,13 +163,17 @@ tl_status tl_get_distribution_strategy(tl_strategy **out, const tl_strategy_args
     s->name = names[which];
     s->lanes = lanes;
     tl_status st = open_engine(&s->engine, args);
+    if (st == TL_OK && ranks > 1 && args->all_reduce_alg)
+        st = add_by_machines(args->world, lanes.lanes);
     if (st != TL_OK) {
+        tl_engine_free(&s->engine);
         tl_free(s);
         return st;
     }
     if (ranks > 1) tli_peers_init(&s->peers, args->world);
     s->peers.bucket_bytes = (args->bucket_mb > 0 ? args->bucket_mb : 25) * 1048576;
     s->peers.packs = args->num_packs > 0 ? args->num_packs : 1;
+    s->peers.bucket_params = args->bucket_params;
     if (ranks > 1) tl_world_comm(args->world)->threads = tl_engine_threads(s->engine);
     *out = s;
     return TL_OK;

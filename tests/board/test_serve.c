@@ -20,6 +20,15 @@ static int start(void **state)
     lab_run("runs/two", 100);
     lab_write("runs/one/log.txt", "first line\nsecond line\n");
     lab_write("secret.txt", "secret words");
+    lab_write("outside/ckpt-9.index", "index");
+    lab_write("runs/zoo/params.yaml", "trainer: {best_checkpoint_export_subdir: kept/best_ckpt}\n");
+    lab_write("runs/zoo/ckpt-100.index", "index");
+    lab_write("runs/zoo/ckpt-100.data-00000-of-00002", "0123456789");
+    lab_write("runs/zoo/ckpt-100.data-00001-of-00002", "01234");
+    lab_write("runs/zoo/ckpt-10.data-00000-of-00001", "of another one");
+    lab_write("runs/zoo/kept/best_ckpt/best_ckpt-50.index", "index");
+    lab_write("runs/zoo/kept/best_ckpt/best_ckpt-50.data-00000-of-00001", "0123");
+    lab_write("runs/zoos/params.yaml", "trainer: {best_checkpoint_export_subdir: ../../outside}\n");
     assert_ok(tl_board_start(&board, &(tl_board_args){.folders = {&folder, 1}, .port = 0}));
     assert_int_equal(sscanf(tl_board_url(board), "http://127.0.0.1:%d/", &port), 1);
     return 0;
@@ -119,6 +128,15 @@ static void the_page_is_served(void **state)
     assert_answer(ask("/api/files?run=0"), "200", "\"name\": \"log.txt\", \"kind\": \"log\"");
     assert_answer(ask("/api/log?run=0&file=log.txt&search=SECOND"), "200", "[\"second line\"]");
     assert_answer(ask("/api/weights?run=0"), "200", "{}");
+    assert_answer(
+        ask("/api/files?run=2"), "200",
+        "\"name\": \"ckpt-100.index\", \"kind\": \"checkpoint\", \"step\": 100, \"size\": 20,");
+    assert_answer(ask("/api/files?run=2"), "200",
+                  "\"name\": \"best_ckpt-50.index\", \"kind\": \"checkpoint\", \"best\": true, "
+                  "\"step\": 50, \"size\": 9,");
+    char *files = ask("/api/files?run=3");
+    assert_null(strstr(files, "ckpt-9"));
+    assert_answer(files, "200", "params.yaml");
     assert_answer(ask_with("HEAD", "/", "localhost", ""), "200", "Content-Length");
 }
 

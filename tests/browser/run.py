@@ -247,6 +247,39 @@ def check_finished(browser, folder):
     equal(process.wait(300), 0, 'the exit code')
 
 
+# --- a run with files that are not what they should be -----------------------------------------------------------------------------
+
+
+def check_damaged(browser, folder):
+    run = os.path.join(folder, 'damaged/run')
+    make_runs.make_run(run, 0)
+    for name, text in (('confusion.json', '{"counts": [[1, 2], [3, 4]]}'), ('mistakes.json', '{"examples": [null]}'), ('trace.json', '{"traceEvents": [{"dur": 1}, null]}'),
+                       ('log.txt', 'first line\n')):
+        with open(os.path.join(run, name), 'w') as f:
+            f.write(text)
+    process, url = start('board', os.path.join(folder, 'damaged'))
+    page = browser.open(url)
+    page.until('T.runs.size === 1 && T.news.settled && document.body.dataset.shown')
+    go(page, 'run')
+    said = page.until("document.querySelector('#log')?.textContent.includes('first line') && document.querySelector('main').innerText")
+    for text in ('accuracy', *(f'{name} is not what the page expects' for name in ('confusion.json', 'mistakes.json', 'trace.json'))):
+        assert text in said, (text, said)
+    page.run("document.querySelector('#log-card input').value = 'line'")  # a search stays while the log grows
+    with open(os.path.join(run, 'log.txt'), 'a') as f:
+        f.write('second line\n')
+    with make_runs.start(os.path.join(run, 'train'), head=False) as f:
+        f.write(make_runs.event(1.7e9 + 5000, 5000, make_runs.scalar('loss', 1)))
+    page.until("document.querySelector('#log').textContent === 'first line\\nsecond line'")
+    go(page, 'histograms')
+    colour = page.until("document.querySelector('main svg text')?.getAttribute('fill')")
+    page.key('d')
+    page.until(f"document.querySelector('main svg text')?.getAttribute('fill') !== {json.dumps(colour)}")
+    equal(page.complaints(), [], 'errors in the page')
+    page.close()
+    process.send_signal(signal.SIGINT)
+    equal(process.wait(300), 0, 'the exit code')
+
+
 # --- a run that trains -----------------------------------------------------------------------------------------------------------
 
 
@@ -307,7 +340,7 @@ def main():
         with open(os.path.join(ours, 'log.txt'), 'w') as f:
             f.write('first line\nsecond line\n')
         with Firefox() if FIREFOX else Browser() as browser:
-            for check, where in ((check_finished, runs), (check_report, folder), (check_running, folder)):
+            for check, where in ((check_finished, runs), (check_report, folder), (check_damaged, folder), (check_running, folder)):
                 from_ = time.time()
                 check(browser, where)
                 print(f'   {check.__name__[6:]}: ok, {time.time() - from_:.1f} s', flush=True)

@@ -307,6 +307,10 @@ typedef void scale_fn(float *x);
 tl_graph_fn my_step;
 tl_spec specs[2];
 tl_str text;
+// include/tilth/sys/graph/early.h
+tl_program *p;
+tl_tensor *sum;
+tl_status begin_to_send(void *self, int64_t count);
 // include/tilth/sys/graph/program.h
 tl_graph *g;
 // include/tilth/sys/nest/gpu.h

@@ -303,7 +303,7 @@ static inline int check_groups(const tl_comm_args *args, tl_comm *c)
 
 static inline int check_under_way(const tl_comm_args *args, tl_comm *c, const collectives *how)
 {
-    enum { COUNT = 3000 };
+    enum { COUNT = 20000 }; // large ones go over machines
     int32_t *data = rank_memory(c, how, sizeof *data * COUNT * TL_COMM_UNDER_WAY);
     tl_comm_work w[TL_COMM_UNDER_WAY], more;
     const void *partials[TL_COMM_UNDER_WAY];
@@ -334,6 +334,88 @@ static inline int check_under_way(const tl_comm_args *args, tl_comm *c, const co
     return 0;
 }
 
+/* Sums that are taken on in between, in any order; what is left is waited for. */
+static inline int check_advance(const tl_comm_args *args, tl_comm *c, const collectives *how)
+{
+    enum { COUNT = 20000, ROUNDS = 4 };
+    int32_t *data = rank_memory(c, how, sizeof *data * COUNT * TL_COMM_UNDER_WAY);
+    tl_comm_work w[TL_COMM_UNDER_WAY];
+    const void *partials[TL_COMM_UNDER_WAY];
+    RANK_CHECK(data);
+    for (int round = 0; round < ROUNDS; round++) {
+        bool done[TL_COMM_UNDER_WAY] = {false};
+        for (int i = 0; i < TL_COMM_UNDER_WAY; i++) {
+            int32_t *block = data + i * COUNT;
+            const int64_t count = i % 4 == 3 ? 10 : COUNT;
+            const bool scatter = i % 4 == 2;
+            for (int k = 0; k < COUNT; k++) block[k] = c->rank + i + k + round;
+            partials[i] = block;
+            if ((i + c->rank) % 3 == round % 3) tl_sleep_ns(200000); // others are ahead
+            const tl_comm_call call = {
+                .kind = scatter ? TL_COMM_REDUCE_SCATTER : TL_COMM_ALL_REDUCE,
+                .sum = {.dtype = TL_I32,
+                        .count = count,
+                        .lanes = c->size,
+                        .partials = &partials[i],
+                        .out = scatter ? block + tl_comm_cut(count, TL_I32, c->rank, c->size)
+                                       : block}};
+            RANK_CHECK(tl_comm_begin(&w[i], c->world, &call) == TL_OK);
+            for (int k = i; k >= 0; k--)
+                if (!done[k]) RANK_CHECK(tl_comm_advance(&w[k], &done[k]) == TL_OK);
+        }
+        // half of the rounds end without waiting, where the transport can tell
+        for (int turn = 0; turn < (round % 2 && c->cls->ready ? 1000000 : 20); turn++) {
+            const int i = (turn * 5 + c->rank) % TL_COMM_UNDER_WAY;
+            int left = 0;
+            if (!done[i]) RANK_CHECK(tl_comm_advance(&w[i], &done[i]) == TL_OK);
+            for (int k = 0; k < TL_COMM_UNDER_WAY; k++) left += !done[k];
+            if (!left) break;
+            if (turn % 16 == 15) tl_sleep_ns(20000);
+        }
+        for (int i = 0; i < TL_COMM_UNDER_WAY; i++) {
+            RANK_CHECK(!(round % 2) || done[i] || !c->cls->ready);
+            if (!done[i]) RANK_CHECK(tl_comm_wait(&w[i]) == TL_OK);
+            const int64_t count = i % 4 == 3 ? 10 : COUNT;
+            const int64_t from = i % 4 == 2 ? tl_comm_cut(count, TL_I32, c->rank, c->size) : 0;
+            const int64_t end =
+                i % 4 == 2 ? tl_comm_cut(count, TL_I32, c->rank + 1, c->size) : count;
+            for (int64_t k = from; k < end; k++)
+                RANK_CHECK(data[i * COUNT + k]
+                           == c->size * (c->size - 1) / 2 + c->size * (i + k + round));
+        }
+        RANK_CHECK(tl_comm_advance(&w[0], &done[0]) == TL_ESTATE);
+        RANK_CHECK(c->world->under_way == 0);
+    }
+    rank_free(how, data);
+    return 0;
+}
+
+/* Two ranks a machine: in two levels, and with the same bits. Other layouts stay at one. */
+static inline int check_machines(const tl_comm_args *args, tl_comm *c, const collectives *how)
+{
+    int32_t machines[TL_COMM_SHM_RANKS];
+    const char *why;
+    for (int32_t r = 0; r < c->size; r++) machines[r] = r % 2; // no neighbours
+    RANK_CHECK(tl_comm_set_machines(c, machines, c->size, &why) == TL_OK);
+    RANK_CHECK(!c->world->levels && (c->size < 3 ? !why : why && strstr(why, "mixed")));
+    for (int32_t r = 0; r < c->size; r++) machines[r] = r < 3 ? 0 : 1;
+    RANK_CHECK(tl_comm_set_machines(c, machines, 3 * c->size, &why) == TL_OK);
+    RANK_CHECK(!c->world->levels);
+    RANK_CHECK(c->size != 4 || strstr(why, "different numbers"));
+    for (int32_t r = 0; r < c->size; r++) machines[r] = r / 2;
+    RANK_CHECK(tl_comm_set_machines(c, machines, 3 * c->size, &why) == TL_OK);
+    RANK_CHECK(!c->world->levels && (c->size != 4 || strstr(why, "no subtree")));
+    RANK_CHECK(tl_comm_set_machines(c, machines, c->size, &why) == TL_OK);
+    RANK_CHECK(!c->world->levels == !(c->size == 4 || c->size == 8));
+    if (!c->world->levels) return 0;
+    const int64_t before = c->calls;
+    RANK_CHECK(check_sum(args, c, how, c->size, TL_F32, 70001) == 0);
+    RANK_CHECK(check_sum(args, c, how, c->size, TL_BF16, 40000) == 0);
+    RANK_CHECK(c->calls - before > 4); // those of levels are calls, too
+    RANK_CHECK(check_sum(args, c, how, 2 * c->size, TL_F32, 20000) == 0); // at one level
+    return check_under_way(args, c, how);
+}
+
 static inline int check_collectives(const tl_comm_args *args, void *payload)
 {
     const collectives *how = payload;
@@ -346,6 +428,8 @@ static inline int check_collectives(const tl_comm_args *args, void *payload)
     RANK_CHECK(check_messages(args, c, how) == 0);
     RANK_CHECK(check_groups(args, c) == 0);
     RANK_CHECK(check_under_way(args, c, how) == 0);
+    RANK_CHECK(check_advance(args, c, how) == 0);
+    RANK_CHECK(check_machines(args, c, how) == 0);
     RANK_CHECK(tl_comm_barrier(c->world) == TL_OK);
     tl_comm_close(&c);
     return 0;

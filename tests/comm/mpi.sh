@@ -21,7 +21,7 @@ wanted()
     grep -q "$1" <<<"$2" || { printf 'expected "%s" in:\n%s\n' "$1" "$2"; exit 1; }
 }
 
-for count in 1 2 3 5; do
+for count in 1 2 3 4 5; do
     run "$count" "$ranks" || { echo "$count ranks: they differ from the reference"; exit 1; }
 done
 # Of MPICH's mpirun they have nothing in common but MPI.
@@ -65,5 +65,23 @@ for file in ckpt-2 ckpt-4 ckpt-6; do
     cmp "$folder/whole/$file.safetensors" "$folder/parts/$file.safetensors"
 done
 diff -rx checkpoint "$folder/whole/best" "$folder/parts/best"
+# Each writes its files of a divided checkpoint, with its parts of slots; others go on from it.
+for how in "3 tilth.zero=1 trainer.train_steps=3" "2 tilth.zero=2"; do
+    read -ra how <<<"$how"
+    said=$(TILTH_COMM=mpi run "${how[0]}" "$tilth" "${words[@]}" --model_dir="$folder/files" tilth.checkpoint_shards=2 "${how[@]:1}" 2>&1) \
+        || { echo "$said"; exit 1; }
+done
+for file in ckpt-2 ckpt-4 ckpt-6; do
+    "$tilth" ckpt merge "$folder/files/$file" -o "$folder/$file.safetensors" >/dev/null 2>&1
+    cmp "$folder/whole/$file.safetensors" "$folder/$file.safetensors"
+done
+ls "$folder/files/ckpt-2.00003-of-00003.safetensors" "$folder/files/ckpt-6.00002-of-00002.safetensors" >/dev/null
+grep -q '"pieces":{$' "$folder/files/ckpt-6.safetensors.index.json"
+# Two machines of two processes add what each has, and then what both have.
+# shellcheck disable=SC2016
+said=$(TILTH_COMM=mpi run 4 sh -c 'TILTH_MACHINE=$((${OMPI_COMM_WORLD_RANK:-$PMI_RANK} / 2)) exec "$@"' sh "$tilth" "${words[@]}" \
+    --model_dir="$folder/levels" runtime.all_reduce_alg=hierarchical_copy 2>&1) || { echo "$said"; exit 1; }
+! grep 'adds at one level' <<<"$said"
+cmp "$folder/whole/ckpt-6.safetensors" "$folder/levels/ckpt-6.safetensors"
 wanted 'tilth.zero: 3 shares out weights' "$(TILTH_COMM=mpi run 2 "$tilth" "${words[@]}" --model_dir="$folder/no" tilth.zero=3 2>&1 || true)"
 echo "   MPI: as the reference"

@@ -213,6 +213,19 @@ static void wide_products(void **state)
     }
 }
 
+static void relu_gradients_in_products(void **state)
+{
+    const fixture *f = *state;
+    const tl_matmul_attr attr = {.transpose_b = true};
+    tl_tensor *out[1],
+        *in[] = {drawn(f, TL_BF16, TL_SHAPE(100, 64)), drawn(f, TL_BF16, TL_SHAPE(90, 64)),
+                 drawn(f, TL_BF16, TL_SHAPE(100, 90))};
+    assert_true(tl_apply_all(f->c, TL_OP_matmul, &attr, 2, in, out));
+    want_forms(f, TL_OP_matmul, &attr, 3, in, out);
+    tl_tensor *y = tl_apply(f->c, TL_OP_matmul, &attr, 3, in);
+    assert_alike(f, tl_relu_grad(f->c, out[0], in[2]), y, 0);
+}
+
 /* The gradient of a bias in front of a norm, in float32: what a program gives, and without it. */
 enum { BIASED_ROWS = 90, BIASED_WIDTH = 768 };
 static tl_status bias_before_norm(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
@@ -354,6 +367,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gelu_behind_products, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_in_norm_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(wide_products, setup, teardown),
+        cmocka_unit_test_setup_teardown(relu_gradients_in_products, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_of_norm_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(losses_with_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(losses_of_many_rows, setup, teardown),

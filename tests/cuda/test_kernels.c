@@ -234,7 +234,7 @@ static void test_small_products(void **state)
     static const int64_t sizes[][3] = {
         {37, 45, K}, {37, 45, K + 1}, {48, 56, 1040}, {200, 176, 24}, {400, 176, 8}};
     static uint16_t a[2 * MOST_M * K], b[3 * MOST_N * K], bias[MOST_N];
-    static float c[2 * MOST_M * MOST_N];
+    static float c[2 * MOST_M * MOST_N], mask[2 * MOST_M * MOST_N];
     const tl_run run = {0};
     tl_rng rng;
     (void)state;
@@ -243,9 +243,11 @@ static void test_small_products(void **state)
     draw_halves(a, TL_COUNT(a), &rng);
     draw_halves(b, TL_COUNT(b), &rng);
     draw_halves(bias, MOST_N, &rng);
+    for (int64_t i = 0; i < TL_COUNT(mask); i++) mask[i] = (float)((int)tl_rng_below(&rng, 5) - 2);
+    mask[1] = NAN;
     for (int form = 0; form < 2 * TL_COUNT(sizes); form++) { // with 2 of the 4 ways to lie each
         const int64_t *size = sizes[form % TL_COUNT(sizes)], m = size[0], n = size[1], k = size[2];
-        const bool more = form % 3 == 0;
+        const bool more = form % 3 == 0, masked = form % 4 < 2;
         const tli_cuda_product w = {.dtype = TL_BF16,
                                     .m = m,
                                     .n = n,
@@ -257,14 +259,18 @@ static void test_small_products(void **state)
                                     .b_step = k * n,
                                     .wide = true,
                                     .bias = more,
+                                    .masked = masked,
                                     .activation = more ? TL_ACT_RELU : TL_ACT_NONE};
         assert_true(tli_cuda_is_small(&w));
         assert_ok(tli_cuda_multiply_small(
-            &run, &w, &(tli_cuda_operands){.a = a, .b = b, .bias = more ? bias : NULL, .c = c}));
+            &run, &w,
+            &(tli_cuda_operands){
+                .a = a, .b = b, .bias = more ? bias : NULL, .mask = masked ? mask : NULL, .c = c}));
         for (int64_t e = 0; e < 2 * m * n; e++) {
             const int64_t matrix = e / (m * n), i = e / n % m, j = e % n;
             double want = product_at(&w, a + matrix * w.a_step, b + matrix * w.b_step, i, j);
             if (more) want = fmax(want + (double)half_at(bias, j), 0);
+            if (masked && !(mask[e] > 0)) want = 0;
             assert_true(fabs(want - (double)c[e]) < 3e-4);
         }
     }

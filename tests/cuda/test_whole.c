@@ -1,11 +1,15 @@
 /* Lists of small pieces as one kernel (cuda/whole.h): what waits for what, that NVRTC takes the
- * text and keeps all in registers, and, on a GPU with TILTH_DEVICE=cuda, that bits are those of the
- * list. */
+ * text and keeps all in registers; that steps of a training become one; on a GPU with
+ * TILTH_DEVICE=cuda, that bits are those of the list. */
 #include "test.h"
 #include "engine.h"
 #include "graph/trainer.h"
+#include "temporary.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/graph/function.h>
@@ -29,19 +33,25 @@ static tl_status note(const tli_cuda_work *w, const void *args, size_t bytes)
     return TL_OK;
 }
 
-/* c = a b, [64, 64] each, whose memory is said to be that of the call. */
-static void multiply(const void *a, const void *b, void *c)
+/* c = a b, [64, k] and [k, n], whose memory is said to be that of the call. */
+static void multiply_sizes(const void *a, const void *b, void *c, int n, int k)
 {
-    enum { SIDE = 64, BYTES = 2 * SIDE * SIDE };
+    enum { ROWS = 64, HALF = 2 };
     const tli_cuda_product p = {
-        .dtype = TL_BF16, .m = SIDE, .n = SIDE, .k = SIDE, .batch = 1, .activation = TL_ACT_RELU};
+        .dtype = TL_BF16, .m = ROWS, .n = n, .k = k, .batch = 1, .activation = TL_ACT_RELU};
     const tl_node none = {0};
     tli_whole_call(noting, &none);
-    tli_whole_reads(noting, a, BYTES);
-    tli_whole_reads(noting, b, BYTES);
-    tli_whole_writes(noting, c, BYTES);
+    tli_whole_reads(noting, a, (size_t)(HALF * ROWS * k));
+    tli_whole_reads(noting, b, (size_t)(HALF * k * n));
+    tli_whole_writes(noting, c, (size_t)(HALF * ROWS * n));
     assert_ok(
         tli_cuda_multiply_small(&(tl_run){0}, &p, &(tli_cuda_operands){.a = a, .b = b, .c = c}));
+}
+
+/* [64, 64] each. */
+static void multiply(const void *a, const void *b, void *c)
+{
+    multiply_sizes(a, b, c, 64, 64);
 }
 
 static int count(const char *text, const char *what)
@@ -92,6 +102,31 @@ static void pieces_wait_for_what_they_need(void **state)
     assert_false(tli_whole_is_good(noting));
     tl_str_deinit(&text);
     tli_whole_free(&noting);
+    tli_cuda_on_host = before;
+}
+
+/* What has few columns is made by those who need its rows, if nobody changes what it is made of. */
+static void few_columns_are_computed_where_they_are_needed(void **state)
+{
+    static _Alignas(16) uint16_t rooms[6][64 * 64];
+    tli_cuda_host host = {.put = note}, *before = tli_cuda_on_host;
+    (void)state;
+    tli_cuda_on_host = &host;
+    for (int form = 0; form < 3; form++) {
+        tl_str text = TL_STR_INIT;
+        assert_ok(tli_whole_new(&noting));
+        multiply_sizes(rooms[0], rooms[1], rooms[2], 16, 64);
+        if (form == 0) multiply_sizes(rooms[2], rooms[3], rooms[4], 64, 16);
+        if (form == 1) multiply_sizes(rooms[2], rooms[3], rooms[0], 64, 16); // over what it reads
+        if (form == 2) multiply_sizes(rooms[3], rooms[2], rooms[4], 16, 64); // columns
+        multiply(rooms[form == 1 ? 0 : 4], rooms[1], rooms[5]);
+        assert_ok(tli_whole_print(noting, &text));
+        assert_int_equal(count(tl_str_text(&text), "    meet(p.counter"), form == 0 ? 1 : 2);
+        assert_int_equal(count(tl_str_text(&text), "const i64 row = "), form == 0);
+        compile(tl_str_text(&text));
+        tl_str_deinit(&text);
+        tli_whole_free(&noting);
+    }
     tli_cuda_on_host = before;
 }
 
@@ -161,7 +196,8 @@ static void bits_are_those_of_the_list(void **state)
     tl_ctx *c;
     trainer t[2];
     (void)state;
-    if (!test_wants_gpu()) skip();
+    const tli_cuda_api *api;
+    if (!test_wants_gpu() || tli_cuda_products(&api) != TL_OK) skip();
     assert_ok(test_engine_new(&engine, NULL, 2));
     assert_ok(tl_ctx_new(&c, engine));
     const tl_mark mark = tl_ctx_begin(c);
@@ -197,10 +233,37 @@ static void bits_are_those_of_the_list(void **state)
     tl_engine_free(&engine);
 }
 
-int main(void)
+/* Where there is no GPU: by a driver that is none (fake/cuda), whose kernels do nothing, in another
+ * process. That it becomes one kernel shows there too. */
+static void a_training_becomes_one(void **state)
 {
+    (void)state;
+    if (test_wants_gpu()) skip();
+    char folder[TEMPORARY_PATH];
+    int status = 1;
+    assert_non_null(mkdtemp(temporary(folder, "tilth-whole")));
+    const pid_t child = fork();
+    if (child == 0) {
+        setenv("TILTH_DEVICE", "cuda", 1);
+        setenv("TILTH_CUDA_PATH", FAKE_CUDA_FOLDER, 1);
+        setenv("TILTH_CACHE_DIR", folder, 1);
+        execl("/proc/self/exe", "cuda_whole", "training", (char *)NULL);
+        _exit(127);
+    }
+    assert_true(child > 0 && waitpid(child, &status, 0) == child);
+    assert_int_equal(remove_tree(folder), 0);
+    assert_int_equal(status, 0);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest training[] = {cmocka_unit_test(bits_are_those_of_the_list)};
+    if (argc > 1 && strcmp(argv[1], "training") == 0)
+        return cmocka_run_group_tests(training, NULL, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_wait_for_what_they_need),
+        cmocka_unit_test(few_columns_are_computed_where_they_are_needed),
+        cmocka_unit_test(a_training_becomes_one),
         cmocka_unit_test(bits_are_those_of_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -53,12 +53,12 @@ def make_ours(folder):
     subprocess.run([*command, 'trainer.train_steps=160'], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def make_torch(folder):
-    """False when no environment has PyTorch: on x86-64 it is in those of its own, and writes with our TensorBoard."""
-    packages = os.pathsep.join(p for p in sys.path if p.endswith('site-packages'))
-    for python in (sys.executable, ROOT / '.venv-torch/bin/python', ROOT / '.venv-hf/bin/python'):
-        if os.path.exists(python) and subprocess.run([python, '-c', 'import torch'], stderr=subprocess.DEVNULL).returncode == 0:
-            subprocess.run([python, '-c', TORCH, folder], check=True, env={**os.environ, 'PYTHONPATH': packages}, stderr=subprocess.DEVNULL)
+def write_with(module, script, folder):
+    """False when no environment has it: on x86-64 PyTorch is in those of its own, and writes with our TensorBoard."""
+    packages = os.pathsep.join(p for p in sys.path if p.endswith('site-packages')) if module == 'torch' else ''
+    for python in (sys.executable, *(ROOT / f'.venv-{name}/bin/python' for name in ('torch', 'hf', 'tf'))):
+        if os.path.exists(python) and subprocess.run([python, '-c', f'import {module}'], stderr=subprocess.DEVNULL).returncode == 0:
+            subprocess.run([python, '-c', script, folder], check=True, env={**os.environ, 'PYTHONPATH': packages}, stderr=subprocess.DEVNULL)
             return True
     return False
 
@@ -111,12 +111,9 @@ def same(a, b):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         make_ours(f'{folder}/ours')
-        torch = make_torch(f'{folder}/torch')
-        tensorflow = (ROOT / '.venv-tf').exists()
-        if tensorflow:
-            os.makedirs(f'{folder}/garden')
-            pathlib.Path(f'{folder}/garden/params.yaml').write_text('trainer: {train_steps: 2000}\n')
-            subprocess.run([ROOT / '.venv-tf/bin/python', '-c', TENSORFLOW, f'{folder}/garden'], check=True, stderr=subprocess.DEVNULL)
+        os.makedirs(f'{folder}/garden')
+        pathlib.Path(f'{folder}/garden/params.yaml').write_text('trainer: {train_steps: 2000}\n')
+        there = {'PyTorch': write_with('torch', TORCH, f'{folder}/torch'), 'TensorFlow': write_with('tensorflow', TENSORFLOW, f'{folder}/garden')}
         expected, found = theirs(folder), ours(folder)
     assert expected.keys() == found.keys(), (sorted(expected.keys() ^ found.keys()))
     points = 0
@@ -125,7 +122,7 @@ def main():
         for (step, a), (_, b) in zip(curve, found[key]):
             assert same(b, a), (key, step, a, b)
         points += len(curve)
-    missing = [name for name, there in (('PyTorch', torch), ('TensorFlow', tensorflow)) if not there]
+    missing = [name for name in there if not there[name]]
     print(f'SKIPPED: runs of {" and ".join(missing)}, not installed; ' if missing else '', f'{len(expected)} curves, {points} points are the same', sep='')
 
 

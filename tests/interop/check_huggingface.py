@@ -173,14 +173,20 @@ def check_write(driver, folder, title, kind, encoder=None, task=None, need=None)
 
 def check_divided(folder):
     """The index of a divided checkpoint names its files to transformers, which reads all their weights."""
-    ours = folder / 'divided'
-    run(os.environ['TILTH'], 'train', '--experiment=vision/local', '--mode=train', f'--model_dir={ours}', 'tilth.jit=false',
-        'trainer.train_steps=2', 'trainer.steps_per_loop=2', 'tilth.checkpoint_shards=2')
+    for processes in 1, 2:  # of two, each writes a file
+        check_divided_by(folder, processes)
+
+
+def check_divided_by(folder, processes):
+    ours = folder / f'divided-{processes}'
+    run(os.environ['TILTH'], 'launch', '-n', str(processes), 'train', '--experiment=vision/local', '--mode=train',
+        f'--model_dir={ours}', 'tilth.jit=false', 'trainer.train_steps=2', 'trainer.steps_per_loop=2',
+        'tilth.checkpoint_shards=2')
     files, notes = get_checkpoint_shard_files(str(ours), str(ours / 'ckpt-2.safetensors.index.json'))
     weights = {name: value for file in files for name, value in load_state_dict(file).items()}
     assert len(files) == 2 and sorted(weights) == sorted(notes['all_checkpoint_keys']), notes
-    run(os.environ['TILTH'], 'ckpt', 'merge', ours, '-o', folder / 'merged.safetensors')
-    for name, value in load_file(folder / 'merged.safetensors').items():
+    run(os.environ['TILTH'], 'ckpt', 'merge', ours, '-o', folder / f'merged-{processes}.safetensors')
+    for name, value in load_file(folder / f'merged-{processes}.safetensors').items():
         assert torch.equal(weights[name], value), name
 
 

@@ -129,14 +129,22 @@ def check_divided(folder):
     program = os.environ['TILTH']
     command = [program, 'train', '--experiment=vision/local', '--mode=train', 'tilth.seed=3', 'trainer.train_steps=2',
                'trainer.steps_per_loop=2', 'trainer.checkpoint_interval=2', 'tilth.jit=false']
-    for name, words in ('one', []), ('divided', ['tilth.checkpoint_shards=3']):
-        subprocess.run(command + [f'--model_dir={folder / name}'] + words, check=True, capture_output=True)
-    index = json.loads((folder / 'divided/ckpt-2.safetensors.index.json').read_text())
+    command.append('tilth.lanes=2')
+    divided = ['tilth.checkpoint_shards=3']
+    for name, launch, words in ('one', [], []), ('divided', [], divided), ('by-two', ['launch', '-n', '2'], divided):
+        subprocess.run(command[:1] + launch + command[1:] + [f'--model_dir={folder / name}'] + words, check=True,
+                       capture_output=True)
+    for name in 'divided', 'by-two':
+        check_files_of(folder, name)
+
+
+def check_files_of(folder, run):
+    index = json.loads((folder / run / 'ckpt-2.safetensors.index.json').read_text())
     files = sorted(set(index['weight_map'].values()))
     assert files == [f'ckpt-2.0000{i}-of-00003.safetensors' for i in (1, 2, 3)], files
     size, found = 0, {}
     for file in files:
-        for name, value in safetensors.numpy.load_file(folder / 'divided' / file).items():
+        for name, value in safetensors.numpy.load_file(folder / run / file).items():
             assert index['weight_map'][name] == file, (name, file)
             found[name] = value
             size += value.nbytes

@@ -218,6 +218,17 @@ static void assign_sum(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_ten
     if (!tl_assign_sum(c, out[0], in[1], in[2])) out[0] = NULL;
 }
 
+/* As programs have it (graph/join.c). */
+static void assign_scaled(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
+{
+    tl_tensor *none[1] = {NULL};
+    (void)k;
+    out[0] = copy(c, in[0]);
+    tl_tensor *const with[] = {out[0], in[1], in[2]};
+    if (!tl_apply_all(c, TL_OP_assign, &(tl_assign_attr){.add = true, .scale = 1.7}, 3, with, none))
+        out[0] = NULL;
+}
+
 static void norm(tl_ctx *c, const op_case *k, tl_tensor *const *in, tl_tensor **out)
 {
     int count = 0;
@@ -611,6 +622,9 @@ static const op_case cases[] = {
      .torch = "a + b"},
     {"assign sum that begins", {"40009", "40009", "-:bool:=1"}, assign_sum, FLAGS_ALL},
     {"assign sum that goes on", {"40009", "40009", "1:bool:=0"}, assign_sum, FLAGS_ALL},
+    {"assign sum scaled that begins", {"40009", "40009", "-:bool:=1"}, assign_scaled, FLAGS_ALL},
+    {"assign sum scaled", {"40009", "40009", "1:bool:=0"}, assign_scaled, FLAGS_ALL},
+    {"assign sum scaled of doubles", {"33:f64", "33:f64", "1:bool:=0"}, assign_scaled, FLAGS_ALL},
     {"assign sum of doubles", {"33:f64", "33:f64", "1:bool:=1"}, assign_sum, FLAGS_ALL},
     {"assign add of doubles", {"33:f64", "33:f64"}, assign, FLAGS_ALL, .p = {1}},
     {"assign sum of integers", {"3:i64", "3:i64", "1:bool:=1"}, assign_sum, FLAGS_ALL},

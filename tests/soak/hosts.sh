@@ -40,11 +40,12 @@ exec ip netns exec $two unshare --uts bash -c 'hostname two; exec "\$@"' sh bash
 AGENT
 chmod +x "$place/agent"
 
-# over COMMAND... : a rank on each host
+each=1 # ranks of a host
+# over COMMAND... : on both hosts
 over()
 {
     timeout 300 ip netns exec "$one" unshare --uts bash -c 'hostname one; exec "$@"' sh \
-        mpirun --allow-run-as-root --bind-to none -H 10.77.0.1:1,10.77.0.2:1 --mca plm_rsh_agent "$place/agent" \
+        mpirun --allow-run-as-root --bind-to none -H "10.77.0.1:$each,10.77.0.2:$each" --mca plm_rsh_agent "$place/agent" \
         --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 \
         -x TILTH_NUM_THREADS -x HWLOC_COMPONENTS "$@"
 }
@@ -99,3 +100,15 @@ cut_cable "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=2
 over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=200000 >"$place/again.txt" 2>&1
 cmp "$place/alone/ckpt-200000.safetensors" "$place/both/ckpt-200000.safetensors"
 echo "   mended, the same command ends with the bytes of one process"
+
+# With two ranks each, hosts add what they have before it travels.
+each=2
+words=(train --experiment=vision/local --mode=train tilth.seed=7 tilth.lanes=4 trainer.steps_per_loop=20
+    trainer.summary_interval=20 trainer.checkpoint_interval=20 trainer.train_steps=40
+    'task.model.backbone.cnn.units=[256,64]' runtime.all_reduce_alg=hierarchical_copy
+    runtime.distribution_strategy=multi_worker_mirrored task.train_data.global_batch_size=32)
+"$tilth" "${words[@]}" --model_dir="$place/levels-1" >"$place/alone.txt" 2>&1
+over "$tilth" "${words[@]}" --model_dir="$place/levels-2" >"$place/levels.txt" 2>&1
+! grep 'adds at one level' "$place/levels.txt" || exit 1
+cmp "$place/levels-1/ckpt-40.safetensors" "$place/levels-2/ckpt-40.safetensors"
+echo "   in two levels: the bytes of one process"

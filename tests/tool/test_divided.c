@@ -63,6 +63,39 @@ static void it_is_gone_on_with(void **state)
     ends(2, VISION "--model_dir=e tilth.checkpoint_shards=0", "tilth.checkpoint_shards");
 }
 
+/* Each process writes its files; merged they are one process's, and others go on from them. */
+static void processes_write_them_together(void **state)
+{
+    (void)state;
+#define TOGETHER(n, words)                                                                         \
+    "tilth launch -n " #n " train --experiment=vision/local --mode=train_and_eval " SMALL          \
+    "tilth.lanes=3 task.train_data.global_batch_size=30 "                                          \
+    "task.validation_data.global_batch_size=30 " words
+    ends(0, TOGETHER(1, "--model_dir=a"), "ckpt-");
+    ends(0, TOGETHER(2, DIVIDED "--model_dir=b tilth.zero=2"), "saved checkpoint to b/ckpt-8");
+    ends(0, TOGETHER(3, "tilth.checkpoint_shards=2 --model_dir=c trainer.train_steps=4"), "ckpt-4");
+    ends(0, TOGETHER(2, "tilth.checkpoint_shards=5 --model_dir=c"), "ckpt-8");
+    ends(0,
+         "for m in b/ckpt-4 b/ckpt-8 c/ckpt-8; do rm -f m.safetensors; tilth ckpt merge $m -o "
+         "m.safetensors && cmp a/${m#*/}.safetensors m.safetensors || exit 1; done",
+         "");
+    ends(0, "ls c/ckpt-4.00002-of-00002.safetensors c/ckpt-8.00005-of-00005.safetensors", "");
+    // damaged, and lacking: named, and the one before is gone on from, by another number
+    ends(0, "printf x | dd of=b/ckpt-8.00002-of-00003.safetensors bs=1 seek=4000 conv=notrunc", "");
+    ends(1, "tilth ckpt verify b", "the checksum of its file 'ckpt-8.00002-of-00003.safetensors'");
+    ends(0, TOGETHER(3, DIVIDED "--model_dir=b"),
+         "going on from 'b/ckpt-4.safetensors.index.json' instead");
+    ends(0, "rm c/ckpt-8.00004-of-00005.safetensors", "");
+    ends(2, "tilth ckpt merge c -o no.safetensors", "ckpt-8.00004-of-00005.safetensors");
+    ends(0, TOGETHER(1, "--model_dir=c"),
+         "going on from 'c/ckpt-4.safetensors.index.json' instead");
+    ends(0,
+         "rm m.safetensors; tilth ckpt merge b -o m.safetensors && cmp a/ckpt-8.safetensors "
+         "m.safetensors && cmp a/ckpt-8.safetensors c/ckpt-8.safetensors",
+         "");
+#undef TOGETHER
+}
+
 /* LiBai's trainer gives checkpoints other names: those are one file. */
 static void train_net_names_it(void **state)
 {
@@ -94,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SHELL_TEST(merged_it_has_the_same_bytes),
         SHELL_TEST(it_is_gone_on_with),
+        SHELL_TEST(processes_write_them_together),
         SHELL_TEST(train_net_names_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,6 +68,11 @@ static const need needs[] = {
     {.said = "tilth train --experiment=vision/local --mode=train_and_eval --model_dir=runs/four "
              "tilth.lanes=4 tilth.processes=2",
      .more = "trainer.train_steps=4 trainer.validation_steps=1" SHORT},
+    {.said = "tilth launch -n 2 explain --experiment=vision/local "
+             "task.model.backbone.type=resnet task.model.backbone.resnet.model_id=18",
+     .more = "--steps=1 task.train_data.global_batch_size=2 "
+             "task.model.backbone.resnet.depth_multiplier=0.25" SHORT,
+     .any_answer = true},
     // docs/trainers.md
     {.said = "tilth train --experiment=multitask/local --mode=train_and_eval "
              "--model_dir=runs/both",

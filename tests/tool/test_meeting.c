@@ -78,7 +78,7 @@ static void lanes_of_a_device_do_not_meet_in_one_process(void **state)
     ends(2,
          "TILTH_DEVICE=fake tilth " CONTRASTED "--plugin=" FAKE_PLUGIN
          " --model_dir=a tilth.lanes=2",
-         "2 lanes of this process meet in the middle of a step, and on fake:0 there may be one");
+         "on this device start a process for each lane");
 }
 
 int main(void)

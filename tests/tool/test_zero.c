@@ -36,9 +36,10 @@ static void the_bytes_are_those_without_it(void **state)
     (void)state;
     for (int64_t i = 0; i < TL_COUNT(rules); i++) {
         run("", "one", rules[i], FOUR "tilth.zero=1"); // alone there is nothing to share
-        run("launch -n 2 ", "none", rules[i], FOUR);
-        run("launch -n 2 ", "two", rules[i], FOUR "tilth.zero=1");
-        run("launch -n 3 ", "three", rules[i], FOUR "tilth.zero=2");
+        // in parts of any size
+        run("launch -n 2 ", "none", rules[i], FOUR "tilth.bucket_mb=0.0625");
+        run("launch -n 2 ", "two", rules[i], FOUR "tilth.zero=1 runtime.num_packs=5");
+        run("launch -n 3 ", "three", rules[i], FOUR "tilth.zero=2 tilth.bucket_mb=0.07");
         ends(0,
              "for m in none two three; do cmp one/ckpt-2.safetensors $m/ckpt-2.safetensors && cmp "
              "one/ckpt-4.safetensors $m/ckpt-4.safetensors && diff -rx checkpoint one/best $m/best "

@@ -34,7 +34,8 @@ enum { TL_WHO_KEY = 160, TL_WHO_HOSTS = 1024 };
 typedef struct tl_who {
     tl_who_source from;
     const char *source; /* "torchrun (RANK, WORLD_SIZE)"; static */
-    const char *mpi; /* whose mpirun it was, "openmpi" or "mpich"; NULL: that is not known. Static */
+    const char
+        *mpi; /* whose mpirun it was, "openmpi" or "mpich"; NULL: that is not known. Static */
     int32_t rank, size;
     int32_t local_rank, local_size; /* of those on this machine */
     /* what only this run has, for its processes to find each other; "" when it has nothing */

@@ -48,6 +48,9 @@ TL_API void tl_world_close(tl_world **world, tl_status how);
 TL_API bool tl_world_told(void);
 TL_API tl_comm *tl_world_comm(const tl_world *world);
 TL_API const tl_who *tl_world_who(const tl_world *world);
+/* Which machine each rank is on, as the first rank that is there; all ranks call it. A machine is
+ * known by its name, or by what TILTH_MACHINE says. `out` has room for all ranks. */
+TL_API TL_NODISCARD tl_status tl_world_machines(const tl_world *world, int32_t *out);
 
 /* What a rank does between calls. */
 typedef enum tl_world_doing {

@@ -295,7 +295,8 @@ typedef struct tl_ema_attr {
 } tl_ema_attr;
 
 typedef struct tl_assign_attr {
-    bool add; /* to what is there; else in its place */
+    bool add;     /* to what is there; else in its place */
+    double scale; /* of what is added: kernels that have TL_KERNEL_JOINED multiply by it; 0: none */
 } tl_assign_attr;
 
 /* Elements of a block whose squares square_sums adds up. */

@@ -13,7 +13,8 @@
  *
  * A transport (a tl_comm_class) carries bytes and adds nothing. Sums are made above it, once for
  * all: pieces go to owners, owners add them in the order of lanes (lanes.h), results are gathered.
- * So a sum has the same bits over threads, shared memory and MPI, on any number of ranks.
+ * So a sum has the same bits over threads, shared memory and MPI, on any number of ranks. Where
+ * ranks are on several machines it may go in two levels (tl_comm_set_machines), with those bits.
  *
  * Every rank of a group makes the same calls on it in the same order. Where they differ, the call
  * fails on all of them and names both. A call that fails on its way, and tl_comm_abort on any rank
@@ -36,7 +37,7 @@ typedef struct tl_comm tl_comm;
 typedef struct tl_comm_group tl_comm_group;
 typedef struct tl_comm_work tl_comm_work;
 
-enum { TL_COMM_RANKS = 1024, TL_COMM_GROUPS = 32 };
+enum { TL_COMM_RANKS = 1024, TL_COMM_GROUPS = 32, TL_COMM_UNDER_WAY = 8 };
 
 /* --- the world and its groups ----------------------------------------------------------------- */
 
@@ -53,12 +54,13 @@ typedef struct tl_comm_args {
 
 struct tl_comm_group {
     tl_comm *comm;
-    int32_t rank, size;   /* of this process in it */
-    const int32_t *ranks; /* [size] in the world, ascending */
-    int32_t number;       /* groups count from 0, the world */
-    int64_t calls;        /* of all ranks, how many began */
-    int32_t under_way;    /* begun and not waited for */
-    void *inner;          /* the transport's */
+    int32_t rank, size;             /* of this process in it */
+    const int32_t *ranks;           /* [size] in the world, ascending */
+    int32_t number;                 /* groups count from 0, the world */
+    int64_t calls;                  /* of all ranks, how many began */
+    int32_t under_way;              /* begun and not waited for */
+    struct tli_comm_levels *levels; /* of large sums of all ranks, or NULL; the world's */
+    void *inner;                    /* the transport's */
     tl_comm_group *next;
 };
 
@@ -69,8 +71,12 @@ struct tl_comm {
     tl_pool *threads;
     int32_t groups; /* made so far, also those without us */
     void *inner;    /* the transport's */
-    void *room;     /* kept of the last sum, where the transport cannot look into peers */
-    size_t room_bytes;
+    /* kept of sums that are done, where the transport cannot look into peers */
+    struct {
+        void *data;
+        size_t bytes;
+    } rooms[TL_COMM_UNDER_WAY];
+    int64_t own_bytes, common_bytes; /* of memory that was handed out */
     int64_t calls; /* of all groups, how many were waited for; read by other threads */
     int32_t in;    /* the kind that is waited for, or TL_COMM_KINDS; likewise */
 };
@@ -84,10 +90,22 @@ TL_API void tl_comm_close(tl_comm **comm);
  * are not in it get NULL. It lives as long as the world. */
 TL_API TL_NODISCARD tl_status tl_comm_split(tl_comm_group **out, tl_comm *comm,
                                             const int32_t *ranks, int32_t count);
+/* Large sums of so many lanes over all ranks go in two levels from now on: those of a machine add
+ * their pieces of what it brings, machines add these, and each hands the sums on to its ranks, so
+ * that between machines only as much travels as if each were one rank. `machines` [size] numbers
+ * those of the ranks; all ranks call it with the same. That is exact where lanes of a machine are
+ * one subtree of the sum, and all have as many ranks, which are neighbours: else `*why` says what
+ * is otherwise, sums stay as they are, and it is no failure. One machine is none either. */
+TL_API TL_NODISCARD tl_status tl_comm_set_machines(tl_comm *comm, const int32_t *machines,
+                                                   int64_t lanes, const char **why);
 /* Zeroed memory that peers and network cards reach without a copy, on a page's boundary; lives as
  * long as the world. Any other memory works as well, with a copy more. NULL (with the error set)
  * when there is none. */
 TL_API void *tl_comm_alloc(tl_comm *comm, size_t bytes);
+/* Some of it is not needed until it is written again: its memory goes back, as far as it has whole
+ * pages, and it may read as zeros. No peer looks at it now. Other memory is left alone. How many
+ * bytes went back. */
+TL_API size_t tl_comm_release(tl_comm *comm, void *data, size_t bytes);
 /* The same zeroed memory for all ranks, which call it together: what one writes the others see once
  * both have made a call of all. It lives until tl_comm_unshare, or as long as the world.
  * TL_EUNSUPPORTED where ranks have no memory in common: over MPI. */
@@ -97,6 +115,8 @@ TL_API TL_NODISCARD tl_status tl_comm_share(tl_comm *comm, void **out, size_t by
 TL_API TL_NODISCARD tl_status tl_comm_unshare(tl_comm *comm);
 /* Whether they have. */
 TL_API bool tl_comm_shares(const tl_comm *comm);
+/* Bytes of memory that this rank was given for itself, and of memory that all have. */
+TL_API void tl_comm_memory(const tl_comm *comm, int64_t *own, int64_t *common);
 /* Ends the world. The first reason stays. */
 TL_API void tl_comm_abort(tl_comm *comm, const char *why);
 
@@ -154,6 +174,8 @@ struct tl_comm_work {
     tl_comm_call call;
     int64_t number; /* calls of the group in front of it */
     bool begun;
+    bool added;     /* of a sum: this rank has added its piece */
+    bool in_levels; /* a sum that goes over machines */
     void *sum;      /* what a sum is put together in */
     void *inner[4]; /* the transport's */
 };
@@ -163,7 +185,11 @@ TL_API TL_NODISCARD tl_status tl_comm_begin(tl_comm_work *w, tl_comm_group *g,
 /* Returns when what was to be received is here and what was sent may be changed. Works of a group
  * are waited for in the order in which they began. */
 TL_API TL_NODISCARD tl_status tl_comm_wait(tl_comm_work *w);
-enum { TL_COMM_UNDER_WAY = 8 };
+/* Takes a sum as far as it goes without waiting, for who computes something else meanwhile: when
+ * all have brought their numbers, this rank adds its piece. `*done`: nothing is left to wait for,
+ * and that counts as waiting for it. Works of a group are taken on in any order. Other calls, and
+ * transports that cannot tell, go on when they are waited for. */
+TL_API TL_NODISCARD tl_status tl_comm_advance(tl_comm_work *w, bool *done);
 
 /* Both at once. */
 TL_API TL_NODISCARD tl_status tl_comm_call_now(tl_comm_group *g, const tl_comm_call *call);
@@ -202,16 +228,24 @@ struct tl_comm_class {
     /* (optional: none) For transports whose ranks look into each other's memory, all three or none.
      * A sum is begun by `begin` too. `meet` waits until all have begun it, and `face` says where a
      * rank's numbers lie, until `part`, which returns when all are done. `small`: all add all, out
-     * of copies, and nobody waits for the others at the end. */
+     * of copies, and nobody waits for the others at the end. Where there is a `leave`, it comes
+     * before `part`, and tells the others that this rank is done. */
     tl_status (*meet)(tl_comm_work *w, bool *small);
     void (*face)(tl_comm_work *w, int32_t rank, tl_comm_face *out);
     tl_status (*part)(tl_comm_work *w);
     void *(*alloc)(tl_comm *c, size_t bytes);
+    /* (optional: it stays) How many bytes went back, in whole pages. */
+    size_t (*release)(tl_comm *c, void *data, size_t bytes);
     /* (optional: ranks have no memory in common) More than 0 bytes. */
     tl_status (*share)(tl_comm *c, void **out, size_t bytes);
     /* (optional: it stays) Called when all ranks have come to it. */
     void (*unshare)(tl_comm *c);
     void (*abort)(tl_comm *c, const char *why);
+    /* (optional: nobody knows) Whether `wait`, or that of `meet` and `part` which comes next, would
+     * return at once. */
+    bool (*ready)(tl_comm_work *w);
+    /* (optional: `part` does it) See `meet`. */
+    tl_status (*leave)(tl_comm_work *w);
 };
 
 /* The kind under which transports are registered. */

@@ -92,6 +92,12 @@ TL_API TL_NODISCARD tl_status tl_optimizer_discard(tl_optimizer *o);
  * the last one. There are none before something was accumulated, and there may be more later. */
 TL_API tl_tensor *tl_optimizer_sum(const tl_optimizer *o, int64_t index);
 TL_API int64_t tl_optimizer_gradient_sums(const tl_optimizer *o);
+/* Where parameters begin in a sum of gradients, ascending, and the number of each in the model,
+ * which counts them in the order of its layers. None of other sums. */
+TL_API tl_ints tl_optimizer_sum_params(const tl_optimizer *o, const tl_tensor *sum,
+                                       const int64_t **numbers);
+/* Of such a number. */
+TL_API const char *tl_optimizer_param_path(const tl_optimizer *o, int64_t number);
 /* How often gradients were accumulated, in captures and eager steps: does a step do it once? */
 TL_API int64_t tl_optimizer_additions(const tl_optimizer *o);
 /* Sums are those of so many lanes, each of which is clipped by the optimizer's own clipping (adamw)
@@ -122,11 +128,30 @@ TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);
  * memory in common. `g` must outlive optimizer and model. TL_EUNSUPPORTED on devices that are not
  * the host. */
 TL_API TL_NODISCARD tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g, int64_t level);
+/* What a process needs when so many share, whether they do now or not: bytes of the model's blocks,
+ * of slots and averages, and of sums of gradients, between two steps; of memory in common its part.
+ * Also what `o` itself has is asked so: with one process. */
+typedef struct tl_optimizer_sharing {
+    int32_t rank, ranks;
+    int64_t level; /* 0: nothing is shared */
+    bool common;   /* they have memory in common */
+} tl_optimizer_sharing;
+typedef struct tl_optimizer_memory {
+    double weights, slots, sums;
+} tl_optimizer_memory;
+/* Bytes of this process's parts, where they lie apart; 0 where they do not. */
+TL_API double tl_optimizer_kept_apart(const tl_optimizer *o);
+TL_API void tl_optimizer_plan_memory(const tl_optimizer *o, const tl_optimizer_sharing *how,
+                                     tl_optimizer_memory *out);
 /* Nothing is done for one that is not shared. */
 TL_API TL_NODISCARD tl_status tl_optimizer_meet(tl_optimizer *o);
 TL_API bool tl_optimizer_is_shared(const tl_optimizer *o);
 /* Whether slots and averages lie apart, each part with the process that moves it. */
 TL_API bool tl_optimizer_is_apart(const tl_optimizer *o);
+/* Then: which elements of a tensor of the state a process has, `from` to `end` - 1; false: all have
+ * all of it. */
+TL_API bool tl_optimizer_part(const tl_optimizer *o, const tl_tensor *t, int32_t rank,
+                              int64_t *from, int64_t *end);
 /* Where they do: brings all parts of averages to all processes, and those of slots to the first,
  * until the next tl_optimizer_meet. All call it before averages are exchanged (tl_optimizer_swap)
  * or the state is looked at. Else nothing is done. */

@@ -19,6 +19,7 @@
 #include <tilth/sys/cpu/limits.h>
 #include <tilth/sys/cpu/jit.h>
 #include <tilth/sys/cuda/cuda.h>
+#include <tilth/sys/graph/early.h>
 #include <tilth/sys/graph/graph.h>
 #include <tilth/sys/graph/program.h>
 

@@ -41,8 +41,9 @@ typedef struct tl_strategy_args {
     const char *tpu_address;           /* (optional: none) */
     int threads;                       /* (optional: one on each processor) */
     int64_t lanes;                     /* (optional: 1) */
-    double bucket_mb;                  /* (optional: 25) bytes of a sum that travel at a time */
-    int64_t num_packs;                 /* (optional: 1) in which each sum travels, at least */
+    double bucket_mb;                  /* (optional: 25) of a part of a sum, at most */
+    int64_t bucket_params;             /* (optional: any) parameters in a part, at most */
+    int64_t num_packs;                 /* (optional: 1) parts of a sum, at least */
     tl_world *world; /* (optional: one process) whose processes carry the lanes; it stays the
                         caller's, and must outlive the strategy */
 } tl_strategy_args;

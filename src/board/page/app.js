@@ -18,7 +18,7 @@ T.show = async () => {
   view.dataset.view = found[0];
   for (const b of document.querySelectorAll('#tabs button')) b.setAttribute('aria-selected', String(b.dataset.tab === found[0]));
   T.showSide();
-  try { await found[2](view); } catch (e) { view.replaceChildren(T.el('p', {class: 'empty'}, 'The server does not answer: ' + e.message)); }
+  try { await found[2](view); } catch (e) { view.replaceChildren(T.el('p', {class: 'empty'}, 'This cannot be shown: ' + e.message)); }
   document.body.dataset.shown = String(Number(document.body.dataset.shown || 0) + 1); // for tests: a view is whole
 };
 
@@ -39,8 +39,7 @@ T.showLive = () => {
 
 T.setTheme = (name) => {
   document.documentElement.dataset.theme = name;
-  for (const card of T.cards.values()) card.load();
-  if (T.runs.size) T.showSide();
+  if (T.runs.size) T.show(); // drawings have the colours in them
 };
 
 T.help = () => {

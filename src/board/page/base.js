@@ -95,7 +95,7 @@ T.ask = async (what, args = {}) => {
     if (!T.keys[what]) return found;
     return found ? found[T.keys[what].map((k) => String(args[k] ?? '')).join(' ')] : undefined;
   }
-  const answer = await fetch('api/' + what + '?' + new URLSearchParams(args));
+  const answer = await fetch('api/' + what + '?' + new URLSearchParams(args)).catch(() => { throw new Error('the server does not answer'); });
   if (!answer.ok) throw new Error((await answer.text()).trim());
   return answer.json();
 };

@@ -4,6 +4,11 @@ T.fact = (name, value) => T.el('div', {}, T.el('b', {}, value), T.el('span', {},
 
 T.card = (title, ...children) => T.el('section', {class: 'card', style: 'margin-bottom:12px'}, T.el('h3', {}, title), ...children);
 
+// A file of the run that is not what it should be takes nothing else with it.
+T.guarded = (file, f) => {
+  try { return f(); } catch { return T.card(file, T.el('p', {class: 'dim', style: 'margin:0'}, `${file} is not what the page expects, and is not shown.`)); }
+};
+
 T.showRun = async (view) => {
   const run = T.chosenRuns()[0];
   if (!run) { view.replaceChildren(T.el('p', {class: 'empty'}, 'Choose a run on the left.')); return; }
@@ -11,9 +16,12 @@ T.showRun = async (view) => {
   const [files, weights, reports] = await Promise.all([ask('files'), ask('weights'), ask('reports')]);
   if (T.viewNow !== view.dataset.view) return;
   const others = T.chosenRuns().length - 1;
-  const log = view.querySelector('#log-card') && view.dataset.run === String(run.id) ? view.querySelector('#log-card') : T.logCard(run, files || []);
+  let log = view.dataset.run === String(run.id) ? view.querySelector('#log-card') : null;
+  if (log) log.reload(); // what is searched for stays
+  else log = T.logCard(run, files || []);
   view.dataset.run = String(run.id);
-  const cards = [T.runFacts(run, others), T.checkpointCard(files || []), T.confusionCard(run, reports || {}), T.worstCard(reports || {}), T.timeCard(run, reports || {}), T.weightCard(weights || {}), log];
+  const cards = [T.runFacts(run, others), T.checkpointCard(files || []), T.guarded('confusion.json', () => T.confusionCard(run, reports || {})),
+    T.guarded('mistakes.json', () => T.worstCard(reports || {})), T.guarded('trace.json', () => T.timeCard(run, reports || {})), T.weightCard(weights || {}), log];
   view.replaceChildren(...cards.filter(Boolean));
 };
 
@@ -127,14 +135,16 @@ T.logCard = (run, files) => {
   const box = T.el('input', {type: 'search', placeholder: 'search the log', 'aria-label': 'search the log'}), out = T.el('pre', {style: 'max-height:420px;overflow:auto', id: 'log'}), said = T.el('span', {class: 'dim'});
   const load = async () => {
     const answer = await T.ask('log', {run: run.id, file: pick.value, search: box.value}).catch((e) => ({found: 0, lines: [e.message]}));
+    const below = out.scrollHeight - out.scrollTop - out.clientHeight; // who reads further up stays there
     out.textContent = answer.lines.join('\n');
     said.textContent = `${answer.found} lines` + (answer.tail ? ' in the last 8 MiB' : '');
-    out.scrollTop = out.scrollHeight;
+    if (below < 40) out.scrollTop = out.scrollHeight;
   };
   pick.addEventListener('change', load);
   box.addEventListener('change', load);
   load();
   const card = T.card('log', T.el('div', {class: 'bar'}, pick, box, said), out);
   card.id = 'log-card';
+  card.reload = load;
   return card;
 };

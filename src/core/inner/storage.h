@@ -55,6 +55,7 @@ struct tli_memory {
     pthread_mutex_t lock;
     tl_storage *free[TLI_SIZE_CLASSES];
     tl_memory_stats stats;
+    int64_t resident; /* of what is used, what takes memory (resident.h) */
     tl_engine *engine;
     tl_device *device;
     tl_queue *queue;    /* whose work uses it */

@@ -6,6 +6,7 @@
  *     block                       has w, slot[3] and scale
  *     get, put, put_weight        n elements of a slot or of the weights from i on
  *     load_grad                   the gradient, scaled
+ *     power_of_step               of a number, by the number of a step
  *     WAYS, UNROLLED(...)         vectors that are done beside each other, loops over them
  *
  * Behind number.h and the vector functions. No include guard: included once in a file.
@@ -73,7 +74,7 @@ TLI_INLINE void adam_steps(const block *b, const adam *a, const int ways, i64 i,
 
 TLI_INLINE adam adam_of(const tl_adam_attr *k, double rate, double step, float decay)
 {
-    const double c1 = 1 - __builtin_pow(k->beta_1, step), c2 = 1 - __builtin_pow(k->beta_2, step);
+    const double c1 = 1 - power_of_step(k->beta_1, step), c2 = 1 - power_of_step(k->beta_2, step);
     const bool keras = k->form == TL_FORM_KERAS;
     adam a;
     a.rate = spread(keras ? rate * __builtin_sqrt(c2) / c1 : rate / c1);
@@ -127,7 +128,7 @@ typedef struct lamb_line {
 
 TLI_INLINE lamb_line lamb_line_of(const tl_lamb_attr *a, double step, float decay)
 {
-    const double c1 = 1 - __builtin_pow(a->beta_1, step), c2 = 1 - __builtin_pow(a->beta_2, step);
+    const double c1 = 1 - power_of_step(a->beta_1, step), c2 = 1 - power_of_step(a->beta_2, step);
     lamb_line l;
     l.by = spread(1 / c1);
     l.factor = spread(1 / __builtin_sqrt(c2));
@@ -266,7 +267,7 @@ TLI_INLINE numbers adadelta_of(const tl_adadelta_attr *a, double rate, double st
 
 TLI_INLINE numbers adamax_of(const tl_adamax_attr *a, double rate, double step, float decay)
 {
-    numbers k = numbers_of(rate / (1 - __builtin_pow(a->beta_1, step)), rate, decay);
+    numbers k = numbers_of(rate / (1 - power_of_step(a->beta_1, step)), rate, decay);
     set_betas(&k, a->beta_1, a->beta_2, a->epsilon);
     return k;
 }

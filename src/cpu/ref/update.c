@@ -212,8 +212,12 @@ static tl_status assign_kernel(const tl_run *run, const tl_node *n)
     }
     if (n->inputs > 2 && *(const bool *)tli_data(n->in[2]))
         memset(tli_data(to), 0, tl_tensor_bytes(to));
-    for (int64_t i = 0, count = tl_tensor_count(to); i < count; i++)
+    for (int64_t i = 0, count = tl_tensor_count(to); i < count && !a->scale; i++)
         tli_number_set(to, i, tli_number_add(to, tli_number_get(to, i), tli_number_get(v, i)));
+    for (int64_t i = 0, count = tl_tensor_count(to); i < count && a->scale; i++) {
+        const double more = tli_ref_get(v, i) * a->scale; // rounded before it is added
+        tli_ref_set(to, i, tli_ref_get(to, i) + (to->dtype == TL_F32 ? (float)more : more));
+    }
     return TL_OK;
 }
 

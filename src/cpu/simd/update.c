@@ -278,6 +278,7 @@ typedef struct average {
     float *s;
     const float *v;
     float momentum;
+    float scale; /* of what is added */
 } average;
 
 static tl_status ema_piece(int64_t begin, int64_t end, void *payload)
@@ -312,6 +313,29 @@ static tl_status add_piece(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
+/* What is added is rounded before, as the op that multiplies does it. */
+static tl_status add_scaled_piece(int64_t begin, int64_t end, void *payload)
+{
+    const average *e = payload;
+    const vf scale = vf_set1(e->scale), zero = vf_set1(0);
+#define ADD_SCALED_STEP(e, i, n)                                                                   \
+    put(e->s, i, vf_add(get(e->s, i, n), vf_fma(get(e->v, i, n), scale, zero)), n)
+    SWEEP(ADD_SCALED_STEP, e);
+#undef ADD_SCALED_STEP
+    return TL_OK;
+}
+
+static tl_status begin_scaled_piece(int64_t begin, int64_t end, void *payload)
+{
+    const average *e = payload;
+    const vf scale = vf_set1(e->scale), zero = vf_set1(0);
+#define BEGIN_SCALED_STEP(e, i, n)                                                                 \
+    put(e->s, i, vf_add(zero, vf_fma(get(e->v, i, n), scale, zero)), n)
+    SWEEP(BEGIN_SCALED_STEP, e);
+#undef BEGIN_SCALED_STEP
+    return TL_OK;
+}
+
 /* Not a copy: -0 becomes 0, as where zeros lie. */
 static tl_status begin_piece(int64_t begin, int64_t end, void *payload)
 {
@@ -326,13 +350,15 @@ static tl_status begin_piece(int64_t begin, int64_t end, void *payload)
 static tl_status assign_kernel(const tl_run *run, const tl_node *n)
 {
     const tl_assign_attr *a = n->attr;
-    average e = {.s = tli_data(n->in[0]), .v = tli_data(n->in[1])};
+    average e = {.s = tli_data(n->in[0]), .v = tli_data(n->in[1]), .scale = (float)a->scale};
     TL_ASSERT(tl_shape_equal(&n->in[0]->shape, &n->in[1]->shape)
               && n->in[0]->dtype == n->in[1]->dtype);
     if (!a->add) return tli_run_reference(run, n);
     const bool fresh = n->inputs > 2 && *(const bool *)tli_data(n->in[2]);
-    return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN,
-                           fresh ? begin_piece : add_piece, &e);
+    tl_status (*const piece)(int64_t, int64_t, void *) =
+        a->scale ? (fresh ? begin_scaled_piece : add_scaled_piece)
+                 : (fresh ? begin_piece : add_piece);
+    return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN, piece, &e);
 }
 
 /* Sums of metrics and weights. */
@@ -343,7 +369,7 @@ static tl_status assign_doubles_kernel(const tl_run *run, const tl_node *n)
     const bool fresh = n->inputs > 2 && *(const bool *)tli_data(n->in[2]);
     double *to = tli_data(n->in[0]);
     const double *more = tli_data(n->in[1]);
-    if (!a->add) return tli_run_reference(run, n);
+    if (!a->add || a->scale) return tli_run_reference(run, n);
     if (fresh)
         for (int64_t i = 0; i < count; i++) to[i] = 0.0 + more[i];
     else
@@ -434,7 +460,7 @@ static const tl_kernel rows[] = {
     {TL_OP_update_lamb, TL_F32, update_lamb_kernel, 0},
     {TL_OP_update_lars, TL_F32, update_lars_kernel, 0},
     {TL_OP_update_ema, TL_F32, update_ema_kernel, 0},
-    {TL_OP_assign, TL_F32, assign_kernel, 0},
+    {TL_OP_assign, TL_F32, assign_kernel, TL_KERNEL_JOINED},
     {TL_OP_assign, TL_F64, assign_doubles_kernel, 0},
     {TL_OP_finite_and_norm, TL_F32, finite_and_norm_kernel, 0},
     {TL_OP_finite_and_norm, TL_BF16, finite_and_norm_kernel, 0},

@@ -164,6 +164,11 @@ _Static_assert(GRAIN % (WAYS * VF) == 0, "tasks are whole rounds");
 
 typedef int64_t i64;
 #include "cpu/inner/nadam.h"
+TLI_INLINE double power_of_step(double x, double step)
+{
+    return __builtin_pow(x, step);
+}
+
 #include "cpu/inner/update_rules.h"
 
 #endif

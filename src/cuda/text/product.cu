@@ -15,31 +15,41 @@
 #define ROW_B (8 + (TRANSPOSE_B ? CHUNK : TILE_N))
 #define ROWS_A (TRANSPOSE_A ? CHUNK : TILE_M)
 #define ROWS_B (TRANSPOSE_B ? TILE_N : CHUNK)
+/* Whether tiles end where the operand does. */
+#define A_INSIDE (M % TILE_M == 0 && K % CHUNK == 0)
+#define B_INSIDE (N % TILE_N == 0 && K % CHUNK == 0)
 
 #ifdef __CUDACC__
 extern __shared__ ALIGNED X_T pool[];
 
 /* Eight elements, or none. */
-FN void fetch_vector(X_T *to, const X_T *from, bool there)
+FN void fetch_vector(u32 to, const X_T *from, bool there)
 {
-    const u32 at = (u32)__cvta_generic_to_shared(to), bytes = there ? 16 : 0;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(bytes) : "memory");
+    const u32 bytes = there ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 
-/* A box of [rows, columns] of a matrix, from row r and column c on; beyond its ends is 0. */
-template <bool vectors, int rows, int columns, int room>
+/* A box of [rows, columns] of a matrix, from row r and column c on; beyond its ends is 0, if it may
+ * reach there. A thread's parts of the box are 256 apart. */
+template <bool vectors, int rows, int columns, int room, bool inside>
 FN void fetch(X_T *to, const X_T *x, int r, int c, int height, int width)
 {
-    if (vectors) {
-        UNROLL for (int e = threadIdx.x; e < rows * columns / 8; e += 256) {
-            const int i = e / (columns / 8), j = e % (columns / 8) * 8;
-            const bool there = r + i < height && c + j < width;
-            fetch_vector(to + i * room + j, there ? x + (i64)(r + i) * width + c + j : x, there);
+    constexpr int each = vectors ? 8 : 1, across = columns / each, parts = rows * across;
+    const u32 at = (u32)__cvta_generic_to_shared(to);
+    const X_T *box = x + ((i64)r * width + c);
+    int i = threadIdx.x / across, j = threadIdx.x % across;
+    _Pragma("unroll 8") for (int first = 0; first < parts; first += 256) {
+        if (first + 256 <= parts || first + threadIdx.x < parts) {
+            const bool there = inside || (r + i < height && c + j * each < width);
+            const X_T *from = there ? box + (i * width + j * each) : x;
+            if (vectors) fetch_vector(at + 2 * (i * room + j * each), from, there);
+            else to[i * room + j] = there ? *from : (X_T)0;
         }
-    } else {
-        _Pragma("unroll 8") for (int e = threadIdx.x; e < rows * columns; e += 256) {
-            const int i = e / columns, j = e % columns;
-            to[i * room + j] = r + i < height && c + j < width ? x[(i64)(r + i) * width + c + j] : 0;
+        i += 256 / across;
+        j += 256 % across;
+        if (256 % across && j >= across) {
+            j -= across;
+            i++;
         }
     }
 }
@@ -80,10 +90,10 @@ FN void add_parts(const X_T *x, const X_T *y, int row, int column, float (*sums)
     float c[2][4] = {};
     for (int first = 0; first < K; first += CHUNK) {
         if (first) SYNC(256);
-        if (TRANSPOSE_A) fetch<WIDE_A, CHUNK, TILE_M, ROW_A>(a, x, first, row, K, M);
-        else fetch<WIDE_A, TILE_M, CHUNK, ROW_A>(a, x, row, first, M, K);
-        if (TRANSPOSE_B) fetch<WIDE_B, TILE_N, CHUNK, ROW_B>(b, y, column, first, N, K);
-        else fetch<WIDE_B, CHUNK, TILE_N, ROW_B>(b, y, first, column, K, N);
+        if (TRANSPOSE_A) fetch<WIDE_A, CHUNK, TILE_M, ROW_A, A_INSIDE>(a, x, first, row, K, M);
+        else fetch<WIDE_A, TILE_M, CHUNK, ROW_A, A_INSIDE>(a, x, row, first, M, K);
+        if (TRANSPOSE_B) fetch<WIDE_B, TILE_N, CHUNK, ROW_B, B_INSIDE>(b, y, column, first, N, K);
+        else fetch<WIDE_B, CHUNK, TILE_N, ROW_B, B_INSIDE>(b, y, first, column, K, N);
         asm volatile("cp.async.wait_all;" ::: "memory");
         SYNC(256);
         _Pragma("unroll 4") for (int k = part * 16; k < CHUNK; k += WK * 16) add_terms(c, a, b, i, j, k);

@@ -26,17 +26,30 @@ FN i64 part_at(const tli_update_args *a, i64 at)
 KERNEL(256) update(const tli_update_args a GROUP_PARAM)
 {
     GROUP_BEGIN(256, a.groups)
+    // What is read is on its way while the numbers are made.
+    PER_THREAD(256, W_vector, weights, [VECTORS_EACH]);
+    PER_THREAD(256, G_vector, slopes, [VECTORS_EACH]);
+    PER_THREAD(256, W_vector, slots, [VECTORS_EACH][SLOTS + 1]);
+    const i64 begin = group * (256 * VEC * VECTORS_EACH);
+    EACH_THREAD(256)
+    {
+        UNROLL for (int j = 0; j < VECTORS_EACH; j++) {
+            const i64 i = begin + (j * 256 + t) * VEC;
+            if (i >= a.count) continue;
+            MY(weights)[j] = W_fetch(a.w, i);
+            MY(slopes)[j] = G_fetch(a.grad, i);
+            UNROLL for (int k = 0; k < SLOTS; k++) MY(slots)[j][k] = W_fetch(a.slot[k], i);
+        }
+    }
     const double rate = (double)a.hyper[RATE], step = (double)a.hyper[STEP];
     if (a.hyper[APPLY] == 0 || (IDLE_AT_0 && rate == 0)) return;
     SHARED(NUMBERS, own, [2]);
-    ONE_THREAD(256)
+    EACH_THREAD(256)
     {
-        own[0] = NUMBERS_OF(0);
-        own[1] = NUMBERS_OF((float)a.weight_decay);
+        if (t == 0 || t == 32) own[t / 32] = NUMBERS_OF(t ? (float)a.weight_decay : 0);
         (void)step;
     }
     BARRIER(256)
-    const i64 begin = group * (256 * VEC * VECTORS_EACH);
 #if DECAYED
     const i64 first = part_at(&a, begin);
 #endif
@@ -52,9 +65,11 @@ KERNEL(256) update(const tli_update_args a GROUP_PARAM)
             b.rate = rate;
             b.scale = a.hyper[SCALE];
             UNROLL for (int k = 0; k < 3; k++) b.slot[k] = s[k];
-            W_read(w, a.w, i);
-            G_read(g, a.grad, i);
-            UNROLL for (int k = 0; k < SLOTS; k++) W_read(s[k], a.slot[k], i);
+            UNROLL for (int e = 0; e < VEC; e++) {
+                w[e] = W_LOAD(MY(weights)[j].at[e]);
+                g[e] = G_LOAD(MY(slopes)[j].at[e]);
+                UNROLL for (int k = 0; k < SLOTS; k++) s[k][e] = W_LOAD(MY(slots)[j][k].at[e]);
+            }
 #if DECAYED
             i64 part = first;
             UNROLL for (int e = 0; e < VEC; e++) {

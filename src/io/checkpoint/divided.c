@@ -76,6 +76,7 @@ static tl_status add_share(tli_st_draft *to, const tli_st_item *item, const void
         part.skip = (size_t)share->start * size;
         if (!part.tensor) part.data = (const char *)part.data + part.skip;
     }
+    if (share->data) part.data = share->data, part.tensor = NULL, part.skip = 0;
     return TL_VEC_PUSH(&to->items, part) ? TL_OK : TL_ENOMEM;
 }
 

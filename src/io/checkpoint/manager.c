@@ -103,6 +103,11 @@ tl_status tl_checkpoint_manager_new(tl_checkpoint_manager **out,
         .background = a->background,
         .files = a->files,
         .list = &m->list,
+        .group = a->group,
+        .part = a->part,
+        .payload = a->payload,
+        .optional = a->optional,
+        .explained = a->explained,
     };
     TL_TRY_DONE(st, tli_checkpoint_saver_new(&m->saver, &saving));
     *out = m;
@@ -211,6 +216,7 @@ static tl_status save(tl_checkpoint_manager *m, int64_t step, bool timed)
     if (chosen.length)
         notes[info.note_count++] = (tl_safetensors_note){CHOICES_NOTE, tl_str_text(&chosen)};
     if (st == TL_OK) st = tli_checkpoint_saver_save(m->saver, m->args.state, step, timed, &info);
+    else if (tli_checkpoint_manager_is_together(m)) st = tli_checkpoint_saver_lead(m->saver, st);
     tl_str_deinit(&chosen);
     tl_free(notes);
     return st;
@@ -246,6 +252,40 @@ const char *tl_checkpoint_manager_saved(tl_checkpoint_manager *m, bool wait)
 {
     if (wait) tli_checkpoint_saver_wait(m->saver);
     return tli_checkpoint_saver_is_done(m->saver) ? tli_checkpoint_saver_path(m->saver) : NULL;
+}
+
+/* --- together --------------------------------------------------------------------------------- */
+
+bool tli_checkpoint_manager_is_together(const tl_checkpoint_manager *m)
+{
+    return m->args.group && m->args.files > 1;
+}
+
+tl_status tli_checkpoint_manager_follow(tl_checkpoint_manager *m)
+{
+    return tli_checkpoint_saver_follow(m->saver, m->args.state);
+}
+
+bool tli_checkpoint_manager_in_background(const tl_checkpoint_manager *m)
+{
+    return m->args.background;
+}
+
+bool tli_checkpoint_manager_pending(const tl_checkpoint_manager *m)
+{
+    return tli_checkpoint_saver_pending(m->saver);
+}
+
+bool tli_checkpoint_manager_wrote(tl_checkpoint_manager *m)
+{
+    return tli_checkpoint_saver_wrote(m->saver);
+}
+
+tl_status tli_checkpoint_manager_finish(tl_checkpoint_manager *m)
+{
+    tl_status st = tli_checkpoint_saver_finish(m->saver);
+    if (st != TL_OK) m->at = m->before;
+    return st;
 }
 
 /* --- what leads nowhere ----------------------------------------------------------------------- */

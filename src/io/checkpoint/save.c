@@ -9,26 +9,9 @@
 #include <tilth/sys/core/device.h>
 
 #include "base/inner/thread.h"
-#include "io/inner/checkpoint_manager.h"
+#include "io/checkpoint/saver.h"
 
 enum { PIECE = 1 << 20, HUGE_PAGE = 2 << 20, SECONDS_PER_HOUR = 3600 };
-
-struct tli_checkpoint_saver {
-    tli_checkpoint_saver_args args;
-    /* What is being saved: the thread's while `working`. */
-    tli_st_draft draft;
-    char *snapshot; /* its data; kept for the next one */
-    size_t room;
-    tl_str item; /* NAME-STEP */
-    tl_str path; /* of the file */
-    /* The thread. */
-    pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool started, working, ending, failed;
-    bool done; /* the last one came to a good end, and nobody asked yet */
-    tl_error failure;
-};
 
 /* --- writing and listing ---------------------------------------------------------------------- */
 
@@ -112,6 +95,12 @@ static bool is_divided(const tli_checkpoint_saver *s)
     return s->args.files > 1;
 }
 
+/* Processes may have made more of them. */
+static int64_t files_of(const tli_checkpoint_saver *s)
+{
+    return tli_checkpoint_saver_is_together(s) ? s->by.files : s->args.files;
+}
+
 static tl_status write_files(tli_checkpoint_saver *s, const void *data)
 {
     tli_checkpoint_division by;
@@ -135,22 +124,31 @@ static void remove_other_form(const tli_checkpoint_saver *s)
     if (there && tl_file_remove(tl_str_text(&other)) != TL_OK)
         TL_LOG_WARNING("an old checkpoint stays: %s", tl_error_message());
     if (is_divided(s) || there)
-        tli_checkpoint_remove_pieces(folder, item, is_divided(s) ? s->args.files : 0);
+        tli_checkpoint_remove_pieces(folder, item, is_divided(s) ? files_of(s) : 0);
     tl_error_clear();
     tl_str_deinit(&other);
+}
+
+tl_status tli_checkpoint_saver_list(tli_checkpoint_saver *s)
+{
+    remove_other_form(s);
+    return list_new(s);
+}
+
+tl_status tli_checkpoint_saver_note(const tli_checkpoint_saver *s, tl_status st)
+{
+    const char *latest = s->args.list->latest;
+    return tl_error_note(st, "the checkpoint '%s' was not saved; %s%s%s", tl_str_text(&s->path),
+                         latest ? "the latest is '" : "there is none yet", latest ? latest : "",
+                         latest ? "'" : "");
 }
 
 static tl_status write_and_list(tli_checkpoint_saver *s, const void *data)
 {
     tl_status st = tl_mkdirs(s->args.directory);
     if (st == TL_OK) st = write_files(s, data);
-    if (st == TL_OK) remove_other_form(s);
-    if (st == TL_OK) st = list_new(s);
-    if (st == TL_OK) return TL_OK;
-    const char *latest = s->args.list->latest;
-    return tl_error_note(st, "the checkpoint '%s' was not saved; %s%s%s", tl_str_text(&s->path),
-                         latest ? "the latest is '" : "there is none yet", latest ? latest : "",
-                         latest ? "'" : "");
+    if (st == TL_OK) st = tli_checkpoint_saver_list(s);
+    return st == TL_OK ? st : tli_checkpoint_saver_note(s, st);
 }
 
 /* --- snapshots -------------------------------------------------------------------------------- */
@@ -185,7 +183,7 @@ static tl_status copy_range(int64_t begin, int64_t end, void *payload)
     return TL_OK;
 }
 
-static tl_status make_room(tli_checkpoint_saver *s, size_t bytes)
+tl_status tli_checkpoint_saver_room(tli_checkpoint_saver *s, size_t bytes)
 {
     if (s->snapshot && bytes <= s->room) return TL_OK;
     tl_free(s->snapshot);
@@ -229,7 +227,7 @@ static tl_status take_snapshot(tli_checkpoint_saver *s)
     tl_pool *pool = NULL;
     tl_status st = TL_OK;
     int64_t leased = 0;
-    TL_TRY(make_room(s, d->bytes));
+    TL_TRY(tli_checkpoint_saver_room(s, d->bytes));
     tl_lease *leases = tl_alloc_zero(count * sizeof *leases);
     const char **from = tl_alloc(count * sizeof *from);
     if (!leases || !from) st = TL_FAIL_NOMEM(count * (sizeof *leases + sizeof *from));
@@ -261,11 +259,12 @@ static void *work(void *payload)
         while (!s->working && !s->ending) pthread_cond_wait(&s->changed, &s->lock);
         if (!s->working) break;
         pthread_mutex_unlock(&s->lock);
-        tl_status st = write_and_list(s, s->snapshot);
+        const bool together = tli_checkpoint_saver_is_together(s);
+        tl_status st = together ? tli_checkpoint_write_own(s) : write_and_list(s, s->snapshot);
         if (st != TL_OK) tl_error_save(&s->failure);
         pthread_mutex_lock(&s->lock);
         s->failed = st != TL_OK;
-        s->done = st == TL_OK;
+        s->done = st == TL_OK && !together; // else all have to finish it
         s->working = false;
         pthread_cond_broadcast(&s->changed);
     }
@@ -285,6 +284,16 @@ static tl_status start_thread(tli_checkpoint_saver *s)
         return TL_FAIL(TL_EIO, "cannot start the thread that saves checkpoints: %s",
                        strerror(error));
     s->started = true;
+    return TL_OK;
+}
+
+tl_status tli_checkpoint_saver_go(tli_checkpoint_saver *s)
+{
+    TL_TRY(start_thread(s));
+    pthread_mutex_lock(&s->lock);
+    s->working = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
     return TL_OK;
 }
 
@@ -342,6 +351,7 @@ void tli_checkpoint_saver_free(tli_checkpoint_saver **saver)
         pthread_join(s->thread, NULL);
     }
     tli_st_draft_deinit(&s->draft);
+    tl_arena_free(&s->arena);
     tl_str_deinit(&s->item);
     tl_str_deinit(&s->path);
     pthread_cond_destroy(&s->changed);
@@ -356,21 +366,49 @@ const char *tli_checkpoint_saver_path(const tli_checkpoint_saver *s)
     return tl_str_text(&s->path);
 }
 
+tl_status tli_checkpoint_saver_name(tli_checkpoint_saver *s, const char *item)
+{
+    const char *folder = s->args.directory;
+    const size_t length = strlen(folder);
+    tl_str_cut(&s->item, 0);
+    tl_str_cut(&s->path, 0);
+    tl_str_add(&s->item, item);
+    tl_str_addf(&s->path, "%s%s%s%s", folder, folder[length - 1] == '/' ? "" : "/", item,
+                is_divided(s) ? TL_SAFETENSORS_INDEX : TL_CHECKPOINT_SUFFIX);
+    TL_TRY(tl_str_status(&s->item));
+    return tl_str_status(&s->path);
+}
+
+tl_status tli_checkpoint_saver_draft(tli_checkpoint_saver *s, const tl_state *state,
+                                     const tl_checkpoint_info *info)
+{
+    tli_st_draft_deinit(&s->draft);
+    TL_TRY(tli_st_draft_init(&s->draft));
+    return tli_checkpoint_draft(&s->draft, state, info);
+}
+
 static tl_status begin(tli_checkpoint_saver *s, const tl_state *state, int64_t step, bool timed,
                        const tl_checkpoint_info *info)
 {
-    const char *folder = s->args.directory;
-    size_t length = strlen(folder);
-    tli_st_draft_deinit(&s->draft);
-    TL_TRY(tli_st_draft_init(&s->draft));
-    tl_str_cut(&s->item, 0);
-    tl_str_cut(&s->path, 0);
-    tl_str_addf(&s->item, "%s-%s%" PRId64, s->args.name, timed ? TLI_CHECKPOINT_TIMED : "", step);
-    tl_str_addf(&s->path, "%s%s%s%s", folder, folder[length - 1] == '/' ? "" : "/",
-                tl_str_text(&s->item), is_divided(s) ? TL_SAFETENSORS_INDEX : TL_CHECKPOINT_SUFFIX);
-    TL_TRY(tl_str_status(&s->item));
-    TL_TRY(tl_str_status(&s->path));
-    return tli_checkpoint_draft(&s->draft, state, info);
+    tl_str item = TL_STR_INIT;
+    tl_str_addf(&item, "%s-%s%" PRId64, s->args.name, timed ? TLI_CHECKPOINT_TIMED : "", step);
+    tl_status st = tl_str_status(&item);
+    if (st == TL_OK) st = tli_checkpoint_saver_name(s, tl_str_text(&item));
+    tl_str_deinit(&item);
+    return st == TL_OK ? tli_checkpoint_saver_draft(s, state, info) : st;
+}
+
+/* Where nobody else takes part. */
+static tl_status save_alone(tli_checkpoint_saver *s)
+{
+    tl_status st = TL_OK;
+    if (s->args.background) {
+        st = take_snapshot(s);
+        return st == TL_OK ? tli_checkpoint_saver_go(s) : st;
+    }
+    st = write_and_list(s, NULL);
+    s->done = st == TL_OK;
+    return st;
 }
 
 tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state, int64_t step,
@@ -379,20 +417,10 @@ tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *sta
     tli_checkpoint_saver_wait(s);
     s->done = false;
     tl_status st = begin(s, state, step, timed, info);
-    if (st == TL_OK && s->args.background) {
-        st = take_snapshot(s);
-        if (st == TL_OK) st = start_thread(s);
-    }
-    if (st != TL_OK)
-        return tl_error_note(st, "the checkpoint of step %" PRId64 " was not saved", step);
-    if (!s->args.background) {
-        st = write_and_list(s, NULL);
-        s->done = st == TL_OK;
-        return st;
-    }
-    pthread_mutex_lock(&s->lock);
-    s->working = true;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-    return TL_OK;
+    if (st == TL_OK && !tli_checkpoint_saver_is_together(s) && !s->args.background)
+        return save_alone(s);
+    if (tli_checkpoint_saver_is_together(s)) st = tli_checkpoint_saver_lead(s, st);
+    else if (st == TL_OK) st = save_alone(s);
+    if (st == TL_OK) return st;
+    return tl_error_note(st, "the checkpoint of step %" PRId64 " was not saved", step);
 }

@@ -20,10 +20,11 @@ typedef struct tli_checkpoint_share {
     int64_t item;         /* of the draft */
     int64_t start, count; /* elements; count 0: all of it */
     int64_t file;
+    const void *data; /* (optional: where the item lies) a copy of them */
 } tli_checkpoint_share;
 typedef struct tli_checkpoint_division {
     int64_t files;
-    tli_checkpoint_share *items; /* in order of files */
+    tli_checkpoint_share *items;
     int64_t count;
 } tli_checkpoint_division;
 enum { TLI_CHECKPOINT_MOST_FILES = 1024 };

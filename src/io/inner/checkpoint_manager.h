@@ -58,6 +58,11 @@ typedef struct tli_checkpoint_saver_args {
     bool background;
     int64_t files; /* 0, 1: one, without an index */
     tli_checkpoint_list *list;
+    /* as in tl_checkpoint_manager_args */
+    tl_comm_group *group;
+    tl_checkpoint_part_fn *part;
+    void *payload;
+    const char *optional, *explained;
 } tli_checkpoint_saver_args;
 TL_NODISCARD tl_status tli_checkpoint_saver_new(tli_checkpoint_saver **out,
                                                 const tli_checkpoint_saver_args *args);
@@ -68,6 +73,17 @@ void tli_checkpoint_saver_free(tli_checkpoint_saver **s);
 TL_NODISCARD tl_status tli_checkpoint_saver_save(tli_checkpoint_saver *s, const tl_state *state,
                                                  int64_t step, bool timed,
                                                  const tl_checkpoint_info *info);
+/* Together (together.c). All processes of the group begin a checkpoint, each writes its files, and
+ * all finish it: then the first writes the index, and it is listed. The first leads, with a draft
+ * or with the failure `st` that there is none for, of which the others hear, and the others follow.
+ * A failure of theirs is told when all finish. */
+TL_NODISCARD tl_status tli_checkpoint_saver_lead(tli_checkpoint_saver *s, tl_status st);
+TL_NODISCARD tl_status tli_checkpoint_saver_follow(tli_checkpoint_saver *s, const tl_state *state);
+TL_NODISCARD tl_status tli_checkpoint_saver_finish(tli_checkpoint_saver *s);
+/* Begun and not finished; and whether this process has written its files by now. */
+bool tli_checkpoint_saver_pending(const tli_checkpoint_saver *s);
+bool tli_checkpoint_saver_wrote(tli_checkpoint_saver *s);
+
 /* Whether the last save has come to a good end, once. */
 bool tli_checkpoint_saver_is_done(tli_checkpoint_saver *s);
 /* The file of the last save, valid until the next. */
@@ -83,6 +99,17 @@ void tli_checkpoint_saver_wait(tli_checkpoint_saver *s);
 /* A save that failed in the background is handed on, once, and its step is not saved after all.
  * `wait`: for one that is under way. */
 TL_NODISCARD tl_status tli_checkpoint_manager_outcome(tl_checkpoint_manager *m, bool wait);
+/* Several processes save together (tl_checkpoint_manager_args.group): whether they do; what those
+ * do that are not the first, while that one saves; whether files are written in the background;
+ * whether something was begun that is not
+ * finished, and whether this process has written its files of it; and to finish it, all of them,
+ * which waits for the files. */
+bool tli_checkpoint_manager_is_together(const tl_checkpoint_manager *m);
+TL_NODISCARD tl_status tli_checkpoint_manager_follow(tl_checkpoint_manager *m);
+bool tli_checkpoint_manager_in_background(const tl_checkpoint_manager *m);
+bool tli_checkpoint_manager_pending(const tl_checkpoint_manager *m);
+bool tli_checkpoint_manager_wrote(tl_checkpoint_manager *m);
+TL_NODISCARD tl_status tli_checkpoint_manager_finish(tl_checkpoint_manager *m);
 /* The state has become another since its step was saved: that is to be saved again. */
 void tli_checkpoint_manager_outdate(tl_checkpoint_manager *m);
 /* The step of the latest checkpoint, when it is of this manager's making; else -1. This and the

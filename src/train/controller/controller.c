@@ -424,6 +424,7 @@ tl_status tl_controller_restore_checkpoint(tl_controller *c, const char *path,
     c->again_at = 0;
     tli_peers_tell(c->peers, TL_WORLD_READS, 0, "a checkpoint");
     tl_str_cut(&c->newest, 0);
+    TL_TRY(tli_controller_finish_save(c, true));
     // Weights may lie in memory that all have: nobody still looks at it, nobody goes on too soon.
     if (c->peers) TL_TRY(tl_comm_barrier(c->peers->all));
     TL_TRY(path ? restore_this(c, path) : restore_chiefs(c, &from));
@@ -467,7 +468,7 @@ tl_status tli_controller_save_apart(tl_controller *c)
 {
     const int64_t interval = c->manager ? tl_checkpoint_manager_interval(c->manager) : 0;
     const int64_t step = c->trainer->global_step;
-    if (!interval || !tli_controller_is_apart(c)) return TL_OK;
+    if (!interval || !tli_controller_is_apart(c) || tli_controller_is_together(c)) return TL_OK;
     if (step % interval && !tl_checkpoint_manager_keeps_time(c->manager)) return TL_OK;
     uint64_t due = !tli_controller_follows(c) && step >= c->again_at
                    && tl_checkpoint_manager_due(c->manager, true);
@@ -475,6 +476,12 @@ tl_status tli_controller_save_apart(tl_controller *c)
     if (!due) return TL_OK;
     TL_TRY(tl_optimizer_bring(c->trainer->optimizer, true));
     return tli_controller_save(c, true, NULL);
+}
+
+bool tli_controller_is_together(const tl_controller *c)
+{
+    return c->peers && c->trainer && c->manager && tl_checkpoint_manager_interval(c->manager)
+           && tli_checkpoint_manager_is_together(c->manager);
 }
 
 static tl_status save(tl_controller *c, bool check_interval, bool *saved)
@@ -504,6 +511,10 @@ tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved
 {
     if (saved) *saved = false;
     if (!c->manager || !c->trainer || !tl_checkpoint_manager_interval(c->manager)) return TL_OK;
+    if (tli_controller_is_together(c)) { // where all come by
+        c->save_at_end |= !check_interval;
+        return TL_OK;
+    }
     if (tli_controller_follows(c)) return TL_OK;
     if (c->in_step && (c->trainer->global_step == c->loop_end || tli_controller_is_apart(c))) {
         c->save_at_end = true; // the metrics of the loop are told and reset first, or all bring
@@ -529,6 +540,48 @@ tl_status tli_controller_save(tl_controller *c, bool check_interval, bool *saved
     if (st != TL_OK) TL_LOG_ERROR("%s", tl_error_message());
     tl_error_restore(&error);
     return before;
+}
+
+static tl_status finish_save(tl_controller *c)
+{
+    if (!tli_checkpoint_manager_pending(c->manager)) return TL_OK;
+    tli_peers_tell(c->peers, TL_WORLD_WRITES, c->trainer->global_step, "a checkpoint");
+    tl_status st = tli_checkpoint_manager_finish(c->manager);
+    c->peers->wrote = c->peers->all_wrote = false;
+    if (tli_controller_follows(c)) return st;
+    if (st == TL_OK) return tli_controller_tell_saved(c, false);
+    c->saving = false; // there is nothing to be told
+    try_later(c);
+    return tli_controller_forgive(c, st);
+}
+
+tl_status tli_controller_finish_save(tl_controller *c, bool wait)
+{
+    if (!tli_controller_is_together(c)) return TL_OK;
+    c->peers->wrote = tli_checkpoint_manager_wrote(c->manager);
+    return wait || c->peers->all_wrote ? finish_save(c) : TL_OK;
+}
+
+tl_status tli_controller_save_together(tl_controller *c, bool check_interval)
+{
+    const int64_t step = c->trainer->global_step;
+    uint64_t due = 0;
+    if (!tli_controller_is_together(c)) return TL_OK;
+    check_interval &= !c->save_at_end;
+    c->save_at_end = false;
+    if (!tli_controller_follows(c) && (!check_interval || step >= c->again_at))
+        due = tl_checkpoint_manager_due(c->manager, check_interval);
+    TL_TRY(tli_peers_share_word(c->peers, &due));
+    if (!due) return TL_OK;
+    TL_TRY(finish_save(c)); // of the one before
+    TL_TRY(tl_trainer_join(c->trainer));
+    const int64_t begin = tl_clock_ns();
+    tli_peers_tell(c->peers, TL_WORLD_WRITES, step, "a checkpoint");
+    tl_status st = tli_controller_follows(c) ? tli_checkpoint_manager_follow(c->manager)
+                                             : save(c, check_interval, NULL);
+    if (st == TL_OK && !tli_checkpoint_manager_in_background(c->manager)) st = finish_save(c);
+    c->away_s += (double)(tl_clock_ns() - begin) * 1e-9;
+    return st;
 }
 
 tl_status tl_controller_save_checkpoint(tl_controller *c, bool *saved)

@@ -114,6 +114,12 @@ TL_NODISCARD tl_status tli_controller_compare_now(const tl_controller *c);
  * anyway. */
 bool tli_controller_is_apart(const tl_controller *c);
 TL_NODISCARD tl_status tli_controller_save_apart(tl_controller *c);
+/* Whether all processes write checkpoints, each some of the files. They save where all come by:
+ * here, where the chief says whether one is due, or was asked for since. */
+bool tli_controller_is_together(const tl_controller *c);
+TL_NODISCARD tl_status tli_controller_save_together(tl_controller *c, bool check_interval);
+/* All finish what was begun: at once, or when all have written, as far as they have heard. */
+TL_NODISCARD tl_status tli_controller_finish_save(tl_controller *c, bool wait);
 TL_NODISCARD tl_status tli_controller_require(const void *what, const char *name,
                                               const char *method);
 

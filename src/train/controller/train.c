@@ -137,6 +137,18 @@ static tl_status at_step(tl_controller *c, tl_trainer *t)
     return tli_controller_is_apart(c) ? TL_OK : tli_controller_save(c, true, NULL);
 }
 
+/* Where all have come to the same step of a loop. */
+static tl_status save_with_all(tl_controller *c, const tl_trainer *t)
+{
+    const int64_t interval = c->manager ? tl_checkpoint_manager_interval(c->manager) : 0;
+    TL_TRY(tli_controller_finish_save(c, false));
+    if (t->global_step == c->loop_end) return TL_OK;
+    TL_TRY(tli_controller_save_apart(c));
+    if (interval && t->global_step % interval && !tl_checkpoint_manager_keeps_time(c->manager))
+        return TL_OK;
+    return tli_controller_save_together(c, true);
+}
+
 /* A signal counts as well: hooks see the last step. */
 static bool is_due(const tl_controller *c, const tl_trainer *t)
 {
@@ -167,7 +179,7 @@ static bool watch_step(void *self, tl_trainer *t, tl_status *status)
     tl_controller *c = self;
     if (*status == TL_OK) *status = tli_controller_tell_saved(c, false);
     if (*status == TL_OK) *status = is_due(c, t) ? at_step(c, t) : save_by_time(c, t);
-    if (*status == TL_OK && t->global_step != c->loop_end) *status = tli_controller_save_apart(c);
+    if (*status == TL_OK) *status = save_with_all(c, t);
     if (*status == TL_OK) *status = agree(c, t);
     c->left = tli_controller_stopping(c) && t->global_step < c->loop_end;
     if (*status == TL_OK && c->left) *status = tl_trainer_join(t);
@@ -220,6 +232,8 @@ static tl_status end_loop(tl_controller *c, int64_t from, double seconds, tl_log
     if (c->trainer->global_step < step) return TL_OK; // a hook went back: this loop was not
     TL_TRY(tell_loop(c, logs));
     TL_TRY(tli_controller_compare(c));
+    TL_TRY(tli_controller_finish_save(c, false));
+    TL_TRY(tli_controller_save_together(c, true));
     bool asked = c->save_at_end;
     c->save_at_end = false;
     return tli_controller_forgive(c, tli_controller_save(c, !asked, NULL));
@@ -361,14 +375,19 @@ static tl_status end_training(tl_controller *c, tl_status st, bool save)
     if (c->manager && c->evaluation_unsaved && c->evaluated == c->trainer->global_step)
         tli_checkpoint_manager_outdate(c->manager);
     if (st == TL_ENAN && !tli_controller_follows(c)) st = tli_controller_blown_up(c);
-    if (st == TL_OK && save && tli_controller_is_apart(c))
+    const bool together = tli_controller_is_together(c);
+    if (st == TL_OK && save && together) st = tli_controller_save_together(c, false);
+    if (st == TL_OK && together) st = tli_controller_finish_save(c, true);
+    if (st == TL_OK && save && tli_controller_is_apart(c) && !together)
         st = tl_optimizer_bring(c->trainer->optimizer, true);
     // What went wrong in the background is made good by the last checkpoint.
-    if (st == TL_OK && save) st = tli_controller_save(c, false, NULL);
+    if (st == TL_OK && save && !together) st = tli_controller_save(c, false, NULL);
     else if (st == TL_OK && c->manager)
         st = tli_controller_forgive(c, tl_checkpoint_manager_sync(c->manager));
     st = wait_for_saves(c, st, false); // hooks are told of it before they are told of the end
     st = tli_hooks_after_train(c, st);
+    if (st == TL_OK && together) st = tli_controller_save_together(c, true); // what they asked for
+    if (st == TL_OK && together) st = tli_controller_finish_save(c, true);
     stopping |= tli_controller_stopping(c);
     tl_event_storage_pop(c->storage);
     tl_trainer_set_watch(c->trainer, NULL);

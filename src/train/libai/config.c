@@ -183,9 +183,9 @@ static const tl_field train_fields[] = {
     TL_F(tl_libai_train_config, nccl_fusion_threshold_mb, .i = 16, TL_AT_LEAST(0),
          .help = "megabytes of gradients that travel between processes at a time, at most; 0: 25. "
                  "Results do not depend on it"),
-    UNREAD(tl_libai_train_config, nccl_fusion_max_ops,
-           "how many parameters travel together; they lie in blocks, which travel as a whole",
-           .i = 24),
+    TL_F(tl_libai_train_config, nccl_fusion_max_ops, .i = 24, TL_AT_LEAST(0),
+         .help = "parameters whose gradients travel together, at most; 0: any number. Results do "
+                 "not depend on it"),
     TL_F_STRUCT(tl_libai_train_config, zero_optimization, &tl_libai_zero_config_desc,
                 .help = "sharing of the optimizer's state between processes"),
     TL_F_STRUCT(tl_libai_train_config, checkpointer, &tl_libai_checkpointer_config_desc,

@@ -260,6 +260,7 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
                             .threads = (int)t->config->tilth.threads,
                             .lanes = t->config->tilth.lanes,
                             .bucket_mb = (double)train->nccl_fusion_threshold_mb,
+                            .bucket_params = train->nccl_fusion_max_ops,
                             .world = args->world}));
     TL_TRY(tli_run_folder_hold(t->folder, train->output_dir));
     TL_TRY_NOTE(tl_libai_resolve_dist(train, tl_strategy_replicas(t->strategy)), "train");

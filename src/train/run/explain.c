@@ -6,6 +6,7 @@
 #include <tilth/base/file.h>
 #include <tilth/sys/core/backend.h>
 #include <tilth/sys/graph/program.h>
+#include <tilth/train/trainer/memory.h>
 
 #include "train/trainer/trainer.h"
 
@@ -64,6 +65,38 @@ static tl_status write_files(const tl_program *p, const passes *seen, const tl_e
     return st;
 }
 
+/* --- memory ----------------------------------------------------------------------------------- */
+
+static void add_plan(tl_str *out, const tl_trainer *t, int64_t ranks, int64_t level)
+{
+    tl_training_memory most = {0};
+    for (int32_t r = 0; r < ranks; r++) {
+        tl_training_memory m;
+        tl_trainer_plan_memory(
+            t,
+            &(tl_optimizer_sharing){
+                .rank = r, .ranks = (int32_t)ranks, .level = level, .common = true},
+            &m);
+        if (m.total > most.total) most = m;
+    }
+    tl_str_addf(out, "  %-8" PRId64 " %5" PRId64 " %10.1f %10.1f %10.1f %10.1f %10.1f %10.1f\n",
+                ranks, level, most.weights * 1e-6, most.slots * 1e-6, most.sums * 1e-6,
+                most.rest * 1e-6, most.total * 1e-6, most.in_step * 1e-6);
+}
+
+/* Of this process, and of as many as there are lanes. */
+static void add_memory(tl_str *out, const tl_trainer *t)
+{
+    const int64_t lanes = tl_strategy_replicas(t->strategy);
+    tl_str_add(out,
+               "\nmemory of a process for tensors, in MB, by number of processes on one machine "
+               "and tilth.zero:\n  processes zero    weights  optimizer       sums       rest  "
+               "    total  in a step\n");
+    add_plan(out, t, 1, 0);
+    for (int64_t level = 0; lanes > 1 && lanes <= TL_COMM_RANKS && level <= 3; level++)
+        add_plan(out, t, lanes, level);
+}
+
 static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args, passes *seen)
 {
     tl_function *f = t->parts->train;
@@ -73,6 +106,7 @@ static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args
     TL_TRY(train(t, WARM_UP)); // captured, compiled, warm
     tl_program *p = tl_function_program(f);
     tl_program_set_timing(p, true);
+    tli_exchange_measure(&t->parts->lanes);
     TL_TRY(train(t, args->steps > 0 ? args->steps : USUAL_STEPS));
     p = tl_function_program(f); // another one, when the batches changed their shape
     tl_function_measure(f, &stats);
@@ -86,6 +120,8 @@ static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args
                 "memory; what fits its cache (%.0f MB) need not come from there\n\n",
                 most.flops, most.half_flops, most.bytes, most.cache * 1e-6);
     tl_program_report(p, &most, out);
+    tli_exchange_report(&t->parts->lanes, out);
+    add_memory(out, t);
     tl_program_set_timing(p, false);
     TL_TRY(write_files(p, seen, args));
     return tl_str_status(out);

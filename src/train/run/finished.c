@@ -149,8 +149,8 @@ static tl_status build(tl_finished *f, const tl_finished_args *args)
 {
     uint64_t seed = tl_experiment_seed(f->params);
     tl_gin *outer = tl_gin_set_current(f->gin);
-    tl_status st = tli_experiment_open(&f->strategy, &f->task, args->registry, f->params,
-                                       args->folder, seed, args->world);
+    tl_status st = tl_experiment_open_in(&f->strategy, &f->task, args->registry, f->params,
+                                         args->folder, seed, args->world);
     tl_gin_set_current(outer);
     TL_TRY(st);
     TL_TRY(tli_finished_begin_classes(f, args->folder));

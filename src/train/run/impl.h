@@ -4,7 +4,6 @@
 #ifndef TLI_TRAIN_RUN_IMPL_H
 #define TLI_TRAIN_RUN_IMPL_H
 
-#include <tilth/comm/world.h>
 #include <tilth/train/run/run.h>
 
 #include "train/run/folder.h"
@@ -12,12 +11,6 @@
 /* tl_run_experiment in a folder that stays held, and claimed, after it: for who runs several. */
 TL_NODISCARD tl_status tli_run_experiment_in(tl_run_result *out, const tl_run_args *args,
                                              tli_run_folder *folder);
-
-/* tl_experiment_open for processes of a world, which may be NULL. */
-TL_NODISCARD tl_status tli_experiment_open(tl_strategy **strategy, tl_task **task,
-                                           const tl_registry *registry,
-                                           const tl_experiment_config *params,
-                                           const char *logging_dir, uint64_t seed, tl_world *world);
 
 /* A few steps and one batch evaluated, with tl_run_args.keep_nothing; `logs` are what TL_TRIAL_
  * names. */

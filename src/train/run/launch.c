@@ -77,9 +77,9 @@ tl_status tl_save_gin_config(tl_gin *gin, const char *suffix, const char *model_
     return st;
 }
 
-tl_status tli_experiment_open(tl_strategy **strategy, tl_task **task, const tl_registry *registry,
-                              const tl_experiment_config *params, const char *logging_dir,
-                              uint64_t seed, tl_world *world)
+tl_status tl_experiment_open_in(tl_strategy **strategy, tl_task **task, const tl_registry *registry,
+                                const tl_experiment_config *params, const char *logging_dir,
+                                uint64_t seed, tl_world *world)
 {
     const tl_runtime_config *r = &params->runtime;
     *strategy = NULL;
@@ -112,7 +112,7 @@ tl_status tl_experiment_open(tl_strategy **strategy, tl_task **task, const tl_re
                              const tl_experiment_config *params, const char *logging_dir,
                              uint64_t seed)
 {
-    return tli_experiment_open(strategy, task, registry, params, logging_dir, seed, NULL);
+    return tl_experiment_open_in(strategy, task, registry, params, logging_dir, seed, NULL);
 }
 
 static tl_status check_flags(const tl_train_flags *flags)
@@ -167,8 +167,8 @@ tl_status tli_launch_run(tl_logs *logs, tl_run_args *run, const tl_registry *reg
 {
     tl_run_result result = {0};
     tli_run_folder own = {0};
-    tl_status st = tli_experiment_open(&run->strategy, &run->task, registry, run->params,
-                                       run->model_dir, run->seed, world);
+    tl_status st = tl_experiment_open_in(&run->strategy, &run->task, registry, run->params,
+                                         run->model_dir, run->seed, world);
     if (st == TL_OK) st = tli_run_experiment_in(&result, run, folder ? folder : &own);
     tli_run_folder_leave(&own);
     if (st == TL_OK && logs) st = tl_logs_walk(result.logs, keep_value, logs);

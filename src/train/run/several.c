@@ -133,11 +133,6 @@ static tl_status check_runtime(tl_config *config, const tl_who *who)
                        "runtime.distribution_strategy is %s, which is one machine, and %" PRId32
                        " processes are on several (%s): use multi_worker_mirrored",
                        name, who->size, who->source);
-    if (params->runtime.all_reduce_alg && *who->hosts)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "runtime.all_reduce_alg: '%s' would add on each machine first, and that is "
-                       "not there for processes on several; null adds all of them at once",
-                       params->runtime.all_reduce_alg);
     return TL_OK;
 }
 

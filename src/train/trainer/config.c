@@ -147,8 +147,8 @@ static const tl_field own_fields[] = {
          .help = "seconds after which a process that others wait for counts as hanging, and ends "
                  "the run; five times that while it compiles, reads or writes"),
     TL_F(tl_own_config, bucket_mb, .d = 25, TL_AT_LEAST(0.0625), .flags = TL_FIELD_UNSAVED,
-         .help = "megabytes of gradients that processes exchange at a time; results do not depend "
-                 "on it"),
+         .help = "megabytes of gradients, at most, that processes exchange at a time, the last "
+                 "layers' first, while they compute the others; results do not depend on it"),
     TL_F(tl_own_config, zero, TL_RANGE(0, 3), .flags = TL_FIELD_UNSAVED,
          .help = "what processes share out instead of each having and updating all of it: 1 the "
                  "optimizer's state, 2 gradients too, 3 weights too (on one machine); 0 nothing. "

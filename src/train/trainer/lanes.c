@@ -29,6 +29,7 @@ static void drop_programs(tli_lanes *l)
 static void drop_sums(tli_lanes *l)
 {
     drop_programs(l);
+    tli_exchange_drop(l);
     for (int64_t i = 0; i < l->sums.count; i++) {
         for (int k = 0; k < TL_LANE_BLOCKS; k++) tl_tensor_free(&l->sums.items[i].stack[k]);
         tli_lanes_drop_own(l, &l->sums.items[i]);
@@ -104,6 +105,7 @@ tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const tli_guard *gu
     l->peers = tli_strategy_peers(s);
     l->guard = guard;
     l->optimizer = optimizer;
+    l->engine = engine;
     l->adds_once = true;
     l->sums_of_optimizer = -1;
     if (args) l->args = *args;
@@ -133,6 +135,7 @@ void tli_lanes_forget(tli_lanes *l)
 {
     l->height = 0;
     l->stayed = false;
+    tli_exchange_forget(l);
 }
 
 void tli_lanes_accept(const tli_lanes *l)
@@ -211,6 +214,7 @@ static tl_status end_sum(const tli_lane_end *e, tli_lane_sum *s, tl_ctx *c)
 {
     int64_t top = e->height, merges = e->merges;
     if (s->once && e->stays) return TL_OK;
+    if (e->apart && tli_lane_sum_is_apart(e->lanes, s)) return TL_OK;
     if (s->once && e->stayed) { // the two are one sum already
         top--;
         merges--;
@@ -244,7 +248,7 @@ static tl_status end_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensor
 static bool is_same(const tli_lane_end *a, const tli_lane_end *b)
 {
     return a->height == b->height && a->merges == b->merges && a->push == b->push
-           && a->stays == b->stays && a->stayed == b->stayed;
+           && a->stays == b->stays && a->stayed == b->stayed && a->apart == b->apart;
 }
 
 /* There are a few for each doubling of the lanes. */
@@ -293,6 +297,8 @@ tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batc
     // be added among themselves first.
     wanted.stays = wanted.push && !wanted.merges && batches == 1 && l->adds_once && !clips
                    && !beside && tl_lanes_merges(&l->of, l->rank, lane + 1) > 0;
+    wanted.apart = !wanted.push && l->peers;
+    if (wanted.apart) tli_exchange_note_last(l, lane);
     TL_TRY(find_end(l, &e, &wanted));
     TL_TRY(run(e->program, end_body, e, c));
     for (int64_t i = 0; i < l->sums.count; i++) exchange(e, &l->sums.items[i]);

@@ -6,6 +6,9 @@
  * are added as often as the tree says; behind the last one `live` holds the uppermost of what the
  * tree lists for this process, and the stack the others.
  *
+ * What several processes have is added up behind that (lanes_join.c): large sums part by part,
+ * where it can be while the last batch is still computed (lanes_exchange.c).
+ *
  * Where a batch's program has collectives, lanes go side by side (lanes_beside.c): each stops where
  * it needs the others, and has memory for `live` of its own, which is brought in place where the
  * lane goes on. In the end their numbers are put on the stack in the same order.
@@ -17,6 +20,7 @@
 #include <tilth/core/strands.h>
 #include <tilth/graph/function.h>
 #include <tilth/nn/optimizer.h>
+#include <tilth/sys/graph/early.h>
 #include <tilth/train/strategy.h>
 
 #include "train/peers.h"
@@ -38,10 +42,39 @@ typedef struct tli_lane_end {
     int64_t height; /* of the stack before it */
     int64_t merges; /* how often the upper two are added */
     bool push;      /* another lane follows */
+    bool apart;     /* what travels in parts is left as it is (lanes_exchange.c) */
     bool stays;     /* it adds to what this one has left, where that may be */
     bool stayed;    /* this one has done so */
     tl_function *program;
 } tli_lane_end;
+
+/* A part of a large sum, which travels by itself. */
+typedef struct tli_bucket {
+    int64_t sum;       /* among those of the lanes */
+    int64_t from, end; /* elements */
+    int64_t number;    /* of the first parameter in it, in the model; -1: no gradients */
+    tl_comm_work work;
+    const void *partials[TL_LANE_BLOCKS];
+    int64_t *cuts; /* where each process needs its part alone */
+    bool done;     /* of those that were begun */
+    int64_t begun_ns;
+    int64_t before_ns, added_ns, waited_ns; /* of all steps; see tli_exchange_report */
+} tli_bucket;
+
+typedef struct tli_exchange {
+    struct {
+        tli_bucket *items;
+        int64_t count, capacity;
+    } buckets; /* in the order in which all processes begin them */
+    bool made;
+    tl_early_part *parts; /* those of gradients, which a program may tell of */
+    int64_t early;        /* how many */
+    tl_early asked;
+    int64_t there, begun, done; /* of a step */
+    int64_t top, merges;        /* of the stack, where gradients are left apart behind a lane */
+    tl_lease *leases;           /* of sums that lie on a device */
+    int64_t steps, small_ns;    /* what was measured */
+} tli_exchange;
 
 typedef struct tli_lanes {
     tl_lanes of;
@@ -50,6 +83,7 @@ typedef struct tli_lanes {
     tli_peers *peers;        /* borrowed: those that carry the others; NULL: nobody */
     const tli_guard *guard;  /* borrowed */
     tl_optimizer *optimizer; /* borrowed; NULL: nothing is trained */
+    tl_engine *engine;       /* borrowed */
     tl_function_args args;   /* of programs; no engine: eager */
     struct {
         tli_lane_sum *items;
@@ -60,11 +94,13 @@ typedef struct tli_lanes {
     bool stayed;               /* the last lane has left its sums where the next one adds */
     bool adds_once;            /* each batch, as far as was seen */
     bool joined;               /* once: what comes before may have to be compiled */
+    size_t dropped;            /* bytes of sums that others have, from a join to the next step */
     struct {
         tli_lane_end **items;
         int64_t count, capacity;
     } ends;
     tl_function *begin, *clip, *settle;
+    tli_exchange exchange;
     tl_strands *strands; /* in which lanes of training meet; NULL: there is one, or nothing is
                           * trained */
     tli_lane_sum fresh;  /* what the optimizer begins sums by; it has memory as they have */
@@ -114,6 +150,33 @@ TL_NODISCARD tl_status tli_lanes_collect(tli_lanes *l);
 void tli_lanes_tell_step(const tli_lanes *l, int64_t step, const char *what);
 /* In lanes_join.c. What processes wish (peers.h) comes with it. */
 TL_NODISCARD tl_status tli_lanes_join(tli_lanes *l);
+
+/* --- what travels in parts (lanes_exchange.c) ------------------------------------------------- */
+
+/* bytes from which on a sum is worth a call of its own: it goes where it lies */
+enum { TLI_LARGE_SUM = 65536 };
+static inline bool tli_lane_sum_is_small(const tli_lane_sum *s)
+{
+    return tl_tensor_bytes(s->live) < TLI_LARGE_SUM;
+}
+/* Whether its blocks are added part by part behind the last lane, and not by a program. */
+bool tli_lane_sum_is_apart(const tli_lanes *l, const tli_lane_sum *s);
+/* Before end_lane of the last one. */
+void tli_exchange_note_last(tli_lanes *l, int64_t lane);
+/* What the program of the last batch of the last lane is asked for; NULL: parts begin behind it. */
+const tl_early *tli_exchange_early(tli_lanes *l);
+/* It has run. */
+void tli_exchange_ran(tli_lanes *l);
+/* All that has not begun begins, and all is waited for. */
+TL_NODISCARD tl_status tli_exchange_end(tli_lanes *l);
+/* A step was left, and a new one begins. */
+void tli_exchange_forget(tli_lanes *l);
+/* Other sums than before. */
+void tli_exchange_drop(tli_lanes *l);
+/* Begins to measure; and how long steps since then have waited, for people. Nothing where there is
+ * one process. */
+void tli_exchange_measure(tli_lanes *l);
+void tli_exchange_report(const tli_lanes *l, tl_str *out);
 
 /* A step that trains nothing: `batch` for each lane of the run, until one sets *more, true when
  * called, to false; then what they have added to what the guard keeps is added to it. *more is

@@ -7,7 +7,7 @@
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/reduce.h>
-#include <tilth/sys/graph/program.h>
+#include <tilth/sys/graph/early.h>
 
 #include "train/tuning.h"
 
@@ -151,6 +151,25 @@ static tl_strand *strand_of(const tl_trainer *t, int64_t batch)
     return all ? tl_strands_at(all, tli_trainer_draws(t, batch).replica) : NULL;
 }
 
+/* Other processes wait for the sums behind the last batch, unless lanes take turns in it. */
+static const tl_early *early_of(tl_trainer *t, const tl_ctx *c, int64_t batch)
+{
+    const tl_strand *strand = tl_ctx_strand(c);
+    if (batch + 1 < t->parts->batches || (strand && tl_strand_alternates(strand))) return NULL;
+    return tli_exchange_early(&t->parts->lanes);
+}
+
+static tl_status call_early(tl_trainer *t, tl_ctx *c, const tl_early *early, const tl_tensors *in,
+                            tl_tensors *out)
+{
+    tl_program *p;
+    TL_TRY(tl_function_find(t->parts->train, c, in, &p));
+    TL_TRY(tl_program_set_early(p, early));
+    tl_status st = tl_function_call(t->parts->train, c, in, out);
+    if (st == TL_OK) tli_exchange_ran(&t->parts->lanes);
+    return tl_program_set_early(p, NULL) == TL_OK ? st : tl_error_code();
+}
+
 /* The n-th batch of the step. */
 static tl_status compute_batch(tl_trainer *t, tl_ctx *c, int64_t batch, const tl_tensors *in,
                                tl_tensors *out)
@@ -159,7 +178,10 @@ static tl_status compute_batch(tl_trainer *t, tl_ctx *c, int64_t batch, const tl
     tl_ctx_set_draws(c, tli_trainer_draws(t, batch));
     tl_ctx_set_training(c, true);
     tl_ctx_set_strand(c, strand_of(t, batch));
-    tl_status st = f ? tl_function_call(f, c, in, out) : tli_train_body(t, c, in, out);
+    const tl_early *early = f ? early_of(t, c, batch) : NULL;
+    tl_status st = early ? call_early(t, c, early, in, out)
+                   : f   ? tl_function_call(f, c, in, out)
+                         : tli_train_body(t, c, in, out);
     tl_ctx_set_strand(c, NULL);
     tl_ctx_set_training(c, false);
     return tli_step_status(t, st);
@@ -280,15 +302,13 @@ static tl_status lanes_meet(tl_trainer *t, bool *out)
 {
     tl_trainer_parts *p = t->parts;
     tl_program *program;
-    tl_program_stats stats;
     if (!p->in.count) return TL_OK;
     tl_ctx_set_training(t->ctx, true);
     tl_ctx_set_strand(t->ctx, strand_of(t, 0));
     tl_status st = TL_OK;
     if (p->train) {
         st = tl_function_find(p->train, t->ctx, &p->in, &program);
-        if (st == TL_OK) tl_program_measure(program, &stats);
-        *out = st == TL_OK && stats.collectives > 0;
+        *out = st == TL_OK && tl_program_collectives(program) > 0;
     } else if (!p->lanes.asked) {
         st = ask_eager(t);
     }
@@ -382,13 +402,6 @@ static tl_status run_side_by_side(tl_trainer *t)
 {
     tli_lanes *l = &t->parts->lanes;
     tl_mark marks[TLI_MOST_BESIDE];
-    const tl_device *device = tl_engine_device(t->engine);
-    if (!device->cls->host) // its queue would wait for one lane before the other has begun
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "%" PRId64 " lanes of this process meet in the middle of a step, and on %s "
-                       "there may be one; start as many processes as there are lanes, or train on "
-                       "the CPU",
-                       l->run.count, device->name);
     if (l->run.count > TLI_MOST_BESIDE)
         return TL_FAIL(TL_ELIMIT,
                        "%" PRId64 " lanes of one process meet in the middle of a step, and may be "

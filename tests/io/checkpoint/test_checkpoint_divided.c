@@ -233,12 +233,12 @@ static void save_in_pieces(void)
     for (int64_t i = 0; i < d.items.count; i++) {
         const char *name = d.items.items[i].name;
         if (strcmp(name, "model/table") == 0) {
-            shares[count++] = (tli_checkpoint_share){i, 20, 15, 0};
-            shares[count++] = (tli_checkpoint_share){i, 0, 11, 0};
-            shares[count++] = (tli_checkpoint_share){i, 11, 9, 1};
+            shares[count++] = (tli_checkpoint_share){i, 20, 15, 0, NULL};
+            shares[count++] = (tli_checkpoint_share){i, 0, 11, 0, NULL};
+            shares[count++] = (tli_checkpoint_share){i, 11, 9, 1, NULL};
         } else if (strcmp(name, "model/mask") == 0) {
-            shares[count++] = (tli_checkpoint_share){i, 0, 34, 1};
-            shares[count++] = (tli_checkpoint_share){i, 34, 1, 0};
+            shares[count++] = (tli_checkpoint_share){i, 0, 34, 1, NULL};
+            shares[count++] = (tli_checkpoint_share){i, 34, 1, 0, NULL};
         } else {
             shares[count++] = (tli_checkpoint_share){.item = i, .file = i % 2};
         }

@@ -21,7 +21,8 @@
  *
  * Divided: with `files` above 1 a checkpoint is NAME-STEP.00001-of-00008.safetensors and so on, and
  * then NAME-STEP.safetensors.index.json, which makes a checkpoint of them; its path is that of the
- * index. Both forms may lie in one directory, and are read alike.
+ * index. Both forms may lie in one directory, and are read alike. Several processes may write the
+ * files together (`group`).
  *
  * Due: a multiple of the interval was reached or passed since the last save, or since the step that
  * was restored. Boundaries are absolute: a run that was interrupted saves at the same steps as one
@@ -61,12 +62,18 @@
 #define TILTH_IO_CHECKPOINT_MANAGER_H
 
 #include <tilth/base/file.h>
+#include <tilth/core/comm.h>
 #include <tilth/desc/desc.h>
 #include <tilth/io/checkpoint/checkpoint.h>
 
 TL_BEGIN
 
 typedef struct tl_checkpoint_manager tl_checkpoint_manager;
+
+/* Which elements of a tensor of the state a process has, `from` to `end` - 1; false: all have all
+ * of them. */
+typedef bool tl_checkpoint_part_fn(void *payload, const tl_tensor *t, int32_t rank, int64_t *from,
+                                   int64_t *end);
 
 typedef struct tl_checkpoint_manager_args {
     const char *directory;            /* required; made by the first save */
@@ -90,6 +97,12 @@ typedef struct tl_checkpoint_manager_args {
     void *payload;   /* of these */
     bool background; /* save returns while the file is written */
     int64_t files;   /* how many a checkpoint is divided into; 0, 1: it is one file */
+    /* (optional: this one alone) the processes that write a divided checkpoint together, each some
+     * of its files, all with the same state but for what lies below `optional` and `explained`,
+     * which is the first one's. Trainings do so (train/controller); what each process has of a
+     * tensor `part` says (optional: all of it), and then each has a file at least. */
+    tl_comm_group *group;
+    tl_checkpoint_part_fn *part;
     /* as in tl_checkpoint_restore_args; may be NULL, as these two */
     const char *optional;
     const char *explained, *explanation;

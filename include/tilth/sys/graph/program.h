@@ -58,6 +58,8 @@ typedef struct tl_program_stats {
     double compile_s;    /* that compilers took */
 } tl_program_stats;
 TL_API void tl_program_measure(const tl_program *p, tl_program_stats *out);
+/* Of these, the collectives, which are counted already. */
+TL_API int64_t tl_program_collectives(const tl_program *p);
 
 /* Times every kernel in the runs that follow; costs two readings of the clock a kernel. */
 TL_API void tl_program_set_timing(tl_program *p, bool on);

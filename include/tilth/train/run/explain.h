@@ -1,5 +1,5 @@
 /* What a training step became: the calls that were captured, the kernels that are left, where the
- * time goes.
+ * time goes, and what memory it takes (trainer/memory.h).
  *
  *     tl_str text = TL_STR_INIT;
  *     TL_TRY(tl_explain(&text, trainer, &(tl_explain_args){.steps = 20}));

@@ -23,6 +23,7 @@
 #ifndef TILTH_TRAIN_LAUNCH_H
 #define TILTH_TRAIN_LAUNCH_H
 
+#include <tilth/comm/world.h>
 #include <tilth/desc/gin.h>
 #include <tilth/train/run/run.h>
 
@@ -68,6 +69,12 @@ TL_API TL_NODISCARD tl_status tl_experiment_open(tl_strategy **strategy, tl_task
                                                  const tl_registry *registry,
                                                  const tl_experiment_config *params,
                                                  const char *logging_dir, uint64_t seed);
+/* The same as one of the processes of a world, which may be NULL, and outlives both. */
+TL_API TL_NODISCARD tl_status tl_experiment_open_in(tl_strategy **strategy, tl_task **task,
+                                                    const tl_registry *registry,
+                                                    const tl_experiment_config *params,
+                                                    const char *logging_dir, uint64_t seed,
+                                                    tl_world *world);
 /* The seed of an experiment: its own, or one that is drawn. */
 TL_API uint64_t tl_experiment_seed(const tl_experiment_config *params);
 /* The bindings of a run, finalised: those that are given, or, without any, those that the run in
