@@ -47,8 +47,7 @@ typedef struct CUlaunchConfig {
 typedef int nvrtcResult;
 typedef struct _nvrtcProgram *nvrtcProgram;
 typedef int cublasStatus_t, cublasComputeType_t, cudaDataType_t, cublasLtMatmulDescAttributes_t,
-    cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t,
-    cublasLtMatmulAlgoConfigAttributes_t;
+    cublasLtMatrixLayoutAttribute_t, cublasLtMatmulPreferenceAttributes_t;
 typedef struct CUstream_st *cudaStream_t;
 typedef struct cublasLtContext *cublasLtHandle_t;
 typedef struct cublasLtMatmulDescOpaque_t *cublasLtMatmulDesc_t;

@@ -15,14 +15,11 @@
 enum {
     WORKSPACE = 64 << 20,
     MOST_ALIGNED = 256, /* bytes: more is of no use to cuBLASLt */
-    PROPOSED = 24,      /* candidates, by cuBLASLt */
-    VARIED = 56,        /* and of other tiles */
-    CANDIDATES = PROPOSED + VARIED,
+    CANDIDATES = 24,
     ROUNDS = 5, /* over all of them, as clocks go up and down; the first one does not count */
     TIMES = 3,  /* that each is run in a round */
     /* Multiply-adds from which on measuring pays: it takes some milliseconds */
-    LEAST_MEASURED = 1 << 23,
-    LEAST_VARIED = 1 << 30
+    LEAST_MEASURED = 1 << 23
 };
 
 #define FAR_BEHIND 1.2f   /* times the fastest of the first round */
@@ -138,7 +135,7 @@ static tl_status ask(const tli_cuda_api *api, cublasLtHandle_t handle, const tli
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned, sizeof aligned);
     const cublasStatus_t st =
         api->cublasLtMatmulAlgoGetHeuristic(handle, p->description, p->b, p->a, p->c, p->c,
-                                            preference, PROPOSED, out->items, &out->count);
+                                            preference, CANDIDATES, out->items, &out->count);
     if (st != CUBLAS_STATUS_SUCCESS) out->count = 0; // it says so where there is none
     if (out->count) return TL_OK;
     return TL_FAIL(TL_EUNSUPPORTED,
@@ -162,46 +159,6 @@ static tl_status find_candidates(const tli_cuda_api *api, cublasLtHandle_t handl
 static double terms_of(const tli_cuda_product *w)
 {
     return (double)w->batch * (double)w->m * (double)w->n * (double)w->k;
-}
-
-static bool has(const candidates *all, const cublasLtMatmulAlgo_t *algorithm)
-{
-    for (int i = 0; i < all->count; i++)
-        if (memcmp(&all->items[i].algo, algorithm, sizeof *algorithm) == 0) return true;
-    return false;
-}
-
-/* The first proposal with other tiles and groups of them: cuBLASLt proposes few, and not always the
- * best. What it says that it cannot run is left out. */
-static void vary(const tli_cuda *d, const tli_cuda_plan *p, candidates *all)
-{
-    static const uint32_t tiles[] = {
-        CUBLASLT_MATMUL_TILE_128x128, CUBLASLT_MATMUL_TILE_128x256, CUBLASLT_MATMUL_TILE_256x128,
-        CUBLASLT_MATMUL_TILE_64x256,  CUBLASLT_MATMUL_TILE_256x64,  CUBLASLT_MATMUL_TILE_192x128,
-        CUBLASLT_MATMUL_TILE_128x192, CUBLASLT_MATMUL_TILE_192x192, CUBLASLT_MATMUL_TILE_256x192,
-        CUBLASLT_MATMUL_TILE_192x256, CUBLASLT_MATMUL_TILE_160x256, CUBLASLT_MATMUL_TILE_256x160,
-        CUBLASLT_MATMUL_TILE_96x256,  CUBLASLT_MATMUL_TILE_256x96};
-    static const uint16_t clusters[] = {CUBLASLT_CLUSTER_SHAPE_1x1x1, CUBLASLT_CLUSTER_SHAPE_2x1x1,
-                                        CUBLASLT_CLUSTER_SHAPE_1x2x1, CUBLASLT_CLUSTER_SHAPE_2x2x1};
-    if (terms_of(&p->what) < LEAST_VARIED) return;
-    for (int i = 0; i < TL_COUNT(tiles) * TL_COUNT(clusters) && all->count < CANDIDATES; i++) {
-        const uint32_t *tile = &tiles[i / TL_COUNT(clusters)];
-        const uint16_t *cluster = &clusters[i % TL_COUNT(clusters)];
-        cublasLtMatmulHeuristicResult_t with = all->items[0], found;
-        if (d->api->cublasLtMatmulAlgoConfigSetAttribute(&with.algo, CUBLASLT_ALGO_CONFIG_TILE_ID,
-                                                         tile, sizeof *tile)
-                != CUBLAS_STATUS_SUCCESS
-            || d->api->cublasLtMatmulAlgoConfigSetAttribute(
-                   &with.algo, CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, cluster, sizeof *cluster)
-                   != CUBLAS_STATUS_SUCCESS
-            || d->api->cublasLtMatmulAlgoCheck(d->products, p->description, p->b, p->a, p->c, p->c,
-                                               &with.algo, &found)
-                   != CUBLAS_STATUS_SUCCESS
-            || found.workspaceSize > WORKSPACE || has(all, &with.algo))
-            continue;
-        with.workspaceSize = found.workspaceSize;
-        all->items[all->count++] = with;
-    }
 }
 
 static void take(tli_cuda_plan *p, const cublasLtMatmulHeuristicResult_t *found)
@@ -350,7 +307,6 @@ static tl_status choose(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p, const 
     TL_TRY(find_candidates(d->api, d->products, p, &all));
     take(p, &all.items[0]);
     if (!is_measured(q, &p->what)) return TL_OK;
-    vary(d, p, &all);
     if (all.count > 1) {
         TL_TRY(set_operands(d->api, p, o));
         TL_TRY(choose_fastest(d, q, p, o, &all));

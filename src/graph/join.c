@@ -201,13 +201,16 @@ static tl_status join_widening(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
-/* A product that something can be added to: with a bias, or of one long matrix. */
+enum { LEAST_TERMS = 1 << 28 }; // multiply-adds; below, kernels of one's own may do better
+
+/* A product that something can be added to: with a bias, or a large one of one long matrix. */
 static bool takes_more(const tl_node *call)
 {
     if (call->op->op == TL_OP_linear)
         return call->inputs == 3 && call->in[1]->shape.dims[0]
                && ((const tl_linear_attr *)call->attr)->activation == TL_ACT_NONE;
-    if (call->op->op != TL_OP_matmul || call->inputs != 2 || call->in[1]->shape.rank != 2)
+    if (call->op->op != TL_OP_matmul || call->inputs != 2 || call->in[1]->shape.rank != 2
+        || tl_node_flops(call) < 2.0 * LEAST_TERMS)
         return false;
     const tl_matmul_attr *attr = call->attr;
     return !attr->transpose_a && !attr->wide && call->in[1]->shape.dims[attr->transpose_b ? 1 : 0];
@@ -271,14 +274,12 @@ static tl_status join_relu(bool *done, tl_graph *g, tl_node *n)
 /* The gradient of gelu by tanh, of a product that is large enough. */
 static tl_status join_gelu(bool *done, tl_graph *g, tl_node *n)
 {
-    enum { LEAST = 1 << 28 }; // multiply-adds; below, kernels of one's own may do better
     *done = false;
     if (n->op->op != TL_OP_gelu_grad || !((const tl_gelu_attr *)n->attr)->approximate) return TL_OK;
     tl_tensor *product = n->in[0], *other = n->in[1];
     tl_node *call = product->node, *last = g->ctx->last;
     if (!call || call->op->op != TL_OP_matmul || !takes_more(call) || product != call->out[0]
-        || product->dtype == TL_F32 || product->dtype == TL_F64
-        || call->op->flops(call) < 2.0 * LEAST || !is_added_to(g, product, other)
+        || product->dtype == TL_F32 || product->dtype == TL_F64 || !is_added_to(g, product, other)
         || !tli_may_move(g, call, n))
         return TL_OK;
     TL_TRY(has_forms(done, g, call));

@@ -53,7 +53,6 @@ IS_INT(cudaDataType_t);
 IS_INT(cublasLtMatmulDescAttributes_t);
 IS_INT(cublasLtMatrixLayoutAttribute_t);
 IS_INT(cublasLtMatmulPreferenceAttributes_t);
-IS_INT(cublasLtMatmulAlgoConfigAttributes_t);
 IS_POINTER(cublasLtHandle_t);
 IS_POINTER(cublasLtMatmulDesc_t);
 IS_POINTER(cublasLtMatrixLayout_t);

@@ -478,44 +478,46 @@ BODY(early)
     tl_tensors_put(c, out, "before", tl_abs(c, before));
 }
 
+/* Attributes of a product without any. */
+#define AS_USUAL                                                                                   \
+    "{added: false, gelu_grad: false, transpose_a: false, transpose_b: false, wide: false}\n"
+
 static void calls_wait_for_their_users(void **state)
 {
     fixture *f = *state;
     // What reads the slot must not wait: it is written in between.
-    before_and_after(
-        state, early, tl_full(f->c, TL_F32, TL_SHAPE(4, 6), 1), "order", 2,
-        "$0  float32[4, 6]\n"
-        "%0    float32[4, 6] = full {dtype: float32, shape: [4, 6], value: 3.0}\n"
-        "%1    float64[4, 6] = cast @y {dtype: float64}\n"
-        "%2    float64[4, 6] = cast $0 {dtype: float64}\n"
-        "%3    update_ema $0 @x {momentum: 0.5}\n"
-        "%4    float32[4, 6] = exp @x\n"
-        "%5    float32[6, 4] = transpose %4 {perm: [1, 0]}\n"
-        "%6    float32[6, 6] = matmul %5 %0 {transpose_a: false, transpose_b: false, wide: false}\n"
-        "%7    float64[4, 6] = abs %1\n"
-        "%8    float64[4, 6] = abs %2\n"
-        "%9    float32[6, 6] = copy %6\n"
-        "%10   float64[4, 6] = copy %7\n"
-        "%11   float64[4, 6] = copy %8\n"
-        "z = %9\n"
-        "cast = %10\n"
-        "before = %11\n",
-        "$0  float32[4, 6]\n"
-        "%0    float64[4, 6] = cast $0 {dtype: float64}\n"
-        "%1    update_ema $0 @x {momentum: 0.5}\n"
-        "%2    float32[4, 6] = exp @x\n"
-        "%3    float32[6, 4] = transpose %2 {perm: [1, 0]}\n"
-        "%4    float32[4, 6] = full {dtype: float32, shape: [4, 6], value: 3.0}\n"
-        "%5    float32[6, 6] = matmul %3 %4 {transpose_a: false, transpose_b: false, wide: false}\n"
-        "%6    float64[4, 6] = cast @y {dtype: float64}\n"
-        "%7    float64[4, 6] = abs %6\n"
-        "%8    float64[4, 6] = abs %0\n"
-        "%9    float32[6, 6] = copy %5\n"
-        "%10   float64[4, 6] = copy %7\n"
-        "%11   float64[4, 6] = copy %8\n"
-        "z = %9\n"
-        "cast = %10\n"
-        "before = %11\n");
+    before_and_after(state, early, tl_full(f->c, TL_F32, TL_SHAPE(4, 6), 1), "order", 2,
+                     "$0  float32[4, 6]\n"
+                     "%0    float32[4, 6] = full {dtype: float32, shape: [4, 6], value: 3.0}\n"
+                     "%1    float64[4, 6] = cast @y {dtype: float64}\n"
+                     "%2    float64[4, 6] = cast $0 {dtype: float64}\n"
+                     "%3    update_ema $0 @x {momentum: 0.5}\n"
+                     "%4    float32[4, 6] = exp @x\n"
+                     "%5    float32[6, 4] = transpose %4 {perm: [1, 0]}\n"
+                     "%6    float32[6, 6] = matmul %5 %0 " AS_USUAL "%7    float64[4, 6] = abs %1\n"
+                     "%8    float64[4, 6] = abs %2\n"
+                     "%9    float32[6, 6] = copy %6\n"
+                     "%10   float64[4, 6] = copy %7\n"
+                     "%11   float64[4, 6] = copy %8\n"
+                     "z = %9\n"
+                     "cast = %10\n"
+                     "before = %11\n",
+                     "$0  float32[4, 6]\n"
+                     "%0    float64[4, 6] = cast $0 {dtype: float64}\n"
+                     "%1    update_ema $0 @x {momentum: 0.5}\n"
+                     "%2    float32[4, 6] = exp @x\n"
+                     "%3    float32[6, 4] = transpose %2 {perm: [1, 0]}\n"
+                     "%4    float32[4, 6] = full {dtype: float32, shape: [4, 6], value: 3.0}\n"
+                     "%5    float32[6, 6] = matmul %3 %4 " AS_USUAL
+                     "%6    float64[4, 6] = cast @y {dtype: float64}\n"
+                     "%7    float64[4, 6] = abs %6\n"
+                     "%8    float64[4, 6] = abs %0\n"
+                     "%9    float32[6, 6] = copy %5\n"
+                     "%10   float64[4, 6] = copy %7\n"
+                     "%11   float64[4, 6] = copy %8\n"
+                     "z = %9\n"
+                     "cast = %10\n"
+                     "before = %11\n");
 }
 
 /* --- epilogue --------------------------------------------------------------------------------- */
@@ -542,14 +544,13 @@ static void what_follows_a_product_becomes_part_of_it(void **state)
         state, dense, NULL, "epilogue", 2,
         "%0    float32[6, 3] = full {dtype: float32, shape: [6, 3], value: 0.5}\n"
         "%1    float32[3] = full {dtype: float32, shape: [3], value: 1.0}\n"
-        "%2    float32[4, 3] = matmul @x %0 {transpose_a: false, transpose_b: false, wide: false}\n"
-        "%3    float32[4, 3] = add %2 %1\n"
+        "%2    float32[4, 3] = matmul @x %0 " AS_USUAL "%3    float32[4, 3] = add %2 %1\n"
         "%4    float32[4, 3] = relu %3\n"
         "%5    float32[4, 3] = copy %4\n"
         "z = %5\n",
         "%0    float32[6, 3] = full {dtype: float32, shape: [6, 3], value: 0.5}\n"
         "%1    float32[3] = full {dtype: float32, shape: [3], value: 1.0}\n"
-        "%2    float32[4, 3] = matmul @x %0 {transpose_a: false, transpose_b: false, wide: false}\n"
+        "%2    float32[4, 3] = matmul @x %0 " AS_USUAL
         "%3    float32[4, 3], float32[0] = linear @x %0 %1 {activation: none, keep_slope: "
         "false, keep_sum: false}\n"
         "%4    float32[4, 3], float32[0] = linear @x %0 %1 {activation: relu, keep_slope: "
@@ -560,8 +561,7 @@ static void what_follows_a_product_becomes_part_of_it(void **state)
         state, dense_with_sum, NULL, "epilogue", 2,
         "%0    float32[6, 3] = full {dtype: float32, shape: [6, 3], value: 0.5}\n"
         "%1    float32[3] = full {dtype: float32, shape: [3], value: 1.0}\n"
-        "%2    float32[4, 3] = matmul @x %0 {transpose_a: false, transpose_b: false, wide: false}\n"
-        "%3    float32[4, 3] = add %1 %2\n"
+        "%2    float32[4, 3] = matmul @x %0 " AS_USUAL "%3    float32[4, 3] = add %1 %2\n"
         "%4    float32[4, 3] = gelu %3 {approximate: true}\n"
         "%5    float32[4, 3] = cos %3\n"
         "%6    float32[4, 3] = mul %4 %5\n"
@@ -569,7 +569,7 @@ static void what_follows_a_product_becomes_part_of_it(void **state)
         "z = %7\n",
         "%0    float32[6, 3] = full {dtype: float32, shape: [6, 3], value: 0.5}\n"
         "%1    float32[3] = full {dtype: float32, shape: [3], value: 1.0}\n"
-        "%2    float32[4, 3] = matmul @x %0 {transpose_a: false, transpose_b: false, wide: false}\n"
+        "%2    float32[4, 3] = matmul @x %0 " AS_USUAL
         "%3    float32[4, 3], float32[0] = linear @x %0 %1 {activation: none, keep_slope: "
         "false, keep_sum: false}\n"
         "%4    float32[4, 3], float32[4, 3] = linear @x %0 %1 {activation: gelu_tanh, keep_slope: "
