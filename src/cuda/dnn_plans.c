@@ -23,10 +23,7 @@ void tli_dnn_plans_deinit(tli_cuda *d)
 
 /* --- measuring -------------------------------------------------------------------------------- */
 
-enum { ROUNDS = 4, REPEATS = 8, ROOM = 256, FILLING = 0x3c00 /* a small number in each type */ };
-
-/* Plans that take less are measured in lists: one by one, starting them takes longer than they. */
-static const double short_ns = 1e5;
+enum { ROUNDS = 4, ROOM = 256, FILLING = 0x3c00 /* a small number in each type */ };
 
 /* Where plans are tried: a queue and memory of its own. */
 typedef struct range {
@@ -86,56 +83,6 @@ static tl_status make_room(range *r, size_t bytes)
     return TL_OK;
 }
 
-static tl_status run(const range *r, const tli_dnn_plan *plan)
-{
-    return tli_dnn_run(plan, r->handle, r->count, r->places, (void *)(uintptr_t)r->workspace);
-}
-
-static tl_status list(const range *r, const tli_dnn_plan *plan, CUgraph *out)
-{
-    const tli_cuda_api *api = r->d->api;
-    tl_status st = TL_OK;
-    *out = NULL;
-    TLI_CUDA_TRY(api, cuStreamBeginCapture_v2, r->stream, CU_STREAM_CAPTURE_MODE_RELAXED);
-    for (int i = 0; i < REPEATS && st == TL_OK; i++) st = run(r, plan);
-    const CUresult ended = api->cuStreamEndCapture(r->stream, out);
-    return st == TL_OK ? tli_cuda_check(ended, "cuStreamEndCapture") : st;
-}
-
-static tl_status measure_list(const range *r, CUgraphExec made, double *ns)
-{
-    const tli_cuda_api *api = r->d->api;
-    float ms;
-    *ns = 1e18;
-    for (int i = 0; i < ROUNDS; i++) {
-        TLI_CUDA_TRY(api, cuEventRecord, r->from, r->stream);
-        TLI_CUDA_TRY(api, cuGraphLaunch, made, r->stream);
-        TLI_CUDA_TRY(api, cuEventRecord, r->to, r->stream);
-        TLI_CUDA_TRY(api, cuEventSynchronize, r->to);
-        TLI_CUDA_TRY(api, cuEventElapsedTime, &ms, r->from, r->to);
-        if (i && (double)ms * 1e6 / REPEATS < *ns) *ns = (double)ms * 1e6 / REPEATS;
-    }
-    return TL_OK;
-}
-
-/* As programs run it. What no list takes keeps the time that it has. */
-static void measure_listed(const range *r, const tli_dnn_plan *plan, double *ns)
-{
-    const tli_cuda_api *api = r->d->api;
-    CUgraph graph;
-    CUgraphExec made = NULL;
-    double listed;
-    tl_status st = list(r, plan, &graph);
-    if (st == TL_OK)
-        st =
-            tli_cuda_check(api->cuGraphInstantiateWithFlags(&made, graph, 0), "cuGraphInstantiate");
-    if (st == TL_OK) st = measure_list(r, made, &listed);
-    if (st == TL_OK) *ns = listed;
-    else tl_error_clear();
-    if (made) (void)api->cuGraphExecDestroy(made);
-    if (graph) (void)api->cuGraphDestroy(graph);
-}
-
 /* The least of some rounds; the first one is not counted. */
 static tl_status measure(void *self, const tli_dnn_plan *plan, double *ns)
 {
@@ -146,13 +93,12 @@ static tl_status measure(void *self, const tli_dnn_plan *plan, double *ns)
     TL_TRY(make_room(r, (size_t)plan->workspace));
     for (int i = 0; i < ROUNDS; i++) {
         TLI_CUDA_TRY(api, cuEventRecord, r->from, r->stream);
-        TL_TRY(run(r, plan));
+        TL_TRY(tli_dnn_run(plan, r->handle, r->count, r->places, (void *)(uintptr_t)r->workspace));
         TLI_CUDA_TRY(api, cuEventRecord, r->to, r->stream);
         TLI_CUDA_TRY(api, cuEventSynchronize, r->to);
         TLI_CUDA_TRY(api, cuEventElapsedTime, &ms, r->from, r->to);
         if (i && (double)ms * 1e6 < *ns) *ns = (double)ms * 1e6;
     }
-    if (*ns < short_ns) measure_listed(r, plan, ns);
     return TL_OK;
 }
 
