@@ -244,7 +244,7 @@ static void a_token_of_the_environment_is_known_to_all(void **state)
 
 static void tokens_are_digits(void **state)
 {
-    static const char *const wrong[] = {"secret", TOKEN "0", "g" TOKEN};
+    static const char *const wrong[] = {"secret", TOKEN "0", ("g" TOKEN)};
     uint8_t token[TLI_MEET_TOKEN];
     bool given = true;
     (void)state;
