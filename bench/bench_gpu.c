@@ -105,7 +105,7 @@ static void show_parts(const char *name, const char *report, double step_ms)
     printf("  %-22s %8.3f ms\n  %-22s %8.3f ms\n", "gaps", rest, "a step", step_ms);
 }
 
-/* Milliseconds of a step, over so many milliseconds at least; work may be under way behind `run`. */
+/* Milliseconds of a step, over so many milliseconds at least; `run` may leave work under way. */
 static double run_for(double least_ms, bench_fn *run, void *payload, tl_engine *engine)
 {
     const int64_t begun = tl_clock_ns();
