@@ -14,6 +14,7 @@
 #include <tilth/base/vec.h>
 
 #include "base/inner/file_io.h"
+#include "base/inner/utf8.h"
 
 double tli_wall_time(void)
 {
@@ -193,13 +194,27 @@ static int32_t add_tag(tli_board_run *r, const tli_tag *like, const char *name, 
     return (int32_t)(r->tags.count - 1);
 }
 
+/* The page asks for tags by the names that it was shown: what is no UTF-8 is replaced. */
+static void copy_readable(char *to, const char *name, size_t length)
+{
+    char plain[TLI_LONGEST_TAG + 1];
+    memcpy(plain, name, length);
+    plain[length] = '\0';
+    for (const char *p = plain; *p;) {
+        const int bytes = tli_utf8_length(p), copied = bytes ? bytes : 3;
+        memcpy(to, bytes ? p : TLI_UTF8_REPLACEMENT, (size_t)copied);
+        to += copied;
+        p += bytes ? bytes : 1;
+    }
+    *to = '\0';
+}
+
 static int32_t find_tag(tli_board_run *r, const tli_tag *like, const char *name, size_t length)
 {
-    char key[TLI_LONGEST_TAG + 16];
+    char key[3 * TLI_LONGEST_TAG + 16];
     if (length > TLI_LONGEST_TAG || memchr(name, '\0', length)) return -1;
     int head = snprintf(key, sizeof key, "%d%s\n", like->part, like->from_lines ? " lines" : "");
-    memcpy(key + head, name, length);
-    key[(size_t)head + length] = '\0';
+    copy_readable(key + head, name, length);
     intptr_t place = (intptr_t)tl_map_get(&r->by_name, key);
     return place ? (int32_t)(place - 1) : add_tag(r, like, key + head, key);
 }

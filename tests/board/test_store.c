@@ -319,6 +319,21 @@ static void append(const char *path, const void *data, size_t size)
     assert_int_equal(fclose(f), 0);
 }
 
+/* They are listed as text, and found by it. */
+static void names_are_readable(void **state)
+{
+    (void)state;
+    lab_run("odd/run", 100);
+    tli_store *s = store_of("odd");
+    tli_board_run *r = &s->runs.items[0];
+    const int32_t place = tli_run_tag(r, 0, "a\xff\xe2\x82z", 5, -1);
+    assert_true(place >= 0);
+    assert_string_equal(r->tags.items[place].name, "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdz");
+    assert_int_equal(tli_run_tag(r, 0, "a\xff\xe2\x82z", 5, place), place);
+    assert_int_equal(tli_run_tag(r, 0, r->tags.items[place].name, 11, -1), place);
+    tli_store_free(&s);
+}
+
 /* The graph of a model or a picture may be longer than what is read at a time. */
 static void long_records_hide_nothing(void **state)
 {
@@ -387,6 +402,7 @@ int main(void)
         cmocka_unit_test(the_gone_make_room),
         cmocka_unit_test(damage_may_mend),
         cmocka_unit_test(long_records_hide_nothing),
+        cmocka_unit_test(names_are_readable),
     };
     return cmocka_run_group_tests(tests, lab_enter, lab_leave);
 }
