@@ -123,6 +123,8 @@ TL_NODISCARD tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const 
                                       const tl_function_args *args);
 void tli_lanes_deinit(tli_lanes *l);
 bool tli_lanes_several(const tli_lanes *l);
+/* Whether the host computes, and may look at sums. */
+bool tli_lanes_on_host(const tli_lanes *l);
 /* Programs are captured again. */
 void tli_lanes_reset(tli_lanes *l);
 /* What is on the stack does not count any more: a step was left. */
