@@ -304,7 +304,7 @@ static void drop_travelled(const tli_lanes *l, const tli_bucket *b)
     tl_comm *comm = l->peers->all->comm;
     const tli_lane_sum *s = &l->sums.items[b->sum];
     const size_t size = tl_dtype_size(s->live->dtype);
-    if (!host_computes(l) || tl_optimizer_sum_cut(l->optimizer, s->live, 0) < 0) return;
+    if (!tli_lanes_on_host(l) || tl_optimizer_sum_cut(l->optimizer, s->live, 0) < 0) return;
     const int64_t own = b->cuts[l->peers->rank], behind = b->cuts[l->peers->rank + 1];
     for (int64_t k = 0; k < l->height; k++)
         if (s->stack[k]) tl_comm_release(comm, data_of(l, b, k), (size_t)(b->end - b->from) * size);
