@@ -307,6 +307,7 @@ void tl_optimizer_free(tl_optimizer **optimizer)
                                &o->divided.finite};
     for (size_t i = 0; i < TL_COUNT(own); i++) tl_tensor_free(own[i]);
     tli_reserved_free(o);
+    tli_weights_free(o);
     tl_ctx_free(&o->c);
     tl_schedule_free(&o->schedule);
     tl_registry_free(&o->own_registry);

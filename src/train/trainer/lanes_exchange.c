@@ -297,6 +297,22 @@ static bool has_room(const tli_lanes *l)
     return tl_comm_shares(l->peers->all->comm) || bytes <= 2 * l->peers->bucket_bytes;
 }
 
+/* Where each process needs its part alone, the rest of what has travelled goes: nobody looks at it
+ * any more, while the backward pass adds to other parts. */
+static void drop_travelled(const tli_lanes *l, const tli_bucket *b)
+{
+    tl_comm *comm = l->peers->all->comm;
+    const tli_lane_sum *s = &l->sums.items[b->sum];
+    const size_t size = tl_dtype_size(s->live->dtype);
+    if (!tli_lanes_on_host(l) || tl_optimizer_sum_cut(l->optimizer, s->live, 0) < 0) return;
+    const int64_t own = b->cuts[l->peers->rank], behind = b->cuts[l->peers->rank + 1];
+    for (int64_t k = 0; k < l->height; k++)
+        if (s->stack[k]) tl_comm_release(comm, data_of(l, b, k), (size_t)(b->end - b->from) * size);
+    tl_comm_release(comm, data_of(l, b, -1), (size_t)own * size);
+    tl_comm_release(comm, data_of(l, b, -1) + (size_t)behind * size,
+                    (size_t)(b->end - b->from - behind) * size);
+}
+
 /* As far as it goes without waiting. */
 static tl_status push(tli_lanes *l)
 {
@@ -308,7 +324,8 @@ static tl_status push(tli_lanes *l)
         TL_TRY(tl_comm_advance(&all[i].work, &all[i].done));
         all[i].added_ns += tl_clock_ns() - begin_ns;
     }
-    while (x->done < x->begun && all[x->done].done) x->done++;
+    for (; x->done < x->begun && all[x->done].done; x->done++)
+        if (l->optimizer) drop_travelled(l, &all[x->done]);
     while (x->begun < x->there && has_room(l)) {
         TL_TRY(begin(l, &all[x->begun]));
         x->begun++;
