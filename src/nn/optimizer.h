@@ -78,6 +78,7 @@ struct tl_optimizer {
     bool accumulating, swapped, inert;
     int64_t lanes;     /* whose sums are flushed */
     tl_tensor *fresh;  /* bool: sums of gradients are to be begun; NULL: they hold zeros then */
+    tl_tensor *begun;  /* bool, false: what `fresh` is behind that; NULL with it */
     int64_t additions; /* calls of tl_optimizer_accumulate */
     tl_tensor *halted; /* borrowed; NULL: never */
     tl_comm_group *sharers; /* borrowed; NULL: nothing is shared */

@@ -163,7 +163,8 @@ void tli_lanes_accept(const tli_lanes *l)
 
 static tl_status add_sum(tli_lanes *l, tl_tensor *live, tl_tensor *start, bool once)
 {
-    const tli_lane_sum sum = {.live = live, .start = start, .once = once};
+    tli_lane_sum sum = {.live = live, .start = start, .once = once};
+    sum.here = tli_lanes_on_host(l) && !start && tli_lane_sum_is_small(&sum);
     return TL_VEC_PUSH(&l->sums, sum) ? TL_OK : TL_ENOMEM;
 }
 
@@ -199,20 +200,6 @@ static tl_status make_place(const tli_lanes *l, tli_lane_sum *s, int64_t at)
 }
 
 /* --- behind a lane ---------------------------------------------------------------------------- */
-
-/* Small sums are the host's own work where it computes: calls of a program would take longer than
- * what they do. */
-static bool is_here(const tli_lanes *l, const tli_lane_sum *s)
-{
-    return tli_lanes_on_host(l) && !s->start && tli_lane_sum_is_small(s);
-}
-
-static bool has_program(const tli_lanes *l)
-{
-    for (int64_t i = 0; i < l->sums.count; i++)
-        if (!is_here(l, &l->sums.items[i])) return true;
-    return !tli_lanes_on_host(l);
-}
 
 /* What the next lane adds first is its sum. */
 static bool begins_next(const tli_lane_end *e)
@@ -256,7 +243,7 @@ static bool is_ended(const tli_lane_end *e, const tli_lane_sum *s, int64_t *top,
 static tl_status end_sum(const tli_lane_end *e, tli_lane_sum *s, tl_ctx *c)
 {
     int64_t top, merges;
-    if (is_here(e->lanes, s) || !is_ended(e, s, &top, &merges)) return TL_OK;
+    if (s->here || !is_ended(e, s, &top, &merges)) return TL_OK;
     // A sum of two has the same bits whichever comes first: nothing is copied.
     for (; merges > 0 && !s->start; merges--) tl_assign_add(c, s->live, s->stack[--top]);
     tl_tensor *sum = brought(c, s);
@@ -287,7 +274,7 @@ static tl_status end_sum_here(const tli_lane_end *e, tli_lane_sum *s)
 {
     const size_t bytes = tl_tensor_bytes(s->live);
     int64_t top, merges;
-    if (!is_here(e->lanes, s) || !is_ended(e, s, &top, &merges)) return TL_OK;
+    if (!s->here || !is_ended(e, s, &top, &merges)) return TL_OK;
     char *live = tli_data(s->live);
     for (; merges > 0; merges--)
         TL_TRY(tl_lanes_add(s->live->dtype, live, live, tli_data(s->stack[--top]),
@@ -309,6 +296,13 @@ static tl_status end_here(const tli_lane_end *e)
     return begins_next(e) ? tl_tensor_set_doubles(l->fresh.live, &(double){1}, 1) : TL_OK;
 }
 
+static bool has_program(const tli_lanes *l)
+{
+    for (int64_t i = 0; i < l->sums.count; i++)
+        if (!l->sums.items[i].here) return true;
+    return !tli_lanes_on_host(l);
+}
+
 static bool is_same(const tli_lane_end *a, const tli_lane_end *b)
 {
     return a->height == b->height && a->merges == b->merges && a->push == b->push
@@ -323,6 +317,7 @@ static tl_status find_end(tli_lanes *l, tli_lane_end **out, const tli_lane_end *
     tli_lane_end *e = *out = tl_alloc(sizeof *e);
     if (!e) return TL_FAIL_NOMEM(sizeof *e);
     *e = *wanted;
+    e->here = !has_program(l);
     tl_status st = make_program(l, &e->program, "end_lane", end_body, e);
     if (st == TL_OK && TL_VEC_PUSH(&l->ends, e)) return TL_OK;
     end_free(e);
@@ -366,7 +361,7 @@ tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batc
     wanted.apart = !wanted.push && l->peers;
     if (wanted.apart) tli_exchange_note_last(l, lane);
     TL_TRY(find_end(l, &e, &wanted));
-    if (has_program(l)) TL_TRY(run(e->program, end_body, e, c));
+    if (!e->here) TL_TRY(run(e->program, end_body, e, c));
     TL_TRY(end_here(e));
     for (int64_t i = 0; i < l->sums.count; i++) exchange(e, &l->sums.items[i]);
     l->height += wanted.push - wanted.merges;
@@ -408,6 +403,18 @@ void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told)
         numbers[count++] = tl_cast(c, told->items[i].tensor, TL_F64);
     }
     if (count) tl_assign_add(c, l->told, tl_pack(c, count, numbers, places, TLI_MOST_TOLD));
+}
+
+tl_status tli_lanes_tell_here(tli_lanes *l, const tl_tensors *told)
+{
+    double *sums = tli_data(l->told);
+    for (int64_t i = 0, count = 0; i < told->count && count < TLI_MOST_TOLD; i++) {
+        double number;
+        if (!is_number(told->items[i].tensor)) continue;
+        TL_TRY(tl_tensor_item(told->items[i].tensor, &number));
+        sums[count++] += number;
+    }
+    return TL_OK;
 }
 
 void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t batches,

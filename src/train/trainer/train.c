@@ -31,6 +31,7 @@ tl_status tli_trainer_run_step(tl_trainer *t, tl_step *s)
 tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     tl_trainer *t = self;
+    tli_lanes *lanes = &t->parts->lanes;
     tl_batch batch = {.ctx = c, .tensors = *in};
     tl_step s = {.ctx = c,
                  .task = t->task,
@@ -64,10 +65,10 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
         tli_flight_note(t, c, loss);
         if (whole) tli_guard_settle(&t->parts->guard, c, finite);
         if (whole) tli_flight_end(t, c, lowers);
-        if (tli_lanes_several(&t->parts->lanes)) tli_lanes_tell(&t->parts->lanes, c, out);
+        if (tli_lanes_several(lanes) && !tli_lanes_on_host(lanes)) tli_lanes_tell(lanes, c, out);
         st = tl_ctx_status(c);
     }
-    if (tl_optimizer_additions(t->optimizer) > added + 1) t->parts->lanes.adds_once = false;
+    if (tl_optimizer_additions(t->optimizer) > added + 1) lanes->adds_once = false;
     tl_model_hold_updates(t->model, holding);
     tl_ctx_set_taping(c, taping);
     return st;
@@ -176,6 +177,7 @@ static tl_status compute_batch(tl_trainer *t, tl_ctx *c, int64_t batch, const tl
                                tl_tensors *out)
 {
     tl_function *f = t->parts->train;
+    tli_lanes *lanes = &t->parts->lanes;
     tl_ctx_set_draws(c, tli_trainer_draws(t, batch));
     tl_ctx_set_training(c, true);
     tl_ctx_set_strand(c, strand_of(t, batch));
@@ -187,6 +189,8 @@ static tl_status compute_batch(tl_trainer *t, tl_ctx *c, int64_t batch, const tl
              : f   ? tl_function_call(f, c, in, out)
                    : tli_train_body(t, c, in, out);
     tli_weights_leave(t, reads);
+    if (st == TL_OK && tli_lanes_several(lanes) && tli_lanes_on_host(lanes))
+        st = tli_lanes_tell_here(lanes, out);
     tl_ctx_set_strand(c, NULL);
     tl_ctx_set_training(c, false);
     return tli_step_status(t, st);
