@@ -63,6 +63,10 @@ static void check_tree(tl_strategy *s, tl_ctx *c, int64_t ranks, int64_t rank,
         assert_ok(tl_tensor_set(live, numbers[lane], sizeof numbers[lane]));
         assert_ok(tli_lanes_end_lane(&l, c, lane, 1, false));
     }
+    for (int64_t i = 0; i < l.ends.count; i++) { // the host adds so few numbers itself
+        const tl_function *f = l.ends.items[i]->program;
+        if (f) assert_int_equal(tl_function_program(f) == NULL, tli_lanes_on_host(&l));
+    }
     const int64_t count = tl_lanes_blocks(&l.of, rank, blocks);
     assert_int_equal(l.height + 1, count);
     for (int64_t i = 0; i < count; i++) {
