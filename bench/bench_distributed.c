@@ -137,10 +137,11 @@ typedef struct pair {
     const char *what, *peer_name;
     lane_steps ours, theirs; /* no ranks: the script */
 } pair;
+#define STEPS(r, l, a, t) TL_INIT(.ranks = (r), .lanes = (l), .accumulation = (a), .threads = (t))
 static const pair pairs[] = {
-    {"2 ranks", "PyTorch DDP", {2, 2, 1, 1}, {0}},
-    {"2 ranks", "1 rank, 2 threads", {2, 2, 1, 1}, {1, 1, 1, 2}},
-    {"4 lanes", "accumulation 4", {1, 4, 1, 1}, {1, 1, 4, 1}},
+    {"2 ranks", "PyTorch DDP", STEPS(2, 2, 1, 1), {0}},
+    {"2 ranks", "1 rank, 2 threads", STEPS(2, 2, 1, 1), STEPS(1, 1, 1, 2)},
+    {"4 lanes", "accumulation 4", STEPS(1, 4, 1, 1), STEPS(1, 1, 4, 1)},
 };
 
 static tl_status start_steps(bench_peer *out, const char *self, const lane_steps *s)

@@ -12,6 +12,7 @@
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
+#include <tilth/base/log.h>
 #include <tilth/base/str.h>
 
 #include "base/inner/thread.h"
@@ -43,6 +44,7 @@ struct tli_control {
     tli_control_message own;
     bool stopping, ended;
     int64_t ended_at;
+    char why[TLI_CONTROL_TEXT]; /* it has ended */
 };
 
 /* --- sending ---------------------------------------------------------------------------------- */
@@ -89,20 +91,26 @@ static void end_run(tli_control *c, const char *why)
     pthread_mutex_lock(&c->lock);
     bool first = !c->ended;
     c->ended = true;
-    if (first) c->ended_at = tl_clock_ns();
+    if (first) {
+        c->ended_at = tl_clock_ns();
+        memcpy(c->why, m.text, sizeof c->why);
+    }
     pthread_mutex_unlock(&c->lock);
     if (!first) return;
     if (c->rank == 0) send_all(c, &m);
     tl_comm_abort(c->comm, why);
 }
 
-/* Who is stuck in its work does not see that its calls fail. */
+/* Who is stuck in its work does not see that its calls fail, and cannot say why it leaves. Of all
+ * ranks the chief speaks, or the one next to it where it was lost. */
 static void leave_if_stuck(tli_control *c, int64_t now)
 {
     pthread_mutex_lock(&c->lock);
     bool stuck = c->ended && !c->stopping && now - c->ended_at > c->grace;
     pthread_mutex_unlock(&c->lock);
-    if (stuck) _exit(PEER_LOST);
+    if (!stuck) return;
+    if (c->rank == 0 || (c->rank == 1 && c->peers[0].fd < 0)) TL_LOG_ERROR("%s", c->why);
+    _exit(PEER_LOST);
 }
 
 /* --- words ------------------------------------------------------------------------------------ */

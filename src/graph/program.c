@@ -285,6 +285,7 @@ void tl_program_free(tl_program **program)
     TL_ASSERT(!p->under_way);
     tli_lists_free(p);
     tli_packed_free(p);
+    tli_need_free(p);
     tli_program_lanes_free(p);
     tl_graph_free(&p->graph);
     tl_tensor_free(&p->workspace);
@@ -363,7 +364,7 @@ static tl_status run_kernel(const tl_run *run, const tli_step *s)
 static tl_status run_step(tl_program *p, const tl_run *run, const tli_step *s)
 {
     if (s->nest) return run_nest(p, run, s);
-    if (!s->packed) return run_kernel(run, s);
+    if (!s->packed || tli_need_is_set(p)) return run_kernel(run, s);
     tl_run with_weight = *run;
     TL_TRY(tli_packed_prepare(p, s, &with_weight));
     return run_kernel(&with_weight, s);
@@ -378,12 +379,6 @@ static tl_status run_one(tl_program *p, const tl_run *run, tli_clocks *clocks, i
     return clocks ? tli_clocks_stop(clocks, i) : TL_OK;
 }
 
-static tl_status run_steps(tl_program *p, const tl_run *run, tli_clocks *clocks)
-{
-    for (int64_t i = 0; i < p->step_count; i++) TL_TRY(run_one(p, run, clocks, i));
-    return TL_OK;
-}
-
 typedef struct running {
     tl_program *program;
     const tl_run *run;
@@ -392,24 +387,30 @@ typedef struct running {
 static tl_status put_steps(void *self)
 {
     const running *r = self;
-    return run_steps(r->program, r->run, NULL);
+    for (int64_t i = 0; i < r->program->step_count; i++)
+        TL_TRY(run_one(r->program, r->run, NULL, i));
+    return TL_OK;
 }
 
-// As run_steps; what is known before the end is told of.
-static tl_status run_early(tl_program *p, const tl_run *run, tli_clocks *clocks)
+/* One by one. `early`: what is known before the end is told of. `need`: what lacks is brought. */
+static tl_status run_asked(tl_program *p, const tl_run *run, tli_clocks *clocks, bool early,
+                           bool need)
 {
+    const int64_t copies = p->graph->copies.count;
     for (int64_t i = 0; i < p->step_count; i++) {
-        if (!tli_early_leaves_out(p, i)) TL_TRY(run_one(p, run, clocks, i));
-        TL_TRY(tli_early_behind(p, run, i));
+        if (need) TL_TRY(tli_need_before(p, copies + i));
+        if (!early || !tli_early_leaves_out(p, i)) TL_TRY(run_one(p, run, clocks, i));
+        if (early) TL_TRY(tli_early_behind(p, run, i));
+        if (need) tli_need_behind(p, copies + i);
     }
     return TL_OK;
 }
 
-static tl_status run_timed(tl_program *p, const tl_run *run, bool early)
+static tl_status run_timed(tl_program *p, const tl_run *run, bool early, bool need)
 {
     tli_clocks clocks;
     tl_status st = tli_clocks_open(&clocks, p, run->queue);
-    if (st == TL_OK) st = early ? run_early(p, run, &clocks) : run_steps(p, run, &clocks);
+    if (st == TL_OK) st = run_asked(p, run, &clocks, early, need);
     return tli_clocks_close(&clocks, st);
 }
 
@@ -425,13 +426,20 @@ static bool shows_weights(const tli_weight_copy *copy)
            && !tli_storage_is_lost(copy->refresh->out[0]->storage);
 }
 
+bool tli_copy_shows_weights(const tl_program *p, int64_t copy)
+{
+    return shows_weights(&p->graph->copies.items[copy]);
+}
+
 // Copies of weights that somebody else has written since the last run.
-static tl_status refresh_copies(tl_program *p, const tl_run *run)
+static tl_status refresh_copies(tl_program *p, const tl_run *run, bool need)
 {
     for (int64_t i = 0; i < p->graph->copies.count; i++) {
         tli_weight_copy *copy = &p->graph->copies.items[i];
         if (shows_weights(copy)) continue;
+        if (need) TL_TRY(tli_need_before(p, i));
         TL_TRY_NOTE(run_kernel(run, &p->refreshes[i]), "copy of weights");
+        if (need) tli_need_behind(p, i);
         tli_storage_touch(copy->refresh->out[0]->storage);
     }
     return TL_OK;
@@ -483,10 +491,12 @@ static tl_status check_runnable(const tl_program *p, const tl_ctx *c)
 
 static tl_status run_bound(tl_program *p, const tl_run *run)
 {
-    TL_TRY(refresh_copies(p, run));
+    const bool need = tli_need_begin(p);
+    TL_ASSERT(!need || !run->resume);
+    TL_TRY(refresh_copies(p, run, need));
     const bool early = !run->resume && tli_early_begin(p);
-    if (p->timing) return run_timed(p, run, early);
-    if (early) return run_early(p, run, NULL);
+    if (p->timing) return run_timed(p, run, early, need);
+    if (early || need) return run_asked(p, run, NULL, early, need);
     return tli_lists_run(p, run, put_steps, &(running){p, run});
 }
 

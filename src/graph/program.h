@@ -80,6 +80,7 @@ struct tl_program {
     bool timing;
     double compile_s;
     struct tli_early *early; /* NULL: nobody has asked yet */
+    struct tli_need *need;   /* likewise */
     int64_t packed_bytes;
     int64_t collectives; /* calls of a run */
     bool compared;       /* with those of other processes */
@@ -125,6 +126,19 @@ bool tli_early_begin(tl_program *p);
 bool tli_early_leaves_out(const tl_program *p, int64_t step);
 /* What is due behind a step. */
 TL_NODISCARD tl_status tli_early_behind(tl_program *p, const tl_run *run, int64_t step);
+
+/* --- what has to be brought (need.c) ---------------------------------------------------------- */
+
+typedef struct tli_need tli_need;
+/* Whether a run that begins has something brought to it; then around each call, which are the
+ * refreshes of copies and behind them the steps. Weights are not kept packed then. */
+bool tli_need_begin(tl_program *p);
+bool tli_need_is_set(const tl_program *p);
+TL_NODISCARD tl_status tli_need_before(tl_program *p, int64_t call);
+void tli_need_behind(tl_program *p, int64_t call);
+void tli_need_free(tl_program *p);
+/* Whether a copy need not be refreshed (program.c). */
+bool tli_copy_shows_weights(const tl_program *p, int64_t copy);
 
 /* --- lanes that stop at collectives (lanes.c) ------------------------------------------------- */
 

@@ -301,12 +301,13 @@ void tl_optimizer_free(tl_optimizer **optimizer)
     }
     for (int64_t i = 0; i < o->row_sums.count; i++) tl_tensor_free(&o->row_sums.items[i].sum);
     TL_VEC_FREE(&o->row_sums);
-    tl_tensor **const own[] = {&o->iterations, &o->multiplier,    &o->norm,
-                               &o->finite,     &o->weight_sum,    &o->scale,
-                               &o->good,       &o->noise.sums,    &o->noise.last,
-                               &o->fresh,      &o->divided.norms, &o->divided.finite};
+    tl_tensor **const own[] = {&o->iterations,    &o->multiplier, &o->norm,  &o->finite,
+                               &o->weight_sum,    &o->scale,      &o->good,  &o->noise.sums,
+                               &o->noise.last,    &o->fresh,      &o->begun, &o->divided.norms,
+                               &o->divided.finite};
     for (size_t i = 0; i < TL_COUNT(own); i++) tl_tensor_free(own[i]);
     tli_reserved_free(o);
+    tli_weights_free(o);
     tl_ctx_free(&o->c);
     tl_schedule_free(&o->schedule);
     tl_registry_free(&o->own_registry);

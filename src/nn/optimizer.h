@@ -7,6 +7,7 @@
 #include <tilth/desc/gin.h>
 #include <tilth/nn/optimizer.h>
 #include <tilth/nn/schedule.h>
+#include <tilth/sys/graph/need.h>
 
 #include "nn/net.h"
 
@@ -36,6 +37,8 @@ typedef struct tli_share {
     tli_part part;      /* of views */
     tl_tensor *average; /* likewise; NULL where none is kept */
 } tli_share;
+
+enum { TLI_SMALL_SLOT = 65536 }; /* bytes that each may have, though it does not move them */
 
 /* Addresses that slots lie at (base/inner/reserve.h). */
 typedef struct tli_reserved {
@@ -75,6 +78,7 @@ struct tl_optimizer {
     bool accumulating, swapped, inert;
     int64_t lanes;     /* whose sums are flushed */
     tl_tensor *fresh;  /* bool: sums of gradients are to be begun; NULL: they hold zeros then */
+    tl_tensor *begun;  /* bool, false: what `fresh` is behind that; NULL with it */
     int64_t additions; /* calls of tl_optimizer_accumulate */
     tl_tensor *halted; /* borrowed; NULL: never */
     tl_comm_group *sharers; /* borrowed; NULL: nothing is shared */
@@ -84,6 +88,20 @@ struct tl_optimizer {
         tli_reserved *items;
         int64_t count, capacity;
     } reserved;
+    /* weights, of which each process has its part (optimizer_weights.c) */
+    struct {
+        bool wanted;
+        struct {
+            tl_early_part *items;
+            int64_t count, capacity;
+        } parts;
+        struct {
+            int64_t *items;
+            int64_t count, capacity;
+        } blocks;       /* of the parts */
+        tl_part *ranks; /* room */
+        tl_need need;
+    } weights;
     /* sums of gradients, of which each process has its part (optimizer_divide.c) */
     struct {
         bool wanted, decided, on;
@@ -107,6 +125,14 @@ void tli_reserved_free(tl_optimizer *o);
 /* The element of a block at which the part of a rank begins; behind the last rank, how many there
  * are. */
 int64_t tli_share_begin(const tl_optimizer *o, const tli_part *p, int32_t rank);
+/* Whether it is shared out where blocks are: smaller ones are moved by all. */
+bool tli_is_shared(const tli_part *p);
+/* Whether the weights of a block lie apart; makes the parts that are brought; and drops all that
+ * is not this process's own. */
+bool tli_weights_are_apart(const tl_optimizer *o, int64_t block);
+TL_NODISCARD tl_status tli_weights_part(tl_optimizer *o);
+void tli_weights_drop(tl_optimizer *o);
+void tli_weights_free(tl_optimizer *o);
 /* Where a process's part of the sums begins, by that of what it moves, or, behind the last of them,
  * ends: whole pieces, so that their squares are added up as in one process. */
 int64_t tli_sum_cut(int64_t begin, bool end);

@@ -12,10 +12,7 @@
 #include "core/inner/storage.h"
 #include "nn/optimizer.h"
 
-enum {
-    PIECE = TL_SQUARES, /* elements. What is no longer is moved by all */
-    SMALL = 65536,      /* bytes of a slot that each may have, though it is not its own */
-};
+enum { PIECE = TL_SQUARES }; /* elements. What is no longer is moved by all */
 
 /* --- who has what ----------------------------------------------------------------------------- */
 
@@ -136,7 +133,7 @@ static tl_status leave(tl_optimizer *o, tl_tensor *t, range own)
 {
     const size_t size = tl_dtype_size(t->dtype);
     tli_reserved r = {.bytes = t->storage->bytes};
-    if (r.bytes < SMALL) return TL_OK;
+    if (r.bytes < TLI_SMALL_SLOT) return TL_OK;
     TL_TRY(tli_reserve(&r.memory, r.bytes));
     if (!TL_VEC_PUSH(&o->reserved, r)) {
         tli_reserve_free(r.memory, r.bytes);
@@ -153,10 +150,19 @@ static tl_status place(tl_optimizer *o, const tli_part *p, int64_t param, tl_ten
     return o->apart ? leave(o, t, range_of(o, p, param, t, o->sharers->rank)) : move(o, t);
 }
 
+/* Where what is not needed can go: all weights are there until all have moved theirs. */
+static tl_status show(const tl_optimizer *o, tl_tensor *t)
+{
+    void *memory = tl_comm_alloc(o->sharers->comm, t->storage->bytes);
+    return memory ? tli_storage_move(t->storage, memory, true) : tl_error_code();
+}
+
 static tl_status share_block(tl_optimizer *o, int64_t index)
 {
     tli_part *p = &o->parts[index];
-    if (!o->apart) TL_TRY(move(o, p->base.block->values));
+    tl_tensor *values = p->base.block->values;
+    if (!o->apart) TL_TRY(move(o, values));
+    else if (o->weights.wanted && values->storage->bytes >= TLI_SMALL_SLOT) TL_TRY(show(o, values));
     if (o->average[index]) TL_TRY(place(o, p, -1, o->average[index]));
     for (int64_t i = 0; i < p->slots.count; i++)
         TL_TRY(place(o, p, p->slots.items[i].param, p->slots.items[i].tensor));
@@ -206,6 +212,7 @@ tl_status tl_optimizer_bring(tl_optimizer *o, bool slots)
     for (int64_t i = 0; i < o->count; i++) {
         const tli_part *p = &o->parts[i];
         if (!p->own) continue;
+        if (!o->whole && tli_weights_are_apart(o, i)) TL_TRY(bring(o, p, -1, o->values[i], true));
         if (o->average[i]) TL_TRY(bring(o, p, -1, o->average[i], true));
         for (int64_t k = 0; slots && k < p->slots.count; k++)
             TL_TRY(bring(o, p, p->slots.items[k].param, p->slots.items[k].tensor, false));
@@ -218,7 +225,7 @@ static void drop(const tl_optimizer *o, const tli_part *p, int64_t param, const 
 {
     const size_t size = tl_dtype_size(t->dtype);
     const range own = range_of(o, p, param, t, o->sharers->rank);
-    if (t->storage->bytes < SMALL) return;
+    if (t->storage->bytes < TLI_SMALL_SLOT) return;
     tli_reserve_drop(t->storage->data, 0, (size_t)own.from * size);
     tli_reserve_drop(t->storage->data, (size_t)own.end * size, t->storage->bytes);
 }
@@ -226,6 +233,7 @@ static void drop(const tl_optimizer *o, const tli_part *p, int64_t param, const 
 static void drop_others(tl_optimizer *o)
 {
     TL_ASSERT(!o->swapped);
+    tli_weights_drop(o);
     for (int64_t i = 0; i < o->count; i++) {
         const tli_part *p = &o->parts[i];
         if (!p->own) continue;
@@ -255,7 +263,7 @@ static tl_status check_block(const tl_optimizer *o, const tli_part *p)
     return TL_OK;
 }
 
-static bool is_shared(const tli_part *p)
+bool tli_is_shared(const tli_part *p)
 {
     return p->base.block && tl_tensor_count(p->base.block->values) > PIECE;
 }
@@ -263,19 +271,16 @@ static bool is_shared(const tli_part *p)
 tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g, int64_t level)
 {
     if (o->sharers) return TL_OK; // already
-    if (level > 2 && !tl_comm_shares(g->comm))
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "3 shares out weights, which processes of one machine do, in memory that "
-                       "they have in common; over %s each has all of them: 2 is the most",
-                       g->comm->cls->cls.name);
     for (int64_t i = 0; i < o->count; i++)
-        if (is_shared(&o->parts[i])) TL_TRY(check_block(o, &o->parts[i]));
+        if (tli_is_shared(&o->parts[i])) TL_TRY(check_block(o, &o->parts[i]));
     o->sharers = g;
     o->apart = !tl_comm_shares(g->comm);
     o->whole = o->apart; // what is restored next is
     o->divided.wanted = level > 1;
+    o->weights.wanted = level > 2 && o->apart;
     for (int64_t i = 0; i < o->count; i++)
-        if (is_shared(&o->parts[i])) TL_TRY(share_block(o, i));
+        if (tli_is_shared(&o->parts[i])) TL_TRY(share_block(o, i));
+    if (o->weights.wanted) TL_TRY(tli_weights_part(o));
     tl_engine_trim(o->engine); // where all of it was before
     return tl_comm_barrier(g); // now all see what was brought
 }
@@ -294,7 +299,8 @@ bool tl_optimizer_is_apart(const tl_optimizer *o)
 static bool part_of(const tl_optimizer *o, const tli_part *p, int64_t param, const tl_tensor *whole,
                     const tl_tensor *t, int32_t rank, range *out)
 {
-    if (!whole || whole->storage != t->storage || whole->storage->bytes < SMALL) return false;
+    if (!whole || whole->storage != t->storage || whole->storage->bytes < TLI_SMALL_SLOT)
+        return false;
     const range own = range_of(o, p, param, whole, rank);
     const int64_t at = t->offset - whole->offset, count = tl_tensor_count(t);
     out->from = tl_min_i64(tl_max_i64(own.from - at, 0), count);
@@ -311,6 +317,8 @@ bool tl_optimizer_part(const tl_optimizer *o, const tl_tensor *t, int32_t rank, 
         const tli_part *p = &o->parts[i];
         if (!p->own) continue;
         is_part = part_of(o, p, -1, o->average[i], t, rank, &found);
+        if (!is_part && tli_weights_are_apart(o, i))
+            is_part = part_of(o, p, -1, o->values[i], t, rank, &found);
         for (int64_t k = 0; k < p->slots.count && !is_part; k++)
             is_part =
                 part_of(o, p, p->slots.items[k].param, p->slots.items[k].tensor, t, rank, &found);
@@ -331,7 +339,8 @@ tl_status tl_optimizer_meet(tl_optimizer *o)
     if (!o->apart) TL_TRY(tl_comm_barrier(o->sharers));
     for (int64_t i = 0; i < o->count; i++) {
         if (!o->parts[i].own) continue;
-        if (o->apart) TL_TRY(bring(o, &o->parts[i], -1, o->values[i], true));
+        if (o->apart && !tli_weights_are_apart(o, i))
+            TL_TRY(bring(o, &o->parts[i], -1, o->values[i], true));
         else tli_storage_touch(o->values[i]->storage); // others have written it
     }
     if (o->whole) drop_others(o);
@@ -348,7 +357,7 @@ static double part_bytes(const tl_optimizer *o, const tli_part *p, int64_t param
     const int64_t from = begin_of(o, p, how->rank, how->ranks);
     const int64_t end = begin_of(o, p, how->rank + 1, how->ranks);
     if (how->common) return bytes / how->ranks;
-    if (bytes < SMALL) return bytes;
+    if (bytes < TLI_SMALL_SLOT) return bytes;
     if (param < 0) return (double)(end - from) * (double)tl_dtype_size(t->dtype);
     const int64_t at = p->base.offsets.items[param];
     return at >= from && at < end ? bytes : 0;
@@ -378,9 +387,10 @@ void tl_optimizer_plan_memory(const tl_optimizer *o, const tl_optimizer_sharing 
     *out = (tl_optimizer_memory){0};
     for (int64_t i = 0; i < o->count; i++) {
         const tli_part *p = &o->parts[i];
-        const bool shared = shares && is_shared(p);
-        out->weights += shared && how->common ? (double)tl_tensor_bytes(o->values[i]) / how->ranks
-                                              : (double)tli_tensor_resident(o->values[i]);
+        const bool shared = shares && tli_is_shared(p);
+        out->weights += shared && (how->common || how->level > 2)
+                            ? part_bytes(o, p, -1, o->values[i], how)
+                            : (double)tli_tensor_resident(o->values[i]);
         out->slots += slot_bytes(o, i, how, shared);
         if (!p->sum) continue;
         // Large ones lie where peers reach them.
@@ -402,10 +412,13 @@ double tl_optimizer_kept_apart(const tl_optimizer *o)
     const tl_optimizer_sharing how = {.rank = o->sharers->rank, .ranks = o->sharers->size};
     for (int64_t i = 0; i < o->count; i++) {
         const tli_part *p = &o->parts[i];
+        if (!o->whole && tli_weights_are_apart(o, i)) // the others' are counted as all of them
+            bytes -=
+                (double)tl_tensor_bytes(o->values[i]) - part_bytes(o, p, -1, o->values[i], &how);
         for (int64_t k = 0; p->own && k <= p->slots.count; k++) {
             const tli_slot *slot = k < p->slots.count ? &p->slots.items[k] : NULL;
             const tl_tensor *t = slot ? slot->tensor : o->average[i];
-            if (t && t->storage->bytes >= SMALL) // less is with the engine
+            if (t && t->storage->bytes >= TLI_SMALL_SLOT) // less is with the engine
                 bytes += part_bytes(o, p, slot ? slot->param : -1, t, &how);
         }
     }

@@ -264,7 +264,7 @@ bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads
     for (int64_t i = 0; i < o->count; i++)
         if (o->parts[i].sum && grads[i])
             add_gradient(o, c, o->parts[i].sum, tl_cast(c, grads[i], o->values[i]->dtype));
-    if (o->fresh) tl_assign(c, o->fresh, tl_full(c, TL_BOOL, TL_SCALAR, 0));
+    if (o->fresh) tl_assign(c, o->fresh, o->begun);
     accumulate_rows(o, c);
     tli_noise_add(o, c, grads, weight);
     tl_assign_add(c, o->weight_sum, weight ? tl_cast(c, weight, TL_F64) : tl_number(c, TL_F64, 1));
@@ -354,6 +354,7 @@ tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes)
 {
     o->lanes = lanes;
     if (lanes < 2 || o->fresh) return TL_OK;
+    TL_TRY(tli_optimizer_tensor(&o->begun, o, TL_BOOL, TL_SCALAR, 0));
     return tli_optimizer_tensor(&o->fresh, o, TL_BOOL, TL_SCALAR, 1);
 }
 

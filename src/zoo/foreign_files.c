@@ -1,5 +1,6 @@
 /* Files of others, opened: one model.safetensors, several that an index names, or a bundle. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <tilth/base/file.h>
 #include <tilth/base/vec.h>
@@ -236,4 +237,22 @@ tl_status tli_foreign_note(tl_state_report *into, tl_state_finding finding)
     if (!finding.path || !TL_VEC_PUSH(into, finding)) return TL_ENOMEM;
     into->counts[finding.verdict]++;
     return TL_OK;
+}
+
+void tli_foreign_labels(tli_json *j, int64_t count, tl_strings names)
+{
+    char key[24], name[32];
+    tli_json_begin(j, "id2label", '{');
+    for (int64_t i = 0; i < count; i++) {
+        snprintf(key, sizeof key, "%" PRId64, i);
+        snprintf(name, sizeof name, "LABEL_%" PRId64, i);
+        tli_json_text(j, key, i < names.count ? names.items[i] : name);
+    }
+    tli_json_end(j, '}');
+    tli_json_begin(j, "label2id", '{');
+    for (int64_t i = 0; i < count; i++) {
+        snprintf(name, sizeof name, "LABEL_%" PRId64, i);
+        tli_json_int(j, i < names.count ? names.items[i] : name, i);
+    }
+    tli_json_end(j, '}');
 }

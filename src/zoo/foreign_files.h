@@ -16,6 +16,8 @@
 #include <tilth/io/safetensors.h>
 #include <tilth/io/tensorflow/tensorbundle.h>
 
+#include "io/inner/json_text.h"
+
 typedef enum tli_foreign_form {
     TLI_FOREIGN_HF,
     TLI_FOREIGN_V1,
@@ -61,6 +63,8 @@ double tli_foreign_element(tl_dtype type, const void *data, int64_t i);
 bool tli_foreign_fits(const tli_foreign_entry *e, const tl_shape *wanted);
 /* "F32[3, 4]", in the arena. */
 const char *tli_foreign_spec(tl_arena *arena, const char *type, int rank, const int64_t *dims);
+/* What config.json says of classes, by number and by name; those without one are "LABEL_3". */
+void tli_foreign_labels(tli_json *j, int64_t count, tl_strings names);
 /* Adds a finding; one without a path is TL_ENOMEM. */
 TL_NODISCARD tl_status tli_foreign_note(tl_state_report *into, tl_state_finding finding);
 

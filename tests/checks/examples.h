@@ -311,6 +311,11 @@ tl_str text;
 tl_program *p;
 tl_tensor *sum;
 tl_status begin_to_send(void *self, int64_t count);
+// include/tilth/sys/graph/need.h
+tl_program *p;
+tl_tensor *weights;
+tl_status gather(void *self, int64_t part);
+void release(void *self, int64_t part);
 // include/tilth/sys/graph/program.h
 tl_graph *g;
 // include/tilth/sys/nest/gpu.h

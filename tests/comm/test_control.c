@@ -1,12 +1,17 @@
 /* The control channel: its messages, and how the end of one rank becomes that of all. */
 #include "test.h"
 
+#include <stdlib.h>
 #include <sys/socket.h>
+
+#include <tilth/base/alloc.h>
+#include <tilth/base/file.h>
 
 #include "comm/control.h"
 #include "ranks.h"
 
 #define MS INT64_C(1000000)
+#define HOUR (3600 * 1000 * MS)
 
 /* --- messages --------------------------------------------------------------------------------- */
 
@@ -84,7 +89,10 @@ typedef struct fate {
     const char *told, *told_too;
     tl_status how; /* how the others leave */
     int pairs[RANKS][2];
-    bool chief; /* the chief does it instead */
+    bool chief;       /* the chief does it instead */
+    const char *says; /* the chief hangs, and this file gets what it says */
+    /* After which others are lost, or hang; 0: never, for a busy machine lets anybody wait. */
+    int64_t lost, hangs;
 } fate;
 
 static void die(tli_control *control)
@@ -114,6 +122,13 @@ static void fail_alone(tli_control *control)
     _exit(1);
 }
 
+/* What it says goes to a file. */
+static void hang_aloud(tli_control *control, const char *path)
+{
+    if (!freopen(path, "w", stderr)) _exit(3);
+    hang(control);
+}
+
 static int live(const tl_comm_args *args, void *payload)
 {
     const fate *f = payload;
@@ -128,15 +143,17 @@ static int live(const tl_comm_args *args, void *payload)
         if (args->rank == r) fds[0] = f->pairs[r][1];
         else close(f->pairs[r][1]);
     }
-    RANK_CHECK(tli_control_new(&control, &(tli_control_args){.comm = c,
-                                                             .fds = fds,
-                                                             .peer_timeout_ns = 600 * MS,
-                                                             .beat_ns = 20 * MS,
-                                                             .lost_ns = 400 * MS,
-                                                             .grace_ns = 300 * MS})
-               == TL_OK);
+    RANK_CHECK(
+        tli_control_new(&control, &(tli_control_args){.comm = c,
+                                                      .fds = fds,
+                                                      .peer_timeout_ns = f->hangs ? f->hangs : HOUR,
+                                                      .beat_ns = 20 * MS,
+                                                      .lost_ns = f->lost ? f->lost : HOUR,
+                                                      .grace_ns = 300 * MS})
+        == TL_OK);
     RANK_CHECK(tl_comm_barrier(c->world) == TL_OK);
     if (f->deed && args->rank == (f->chief ? 0 : 2)) f->deed(control);
+    if (f->says && args->rank == 0) hang_aloud(control, f->says);
     tl_status st = tl_comm_barrier(c->world);
     RANK_CHECK(st == f->how);
     if (f->told) RANK_CHECK(strstr(tl_error_message(), f->told));
@@ -181,11 +198,14 @@ static void fates_of_one_are_those_of_all(void **state)
     assert_true(s[0] == 0 && s[1] == 0 && WIFSIGNALED(s[2]));
     run_fate((fate){.deed = stop,
                     .how = TL_EPEER,
-                    .told = "has not been heard of for 0 s, last while writing ckpt-7 of step 7"},
+                    .lost = 1500 * MS,
+                    .told = "rank 2 (host ",
+                    .told_too = " s, last while writing ckpt-7 of step 7"},
              s);
     run_fate((fate){.deed = hang,
                     .how = TL_EPEER,
-                    .told = "has been computing encoder/layer_2: matmul of step 812 for 0 s",
+                    .hangs = 1500 * MS,
+                    .told = "has been computing encoder/layer_2: matmul of step 812 for ",
                     .told_too = "; ranks 0-1 wait in barrier 1"},
              s);
     // It does not come back by itself, and is made to leave.
@@ -197,12 +217,29 @@ static void fates_of_one_are_those_of_all(void **state)
     assert_true(WIFSIGNALED(s[0]) && s[1] == 0 && s[2] == 0);
 }
 
+/* Nobody else would say why the run has ended. */
+static void a_chief_that_is_stuck_speaks_before_it_leaves(void **state)
+{
+    (void)state;
+    int s[RANKS];
+    char path[TEMPORARY_PATH], *said;
+    close(mkstemp(temporary(path, "tilth-control")));
+    run_fate((fate){.deed = fail_alone, .says = path, .how = TL_EPEER}, s);
+    assert_true(WIFEXITED(s[0]) && WEXITSTATUS(s[0]) == 4 && s[1] == 0);
+    assert_ok(tl_file_read(&said, NULL, path, 4096));
+    assert_non_null(strstr(said, "rank 2 (host "));
+    assert_non_null(strstr(said, "failed: the disk is full"));
+    tl_free(said);
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_are_read_as_they_were_written),
         cmocka_unit_test(what_is_no_message_is_refused),
         cmocka_unit_test(fates_of_one_are_those_of_all),
+        cmocka_unit_test(a_chief_that_is_stuck_speaks_before_it_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include <tilth/nn/layer.h>
 #include <tilth/nn/optimizer.h>
+#include <tilth/sys/graph/need.h>
 
 #include "comm/ranks.h"
 #include "engine.h"
@@ -281,8 +282,8 @@ static void each_moves_its_part(void **state)
     tl_config_free(&config);
 }
 
-/* All weights in each process are not shared out. */
-static void weights_are_shared_in_common_memory_alone(void **state)
+/* Without memory in common they are brought, until all were looked at and again behind a meeting. */
+static void weights_lie_apart_behind_a_meeting(void **state)
 {
     (void)state;
     tl_config *config = config_of("sgd");
@@ -291,7 +292,20 @@ static void weights_are_shared_in_common_memory_alone(void **state)
     assert_ok(tl_comm_open(&comm, &tl_comm_none, NULL));
     assert_ok(lab_open(&l, tl_config_value(config)));
     assert_ok(tl_optimizer_meet(l.o)); // nothing is shared
-    assert_fails(tl_optimizer_share(l.o, comm->world, 3), TL_EUNSUPPORTED, "2 is the most");
+    assert_ok(tl_optimizer_share(l.o, comm->world, 3));
+    for (int i = 0; i < 2; i++) {
+        assert_null(tl_optimizer_need(l.o)); // they were drawn, or brought
+        assert_ok(tl_optimizer_hold_weights(l.o));
+        assert_ok(tl_optimizer_meet(l.o));
+        const tl_need *need = tl_optimizer_need(l.o);
+        int64_t at = 0;
+        for (int64_t k = 0; k < need->count; at = need->parts[k++].end)
+            assert_int_equal(need->parts[k].from, at);
+        assert_int_equal(at, tl_tensor_count(need->parts[0].tensor));
+        assert_ok(tl_optimizer_hold_weights(l.o));
+        tl_optimizer_drop_weights(l.o);
+        assert_ok(tl_optimizer_bring(l.o, true));
+    }
     lab_close(&l);
     tl_comm_close(&comm);
     tl_config_free(&config);
@@ -307,7 +321,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_rule_comes_to_the_same_bits),
         cmocka_unit_test(each_moves_its_part),
-        cmocka_unit_test(weights_are_shared_in_common_memory_alone),
+        cmocka_unit_test(weights_lie_apart_behind_a_meeting),
     };
     return cmocka_run_group_tests(tests, open_registry, close_registry);
 }

@@ -90,7 +90,6 @@ for kind in "${!kinds[@]}"; do
         for n in 2 3 5 8; do
             train "$kind-z$zero-$n" "$kind" "$program" launch -n "$n" tilth.zero=$zero "tilth.bucket_mb=${parts[n % 3]}"
             same "$kind-1" "$kind-z$zero-$n"
-            [[ $zero != 3 ]] || continue # over MPI each has all weights
             TILTH_COMM=mpi train "$kind-m$zero-$n" "$kind" "${mpirun[@]}" -n "$n" "$program" tilth.zero=$zero \
                 "tilth.bucket_mb=${parts[n % 3]}"
             same "$kind-1" "$kind-m$zero-$n"

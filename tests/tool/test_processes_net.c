@@ -59,6 +59,26 @@ static void the_bytes_are_those_of_one_process(void **state)
     ends(0, "grep -A9 'dist:' m3/config.yaml | grep data_parallel_size", "data_parallel_size: 4");
 }
 
+/* Each writes its files of them; what the chief names is one file. */
+static void they_write_checkpoints_together(void **state)
+{
+    (void)state;
+    ends(0, "tilth " NET "train.output_dir=one tilth.lanes=2", "");
+    ends(0, "tilth launch -n 2 " NET "train.output_dir=two tilth.checkpoint_shards=2", "");
+    ends(0,
+         "cd two; for f in 3 4 6 9 12; do tilth ckpt merge ckpt-$f -o ckpt-$f.safetensors && cmp "
+         "ckpt-$f.safetensors ../one/ckpt-$f.safetensors || exit 1; done; for f in "
+         "model_best.safetensors model_best.json model_final.safetensors last_checkpoint; do cmp "
+         "$f ../one/$f || exit 1; done",
+         "");
+    // who cannot write is named, and it is not the chief
+    ends(2,
+         "mkdir -p bad/ckpt-3.00002-of-00002.safetensors; tilth launch -n 2 " NET
+         "train.output_dir=bad tilth.checkpoint_shards=2 --resume",
+         "rank 1: cannot write");
+    has("ckpt-3.00002-of-00002.safetensors");
+}
+
 static void lanes_are_those_of_the_first_start(void **state)
 {
     (void)state;
@@ -137,16 +157,15 @@ static void what_they_cannot_is_refused(void **state)
         "tilth launch -n 2 " NET "train.output_dir=d train.train_iter=2 "
         "train.dist.data_parallel_size=8",
         "train.dist.data_parallel_size is 8, with 2 lanes it becomes 2; tilth.lanes=8 has so many");
+    assert_null(strstr(said, "[1]")); // once is enough
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        NET_TEST(the_bytes_are_those_of_one_process),
-        NET_TEST(lanes_are_those_of_the_first_start),
-        NET_TEST(the_other_door_is_open),
-        NET_TEST(a_signal_ends_all_at_one_step),
-        NET_TEST(what_they_cannot_is_refused),
+        NET_TEST(the_bytes_are_those_of_one_process), NET_TEST(they_write_checkpoints_together),
+        NET_TEST(lanes_are_those_of_the_first_start), NET_TEST(the_other_door_is_open),
+        NET_TEST(a_signal_ends_all_at_one_step),      NET_TEST(what_they_cannot_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,9 +124,9 @@ TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);
  * has all weights, and slots and averages of its own part alone: see tl_optimizer_bring.
  *
  * `level` 1 is that; with 2 and more, sums of gradients may be divided too
- * (tl_optimizer_decide_division). 3 wants weights to be shared out, and is TL_EUNSUPPORTED without
- * memory in common. `g` must outlive optimizer and model. TL_EUNSUPPORTED on devices that are not
- * the host. */
+ * (tl_optimizer_decide_division). With 3, processes without memory in common have weights of their
+ * own part alone, too, behind each meeting: see tl_optimizer_need. `g` must outlive optimizer and
+ * model. TL_EUNSUPPORTED on devices that are not the host. */
 TL_API TL_NODISCARD tl_status tl_optimizer_share(tl_optimizer *o, tl_comm_group *g, int64_t level);
 /* What a process needs when so many share, whether they do now or not: bytes of the model's blocks,
  * of slots and averages, and of sums of gradients, between two steps; of memory in common its part.
@@ -152,10 +152,16 @@ TL_API bool tl_optimizer_is_apart(const tl_optimizer *o);
  * all of it. */
 TL_API bool tl_optimizer_part(const tl_optimizer *o, const tl_tensor *t, int32_t rank,
                               int64_t *from, int64_t *end);
-/* Where they do: brings all parts of averages to all processes, and those of slots to the first,
- * until the next tl_optimizer_meet. All call it before averages are exchanged (tl_optimizer_swap)
+/* Where they do: brings all parts of weights and averages to all processes, and those of slots to
+ * the first, until the next tl_optimizer_meet. All call it before averages are exchanged (tl_optimizer_swap)
  * or the state is looked at. Else nothing is done. */
 TL_API TL_NODISCARD tl_status tl_optimizer_bring(tl_optimizer *o, bool slots);
+/* What runs that read weights need to have brought to them, all processes the same in the same
+ * order (sys/graph/need.h); NULL: all weights are there. Where that cannot be, all are held for a
+ * while, and dropped: calls of all processes. */
+TL_API const struct tl_need *tl_optimizer_need(const tl_optimizer *o);
+TL_API TL_NODISCARD tl_status tl_optimizer_hold_weights(tl_optimizer *o);
+TL_API void tl_optimizer_drop_weights(tl_optimizer *o);
 /* All of the state was written: what of it is not this process's own goes at the next meeting. */
 TL_API void tl_optimizer_restored(tl_optimizer *o);
 

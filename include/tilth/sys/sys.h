@@ -20,6 +20,7 @@
 #include <tilth/sys/cpu/jit.h>
 #include <tilth/sys/cuda/cuda.h>
 #include <tilth/sys/graph/early.h>
+#include <tilth/sys/graph/need.h>
 #include <tilth/sys/graph/graph.h>
 #include <tilth/sys/graph/program.h>
 

@@ -12,15 +12,17 @@
 typedef struct sums {
     uint32_t *items;
     int64_t count, capacity;
-    bool apart; /* each has a part of what the optimizer keeps */
+    const tl_optimizer *apart; /* each has a part of what it keeps; NULL: all of it */
 } sums;
 
 /* All but the place in the data and what is the chief's own. */
-static bool is_everybodys(const tl_state_entry *e, bool apart)
+static bool is_everybodys(const tl_state_entry *e, const tl_optimizer *apart)
 {
+    int64_t from, end;
     return e->kind == TL_STATE_TENSOR && strncmp(e->path, "data/", 5) != 0
            && strncmp(e->path, "hooks/", 6) != 0 && !e->same_as
-           && !(apart && strncmp(e->path, "optimizer/", 10) == 0);
+           && !(apart && strncmp(e->path, "optimizer/", 10) == 0)
+           && !(apart && tl_optimizer_part(apart, e->tensor, 0, &from, &end));
 }
 
 static tl_status add_sum(const tl_state_entry *e, void *payload)
@@ -36,7 +38,7 @@ static tl_status add_sum(const tl_state_entry *e, void *payload)
 /* The path of the n-th of them. */
 typedef struct name {
     int64_t left;
-    bool apart;
+    const tl_optimizer *apart;
     tl_str text;
 } name;
 static tl_status find_name(const tl_state_entry *e, void *payload)
@@ -46,9 +48,14 @@ static tl_status find_name(const tl_state_entry *e, void *payload)
     return TL_OK;
 }
 
+static const tl_optimizer *apart_of(const tl_controller *c)
+{
+    return tli_controller_is_apart(c) ? c->trainer->optimizer : NULL;
+}
+
 static tl_status tell(const tl_controller *c, const tl_state *state, int32_t rank, int64_t place)
 {
-    name n = {.left = place, .apart = tli_controller_is_apart(c), .text = TL_STR_INIT};
+    name n = {.left = place, .apart = apart_of(c), .text = TL_STR_INIT};
     TL_TRY(tl_state_walk(state, find_name, &n));
     tl_status st =
         TL_FAIL(TL_EDATA,
@@ -87,7 +94,7 @@ tl_status tli_controller_compare(const tl_controller *c)
 
 tl_status tli_controller_compare_now(const tl_controller *c)
 {
-    sums own = {.apart = tli_controller_is_apart(c)};
+    sums own = {.apart = apart_of(c)};
     if (!c->peers) return TL_OK;
     const tl_state *state = tl_trainer_checkpoint(c->trainer);
     if (!state) return tl_error_code();

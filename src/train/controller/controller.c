@@ -222,11 +222,16 @@ static tl_status bind_state(tl_controller *c)
 
 static tl_status take_hooks(tl_controller *c, const tl_controller_args *args)
 {
-    c->hooks = tl_arena_array(c->arena, args->hook_count ? args->hook_count : 1, sizeof *c->hooks);
-    if (!c->hooks) return TL_ENOMEM;
+    const int64_t most = args->hook_count ? args->hook_count : 1;
+    c->hooks = tl_arena_array(c->arena, most, sizeof *c->hooks);
+    c->savers = tl_arena_array(c->arena, most, sizeof *c->savers);
+    if (!c->hooks || !c->savers) return TL_ENOMEM;
     for (int64_t i = 0; i < args->hook_count; i++) {
-        if (!args->hooks[i] || (tli_controller_follows(c) && tli_hook_writes(args->hooks[i])))
-            continue;
+        if (!args->hooks[i]) continue;
+        if (files_of(args->hooks[i]) == TL_HOOK_CHECKPOINTS
+            && TL_CLASS_METHOD(tl_hook_class, args->hooks[i]->cls, after_step))
+            c->savers[c->saver_count++] = args->hooks[i];
+        if (tli_controller_follows(c) && tli_hook_writes(args->hooks[i])) continue;
         args->hooks[i]->controller = c;
         c->hooks[c->hook_count++] = args->hooks[i];
         const tl_hook_class *cls = args->hooks[i]->cls;
@@ -459,6 +464,16 @@ tl_status tli_controller_tell_saved(tl_controller *c, bool wait)
     return hooks_on_save(c, path);
 }
 
+bool tli_controller_may_save(const tl_controller *c)
+{
+    const int64_t interval = c->manager ? tl_checkpoint_manager_interval(c->manager) : 0;
+    const int64_t step = c->trainer->global_step;
+    bool may = interval && (step % interval == 0 || tl_checkpoint_manager_keeps_time(c->manager));
+    for (int64_t i = 0; interval && i < c->saver_count; i++)
+        may |= step % c->savers[i]->period == 0;
+    return may;
+}
+
 bool tli_controller_is_apart(const tl_controller *c)
 {
     return c->trainer && c->trainer->optimizer && tl_optimizer_is_apart(c->trainer->optimizer);
@@ -466,16 +481,15 @@ bool tli_controller_is_apart(const tl_controller *c)
 
 tl_status tli_controller_save_apart(tl_controller *c)
 {
-    const int64_t interval = c->manager ? tl_checkpoint_manager_interval(c->manager) : 0;
-    const int64_t step = c->trainer->global_step;
-    if (!interval || !tli_controller_is_apart(c) || tli_controller_is_together(c)) return TL_OK;
-    if (step % interval && !tl_checkpoint_manager_keeps_time(c->manager)) return TL_OK;
-    uint64_t due = !tli_controller_follows(c) && step >= c->again_at
-                   && tl_checkpoint_manager_due(c->manager, true);
+    const bool asked = c->save_at_end;
+    if (!tli_controller_is_apart(c) || tli_controller_is_together(c)) return TL_OK;
+    c->save_at_end = false;
+    uint64_t due = !tli_controller_follows(c) && (asked || c->trainer->global_step >= c->again_at)
+                   && tl_checkpoint_manager_due(c->manager, !asked);
     TL_TRY(tli_peers_share_word(c->peers, &due));
     if (!due) return TL_OK;
     TL_TRY(tl_optimizer_bring(c->trainer->optimizer, true));
-    return tli_controller_save(c, true, NULL);
+    return tli_controller_forgive(c, tli_controller_save(c, !asked, NULL));
 }
 
 bool tli_controller_is_together(const tl_controller *c)
@@ -565,9 +579,10 @@ tl_status tli_controller_finish_save(tl_controller *c, bool wait)
 tl_status tli_controller_save_together(tl_controller *c, bool check_interval)
 {
     const int64_t step = c->trainer->global_step;
+    const bool asked = c->save_at_end;
     uint64_t due = 0;
     if (!tli_controller_is_together(c)) return TL_OK;
-    check_interval &= !c->save_at_end;
+    check_interval &= !asked;
     c->save_at_end = false;
     if (!tli_controller_follows(c) && (!check_interval || step >= c->again_at))
         due = tl_checkpoint_manager_due(c->manager, check_interval);
@@ -580,6 +595,7 @@ tl_status tli_controller_save_together(tl_controller *c, bool check_interval)
     tl_status st = tli_controller_follows(c) ? tli_checkpoint_manager_follow(c->manager)
                                              : save(c, check_interval, NULL);
     if (st == TL_OK && !tli_checkpoint_manager_in_background(c->manager)) st = finish_save(c);
+    if (asked) st = tli_controller_forgive(c, st);
     c->away_s += (double)(tl_clock_ns() - begin) * 1e-9;
     return st;
 }

@@ -26,6 +26,9 @@ struct tl_controller {
     tl_arena *arena;
     tl_hook **hooks;
     int64_t hook_count;
+    /* those that save at steps, also where the chief alone has them: all come by there */
+    tl_hook **savers;
+    int64_t saver_count;
     tl_event_storage *storage;
     int64_t evaluated;       /* the last step that was; in checkpoints */
     bool evaluation_unsaved; /* no checkpoint knows of it yet */
@@ -109,9 +112,11 @@ bool tli_hook_writes(const tl_hook *h);
 TL_NODISCARD tl_status tli_controller_compare(const tl_controller *c);
 /* The same, whether or not one is due. */
 TL_NODISCARD tl_status tli_controller_compare_now(const tl_controller *c);
+/* Whether one may be due at this step: by its interval, by time, or for a hook that saves. */
+bool tli_controller_may_save(const tl_controller *c);
 /* Whether processes have the optimizer's state in parts; then within a loop the chief says whether
- * a checkpoint is due, all bring their parts, and it is saved. At the end of a loop they are there
- * anyway. */
+ * a checkpoint is due, or was asked for, all bring their parts, and it is saved. At the end of a
+ * loop they are there anyway. */
 bool tli_controller_is_apart(const tl_controller *c);
 TL_NODISCARD tl_status tli_controller_save_apart(tl_controller *c);
 /* Whether all processes write checkpoints, each some of the files. They save where all come by:

@@ -30,6 +30,8 @@ static int64_t find_due(const tl_controller *c, int64_t step)
     for (int64_t i = 0; i < c->hook_count; i++)
         if (TL_CLASS_METHOD(tl_hook_class, c->hooks[i]->cls, after_step))
             due = tl_min_i64(due, next_multiple(step, c->hooks[i]->period));
+    for (int64_t i = 0; c->peers && i < c->saver_count; i++)
+        due = tl_min_i64(due, next_multiple(step, c->savers[i]->period));
     return due;
 }
 
@@ -140,12 +142,9 @@ static tl_status at_step(tl_controller *c, tl_trainer *t)
 /* Where all have come to the same step of a loop. */
 static tl_status save_with_all(tl_controller *c, const tl_trainer *t)
 {
-    const int64_t interval = c->manager ? tl_checkpoint_manager_interval(c->manager) : 0;
     TL_TRY(tli_controller_finish_save(c, false));
-    if (t->global_step == c->loop_end) return TL_OK;
+    if (t->global_step == c->loop_end || !tli_controller_may_save(c)) return TL_OK;
     TL_TRY(tli_controller_save_apart(c));
-    if (interval && t->global_step % interval && !tl_checkpoint_manager_keeps_time(c->manager))
-        return TL_OK;
     return tli_controller_save_together(c, true);
 }
 

@@ -45,24 +45,35 @@ static bool ends_with(const char *text, const char *end)
     return length >= tail && strcmp(text + length - tail, end) == 0;
 }
 
-/* The complete checkpoint of this step, made when it is not there. */
-static tl_status save_now(const char **path, tl_controller *c)
+static bool is_of_step(const char *path, int64_t step)
 {
     char end[64], index[64];
-    snprintf(end, sizeof end, "-%" PRId64 TL_CHECKPOINT_SUFFIX, c->trainer->global_step);
-    snprintf(index, sizeof index, "-%" PRId64 TL_SAFETENSORS_INDEX, c->trainer->global_step);
+    snprintf(end, sizeof end, "-%" PRId64 TL_CHECKPOINT_SUFFIX, step);
+    snprintf(index, sizeof index, "-%" PRId64 TL_SAFETENSORS_INDEX, step);
+    return ends_with(path, end) || ends_with(path, index);
+}
+
+/* Processes save where all come by, behind the hooks of a step. */
+static bool saves_with_all(const tl_controller *c)
+{
+    return tli_controller_is_together(c) || (c->in_step && tli_controller_is_apart(c));
+}
+
+/* The complete checkpoint of this step, made when it is not there. NULL: all are to make it, and
+ * on_save tells of it. */
+static tl_status save_now(const char **path, tl_controller *c)
+{
     TL_TRY(tl_controller_save_checkpoint(c, NULL));
-    TL_TRY(tl_checkpoint_manager_sync(c->manager));
+    if (!saves_with_all(c)) TL_TRY(tl_checkpoint_manager_sync(c->manager));
     tl_error_clear();
     const char *latest = tl_checkpoint_manager_latest(c->manager);
     // its name did not fit, it is there
     if (!latest && tl_error_code() == TL_ENOMEM) return TL_ENOMEM;
-    if (!latest || (!ends_with(latest, end) && !ends_with(latest, index)))
-        return TL_FAIL(TL_ESTATE,
-                       "step %" PRId64 " is not saved: the checkpoint manager has no interval",
-                       c->trainer->global_step);
-    *path = latest;
-    return TL_OK;
+    *path = latest && is_of_step(latest, c->trainer->global_step) ? latest : NULL;
+    if (*path || saves_with_all(c)) return TL_OK;
+    return TL_FAIL(TL_ESTATE,
+                   "step %" PRId64 " is not saved: the checkpoint manager has no interval",
+                   c->trainer->global_step);
 }
 
 // For file systems without hard links.
@@ -94,20 +105,25 @@ static tl_status name_file(const char *name, const char *file)
                : TL_OK;
 }
 
-static tl_status save_as(tl_controller *c, const char *name)
+static tl_status name_as(const tl_controller *c, const char *name, const char *file)
 {
-    const char *file = NULL, *second;
     tl_arena *arena;
     TL_TRY(tl_arena_new(&arena));
-    tl_status st = save_now(&file, c);
-    if (st == TL_OK) {
-        second = file_in(arena, c, name, TL_CHECKPOINT_SUFFIX);
-        st = !second                                 ? TL_ENOMEM
-             : ends_with(file, TL_SAFETENSORS_INDEX) ? tl_checkpoint_merge(second, file)
-                                                     : name_file(second, file);
-    }
+    const char *second = file_in(arena, c, name, TL_CHECKPOINT_SUFFIX);
+    tl_status st = !second                                 ? TL_ENOMEM
+                   : ends_with(file, TL_SAFETENSORS_INDEX) ? tl_checkpoint_merge(second, file)
+                                                           : name_file(second, file);
     tl_arena_free(&arena);
     return st;
+}
+
+/* The checkpoint of this step; `*named`: it is there already. */
+static tl_status save_as(tl_controller *c, const char *name, bool *named)
+{
+    const char *file;
+    TL_TRY(save_now(&file, c));
+    *named = file != NULL;
+    return file ? name_as(c, name, file) : TL_OK;
 }
 
 static tl_status check_name(const tl_hook *h, const char *name)
@@ -150,7 +166,7 @@ static void periodic_dispose(tl_hook *h)
 
 static tl_status periodic_before_train(tl_hook *h)
 {
-    ((periodic *)h)->due = false;
+    ((periodic *)h)->due = ((periodic *)h)->ends = false;
     return require_manager(h);
 }
 
@@ -178,6 +194,9 @@ static tl_status periodic_on_save(tl_hook *h, const char *path)
     tl_str_cut(&p->saved, 0);
     tl_str_add(&p->saved, path);
     TL_TRY(tl_str_status(&p->saved));
+    const bool final = p->ends && is_of_step(path, h->controller->last_step);
+    if (final) TL_TRY(name_as(h->controller, p->final, path));
+    p->ends &= !final;
     return write_last(p);
 }
 
@@ -222,7 +241,9 @@ static tl_status periodic_after_train(tl_hook *h)
     periodic *p = (periodic *)h;
     tl_controller *c = h->controller;
     if (!c->manager) return TL_OK;
-    if (is_finished(c) && *p->final) TL_TRY(save_as(c, p->final));
+    bool named = true;
+    if (is_finished(c) && *p->final) TL_TRY(save_as(c, p->final, &named));
+    p->ends = !named;
     TL_TRY(tl_checkpoint_manager_sync(c->manager));
     return write_latest(p);
 }
@@ -295,7 +316,7 @@ static tl_status best_before_train(tl_hook *h)
 {
     best *b = (best *)h;
     tl_arena *arena;
-    b->due = b->known = false;
+    b->due = b->known = b->awaits = false;
     TL_TRY(require_manager(h));
     TL_TRY(tl_arena_new(&arena));
     const char *json = file_in(arena, h->controller, b->name, ".json");
@@ -326,35 +347,61 @@ static tl_status write_best(const best *b)
     return st;
 }
 
+/* The checkpoint of what was found has the name. */
+static tl_status take(best *b)
+{
+    if (b->known)
+        TL_LOG_INFO("Saved best model as latest eval score for %s is %.5f, better than last best "
+                    "score %.5f @ iteration %" PRId64 ".",
+                    b->metric, b->found.value, b->value, b->iteration);
+    else
+        TL_LOG_INFO("Saved first model at %.5f @ %" PRId64 " steps", b->found.value,
+                    b->found.iteration);
+    b->known = true;
+    b->awaits = false;
+    b->value = b->found.value;
+    b->iteration = b->found.iteration;
+    return write_best(b);
+}
+
+static tl_status best_on_save(tl_hook *h, const char *path)
+{
+    best *b = (best *)h;
+    if (!b->awaits || !is_of_step(path, b->found.step)) return TL_OK;
+    TL_TRY(name_as(h->controller, b->name, path));
+    return take(b);
+}
+
 static tl_status look(best *b)
 {
-    tl_event_storage *s = tl_controller_storage(b->base.controller);
+    tl_controller *c = b->base.controller;
+    tl_event_storage *s = tl_controller_storage(c);
     tl_event_latest now;
     const tl_history *history;
+    bool named;
     TL_TRY(tl_event_storage_history(&history, s, b->metric));
     if (!history || !tl_history_count(history)) {
         TL_LOG_WARNING("there is no metric '%s' yet: no checkpoint is the best", b->metric);
         return TL_OK;
     }
     TL_TRY(tl_event_storage_latest(&now, s, b->metric));
-    if (b->known ? !tli_metric_is_better(b->comp, now.value, b->value) : !isfinite(now.value)) {
-        if (b->known)
+    if (!c->saving) b->awaits = false; // it could not be written
+    const bool known = b->awaits || b->known;
+    const double value = b->awaits ? b->found.value : b->value;
+    if (known ? !tli_metric_is_better(b->comp, now.value, value) : !isfinite(now.value)) {
+        if (known)
             TL_LOG_INFO("Not saving as latest eval score for %s is %.5f, not better than best "
                         "score %.5f @ iteration %" PRId64 ".",
-                        b->metric, now.value, b->value, b->iteration);
+                        b->metric, now.value, value, b->awaits ? b->found.iteration : b->iteration);
         else TL_LOG_WARNING("%s is %g: no checkpoint is the best", b->metric, now.value);
         return TL_OK;
     }
-    TL_TRY(save_as(b->base.controller, b->name));
-    if (b->known)
-        TL_LOG_INFO("Saved best model as latest eval score for %s is %.5f, better than last best "
-                    "score %.5f @ iteration %" PRId64 ".",
-                    b->metric, now.value, b->value, b->iteration);
-    else TL_LOG_INFO("Saved first model at %.5f @ %" PRId64 " steps", now.value, now.iteration);
-    b->known = true;
-    b->value = now.value;
-    b->iteration = now.iteration;
-    return write_best(b);
+    TL_TRY(save_as(c, b->name, &named));
+    b->awaits = !named;
+    b->found.step = c->trainer->global_step;
+    b->found.value = now.value;
+    b->found.iteration = now.iteration;
+    return named ? take(b) : TL_OK;
 }
 
 static tl_status best_after_step(tl_hook *h)
@@ -390,5 +437,6 @@ const tl_hook_class tl_best_checkpointer_hook = {
     .after_train = best_after_train,
     .after_step = best_after_step,
     .after_loop = best_after_loop,
+    .on_save = best_on_save,
     .files = TL_HOOK_CHECKPOINTS,
 };

@@ -6,6 +6,7 @@
 #include <tilth/base/log.h>
 #include <tilth/train/writers/metrics_file.h>
 
+#include "train/libai/libai.h"
 #include "train/run/finished.h"
 #include "train/peers.h"
 #include "train/run/folder.h"
@@ -178,6 +179,7 @@ static tl_status initialize(void *payload)
 static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager **out)
 {
     const tl_libai_train_config *train = &t->config->train;
+    const tli_peers *peers = tli_strategy_peers(t->strategy);
     const bool chief = tli_is_chief(t->strategy);
     tl_state *state = tl_trainer_checkpoint(t->trainer);
     const char *numerics = tli_numerics(t->arena, t->trainer->engine, &t->experiment->tilth);
@@ -191,9 +193,12 @@ static tl_status build_checkpointer(tl_default_trainer *t, tl_checkpoint_manager
                                       .interval = INT64_MAX, // hooks say when
                                       .minutes = t->config->tilth.checkpoint_minutes,
                                       .files = t->config->tilth.checkpoint_shards,
+                                      .group = peers && !t->eval_only ? peers->all : NULL,
+                                      .part = tli_trainer_part,
                                       .read_only = !chief,
                                       .anew = !train->resume || !chief, // who says which one it is
                                       .max_to_keep = train->checkpointer.max_to_keep,
+                                      .optional = "hooks",
                                       .explained = "data",
                                       .explanation = "training data: " TL_DATASET_OF_OTHER_DATA,
                                       .init = initialize,
@@ -263,7 +268,9 @@ static tl_status take_config(tl_default_trainer *t, const tl_default_trainer_arg
                             .bucket_params = train->nccl_fusion_max_ops,
                             .world = args->world}));
     TL_TRY(tli_run_folder_hold(t->folder, train->output_dir));
-    TL_TRY_NOTE(tl_libai_resolve_dist(train, tl_strategy_replicas(t->strategy)), "train");
+    TL_TRY_NOTE(
+        tli_libai_resolve_dist(train, tl_strategy_replicas(t->strategy), tli_is_chief(t->strategy)),
+        "train");
     TL_TRY_NOTE(check_copies(&train->dist), "train.dist");
     TL_TRY_NOTE(tl_libai_resolve_batch(train, train->dist.data_parallel_size), "train");
     t->global_batch_size = t->config->train.global_batch_size.value;
@@ -294,16 +301,6 @@ static tl_status check_memory(const tl_default_trainer *t)
                                   tli_batch_memory(tl_strategy_engine(t->strategy)));
 }
 
-/* Checkpoints are hooks' here, which the chief alone has: nobody would bring it the parts. */
-static tl_status check_parts(const tl_trainer *t)
-{
-    if (!t->optimizer || !tl_optimizer_is_apart(t->optimizer)) return TL_OK;
-    return TL_FAIL(TL_EUNSUPPORTED,
-                   "train.zero_optimization.enabled: over MPI each process keeps a part of the "
-                   "optimizer's state, which checkpoints of this trainer would lack; leave it off, "
-                   "or start the processes of one machine with `tilth launch`");
-}
-
 static tl_status build_pieces(tl_default_trainer *t)
 {
     bool tests = t->eval_only || t->config->train.evaluation.enabled;
@@ -322,7 +319,6 @@ static tl_status build_pieces(tl_default_trainer *t)
     }
     if (tests) TL_TRY(TLI_DEFAULT_CALL(t, build_evaluator)(t, &t->evaluator));
     TL_TRY(TLI_DEFAULT_CALL(t, build_trainer)(t, &t->trainer));
-    TL_TRY(check_parts(t->trainer));
     const tl_class *cls = &t->trainer->cls->cls;
     if (tl_class_is(cls, &tl_eager_trainer.cls) || tl_class_is(cls, &tl_graph_trainer.cls))
         ((tl_libai_trainer *)t->trainer)->evaluator = t->evaluator;

@@ -11,6 +11,10 @@ TL_NODISCARD tl_status tli_libai_check_scheduler(const void *value);
 TL_NODISCARD tl_status tli_libai_check_optim(const void *value);
 TL_NODISCARD tl_status tli_libai_check_params(const void *value);
 
+/* tl_libai_resolve_dist; of several processes one tells what changes. */
+TL_NODISCARD tl_status tli_libai_resolve_dist(tl_libai_train_config *train, int64_t world,
+                                              bool tell);
+
 /* tl_param_groups_of in two halves: what is said of each parameter, and those of like settings
  * together. */
 typedef struct tli_param_settings {

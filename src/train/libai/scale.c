@@ -1,5 +1,3 @@
-#include <tilth/train/libai/libai.h>
-
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -11,6 +9,8 @@
 #include <tilth/base/integer.h>
 #include <tilth/base/log.h>
 #include <tilth/comm/layout.h>
+
+#include "train/libai/libai.h"
 
 /* --- processes -------------------------------------------------------------------------------- */
 
@@ -43,29 +43,40 @@ static tl_status check_layers(const tl_libai_dist_config *d)
 }
 
 /* One process has all of it. */
-static void resolve_zero(tl_libai_zero_config *z, int64_t world)
+static void resolve_zero(tl_libai_zero_config *z, int64_t world, bool tell)
 {
     if (!z->enabled || world > 1) return;
-    TL_LOG_WARNING("train.zero_optimization.enabled is true, with 1 process it becomes false");
+    if (tell)
+        TL_LOG_WARNING("train.zero_optimization.enabled is true, with 1 process it becomes false");
     z->enabled = false;
 }
 
+static void tell_sizes(const tl_libai_dist_config *d, const tl_layout *l, int64_t world)
+{
+    tell_size("tensor_parallel_size", d->tensor_parallel_size, l->tensor, world);
+    tell_size("pipeline_parallel_size", d->pipeline_parallel_size, l->pipeline, world);
+    // nobody has to say it: it follows
+    if (d->data_parallel_size > 1) tell_size(COPIES, d->data_parallel_size, l->data, world);
+}
+
 tl_status tl_libai_resolve_dist(tl_libai_train_config *t, int64_t world)
+{
+    return tli_libai_resolve_dist(t, world, true);
+}
+
+tl_status tli_libai_resolve_dist(tl_libai_train_config *t, int64_t world, bool tell)
 {
     tl_libai_dist_config *d = &t->dist;
     tl_layout l;
     TL_TRY_NOTE(tl_layout_resolve(&l, world, d->tensor_parallel_size, d->pipeline_parallel_size),
                 "dist");
-    tell_size("tensor_parallel_size", d->tensor_parallel_size, l.tensor, world);
-    tell_size("pipeline_parallel_size", d->pipeline_parallel_size, l.pipeline, world);
-    // nobody has to say it: it follows
-    if (d->data_parallel_size > 1) tell_size(COPIES, d->data_parallel_size, l.data, world);
+    if (tell) tell_sizes(d, &l, world);
     // An assignment is one for as many stages as were asked for.
     if (d->pipeline_parallel_size != l.pipeline) d->custom_pipeline_stage_id = (tl_ints){NULL, 0};
     d->tensor_parallel_size = l.tensor;
     d->pipeline_parallel_size = l.pipeline;
     d->data_parallel_size = l.data;
-    resolve_zero(&t->zero_optimization, world);
+    resolve_zero(&t->zero_optimization, world, tell);
     return check_layers(d);
 }
 

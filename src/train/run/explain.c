@@ -67,7 +67,7 @@ static tl_status write_files(const tl_program *p, const passes *seen, const tl_e
 
 /* --- memory ----------------------------------------------------------------------------------- */
 
-static void add_plan(tl_str *out, const tl_trainer *t, int64_t ranks, int64_t level)
+static void add_plan(tl_str *out, const tl_trainer *t, int64_t ranks, int64_t level, bool common)
 {
     tl_training_memory most = {0};
     for (int32_t r = 0; r < ranks; r++) {
@@ -75,7 +75,7 @@ static void add_plan(tl_str *out, const tl_trainer *t, int64_t ranks, int64_t le
         tl_trainer_plan_memory(
             t,
             &(tl_optimizer_sharing){
-                .rank = r, .ranks = (int32_t)ranks, .level = level, .common = true},
+                .rank = r, .ranks = (int32_t)ranks, .level = level, .common = common},
             &m);
         if (m.total > most.total) most = m;
     }
@@ -92,9 +92,11 @@ static void add_memory(tl_str *out, const tl_trainer *t)
                "\nmemory of a process for tensors, in MB, by number of processes on one machine "
                "and tilth.zero:\n  processes zero    weights  optimizer       sums       rest  "
                "    total  in a step\n");
-    add_plan(out, t, 1, 0);
-    for (int64_t level = 0; lanes > 1 && lanes <= TL_COMM_RANKS && level <= 3; level++)
-        add_plan(out, t, lanes, level);
+    add_plan(out, t, 1, 0, true);
+    if (lanes == 1 || lanes > TL_COMM_RANKS) return;
+    for (int64_t level = 0; level <= 3; level++) add_plan(out, t, lanes, level, true);
+    tl_str_add(out, "  each on a machine of its own:\n");
+    for (int64_t level = 1; level <= 3; level++) add_plan(out, t, lanes, level, false);
 }
 
 static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args, passes *seen)

@@ -10,6 +10,7 @@
 #include <tilth/sys/cuda/cuda.h>
 
 #include "train/libai/default_trainer.h"
+#include "train/libai/libai.h"
 #include "train/run/finished.h"
 
 enum { LONGEST_NAME = 4096, LONGEST_JSON = 16 << 20 };
@@ -257,9 +258,12 @@ static tl_status read_libai(tl_finished *f, const tl_finished_args *args)
     TL_TRY(tl_libai_words(f->config, args->words, args->word_count));
     TL_TRY(tl_config_finish(f->config));
     TL_TRY(tl_desc_copy(f->arena, &tl_libai_config_desc, resolved, tl_config_value(f->config)));
-    TL_TRY_NOTE(tl_libai_resolve_dist(&resolved->train, resolved->tilth.lanes), "train");
+    const tl_comm *comm = args->world ? tl_world_comm(args->world) : NULL;
+    TL_TRY_NOTE(
+        tli_libai_resolve_dist(&resolved->train, resolved->tilth.lanes, !comm || comm->rank == 0),
+        "train");
     TL_TRY_NOTE(tl_libai_resolve_batch(&resolved->train, resolved->tilth.lanes), "train");
-    const int64_t processes = args->world ? tl_world_comm(args->world)->size : 1;
+    const int64_t processes = comm ? comm->size : 1;
     const int64_t lanes =
         resolved->tilth.lanes > processes ? resolved->tilth.lanes : processes; // one each at least
     TL_TRY(tli_libai_experiment(&params, f->arena, resolved, lanes));

@@ -110,13 +110,6 @@ static tl_status before_restore(void *payload, const tl_state *found)
     return tli_trainer_before_restore(payload, found);
 }
 
-/* What this process, or another, has of the optimizer's state. */
-static bool part_of(void *payload, const tl_tensor *t, int32_t rank, int64_t *from, int64_t *end)
-{
-    const tl_trainer *trainer = payload;
-    return trainer->optimizer && tl_optimizer_part(trainer->optimizer, t, rank, from, end);
-}
-
 static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manager **out)
 {
     tl_state *state = tl_trainer_checkpoint(r->trainer);
@@ -135,7 +128,7 @@ static tl_status base_build_checkpoint_manager(tl_runner *r, tl_checkpoint_manag
                  .minutes = r->args->params->tilth.checkpoint_minutes,
                  .files = r->args->params->tilth.checkpoint_shards,
                  .group = peers && r->trains ? peers->all : NULL,
-                 .part = part_of,
+                 .part = tli_trainer_part,
                  .read_only = !writes(r),
                  .anew = !tli_is_chief(r->args->strategy), // the chief says which one it is
                  .max_to_keep = r->params->max_to_keep,

@@ -151,8 +151,8 @@ static const tl_field own_fields[] = {
                  "layers' first, while they compute the others; results do not depend on it"),
     TL_F(tl_own_config, zero, TL_RANGE(0, 3), .flags = TL_FIELD_UNSAVED,
          .help = "what processes share out instead of each having and updating all of it: 1 the "
-                 "optimizer's state, 2 gradients too, 3 weights too (on one machine); 0 nothing. "
-                 "Results do not depend on it"),
+                 "optimizer's state, 2 gradients too, 3 weights too; 0 nothing. Results do not "
+                 "depend on it"),
     TL_F(tl_own_config, recompute, .names = recomputations, OWN_FLAGS,
          .help = "what the backward pass computes again instead of keeping it: none, selective "
                  "(cheap results) or full (all but what stretches of layers hand on; about half as "

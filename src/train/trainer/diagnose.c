@@ -277,7 +277,9 @@ tl_status tli_trainer_diagnose(tl_trainer *t, double loss, double norm)
     suspect s = {0};
     tl_str batch = TL_STR_INIT;
     t->parts->bad_batch = false;
-    tl_status st = examine_all(t, &s);
+    tl_status st =
+        tl_optimizer_need(t->optimizer) ? tl_optimizer_bring(t->optimizer, false) : TL_OK;
+    if (st == TL_OK) st = examine_all(t, &s);
     tell_batch(&batch, t, &s);
     if (st == TL_OK) st = agree_on_suspect(t, &batch, &s);
     if (st == TL_OK)

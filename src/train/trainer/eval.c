@@ -79,6 +79,8 @@ tl_status tli_eval_reduce(tl_trainer *t, void **state, const tl_logs *step)
 
 tl_status tli_trainer_take_averages(tl_trainer *t)
 {
+    if (t->optimizer && tl_optimizer_need(t->optimizer))
+        TL_TRY(tl_optimizer_bring(t->optimizer, false));
     if (!t->optimizer || !tl_optimizer_averages(t->optimizer)) return TL_OK;
     if (tl_optimizer_iterations(t->optimizer) == 0) return TL_OK; // they mean nothing yet
     return tl_optimizer_swap(t->optimizer);

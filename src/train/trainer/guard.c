@@ -1,5 +1,7 @@
 #include "train/trainer/guard.h"
 
+#include <string.h>
+
 #include <tilth/base/vec.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
@@ -56,6 +58,21 @@ void tli_guard_keep_for_lanes(const tli_guard *g, tl_ctx *c)
             tl_assign(c, item->live, tl_zeros(c, item->live->dtype, item->live->shape));
     }
     tl_ctx_set_taping(c, taping);
+}
+
+void tli_guard_keep_here(const tli_guard *g)
+{
+    for (int64_t i = 0; i < g->count; i++) {
+        const tli_guarded *item = &g->items[i];
+        const size_t bytes = tl_tensor_bytes(item->live);
+        TL_ASSERT(item->live->contiguous);
+        if (!bytes) continue;
+        memcpy(tli_data(item->kept), tli_data(item->live), bytes);
+        tli_storage_touch(item->kept->storage);
+        if (item->moves) continue;
+        memset(tli_data(item->live), 0, bytes);
+        tli_storage_touch(item->live->storage);
+    }
 }
 
 void tli_guard_settle_lanes(const tli_guard *g, tl_ctx *c, int64_t lanes, tl_tensor *finite)

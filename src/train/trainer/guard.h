@@ -32,6 +32,8 @@ void tli_guard_settle(const tli_guard *g, tl_ctx *c, tl_tensor *finite);
  * added, or of how far they have moved it: the first is added, the mean of the second gone.
  * `finite` may be NULL: it is. */
 void tli_guard_keep_for_lanes(const tli_guard *g, tl_ctx *c);
+/* The same at once, where the host computes. */
+void tli_guard_keep_here(const tli_guard *g);
 void tli_guard_settle_lanes(const tli_guard *g, tl_ctx *c, int64_t lanes, tl_tensor *finite);
 /* What was kept is as it should be, though a step that was to keep something else was left
  * undone. */

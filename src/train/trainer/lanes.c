@@ -9,6 +9,7 @@
 #include <tilth/ops/pack.h>
 #include <tilth/ops/update.h>
 #include <tilth/ops/view.h>
+#include <tilth/sys/core/device.h>
 
 #include "core/inner/storage.h"
 
@@ -56,6 +57,11 @@ bool tli_lanes_several(const tli_lanes *l)
     return l->of.lanes > 1;
 }
 
+bool tli_lanes_on_host(const tli_lanes *l)
+{
+    return tl_engine_device(l->engine)->cls->host;
+}
+
 static tl_status begin_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     const tli_lanes *l = self;
@@ -64,6 +70,13 @@ static tl_status begin_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tens
     tli_guard_keep_for_lanes(l->guard, c);
     if (l->told) tl_assign(c, l->told, tl_zeros(c, TL_F64, l->told->shape));
     return tl_ctx_status(c);
+}
+
+/* The same, without a program. */
+static void begin_here(const tli_lanes *l)
+{
+    tli_guard_keep_here(l->guard);
+    if (l->told) memset(tli_data(l->told), 0, tl_tensor_bytes(l->told));
 }
 
 static tl_status clip_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
@@ -110,7 +123,7 @@ tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const tli_guard *gu
     l->sums_of_optimizer = -1;
     if (args) l->args = *args;
     if (!tli_lanes_several(l)) return TL_OK;
-    TL_TRY(make_program(l, &l->begin, "begin_lanes", begin_body, l));
+    if (!tli_lanes_on_host(l)) TL_TRY(make_program(l, &l->begin, "begin_lanes", begin_body, l));
     if (!optimizer) return make_program(l, &l->settle, "settle_lanes", settle_body, l);
     TL_TRY(tl_optimizer_set_lanes(optimizer, l->of.lanes));
     l->fresh = (tli_lane_sum){.live = tl_optimizer_fresh(optimizer)};
@@ -150,7 +163,8 @@ void tli_lanes_accept(const tli_lanes *l)
 
 static tl_status add_sum(tli_lanes *l, tl_tensor *live, tl_tensor *start, bool once)
 {
-    const tli_lane_sum sum = {.live = live, .start = start, .once = once};
+    tli_lane_sum sum = {.live = live, .start = start, .once = once};
+    sum.here = tli_lanes_on_host(l) && !start && tli_lane_sum_is_small(&sum);
     return TL_VEC_PUSH(&l->sums, sum) ? TL_OK : TL_ENOMEM;
 }
 
@@ -179,13 +193,19 @@ tl_status tli_lanes_collect(tli_lanes *l)
     return TL_OK;
 }
 
-static tl_status make_place(tli_lane_sum *s, int64_t at, tl_ctx *c)
+static tl_status make_place(const tli_lanes *l, tli_lane_sum *s, int64_t at)
 {
     if (s->stack[at]) return TL_OK;
-    return tl_tensor_new(&s->stack[at], tl_ctx_engine(c), s->live->dtype, s->live->shape);
+    return tl_tensor_new(&s->stack[at], l->engine, s->live->dtype, s->live->shape);
 }
 
 /* --- behind a lane ---------------------------------------------------------------------------- */
+
+/* What the next lane adds first is its sum. */
+static bool begins_next(const tli_lane_end *e)
+{
+    return e->push && !e->stays && e->lanes->optimizer;
+}
 
 static tl_tensor *brought(tl_ctx *c, const tli_lane_sum *s)
 {
@@ -210,20 +230,25 @@ static void exchange(const tli_lane_end *e, const tli_lane_sum *s)
         tli_storage_exchange(s->live->storage, s->stack[at]->storage);
 }
 
+/* Of the stack, how much of it is there for this sum, and how often the upper two are added. False:
+ * nothing is done now. */
+static bool is_ended(const tli_lane_end *e, const tli_lane_sum *s, int64_t *top, int64_t *merges)
+{
+    const int64_t done = s->once && e->stayed; // the two are one sum already
+    *top = e->height - done;
+    *merges = e->merges - done;
+    return !(s->once && e->stays) && !(e->apart && tli_lane_sum_is_apart(e->lanes, s));
+}
+
 static tl_status end_sum(const tli_lane_end *e, tli_lane_sum *s, tl_ctx *c)
 {
-    int64_t top = e->height, merges = e->merges;
-    if (s->once && e->stays) return TL_OK;
-    if (e->apart && tli_lane_sum_is_apart(e->lanes, s)) return TL_OK;
-    if (s->once && e->stayed) { // the two are one sum already
-        top--;
-        merges--;
-    }
+    int64_t top, merges;
+    if (s->here || !is_ended(e, s, &top, &merges)) return TL_OK;
     // A sum of two has the same bits whichever comes first: nothing is copied.
     for (; merges > 0 && !s->start; merges--) tl_assign_add(c, s->live, s->stack[--top]);
     tl_tensor *sum = brought(c, s);
     for (; merges > 0; merges--) sum = tl_add(c, s->stack[--top], sum);
-    if (e->push) TL_TRY(make_place(s, top, c));
+    if (e->push) TL_TRY(make_place(e->lanes, s, top));
     if (e->push && !(s->once && can_exchange(s, top))) {
         tl_assign(c, s->stack[top], sum);
         if (!s->once) begin_again(c, s); // else the optimizer begins
@@ -240,9 +265,42 @@ static tl_status end_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensor
     (void)out;
     for (int64_t i = 0; i < e->lanes->sums.count; i++)
         TL_TRY(end_sum(e, &e->lanes->sums.items[i], c));
-    if (e->push && !e->stays && e->lanes->optimizer)
+    if (begins_next(e) && !tli_lanes_on_host(e->lanes))
         tl_optimizer_begin_lane(e->lanes->optimizer, c);
     return tl_ctx_status(c);
+}
+
+static tl_status end_sum_here(const tli_lane_end *e, tli_lane_sum *s)
+{
+    const size_t bytes = tl_tensor_bytes(s->live);
+    int64_t top, merges;
+    if (!s->here || !is_ended(e, s, &top, &merges)) return TL_OK;
+    char *live = tli_data(s->live);
+    for (; merges > 0; merges--)
+        TL_TRY(tl_lanes_add(s->live->dtype, live, live, tli_data(s->stack[--top]),
+                            tl_tensor_count(s->live)));
+    tli_storage_touch(s->live->storage);
+    if (!e->push) return TL_OK;
+    TL_TRY(make_place(e->lanes, s, top));
+    if (!bytes || (s->once && can_exchange(s, top))) return TL_OK;
+    memcpy(tli_data(s->stack[top]), live, bytes);
+    if (!s->once) memset(live, 0, bytes);
+    return TL_OK;
+}
+
+static tl_status end_here(const tli_lane_end *e)
+{
+    const tli_lanes *l = e->lanes;
+    if (!tli_lanes_on_host(l)) return TL_OK;
+    for (int64_t i = 0; i < l->sums.count; i++) TL_TRY(end_sum_here(e, &l->sums.items[i]));
+    return begins_next(e) ? tl_tensor_set_doubles(l->fresh.live, &(double){1}, 1) : TL_OK;
+}
+
+static bool has_program(const tli_lanes *l)
+{
+    for (int64_t i = 0; i < l->sums.count; i++)
+        if (!l->sums.items[i].here) return true;
+    return !tli_lanes_on_host(l);
 }
 
 static bool is_same(const tli_lane_end *a, const tli_lane_end *b)
@@ -259,6 +317,7 @@ static tl_status find_end(tli_lanes *l, tli_lane_end **out, const tli_lane_end *
     tli_lane_end *e = *out = tl_alloc(sizeof *e);
     if (!e) return TL_FAIL_NOMEM(sizeof *e);
     *e = *wanted;
+    e->here = !has_program(l);
     tl_status st = make_program(l, &e->program, "end_lane", end_body, e);
     if (st == TL_OK && TL_VEC_PUSH(&l->ends, e)) return TL_OK;
     end_free(e);
@@ -278,7 +337,9 @@ static tl_status run(tl_function *f, tl_graph_fn *body, void *self, tl_ctx *c)
 tl_status tli_lanes_begin(tli_lanes *l, tl_ctx *c)
 {
     tli_lanes_forget(l);
-    return run(l->begin, begin_body, l, c);
+    if (!tli_lanes_on_host(l)) return run(l->begin, begin_body, l, c);
+    begin_here(l);
+    return TL_OK;
 }
 
 tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batches, bool beside)
@@ -300,7 +361,8 @@ tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batc
     wanted.apart = !wanted.push && l->peers;
     if (wanted.apart) tli_exchange_note_last(l, lane);
     TL_TRY(find_end(l, &e, &wanted));
-    TL_TRY(run(e->program, end_body, e, c));
+    if (!e->here) TL_TRY(run(e->program, end_body, e, c));
+    TL_TRY(end_here(e));
     for (int64_t i = 0; i < l->sums.count; i++) exchange(e, &l->sums.items[i]);
     l->height += wanted.push - wanted.merges;
     l->stayed = wanted.stays;
@@ -341,6 +403,18 @@ void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told)
         numbers[count++] = tl_cast(c, told->items[i].tensor, TL_F64);
     }
     if (count) tl_assign_add(c, l->told, tl_pack(c, count, numbers, places, TLI_MOST_TOLD));
+}
+
+tl_status tli_lanes_tell_here(tli_lanes *l, const tl_tensors *told)
+{
+    double *sums = tli_data(l->told);
+    for (int64_t i = 0, count = 0; i < told->count && count < TLI_MOST_TOLD; i++) {
+        double number;
+        if (!is_number(told->items[i].tensor)) continue;
+        TL_TRY(tl_tensor_item(told->items[i].tensor, &number));
+        sums[count++] += number;
+    }
+    return TL_OK;
 }
 
 void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t batches,

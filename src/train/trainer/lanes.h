@@ -32,6 +32,9 @@ typedef struct tli_lane_sum {
     tl_tensor *start;
     /* a batch adds to it once: of two lanes, the second may add to what the first has left */
     bool once;
+    /* small, where the host computes: it is added at once, as calls of a program would take longer
+     * than what they do */
+    bool here;
     tl_tensor *stack[TL_LANE_BLOCKS]; /* NULL: has not been needed */
     tl_tensor **own; /* of lanes side by side, but for the last; NULL: it has not been needed */
 } tli_lane_sum;
@@ -45,6 +48,7 @@ typedef struct tli_lane_end {
     bool apart;     /* what travels in parts is left as it is (lanes_exchange.c) */
     bool stays;     /* it adds to what this one has left, where that may be */
     bool stayed;    /* this one has done so */
+    bool here;      /* all sums are added at once: no program is needed */
     tl_function *program;
 } tli_lane_end;
 
@@ -123,6 +127,8 @@ TL_NODISCARD tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const 
                                       const tl_function_args *args);
 void tli_lanes_deinit(tli_lanes *l);
 bool tli_lanes_several(const tli_lanes *l);
+/* Whether the host computes, and may look at sums. */
+bool tli_lanes_on_host(const tli_lanes *l);
 /* Programs are captured again. */
 void tli_lanes_reset(tli_lanes *l);
 /* What is on the stack does not count any more: a step was left. */
@@ -187,6 +193,8 @@ TL_NODISCARD tl_status tli_lanes_each(tli_lanes *l, tl_ctx *c, tli_lane_fn *batc
 
 /* In the program of a batch, and only calling ops: adds the numbers among what it tells. */
 void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told);
+/* The same behind it, where the host computes. */
+TL_NODISCARD tl_status tli_lanes_tell_here(tli_lanes *l, const tl_tensors *told);
 /* In the program that applies: their means over all batches of the step, in the order and with the
  * types of the numbers among `told`. */
 void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t batches,

@@ -13,7 +13,6 @@
 #include <tilth/base/clock.h>
 #include <tilth/base/integer.h>
 #include <tilth/base/vec.h>
-#include <tilth/sys/core/device.h>
 
 #include "core/inner/storage.h"
 
@@ -26,11 +25,6 @@ enum {
      * meet does not count then */
     PIECE = 131072,
 };
-
-static bool host_computes(const tli_lanes *l)
-{
-    return tl_engine_device(l->engine)->cls->host;
-}
 
 /* --- parts ------------------------------------------------------------------------------------ */
 
@@ -180,7 +174,7 @@ static tl_status take_leases(tli_lanes *l)
 {
     const int64_t count = lease_at(l, l->sums.count, 0);
     tli_exchange *x = &l->exchange;
-    if (host_computes(l)) return TL_OK;
+    if (tli_lanes_on_host(l)) return TL_OK;
     x->leases = tl_alloc_zero((size_t)(count + 1) * sizeof *x->leases);
     if (!x->leases) return TL_FAIL_NOMEM((size_t)(count + 1) * sizeof *x->leases);
     for (int64_t i = 0; i < l->sums.count; i++) {
@@ -303,6 +297,22 @@ static bool has_room(const tli_lanes *l)
     return tl_comm_shares(l->peers->all->comm) || bytes <= 2 * l->peers->bucket_bytes;
 }
 
+/* Where each process needs its part alone, the rest of what has travelled goes: nobody looks at it
+ * any more, while the backward pass adds to other parts. */
+static void drop_travelled(const tli_lanes *l, const tli_bucket *b)
+{
+    tl_comm *comm = l->peers->all->comm;
+    const tli_lane_sum *s = &l->sums.items[b->sum];
+    const size_t size = tl_dtype_size(s->live->dtype);
+    if (!tli_lanes_on_host(l) || tl_optimizer_sum_cut(l->optimizer, s->live, 0) < 0) return;
+    const int64_t own = b->cuts[l->peers->rank], behind = b->cuts[l->peers->rank + 1];
+    for (int64_t k = 0; k < l->height; k++)
+        if (s->stack[k]) tl_comm_release(comm, data_of(l, b, k), (size_t)(b->end - b->from) * size);
+    tl_comm_release(comm, data_of(l, b, -1), (size_t)own * size);
+    tl_comm_release(comm, data_of(l, b, -1) + (size_t)behind * size,
+                    (size_t)(b->end - b->from - behind) * size);
+}
+
 /* As far as it goes without waiting. */
 static tl_status push(tli_lanes *l)
 {
@@ -314,7 +324,8 @@ static tl_status push(tli_lanes *l)
         TL_TRY(tl_comm_advance(&all[i].work, &all[i].done));
         all[i].added_ns += tl_clock_ns() - begin_ns;
     }
-    while (x->done < x->begun && all[x->done].done) x->done++;
+    for (; x->done < x->begun && all[x->done].done; x->done++)
+        if (l->optimizer) drop_travelled(l, &all[x->done]);
     while (x->begun < x->there && has_room(l)) {
         TL_TRY(begin(l, &all[x->begun]));
         x->begun++;
@@ -365,7 +376,7 @@ static void drop_others(tli_lanes *l, const tli_lane_sum *s)
 
 bool tli_lane_sum_is_apart(const tli_lanes *l, const tli_lane_sum *s)
 {
-    return l->peers && s->once && !tli_lane_sum_is_small(s) && host_computes(l);
+    return l->peers && s->once && !tli_lane_sum_is_small(s) && tli_lanes_on_host(l);
 }
 
 void tli_exchange_note_last(tli_lanes *l, int64_t lane)
@@ -378,7 +389,7 @@ void tli_exchange_note_last(tli_lanes *l, int64_t lane)
 const tl_early *tli_exchange_early(tli_lanes *l)
 {
     tli_exchange *x = &l->exchange;
-    if (!l->peers || !x->made || !x->early || !host_computes(l)) return NULL;
+    if (!l->peers || !x->made || !x->early || !tli_lanes_on_host(l)) return NULL;
     if (l->optimizer && tl_optimizer_clips_lanes(l->optimizer)) return NULL; // needs all of a lane
     tli_exchange_note_last(l, l->run.first + l->run.count - 1);
     x->asked = (tl_early){.parts = x->parts, .count = x->early, .there = take_part, .self = l};
@@ -410,7 +421,7 @@ tl_status tli_exchange_end(tli_lanes *l)
     tl_status st = take_leases(l);
     if (st == TL_OK) st = wait_for_all(l);
     TL_TRY(end_leases(l, st));
-    for (int64_t i = 0; i < l->sums.count && host_computes(l); i++) {
+    for (int64_t i = 0; i < l->sums.count && tli_lanes_on_host(l); i++) {
         const tli_lane_sum *s = &l->sums.items[i];
         if (tli_lane_sum_is_small(s)) continue;
         drop_others(l, s);

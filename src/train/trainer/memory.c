@@ -1,6 +1,7 @@
 #include <tilth/train/trainer/memory.h>
 
 #include "core/inner/resident.h"
+#include "nn/inner/weights_apart.h"
 #include "train/trainer/trainer.h"
 
 /* --- sums of lanes that wait ------------------------------------------------------------------ */
@@ -68,6 +69,7 @@ void tl_trainer_plan_memory(const tl_trainer *t, const tl_optimizer_sharing *how
     out->sums = then.sums < undivided.sums ? then.sums : then.sums + places;
     out->total = out->weights + out->slots + out->sums + out->rest;
     out->in_step = out->total - out->sums + undivided.sums + places;
+    out->in_step += tli_weights_brought(t->optimizer, how);
 }
 
 /* --- what is ---------------------------------------------------------------------------------- */

@@ -31,6 +31,7 @@ tl_status tli_trainer_run_step(tl_trainer *t, tl_step *s)
 tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     tl_trainer *t = self;
+    tli_lanes *lanes = &t->parts->lanes;
     tl_batch batch = {.ctx = c, .tensors = *in};
     tl_step s = {.ctx = c,
                  .task = t->task,
@@ -64,10 +65,10 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
         tli_flight_note(t, c, loss);
         if (whole) tli_guard_settle(&t->parts->guard, c, finite);
         if (whole) tli_flight_end(t, c, lowers);
-        if (tli_lanes_several(&t->parts->lanes)) tli_lanes_tell(&t->parts->lanes, c, out);
+        if (tli_lanes_several(lanes) && !tli_lanes_on_host(lanes)) tli_lanes_tell(lanes, c, out);
         st = tl_ctx_status(c);
     }
-    if (tl_optimizer_additions(t->optimizer) > added + 1) t->parts->lanes.adds_once = false;
+    if (tl_optimizer_additions(t->optimizer) > added + 1) lanes->adds_once = false;
     tl_model_hold_updates(t->model, holding);
     tl_ctx_set_taping(c, taping);
     return st;
@@ -141,6 +142,7 @@ tl_draws tli_trainer_draws(const tl_trainer *t, int64_t batch)
 static tl_status leave_out_batch(tl_trainer *t, int64_t batch)
 {
     const bool first = batch % t->parts->accumulation == 0;
+    TL_TRY(tli_weights_pass(t));
     return first && !t->parts->lanes.stayed ? tl_optimizer_discard(t->optimizer) : TL_OK;
 }
 
@@ -175,13 +177,20 @@ static tl_status compute_batch(tl_trainer *t, tl_ctx *c, int64_t batch, const tl
                                tl_tensors *out)
 {
     tl_function *f = t->parts->train;
+    tli_lanes *lanes = &t->parts->lanes;
     tl_ctx_set_draws(c, tli_trainer_draws(t, batch));
     tl_ctx_set_training(c, true);
     tl_ctx_set_strand(c, strand_of(t, batch));
     const tl_early *early = f ? early_of(t, c, batch) : NULL;
-    tl_status st = early ? call_early(t, c, early, in, out)
-                   : f   ? tl_function_call(f, c, in, out)
-                         : tli_train_body(t, c, in, out);
+    tl_program *reads;
+    tl_status st = tli_weights_take(t, c, in, &reads);
+    if (st == TL_OK)
+        st = early ? call_early(t, c, early, in, out)
+             : f   ? tl_function_call(f, c, in, out)
+                   : tli_train_body(t, c, in, out);
+    tli_weights_leave(t, reads);
+    if (st == TL_OK && tli_lanes_several(lanes) && tli_lanes_on_host(lanes))
+        st = tli_lanes_tell_here(lanes, out);
     tl_ctx_set_strand(c, NULL);
     tl_ctx_set_training(c, false);
     return tli_step_status(t, st);
@@ -425,8 +434,10 @@ static tl_status run_sum(tl_trainer *t)
     p->unfinished = true;
     open_step(t);
     TL_TRY(next_batch(t, t->ctx, &p->in));
-    if (p->lanes.run.count > 1) TL_TRY(lanes_meet(t, &meet));
-    TL_TRY(meet ? run_side_by_side(t) : run_in_turn(t));
+    if (p->lanes.run.count > 1 || tl_optimizer_need(t->optimizer)) TL_TRY(lanes_meet(t, &meet));
+    TL_TRY(tli_weights_begin(t, meet || !p->train));
+    TL_TRY(meet && p->lanes.run.count > 1 ? run_side_by_side(t) : run_in_turn(t));
+    TL_TRY(tli_weights_end(t));
     TL_TRY(tl_optimizer_decide_division(t->optimizer));
     TL_TRY(tli_lanes_join(&p->lanes));
     const tli_subject *one = tli_subjects_of_batch(t, &p->in);

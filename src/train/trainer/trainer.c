@@ -453,6 +453,12 @@ tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found)
     return with ? with->before_restore(t, found) : TL_OK;
 }
 
+bool tli_trainer_part(void *trainer, const tl_tensor *t, int32_t rank, int64_t *from, int64_t *end)
+{
+    const tl_optimizer *o = ((const tl_trainer *)trainer)->optimizer;
+    return o && tl_optimizer_part(o, t, rank, from, end);
+}
+
 tl_status tli_trainer_choices(void *trainer, tl_str *out)
 {
     tl_device *d = tl_engine_device(((tl_trainer *)trainer)->engine);

@@ -19,6 +19,12 @@ typedef struct tli_batch_keys {
 } tli_batch_keys;
 extern const tli_batch_keys tli_own_keys, tli_libai_keys;
 
+/* Of a step for which weights are brought (weights.c). */
+typedef struct tli_weights {
+    int64_t rounds; /* that are left */
+    bool held;      /* all of them */
+} tli_weights;
+
 struct tl_trainer_parts {
     tl_function *train, *apply, *eval; /* NULL: eager */
     tl_optimize optimize;              /* how they are optimised */
@@ -51,6 +57,7 @@ struct tl_trainer_parts {
     tli_guard guard;       /* of what a step that comes to nothing leaves as it was */
     tli_subjects subjects; /* tasks that are trained or evaluated one by one; mostly none */
     tli_stages stages;     /* mostly none */
+    tli_weights weights;
 };
 
 /* The nearest class up the chain that fills a method, the base at last. */
@@ -66,6 +73,8 @@ TL_NODISCARD tl_status tli_trainer_export_best(tl_trainer *t, tl_logs *logs);
 /* What the device of the trainer has chosen, for checkpoints; and what was chosen in one. */
 TL_NODISCARD tl_status tli_trainer_choices(void *trainer, tl_str *out);
 TL_NODISCARD tl_status tli_trainer_choose(void *trainer, const char *text);
+/* Of a checkpoint's tensor: what a process has of it; false: all of it. */
+bool tli_trainer_part(void *trainer, const tl_tensor *t, int32_t rank, int64_t *from, int64_t *end);
 /* A checkpoint with this in it is going to be restored. */
 TL_NODISCARD tl_status tli_trainer_before_restore(tl_trainer *t, const tl_state *found);
 /* What an evaluation in several lanes keeps for its metrics, unless it has that already; nothing
@@ -75,6 +84,15 @@ TL_NODISCARD tl_status tli_trainer_lanes_of_metrics(tl_trainer *t, tli_lanes *la
                                                     const tl_metric *loss);
 /* What tilth.zero says, before steps: nothing more is done when it was. */
 TL_NODISCARD tl_status tli_trainer_share_out(const tl_trainer *t);
+/* Where weights lie apart, else nothing: around the batches of a step, the first of which is there
+ * (`at_once`: all weights are needed for all of them); around the program of one of them (`reads`,
+ * NULL: nothing is brought for it); and for a batch that is not there. Calls of all processes. */
+TL_NODISCARD tl_status tli_weights_begin(tl_trainer *t, bool at_once);
+TL_NODISCARD tl_status tli_weights_take(tl_trainer *t, tl_ctx *c, const tl_tensors *in,
+                                        tl_program **reads);
+void tli_weights_leave(tl_trainer *t, tl_program *reads);
+TL_NODISCARD tl_status tli_weights_pass(tl_trainer *t);
+TL_NODISCARD tl_status tli_weights_end(tl_trainer *t);
 /* A dataset as the trainer takes batches from it: this process's, on the device. Each lane has
  * `batches` of a step. It is gone after a failure. */
 TL_NODISCARD tl_status tli_trainer_feed(tl_trainer *t, tl_dataset **dataset, int64_t batches);

@@ -7,6 +7,21 @@
 extern const tl_module tli_mock_module;
 extern const tl_experiment_class tli_images_experiment, tli_multi_task_local, tli_progressive_local;
 
+/* What every experiment asks of its data: both kinds know whether they train. */
+#define TLI_DATA_RESTRICTIONS                                                                      \
+    ((const char *const[]){"task.train_data.is_training != None",                                  \
+                           "task.validation_data.is_training != None", NULL})
+
+/* A class of experiments that is nothing but defaults, which are YAML. */
+#define TLI_EXPERIMENT(id, name_, base_, task_, help_, ...)                                        \
+    static const tl_experiment_class id = {.cls = {.class_size = sizeof(tl_experiment_class),      \
+                                                   .name = name_,                                  \
+                                                   .base = base_,                                  \
+                                                   .help = help_},                                 \
+                                           .task = &task_,                                         \
+                                           .restrictions = TLI_DATA_RESTRICTIONS,                  \
+                                           .defaults = __VA_ARGS__}
+
 /* What an experiment sets that completes itself comes from there (`params --explain`). */
 #define TLI_THE_DATA "the data"
 /* Sets a key, unless somebody has. */

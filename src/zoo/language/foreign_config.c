@@ -256,25 +256,6 @@ static tl_status check_writable(const tli_foreign_model *m, const char *act)
                    m->encoder->hidden_size);
 }
 
-static void add_classes(tli_json *j, int64_t count, tl_strings names)
-{
-    char key[24], name[32];
-    tli_json_begin(j, "id2label", '{');
-    for (int64_t i = 0; i < count; i++) {
-        snprintf(key, sizeof key, "%" PRId64, i);
-        snprintf(name, sizeof name, "LABEL_%" PRId64, i);
-        tli_json_text(j, key, i < names.count ? names.items[i] : name);
-    }
-    tli_json_end(j, '}');
-    tli_json_begin(j, "label2id", '{');
-    for (int64_t i = 0; i < count; i++) {
-        snprintf(name, sizeof name, "LABEL_%" PRId64, i);
-        tli_json_int(j, i < names.count ? names.items[i] : name, i);
-    }
-    tli_json_end(j, '}');
-    tli_json_text(j, "problem_type", count == 1 ? "regression" : "single_label_classification");
-}
-
 tl_status tli_foreign_config_write(tl_str *out, const tli_foreign_model *m, tl_strings classes)
 {
     const tl_bert_config *k = m->encoder;
@@ -304,7 +285,11 @@ tl_status tli_foreign_config_write(tl_str *out, const tli_foreign_model *m, tl_s
     tli_json_text(&j, "position_embedding_type", "absolute");
     tli_json_bool(&j, "tie_word_embeddings", true);
     tli_json_text(&j, "torch_dtype", "float32");
-    if (m->of) add_classes(&j, m->of->num_classes, classes);
+    if (m->of) {
+        tli_foreign_labels(&j, m->of->num_classes, classes);
+        tli_json_text(&j, "problem_type",
+                      m->of->num_classes == 1 ? "regression" : "single_label_classification");
+    }
     tli_json_end(&j, '}');
     tl_str_addc(out, '\n');
     return tl_str_status(out);

@@ -1,19 +1,8 @@
 /* Experiments of language. */
+#include "zoo/inner/zoo.h"
 #include "zoo/language/build_encoder.h"
 #include "zoo/language/encoder.h"
 #include "zoo/language/texts.h"
-
-static const char *const restrictions[] = {"task.train_data.is_training != None",
-                                           "task.validation_data.is_training != None", NULL};
-
-#define EXPERIMENT(id, name_, base_, task_, help_, ...)                                            \
-    static const tl_experiment_class id = {.cls = {.class_size = sizeof(tl_experiment_class),      \
-                                                   .name = name_,                                  \
-                                                   .base = base_,                                  \
-                                                   .help = help_},                                 \
-                                           .task = &task_,                                         \
-                                           .restrictions = restrictions,                           \
-                                           .defaults = __VA_ARGS__}
 
 #define ADAMW(rate)                                                                                \
     "  optimizer_config:\n"                                                                        \
@@ -35,37 +24,37 @@ static const char *const restrictions[] = {"task.train_data.is_training != None"
     "trainer:\n"                                                                                   \
     "  train_steps: 1000000\n" ADAMW("0.0001")
 
-EXPERIMENT(pretraining, "bert/pretraining", NULL, tl_masked_lm_task_config_desc,
-           "BERT learns a language from hidden words: set task.train_data, and decay_steps and "
-           "warmup_steps of the rate",
-           "runtime: {enable_xla: true}\n" PRETRAINING(""));
-EXPERIMENT(pretraining_dynamic, "bert/pretraining_dynamic", NULL,
-           tl_masked_lm_dynamic_task_config_desc,
-           "bert/pretraining in batches of sequences of about one length",
-           "runtime: {enable_xla: true}\n" PRETRAINING(""));
+TLI_EXPERIMENT(pretraining, "bert/pretraining", NULL, tl_masked_lm_task_config_desc,
+               "BERT learns a language from hidden words: set task.train_data, and decay_steps and "
+               "warmup_steps of the rate",
+               "runtime: {enable_xla: true}\n" PRETRAINING(""));
+TLI_EXPERIMENT(pretraining_dynamic, "bert/pretraining_dynamic", NULL,
+               tl_masked_lm_dynamic_task_config_desc,
+               "bert/pretraining in batches of sequences of about one length",
+               "runtime: {enable_xla: true}\n" PRETRAINING(""));
 
 #define WIKI                                                                                       \
     "{tfds_name: wikipedia/20201201.en, tfds_split: train, vocab_file_path: TODO for users}\n"
-EXPERIMENT(text_wiki_pretraining, "bert/text_wiki_pretraining", NULL,
-           tl_masked_lm_text_task_config_desc,
-           "bert/pretraining of texts, whose words are hidden as they are read: set input_path, "
-           "vocab_file_path, and tfds_name to ''",
-           PRETRAINING("  train_data: " WIKI "  validation_data: " WIKI));
-EXPERIMENT(sentence_prediction, "bert/sentence_prediction", NULL, tl_sentence_task_config_desc,
-           "a class, or a number, for one sentence or two: set task.model.num_classes and "
-           "task.train_data",
-           "task:\n"
-           "  model: {encoder: {type: bert}}\n"
-           "  validation_data: {drop_remainder: false}\n"
-           "trainer:\n" ADAMW("3.0e-05"));
+TLI_EXPERIMENT(
+    text_wiki_pretraining, "bert/text_wiki_pretraining", NULL, tl_masked_lm_text_task_config_desc,
+    "bert/pretraining of texts, whose words are hidden as they are read: set input_path, "
+    "vocab_file_path, and tfds_name to ''",
+    PRETRAINING("  train_data: " WIKI "  validation_data: " WIKI));
+TLI_EXPERIMENT(sentence_prediction, "bert/sentence_prediction", NULL, tl_sentence_task_config_desc,
+               "a class, or a number, for one sentence or two: set task.model.num_classes and "
+               "task.train_data",
+               "task:\n"
+               "  model: {encoder: {type: bert}}\n"
+               "  validation_data: {drop_remainder: false}\n"
+               "trainer:\n" ADAMW("3.0e-05"));
 
-EXPERIMENT(sentence_prediction_text, "bert/sentence_prediction_text", NULL,
-           tl_sentence_text_task_config_desc,
-           "bert/sentence_prediction from records of texts: set text_fields and vocab_file too",
-           "task:\n"
-           "  model: {encoder: {type: bert}}\n"
-           "  validation_data: {drop_remainder: false}\n"
-           "trainer:\n" ADAMW("3.0e-05"));
+TLI_EXPERIMENT(sentence_prediction_text, "bert/sentence_prediction_text", NULL,
+               tl_sentence_text_task_config_desc,
+               "bert/sentence_prediction from records of texts: set text_fields and vocab_file too",
+               "task:\n"
+               "  model: {encoder: {type: bert}}\n"
+               "  validation_data: {drop_remainder: false}\n"
+               "trainer:\n" ADAMW("3.0e-05"));
 
 /* --- small ones ------------------------------------------------------------------------------- */
 
@@ -73,47 +62,48 @@ EXPERIMENT(sentence_prediction_text, "bert/sentence_prediction_text", NULL,
     "{type: bert, bert: {vocab_size: 100, hidden_size: 32, num_layers: 2, num_attention_heads: "   \
     "2, intermediate_size: 64, max_position_embeddings: 32}}"
 
-EXPERIMENT(local, "bert/local", &pretraining.cls, tl_masked_lm_task_config_desc,
-           "a tiny BERT on an example of zeros: no files are needed, and it takes a second",
-           "runtime: {distribution_strategy: one_device}\n"
-           "task:\n"
-           "  model:\n"
-           "    encoder: " TINY "\n"
-           "    cls_heads:\n"
-           "    - {inner_dim: 32, num_classes: 2, dropout_rate: 0.1, name: next_sentence}\n"
-           "  train_data: &data\n"
-           "    input_path: dummy\n"
-           "    seq_length: 32\n"
-           "    max_predictions_per_seq: 5\n"
-           "    global_batch_size: 1\n"
-           "  validation_data: {input_path: dummy, seq_length: 32, max_predictions_per_seq: 5, "
-           "global_batch_size: 1}\n"
-           "trainer:\n"
-           "  train_steps: 100\n"
-           "  steps_per_loop: 50\n"
-           "  summary_interval: 50\n"
-           "  checkpoint_interval: 50\n"
-           "  validation_interval: 50\n"
-           "  optimizer_config:\n"
-           "    learning_rate: {polynomial: {decay_steps: 100}}\n"
-           "    warmup: {polynomial: {warmup_steps: 10}}\n");
+TLI_EXPERIMENT(local, "bert/local", &pretraining.cls, tl_masked_lm_task_config_desc,
+               "a tiny BERT on an example of zeros: no files are needed, and it takes a second",
+               "runtime: {distribution_strategy: one_device}\n"
+               "task:\n"
+               "  model:\n"
+               "    encoder: " TINY "\n"
+               "    cls_heads:\n"
+               "    - {inner_dim: 32, num_classes: 2, dropout_rate: 0.1, name: next_sentence}\n"
+               "  train_data: &data\n"
+               "    input_path: dummy\n"
+               "    seq_length: 32\n"
+               "    max_predictions_per_seq: 5\n"
+               "    global_batch_size: 1\n"
+               "  validation_data: {input_path: dummy, seq_length: 32, max_predictions_per_seq: 5, "
+               "global_batch_size: 1}\n"
+               "trainer:\n"
+               "  train_steps: 100\n"
+               "  steps_per_loop: 50\n"
+               "  summary_interval: 50\n"
+               "  checkpoint_interval: 50\n"
+               "  validation_interval: 50\n"
+               "  optimizer_config:\n"
+               "    learning_rate: {polynomial: {decay_steps: 100}}\n"
+               "    warmup: {polynomial: {warmup_steps: 10}}\n");
 
-EXPERIMENT(sentence_local, "sentence/local", &sentence_prediction.cls, tl_sentence_task_config_desc,
-           "a tiny BERT judges an example of zeros: no files are needed, and it takes a second",
-           "runtime: {distribution_strategy: one_device}\n"
-           "task:\n"
-           "  model: {num_classes: 2, encoder: " TINY "}\n"
-           "  train_data: {input_path: dummy, seq_length: 32, global_batch_size: 1}\n"
-           "  validation_data: {input_path: dummy, seq_length: 32, global_batch_size: 1}\n"
-           "trainer:\n"
-           "  train_steps: 100\n"
-           "  steps_per_loop: 50\n"
-           "  summary_interval: 50\n"
-           "  checkpoint_interval: 50\n"
-           "  validation_interval: 50\n"
-           "  optimizer_config:\n"
-           "    learning_rate: {polynomial: {decay_steps: 100}}\n"
-           "    warmup: {polynomial: {warmup_steps: 10}}\n");
+TLI_EXPERIMENT(sentence_local, "sentence/local", &sentence_prediction.cls,
+               tl_sentence_task_config_desc,
+               "a tiny BERT judges an example of zeros: no files are needed, and it takes a second",
+               "runtime: {distribution_strategy: one_device}\n"
+               "task:\n"
+               "  model: {num_classes: 2, encoder: " TINY "}\n"
+               "  train_data: {input_path: dummy, seq_length: 32, global_batch_size: 1}\n"
+               "  validation_data: {input_path: dummy, seq_length: 32, global_batch_size: 1}\n"
+               "trainer:\n"
+               "  train_steps: 100\n"
+               "  steps_per_loop: 50\n"
+               "  summary_interval: 50\n"
+               "  checkpoint_interval: 50\n"
+               "  validation_interval: 50\n"
+               "  optimizer_config:\n"
+               "    learning_rate: {polynomial: {decay_steps: 100}}\n"
+               "    warmup: {polynomial: {warmup_steps: 10}}\n");
 
 /* --- names in Model Garden -------------------------------------------------------------------- */
 

@@ -168,16 +168,13 @@ static tl_status complete(tl_config *c)
     return choose_optimizer(c, rows);
 }
 
-static const char *const restrictions[] = {"task.train_data.is_training != None",
-                                           "task.validation_data.is_training != None", NULL};
-
 const tl_experiment_class tli_table_experiment = {
     .cls = {.class_size = sizeof(tl_experiment_class),
             .name = "table",
             .help = "your table: say task.train_data.input_path=FILE.csv and task.target=COLUMN, "
                     "the rest is chosen by what is in it"},
     .task = &tl_table_task_config_desc,
-    .restrictions = restrictions,
+    .restrictions = TLI_DATA_RESTRICTIONS,
     .complete = complete,
     .defaults = "runtime: {distribution_strategy: one_device}\n"
                 "task:\n"

@@ -3,17 +3,8 @@
 
 #include "zoo/inner/zoo.h"
 
-static const char *const restrictions[] = {"task.train_data.is_training != None",
-                                           "task.validation_data.is_training != None", NULL};
-
-#define EXPERIMENT(id, name_, base_, help_, ...)                                                   \
-    static const tl_experiment_class id = {.cls = {.class_size = sizeof(tl_experiment_class),      \
-                                                   .name = name_,                                  \
-                                                   .base = base_,                                  \
-                                                   .help = help_},                                 \
-                                           .task = &tl_retinanet_task_config_desc,                 \
-                                           .restrictions = restrictions,                           \
-                                           .defaults = __VA_ARGS__}
+#define EXPERIMENT(id, name, base, help, ...)                                                      \
+    TLI_EXPERIMENT(id, name, base, tl_retinanet_task_config_desc, help, __VA_ARGS__)
 
 EXPERIMENT(
     retinanet, "retinanet", NULL, "any backbone and data: set task.model and task.train_data",

@@ -406,24 +406,6 @@ static tl_status find_own(tli_vision_model *out, tl_task *t, tli_vision_form for
     return st;
 }
 
-static void add_labels(tli_json *j, int64_t count, tl_strings names)
-{
-    char key[24], name[32];
-    tli_json_begin(j, "id2label", '{');
-    for (int64_t i = 0; i < count; i++) {
-        snprintf(key, sizeof key, "%" PRId64, i);
-        snprintf(name, sizeof name, "LABEL_%" PRId64, i);
-        tli_json_text(j, key, i < names.count ? names.items[i] : name);
-    }
-    tli_json_end(j, '}');
-    tli_json_begin(j, "label2id", '{');
-    for (int64_t i = 0; i < count; i++) {
-        snprintf(name, sizeof name, "LABEL_%" PRId64, i);
-        tli_json_int(j, i < names.count ? names.items[i] : name, i);
-    }
-    tli_json_end(j, '}');
-}
-
 static tl_status put_config(tl_notes *files, const tli_vision_model *m, tl_strings classes)
 {
     tl_str text = TL_STR_INIT;
@@ -437,7 +419,7 @@ static tl_status put_config(tl_notes *files, const tli_vision_model *m, tl_strin
     if (m->family->tells_epsilon) tli_json_number(&j, "layer_norm_eps", m->epsilon);
     tli_json_text(&j, "hidden_act", tli_vision_activation_name(m->activation));
     tli_json_text(&j, "torch_dtype", "float32");
-    add_labels(&j, m->classes, classes);
+    tli_foreign_labels(&j, m->classes, classes);
     tli_json_end(&j, '}');
     tl_str_addc(&text, '\n');
     tl_status st = tl_str_status(&text);

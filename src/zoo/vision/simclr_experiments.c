@@ -1,27 +1,17 @@
 /* Experiments of SimCLR. */
 #include <tilth/zoo/simclr.h>
 
-static const char *const restrictions[] = {"task.train_data.is_training != None",
-                                           "task.validation_data.is_training != None", NULL};
+#include "zoo/inner/zoo.h"
 
-#define EXPERIMENT(id, name_, base_, task_, help_, ...)                                            \
-    static const tl_experiment_class id = {.cls = {.class_size = sizeof(tl_experiment_class),      \
-                                                   .name = name_,                                  \
-                                                   .base = base_,                                  \
-                                                   .help = help_},                                 \
-                                           .task = &task_,                                         \
-                                           .restrictions = restrictions,                           \
-                                           .defaults = __VA_ARGS__}
-
-EXPERIMENT(pretraining, "simclr_pretraining", NULL, tl_simclr_pretrain_config_desc,
-           "features of images without labels: set task.model and task.train_data",
-           "task: {model: {backbone: {type: resnet}}}\n");
-EXPERIMENT(finetuning, "simclr_finetuning", NULL, tl_simclr_finetune_config_desc,
-           "a classifier on such features: set task.init_checkpoint too",
-           "task: {model: {backbone: {type: resnet}}}\n");
+TLI_EXPERIMENT(pretraining, "simclr_pretraining", NULL, tl_simclr_pretrain_config_desc,
+               "features of images without labels: set task.model and task.train_data",
+               "task: {model: {backbone: {type: resnet}}}\n");
+TLI_EXPERIMENT(finetuning, "simclr_finetuning", NULL, tl_simclr_finetune_config_desc,
+               "a classifier on such features: set task.init_checkpoint too",
+               "task: {model: {backbone: {type: resnet}}}\n");
 
 /* 312 steps are an epoch. */
-EXPERIMENT(
+TLI_EXPERIMENT(
     pretraining_imagenet, "simclr_pretraining_imagenet", &pretraining.cls,
     tl_simclr_pretrain_config_desc, "ResNet-50 on ImageNet without labels, 500 epochs",
     "task:\n"
@@ -46,7 +36,7 @@ EXPERIMENT(
     "    warmup: {type: linear, linear: {warmup_steps: 7800}}\n");
 
 /* 1251 steps are an epoch. */
-EXPERIMENT(
+TLI_EXPERIMENT(
     finetuning_imagenet, "simclr_finetuning_imagenet", &finetuning.cls,
     tl_simclr_finetune_config_desc,
     "from what simclr_pretraining_imagenet left, 60 epochs: set task.init_checkpoint",
@@ -96,31 +86,32 @@ static const tl_experiment_class multi_task = {
     "  evaluation: {top_k: 2}\n"                                                                   \
     "  train_data: {" LOCAL_DATA "}\n"                                                             \
     "  validation_data: {" LOCAL_DATA "}\n" classes_begin
-EXPERIMENT(local, "simclr/local", &pretraining.cls, tl_simclr_pretrain_config_desc,
-           "features of made-up images without labels: no files are needed, and it takes seconds",
-           LOCAL_MODEL("trainer:\n"
-                       "  steps_per_loop: 50\n"
-                       "  summary_interval: 50\n"
-                       "  checkpoint_interval: 200\n"
-                       "  train_steps: 400\n"
-                       "  validation_interval: 200\n"
-                       "  optimizer_config:\n"
-                       "    optimizer: {type: adam}\n"
-                       "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, "
-                       "decay_steps: 400}}\n"));
-EXPERIMENT(local_finetuning, "simclr/local_finetuning", &finetuning.cls,
-           tl_simclr_finetune_config_desc,
-           "a classifier on what simclr/local has learned: set task.init_checkpoint",
-           LOCAL_MODEL("trainer:\n"
-                       "  steps_per_loop: 20\n"
-                       "  summary_interval: 20\n"
-                       "  checkpoint_interval: 60\n"
-                       "  train_steps: 60\n"
-                       "  validation_interval: 60\n"
-                       "  optimizer_config:\n"
-                       "    optimizer: {type: adam}\n"
-                       "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.001, "
-                       "decay_steps: 60}}\n"));
+TLI_EXPERIMENT(
+    local, "simclr/local", &pretraining.cls, tl_simclr_pretrain_config_desc,
+    "features of made-up images without labels: no files are needed, and it takes seconds",
+    LOCAL_MODEL("trainer:\n"
+                "  steps_per_loop: 50\n"
+                "  summary_interval: 50\n"
+                "  checkpoint_interval: 200\n"
+                "  train_steps: 400\n"
+                "  validation_interval: 200\n"
+                "  optimizer_config:\n"
+                "    optimizer: {type: adam}\n"
+                "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, "
+                "decay_steps: 400}}\n"));
+TLI_EXPERIMENT(
+    local_finetuning, "simclr/local_finetuning", &finetuning.cls, tl_simclr_finetune_config_desc,
+    "a classifier on what simclr/local has learned: set task.init_checkpoint",
+    LOCAL_MODEL("trainer:\n"
+                "  steps_per_loop: 20\n"
+                "  summary_interval: 20\n"
+                "  checkpoint_interval: 60\n"
+                "  train_steps: 60\n"
+                "  validation_interval: 60\n"
+                "  optimizer_config:\n"
+                "    optimizer: {type: adam}\n"
+                "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.001, "
+                "decay_steps: 60}}\n"));
 
 /* 60000 images of clothes, 28 x 28, from Debian's package dataset-fashion-mnist. */
 #define FASHION "/usr/share/datasets/fashion-mnist/"
@@ -138,7 +129,7 @@ EXPERIMENT(local_finetuning, "simclr/local_finetuning", &finetuning.cls,
     "    supervised_head: {num_classes: 10}\n"                                                     \
     "  class_names: [t-shirt, trouser, pullover, dress, coat, sandal, shirt, sneaker, bag, ankle " \
     "boot]\n"
-EXPERIMENT(
+TLI_EXPERIMENT(
     fashion, "simclr/fashion_mnist", &pretraining.cls, tl_simclr_pretrain_config_desc,
     "features of 60000 pictures of clothes without labels",
     FASHION_MODEL "  train_data:\n" FASHION_FILES(
@@ -160,29 +151,29 @@ EXPERIMENT(
                              "2000}}\n"
                              "    warmup: {type: linear, linear: {warmup_steps: 100}}\n");
 /* One picture in a hundred has a label. */
-EXPERIMENT(fashion_finetuning, "simclr/fashion_mnist_finetuning", &finetuning.cls,
-           tl_simclr_finetune_config_desc,
-           "a classifier of clothes that knows the class of one picture in a hundred, on what "
-           "simclr/fashion_mnist has learned: set task.init_checkpoint",
-           FASHION_MODEL "  train_data:\n" FASHION_FILES(
-               "train") "    holdout: 0.99\n"
-                        "    global_batch_size: 64\n"
-                        "    shuffle_buffer_size: 60000\n"
-                        "    cache: true\n"
-                        "    parser: {crop_area_range: [0.5, 1.0]}\n"
-                        "  validation_data:\n" FASHION_FILES(
-                            "t10k") "    global_batch_size: 500\n"
-                                    "trainer:\n"
-                                    "  steps_per_loop: 50\n"
-                                    "  summary_interval: 50\n"
-                                    "  checkpoint_interval: 300\n"
-                                    "  train_steps: 300\n"
-                                    "  validation_interval: 300\n"
-                                    "  optimizer_config:\n"
-                                    "    optimizer: {type: adam}\n"
-                                    "    learning_rate: {type: cosine, cosine: "
-                                    "{initial_learning_rate: 0.001, decay_steps: "
-                                    "300}}\n");
+TLI_EXPERIMENT(fashion_finetuning, "simclr/fashion_mnist_finetuning", &finetuning.cls,
+               tl_simclr_finetune_config_desc,
+               "a classifier of clothes that knows the class of one picture in a hundred, on what "
+               "simclr/fashion_mnist has learned: set task.init_checkpoint",
+               FASHION_MODEL "  train_data:\n" FASHION_FILES(
+                   "train") "    holdout: 0.99\n"
+                            "    global_batch_size: 64\n"
+                            "    shuffle_buffer_size: 60000\n"
+                            "    cache: true\n"
+                            "    parser: {crop_area_range: [0.5, 1.0]}\n"
+                            "  validation_data:\n" FASHION_FILES(
+                                "t10k") "    global_batch_size: 500\n"
+                                        "trainer:\n"
+                                        "  steps_per_loop: 50\n"
+                                        "  summary_interval: 50\n"
+                                        "  checkpoint_interval: 300\n"
+                                        "  train_steps: 300\n"
+                                        "  validation_interval: 300\n"
+                                        "  optimizer_config:\n"
+                                        "    optimizer: {type: adam}\n"
+                                        "    learning_rate: {type: cosine, cosine: "
+                                        "{initial_learning_rate: 0.001, decay_steps: "
+                                        "300}}\n");
 
 static const tl_entry entries[] = {
     {&tl_kind_task, &tl_simclr_pretrain_task.cls},

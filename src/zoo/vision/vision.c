@@ -6,24 +6,12 @@
 #include "zoo/vision/absent.h"
 #include "zoo/vision/libai.h"
 
-static const char *const restrictions[] = {"task.train_data.is_training != None",
-                                           "task.validation_data.is_training != None", NULL};
-
-#define EXPERIMENT(id, name_, base_, task_, help_, ...)                                            \
-    static const tl_experiment_class id = {.cls = {.class_size = sizeof(tl_experiment_class),      \
-                                                   .name = name_,                                  \
-                                                   .base = base_,                                  \
-                                                   .help = help_},                                 \
-                                           .task = &task_,                                         \
-                                           .restrictions = restrictions,                           \
-                                           .defaults = __VA_ARGS__}
-
-EXPERIMENT(image_classification, "image_classification", NULL, tl_image_task_config_desc,
-           "any backbone and data: set task.model and task.train_data",
-           "task: {model: {backbone: {type: resnet}}}\n");
+TLI_EXPERIMENT(image_classification, "image_classification", NULL, tl_image_task_config_desc,
+               "any backbone and data: set task.model and task.train_data",
+               "task: {model: {backbone: {type: resnet}}}\n");
 
 /* 312 steps are an epoch. */
-EXPERIMENT(
+TLI_EXPERIMENT(
     resnet_imagenet, "resnet_imagenet", &image_classification.cls, tl_image_task_config_desc,
     "ResNet-50 on ImageNet, 90 epochs; train_data.file_type=synthetic to measure without data",
     "runtime: {enable_xla: true}\n"
@@ -52,7 +40,7 @@ EXPERIMENT(
 
 /* As in Model Garden a momentum of 0 makes the running statistics those of the last batch, and the
  * averages over all weights make up for it. */
-EXPERIMENT(
+TLI_EXPERIMENT(
     resnet_rs_imagenet, "resnet_rs_imagenet", &resnet_imagenet.cls, tl_image_task_config_desc,
     "ResNet-RS-50 on ImageNet, 350 epochs",
     "runtime: {enable_xla: false}\n"
@@ -74,7 +62,7 @@ EXPERIMENT(
     "109200}}\n");
 
 /* Its backbone is refused when the model is built. */
-EXPERIMENT(
+TLI_EXPERIMENT(
     revnet_imagenet, "revnet_imagenet", &resnet_imagenet.cls, tl_image_task_config_desc,
     "RevNet-56 on ImageNet, 90 epochs (the backbone is not here yet)",
     "runtime: {enable_xla: false}\n"
@@ -84,61 +72,64 @@ EXPERIMENT(
     "  optimizer_config:\n"
     "    learning_rate: {stepwise: {values: [0.8, 0.08, 0.008, 0.0008]}}\n");
 
-EXPERIMENT(mobilenet_imagenet, "mobilenet_imagenet", &resnet_imagenet.cls,
-           tl_image_task_config_desc, "MobileNetV2 on ImageNet, 500 epochs",
-           "runtime: {enable_xla: false}\n"
-           "task:\n"
-           "  model:\n"
-           "    backbone: {type: mobilenet, mobilenet: {model_id: MobileNetV2}}\n"
-           "    norm_activation: {norm_momentum: 0.997, norm_epsilon: 0.001}\n"
-           "    dropout_rate: 0.2\n"
-           "  losses: {l2_weight_decay: 1.0e-05, label_smoothing: 0.1}\n"
-           "trainer:\n"
-           "  train_steps: 156000\n"
-           "  optimizer_config:\n"
-           "    optimizer: {type: rmsprop, rmsprop: {rho: 0.9, momentum: 0.9, epsilon: 0.002}}\n"
-           "    learning_rate:\n"
-           "      type: exponential\n"
-           "      exponential: {initial_learning_rate: 0.256, decay_steps: 780, decay_rate: 0.98, "
-           "staircase: true}\n");
+TLI_EXPERIMENT(
+    mobilenet_imagenet, "mobilenet_imagenet", &resnet_imagenet.cls, tl_image_task_config_desc,
+    "MobileNetV2 on ImageNet, 500 epochs",
+    "runtime: {enable_xla: false}\n"
+    "task:\n"
+    "  model:\n"
+    "    backbone: {type: mobilenet, mobilenet: {model_id: MobileNetV2}}\n"
+    "    norm_activation: {norm_momentum: 0.997, norm_epsilon: 0.001}\n"
+    "    dropout_rate: 0.2\n"
+    "  losses: {l2_weight_decay: 1.0e-05, label_smoothing: 0.1}\n"
+    "trainer:\n"
+    "  train_steps: 156000\n"
+    "  optimizer_config:\n"
+    "    optimizer: {type: rmsprop, rmsprop: {rho: 0.9, momentum: 0.9, epsilon: 0.002}}\n"
+    "    learning_rate:\n"
+    "      type: exponential\n"
+    "      exponential: {initial_learning_rate: 0.256, decay_steps: 780, decay_rate: 0.98, "
+    "staircase: true}\n");
 
-EXPERIMENT(vit_pretrain, "vit_imagenet_pretrain", &resnet_imagenet.cls, tl_image_task_config_desc,
-           "ViT-B/16 on ImageNet, 300 epochs",
-           "runtime: {enable_xla: false}\n"
-           "task:\n"
-           "  model:\n"
-           "    backbone: {type: vit, vit: {model_name: vit-b16, representation_size: 768}}\n"
-           "    norm_activation: {norm_momentum: 0.99, norm_epsilon: 0.001}\n"
-           "    kernel_initializer: zeros\n"
-           "  losses: {l2_weight_decay: 0.0}\n"
-           "trainer:\n"
-           "  train_steps: 93600\n"
-           "  optimizer_config:\n"
-           "    optimizer:\n"
-           "      type: adamw\n"
-           "      adamw: {weight_decay_rate: 0.3, include_in_weight_decay: '.*(kernel|weight):0$', "
-           "gradient_clip_norm: 0.0}\n"
-           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: "
-           "93600}}\n"
-           "    warmup: {type: linear, linear: {warmup_steps: 10000}}\n");
+TLI_EXPERIMENT(
+    vit_pretrain, "vit_imagenet_pretrain", &resnet_imagenet.cls, tl_image_task_config_desc,
+    "ViT-B/16 on ImageNet, 300 epochs",
+    "runtime: {enable_xla: false}\n"
+    "task:\n"
+    "  model:\n"
+    "    backbone: {type: vit, vit: {model_name: vit-b16, representation_size: 768}}\n"
+    "    norm_activation: {norm_momentum: 0.99, norm_epsilon: 0.001}\n"
+    "    kernel_initializer: zeros\n"
+    "  losses: {l2_weight_decay: 0.0}\n"
+    "trainer:\n"
+    "  train_steps: 93600\n"
+    "  optimizer_config:\n"
+    "    optimizer:\n"
+    "      type: adamw\n"
+    "      adamw: {weight_decay_rate: 0.3, include_in_weight_decay: '.*(kernel|weight):0$', "
+    "gradient_clip_norm: 0.0}\n"
+    "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: "
+    "93600}}\n"
+    "    warmup: {type: linear, linear: {warmup_steps: 10000}}\n");
 
 /* Touvron et al. 2020, without distillation. */
-EXPERIMENT(deit_pretrain, "deit_imagenet_pretrain", &vit_pretrain.cls, tl_image_task_config_desc,
-           "DeiT-B/16 on ImageNet, 300 epochs: ViT with more augmentation",
-           "task:\n"
-           "  model: {backbone: {vit: {init_stochastic_depth_rate: 0.1, original_init: false}}}\n"
-           "  losses: {label_smoothing: 0.1, one_hot: false, soft_labels: true}\n"
-           "  train_data:\n"
-           "    aug_type: {type: randaug, randaug: {magnitude: 9, exclude_ops: [Cutout]}}\n"
-           "    mixup_and_cutmix: {mixup_alpha: 0.8, cutmix_alpha: 1.0, label_smoothing: 0.1}\n"
-           "trainer:\n"
-           "  optimizer_config:\n"
-           "    optimizer: {adamw: {weight_decay_rate: 0.05}}\n"
-           "    learning_rate: {cosine: {initial_learning_rate: 0.004}}\n"
-           "    warmup: {linear: {warmup_steps: 1560}}\n");
+TLI_EXPERIMENT(
+    deit_pretrain, "deit_imagenet_pretrain", &vit_pretrain.cls, tl_image_task_config_desc,
+    "DeiT-B/16 on ImageNet, 300 epochs: ViT with more augmentation",
+    "task:\n"
+    "  model: {backbone: {vit: {init_stochastic_depth_rate: 0.1, original_init: false}}}\n"
+    "  losses: {label_smoothing: 0.1, one_hot: false, soft_labels: true}\n"
+    "  train_data:\n"
+    "    aug_type: {type: randaug, randaug: {magnitude: 9, exclude_ops: [Cutout]}}\n"
+    "    mixup_and_cutmix: {mixup_alpha: 0.8, cutmix_alpha: 1.0, label_smoothing: 0.1}\n"
+    "trainer:\n"
+    "  optimizer_config:\n"
+    "    optimizer: {adamw: {weight_decay_rate: 0.05}}\n"
+    "    learning_rate: {cosine: {initial_learning_rate: 0.004}}\n"
+    "    warmup: {linear: {warmup_steps: 1560}}\n");
 
 /* 2502 steps are an epoch. */
-EXPERIMENT(
+TLI_EXPERIMENT(
     vit_finetune, "vit_imagenet_finetune", &resnet_imagenet.cls, tl_image_task_config_desc,
     "ViT-B/16 on larger images, from what vit_imagenet_pretrain left: set task.init_checkpoint, "
     "and task.init_checkpoint_modules=backbone",
@@ -164,7 +155,7 @@ EXPERIMENT(
     "20000}}\n"
     "    warmup: {type: null}\n");
 
-EXPERIMENT(
+TLI_EXPERIMENT(
     example, "tf_vision_example_experiment", NULL, tl_example_task_config_desc,
     "the starter example: a task to be copied (src/zoo/vision/example_task.c)",
     "task:\n"
@@ -204,38 +195,39 @@ VIDEO(video_ucf101, "video_classification_ucf101", "ResNet-3D on UCF-101");
 /* --- small ones ------------------------------------------------------------------------------- */
 
 /* Stripes that lean one way or another, made up on the spot. */
-EXPERIMENT(local, "vision/local", &image_classification.cls, tl_image_task_config_desc,
-           "a small network on made-up images: no files are needed, and it takes two seconds",
-           "runtime: {distribution_strategy: one_device}\n"
-           "task:\n"
-           "  model:\n"
-           "    num_classes: 4\n"
-           "    input_size: [16, 16, 1]\n"
-           "    backbone: {type: cnn, cnn: {filters: [8, 16], units: [32]}}\n"
-           "  class_names: [horizontal, falling, vertical, rising]\n"
-           "  evaluation: {top_k: 2}\n"
-           "  train_data: &data\n"
-           "    file_type: synthetic\n"
-           "    synthetic_examples: 512\n"
-           "    global_batch_size: 32\n"
-           "    aug_crop: false\n"
-           "    aug_rand_hflip: false\n"
-           "    mean: [128]\n"
-           "    stddev: [64]\n"
-           "    center_crop_fraction: 1.0\n"
-           "  validation_data: *data\n"
-           "trainer:\n"
-           "  steps_per_loop: 50\n"
-           "  summary_interval: 50\n"
-           "  checkpoint_interval: 100\n"
-           "  train_steps: 200\n"
-           "  validation_interval: 100\n"
-           "  best_checkpoint_export_subdir: best\n"
-           "  best_checkpoint_eval_metric: accuracy\n"
-           "  optimizer_config:\n"
-           "    optimizer: {type: adam}\n"
-           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: "
-           "200}}\n");
+TLI_EXPERIMENT(
+    local, "vision/local", &image_classification.cls, tl_image_task_config_desc,
+    "a small network on made-up images: no files are needed, and it takes two seconds",
+    "runtime: {distribution_strategy: one_device}\n"
+    "task:\n"
+    "  model:\n"
+    "    num_classes: 4\n"
+    "    input_size: [16, 16, 1]\n"
+    "    backbone: {type: cnn, cnn: {filters: [8, 16], units: [32]}}\n"
+    "  class_names: [horizontal, falling, vertical, rising]\n"
+    "  evaluation: {top_k: 2}\n"
+    "  train_data: &data\n"
+    "    file_type: synthetic\n"
+    "    synthetic_examples: 512\n"
+    "    global_batch_size: 32\n"
+    "    aug_crop: false\n"
+    "    aug_rand_hflip: false\n"
+    "    mean: [128]\n"
+    "    stddev: [64]\n"
+    "    center_crop_fraction: 1.0\n"
+    "  validation_data: *data\n"
+    "trainer:\n"
+    "  steps_per_loop: 50\n"
+    "  summary_interval: 50\n"
+    "  checkpoint_interval: 100\n"
+    "  train_steps: 200\n"
+    "  validation_interval: 100\n"
+    "  best_checkpoint_export_subdir: best\n"
+    "  best_checkpoint_eval_metric: accuracy\n"
+    "  optimizer_config:\n"
+    "    optimizer: {type: adam}\n"
+    "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: "
+    "200}}\n");
 
 /* A smaller network with fewer pictures. */
 #define STUDENT_DATA                                                                               \
@@ -277,7 +269,7 @@ static const tl_experiment_class local_distilled = {
 
 /* 60000 images of clothes, 28 x 28, from Debian's package dataset-fashion-mnist. */
 #define FASHION "/usr/share/datasets/fashion-mnist/"
-EXPERIMENT(
+TLI_EXPERIMENT(
     fashion_mnist, "fashion_mnist/cnn", &image_classification.cls, tl_image_task_config_desc,
     "a small convolutional network on 60000 pictures of clothes: 0.91 in a minute",
     "runtime: {distribution_strategy: one_device}\n"
@@ -318,19 +310,20 @@ EXPERIMENT(
     "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.003, decay_steps: 1200}}\n"
     "    warmup: {type: linear, linear: {warmup_steps: 50}}\n");
 
-EXPERIMENT(fashion_mnist_mlp, "fashion_mnist/mlp", &fashion_mnist.cls, tl_image_task_config_desc,
-           "two dense layers on the same pictures",
-           "task:\n"
-           "  model: {backbone: {type: mlp, mlp: {units: [256, 256]}}}\n"
-           "trainer:\n"
-           "  train_steps: 4700\n"
-           "  checkpoint_interval: 1000\n"
-           "  validation_interval: 1000\n"
-           "  optimizer_config:\n"
-           "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.001, decay_steps: "
-           "4700}}\n");
+TLI_EXPERIMENT(
+    fashion_mnist_mlp, "fashion_mnist/mlp", &fashion_mnist.cls, tl_image_task_config_desc,
+    "two dense layers on the same pictures",
+    "task:\n"
+    "  model: {backbone: {type: mlp, mlp: {units: [256, 256]}}}\n"
+    "trainer:\n"
+    "  train_steps: 4700\n"
+    "  checkpoint_interval: 1000\n"
+    "  validation_interval: 1000\n"
+    "  optimizer_config:\n"
+    "    learning_rate: {type: cosine, cosine: {initial_learning_rate: 0.001, decay_steps: "
+    "4700}}\n");
 
-EXPERIMENT(
+TLI_EXPERIMENT(
     fashion_mnist_resnet, "fashion_mnist/resnet", &fashion_mnist.cls, tl_image_task_config_desc,
     "ResNet-18 for small images on the same pictures: better, and it takes its time",
     "task:\n"

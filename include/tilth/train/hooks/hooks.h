@@ -114,6 +114,7 @@ typedef struct tl_periodic_checkpointer_instance {
     tl_hook base;
     const char *final;
     bool due;     /* at the end of this loop */
+    bool ends;    /* the last one gets its second name when it is there */
     tl_str saved; /* the file that last_checkpoint is to name once it is complete; "": none */
 } tl_periodic_checkpointer_instance;
 TL_API extern const tl_hook_class tl_periodic_checkpointer_hook;
@@ -134,6 +135,11 @@ typedef struct tl_best_checkpointer_instance {
     bool known; /* something is the best */
     double value;
     int64_t iteration;
+    bool awaits; /* what was found is to be the best when its checkpoint is there */
+    struct {
+        int64_t step, iteration;
+        double value;
+    } found;
 } tl_best_checkpointer_instance;
 TL_API extern const tl_hook_class tl_best_checkpointer_hook;
 
