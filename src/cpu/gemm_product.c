@@ -136,9 +136,9 @@ static bool ends_in_tiles(const product *p)
     if (!p->finish || p->mode != TLI_GEMM_TILES || g->activation != TLI_ACT_NONE || p->residual
         || p->pre)
         return false;
+    if (p->a_from == TLI_GEMM_DIRECT || p->b_from == TLI_GEMM_DIRECT) return false;
     if (p->c_type == TL_BF16) return p->k->tile_rounded;
-    return p->c_type == TL_F32 && p->k->tile_biased && g->bias && g->alpha == 1
-           && p->a_from != TLI_GEMM_DIRECT && p->b_from != TLI_GEMM_DIRECT;
+    return p->c_type == TL_F32 && p->k->tile_biased && g->bias && g->alpha == 1;
 }
 
 /* Of b, that a task packs at a time: their rows are some lines of the cache, read whole */

@@ -122,8 +122,16 @@ TLI_INLINE void any_convert(tl_dtype to_type, void *to, tl_dtype from_type, cons
                             int64_t n)
 {
     int64_t i = 0;
-    _Pragma("GCC unroll 4") for (; i + VF <= n; i += VF)
+    _Pragma("GCC unroll 2") for (; i + 2 * VF <= n; i += 2 * VF)
+    {
+        vf pair[2];
+        any_load_pair(from_type, from, i, pair);
+        any_store_pair(to_type, to, i, pair);
+    }
+    if (i + VF <= n) {
         any_store(to_type, to, i, any_load(from_type, from, i, VF), VF);
+        i += VF;
+    }
     if (i < n) any_store(to_type, to, i, any_load(from_type, from, i, n - i), n - i);
 }
 

@@ -72,6 +72,47 @@ static void biased_f32(int rows, int cols, int64_t depth, const void *a, const v
     for (int i = 0; i < rows; i++)
         for (int j = 0; j < cols; j++) c[i * c_row + j] += bias[j];
 }
+
+/* A row of a tile that ends in bfloat16: times alpha onto what was there before, plus a bias. */
+TLI_INLINE void put_rounded(uint16_t *to, const float *row, float alpha, const float *before,
+                            const float *bias, int cols)
+{
+    vf x[GEMM_NR / VF];
+    UNROLLED(int j = 0; j < GEMM_NR / VF; j++) {
+        x[j] = vf_load(row + j * VF);
+        if (before) x[j] = vf_fma(x[j], vf_set1(alpha), vf_load(before + j * VF));
+        if (bias) x[j] = vf_add(x[j], vf_load(bias + j * VF));
+    }
+    if (cols == GEMM_NR) {
+        vf_store_bf16_pair(to, x);
+        vf_store_bf16(to + 2 * VF, x[2]);
+        return;
+    }
+    for (int j = 0; j * VF < cols; j++)
+        vf_store_bf16_n(to + j * VF, x[j], cols - j * VF < VF ? cols - j * VF : VF);
+}
+_Static_assert(GEMM_NR == 3 * VF, "a pair and one more");
+
+/* Through a tile of floats, which is rounded while it is in the first-level cache. What was there
+ * before, and c, are called for at once, long before they are used at the end. */
+static void rounded_f32(int rows, int cols, int64_t depth, const void *a, const void *b,
+                        const float *sums, int64_t sums_row, const float *bias, void *c,
+                        int64_t c_row, double alpha)
+{
+    float whole[GEMM_MR * GEMM_NR], before[GEMM_NR] = {0};
+    if (cols < GEMM_NR) memset(whole, 0, sizeof whole); // whole rows of it are read
+    for (int i = 0; i < rows; i++) __builtin_prefetch((const uint16_t *)c + i * c_row, 1);
+    for (int i = 0; i < rows && sums; i++) {
+        __builtin_prefetch(sums + i * sums_row);
+        __builtin_prefetch(sums + i * sums_row + cols - 1);
+    }
+    tile_f32(rows, cols, depth, a, b, whole, GEMM_NR, sums ? 1 : alpha, false);
+    for (int i = 0; i < rows; i++) {
+        const float *from = sums ? sums + i * sums_row : NULL;
+        if (sums && cols < GEMM_NR) from = memcpy(before, from, (size_t)cols * sizeof *from);
+        put_rounded((uint16_t *)c + i * c_row, whole + i * GEMM_NR, (float)alpha, from, bias, cols);
+    }
+}
 #endif
 
 /* --- floats of rows that lie anywhere --------------------------------------------------------- */
@@ -417,6 +458,7 @@ const tli_gemm_kernels TLI_ISA_NAME(tli_gemm_kernels)[TLI_GEMM_KINDS] = {
                       .tile = tile_f32,
 #if defined(GEMM_NEON)
                       .tile_biased = biased_f32,
+                      .tile_rounded = rounded_f32,
 #endif
                       .strided = strided_f32,
                       .row = row_f32,

@@ -10,6 +10,12 @@ typedef float four __attribute__((vector_size(16), aligned(4), may_alias));
 
 #define SHUFFLE(a, b, w, x, y, z) __builtin_shufflevector(a, b, w, x, y, z)
 
+typedef uint16_t eight __attribute__((vector_size(16), aligned(2), may_alias));
+
+/* Elements of both in turn. */
+#define LOWER(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define UPPER(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+
 /* Four steps in depth of four lanes, from rows to columns of a panel. */
 TLI_INLINE void transpose_block(float *dst, int64_t width, const float *x, const float *y,
                                 const float *z, const float *w)
@@ -34,26 +40,48 @@ static void transpose_four(float *dst, int width, const float *const from[4], in
         for (int l = 0; l < 4; l++) dst[l] = from[l][p];
 }
 
-/* The same for all lanes of a panel at a time, `lane` apart: its lines are written whole. `ahead`
- * behind them lie those of the next panel, which are called for; 0: there are none. */
-TLI_INLINE void transpose_lanes(float *dst, const int width, const float *src, int64_t lane,
-                                int64_t depth, int64_t ahead)
+/* The same for eight steps of bfloat16, which are the upper halves of floats. */
+TLI_INLINE void transpose_halves(float *dst, int64_t width, const uint16_t *x, const uint16_t *y,
+                                 const uint16_t *z, const uint16_t *w)
 {
-    enum { LINE = 16 }; // floats
-    int64_t p = 0;
-    for (; p + LINE <= depth; p += LINE)
-        for (int l = 0; l < width; l += 4) {
-            const float *from = src + l * lane + p;
-            for (int i = 0; i < 4; i++) __builtin_prefetch(from + i * lane + ahead);
-            UNROLLED(int q = 0; q < LINE; q += 4)
-                transpose_block(dst + (p + q) * width + l, width, from + q, from + lane + q,
-                                from + 2 * lane + q, from + 3 * lane + q);
-        }
-    for (int l = 0; l < width; l += 4) {
-        const float *from = src + l * lane + p;
-        const float *const lanes[] = {from, from + lane, from + 2 * lane, from + 3 * lane};
-        transpose_four(dst + p * width + l, width, lanes, depth - p);
+    const eight zero = {0};
+    const eight a = *(const eight *)x, b = *(const eight *)y;
+    const eight c = *(const eight *)z, d = *(const eight *)w;
+    const eight ab[] = {LOWER(a, b), UPPER(a, b)}, cd[] = {LOWER(c, d), UPPER(c, d)};
+    UNROLLED(int i = 0; i < 2; i++) {
+        // All four lanes of two steps each.
+        const eight first = __builtin_shufflevector(ab[i], cd[i], 0, 1, 8, 9, 2, 3, 10, 11);
+        const eight second = __builtin_shufflevector(ab[i], cd[i], 4, 5, 12, 13, 6, 7, 14, 15);
+        float *to = dst + 4 * i * width;
+        *(eight *)to = LOWER(zero, first);
+        *(eight *)(to + width) = UPPER(zero, first);
+        *(eight *)(to + 2 * width) = LOWER(zero, second);
+        *(eight *)(to + 3 * width) = UPPER(zero, second);
     }
+}
+
+/* A line of the cache of each of four lanes, `lane` apart. */
+TLI_INLINE void transpose_line_f32(float *dst, int64_t width, const float *from, int64_t lane)
+{
+    UNROLLED(int q = 0; q < 16; q += 4)
+        transpose_block(dst + q * width, width, from + q, from + lane + q, from + 2 * lane + q,
+                        from + 3 * lane + q);
+}
+
+TLI_INLINE void transpose_line_bf16(float *dst, int64_t width, const uint16_t *from, int64_t lane)
+{
+    UNROLLED(int q = 0; q < 32; q += 8)
+        transpose_halves(dst + q * width, width, from + q, from + lane + q, from + 2 * lane + q,
+                         from + 3 * lane + q);
+}
+
+TLI_INLINE void transpose_line_f16(float *dst, int64_t width, const uint16_t *from, int64_t lane)
+{
+    float room[4][32];
+    for (int l = 0; l < 4; l++)
+        for (int q = 0; q < 32; q += VF) vf_store(room[l] + q, vf_load_f16(from + l * lane + q));
+    const float *const lanes[] = {room[0], room[1], room[2], room[3]};
+    transpose_four(dst, (int)width, lanes, 32);
 }
 
 #define BODY "cpu/simd/gemm_pack.inc"

@@ -290,16 +290,23 @@ TLI_INLINE void tli_store_u16(uint16_t *p, uint16x4_t x, int64_t n)
 TLI_VEC1(vf, tli_widen_bf16, uint16x4_t, vreinterpretq_f32_u32(vshll_n_u16(a, 16)))
 TLI_VEC1(vf, tli_widen_f16, uint16x4_t, vcvt_f32_f16(vreinterpret_f16_u16(a)))
 
+#ifndef TLI_ISA_neon_bf16
+/* What is added to the bits of a float before its lower half is cut off, so that it is rounded to
+ * the nearest: just below the half, and, so that ties become even, one more where the upper half is
+ * odd. That one is a mask to subtract: comparing is done by all units, shifting by half of them. */
+#define TLI_BELOW_HALF vdupq_n_u32(0x7fff)
+TLI_VEC1(uint32x4_t, tli_even_bf16, uint32x4_t, vsubq_u32(a, vtstq_u32(a, vdupq_n_u32(0x10000))))
+#endif
+
 TLI_INLINE uint16x4_t tli_narrow_bf16(vf x)
 {
 #ifdef TLI_ISA_neon_bf16
     return vreinterpret_u16_bf16(vcvt_bf16_f32(x));
 #else
-    const uint32x4_t bits = vreinterpretq_u32_f32(x), high = vshrq_n_u32(bits, 16);
-    const uint32x4_t odd = vandq_u32(high, vdupq_n_u32(1));
-    const uint32x4_t rounded = vaddq_u32(vaddq_u32(bits, vdupq_n_u32(0x7fff)), odd);
-    const uint16x4_t nan = vmovn_u32(vorrq_u32(high, vdupq_n_u32(0x40)));
-    return vbsl_u16(vmovn_u32(vceqq_f32(x, x)), vshrn_n_u32(rounded, 16), nan);
+    const uint32x4_t bits = vreinterpretq_u32_f32(x);
+    const uint16x4_t nan = vorr_u16(vshrn_n_u32(bits, 16), vdup_n_u16(0x40));
+    return vbsl_u16(vmovn_u32(vceqq_f32(x, x)), vaddhn_u32(tli_even_bf16(bits), TLI_BELOW_HALF),
+                    nan);
 #endif
 }
 
@@ -337,7 +344,13 @@ TLI_INLINE void vf_store_bf16_pair(uint16_t *p, const vf *pair)
     const bfloat16x8_t low = vcvtq_low_bf16_f32(pair[0]);
     vst1q_u16(p, vreinterpretq_u16_bf16(vcvtq_high_bf16_f32(low, pair[1])));
 #else
-    vst1q_u16(p, vcombine_u16(tli_narrow_bf16(pair[0]), tli_narrow_bf16(pair[1])));
+    const uint32x4_t x = vreinterpretq_u32_f32(pair[0]), y = vreinterpretq_u32_f32(pair[1]);
+    const uint16x4_t low = vaddhn_u32(tli_even_bf16(x), TLI_BELOW_HALF);
+    const uint16x8_t rounded = vaddhn_high_u32(low, tli_even_bf16(y), TLI_BELOW_HALF);
+    const uint16x8_t upper = vuzp2q_u16(vreinterpretq_u16_u32(x), vreinterpretq_u16_u32(y));
+    const uint16x8_t numbers = vuzp1q_u16(vreinterpretq_u16_u32(vceqq_f32(pair[0], pair[0])),
+                                          vreinterpretq_u16_u32(vceqq_f32(pair[1], pair[1])));
+    vst1q_u16(p, vbslq_u16(numbers, rounded, vorrq_u16(upper, vdupq_n_u16(0x40))));
 #endif
 }
 
