@@ -282,7 +282,8 @@ static void each_moves_its_part(void **state)
     tl_config_free(&config);
 }
 
-/* Without memory in common they are brought, until all were looked at and again behind a meeting. */
+/* Without memory in common they are brought, until all were looked at, and again behind a
+ * meeting. */
 static void weights_lie_apart_behind_a_meeting(void **state)
 {
     (void)state;

@@ -153,8 +153,8 @@ TL_API bool tl_optimizer_is_apart(const tl_optimizer *o);
 TL_API bool tl_optimizer_part(const tl_optimizer *o, const tl_tensor *t, int32_t rank,
                               int64_t *from, int64_t *end);
 /* Where they do: brings all parts of weights and averages to all processes, and those of slots to
- * the first, until the next tl_optimizer_meet. All call it before averages are exchanged (tl_optimizer_swap)
- * or the state is looked at. Else nothing is done. */
+ * the first, until the next tl_optimizer_meet. All call it before averages are exchanged
+ * (tl_optimizer_swap) or the state is looked at. Else nothing is done. */
 TL_API TL_NODISCARD tl_status tl_optimizer_bring(tl_optimizer *o, bool slots);
 /* What runs that read weights need to have brought to them, all processes the same in the same
  * order (sys/graph/need.h); NULL: all weights are there. Where that cannot be, all are held for a
