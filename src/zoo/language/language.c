@@ -58,6 +58,17 @@ TLI_EXPERIMENT(sentence_prediction_text, "bert/sentence_prediction_text", NULL,
 
 /* --- small ones ------------------------------------------------------------------------------- */
 
+#define A_HUNDRED_STEPS                                                                            \
+    "trainer:\n"                                                                                   \
+    "  train_steps: 100\n"                                                                         \
+    "  steps_per_loop: 50\n"                                                                       \
+    "  summary_interval: 50\n"                                                                     \
+    "  checkpoint_interval: 50\n"                                                                  \
+    "  validation_interval: 50\n"                                                                  \
+    "  optimizer_config:\n"                                                                        \
+    "    learning_rate: {polynomial: {decay_steps: 100}}\n"                                        \
+    "    warmup: {polynomial: {warmup_steps: 10}}\n"
+
 #define TINY                                                                                       \
     "{type: bert, bert: {vocab_size: 100, hidden_size: 32, num_layers: 2, num_attention_heads: "   \
     "2, intermediate_size: 64, max_position_embeddings: 32}}"
@@ -75,17 +86,7 @@ TLI_EXPERIMENT(local, "bert/local", &pretraining.cls, tl_masked_lm_task_config_d
                "    seq_length: 32\n"
                "    max_predictions_per_seq: 5\n"
                "    global_batch_size: 1\n"
-               "  validation_data: {input_path: dummy, seq_length: 32, max_predictions_per_seq: 5, "
-               "global_batch_size: 1}\n"
-               "trainer:\n"
-               "  train_steps: 100\n"
-               "  steps_per_loop: 50\n"
-               "  summary_interval: 50\n"
-               "  checkpoint_interval: 50\n"
-               "  validation_interval: 50\n"
-               "  optimizer_config:\n"
-               "    learning_rate: {polynomial: {decay_steps: 100}}\n"
-               "    warmup: {polynomial: {warmup_steps: 10}}\n");
+               "  validation_data: *data\n" A_HUNDRED_STEPS);
 
 TLI_EXPERIMENT(sentence_local, "sentence/local", &sentence_prediction.cls,
                tl_sentence_task_config_desc,
@@ -93,17 +94,8 @@ TLI_EXPERIMENT(sentence_local, "sentence/local", &sentence_prediction.cls,
                "runtime: {distribution_strategy: one_device}\n"
                "task:\n"
                "  model: {num_classes: 2, encoder: " TINY "}\n"
-               "  train_data: {input_path: dummy, seq_length: 32, global_batch_size: 1}\n"
-               "  validation_data: {input_path: dummy, seq_length: 32, global_batch_size: 1}\n"
-               "trainer:\n"
-               "  train_steps: 100\n"
-               "  steps_per_loop: 50\n"
-               "  summary_interval: 50\n"
-               "  checkpoint_interval: 50\n"
-               "  validation_interval: 50\n"
-               "  optimizer_config:\n"
-               "    learning_rate: {polynomial: {decay_steps: 100}}\n"
-               "    warmup: {polynomial: {warmup_steps: 10}}\n");
+               "  train_data: &data {input_path: dummy, seq_length: 32, global_batch_size: 1}\n"
+               "  validation_data: *data\n" A_HUNDRED_STEPS);
 
 /* --- names in Model Garden -------------------------------------------------------------------- */
 
