@@ -25,6 +25,7 @@ mkdir -p -m 700 "$TILTH_CACHE_DIR"
 host='ops_(funnel|op_cases|adding)|nn_optimizer_share|data_pipeline_files|train_(default_trainer|memory_plan)'
 host+='|graph_(bits|beside|collectives|early|logits|need|passes|plan|recompute|show|slopes|weight_copies)'
 host="^($host)\$"
+
 wanted()
 {
     [[ " $parts " == *" $1 "* ]]
