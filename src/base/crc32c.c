@@ -113,10 +113,12 @@ static uint32_t extend_table(uint32_t crc, const void *data, size_t n)
 #ifdef __clang__
 #define TARGET __attribute__((target("crc")))
 #define step8(crc, word) __builtin_arm_crc32cd(crc, word)
+#define step4(crc, word) __builtin_arm_crc32cw(crc, word)
 #define step1(crc, byte) __builtin_arm_crc32cb(crc, byte)
 #else
 #define TARGET __attribute__((target("+crc")))
 #define step8(crc, word) __builtin_aarch64_crc32cx(crc, word)
+#define step4(crc, word) __builtin_aarch64_crc32cw(crc, word)
 #define step1(crc, byte) __builtin_aarch64_crc32cb(crc, byte)
 #endif
 
@@ -130,6 +132,7 @@ static bool hardware_present(void)
 #define HARDWARE "sse4.2"
 #define TARGET __attribute__((target("sse4.2")))
 #define step8(crc, word) (uint32_t) __builtin_ia32_crc32di(crc, word)
+#define step4(crc, word) __builtin_ia32_crc32si(crc, word)
 #define step1(crc, byte) __builtin_ia32_crc32qi(crc, byte)
 
 static bool hardware_present(void)
@@ -156,12 +159,11 @@ static uint32_t shift(uint32_t crc, int stretch)
     return sum;
 }
 
-static TARGET uint32_t extend_hardware(uint32_t crc, const void *data, size_t n)
+static TARGET uint32_t extend_streams(uint32_t crc, const unsigned char **at, size_t *left)
 {
-    const unsigned char *p = data;
-    crc = ~crc;
-    if (n >= 3 * SHORTEST)
-        for (; (uintptr_t)p % 8; p++, n--) crc = step1(crc, *p);
+    const unsigned char *p = *at;
+    size_t n = *left;
+    for (; (uintptr_t)p % 8; p++, n--) crc = step1(crc, *p);
     for (int s = 0; s < STRETCHES; s++) {
         const size_t length = stretch_bytes[s];
         for (; n >= 3 * length; p += 3 * length, n -= 3 * length) {
@@ -174,8 +176,22 @@ static TARGET uint32_t extend_hardware(uint32_t crc, const void *data, size_t n)
             crc = shift(shift(crc, s) ^ b, s) ^ c;
         }
     }
+    *at = p;
+    *left = n;
+    return crc;
+}
+
+static TARGET uint32_t extend_hardware(uint32_t crc, const void *data, size_t n)
+{
+    const unsigned char *p = data;
+    crc = ~crc;
+    if (n >= 3 * SHORTEST) crc = extend_streams(crc, &p, &n);
     for (; n >= 8; p += 8, n -= 8) crc = step8(crc, load64(p));
-    for (; n; p++, n--) crc = step1(crc, *p);
+    if (n & 4) {
+        crc = step4(crc, load32(p));
+        p += 4;
+    }
+    for (n &= 3; n; p++, n--) crc = step1(crc, *p);
     return ~crc;
 }
 

@@ -169,8 +169,8 @@ static bool is_tag(const tli_board_run *r, int32_t place, int32_t part, const ch
 {
     if (place < 0 || place >= r->tags.count) return false;
     const tli_tag *t = &r->tags.items[place];
-    return t->part == part && !t->from_lines && strncmp(t->name, name, length) == 0
-           && !t->name[length];
+    return t->part == part && !t->from_lines && t->length == length
+           && memcmp(t->name, name, length) == 0;
 }
 
 /* `key` ends with the name. */
@@ -182,6 +182,7 @@ static int32_t add_tag(tli_board_run *r, const tli_tag *like, const char *name, 
     }
     tli_tag t = *like;
     t.name = tl_strdup(name);
+    t.length = strlen(name);
     if (!t.name || !TL_VEC_PUSH(&r->tags, t)) {
         tl_free(t.name);
         return -1;

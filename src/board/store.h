@@ -58,6 +58,7 @@ typedef struct tli_medium {
 
 typedef struct tli_tag {
     char *name;
+    size_t length;      /* of the name */
     int32_t part, next; /* `next`: what came after it the last time */
     tli_tag_kind kind;
     bool from_lines; /* of metrics.jsonl, which counts where there are no event files */

@@ -38,7 +38,6 @@ static const tl_kernels *const networks[] = {&tli_cuda_conv_kernels, &tli_cuda_a
 static bool takes(const tl_engine *engine, const tl_node *call)
 {
     const bool attends = call->op->op == TL_OP_attend || call->op->op == TL_OP_attend_grad;
-    if (call->op->op == TL_OP_assign) return !((const tl_assign_attr *)call->attr)->scale;
     return attends ? tli_cuda_attend_takes(engine, call) : tli_cuda_conv_takes(engine, call);
 }
 

@@ -8,6 +8,7 @@
 #include <tilth/core/attrs.h>
 #include <tilth/sys/nest/gpu.h>
 
+#include "core/inner/ctx.h"
 #include "core/inner/storage.h"
 #include "cuda/compile.h"
 #include "cuda/kernels.h"
@@ -185,11 +186,25 @@ void tli_cuda_singles_deinit(tli_cuda *d)
     tl_map_deinit(&d->singles);
 }
 
-static tl_status compile(tli_cuda *d, kept *k, const tl_nest *nest)
+/* The nest is printed again when its call becomes part of a larger kernel, and the call's attributes
+ * may be gone by then. */
+static tl_status keep_attrs(tl_arena *arena, single *s)
+{
+    for (int i = 0; i < s->nest.term_count; i++) {
+        tl_term *t = &s->terms[i];
+        if (!t->attr) continue;
+        t->attr = tli_attr_copy(arena, tl_op_class_of(t->op)->attr, t->attr);
+        if (!t->attr) return TL_ENOMEM;
+    }
+    return TL_OK;
+}
+
+static tl_status compile(tli_cuda *d, kept *k, single *s)
 {
     tl_str text = TL_STR_INIT;
     TL_TRY(tl_arena_new(&k->arena));
-    TL_TRY(tl_gpu_walk_new(&k->walk, k->arena, nest));
+    TL_TRY(keep_attrs(k->arena, s));
+    TL_TRY(tl_gpu_walk_new(&k->walk, k->arena, &s->nest));
     tl_gpu_print_head(&text);
     tl_gpu_print(&text, k->walk, "nest", false);
     tl_status st = tl_str_status(&text);
@@ -202,14 +217,14 @@ static tl_status compile(tli_cuda *d, kept *k, const tl_nest *nest)
     return st;
 }
 
-static tl_status find(tli_cuda *d, const kept **out, const tl_nest *nest)
+static tl_status find(tli_cuda *d, const kept **out, single *s)
 {
     tl_str key = TL_STR_INIT;
-    tl_nest_text(nest, &key);
+    tl_nest_text(&s->nest, &key);
     tl_status st = tl_str_status(&key);
     if (st == TL_OK && !(*out = tl_map_get(&d->singles, tl_str_text(&key)))) {
         kept *k = tl_alloc_zero(sizeof *k);
-        st = k ? compile(d, k, nest) : TL_FAIL_NOMEM(sizeof *k);
+        st = k ? compile(d, k, s) : TL_FAIL_NOMEM(sizeof *k);
         if (st == TL_OK) st = tl_map_set(&d->singles, tl_str_text(&key), k);
         if (st != TL_OK && k) forget(k);
         else *out = k;
@@ -228,7 +243,7 @@ static tl_status run_single(const tl_run *run, const tl_node *call)
     describe(&s, call);
     TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->lock);
-    tl_status st = find(d, &k, &s.nest);
+    tl_status st = find(d, &k, &s);
     pthread_mutex_unlock(&d->lock);
     TL_TRY(st);
     if (k->walk->walk.scratch_bytes)

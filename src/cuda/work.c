@@ -281,6 +281,8 @@ static tl_status upload(tli_cuda *d, const char *key, void **out, const void *it
     TL_TRY(tli_cuda_enter(d));
     TLI_CUDA_TRY(d->api, cuMemAlloc_v2, &at, bytes);
     tl_status st = tli_cuda_check(d->api->cuMemcpyHtoD_v2(at, items, bytes), "cuMemcpyHtoD");
+    // It comes back when the items are on their way; queues do not wait for the stream they are in.
+    if (st == TL_OK) st = tli_cuda_check(d->api->cuStreamSynchronize(NULL), "cuStreamSynchronize");
     *out = (void *)(uintptr_t)at;
     if (st == TL_OK) st = tl_map_set(&d->tables, key, *out);
     if (st != TL_OK) (void)d->api->cuMemFree_v2(at);

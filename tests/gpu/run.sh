@@ -22,7 +22,9 @@ mkdir -p -m 700 "$TILTH_CACHE_DIR"
 
 # These compare bits, counts or sizes with the host's, look at guards of its memory, want forms of its kernels, are processes that
 # share it, or start programs that know no GPU.
-host='^(ops_funnel|ops_op_cases|ops_adding|graph_(bits|beside|passes|plan|recompute|show|slopes|weight_copies)|nn_optimizer_share|data_pipeline_files|train_default_trainer)$'
+host='ops_(funnel|op_cases|adding)|nn_optimizer_share|data_pipeline_files|train_(default_trainer|memory_plan)'
+host+='|graph_(bits|beside|collectives|early|logits|need|passes|plan|recompute|show|slopes|weight_copies)'
+host="^($host)\$"
 
 wanted()
 {

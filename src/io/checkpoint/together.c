@@ -170,6 +170,14 @@ static tl_status read_share(tli_checkpoint_saver *s, const char *line)
     if (share.item < 0 || s->draft.items.items[share.item].bytes != bytes)
         return TL_FAIL(TL_ESTATE, "'%s' is of %zu bytes on rank 0, and %s here", at + 1, bytes,
                        share.item < 0 ? "is not" : "of another size");
+    const int bits = tli_st_types[s->draft.items.items[share.item].type].bits;
+    const int64_t length = (int64_t)(bytes * 8 / (size_t)bits);
+    if (share.start < 0 || share.count < 0 || share.start > length
+        || share.count > length - share.start)
+        return TL_FAIL(TL_EPEER,
+                       "rank 0 asks for %" PRId64 " elements of '%s' from %" PRId64
+                       " on, and there are %" PRId64,
+                       share.count, at + 1, share.start, length);
     s->by.items[s->by.count++] = share;
     return TL_OK;
 }

@@ -107,33 +107,6 @@ void tli_pb_end(tl_str *out, size_t mark)
 
 /* --- reading ---------------------------------------------------------------------------------- */
 
-uint32_t tli_get_u32(const void *at)
-{
-    const uint8_t *p = at;
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-uint64_t tli_get_u64(const void *at)
-{
-    return (uint64_t)tli_get_u32(at) | (uint64_t)tli_get_u32((const char *)at + 4) << 32;
-}
-
-double tli_get_double(const void *at)
-{
-    uint64_t bits = tli_get_u64(at);
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-float tli_get_float(const void *at)
-{
-    uint32_t bits = tli_get_u32(at);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 bool tli_get_varint(const char **at, const char *end, uint64_t *out)
 {
     *out = 0;
@@ -143,53 +116,4 @@ bool tli_get_varint(const char **at, const char *end, uint64_t *out)
         if (byte < 0x80) return true;
     }
     return false;
-}
-
-/* Nearly all names of fields and lengths are one byte. */
-static inline bool read_varint(tli_pb *in, uint64_t *out)
-{
-    if (in->at < in->end && (uint8_t)*in->at < 0x80) {
-        *out = (uint8_t)*in->at++;
-        return true;
-    }
-    return tli_get_varint(&in->at, in->end, out);
-}
-
-static bool read_fixed(tli_pb *in, tli_pb_field *out, size_t size)
-{
-    if ((size_t)(in->end - in->at) < size) return false;
-    out->bits = size == 8 ? tli_get_u64(in->at) : tli_get_u32(in->at);
-    in->at += size;
-    return true;
-}
-
-static bool read_bytes(tli_pb *in, tli_pb_field *out)
-{
-    uint64_t size;
-    if (!read_varint(in, &size) || size > (uint64_t)(in->end - in->at)) return false;
-    out->data = in->at;
-    out->size = (size_t)size;
-    in->at += size;
-    return true;
-}
-
-static bool read_field(tli_pb *in, tli_pb_field *out)
-{
-    uint64_t key;
-    if (!read_varint(in, &key) || key >> 3 == 0 || key >> 3 >= 1 << 29) return false;
-    *out = (tli_pb_field){.number = (int)(key >> 3), .wire = (int)(key & 7)};
-    switch (out->wire) {
-    case TLI_PB_VARINT: return read_varint(in, &out->bits);
-    case TLI_PB_FIXED64: return read_fixed(in, out, 8);
-    case TLI_PB_FIXED32: return read_fixed(in, out, 4);
-    case TLI_PB_BYTES: return read_bytes(in, out);
-    default: return false; // groups went out of use before event files came up
-    }
-}
-
-bool tli_pb_next(tli_pb *in, tli_pb_field *out)
-{
-    if (in->at == in->end || in->damaged) return false;
-    in->damaged = !read_field(in, out);
-    return !in->damaged;
 }

@@ -11,6 +11,7 @@
 #include <tilth/ops/view.h>
 #include <tilth/sys/core/device.h>
 
+#include "core/inner/element.h"
 #include "core/inner/storage.h"
 
 /* --- making ----------------------------------------------------------------------------------- */
@@ -223,11 +224,16 @@ static bool can_exchange(const tli_lane_sum *s, int64_t at)
     return tli_storage_can_exchange(s->live->storage, s->stack[at]->storage);
 }
 
-static void exchange(const tli_lane_end *e, const tli_lane_sum *s)
+static void exchange(const tli_lane_end *e)
 {
+    const tli_lanes *l = e->lanes;
     const int64_t at = e->height - e->merges;
-    if (s->once && e->push && !e->stays && can_exchange(s, at))
-        tli_storage_exchange(s->live->storage, s->stack[at]->storage);
+    if (!e->push || e->stays) return;
+    for (int64_t i = 0; i < l->sums.count; i++) {
+        const tli_lane_sum *s = &l->sums.items[i];
+        if (s->once && can_exchange(s, at))
+            tli_storage_exchange(s->live->storage, s->stack[at]->storage);
+    }
 }
 
 /* Of the stack, how much of it is there for this sum, and how often the upper two are added. False:
@@ -270,21 +276,24 @@ static tl_status end_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensor
     return tl_ctx_status(c);
 }
 
+/* On the way of every lane: nothing is asked of a sum that is left as it is. */
 static tl_status end_sum_here(const tli_lane_end *e, tli_lane_sum *s)
 {
-    const size_t bytes = tl_tensor_bytes(s->live);
     int64_t top, merges;
-    if (!s->here || !is_ended(e, s, &top, &merges)) return TL_OK;
+    if (!s->here || !is_ended(e, s, &top, &merges) || (!merges && !e->push)) return TL_OK;
     char *live = tli_data(s->live);
+    if (merges > 0) tli_storage_touch(s->live->storage);
     for (; merges > 0; merges--)
         TL_TRY(tl_lanes_add(s->live->dtype, live, live, tli_data(s->stack[--top]),
                             tl_tensor_count(s->live)));
-    tli_storage_touch(s->live->storage);
     if (!e->push) return TL_OK;
     TL_TRY(make_place(e->lanes, s, top));
+    const size_t bytes = tl_tensor_bytes(s->live);
     if (!bytes || (s->once && can_exchange(s, top))) return TL_OK;
     memcpy(tli_data(s->stack[top]), live, bytes);
-    if (!s->once) memset(live, 0, bytes);
+    if (s->once) return TL_OK; // the optimizer begins
+    tli_storage_touch(s->live->storage);
+    memset(live, 0, bytes);
     return TL_OK;
 }
 
@@ -363,7 +372,7 @@ tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batc
     TL_TRY(find_end(l, &e, &wanted));
     if (!e->here) TL_TRY(run(e->program, end_body, e, c));
     TL_TRY(end_here(e));
-    for (int64_t i = 0; i < l->sums.count; i++) exchange(e, &l->sums.items[i]);
+    exchange(e);
     l->height += wanted.push - wanted.merges;
     l->stayed = wanted.stays;
     return TL_OK;
@@ -405,16 +414,13 @@ void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told)
     if (count) tl_assign_add(c, l->told, tl_pack(c, count, numbers, places, TLI_MOST_TOLD));
 }
 
-tl_status tli_lanes_tell_here(tli_lanes *l, const tl_tensors *told)
+void tli_lanes_tell_here(tli_lanes *l, const tl_tensors *told)
 {
     double *sums = tli_data(l->told);
     for (int64_t i = 0, count = 0; i < told->count && count < TLI_MOST_TOLD; i++) {
-        double number;
-        if (!is_number(told->items[i].tensor)) continue;
-        TL_TRY(tl_tensor_item(told->items[i].tensor, &number));
-        sums[count++] += number;
+        const tl_tensor *t = told->items[i].tensor;
+        if (is_number(t)) sums[count++] += tli_element_get(t->dtype, tli_data(t), 0);
     }
-    return TL_OK;
 }
 
 void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t batches,

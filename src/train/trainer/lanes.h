@@ -194,7 +194,7 @@ TL_NODISCARD tl_status tli_lanes_each(tli_lanes *l, tl_ctx *c, tli_lane_fn *batc
 /* In the program of a batch, and only calling ops: adds the numbers among what it tells. */
 void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told);
 /* The same behind it, where the host computes. */
-TL_NODISCARD tl_status tli_lanes_tell_here(tli_lanes *l, const tl_tensors *told);
+void tli_lanes_tell_here(tli_lanes *l, const tl_tensors *told);
 /* In the program that applies: their means over all batches of the step, in the order and with the
  * types of the numbers among `told`. */
 void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t batches,

@@ -190,7 +190,7 @@ static tl_status compute_batch(tl_trainer *t, tl_ctx *c, int64_t batch, const tl
                    : tli_train_body(t, c, in, out);
     tli_weights_leave(t, reads);
     if (st == TL_OK && tli_lanes_several(lanes) && tli_lanes_on_host(lanes))
-        st = tli_lanes_tell_here(lanes, out);
+        tli_lanes_tell_here(lanes, out);
     tl_ctx_set_strand(c, NULL);
     tl_ctx_set_training(c, false);
     return tli_step_status(t, st);
