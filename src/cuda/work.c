@@ -244,13 +244,25 @@ bool tli_cuda_meets(const tl_run *run, int64_t groups)
     return groups <= tli_cuda_of(run->queue->device)->processors && !tli_cuda_is_aside(q);
 }
 
-static tl_status make_meeting(tli_cuda *d, CUdeviceptr *out)
+/* The same bytes in memory of the device, at once. */
+static tl_status put_there(const tli_cuda *d, CUdeviceptr *out, const void *items, size_t bytes)
+{
+    TL_TRY(tli_cuda_enter(d));
+    TLI_CUDA_TRY(d->api, cuMemAlloc_v2, out, bytes);
+    tl_status st = tli_cuda_check(d->api->cuMemcpyHtoD_v2(*out, items, bytes), "cuMemcpyHtoD");
+    // It comes back when the items are on their way; queues do not wait for the stream they are in.
+    if (st == TL_OK) st = tli_cuda_check(d->api->cuStreamSynchronize(NULL), "cuStreamSynchronize");
+    if (st == TL_OK) return TL_OK;
+    (void)d->api->cuMemFree_v2(*out);
+    *out = 0;
+    return st;
+}
+
+static tl_status make_meeting(const tli_cuda *d, CUdeviceptr *out)
 {
     void *zeros = tl_alloc_zero(MEETING);
     if (!zeros) return TL_FAIL_NOMEM(MEETING);
-    tl_status st = tli_cuda_check(d->api->cuMemAlloc_v2(out, MEETING), "cuMemAlloc");
-    if (st == TL_OK)
-        st = tli_cuda_check(d->api->cuMemcpyHtoD_v2(*out, zeros, MEETING), "cuMemcpyHtoD");
+    const tl_status st = put_there(d, out, zeros, MEETING);
     tl_free(zeros);
     return st;
 }
@@ -265,9 +277,7 @@ tl_status tli_cuda_meeting(const tl_run *run, tli_told **told, unsigned **marks)
         at = h->meeting;
     } else {
         tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
-        tli_cuda *d = tli_cuda_of(run->queue->device);
-        TL_TRY(tli_cuda_enter(d));
-        if (!q->meeting) TL_TRY(make_meeting(d, &q->meeting));
+        if (!q->meeting) TL_TRY(make_meeting(tli_cuda_of(run->queue->device), &q->meeting));
         at = (char *)(uintptr_t)q->meeting;
     }
     *marks = (unsigned *)at;
@@ -278,13 +288,9 @@ tl_status tli_cuda_meeting(const tl_run *run, tli_told **told, unsigned **marks)
 static tl_status upload(tli_cuda *d, const char *key, void **out, const void *items, size_t bytes)
 {
     CUdeviceptr at;
-    TL_TRY(tli_cuda_enter(d));
-    TLI_CUDA_TRY(d->api, cuMemAlloc_v2, &at, bytes);
-    tl_status st = tli_cuda_check(d->api->cuMemcpyHtoD_v2(at, items, bytes), "cuMemcpyHtoD");
-    // It comes back when the items are on their way; queues do not wait for the stream they are in.
-    if (st == TL_OK) st = tli_cuda_check(d->api->cuStreamSynchronize(NULL), "cuStreamSynchronize");
+    TL_TRY(put_there(d, &at, items, bytes));
     *out = (void *)(uintptr_t)at;
-    if (st == TL_OK) st = tl_map_set(&d->tables, key, *out);
+    const tl_status st = tl_map_set(&d->tables, key, *out);
     if (st != TL_OK) (void)d->api->cuMemFree_v2(at);
     return st;
 }
