@@ -19,7 +19,8 @@
 
 typedef struct tli_whole tli_whole;
 
-TL_NODISCARD tl_status tli_whole_new(tli_whole **out);
+/* `processors`: of the GPU, which run a block each. */
+TL_NODISCARD tl_status tli_whole_new(tli_whole **out, int processors);
 void tli_whole_free(tli_whole **w);
 
 /* What is noted from now on reads and writes memory of this call. */
