@@ -136,6 +136,7 @@ tl_status tli_cuda_list_build(tl_device_program **out, tl_queue *q, tl_status (*
     tli_cuda_queue_of(q)->whole = p->whole;
     if (st == TL_OK) st = make_list(p, put, self);
     tli_cuda_queue_of(q)->whole = NULL;
+    if (st == TL_OK && tli_whole_failed(p->whole)) st = TL_FAIL_NOMEM(sizeof *p);
     if (p->whole && !tli_whole_is_good(p->whole)) tli_whole_free(&p->whole);
     if (st != TL_OK) tli_cuda_list_free(out);
     return st;

@@ -33,6 +33,7 @@ typedef struct piece {
 
 struct tli_whole {
     bool spoiled;    /* something else was put in, or too much */
+    bool failed;     /* no memory */
     bool noted;      /* what is issued next is known */
     int call, calls; /* the one that pieces belong to; so many were met */
     struct {
@@ -101,13 +102,13 @@ static int number_text(tli_whole *w, tl_str *text)
 {
     int64_t i = 0;
     char *copy = NULL;
-    if (tl_str_status(text) != TL_OK) w->spoiled = true;
+    if (tl_str_status(text) != TL_OK) w->failed = true;
     while (i < w->texts.count && strcmp(w->texts.items[i], tl_str_text(text)) != 0) i++;
-    if (i == w->texts.count && !w->spoiled) {
+    if (i == w->texts.count && !w->failed) {
         copy = tl_strdup(tl_str_text(text));
         if (!copy || !TL_VEC_PUSH(&w->texts, copy)) {
             tl_free(copy);
-            w->spoiled = true;
+            w->failed = true;
         }
     }
     tl_str_deinit(text);
@@ -129,7 +130,8 @@ static void add_piece(tli_whole *w, piece p, const void *args, size_t bytes)
     memcpy(w->args + w->args_bytes, args, bytes);
     w->args_bytes += bytes;
     if (p.threads > w->threads) w->threads = p.threads;
-    if (p.threads > MOST_THREADS || !TL_VEC_PUSH(&w->pieces, p)) w->spoiled = true;
+    if (p.threads > MOST_THREADS) w->spoiled = true;
+    else if (!TL_VEC_PUSH(&w->pieces, p)) w->failed = true;
 }
 
 /* What a function takes: "normalize(const tli_norm_args a". */
@@ -211,7 +213,12 @@ void tli_whole_issued(tli_whole *w)
 
 bool tli_whole_is_good(const tli_whole *w)
 {
-    return !w->spoiled && !w->reaches.failed && w->pieces.count > 1;
+    return !w->spoiled && !tli_whole_failed(w) && w->pieces.count > 1;
+}
+
+bool tli_whole_failed(const tli_whole *w)
+{
+    return w->failed || w->reaches.failed;
 }
 
 /* --- levels ----------------------------------------------------------------------------------- */

@@ -39,6 +39,8 @@ void tli_whole_issued(tli_whole *w);
 
 /* Whether the list, now complete, is worth a kernel of its own, which is made later. */
 bool tli_whole_is_good(const tli_whole *w);
+/* There was no memory to note it in. */
+bool tli_whole_failed(const tli_whole *w);
 /* The kernel `whole`. */
 TL_NODISCARD tl_status tli_whole_print(const tli_whole *w, tl_str *out);
 /* Compiles it, and then puts it into the queue. */
