@@ -1,4 +1,4 @@
-/* Normalisation of channels: of a batch, and of groups of them (text/channels.cu). */
+/* Normalisation of channels: of a batch, and of groups of them (text/channels.cu, meeting.cu). */
 #include <tilth/base/integer.h>
 #include <tilth/core/attrs.h>
 
@@ -25,7 +25,7 @@ typedef struct channels {
     bool adds;
     tl_dtype grads[2]; /* types of the gradients of gamma and beta */
     tl_dtype moments;  /* and of those of statistics */
-    int cols, vector;
+    int cols, vector, threads;
 } channels;
 
 static void define_types(tl_str *to, const channels *c, bool grad)
@@ -48,6 +48,7 @@ static void define_types(tl_str *to, const channels *c, bool grad)
     tli_cuda_define_type(to, "R", c->grads[1]);
     tli_cuda_define(to, "VEC", c->vector);
     tli_cuda_define(to, "COLS", c->cols);
+    tli_cuda_define(to, "THREADS", c->threads);
     tli_cuda_define(to, "DEEP", DEEP);
 }
 
@@ -55,9 +56,10 @@ static int vector_of(const channels *c)
 {
     tl_str unused = TL_STR_INIT;
     const void *x = c->a.x;
-    const int vector = tli_cuda_define_vector(&unused, tl_dtype_size(c->x->dtype), c->a.width, x,
-                                              c->a.y ? c->a.y : x, c->a.g ? c->a.g : x,
-                                              c->a.added ? c->a.added : x, NULL);
+    const int vector = tli_cuda_define_vector(
+        &unused, tl_dtype_size(c->x->dtype), c->a.width, x, c->a.y ? c->a.y : x,
+        c->a.g ? c->a.g : x, c->a.added ? c->a.added : x, c->a.mask ? c->a.mask : x,
+        c->a.behind ? c->a.behind : x, NULL);
     tl_str_deinit(&unused);
     return vector;
 }
@@ -70,6 +72,7 @@ static tl_status cut(const tl_run *run, channels *c)
     a->width = c->x->shape.dims[c->x->shape.rank - 1];
     a->rows = a->width ? count / a->width : 0;
     c->vector = vector_of(c);
+    c->threads = BLOCK;
     c->cols = 1;
     while (c->cols < MOST_COLS && (int64_t)c->cols * c->vector < a->width) c->cols *= 2;
     const int64_t strips = tl_max_i64(tl_div_up(a->width, (int64_t)c->cols * c->vector), 1);
@@ -94,7 +97,8 @@ static tl_status cut(const tl_run *run, channels *c)
 static tl_status put(const tl_run *run, channels *c, const char *name, const char *what, int value,
                      int threads, int64_t groups)
 {
-    tli_cuda_work w = {.text = {tli_text_of_channels}, .name = name, .threads = threads};
+    tli_cuda_work w = {
+        .text = {tli_text_of_channels, tli_text_of_meeting}, .name = name, .threads = threads};
     tli_cuda_define(&w.defines, what, value);
     define_types(&w.defines, c, c->gy != NULL);
     c->a.groups = groups;
@@ -104,6 +108,56 @@ static tl_status put(const tl_run *run, channels *c, const char *name, const cha
 static int64_t strips_of(const channels *c)
 {
     return tl_div_up(c->a.width, (int64_t)c->cols * c->vector) * c->a.pieces;
+}
+
+/* --- in one kernel ---------------------------------------------------------------------------- */
+
+enum {
+    TOGETHER = 512,    /* threads of a group: a processor has registers for no more */
+    STRIP = 32,        /* channels */
+    MOST_GROUPS = 128, /* that run at once, one on each processor */
+    MOST_KEPT = 8,     /* rows of a thread, in vectors of 16 bytes */
+    WORTH = 1 << 18    /* elements: what is less may become a part of a whole program */
+};
+
+/* Whether all of a map fits the registers of groups that run at once; then how it is cut. */
+static tl_status cut_together(const tl_run *run, channels *c, bool *fits)
+{
+    tli_channels_args *a = &c->a;
+    const int64_t count = tl_tensor_count(c->x);
+    a->width = c->x->shape.dims[c->x->shape.rank - 1];
+    a->rows = a->width ? count / a->width : 0;
+    *fits = false;
+    if (count < WORTH || a->width < STRIP || tl_dtype_size(c->x->dtype) > 4) return TL_OK;
+    c->vector = vector_of(c);
+    c->threads = TOGETHER;
+    c->cols = STRIP / c->vector;
+    const int64_t strips = tl_div_up(a->width, STRIP), lanes = TOGETHER / c->cols;
+    if (strips > TLI_TOLD_STRIPS) return TL_OK;
+    a->each = tl_round_up(tl_div_up(a->rows, MOST_GROUPS / strips), lanes);
+    a->pieces = tl_div_up(a->rows, a->each);
+    if (a->each > MOST_KEPT * lanes || !tli_cuda_meets(run, strips * a->pieces)) return TL_OK;
+    a->by_each = 1 / (double)a->each;
+    a->by_end = 1 / (double)(a->rows - (a->pieces - 1) * a->each);
+    a->share = 1 / (double)a->rows;
+    TL_TRY(tli_cuda_meeting(run, &a->told, &a->marks));
+    *fits = true;
+    return TL_OK;
+}
+
+static tl_status put_together(const tl_run *run, channels *c, const char *name, int way)
+{
+    const int64_t lanes = c->threads / c->cols;
+    tli_cuda_work w = {.text = {tli_text_of_channels, tli_text_of_meeting},
+                       .name = name,
+                       .threads = c->threads,
+                       .meets = true};
+    tli_cuda_define(&w.defines, "MEETING", way);
+    tli_cuda_define(&w.defines, "ROWS", c->a.each / lanes);
+    tli_cuda_define(&w.defines, "HEARD", tl_div_up(c->a.pieces, c->threads / 32));
+    define_types(&w.defines, c, c->gy != NULL);
+    c->a.groups = strips_of(c);
+    return tli_cuda_put(run, &w, &c->a, sizeof c->a);
 }
 
 /* In pieces of their own: nothing is added up. */
@@ -155,6 +209,10 @@ static tl_status batch_normalize(const tl_run *run, const tl_node *n)
     c.a.out_variance = tli_data(n->out[2]);
     c.a.out_rstd = tli_data(n->out[3]);
     c.a.added = c.attr->added ? tli_data(n->in[n->inputs - 1]) : NULL;
+    bool together;
+    TL_TRY(cut_together(run, &c, &together));
+    c.adds = together && c.attr->added;
+    if (together) return put_together(run, &c, "normalize_at_once", 0);
     TL_TRY(cut(run, &c));
     TL_TRY(put_moments(run, &c, false));
     c.adds = c.attr->added; // which only the sweep does
@@ -220,10 +278,32 @@ static tl_status put_slopes(const tl_run *run, channels *c, int finish)
     return sweep(run, c, "slope_channels", "SLOPE");
 }
 
+/* What is added to gy, and what it goes through, before anything else. */
+static tl_status put_behind(const tl_run *run, channels *c, const tl_tensor *behind)
+{
+    TL_TRY(cut(run, c));
+    const int64_t count = tl_tensor_count(c->x);
+    TL_TRY(put(run, c, "put_behind", "BEHIND", 1, BLOCK,
+               tl_div_up(count, (int64_t)BLOCK * DEEP * c->vector)));
+    c->gy = behind;
+    c->a.g = tli_data(behind);
+    return TL_OK;
+}
+
 static tl_status batch_normalize_grad(const tl_run *run, const tl_node *n)
 {
     channels c = backward_of(n, 1, false);
     c.a.in_rstd = tli_data(n->in[3]);
+    if (c.attr->added) {
+        c.a.added = tli_data(n->in[n->inputs - 2]);
+        c.a.mask = tli_data(n->in[n->inputs - 1]);
+        c.a.behind = tli_data(n->out[3]);
+    }
+    bool together;
+    TL_TRY(cut_together(run, &c, &together));
+    c.adds = together && c.attr->added;
+    if (together) return put_together(run, &c, "slope_at_once", 1);
+    if (c.attr->added) TL_TRY(put_behind(run, &c, n->out[3]));
     return put_slopes(run, &c, 2);
 }
 
@@ -248,6 +328,7 @@ static void set_groups(channels *c)
     a->rows = 1;
     for (int i = 1; i < s->rank - 1; i++) a->rows *= s->dims[i];
     c->vector = c->cols = 1;
+    c->threads = BLOCK;
 }
 
 static tl_status group_normalize(const tl_run *run, const tl_node *n)
@@ -289,7 +370,7 @@ static tl_status group_normalize_grad(const tl_run *run, const tl_node *n)
     }
 static const tl_kernel rows[] = {
     ROWS(batch_normalize, TL_KERNEL_JOINED),
-    ROWS(batch_normalize_grad, 0),
+    ROWS(batch_normalize_grad, TL_KERNEL_JOINED),
     ROWS(batch_norm_stats, 0),
     ROWS(batch_norm_apply, 0),
     ROWS(batch_norm_apply_grad, 0),

@@ -86,7 +86,7 @@ static const char image_text[] = FOLDING_TEXT
 
 /* A thread has an element of the folded filter, which may be one of the filter. */
 static const char filter_text[] = FOLDING_TEXT
-    "extern \"C\" __global__ void kernel(%s *w, %s *y, folding f, i64 back)\n{\n"
+    "extern \"C\" __global__ void kernel(OWN *w, %s *y, folding f, i64 back)\n{\n"
     "    const i64 count = f.k * f.tkh * f.tkw * f.tc;\n"
     "    for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < count;\n"
     "         i += (i64)gridDim.x * blockDim.x) {\n"
@@ -97,16 +97,19 @@ static const char filter_text[] = FOLDING_TEXT
     "        const bool in = at < f.sy * across && row < f.kh && column < f.kw;\n"
     "        const i64 own = ((row * f.kw + column) * f.c + c) * f.k + k;\n"
     "        if (!back) y[i] = in ? w[own] : 0;\n"
-    "        else if (in) w[own] = y[i];\n    }\n}\n";
+    "        else if (in) w[own] = LOAD(y[i]);\n    }\n}\n";
 
 static tl_status kernel_of(const tl_run *run, CUfunction *out, const char *name, const char *text,
-                           size_t size)
+                           size_t size, const char *load)
 {
-    char key[32], body[2000];
+    char key[48], body[2000];
     const char *unit = size == 2 ? "u16" : "u32";
-    snprintf(key, sizeof key, "fold %s %zu", name, size);
+    snprintf(key, sizeof key, "fold %s %zu %s", name, size, load);
+    int used = snprintf(body, sizeof body, "#define OWN %s\n#define LOAD(x) %s(x)\n",
+                        *load ? "float" : unit, load);
     // texts of this file
-    const int used = snprintf(body, sizeof body, text, (int)(VECTOR / size), unit, unit, unit);
+    used += snprintf(body + used, sizeof body - (size_t)used, text, (int)(VECTOR / size), unit,
+                     unit, unit);
     TL_ASSERT(used < (int)sizeof body);
     (void)used;
     return tli_cuda_kernel(tli_cuda_of(run->queue->device), out, key, body);
@@ -119,19 +122,19 @@ tl_status tli_conv_fold_image(const tl_run *run, const tli_conv *c, const tli_co
     folding args = folding_of(c, f);
     CUfunction kernel;
     void *parameters[] = {&from, &to, &args};
-    TL_TRY(kernel_of(run, &kernel, "image", image_text, size));
+    TL_TRY(kernel_of(run, &kernel, "image", image_text, size, ""));
     return tli_cuda_start(
         run, kernel, f->n * f->rows * f->columns * f->in / (int64_t)(VECTOR / size), parameters);
 }
 
 tl_status tli_conv_fold_filter(const tl_run *run, const tli_conv *c, const tli_conv *f, void *own,
-                               void *folded, bool back)
+                               void *folded, bool back, const char *load)
 {
     folding args = folding_of(c, f);
     int64_t goes_back = back;
     CUfunction kernel;
     void *parameters[] = {&own, &folded, &args, &goes_back};
-    TL_TRY(kernel_of(run, &kernel, "filter", filter_text, tl_dtype_size(c->dtype)));
+    TL_TRY(kernel_of(run, &kernel, "filter", filter_text, tl_dtype_size(c->dtype), load));
     return tli_cuda_start(run, kernel, f->out * f->filter_rows * f->filter_columns * f->in,
                           parameters);
 }

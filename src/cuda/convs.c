@@ -187,7 +187,8 @@ static tl_status has_plan(const tl_engine *engine, tli_conv *c, bool *yes)
 bool tli_cuda_conv_takes(const tl_engine *engine, const tl_node *call)
 {
     tli_conv c = tli_conv_of(call);
-    bool yes = is_empty(&c) || is_product(&c) || tli_conv_is_depthwise(&c);
+    bool yes =
+        is_empty(&c) || is_product(&c) || tli_conv_is_depthwise(&c) || tli_conv_has_patches(&c);
     if (yes || has_plan(engine, &c, &yes) == TL_OK) return yes;
     tl_error_clear(); // the kernel will tell it
     return true;
@@ -200,11 +201,12 @@ static const char *unit_of(size_t size)
     return size == 2 ? "u16" : size == 4 ? "u32" : "u64";
 }
 
-/* [rows, columns] to [columns, rows]. */
-static tl_status transpose_kernel(tli_cuda *d, CUfunction *out, size_t size)
+/* [rows, columns] to [columns, rows]; `load` makes floats of what is read. */
+static tl_status transpose_kernel(tli_cuda *d, CUfunction *out, size_t size, const char *load)
 {
-    char key[32], body[900];
-    snprintf(key, sizeof key, "transpose %zu", size);
+    char key[32], body[1000];
+    const char *unit = unit_of(size);
+    snprintf(key, sizeof key, "transpose %zu %s", size, load);
     snprintf(body, sizeof body,
              "extern \"C\" __global__ void kernel(const %s *x, %s *y, i64 rows, i64 columns)\n{\n"
              "    __shared__ %s tile[32][33];\n"
@@ -217,18 +219,18 @@ static tl_status transpose_kernel(tli_cuda *d, CUfunction *out, size_t size)
              "    __syncthreads();\n"
              "    for (int i = b; i < 32; i += 8)\n"
              "        if (c0 + i < columns && r0 + a < rows)\n"
-             "            y[(c0 + i) * rows + r0 + a] = tile[a][i];\n}\n",
-             unit_of(size), unit_of(size), unit_of(size));
+             "            y[(c0 + i) * rows + r0 + a] = %s(tile[a][i]);\n}\n",
+             unit, *load ? "float" : unit, unit, load);
     return tli_cuda_kernel(d, out, key, body);
 }
 
 static tl_status transpose(const tl_run *run, size_t size, const void *from, void *to, int64_t rows,
-                           int64_t columns)
+                           int64_t columns, const char *load)
 {
     const int64_t tiles = tl_div_up(rows, 32) * tl_div_up(columns, 32);
     CUfunction kernel;
     void *parameters[] = {&from, &to, &rows, &columns};
-    TL_TRY(transpose_kernel(tli_cuda_of(run->queue->device), &kernel, size));
+    TL_TRY(transpose_kernel(tli_cuda_of(run->queue->device), &kernel, size, load));
     return tli_cuda_start(run, kernel, tiles * 256, parameters); // blocks of 256 threads
 }
 
@@ -364,8 +366,16 @@ static tl_status turn_early(passage *p, size_t size, int64_t rows, int64_t colum
     *done = how != TLI_NOT_EARLY;
     if (*done) p->filter = place;
     if (how != TLI_TURN_NOW) return TL_OK;
-    TL_TRY(transpose(p->run, size, own, place, rows, columns));
+    TL_TRY(transpose(p->run, size, own, place, rows, columns, ""));
     return tli_cuda_turned(q);
+}
+
+/* What makes a float of an element of cuDNN's filter, where the call's is float32; else "". */
+static const char *load_of(const passage *p)
+{
+    const tl_dtype dtype = p->asked.dtype;
+    if (p->o.filter->dtype == dtype) return "";
+    return dtype == TL_BF16 ? "from_bf16" : "from_f16";
 }
 
 static tl_status bring_filter(passage *p, bool back)
@@ -374,11 +384,11 @@ static tl_status bring_filter(passage *p, bool back)
     const size_t size = tl_dtype_size(p->asked.dtype);
     char *own = tli_data(p->o.filter);
     if (p->how == FOLDED)
-        return tli_conv_fold_filter(p->run, &p->asked, &p->done, own, p->filter, back);
-    if (back) return transpose(p->run, size, p->filter, own, columns, rows);
+        return tli_conv_fold_filter(p->run, &p->asked, &p->done, own, p->filter, back, load_of(p));
+    if (back) return transpose(p->run, size, p->filter, own, columns, rows, load_of(p));
     bool done;
     TL_TRY(turn_early(p, size, rows, columns, &done));
-    return done ? TL_OK : transpose(p->run, size, own, p->filter, rows, columns);
+    return done ? TL_OK : transpose(p->run, size, own, p->filter, rows, columns, "");
 }
 
 static tl_status pass(passage *p)
@@ -426,6 +436,7 @@ static tl_status by_product(const tl_run *run, const tl_node *call, const tli_co
         p.m = c->in;
         p.k = pixels;
         p.transpose_a = true;
+        p.wide = o.filter->dtype != c->dtype;
         return tli_cuda_multiply(run, &p, x, y, NULL, tli_data(o.filter));
     default: return tli_cuda_multiply(run, &p, x, w, NULL, tli_data(o.result));
     }
@@ -439,14 +450,16 @@ static tl_status convolve(const tl_run *run, const tl_node *call)
     if (is_empty(&c))
         return run->queue->device->cls->fill(run->queue, tli_data(out), 0, tl_tensor_bytes(out));
     if (tli_conv_is_depthwise(&c)) return tli_conv_depthwise(run, call, &c);
-    return is_product(&c) ? by_product(run, call, &c) : by_plan(run, call, &c);
+    if (is_product(&c)) return by_product(run, call, &c);
+    if (tli_conv_has_patches(&c)) return tli_conv_by_patches(run, call, &c);
+    return by_plan(run, call, &c);
 }
 
-#define ROWS(op)                                                                                   \
-    {op, TL_F32, convolve, 0}, {op, TL_BF16, convolve, 0},                                         \
+#define ROWS(op, flags)                                                                            \
+    {op, TL_F32, convolve, flags}, {op, TL_BF16, convolve, flags},                                 \
     {                                                                                              \
-        op, TL_F16, convolve, 0                                                                    \
+        op, TL_F16, convolve, flags                                                                \
     }
-static const tl_kernel rows[] = {ROWS(TL_OP_convolve2d), ROWS(TL_OP_convolve2d_input_grad),
-                                 ROWS(TL_OP_convolve2d_filter_grad)};
+static const tl_kernel rows[] = {ROWS(TL_OP_convolve2d, 0), ROWS(TL_OP_convolve2d_input_grad, 0),
+                                 ROWS(TL_OP_convolve2d_filter_grad, TL_KERNEL_JOINED)};
 const tl_kernels tli_cuda_conv_kernels = {rows, TL_COUNT(rows)};

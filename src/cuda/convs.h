@@ -33,9 +33,21 @@ tli_conv tli_conv_fold(const tli_conv *c);
 /* Its image. */
 TL_NODISCARD tl_status tli_conv_fold_image(const tl_run *run, const tli_conv *c, const tli_conv *f,
                                            const void *from, void *to);
-/* Its filter, as cuDNN takes it; or back from there. */
+/* Its filter, as cuDNN takes it; or back from there, `load` being what makes floats of elements, or
+ * "". */
 TL_NODISCARD tl_status tli_conv_fold_filter(const tl_run *run, const tli_conv *c, const tli_conv *f,
-                                            void *own, void *folded, bool back);
+                                            void *own, void *folded, bool back, const char *load);
+
+/* Whether it is better computed as products of the pixels under each place; and that
+ * (conv_patches.c). */
+bool tli_conv_has_patches(const tli_conv *c);
+TL_NODISCARD tl_status tli_conv_by_patches(const tl_run *run, const tl_node *call,
+                                           const tli_conv *c);
+/* Puts them in rows of so many elements, the last of which are zeros; and, where it is not NULL,
+ * rows of zeros behind those of the filter. */
+int64_t tli_conv_patch(const tli_conv *c);
+TL_NODISCARD tl_status tli_conv_put_patches(const tl_run *run, const tli_conv *c, const void *x,
+                                            void *rows, const void *filter, void *filter_out);
 
 /* Convolutions of each channel on its own, by kernels (depthwise.c). */
 bool tli_conv_is_depthwise(const tli_conv *c);

@@ -9,6 +9,8 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
 
+#include "cuda/lanes.h"
+
 enum { OLDEST_MAJOR = 8, ALIGNMENT = 256, BLOCK = 2 << 20, APART = 4 << 20 };
 
 tl_status tli_cuda_enter(const tli_cuda *d)
@@ -224,6 +226,7 @@ const tl_device_class tl_device_cuda = {
     .alignment = ALIGNMENT,
     .block = BLOCK,
     .apart = APART,
+    .beside = tli_cuda_runs_beside,
     .open = open_gpu,
     .close = close_gpu,
     .alloc = allocate,

@@ -74,6 +74,7 @@ typedef struct tli_cuda_queue {
         CUdeviceptr *items;
         int64_t count, capacity;
     } outgrown;              /* scratch that lists of work have the address of */
+    CUdeviceptr meeting;     /* where groups of a kernel tell each other something, or 0 */
     CUdeviceptr step;        /* what draws depend on, or 0 */
     tl_draws draws;          /* what is there, or on its way */
     struct tli_fault *fault; /* memory of the host that kernels write, or NULL */

@@ -49,6 +49,7 @@ typedef struct tli_cuda_work {
     int threads;
     size_t shared; /* bytes of a group's memory that the text calls `pool`, or asks for by ROOM */
     tli_cuda_rows rows;
+    bool meets; /* its groups wait for each other: all of them run at once */
 } tli_cuda_work;
 
 void tli_cuda_define(tl_str *to, const char *name, int64_t value);
@@ -76,6 +77,10 @@ int tli_cuda_room(const tl_run *run);
 /* Memory of the device for kernels of the call that asks: the next call may get the same. It stays
  * where it is, so lists may use it. */
 TL_NODISCARD tl_status tli_cuda_scratch(const tl_run *run, void **out, size_t bytes);
+/* Whether so many groups, each as large as a processor holds, can run at once. */
+bool tli_cuda_meets(const tl_run *run, int64_t groups);
+/* Where they tell each other numbers. */
+TL_NODISCARD tl_status tli_cuda_meeting(const tl_run *run, tli_told **told, unsigned **marks);
 /* The same numbers in memory of the device, kept as long as it is open. */
 TL_NODISCARD tl_status tli_cuda_table(const tl_run *run, const long long **out,
                                       const int64_t *items, int64_t count);
@@ -93,6 +98,10 @@ TL_NODISCARD tl_status tli_cuda_move_box(const tl_run *run, const tl_shape *box,
 TL_NODISCARD tl_status tli_cuda_add_pieces(const tl_run *run, tli_pieces_args *args, tl_dtype first,
                                            tl_dtype second);
 
+/* Whether a call is an average that waits for others (lanes.h); and those that have waited. */
+bool tli_cuda_average_waits(const tl_node *call);
+TL_NODISCARD tl_status tli_cuda_put_averages(const tl_run *run, const tli_average *rows,
+                                             int64_t count);
 /* Whether lines are short enough for the kernels of sort and top_k. */
 bool tli_cuda_sorts(const tl_node *call);
 
@@ -103,6 +112,7 @@ typedef struct tli_cuda_host {
     size_t scratch_bytes;
     tli_fault fault;
     tli_step_args step;
+    void *meeting;
 } tli_cuda_host;
 extern tli_cuda_host *tli_cuda_on_host;
 

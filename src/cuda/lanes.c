@@ -21,12 +21,26 @@ struct tli_cuda_lanes {
         CUevent *items; /* behind each call of the second lane; of the queue's `events` */
         int64_t count, capacity;
     } ends;
-    int waited; /* so many calls of the second lane the first one has waited for */
+    struct {
+        tli_average *items;
+        int64_t count, capacity;
+    } averages;          /* that are not put in yet */
+    tli_reaches waiting; /* what they touch */
+    struct {
+        CUevent *items; /* behind each call of the first lane, and behind what is no call */
+        int64_t count, capacity;
+    } steps;
+    bool inside; /* a call is being put in, */
+    bool waits;  /* an average that waits */
+    bool other;  /* something else was put in behind the last call */
+    int least;   /* steps that all of the second lane waits for: nobody knows what they touch */
+    int waited;  /* so many calls of the second lane the first one has waited for */
     struct {
         void **items;
         int64_t count, capacity;
-    } turned;     /* places that hold what they are for */
-    CUstream own; /* meanwhile something is made early; else NULL */
+    } turned;      /* places that hold what they are for */
+    CUevent begin; /* of the list */
+    CUstream own;  /* meanwhile something is made early; else NULL */
 };
 
 static const tli_cuda *device_of(const tli_cuda_queue *q)
@@ -47,18 +61,6 @@ static void cross(tli_cuda_queue *q)
     q->lanes->aside = !q->lanes->aside;
 }
 
-tl_status tli_cuda_lanes_begin(tli_cuda_queue *q)
-{
-    const tli_cuda *d = device_of(q);
-    TL_ASSERT(!q->lanes);
-    if (!q->side.stream) {
-        TL_TRY(tli_cuda_enter(d));
-        TLI_CUDA_TRY(d->api, cuStreamCreate, &q->side.stream, CU_STREAM_NON_BLOCKING);
-    }
-    q->lanes = tl_alloc_zero(sizeof *q->lanes);
-    return q->lanes ? TL_OK : TL_FAIL_NOMEM(sizeof *q->lanes);
-}
-
 /* --- which lane ------------------------------------------------------------------------------- */
 
 static double bytes_of(const tl_node *call)
@@ -77,10 +79,16 @@ static bool reads_what_they_wrote(const tli_reaches *own, const tli_reaches *oth
     return false;
 }
 
+bool tli_cuda_runs_beside(const tl_node *call)
+{
+    return call->op->op == TL_OP_update_ema
+           || (call->op->op == TL_OP_convolve2d_filter_grad && bytes_of(call) <= MOST_BYTES);
+}
+
 static bool goes_aside(const tli_cuda_lanes *l, const tl_node *call, const tli_reaches *own)
 {
-    if (call->op->op == TL_OP_update_ema) return true;
-    if (call->op->op == TL_OP_convolve2d_filter_grad) return bytes_of(call) <= MOST_BYTES;
+    if (tli_cuda_runs_beside(call)) return true;
+    if (call->op->op == TL_OP_convolve2d_filter_grad) return false;
     return reads_what_they_wrote(own, &l->side) && !reads_what_they_wrote(own, &l->main);
 }
 
@@ -99,14 +107,47 @@ static tl_status mark(tli_cuda_queue *q, CUevent *out, CUstream stream)
     return TL_OK;
 }
 
-/* What comes into the second lane begins after all that is in the first. */
-static tl_status follow_main(tli_cuda_queue *q)
+tl_status tli_cuda_lanes_begin(tli_cuda_queue *q)
 {
     const tli_cuda *d = device_of(q);
-    CUevent here;
-    if (q->lanes->aside) cross(q);
-    TL_TRY(mark(q, &here, q->stream));
-    TLI_CUDA_TRY(d->api, cuStreamWaitEvent, q->side.stream, here, 0);
+    TL_ASSERT(!q->lanes);
+    if (!q->side.stream) {
+        TL_TRY(tli_cuda_enter(d));
+        TLI_CUDA_TRY(d->api, cuStreamCreate, &q->side.stream, CU_STREAM_NON_BLOCKING);
+    }
+    q->lanes = tl_alloc_zero(sizeof *q->lanes);
+    if (!q->lanes) return TL_FAIL_NOMEM(sizeof *q->lanes);
+    return mark(q, &q->lanes->begin, q->stream);
+}
+
+/* The last of these calls behind number `from` that one with these reaches has to wait for; 0:
+ * none. */
+static int last_met(const tli_reaches *all, int from, const tli_reaches *own)
+{
+    int last = 0;
+    for (int64_t k = all->count - 1; k >= 0 && all->items[k].call > from; k--)
+        for (int64_t i = 0; i < own->count; i++)
+            if (all->items[k].call > last && tli_reach_meets(&own->items[i], &all->items[k]))
+                last = all->items[k].call;
+    return last;
+}
+
+static tl_status end_step(tli_cuda_queue *q)
+{
+    CUevent end;
+    TL_TRY(mark(q, &end, q->stream));
+    return TL_VEC_PUSH(&q->lanes->steps, end) ? TL_OK : TL_ENOMEM;
+}
+
+/* What comes into the second lane begins after what it needs of the first. */
+static tl_status follow_main(tli_cuda_queue *q, const tli_reaches *own)
+{
+    const tli_cuda *d = device_of(q);
+    tli_cuda_lanes *l = q->lanes;
+    int last = last_met(&l->main, l->least, own);
+    if (last < l->least) last = l->least;
+    TLI_CUDA_TRY(d->api, cuStreamWaitEvent, q->side.stream,
+                 last ? l->steps.items[last - 1] : l->begin, 0);
     cross(q);
     return TL_OK;
 }
@@ -122,15 +163,63 @@ static tl_status wait_aside(tli_cuda_queue *q, int calls)
     return TL_OK;
 }
 
-/* The last call of the second lane that one with these reaches has to wait for, counted from 1. */
-static int last_met(const tli_cuda_lanes *l, const tli_reaches *own)
+static void take_over(tli_reaches *all, const tli_reaches *some, int call)
 {
-    int last = 0;
-    for (int64_t k = l->side.count - 1; k >= 0 && l->side.items[k].call > l->waited; k--)
-        for (int64_t i = 0; i < own->count; i++)
-            if (l->side.items[k].call > last && tli_reach_meets(&own->items[i], &l->side.items[k]))
-                last = l->side.items[k].call;
-    return last;
+    for (int64_t i = 0; i < some->count; i++) {
+        tli_reach r = some->items[i];
+        r.call = call;
+        all->failed |= !TL_VEC_PUSH(all, r);
+    }
+    all->failed |= some->failed;
+}
+
+static tl_status end_aside(tli_cuda_queue *q)
+{
+    CUevent end;
+    TL_TRY(mark(q, &end, q->stream));
+    cross(q);
+    return TL_VEC_PUSH(&q->lanes->ends, end) ? TL_OK : TL_ENOMEM;
+}
+
+/* Averages that have waited, as a call of the second lane. */
+static tl_status put_averages(tli_cuda_queue *q)
+{
+    tli_cuda_lanes *l = q->lanes;
+    const tl_run run = {.queue = &q->base};
+    struct tli_whole *whole = q->whole; // which knows them already
+    if (!l->averages.count) return TL_OK;
+    take_over(&l->side, &l->waiting, (int)l->ends.count + 1);
+    TL_TRY(follow_main(q, &l->waiting));
+    q->whole = NULL;
+    const tl_status st = tli_cuda_put_averages(&run, l->averages.items, l->averages.count);
+    q->whole = whole;
+    l->averages.count = l->waiting.count = 0;
+    TL_TRY(st);
+    return end_aside(q);
+}
+
+static bool meets_waiting(const tli_cuda_lanes *l, const tli_reaches *own)
+{
+    for (int64_t i = 0; i < own->count; i++)
+        for (int64_t k = 0; k < l->waiting.count; k++)
+            if (tli_reach_meets(&own->items[i], &l->waiting.items[k])) return true;
+    return false;
+}
+
+tl_status tli_cuda_lanes_average(tli_cuda_queue *q, const tli_average *row)
+{
+    return TL_VEC_PUSH(&q->lanes->averages, *row) ? TL_OK : TL_ENOMEM;
+}
+
+/* What others have put in is a step of the first lane. */
+static tl_status end_other(tli_cuda_queue *q)
+{
+    tli_cuda_lanes *l = q->lanes;
+    if (!l->other) return TL_OK;
+    l->other = false;
+    TL_TRY(end_step(q));
+    l->least = (int)l->steps.count;
+    return TL_OK;
 }
 
 tl_status tli_cuda_lanes_call(tli_cuda_queue *q, const tl_node *call, const void *scratch,
@@ -138,19 +227,19 @@ tl_status tli_cuda_lanes_call(tli_cuda_queue *q, const tl_node *call, const void
 {
     tli_cuda_lanes *l = q->lanes;
     tli_reaches own = {0};
-    const int number = (int)l->ends.count + 1;
-    tl_status st;
-    tli_reach_call(&own, number, call);
-    tli_reach_add(&own, number, scratch, bytes, true);
-    const bool aside = goes_aside(l, call, &own);
-    if (aside) st = follow_main(q);
-    else {
-        if (l->aside) cross(q);
-        st = wait_aside(q, last_met(l, &own));
-    }
-    tli_reaches *all = aside ? &l->side : &l->main;
-    for (int64_t i = 0; i < own.count; i++) all->failed |= !TL_VEC_PUSH(all, own.items[i]);
-    all->failed |= own.failed;
+    tl_status st = end_other(q);
+    tli_reach_call(&own, 0, call);
+    tli_reach_add(&own, 0, scratch, bytes, true);
+    l->inside = true;
+    if (st == TL_OK && meets_waiting(l, &own)) st = put_averages(q);
+    const bool waits = tli_cuda_average_waits(call), aside = !waits && goes_aside(l, call, &own);
+    if (st == TL_OK && aside) st = follow_main(q, &own);
+    else if (st == TL_OK && !waits) st = wait_aside(q, last_met(&l->side, l->waited, &own));
+    l->waits = waits;
+    take_over(waits   ? &l->waiting
+              : aside ? &l->side
+                      : &l->main,
+              &own, (int)(aside ? l->ends.count : l->steps.count) + 1);
     TL_VEC_FREE(&own);
     return st;
 }
@@ -158,11 +247,24 @@ tl_status tli_cuda_lanes_call(tli_cuda_queue *q, const tl_node *call, const void
 tl_status tli_cuda_lanes_called(tli_cuda_queue *q)
 {
     tli_cuda_lanes *l = q->lanes;
-    CUevent end;
-    if (l->main.failed || l->side.failed) return TL_ENOMEM;
-    if (!l->aside) return TL_OK;
-    TL_TRY(mark(q, &end, q->stream));
-    return TL_VEC_PUSH(&l->ends, end) ? TL_OK : TL_ENOMEM;
+    l->inside = false;
+    if (l->main.failed || l->side.failed || l->waiting.failed) return TL_ENOMEM;
+    if (l->waits) return TL_OK;
+    return l->aside ? end_aside(q) : end_step(q);
+}
+
+tl_status tli_cuda_lanes_other(tli_cuda_queue *q)
+{
+    tli_cuda_lanes *l = q->lanes;
+    if (!l || l->inside) return TL_OK;
+    TL_TRY(put_averages(q));
+    l->other = true;
+    return wait_aside(q, (int)l->ends.count);
+}
+
+bool tli_cuda_is_aside(const tli_cuda_queue *q)
+{
+    return q->lanes && q->lanes->aside;
 }
 
 /* --- what is made early ----------------------------------------------------------------------- */
@@ -242,15 +344,20 @@ tl_status tli_cuda_lanes_end(tli_cuda_queue *q)
     tli_cuda_lanes *l = q->lanes;
     if (!l) return TL_OK;
     if (l->own) q->stream = l->own; // after a failure
+    tl_status st = put_averages(q);
     if (l->aside) cross(q);
-    const tl_status st = wait_aside(q, (int)l->ends.count);
+    const tl_status joined = wait_aside(q, (int)l->ends.count);
+    if (st == TL_OK) st = joined;
     for (int64_t i = 0; i < l->events.count; i++)
         (void)d->api->cuEventDestroy_v2(l->events.items[i]);
     TL_VEC_FREE(&l->events);
     TL_VEC_FREE(&l->ends);
+    TL_VEC_FREE(&l->steps);
     TL_VEC_FREE(&l->turned);
     TL_VEC_FREE(&l->main);
     TL_VEC_FREE(&l->side);
+    TL_VEC_FREE(&l->waiting);
+    TL_VEC_FREE(&l->averages);
     tl_free(l);
     q->lanes = NULL;
     return st;

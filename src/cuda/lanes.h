@@ -16,15 +16,26 @@
 #define TILTH_CUDA_LANES_H
 
 #include "cuda/device.h"
+#include "cuda/kernels.h"
 #include <tilth/sys/core/backend.h>
 
+/* Whether a call, whatever was put in before it, is one for the second lane. */
+bool tli_cuda_runs_beside(const tl_node *call);
 TL_NODISCARD tl_status tli_cuda_lanes_begin(tli_cuda_queue *q);
 /* `scratch` is memory that the call writes beside its tensors, or NULL. */
 TL_NODISCARD tl_status tli_cuda_lanes_call(tli_cuda_queue *q, const tl_node *call,
                                            const void *scratch, size_t bytes);
 TL_NODISCARD tl_status tli_cuda_lanes_called(tli_cuda_queue *q);
+/* Something is put in that is no call, behind all that is there. */
+TL_NODISCARD tl_status tli_cuda_lanes_other(tli_cuda_queue *q);
+/* What is to be averaged by the call that is put in, a small one: it waits until somebody touches
+ * its memory, or the list ends, and is one kernel with others then. */
+TL_NODISCARD tl_status tli_cuda_lanes_average(tli_cuda_queue *q, const tli_average *row);
 /* Whether or not what was put in is good. */
 TL_NODISCARD tl_status tli_cuda_lanes_end(tli_cuda_queue *q);
+
+/* Whether calls are put into the second lane now. */
+bool tli_cuda_is_aside(const tli_cuda_queue *q);
 
 /* --- what is made early -------------------------------------------------------------------------
  * Kernels of libraries want filters to lie otherwise. One that the list has not written so far is

@@ -241,6 +241,7 @@ tl_status tli_cuda_copy(tl_queue *queue, void *to, const void *from, size_t byte
 {
     const tli_cuda *d = device_of(queue);
     TL_TRY(tli_cuda_enter(d));
+    TL_TRY(tli_cuda_lanes_other(tli_cuda_queue_of(queue)));
     if (bytes)
         TLI_CUDA_TRY(d->api, cuMemcpyAsync, address_of(to), address_of(from), bytes,
                      tli_cuda_queue_of(queue)->stream);
@@ -255,6 +256,7 @@ tl_status tli_cuda_fill(tl_queue *queue, void *to, uint16_t pattern, size_t byte
     CUstream stream = tli_cuda_queue_of(queue)->stream;
     const CUdeviceptr at = address_of(to);
     TL_TRY(tli_cuda_enter(d));
+    TL_TRY(tli_cuda_lanes_other(tli_cuda_queue_of(queue)));
     if ((at & 1) && (pattern >> 8) != (pattern & 0xff))
         return TL_FAIL(TL_EINTERNAL, "two bytes fill memory from an even address on");
     if ((at & 1) && bytes)

@@ -6,6 +6,8 @@
 
 #include "core/inner/storage.h"
 #include "cuda/kernels.h"
+#include "cuda/lanes.h"
+#include "cuda/whole.h"
 
 enum { PARAM, GRAD, HYPER, SLOTS }; /* inputs */
 enum { BLOCK = 256, VECTORS_EACH = 2, PIECE = 16384, VECTORS_OF_SQUARES = 8, MANY_SUMS = 2048 };
@@ -275,6 +277,32 @@ static tl_status update_lars(const tl_run *run, const tl_node *n)
 
 /* --- averages and norms ----------------------------------------------------------------------- */
 
+enum { FEW = 1024 }; /* elements of an average that is put together with others */
+
+static bool is_small(const tl_node *n)
+{
+    return n->in[1]->dtype == TL_F32 && tl_tensor_count(n->in[0]) <= FEW;
+}
+
+bool tli_cuda_average_waits(const tl_node *n)
+{
+    return n->op->op == TL_OP_update_ema && is_small(n);
+}
+
+tl_status tli_cuda_put_averages(const tl_run *run, const tli_average *rows, int64_t count)
+{
+    enum { WORDS = sizeof *rows / sizeof(int64_t) };
+    const long long *table;
+    tli_cuda_work w = work_of("averages");
+    tli_cuda_define(&w.defines, "AVERAGES", 1);
+    tli_cuda_define_type(&w.defines, "W", TL_F32);
+    tli_cuda_define_type(&w.defines, "G", TL_F32);
+    tli_cuda_define(&w.defines, "VEC", 1);
+    TL_TRY(tli_cuda_table(run, &table, (const int64_t *)rows, count * WORDS));
+    const tli_averages_args a = {.groups = count, .rows = (const tli_average *)table};
+    return tli_cuda_put(run, &w, &a, sizeof a);
+}
+
 static tl_status update_ema(const tl_run *run, const tl_node *n)
 {
     const tl_ema_attr *k = n->attr;
@@ -291,7 +319,17 @@ static tl_status update_ema(const tl_run *run, const tl_node *n)
     const int vector =
         tli_cuda_define_vector(&w.defines, sizeof(float), a.count, a.w, a.grad, NULL);
     a.groups = tl_div_up(a.count, BLOCK * vector);
-    return tli_cuda_put(run, &w, &a, sizeof a);
+    if (tli_cuda_on_host || !tli_cuda_queue_of(run->queue)->lanes || !tli_cuda_average_waits(n))
+        return tli_cuda_put(run, &w, &a, sizeof a);
+    const tli_average row = {a.w, a.grad, a.hyper, a.count, a.momentum};
+    tl_status st = tl_str_status(&w.defines);
+    if (st == TL_OK) {
+        tli_whole_work(tli_cuda_listed(run->queue), &w, &a, sizeof a);
+        tli_whole_issued(tli_cuda_listed(run->queue));
+        st = tli_cuda_lanes_average(tli_cuda_queue_of(run->queue), &row);
+    }
+    tl_str_deinit(&w.defines);
+    return st;
 }
 
 static int vector_of_squares(tl_str *to, const tl_tensor *x)

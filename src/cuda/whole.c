@@ -155,6 +155,7 @@ void tli_whole_work(tli_whole *w, const tli_cuda_work *work, const void *args, s
     if (!read_type(p.args, tl_str_text(&text), work->name)) w->spoiled = true;
     p.groups = groups;
     p.text = number_text(w, &text);
+    if (work->meets) w->spoiled = true;
     if (work->shared && work->threads == 32) w->spoiled = true; // each warp would want it
     if (work->shared > w->shared) w->shared = work->shared;
     add_piece(w, p, args, bytes);

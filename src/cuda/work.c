@@ -11,6 +11,7 @@
 
 #include "cuda/compile.h"
 #include "cuda/kernels.h"
+#include "cuda/lanes.h"
 #include "cuda/whole.h"
 
 enum {
@@ -137,14 +138,22 @@ static tl_status find_kernel(tli_cuda *d, CUfunction *out, const tli_cuda_work *
     return st;
 }
 
-tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
-                          size_t shared, void **parameters)
+static tl_status launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
+                        size_t shared, void **parameters, bool meets)
 {
     const tli_cuda *d = tli_cuda_of(queue->device);
     if (blocks > INT32_MAX)
         return TL_FAIL(TL_ELIMIT, "a kernel of %" PRId64 " blocks is too large for a GPU", blocks);
-    CUlaunchAttribute early = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
-    early.value.programmaticStreamSerializationAllowed = 1;
+    CUlaunchAttribute attrs[2];
+    unsigned count = 0;
+    if (d->major >= FIRST_EARLY) {
+        attrs[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        attrs[count++].value.programmaticStreamSerializationAllowed = 1;
+    }
+    if (meets) {
+        attrs[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+        attrs[count++].value.cooperative = 1;
+    }
     const CUlaunchConfig how = {.gridDimX = (unsigned)blocks,
                                 .gridDimY = 1,
                                 .gridDimZ = 1,
@@ -153,10 +162,16 @@ tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, in
                                 .blockDimZ = 1,
                                 .sharedMemBytes = (unsigned)shared,
                                 .hStream = tli_cuda_queue_of(queue)->stream,
-                                .attrs = &early,
-                                .numAttrs = d->major >= FIRST_EARLY};
+                                .attrs = attrs,
+                                .numAttrs = count};
     TLI_CUDA_TRY(d->api, cuLaunchKernelEx, &how, kernel, parameters, NULL);
     return TL_OK;
+}
+
+tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
+                          size_t shared, void **parameters)
+{
+    return launch(queue, kernel, blocks, threads, shared, parameters, false);
 }
 
 static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *args, size_t bytes)
@@ -175,8 +190,8 @@ static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *ar
     memcpy(room, args, bytes);
     TL_TRY(tli_cuda_enter(d));
     TL_TRY(find_kernel(d, &kernel, w));
-    TL_TRY(tli_cuda_launch(run->queue, kernel, blocks, warps ? 32 * WARPS_IN_BLOCK : w->threads,
-                           shared_of(w), parameters));
+    TL_TRY(launch(run->queue, kernel, blocks, warps ? 32 * WARPS_IN_BLOCK : w->threads,
+                  shared_of(w), parameters, w->meets));
     if (tli_cuda_listed(run->queue)) tli_whole_work(tli_cuda_listed(run->queue), w, args, bytes);
     (void)tli_cuda_issue(run->queue);
     return TL_OK;
@@ -214,6 +229,50 @@ tl_status tli_cuda_scratch(const tl_run *run, void **out, size_t bytes)
     if (bytes < LEAST_SCRATCH) bytes = LEAST_SCRATCH;
     if (tli_cuda_on_host) return host_scratch(tli_cuda_on_host, out, bytes);
     return tli_cuda_queue_scratch(run, out, bytes);
+}
+
+enum {
+    MARKS = 256, /* bytes before the places */
+    MEETING = MARKS + TLI_TOLD_STRIPS * TLI_TOLD_PIECES * 32 * (int)sizeof(tli_told)
+};
+
+bool tli_cuda_meets(const tl_run *run, int64_t groups)
+{
+    if (tli_cuda_on_host) return true;
+    // Two kernels that each have a part of the processors would wait for ever.
+    const tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    return groups <= tli_cuda_of(run->queue->device)->processors && !tli_cuda_is_aside(q);
+}
+
+static tl_status make_meeting(tli_cuda *d, CUdeviceptr *out)
+{
+    void *zeros = tl_alloc_zero(MEETING);
+    if (!zeros) return TL_FAIL_NOMEM(MEETING);
+    tl_status st = tli_cuda_check(d->api->cuMemAlloc_v2(out, MEETING), "cuMemAlloc");
+    if (st == TL_OK)
+        st = tli_cuda_check(d->api->cuMemcpyHtoD_v2(*out, zeros, MEETING), "cuMemcpyHtoD");
+    tl_free(zeros);
+    return st;
+}
+
+tl_status tli_cuda_meeting(const tl_run *run, tli_told **told, unsigned **marks)
+{
+    char *at;
+    if (tli_cuda_on_host) {
+        tli_cuda_host *h = tli_cuda_on_host;
+        if (!h->meeting) h->meeting = tl_alloc_zero(MEETING);
+        if (!h->meeting) return TL_FAIL_NOMEM(MEETING);
+        at = h->meeting;
+    } else {
+        tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+        tli_cuda *d = tli_cuda_of(run->queue->device);
+        TL_TRY(tli_cuda_enter(d));
+        if (!q->meeting) TL_TRY(make_meeting(d, &q->meeting));
+        at = (char *)(uintptr_t)q->meeting;
+    }
+    *marks = (unsigned *)at;
+    *told = (tli_told *)(at + MARKS);
+    return TL_OK;
 }
 
 static tl_status upload(tli_cuda *d, const char *key, void **out, const void *items, size_t bytes)
@@ -266,6 +325,7 @@ void tli_cuda_queue_work_deinit(tli_cuda_queue *q)
 {
     const tli_cuda_api *api = tli_cuda_of(q->base.device)->api;
     if (q->step) (void)api->cuMemFree_v2(q->step);
+    if (q->meeting) (void)api->cuMemFree_v2(q->meeting);
     if (q->fault) (void)api->cuMemFreeHost(q->fault);
 }
 

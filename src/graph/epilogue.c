@@ -225,6 +225,52 @@ static tl_status join_norm_grad(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+static bool is_like(const tl_tensor *a, const tl_tensor *b)
+{
+    return a->dtype == b->dtype && tl_shape_equal(&a->shape, &b->shape);
+}
+
+/* Whether all who see what `n` is given first see it behind it. */
+static bool is_first_user(const tl_graph *g, const tl_node *n)
+{
+    TLI_EACH_USE(g, n->in[0], u)
+    if (tli_user(g, u) != n && !tli_is_before(g, n, tli_user(g, u))) return false;
+    return !tli_is_output(g, n->in[0]);
+}
+
+/* batch_normalize_grad(relu_grad(a + b, y), ...): where a block with a way around it ends. Who else
+ * needs the gradient there, as that way does, gets it from the same sweep. */
+static tl_status join_sum_grad(bool *done, tl_graph *g, tl_node *n)
+{
+    enum { OUTPUTS = 4, MOST = 7 };
+    *done = false;
+    if (!is_norm(n, TL_OP_batch_normalize_grad, TL_ACT_NONE)) return TL_OK;
+    tl_norm_attr attr = with(n, TL_ACT_NONE);
+    tl_node *slope = n->in[0]->node, *last = g->ctx->last;
+    if (attr.added || !slope || slope->op->op != TL_OP_relu_grad) return TL_OK;
+    tl_tensor *y = slope->in[1], *x = n->in[1], *made[OUTPUTS], *in[MOST];
+    tl_node *sum = slope->in[0]->node;
+    if (!sum || sum->op->op != TL_OP_add || tli_use_count(g, slope->in[0]) != 1
+        || !is_like(sum->in[0], x) || !is_like(sum->in[1], x) || !is_like(y, x)
+        || tli_is_changed_between(g, y, slope, n) || tli_is_changed_between(g, sum->in[0], sum, n)
+        || tli_is_changed_between(g, sum->in[1], sum, n) || !is_first_user(g, n) || !adds(g, n))
+        return TL_OK;
+    int inputs = n->inputs;
+    TL_ASSERT(inputs + 2 <= MOST);
+    for (int i = 0; i < inputs; i++) in[i] = i ? n->in[i] : sum->in[0];
+    in[inputs++] = sum->in[1];
+    in[inputs++] = y;
+    attr.added = true;
+    if (!tl_apply_all(g->ctx, n->op->op, &attr, inputs, in, made)) return tl_ctx_status(g->ctx);
+    made[0]->node->path = n->path;
+    TL_TRY(tli_move_new(g, last, n));
+    for (int i = 0; i < OUTPUTS - 1; i++) TL_TRY(tli_replace(g, n->out[i], made[i]));
+    TL_TRY(tli_replace(g, slope->out[0], made[OUTPUTS - 1]));
+    tli_remove(g, n);
+    *done = true;
+    return TL_OK;
+}
+
 /* --- the pass --------------------------------------------------------------------------------- */
 
 tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes)
@@ -235,6 +281,7 @@ tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes)
         TL_TRY(join_norm(&joined, g, n));
         if (!joined) TL_TRY(join_sum(&joined, g, n));
         if (!joined) TL_TRY(join_norm_grad(&joined, g, n));
+        if (!joined) TL_TRY(join_sum_grad(&joined, g, n));
         if (joined) {
             ++*changes;
             continue;

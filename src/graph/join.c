@@ -179,20 +179,36 @@ static bool is_fused(const tl_graph *g, const tl_node *n)
     return false;
 }
 
-/* A product of half precision that becomes float32 at once: its sums are that. */
+static tl_tensor *widened(tl_graph *g, const tl_node *call)
+{
+    if (call->op->op == TL_OP_matmul) {
+        tl_matmul_attr attr = *(const tl_matmul_attr *)call->attr;
+        attr.wide = true;
+        return tl_apply(g->ctx, TL_OP_matmul, &attr, 2, call->in);
+    }
+    tl_conv_attr attr = *(const tl_conv_attr *)call->attr;
+    attr.wide = true;
+    return tl_apply(g->ctx, TL_OP_convolve2d_filter_grad, &attr, 2, call->in);
+}
+
+static bool can_be_wide(const tl_node *call)
+{
+    if (call->op->op == TL_OP_matmul) return call->inputs == 2;
+    return call->op->op == TL_OP_convolve2d_filter_grad
+           && ((const tl_conv_attr *)call->attr)->groups == 1;
+}
+
+/* A product of half precision that becomes float32 at once: its sums are that. The gradient of a
+ * filter becomes it where it is put in order anyway. */
 static tl_status join_widening(bool *done, tl_graph *g, tl_node *n)
 {
     *done = false;
     tl_tensor *product = before_widening(g, n);
     tl_node *call = product ? product->node : NULL, *last = g->ctx->last;
-    if (!call || call->op->op != TL_OP_matmul || call->inputs != 2 || product != n->in[0]
-        || is_fused(g, n))
-        return TL_OK;
+    if (!call || !can_be_wide(call) || product != n->in[0] || is_fused(g, n)) return TL_OK;
     TL_TRY(has_forms(done, g, call));
     if (!*done) return TL_OK;
-    tl_matmul_attr attr = *(const tl_matmul_attr *)call->attr;
-    attr.wide = true;
-    tl_tensor *made = tl_apply(g->ctx, TL_OP_matmul, &attr, 2, call->in);
+    tl_tensor *made = widened(g, call);
     if (!made) return tl_ctx_status(g->ctx);
     made->node->path = call->path;
     TL_TRY(tli_move_new(g, last, call));

@@ -75,6 +75,38 @@ static void pack_in_place(tli_plan *p, const tl_graph *g, const tl_node *n)
     }
 }
 
+/* --- calls that run beside others ------------------------------------------------------------- */
+
+enum {
+    BEHIND = 4,     /* calls of their kind that may begin before the memory of one is used again */
+    SMALL = 1 << 16 /* bytes that may as well stay to the end */
+};
+
+static void keep_until(tli_plan *p, const tl_tensor *t, int64_t until, int64_t end)
+{
+    for (tli_room *r = room_of(p, tli_root(t)); r;
+         r = r->inside < 0 ? NULL : &p->rooms.items[r->inside])
+        r->last = tl_max_i64(r->last, r->bytes <= SMALL ? end : until);
+}
+
+/* Memory of a call that runs beside those behind it stays for a while: whoever got it next would
+ * have to wait. */
+static tl_status keep_beside(tli_plan *p, const tl_graph *g, bool (*beside)(const tl_node *call),
+                             int64_t calls)
+{
+    const tl_node **all = tl_arena_array(g->ctx->arena, calls, sizeof *all);
+    int64_t count = 0;
+    if (!all) return TL_ENOMEM;
+    TLI_EACH_NODE(g, n)
+        if (beside(n)) all[count++] = n;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t until = i + BEHIND < count ? all[i + BEHIND]->index : calls - 1;
+        for (int k = 0; k < all[i]->inputs; k++) keep_until(p, all[i]->in[k], until, calls - 1);
+        for (int k = 0; k < all[i]->outputs; k++) keep_until(p, all[i]->out[k], until, calls - 1);
+    }
+    return TL_OK;
+}
+
 /* --- what must hold in the end ---------------------------------------------------------------- */
 
 // What a call reads and makes is there while it runs.
@@ -131,6 +163,7 @@ tl_status tli_plan_make(tli_plan *out, tl_graph *g, const int64_t *scratch)
     TL_TRY(add_rooms(out, g, scratch));
     TLI_EACH_NODE(g, n)
         if (n->op->op == TL_OP_pack && n->op != &tli_op_nest) pack_in_place(out, g, n);
+    if (device->beside) TL_TRY(keep_beside(out, g, device->beside, calls));
     TL_TRY(tli_plan_place(out, calls));
     for (int64_t i = 0; i < out->rooms.count; i++) {
         tli_room *r = &out->rooms.items[i];

@@ -8,6 +8,9 @@
  *     REDUCE_EACH(128, float, sums, add_f, some, 4)   the same of arrays of 4
  *     ONE_THREAD(128) { *y = sum; }
  *     SHARED(u32, counts, [256]);              one for the group, seen by all behind BARRIER(128)
+ *     MEET                                     groups that run at once go on when they have heard
+ *                                              of each other, of which the text takes care; on
+ *                                              the host all run up to here first, then again
  *     if (CLAIM(&word)) ...                    true for one thread of all, once
  *     ROOM(128, bytes, 4096)                   the group's memory that its start asked for
  *     COPY_AHEAD(bytes + 16 * t, x + t)        16 bytes are on their way there,
@@ -86,6 +89,7 @@
 #define PER_THREAD(threads, type, name, size) type name size
 #define MY(name) name
 #define SHARED(type, name, size) __shared__ type name size
+#define MEET
 #define CLAIM(word) (atomicCAS(word, 0u, 1u) == 0u)
 #define ROOM(threads, name, bytes)                                                                 \
     extern __shared__ ALIGNED char room_[];                                                        \
@@ -156,6 +160,8 @@
 #define PER_THREAD(threads, type, name, size) type name[threads] size
 #define MY(name) name[t]
 #define SHARED(type, name, size) type name size
+static int met_ __attribute__((unused));
+#define MEET if (!met_) return;
 #define CLAIM(word) (*(word) ? 0u : (*(word) = 1u))
 #define ROOM(threads, name, bytes) char name[bytes] __attribute__((aligned(16)));
 #define COPY_AHEAD(to, from) __builtin_memcpy(to, from, 16);

@@ -5,6 +5,7 @@
 #include <tilth/sys/ops/apply.h>
 
 #include "ops/ops.h"
+#include "ops/wide.h"
 #include "ops/window.h"
 
 /* The three products of image x [n, h, w, in], filter k [kh, kw, in / groups, out] and result
@@ -23,6 +24,7 @@ static const tl_field conv_fields[] = {
     TL_F(tl_conv_attr, groups, .i = 1, .help = "groups of channels that do not mix"),
     TL_F(tl_conv_attr, height, .help = "rows of what a gradient gives"),
     TL_F(tl_conv_attr, width, .help = "columns of what a gradient gives"),
+    TL_F(tl_conv_attr, wide, .help = "a filter's gradient of half precision is float32"),
     TL_F_END,
 };
 static const tl_desc conv_desc = {
@@ -150,6 +152,7 @@ static tl_status convolve2d_filter_grad_infer(const tl_node *call)
     TL_TRY(count_places(places, a, xd + 1, size));
     TL_TRY(want_places(places, y));
     call->out[0]->shape = TL_SHAPE(a->height, a->width, xd[3] / a->groups, yd[3]);
+    if (a->wide) call->out[0]->dtype = tli_wide(x->dtype);
     return TL_OK;
 }
 

@@ -203,7 +203,8 @@ static tl_status norm_infer(const tl_node *call)
 }
 
 // Inputs gy, x, statistics, gamma, and with an activation beta; outputs gx, what gamma and beta
-// get, and of layer_normalize_grad the sum of gx; empty without them.
+// get, of layer_normalize_grad the sum of gx, of batch_normalize_grad what gy became; empty without
+// them.
 static tl_status norm_grad_infer(const tl_node *call)
 {
     const tl_norm_attr *a = call->attr;
@@ -215,11 +216,15 @@ static tl_status norm_grad_infer(const tl_node *call)
         return TL_FAIL(TL_EINVAL, "%d inputs; the attributes name %d", call->inputs,
                        4 + a->scaled + a->shifted);
     TL_TRY(tli_infer_same(call));
-    const int added = 4 + a->scaled; // layer_normalize_grad's
-    if (call->op->op == TL_OP_layer_normalize_grad && call->inputs > added
-        && (call->in[added]->dtype != x->dtype
-            || !tl_shape_equal(&call->in[added]->shape, &x->shape)))
-        return TL_FAIL(TL_EINVAL, "what is added must be like the gradient of x");
+    const int added = 4 + a->scaled;
+    const bool behind = a->added && call->op->op == TL_OP_batch_normalize_grad;
+    if (behind && (a->activation || call->inputs != added + 2))
+        return TL_FAIL(TL_EINVAL, "%d inputs; with what is added to gy there are %d", call->inputs,
+                       added + 2);
+    if (behind || call->op->op == TL_OP_layer_normalize_grad)
+        for (int i = added; i < call->inputs; i++)
+            if (call->in[i]->dtype != x->dtype || !tl_shape_equal(&call->in[i]->shape, &x->shape))
+                return TL_FAIL(TL_EINVAL, "what is added must be like the gradient of x");
     for (int i = 1; i < call->outputs; i++) {
         call->out[i]->dtype = tli_wide(x->dtype);
         call->out[i]->shape = (i == 1   ? a->scaled
@@ -227,6 +232,10 @@ static tl_status norm_grad_infer(const tl_node *call)
                                         : a->summed)
                                   ? l.params
                                   : TL_SHAPE(0);
+    }
+    if (behind) {
+        call->out[3]->dtype = x->dtype;
+        call->out[3]->shape = x->shape;
     }
     return TL_OK;
 }
@@ -391,7 +400,9 @@ static void norm_gradient(tl_ctx *c, tl_op fused, const tl_node *n, tl_tensor *c
 NORM(layer_normalize, "mean 0 and deviation 1 over the last axes", 3, 3, 4, 4, 6)
 NORM(rms_normalize, "mean square 1 over the last axes", 3, 2, 2, 3, 4)
 NORM(group_normalize, "mean 0 and deviation 1 over groups of channels", 3, 3, 3, 4, 5)
-NORM(batch_normalize, "mean 0 and deviation 1 of each channel over the batch", 4, 4, 3, 4, 6)
+// And this one's gradient two: what is added to gy, and the result of a relu whose gradient it then
+// goes through. What comes of that is a result too.
+NORM(batch_normalize, "mean 0 and deviation 1 of each channel over the batch", 4, 4, 4, 4, 7)
 
 // All outputs of a normalisation; the inputs that are there, one behind the other.
 static bool normalize(tl_ctx *c, tl_op op, tl_norm_attr a, tl_tensor *x, tl_tensor *gamma,

@@ -69,8 +69,9 @@ static inline shim_fn *shim_compile(const tli_cuda_work *w, const char *key)
     tl_str_addf(&text,
                 "__attribute__((visibility(\"default\"))) void shim_call(const void *args, i64 "
                 "groups);\nvoid shim_call(const void *args, i64 groups)\n{\n"
-                "    for (i64 g = groups - 1; g >= 0; g--) %s(*(const %s *)args, g);\n}\n",
-                w->name, args);
+                "    for (met_ = 0; met_ < %d; met_++)\n"
+                "        for (i64 g = groups - 1; g >= 0; g--) %s(*(const %s *)args, g);\n}\n",
+                w->meets ? 2 : 1, w->name, args);
     const int file = mkstemp(temporary(path, "tilth-shim"));
     if (file < 0 || write(file, tl_str_text(&text), strlen(tl_str_text(&text))) < 0) abort();
     close(file);
@@ -121,6 +122,8 @@ static inline void shim_free(void)
     tl_map_deinit(&shim.handles);
     tl_free(shim_host.scratch);
     shim_host.scratch = NULL;
+    tl_free(shim_host.meeting);
+    shim_host.meeting = NULL;
 }
 
 /* The kernels that are texts, above the CPU's. */

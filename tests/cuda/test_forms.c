@@ -213,6 +213,39 @@ static void wide_products(void **state)
     }
 }
 
+/* Of filters: as they are, folded, by products. */
+static void wide_filter_gradients(void **state)
+{
+    const fixture *f = *state;
+    static const struct {
+        int64_t side, in, out, size, stride;
+    } cases[] = {{8, 16, 24, 3, 1}, {16, 3, 16, 7, 2}, {32, 3, 16, 3, 1}};
+    for (int i = 0; i < (int)TL_COUNT(cases); i++) {
+        const int64_t stride = cases[i].stride, pad = cases[i].size / 2;
+        const int64_t side = cases[i].side, result = side / stride;
+        tl_conv_attr attr = {.stride_y = stride,
+                             .stride_x = stride,
+                             .dilation_y = 1,
+                             .dilation_x = 1,
+                             .top = pad,
+                             .bottom = pad + 1 - stride, // so that all of it is covered
+                             .left = pad,
+                             .right = pad + 1 - stride,
+                             .groups = 1,
+                             .height = cases[i].size,
+                             .width = cases[i].size};
+        tl_tensor *out[1], *in[] = {drawn(f, TL_BF16, TL_SHAPE(4, side, side, cases[i].in)),
+                                    drawn(f, TL_BF16, TL_SHAPE(4, result, result, cases[i].out))};
+        assert_true(tl_apply_all(f->c, TL_OP_convolve2d_filter_grad, &attr, 2, in, out));
+        want_forms(f, TL_OP_convolve2d_filter_grad, &attr, 2, in, out);
+        attr.wide = true;
+        tl_tensor *wide = tl_apply(f->c, TL_OP_convolve2d_filter_grad, &attr, 2, in);
+        assert_ok(tl_ctx_status(f->c));
+        assert_int_equal(wide->dtype, TL_F32);
+        assert_alike(f, out[0], wide, room_of(TL_BF16));
+    }
+}
+
 static void relu_gradients_in_products(void **state)
 {
     const fixture *f = *state;
@@ -367,6 +400,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(gelu_behind_products, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_in_norm_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(wide_products, setup, teardown),
+        cmocka_unit_test_setup_teardown(wide_filter_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(relu_gradients_in_products, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_of_norm_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(losses_with_gradients, setup, teardown),

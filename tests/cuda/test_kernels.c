@@ -9,6 +9,7 @@
 #include <tilth/sys/ops/apply.h>
 #include <tilth/tilth.h>
 
+#include "cuda/convs.h"
 #include "cuda/products.h"
 #include "shim.h"
 
@@ -196,6 +197,65 @@ static void channels(void **state)
     check(*state, TL_OP_batch_normalize, &attr, make_images, 3, 1e-5, 0);
 }
 
+static void averages_together(void **state)
+{
+    float w[2][3] = {{1, 2, 3}, {4, 5, 6}};
+    const float values[2][3] = {{2, 2, 2}, {0, 1, 2}}, momentum = 0.5f;
+    const tli_average rows[] = {{w[0], values[0], NULL, 3, 0.75},
+                                {w[1], values[1], &momentum, 3, 9}};
+    const tl_run run = {0};
+    (void)state;
+    assert_ok(tli_cuda_put_averages(&run, rows, 2));
+    for (int i = 0; i < 3; i++) {
+        assert_float_equal(w[0][i], 0.75f * (float)(i + 1) + 0.25f * 2, 1e-6f);
+        assert_float_equal(w[1][i], 0.5f * (float)(i + 4) + 0.5f * (float)i, 1e-6f);
+    }
+}
+
+/* --- pictures in rows ------------------------------------------------------------------------- */
+
+static uint16_t pixel_at(const tli_conv *c, const uint16_t *x, int64_t row, int64_t tap)
+{
+    const int64_t column = row % c->result_columns, line = row / c->result_columns % c->result_rows;
+    const int64_t n = row / (c->result_columns * c->result_rows), place = tap / c->in;
+    const int64_t i = line * c->window.strides[0] - c->window.before[0]
+                      + place / c->filter_columns * c->window.dilations[0];
+    const int64_t j = column * c->window.strides[1] - c->window.before[1]
+                      + place % c->filter_columns * c->window.dilations[1];
+    const bool in = place < c->filter_rows * c->filter_columns && i >= 0 && i < c->rows && j >= 0
+                    && j < c->columns;
+    return in ? x[((n * c->rows + i) * c->columns + j) * c->in + tap % c->in] : 0;
+}
+
+static void test_patches(void **state)
+{
+    static const tli_conv cases[] = {
+        {TLI_DNN_FORWARD, TL_BF16, 3, 6, 5, 3, 3, 3, 1, 6, 5, 8, {{1, 1}, {1, 1}, {1, 1}, {1, 1}}},
+        {TLI_DNN_FORWARD, TL_F16, 2, 9, 8, 1, 3, 2, 1, 6, 5, 16, {{1, 2}, {2, 1}, {1, 2}, {0, 1}}},
+    };
+    enum { MOST_ROWS = 90, MOST_WIDTH = 64, MOST_OUT = 16 };
+    static uint16_t x[3 * 9 * 8 * 3], rows[MOST_ROWS * MOST_WIDTH], w[MOST_WIDTH * MOST_OUT],
+        filter[MOST_WIDTH * MOST_OUT];
+    const tl_run run = {0};
+    (void)state;
+    for (int i = 0; i < (int)TL_COUNT(x); i++) x[i] = (uint16_t)(i + 1);
+    for (int i = 0; i < (int)TL_COUNT(w); i++) w[i] = (uint16_t)(3 * i + 1);
+    for (int k = 0; k < (int)TL_COUNT(cases); k++) {
+        const tli_conv *c = &cases[k];
+        const int64_t width = tli_conv_patch(c), taps = c->filter_rows * c->filter_columns * c->in;
+        const int64_t count = c->n * c->result_rows * c->result_columns;
+        assert_true(tli_conv_has_patches(c) && count <= MOST_ROWS && width <= MOST_WIDTH);
+        memset(rows, 0xff, sizeof rows);
+        memset(filter, 0xff, sizeof filter);
+        assert_ok(tli_conv_put_patches(&run, c, x, rows, w, filter));
+        for (int64_t r = 0; r < count; r++)
+            for (int64_t tap = 0; tap < width; tap++)
+                assert_int_equal(rows[r * width + tap], tap < taps ? pixel_at(c, x, r, tap) : 0);
+        for (int64_t i = 0; i < width * c->out; i++)
+            assert_int_equal(filter[i], i < taps * c->out ? w[i] : 0);
+    }
+}
+
 /* --- small products --------------------------------------------------------------------------- */
 
 static float half_at(const uint16_t *x, int64_t i)
@@ -280,6 +340,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_products),
+        cmocka_unit_test(averages_together),
+        cmocka_unit_test(test_patches),
         cmocka_unit_test(norms),
         cmocka_unit_test(losses),
         cmocka_unit_test(sums_of_places),

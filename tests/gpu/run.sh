@@ -79,7 +79,7 @@ part_tests()
     local rows
     rows=$(families | paste -sd'|')
     TILTH_DEVICE=cuda ctest --test-dir "$build" --parallel "$(nproc)" --timeout 240 --output-on-failure \
-        -R '^((core|ops|graph|nn|train|zoo)_|cuda_(forms|whole)$)' -E "$host|^($rows)\$" >"$work/ctest.txt" 2>&1 \
+        -R '^((core|ops|graph|nn|train|zoo)_|cuda_(forms|maps|whole)$)' -E "$host|^($rows)\$" >"$work/ctest.txt" 2>&1 \
         && tail -3 "$work/ctest.txt" && return
     grep -E '\*\*\*|ERROR|LINE|tests failed|different|must' "$work/ctest.txt" | cut -c1-300 | head -150
     return 1

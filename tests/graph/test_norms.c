@@ -83,8 +83,9 @@ static int setup_plain(void **state)
 
 static int setup_adding(void **state)
 {
-    static const tl_kernel rows[] = {{TL_OP_batch_normalize, TL_F32, never, TL_KERNEL_JOINED}};
-    static const tl_kernels kernels = {rows, 1}, *const tables[] = {&kernels, NULL};
+    static const tl_kernel rows[] = {{TL_OP_batch_normalize, TL_F32, never, TL_KERNEL_JOINED},
+                                     {TL_OP_batch_normalize_grad, TL_F32, never, TL_KERNEL_JOINED}};
+    static const tl_kernels kernels = {rows, TL_COUNT(rows)}, *const tables[] = {&kernels, NULL};
     static tl_backend_class adding = {
         .cls = {.class_size = sizeof(tl_backend_class), .name = "adding"}, .tables = tables};
     assert_ok(tl_cpu_backend(&adding.fallback));
@@ -110,6 +111,43 @@ static void sums_become_part_of_norms(void **state)
 static void sums_stay_where_kernels_do_not_add(void **state)
 {
     tl_graph *g = captured(*state, added, NULL);
+    assert_int_equal(run_pass(g, "epilogue"), 0);
+    tl_graph_free(&g);
+}
+
+/* The gradient behind a block's relu, which two ways lead from and one goes around; self: somebody
+ * sees it before the normalisation's gradient. */
+BODY(gradients_added)
+{
+    UNUSED_BODY_ARGS;
+    tl_tensor *in[] = {tl_relu_grad(c, tl_add(c, tl_exp(c, x), y), tl_sin(c, x)), x,
+                       tl_zeros(c, TL_F32, TL_SHAPE(6)), tl_ones(c, TL_F32, TL_SHAPE(6))},
+              *made[4];
+    const tl_norm_attr attr = {.epsilon = 1e-3};
+    if (self) tl_tensors_put(c, out, "early", tl_softmax(c, in[0], 1));
+    if (!tl_apply_all(c, TL_OP_batch_normalize_grad, &attr, 4, in, made)) return;
+    tl_tensors_put(c, out, "g", made[0]);
+    tl_tensors_put(c, out, "around", tl_exp(c, in[0]));
+}
+
+static void sums_become_part_of_gradients(void **state)
+{
+    tl_graph *g = captured(*state, gradients_added, NULL);
+    assert_int_equal(run_pass(g, "epilogue"), 1);
+    run_pass(g, "dead again");
+    assert_int_equal(count_ops(g, "add"), 0);
+    assert_int_equal(count_ops(g, "relu_grad"), 0);
+    assert_int_equal(count_ops(g, "batch_normalize_grad"), 1);
+    assert_ok(tl_graph_verify(g));
+    tl_graph_free(&g);
+    g = captured(*state, gradients_added, state);
+    assert_int_equal(run_pass(g, "epilogue"), 0);
+    tl_graph_free(&g);
+}
+
+static void gradients_stay_where_kernels_do_not_add(void **state)
+{
+    tl_graph *g = captured(*state, gradients_added, NULL);
     assert_int_equal(run_pass(g, "epilogue"), 0);
     tl_graph_free(&g);
 }
@@ -182,6 +220,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_others_see_stays, setup, teardown),
         cmocka_unit_test_setup_teardown(sums_become_part_of_norms, setup_adding, teardown),
         cmocka_unit_test_setup_teardown(sums_stay_where_kernels_do_not_add, setup_plain, teardown),
+        cmocka_unit_test_setup_teardown(sums_become_part_of_gradients, setup_adding, teardown),
+        cmocka_unit_test_setup_teardown(gradients_stay_where_kernels_do_not_add, setup_plain,
+                                        teardown),
         cmocka_unit_test_setup_teardown(activations_inside_have_the_same_bits, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -191,6 +191,49 @@ static void a_chain_needs_room_for_two(void **state)
     tl_graph_free(&g);
 }
 
+/* --- calls that run beside others ------------------------------------------------------------- */
+
+BODY(large)
+{
+    UNUSED_BODY_ARGS;
+    tl_tensor *t = tl_mul(c, tl_full(c, TL_F32, TL_SHAPE(6000, 4, 6), 2), x);
+    for (int i = 0; i < 20; i++) t = tl_softmax(c, tl_cumsum(c, t, 1, false, false), 1);
+    tl_tensors_put(c, out, "z", t);
+}
+
+static bool is_softmax(const tl_node *call)
+{
+    return call->op->op == TL_OP_softmax;
+}
+
+/* Bytes of a plan where softmax runs beside what follows it. */
+static int64_t plan_beside(const fixture *f, tl_graph *g, int64_t *unplanned)
+{
+    int64_t bytes;
+    tl_device *device = tl_engine_device(f->engine);
+    const tl_device_class *own = device->cls;
+    tl_device_class other = *own;
+    other.beside = is_softmax;
+    device->cls = &other;
+    assert_null(walk(g, NULL, &bytes, unplanned));
+    device->cls = own;
+    return bytes;
+}
+
+static void memory_beside_others_stays_for_a_while(void **state)
+{
+    int64_t unplanned;
+    tl_graph *g = captured(*state, deep, NULL);
+    assert_ok(tl_graph_optimize(g, NULL));
+    assert_true(plan_beside(*state, g, &unplanned) > unplanned - alignment_of(g)); // small ones
+    tl_graph_free(&g);
+    g = captured(*state, large, NULL);
+    assert_ok(tl_graph_optimize(g, NULL));
+    const int64_t bytes = plan_beside(*state, g, &unplanned);
+    assert_true(bytes > unplanned / 8 && bytes < unplanned / 2);
+    tl_graph_free(&g);
+}
+
 static void what_lives_together_lies_apart(void **state)
 {
     int64_t scratch[128], bytes, unplanned;
@@ -510,6 +553,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rooms_lie_in_the_lowest_gaps),
         cmocka_unit_test_setup_teardown(a_chain_needs_room_for_two, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_beside_others_stays_for_a_while, setup, teardown),
         cmocka_unit_test_setup_teardown(what_lives_together_lies_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(overlaps_are_found, setup, teardown),
         cmocka_unit_test_setup_teardown(parts_are_computed_in_their_places, setup, teardown),

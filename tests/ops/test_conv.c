@@ -134,6 +134,8 @@ static const op_case cases[] = {
     {"one channel to many", {"1x4x4x1", "3x3x1x17"}, plain, .torch = PLAIN},
     {"many channels to one", {"1x4x4x17", "3x3x17x1"}, plain, .torch = PLAIN},
     {"prime channels", {"1x3x3x7", "2x2x7x5"}, plain, .torch = PLAIN},
+    {"pictures", {"2x6x5x3", "3x3x3x8"}, convolve, .p = {1, 1, 1, 1, S}},
+    {"pictures, apart", {"2x9x8x1", "3x2x1x16"}, convolve, .p = {1, 2, 2, 1, E, 1, 0, 2, 1}},
     {"more than a tile", {"2x6x5x9", "3x3x9x19"}, plain},
 
     /* --- nothing --- */

@@ -329,6 +329,7 @@ typedef struct tl_conv_attr {
     int64_t top, bottom, left, right; /* zeros around the image */
     int64_t groups;
     int64_t height, width; /* gradients: of the image or filter that they give; else 0 */
+    bool wide;             /* a filter's gradient, of half precision: the result is float32 */
 } tl_conv_attr;
 
 /* --- pool ------------------------------------------------------------------------------------- */

@@ -119,6 +119,19 @@ typedef struct tli_update_args {
     int form, nesterov, amsgrad, centered;
 } tli_update_args;
 
+/* w = momentum w + (1 - momentum) value; the momentum lies at `hyper`, where that is not NULL. */
+typedef struct tli_average {
+    float *w;
+    const float *value, *hyper;
+    long long count;
+    double momentum;
+} tli_average;
+
+typedef struct tli_averages_args {
+    long long groups;
+    const tli_average *rows;
+} tli_averages_args;
+
 typedef struct tli_squares_args {
     long long groups, count;
     const void *x;
@@ -126,6 +139,17 @@ typedef struct tli_squares_args {
     float *norm;
     unsigned char *finite;
 } tli_squares_args;
+
+/* Two numbers that a group tells others of its kernel, with marks that say that they are there. */
+typedef struct __attribute__((aligned(16))) tli_told {
+    float one;
+    unsigned mark;
+    float other;
+    unsigned again;
+} tli_told;
+
+/* Where groups tell each other something: places of so many pieces of so many strips of 32. */
+enum { TLI_TOLD_PIECES = 128, TLI_TOLD_STRIPS = 32 };
 
 /* rows x width; blocks of `each` rows. */
 typedef struct tli_channels_args {
@@ -139,7 +163,12 @@ typedef struct tli_channels_args {
     const void *in_mean, *in_variance, *in_rstd;
     double epsilon;
     float low, high;
-    const void *added; /* to the result */
+    const void *added; /* to the result, or to g, */
+    const void *mask;  /* which is 0 then where this is not positive, */
+    void *behind;      /* and goes here */
+    tli_told *told;
+    unsigned *marks;               /* of strips */
+    double by_each, by_end, share; /* 1 / rows: of a piece, of the last one, of all */
 } tli_channels_args;
 
 /* Elements of a box: y[to + i . to_strides] = x[from + i . from_strides]. */
@@ -148,6 +177,13 @@ typedef struct tli_box_args {
     const void *x;
     void *y;
 } tli_box_args;
+
+/* Pictures to rows; a filter, or NULL, to one that has rows of zeros behind it. */
+typedef struct tli_patches_args {
+    long long groups;
+    const unsigned short *x, *filter;
+    unsigned short *rows, *filter_out;
+} tli_patches_args;
 
 /* Bytes, from somewhere or of a pattern. */
 typedef struct tli_move_args {

@@ -8,7 +8,7 @@
 VECTORS(X)
 
 /* The gradient behind an activation that was given d * by + shift. */
-#if (defined(STRIPS) && STRIPS == 1) || defined(SLOPE)
+#if (defined(STRIPS) && STRIPS == 1) || defined(SLOPE) || (defined(MEETING) && MEETING == 1)
 FN float behind(const tli_channels_args *a, float g, float d, float by, float shift)
 {
 #if ACT
@@ -20,8 +20,8 @@ FN float behind(const tli_channels_args *a, float g, float d, float by, float sh
 }
 #endif
 
-#if defined(STRIPS) || defined(SCALE) || defined(SLOPE)
-#define LANES (256 / COLS)
+#if defined(STRIPS) || defined(SCALE) || defined(SLOPE) || defined(MEETING)
+#define LANES (THREADS / COLS)
 
 /* The rows of a group, and where its strip begins. */
 #define STRIP                                                                                      \
@@ -182,7 +182,7 @@ KERNEL(256) slopes(const tli_channels_args a GROUP_PARAM)
 
 /* --- numbers of channels ---------------------------------------------------------------------- */
 
-#if defined(FINISH)
+#if defined(FINISH) || defined(MEETING)
 FN double gamma_of(const tli_channels_args *a, i64 c)
 {
     return SCALED ? (double)P_LOAD(((const P_T *)a->gamma)[c]) : 1;
@@ -193,6 +193,8 @@ FN double beta_of(const tli_channels_args *a, i64 c)
     return SHIFTED ? (double)B_LOAD(((const B_T *)a->beta)[c]) : 0;
 }
 
+#endif
+#if defined(FINISH)
 /* A group has 8 channels: so many lie in what memory gives at once. Of each of them 32 threads add
  * up the sums of pieces, then the first thread has all. */
 #define SIDE 8

@@ -237,6 +237,24 @@ KERNEL(256) average(const tli_update_args a GROUP_PARAM)
 }
 #endif
 
+#if defined(AVERAGES)
+/* Many small ones: a group has a row of the table. */
+KERNEL(256) averages(const tli_averages_args a GROUP_PARAM)
+{
+    GROUP_BEGIN(256, a.groups)
+    const tli_average *row = a.rows + group;
+    const float m = row->hyper ? row->hyper[0] : (float)row->momentum, rest = 1 - m;
+    float *w = row->w;
+    const float *v = row->value;
+    const i64 count = row->count;
+    if (m == 1) return;
+    EACH_THREAD(256)
+    {
+        for (i64 i = t; i < count; i += 256) w[i] = vf_fma(m, w[i], rest * v[i]);
+    }
+}
+#endif
+
 #if defined(SQUARES)
 /* In double: the sum is finite when all numbers are. */
 KERNEL(256) add_squares(const tli_squares_args a GROUP_PARAM)

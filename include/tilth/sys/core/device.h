@@ -28,6 +28,7 @@ struct tl_draws; /* core/ctx.h */
 
 TL_BEGIN
 
+typedef struct tl_node tl_node; /* sys/core/op.h */
 typedef struct tl_device_class tl_device_class;
 typedef struct tl_event tl_event;                   /* the class's own */
 typedef struct tl_device_program tl_device_program; /* the class's own */
@@ -60,6 +61,9 @@ struct tl_device_class {
     /* (optional: 0) Where the tensors of a program need no more bytes, each has memory of its own:
      * then none waits for whoever had it before, and more of the program can run side by side. */
     size_t apart;
+    /* (optional: none) Whether a call of a list runs beside those that follow it, until one needs
+     * its memory: programs leave that alone for a while. */
+    bool (*beside)(const tl_node *call);
 
     /* `which` is what stands behind the colon of "name:which", NULL where there is no colon. */
     tl_status (*open)(tl_device **out, const char *which);
