@@ -34,7 +34,9 @@ extern const tl_kernels tli_cuda_move_kernels, tli_cuda_row_kernels, tli_cuda_no
  *     return tli_cuda_put(run, &w, &args, sizeof args);
  */
 /* A work whose results have rows, as one of its operands has: `each` of them belong to so many
- * groups one behind the other as are `across`, which need those rows of the operand alone. */
+ * groups one behind the other as are `across`, which need those rows of the operand alone. Each
+ * element is written once: in small programs (whole.h) several blocks compute the same rows, and
+ * one may have gone on to read them. */
 typedef struct tli_cuda_rows {
     int64_t count, each, across; /* each 0: it is none */
     const void *of;              /* the operand, and its bytes */

@@ -132,10 +132,11 @@ tl_status tli_cuda_list_build(tl_device_program **out, tl_queue *q, tl_status (*
     if (!p) return TL_FAIL_NOMEM(sizeof *p);
     p->device = tli_cuda_of(q->device);
     p->queue = q;
-    tl_status st = tli_whole_new(&p->whole);
+    tl_status st = tli_whole_new(&p->whole, p->device->processors);
     tli_cuda_queue_of(q)->whole = p->whole;
     if (st == TL_OK) st = make_list(p, put, self);
     tli_cuda_queue_of(q)->whole = NULL;
+    if (st == TL_OK && tli_whole_failed(p->whole)) st = TL_FAIL_NOMEM(sizeof *p);
     if (p->whole && !tli_whole_is_good(p->whole)) tli_whole_free(&p->whole);
     if (st != TL_OK) tli_cuda_list_free(out);
     return st;

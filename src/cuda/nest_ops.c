@@ -186,8 +186,8 @@ void tli_cuda_singles_deinit(tli_cuda *d)
     tl_map_deinit(&d->singles);
 }
 
-/* The nest is printed again when its call becomes part of a larger kernel, and the call's attributes
- * may be gone by then. */
+/* The nest is printed again when its call becomes part of a larger kernel, and the call's
+ * attributes may be gone by then. */
 static tl_status keep_attrs(tl_arena *arena, single *s)
 {
     for (int i = 0; i < s->nest.term_count; i++) {

@@ -33,6 +33,7 @@ typedef struct piece {
 
 struct tli_whole {
     bool spoiled;    /* something else was put in, or too much */
+    bool failed;     /* no memory */
     bool noted;      /* what is issued next is known */
     int call, calls; /* the one that pieces belong to; so many were met */
     struct {
@@ -48,17 +49,19 @@ struct tli_whole {
     size_t args_bytes;
     size_t shared;
     int threads;
+    int processors; /* of the GPU: blocks that run at once */
     /* once made */
     const tli_cuda *device;
     CUfunction kernel; /* the device's */
     CUdeviceptr counter;
 };
 
-tl_status tli_whole_new(tli_whole **out)
+tl_status tli_whole_new(tli_whole **out, int processors)
 {
     tli_whole *w = *out = tl_alloc_zero(sizeof *w);
     if (!w) return TL_FAIL_NOMEM(sizeof *w);
     w->threads = THREADS;
+    w->processors = processors;
     return TL_OK;
 }
 
@@ -99,13 +102,13 @@ static int number_text(tli_whole *w, tl_str *text)
 {
     int64_t i = 0;
     char *copy = NULL;
-    if (tl_str_status(text) != TL_OK) w->spoiled = true;
+    if (tl_str_status(text) != TL_OK) w->failed = true;
     while (i < w->texts.count && strcmp(w->texts.items[i], tl_str_text(text)) != 0) i++;
-    if (i == w->texts.count && !w->spoiled) {
+    if (i == w->texts.count && !w->failed) {
         copy = tl_strdup(tl_str_text(text));
         if (!copy || !TL_VEC_PUSH(&w->texts, copy)) {
             tl_free(copy);
-            w->spoiled = true;
+            w->failed = true;
         }
     }
     tl_str_deinit(text);
@@ -127,7 +130,8 @@ static void add_piece(tli_whole *w, piece p, const void *args, size_t bytes)
     memcpy(w->args + w->args_bytes, args, bytes);
     w->args_bytes += bytes;
     if (p.threads > w->threads) w->threads = p.threads;
-    if (p.threads > MOST_THREADS || !TL_VEC_PUSH(&w->pieces, p)) w->spoiled = true;
+    if (p.threads > MOST_THREADS) w->spoiled = true;
+    else if (!TL_VEC_PUSH(&w->pieces, p)) w->failed = true;
 }
 
 /* What a function takes: "normalize(const tli_norm_args a". */
@@ -210,7 +214,12 @@ void tli_whole_issued(tli_whole *w)
 
 bool tli_whole_is_good(const tli_whole *w)
 {
-    return !w->spoiled && !w->reaches.failed && w->pieces.count > 1;
+    return !w->spoiled && !tli_whole_failed(w) && w->pieces.count > 1;
+}
+
+bool tli_whole_failed(const tli_whole *w)
+{
+    return w->failed || w->reaches.failed;
 }
 
 /* --- levels ----------------------------------------------------------------------------------- */
@@ -306,6 +315,55 @@ static void find_level(const tli_whole *w, int64_t number)
     w->pieces.items[last].inside = true;
 }
 
+/* Tasks of a piece: groups, or as many of its warps as a block has. */
+static int64_t tasks_of(const tli_whole *w, const piece *p)
+{
+    return p->threads == 32 ? tl_div_up(p->groups, w->threads / 32) : p->groups;
+}
+
+static bool is_of_level(const piece *p, int level)
+{
+    return p->level == level && !p->inside;
+}
+
+static int64_t tasks_at(const tli_whole *w, int level)
+{
+    int64_t all = 0;
+    for (int64_t i = 0; i < w->pieces.count; i++)
+        if (is_of_level(&w->pieces.items[i], level)) all += tasks_of(w, &w->pieces.items[i]);
+    return all;
+}
+
+/* The last level that it may have: before all that need it. */
+static int last_level(const tli_whole *w, int64_t number, int levels)
+{
+    const piece *p = &w->pieces.items[number];
+    int last = levels - 1;
+    for (int64_t k = number + 1; k < w->pieces.count; k++) {
+        const piece *later = &w->pieces.items[k];
+        if (later->level <= last && (later->call == p->call || conflict(w, p->call, later->call)))
+            last = later->level - 1;
+    }
+    return last;
+}
+
+/* Blocks have tasks of a level in rounds. A piece that the next level does not need goes to a later
+ * one if that saves a round here and costs none there. */
+static void put_off(const tli_whole *w, int64_t number, int levels)
+{
+    piece *p = &w->pieces.items[number];
+    const int64_t own = tasks_of(w, p), here = tasks_at(w, p->level), many = w->processors;
+    if (p->inside || p->before >= 0) return; // they follow others
+    const int64_t saved = tl_div_up(here, many) - tl_div_up(here - own, many);
+    const int last = saved ? last_level(w, number, levels) : 0;
+    for (int level = p->level + 1; level <= last; level++) {
+        const int64_t there = tasks_at(w, level);
+        if (tl_div_up(there + own, many) - tl_div_up(there, many) >= saved) continue;
+        p->level = level;
+        return;
+    }
+}
+
 static int find_levels(const tli_whole *w)
 {
     int most = 0;
@@ -313,6 +371,7 @@ static int find_levels(const tli_whole *w)
         find_level(w, i);
         if (w->pieces.items[i].level > most) most = w->pieces.items[i].level;
     }
+    for (int64_t i = w->pieces.count - 1; i >= 0; i--) put_off(w, i, most + 1);
     return most + 1;
 }
 
@@ -380,12 +439,6 @@ static void print_call(const tli_whole *w, tl_str *out, int64_t number)
     tl_str_add(out, "g);\n");
 }
 
-/* Tasks of a piece: groups, or as many of its warps as a block has. */
-static int64_t tasks_of(const tli_whole *w, const piece *p)
-{
-    return p->threads == 32 ? tl_div_up(p->groups, w->threads / 32) : p->groups;
-}
-
 /* What a task needs: `span` rows from `row` on of the piece, and of those before it. */
 static void print_before(const tli_whole *w, tl_str *out, int number, int64_t span)
 {
@@ -404,18 +457,10 @@ static void print_before(const tli_whole *w, tl_str *out, int number, int64_t sp
     if (warps) tl_str_add(out, "            __syncthreads();\n");
 }
 
-static bool is_of_level(const piece *p, int level)
-{
-    return p->level == level && !p->inside;
-}
-
 static void print_level(const tli_whole *w, tl_str *out, int level)
 {
-    int64_t all = 0;
-    for (int64_t i = 0; i < w->pieces.count; i++)
-        if (is_of_level(&w->pieces.items[i], level)) all += tasks_of(w, &w->pieces.items[i]);
     tl_str_addf(out, "    for (int task = blockIdx.x; task < %" PRId64 "; task += gridDim.x) {\n",
-                all);
+                tasks_at(w, level));
     tl_str_add(out, "        int k = task;\n");
     for (int64_t i = 0; i < w->pieces.count; i++) {
         const piece *p = &w->pieces.items[i];

@@ -19,7 +19,8 @@
 
 typedef struct tli_whole tli_whole;
 
-TL_NODISCARD tl_status tli_whole_new(tli_whole **out);
+/* `processors`: of the GPU, which run a block each. */
+TL_NODISCARD tl_status tli_whole_new(tli_whole **out, int processors);
 void tli_whole_free(tli_whole **w);
 
 /* What is noted from now on reads and writes memory of this call. */
@@ -38,6 +39,8 @@ void tli_whole_issued(tli_whole *w);
 
 /* Whether the list, now complete, is worth a kernel of its own, which is made later. */
 bool tli_whole_is_good(const tli_whole *w);
+/* There was no memory to note it in. */
+bool tli_whole_failed(const tli_whole *w);
 /* The kernel `whole`. */
 TL_NODISCARD tl_status tli_whole_print(const tli_whole *w, tl_str *out);
 /* Compiles it, and then puts it into the queue. */

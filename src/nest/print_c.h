@@ -18,6 +18,7 @@ typedef struct tli_printer {
     bool own_sums;  /* wide sums are a thread's own, by the numbers of its elements */
     bool quick;     /* what is rounded to half precision may be estimated (quick.h) */
     bool vectors;   /* elements j of v0 .. (terms) and w0 .. (stores) stand for those of memory */
+    bool ahead;     /* what is loaded for an element was, into r0[j] .. */
     int indent;
 } tli_printer;
 

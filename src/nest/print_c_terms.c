@@ -172,6 +172,7 @@ static void add_load(const tli_printer *p, int term, const char *element)
     if (t->dtype == TL_F16) tl_str_add(p->out, "from_f16(");
     if (element && p->vectors && tli_print_is_vector(&p->s->nest, &t->from))
         tl_str_addf(p->out, "v%d.x[j]", term);
+    else if (element && p->ahead) tl_str_addf(p->out, "r%d[j]", term);
     else tli_print_access(p, &t->from, element, false);
     if (t->dtype == TL_BF16 || t->dtype == TL_F16) tl_str_addc(p->out, ')');
     if (t->dtype == TL_BOOL) tl_str_add(p->out, " != 0");

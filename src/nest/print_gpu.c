@@ -380,25 +380,6 @@ static void print_point(printer *p)
     }
 }
 
-static void print_flat_scalars(printer *p)
-{
-    const tli_schedule *s = p->plan->s;
-    const int64_t row = s->row ? s->row : 1;
-    open_block(p, "EACH_THREAD(%d)", p->threads);
-    open_block(p, "UNROLL for (int j = 0; j < %" PRId64 "; j++)", p->each);
-    line(p, "const %s x = (%s)group * %" PRId64 " + j * %d + t;", p->index, p->index,
-         p->threads * p->each, p->threads);
-    line(p, "if (x >= %" PRId64 ") continue;", s->kept_points * s->row);
-    line(p, "const %s i = x %% %" PRId64 ", k = x / %" PRId64 ";", p->index, row, row);
-    line(p, "(void)i, (void)k;");
-    print_index(p, 0, s->kept, "k");
-    print_point(p);
-    close_block(p);
-    close_block(p);
-}
-
-/* --- vectors of a flat nest ------------------------------------------------------------------- */
-
 static bool has(const tli_list *l, int item)
 {
     for (int i = 0; i < l->count; i++)
@@ -406,13 +387,66 @@ static bool has(const tli_list *l, int item)
     return false;
 }
 
-static bool is_vector_load(const printer *p, int term)
+static bool is_row_load(const printer *p, int term)
 {
-    const tl_term *t = tli_print_term_of(&p->base, term);
     const tli_section *main = &p->plan->s->main;
     bool here = false;
     for (int g = 0; g < main->stage_count; g++) here |= has(&main->stages[g].rows, term);
-    return here && t->kind == TL_TERM_LOAD && tli_print_is_vector(&p->plan->s->nest, &t->from);
+    return here && tli_print_term_of(&p->base, term)->kind == TL_TERM_LOAD;
+}
+
+// A loop over the points of a thread.
+static void open_points(printer *p)
+{
+    const tli_schedule *s = p->plan->s;
+    const int64_t row = s->row ? s->row : 1;
+    open_block(p, "UNROLL for (int j = 0; j < %" PRId64 "; j++)", p->each);
+    line(p, "const %s x = (%s)group * %" PRId64 " + j * %d + t;", p->index, p->index,
+         p->threads * p->each, p->threads);
+    line(p, "if (x >= %" PRId64 ") continue;", s->kept_points * s->row);
+    line(p, "const %s i = x %% %" PRId64 ", k = x / %" PRId64 ";", p->index, row, row);
+    line(p, "(void)i, (void)k;");
+    print_index(p, 0, s->kept, "k");
+}
+
+/* What is loaded for elements comes before all that is stored: where the text is a part of a larger
+ * one, compilers cannot know that these lie apart, and would wait for each load. */
+static void print_loads_ahead(printer *p)
+{
+    const tl_nest *n = &p->plan->s->nest;
+    for (int i = 0; i < n->term_count; i++)
+        if (is_row_load(p, i))
+            line(p, "%s r%d[%" PRId64 "];", tli_print_memory_type(n->terms[i].from.dtype), i,
+                 p->each);
+    open_points(p);
+    for (int i = 0; i < n->term_count; i++) {
+        if (!is_row_load(p, i)) continue;
+        tl_str_pad(p->base.out, ' ', 4 * (int64_t)p->base.indent);
+        tl_str_addf(p->base.out, "r%d[j] = ", i);
+        tli_print_access(&p->base, &n->terms[i].from, "i", false);
+        tl_str_add(p->base.out, ";\n");
+    }
+    close_block(p);
+}
+
+static void print_flat_scalars(printer *p)
+{
+    open_block(p, "EACH_THREAD(%d)", p->threads);
+    print_loads_ahead(p);
+    open_points(p);
+    p->base.ahead = true;
+    print_point(p);
+    p->base.ahead = false;
+    close_block(p);
+    close_block(p);
+}
+
+/* --- vectors of a flat nest ------------------------------------------------------------------- */
+
+static bool is_vector_load(const printer *p, int term)
+{
+    return is_row_load(p, term)
+           && tli_print_is_vector(&p->plan->s->nest, &tli_print_term_of(&p->base, term)->from);
 }
 
 static bool is_vector_store(const printer *p, int store)

@@ -63,6 +63,28 @@ static void test_columns(void **state)
     compiled(&c);
 }
 
+/* Elements are loaded before others are stored, also where compilers do not know that they lie
+ * apart. */
+static void test_loads_ahead(void **state)
+{
+    (void)state;
+    cases c;
+    tl_str text = TL_STR_INIT;
+    cases_init(&c);
+    build *b = cases_add(&c, "flat", 2, (const int64_t[]){5, 77});
+    const int x = load(b, TL_F32, (const int64_t[]){77, 1}, 0);
+    const int row = load(b, TL_F32, (const int64_t[]){0, 1}, 0);
+    store_all(b, op(b, TL_OP_add, TL_F32, NULL, 2, x, row));
+    assert_ok(tl_gpu_walk_new(&b->gpu, c.arena, &b->nest));
+    tl_gpu_print(&text, b->gpu, "flat", false);
+    const char *first = strstr(tl_str_text(&text), "r0[j] = b0["),
+               *second = strstr(tl_str_text(&text), "r1[j] = b1["),
+               *stored = strstr(tl_str_text(&text), " b2[");
+    assert_true(first && second && stored && first < stored && second < stored);
+    tl_str_deinit(&text);
+    compiled(&c);
+}
+
 /* A softmax: two reductions along rows. */
 static void test_rows(void **state)
 {
@@ -152,7 +174,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_pools),   cmocka_unit_test(test_written),
         cmocka_unit_test(test_columns), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_ops),     cmocka_unit_test(test_loads_ahead),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@
 
 /* --- the text --------------------------------------------------------------------------------- */
 
+enum { PROCESSORS = 16 };
 static tli_whole *noting;
 
 static tl_status note(const tli_cuda_work *w, const void *args, size_t bytes)
@@ -86,7 +87,7 @@ static void pieces_wait_for_what_they_need(void **state)
     tl_str text = TL_STR_INIT;
     (void)state;
     tli_cuda_on_host = &host;
-    assert_ok(tli_whole_new(&noting));
+    assert_ok(tli_whole_new(&noting, PROCESSORS));
     multiply(rooms[0], rooms[1], rooms[2]);
     multiply(rooms[0], rooms[2], rooms[3]); // waits for the first
     multiply(rooms[2], rooms[1], rooms[4]); // beside the second
@@ -114,7 +115,7 @@ static void few_columns_are_computed_where_they_are_needed(void **state)
     tli_cuda_on_host = &host;
     for (int form = 0; form < 3; form++) {
         tl_str text = TL_STR_INIT;
-        assert_ok(tli_whole_new(&noting));
+        assert_ok(tli_whole_new(&noting, PROCESSORS));
         multiply_sizes(rooms[0], rooms[1], rooms[2], 16, 64);
         if (form == 0) multiply_sizes(rooms[2], rooms[3], rooms[4], 64, 16);
         if (form == 1) multiply_sizes(rooms[2], rooms[3], rooms[0], 64, 16); // over what it reads
@@ -123,6 +124,30 @@ static void few_columns_are_computed_where_they_are_needed(void **state)
         assert_ok(tli_whole_print(noting, &text));
         assert_int_equal(count(tl_str_text(&text), "    meet(p.counter"), form == 0 ? 1 : 2);
         assert_int_equal(count(tl_str_text(&text), "const i64 row = "), form == 0);
+        compile(tl_str_text(&text));
+        tl_str_deinit(&text);
+        tli_whole_free(&noting);
+    }
+    tli_cuda_on_host = before;
+}
+
+/* Of two levels that have room for all in one round each, none takes two. */
+static void pieces_are_put_off_where_there_is_room(void **state)
+{
+    static _Alignas(16) uint16_t rooms[6][64 * 64];
+    tli_cuda_host host = {.put = note}, *before = tli_cuda_on_host;
+    (void)state;
+    tli_cuda_on_host = &host;
+    for (int needed = 0; needed < 2; needed++) {
+        tl_str text = TL_STR_INIT;
+        assert_ok(tli_whole_new(&noting, PROCESSORS));
+        multiply(rooms[0], rooms[1], rooms[2]);               // 16 tasks
+        multiply_sizes(rooms[0], rooms[1], rooms[4], 16, 64); // 4, that nobody needs, or the next
+        multiply_sizes(rooms[needed ? 4 : 0], rooms[2], rooms[3], 32, 64); // 8
+        assert_ok(tli_whole_print(noting, &text));
+        assert_int_equal(count(tl_str_text(&text), "task < 16;"), !needed);
+        assert_int_equal(count(tl_str_text(&text), "task < 12;"), !needed);
+        assert_int_equal(count(tl_str_text(&text), "task < 20;"), needed);
         compile(tl_str_text(&text));
         tl_str_deinit(&text);
         tli_whole_free(&noting);
@@ -263,6 +288,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_wait_for_what_they_need),
         cmocka_unit_test(few_columns_are_computed_where_they_are_needed),
+        cmocka_unit_test(pieces_are_put_off_where_there_is_room),
         cmocka_unit_test(a_training_becomes_one),
         cmocka_unit_test(bits_are_those_of_the_list),
     };

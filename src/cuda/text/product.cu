@@ -38,7 +38,7 @@ FN void fetch(X_T *to, const X_T *x, int r, int c, int height, int width)
     const u32 at = (u32)__cvta_generic_to_shared(to);
     const X_T *box = x + ((i64)r * width + c);
     int i = threadIdx.x / across, j = threadIdx.x % across;
-    _Pragma("unroll 8") for (int first = 0; first < parts; first += 256) {
+    _Pragma("unroll 16") for (int first = 0; first < parts; first += 256) {
         if (first + 256 <= parts || first + threadIdx.x < parts) {
             const bool there = inside || (r + i < height && c + j * each < width);
             const X_T *from = there ? box + (i * width + j * each) : x;
@@ -118,6 +118,14 @@ FN void add_parts(const X_T *x, const X_T *y, i64 row, i64 column, float (*sums)
 }
 #endif
 
+/* What a thread has of the tile: elements `at` of the result. */
+#define TILE_BEGIN                                                                                 \
+    UNROLL for (int e = 0; e < TILE_M * TILE_N / 256; e++) {                                       \
+        const int number = e * 256 + t, i = row + number / TILE_N, j = column + number % TILE_N;   \
+        const i64 at = (matrix * M + i) * N + j;                                                   \
+        if (i < M && j < N) {
+#define TILE_END }}
+
 KERNEL(256) multiply_small(const tli_product_args a GROUP_PARAM)
 {
     GROUP_BEGIN(256, a.groups)
@@ -130,23 +138,28 @@ KERNEL(256) multiply_small(const tli_product_args a GROUP_PARAM)
     const int across = (N + TILE_N - 1) / TILE_N, tiles = across * ((M + TILE_M - 1) / TILE_M);
     const i64 matrix = group / tiles;
     const int tile = (int)(group % tiles), row = tile / across * TILE_M, column = tile % across * TILE_N;
+    // What follows the sums is on its way while they are made.
+    PER_THREAD(256, X_T, biases, [TILE_M * TILE_N / 256]);
+    PER_THREAD(256, Y_T, others, [TILE_M * TILE_N / 256]);
+    EACH_THREAD(256)
+    {
+        TILE_BEGIN
+            if (BIAS) MY(biases)[e] = ((const X_T *)a.bias)[j];
+            if (ADDED || MASKED) MY(others)[e] = ((const Y_T *)(ADDED ? a.added : a.mask))[at];
+        TILE_END
+    }
     add_parts((const X_T *)a.a + matrix * A_STEP, (const X_T *)a.b + matrix * B_STEP, row, column, sums);
     BARRIER(256)
     EACH_THREAD(256)
     {
-        UNROLL for (int e = 0; e < TILE_M * TILE_N / 256; e++)
-        {
-            const int number = e * 256 + t, i = row + number / TILE_N, j = column + number % TILE_N;
-            if (i < M && j < N) {
-                const i64 at = (matrix * M + i) * N + j;
-                float sum = 0;
-                UNROLL for (int p = 0; p < WK; p++) sum += sums[p][number / TILE_N][number % TILE_N];
-                if (BIAS) sum += X_LOAD(((const X_T *)a.bias)[j]);
-                if (ADDED) sum += Y_LOAD(((const Y_T *)a.added)[at]);
-                if (RELU) sum = sum < 0 ? 0 : sum; // NaN stays
-                if (MASKED && !(Y_LOAD(((const Y_T *)a.mask)[at]) > 0)) sum = 0;
-                ((Y_T *)a.c)[at] = Y_STORE(sum);
-            }
-        }
+        TILE_BEGIN
+            float sum = 0;
+            UNROLL for (int p = 0; p < WK; p++) sum += sums[p][i - row][j - column];
+            if (BIAS) sum += X_LOAD(MY(biases)[e]);
+            if (ADDED) sum += Y_LOAD(MY(others)[e]);
+            if (RELU) sum = sum < 0 ? 0 : sum; // NaN stays
+            if (MASKED && !(Y_LOAD(MY(others)[e]) > 0)) sum = 0;
+            ((Y_T *)a.c)[at] = Y_STORE(sum);
+        TILE_END
     }
 }

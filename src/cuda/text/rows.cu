@@ -248,20 +248,22 @@ FN seen see(seen s, const float *v)
 #else
 #define ALL_OF_ROW const float all = 0;
 #endif
+/* What depends on the label is on its way while the row is read. */
+#define LABEL_BEGIN(row)                                                                           \
+    const i64 label = (i64)((const L_T *)a.labels)[row];                                           \
+    const int ignored = a.ignores && label == a.ignored, known = label >= 0 && label < WIDTH;      \
+    const float at_label = known ? X_LOAD(x[label]) : 0;
 #define TELL_LOSS(row)                                                                             \
     ALL_OF_ROW                                                                                     \
     ONE_THREAD(THREADS)                                                                            \
     {                                                                                              \
-        const i64 label = (i64)((const L_T *)a.labels)[row];                                       \
         float loss = 0;                                                                            \
-        if (!a.ignores || label != a.ignored) {                                                    \
-            if (label < 0 || label >= WIDTH) {                                                     \
-                note_fault(a.fault, &a.place, label, row, WIDTH, -1);                              \
-                loss = NAN_F;                                                                      \
-            } else {                                                                               \
-                loss = (float)((1 - a.smoothing) * ((double)lse - (double)X_LOAD(x[label])));      \
-                if (SMOOTH) loss += (float)(a.smoothing * ((double)lse - (double)all / WIDTH));    \
-            }                                                                                      \
+        if (!ignored && !known) {                                                                  \
+            note_fault(a.fault, &a.place, label, row, WIDTH, -1);                                  \
+            loss = NAN_F;                                                                          \
+        } else if (!ignored) {                                                                     \
+            loss = (float)((SMOOTH ? 1 - a.smoothing : 1) * ((double)lse - (double)at_label));     \
+            if (SMOOTH) loss += (float)(a.smoothing * ((double)lse - (double)all / WIDTH));        \
         }                                                                                          \
         a.loss[row] = loss;                                                                        \
         a.lse[row] = lse;                                                                          \
@@ -271,6 +273,7 @@ KERNEL(THREADS) sparse_rows(const tli_entropy_args a GROUP_PARAM)
 {
     GROUP_BEGIN(THREADS, a.groups)
     const X_T *x = (const X_T *)a.logits + group * PITCH;
+    LABEL_BEGIN(group)
     LSE_OF_ROW
     TELL_LOSS(group)
 }
@@ -278,37 +281,30 @@ KERNEL(THREADS) sparse_rows(const tli_entropy_args a GROUP_PARAM)
 VECTORS(Y)
 /* The gradient of a row, once `lse` is known. */
 #define GRAD_BEGIN(row)                                                                            \
-    const i64 label = (i64)((const L_T *)a.labels)[row];                                           \
-    const int ignored = a.ignores && label == a.ignored;                                           \
+    LABEL_BEGIN(row)                                                                               \
     const float g = ignored ? 0 : a.g[row];                                                        \
-    const float even = (float)(a.smoothing / WIDTH), target = (float)(1 - a.smoothing) + even;
+    const float even = SMOOTH ? (float)(a.smoothing / WIDTH) : 0;                                  \
+    const float target = SMOOTH ? (float)(1 - a.smoothing) + even : 1;
 #define GRAD_OF(to, v)                                                                             \
     OF_VECTOR(e)                                                                                   \
     {                                                                                              \
         const float p = power_below(v[e], lse);                                                    \
         to[e] = ignored ? 0 : g * (SMOOTH ? p - even : p);                                         \
     }
-/* At the label, where the difference of numbers near 1 is what counts, the thread that has it
- * writes twice. */
-#define LABEL_BEGIN                                                                                \
-    const int has_label = !ignored && label >= 0 && label < WIDTH && label / VEC % THREADS == t;   \
-    float at_label = 0;                                                                            \
-    if (has_label)                                                                                 \
-        at_label = (float)((double)g                                                               \
-                           * (__builtin_exp((double)X_LOAD(x[label]) - (double)lse) - target));
-#define LABEL_END if (has_label) y[label] = Y_STORE(at_label);
+/* At the label the difference of numbers near 1 is what counts. */
+#define GRAD_AT(v) (g * (expm1_f((v) - lse) + (1 - target)))
+/* Each element is written once: where several groups of threads make the same row (cuda/whole.h),
+ * one may read what another has just written. */
 #define GRAD_OF_ROW                                                                                \
-    GRAD_BEGIN(group)                                                                              \
     EACH_THREAD(THREADS)                                                                           \
     {                                                                                              \
-        LABEL_BEGIN                                                                                \
         ROW_BEGIN                                                                                  \
             float v[VEC], to[VEC];                                                                 \
             READ_AGAIN(v)                                                                          \
             GRAD_OF(to, v)                                                                         \
+            OF_VECTOR(e) if (i + e == label && known && !ignored) to[e] = GRAD_AT(v[e]);           \
             Y_write(y, i, to);                                                                     \
         ROW_END                                                                                    \
-        LABEL_END                                                                                  \
     }
 
 KERNEL(THREADS) sparse_grad_rows(const tli_entropy_args a GROUP_PARAM)
@@ -317,6 +313,7 @@ KERNEL(THREADS) sparse_grad_rows(const tli_entropy_args a GROUP_PARAM)
     const X_T *x = (const X_T *)a.logits + group * PITCH;
     Y_T *y = (Y_T *)a.y + group * PITCH;
     const float lse = a.given[group];
+    GRAD_BEGIN(group)
     GRAD_OF_ROW
 }
 
@@ -383,6 +380,7 @@ KERNEL(THREADS) sparse_both_rows(const tli_entropy_args a GROUP_PARAM)
     FETCH_LOT(0) FETCH_LOT(1) FETCH_LOT(2) FETCH_LOT(3)
     for (i64 row = first; row < last; row++, x += PITCH) {
         Y_T *y = (Y_T *)a.y + row * PITCH;
+        GRAD_BEGIN(row)
         EACH_THREAD(THREADS)
         {
             MY(high) = -INF_F;
@@ -397,12 +395,12 @@ KERNEL(THREADS) sparse_both_rows(const tli_entropy_args a GROUP_PARAM)
         REDUCE(THREADS, float, sum, add_f, part)
         const float lse = isfinite_f(top) ? top + log_f(sum) : top;
         TELL_LOSS(row)
-        GRAD_BEGIN(row)
         EACH_THREAD(THREADS)
         {
-            LABEL_BEGIN
             GRAD_LOT(0) GRAD_LOT(1) GRAD_LOT(2) GRAD_LOT(3)
-            LABEL_END
+            // The thread that has the label writes it twice: less to do for all other elements.
+            if (!ignored && known && label / VEC % THREADS == t)
+                y[label] = Y_STORE(GRAD_AT(at_label));
         }
     }
 }
@@ -426,9 +424,10 @@ KERNEL(THREADS) sparse_both_rows(const tli_entropy_args a GROUP_PARAM)
 #if KEPT
     PER_THREAD(THREADS, X_vector, row, [EACH]);
 #endif
+    GRAD_BEGIN(group)
     LSE_OF_ROW
-    TELL_LOSS(group)
     GRAD_OF_ROW
+    TELL_LOSS(group) // whose logit comes last
 }
 #endif
 #else
