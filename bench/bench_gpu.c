@@ -2,7 +2,7 @@
  * compiled, CUDA graphs) and JAX on the same GPU in the same run (bench/peers/gpu.py). A case that
  * fails is told and left out. Behind each row: peak memory, where the time of a step goes beside
  * the budget for it, and how long it takes from the start of a process to the first step, with
- * caches of kernels and choices and without; the peers tell theirs. */
+ * caches of kernels and choices and without, beside a process of PyTorch's that compiles. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -276,20 +276,40 @@ static int run_first(const char *name)
     return st == TL_OK ? 0 : 1;
 }
 
-/* How long such a process takes, with an empty cache and with what it has left there. */
-static tl_status show_start(const char *name, const char *program)
+/* What a row is measured with. */
+typedef struct sides {
+    bench *b;
+    bench_peer *peer;
+    const char *program, *python; /* ours, and the peer's; NULL where there is none */
+} sides;
+
+static double seconds_of(const char *command)
 {
-    char folder[BENCH_FOLDER], command[BENCH_FOLDER + 512];
-    TL_TRY(bench_folder_make(folder));
-    snprintf(command, sizeof command, "TILTH_CACHE_DIR='%s' TILTH_BENCH_FIRST='%s' '%s'", folder,
-             name, program);
+    const int64_t begun = tl_clock_ns();
     fflush(stdout);
+    if (system(command) != 0) puts("  (it failed)");
+    return (double)(tl_clock_ns() - begun) * 1e-9;
+}
+
+/* How long such a process takes, with an empty cache and with what it has left there; and one of
+ * the peer's, which compiles as well. */
+static tl_status show_start(const sides *s, const char *name, const char *row)
+{
+    char folder[BENCH_FOLDER], ours[BENCH_FOLDER + 512], theirs[2 * BENCH_FOLDER + 512];
+    TL_TRY(bench_folder_make(folder));
+    snprintf(ours, sizeof ours, "TILTH_CACHE_DIR='%s' TILTH_BENCH_FIRST='%s' '%s'", folder, name,
+             s->program);
+    snprintf(theirs, sizeof theirs,
+             "TORCHINDUCTOR_CACHE_DIR='%s/peer' TRITON_CACHE_DIR='%s/peer' '%s' "
+             "bench/peers/gpu.py '%s'",
+             folder, folder, s->python ? s->python : "", row);
     for (int warm = 0; warm < 2; warm++) {
-        const int64_t begun = tl_clock_ns();
-        const bool good = system(command) == 0;
-        printf("  from the start to the first step, caches %s: %.2f s%s\n", warm ? "warm" : "cold",
-               (double)(tl_clock_ns() - begun) * 1e-9, good ? "" : " (it failed)");
-        fflush(stdout);
+        const char *caches = warm ? "warm" : "cold";
+        const double took = seconds_of(ours);
+        printf("  from the start to the first step, caches %s: %.2f s", caches, took);
+        const double peer = s->python ? seconds_of(theirs) : 0;
+        if (s->python) printf(", PyTorch compiled %.2f s  x%.1f", peer, peer / took);
+        puts("");
     }
     bench_folder_remove(folder);
     return TL_OK;
@@ -297,31 +317,31 @@ static tl_status show_start(const char *name, const char *program)
 
 /* --- whole rows ------------------------------------------------------------------------------- */
 
-static tl_status run_model(bench *b, const step_model *m, bench_peer *peer, const char *program)
+static tl_status run_model(const sides *s, const step_model *m)
 {
     char name[STEP_NAME];
     step_work w = {.backend = &tl_backend_cuda};
     step_work_name(name, m, TL_BF16);
-    if (!bench_wants(b, name)) return TL_OK;
+    if (!bench_wants(s->b, name)) return TL_OK;
     tl_status st = step_work_make(&w, m, TL_BF16, false);
-    if (st == TL_OK) st = measure(b, name, run_steps, wait_for_steps, &w, STEPS, peer);
+    if (st == TL_OK) st = measure(s->b, name, run_steps, wait_for_steps, &w, STEPS, s->peer);
     if (st == TL_OK) show(name, tl_function_program(w.step), run_steps, &w, w.engine);
     step_work_unmake(&w);
-    return st == TL_OK ? show_start(m->name, program) : st;
+    return st == TL_OK ? show_start(s, m->name, name) : st;
 }
 
-static tl_status run_resnet(bench *b, bench_peer *peer, const char *program)
+static tl_status run_resnet(const sides *s)
 {
     static const char name[] = "resnet50 B256 bf16";
     training t = {.steps = STEPS};
-    if (!bench_wants(b, name)) return TL_OK;
+    if (!bench_wants(s->b, name)) return TL_OK;
     tl_status st = make_resnet(&t);
-    if (st == TL_OK) st = measure(b, name, run_training, NULL, &t, STEPS, peer);
+    if (st == TL_OK) st = measure(s->b, name, run_training, NULL, &t, STEPS, s->peer);
     if (st == TL_OK)
         show(name, tl_function_program(tl_trainer_train_function(t.trainer)), run_training, &t,
              tl_strategy_engine(t.strategy));
     training_deinit(&t);
-    return st == TL_OK ? show_start(resnet_name, program) : st;
+    return st == TL_OK ? show_start(s, resnet_name, name) : st;
 }
 
 /* --- from files ------------------------------------------------------------------------------- */
@@ -440,10 +460,14 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_gpu_at(&gpu, 0));
     printf("%s, compute capability %d.%d, %d processors\n", gpu.name, gpu.major, gpu.minor,
            gpu.processors);
-    if (!getenv("TILTH_BENCH_ALONE")) TL_TRY_DONE(st, bench_peer_start(&peer, words));
+    sides s = {.b = &b, .peer = &peer, .program = argv[0]};
+    if (!getenv("TILTH_BENCH_ALONE")) {
+        s.python = words[0];
+        TL_TRY_DONE(st, bench_peer_start(&peer, words));
+    }
     for (int64_t i = 0; i < gpu_model_count; i++)
-        told(run_model(&b, &gpu_models[i], &peer, argv[0]), gpu_models[i].name);
-    told(run_resnet(&b, &peer, argv[0]), resnet_name);
+        told(run_model(&s, &gpu_models[i]), gpu_models[i].name);
+    told(run_resnet(&s), resnet_name);
     told(run_files(&b), "resnet50 from JPEG");
 done:
     bench_peer_stop(&peer);

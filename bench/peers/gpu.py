@@ -1,6 +1,7 @@
 """The peer of bench_gpu: the same training steps on a GPU in PyTorch, eager, compiled, and as CUDA graphs, and in JAX.
 
     python bench/peers/gpu.py      # reads names, answers with seconds for as many steps as bench_gpu does in a call
+    python bench/peers/gpu.py NAME # one step, compiled: how long such a process takes is measured by who starts it
 
 Every way of running a case is tried once; the fastest is the peer and is measured from then on. How each way did, how long
 its first step took, and its peak of memory, goes to the standard error.
@@ -134,4 +135,13 @@ def fastest(name):
     return best
 
 
-answer(fastest, lambda ready: STEPS * seconds(ready[0], 0.3, ready[1]))
+def first(name):
+    case = CASES[name]
+    make_step(case, True, False, SDPBackend.CUDNN_ATTENTION if case[0] == 'lm' else SDPBackend.MATH)()
+    torch.cuda.synchronize()
+
+
+if len(sys.argv) > 1:
+    first(sys.argv[1])
+else:
+    answer(fastest, lambda ready: STEPS * seconds(ready[0], 0.3, ready[1]))
