@@ -33,6 +33,16 @@ static void a_lost_gpu_leaves_the_checkpoint(void **state)
     assert_int_equal(access("run/ckpt-12.safetensors", F_OK), 0);
 }
 
+/* Gradients of its filters run beside what follows them, and its norms meet. */
+static void a_residual_network_trains(void **state)
+{
+    (void)state;
+    ends(0,
+         TRAIN(LOCAL "2 task.model.backbone.type=resnet task.model.backbone.resnet.model_id=10 "
+                     "task.train_data.global_batch_size=8"),
+         "saved checkpoint to run/ckpt-2.safetensors");
+}
+
 static void without_room_it_says_what_needs_less(void **state)
 {
     (void)state;
@@ -77,6 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         IN_A_FOLDER(a_lost_gpu_leaves_the_checkpoint),
+        IN_A_FOLDER(a_residual_network_trains),
         IN_A_FOLDER(without_room_it_says_what_needs_less),
         IN_A_FOLDER(choices_go_with_the_checkpoint),
     };
