@@ -385,8 +385,8 @@ static void check_rounded(const tli_gemm_kernels *k, tl_dtype type, int rows, in
     for (int i = 0; i < TL_COUNT(c); i++) c[i] = 0x1234;
     k->gather_a(a, xs, k->mr, type, ROUNDED_DEPTH);
     k->gather_b(b, ys, k->nr, type, ROUNDED_DEPTH);
-    float product = 0;
-    for (int p = 0; p < ROUNDED_DEPTH; p++) product += lane[p];
+    float sum = 0;
+    for (int p = 0; p < ROUNDED_DEPTH; p++) sum += lane[p];
     if (k->begin) k->begin();
     k->tile_rounded(rows, cols, ROUNDED_DEPTH, a, b, sums, ROUNDED_ROW, bias, c, ROUNDED_ROW,
                     alpha);
@@ -394,7 +394,7 @@ static void check_rounded(const tli_gemm_kernels *k, tl_dtype type, int rows, in
     for (int i = 0; i < ROUNDED_SIDE; i++)
         for (int j = 0; j < ROUNDED_ROW; j++) {
             const int at = i * ROUNDED_ROW + j;
-            float wanted = product * (float)alpha;
+            float wanted = sum * (float)alpha;
             if (i >= rows || j >= cols) {
                 assert_int_equal(c[at], 0x1234);
                 continue;

@@ -13,23 +13,11 @@ static void sgd_sweep(const block *shared, int64_t begin, int64_t end, float dec
     SWEEP(sgd_step, b, b->attr, decay);
 }
 
-/* What most updates are is written down, so that the compiler knows it: float32 alone, and
- * gradients and a copy in bfloat16. */
 static void adam_sweep(const block *shared, int64_t begin, int64_t end, float decay)
 {
-    block own = *shared;
-    const block *b = &own;
+    const block copy = *shared, *b = &copy;
     const adam a = adam_of(b->attr, b->rate, b->step, decay);
-    if (!b->copy && b->grad_type == TL_F32) {
-        own.copy = NULL;
-        own.grad_type = TL_F32;
-        SWEEP_BESIDE(adam_steps, b, &a);
-    } else if (b->copy && b->copy_type == TL_BF16 && b->grad_type == TL_BF16) {
-        own.copy_type = own.grad_type = TL_BF16;
-        SWEEP_BESIDE(adam_steps, b, &a);
-    } else {
-        SWEEP_BESIDE(adam_steps, b, &a);
-    }
+    SWEEP_BESIDE(adam_steps, b, &a);
 }
 
 static void rmsprop_sweep(const block *shared, int64_t begin, int64_t end, float decay)
