@@ -2,7 +2,7 @@
  * compiled, CUDA graphs) and JAX on the same GPU in the same run (bench/peers/gpu.py). A case that
  * fails is told and left out. Behind each row: peak memory, where the time of a step goes beside
  * the budget for it, and how long it takes from the start of a process to the first step, with
- * caches of kernels and choices and without; the peers tell theirs. */
+ * caches of kernels and choices and without, beside a process of PyTorch's that compiles. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +121,12 @@ static double run_for(double least_ms, bench_fn *run, void *payload, tl_engine *
     return (double)(tl_clock_ns() - begun) * 1e-6 / (double)(runs * STEPS);
 }
 
+static tl_status tell_memory(const tl_engine *engine, tl_device_memory *out)
+{
+    tl_device *device = tl_engine_device(engine);
+    return device->cls->memory(device, out);
+}
+
 static void show(const char *name, tl_program *p, bench_fn *run, void *payload, tl_engine *engine)
 {
     tl_memory_stats memory;
@@ -135,43 +141,6 @@ static void show(const char *name, tl_program *p, bench_fn *run, void *payload, 
     show_parts(name, tl_str_text(&text), step_ms);
     if (getenv("TILTH_STEP")) puts(tl_str_text(&text));
     tl_str_deinit(&text);
-}
-
-/* --- from the start --------------------------------------------------------------------------- */
-
-/* In a process of its own: one step of this model, and out. */
-static int run_first(const char *name)
-{
-    for (int64_t i = 0; i < gpu_model_count; i++) {
-        step_work w = {.backend = &tl_backend_cuda};
-        if (strcmp(gpu_models[i].name, name) != 0) continue;
-        tl_status st = step_work_make(&w, &gpu_models[i], TL_BF16, false);
-        if (st == TL_OK) {
-            step_work_run(&w);
-            st = tl_engine_wait(w.engine);
-        }
-        if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
-        step_work_unmake(&w);
-        return st == TL_OK ? 0 : 1;
-    }
-    return 1;
-}
-
-/* How long such a process takes, with an empty cache and with what it has left there. */
-static tl_status show_start(const char *name, const char *program)
-{
-    char folder[BENCH_FOLDER], command[BENCH_FOLDER + 512];
-    TL_TRY(bench_folder_make(folder));
-    snprintf(command, sizeof command, "TILTH_CACHE_DIR='%s' TILTH_BENCH_FIRST='%s' '%s'", folder,
-             name, program);
-    for (int warm = 0; warm < 2; warm++) {
-        const int64_t begun = tl_clock_ns();
-        const bool good = system(command) == 0;
-        printf("  from the start to the first step, caches %s: %.2f s%s\n", warm ? "warm" : "cold",
-               (double)(tl_clock_ns() - begun) * 1e-9, good ? "" : " (it failed)");
-    }
-    bench_folder_remove(folder);
-    return TL_OK;
 }
 
 static tl_status measure(bench *b, const char *name, bench_fn *run, bench_fn *wait, void *payload,
@@ -195,22 +164,7 @@ static tl_status measure(bench *b, const char *name, bench_fn *run, bench_fn *wa
                                       .rounds = 3});
 }
 
-/* --- plain models ----------------------------------------------------------------------------- */
-
-static tl_status run_model(bench *b, const step_model *m, bench_peer *peer, const char *program)
-{
-    char name[STEP_NAME];
-    step_work w = {.backend = &tl_backend_cuda};
-    step_work_name(name, m, TL_BF16);
-    if (!bench_wants(b, name)) return TL_OK;
-    tl_status st = step_work_make(&w, m, TL_BF16, false);
-    if (st == TL_OK) st = measure(b, name, run_steps, wait_for_steps, &w, STEPS, peer);
-    if (st == TL_OK) show(name, tl_function_program(w.step), run_steps, &w, w.engine);
-    step_work_unmake(&w);
-    return st == TL_OK ? show_start(m->name, program) : st;
-}
-
-/* --- experiments ------------------------------------------------------------------------------ */
+/* --- an experiment ---------------------------------------------------------------------------- */
 
 static tl_status draw_images(tl_tensor *images, tl_tensor *labels)
 {
@@ -246,34 +200,148 @@ static tl_status make_images(tl_dataset **out, tl_engine *engine)
     return st;
 }
 
-static tl_status run_resnet(bench *b, bench_peer *peer)
+static const char resnet_name[] = "resnet50";
+
+static tl_status make_resnet(training *t)
+{
+    return training_make(
+        t, &(training_args){
+               .experiment = "image_classification",
+               .changes = "task:\n"
+                          "  model:\n"
+                          "    num_classes: 1001\n"
+                          "    input_size: [224, 224, 3]\n"
+                          "    backbone: {type: resnet, resnet: {model_id: 50}}\n"
+                          "    norm_activation: {use_sync_bn: false}\n"
+                          "trainer:\n"
+                          "  optimizer_config:\n"
+                          "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
+                          "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n",
+               .batch_size = IMAGES,
+               .half = true,
+               .make = make_images});
+}
+
+/* --- from the start --------------------------------------------------------------------------- */
+
+/* One step of a model. */
+static tl_status first_of_model(const step_model *m, tl_engine **engine, step_work *w)
+{
+    *w = (step_work){.backend = &tl_backend_cuda};
+    TL_TRY(step_work_make(w, m, TL_BF16, false));
+    *engine = w->engine;
+    step_work_run(w);
+    return TL_OK;
+}
+
+static tl_status first_of_training(tl_engine **engine, training *t)
+{
+    *t = (training){.steps = 1};
+    TL_TRY(make_resnet(t));
+    *engine = tl_strategy_engine(t->strategy);
+    training_run(t);
+    return TL_OK;
+}
+
+/* In a process of its own: one step, and what the process then has of the GPU's memory beside the
+ * context, which is there since `free` bytes were. */
+static tl_status run_first_step(const char *name, int64_t free)
+{
+    step_work w = {0};
+    training t = {0};
+    tl_engine *engine = NULL;
+    tl_device_memory now;
+    tl_status st = TL_FAIL(TL_EINVAL, "there is no model '%s'", name);
+    for (int64_t i = 0; i < gpu_model_count; i++)
+        if (strcmp(gpu_models[i].name, name) == 0) st = first_of_model(&gpu_models[i], &engine, &w);
+    if (strcmp(name, resnet_name) == 0) st = first_of_training(&engine, &t);
+    if (st == TL_OK) st = tl_engine_wait(engine);
+    if (st == TL_OK) st = tell_memory(engine, &now);
+    if (st == TL_OK)
+        printf("  memory of the GPU that it takes: %.2f GB\n", (double)(free - now.free) * 1e-9);
+    step_work_unmake(&w);
+    training_deinit(&t);
+    return st;
+}
+
+static int run_first(const char *name)
+{
+    tl_engine *engine = NULL;
+    tl_device_memory before;
+    tl_status st = tl_engine_new(&engine, &(tl_engine_args){.backend = &tl_backend_cuda});
+    if (st == TL_OK) st = tell_memory(engine, &before);
+    tl_engine_free(&engine);
+    if (st == TL_OK) st = run_first_step(name, before.free);
+    if (st != TL_OK) fprintf(stderr, "%s\n", tl_error_message());
+    return st == TL_OK ? 0 : 1;
+}
+
+/* What a row is measured with. */
+typedef struct sides {
+    bench *b;
+    bench_peer *peer;
+    const char *program, *python; /* ours, and the peer's; NULL where there is none */
+} sides;
+
+static double seconds_of(const char *command)
+{
+    const int64_t begun = tl_clock_ns();
+    fflush(stdout);
+    if (system(command) != 0) puts("  (it failed)");
+    return (double)(tl_clock_ns() - begun) * 1e-9;
+}
+
+/* How long such a process takes, with an empty cache and with what it has left there; and one of
+ * the peer's, which compiles as well. */
+static tl_status show_start(const sides *s, const char *name, const char *row)
+{
+    char folder[BENCH_FOLDER], ours[BENCH_FOLDER + 512], theirs[2 * BENCH_FOLDER + 512];
+    TL_TRY(bench_folder_make(folder));
+    snprintf(ours, sizeof ours, "TILTH_CACHE_DIR='%s' TILTH_BENCH_FIRST='%s' '%s'", folder, name,
+             s->program);
+    snprintf(theirs, sizeof theirs,
+             "TORCHINDUCTOR_CACHE_DIR='%s/peer' TRITON_CACHE_DIR='%s/peer' '%s' "
+             "bench/peers/gpu.py '%s'",
+             folder, folder, s->python ? s->python : "", row);
+    for (int warm = 0; warm < 2; warm++) {
+        const char *caches = warm ? "warm" : "cold";
+        const double took = seconds_of(ours);
+        printf("  from the start to the first step, caches %s: %.2f s", caches, took);
+        const double peer = s->python ? seconds_of(theirs) : 0;
+        if (s->python) printf(", PyTorch compiled %.2f s  x%.1f", peer, peer / took);
+        puts("");
+    }
+    bench_folder_remove(folder);
+    return TL_OK;
+}
+
+/* --- whole rows ------------------------------------------------------------------------------- */
+
+static tl_status run_model(const sides *s, const step_model *m)
+{
+    char name[STEP_NAME];
+    step_work w = {.backend = &tl_backend_cuda};
+    step_work_name(name, m, TL_BF16);
+    if (!bench_wants(s->b, name)) return TL_OK;
+    tl_status st = step_work_make(&w, m, TL_BF16, false);
+    if (st == TL_OK) st = measure(s->b, name, run_steps, wait_for_steps, &w, STEPS, s->peer);
+    if (st == TL_OK) show(name, tl_function_program(w.step), run_steps, &w, w.engine);
+    step_work_unmake(&w);
+    return st == TL_OK ? show_start(s, m->name, name) : st;
+}
+
+static tl_status run_resnet(const sides *s)
 {
     static const char name[] = "resnet50 B256 bf16";
     training t = {.steps = STEPS};
-    if (!bench_wants(b, name)) return TL_OK;
-    tl_status st = training_make(
-        &t,
-        &(training_args){
-            .experiment = "image_classification",
-            .changes = "task:\n"
-                       "  model:\n"
-                       "    num_classes: 1001\n"
-                       "    input_size: [224, 224, 3]\n"
-                       "    backbone: {type: resnet, resnet: {model_id: 50}}\n"
-                       "    norm_activation: {use_sync_bn: false}\n"
-                       "trainer:\n"
-                       "  optimizer_config:\n"
-                       "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
-                       "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n",
-            .batch_size = IMAGES,
-            .half = true,
-            .make = make_images});
-    if (st == TL_OK) st = measure(b, name, run_training, NULL, &t, STEPS, peer);
+    if (!bench_wants(s->b, name)) return TL_OK;
+    tl_status st = make_resnet(&t);
+    if (st == TL_OK) st = measure(s->b, name, run_training, NULL, &t, STEPS, s->peer);
     if (st == TL_OK)
         show(name, tl_function_program(tl_trainer_train_function(t.trainer)), run_training, &t,
              tl_strategy_engine(t.strategy));
     training_deinit(&t);
-    return st;
+    return st == TL_OK ? show_start(s, resnet_name, name) : st;
 }
 
 /* --- from files ------------------------------------------------------------------------------- */
@@ -392,10 +460,14 @@ int main(int argc, char **argv)
     TL_TRY_DONE(st, tl_gpu_at(&gpu, 0));
     printf("%s, compute capability %d.%d, %d processors\n", gpu.name, gpu.major, gpu.minor,
            gpu.processors);
-    if (!getenv("TILTH_BENCH_ALONE")) TL_TRY_DONE(st, bench_peer_start(&peer, words));
+    sides s = {.b = &b, .peer = &peer, .program = argv[0]};
+    if (!getenv("TILTH_BENCH_ALONE")) {
+        s.python = words[0];
+        TL_TRY_DONE(st, bench_peer_start(&peer, words));
+    }
     for (int64_t i = 0; i < gpu_model_count; i++)
-        told(run_model(&b, &gpu_models[i], &peer, argv[0]), gpu_models[i].name);
-    told(run_resnet(&b, &peer), "resnet50");
+        told(run_model(&s, &gpu_models[i]), gpu_models[i].name);
+    told(run_resnet(&s), resnet_name);
     told(run_files(&b), "resnet50 from JPEG");
 done:
     bench_peer_stop(&peer);

@@ -274,19 +274,36 @@ bool tli_tag_shown(const tli_board_run *r, const tli_tag *t)
 
 /* --- the store -------------------------------------------------------------------------------- */
 
+static void close_root(tli_root *root)
+{
+    if (root->fd >= 0) close(root->fd);
+    tl_free(root->folder);
+}
+
+static bool is_same_folder(const tli_root *a, const tli_root *b)
+{
+    struct stat one, other;
+    return strcmp(a->folder, b->folder) == 0
+           || (a->fd >= 0 && b->fd >= 0 && fstat(a->fd, &one) == 0 && fstat(b->fd, &other) == 0
+               && one.st_dev == other.st_dev && one.st_ino == other.st_ino);
+}
+
 static tl_status open_roots(tli_store *s, tl_strings folders, bool patient)
 {
     s->roots = tl_alloc_zero((size_t)(folders.count + 1) * sizeof *s->roots);
     if (!s->roots) return TL_FAIL_NOMEM(sizeof *s->roots);
     for (int64_t i = 0; i < folders.count; i++) {
-        tli_root *root = &s->roots[i];
+        tli_root *root = &s->roots[s->root_count++];
         root->fd = -1;
-        s->root_count++;
         root->folder = tl_strdup(folders.items[i]);
         if (!root->folder) return TL_FAIL_NOMEM(strlen(folders.items[i]) + 1);
         root->fd = open(root->folder, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
         if (root->fd < 0 && !(patient && errno == ENOENT))
             return TLI_FAIL_SYSTEM(errno, "open the folder", root->folder);
+        bool named_before = false;
+        for (int64_t k = 0; k < s->root_count - 1; k++)
+            named_before |= is_same_folder(&s->roots[k], root);
+        if (named_before) close_root(&s->roots[--s->root_count]); // its runs are there once
     }
     return TL_OK;
 }
@@ -316,10 +333,7 @@ void tli_store_free(tli_store **store)
     for (int64_t i = 0; i < s->runs.count; i++) tli_run_free(s, &s->runs.items[i]);
     TL_VEC_FREE(&s->runs);
     tl_map_deinit(&s->by_path);
-    for (int64_t i = 0; i < s->root_count; i++) {
-        if (s->roots[i].fd >= 0) close(s->roots[i].fd);
-        tl_free(s->roots[i].folder);
-    }
+    for (int64_t i = 0; i < s->root_count; i++) close_root(&s->roots[i]);
     tl_free(s->roots);
     tl_free(s->buffer);
     pthread_mutex_destroy(&s->mutex);

@@ -12,7 +12,7 @@
 
 // Sizes are rounded up to four steps a power of two, from 64 bytes on: at most a quarter is wasted,
 // and few lists serve all.
-static int size_class(size_t bytes, size_t *capacity)
+static int class_of(size_t bytes, size_t *capacity)
 {
     size_t units = bytes ? (bytes + 63) / 64 : 1;
     if (units <= 4) {
@@ -24,6 +24,17 @@ static int size_class(size_t bytes, size_t *capacity)
     *capacity = quarters * step * 64;
     TL_ASSERT(quarters >= 5 && quarters <= 8 && *capacity >= bytes);
     return 4 + (log - 2) * 4 + (int)quarters - 5;
+}
+
+/* Large ones of a device are whole blocks instead: what is there is taken, and a workspace may be
+ * most of it. The host gives pages to what is written alone. */
+static int size_class(const tli_memory *m, size_t bytes, size_t *capacity)
+{
+    enum { LARGE = 8 }; // blocks
+    const size_t block = m->device->cls->host ? 0 : m->device->cls->block;
+    const int class_ = class_of(bytes, capacity);
+    if (block && bytes >= LARGE * block) *capacity = (bytes + block - 1) / block * block;
+    return class_;
 }
 
 void tli_memory_init(tli_memory *m, const tli_memory_args *args)
@@ -265,12 +276,24 @@ static bool is_ready(const tl_storage *s)
                    || d->done(m->queue, atomic_load_explicit(&s->used, memory_order_acquire))));
 }
 
-static tl_storage *take_free(tli_memory *m, int class_, size_t bytes)
+// The first of this capacity, else the next larger one: those of a class differ where they are
+// large.
+static tl_storage **find_free(tli_memory *m, int class_, size_t capacity)
+{
+    tl_storage **best = NULL;
+    for (tl_storage **at = &m->free[class_]; *at; at = &(*at)->next) {
+        const size_t has = (*at)->capacity;
+        if (has < capacity || (best && has >= (*best)->capacity) || !is_ready(*at)) continue;
+        best = at;
+        if (has == capacity) break;
+    }
+    return best;
+}
+
+static tl_storage *take_free(tli_memory *m, int class_, size_t capacity, size_t bytes)
 {
     pthread_mutex_lock(&m->lock);
-    tl_storage **at = &m->free[class_];
-    while (*at && !is_ready(*at)) at = &(*at)->next;
-    tl_storage *s = *at;
+    tl_storage **at = find_free(m, class_, capacity), *s = at ? *at : NULL;
     // Nobody's.
     TL_ASSERT(!s || (s->size_class == class_ && s->memory == m && atomic_load(&s->refs) == 0));
     if (s) {
@@ -328,10 +351,10 @@ tl_status tli_storage_new(tl_storage **out, tli_memory *m, size_t bytes)
 {
     if (bytes > PTRDIFF_MAX / 4) return fail_nomem(m, bytes);
     size_t capacity;
-    int class_ = size_class(bytes, &capacity);
-    tl_storage *s = take_free(m, class_, bytes);
+    int class_ = size_class(m, bytes, &capacity);
+    tl_storage *s = take_free(m, class_, capacity, bytes);
     if (!s && !(s = ask_system(m, class_, capacity, bytes))) return fail_nomem(m, bytes);
-    TL_ASSERT(s->capacity == capacity && bytes <= capacity && atomic_load(&s->leases) == 0);
+    TL_ASSERT(s->capacity >= capacity && bytes <= capacity && atomic_load(&s->leases) == 0);
     atomic_store_explicit(&s->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&s->ticket, 0, memory_order_relaxed);
     tl_status st = m->guarded ? tli_guard_elements(s) : TL_OK;

@@ -68,6 +68,8 @@ static int64_t count_gpus(void)
 
 /* --- opening ---------------------------------------------------------------------------------- */
 
+/* The context stays for who opens the GPU next: making one takes a good part of a second, and
+ * programs make engines one after the other. The driver ends it with the process. */
 static void close_gpu(tl_device **device)
 {
     tli_cuda *d = tli_cuda_of(*device);
@@ -80,7 +82,6 @@ static void close_gpu(tl_device **device)
         for (int64_t i = 0; i < d->modules.count; i++)
             (void)d->api->cuModuleUnload(d->modules.items[i]);
     }
-    if (d->context) (void)d->api->cuDevicePrimaryCtxRelease_v2(d->device);
     TL_VEC_FREE(&d->modules);
     tl_map_deinit(&d->kernels);
     tli_choices_deinit(&d->choices);

@@ -75,6 +75,21 @@ static void runs_are_found(void **state)
     tli_store_free(&s);
 }
 
+static void a_folder_named_twice_is_one(void **state)
+{
+    (void)state;
+    const char *folders[] = {"all", "all/./", "later", "link", "later"};
+    tli_store *s;
+    lab_run("all/ours", 100);
+    assert_int_equal(symlink("all", "link"), 0);
+    assert_ok(tli_store_new(
+        &s, &(tli_store_args){.folders = {folders, TL_COUNT(folders)}, .patient = true}));
+    assert_int_equal(s->root_count, 2);
+    assert_ok(tli_store_look(s));
+    assert_int_equal(count_runs(s), 1);
+    tli_store_free(&s);
+}
+
 static void lines_alone_make_curves(void **state)
 {
     (void)state;
@@ -391,6 +406,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_are_found),
+        cmocka_unit_test(a_folder_named_twice_is_one),
         cmocka_unit_test(lines_alone_make_curves),
         cmocka_unit_test(growth_is_followed),
         cmocka_unit_test(going_back_is_followed),

@@ -585,6 +585,36 @@ static void small_tensors_share_blocks(void **state)
     assert_int_equal(stats.cached, 0);
 }
 
+static int64_t used_by(const tl_engine *engine)
+{
+    tl_memory_stats stats;
+    tl_engine_memory(engine, &stats);
+    return stats.used;
+}
+
+static void large_tensors_are_whole_blocks(void **state)
+{
+    fixture *f = *state;
+    const int64_t block = (int64_t)fake_device.block, before = used_by(f->engine);
+    tl_tensor *t[2], *again;
+    for (int i = 0; i < 2; i++) // 17 and 18 blocks
+        assert_ok(tl_tensor_new(&t[i], f->engine, TL_U8, TL_SHAPE((17 + i) * block - 5)));
+    assert_int_equal(used_by(f->engine) - before, 35 * block);
+    void *const data[] = {t[0]->storage->data, t[1]->storage->data};
+    for (int i = 0; i < 2; i++) tl_tensor_free(&t[i]);
+    for (int i = 0; i < 2; i++) { // not the last one that was given back, but the one that fits
+        assert_ok(tl_tensor_new(&again, f->engine, TL_U8, TL_SHAPE((17 + i) * block - 70)));
+        assert_ptr_equal(again->storage->data, data[i]);
+        tl_tensor_free(&again);
+    }
+    assert_ok(tl_tensor_new(&again, f->engine, TL_U8, TL_SHAPE(17 * block + 1)));
+    assert_ptr_equal(again->storage->data, data[1]);
+    tl_tensor_free(&again);
+    assert_ok(tl_tensor_new(&again, f->engine, TL_U8, TL_SHAPE(18 * block + 1)));
+    assert_true(again->storage->data != data[0] && again->storage->data != data[1]);
+    tl_tensor_free(&again);
+}
+
 static tl_engine *nosy_engine;
 static int nosy_frees;
 static void nosy_free(tl_device *d, void *memory, size_t bytes)
@@ -726,6 +756,7 @@ int main(void)
         T(a_program_is_one_piece_of_work),
         cmocka_unit_test(a_call_that_is_waited_for_fails_itself),
         T(small_tensors_share_blocks),
+        T(large_tensors_are_whole_blocks),
         T(others_allocate_while_a_device_frees),
         T(who_lacks_memory_is_told_where),
         T(swaps_need_little_memory),

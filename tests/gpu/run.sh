@@ -21,9 +21,9 @@ export TILTH_CACHE_DIR=${TILTH_CACHE_DIR:-$work/compiled} # one for all: what on
 mkdir -p -m 700 "$TILTH_CACHE_DIR"
 
 # These compare bits, counts or sizes with the host's, look at guards of its memory, want forms of its kernels, are processes that
-# share it, or start programs that know no GPU.
+# share it, or start programs that know no GPU; random programs are a part of their own.
 host='ops_(funnel|op_cases|adding)|nn_optimizer_share|data_pipeline_files|train_(default_trainer|memory_plan)'
-host+='|graph_(bits|beside|collectives|early|logits|need|passes|plan|recompute|show|slopes|weight_copies)'
+host+='|graph_(bits|beside|collectives|early|logits|need|passes|plan|random_graphs|recompute|show|slopes|weight_copies)'
 host="^($host)\$"
 
 wanted()

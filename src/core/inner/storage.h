@@ -49,8 +49,8 @@ static inline void *tli_data(const tl_tensor *t)
     return (char *)t->storage->data + t->offset * (int64_t)tl_dtype_size(t->dtype);
 }
 
-/* Free storage waits in lists by size; a list holds storages whose capacity is that of the
- * class. */
+/* Free storage waits in lists by size; a list holds storages whose capacity is that of the class,
+ * or less where they are large. */
 struct tli_memory {
     pthread_mutex_t lock;
     tl_storage *free[TLI_SIZE_CLASSES];

@@ -139,12 +139,6 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
     return CUDA_SUCCESS;
 }
 
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-    (void)device;
-    return CUDA_SUCCESS;
-}
-
 CUresult cuCtxSetCurrent(CUcontext context)
 {
     (void)context;
