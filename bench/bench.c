@@ -262,9 +262,14 @@ bool bench_wants(const bench *b, const char *name)
     return strstr(name, b->filter) != NULL;
 }
 
+static bool is_late(const bench_case *c, int64_t begin_ns)
+{
+    return c->most_s > 0 && (double)(tl_clock_ns() - begin_ns) * 1e-9 > c->most_s;
+}
+
 tl_status bench_run(bench *b, const bench_case *c)
 {
-    enum { ROUNDS = 31 };
+    enum { ROUNDS = 31, LEAST = 3 };
     if (!bench_wants(b, c->name)) return TL_OK;
     const struct unit *u = find_unit(c->unit);
     if (!u) return TL_FAIL(TL_EINVAL, "%s: the unit '%s' is not known", c->name, c->unit);
@@ -282,17 +287,21 @@ tl_status bench_run(bench *b, const bench_case *c)
         if (parts[i].fn)
             parts[i].calls = calibrate(parts[i].fn, parts[i].wait, c->payload, sample_s);
     }
-    for (int round = 0; round < rounds; round++)
-        for (int i = 0; i < PARTS; i++) sample(c, &parts[round % 2 ? PARTS - 1 - i : i], round);
+    int64_t begin_ns = 0;
+    int done = 0;
+    for (; done < rounds && !(done >= LEAST && is_late(c, begin_ns)); done++) {
+        if (done == 1) begin_ns = tl_clock_ns(); // in the first, programs make ready what they need
+        for (int i = 0; i < PARTS; i++) sample(c, &parts[done % 2 ? PARTS - 1 - i : i], done);
+    }
 
     bench_row row = {.rate = u->rate, .limit = c->limit};
     snprintf(row.name, sizeof row.name, "%s", c->name);
     snprintf(row.unit, sizeof row.unit, "%s", c->unit);
     snprintf(row.peer_name, sizeof row.peer_name, "%s", c->peer_name ? c->peer_name : "");
-    row.ours = in_unit(u, c, median(parts[OURS].seconds, rounds, &row.spread));
+    row.ours = in_unit(u, c, median(parts[OURS].seconds, done, &row.spread));
     if (parts[PEER].fn || parts[PEER].program)
-        row.peer = in_unit(u, c, median(parts[PEER].seconds, rounds, NULL));
-    if (parts[LIMIT].fn) row.limit = in_unit(u, c, median(parts[LIMIT].seconds, rounds, NULL));
+        row.peer = in_unit(u, c, median(parts[PEER].seconds, done, NULL));
+    if (parts[LIMIT].fn) row.limit = in_unit(u, c, median(parts[LIMIT].seconds, done, NULL));
     print_row(&row);
     tl_free(seconds);
     return TL_VEC_PUSH(&b->rows, row) ? TL_OK : TL_ENOMEM;

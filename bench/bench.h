@@ -72,6 +72,8 @@ typedef struct bench_case {
         rest_s; /* (optional) idle time before a sample, for threads of the others to go to sleep */
     double sample_s; /* (optional, 0.002) */
     int rounds;      /* (optional, 31) */
+    double most_s;   /* (optional) of slow cases: so long behind the first of them no round begins,
+                      * but for the first three */
 } bench_case;
 
 typedef struct bench_row {

@@ -170,7 +170,8 @@ static tl_status step_rows(bench *b, const char *self, const pair *p)
                                         .own_program = &ours,
                                         .program = &theirs,
                                         .peer_name = p->peer_name,
-                                        .rounds = 9});
+                                        .rounds = 9,
+                                        .most_s = 40});
     }
     bench_peer_stop(&ours);
     bench_peer_stop(&theirs);

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from step_cases import CASES, data
 from torch_models import torch_model
 
-RATE, DECAY, SAMPLE, WARM = 1e-3, 0.01, 0.1, 3
+RATE, DECAY, SAMPLE, SLOW = 1e-3, 0.01, 0.1, 1
 clock = time.process_time if os.environ.get('TILTH_BENCH_CPU') else time.perf_counter
 
 
@@ -56,23 +56,30 @@ def take(step, count):
 
 
 def sample(step):
-    count = max(1, int(SAMPLE / take(step, 1)))  # the same on all ranks
-    return take(step, count)
+    one = take(step, 1)  # the same on all ranks
+    return one if one >= SAMPLE else take(step, int(SAMPLE / one))
+
+
+def warm(step):
+    take(step, 1)
+    if take(step, 1) < SLOW:
+        take(step, 1)
+    return step
 
 
 def fastest(name, rank, size):
-    best = None
+    took, step = {}, None
     for compiled in (False, True):
-        step = make(name, size, compiled)
-        for _ in range(WARM):
-            step()
-        took = sample(step)
+        step = None  # frees the one before: two may be too large
+        step = warm(make(name, size, compiled))
+        took[compiled] = sample(step)
         if rank == 0:
-            print(f'  {name}: DDP{" compiled" if compiled else ""} {took * 1e3:.3f} ms', file=sys.stderr, flush=True)
-        if best is None or took < best[1]:
-            best = step, took
-        del step
-    return best[0]
+            way = ' compiled' if compiled else ''
+            print(f'  {name}: DDP{way} {took[compiled] * 1e3:.3f} ms', file=sys.stderr, flush=True)
+    if took[True] < took[False]:
+        return step
+    step = None
+    return warm(make(name, size, False))
 
 
 def answer(rank, size, lines):

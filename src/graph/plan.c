@@ -85,8 +85,10 @@ enum {
 static void keep_until(tli_plan *p, const tl_tensor *t, int64_t until, int64_t end)
 {
     for (tli_room *r = room_of(p, tli_root(t)); r;
-         r = r->inside < 0 ? NULL : &p->rooms.items[r->inside])
-        r->last = tl_max_i64(r->last, r->bytes <= SMALL ? end : until);
+         r = r->inside < 0 ? NULL : &p->rooms.items[r->inside]) {
+        if (r->bytes <= SMALL) until = end; // and so stays what it is a part of
+        r->last = tl_max_i64(r->last, until);
+    }
 }
 
 /* Memory of a call that runs beside those behind it stays for a while: whoever got it next would

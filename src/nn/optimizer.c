@@ -277,6 +277,7 @@ tl_status tl_optimizer_new(tl_optimizer **out, const tl_optimizer_args *args)
 {
     *out = tl_alloc_zero(sizeof **out);
     if (!*out) return TL_FAIL_NOMEM(sizeof **out);
+    (*out)->batch = -1;
     tl_status st = build(*out, args);
     if (st != TL_OK) tl_optimizer_free(out);
     return st;

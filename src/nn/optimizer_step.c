@@ -255,16 +255,18 @@ bool tl_optimizer_accumulate(tl_optimizer *o, tl_ctx *c, tl_tensor *const *grads
 {
     if (o->inert) return !tl_ctx_failed(c);
     if (!check(o, c, grads, weight)) return false;
+    const bool told = o->batch >= 0, again = told && o->additions > o->batch;
     o->additions++;
     if (make_sums(o) != TL_OK) {
         tl_ctx_fail(c);
         return false;
     }
     bool taping = tl_ctx_set_taping(c, false);
+    if (o->fresh && again) tl_assign(c, o->fresh, o->begun);
     for (int64_t i = 0; i < o->count; i++)
         if (o->parts[i].sum && grads[i])
             add_gradient(o, c, o->parts[i].sum, tl_cast(c, grads[i], o->values[i]->dtype));
-    if (o->fresh) tl_assign(c, o->fresh, o->begun);
+    if (o->fresh && !told) tl_assign(c, o->fresh, o->begun);
     accumulate_rows(o, c);
     tli_noise_add(o, c, grads, weight);
     tl_assign_add(c, o->weight_sum, weight ? tl_cast(c, weight, TL_F64) : tl_number(c, TL_F64, 1));
@@ -327,6 +329,12 @@ tl_tensor *tl_optimizer_sum(const tl_optimizer *o, int64_t index)
     return index < o->row_sums.count ? o->row_sums.items[index].sum : NULL;
 }
 
+int64_t tl_optimizer_sum_count(const tl_optimizer *o)
+{
+    return tl_optimizer_gradient_sums(o) + (o->weight_sum != NULL) + (o->noise.sums != NULL)
+           + o->row_sums.count;
+}
+
 tl_ints tl_optimizer_sum_params(const tl_optimizer *o, const tl_tensor *sum,
                                 const int64_t **numbers)
 {
@@ -348,6 +356,11 @@ const char *tl_optimizer_param_path(const tl_optimizer *o, int64_t number)
 int64_t tl_optimizer_additions(const tl_optimizer *o)
 {
     return o->additions;
+}
+
+void tl_optimizer_begin_batch(tl_optimizer *o)
+{
+    o->batch = o->additions;
 }
 
 tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes)

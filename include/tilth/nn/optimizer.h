@@ -91,6 +91,7 @@ TL_API TL_NODISCARD tl_status tl_optimizer_discard(tl_optimizer *o);
  * which there are tl_optimizer_gradient_sums, then weights and whatever else is summed. NULL behind
  * the last one. There are none before something was accumulated, and there may be more later. */
 TL_API tl_tensor *tl_optimizer_sum(const tl_optimizer *o, int64_t index);
+TL_API int64_t tl_optimizer_sum_count(const tl_optimizer *o);
 TL_API int64_t tl_optimizer_gradient_sums(const tl_optimizer *o);
 /* Where parameters begin in a sum of gradients, ascending, and the number of each in the model,
  * which counts them in the order of its layers. None of other sums. */
@@ -110,6 +111,9 @@ TL_API TL_NODISCARD tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t la
 TL_API void tl_optimizer_begin_lane(tl_optimizer *o, tl_ctx *c);
 /* What it is known by: a bool scalar; NULL with one lane. */
 TL_API tl_tensor *tl_optimizer_fresh(const tl_optimizer *o);
+/* Whoever says when a batch begins, also while it is captured, clears that behind each batch that
+ * has accumulated something. Else accumulating does, which is one more op. */
+TL_API void tl_optimizer_begin_batch(tl_optimizer *o);
 /* Whether lanes are clipped; and clips what was accumulated for one. */
 TL_API bool tl_optimizer_clips_lanes(const tl_optimizer *o);
 TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);

@@ -19,6 +19,7 @@
 static void end_free(tli_lane_end *e)
 {
     tl_function_free(&e->program);
+    TL_VEC_FREE(&e->acts);
     tl_free(e);
 }
 
@@ -26,6 +27,7 @@ static void drop_programs(tli_lanes *l)
 {
     for (int64_t i = 0; i < l->ends.count; i++) end_free(l->ends.items[i]);
     TL_VEC_FREE(&l->ends);
+    for (int64_t i = 0; l->last && i < l->run.count; i++) l->last[i] = NULL;
 }
 
 static void drop_sums(tli_lanes *l)
@@ -42,6 +44,7 @@ static void drop_sums(tli_lanes *l)
 void tli_lanes_deinit(tli_lanes *l)
 {
     drop_sums(l);
+    tl_free(l->last);
     tl_function_free(&l->begin);
     tl_function_free(&l->clip);
     tl_function_free(&l->settle);
@@ -124,9 +127,12 @@ tl_status tli_lanes_init(tli_lanes *l, const tl_strategy *s, const tli_guard *gu
     l->sums_of_optimizer = -1;
     if (args) l->args = *args;
     if (!tli_lanes_several(l)) return TL_OK;
+    l->last = tl_alloc_zero((size_t)l->run.count * sizeof *l->last);
+    if (!l->last) return TL_FAIL_NOMEM((size_t)l->run.count * sizeof *l->last);
     if (!tli_lanes_on_host(l)) TL_TRY(make_program(l, &l->begin, "begin_lanes", begin_body, l));
     if (!optimizer) return make_program(l, &l->settle, "settle_lanes", settle_body, l);
     TL_TRY(tl_optimizer_set_lanes(optimizer, l->of.lanes));
+    l->clips = tl_optimizer_clips_lanes(optimizer);
     l->fresh = (tli_lane_sum){.live = tl_optimizer_fresh(optimizer)};
     TL_TRY(tl_strands_new(&l->strands, &(tl_strands_args){.of = l->of,
                                                           .rank = l->rank,
@@ -162,34 +168,29 @@ void tli_lanes_accept(const tli_lanes *l)
 
 /* --- what is added up ------------------------------------------------------------------------- */
 
-static tl_status add_sum(tli_lanes *l, tl_tensor *live, tl_tensor *start, bool once)
+static tl_status add_sum(tli_lanes *l, tli_lane_sum sum)
 {
-    tli_lane_sum sum = {.live = live, .start = start, .once = once};
-    sum.here = tli_lanes_on_host(l) && !start && tli_lane_sum_is_small(&sum);
+    sum.here = tli_lanes_on_host(l) && !sum.start && tli_lane_sum_is_small(&sum);
     return TL_VEC_PUSH(&l->sums, sum) ? TL_OK : TL_ENOMEM;
-}
-
-static int64_t count_sums(const tl_optimizer *o)
-{
-    int64_t count = 0;
-    while (o && tl_optimizer_sum(o, count)) count++;
-    return count;
 }
 
 /* The optimizer makes its sums when a step adds to them for the first time. */
 tl_status tli_lanes_collect(tli_lanes *l)
 {
-    const int64_t count = count_sums(l->optimizer);
+    const int64_t count = l->optimizer ? tl_optimizer_sum_count(l->optimizer) : 0;
     if (count == l->sums_of_optimizer) return TL_OK;
     drop_sums(l);
     for (int64_t i = 0; i < l->guard->count; i++) {
         const tli_guarded *g = &l->guard->items[i];
-        TL_TRY(add_sum(l, g->live, g->moves ? g->kept : NULL, false));
+        TL_TRY(add_sum(l, (tli_lane_sum){.live = g->live, .start = g->moves ? g->kept : NULL}));
     }
-    if (l->told) TL_TRY(add_sum(l, l->told, NULL, false));
+    if (l->told) TL_TRY(add_sum(l, (tli_lane_sum){.live = l->told, .once = true}));
     const int64_t gradients = l->optimizer ? tl_optimizer_gradient_sums(l->optimizer) : 0;
     for (int64_t i = 0; i < count; i++)
-        TL_TRY(add_sum(l, tl_optimizer_sum(l->optimizer, i), NULL, i < gradients));
+        TL_TRY(add_sum(l, (tli_lane_sum){.live = tl_optimizer_sum(l->optimizer, i),
+                                         .once = i <= gradients, // weights, too
+                                         .begins = i < gradients}));
+    l->weights = count ? tl_optimizer_sum(l->optimizer, gradients) : NULL;
     l->sums_of_optimizer = count;
     return TL_OK;
 }
@@ -197,7 +198,8 @@ tl_status tli_lanes_collect(tli_lanes *l)
 static tl_status make_place(const tli_lanes *l, tli_lane_sum *s, int64_t at)
 {
     if (s->stack[at]) return TL_OK;
-    return tl_tensor_new(&s->stack[at], l->engine, s->live->dtype, s->live->shape);
+    TL_TRY(tl_tensor_new(&s->stack[at], l->engine, s->live->dtype, s->live->shape));
+    return s->live == l->told ? tl_tensor_clear(s->stack[at]) : TL_OK; // some are never told
 }
 
 /* --- behind a lane ---------------------------------------------------------------------------- */
@@ -224,18 +226,6 @@ static bool can_exchange(const tli_lane_sum *s, int64_t at)
     return tli_storage_can_exchange(s->live->storage, s->stack[at]->storage);
 }
 
-static void exchange(const tli_lane_end *e)
-{
-    const tli_lanes *l = e->lanes;
-    const int64_t at = e->height - e->merges;
-    if (!e->push || e->stays) return;
-    for (int64_t i = 0; i < l->sums.count; i++) {
-        const tli_lane_sum *s = &l->sums.items[i];
-        if (s->once && can_exchange(s, at))
-            tli_storage_exchange(s->live->storage, s->stack[at]->storage);
-    }
-}
-
 /* Of the stack, how much of it is there for this sum, and how often the upper two are added. False:
  * nothing is done now. */
 static bool is_ended(const tli_lane_end *e, const tli_lane_sum *s, int64_t *top, int64_t *merges)
@@ -255,9 +245,9 @@ static tl_status end_sum(const tli_lane_end *e, tli_lane_sum *s, tl_ctx *c)
     tl_tensor *sum = brought(c, s);
     for (; merges > 0; merges--) sum = tl_add(c, s->stack[--top], sum);
     if (e->push) TL_TRY(make_place(e->lanes, s, top));
-    if (e->push && !(s->once && can_exchange(s, top))) {
+    if (e->push && !(s->begins && can_exchange(s, top))) {
         tl_assign(c, s->stack[top], sum);
-        if (!s->once) begin_again(c, s); // else the optimizer begins
+        if (!s->begins) begin_again(c, s);
     } else if (sum != s->live) {
         tl_assign(c, s->live, sum);
     }
@@ -276,33 +266,60 @@ static tl_status end_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensor
     return tl_ctx_status(c);
 }
 
-/* On the way of every lane: nothing is asked of a sum that is left as it is. */
-static tl_status end_sum_here(const tli_lane_end *e, tli_lane_sum *s)
+/* --- at once ---------------------------------------------------------------------------------- */
+
+/* On the way of every lane, so all that can be known before is. */
+static tl_status plan_act(tli_lane_end *e, tli_lane_sum *s)
 {
     int64_t top, merges;
-    if (!s->here || !is_ended(e, s, &top, &merges) || (!merges && !e->push)) return TL_OK;
-    char *live = tli_data(s->live);
-    if (merges > 0) tli_storage_touch(s->live->storage);
-    for (; merges > 0; merges--)
-        TL_TRY(tl_lanes_add(s->live->dtype, live, live, tli_data(s->stack[--top]),
-                            tl_tensor_count(s->live)));
-    if (!e->push) return TL_OK;
-    TL_TRY(make_place(e->lanes, s, top));
-    const size_t bytes = tl_tensor_bytes(s->live);
-    if (!bytes || (s->once && can_exchange(s, top))) return TL_OK;
-    memcpy(tli_data(s->stack[top]), live, bytes);
-    if (s->once) return TL_OK; // the optimizer begins
-    tli_storage_touch(s->live->storage);
-    memset(live, 0, bytes);
+    if (!is_ended(e, s, &top, &merges)) return TL_OK;
+    tli_lane_act a = {.sum = s,
+                      .count = s->live == e->lanes->told ? e->lanes->told_count
+                                                         : tl_tensor_count(s->live),
+                      .place = top - merges};
+    a.bytes = (size_t)a.count * tl_dtype_size(s->live->dtype);
+    if (e->push) TL_TRY(make_place(e->lanes, s, a.place));
+    a.exchanges = e->push && s->begins && can_exchange(s, a.place);
+    a.merges = s->here ? merges : 0;
+    a.copies = s->here && e->push && !a.exchanges && a.bytes;
+    a.clears = a.copies && !s->begins;
+    if (!a.merges && !a.copies && !a.exchanges) return TL_OK;
+    return TL_VEC_PUSH(&e->acts, a) ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status plan_acts(tli_lane_end *e)
+{
+    const tli_lanes *l = e->lanes;
+    for (int64_t i = 0; i < l->sums.count && tli_lanes_on_host(l); i++)
+        TL_TRY(plan_act(e, &l->sums.items[i]));
     return TL_OK;
+}
+
+static tl_status act(const tli_lane_act *a)
+{
+    tl_tensor *live = a->sum->live, *const *stack = a->sum->stack;
+    char *data = tli_data(live);
+    for (int64_t i = a->merges; i-- > 0;)
+        TL_TRY(tl_lanes_add(live->dtype, data, data, tli_data(stack[a->place + i]), a->count));
+    if (a->copies) memcpy(tli_data(stack[a->place]), data, a->bytes);
+    if (a->clears) memset(data, 0, a->bytes);
+    if (a->exchanges) tli_storage_exchange(live->storage, stack[a->place]->storage);
+    else if (a->merges || a->clears) tli_storage_touch(live->storage);
+    return TL_OK;
+}
+
+static void set_here(const tl_tensor *flag, bool value)
+{
+    *(bool *)tli_data(flag) = value;
+    tli_storage_touch(flag->storage);
 }
 
 static tl_status end_here(const tli_lane_end *e)
 {
-    const tli_lanes *l = e->lanes;
-    if (!tli_lanes_on_host(l)) return TL_OK;
-    for (int64_t i = 0; i < l->sums.count; i++) TL_TRY(end_sum_here(e, &l->sums.items[i]));
-    return begins_next(e) ? tl_tensor_set_doubles(l->fresh.live, &(double){1}, 1) : TL_OK;
+    const tl_tensor *fresh = e->lanes->fresh.live;
+    for (int64_t i = 0; i < e->acts.count; i++) TL_TRY(act(&e->acts.items[i]));
+    if (begins_next(e) && tli_lanes_on_host(e->lanes)) set_here(fresh, true);
+    return TL_OK;
 }
 
 static bool has_program(const tli_lanes *l)
@@ -315,11 +332,12 @@ static bool has_program(const tli_lanes *l)
 static bool is_same(const tli_lane_end *a, const tli_lane_end *b)
 {
     return a->height == b->height && a->merges == b->merges && a->push == b->push
-           && a->stays == b->stays && a->stayed == b->stayed && a->apart == b->apart;
+           && a->may_stay == b->may_stay && a->stays == b->stays && a->stayed == b->stayed
+           && a->apart == b->apart;
 }
 
 /* There are a few for each doubling of the lanes. */
-static tl_status find_end(tli_lanes *l, tli_lane_end **out, const tli_lane_end *wanted)
+static tl_status find_same(tli_lanes *l, tli_lane_end **out, const tli_lane_end *wanted)
 {
     for (int64_t i = 0; i < l->ends.count; i++)
         if (is_same(*out = l->ends.items[i], wanted)) return TL_OK;
@@ -327,11 +345,34 @@ static tl_status find_end(tli_lanes *l, tli_lane_end **out, const tli_lane_end *
     if (!e) return TL_FAIL_NOMEM(sizeof *e);
     *e = *wanted;
     e->here = !has_program(l);
-    tl_status st = make_program(l, &e->program, "end_lane", end_body, e);
+    tl_status st = plan_acts(e);
+    if (st == TL_OK) st = make_program(l, &e->program, "end_lane", end_body, e);
     if (st == TL_OK && TL_VEC_PUSH(&l->ends, e)) return TL_OK;
     end_free(e);
     *out = NULL;
     return st == TL_OK ? TL_ENOMEM : st;
+}
+
+/* As in the step before, unless something has changed. */
+static tl_status find_end(tli_lanes *l, tli_lane_end **out, int64_t lane, bool may_stay)
+{
+    tli_lane_end **last = &l->last[lane - l->run.first], *e = *out = *last;
+    if (e && e->height == l->height && e->stayed == l->stayed && e->may_stay == may_stay)
+        return TL_OK;
+    tli_lane_end wanted = {.lanes = l,
+                           .height = l->height,
+                           .merges = tl_lanes_merges(&l->of, l->rank, lane),
+                           .push = lane + 1 < l->run.first + l->run.count,
+                           .may_stay = may_stay,
+                           .stayed = l->stayed};
+    // The sum of two lanes is what the second adds to the first, unless the parts of each have to
+    // be added among themselves first.
+    wanted.stays =
+        wanted.push && !wanted.merges && may_stay && tl_lanes_merges(&l->of, l->rank, lane + 1) > 0;
+    wanted.apart = !wanted.push && l->peers;
+    TL_TRY(find_same(l, out, &wanted));
+    *last = *out;
+    return TL_OK;
 }
 
 static tl_status run(tl_function *f, tl_graph_fn *body, void *self, tl_ctx *c)
@@ -353,28 +394,16 @@ tl_status tli_lanes_begin(tli_lanes *l, tl_ctx *c)
 
 tl_status tli_lanes_end_lane(tli_lanes *l, tl_ctx *c, int64_t lane, int64_t batches, bool beside)
 {
-    const bool clips = l->optimizer && tl_optimizer_clips_lanes(l->optimizer);
+    tli_lane_end *e;
     if (!tli_lanes_several(l)) return TL_OK;
     TL_TRY(tli_lanes_collect(l));
-    if (clips) TL_TRY(run(l->clip, clip_body, l, c));
-    tli_lane_end wanted = {.lanes = l,
-                           .height = l->height,
-                           .merges = tl_lanes_merges(&l->of, l->rank, lane),
-                           .push = lane + 1 < l->run.first + l->run.count,
-                           .stayed = l->stayed},
-                 *e;
-    // The sum of two lanes is what the second adds to the first, unless the parts of each have to
-    // be added among themselves first.
-    wanted.stays = wanted.push && !wanted.merges && batches == 1 && l->adds_once && !clips
-                   && !beside && tl_lanes_merges(&l->of, l->rank, lane + 1) > 0;
-    wanted.apart = !wanted.push && l->peers;
-    if (wanted.apart) tli_exchange_note_last(l, lane);
-    TL_TRY(find_end(l, &e, &wanted));
+    if (l->clips) TL_TRY(run(l->clip, clip_body, l, c));
+    TL_TRY(find_end(l, &e, lane, batches == 1 && l->adds_once && !l->clips && !beside));
+    if (e->apart) tli_exchange_note_last(l, lane);
     if (!e->here) TL_TRY(run(e->program, end_body, e, c));
     TL_TRY(end_here(e));
-    exchange(e);
-    l->height += wanted.push - wanted.merges;
-    l->stayed = wanted.stays;
+    l->height += e->push - e->merges;
+    l->stayed = e->stays;
     return TL_OK;
 }
 
@@ -414,13 +443,26 @@ void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told)
     if (count) tl_assign_add(c, l->told, tl_pack(c, count, numbers, places, TLI_MOST_TOLD));
 }
 
-void tli_lanes_tell_here(tli_lanes *l, const tl_tensors *told)
+void tli_lanes_begin_batch_here(tli_lanes *l)
+{
+    if (l->weights) l->weights_before = tli_storage_version(l->weights->storage);
+    if (l->args.engine) tl_optimizer_begin_batch(l->optimizer); // eager lanes may take turns in one
+}
+
+void tli_lanes_end_batch_here(tli_lanes *l, const tl_tensors *told)
 {
     double *sums = tli_data(l->told);
-    for (int64_t i = 0, count = 0; i < told->count && count < TLI_MOST_TOLD; i++) {
+    const tl_tensor *w = l->weights;
+    // What was added to need not begin any more.
+    if (!w || tli_storage_version(w->storage) != l->weights_before) set_here(l->fresh.live, false);
+    int64_t count = 0;
+    for (int64_t i = 0; i < told->count && count < TLI_MOST_TOLD; i++) {
         const tl_tensor *t = told->items[i].tensor;
         if (is_number(t)) sums[count++] += tli_element_get(t->dtype, tli_data(t), 0);
     }
+    if (count <= l->told_count) return;
+    l->told_count = count;
+    drop_programs(l); // which know it
 }
 
 void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t batches,

@@ -32,6 +32,8 @@ typedef struct tli_lane_sum {
     tl_tensor *start;
     /* a batch adds to it once: of two lanes, the second may add to what the first has left */
     bool once;
+    /* what is added first takes its place: it need not be cleared */
+    bool begins;
     /* small, where the host computes: it is added at once, as calls of a program would take longer
      * than what they do */
     bool here;
@@ -39,17 +41,32 @@ typedef struct tli_lane_sum {
     tl_tensor **own; /* of lanes side by side, but for the last; NULL: it has not been needed */
 } tli_lane_sum;
 
-/* What is done behind a lane, as a program. */
+/* What is done with a sum behind a lane, at once and in this order. */
+typedef struct tli_lane_act {
+    const tli_lane_sum *sum;
+    size_t bytes;
+    int64_t count;  /* elements */
+    int64_t place;  /* in the stack, where the sum goes */
+    int64_t merges; /* how many are added to it, from there upwards */
+    bool copies, clears, exchanges;
+} tli_lane_act;
+
+/* What is done behind a lane: as a program, then at once. */
 typedef struct tli_lane_end {
     struct tli_lanes *lanes;
     int64_t height; /* of the stack before it */
     int64_t merges; /* how often the upper two are added */
     bool push;      /* another lane follows */
     bool apart;     /* what travels in parts is left as it is (lanes_exchange.c) */
-    bool stays;     /* it adds to what this one has left, where that may be */
+    bool may_stay;  /* the next one may add to what this one has left */
+    bool stays;     /* it does, where that may be */
     bool stayed;    /* this one has done so */
-    bool here;      /* all sums are added at once: no program is needed */
+    bool here;      /* no program is needed */
     tl_function *program;
+    struct {
+        tli_lane_act *items;
+        int64_t count, capacity;
+    } acts;
 } tli_lane_end;
 
 /* A part of a large sum, which travels by itself. */
@@ -94,15 +111,19 @@ typedef struct tli_lanes {
         int64_t count, capacity;
     } sums;
     int64_t sums_of_optimizer; /* among them, at the end */
+    const tl_tensor *weights;  /* the first of those that each batch adds to; NULL: not yet known */
+    uint64_t weights_before;   /* the version of it, before a batch */
     int64_t height;            /* of the stack */
     bool stayed;               /* the last lane has left its sums where the next one adds */
     bool adds_once;            /* each batch, as far as was seen */
+    bool clips;                /* the optimizer does, each lane by itself */
     bool joined;               /* once: what comes before may have to be compiled */
     size_t dropped;            /* bytes of sums that others have, from a join to the next step */
     struct {
         tli_lane_end **items;
         int64_t count, capacity;
     } ends;
+    tli_lane_end **last; /* of each lane of the run, what was done behind it; NULL: nothing yet */
     tl_function *begin, *clip, *settle;
     tli_exchange exchange;
     tl_strands *strands; /* in which lanes of training meet; NULL: there is one, or nothing is
@@ -113,6 +134,7 @@ typedef struct tli_lanes {
     bool asked, meet;    /* of steps that are not captured: whether lanes meet in them */
     /* sums of numbers that steps tell, float64; NULL: nothing is told */
     tl_tensor *told;
+    int64_t told_count; /* how many there were, at most */
 } tli_lanes;
 
 enum {
@@ -193,8 +215,9 @@ TL_NODISCARD tl_status tli_lanes_each(tli_lanes *l, tl_ctx *c, tli_lane_fn *batc
 
 /* In the program of a batch, and only calling ops: adds the numbers among what it tells. */
 void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told);
-/* The same behind it, where the host computes. */
-void tli_lanes_tell_here(tli_lanes *l, const tl_tensors *told);
+/* The same behind it, where the host computes; and before it, also where it is captured. */
+void tli_lanes_begin_batch_here(tli_lanes *l);
+void tli_lanes_end_batch_here(tli_lanes *l, const tl_tensors *told);
 /* In the program that applies: their means over all batches of the step, in the order and with the
  * types of the numbers among `told`. */
 void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t batches,

@@ -45,7 +45,7 @@ static void begin_own(const tli_lanes *l, const tli_lane_sum *s)
         const size_t bytes = tl_tensor_bytes(s->live);
         if (s == &l->fresh) memset(data, 1, bytes);
         else if (s->start) memcpy(data, tl_kernel_data(s->start), bytes);
-        else if (!s->once) memset(data, 0, bytes);
+        else if (!s->begins) memset(data, 0, bytes);
     }
 }
 
@@ -90,10 +90,7 @@ void tli_lanes_bring(tli_lanes *l, int64_t index)
 tl_status tli_lanes_turn(void *lanes, int64_t lane)
 {
     tli_lanes *l = lanes;
-    const int64_t before = l->sums_of_optimizer;
-    int64_t count = 0;
-    while (tl_optimizer_sum(l->optimizer, count)) count++;
-    if (count != before)
+    if (tl_optimizer_sum_count(l->optimizer) != l->sums_of_optimizer)
         return TL_FAIL(TL_ESTATE, "lanes of one step train different parts of the model, and meet "
                                   "in its middle: give all of them the same kind of batch");
     tli_lanes_bring(l, lane - l->run.first);

@@ -87,7 +87,7 @@ static tl_status cut(tli_lanes *l, int64_t index)
     const tli_lane_sum *s = &l->sums.items[index];
     const int64_t *numbers = NULL;
     tl_ints offsets = {0};
-    if (s->once) offsets = tl_optimizer_sum_params(l->optimizer, s->live, &numbers);
+    if (s->begins) offsets = tl_optimizer_sum_params(l->optimizer, s->live, &numbers);
     const int64_t most = elements_of(l->peers, s->live);
     for (int64_t end = tl_tensor_count(s->live), param; end > 0;) {
         const int64_t from = begin_with(offsets, end, most, l->peers->bucket_params, &param);
@@ -376,7 +376,7 @@ static void drop_others(tli_lanes *l, const tli_lane_sum *s)
 
 bool tli_lane_sum_is_apart(const tli_lanes *l, const tli_lane_sum *s)
 {
-    return l->peers && s->once && !tli_lane_sum_is_small(s) && tli_lanes_on_host(l);
+    return l->peers && s->begins && !tli_lane_sum_is_small(s) && tli_lanes_on_host(l);
 }
 
 void tli_exchange_note_last(tli_lanes *l, int64_t lane)
@@ -390,7 +390,7 @@ const tl_early *tli_exchange_early(tli_lanes *l)
 {
     tli_exchange *x = &l->exchange;
     if (!l->peers || !x->made || !x->early || !tli_lanes_on_host(l)) return NULL;
-    if (l->optimizer && tl_optimizer_clips_lanes(l->optimizer)) return NULL; // needs all of a lane
+    if (l->clips) return NULL; // needs all of a lane
     tli_exchange_note_last(l, l->run.first + l->run.count - 1);
     x->asked = (tl_early){.parts = x->parts, .count = x->early, .there = take_part, .self = l};
     return &x->asked;

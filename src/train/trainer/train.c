@@ -41,7 +41,9 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
                  .metrics = t->train_metrics,
                  .logs = out,
                  .replicas = tl_strategy_replicas(t->strategy)};
+    const bool here = tli_lanes_several(lanes) && tli_lanes_on_host(lanes);
     bool whole = !tl_optimizer_accumulating(t->optimizer); // the step is this batch
+    if (here) tli_lanes_begin_batch_here(lanes);
     int64_t added = tl_optimizer_additions(t->optimizer);
     tl_tensor *lowers = whole ? tli_flight_begin(t, c) : NULL;
     if (whole) tli_guard_keep(&t->parts->guard, c);
@@ -65,7 +67,7 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
         tli_flight_note(t, c, loss);
         if (whole) tli_guard_settle(&t->parts->guard, c, finite);
         if (whole) tli_flight_end(t, c, lowers);
-        if (tli_lanes_several(lanes) && !tli_lanes_on_host(lanes)) tli_lanes_tell(lanes, c, out);
+        if (tli_lanes_several(lanes) && !here) tli_lanes_tell(lanes, c, out);
         st = tl_ctx_status(c);
     }
     if (tl_optimizer_additions(t->optimizer) > added + 1) lanes->adds_once = false;
@@ -178,19 +180,20 @@ static tl_status compute_batch(tl_trainer *t, tl_ctx *c, int64_t batch, const tl
 {
     tl_function *f = t->parts->train;
     tli_lanes *lanes = &t->parts->lanes;
+    const bool here = tli_lanes_several(lanes) && tli_lanes_on_host(lanes);
     tl_ctx_set_draws(c, tli_trainer_draws(t, batch));
     tl_ctx_set_training(c, true);
     tl_ctx_set_strand(c, strand_of(t, batch));
     const tl_early *early = f ? early_of(t, c, batch) : NULL;
     tl_program *reads;
     tl_status st = tli_weights_take(t, c, in, &reads);
+    if (here) tli_lanes_begin_batch_here(lanes);
     if (st == TL_OK)
         st = early ? call_early(t, c, early, in, out)
              : f   ? tl_function_call(f, c, in, out)
                    : tli_train_body(t, c, in, out);
     tli_weights_leave(t, reads);
-    if (st == TL_OK && tli_lanes_several(lanes) && tli_lanes_on_host(lanes))
-        tli_lanes_tell_here(lanes, out);
+    if (st == TL_OK && here) tli_lanes_end_batch_here(lanes, out);
     tl_ctx_set_strand(c, NULL);
     tl_ctx_set_training(c, false);
     return tli_step_status(t, st);

@@ -243,6 +243,46 @@ static void lanes_are_accumulated_batches(void **state)
     }
 }
 
+/* A step that adds to its sums more than once: only the first begins them. */
+static tl_status train_twice(tl_task *t, tl_step *s)
+{
+    const tl_batch_parts *p = tl_step_parts(s);
+    (void)t;
+    for (int i = 0; i < 2; i++) {
+        tl_tensor *y = tl_step_forward(s, p->features.items[0].tensor);
+        tl_step_minimize(s, tl_sparse_cross_entropy(s->ctx, p->labels.items[0].tensor, y),
+                         p->weight);
+    }
+    return tl_ctx_status(s->ctx);
+}
+static const tl_task_class twice_task = {
+    .cls = TL_CLASS(tl_task_class, "twice", &two_task.cls, tl_task, &task_desc),
+    .train_step = train_twice,
+};
+
+static void batches_may_add_twice(void **state)
+{
+    static const char *const words[][2] = {
+        {"tilth.lanes=4" SGD, "tilth.gradient_accumulation=4" SGD},
+        {"tilth.lanes=4,runtime.run_eagerly=true" SGD, "tilth.gradient_accumulation=4" SGD},
+        {"tilth.lanes=2,tilth.gradient_accumulation=2" SGD, "tilth.gradient_accumulation=4" SGD}};
+    (void)state;
+    for (int64_t i = 0; i < TL_COUNT(words); i++) {
+        two a, b;
+        batch_size = 4;
+        open_two(&a, words[i][0], NULL);
+        open_two(&b, words[i][1], NULL);
+        a.task->cls = b.task->cls = &twice_task;
+        exchange(&a, &bare_class);
+        exchange(&b, &bare_class);
+        assert_ok(tl_trainer_train(a.t, 6, a.logs));
+        assert_ok(tl_trainer_train(b.t, 6, b.logs));
+        assert_near_models(&a, &b, 2e-6);
+        close_two(&a);
+        close_two(&b);
+    }
+}
+
 static void programs_and_eager_lanes_agree(void **state)
 {
     (void)state;
@@ -552,17 +592,12 @@ static void what_lanes_cannot_do_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LANES_TEST(sums_follow_the_tree),
-        LANES_TEST(one_lane_is_as_none),
-        LANES_TEST(lanes_are_accumulated_batches),
-        LANES_TEST(programs_and_eager_lanes_agree),
-        LANES_TEST(a_restored_run_goes_on_exactly),
-        LANES_TEST(each_lane_draws_for_itself),
-        LANES_TEST(evaluations_count_each_example_once),
-        LANES_TEST(numbers_are_told_as_means),
-        LANES_TEST(the_lane_at_fault_is_named),
-        LANES_TEST(two_lanes_are_pytorchs),
-        LANES_TEST(synchronized_lanes_are_one_batch),
+        LANES_TEST(sums_follow_the_tree),           LANES_TEST(one_lane_is_as_none),
+        LANES_TEST(lanes_are_accumulated_batches),  LANES_TEST(batches_may_add_twice),
+        LANES_TEST(programs_and_eager_lanes_agree), LANES_TEST(a_restored_run_goes_on_exactly),
+        LANES_TEST(each_lane_draws_for_itself),     LANES_TEST(evaluations_count_each_example_once),
+        LANES_TEST(numbers_are_told_as_means),      LANES_TEST(the_lane_at_fault_is_named),
+        LANES_TEST(two_lanes_are_pytorchs),         LANES_TEST(synchronized_lanes_are_one_batch),
         LANES_TEST(what_lanes_cannot_do_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
