@@ -353,6 +353,99 @@ static void test_gather_steps(void **state)
     }
 }
 
+enum { ROUNDED_DEPTH = 40, ROUNDED_SIDE = 64, ROUNDED_ROW = ROUNDED_SIDE + 5 };
+
+/* Sums whose halves are ties, just beside them, beyond the largest, not finite, or anything. */
+static float odd_sum(int i)
+{
+    static const uint32_t bits[] = {0x3f808000, 0x3f818000, 0x3f807fff, 0x3f808001, 0xbf808000,
+                                    0xbf818000, 0x7f7f7fff, 0x7f7f8000, 0xff7fffff, 0x7f800000,
+                                    0xff800000, 0x00008000, 0x00018000, 0x80000000, 0x00000001};
+    const int at = i % (2 * TL_COUNT(bits));
+    return at < TL_COUNT(bits) ? tli_bits_to_float(bits[at]) : (float)random_value();
+}
+
+/* A product of 2s and 3s, onto these sums, with a bias: each element is that of one rounding. */
+static void check_rounded(const tli_gemm_kernels *k, tl_dtype type, int rows, int cols,
+                          const float *sums, const float *bias, double alpha)
+{
+    float lane[ROUNDED_DEPTH];
+    uint16_t c[ROUNDED_SIDE * ROUNDED_ROW];
+    void *x = random_array(type, ROUNDED_DEPTH), *y = random_array(type, ROUNDED_DEPTH);
+    void *a = calloc(1, tli_gemm_panel_bytes(k, k->mr, ROUNDED_DEPTH));
+    void *b = calloc(1, tli_gemm_panel_bytes(k, k->nr, ROUNDED_DEPTH));
+    const void *xs[ROUNDED_SIDE], *ys[ROUNDED_SIDE];
+    assert_true(a && b && k->mr <= ROUNDED_SIDE && k->nr <= ROUNDED_SIDE);
+    for (int p = 0; p < ROUNDED_DEPTH; p++) {
+        lane[p] = p % 3 == 0 ? 2 : 3;
+        put(x, type, p, lane[p]);
+        put(y, type, p, 1);
+    }
+    for (int i = 0; i < ROUNDED_SIDE; i++) xs[i] = x, ys[i] = y;
+    for (int i = 0; i < TL_COUNT(c); i++) c[i] = 0x1234;
+    k->gather_a(a, xs, k->mr, type, ROUNDED_DEPTH);
+    k->gather_b(b, ys, k->nr, type, ROUNDED_DEPTH);
+    float sum = 0;
+    for (int p = 0; p < ROUNDED_DEPTH; p++) sum += lane[p];
+    if (k->begin) k->begin();
+    k->tile_rounded(rows, cols, ROUNDED_DEPTH, a, b, sums, ROUNDED_ROW, bias, c, ROUNDED_ROW,
+                    alpha);
+    if (k->end) k->end();
+    for (int i = 0; i < ROUNDED_SIDE; i++)
+        for (int j = 0; j < ROUNDED_ROW; j++) {
+            const int at = i * ROUNDED_ROW + j;
+            float wanted = sum * (float)alpha;
+            if (i >= rows || j >= cols) {
+                assert_int_equal(c[at], 0x1234);
+                continue;
+            }
+            if (sums) wanted += sums[at];
+            if (bias) wanted += bias[j];
+            if (isnan(wanted)) assert_true(isnan(tli_from_bf16(c[at])));
+            else assert_int_equal(c[at], tli_to_bf16(wanted));
+        }
+    free(a), free(b), free(x), free(y);
+}
+
+/* A NaN anywhere remains one, and changes nothing else. */
+static void check_rounded_kernels(const tli_gemm_kernels *k, tl_dtype type)
+{
+    float sums[ROUNDED_SIDE * ROUNDED_ROW], bias[ROUNDED_SIDE];
+    for (int i = 0; i < TL_COUNT(sums); i++) sums[i] = odd_sum(i);
+    for (int i = 0; i < ROUNDED_SIDE; i++) bias[i] = (float)random_value();
+    for (int c = 0; c < 8; c++) {
+        const float *onto = c & 1 ? sums : NULL, *plus = c & 2 ? bias : NULL;
+        const double alpha = c & 4 ? 0.5 : 1;
+        check_rounded(k, type, k->mr, k->nr, onto, plus, alpha);
+        check_rounded(k, type, k->mr - 1, k->nr, onto, plus, alpha);
+        check_rounded(k, type, k->mr, k->nr - 1, onto, plus, alpha);
+    }
+    for (int i = 0; i < k->mr; i++)
+        for (int j = 0; j < k->nr; j++) {
+            float *one = &sums[i * ROUNDED_ROW + j];
+            const float before = *one;
+            *one = tli_bits_to_float(j % 2 ? 0x7fffffff : 0xff800001);
+            check_rounded(k, type, k->mr, k->nr, sums, NULL, 1);
+            *one = before;
+        }
+    bias[k->nr - 1] = NAN;
+    check_rounded(k, type, k->mr, k->nr, NULL, bias, 1);
+}
+
+static void test_rounded_tiles(void **state)
+{
+    (void)state;
+    EACH_ISA(isa)
+    {
+        const tli_gemm_kernels *floats = tli_gemm_kernels_of(isa, TLI_GEMM_F32),
+                               *halves = tli_gemm_kernels_of(isa, TLI_GEMM_BF16);
+        if (floats->tile_rounded) check_rounded_kernels(floats, TL_F32);
+        if (halves->tile_rounded) check_rounded_kernels(halves, TL_BF16);
+        if (halves->turned && halves->turned->tile_rounded)
+            check_rounded_kernels(halves->turned, TL_BF16);
+    }
+}
+
 static void test_peaks(void **state)
 {
     (void)state;
@@ -371,7 +464,7 @@ int main(void)
         cmocka_unit_test(test_slopes),        cmocka_unit_test(test_residual_in_place),
         cmocka_unit_test(test_packed_before), cmocka_unit_test(test_pack_functions),
         cmocka_unit_test(test_gather_pieces), cmocka_unit_test(test_gather_steps),
-        cmocka_unit_test(test_peaks),
+        cmocka_unit_test(test_rounded_tiles), cmocka_unit_test(test_peaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

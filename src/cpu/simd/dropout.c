@@ -38,11 +38,14 @@ TLI_INLINE void drop_elements(tl_dtype t, const drops *d, int64_t begin, int64_t
         const int64_t n = end - at < PIECE ? end - at : PIECE;
         tl_rng_fill_u32(&d->stream, at, (uint32_t *)words, n);
         int64_t i = 0;
-        for (; i + VF <= n; i += VF) {
-            const vf x = any_load(t, d->x, at + i, VF);
-            any_store(t, d->y, at + i, kept(vi_load(words + i), below, x, scale), VF);
+        for (; i + 2 * VF <= n; i += 2 * VF) {
+            vf x[2];
+            any_load_pair(t, d->x, at + i, x);
+            for (int k = 0; k < 2; k++)
+                x[k] = kept(vi_load(words + i + k * VF), below, x[k], scale);
+            any_store_pair(t, d->y, at + i, x);
         }
-        if (i < n) {
+        for (; i < n; i += VF) {
             const vf x = any_load(t, d->x, at + i, n - i);
             any_store(t, d->y, at + i, kept(vi_load_n(words + i, n - i), below, x, scale), n - i);
         }

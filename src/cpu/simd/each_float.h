@@ -3,6 +3,7 @@
  *     T               is float, tli_bf16, tli_f16;
  *     T_NAME(x)       is x_f32, x_bf16, x_f16: for everything it defines;
  *     T_LOAD(p)       T_LOAD_N(p, n)  T_STORE(p, x)  T_STORE_N(p, x, n)  are vf_load_f32 ... ;
+ *     T_LOAD_PAIR(p, pair)  loads two vectors that lie next to each other;
  *     T_GET(v)        T_PUT(f)  convert one value from and to float.
  *
  *     #define BODY "cpu/simd/layer_norm.inc"
@@ -17,6 +18,7 @@
 #define T T_JOIN(tli, T_SHORT)
 #define T_LOAD T_JOIN(vf_load, T_SHORT)
 #define T_LOAD_N T_JOIN(T_LOAD, n)
+#define T_LOAD_PAIR T_JOIN(T_LOAD, pair)
 #define T_STORE T_JOIN(vf_store, T_SHORT)
 #define T_STORE_N T_JOIN(T_STORE, n)
 #define T_GET T_JOIN(tli_get, T_SHORT)
@@ -38,6 +40,7 @@
 #undef T
 #undef T_LOAD
 #undef T_LOAD_N
+#undef T_LOAD_PAIR
 #undef T_STORE
 #undef T_STORE_N
 #undef T_GET

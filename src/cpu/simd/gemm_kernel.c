@@ -99,6 +99,11 @@ static void rounded_f32(int rows, int cols, int64_t depth, const void *a, const 
                         const float *sums, int64_t sums_row, const float *bias, void *c,
                         int64_t c_row, double alpha)
 {
+#if !defined(TLI_ISA_neon_bf16)
+    if (rows == GEMM_MR && cols == GEMM_NR && alpha == 1
+        && neon_tile_rounded(depth, a, b, sums, sums_row, bias, c, c_row))
+        return;
+#endif
     float whole[GEMM_MR * GEMM_NR], before[GEMM_NR] = {0};
     if (cols < GEMM_NR) memset(whole, 0, sizeof whole); // whole rows of it are read
     for (int i = 0; i < rows; i++) __builtin_prefetch((const uint16_t *)c + i * c_row, 1);

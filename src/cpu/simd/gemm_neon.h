@@ -125,8 +125,31 @@ static inline void fetch_tile(const float *c, int64_t c_row)
 #define LOAD_STEP                                                                                  \
     LOAD(0, a, 0) LOAD(1, a, 16) LOAD(2, b, 0) LOAD(3, b, 16) LOAD(4, b, 32) NEXT_STEP
 
-/* All of a tile; STORE is its end. */
-#define TILE_OF_COLUMNS(STORE)                                                                     \
+/* How a depth is walked: pairs of steps that look ahead in b, the rest of them, an odd one. */
+typedef struct walk {
+    int64_t pairs, rest, odd, a_ahead, b_ahead;
+} walk;
+
+static inline walk walk_of(int64_t depth, int64_t a_col, int64_t b_row)
+{
+    // Behind a panel lies the next one; else the next tiles read on in the same rows.
+    // ROW_AHEAD is the next line; ROWS_AHEAD rows of 24 multiply-adds each are about what a line
+    // takes from memory.
+    enum { PANEL = 8, ROW_AHEAD = 64, ROWS_AHEAD = 16 };
+    // Calling for what is not there takes longer than any miss: the last pairs do not look ahead.
+    const int64_t last = ROWS_AHEAD / 2 + 2, pairs = depth / 2 > last ? depth / 2 - last : 0;
+    const walk w = {.pairs = pairs,
+                    .rest = depth / 2 - pairs,
+                    .odd = depth % 2,
+                    .a_ahead = a_col == PANEL ? TLI_GEMM_READ_AHEAD : ROW_AHEAD,
+                    .b_ahead = b_row * 4 * ROWS_AHEAD};
+    // The loops below end on these.
+    TL_ASSERT(2 * (w.pairs + w.rest) + w.odd == depth && (w.rest > 0 || depth < 2));
+    return w;
+}
+
+/* All of a tile, for a walk w; STORE is its end, which may have more operands. */
+#define TILE_OF_COLUMNS(STORE, MORE_OUT, MORE_IN)                                                  \
     __asm__ volatile(                                                                              \
         ZERO_SUMS                                                                                  \
         "cbz %[rest], 3f\n" LOAD_STEP                                                              \
@@ -146,34 +169,26 @@ static inline void fetch_tile(const float *c, int64_t c_row)
         "3:\n"                                                                                     \
         "cbz %[odd], 4f\n" LOAD_STEP STEP_LAST                                                     \
         "4:\n" STORE                                                                               \
-        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(pairs), [rest] "+r"(rest),           \
-          [b_ahead] "+r"(b_ahead)                                                                  \
-        : [odd] "r"(odd), [a_ahead] "r"(a_ahead),                                                  \
-          [a_step] "r"(a_col * 4), [b_step] "r"(b_row * 4), [c_row] "r"(c_row * 4),                \
-          [alpha] "r"(tli_float_to_bits(alpha)), [accumulate] "r"((int)accumulate),                \
-          [plain] "r"((int)(alpha == 1)), [bias] "r"(bias)                                         \
+        : [a] "+r"(a), [b] "+r"(b), [c] "+r"(c), [pairs] "+r"(w.pairs), [rest] "+r"(w.rest),       \
+          [b_ahead] "+r"(w.b_ahead) MORE_OUT                                                       \
+        : [odd] "r"(w.odd), [a_ahead] "r"(w.a_ahead), [a_step] "r"(a_col * 4),                     \
+          [b_step] "r"(b_row * 4), [c_row] "r"(c_row * (int64_t)sizeof *c),                        \
+          [bias] "r"(bias) MORE_IN                                                                 \
         : "memory", "cc", ALL_VECTORS)
+#define FLOATS_IN                                                                                  \
+    , [alpha] "r"(tli_float_to_bits(alpha)), [accumulate] "r"((int)accumulate),                    \
+      [plain] "r"((int)(alpha == 1))
 
 /* With `bias`, which has a number for each column, alpha is 1. */
 static inline void tile_columns(int64_t depth, const float *a, int64_t a_col, const float *b,
                                 int64_t b_row, float *c, int64_t c_row, float alpha,
                                 bool accumulate, const float *bias)
 {
-    // Behind a panel lies the next one; else the next tiles read on in the same rows.
-    // ROW_AHEAD is the next line; ROWS_AHEAD rows of 24 multiply-adds each are about what a line
-    // takes from memory.
-    enum { PANEL = 8, ROW_AHEAD = 64, ROWS_AHEAD = 16 };
-    const int64_t a_ahead = a_col == PANEL ? TLI_GEMM_READ_AHEAD : ROW_AHEAD;
-    // Calling for what is not there takes longer than any miss: the last pairs do not look ahead.
-    const int64_t odd = depth % 2, last = ROWS_AHEAD / 2 + 2;
-    int64_t pairs = depth / 2 > last ? depth / 2 - last : 0, rest = depth / 2 - pairs;
-    // The loops below end on these.
-    TL_ASSERT(2 * (pairs + rest) + odd == depth && (rest > 0 || depth < 2));
-    int64_t b_ahead = b_row * 4 * ROWS_AHEAD;
+    walk w = walk_of(depth, a_col, b_row);
     if (depth >= 256) fetch_tile(c, c_row); // else c is there before the call for it has paid
     TL_ASSERT(!bias || alpha == 1);
-    if (bias) TILE_OF_COLUMNS(STORE_BIASED);
-    else TILE_OF_COLUMNS(STORE_TILE);
+    if (bias) TILE_OF_COLUMNS(STORE_BIASED, , FLOATS_IN);
+    else TILE_OF_COLUMNS(STORE_TILE, , FLOATS_IN);
 }
 
 static void neon_tile_columns(int64_t depth, const float *a, int64_t a_row, int64_t a_col,
@@ -190,6 +205,73 @@ static void neon_tile_biased(int64_t depth, const float *a, const float *b, floa
 {
     tile_columns(depth, a, GEMM_MR, b, GEMM_NR, c, c_row, 1, accumulate, bias);
 }
+
+#if !defined(TLI_ISA_neon_bf16)
+/* The end of a sum, rounded to bfloat16 as vf_store_bf16 does it, unless there is a NaN: then
+ * nothing is stored. v3 is the largest of all sums, which a NaN in any of them makes one. */
+#define ADD_SUMS(x, y, z)                                                                          \
+    "ldp q0, q1, [%[sums]]\n"                                                                      \
+    "ldr q2, [%[sums], #32]\n"                                                                     \
+    "add %[sums], %[sums], %[sums_row]\n"                                                          \
+    "fadd v" #x ".4s, v" #x ".4s, v0.4s\n"                                                         \
+    "fadd v" #y ".4s, v" #y ".4s, v1.4s\n"                                                         \
+    "fadd v" #z ".4s, v" #z ".4s, v2.4s\n"
+#define LARGEST(x, y, z)                                                                           \
+    "fmax v0.4s, v" #x ".4s, v" #y ".4s\n"                                                         \
+    "fmax v3.4s, v3.4s, v" #z ".4s\n"                                                              \
+    "fmax v3.4s, v3.4s, v0.4s\n"
+#define ROUND_SUMS(x, y, z)                                                                        \
+    "cmtst v0.4s, v" #x ".4s, v4.4s\n"                                                             \
+    "cmtst v1.4s, v" #y ".4s, v4.4s\n"                                                             \
+    "cmtst v2.4s, v" #z ".4s, v4.4s\n"                                                             \
+    "sub v0.4s, v" #x ".4s, v0.4s\n"                                                               \
+    "sub v1.4s, v" #y ".4s, v1.4s\n"                                                               \
+    "sub v2.4s, v" #z ".4s, v2.4s\n"                                                               \
+    "addhn v0.4h, v0.4s, v5.4s\n"                                                                  \
+    "addhn2 v0.8h, v1.4s, v5.4s\n"                                                                 \
+    "addhn v2.4h, v2.4s, v5.4s\n"                                                                  \
+    "str q0, [%[c]]\n"                                                                             \
+    "str d2, [%[c], #16]\n"                                                                        \
+    "add %[c], %[c], %[c_row]\n"
+#define STORE_ROUNDED                                                                              \
+    "cbz %[sums], 6f\n"                                                                            \
+    EACH_ROW(ADD_SUMS)                                                                             \
+    "6:\n"                                                                                         \
+    "cbz %[bias], 7f\n"                                                                            \
+    "ldp q4, q5, [%[bias]]\n"                                                                      \
+    "ldr q6, [%[bias], #32]\n"                                                                     \
+    EACH_ROW(ADD_BIAS_TO)                                                                          \
+    "7:\n"                                                                                         \
+    "mov v3.16b, v8.16b\n"                                                                         \
+    EACH_ROW(LARGEST)                                                                              \
+    "fmaxv s3, v3.4s\n"                                                                            \
+    "fcmp s3, s3\n"                                                                                \
+    "cset %w[numbers], vc\n"                                                                       \
+    "b.vs 9f\n"                                                                                    \
+    "movi v4.4s, #1, lsl #16\n" /* as tli_even_bf16 and TLI_BELOW_HALF */                          \
+    "movi v5.4s, #0x7f, msl #8\n"                                                                  \
+    EACH_ROW(ROUND_SUMS)                                                                           \
+    "9:\n"
+
+/* A whole tile of panels: a * b + sums + bias, each of which may be NULL. False where c was left
+ * alone, because there is a NaN. What is read and written at the end is called for at once. */
+static bool neon_tile_rounded(int64_t depth, const float *a, const float *b, const float *sums,
+                              int64_t sums_row, const float *bias, uint16_t *c, int64_t c_row)
+{
+    enum { a_col = GEMM_MR, b_row = GEMM_NR };
+    walk w = walk_of(depth, a_col, b_row);
+    int numbers;
+    for (int i = 0; i < GEMM_MR; i++) __builtin_prefetch(c + i * c_row, 1);
+    for (int i = 0; i < GEMM_MR && sums; i++) {
+        __builtin_prefetch(sums + i * sums_row);
+        __builtin_prefetch(sums + i * sums_row + GEMM_NR - 1);
+    }
+#define ROUNDED_OUT , [sums] "+r"(sums), [numbers] "=&r"(numbers)
+#define ROUNDED_IN , [sums_row] "r"(sums_row * 4)
+    TILE_OF_COLUMNS(STORE_ROUNDED, ROUNDED_OUT, ROUNDED_IN);
+    return numbers;
+}
+#endif
 
 /* Tiles of one or two vectors of columns. One vector alone has two sums an element, of the even and
  * of the odd steps: 8 sums would wait for themselves. */

@@ -15,8 +15,8 @@ enum {
     /* The most rows of one of them, unless they are few elements: as many additions as a lane of
      * BLOCK */
     DEPTH = 256,
-    /* Rows that go through the parameters at once: each has 4 vectors of its own, which with
-     * gamma, two sums and what is loaded are 22 of 32 registers, and loads and stores of sums are
+    /* Rows that go through the parameters at once: each has 4 vectors of its own, which with two of
+     * gamma, four sums and what is loaded are 28 of 32 registers, and loads and stores of sums are
      * shared by four */
     TOGETHER = 4
 };
@@ -74,11 +74,15 @@ TLI_INLINE double sum_block(tl_dtype t, const void *x, int64_t at, int64_t n, bo
 {
     vf s[4] = {vf_zero(), vf_zero(), vf_zero(), vf_zero()};
     int64_t i = 0;
-    for (; i + 4 * VF <= n; i += 4 * VF)
+    for (; i + 4 * VF <= n; i += 4 * VF) {
+        vf v[4];
+        any_load_pair(t, x, at + i, v);
+        any_load_pair(t, x, at + i + 2 * VF, v + 2);
         for (int k = 0; k < 4; k++) {
-            const vf v = vf_sub(any_load(t, x, at + i + k * VF, VF), middle);
-            s[k] = squares ? vf_fma(v, v, s[k]) : vf_add(s[k], v);
+            v[k] = vf_sub(v[k], middle);
+            s[k] = squares ? vf_fma(v[k], v[k], s[k]) : vf_add(s[k], v[k]);
         }
+    }
     for (; i < n; i += VF) {
         const vf v = vf_keep(vm_first(n - i), vf_sub(any_load(t, x, at + i, n - i), middle));
         s[0] = squares ? vf_fma(v, v, s[0]) : vf_add(s[0], v);
@@ -95,6 +99,15 @@ TLI_INLINE double sum_row(tl_dtype t, const void *x, int64_t at, int64_t n, bool
     return sum;
 }
 
+/* Scaled and shifted, where there is something to do it with. */
+TLI_INLINE vf affine(const layer *l, vf unit, int64_t i, int64_t m)
+{
+    if (l->gamma && l->beta)
+        return vf_fma(unit, any_load(TL_F32, l->gamma, i, m), any_load(TL_F32, l->beta, i, m));
+    if (l->gamma) return vf_mul(unit, any_load(TL_F32, l->gamma, i, m));
+    return l->beta ? vf_add(unit, any_load(TL_F32, l->beta, i, m)) : unit;
+}
+
 TLI_INLINE void forward_row(tl_dtype t, const layer *l, int64_t row)
 {
     const int64_t at = row * l->width, n = l->width;
@@ -102,24 +115,19 @@ TLI_INLINE void forward_row(tl_dtype t, const layer *l, int64_t row)
     const double variance = sum_row(t, l->x, at, n, true, middle) / (double)n;
     const float scale = (float)(1 / sqrt(variance + l->epsilon));
     const vf mean = vf_set1(middle), rstd = vf_set1(scale);
+    int64_t i = 0;
     if (l->mean) l->mean[row] = middle;
     l->rstd[row] = scale;
-    if (l->gamma && l->beta) {
-        TLI_VECTORS(i, m, n)
-        {
-            const vf unit = vf_mul(vf_sub(any_load(t, l->x, at + i, m), mean), rstd);
-            any_store(
-                t, l->out, at + i,
-                vf_fma(unit, any_load(TL_F32, l->gamma, i, m), any_load(TL_F32, l->beta, i, m)), m);
-        }
-        return;
+    for (; i + 2 * VF <= n; i += 2 * VF) {
+        vf x[2];
+        any_load_pair(t, l->x, at + i, x);
+        for (int k = 0; k < 2; k++)
+            x[k] = affine(l, vf_mul(vf_sub(x[k], mean), rstd), i + k * VF, VF);
+        any_store_pair(t, l->out, at + i, x);
     }
-    TLI_VECTORS(i, m, n)
-    {
-        vf y = vf_mul(vf_sub(any_load(t, l->x, at + i, m), mean), rstd);
-        if (l->gamma) y = vf_mul(y, any_load(TL_F32, l->gamma, i, m));
-        if (l->beta) y = vf_add(y, any_load(TL_F32, l->beta, i, m));
-        any_store(t, l->out, at + i, y, m);
+    for (; i < n; i += VF) {
+        const vf unit = vf_mul(vf_sub(any_load(t, l->x, at + i, n - i), mean), rstd);
+        any_store(t, l->out, at + i, affine(l, unit, i, n - i), n - i);
     }
 }
 
@@ -153,13 +161,12 @@ typedef struct line {
 } line;
 
 /* Lanes beyond the end are 0 in both sums. */
-TLI_INLINE void add_slopes(tl_dtype t, const layer *l, int64_t at, int64_t i, int64_t m, vf mean,
-                           vf *sum, vf *along)
+TLI_INLINE void add_slopes(const layer *l, int64_t i, int64_t m, vf g, vf x, vf mean, vf *sum,
+                           vf *along)
 {
-    vf g = any_load(t, l->gy, at + i, m);
     if (l->gamma) g = vf_mul(g, any_load(TL_F32, l->gamma, i, m));
     *sum = vf_add(*sum, g);
-    *along = vf_fma(g, vf_sub(any_load(t, l->x, at + i, m), mean), *along);
+    *along = vf_fma(g, vf_sub(x, mean), *along);
 }
 
 TLI_INLINE line line_of(tl_dtype t, const layer *l, int64_t row)
@@ -173,9 +180,18 @@ TLI_INLINE line line_of(tl_dtype t, const layer *l, int64_t row)
         vf s[4], d[4];
         int64_t i = b;
         for (int k = 0; k < 4; k++) s[k] = d[k] = vf_zero();
-        for (; i + 4 * VF <= end; i += 4 * VF)
-            for (int k = 0; k < 4; k++) add_slopes(t, l, at, i + k * VF, VF, mean, &s[k], &d[k]);
-        for (; i < end; i += VF) add_slopes(t, l, at, i, end - i, mean, &s[0], &d[0]);
+        for (; i + 4 * VF <= end; i += 4 * VF) {
+            vf g[4], x[4];
+            for (int k = 0; k < 4; k += 2) {
+                any_load_pair(t, l->gy, at + i + k * VF, g + k);
+                any_load_pair(t, l->x, at + i + k * VF, x + k);
+            }
+            for (int k = 0; k < 4; k++)
+                add_slopes(l, i + k * VF, VF, g[k], x[k], mean, &s[k], &d[k]);
+        }
+        for (; i < end; i += VF)
+            add_slopes(l, i, end - i, any_load(t, l->gy, at + i, end - i),
+                       any_load(t, l->x, at + i, end - i), mean, &s[0], &d[0]);
         sum += vf_sum(vf_add(vf_add(s[0], s[1]), vf_add(s[2], s[3])));
         along += vf_sum(vf_add(vf_add(d[0], d[1]), vf_add(d[2], d[3])));
     }
@@ -184,27 +200,59 @@ TLI_INLINE line line_of(tl_dtype t, const layer *l, int64_t row)
                   vf_set1(l->mean ? (float)(r * sum * share) : 0)};
 }
 
+/* The gradient of x for g, that of y; their parts of the sums of parameter gradients are added. */
+TLI_INLINE vf backward_vector(const line *c, vf g, vf x, vf gamma, vf *of_gamma, vf *of_beta)
+{
+    const vf d = vf_sub(x, c->mean), gu = vf_mul(g, c->rstd);
+    *of_gamma = vf_fma(gu, d, *of_gamma);
+    *of_beta = vf_add(*of_beta, g);
+    return vf_sub(vf_fnma(d, c->slope, vf_mul(gu, gamma)), c->shift);
+}
+
+TLI_INLINE void add_to(float *sums, int64_t i, vf x, int64_t m)
+{
+    any_store(TL_F32, sums, i, vf_add(any_load(TL_F32, sums, i, m), x), m);
+}
+
 /* `count` rows at once, with the sums of their parameter gradients. */
 TLI_INLINE void backward_rows(tl_dtype t, const layer *l, int64_t row, int count, float *sums)
 {
     const int64_t n = l->width;
+    int64_t i = 0;
     line lines[TOGETHER];
     for (int k = 0; k < count; k++) lines[k] = line_of(t, l, row + k);
-    TLI_VECTORS(i, m, n)
-    {
+    for (; i + 2 * VF <= n; i += 2 * VF) {
+        vf gamma[2], of_gamma[2], of_beta[2];
+        for (int j = 0; j < 2; j++) {
+            gamma[j] = l->gamma ? any_load(TL_F32, l->gamma, i + j * VF, VF) : vf_set1(1);
+            of_gamma[j] = of_beta[j] = vf_zero();
+        }
+        for (int k = 0; k < count; k++) {
+            const int64_t at = (row + k) * n + i;
+            vf g[2], x[2];
+            any_load_pair(t, l->gy, at, g);
+            any_load_pair(t, l->x, at, x);
+            for (int j = 0; j < 2; j++)
+                g[j] = backward_vector(&lines[k], g[j], x[j], gamma[j], &of_gamma[j], &of_beta[j]);
+            any_store_pair(t, l->out, at, g);
+        }
+        for (int j = 0; j < 2; j++) {
+            add_to(sums, i + j * VF, of_gamma[j], VF);
+            add_to(sums + n, i + j * VF, of_beta[j], VF);
+        }
+    }
+    for (; i < n; i += VF) {
+        const int64_t m = n - i;
         const vf gamma = l->gamma ? any_load(TL_F32, l->gamma, i, m) : vf_set1(1);
         vf of_gamma = vf_zero(), of_beta = vf_zero();
         for (int k = 0; k < count; k++) {
             const int64_t at = (row + k) * n + i;
-            const line *c = &lines[k];
-            const vf g = any_load(t, l->gy, at, m), d = vf_sub(any_load(t, l->x, at, m), c->mean);
-            const vf gu = vf_mul(g, c->rstd);
-            of_gamma = vf_fma(gu, d, of_gamma);
-            of_beta = vf_add(of_beta, g);
-            any_store(t, l->out, at, vf_sub(vf_fnma(d, c->slope, vf_mul(gu, gamma)), c->shift), m);
+            const vf g = any_load(t, l->gy, at, m), x = any_load(t, l->x, at, m);
+            any_store(t, l->out, at, backward_vector(&lines[k], g, x, gamma, &of_gamma, &of_beta),
+                      m);
         }
-        any_store(TL_F32, sums, i, vf_add(any_load(TL_F32, sums, i, m), of_gamma), m);
-        any_store(TL_F32, sums + n, i, vf_add(any_load(TL_F32, sums + n, i, m), of_beta), m);
+        add_to(sums, i, of_gamma, m);
+        add_to(sums + n, i, of_beta, m);
     }
 }
 

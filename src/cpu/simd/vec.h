@@ -167,6 +167,18 @@ TLI_INLINE vf vf_load_f32_n(const tli_f32 *p, int64_t n)
     return vf_load_n(p, n);
 }
 
+TLI_INLINE void vf_load_f32_pair(const tli_f32 *p, vf *pair)
+{
+    pair[0] = vf_load(p);
+    pair[1] = vf_load(p + VF);
+}
+
+TLI_INLINE void vf_load_f16_pair(const tli_f16 *p, vf *pair)
+{
+    pair[0] = vf_load_f16(p);
+    pair[1] = vf_load_f16(p + VF);
+}
+
 TLI_INLINE void vf_store_f32(tli_f32 *p, vf x)
 {
     vf_store(p, x);
