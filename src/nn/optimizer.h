@@ -80,7 +80,7 @@ struct tl_optimizer {
     tl_tensor *fresh;  /* bool: sums of gradients are to be begun; NULL: they hold zeros then */
     tl_tensor *begun;  /* bool, false: what `fresh` is behind that; NULL with it */
     int64_t additions; /* calls of tl_optimizer_accumulate */
-    int64_t batch;     /* of them, those before the batch; -1: nobody tells of batches */
+    int64_t batch;     /* of them, those before the batch; -1: nobody has told of one */
     tl_tensor *halted; /* borrowed; NULL: never */
     tl_comm_group *sharers; /* borrowed; NULL: nothing is shared */
     bool apart;             /* they have no memory in common: slots lie with who moves them */

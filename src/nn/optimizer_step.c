@@ -363,6 +363,11 @@ void tl_optimizer_begin_batch(tl_optimizer *o)
     o->batch = o->additions;
 }
 
+void tl_optimizer_end_batch(tl_optimizer *o)
+{
+    o->batch = -1;
+}
+
 tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t lanes)
 {
     o->lanes = lanes;

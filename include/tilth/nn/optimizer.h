@@ -89,7 +89,8 @@ TL_API TL_NODISCARD tl_status tl_optimizer_discard(tl_optimizer *o);
 
 /* What accumulating adds to, in an order that stays: the gradients of trained blocks first, of
  * which there are tl_optimizer_gradient_sums, then weights and whatever else is summed. NULL behind
- * the last one. There are none before something was accumulated, and there may be more later. */
+ * the last one. Those of gradients and weights are there when something was accumulated, and there
+ * may be more later. */
 TL_API tl_tensor *tl_optimizer_sum(const tl_optimizer *o, int64_t index);
 TL_API int64_t tl_optimizer_sum_count(const tl_optimizer *o);
 TL_API int64_t tl_optimizer_gradient_sums(const tl_optimizer *o);
@@ -111,9 +112,10 @@ TL_API TL_NODISCARD tl_status tl_optimizer_set_lanes(tl_optimizer *o, int64_t la
 TL_API void tl_optimizer_begin_lane(tl_optimizer *o, tl_ctx *c);
 /* What it is known by: a bool scalar; NULL with one lane. */
 TL_API tl_tensor *tl_optimizer_fresh(const tl_optimizer *o);
-/* Whoever says when a batch begins, also while it is captured, clears that behind each batch that
- * has accumulated something. Else accumulating does, which is one more op. */
+/* Around a batch, as it is computed or captured: whoever calls them clears that behind each batch
+ * that has accumulated something. Else accumulating does, which is one more op. */
 TL_API void tl_optimizer_begin_batch(tl_optimizer *o);
+TL_API void tl_optimizer_end_batch(tl_optimizer *o);
 /* Whether lanes are clipped; and clips what was accumulated for one. */
 TL_API bool tl_optimizer_clips_lanes(const tl_optimizer *o);
 TL_API bool tl_optimizer_clip_lane(tl_optimizer *o, tl_ctx *c);

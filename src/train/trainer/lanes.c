@@ -446,7 +446,6 @@ void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told)
 void tli_lanes_begin_batch_here(tli_lanes *l)
 {
     if (l->weights) l->weights_before = tli_storage_version(l->weights->storage);
-    if (l->args.engine) tl_optimizer_begin_batch(l->optimizer); // eager lanes may take turns in one
 }
 
 void tli_lanes_end_batch_here(tli_lanes *l, const tl_tensors *told)

@@ -215,7 +215,8 @@ TL_NODISCARD tl_status tli_lanes_each(tli_lanes *l, tl_ctx *c, tli_lane_fn *batc
 
 /* In the program of a batch, and only calling ops: adds the numbers among what it tells. */
 void tli_lanes_tell(tli_lanes *l, tl_ctx *c, const tl_tensors *told);
-/* The same behind it, where the host computes; and before it, also where it is captured. */
+/* The same behind it, where the host computes: there gradients that it added need not begin any
+ * more; and before it. */
 void tli_lanes_begin_batch_here(tli_lanes *l);
 void tli_lanes_end_batch_here(tli_lanes *l, const tl_tensors *told);
 /* In the program that applies: their means over all batches of the step, in the order and with the

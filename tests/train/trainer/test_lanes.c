@@ -5,6 +5,7 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
 #include <tilth/base/rng.h>
+#include <tilth/ops/create.h>
 
 #include "train/trainer/trainer.h"
 
@@ -281,6 +282,37 @@ static void batches_may_add_twice(void **state)
         close_two(&a);
         close_two(&b);
     }
+}
+
+/* Gradients of nothing move nothing, whatever the sums hold since the last step. */
+static void who_accumulates_between_steps_begins_anew(void **state)
+{
+    (void)state;
+    static const char words[] = "tilth.lanes=4,trainer.optimizer_config.optimizer.type=sgd,"
+                                "trainer.optimizer_config.optimizer.sgd.momentum=0";
+    two a, b;
+    open_two(&a, words, NULL);
+    open_two(&b, words, NULL);
+    assert_ok(tl_trainer_train(a.t, 1, a.logs));
+    assert_ok(tl_trainer_train(b.t, 1, b.logs));
+    for (int i = 0; i < 2; i++) {
+        const tl_mark mark = tl_ctx_begin(a.t->ctx);
+        tl_tensor *none[16];
+        const int64_t blocks = tl_model_block_count(a.t->model);
+        assert_true(blocks <= TL_COUNT(none));
+        for (int64_t k = 0; k < blocks; k++) {
+            const tl_block *block = tl_model_block(a.t->model, k);
+            none[k] = block->trainable
+                          ? tl_zeros(a.t->ctx, block->values->dtype, block->values->shape)
+                          : NULL;
+        }
+        assert_true(tl_optimizer_accumulate(a.t->optimizer, a.t->ctx, none, NULL));
+        assert_true(tl_optimizer_flush(a.t->optimizer, a.t->ctx));
+        tl_ctx_end(a.t->ctx, mark);
+    }
+    assert_near_models(&a, &b, 0);
+    close_two(&a);
+    close_two(&b);
 }
 
 static void programs_and_eager_lanes_agree(void **state)
@@ -592,13 +624,20 @@ static void what_lanes_cannot_do_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        LANES_TEST(sums_follow_the_tree),           LANES_TEST(one_lane_is_as_none),
-        LANES_TEST(lanes_are_accumulated_batches),  LANES_TEST(batches_may_add_twice),
-        LANES_TEST(programs_and_eager_lanes_agree), LANES_TEST(a_restored_run_goes_on_exactly),
-        LANES_TEST(each_lane_draws_for_itself),     LANES_TEST(evaluations_count_each_example_once),
-        LANES_TEST(numbers_are_told_as_means),      LANES_TEST(the_lane_at_fault_is_named),
-        LANES_TEST(two_lanes_are_pytorchs),         LANES_TEST(synchronized_lanes_are_one_batch),
+        LANES_TEST(sums_follow_the_tree),
+        LANES_TEST(one_lane_is_as_none),
+        LANES_TEST(lanes_are_accumulated_batches),
+        LANES_TEST(batches_may_add_twice),
+        LANES_TEST(programs_and_eager_lanes_agree),
+        LANES_TEST(a_restored_run_goes_on_exactly),
+        LANES_TEST(each_lane_draws_for_itself),
+        LANES_TEST(evaluations_count_each_example_once),
+        LANES_TEST(numbers_are_told_as_means),
+        LANES_TEST(the_lane_at_fault_is_named),
+        LANES_TEST(two_lanes_are_pytorchs),
+        LANES_TEST(synchronized_lanes_are_one_batch),
         LANES_TEST(what_lanes_cannot_do_is_said),
+        LANES_TEST(who_accumulates_between_steps_begins_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
