@@ -134,6 +134,7 @@ static void add_rank(tl_str *s, const tli_control *c, int32_t rank)
     const peer *p = &c->peers[c->rank == 0 ? rank : 0];
     tl_str_addf(s, "rank %" PRId32, rank);
     if (*p->host) tl_str_addf(s, " (host %s, process %" PRId32 ")", p->host, p->process);
+    else tl_str_add(s, " (host not known: it has said nothing yet)");
 }
 
 /* "ranks 0-2, 4 wait in all_reduce 5" */

@@ -90,6 +90,7 @@ typedef struct fate {
     tl_status how; /* how the others leave */
     int pairs[RANKS][2];
     bool chief;       /* the chief does it instead */
+    bool silent;      /* the chief hangs before it has said anything */
     const char *says; /* the chief hangs, and this file gets what it says */
     /* After which others are lost, or hang; 0: never, for a busy machine lets anybody wait. */
     int64_t lost, hangs;
@@ -143,6 +144,7 @@ static int live(const tl_comm_args *args, void *payload)
         if (args->rank == r) fds[0] = f->pairs[r][1];
         else close(f->pairs[r][1]);
     }
+    while (f->silent && args->rank == 0) tl_sleep_ns(1000 * MS);
     RANK_CHECK(
         tli_control_new(&control, &(tli_control_args){.comm = c,
                                                       .fds = fds,
@@ -151,7 +153,7 @@ static int live(const tl_comm_args *args, void *payload)
                                                       .lost_ns = f->lost ? f->lost : HOUR,
                                                       .grace_ns = 300 * MS})
         == TL_OK);
-    RANK_CHECK(tl_comm_barrier(c->world) == TL_OK);
+    if (!f->silent) RANK_CHECK(tl_comm_barrier(c->world) == TL_OK);
     if (f->deed && args->rank == (f->chief ? 0 : 2)) f->deed(control);
     if (f->says && args->rank == 0) hang_aloud(control, f->says);
     tl_status st = tl_comm_barrier(c->world);
@@ -179,6 +181,12 @@ static void run_fate(fate f, int *statuses)
         assert_int_equal(ranks_reap(pids, 2, statuses), 0);
         kill(pids[2], SIGKILL);
         waitpid(pids[2], &statuses[2], 0);
+        return;
+    }
+    if (f.silent) {
+        assert_int_equal(ranks_reap(pids + 1, RANKS - 1, statuses + 1), 0);
+        kill(pids[0], SIGKILL);
+        waitpid(pids[0], &statuses[0], 0);
         return;
     }
     (void)ranks_reap(pids, RANKS, statuses);
@@ -215,6 +223,13 @@ static void fates_of_one_are_those_of_all(void **state)
     assert_true(s[0] == 0 && s[1] == 0 && WIFEXITED(s[2]) && WEXITSTATUS(s[2]) == 1);
     run_fate((fate){.deed = die, .chief = true, .how = TL_EPEER, .told = "rank 0"}, s);
     assert_true(WIFSIGNALED(s[0]) && s[1] == 0 && s[2] == 0);
+    run_fate((fate){.silent = true,
+                    .how = TL_EPEER,
+                    .lost = 1500 * MS,
+                    .told = "rank 0 (host ", // by which who speaks in its place knows it
+                    .told_too = ") has not been heard of for "},
+             s);
+    assert_true(s[1] == 0 && s[2] == 0);
 }
 
 /* Nobody else would say why the run has ended. */
