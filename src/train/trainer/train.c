@@ -43,7 +43,7 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
                  .replicas = tl_strategy_replicas(t->strategy)};
     const bool here = tli_lanes_several(lanes) && tli_lanes_on_host(lanes);
     bool whole = !tl_optimizer_accumulating(t->optimizer); // the step is this batch
-    const bool told = here && lanes->args.engine; // eager lanes may take turns in one
+    const bool told = here && lanes->args.engine;          // eager lanes may take turns in one
     if (told) tl_optimizer_begin_batch(t->optimizer);
     int64_t added = tl_optimizer_additions(t->optimizer);
     tl_tensor *lowers = whole ? tli_flight_begin(t, c) : NULL;
