@@ -258,7 +258,7 @@ static void neon_tile_biased(int64_t depth, const float *a, const float *b, floa
 static bool neon_tile_rounded(int64_t depth, const float *a, const float *b, const float *sums,
                               int64_t sums_row, const float *bias, uint16_t *c, int64_t c_row)
 {
-    enum { a_col = GEMM_MR, b_row = GEMM_NR };
+    const int64_t a_col = GEMM_MR, b_row = GEMM_NR;
     walk w = walk_of(depth, a_col, b_row);
     int numbers;
     for (int i = 0; i < GEMM_MR; i++) __builtin_prefetch(c + i * c_row, 1);
