@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include <tilth/base/vec.h>
+#include <tilth/core/lanes.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
 #include <tilth/ops/update.h>
+#include <tilth/sys/core/device.h>
 
 #include "core/inner/storage.h"
 
@@ -17,7 +19,9 @@ void tli_guard_deinit(tli_guard *g)
 
 tl_status tli_guard_add(tli_guard *g, tl_engine *engine, tl_tensor *live, bool moves)
 {
+    enum { LARGE = 65536 };
     tli_guarded item = {.live = live, .moves = moves};
+    item.here = tl_engine_device(engine)->cls->host && !moves && tl_tensor_bytes(live) < LARGE;
     TL_TRY(tl_tensor_new(&item.kept, engine, live->dtype, live->shape));
     if (TL_VEC_PUSH(g, item)) return TL_OK;
     tl_tensor_free(&item.kept);
@@ -75,11 +79,27 @@ void tli_guard_keep_here(const tli_guard *g)
     }
 }
 
+tl_status tli_guard_settle_here(const tli_guard *g, bool finite)
+{
+    for (int64_t i = 0; i < g->count; i++) {
+        const tli_guarded *item = &g->items[i];
+        if (!item->here) continue;
+        void *live = tli_data(item->live);
+        const void *kept = tli_data(item->kept);
+        if (finite)
+            TL_TRY(tl_lanes_add(item->live->dtype, live, kept, live, tl_tensor_count(item->live)));
+        else memcpy(live, kept, tl_tensor_bytes(item->live));
+        tli_storage_touch(item->live->storage);
+    }
+    return TL_OK;
+}
+
 void tli_guard_settle_lanes(const tli_guard *g, tl_ctx *c, int64_t lanes, tl_tensor *finite)
 {
     bool taping = tl_ctx_set_taping(c, false);
     for (int64_t i = 0; i < g->count; i++) {
         const tli_guarded *item = &g->items[i];
+        if (item->here) continue;
         tl_tensor *more =
             item->moves ? tl_div(c, item->live, tl_number(c, item->live->dtype, (double)lanes))
                         : item->live;

@@ -12,6 +12,7 @@ typedef struct tli_guarded {
     tl_tensor *live; /* borrowed */
     tl_tensor *kept; /* as it was before the step */
     bool moves;      /* batches move it; else they add to it */
+    bool here;       /* a small sum, where the host computes: not worth ops of a program */
 } tli_guarded;
 typedef struct tli_guard {
     tli_guarded *items;
@@ -32,9 +33,11 @@ void tli_guard_settle(const tli_guard *g, tl_ctx *c, tl_tensor *finite);
  * added, or of how far they have moved it: the first is added, the mean of the second gone.
  * `finite` may be NULL: it is. */
 void tli_guard_keep_for_lanes(const tli_guard *g, tl_ctx *c);
-/* The same at once, where the host computes. */
-void tli_guard_keep_here(const tli_guard *g);
 void tli_guard_settle_lanes(const tli_guard *g, tl_ctx *c, int64_t lanes, tl_tensor *finite);
+/* The same at once, where the host computes; the second behind tli_guard_settle_lanes, which leaves
+ * the small sums to it. */
+void tli_guard_keep_here(const tli_guard *g);
+TL_NODISCARD tl_status tli_guard_settle_here(const tli_guard *g, bool finite);
 /* What was kept is as it should be, though a step that was to keep something else was left
  * undone. */
 void tli_guard_accept(const tli_guard *g);

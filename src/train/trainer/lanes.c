@@ -49,6 +49,7 @@ void tli_lanes_deinit(tli_lanes *l)
     tl_function_free(&l->clip);
     tl_function_free(&l->settle);
     tl_tensor_free(&l->told);
+    for (int i = 0; i < TLI_MOST_TOLD; i++) tl_tensor_free(&l->means[i]);
     tli_lanes_drop_own(l, &l->fresh);
     for (int64_t i = 1; l->beside && i < l->run.count; i++) tl_ctx_free(&l->beside[i]);
     tl_free(l->beside);
@@ -310,7 +311,9 @@ static tl_status act(const tli_lane_act *a)
 
 static void set_here(const tl_tensor *flag, bool value)
 {
-    *(bool *)tli_data(flag) = value;
+    bool *data = tli_data(flag);
+    if (*data == value) return;
+    *data = value;
     tli_storage_touch(flag->storage);
 }
 
@@ -420,7 +423,8 @@ tl_status tli_lanes_each(tli_lanes *l, tl_ctx *c, tli_lane_fn *batch, void *self
     }
     TL_TRY(tli_lanes_join(l));
     *more = any;
-    return run(l->settle, settle_body, l, c);
+    TL_TRY(run(l->settle, settle_body, l, c));
+    return tli_guard_settle_here(l->guard, true);
 }
 
 /* --- numbers that steps tell ------------------------------------------------------------------ */
@@ -476,6 +480,23 @@ void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t ba
         mean = tl_cast(c, mean, t->dtype);
         if (mean) tl_tensors_put(c, out, told->items[i].name, mean);
     }
+}
+
+/* What the step before has told is not looked at any more. */
+tl_status tli_lanes_put_means_here(tli_lanes *l, tl_tensors *told, int64_t batches)
+{
+    const double *sums = tli_data(l->told);
+    int64_t count = 0;
+    for (int64_t i = 0; i < told->count && count < TLI_MOST_TOLD; i++) {
+        tl_tensor **t = &told->items[i].tensor, **mean = &l->means[count];
+        if (!is_number(*t)) continue;
+        if (*mean && (*mean)->dtype != (*t)->dtype) tl_tensor_free(mean);
+        if (!*mean) TL_TRY(tl_tensor_new(mean, l->engine, (*t)->dtype, TL_SCALAR));
+        tli_element_set((*mean)->dtype, tli_data(*mean), 0, sums[count++] / (double)batches);
+        tli_storage_touch((*mean)->storage);
+        *t = *mean;
+    }
+    return TL_OK;
 }
 
 void tli_lanes_put_means(tl_tensors *told, const tl_tensors *means)

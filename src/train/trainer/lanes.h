@@ -97,6 +97,11 @@ typedef struct tli_exchange {
     int64_t steps, small_ns;    /* what was measured */
 } tli_exchange;
 
+enum {
+    TLI_MOST_TOLD = 64,
+    TLI_MOST_BESIDE = 64 /* lanes of a process that go side by side: each has a thread */
+};
+
 typedef struct tli_lanes {
     tl_lanes of;
     int64_t rank;
@@ -134,13 +139,9 @@ typedef struct tli_lanes {
     bool asked, meet;    /* of steps that are not captured: whether lanes meet in them */
     /* sums of numbers that steps tell, float64; NULL: nothing is told */
     tl_tensor *told;
-    int64_t told_count; /* how many there were, at most */
+    int64_t told_count;              /* how many there were, at most */
+    tl_tensor *means[TLI_MOST_TOLD]; /* where the host computes: of the last step; NULL: not yet */
 } tli_lanes;
-
-enum {
-    TLI_MOST_TOLD = 64,
-    TLI_MOST_BESIDE = 64 /* lanes of a process that go side by side: each has a thread */
-};
 
 /* `args` are those of functions, but for name, body and self; NULL: everything runs eagerly.
  * Nothing is made for a single lane. Where something is trained, numbers can be told. */
@@ -225,5 +226,7 @@ void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t ba
                      tl_tensors *out);
 /* Puts these in the place of the numbers. */
 void tli_lanes_put_means(tl_tensors *told, const tl_tensors *means);
+/* Both behind it, where the host computes. */
+TL_NODISCARD tl_status tli_lanes_put_means_here(tli_lanes *l, tl_tensors *told, int64_t batches);
 
 #endif

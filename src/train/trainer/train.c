@@ -78,6 +78,12 @@ tl_status tli_train_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     return st;
 }
 
+/* Of all processes, in a step. */
+static int64_t told_batches(const tl_trainer *t)
+{
+    return t->parts->lanes.of.lanes * t->parts->accumulation;
+}
+
 tl_status tli_apply_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *out)
 {
     tl_trainer *t = self;
@@ -88,7 +94,8 @@ tl_status tli_apply_body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors
     tl_tensor *finite = tl_optimizer_finite(t->optimizer);
     if (tli_lanes_several(lanes)) {
         tli_guard_settle_lanes(&t->parts->guard, c, lanes->of.lanes, finite);
-        tli_lanes_means(lanes, c, &t->parts->out, lanes->of.lanes * t->parts->accumulation, out);
+        if (!tli_lanes_on_host(lanes))
+            tli_lanes_means(lanes, c, &t->parts->out, told_batches(t), out);
     } else {
         tli_guard_settle(&t->parts->guard, c, finite);
     }
@@ -234,6 +241,21 @@ static tl_status begin_sum(tl_trainer *t)
     return st;
 }
 
+/* Behind what applies, which has told the means unless the host computes. */
+static tl_status end_lanes(tl_trainer *t, const tl_tensors *means)
+{
+    tli_lanes *lanes = &t->parts->lanes;
+    double finite;
+    if (!tli_lanes_several(lanes)) return TL_OK;
+    if (!tli_lanes_on_host(lanes)) {
+        tli_lanes_put_means(&t->parts->out, means);
+        return TL_OK;
+    }
+    TL_TRY(tl_tensor_item(tl_optimizer_finite(t->optimizer), &finite));
+    TL_TRY(tli_guard_settle_here(&t->parts->guard, finite != 0));
+    return tli_lanes_put_means_here(lanes, &t->parts->out, told_batches(t));
+}
+
 /* What a task has not used stays as it is: a program for each. */
 static tl_status apply_sum(tl_trainer *t)
 {
@@ -243,8 +265,7 @@ static tl_status apply_sum(tl_trainer *t)
     TL_TRY(tl_ctx_status(t->ctx));
     if (!t->parts->apply) TL_TRY(tli_apply_body(t, t->ctx, &in, &out));
     else TL_TRY(tl_function_call(t->parts->apply, t->ctx, &in, &out));
-    tli_lanes_put_means(&t->parts->out, &out);
-    return TL_OK;
+    return end_lanes(t, &out);
 }
 
 static double number_of(const tl_tensor *t)
