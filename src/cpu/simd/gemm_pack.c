@@ -153,25 +153,12 @@ static uint16_t *block_of(uint16_t *dst, int width, int i, int64_t p)
     return dst + (p / 4 * (width / 2) + i / 2) * 8;
 }
 
-/* Two lanes whose depth is side by side; NULL is zeros. `ahead` elements behind them lie the next
- * two, which are called for; 0: there are none. */
-static void pack_pair(uint16_t *dst, int width, const uint16_t *x, const uint16_t *y, int64_t depth,
-                      int64_t ahead)
+/* Two lanes whose depth is side by side; NULL is zeros. */
+static void pack_pair(uint16_t *dst, int width, const uint16_t *x, const uint16_t *y, int64_t depth)
 {
-    enum { LINE = 32 }; // elements
     const uint64x2_t zero = vdupq_n_u64(0);
     int64_t p = 0;
     const int64_t block = (int64_t)width / 2 * 8;
-    for (; p + LINE <= depth && x && y && ahead; p += LINE) {
-        __builtin_prefetch(x + p + ahead);
-        __builtin_prefetch(y + p + ahead);
-        for (int64_t q = p; q < p + LINE; q += 8, dst += 2 * block) {
-            const uint64x2_t xs = vreinterpretq_u64_u16(vld1q_u16(x + q));
-            const uint64x2_t ys = vreinterpretq_u64_u16(vld1q_u16(y + q));
-            vst1q_u16(dst, vreinterpretq_u16_u64(vzip1q_u64(xs, ys)));
-            vst1q_u16(dst + block, vreinterpretq_u16_u64(vzip2q_u64(xs, ys)));
-        }
-    }
     for (; p + 8 <= depth; p += 8, dst += 2 * block) {
         uint64x2_t xs = x ? vreinterpretq_u64_u16(vld1q_u16(x + p)) : zero;
         uint64x2_t ys = y ? vreinterpretq_u64_u16(vld1q_u16(y + p)) : zero;
@@ -189,17 +176,45 @@ static void pack_pair(uint16_t *dst, int width, const uint16_t *x, const uint16_
 enum { ZEROS = 1024 };
 static const uint16_t zeros[ZEROS];
 
-/* Lanes that lie anywhere, all at a time: lines of the panel are written whole. */
-TLI_INLINE void pack_lanes(uint16_t *dst, const int width, const uint16_t *const *rows,
-                           int64_t depth)
+/* Eight in depth of all lanes, each of which lies side by side: lines of the panel are written
+ * whole. */
+TLI_INLINE void pack_eight(uint16_t *dst, const int width, const uint16_t *const *rows, int64_t p)
 {
-    for (int64_t p = 0; p + 8 <= depth; p += 8, dst += 8 * width)
-        UNROLLED(int i = 0; i < width; i += 2) {
-            const uint64x2_t x = vreinterpretq_u64_u16(vld1q_u16(rows[i] + p));
-            const uint64x2_t y = vreinterpretq_u64_u16(vld1q_u16(rows[i + 1] + p));
-            vst1q_u16(dst + 4 * i, vreinterpretq_u16_u64(vzip1q_u64(x, y)));
-            vst1q_u16(dst + 4 * (width + i), vreinterpretq_u16_u64(vzip2q_u64(x, y)));
-        }
+    UNROLLED(int i = 0; i < width; i += 2) {
+        const uint64x2_t x = vreinterpretq_u64_u16(vld1q_u16(rows[i] + p));
+        const uint64x2_t y = vreinterpretq_u64_u16(vld1q_u16(rows[i + 1] + p));
+        vst1q_u16(dst + 4 * i, vreinterpretq_u16_u64(vzip1q_u64(x, y)));
+        vst1q_u16(dst + 4 * (width + i), vreinterpretq_u16_u64(vzip2q_u64(x, y)));
+    }
+}
+
+/* The same for all the depth, whose rest is left. `ahead` elements behind each lane lies that of
+ * the next panel, which is called for; 0: there is none. */
+TLI_INLINE void pack_lanes(uint16_t *dst, const int width, const uint16_t *const *rows,
+                           int64_t depth, int64_t ahead)
+{
+    enum { LINE = 32 }; // elements
+    const int64_t lines = ahead ? depth / LINE : 0;
+    int64_t p = 0;
+    ROLLED(; p < lines * LINE; p += LINE)
+    {
+        UNROLLED(int i = 0; i < width; i++) __builtin_prefetch(rows[i] + p + ahead);
+        UNROLLED(int q = 0; q < LINE; q += 8, dst += 8 * width) pack_eight(dst, width, rows, p + q);
+    }
+    for (; p + 8 <= depth; p += 8, dst += 8 * width) pack_eight(dst, width, rows, p);
+}
+
+/* Lanes `lane` apart; there are `more` behind them. */
+TLI_INLINE void pack_far_lanes(uint16_t *dst, const int width, const uint16_t *src, int64_t lane,
+                               int64_t depth, int64_t more)
+{
+    const uint16_t *rows[GEMM_NR];
+    for (int i = 0; i < width; i++) rows[i] = src + i * lane;
+    pack_lanes(dst, width, rows, depth, more >= width ? width * lane : 0);
+    const int64_t done = depth / 8 * 8;
+    for (int i = 0; i < width && done < depth; i += 2)
+        pack_pair(block_of(dst, width, i, done), width, rows[i] + done, rows[i + 1] + done,
+                  depth - done);
 }
 
 /* Four steps of lanes side by side: 8, or 4, lanes at a time become 4, or 2, blocks. */
@@ -281,11 +296,13 @@ static void pack_panel_half(uint16_t *dst, int width, const uint16_t *src, int64
 {
     if (lane == 1) {
         pack_beside_half_some(dst, width, src, step, count, depth);
+    } else if (step == 1 && count == width) {
+        if (width == GEMM_MR) pack_far_lanes(dst, GEMM_MR, src, lane, depth, more);
+        else pack_far_lanes(dst, GEMM_NR, src, lane, depth, more);
     } else if (step == 1) {
         for (int i = 0; i < width; i += 2)
             pack_pair(block_of(dst, width, i, 0), width, i < count ? src + i * lane : NULL,
-                      i + 1 < count ? src + (i + 1) * lane : NULL, depth,
-                      i + 3 < count + more ? 2 * lane : 0);
+                      i + 1 < count ? src + (i + 1) * lane : NULL, depth);
     } else {
         for (int64_t p = 0; p < depth; p += 4)
             for (int i = 0; i < width; i++)
@@ -335,13 +352,13 @@ TLI_INLINE void gather_half(void *dst, const int width, const void *const *rows,
     if (at_once > 0) {
         const uint16_t *all[GEMM_NR];
         for (int i = 0; i < width; i++) all[i] = i < count && rows[i] ? rows[i] : zeros;
-        pack_lanes(dst, width, all, depth);
+        pack_lanes(dst, width, all, depth, 0);
     }
     if (at_once == depth) return;
     for (int i = 0; i < width; i += 2) {
         const uint16_t *x = i < count ? rows[i] : NULL, *y = i + 1 < count ? rows[i + 1] : NULL;
         pack_pair(block_of(dst, width, i, at_once), width, x ? x + at_once : NULL,
-                  y ? y + at_once : NULL, depth - at_once, 0);
+                  y ? y + at_once : NULL, depth - at_once);
     }
 }
 
