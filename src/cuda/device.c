@@ -228,6 +228,7 @@ const tl_device_class tl_device_cuda = {
     .block = BLOCK,
     .apart = APART,
     .beside = tli_cuda_runs_beside,
+    .foresee = tli_cuda_foresee,
     .open = open_gpu,
     .close = close_gpu,
     .alloc = allocate,

@@ -83,8 +83,9 @@ typedef struct tli_cuda_queue {
     uint64_t good; /* all work up to it has run and has not failed */
     bool failed;
     tl_error error;
-    bool listing;                            /* what is put in is kept in a list */
-    pthread_t lister;                        /* the thread that does so */
+    bool foresees;    /* nothing is put in: only the code that it would need is asked for */
+    bool listing;     /* what is put in is kept in a list */
+    pthread_t lister; /* the thread that does so */
     tli_cuda_moment afters[TLI_CUDA_AFTERS]; /* that were asked for meanwhile */
     int after_count;
     /* Of the list that is made; NULL: none is */
@@ -107,6 +108,18 @@ static inline tli_cuda_queue *tli_cuda_queue_of(tl_queue *q)
 static inline struct tli_whole *tli_cuda_listed(tl_queue *q)
 {
     return tli_cuda_queue_of(q)->whole;
+}
+
+/* Whether what is put in is only looked at (tli_cuda_foresee). Addresses that a queue gives stand
+ * for others then. */
+static inline bool tli_cuda_foresees(tl_queue *q)
+{
+    return tli_cuda_queue_of(q)->foresees;
+}
+
+static inline void *tli_cuda_somewhere(void)
+{
+    return (void *)(uintptr_t)(1 << 20); // as aligned as memory of the driver's
 }
 
 /* The calling thread's calls are about this GPU from now on. */
@@ -154,5 +167,6 @@ tl_status tli_cuda_list_build(tl_device_program **out, tl_queue *q, tl_status (*
 tl_status tli_cuda_list_run(tl_device_program *p, tl_queue *q);
 void tli_cuda_list_free(tl_device_program **p);
 tl_status tli_cuda_set_draws(tl_queue *q, const tl_draws *draws);
+tl_status tli_cuda_foresee(tl_device *d, void (*put)(void *self, tl_queue *q), void *self);
 
 #endif

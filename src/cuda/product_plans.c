@@ -386,6 +386,7 @@ tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *give
     TL_ASSERT(what->m && what->n && what->k && what->added == (o->added != NULL));
     TL_ASSERT(what->masked == (o->mask != NULL) && (!what->masked || tli_cuda_is_small(what)));
     if (tli_cuda_is_small(what)) return tli_cuda_multiply_small(run, what, o);
+    if (tli_cuda_foresees(run->queue)) return TL_OK;
     TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->lock); // a plan's operands are part of its description
     tl_status st = find_plan(d, q, &plan, what, o);
