@@ -27,7 +27,12 @@ typedef struct tli_cuda {
     int64_t cache;         /* bytes of the second level */
     tli_cuda_codes *codes; /* of kernels */
     tli_choices choices;   /* among plans of libraries and forms of kernels */
-    pthread_mutex_t lock;  /* of what follows */
+    struct {
+        pthread_mutex_t lock;
+        pthread_t thread;
+        bool asked, under_way;
+    } handles;            /* of libraries, while they are made (handles.c) */
+    pthread_mutex_t lock; /* of what follows */
     struct {
         CUmodule *items;
         int64_t count, capacity;
@@ -142,6 +147,10 @@ void tli_cuda_singles_deinit(tli_cuda *d);
 void tli_cuda_queue_work_deinit(tli_cuda_queue *q);
 /* As tli_cuda_scratch (kernels.h), and nothing but the device. */
 tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes);
+/* Handles of libraries are made beside what follows, unless somebody has asked for them already. */
+void tli_cuda_handles_begin(tli_cuda *d);
+/* Whoever needs one calls it before he looks whether it is there. */
+void tli_cuda_handles_join(tli_cuda *d);
 /* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
 void tli_dnn_plans_deinit(tli_cuda *d);

@@ -500,6 +500,7 @@ tl_status tli_dnn_handle(tli_cuda *d, cudnnHandle_t *out, CUstream stream)
 {
     const tli_cuda_api *api;
     TL_TRY(tli_cuda_dnn(&api));
+    tli_cuda_handles_join(d);
     if (!d->dnn) TRY_RUN(api, cudnnCreate, &d->dnn);
     TRY_RUN(api, cudnnSetStream, d->dnn, stream);
     *out = d->dnn;

@@ -334,6 +334,7 @@ static tl_status new_plan(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan **out, c
     const tli_cuda_api *api;
     *out = NULL;
     TL_TRY(tli_cuda_products(&api));
+    tli_cuda_handles_join(d);
     if (!d->products) TRY(api, cublasLtCreate, &d->products);
     tli_cuda_plan *p = tl_alloc_zero(sizeof *p);
     if (!p) return TL_FAIL_NOMEM(sizeof *p);

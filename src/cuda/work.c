@@ -370,7 +370,10 @@ tl_status tli_cuda_set_draws(tl_queue *queue, const tl_draws *draws)
     CUfunction kernel;
     if (!first && memcmp(&q->draws, draws, sizeof *draws) == 0) return TL_OK;
     TL_TRY(tli_cuda_enter(d));
-    if (first) tli_cuda_draws_ahead(d);
+    if (first) { // weights are made, perhaps, and trained then
+        tli_cuda_draws_ahead(d);
+        tli_cuda_handles_begin(d);
+    }
     if (first) TLI_CUDA_TRY(d->api, cuMemAlloc_v2, &q->step, sizeof(tli_step_args));
     tli_step_args s = step_of(draws, (tli_step_args *)(uintptr_t)q->step);
     void *parameters[] = {&s};
