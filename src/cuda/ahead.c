@@ -84,12 +84,20 @@ static void *work(void *with)
     return NULL;
 }
 
+/* One core is left to whoever asks, if there are some: he measures kernels meanwhile, and would
+ * start them late. */
+static int most_threads(void)
+{
+    const int threads = tl_pool_default_threads();
+    return threads > 2 ? threads - 1 : threads;
+}
+
 /* Another thread, unless there are enough; where it cannot be had, whoever asks does the work. */
 static void call_for_help(tli_cuda_ahead *a)
 {
     sigset_t mask, before;
     pthread_t thread;
-    if (a->queued <= a->waiting || a->threads.count >= tl_pool_default_threads()) return;
+    if (a->queued <= a->waiting || a->threads.count >= most_threads()) return;
     tli_thread_mask(&mask);
     pthread_sigmask(SIG_SETMASK, &mask, &before);
     // its place first: a thread that nobody knows could not be waited for

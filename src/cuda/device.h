@@ -88,7 +88,7 @@ typedef struct tli_cuda_queue {
     uint64_t good; /* all work up to it has run and has not failed */
     bool failed;
     tl_error error;
-    bool foresees;    /* nothing is put in: only the code that it would need is asked for */
+    tl_map *asked;    /* for code, by its keys: nothing is put in; NULL: it is put in */
     bool listing;     /* what is put in is kept in a list */
     pthread_t lister; /* the thread that does so */
     tli_cuda_moment afters[TLI_CUDA_AFTERS]; /* that were asked for meanwhile */
@@ -119,8 +119,10 @@ static inline struct tli_whole *tli_cuda_listed(tl_queue *q)
  * for others then. */
 static inline bool tli_cuda_foresees(tl_queue *q)
 {
-    return tli_cuda_queue_of(q)->foresees;
+    return tli_cuda_queue_of(q)->asked != NULL;
 }
+/* Whether code is asked for the first time there; whoever asks holds the lock. */
+bool tli_cuda_asks(tl_queue *q, const char *key);
 
 static inline void *tli_cuda_somewhere(void)
 {

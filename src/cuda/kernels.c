@@ -24,12 +24,13 @@ tl_status tli_cuda_kernel(const tl_run *run, CUfunction *out, const char *key, c
     tl_status st = TL_OK;
     TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->lock);
-    if (!(*out = tl_map_get(&d->kernels, key))) {
+    *out = tl_map_get(&d->kernels, key);
+    const bool ahead = tli_cuda_foresees(run->queue);
+    if (!*out && (!ahead || tli_cuda_asks(run->queue, key))) {
         tl_gpu_print_head(&text);
         tl_str_add(&text, body);
         st = tl_str_status(&text);
-        if (st == TL_OK && tli_cuda_foresees(run->queue))
-            st = tli_cuda_code_ahead(d->codes, tl_str_text(&text));
+        if (st == TL_OK && ahead) st = tli_cuda_code_ahead(d->codes, tl_str_text(&text));
         else if (st == TL_OK) st = tli_cuda_load(d, out, tl_str_text(&text), "kernel");
         if (st == TL_OK && *out) st = tl_map_set(&d->kernels, key, *out);
     }

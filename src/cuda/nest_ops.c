@@ -234,15 +234,16 @@ static tl_status compile_ahead(const tli_cuda *d, single *s)
     return st;
 }
 
-/* NULL where the code is only asked for (`ahead`). */
-static tl_status find(tli_cuda *d, const kept **out, single *s, bool ahead)
+/* NULL where the queue only foresees. */
+static tl_status find(tl_queue *queue, const kept **out, single *s)
 {
+    tli_cuda *d = tli_cuda_of(queue->device);
     tl_str key = TL_STR_INIT;
     tl_nest_text(&s->nest, &key);
     tl_status st = tl_str_status(&key);
     if (st == TL_OK) *out = tl_map_get(&d->singles, tl_str_text(&key));
-    if (st == TL_OK && !*out && ahead) {
-        st = compile_ahead(d, s);
+    if (st == TL_OK && !*out && tli_cuda_foresees(queue)) {
+        if (tli_cuda_asks(queue, tl_str_text(&key))) st = compile_ahead(d, s);
     } else if (st == TL_OK && !*out) {
         kept *k = tl_alloc_zero(sizeof *k);
         st = k ? compile(d, k, s) : TL_FAIL_NOMEM(sizeof *k);
@@ -264,7 +265,7 @@ static tl_status run_single(const tl_run *run, const tl_node *call)
     describe(&s, call);
     TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->lock);
-    tl_status st = find(d, &k, &s, tli_cuda_foresees(run->queue));
+    tl_status st = find(run->queue, &k, &s);
     pthread_mutex_unlock(&d->lock);
     if (st != TL_OK || tli_cuda_foresees(run->queue)) return st;
     if (k->walk->walk.scratch_bytes)

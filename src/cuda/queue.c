@@ -82,13 +82,24 @@ tl_status tli_cuda_foresee(tl_device *device, void (*put)(void *self, tl_queue *
     tli_cuda *d = tli_cuda_of(device);
     tli_cuda_queue *q = tl_alloc_zero(sizeof *q);
     if (!q) return TL_FAIL_NOMEM(sizeof *q);
+    tl_map asked = TL_MAP_INIT;
     q->base.device = device;
-    q->foresees = true;
+    q->asked = &asked;
     pthread_mutex_lock(&d->calls);
     put(self, &q->base);
     pthread_mutex_unlock(&d->calls);
+    tl_map_deinit(&asked);
     tl_free(q);
     return TL_OK;
+}
+
+/* Many calls have the same kernel, and a text takes longer to print and to find than its key. */
+bool tli_cuda_asks(tl_queue *q, const char *key)
+{
+    tl_map *asked = tli_cuda_queue_of(q)->asked;
+    if (tl_map_has(asked, key)) return false;
+    if (tl_map_set(asked, key, NULL) != TL_OK) tl_error_clear();
+    return true;
 }
 
 /* --- scratch ---------------------------------------------------------------------------------- */
@@ -112,7 +123,7 @@ tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes)
 {
     tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
     const tli_cuda *d = device_of(run->queue);
-    if (q->foresees) {
+    if (q->asked) {
         *out = tli_cuda_somewhere();
         return TL_OK;
     }
@@ -146,7 +157,7 @@ uint64_t tli_cuda_issue(tl_queue *queue)
 {
     tli_cuda_queue *q = tli_cuda_queue_of(queue);
     const tli_cuda *d = device_of(queue);
-    if (q->foresees) return 0;
+    if (q->asked) return 0;
     pthread_mutex_lock(&q->lock);
     uint64_t ticket = tl_queue_ticket(queue);
     if (q->whole) tli_whole_issued(q->whole);

@@ -126,11 +126,12 @@ static tl_status find_kernel(tl_queue *queue, CUfunction *out, const tli_cuda_wo
     tl_str_addf(&key, "%s %s", w->name, tl_str_text(&w->defines));
     if ((st = tl_str_status(&key)) == TL_OK) {
         pthread_mutex_lock(&d->lock);
-        if (!(*out = tl_map_get(&d->kernels, tl_str_text(&key)))) {
+        *out = tl_map_get(&d->kernels, tl_str_text(&key));
+        const bool ahead = tli_cuda_foresees(queue);
+        if (!*out && (!ahead || tli_cuda_asks(queue, tl_str_text(&key)))) {
             tli_cuda_print(&text, w);
             st = tl_str_status(&text);
-            if (st == TL_OK && tli_cuda_foresees(queue))
-                st = tli_cuda_code_ahead(d->codes, tl_str_text(&text));
+            if (st == TL_OK && ahead) st = tli_cuda_code_ahead(d->codes, tl_str_text(&text));
             else if (st == TL_OK) st = tli_cuda_load(d, out, tl_str_text(&text), w->name);
             if (st == TL_OK && *out && w->shared) st = tli_cuda_give_shared(d, *out, shared_of(w));
             if (st == TL_OK && *out) st = tl_map_set(&d->kernels, tl_str_text(&key), *out);
@@ -294,7 +295,7 @@ tl_status tli_cuda_meeting(const tl_run *run, tli_told **told, unsigned **marks)
         at = h->meeting;
     } else {
         tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
-        if (q->foresees) q->meeting = (CUdeviceptr)(uintptr_t)tli_cuda_somewhere();
+        if (q->asked) q->meeting = (CUdeviceptr)(uintptr_t)tli_cuda_somewhere();
         if (!q->meeting) TL_TRY(make_meeting(tli_cuda_of(run->queue->device), &q->meeting));
         at = (char *)(uintptr_t)q->meeting;
     }
@@ -393,7 +394,7 @@ tl_status tli_cuda_draws(const tl_run *run, const tli_step_args **out)
         return TL_OK;
     }
     const tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
-    if (q->foresees) {
+    if (q->asked) {
         *out = tli_cuda_somewhere();
         return TL_OK;
     }
@@ -430,7 +431,7 @@ tl_status tli_cuda_faults(const tl_run *run, const tl_node *call, const tl_tenso
         return TL_OK;
     }
     tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
-    if (q->foresees) {
+    if (q->asked) {
         *out = tli_cuda_somewhere();
         return TL_OK;
     }
