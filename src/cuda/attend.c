@@ -229,9 +229,20 @@ static tl_status run_plan(const passage *p, const void *sums, const void *dots)
     return tli_dnn_run(p->plan, handle, count, places, p->scratch);
 }
 
+/* The kernels of ours that stand before a plan, which is not looked for yet. */
+static tl_status foresee(const passage *p)
+{
+    void *to;
+    TL_TRY(tli_cuda_scratch(p->run, &to, 0));
+    for (int i = 0; i < p->source_count; i++)
+        if (p->sources[i].copied) TL_TRY(tli_cuda_gather(p->run, p->sources[i].t, to));
+    return TL_OK;
+}
+
 static tl_status pass(passage *p)
 {
     size_t sums_at, dots_at;
+    if (tli_cuda_foresees(p->run->queue) && is_plain(p->call, &p->a)) return foresee(p);
     if (is_plain(p->call, &p->a)) TL_TRY(find(tli_cuda_of(p->run->queue->device), &p->plan, &p->a));
     if (!p->plan) return tli_attend_in_parts(p->run, p->call);
     TL_TRY(lay_out(p, &sums_at, &dots_at));

@@ -192,8 +192,7 @@ static tl_status kernel_of(const tl_run *run, CUfunction *out, const char *name,
     snprintf(key, sizeof key, "attend %s %d %d %d", name, (int)dtype, kept, drops);
     print(&body, text, dtype, kept, drops);
     tl_status st = tl_str_status(&body);
-    if (st == TL_OK)
-        st = tli_cuda_kernel(tli_cuda_of(run->queue->device), out, key, tl_str_text(&body));
+    if (st == TL_OK) st = tli_cuda_kernel(run, out, key, tl_str_text(&body));
     tl_str_deinit(&body);
     return st;
 }
@@ -313,6 +312,7 @@ static tl_status start_rows(const parts *p, CUfunction kernel, void **parameters
     const tli_cuda *d = tli_cuda_of(p->run->queue->device);
     const int64_t count = p->count * p->a.heads * p->a.queries;
     TL_ASSERT(count <= INT32_MAX);
+    if (tli_cuda_foresees(p->run->queue)) return TL_OK;
     TLI_CUDA_TRY(d->api, cuLaunchKernel, kernel, (unsigned)count, 1, 1, ROW_THREADS, 1, 1, 0,
                  tli_cuda_queue_of(p->run->queue)->stream, parameters, NULL);
     return TL_OK;

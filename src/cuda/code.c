@@ -10,6 +10,7 @@
 #include <tilth/sys/nest/gpu.h>
 
 #include "base/inner/code_cache.h"
+#include "cuda/ahead.h"
 #include "cuda/compile.h"
 
 struct tli_cuda_codes {
@@ -18,7 +19,10 @@ struct tli_cuda_codes {
     tli_code_cache cache;
     bool keeps;   /* the cache can be used */
     size_t added; /* bytes put there since its size was looked after; atomic */
+    tli_cuda_ahead ahead;
 };
+
+static tli_cuda_ahead_make make;
 
 /* --- open and close --------------------------------------------------------------------------- */
 
@@ -27,6 +31,7 @@ tl_status tli_cuda_codes_open(tli_cuda_codes **out, int major, int minor)
     tli_cuda_codes *c = *out = tl_alloc_zero(sizeof *c);
     if (!c) return TL_FAIL_NOMEM(sizeof *c);
     *c = (tli_cuda_codes){.major = major, .minor = minor, .identity = TL_STR_INIT};
+    tli_cuda_ahead_init(&c->ahead, make, c);
     tl_status st = tli_code_cache_init(&c->cache, NULL, TL_JIT_MAX_BYTES, "k.cu", "k.cubin");
     c->keeps = st == TL_OK && !c->cache.in_memory;
     if (st == TL_EUNSUPPORTED) {
@@ -44,6 +49,7 @@ void tli_cuda_codes_close(tli_cuda_codes **codes)
 {
     tli_cuda_codes *c = *codes;
     if (!c) return;
+    tli_cuda_ahead_deinit(&c->ahead);
     tli_code_cache_deinit(&c->cache);
     tl_str_deinit(&c->identity);
     tl_free(c);
@@ -139,14 +145,24 @@ static tl_status find_or_make(char **code, size_t *bytes, tli_cuda_codes *c, con
     return st;
 }
 
-tl_status tli_cuda_code(char **code, size_t *bytes, tli_cuda_codes *c, const char *text)
+static tl_status make(void *self, const char *text, char **code, size_t *bytes)
 {
     tl_str pruned = TL_STR_INIT;
     *code = NULL;
     tl_status st = tl_gpu_prune(&pruned, text);
-    if (st == TL_OK) st = find_or_make(code, bytes, c, tl_str_text(&pruned));
+    if (st == TL_OK) st = find_or_make(code, bytes, self, tl_str_text(&pruned));
     tl_str_deinit(&pruned);
     return st;
+}
+
+tl_status tli_cuda_code(char **code, size_t *bytes, tli_cuda_codes *c, const char *text)
+{
+    return tli_cuda_ahead_take(&c->ahead, text, code, bytes) ? TL_OK : make(c, text, code, bytes);
+}
+
+tl_status tli_cuda_code_ahead(tli_cuda_codes *c, const char *text)
+{
+    return tli_cuda_ahead_add(&c->ahead, text);
 }
 
 /* --- notes ------------------------------------------------------------------------------------ */

@@ -16,6 +16,8 @@ void tli_cuda_codes_close(tli_cuda_codes **codes);
 /* The code of a text, in memory of the caller's (tl_free). */
 TL_NODISCARD tl_status tli_cuda_code(char **code, size_t *bytes, tli_cuda_codes *codes,
                                      const char *text);
+/* It will be asked for soon: threads see to it meanwhile (ahead.h). */
+TL_NODISCARD tl_status tli_cuda_code_ahead(tli_cuda_codes *codes, const char *text);
 /* What was found out about a text, a line that is kept like code: "" where there is none. */
 TL_NODISCARD tl_status tli_cuda_note_find(char *out, size_t size, const tli_cuda_codes *codes,
                                           const char *text);

@@ -112,7 +112,7 @@ static tl_status kernel_of(const tl_run *run, CUfunction *out, const char *name,
                      unit, unit);
     TL_ASSERT(used < (int)sizeof body);
     (void)used;
-    return tli_cuda_kernel(tli_cuda_of(run->queue->device), out, key, body);
+    return tli_cuda_kernel(run, out, key, body);
 }
 
 tl_status tli_conv_fold_image(const tl_run *run, const tli_conv *c, const tli_conv *f,

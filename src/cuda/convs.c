@@ -202,7 +202,7 @@ static const char *unit_of(size_t size)
 }
 
 /* [rows, columns] to [columns, rows]; `load` makes floats of what is read. */
-static tl_status transpose_kernel(tli_cuda *d, CUfunction *out, size_t size, const char *load)
+static tl_status transpose_kernel(const tl_run *run, CUfunction *out, size_t size, const char *load)
 {
     char key[32], body[1000];
     const char *unit = unit_of(size);
@@ -221,7 +221,7 @@ static tl_status transpose_kernel(tli_cuda *d, CUfunction *out, size_t size, con
              "        if (c0 + i < columns && r0 + a < rows)\n"
              "            y[(c0 + i) * rows + r0 + a] = %s(tile[a][i]);\n}\n",
              unit, *load ? "float" : unit, unit, load);
-    return tli_cuda_kernel(d, out, key, body);
+    return tli_cuda_kernel(run, out, key, body);
 }
 
 static tl_status transpose(const tl_run *run, size_t size, const void *from, void *to, int64_t rows,
@@ -230,7 +230,7 @@ static tl_status transpose(const tl_run *run, size_t size, const void *from, voi
     const int64_t tiles = tl_div_up(rows, 32) * tl_div_up(columns, 32);
     CUfunction kernel;
     void *parameters[] = {&from, &to, &rows, &columns};
-    TL_TRY(transpose_kernel(tli_cuda_of(run->queue->device), &kernel, size, load));
+    TL_TRY(transpose_kernel(run, &kernel, size, load));
     return tli_cuda_start(run, kernel, tiles * 256, parameters); // blocks of 256 threads
 }
 
@@ -240,7 +240,7 @@ typedef struct frame {
 } frame;
 
 /* A group of threads has a row: a part of one of x, and zeros on both sides of it. */
-static tl_status frame_kernel(tli_cuda *d, CUfunction *out, size_t unit)
+static tl_status frame_kernel(const tl_run *run, CUfunction *out, size_t unit)
 {
     char key[32];
     tl_str body = TL_STR_INIT;
@@ -262,7 +262,7 @@ static tl_status frame_kernel(tli_cuda *d, CUfunction *out, size_t unit)
         "        to[i] = v;\n"
         "    }\n}\n");
     tl_status st = tl_str_status(&body);
-    if (st == TL_OK) st = tli_cuda_kernel(d, out, key, tl_str_text(&body));
+    if (st == TL_OK) st = tli_cuda_kernel(run, out, key, tl_str_text(&body));
     tl_str_deinit(&body);
     return st;
 }
@@ -278,7 +278,7 @@ static tl_status put_frame(const tl_run *run, size_t size, const void *from, voi
     f.channels = f.channels * (int64_t)size / (int64_t)unit;
     if (f.to_columns * f.channels > INT32_MAX || f.from_columns * f.channels > INT32_MAX)
         return TL_FAIL(TL_ELIMIT, "a row of the image is too long for a GPU");
-    TL_TRY(frame_kernel(tli_cuda_of(run->queue->device), &kernel, unit));
+    TL_TRY(frame_kernel(run, &kernel, unit));
     return tli_cuda_start(run, kernel, f.n * f.to_rows * 256, parameters); // a block for each row
 }
 
@@ -404,8 +404,10 @@ static tl_status pass(passage *p)
     if (way != TLI_DNN_FORWARD) TL_TRY(bring_result(p, false));
     const tli_dnn_place places[] = {
         {TLI_CONV_IMAGE, p->image}, {TLI_CONV_FILTER, p->filter}, {TLI_CONV_RESULT, p->result}};
-    TL_TRY(tli_dnn_handle(d, &handle, tli_cuda_queue_of(p->run->queue)->stream));
-    TL_TRY(tli_dnn_run(p->plan, handle, TL_COUNT(places), places, p->scratch));
+    if (!tli_cuda_foresees(p->run->queue)) {
+        TL_TRY(tli_dnn_handle(d, &handle, tli_cuda_queue_of(p->run->queue)->stream));
+        TL_TRY(tli_dnn_run(p->plan, handle, TL_COUNT(places), places, p->scratch));
+    }
     if (way == TLI_DNN_INPUT_GRAD) return bring_image(p, true);
     return way == TLI_DNN_FORWARD ? bring_result(p, true) : bring_filter(p, true);
 }

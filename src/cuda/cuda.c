@@ -2,6 +2,7 @@
 #include <tilth/base/log.h>
 #include <tilth/sys/cpu/cpu.h>
 
+#include "base/inner/thread.h"
 #include "cuda/attend.h"
 #include "cuda/convs.h"
 #include "cuda/kernels.h"
@@ -106,7 +107,14 @@ static const tl_backend_class whole = {
     .nests = &tli_cuda_nests,
 };
 
-static tl_status choose(const tl_backend_class **out)
+static void *start_driver(void *unused)
+{
+    const tli_cuda_api *api;
+    if (tli_cuda_driver(&api) != TL_OK) tl_error_clear(); // who needs it is told
+    return unused;
+}
+
+static tl_status choose_by_libraries(const tl_backend_class **out)
 {
     const tli_cuda_api *api;
     *out = &whole;
@@ -116,6 +124,20 @@ static tl_status choose(const tl_backend_class **out)
     TL_LOG_ONCE(TL_LEVEL_WARNING, "on this GPU much is slow: %s", tl_error_message());
     tl_error_clear();
     return TL_OK;
+}
+
+/* The driver takes as long to start as the libraries to open. */
+static tl_status choose(const tl_backend_class **out)
+{
+    sigset_t mask, before;
+    pthread_t thread;
+    tli_thread_mask(&mask);
+    pthread_sigmask(SIG_SETMASK, &mask, &before);
+    const bool beside = pthread_create(&thread, NULL, start_driver, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    const tl_status st = choose_by_libraries(out);
+    if (beside) pthread_join(thread, NULL);
+    return st;
 }
 
 const tl_backend_class tl_backend_cuda = {

@@ -152,8 +152,7 @@ static tl_status kernel_of(const tl_run *run, CUfunction *out, const char *text,
              joins ? 0 : (int)c->filter_rows, joins ? 0 : (int)c->filter_columns, lanes);
     print(&body, text, c->dtype, c->filter_rows, c->filter_columns, lanes);
     tl_status st = tl_str_status(&body);
-    if (st == TL_OK)
-        st = tli_cuda_kernel(tli_cuda_of(run->queue->device), out, key, tl_str_text(&body));
+    if (st == TL_OK) st = tli_cuda_kernel(run, out, key, tl_str_text(&body));
     tl_str_deinit(&body);
     return st;
 }

@@ -74,6 +74,7 @@ static void close_gpu(tl_device **device)
 {
     tli_cuda *d = tli_cuda_of(*device);
     if (!d) return;
+    tli_cuda_handles_join(d);
     if (d->context && tli_cuda_enter(d) == TL_OK) {
         tli_dnn_plans_deinit(d);
         tli_cuda_products_deinit(d);
@@ -86,6 +87,7 @@ static void close_gpu(tl_device **device)
     tl_map_deinit(&d->kernels);
     tli_choices_deinit(&d->choices);
     tli_cuda_codes_close(&d->codes);
+    pthread_mutex_destroy(&d->handles.lock);
     pthread_mutex_destroy(&d->calls);
     pthread_mutex_destroy(&d->lock);
     tl_free(d);
@@ -127,6 +129,7 @@ static tl_status open_gpu(tl_device **out, const char *which)
     d->base.cls = &tl_device_cuda;
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->calls, NULL);
+    pthread_mutex_init(&d->handles.lock, NULL);
     tli_choices_init(&d->choices, d->model, NULL);
     snprintf(d->base.name, sizeof d->base.name, "cuda:%" PRId64, number);
     tl_status st = open_context(d, number);
@@ -228,6 +231,7 @@ const tl_device_class tl_device_cuda = {
     .block = BLOCK,
     .apart = APART,
     .beside = tli_cuda_runs_beside,
+    .foresee = tli_cuda_foresee,
     .open = open_gpu,
     .close = close_gpu,
     .alloc = allocate,

@@ -27,7 +27,12 @@ typedef struct tli_cuda {
     int64_t cache;         /* bytes of the second level */
     tli_cuda_codes *codes; /* of kernels */
     tli_choices choices;   /* among plans of libraries and forms of kernels */
-    pthread_mutex_t lock;  /* of what follows */
+    struct {
+        pthread_mutex_t lock;
+        pthread_t thread;
+        bool asked, under_way;
+    } handles;            /* of libraries, while they are made (handles.c) */
+    pthread_mutex_t lock; /* of what follows */
     struct {
         CUmodule *items;
         int64_t count, capacity;
@@ -83,8 +88,9 @@ typedef struct tli_cuda_queue {
     uint64_t good; /* all work up to it has run and has not failed */
     bool failed;
     tl_error error;
-    bool listing;                            /* what is put in is kept in a list */
-    pthread_t lister;                        /* the thread that does so */
+    tl_map *asked;    /* for code, by its keys: nothing is put in; NULL: it is put in */
+    bool listing;     /* what is put in is kept in a list */
+    pthread_t lister; /* the thread that does so */
     tli_cuda_moment afters[TLI_CUDA_AFTERS]; /* that were asked for meanwhile */
     int after_count;
     /* Of the list that is made; NULL: none is */
@@ -109,6 +115,20 @@ static inline struct tli_whole *tli_cuda_listed(tl_queue *q)
     return tli_cuda_queue_of(q)->whole;
 }
 
+/* Whether what is put in is only looked at (tli_cuda_foresee). Addresses that a queue gives stand
+ * for others then. */
+static inline bool tli_cuda_foresees(tl_queue *q)
+{
+    return tli_cuda_queue_of(q)->asked != NULL;
+}
+/* Whether code is asked for the first time there; whoever asks holds the lock. */
+bool tli_cuda_asks(tl_queue *q, const char *key);
+
+static inline void *tli_cuda_somewhere(void)
+{
+    return (void *)(uintptr_t)(1 << 20); // as aligned as memory of the driver's
+}
+
 /* The calling thread's calls are about this GPU from now on. */
 tl_status tli_cuda_enter(const tli_cuda *d);
 /* A kernel of this name, compiled from the text; it lives as long as the device. Whoever calls it
@@ -129,6 +149,10 @@ void tli_cuda_singles_deinit(tli_cuda *d);
 void tli_cuda_queue_work_deinit(tli_cuda_queue *q);
 /* As tli_cuda_scratch (kernels.h), and nothing but the device. */
 tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes);
+/* Handles of libraries are made beside what follows, unless somebody has asked for them already. */
+void tli_cuda_handles_begin(tli_cuda *d);
+/* Whoever needs one calls it before he looks whether it is there. */
+void tli_cuda_handles_join(tli_cuda *d);
 /* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
 void tli_dnn_plans_deinit(tli_cuda *d);
@@ -154,5 +178,6 @@ tl_status tli_cuda_list_build(tl_device_program **out, tl_queue *q, tl_status (*
 tl_status tli_cuda_list_run(tl_device_program *p, tl_queue *q);
 void tli_cuda_list_free(tl_device_program **p);
 tl_status tli_cuda_set_draws(tl_queue *q, const tl_draws *draws);
+tl_status tli_cuda_foresee(tl_device *d, void (*put)(void *self, tl_queue *q), void *self);
 
 #endif

@@ -1,12 +1,15 @@
 #include "cuda/dnn.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
 #include <tilth/base/vec.h>
+
+#include "cuda/race.h"
 
 enum { TOLD = 300, CANDIDATES = 24 };
 /* So long others are looked for that might be quicker than the first: some are compiled for it. */
@@ -357,6 +360,7 @@ typedef struct search {
     const tli_dnn_taste *taste;
     int64_t number; /* of the candidate */
     int64_t begun;  /* when the first one was there; 0: not yet */
+    int vain;       /* so many in a row were no quicker than the best */
     bool done;
     double best_ns;
     tli_dnn_plan best; /* without its graph; plan NULL: none */
@@ -384,13 +388,17 @@ static tl_status compare(const tli_dnn_plan *p, search *s)
 {
     double ns = 0;
     s->done = !s->taste->measure || s->taste->choice;
-    if (!s->done) TL_TRY(s->taste->measure(s->taste->self, p, &ns));
+    if (!s->done)
+        TL_TRY(s->taste->measure(s->taste->self, p, s->best.plan ? s->best_ns : (double)INFINITY,
+                                 &ns));
+    s->vain++;
     if (!s->best.plan || ns < s->best_ns) {
         s->best = *p;
         s->best_ns = ns;
+        s->vain = 0;
     }
     if (!s->begun) s->begun = tl_clock_ns();
-    s->done |= tl_clock_ns() - s->begun > patience_ns;
+    s->done |= tl_clock_ns() - s->begun > patience_ns || tli_race_is_in_vain(s->vain);
     return TL_OK;
 }
 
@@ -492,6 +500,7 @@ tl_status tli_dnn_handle(tli_cuda *d, cudnnHandle_t *out, CUstream stream)
 {
     const tli_cuda_api *api;
     TL_TRY(tli_cuda_dnn(&api));
+    tli_cuda_handles_join(d);
     if (!d->dnn) TRY_RUN(api, cudnnCreate, &d->dnn);
     TRY_RUN(api, cudnnSetStream, d->dnn, stream);
     *out = d->dnn;

@@ -103,8 +103,9 @@ typedef struct tli_dnn_taste {
     unsigned refused;   /* notes */
     int64_t most;       /* bytes of workspace */
     const char *choice; /* of an earlier plan for the same; NULL: any will do */
-    /* Runs one, and says how long it takes. NULL: the first is taken, else the quickest. */
-    tl_status (*measure)(void *self, const tli_dnn_plan *plan, double *ns);
+    /* Runs one, and says how long it takes; roughly, where that is far more than `best_ns`, which
+     * the quickest so far takes. NULL: the first is taken, else the quickest. */
+    tl_status (*measure)(void *self, const tli_dnn_plan *plan, double best_ns, double *ns);
     void *self;
 } tli_dnn_taste;
 

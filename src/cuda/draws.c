@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include <tilth/base/integer.h>
+#include <tilth/base/pool.h>
 #include <tilth/core/attrs.h>
 
 #include "core/inner/storage.h"
@@ -36,16 +37,34 @@ static tl_status dropout(const tl_run *run, const tl_node *n)
 
 typedef enum kind { UNIFORM, NORMAL, TRUNCATED, BERNOULLI, INTEGERS } kind;
 
+static tli_cuda_work work_of(kind what, tl_dtype dtype)
+{
+    tli_cuda_work w = {.text = {tli_text_of_draw}, .name = "draw", .threads = BLOCK};
+    tli_cuda_define(&w.defines, "RANDOM", (int64_t)what);
+    tli_cuda_define_type(&w.defines, "Y", dtype);
+    return w;
+}
+
+/* Weights are made call by call, so that nobody sees what comes next. */
+void tli_cuda_draws_ahead(tli_cuda *d)
+{
+    enum { IDLE = 4 }; // threads: with fewer, what nobody needs would be in the way
+    if (tl_pool_default_threads() < IDLE) return;
+    for (kind what = UNIFORM; what <= TRUNCATED; what++) {
+        tli_cuda_work w = work_of(what, TL_F32);
+        tli_cuda_work_ahead(d, &w);
+    }
+    tli_cuda_fill_ahead(d, tl_dtype_size(TL_F32));
+}
+
 static tl_status draw(const tl_run *run, const tl_node *n, kind what, tli_draw_args *a)
 {
     const tl_tensor *y = n->out[0];
-    tli_cuda_work w = {.text = {tli_text_of_draw}, .name = "draw", .threads = BLOCK};
     TL_TRY(tli_cuda_draws(run, &a->step));
     a->count = tl_tensor_count(y);
     a->groups = tl_div_up(a->count, BLOCK);
     a->y = tli_data(y);
-    tli_cuda_define(&w.defines, "RANDOM", (int64_t)what);
-    tli_cuda_define_type(&w.defines, "Y", y->dtype);
+    tli_cuda_work w = work_of(what, y->dtype);
     return tli_cuda_put(run, &w, a, sizeof *a);
 }
 

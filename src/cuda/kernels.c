@@ -17,18 +17,22 @@ static const char *const formulas[TL_ACT_FUSED_COUNT] = {
     [TL_ACT_SIGMOID] = "sigmoid",
 };
 
-tl_status tli_cuda_kernel(tli_cuda *d, CUfunction *out, const char *key, const char *body)
+tl_status tli_cuda_kernel(const tl_run *run, CUfunction *out, const char *key, const char *body)
 {
+    tli_cuda *d = tli_cuda_of(run->queue->device);
     tl_str text = TL_STR_INIT;
     tl_status st = TL_OK;
     TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->lock);
-    if (!(*out = tl_map_get(&d->kernels, key))) {
+    *out = tl_map_get(&d->kernels, key);
+    const bool ahead = tli_cuda_foresees(run->queue);
+    if (!*out && (!ahead || tli_cuda_asks(run->queue, key))) {
         tl_gpu_print_head(&text);
         tl_str_add(&text, body);
         st = tl_str_status(&text);
-        if (st == TL_OK) st = tli_cuda_load(d, out, tl_str_text(&text), "kernel");
-        if (st == TL_OK) st = tl_map_set(&d->kernels, key, *out);
+        if (st == TL_OK && ahead) st = tli_cuda_code_ahead(d->codes, tl_str_text(&text));
+        else if (st == TL_OK) st = tli_cuda_load(d, out, tl_str_text(&text), "kernel");
+        if (st == TL_OK && *out) st = tl_map_set(&d->kernels, key, *out);
     }
     pthread_mutex_unlock(&d->lock);
     tl_str_deinit(&text);
@@ -39,6 +43,7 @@ tl_status tli_cuda_start(const tl_run *run, CUfunction kernel, int64_t count, vo
 {
     const tli_cuda *d = tli_cuda_of(run->queue->device);
     const int64_t blocks = tl_min_i64(tl_div_up(count, THREADS), INT32_MAX);
+    if (tli_cuda_foresees(run->queue)) return TL_OK;
     TLI_CUDA_TRY(d->api, cuLaunchKernel, kernel, (unsigned)blocks, 1, 1, THREADS, 1, 1, 0,
                  tli_cuda_queue_of(run->queue)->stream, parameters, NULL);
     (void)tli_cuda_issue(run->queue);
@@ -50,7 +55,6 @@ tl_status tli_cuda_start(const tl_run *run, CUfunction kernel, int64_t count, vo
 static tl_status start_flat(const tl_run *run, const char *key, const char *formula,
                             const tl_tensor *x, tl_tensor *y)
 {
-    tli_cuda *d = tli_cuda_of(run->queue->device);
     CUfunction kernel;
     tl_str body = TL_STR_INIT;
     int64_t count = tl_tensor_count(y);
@@ -74,7 +78,7 @@ static tl_status start_flat(const tl_run *run, const char *key, const char *form
         type, type, type, load, load, store, formula, THREADS, type, type, THREADS, THREADS, type,
         type, type, type, type);
     tl_status st = tl_str_status(&body);
-    if (st == TL_OK) st = tli_cuda_kernel(d, &kernel, key, tl_str_text(&body));
+    if (st == TL_OK) st = tli_cuda_kernel(run, &kernel, key, tl_str_text(&body));
     tl_str_deinit(&body);
     return st == TL_OK ? tli_cuda_start(run, kernel, tl_div_up(count, 8), parameters) : st;
 }

@@ -12,8 +12,8 @@
 #include "cuda/text/args.h"
 
 /* The kernel called `kernel` of a text behind that of nests, compiled at the first call for
- * `key`. */
-TL_NODISCARD tl_status tli_cuda_kernel(tli_cuda *d, CUfunction *out, const char *key,
+ * `key`; NULL where the run's queue only foresees. */
+TL_NODISCARD tl_status tli_cuda_kernel(const tl_run *run, CUfunction *out, const char *key,
                                        const char *body);
 /* Puts it into the run's queue, with a thread for each of `count` elements. */
 TL_NODISCARD tl_status tli_cuda_start(const tl_run *run, CUfunction kernel, int64_t count,
@@ -70,6 +70,12 @@ void tli_cuda_print_body(tl_str *out, const tli_cuda_work *w);
 /* Puts a kernel into the run's queue. No groups: nothing runs. */
 TL_NODISCARD tl_status tli_cuda_put(const tl_run *run, tli_cuda_work *w, const void *args,
                                     size_t bytes);
+
+/* It will be put in soon: its code is asked for. Gives back the definitions. */
+void tli_cuda_work_ahead(tli_cuda *d, tli_cuda_work *w);
+/* Kernels that draw and fill, which whoever draws for the first time will need to make weights. */
+void tli_cuda_draws_ahead(tli_cuda *d);
+void tli_cuda_fill_ahead(tli_cuda *d, size_t size);
 
 /* Bytes that groups can share at most beside what texts say. */
 int tli_cuda_room(const tl_run *run);

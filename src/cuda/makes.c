@@ -84,6 +84,13 @@ static tl_status fill(const tl_run *run, const tl_tensor *y, double value)
     return tli_cuda_put(run, &w, &a, sizeof a);
 }
 
+void tli_cuda_fill_ahead(tli_cuda *d, size_t size)
+{
+    tli_cuda_work w = work_of("fill", "FILL", 1);
+    tli_cuda_define_unit(&w.defines, size);
+    tli_cuda_work_ahead(d, &w);
+}
+
 static tl_status full(const tl_run *run, const tl_node *n)
 {
     return fill(run, n->out[0], ((const tl_full_attr *)n->attr)->value);

@@ -86,14 +86,13 @@ static const char *scaled(tl_dtype dtype)
 static tl_status assign(const tl_run *run, const tl_node *call)
 {
     const tl_assign_attr *a = call->attr;
-    tli_cuda *d = tli_cuda_of(run->queue->device);
     const tl_tensor *to = call->in[0], *from = call->in[1];
     void *x = tli_data(to), *y = tli_data(from);
     int64_t count = tl_tensor_count(to);
     char key[32], body[700];
     CUfunction kernel;
     if (!count) return TL_OK;
-    if (!a->add) return d->base.cls->copy(run->queue, x, y, tl_tensor_bytes(to));
+    if (!a->add) return run->queue->device->cls->copy(run->queue, x, y, tl_tensor_bytes(to));
     void *fresh = call->inputs > 2 ? tli_data(call->in[2]) : NULL;
     double by = a->scale;
     void *parameters[] = {&x, &y, &fresh, &count, &by};
@@ -109,7 +108,7 @@ static tl_status assign(const tl_run *run, const tl_node *call)
              "        x[i] = %s;\n"
              "    }\n}\n",
              type, type, type, type, by != 0 ? scaled(to->dtype) : "y[i]", sum_of(to->dtype));
-    TL_TRY(tli_cuda_kernel(d, &kernel, key, body));
+    TL_TRY(tli_cuda_kernel(run, &kernel, key, body));
     return tli_cuda_start(run, kernel, count, parameters);
 }
 

@@ -199,15 +199,21 @@ static tl_status keep_attrs(tl_arena *arena, single *s)
     return TL_OK;
 }
 
-static tl_status compile(tli_cuda *d, kept *k, single *s)
+/* Its walk, and the text of its kernels. */
+static tl_status print(tl_str *text, kept *k, single *s)
 {
-    tl_str text = TL_STR_INIT;
     TL_TRY(tl_arena_new(&k->arena));
     TL_TRY(keep_attrs(k->arena, s));
     TL_TRY(tl_gpu_walk_new(&k->walk, k->arena, &s->nest));
-    tl_gpu_print_head(&text);
-    tl_gpu_print(&text, k->walk, "nest", false);
-    tl_status st = tl_str_status(&text);
+    tl_gpu_print_head(text);
+    tl_gpu_print(text, k->walk, "nest", false);
+    return tl_str_status(text);
+}
+
+static tl_status compile(tli_cuda *d, kept *k, single *s)
+{
+    tl_str text = TL_STR_INIT;
+    tl_status st = print(&text, k, s);
     if (st == TL_OK) st = tli_cuda_load(d, &k->phases[0], tl_str_text(&text), "nest_0");
     if (st == TL_OK && k->walk->phase_count > 1)
         st = tli_cuda_check(d->api->cuModuleGetFunction(
@@ -217,12 +223,28 @@ static tl_status compile(tli_cuda *d, kept *k, single *s)
     return st;
 }
 
-static tl_status find(tli_cuda *d, const kept **out, single *s)
+static tl_status compile_ahead(const tli_cuda *d, single *s)
 {
+    tl_str text = TL_STR_INIT;
+    kept k = {0};
+    tl_status st = print(&text, &k, s);
+    if (st == TL_OK) st = tli_cuda_code_ahead(d->codes, tl_str_text(&text));
+    tl_arena_free(&k.arena);
+    tl_str_deinit(&text);
+    return st;
+}
+
+/* NULL where the queue only foresees. */
+static tl_status find(tl_queue *queue, const kept **out, single *s)
+{
+    tli_cuda *d = tli_cuda_of(queue->device);
     tl_str key = TL_STR_INIT;
     tl_nest_text(&s->nest, &key);
     tl_status st = tl_str_status(&key);
-    if (st == TL_OK && !(*out = tl_map_get(&d->singles, tl_str_text(&key)))) {
+    if (st == TL_OK) *out = tl_map_get(&d->singles, tl_str_text(&key));
+    if (st == TL_OK && !*out && tli_cuda_foresees(queue)) {
+        if (tli_cuda_asks(queue, tl_str_text(&key))) st = compile_ahead(d, s);
+    } else if (st == TL_OK && !*out) {
         kept *k = tl_alloc_zero(sizeof *k);
         st = k ? compile(d, k, s) : TL_FAIL_NOMEM(sizeof *k);
         if (st == TL_OK) st = tl_map_set(&d->singles, tl_str_text(&key), k);
@@ -243,9 +265,9 @@ static tl_status run_single(const tl_run *run, const tl_node *call)
     describe(&s, call);
     TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->lock);
-    tl_status st = find(d, &k, &s);
+    tl_status st = find(run->queue, &k, &s);
     pthread_mutex_unlock(&d->lock);
-    TL_TRY(st);
+    if (st != TL_OK || tli_cuda_foresees(run->queue)) return st;
     if (k->walk->walk.scratch_bytes)
         TL_TRY(tli_cuda_scratch(run, &scratch, k->walk->walk.scratch_bytes));
     return tli_cuda_nest_put(run, call, k->walk, k->phases, scratch);

@@ -18,8 +18,7 @@
 
 enum {
     /* A unit is one call of the compiler, which takes as long to begin as for a small kernel: more
-     * of them than threads gain nothing */
-    LEAST_IN_UNIT = 4,
+     * of them than threads gain nothing, and fewer leave threads idle */
     MOST_IN_UNIT = 32,
     NAME_ROOM = 40,
     MOST_BUFFERS = 500, /* a kernel takes 4 KB of parameters */
@@ -120,7 +119,7 @@ static tl_status load(compiler *c, const job *j, code *kernels)
 static tl_status compile_kernels(compiler *c, job *j, code *kernels)
 {
     const int threads = tl_pool_default_threads();
-    j->each = tl_min_i64(tl_max_i64(tl_div_up(j->kernels, threads), LEAST_IN_UNIT), MOST_IN_UNIT);
+    j->each = tl_clamp_i64(tl_div_up(j->kernels, threads), 1, MOST_IN_UNIT);
     const int64_t units = tl_div_up(j->kernels, j->each);
     j->images = tl_alloc_zero((size_t)(units + 1) * sizeof *j->images);
     if (!j->images) return TL_FAIL_NOMEM((size_t)(units + 1) * sizeof *j->images);

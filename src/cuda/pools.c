@@ -60,7 +60,7 @@ static void print(tl_str *body, const form *f)
     tl_str_add(body, f->text);
 }
 
-static tl_status kernel_of(tli_cuda *d, CUfunction *out, const form *f)
+static tl_status kernel_of(const tl_run *run, CUfunction *out, const form *f)
 {
     const tl_pool_attr none = {0}, *w = f->window ? f->window : &none;
     const int64_t numbers[] = {f->dtype,    f->lanes,    f->small,    f->wide,     w->size_y,
@@ -72,7 +72,7 @@ static tl_status kernel_of(tli_cuda *d, CUfunction *out, const form *f)
     print(&body, f);
     tl_status st = tl_str_status(&key);
     if (st == TL_OK) st = tl_str_status(&body);
-    if (st == TL_OK) st = tli_cuda_kernel(d, out, tl_str_text(&key), tl_str_text(&body));
+    if (st == TL_OK) st = tli_cuda_kernel(run, out, tl_str_text(&key), tl_str_text(&body));
     tl_str_deinit(&key);
     tl_str_deinit(&body);
     return st;
@@ -153,7 +153,7 @@ static tl_status start(const tl_run *run, const form *f, const pool *p, int64_t 
     void *parameters[] = {&x, &from, &y, &by_value};
     const int64_t count = pixels * (p->sizes[CHANNELS_] / f->lanes);
     if (!count) return TL_OK;
-    TL_TRY(kernel_of(tli_cuda_of(run->queue->device), &kernel, f));
+    TL_TRY(kernel_of(run, &kernel, f));
     return tli_cuda_start(run, kernel, count, parameters);
 }
 
@@ -390,7 +390,7 @@ static tl_status start_resize(const tl_run *run, const tl_node *call, const tl_t
          *parameters[] = {&in, &out, &r};
     const int64_t count = tl_tensor_count(call->out[0]);
     if (!count) return TL_OK;
-    TL_TRY(kernel_of(tli_cuda_of(run->queue->device), &kernel, f));
+    TL_TRY(kernel_of(run, &kernel, f));
     return tli_cuda_start(run, kernel, count / f->lanes, parameters);
 }
 

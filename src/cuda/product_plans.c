@@ -4,26 +4,27 @@
 #include "cuda/products.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <tilth/base/alloc.h>
 
 #include "cuda/device.h"
+#include "cuda/race.h"
 
 enum {
     WORKSPACE = 64 << 20,
     MOST_ALIGNED = 256, /* bytes: more is of no use to cuBLASLt */
-    CANDIDATES = 24,
-    ROUNDS = 5, /* over all of them, as clocks go up and down; the first one does not count */
-    TIMES = 3,  /* that each is run in a round */
+    ROUNDS = 3,         /* of those that are near each other */
+    TIMES = 3,          /* that each is run in a round */
+    ROUNDS_OF_LARGE = 2,
     /* Multiply-adds from which on measuring pays: it takes some milliseconds */
     LEAST_MEASURED = 1 << 23
 };
 
-#define FAR_BEHIND 1.2f   /* times the fastest of the first round */
-#define MANY_TERMS 0x1p40 /* multiply-adds of a product that is run once in a round */
+/* Multiply-adds of a product that is run once in a round: it takes a quarter of a millisecond, and
+ * clocks of the device tell thousandths. */
+#define MANY_TERMS 0x1p36
 
 /* What is found out once about a product: descriptions and the algorithm. */
 struct tli_cuda_plan {
@@ -114,7 +115,7 @@ static tl_status describe(const tli_cuda_api *api, tli_cuda_plan *p)
 /* --- candidates ------------------------------------------------------------------------------- */
 
 typedef struct candidates {
-    cublasLtMatmulHeuristicResult_t items[CANDIDATES];
+    cublasLtMatmulHeuristicResult_t items[TLI_RACE_MOST];
     int count;
 } candidates;
 
@@ -135,7 +136,7 @@ static tl_status ask(const tli_cuda_api *api, cublasLtHandle_t handle, const tli
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned, sizeof aligned);
     const cublasStatus_t st =
         api->cublasLtMatmulAlgoGetHeuristic(handle, p->description, p->b, p->a, p->c, p->c,
-                                            preference, CANDIDATES, out->items, &out->count);
+                                            preference, TLI_RACE_MOST, out->items, &out->count);
     if (st != CUBLAS_STATUS_SUCCESS) out->count = 0; // it says so where there is none
     if (out->count) return TL_OK;
     return TL_FAIL(TL_EUNSUPPORTED,
@@ -201,61 +202,52 @@ static tl_status launch(tli_cuda *d, tli_cuda_queue *q, const tli_cuda_plan *p,
 
 /* --- measuring -------------------------------------------------------------------------------- */
 
-typedef struct moments {
+/* A product that its candidates compute in turn. */
+typedef struct contest {
+    tli_cuda *d;
+    tli_cuda_queue *q;
+    tli_cuda_plan *plan;
+    const tli_cuda_operands *operands;
+    const candidates *all;
     CUevent from, to;
-} moments;
+    bool loaded[TLI_RACE_MOST]; /* code of a candidate, by its first run */
+} contest;
 
-static tl_status time_one(float *ms, tli_cuda *d, tli_cuda_queue *q, const tli_cuda_plan *p,
-                          const tli_cuda_operands *o, const moments *c)
+static bool is_large(const tli_cuda_product *w)
 {
-    const int times = terms_of(&p->what) < MANY_TERMS ? TIMES : 1;
-    TL_TRY(launch(d, q, p, o)); // its code is loaded
-    TLI_CUDA_TRY(d->api, cuEventRecord, c->from, q->stream);
-    for (int i = 0; i < times; i++) TL_TRY(launch(d, q, p, o));
-    TLI_CUDA_TRY(d->api, cuEventRecord, c->to, q->stream);
-    TLI_CUDA_TRY(d->api, cuEventSynchronize, c->to);
-    TLI_CUDA_TRY(d->api, cuEventElapsedTime, ms, c->from, c->to);
+    return terms_of(w) >= MANY_TERMS;
+}
+
+static tl_status time_one(void *self, int number, float *ms)
+{
+    contest *c = self;
+    const tli_cuda_api *api = c->d->api;
+    const int times = is_large(&c->plan->what) ? 1 : TIMES;
+    take(c->plan, &c->all->items[number]);
+    if (!c->loaded[number]) TL_TRY(launch(c->d, c->q, c->plan, c->operands));
+    c->loaded[number] = true;
+    TLI_CUDA_TRY(api, cuEventRecord, c->from, c->q->stream);
+    for (int i = 0; i < times; i++) TL_TRY(launch(c->d, c->q, c->plan, c->operands));
+    TLI_CUDA_TRY(api, cuEventRecord, c->to, c->q->stream);
+    TLI_CUDA_TRY(api, cuEventSynchronize, c->to);
+    TLI_CUDA_TRY(api, cuEventElapsedTime, ms, c->from, c->to);
     return TL_OK;
 }
 
-/* The fastest of them, computing what is asked for: in all rounds together, as a GPU that is warm
- * from them runs at the clocks of a training. One that fails, or is far behind in the first round,
- * is out of the race. */
-static int measure(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p, const tli_cuda_operands *o,
-                   const candidates *all, const moments *c)
-{
-    float first[CANDIDATES], sums[CANDIDATES] = {0}, least = INFINITY;
-    int best = 0;
-    for (int i = 0; i < all->count; i++) {
-        take(p, &all->items[i]);
-        if (time_one(&first[i], d, q, p, o, c) != TL_OK) {
-            tl_error_clear();
-            first[i] = INFINITY;
-        }
-        least = fminf(least, first[i]);
-    }
-    for (int round = 1; round < ROUNDS; round++)
-        for (int i = 0; i < all->count; i++) {
-            float ms = INFINITY;
-            take(p, &all->items[i]);
-            if (first[i] <= FAR_BEHIND * least && time_one(&ms, d, q, p, o, c) != TL_OK)
-                tl_error_clear();
-            sums[i] += ms;
-        }
-    for (int i = 1; i < all->count; i++)
-        if (sums[i] < sums[best]) best = i;
-    return best;
-}
-
+/* The fastest of them, computing what is asked for. */
 static tl_status choose_fastest(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p,
                                 const tli_cuda_operands *o, const candidates *all)
 {
-    moments c = {0};
+    contest c = {.d = d, .q = q, .plan = p, .operands = o, .all = all};
     tl_status st =
         tli_cuda_check(d->api->cuEventCreate(&c.from, CU_EVENT_DEFAULT), "cuEventCreate");
     if (st == TL_OK)
         st = tli_cuda_check(d->api->cuEventCreate(&c.to, CU_EVENT_DEFAULT), "cuEventCreate");
-    if (st == TL_OK) take(p, &all->items[measure(d, q, p, o, all, &c)]);
+    const tli_race race = {.count = all->count,
+                           .rounds = is_large(&p->what) ? ROUNDS_OF_LARGE : ROUNDS,
+                           .time = time_one,
+                           .self = &c};
+    if (st == TL_OK) take(p, &all->items[tli_race_run(&race)]);
     if (c.from) (void)d->api->cuEventDestroy_v2(c.from);
     if (c.to) (void)d->api->cuEventDestroy_v2(c.to);
     return st;
@@ -342,6 +334,7 @@ static tl_status new_plan(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan **out, c
     const tli_cuda_api *api;
     *out = NULL;
     TL_TRY(tli_cuda_products(&api));
+    tli_cuda_handles_join(d);
     if (!d->products) TRY(api, cublasLtCreate, &d->products);
     tli_cuda_plan *p = tl_alloc_zero(sizeof *p);
     if (!p) return TL_FAIL_NOMEM(sizeof *p);
@@ -394,6 +387,7 @@ tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *give
     TL_ASSERT(what->m && what->n && what->k && what->added == (o->added != NULL));
     TL_ASSERT(what->masked == (o->mask != NULL) && (!what->masked || tli_cuda_is_small(what)));
     if (tli_cuda_is_small(what)) return tli_cuda_multiply_small(run, what, o);
+    if (tli_cuda_foresees(run->queue)) return TL_OK;
     TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->lock); // a plan's operands are part of its description
     tl_status st = find_plan(d, q, &plan, what, o);

@@ -311,8 +311,11 @@ static tl_status update_ema(const tl_run *run, const tl_node *n)
                          .grad = tli_data(n->in[1]),
                          .hyper = n->inputs > 2 ? tli_data(n->in[2]) : NULL,
                          .momentum = k->momentum};
-    tli_cuda_work w = work_of("average");
     if (!a.count) return TL_OK;
+    // lists of work will have those that wait
+    if (!tli_cuda_on_host && tli_cuda_foresees(run->queue) && tli_cuda_average_waits(n))
+        TL_TRY(tli_cuda_put_averages(run, &(tli_average){0}, 1));
+    tli_cuda_work w = work_of("average");
     tli_cuda_define(&w.defines, "AVERAGE", 1);
     tli_cuda_define_type(&w.defines, "W", TL_F32);
     tli_cuda_define_type(&w.defines, "G", n->in[1]->dtype);

@@ -117,19 +117,24 @@ tl_status tli_cuda_give_shared(const tli_cuda *d, CUfunction kernel, size_t byte
     return TL_OK;
 }
 
-static tl_status find_kernel(tli_cuda *d, CUfunction *out, const tli_cuda_work *w)
+/* NULL where the queue only foresees. */
+static tl_status find_kernel(tl_queue *queue, CUfunction *out, const tli_cuda_work *w)
 {
+    tli_cuda *d = tli_cuda_of(queue->device);
     tl_str key = TL_STR_INIT, text = TL_STR_INIT;
     tl_status st = TL_OK;
     tl_str_addf(&key, "%s %s", w->name, tl_str_text(&w->defines));
     if ((st = tl_str_status(&key)) == TL_OK) {
         pthread_mutex_lock(&d->lock);
-        if (!(*out = tl_map_get(&d->kernels, tl_str_text(&key)))) {
+        *out = tl_map_get(&d->kernels, tl_str_text(&key));
+        const bool ahead = tli_cuda_foresees(queue);
+        if (!*out && (!ahead || tli_cuda_asks(queue, tl_str_text(&key)))) {
             tli_cuda_print(&text, w);
             st = tl_str_status(&text);
-            if (st == TL_OK) st = tli_cuda_load(d, out, tl_str_text(&text), w->name);
-            if (st == TL_OK && w->shared) st = tli_cuda_give_shared(d, *out, shared_of(w));
-            if (st == TL_OK) st = tl_map_set(&d->kernels, tl_str_text(&key), *out);
+            if (st == TL_OK && ahead) st = tli_cuda_code_ahead(d->codes, tl_str_text(&text));
+            else if (st == TL_OK) st = tli_cuda_load(d, out, tl_str_text(&text), w->name);
+            if (st == TL_OK && *out && w->shared) st = tli_cuda_give_shared(d, *out, shared_of(w));
+            if (st == TL_OK && *out) st = tl_map_set(&d->kernels, tl_str_text(&key), *out);
         }
         pthread_mutex_unlock(&d->lock);
     }
@@ -189,7 +194,8 @@ static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *ar
     TL_ASSERT(bytes <= sizeof room);
     memcpy(room, args, bytes);
     TL_TRY(tli_cuda_enter(d));
-    TL_TRY(find_kernel(d, &kernel, w));
+    TL_TRY(find_kernel(run->queue, &kernel, w));
+    if (tli_cuda_foresees(run->queue)) return TL_OK;
     TL_TRY(launch(run->queue, kernel, blocks, warps ? 32 * WARPS_IN_BLOCK : w->threads,
                   shared_of(w), parameters, w->meets));
     if (tli_cuda_listed(run->queue)) tli_whole_work(tli_cuda_listed(run->queue), w, args, bytes);
@@ -209,6 +215,18 @@ tl_status tli_cuda_put(const tl_run *run, tli_cuda_work *w, const void *args, si
     if (st != TL_OK && st != TL_EINVAL) st = tl_error_note(st, "%s", w->name);
     tl_str_deinit(&w->defines);
     return st;
+}
+
+void tli_cuda_work_ahead(tli_cuda *d, tli_cuda_work *w)
+{
+    tl_str text = TL_STR_INIT;
+    tl_status st = tl_str_status(&w->defines);
+    tli_cuda_print(&text, w);
+    if (st == TL_OK) st = tl_str_status(&text);
+    if (st == TL_OK) st = tli_cuda_code_ahead(d->codes, tl_str_text(&text));
+    if (st != TL_OK) tl_error_clear(); // whoever puts it in is told
+    tl_str_deinit(&text);
+    tl_str_deinit(&w->defines);
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -277,6 +295,7 @@ tl_status tli_cuda_meeting(const tl_run *run, tli_told **told, unsigned **marks)
         at = h->meeting;
     } else {
         tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+        if (q->asked) q->meeting = (CUdeviceptr)(uintptr_t)tli_cuda_somewhere();
         if (!q->meeting) TL_TRY(make_meeting(tli_cuda_of(run->queue->device), &q->meeting));
         at = (char *)(uintptr_t)q->meeting;
     }
@@ -300,7 +319,7 @@ tl_status tli_cuda_table(const tl_run *run, const long long **out, const int64_t
 {
     void *at;
     *out = (const long long *)items;
-    if (!count || tli_cuda_on_host) return TL_OK;
+    if (!count || tli_cuda_on_host || tli_cuda_foresees(run->queue)) return TL_OK;
     tli_cuda *d = tli_cuda_of(run->queue->device);
     tl_str key = TL_STR_INIT;
     for (int64_t i = 0; i < count; i++) tl_str_addf(&key, "%" PRIx64 " ", (uint64_t)items[i]);
@@ -352,11 +371,15 @@ tl_status tli_cuda_set_draws(tl_queue *queue, const tl_draws *draws)
     CUfunction kernel;
     if (!first && memcmp(&q->draws, draws, sizeof *draws) == 0) return TL_OK;
     TL_TRY(tli_cuda_enter(d));
+    if (first) { // weights are made, perhaps, and trained then
+        tli_cuda_draws_ahead(d);
+        tli_cuda_handles_begin(d);
+    }
     if (first) TLI_CUDA_TRY(d->api, cuMemAlloc_v2, &q->step, sizeof(tli_step_args));
     tli_step_args s = step_of(draws, (tli_step_args *)(uintptr_t)q->step);
     void *parameters[] = {&s};
     const tli_cuda_work w = {.text = {tli_text_of_draw}, .name = "set_step", .threads = 32};
-    TL_TRY(find_kernel(d, &kernel, &w));
+    TL_TRY(find_kernel(queue, &kernel, &w));
     TLI_CUDA_TRY(d->api, cuLaunchKernel, kernel, 1, 1, 1, 32, 1, 1, 0, q->stream, parameters, NULL);
     (void)tli_cuda_issue(queue);
     q->draws = *draws;
@@ -371,6 +394,10 @@ tl_status tli_cuda_draws(const tl_run *run, const tli_step_args **out)
         return TL_OK;
     }
     const tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    if (q->asked) {
+        *out = tli_cuda_somewhere();
+        return TL_OK;
+    }
     // what a list draws is told before it runs
     if (!q->listing) TL_TRY(tli_cuda_set_draws(run->queue, &run->draws));
     *out = (const tli_step_args *)(uintptr_t)q->step;
@@ -404,6 +431,10 @@ tl_status tli_cuda_faults(const tl_run *run, const tl_node *call, const tl_tenso
         return TL_OK;
     }
     tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    if (q->asked) {
+        *out = tli_cuda_somewhere();
+        return TL_OK;
+    }
     TL_TRY(keep_path(tli_cuda_of(run->queue->device), call->path, &place->path));
     if (!q->fault) {
         const tl_device_class *device = run->queue->device->cls;

@@ -78,6 +78,52 @@ static tl_status run_list(tl_program *p, const tl_run *run, tli_list *l)
     return TL_OK;
 }
 
+/* --- what the first run needs ----------------------------------------------------------------- */
+
+typedef struct shown {
+    const tl_program *program;
+    const tl_run *run;
+} shown;
+
+/* What is brought when it is needed is not there yet; and whoever meets others does so once. */
+static bool can_be_shown(const tli_step *s)
+{
+    const tl_node *n = s->node;
+    if (!s->kernel.fn || s->packed || s->kernel.flags & TL_KERNEL_STAGED || tli_is_collective(n))
+        return false;
+    for (int i = 0; i < n->inputs; i++)
+        if (!n->in[i]->storage) return false;
+    for (int i = 0; i < n->outputs; i++)
+        if (!n->out[i]->storage) return false;
+    return true;
+}
+
+static void show(const tli_step *steps, int64_t count, const tl_run *run)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (can_be_shown(&steps[i]) && steps[i].kernel.fn(run, steps[i].node) != TL_OK)
+            tl_error_clear(); // the run will tell it
+}
+
+static void show_all(void *self, tl_queue *q)
+{
+    const shown *s = self;
+    tl_run run = *s->run;
+    run.queue = q;
+    show(s->program->refreshes, s->program->graph->copies.count, &run);
+    show(s->program->steps, s->program->step_count, &run);
+}
+
+void tli_lists_foresee(tl_program *p, const tl_run *run)
+{
+    tl_device *device = run->queue->device;
+    if (p->foreseen || !device->cls->foresee) return;
+    p->foreseen = true;
+    if (device->cls->foresee(device, show_all, &(shown){p, run}) != TL_OK) tl_error_clear();
+}
+
+/* --- runs ------------------------------------------------------------------------------------- */
+
 tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void *self), void *self)
 {
     if (!is_wanted(p, run)) return put(self);

@@ -493,6 +493,7 @@ static tl_status run_bound(tl_program *p, const tl_run *run)
 {
     const bool need = tli_need_begin(p);
     TL_ASSERT(!need || !run->resume);
+    tli_lists_foresee(p, run);
     TL_TRY(refresh_copies(p, run, need));
     const bool early = !run->resume && tli_early_begin(p);
     if (p->timing) return run_timed(p, run, early, need);

@@ -77,6 +77,7 @@ struct tl_program {
         int64_t next;
         bool asked, refused;
     } lists;
+    bool foreseen; /* by the device, before the first run */
     bool timing;
     double compile_s;
     struct tli_early *early; /* NULL: nobody has asked yet */
@@ -99,6 +100,8 @@ struct tl_program {
  * the queue one by one. */
 TL_NODISCARD tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void *self),
                                      void *self);
+/* Before a run: the device sees what the first one will need. */
+void tli_lists_foresee(tl_program *p, const tl_run *run);
 /* What was put together is forgotten. */
 void tli_lists_free(tl_program *p);
 

@@ -43,6 +43,17 @@ static void a_residual_network_trains(void **state)
          "saved checkpoint to run/ckpt-2.safetensors");
 }
 
+/* Others are compiled beside it; it is told once, by the call that needs it. */
+static void a_kernel_in_the_middle_does_not_compile(void **state)
+{
+    (void)state;
+    ends(1, "export FAKE_NVRTC='fails:#define SLOTS'; " TRAIN(LOCAL "4"),
+         "the compiler for GPUs does not take a kernel: NVRTC_ERROR_COMPILATION");
+    const char *told = strstr(said, "does not take a kernel");
+    assert_null(strstr(told + 1, "does not take a kernel"));
+    ends(0, TRAIN(LOCAL "4"), "saved checkpoint to run/ckpt-4.safetensors");
+}
+
 static void without_room_it_says_what_needs_less(void **state)
 {
     (void)state;
@@ -88,6 +99,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_A_FOLDER(a_lost_gpu_leaves_the_checkpoint),
         IN_A_FOLDER(a_residual_network_trains),
+        IN_A_FOLDER(a_kernel_in_the_middle_does_not_compile),
         IN_A_FOLDER(without_room_it_says_what_needs_less),
         IN_A_FOLDER(choices_go_with_the_checkpoint),
     };

@@ -115,6 +115,10 @@ struct tl_device_class {
                                void *self);
     tl_status (*program_run)(tl_device_program *p, tl_queue *q);
     void (*program_free)(tl_device_program **p);
+    /* (optional: none) Before calls run for the first time, so that what they need is made ready
+     * side by side: `put` puts them into a queue `q` in which nothing runs, with the addresses that
+     * they will have; what fails there is of no account. */
+    tl_status (*foresee)(tl_device *d, void (*put)(void *self, tl_queue *q), void *self);
     /* (optional: programs with random ops are no lists) Kernels of the lists that are run behind it
      * draw for this step: its kernels must take their draws from there. */
     tl_status (*set_draws)(tl_queue *q, const struct tl_draws *draws);
