@@ -27,13 +27,22 @@ bool tli_tensors_are_apart(const tl_tensor *a, const tl_tensor *b)
     return x.to <= y.from || y.to <= x.from;
 }
 
-// A pack finds parts where they belong already (graph/plan.c); all else reads one memory and writes
-// another.
-static bool lies_apart(const tl_node *call, int output)
+static bool lies_over(const tl_node *call, const tl_kernel *kernel, int output, int input)
+{
+    const tl_tensor *to = call->out[output], *from = call->in[input];
+    return kernel->flags & TL_KERNEL_OVER && output == call->outputs - 1
+           && to->storage == from->storage && to->offset == from->offset && to->dtype == from->dtype
+           && tl_tensor_count(to) == tl_tensor_count(from);
+}
+
+// A pack finds parts where they belong already (graph/plan.c), and some write over what they read
+// (graph/reuse.c); all else reads one memory and writes another.
+static bool lies_apart(const tl_node *call, const tl_kernel *kernel, int output)
 {
     const tl_tensor *t = call->out[output];
     for (int i = 0; i < call->inputs && call->op->op != TL_OP_pack; i++)
-        if (!tli_tensors_are_apart(t, call->in[i])) return false;
+        if (!tli_tensors_are_apart(t, call->in[i]) && !lies_over(call, kernel, output, i))
+            return false;
     for (int i = 0; i < output; i++)
         if (!tli_tensors_are_apart(t, call->out[i])) return false;
     return true;
@@ -52,7 +61,7 @@ bool tli_call_is_sound(const tl_node *call, const tl_kernel *kernel)
             || !(call->in[i]->contiguous || kernel->flags & TL_KERNEL_STRIDED))
             return false;
     for (int i = 0; i < call->outputs; i++)
-        if (!lies_well(call->out[i]) || !call->out[i]->contiguous || !lies_apart(call, i))
+        if (!lies_well(call->out[i]) || !call->out[i]->contiguous || !lies_apart(call, kernel, i))
             return false;
     return kernel->fn && kernel->op == call->op->op;
 }

@@ -171,20 +171,19 @@ KERNEL(sparse_cross_entropy_grad_kernel, entropy, true, true)
 KERNEL(cross_entropy_kernel, entropy, false, false)
 KERNEL(cross_entropy_grad_kernel, entropy, false, true)
 
-#define ROWS(op, fn)                                                                               \
-    {TL_OP_##op, TL_F32, fn, 0}, {TL_OP_##op, TL_BF16, fn, 0},                                     \
+#define ROWS_WITH(op, fn, flags)                                                                   \
+    {TL_OP_##op, TL_F32, fn, flags}, {TL_OP_##op, TL_BF16, fn, flags},                             \
     {                                                                                              \
-        TL_OP_##op, TL_F16, fn, 0                                                                  \
+        TL_OP_##op, TL_F16, fn, flags                                                              \
     }
+#define ROWS(op, fn) ROWS_WITH(op, fn, 0)
 static const tl_kernel rows[] = {
     ROWS(softmax, softmax_kernel),
     ROWS(softmax_grad, softmax_grad_kernel),
     ROWS(log_softmax, log_softmax_kernel),
     ROWS(log_softmax_grad, log_softmax_grad_kernel),
-    {TL_OP_sparse_cross_entropy, TL_F32, sparse_cross_entropy_kernel, TL_KERNEL_JOINED},
-    {TL_OP_sparse_cross_entropy, TL_BF16, sparse_cross_entropy_kernel, TL_KERNEL_JOINED},
-    {TL_OP_sparse_cross_entropy, TL_F16, sparse_cross_entropy_kernel, TL_KERNEL_JOINED},
-    ROWS(sparse_cross_entropy_grad, sparse_cross_entropy_grad_kernel),
+    ROWS_WITH(sparse_cross_entropy, sparse_cross_entropy_kernel, TL_KERNEL_JOINED | TL_KERNEL_OVER),
+    ROWS_WITH(sparse_cross_entropy_grad, sparse_cross_entropy_grad_kernel, TL_KERNEL_OVER),
     ROWS(cross_entropy, cross_entropy_kernel),
     ROWS(cross_entropy_grad, cross_entropy_grad_kernel),
     ROWS(sigmoid_cross_entropy, sigmoid_cross_entropy),

@@ -107,7 +107,9 @@ void tli_remove(tl_graph *g, tl_node *n);
 TL_NODISCARD tl_status tli_move_new(tl_graph *g, tl_node *last, tl_node *place);
 /* Moves one call before another; ask tli_may_move first. */
 TL_NODISCARD tl_status tli_move(tl_graph *g, tl_node *n, tl_node *place);
-/* Puts an output of a nest over the memory of an input, which nobody reads any more. */
+/* Whether a call can put an output over an input that it reads: a nest, or TL_KERNEL_OVER. */
+bool tli_writes_over(const tl_graph *g, const tl_node *n);
+/* Puts an output of such a call over the memory of an input, which nobody reads any more. */
 TL_NODISCARD tl_status tli_reuse(tl_graph *g, tl_node *n, int output, int input);
 /* A header for elements from outside; `original` may be NULL. */
 TL_NODISCARD tl_status tli_add_outside(tl_graph *g, const tl_tensor *original, tl_tensor *header);

@@ -17,7 +17,7 @@ const tl_pass tl_graph_passes[] = {
     {"fuse", "puts chains of small ops into loop nests", tli_pass_fuse},
     {"straighten", "copies views for kernels that take no strides", tli_pass_straighten},
     {"order", "puts calls near those that use their results", tli_pass_order},
-    {"reuse", "lets nests write over what they read last", tli_pass_reuse},
+    {"reuse", "lets calls write over what they read last", tli_pass_reuse},
     {NULL, NULL, NULL},
 };
 

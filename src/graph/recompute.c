@@ -136,17 +136,17 @@ static tl_status recompute(tl_graph *g, tl_node *n, int64_t far, int64_t *change
     return TL_OK;
 }
 
-// Of those for which no copy is kept from run to run (weight_copies.c). The weights are there all
-// the time: to hold their casts between the passes as well would be a second copy of the model.
-static bool is_cast_of_weights(const tl_node *n)
+// Weights for which no copy is kept from run to run (weight_copies.c), and inputs, are there all
+// the time: to hold their casts between the passes as well would be a second copy of them.
+static bool is_cast_of_what_stays(const tl_node *n)
 {
-    return n->op->op == TL_OP_cast && !n->in[0]->node && n->in[0]->storage;
+    return n->op->op == TL_OP_cast && !n->in[0]->node;
 }
 
 static bool is_worth_it(const tl_graph *g, const tl_node *n)
 {
     bool takes_part =
-        is_cast_of_weights(n) || (g->recompute && (is_cheap(n) || hands_out_its_sum(n)));
+        is_cast_of_what_stays(n) || (g->recompute && (is_cheap(n) || hands_out_its_sum(n)));
     return takes_part && tl_tensor_bytes(n->out[0]) >= LEAST_BYTES;
 }
 

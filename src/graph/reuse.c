@@ -1,5 +1,6 @@
 /* A nest writes over what it reads for the last time, element by element: less memory, and what is
- * written is in the cache already. */
+ * written is in the cache already. So do kernels that can, such as gradients of losses over their
+ * logits, which are the largest tensors that a language model has. */
 #include <string.h>
 
 #include "graph/graph.h"
@@ -67,9 +68,35 @@ static tl_status reuse_inputs(tl_graph *g, tl_node *n, int64_t *changes)
     return TL_OK;
 }
 
+static tl_status write_over(tl_graph *g, tl_node *n, int64_t *changes)
+{
+    // Small ones spare little; and in small programs groups of threads of a GPU may compute the
+    // same row twice (cuda/whole.h), the second time from what the first has written.
+    enum { LEAST_BYTES = 1 << 20 };
+    const int last = n->outputs - 1;
+    if (last < 0 || tl_tensor_bytes(n->out[last]) < LEAST_BYTES || n->out[last]->view_of
+        || tli_is_output(g, n->out[last]) || !tli_writes_over(g, n))
+        return TL_OK;
+    for (int i = 0; i < n->inputs; i++) {
+        if (!can_be_overwritten(g, n, i, n->out[last])) continue;
+        ++*changes;
+        return tli_reuse(g, n, last, i);
+    }
+    return TL_OK;
+}
+
+bool tli_writes_over(const tl_graph *g, const tl_node *n)
+{
+    tl_kernel kernel;
+    if (n->op == &tli_op_nest) return true;
+    if (g->ctx->engine->backend->around) return false; // who checks calls compares what they read
+    if (tl_engine_kernel(g->ctx->engine, n, &kernel) == TL_OK) return kernel.flags & TL_KERNEL_OVER;
+    tl_error_clear();
+    return false;
+}
+
 tl_status tli_pass_reuse(tl_graph *g, int64_t *changes)
 {
-    TLI_EACH_NODE(g, n)
-        if (n->op == &tli_op_nest) TL_TRY(reuse_inputs(g, n, changes));
+    TLI_EACH_NODE(g, n) TL_TRY((n->op == &tli_op_nest ? reuse_inputs : write_over)(g, n, changes));
     return TL_OK;
 }

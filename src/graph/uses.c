@@ -146,7 +146,7 @@ static void drop_change(tl_graph *g, const tl_tensor *t, const tl_node *n)
     TL_ASSERT(!c || (c->writes >= 0 && c->writes <= c->count));
 }
 
-// Results that a nest puts over what it read (reuse.c).
+// Results that are put over what was read (reuse.c).
 static bool reuses(const tl_node *n, int output)
 {
     return n->out[output]->view_of && !tli_is_view(n);
@@ -376,7 +376,7 @@ tl_status tli_replace(tl_graph *g, tl_tensor *from, tl_tensor *to)
 tl_status tli_reuse(tl_graph *g, tl_node *n, int output, int input)
 {
     tl_tensor *out = n->out[output], *root = tli_root(n->in[input]);
-    TL_ASSERT(n->op == &tli_op_nest && !out->view_of && !tli_is_output(g, root)
+    TL_ASSERT(tli_writes_over(g, n) && !out->view_of && !tli_is_output(g, root)
               && !tli_is_output(g, out));
     TL_ASSERT(tl_tensor_bytes(out) == tl_tensor_bytes(root)
               && !tli_is_read_after(g, root, n, false));

@@ -14,7 +14,7 @@ static tl_status fail_at(const tl_node *n, const char *what)
 }
 
 // Whether the header says what the op would infer.
-static tl_status check_inferred(const tl_node *n)
+static tl_status check_inferred(const tl_graph *g, const tl_node *n)
 {
     tl_tensor copies[MOST_OUTPUTS], *out[MOST_OUTPUTS];
     if (n->outputs > MOST_OUTPUTS) return fail_at(n, "too many outputs");
@@ -37,7 +37,7 @@ static tl_status check_inferred(const tl_node *n)
                           (size_t)is->shape.rank * sizeof *is->strides)
                        != 0))
             return fail_at(n, "the view shows other elements than the op infers");
-        bool placed = n->op == &tli_op_nest || !is->view_of; // nests may write over an input
+        bool placed = !is->view_of || tli_writes_over(g, n);
         if (view ? is->view_of != n->in[0] : !placed || !is->contiguous)
             return fail_at(n, "an output's memory is not where the op puts it");
     }
@@ -67,7 +67,7 @@ static tl_status check_calls(const tl_graph *g, bool *made)
     TLI_EACH_NODE(g, n) {
         n->index = index++;
         TL_TRY(check_call(g, n, made));
-        TL_TRY(check_inferred(n));
+        TL_TRY(check_inferred(g, n));
     }
     for (int64_t i = 0; i < g->output_count; i++)
         if (!made[tli_value_id(g, g->outputs[i].tensor)])
@@ -116,7 +116,7 @@ static tl_status check_changed(const tl_graph *g, const tl_node *n)
         if (user && !tli_is_before(g, n, user))
             return fail_at(n, "an output is used before it is made");
     }
-    return check_inferred(n);
+    return check_inferred(g, n);
 }
 
 tl_status tli_verify_changed(tl_graph *g)

@@ -145,7 +145,9 @@ static void fail_everywhere(fixture *f, bool interpret)
     for (; a.reached; a.nth += test_failure_step(a.nth)) {
         make_and_call(&a, f->engine, &in, interpret);
         expect_nothing_used(f->engine, stats.used, a.nth);
-        if (a.status != (a.reached ? TL_ENOMEM : TL_OK))
+        // What a device does ahead of its time may fail, and nobody notices.
+        const bool unnoticed = a.status == TL_OK && !tl_engine_device(f->engine)->cls->host;
+        if (a.status != (a.reached ? TL_ENOMEM : TL_OK) && !unnoticed)
             fail_msg("allocation %lld: %s: %s", (long long)a.nth, tl_status_name(a.status),
                      tl_error_message());
         if (memcmp(&a.results, &whole.results, sizeof a.results) != 0)

@@ -198,6 +198,9 @@ TLI_INLINE void sparse_grad_row(tl_dtype t, const entropy *e, int64_t row)
         memset((char *)e->out + at * (int64_t)tl_dtype_size(t), 0, (size_t)n * tl_dtype_size(t));
         return;
     }
+    // Before the gradients, which may lie there.
+    const bool known = label >= 0 && label < n;
+    const float z = known ? any_get(t, e->logits, at + label) : 0;
     const float spread = (float)(e->smoothing / (double)n);
     const vf g = vf_set1(e->g[row]), lse = vf_set1(e->lse[row]), even = vf_set1(spread);
     int64_t i = 0;
@@ -213,8 +216,7 @@ TLI_INLINE void sparse_grad_row(tl_dtype t, const entropy *e, int64_t row)
         const vf share = vf_exp_low(vf_sub(any_load(t, e->logits, at + i, n - i), lse));
         any_store(t, e->out, at + i, vf_mul(g, vf_sub(share, even)), n - i);
     }
-    if (label < 0 || label >= n) return;
-    const float z = any_get(t, e->logits, at + label);
+    if (!known) return;
     const double share = exp((double)z - e->lse[row]), target = 1 - e->smoothing + spread;
     any_put(t, e->out, at + label, (float)(e->g[row] * (share - target)));
 }
@@ -361,13 +363,14 @@ static tl_status sigmoid_cross_entropy_kernel(const tl_run *run, const tl_node *
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[1]), GRAIN, answer_piece, &q);
 }
 
-#define ROWS(name)                                                                                 \
-    {TL_OP_##name, TL_F32, name##_kernel, 0}, {TL_OP_##name, TL_BF16, name##_kernel, 0},           \
+#define ROWS(name, flags)                                                                          \
+    {TL_OP_##name, TL_F32, name##_kernel, flags}, {TL_OP_##name, TL_BF16, name##_kernel, flags},   \
     {                                                                                              \
-        TL_OP_##name, TL_F16, name##_kernel, 0                                                     \
+        TL_OP_##name, TL_F16, name##_kernel, flags                                                 \
     }
 static const tl_kernel table[] = {
-    ROWS(sparse_cross_entropy), ROWS(sparse_cross_entropy_grad), ROWS(cross_entropy),
-    ROWS(cross_entropy_grad),   ROWS(sigmoid_cross_entropy),
+    ROWS(sparse_cross_entropy, 0),  ROWS(sparse_cross_entropy_grad, TL_KERNEL_OVER),
+    ROWS(cross_entropy, 0),         ROWS(cross_entropy_grad, 0),
+    ROWS(sigmoid_cross_entropy, 0),
 };
 TLI_SIMD_KERNELS(loss, table);

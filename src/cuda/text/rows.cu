@@ -279,7 +279,8 @@ KERNEL(THREADS) sparse_rows(const tli_entropy_args a GROUP_PARAM)
 }
 
 VECTORS(Y)
-/* The gradient of a row, once `lse` is known. */
+/* The gradient of a row, once `lse` is known. It may lie over the logits: each element is read before
+ * it is written, by the same thread. */
 #define GRAD_BEGIN(row)                                                                            \
     LABEL_BEGIN(row)                                                                               \
     const float g = ignored ? 0 : a.g[row];                                                        \

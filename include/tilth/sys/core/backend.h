@@ -46,7 +46,9 @@ enum {
     TL_KERNEL_STAGED =
         2, /* set by the engine: it is the host's, and the engine is of another device */
     TL_KERNEL_JOINED = 4, /* it knows what graph/join.c and epilogue.c ask of its op */
-    TL_KERNEL_SLOPES = 8  /* the same of graph/slopes.c */
+    TL_KERNEL_SLOPES = 8, /* the same of graph/slopes.c */
+    /* graph/reuse.c: its last output may lie over the input of its type and as many elements */
+    TL_KERNEL_OVER = 16
 };
 
 typedef struct tl_kernel {
