@@ -531,6 +531,7 @@ tl_status tl_check_new(tl_check **out, const tl_backend_class *inner,
         .device = inner->device,
         .supported = inner->supported,
         .around = around,
+        .keeps_apart = true,
         .guards_memory = check->options.memory || check->options.unwritten,
     };
     *out = check;

@@ -89,7 +89,7 @@ bool tli_writes_over(const tl_graph *g, const tl_node *n)
 {
     tl_kernel kernel;
     if (n->op == &tli_op_nest) return true;
-    if (g->ctx->engine->backend->around) return false; // who checks calls compares what they read
+    if (g->ctx->engine->backend->keeps_apart) return false;
     if (tl_engine_kernel(g->ctx->engine, n, &kernel) == TL_OK) return kernel.flags & TL_KERNEL_OVER;
     tl_error_clear();
     return false;

@@ -91,6 +91,7 @@ struct tl_backend_class {
      * the kernel is one of the host and the engine's device is another, it gets images of the
      * tensors that the host sees, and `run->queue` is the host's. */
     tl_status (*around)(const tl_run *run, const tl_node *call, tl_kernel_fn *kernel);
+    bool keeps_apart; /* it compares what calls read and write: none is to lie over the other */
     /* (optional: none) A copy of the call's second input, laid out as its kernel reads it: for
      * weights that stay the same over many calls. Only asked for its size when `to` is NULL: 0
      * where the kernel takes the weight as it lies. Results have the same bits with it and
