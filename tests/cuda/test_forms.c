@@ -298,6 +298,35 @@ static void sums_of_norm_gradients(void **state)
     tl_function_free(&program);
 }
 
+/* The call once more, with the gradients over the logits (graph/reuse.c), which are gone then: the
+ * same bits. */
+static void expect_over(const fixture *f, tl_op op, const void *attr, int inputs, int logits,
+                        tl_tensor **in, tl_tensor **out)
+{
+    const tl_op_class *class = tl_op_class_of(op);
+    const int last = class->outputs - 1;
+    const size_t bytes = tl_tensor_bytes(out[last]);
+    tl_tensor *over[3];
+    for (int i = 0; i < last; i++) over[i] = out[i];
+    over[last] = in[logits];
+    const tl_node call = {.op = class,
+                          .attr = attr,
+                          .inputs = inputs,
+                          .outputs = class->outputs,
+                          .in = in,
+                          .out = over};
+    tl_kernel kernel;
+    assert_ok(tl_engine_kernel(f->engine, &call, &kernel));
+    assert_true(kernel.flags & TL_KERNEL_OVER);
+    assert_ok(tl_engine_run(f->engine, &(tl_draws){0}, &call));
+    char *made = tl_alloc(2 * bytes);
+    assert_non_null(made);
+    assert_ok(tl_tensor_get(out[last], made, bytes));
+    assert_ok(tl_tensor_get(over[last], made + bytes, bytes));
+    assert_memory_equal(made, made + bytes, bytes);
+    tl_free(made);
+}
+
 static void losses_with_gradients(void **state)
 {
     const fixture *f = *state;
@@ -319,6 +348,11 @@ static void losses_with_gradients(void **state)
             assert_true(tl_apply_all(f->c, TL_OP_sparse_cross_entropy, &attr, 3, in, joined));
             for (int i = 0; i < 2; i++) assert_alike(f, apart[i], joined[i], 1e-6);
             assert_alike(f, slope, joined[2], room_of(types[t]));
+            tl_tensor *logits = in[1], *copy = tl_affine(f->c, logits, 1, 0);
+            in[1] = copy;
+            expect_over(f, TL_OP_sparse_cross_entropy, &attr, 3, 1, in, joined);
+            expect_over(f, TL_OP_sparse_cross_entropy_grad, &attr, 4, 2,
+                        (tl_tensor *[]){in[2], in[0], logits, apart[1]}, &slope);
         }
 }
 
@@ -389,6 +423,7 @@ static void losses_of_many_rows(void **state)
         assert_alike(f, tl_slice(f->c, slope, 0, from, from + SEEN, 1),
                      tl_slice(f->c, joined[2], 0, from, from + SEEN, 1), room_of(TL_BF16));
     }
+    expect_over(f, TL_OP_sparse_cross_entropy, &attr, 3, 1, in, joined);
 }
 
 int main(void)
