@@ -6,6 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 tilth=$(realpath "${1:-build/tilth}")
+[[ -x $tilth ]] || { echo "hosts.sh: there is no $tilth: ./build.sh build makes build/tilth" >&2; exit 1; }
 place=$(mktemp -d)
 one=tilth-one-$$ two=tilth-two-$$
 export TILTH_NUM_THREADS=1 HWLOC_COMPONENTS=-gl
