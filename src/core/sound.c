@@ -32,7 +32,7 @@ static bool lies_over(const tl_node *call, const tl_kernel *kernel, int output, 
     const tl_tensor *to = call->out[output], *from = call->in[input];
     return kernel->flags & TL_KERNEL_OVER && output == call->outputs - 1
            && to->storage == from->storage && to->offset == from->offset && to->dtype == from->dtype
-           && tl_tensor_count(to) == tl_tensor_count(from);
+           && tl_shape_equal(&to->shape, &from->shape);
 }
 
 // A pack finds parts where they belong already (graph/plan.c), and some write over what they read

@@ -76,7 +76,8 @@ tl_status tli_cuda_queue_new(tl_queue **out, tl_device *device)
     return st;
 }
 
-/* It has no stream, so that nothing can run by mistake. */
+/* Whoever would launch, copy or fill asks tli_cuda_foresees first: the queue has no stream of its
+ * own. */
 tl_status tli_cuda_foresee(tl_device *device, void (*put)(void *self, tl_queue *q), void *self)
 {
     tli_cuda *d = tli_cuda_of(device);

@@ -25,7 +25,7 @@ static int try_each(const tli_race *r, float *ms)
     int best = 0, vain = 0;
     for (int i = 0; i < r->count; i++) {
         ms[i] = tli_race_is_in_vain(vain) ? INFINITY : time_of(r, i);
-        vain = i == 0 || ms[i] < ms[best] ? 0 : vain + isfinite(ms[best]);
+        vain = i == 0 || ms[i] < ms[best] ? 0 : vain + (isfinite(ms[best]) != 0);
         if (ms[i] < ms[best]) best = i;
     }
     return best;
@@ -38,7 +38,7 @@ static int leave_out(const tli_race *r, float *ms, int best, float behind)
     int left = 0;
     for (int i = 0; i < r->count; i++) {
         if (ms[i] > behind * ms[best]) ms[i] = INFINITY;
-        left += isfinite(ms[i]);
+        left += isfinite(ms[i]) != 0;
     }
     return left;
 }

@@ -78,7 +78,9 @@ static tl_status write_over(tl_graph *g, tl_node *n, int64_t *changes)
         || tli_is_output(g, n->out[last]) || !tli_writes_over(g, n))
         return TL_OK;
     for (int i = 0; i < n->inputs; i++) {
-        if (!can_be_overwritten(g, n, i, n->out[last])) continue;
+        if (!tl_shape_equal(&n->in[i]->shape, &n->out[last]->shape)
+            || !can_be_overwritten(g, n, i, n->out[last]))
+            continue;
         ++*changes;
         return tli_reuse(g, n, last, i);
     }

@@ -37,7 +37,7 @@ static tl_status check_inferred(const tl_graph *g, const tl_node *n)
                           (size_t)is->shape.rank * sizeof *is->strides)
                        != 0))
             return fail_at(n, "the view shows other elements than the op infers");
-        bool placed = !is->view_of || tli_writes_over(g, n);
+        bool placed = view || !is->view_of || tli_writes_over(g, n);
         if (view ? is->view_of != n->in[0] : !placed || !is->contiguous)
             return fail_at(n, "an output's memory is not where the op puts it");
     }

@@ -279,8 +279,9 @@ KERNEL(THREADS) sparse_rows(const tli_entropy_args a GROUP_PARAM)
 }
 
 VECTORS(Y)
-/* The gradient of a row, once `lse` is known. It may lie over the logits: each element is read before
- * it is written, by the same thread. */
+/* The gradient of a row, once `lse` is known. It may lie over the logits: each element is read by
+ * the thread that writes it, before that; the label's also by LABEL_BEGIN, which therefore stands
+ * before the sums of the row, at which all threads meet. */
 #define GRAD_BEGIN(row)                                                                            \
     LABEL_BEGIN(row)                                                                               \
     const float g = ignored ? 0 : a.g[row];                                                        \

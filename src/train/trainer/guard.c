@@ -19,9 +19,9 @@ void tli_guard_deinit(tli_guard *g)
 
 tl_status tli_guard_add(tli_guard *g, tl_engine *engine, tl_tensor *live, bool moves)
 {
-    enum { LARGE = 65536 };
     tli_guarded item = {.live = live, .moves = moves};
-    item.here = tl_engine_device(engine)->cls->host && !moves && tl_tensor_bytes(live) < LARGE;
+    item.here = tl_engine_device(engine)->cls->host && !moves && live->dtype != TL_BOOL
+                && tl_tensor_bytes(live) < TLI_LARGE_SUM;
     TL_TRY(tl_tensor_new(&item.kept, engine, live->dtype, live->shape));
     if (TL_VEC_PUSH(g, item)) return TL_OK;
     tl_tensor_free(&item.kept);
@@ -83,7 +83,7 @@ tl_status tli_guard_settle_here(const tli_guard *g, bool finite)
 {
     for (int64_t i = 0; i < g->count; i++) {
         const tli_guarded *item = &g->items[i];
-        if (!item->here) continue;
+        if (!item->here || !tl_tensor_bytes(item->live)) continue;
         void *live = tli_data(item->live);
         const void *kept = tli_data(item->kept);
         if (finite)

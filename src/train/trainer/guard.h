@@ -8,6 +8,9 @@
 #include <tilth/core/ctx.h>
 #include <tilth/core/tensors.h>
 
+/* bytes from which on a sum of lanes is worth a call of its own: it goes where it lies */
+enum { TLI_LARGE_SUM = 65536 };
+
 typedef struct tli_guarded {
     tl_tensor *live; /* borrowed */
     tl_tensor *kept; /* as it was before the step */

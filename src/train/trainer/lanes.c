@@ -483,20 +483,27 @@ void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t ba
 }
 
 /* What the step before has told is not looked at any more. */
-tl_status tli_lanes_put_means_here(tli_lanes *l, tl_tensors *told, int64_t batches)
+tl_status tli_lanes_make_means(tli_lanes *l, const tl_tensors *told)
 {
-    const double *sums = tli_data(l->told);
-    int64_t count = 0;
-    for (int64_t i = 0; i < told->count && count < TLI_MOST_TOLD; i++) {
-        tl_tensor **t = &told->items[i].tensor, **mean = &l->means[count];
-        if (!is_number(*t)) continue;
-        if (*mean && (*mean)->dtype != (*t)->dtype) tl_tensor_free(mean);
-        if (!*mean) TL_TRY(tl_tensor_new(mean, l->engine, (*t)->dtype, TL_SCALAR));
-        tli_element_set((*mean)->dtype, tli_data(*mean), 0, sums[count++] / (double)batches);
-        tli_storage_touch((*mean)->storage);
-        *t = *mean;
+    for (int64_t i = 0, k = 0; i < told->count && k < TLI_MOST_TOLD; i++) {
+        const tl_tensor *t = told->items[i].tensor;
+        if (!is_number(t)) continue;
+        tl_tensor **mean = &l->means[k++];
+        if (*mean && (*mean)->dtype != t->dtype) tl_tensor_free(mean);
+        if (!*mean) TL_TRY(tl_tensor_new(mean, l->engine, t->dtype, TL_SCALAR));
     }
     return TL_OK;
+}
+
+void tli_lanes_put_means_here(tli_lanes *l, tl_tensors *told, int64_t batches)
+{
+    const double *sums = tli_data(l->told);
+    for (int64_t i = 0, k = 0; i < told->count && k < TLI_MOST_TOLD; i++) {
+        if (!is_number(told->items[i].tensor)) continue;
+        tl_tensor *mean = told->items[i].tensor = l->means[k];
+        tli_element_set(mean->dtype, tli_data(mean), 0, sums[k++] / (double)batches);
+        tli_storage_touch(mean->storage);
+    }
 }
 
 void tli_lanes_put_means(tl_tensors *told, const tl_tensors *means)

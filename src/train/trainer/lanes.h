@@ -182,8 +182,6 @@ TL_NODISCARD tl_status tli_lanes_join(tli_lanes *l);
 
 /* --- what travels in parts (lanes_exchange.c) ------------------------------------------------- */
 
-/* bytes from which on a sum is worth a call of its own: it goes where it lies */
-enum { TLI_LARGE_SUM = 65536 };
 static inline bool tli_lane_sum_is_small(const tli_lane_sum *s)
 {
     return tl_tensor_bytes(s->live) < TLI_LARGE_SUM;
@@ -226,7 +224,9 @@ void tli_lanes_means(tli_lanes *l, tl_ctx *c, const tl_tensors *told, int64_t ba
                      tl_tensors *out);
 /* Puts these in the place of the numbers. */
 void tli_lanes_put_means(tl_tensors *told, const tl_tensors *means);
-/* Both behind it, where the host computes. */
-TL_NODISCARD tl_status tli_lanes_put_means_here(tli_lanes *l, tl_tensors *told, int64_t batches);
+/* Both behind it, where the host computes; room for them is made before it, as nothing may fail
+ * once weights have moved. */
+TL_NODISCARD tl_status tli_lanes_make_means(tli_lanes *l, const tl_tensors *told);
+void tli_lanes_put_means_here(tli_lanes *l, tl_tensors *told, int64_t batches);
 
 #endif

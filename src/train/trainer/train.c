@@ -253,7 +253,8 @@ static tl_status end_lanes(tl_trainer *t, const tl_tensors *means)
     }
     TL_TRY(tl_tensor_item(tl_optimizer_finite(t->optimizer), &finite));
     TL_TRY(tli_guard_settle_here(&t->parts->guard, finite != 0));
-    return tli_lanes_put_means_here(lanes, &t->parts->out, told_batches(t));
+    tli_lanes_put_means_here(lanes, &t->parts->out, told_batches(t));
+    return TL_OK;
 }
 
 /* What a task has not used stays as it is: a program for each. */
@@ -263,6 +264,8 @@ static tl_status apply_sum(tl_trainer *t)
     const tli_subject *one = tli_subjects_of_batch(t, &t->parts->in);
     if (one) tl_tensors_put(t->ctx, &in, one->sub.name, tl_zeros(t->ctx, TL_F32, TL_SCALAR));
     TL_TRY(tl_ctx_status(t->ctx));
+    if (tli_lanes_several(&t->parts->lanes) && tli_lanes_on_host(&t->parts->lanes))
+        TL_TRY(tli_lanes_make_means(&t->parts->lanes, &t->parts->out));
     if (!t->parts->apply) TL_TRY(tli_apply_body(t, t->ctx, &in, &out));
     else TL_TRY(tl_function_call(t->parts->apply, t->ctx, &in, &out));
     return end_lanes(t, &out);

@@ -47,7 +47,7 @@ enum {
         2, /* set by the engine: it is the host's, and the engine is of another device */
     TL_KERNEL_JOINED = 4, /* it knows what graph/join.c and epilogue.c ask of its op */
     TL_KERNEL_SLOPES = 8, /* the same of graph/slopes.c */
-    /* graph/reuse.c: its last output may lie over the input of its type and as many elements */
+    /* graph/reuse.c: its last output may lie over the input of its type and shape */
     TL_KERNEL_OVER = 16
 };
 
