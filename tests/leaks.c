@@ -11,6 +11,7 @@
  * This file is compiled without sanitizers, for it reads what programs must not.
  * tests/base/test_leaks.c shows what it finds. */
 #include <dirent.h>
+#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -26,6 +27,7 @@
 #include <sanitizer/asan_interface.h>
 
 enum { EXIT_LEAKS = 1, SHOWN = 20, WORD = sizeof(uintptr_t) };
+enum { DEPTH = 4 }; /* calls that are looked at of those that asked for a block: malloc is one */
 enum { THREAD_DESCRIPTOR = 4096 }; /* at most; glibc's lies below the thread pointer */
 
 // GCC has no header for this one.
@@ -287,11 +289,26 @@ static void mark_held(void)
     }
 }
 
+/* Whether a library of NVIDIA has lost it: they leave some bytes behind where there is no GPU. */
+static bool is_foreign(const block *b)
+{
+    static const char *const names[] = {"/libcublas", "/libcudnn", "/libnvrtc"};
+    void *trace[DEPTH];
+    const size_t depth = __asan_get_alloc_stack((void *)b->at, trace, DEPTH, &(int){0});
+    for (size_t i = 0; i < depth; i++) {
+        Dl_info where;
+        if (!dladdr(trace[i], &where) || !where.dli_fname) continue;
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            if (strstr(where.dli_fname, names[k])) return true;
+    }
+    return false;
+}
+
 static size_t show(bool held)
 {
     size_t count = 0;
     for (size_t i = 0; i < used; i++) {
-        if (blocks[i].reached || blocks[i].held != held) continue;
+        if (blocks[i].reached || blocks[i].held != held || is_foreign(&blocks[i])) continue;
         if (count++ >= SHOWN) continue;
         fprintf(stderr, "leaks: %zu bytes%s\n", blocks[i].bytes, held ? ", held by others" : "");
         __asan_describe_address((void *)blocks[i].at);
