@@ -70,8 +70,8 @@ static tl_status reuse_inputs(tl_graph *g, tl_node *n, int64_t *changes)
 
 static tl_status write_over(tl_graph *g, tl_node *n, int64_t *changes)
 {
-    // Small ones spare little; and in small programs groups of threads of a GPU may compute the
-    // same row twice (cuda/whole.h), the second time from what the first has written.
+    // Smaller ones spare little, and would only make small programs on a GPU less free in what
+    // they compute where (cuda/whole.h).
     enum { LEAST_BYTES = 1 << 20 };
     const int last = n->outputs - 1;
     if (last < 0 || tl_tensor_bytes(n->out[last]) < LEAST_BYTES || n->out[last]->view_of
