@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/inner/pool.h"
 #include "core/inner/storage.h"
 #include "cuda/kernels.h"
 #include "nest/inner/words.h"
@@ -79,23 +80,24 @@ static tl_status kernel_of(const tl_run *run, CUfunction *out, const form *f)
 }
 
 /* As many channels as a thread can take at once. */
-static int lanes_of(const tl_node *call)
+static int lanes_of(const tl_node *call, tl_dtype dtype)
 {
     const tl_tensor *y = call->out[0];
-    const int lanes = (int)(VECTOR / tl_dtype_size(y->dtype));
+    const int lanes = (int)(VECTOR / tl_dtype_size(dtype));
     bool aligned = y->shape.dims[3] % lanes == 0 && (uintptr_t)tli_data(y) % VECTOR == 0;
     for (int i = 0; i < call->inputs; i++)
         aligned = aligned && (uintptr_t)tli_data(call->in[i]) % VECTOR == 0;
     return aligned ? lanes : 1;
 }
 
+/* Of the numbers of its first input. */
 static form form_of(const tl_node *call, const char *name, const char *text)
 {
+    const tl_dtype dtype = call->in[0]->dtype;
     int64_t most = tl_tensor_count(call->out[0]);
     for (int i = 0; i < call->inputs; i++)
         if (tl_tensor_count(call->in[i]) > most) most = tl_tensor_count(call->in[i]);
-    return (form){name, text, call->out[0]->dtype, lanes_of(call), most < INT32_MAX, false,
-                  NULL, {0}};
+    return (form){name, text, dtype, lanes_of(call, dtype), most < INT32_MAX, false, NULL, {0}};
 }
 
 /* --- windows ---------------------------------------------------------------------------------- */
@@ -234,21 +236,36 @@ static tl_status max_pool2d_pick(const tl_run *run, const tl_node *call)
                  tli_data(call->out[0]));
 }
 
-/* First which element of each window is the largest, then what comes from there. */
+/* Which element of each window is the largest. */
+static tl_status find_places(const tl_run *run, const tl_node *call, const pool *p,
+                             const tl_tensor *x, void *to)
+{
+    form f = window_of(call, "max_pool_place", place_text, p);
+    f.wide = !tli_pool_counts_in_bytes(call->attr);
+    return start(run, &f, p, pooled_pixels(p), tli_data(x), NULL, to);
+}
+
+static tl_status max_pool2d_places(const tl_run *run, const tl_node *call)
+{
+    const pool p = pool_of(call->in[0], call->out[0]);
+    return find_places(run, call, &p, call->in[0], tli_data(call->out[0]));
+}
+
+/* What comes from these, which are looked for first unless they are told. */
 static tl_status max_pool2d_grad(const tl_run *run, const tl_node *call)
 {
-    const tl_tensor *g = call->in[0], *x = call->in[1];
-    const tl_pool_attr *a = call->attr;
+    const tl_tensor *g = call->in[0], *by = call->in[1];
     tl_tensor *y = call->out[0];
-    const pool p = pool_of(x, g);
-    form find = window_of(call, "max_pool_place", place_text, &p);
-    form gather = window_of(call, "max_pool_grad", max_grad_text, &p);
-    find.wide = gather.wide = a->size_y > 256 || a->size_x > 256 || a->size_y * a->size_x > 256;
-    const size_t bytes = (size_t)tl_tensor_count(g) * (find.wide ? sizeof(int32_t) : 1);
-    void *places;
-    TL_TRY(tli_cuda_scratch(run, &places, bytes));
-    TL_TRY(start(run, &find, &p, pooled_pixels(&p), tli_data(x), NULL, places));
-    return start(run, &gather, &p, p.n * p.sizes[ROWS_] * p.sizes[COLUMNS_], tli_data(g), places,
+    const pool p = pool_of(y, g);
+    form f = window_of(call, "max_pool_grad", max_grad_text, &p);
+    f.wide = !tli_pool_counts_in_bytes(call->attr);
+    void *places = tli_data(by);
+    if (by->dtype != TL_U8) {
+        TL_TRY(tli_cuda_scratch(run, &places,
+                                (size_t)tl_tensor_count(g) * (f.wide ? sizeof(int32_t) : 1)));
+        TL_TRY(find_places(run, call, &p, by, places));
+    }
+    return start(run, &f, &p, p.n * p.sizes[ROWS_] * p.sizes[COLUMNS_], tli_data(g), places,
                  tli_data(y));
 }
 
@@ -420,13 +437,17 @@ bool tli_cuda_pool_text(tl_str *out, int number, tl_dtype dtype, bool vectors)
     return f.text != NULL;
 }
 
-#define ROWS(op)                                                                                   \
-    {TL_OP_##op, TL_F32, op, 0}, {TL_OP_##op, TL_BF16, op, 0}, {TL_OP_##op, TL_F16, op, 0},        \
+#define ROWS_WITH(op, flags)                                                                       \
+    {TL_OP_##op, TL_F32, op, flags}, {TL_OP_##op, TL_BF16, op, flags},                             \
+        {TL_OP_##op, TL_F16, op, flags},                                                           \
     {                                                                                              \
-        TL_OP_##op, TL_F64, op, 0                                                                  \
+        TL_OP_##op, TL_F64, op, flags                                                              \
     }
+#define ROWS(op) ROWS_WITH(op, 0)
 static const tl_kernel rows[] = {
-    ROWS(max_pool2d),      ROWS(max_pool2d_grad), ROWS(max_pool2d_pick), ROWS(avg_pool2d),
-    ROWS(avg_pool2d_grad), ROWS(resize),          ROWS(resize_grad),
+    ROWS(max_pool2d),      ROWS(max_pool2d_grad),
+    ROWS(max_pool2d_pick), ROWS_WITH(max_pool2d_places, TL_KERNEL_JOINED),
+    ROWS(avg_pool2d),      ROWS(avg_pool2d_grad),
+    ROWS(resize),          ROWS(resize_grad),
 };
 const tl_kernels tli_cuda_pool_kernels = {rows, TL_COUNT(rows)};

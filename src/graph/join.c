@@ -1,13 +1,15 @@
 /* Takes forms of ops that some kernels have beside the usual ones (TL_KERNEL_JOINED), and that save
  * sweeps over memory: gradients of attention that are written side by side, where they are wanted
  * so; products and gradients of norms that something is added to; products before relu; losses that
- * make their gradient in the same sweep. Losses read logits as they are, not widened, and leave
+ * make their gradient in the same sweep; gradients of pooling that are told which elements were the
+ * largest, so that images need not be kept. Losses read logits as they are, not widened, and leave
  * classes out that were put in for the sake of products. Sums in place multiply what is added to
  * them. */
 #include <tilth/core/attrs.h>
 #include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
 
+#include "core/inner/pool.h"
 #include "core/inner/tensor.h"
 #include "graph/graph.h"
 
@@ -312,6 +314,61 @@ static tl_status join_gelu(bool *done, tl_graph *g, tl_node *n)
     return TL_OK;
 }
 
+/* --- pooling ---------------------------------------------------------------------------------- */
+
+/* The call that pools the image which `n` is a gradient for, where nobody behind it reads that
+ * image but `n`. NULL: it is kept for others anyway. */
+static tl_node *last_but_gradient(const tl_graph *g, const tl_node *n)
+{
+    const tl_tensor *x = n->in[1];
+    tl_node *pool = NULL;
+    if (x->view_of || !x->node || tli_is_output(g, x)) return NULL;
+    TLI_EACH_USE(g, x, u)
+    {
+        tl_node *user = tli_user(g, u);
+        if (tli_is_view(user)) return NULL;
+        if (user != n && (!pool || tli_is_before(g, pool, user))) pool = user;
+    }
+    const bool pools = pool && pool->op->op == TL_OP_max_pool2d && tli_is_before(g, pool, n)
+                       && tl_desc_equal(n->op->attr, pool->attr, n->attr);
+    return pools && !tli_is_changed_between(g, x, pool, n) ? pool : NULL;
+}
+
+/* max_pool2d_grad(..., x): which elements of x are the largest is found where it is pooled. */
+static tl_status join_places(bool *done, tl_graph *g, tl_node *n)
+{
+    *done = false;
+    if (n->op->op != TL_OP_max_pool2d_grad || n->in[1]->dtype == TL_U8
+        || !tli_pool_counts_in_bytes(n->attr))
+        return TL_OK;
+    tl_node *pool = last_but_gradient(g, n), *last = g->ctx->last;
+    if (!pool) return TL_OK;
+    const tl_node find = {.op = &tl_op_max_pool2d_places,
+                          .attr = pool->attr,
+                          .in = pool->in,
+                          .inputs = 1,
+                          .out = pool->out,
+                          .outputs = 1};
+    TL_TRY(has_forms(done, g, &find));
+    if (!*done) return TL_OK;
+    tl_tensor *places = tl_apply(g->ctx, TL_OP_max_pool2d_places, pool->attr, 1, pool->in);
+    if (!places) return tl_ctx_status(g->ctx);
+    places->node->path = pool->path;
+    TL_TRY(tli_move_new(g, last, pool));
+    last = g->ctx->last;
+    tl_pool_attr attr = *(const tl_pool_attr *)n->attr;
+    attr.height = n->in[1]->shape.dims[1];
+    attr.width = n->in[1]->shape.dims[2];
+    tl_tensor *in[] = {n->in[0], places};
+    tl_tensor *made = tl_apply(g->ctx, TL_OP_max_pool2d_grad, &attr, 2, in);
+    if (!made) return tl_ctx_status(g->ctx);
+    made->node->path = n->path;
+    TL_TRY(tli_move_new(g, last, n));
+    TL_TRY(tli_replace(g, n->out[0], made));
+    tli_remove(g, n);
+    return TL_OK;
+}
+
 /* --- losses ----------------------------------------------------------------------------------- */
 
 /* The same number everywhere, which is put there now, not in each run. */
@@ -554,9 +611,9 @@ static tl_status apply_rules(tl_graph *g, rule *const *rules, int count, int64_t
 
 tl_status tli_pass_join(tl_graph *g, int64_t *changes)
 {
-    static rule *const rules[] = {join_attention, join_norm,   join_product, join_relu,
-                                  join_gelu,      narrow_loss, join_loss,    join_norm_sum,
-                                  join_widening,  join_scale};
+    static rule *const rules[] = {join_attention, join_norm,     join_product, join_relu,
+                                  join_gelu,      join_places,   narrow_loss,  join_loss,
+                                  join_norm_sum,  join_widening, join_scale};
     static rule *const later[] = {pad_classes}; // of losses that have their gradient
     int64_t dead = 0, more = 0;                 // what others compute now
     TL_TRY(apply_rules(g, rules, TL_COUNT(rules), changes));

@@ -5,6 +5,7 @@
 #include <tilth/ops/view.h>
 #include <tilth/sys/ops/apply.h>
 
+#include "core/inner/pool.h"
 #include "ops/ops.h"
 #include "ops/window.h"
 
@@ -17,8 +18,8 @@ static const tl_field pool_fields[] = {
     TL_F(tl_pool_attr, bottom, .help = "rows below the image that a window may cover"),
     TL_F(tl_pool_attr, left, .help = "columns before the image that a window may cover"),
     TL_F(tl_pool_attr, right, .help = "columns behind the image that a window may cover"),
-    TL_F(tl_pool_attr, height, .help = "rows of the image that avg_pool2d_grad gives"),
-    TL_F(tl_pool_attr, width, .help = "columns of the image that avg_pool2d_grad gives"),
+    TL_F(tl_pool_attr, height, .help = "rows of the image that a gradient gives"),
+    TL_F(tl_pool_attr, width, .help = "columns of the image that a gradient gives"),
     TL_F_END,
 };
 static const tl_desc pool_desc = {
@@ -114,19 +115,38 @@ const tl_op_class tl_op_max_pool2d = {
     .gradient = max_pool2d_gradient,
 };
 
+/* What pooling makes a gradient of, where its attributes say it. */
+static tl_shape shape_of_image(const tl_pool_attr *a, const tl_tensor *g)
+{
+    return TL_SHAPE(g->shape.dims[0], a->height, a->width, g->shape.dims[3]);
+}
+
+static tl_status want_places(const tl_tensor *places, const tl_tensor *g)
+{
+    char spec[TL_TENSOR_TEXT], text[TL_SHAPE_TEXT];
+    if (tl_shape_equal(&places->shape, &g->shape)) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "the places are %s and must be %s", tl_tensor_spec(spec, places),
+                   tl_shape_text(text, &g->shape));
+}
+
 static tl_status max_pool2d_grad_infer(const tl_node *call)
 {
     const tl_tensor *g = call->in[0], *x = call->in[1];
-    TL_TRY(want_image(x, "the image"));
-    TL_TRY(want_pooled(g, call->attr, &x->shape));
+    const bool places = x->dtype == TL_U8;
+    TL_TRY(want_image(g, "the pooled image"));
+    if (!places) TL_TRY(want_image(x, "the image"));
+    else TL_TRY(want_places(x, g));
+    const tl_shape image = places ? shape_of_image(call->attr, g) : x->shape;
+    TL_TRY(want_pooled(g, call->attr, &image));
     call->out[0]->dtype = g->dtype;
-    call->out[0]->shape = x->shape;
+    call->out[0]->shape = image;
     return TL_OK;
 }
 
 static void max_pool2d_grad_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy,
                                      tl_tensor **gx, const bool *wanted)
 {
+    // Compiled programs, which tell places in place of the image, are not differentiated.
     if (wanted[0]) gx[0] = TL_APPLY(c, max_pool2d_pick, n->attr, gy[0], n->in[1]);
 }
 
@@ -172,6 +192,32 @@ const tl_op_class tl_op_max_pool2d_pick = {
     .gradient = max_pool2d_pick_gradient,
 };
 
+static tl_status max_pool2d_places_infer(const tl_node *call)
+{
+    const tl_pool_attr *a = call->attr;
+    TL_TRY(pool_infer(call));
+    if (!tli_pool_counts_in_bytes(a))
+        return TL_FAIL(TL_EINVAL,
+                       "a window of %" PRId64 " by %" PRId64
+                       " has more elements than a byte can count, which are 256",
+                       a->size_y, a->size_x);
+    call->out[0]->dtype = TL_U8;
+    return TL_OK;
+}
+
+/* With these the gradient needs no image. */
+const tl_op_class tl_op_max_pool2d_places = {
+    .op = TL_OP_max_pool2d_places,
+    .name = "max_pool2d_places",
+    .help = "which element of each window is the largest, counted along its rows",
+    .flags = TL_OP_CONSTANT,
+    .attr = &pool_desc,
+    .inputs_min = 1,
+    .inputs_max = 1,
+    .outputs = 1,
+    .infer = max_pool2d_places_infer,
+};
+
 /* --- the mean --------------------------------------------------------------------------------- */
 
 static void avg_pool2d_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, tl_tensor **gx,
@@ -201,7 +247,7 @@ static tl_status avg_pool2d_grad_infer(const tl_node *call)
     const tl_pool_attr *a = call->attr;
     const tl_tensor *g = call->in[0];
     TL_TRY(want_image(g, "the pooled image"));
-    tl_shape image = TL_SHAPE(g->shape.dims[0], a->height, a->width, g->shape.dims[3]);
+    const tl_shape image = shape_of_image(a, g);
     TL_TRY(want_pooled(g, a, &image));
     call->out[0]->dtype = g->dtype;
     call->out[0]->shape = image;

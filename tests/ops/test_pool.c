@@ -1,5 +1,6 @@
 #include "op_cases.h"
 
+#include <tilth/ops/elementwise.h>
 #include <tilth/ops/pool.h>
 #include <tilth/ops/view.h>
 #include <tilth/sys/core/op.h>
@@ -43,6 +44,15 @@ static tl_tensor *apply(tl_ctx *c, const op_case *k, tl_op op, int inputs, tl_te
 }
 OP_CALL(max_grad, apply(c, k, TL_OP_max_pool2d_grad, 2, in))
 OP_CALL(max_pick, apply(c, k, TL_OP_max_pool2d_pick, 2, in))
+OP_CALL(places, apply(c, k, TL_OP_max_pool2d_places, 1, in))
+OP_CALL(grad_by_places,
+        apply(c, k, TL_OP_max_pool2d_grad, 2,
+              ((tl_tensor *[]){in[0], apply(c, k, TL_OP_max_pool2d_places, 1, &in[1])})))
+/* What the image and the places give, which is the same: zeros. */
+OP_CALL(both_grads,
+        tl_sub(c, apply(c, k, TL_OP_max_pool2d_grad, 2, in),
+               apply(c, k, TL_OP_max_pool2d_grad, 2,
+                     ((tl_tensor *[]){in[0], apply(c, k, TL_OP_max_pool2d_places, 1, &in[1])}))))
 OP_CALL(avg_grad, apply(c, k, TL_OP_avg_pool2d_grad, 1, in))
 
 /* --- PyTorch's -------------------------------------------------------------------------------- */
@@ -66,6 +76,8 @@ OP_CALL(avg_grad, apply(c, k, TL_OP_avg_pool2d_grad, 1, in))
         "F.pad(torch.ones_like(" IMAGE "), pad)") ")(" SAME_PADS ")" BACK
 #define MAX_VALID "F.max_pool2d(" IMAGE ", " WINDOW ")" BACK
 #define AVG_VALID "F.avg_pool2d(" IMAGE ", " WINDOW ")" BACK
+
+#define NOT_WATCHED .flags = CASE_NO_GRADIENT
 
 enum { V = TL_VALID, S = TL_SAME, E = TL_EXPLICIT };
 
@@ -186,6 +198,20 @@ static const op_case cases[] = {
     {"elements where the image is largest", {"1x4x4x2", "1x4x4x2:distinct:const"}, max_pick,
      .p = {2, 2, 2, 2}},
     {"the same of views", {"1x4x4x2:T", "1x4x4x2:distinct:S:const"}, max_pick, .p = {2, 2, 1, 1}},
+    {"places of the largest", {"1x4x4x2:distinct"}, places, .p = {2, 2, 2, 2}, NOT_WATCHED},
+    {"places in overlapping windows", {"2x5x7x3:distinct"}, places,
+     .p = {3, 3, 2, 2, 0, 1, 1, 0, 1}, NOT_WATCHED},
+    {"places of many channels", {"1x4x3x17:distinct"}, places, .p = {3, 2, 1, 1}, NOT_WATCHED},
+    {"places of equals", {"1x4x4x1:=1"}, places, .p = {3, 3, 1, 1, 0, 1, 0, 1, 0}, NOT_WATCHED},
+    {"places of NaN", {"1x2x4x1:=1 nan 2 3 4 5 6 7"}, places, .p = {2, 2, 2, 2}, NOT_WATCHED},
+    {"places of a view", {"1x4x4x2:distinct:T"}, places, .p = {2, 2, 1, 1}, NOT_WATCHED},
+    {"places of no images", {"0x4x4x2"}, places, .p = {2, 2, 2, 2}, NOT_WATCHED},
+    {"numbers go to places", {"1x2x2x2", "1x4x4x2:distinct"}, grad_by_places,
+     .p = {2, 2, 2, 2, 0, 0, 0, 0, 0, 4, 4}, NOT_WATCHED},
+    {"numbers go to places, padded", {"2x3x3x3", "2x5x7x3:distinct"}, grad_by_places,
+     .p = {3, 3, 2, 2, 0, 1, 1, 0, 1, 5, 7}, NOT_WATCHED},
+    {"as by the image", {"2x2x3x16", "2x5x7x16"}, both_grads,
+     .p = {2, 2, 2, 2, 0, 0, 0, 0, 0, 5, 7}, .flags = CASE_NO_GRADIENT | CASE_EXACT},
     {"numbers shared out", {"1x3x3x2"}, avg_grad, .p = {3, 3, 2, 2, 0, 1, 1, 1, 1, 5, 5}},
     {"numbers shared out, of a view", {"2x2x3x2:T"}, avg_grad,
      .p = {2, 2, 2, 2, 0, 0, 0, 0, 0, 5, 6}},
@@ -217,6 +243,12 @@ static const op_case cases[] = {
      .fails = "must be [1, 2, 2, 2]"},
     {"pick: shapes", {"1x3x3x2", "1x4x4x2"}, max_pick, .p = {2, 2, 2, 2},
      .fails = "they must have one shape"},
+    {"places: more than a byte counts", {"1x20x20x1"}, places, .p = {17, 16, 1, 1},
+     .fails = "a window of 17 by 16 has more elements than a byte can count"},
+    {"gradient by places: shapes", {"1x3x3x2", "1x4x4x2"}, grad_by_places,
+     .p = {2, 2, 2, 2, 0, 0, 0, 0, 0, 4, 4}, .fails = "the places are uint8[1, 2, 2, 2] and must"},
+    {"gradient by places: of another image", {"1x2x2x2", "1x4x4x2"}, grad_by_places,
+     .p = {2, 2, 2, 2, 0, 0, 0, 0, 0, 6, 6}, .fails = "must be [1, 3, 3, 2]"},
     {"share: shapes", {"1x3x3x2"}, avg_grad, .p = {2, 2, 2, 2, 0, 0, 0, 0, 0, 5, 5},
      .fails = "must be [1, 2, 2, 2]"},
 };

@@ -336,7 +336,10 @@ typedef struct tl_conv_attr {
 typedef struct tl_pool_attr {
     int64_t size_y, size_x, stride_y, stride_x;
     int64_t top, bottom, left, right; /* places around the image that windows may cover */
-    int64_t height, width;            /* avg_pool2d_grad: of the image that it gives; else 0 */
+    /* Of the image that avg_pool2d_grad gives, and max_pool2d_grad where it is told places in place
+     * of the image, as compiled programs do where a kernel of max_pool2d_places says
+     * TL_KERNEL_JOINED; else 0 */
+    int64_t height, width;
 } tl_pool_attr;
 
 typedef enum tl_resize_method { TL_NEAREST, TL_BILINEAR, TL_RESIZE_METHOD_COUNT } tl_resize_method;

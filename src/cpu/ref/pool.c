@@ -77,6 +77,24 @@ static tl_status max_pool2d_pick_kernel(const tl_run *run, const tl_node *n)
     return pick(n, n->in[0], n->in[1]);
 }
 
+// Which element of the window at `p` lies at `at`, counted along its rows.
+static int64_t place_in(const tl_pool_attr *a, place p, place at)
+{
+    return (at.y - (p.y * a->stride_y - a->top)) * a->size_x
+           + (at.x - (p.x * a->stride_x - a->left));
+}
+
+static tl_status max_pool2d_places_kernel(const tl_run *run, const tl_node *n)
+{
+    const tl_tensor *out = n->out[0];
+    (void)run;
+    for (int64_t i = 0, count = tl_tensor_count(out); i < count; i++) {
+        const place p = place_of(&out->shape, i);
+        tli_ref_set_int(out, i, place_in(n->attr, p, largest(n->attr, n->in[0], p)));
+    }
+    return TL_OK;
+}
+
 // The places [*from, *to) whose windows cover `at`.
 static void places_on(int64_t *from, int64_t *to, int64_t at, int64_t before, int64_t size,
                       int64_t stride, int64_t places)
@@ -94,20 +112,28 @@ static area places_of(const tl_pool_attr *a, const tl_shape *pooled, place p)
     return w;
 }
 
+// Whether the window at `w` is largest at `p`, as the image says or a list of places.
+static bool is_largest(const tl_node *n, place w, place p)
+{
+    const tl_tensor *by = n->in[1];
+    if (by->dtype == TL_U8)
+        return tli_ref_get_int(by, offset(by, w.n, w.y, w.x, w.channel)) == place_in(n->attr, w, p);
+    const place at = largest(n->attr, by, w);
+    return at.y == p.y && at.x == p.x;
+}
+
 static tl_status max_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
 {
-    const tl_tensor *g = n->in[0], *image = n->in[1], *out = n->out[0];
+    const tl_tensor *g = n->in[0], *out = n->out[0];
     (void)run;
     for (int64_t i = 0, count = tl_tensor_count(out); i < count; i++) {
         place p = place_of(&out->shape, i);
         area w = places_of(n->attr, &g->shape, p);
         double sum = 0;
         for (int64_t oy = w.y0; oy < w.y1; oy++)
-            for (int64_t ox = w.x0; ox < w.x1; ox++) {
-                place at = largest(n->attr, image, (place){p.n, oy, ox, p.channel});
-                if (at.y == p.y && at.x == p.x)
+            for (int64_t ox = w.x0; ox < w.x1; ox++)
+                if (is_largest(n, (place){p.n, oy, ox, p.channel}, p))
                     sum += tli_ref_get(g, offset(g, p.n, oy, ox, p.channel));
-            }
         tli_ref_set(out, i, sum);
     }
     return TL_OK;
@@ -152,7 +178,7 @@ static tl_status avg_pool2d_grad_kernel(const tl_run *run, const tl_node *n)
 
 #define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_STRIDED)
 static const tl_kernel rows[] = {
-    ROW(max_pool2d), ROW(max_pool2d_grad), ROW(max_pool2d_pick),
-    ROW(avg_pool2d), ROW(avg_pool2d_grad),
+    ROW(max_pool2d),        ROW(max_pool2d_grad), ROW(max_pool2d_pick),
+    ROW(max_pool2d_places), ROW(avg_pool2d),      ROW(avg_pool2d_grad),
 };
 const tl_kernels tli_ref_pool = {rows, TL_COUNT(rows)};

@@ -52,8 +52,8 @@ TL_BEGIN
 #define TL_MATMUL_OPS(X) X(matmul) X(linear)
 #define TL_CONV_OPS(X) X(convolve2d) X(convolve2d_input_grad) X(convolve2d_filter_grad)
 #define TL_POOL_OPS(X)                                                                             \
-    X(max_pool2d) X(max_pool2d_grad) X(max_pool2d_pick) X(avg_pool2d) X(avg_pool2d_grad)           \
-    X(resize) X(resize_grad)
+    X(max_pool2d) X(max_pool2d_grad) X(max_pool2d_pick) X(max_pool2d_places) X(avg_pool2d)         \
+    X(avg_pool2d_grad) X(resize) X(resize_grad)
 #define TL_BOX_OPS(X) X(match_boxes) X(suppress_boxes) X(crop_windows) X(crop_windows_grad)
 #define TL_NORM_OPS(X)                                                                             \
     X(layer_normalize) X(layer_normalize_grad) X(rms_normalize) X(rms_normalize_grad)              \
