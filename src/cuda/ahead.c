@@ -4,8 +4,6 @@
 #include <tilth/base/pool.h>
 #include <tilth/base/vec.h>
 
-#include "base/inner/thread.h"
-
 typedef enum stage { NOT_BEGUN, BEGUN, MADE } stage;
 
 struct tli_cuda_ahead_job {
@@ -16,22 +14,31 @@ struct tli_cuda_ahead_job {
     const char *text; /* the key that it is found by */
 };
 
-void tli_cuda_ahead_init(tli_cuda_ahead *a, tli_cuda_ahead_make *make, void *self)
+/* Nobody begins with a job any more. */
+static void stop(void *self)
 {
-    *a = (tli_cuda_ahead){.make = make, .self = self, .jobs = TL_MAP_INIT};
-    pthread_mutex_init(&a->lock, NULL);
-    pthread_cond_init(&a->begun, NULL);
-    pthread_cond_init(&a->done, NULL);
-}
-
-void tli_cuda_ahead_deinit(tli_cuda_ahead *a)
-{
+    tli_cuda_ahead *a = self;
     pthread_mutex_lock(&a->lock);
     a->ends = true;
     pthread_cond_broadcast(&a->begun);
     pthread_mutex_unlock(&a->lock);
     for (int64_t i = 0; i < a->threads.count; i++) pthread_join(a->threads.items[i], NULL);
     TL_VEC_FREE(&a->threads);
+}
+
+void tli_cuda_ahead_init(tli_cuda_ahead *a, tli_cuda_ahead_make *make, void *self)
+{
+    *a = (tli_cuda_ahead){.make = make, .self = self, .jobs = TL_MAP_INIT};
+    pthread_mutex_init(&a->lock, NULL);
+    pthread_cond_init(&a->begun, NULL);
+    pthread_cond_init(&a->done, NULL);
+    tli_thread_leave(&a->leaving, stop, a);
+}
+
+void tli_cuda_ahead_deinit(tli_cuda_ahead *a)
+{
+    tli_thread_stay(&a->leaving);
+    stop(a);
     for (int64_t i = 0; i < tl_map_count(&a->jobs); i++) {
         tli_cuda_ahead_job *job = tl_map_at(&a->jobs, i);
         tl_free(job->code);
@@ -97,7 +104,7 @@ static void call_for_help(tli_cuda_ahead *a)
 {
     sigset_t mask, before;
     pthread_t thread;
-    if (a->queued <= a->waiting || a->threads.count >= most_threads()) return;
+    if (a->ends || a->queued <= a->waiting || a->threads.count >= most_threads()) return;
     tli_thread_mask(&mask);
     pthread_sigmask(SIG_SETMASK, &mask, &before);
     // its place first: a thread that nobody knows could not be waited for

@@ -17,6 +17,8 @@
 
 #include <tilth/base/map.h>
 
+#include "base/inner/thread.h"
+
 typedef tl_status tli_cuda_ahead_make(void *self, const char *text, char **code, size_t *bytes);
 typedef struct tli_cuda_ahead_job tli_cuda_ahead_job;
 typedef struct tli_cuda_ahead {
@@ -31,13 +33,14 @@ typedef struct tli_cuda_ahead {
         pthread_t *items;
         int64_t count, capacity;
     } threads;
+    tli_leaving leaving;
     int64_t waiting; /* of the threads, for something to do */
     int64_t queued;  /* jobs that nobody has begun with */
     bool ends;
 } tli_cuda_ahead;
 
 void tli_cuda_ahead_init(tli_cuda_ahead *a, tli_cuda_ahead_make *make, void *self);
-/* Waits for what is being made. */
+/* Waits for what is being made, as the end of the process does. */
 void tli_cuda_ahead_deinit(tli_cuda_ahead *a);
 /* Nothing happens where it is there already. */
 TL_NODISCARD tl_status tli_cuda_ahead_add(tli_cuda_ahead *a, const char *text);

@@ -30,9 +30,16 @@ tl_status tli_cuda_codes_open(tli_cuda_codes **out, int major, int minor)
 {
     tli_cuda_codes *c = *out = tl_alloc_zero(sizeof *c);
     if (!c) return TL_FAIL_NOMEM(sizeof *c);
-    *c = (tli_cuda_codes){.major = major, .minor = minor, .identity = TL_STR_INIT};
+    *c = (tli_cuda_codes){
+        .major = major, .minor = minor, .identity = TL_STR_INIT, .cache = {.fd = -1}};
+    // It opens the compiler's library, which then is closed behind the threads that call it.
+    tl_status st = tli_cuda_identify(&c->identity, major, minor);
     tli_cuda_ahead_init(&c->ahead, make, c);
-    tl_status st = tli_code_cache_init(&c->cache, NULL, TL_JIT_MAX_BYTES, "k.cu", "k.cubin");
+    if (st != TL_OK) {
+        tli_cuda_codes_close(out);
+        return st;
+    }
+    st = tli_code_cache_init(&c->cache, NULL, TL_JIT_MAX_BYTES, "k.cu", "k.cubin");
     c->keeps = st == TL_OK && !c->cache.in_memory;
     if (st == TL_EUNSUPPORTED) {
         TL_LOG_ONCE(TL_LEVEL_WARNING, "%s; kernels are compiled in every run anew",
@@ -40,7 +47,6 @@ tl_status tli_cuda_codes_open(tli_cuda_codes **out, int major, int minor)
         tl_error_clear();
         st = TL_OK;
     }
-    if (st == TL_OK) st = tli_cuda_identify(&c->identity, major, minor);
     if (st != TL_OK) tli_cuda_codes_close(out);
     return st;
 }

@@ -74,6 +74,7 @@ static void close_gpu(tl_device **device)
 {
     tli_cuda *d = tli_cuda_of(*device);
     if (!d) return;
+    tli_thread_stay(&d->handles.leaving);
     tli_cuda_handles_join(d);
     if (d->context && tli_cuda_enter(d) == TL_OK) {
         tli_dnn_plans_deinit(d);

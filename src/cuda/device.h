@@ -10,6 +10,7 @@
 #include <tilth/core/ctx.h>
 #include <tilth/sys/cuda/cuda.h>
 
+#include "base/inner/thread.h"
 #include "cuda/api.h"
 #include "cuda/choices.h"
 #include "cuda/code.h"
@@ -31,6 +32,7 @@ typedef struct tli_cuda {
         pthread_mutex_t lock;
         pthread_t thread;
         bool asked, under_way;
+        tli_leaving leaving;
     } handles;            /* of libraries, while they are made (handles.c) */
     pthread_mutex_t lock; /* of what follows */
     struct {

@@ -1,6 +1,5 @@
 /* Handles of cuBLASLt and cuDNN, which open further libraries when they are made: a thread makes
  * them while weights are. */
-#include "base/inner/thread.h"
 #include "cuda/device.h"
 
 /* What lacks or fails is told by whoever needs it, and tries again. */
@@ -17,14 +16,21 @@ static void *make(void *self)
     return NULL;
 }
 
+static void join(void *self)
+{
+    tli_cuda_handles_join(self);
+}
+
 void tli_cuda_handles_begin(tli_cuda *d)
 {
     sigset_t mask, before;
     tli_thread_mask(&mask);
     pthread_sigmask(SIG_SETMASK, &mask, &before);
     pthread_mutex_lock(&d->handles.lock);
-    if (!d->handles.asked)
+    if (!d->handles.asked) {
+        tli_thread_leave(&d->handles.leaving, join, d);
         d->handles.under_way = pthread_create(&d->handles.thread, NULL, make, d) == 0;
+    }
     d->handles.asked = true;
     pthread_mutex_unlock(&d->handles.lock);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -3,6 +3,8 @@
 #include "test.h"
 
 #include <dirent.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <tilth/base/alloc.h>
@@ -154,6 +156,51 @@ static void several_may_ask(void **state)
     tli_cuda_ahead_deinit(&a);
 }
 
+/* Seen by the parent of a process that ends while something is made. */
+typedef struct seen {
+    _Atomic int begun, made;
+} seen;
+
+static tl_status make_slowly(void *self, const char *text, char **code, size_t *bytes)
+{
+    seen *s = self;
+    (void)text;
+    *code = NULL;
+    *bytes = 0;
+    s->begun = 1;
+    usleep(200000);
+    s->made = 1;
+    return TL_FAIL(TL_EINTERNAL, "nobody asks for it");
+}
+
+/* Its own ahead, or one that it has from its parent, whose threads it does not have. */
+static void end_without_freeing(seen *s, bool forked)
+{
+    static tli_cuda_ahead a;
+    tli_cuda_ahead_init(&a, make_slowly, s);
+    if (tli_cuda_ahead_add(&a, "slow") != TL_OK) _exit(2);
+    while (!s->begun) usleep(1000);
+    if (forked && fork() == 0) exit(3);
+    exit(4);
+}
+
+static void a_process_ends_behind_its_threads(void **state)
+{
+    (void)state;
+    for (int forked = 0; forked < 2; forked++) {
+        int status;
+        seen *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_ptr_not_equal(s, MAP_FAILED);
+        const pid_t child = fork();
+        if (child == 0) end_without_freeing(s, forked);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 4);
+        assert_true(s->made);
+        munmap(s, sizeof *s);
+    }
+}
+
 /* --- by the fake compiler (fake/cuda) --------------------------------------------------------- */
 
 static char folder[TEMPORARY_PATH];
@@ -235,6 +282,7 @@ int main(void)
         cmocka_unit_test(they_are_made_side_by_side),
         cmocka_unit_test(what_nobody_takes_goes_with_it),
         cmocka_unit_test(several_may_ask),
+        cmocka_unit_test(a_process_ends_behind_its_threads),
         cmocka_unit_test(the_cache_is_the_same),
         cmocka_unit_test(one_that_fails_is_told_where_it_is_asked_for),
     };
