@@ -72,17 +72,6 @@ static tl_status read_floats(tl_sample *s, const tl_feature_spec *want, const tl
     return TL_OK;
 }
 
-// What nearly all features of texts become; false where one does not fit.
-static bool narrow(int32_t *to, const int64_t *values, int64_t count)
-{
-    int64_t lost = 0;
-    for (int64_t i = 0; i < count; i++) {
-        to[i] = (int32_t)values[i];
-        lost |= to[i] ^ values[i];
-    }
-    return lost == 0;
-}
-
 static tl_status read_ints(tl_sample *s, const tl_feature_spec *want, const tl_feature *f)
 {
     tl_shape shape;
@@ -90,10 +79,14 @@ static tl_status read_ints(tl_sample *s, const tl_feature_spec *want, const tl_f
     void *to = tl_sample_add(s, name_of(want), want->spec.dtype, shape);
     if (!to) return tl_error_code();
     if (want->spec.dtype == TL_I64) return tl_feature_ints(f, want->spec.name, to, f->count);
+    if (want->spec.dtype == TL_I32) { // what nearly all features of texts become
+        bool fits;
+        TL_TRY(tl_feature_int32s(f, want->spec.name, to, f->count, &fits));
+        if (fits) return TL_OK;
+    }
     int64_t *values = tl_sample_scratch(s, (size_t)f->count * sizeof *values);
     if (!values) return TL_ENOMEM;
     TL_TRY(tl_feature_ints(f, want->spec.name, values, f->count));
-    if (want->spec.dtype == TL_I32 && narrow(to, values, f->count)) return TL_OK;
     for (int64_t i = 0; i < f->count; i++) {
         tli_element_set(want->spec.dtype, to, i, (double)values[i]);
         if (tl_dtype_is_float(want->spec.dtype)) continue;

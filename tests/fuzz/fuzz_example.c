@@ -5,6 +5,21 @@
 #include <tilth/base/alloc.h>
 #include <tilth/io/tensorflow/example.h>
 
+// Halves are those of the whole values.
+static void check_halves(const tl_feature *f, const int64_t *values)
+{
+    int32_t *halves = malloc((size_t)(f->count + 1) * sizeof *halves);
+    bool fits, all = true;
+    must(halves, "no memory");
+    must(tl_feature_int32s(f, "f", halves, f->count, &fits) == TL_OK, "halves cannot be read");
+    for (int64_t i = 0; i < f->count; i++) {
+        must(halves[i] == (int32_t)values[i], "a half is another");
+        all &= halves[i] == values[i];
+    }
+    must(fits == all, "what does not fit is not told");
+    free(halves);
+}
+
 // Reads the values of a feature, and adds it to a copy under a name of its own.
 static void take(tl_example_writer *w, const tl_feature *f)
 {
@@ -23,6 +38,7 @@ static void take(tl_example_writer *w, const tl_feature *f)
         break;
     case TL_FEATURE_INTS:
         must(tl_feature_ints(f, "f", values, f->count) == TL_OK, "integers cannot be read");
+        check_halves(f, values);
         tl_example_add_ints(w, "f", values, f->count);
         break;
     default: break;

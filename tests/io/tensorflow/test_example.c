@@ -56,6 +56,14 @@ static void lists_of_tensorflow_are_read(void **state)
     assert_ok(tl_example_find(f, names, 5, r.data, r.size));
     assert_ok(tl_feature_ints(&f[0], "ints", ints, 6));
     assert_memory_equal(ints, want, sizeof want);
+    int32_t halves[6];
+    bool fits;
+    assert_ok(tl_feature_int32s(&f[0], "ints", halves, 6, &fits));
+    for (int i = 0; i < 6; i++) assert_int_equal(halves[i], (int32_t)want[i]);
+    assert_false(fits);
+    assert_ok(tl_feature_int32s(&f[3], "label", halves, 1, &fits));
+    assert_true(fits && halves[0] == 7);
+    assert_int_equal(tl_feature_int32s(&f[2], "floats", halves, 3, &fits), TL_EINVAL);
     assert_ok(tl_feature_bytes(&f[1], "text", &text, 1));
     assert_int_equal(text.size, 5);
     assert_memory_equal(text.data, "grass", 5);

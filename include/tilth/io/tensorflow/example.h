@@ -81,6 +81,9 @@ TL_API TL_NODISCARD tl_status tl_feature_floats(const tl_feature *f, const char 
                                                 int64_t count);
 TL_API TL_NODISCARD tl_status tl_feature_ints(const tl_feature *f, const char *name, int64_t *out,
                                               int64_t count);
+/* The lower half of each; `fits` says whether that is all of it. */
+TL_API TL_NODISCARD tl_status tl_feature_int32s(const tl_feature *f, const char *name, int32_t *out,
+                                                int64_t count, bool *fits);
 
 /* --- tf.train.SequenceExample ----------------------------------------------------------------- */
 
