@@ -36,7 +36,8 @@
  *     for line in sys.stdin:
  *         print(seconds_of(line.strip()), flush=True)
  *
- * A program that cannot be started, or ends early, leaves its rows without a peer. */
+ * A program that cannot be started, or ends early, leaves its rows without a peer; with
+ * TILTH_BENCH_ALONE=1 in the environment none is started. */
 typedef struct bench_peer {
     pid_t process;
     int to, from; /* pipes */
@@ -45,6 +46,8 @@ typedef struct bench_peer {
 
 /* `argv` ends with NULL; its first word is looked up in PATH. */
 tl_status bench_peer_start(bench_peer *out, const char *const *argv);
+/* The same for a program of ours, which is always started. */
+tl_status bench_program_start(bench_peer *out, const char *const *argv);
 tl_status bench_peer_ask(bench_peer *peer, const char *name, double *seconds);
 /* One that was not started is fine. */
 void bench_peer_stop(bench_peer *peer);
@@ -68,6 +71,8 @@ typedef struct bench_case {
     bench_fn *limit_fn;    /* (optional) a call that does what the machine cannot do without */
     double limit; /* (optional, in place of `limit_fn`) what the machine allows, in `unit` */
     void *payload;
+    bench_fn *anew; /* (optional) before each round, such as to start programs again: how the memory
+                     * of a process lies is settled once for it, and worth some percent */
     double
         rest_s; /* (optional) idle time before a sample, for threads of the others to go to sleep */
     double sample_s; /* (optional, 0.002) */

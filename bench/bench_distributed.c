@@ -136,13 +136,20 @@ static tl_status rows(bench *b, int32_t size, const char *program)
 typedef struct pair {
     const char *what, *peer_name;
     lane_steps ours, theirs; /* no ranks: the script */
+    bool anew;               /* new processes for each round: some percent are looked for */
 } pair;
 #define STEPS(r, l, a, t) TL_INIT(.ranks = (r), .lanes = (l), .accumulation = (a), .threads = (t))
 static const pair pairs[] = {
-    {"2 ranks", "PyTorch DDP", STEPS(2, 2, 1, 1), {0}},
-    {"2 ranks", "1 rank, 2 threads", STEPS(2, 2, 1, 1), STEPS(1, 1, 1, 2)},
-    {"4 lanes", "accumulation 4", STEPS(1, 4, 1, 1), STEPS(1, 1, 4, 1)},
+    {"2 ranks", "PyTorch DDP", STEPS(2, 2, 1, 1), {0}, false},
+    {"2 ranks", "1 rank, 2 threads", STEPS(2, 2, 1, 1), STEPS(1, 1, 1, 2), false},
+    {"4 lanes", "accumulation 4", STEPS(1, 4, 1, 1), STEPS(1, 1, 4, 1), true},
 };
+
+typedef struct running {
+    const char *self;
+    const pair *of;
+    bench_peer ours, theirs;
+} running;
 
 static tl_status start_steps(bench_peer *out, const char *self, const lane_steps *s)
 {
@@ -153,28 +160,47 @@ static tl_status start_steps(bench_peer *out, const char *self, const lane_steps
                                numbers[2], numbers[3], NULL};
     static const char *const script[] = {".venv-torch/bin/python",
                                          "bench/peers/distributed_steps.py", "2", NULL};
-    return bench_peer_start(out, s->ranks ? own : script);
+    return s->ranks ? bench_program_start(out, own) : bench_peer_start(out, script);
+}
+
+static void stop(running *r)
+{
+    bench_peer_stop(&r->ours);
+    bench_peer_stop(&r->theirs);
+}
+
+static tl_status start(running *r)
+{
+    stop(r);
+    TL_TRY(start_steps(&r->ours, r->self, &r->of->ours));
+    return start_steps(&r->theirs, r->self, &r->of->theirs);
+}
+
+/* A program that did not start does not answer, which is told. */
+static void start_again(void *payload)
+{
+    if (start(payload) != TL_OK) tl_error_clear();
 }
 
 static tl_status step_rows(bench *b, const char *self, const pair *p)
 {
-    bench_peer ours = BENCH_PEER_INIT, theirs = BENCH_PEER_INIT;
-    tl_status st = start_steps(&ours, self, &p->ours);
-    if (st == TL_OK) st = start_steps(&theirs, self, &p->theirs);
+    running r = {self, p, BENCH_PEER_INIT, BENCH_PEER_INIT};
+    tl_status st = p->anew ? TL_OK : start(&r);
     for (int64_t i = 0; i < step_model_count && st == TL_OK; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s, %s", step_models[i].name, p->what);
         if (!bench_wants(b, name)) continue;
         st = bench_run(b, &(bench_case){.name = name,
                                         .unit = "ms",
-                                        .own_program = &ours,
-                                        .program = &theirs,
+                                        .own_program = &r.ours,
+                                        .program = &r.theirs,
                                         .peer_name = p->peer_name,
-                                        .rounds = 9,
+                                        .payload = &r,
+                                        .anew = p->anew ? start_again : NULL,
+                                        .rounds = p->anew ? 15 : 9,
                                         .most_s = 40});
     }
-    bench_peer_stop(&ours);
-    bench_peer_stop(&theirs);
+    stop(&r);
     return st;
 }
 
