@@ -137,6 +137,11 @@ static void add_rank(tl_str *s, const tli_control *c, int32_t rank)
     else tl_str_add(s, " (host not known: it has said nothing yet)");
 }
 
+static void add_silence(tl_str *s, int64_t ns)
+{
+    tl_str_addf(s, " has not been heard of for %" PRId64 " s, last", ns / SECOND);
+}
+
 /* "ranks 0-2, 4 wait in all_reduce 5" */
 static void add_waiting(tl_str *s, const tli_control *c, int32_t but)
 {
@@ -211,7 +216,7 @@ static void lose(tli_control *c, int32_t from, const char *how)
     p->done = true;
     if (expected) return;
     add_rank(&why, c, from);
-    tl_str_addf(&why, " %s while ", how);
+    tl_str_addf(&why, "%s while ", how);
     add_doing(&why, &p->last);
     end_with(c, &why);
 }
@@ -235,6 +240,20 @@ static bool read_peer(tli_control *c, int32_t from, int64_t now)
     }
 }
 
+/* Its beats have ceased: it was stopped, or cannot be reached. A busy machine delays a few. */
+static bool is_silent(const tli_control *c, int32_t rank, int64_t now)
+{
+    const int64_t since = now - c->peers[rank].heard;
+    return rank != 0 && since > 2 * c->beat && since > c->peer_timeout / 2;
+}
+
+/* Of ranks that have made as many calls, others wait rather for one that is in none of them, and
+ * then for one that says nothing any more. */
+static int blame(const tli_control *c, int32_t rank, int64_t now)
+{
+    return 2 * (c->peers[rank].last.doing != TL_WORLD_WAITS) + is_silent(c, rank, now);
+}
+
 /* The rank that others wait for: the one that has made the fewest calls. */
 static void look_for_stuck(tli_control *c, int64_t now)
 {
@@ -245,7 +264,7 @@ static void look_for_stuck(tli_control *c, int64_t now)
         waiting += p->last.doing == TL_WORLD_WAITS;
         if (last < 0 || p->last.calls < c->peers[last].last.calls
             || (p->last.calls == c->peers[last].last.calls
-                && c->peers[last].last.doing == TL_WORLD_WAITS))
+                && blame(c, r, now) >= blame(c, last, now)))
             last = r;
     }
     if (last < 0) return;
@@ -256,9 +275,11 @@ static void look_for_stuck(tli_control *c, int64_t now)
         return;
     tl_str why = TL_STR_INIT;
     add_rank(&why, c, last);
-    tl_str_add(&why, " has been ");
+    const bool silent = is_silent(c, last, now);
+    if (silent) add_silence(&why, now - p->heard);
+    tl_str_add(&why, silent ? " while " : " has been ");
     add_doing(&why, &p->last);
-    tl_str_addf(&why, " for %" PRId64 " s", since / SECOND);
+    if (!silent) tl_str_addf(&why, " for %" PRId64 " s", since / SECOND);
     add_waiting(&why, c, last);
     end_with(c, &why);
 }
@@ -268,10 +289,10 @@ static void look_around(tli_control *c, int64_t now)
     for (int32_t i = 0; i < c->count; i++) {
         peer *p = &c->peers[i];
         if (p->fd < 0 || p->done || now - p->heard < c->lost) continue;
-        char how[64];
-        snprintf(how, sizeof how, "has not been heard of for %" PRId64 " s, last",
-                 (now - p->heard) / SECOND);
-        lose(c, c->rank == 0 ? i : 0, how);
+        tl_str how = TL_STR_INIT;
+        add_silence(&how, now - p->heard);
+        lose(c, c->rank == 0 ? i : 0, tl_str_text(&how));
+        tl_str_deinit(&how);
     }
     if (c->rank != 0) return;
     tli_control_message own = own_beat(c);
@@ -316,7 +337,7 @@ static void *watch(void *payload)
         now = tl_clock_ns();
         for (int32_t i = 0; i < c->count; i++)
             if (c->peers[i].fd >= 0 && fds[1 + i].revents && !read_peer(c, i, now))
-                lose(c, i, "was lost");
+                lose(c, i, " was lost");
     }
     tl_free(fds);
     return NULL;

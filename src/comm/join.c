@@ -20,7 +20,8 @@
 /* Ranks of one machine that no launcher of ours has started. They meet at a socket in a folder that
  * only their user can enter; its name follows from what they have in common. */
 
-enum { HELLO_BYTES = 64, PATH_BYTES = 108 };
+#define SECOND INT64_C(1000000000)
+enum { HELLO_BYTES = 64, PATH_BYTES = 108, VISITORS = 64 };
 
 /* --- the place -------------------------------------------------------------------------------- */
 
@@ -138,44 +139,116 @@ static tl_status listen_at(int *out, const struct sockaddr_un *at)
     return TL_OK;
 }
 
-/* One more has come; who does not know how is sent away. */
-static void welcome(int fd, int *fds, const int *files, const tl_who *who, int64_t end)
-{
+/* Somebody who has come, and has not said yet who it is. */
+typedef struct visitor {
+    int fd; /* -1: nobody */
+    int64_t until;
     uint8_t bytes[HELLO_BYTES];
+    size_t got;
+} visitor;
+
+typedef struct hall {
+    const tl_who *who;
+    const int *files;
+    int *fds;
+    visitor visitors[VISITORS];
+} hall;
+
+static void send_away(visitor *v)
+{
+    if (v->fd >= 0) close(v->fd);
+    v->fd = -1;
+}
+
+/* When there are too many, the one who has stood there longest goes. */
+static void let_in(hall *h, int fd)
+{
+    visitor *v = &h->visitors[0];
+    for (int i = 1; i < VISITORS && v->fd >= 0; i++)
+        if (h->visitors[i].fd < 0 || h->visitors[i].until < v->until) v = &h->visitors[i];
+    send_away(v);
+    *v = (visitor){.fd = fd, .until = tl_clock_ns() + 5 * SECOND};
+    if (!is_own_user(fd)) send_away(v);
+}
+
+/* Who does not know how is sent away. */
+static void judge(hall *h, visitor *v)
+{
     tli_control_message m;
     size_t used = 0;
-    bool right = is_own_user(fd) && wait_for(fd, POLLIN, end)
-                 && recv(fd, bytes, sizeof bytes, MSG_WAITALL) == HELLO_BYTES
-                 && tli_control_read(&m, &used, bytes, sizeof bytes) == TL_OK && used
+    const int32_t size = h->who->size;
+    bool right = tli_control_read(&m, &used, v->bytes, sizeof v->bytes) == TL_OK && used
                  && m.type == TLI_CONTROL_HELLO && m.version == TLI_CONTROL_VERSION
-                 && m.size == who->size && m.rank > 0 && m.rank < who->size && fds[m.rank] < 0
-                 && give_files(fd, files, 1 + who->size);
-    if (right) fds[m.rank] = fd;
-    else close(fd);
+                 && m.size == size && m.rank > 0 && m.rank < size && h->fds[m.rank] < 0
+                 && give_files(v->fd, h->files, 1 + size);
+    if (!right) {
+        tl_error_clear();
+        send_away(v);
+        return;
+    }
+    h->fds[m.rank] = v->fd;
+    v->fd = -1;
+}
+
+static void listen_to(hall *h, visitor *v)
+{
+    ssize_t got = recv(v->fd, v->bytes + v->got, sizeof v->bytes - v->got, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) {
+        send_away(v);
+        return;
+    }
+    v->got += (size_t)got;
+    if (v->got == sizeof v->bytes) judge(h, v);
+}
+
+/* Who is silent holds up nobody. */
+static void look_around(hall *h, int listener, int64_t end)
+{
+    struct pollfd polled[1 + VISITORS] = {{.fd = listener, .events = POLLIN}};
+    int64_t now = tl_clock_ns(), next = end;
+    for (int i = 0; i < VISITORS; i++) {
+        visitor *v = &h->visitors[i];
+        if (v->fd >= 0 && v->until <= now) send_away(v);
+        polled[1 + i] = (struct pollfd){.fd = v->fd, .events = POLLIN};
+        if (v->fd >= 0 && v->until < next) next = v->until;
+    }
+    const int64_t wait = next > now ? (next - now) / 1000000 + 1 : 0;
+    if (poll(polled, 1 + VISITORS, (int)(wait > 1000 ? 1000 : wait)) <= 0) return;
+    for (int i = 0; i < VISITORS; i++)
+        if (h->visitors[i].fd >= 0 && polled[1 + i].revents) listen_to(h, &h->visitors[i]);
+    int fd = polled[0].revents ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+    if (fd >= 0) let_in(h, fd);
+}
+
+static int32_t lacking(char *missing, size_t room, const hall *h)
+{
+    size_t at = 0;
+    int32_t lacks = 0;
+    *missing = '\0';
+    for (int32_t r = 1; r < h->who->size; r++) {
+        if (h->fds[r] >= 0) continue;
+        lacks++;
+        if (at < room - 8) at += (size_t)snprintf(missing + at, room - at, " %" PRId32, r);
+    }
+    return lacks;
 }
 
 static tl_status gather_ranks(int listener, int *fds, const int *files, const tl_who *who,
                               int64_t end)
 {
-    for (;;) {
-        char missing[128] = "";
-        size_t at = 0;
-        int32_t lacks = 0;
-        for (int32_t r = 1; r < who->size; r++) {
-            if (fds[r] >= 0) continue;
-            lacks++;
-            if (at < sizeof missing - 8)
-                at += (size_t)snprintf(missing + at, sizeof missing - at, " %" PRId32, r);
-        }
-        if (!lacks) return TL_OK;
-        if (!wait_for(listener, POLLIN, end))
-            return TL_FAIL(TL_EPEER,
-                           "%" PRId32 " of %" PRId32
-                           " processes have not come; those of rank%s lack: start all of them",
-                           lacks, who->size, missing);
-        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0) welcome(fd, fds, files, who, end);
-    }
+    char missing[128];
+    int32_t lacks;
+    hall h = {.who = who, .files = files, .fds = fds};
+    for (int i = 0; i < VISITORS; i++) h.visitors[i].fd = -1;
+    while ((lacks = lacking(missing, sizeof missing, &h)) > 0 && tl_clock_ns() < end)
+        look_around(&h, listener, end);
+    for (int i = 0; i < VISITORS; i++) send_away(&h.visitors[i]);
+    if (!lacks) return TL_OK;
+    return TL_FAIL(TL_EPEER,
+                   "%" PRId32 " of %" PRId32
+                   " processes have not come; those of rank%s lack: start all of them",
+                   lacks, who->size, missing);
 }
 
 static tl_status lead(int *files, int *fds, const tl_who *who, const struct sockaddr_un *at,

@@ -29,6 +29,7 @@
 #include "base/inner/sha256.h"
 
 #define SECOND INT64_C(1000000000)
+#define NAME_ADDRESS "TILTH_ADDRESS names an address of the chief's machine that all ranks reach"
 enum { NONCE = 32, PROOF = TLI_SHA256_BYTES, PENDING = 64 };
 static const char greeting[8] = {'t', 'i', 'l', 't', 'h', '-', '1', '\n'};
 
@@ -90,9 +91,12 @@ static void set_port(struct sockaddr_storage *at, int32_t port)
 
 static bool is_any(const struct sockaddr_storage *at)
 {
-    if (at->ss_family == AF_INET6)
-        return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)at)->sin6_addr);
-    return ((const struct sockaddr_in *)at)->sin_addr.s_addr == htonl(INADDR_ANY);
+    if (at->ss_family != AF_INET6)
+        return ((const struct sockaddr_in *)at)->sin_addr.s_addr == htonl(INADDR_ANY);
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)at)->sin6_addr;
+    static const uint8_t none[4] = {0};
+    return IN6_IS_ADDR_UNSPECIFIED(six)
+           || (IN6_IS_ADDR_V4MAPPED(six) && memcmp(&six->s6_addr[12], none, sizeof none) == 0);
 }
 
 static tl_status note_place(tli_meeting *out, int fd)
@@ -323,10 +327,11 @@ tl_status tli_meet_connect(int *fd, const tli_meeting *m, int32_t rank, int32_t 
         if (*fd < 0) tl_sleep_ns(20000000);
     }
     if (*fd >= 0) return TL_OK;
-    return TL_FAIL(TL_EPEER, "%s at %s, port %" PRId32,
-                   reached ? "nobody who knows this run's token answers"
-                           : "the chief cannot be reached",
-                   m->address, m->port);
+    return TL_FAIL(
+        TL_EPEER, "%s at %s, port %" PRId32 "; %s",
+        reached ? "nobody who knows this run's token answers" : "the chief cannot be reached",
+        m->address, m->port,
+        reached && m->given ? "TILTH_TOKEN must be the same for all ranks" : NAME_ADDRESS);
 }
 
 /* --- all of it -------------------------------------------------------------------------------- */
@@ -403,10 +408,8 @@ static tl_status take_token(tli_meeting *m)
     bool given;
     TL_TRY(tli_meet_token(own, &given));
     if (given != (m->given != 0))
-        return TL_FAIL(TL_EINVAL,
-                       "TILTH_TOKEN is set for %s of the ranks 0 and this one: set it "
-                       "for all of them, or for none",
-                       given ? "the second" : "the first");
+        return TL_FAIL(TL_EINVAL, "TILTH_TOKEN is set for %s: set it for all ranks, or for none",
+                       given ? "this rank and not for rank 0" : "rank 0 and not for this rank");
     if (given) memcpy(m->token, own, sizeof own);
     return TL_OK;
 }
@@ -419,25 +422,50 @@ static tli_meeting without_token(const tli_meeting *m)
     return heard;
 }
 
-/* Whether all have: a rank that has not must not be waited for. */
-static tl_status agree(bool *all, tl_comm *comm, bool own)
+/* How it went for a rank. */
+typedef struct verdict {
+    char met, why[255];
+} verdict;
+
+/* Whether all have met: a rank that has not must not be waited for. *rank: the first other one that
+ * has not and says why, *first; 0: there is none. */
+static tl_status agree(bool *all, int32_t *rank, verdict *first, tl_comm *comm, const verdict *own)
 {
-    uint8_t mine = own, *each = tl_alloc_zero((size_t)comm->size);
+    verdict mine = *own, *each = tl_alloc_zero((size_t)comm->size * sizeof *each);
     tl_part *parts = tl_alloc_zero((size_t)comm->size * sizeof *parts);
-    tl_status st = each && parts ? TL_OK : TL_FAIL_NOMEM((size_t)comm->size * (1 + sizeof *parts));
-    for (int32_t r = 0; st == TL_OK && r < comm->size; r++) parts[r] = (tl_part){&each[r], 1};
-    if (st == TL_OK) st = tl_comm_all_gather(comm->world, &(tl_part){&mine, 1}, parts);
+    tl_status st =
+        each && parts ? TL_OK : TL_FAIL_NOMEM((size_t)comm->size * (sizeof *each + sizeof *parts));
+    for (int32_t r = 0; st == TL_OK && r < comm->size; r++)
+        parts[r] = (tl_part){&each[r], sizeof each[r]};
+    if (st == TL_OK) st = tl_comm_all_gather(comm->world, &(tl_part){&mine, sizeof mine}, parts);
     *all = st == TL_OK;
-    for (int32_t r = 0; st == TL_OK && r < comm->size; r++) *all = *all && each[r];
+    *rank = 0;
+    for (int32_t r = comm->size - 1; st == TL_OK && r >= 0; r--) {
+        *all = *all && each[r].met;
+        if (!r || each[r].met || !each[r].why[0]) continue;
+        *rank = r;
+        *first = each[r];
+    }
     tl_free(parts);
     tl_free(each);
     return st;
 }
 
+/* The chief could not listen, or the others tell what kept them. */
+static void warn(const tli_meeting *m, const char *why, int32_t rank, const verdict *first)
+{
+    char told[320] = "";
+    if (!m->port) snprintf(told, sizeof told, "; " NAME_ADDRESS);
+    else if (rank) snprintf(told, sizeof told, "; rank %" PRId32 ": %.254s", rank, first->why);
+    TL_LOG_WARNING("ranks that hang will not be noticed: %s%s", why, told);
+}
+
 tl_status tli_control_meet(int *fds, bool *met, tl_comm *comm, bool local, int64_t timeout_ns)
 {
     tli_meeting m = {.port = 0};
+    verdict own = {0}, first = {0};
     int listener = -1;
+    int32_t rank = 0;
     tl_error why;
     const bool chief = comm->rank == 0;
     *met = false;
@@ -459,14 +487,13 @@ tl_status tli_control_meet(int *fds, bool *met, tl_comm *comm, bool local, int64
         tl_error_save(&why);
     }
     if (listener >= 0) close(listener);
-    const bool own = sent == TL_OK && m.port && st == TL_OK;
-    if (sent == TL_OK) sent = agree(met, comm, own);
-    for (int32_t i = 0; own && !(sent == TL_OK && *met) && i < (chief ? comm->size : 1); i++)
+    own.met = sent == TL_OK && m.port && st == TL_OK;
+    if (st != TL_OK) snprintf(own.why, sizeof own.why, "%.254s", why.text);
+    if (sent == TL_OK) sent = agree(met, &rank, &first, comm, &own);
+    for (int32_t i = 0; own.met && !(sent == TL_OK && *met) && i < (chief ? comm->size : 1); i++)
         if (fds[i] >= 0) close(fds[i]);
     if (sent == TL_OK && !*met && chief)
-        TL_LOG_WARNING("ranks that hang will not be noticed: %s; TILTH_ADDRESS names an address of "
-                       "the chief's machine that all of them reach",
-                       st == TL_OK ? "a rank could not reach the chief" : why.text);
+        warn(&m, st == TL_OK ? "a rank could not reach the chief" : why.text, rank, &first);
     if (sent == TL_OK) tl_error_clear();
     return sent;
 }

@@ -1,8 +1,11 @@
 #include <tilth/comm/who.h>
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +41,43 @@ static tl_status number(int32_t *out, const tl_who_environment *e, const char *n
                        name, least, most, text);
     *out = (int32_t)value;
     return TL_OK;
+}
+
+/* An address of this machine, as far as that can be said without asking others. */
+static bool is_own_address(const char *host, size_t length)
+{
+    char text[INET6_ADDRSTRLEN], found[INET6_ADDRSTRLEN];
+    struct ifaddrs *all;
+    bool own = false;
+    if (length >= sizeof text || getifaddrs(&all) < 0) return false;
+    memcpy(text, host, length);
+    text[length] = '\0';
+    for (const struct ifaddrs *a = all; a && !own; a = a->ifa_next) {
+        const int family = a->ifa_addr ? a->ifa_addr->sa_family : AF_UNSPEC;
+        const void *at = family == AF_INET ? (void *)&((struct sockaddr_in *)a->ifa_addr)->sin_addr
+                         : family == AF_INET6
+                             ? (void *)&((struct sockaddr_in6 *)a->ifa_addr)->sin6_addr
+                             : NULL;
+        own = at && inet_ntop(family, at, found, sizeof found) && strcmp(found, text) == 0;
+    }
+    freeifaddrs(all);
+    return own;
+}
+
+/* By its name, with or without a domain, or an address. */
+static bool is_here(const char *host, size_t length)
+{
+    static const char *const names_of_ours[] = {"localhost", "127.0.0.1", "[::1]", "::1"};
+    char own[256] = "";
+    gethostname(own, sizeof own - 1);
+    for (int64_t i = 0; i < TL_COUNT(names_of_ours); i++)
+        if (strlen(names_of_ours[i]) == length && strncmp(names_of_ours[i], host, length) == 0)
+            return true;
+    const size_t name = strcspn(own, "."), same = strlen(own) < length ? strlen(own) : length;
+    if (same >= name && name && strncasecmp(own, host, same) == 0
+        && (length == strlen(own) || (length > same ? host[same] : own[same]) == '.'))
+        return true;
+    return is_own_address(host, length);
 }
 
 /* --- launchers that count --------------------------------------------------------------------- */
@@ -111,23 +151,15 @@ static tl_status read_numbers(tl_who *out, const tl_who_environment *e, const na
     if (n->from == TL_WHO_SLURM && value_of(e, "SLURM_STEP_NUM_NODES"))
         TL_TRY(number(&nodes, e, "SLURM_STEP_NUM_NODES", 1, TL_COMM_RANKS));
     if (nodes > 1) out->local_size = (out->size + nodes - 1) / nodes;
+    // Started by hand, with the variables that PyTorch needs: how many are here is not said.
+    const char *first = n->from == TL_WHO_TORCHRUN ? value_of(e, "MASTER_ADDR") : NULL;
+    if (first && !value_of(e, n->local_size) && !is_here(first, strlen(first))) out->local_size = 1;
     set_key(out, e, n);
     set_hosts(out, e);
     return TL_OK;
 }
 
 /* --- TF_CONFIG -------------------------------------------------------------------------------- */
-
-static bool is_here(const char *host, size_t length)
-{
-    static const char *const names_of_ours[] = {"localhost", "127.0.0.1", "[::1]", "::1"};
-    char own[256] = "";
-    gethostname(own, sizeof own - 1);
-    for (int64_t i = 0; i < TL_COUNT(names_of_ours); i++)
-        if (strlen(names_of_ours[i]) == length && strncmp(names_of_ours[i], host, length) == 0)
-            return true;
-    return strlen(own) == length && strncasecmp(own, host, length) == 0;
-}
 
 static size_t host_length(const char *address)
 {
@@ -146,6 +178,10 @@ static tl_status add_workers(const char **out, int32_t *count, const json_t *lis
         if (!address || !*address)
             return TL_FAIL(TL_EINVAL, "TF_CONFIG: cluster.%s: expected a list of \"host:port\"",
                            kind);
+        for (int32_t k = 0; k < *count; k++)
+            if (strcasecmp(out[k], address) == 0)
+                return TL_FAIL(TL_EINVAL, "TF_CONFIG: cluster.%s: '%.80s' is there twice", kind,
+                               address);
         if (*count == TL_COMM_RANKS)
             return TL_FAIL(TL_EINVAL, "TF_CONFIG: more than %d workers", TL_COMM_RANKS);
         out[(*count)++] = address;
@@ -153,21 +189,31 @@ static tl_status add_workers(const char **out, int32_t *count, const json_t *lis
     return TL_OK;
 }
 
+/* -1: no whole number. */
+static json_int_t index_of(const json_t *index)
+{
+    const char *text = json_string_value(index);
+    char *end = NULL;
+    if (json_is_integer(index)) return json_integer_value(index);
+    if (!text || !*text) return -1;
+    const long long value = strtoll(text, &end, 10);
+    return *end ? -1 : value;
+}
+
+static const char no_servers[] = "TF_CONFIG: parameter servers are not supported: there is no "
+                                 "order in which their updates could be repeated; use workers "
+                                 "alone";
+
 static tl_status find_place(tl_who *out, const json_t *task, int32_t chiefs, int32_t count)
 {
     const char *type = json_string_value(json_object_get(task, "type"));
     const json_t *index = json_object_get(task, "index");
     bool chief = type && (strcmp(type, "chief") == 0 || strcmp(type, "master") == 0);
-    if (type && strcmp(type, "ps") == 0)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "TF_CONFIG: parameter servers are not supported: there is no order in "
-                       "which their updates could be repeated; use workers alone");
+    if (type && strcmp(type, "ps") == 0) return TL_FAIL(TL_EUNSUPPORTED, "%s", no_servers);
     if (!chief && (!type || strcmp(type, "worker") != 0))
         return TL_FAIL(TL_EINVAL, "TF_CONFIG: task.type: expected chief or worker, found '%.40s'",
                        type ? type : "nothing");
-    json_int_t at = json_is_integer(index)  ? json_integer_value(index)
-                    : json_is_string(index) ? strtoll(json_string_value(index), NULL, 10)
-                                            : -1;
+    const json_int_t at = index_of(index);
     json_int_t first = chief ? 0 : chiefs, most = (chief ? chiefs : count - chiefs) - 1;
     if (at < 0 || at > most)
         return TL_FAIL(TL_EINVAL,
@@ -176,6 +222,23 @@ static tl_status find_place(tl_who *out, const json_t *task, int32_t chiefs, int
                        most);
     out->rank = (int32_t)(first + at);
     return TL_OK;
+}
+
+/* Of hosts that have no room only how many they are is told. */
+static void list_hosts(tl_who *out, const char *const *workers)
+{
+    enum { REST = 32 };
+    size_t at = 0;
+    for (int32_t i = 0; i < out->size; i++) {
+        const size_t length = host_length(workers[i]);
+        if (at + length + sizeof ",:1" + REST > sizeof out->hosts) {
+            snprintf(out->hosts + at, sizeof out->hosts - at, "%sAND_%" PRId32 "_MORE_HOSTS",
+                     i ? "," : "", out->size - i);
+            return;
+        }
+        at += (size_t)snprintf(out->hosts + at, sizeof out->hosts - at, "%s%.*s:1", i ? "," : "",
+                               (int)length, workers[i]);
+    }
 }
 
 static void place_workers(tl_who *out, const char *const *workers)
@@ -193,10 +256,7 @@ static void place_workers(tl_who *out, const char *const *workers)
         out->local_rank += here && i < out->rank;
     }
     snprintf(out->key, sizeof out->key, "%d %.140s", (int)TL_WHO_TF_CONFIG, workers[0]);
-    size_t at = 0;
-    for (int32_t i = 0; !same && i < out->size && at < sizeof out->hosts; i++)
-        at += (size_t)snprintf(out->hosts + at, sizeof out->hosts - at, "%s%.*s:1", i ? "," : "",
-                               (int)host_length(workers[i]), workers[i]);
+    if (!same) list_hosts(out, workers);
 }
 
 static tl_status read_cluster(tl_who *out, const json_t *root)
@@ -204,6 +264,10 @@ static tl_status read_cluster(tl_who *out, const json_t *root)
     const char *workers[TL_COMM_RANKS];
     const json_t *cluster = json_object_get(root, "cluster");
     int32_t chiefs = 0;
+    if (!json_is_object(root) || (cluster && !json_is_object(cluster)))
+        return TL_FAIL(TL_EINVAL, "TF_CONFIG: expected {\"cluster\": {...}, \"task\": {...}}");
+    if (json_array_size(json_object_get(cluster, "ps")))
+        return TL_FAIL(TL_EUNSUPPORTED, "%s", no_servers);
     *out = (tl_who){.from = TL_WHO_TF_CONFIG, .source = "TF_CONFIG"};
     TL_TRY(add_workers(workers, &chiefs, json_object_get(cluster, "chief"), "chief"));
     TL_TRY(add_workers(workers, &chiefs, json_object_get(cluster, "master"), "master"));

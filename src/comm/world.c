@@ -40,6 +40,7 @@ static tl_status take_list(int *out, int32_t count, const char *name)
         long value = at ? strtol(at, &end, 10) : -2;
         bool last = i + 1 == count;
         if (!at || end == at || *end != (last ? '\0' : ',') || value < -1 || value > 1 << 20
+            || (value >= 0 && value <= STDERR_FILENO) // which are others' already
             || (value >= 0 && fcntl((int)value, F_SETFD, FD_CLOEXEC) < 0))
             return TL_FAIL(TL_EINVAL,
                            "%s: expected %" PRId32 " open descriptors, found '%.80s'; `tilth "
@@ -106,13 +107,16 @@ static tl_status refuse_hosts(const tl_who *who)
                        "no libtilth_mpi.so: install lib%s-dev and build Tilth again",
                        who->size, *who->hosts ? " on several machines" : "", who->source,
                        who->mpi ? who->mpi : "openmpi");
+    tl_str_add(&command, "mpirun -H ");
+    add_quoted(&command, who->hosts);
+    tl_str_add(&command, " --bind-to none ");
     add_command(&command);
-    tl_status st = TL_FAIL(
-        TL_EUNSUPPORTED,
-        "%s %s %" PRId32 " processes on several machines, which need MPI; %s and let mpirun "
-        "start them: mpirun -H %s --bind-to none %s",
-        who->source, named ? "name" : "starts", who->size,
-        named ? "leave them out" : "unset its variables", who->hosts, tl_str_text(&command));
+    tl_status st = TL_FAIL(TL_EUNSUPPORTED,
+                           "%s %s %" PRId32
+                           " processes on several machines, which need MPI; %s and let mpirun "
+                           "start them: %s",
+                           who->source, named ? "name" : "starts", who->size,
+                           named ? "leave them out" : "unset its variables", tl_str_text(&command));
     tl_str_deinit(&command);
     return st;
 }
@@ -124,7 +128,8 @@ static tl_status find_plugin(char out[4096], const tl_who *who)
     const char *given = secure_getenv("TILTH_MPI"); // it names code
     if (given && *given) {
         snprintf(out, 4096, "%s", given);
-        return TL_OK;
+        if (access(out, F_OK) == 0) return TL_OK;
+        return TL_FAIL(TL_ENOTFOUND, "TILTH_MPI: '%.200s': %s", given, strerror(errno));
     }
     if (!dladdr((void *)(uintptr_t)tl_world_open, &info) || !info.dli_fname)
         return TL_FAIL(TL_EUNSUPPORTED, "libtilth_mpi.so: where the library lies is not known");

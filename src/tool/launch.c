@@ -41,8 +41,15 @@ static tl_status run_ranks(tli_run *run, const launch_flags *f, tl_strings words
             &end, &(tli_ranks_args){
                       .tool = run->tool, .words = words, .size = size, .arena = run->arena}));
         if (end.code != TL_EXIT_PEER || end.signal || again == f->restarts) break;
-        if (f->min && size - end.lost >= f->min) size -= end.lost;
         char text[128];
+        if (f->min && size - end.lost < f->min) {
+            snprintf(text, sizeof text,
+                     "%" PRId32 " of %" PRId32 " are left, and --min is %" PRId64, size - end.lost,
+                     size, f->min);
+            tli_complain(run->tool, "launch", text);
+            break;
+        }
+        if (f->min) size -= end.lost;
         snprintf(text, sizeof text, "starting %" PRId32 " again (%" PRId64 " of %" PRId64 ")", size,
                  again + 1, f->restarts);
         tli_complain(run->tool, "launch", text);
@@ -61,8 +68,9 @@ static tl_status run_launch(tli_run *run)
     tl_who who;
     snprintf(seconds, sizeof seconds, "--seconds=%.6f", f->seconds);
     TL_TRY(tl_who_find(&who, NULL));
-    if (f->check && who.size > 1) return tli_launch_check(run, f->seconds);
-    if (who.size > 1)
+    const bool started = who.size > 1 || who.from == TL_WHO_TILTH; // one of one, too
+    if (f->check && started) return tli_launch_check(run, f->seconds);
+    if (started)
         return TL_FAIL(TL_EINVAL, "this is rank %" PRId32 " of %" PRId32 " already, by %s",
                        who.rank, who.size, who.source);
     if (f->check && words.count)

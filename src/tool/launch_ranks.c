@@ -63,6 +63,16 @@ static void add_list(tl_str *s, const int *items, int32_t count)
     for (int32_t i = 0; i < count; i++) tl_str_addf(s, "%s%d", i ? "," : "", items[i]);
 }
 
+/* What launch itself says: of another one's ranks it would say something else. */
+static bool is_ours(const char *variable)
+{
+    static const char *const ours[] = {"TILTH_RANK=",       "TILTH_SIZE=",  "TILTH_LOCAL_RANK=",
+                                       "TILTH_LOCAL_SIZE=", "TILTH_FILES=", "TILTH_CONTROL="};
+    for (int64_t i = 0; i < TL_COUNT(ours); i++)
+        if (strncmp(variable, ours[i], strlen(ours[i])) == 0) return true;
+    return false;
+}
+
 /* Of the environment: who it is, and what it inherits. In the arena. */
 static tl_status variables_of(const char ***out, ranks *r, int32_t number)
 {
@@ -86,7 +96,7 @@ static tl_status variables_of(const char ***out, ranks *r, int32_t number)
     tl_str_addf(&s[6], "TILTH_NUM_THREADS=%d", threads > 1 ? threads : 1);
     size_t count = 0;
     for (size_t i = 0; all && i < own; i++)
-        if (strncmp(environ[i], "TILTH_RANK=", 11) != 0) all[count++] = environ[i];
+        if (!is_ours(environ[i])) all[count++] = environ[i];
     for (int i = 0; i < 7; i++) {
         const char *text = tl_str_copy(&s[i], r->args->arena);
         if (!text) st = TL_ENOMEM;

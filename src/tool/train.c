@@ -430,7 +430,7 @@ static tl_status train_here_or_there(tli_run *run, tl_config *config, tl_gin *gi
     tl_board *board = NULL;
     tl_who who;
     TL_TRY(tl_who_find(&who, NULL));
-    if (params->tilth.processes > 1 && who.size == 1)
+    if (params->tilth.processes > 1 && who.size == 1 && who.from != TL_WHO_TILTH)
         return train_in_processes(run, params->tilth.processes);
     if (who.rank == 0) TL_TRY(open_page(&board, run));
     tl_status st = train(run, config, gin);

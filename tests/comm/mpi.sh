@@ -41,12 +41,16 @@ watched
 TILTH_TOKEN=$(printf '%064d' 7) watched
 wanted 'TILTH_TOKEN: expected 64 hexadecimal digits, found 3' "$(TILTH_TOKEN=abc run 2 "$tilth" launch --check 2>&1 || true)"
 unset TILTH_COMM
-wanted "no libtilth_mpi.so: install $package" "$(TILTH_MPI=/nowhere TILTH_COMM=mpi run 2 "$tilth" launch --check 2>&1 || true)"
+wanted "TILTH_MPI: '/nowhere': No such file" "$(TILTH_MPI=/nowhere TILTH_COMM=mpi run 2 "$tilth" launch --check 2>&1 || true)"
 wanted 'cannot do `find_lr` together yet' "$(run 2 "$tilth" find_lr --experiment=mock 2>&1 || true)"
 
 # Three processes of MPI train what one does.
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/lib" # a library without the plug-in beside it
+cp -L "$(dirname "$tilth")"/libtilth.so.? "$folder/lib/"
+said=$(LD_LIBRARY_PATH=$folder/lib TILTH_MPI='' TILTH_COMM=mpi run 2 "$tilth" launch --check 2>&1 || true)
+wanted "no libtilth_mpi.so: install $package" "$said"
 words=(train --experiment=vision/local --mode=train_and_eval tilth.seed=7 tilth.lanes=4 trainer.train_steps=6
     trainer.steps_per_loop=3 trainer.summary_interval=3 trainer.validation_steps=2)
 said=$("$tilth" "${words[@]}" --model_dir="$folder/one" 2>&1) || { echo "$said"; exit 1; }

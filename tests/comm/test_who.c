@@ -1,7 +1,10 @@
 /* Who a process is, by what launchers say; and processes that find each other without one. */
 #include "test.h"
 
+#include <glob.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include <tilth/comm/world.h>
 
@@ -49,6 +52,21 @@ static void launchers_are_understood(void **state)
     assert_ok(find(&w, LIST("RANK=5", "WORLD_SIZE=8", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=4",
                             "MASTER_ADDR=node1", "MASTER_PORT=29500")));
     assert_string_equal(w.hosts, "node1:4,OTHER_HOST:4");
+    // By hand, with no word of how many are here: another machine's address is one.
+    assert_ok(find(&w, LIST("RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=node1", "MASTER_PORT=29500")));
+    assert_string_equal(w.hosts, "node1:1,OTHER_HOST:1");
+    static const char *const own[] = {"127.0.0.1", "localhost", NULL};
+    char host[300] = "MASTER_ADDR=";
+    gethostname(host + strlen(host), sizeof host - strlen(host) - 16);
+    for (int i = 0; i < 4; i++) {
+        char by[320];
+        snprintf(by, sizeof by, "%s%s", own[i < 2 ? i : 2] ? "MASTER_ADDR=" : host,
+                 own[i < 2 ? i : 2] ? own[i]
+                 : i == 3           ? ".some.where"
+                                    : "");
+        assert_ok(find(&w, LIST("RANK=1", "WORLD_SIZE=2", by, "MASTER_PORT=29500")));
+        assert_true(!*w.hosts && w.local_size == 2);
+    }
     // An salloc shell has numbers of Slurm's as well, and is no step.
     assert_ok(find(&w, LIST("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_JOB_ID=3")));
     assert_true(w.size == 1);
@@ -66,6 +84,27 @@ static void launchers_are_understood(void **state)
     assert_true(w.size == 1);
 }
 
+/* Only whole ones are named, and how many are left out. */
+static void many_hosts_are_counted(void **state)
+{
+    enum { HOSTS = 200, LENGTH = 120 };
+    static char text[HOSTS * (LENGTH + 32)];
+    tl_who w;
+    (void)state;
+    size_t at = (size_t)sprintf(text, "TF_CONFIG={\"cluster\": {\"worker\": [");
+    for (int i = 0; i < HOSTS; i++)
+        at += (size_t)sprintf(text + at, "%s\"h%0*d:1\"", i ? "," : "", LENGTH, i);
+    sprintf(text + at, "]}, \"task\": {\"type\": \"worker\", \"index\": 1}}");
+    assert_ok(find(&w, LIST(text)));
+    const char *rest = strstr(w.hosts, ",AND_");
+    assert_non_null(rest);
+    int named = 1, more = 0;
+    for (const char *comma = w.hosts; (comma = strchr(comma, ',')) && comma < rest; comma++)
+        named++;
+    assert_int_equal(sscanf(rest, ",AND_%d_MORE_HOSTS", &more), 1);
+    assert_int_equal(named + more, HOSTS);
+}
+
 static void mistakes_are_told(void **state)
 {
     (void)state;
@@ -79,6 +118,15 @@ static void mistakes_are_told(void **state)
                  TL_EINVAL, "says rank 1 of 4, torchrun (RANK, WORLD_SIZE) says rank 2 of 4");
     assert_ok(find(&w, LIST("OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "RANK=0",
                             "WORLD_SIZE=1", "SLURM_PROCID=0", "SLURM_STEP_NUM_TASKS=2")));
+    assert_fails(find(&w, LIST("TF_CONFIG={\"cluster\": {\"worker\": [\"a:1\"], \"ps\": "
+                               "[\"b:1\"]}, \"task\": {\"type\": \"worker\", \"index\": 0}}")),
+                 TL_EUNSUPPORTED, "parameter servers are not supported");
+    assert_fails(find(&w, LIST("TF_CONFIG=[]")), TL_EINVAL, "TF_CONFIG: expected {");
+    assert_fails(find(&w, LIST("TF_CONFIG={\"cluster\": 5}")), TL_EINVAL, "TF_CONFIG: expected {");
+    assert_fails(find(&w, LIST("TF_CONFIG={\"cluster\": {\"worker\": [\"a:1\", \"a:1\"]}}")),
+                 TL_EINVAL, "'a:1' is there twice");
+    assert_fails(find(&w, LIST(TF("{\"type\": \"worker\", \"index\": \"1x\"}"))), TL_EINVAL,
+                 "TF_CONFIG: task.index: expected 0 to");
     assert_fails(find(&w, LIST(TF("{\"type\": \"ps\", \"index\": 0}"))), TL_EUNSUPPORTED,
                  "parameter servers");
     assert_fails(find(&w, LIST(TF("{\"type\": \"worker\", \"index\": 3}"))), TL_EINVAL,
@@ -98,12 +146,38 @@ static void set_number(const char *name, int value)
     setenv(name, text, 1);
 }
 
+/* In a folder of the test's own: where the chief meets the others, once it does. */
+static void find_meeting(struct sockaddr_un *out)
+{
+    char pattern[128];
+    glob_t found;
+    *out = (struct sockaddr_un){.sun_family = AF_UNIX};
+    snprintf(pattern, sizeof pattern, "%s/tilth-%ld/join-*", getenv("XDG_RUNTIME_DIR"),
+             (long)geteuid());
+    while (glob(pattern, 0, NULL, &found) != 0) tl_sleep_ns(1000000);
+    snprintf(out->sun_path, sizeof out->sun_path, "%s", found.gl_pathv[0]);
+    globfree(&found);
+}
+
+/* Processes of the same user that say nothing, or not enough, and do not leave. */
+static void come_silently(void)
+{
+    struct sockaddr_un at;
+    find_meeting(&at);
+    for (int i = 0; i < 80; i++) { // more than are let wait
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        while (connect(fd, (struct sockaddr *)&at, sizeof at) != 0) tl_sleep_ns(1000000);
+        if (i % 2) (void)!send(fd, "\x3c", 1, MSG_NOSIGNAL);
+    }
+}
+
 /* As torchrun would start them, and a user by hand. */
 static int join(const tl_comm_args *args, void *payload)
 {
     const char *kind = payload;
     tl_world *world;
-    if (strcmp(kind, "torchrun") == 0) {
+    const bool silent = strcmp(kind, "silent") == 0;
+    if (silent || strcmp(kind, "torchrun") == 0) {
         set_number("RANK", args->rank);
         set_number("WORLD_SIZE", args->size);
         set_number("MASTER_PORT", 20000 + (int)getppid() % 10000);
@@ -117,6 +191,7 @@ static int join(const tl_comm_args *args, void *payload)
         setenv("TF_CONFIG", text, 1);
     }
     if (args->rank == 0) tl_sleep_ns(30000000); // the others are first
+    if (silent && args->rank == 1) come_silently();
     RANK_CHECK(tl_world_open(&world, NULL) == TL_OK);
     tl_comm *c = tl_world_comm(world);
     int32_t value = args->rank + 1, sum = 0;
@@ -169,7 +244,7 @@ static int leave_here(void **state)
 static void processes_find_each_other(void **state)
 {
     (void)state;
-    static const char *const kinds[] = {"torchrun", "TF_CONFIG", "fails"};
+    static const char *const kinds[] = {"torchrun", "TF_CONFIG", "fails", "silent"};
     for (int64_t i = 0; i < TL_COUNT(kinds); i++)
         assert_int_equal(ranks_fork(3, join, (void *)(uintptr_t)kinds[i]), 0);
 }
@@ -210,6 +285,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launchers_are_understood),
+        cmocka_unit_test(many_hosts_are_counted),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test_setup_teardown(processes_find_each_other, meet_here, leave_here),
         cmocka_unit_test_setup_teardown(others_folders_are_not_entered, meet_here, leave_here),

@@ -50,12 +50,38 @@ over()
         --mca btl tcp,self --mca btl_tcp_if_include 10.77.0.0/24 --mca oob_tcp_if_include 10.77.0.0/24 \
         -x TILTH_NUM_THREADS -x HWLOC_COMPONENTS "$@"
 }
+# logged FILE COMMAND... : what it says is shown when it fails
+logged()
+{
+    local to=$1
+    shift
+    "$@" >"$to" 2>&1 || { cat "$to"; exit 1; }
+}
+# knock HOST ADDRESS : what is said by a host where nobody listens
+knock()
+{
+    LC_ALL=C ip netns exec "$1" timeout 1 bash -c "exec 3<>/dev/tcp/$2/9" 2>&1 || true
+}
+# Behind a cable that was cut it takes hosts a second or two to find each other.
+meet_again()
+{
+    local tries=0 there back
+    while [[ $tries -lt 60 ]]; do
+        there=$(knock "$one" 10.77.0.2)
+        back=$(knock "$two" 10.77.0.1)
+        [[ $there != *refused* || $back != *refused* ]] || return 0
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    echo "the cable is mended, and the hosts do not find each other"
+    exit 1
+}
 wanted()
 {
     grep -q "$1" "$2" || { printf 'expected "%s" in:\n' "$1"; cat "$2"; exit 1; }
 }
 
-over "$tilth" launch --check --seconds=2 >"$place/check.txt" 2>&1
+logged "$place/check.txt" over "$tilth" launch --check --seconds=2
 wanted 'over mpi' "$place/check.txt"
 wanted '^0 *one ' "$place/check.txt"
 wanted '^1 *two ' "$place/check.txt"
@@ -83,6 +109,7 @@ cut_cable()
     ip netns pids "$two" | xargs -r kill -KILL
     wait || true
     ip -n "$one" link set one up
+    meet_again
     wanted 'rank 1 (host two' "$place/cut.txt"
     [[ $took -le 30 ]] || { echo "$took s after the cable was cut somebody was still there"; exit 1; }
     echo "   the cable is cut, all have left after $took s: $(grep -o 'rank 1 (host two.*' "$place/cut.txt" | head -n 1)"
@@ -93,15 +120,15 @@ words=(train --experiment=mock --mode=train tilth.seed=7 task.train_data.is_trai
     trainer.optimizer_config.learning_rate.type=constant
     trainer.optimizer_config.learning_rate.constant.learning_rate=0.01 tilth.lanes=2 runtime.distribution_strategy=multi_worker_mirrored
     task.train_data.global_batch_size=16 trainer.max_to_keep=100)
-"$tilth" "${words[@]}" --model_dir="$place/alone" trainer.train_steps=200000 >"$place/alone.txt" 2>&1
-over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=5000 >"$place/both.txt" 2>&1
+logged "$place/alone.txt" "$tilth" "${words[@]}" --model_dir="$place/alone" trainer.train_steps=200000
+logged "$place/both.txt" over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=5000
 echo "   two hosts train"
 
 cut_cable "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=200000
 # To the next checkpoint: all the way takes minutes where the machine is busy.
 last=$(find "$place/both" -name 'ckpt-*.safetensors' -printf '%f\n' | tr -dc '0-9\n' | sort -n | tail -n 1)
 last=$((last < 195000 ? last + 5000 : 200000))
-over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=$last >"$place/again.txt" 2>&1
+logged "$place/again.txt" over "$tilth" "${words[@]}" --model_dir="$place/both" trainer.train_steps=$last
 cmp "$place/alone/ckpt-$last.safetensors" "$place/both/ckpt-$last.safetensors"
 echo "   mended, the same command ends with the bytes of one process"
 
@@ -111,8 +138,8 @@ words=(train --experiment=vision/local --mode=train tilth.seed=7 tilth.lanes=4 t
     trainer.summary_interval=20 trainer.checkpoint_interval=20 trainer.train_steps=40
     'task.model.backbone.cnn.units=[256,64]' runtime.all_reduce_alg=hierarchical_copy
     runtime.distribution_strategy=multi_worker_mirrored task.train_data.global_batch_size=32)
-"$tilth" "${words[@]}" --model_dir="$place/levels-1" >"$place/alone.txt" 2>&1
-over "$tilth" "${words[@]}" --model_dir="$place/levels-2" >"$place/levels.txt" 2>&1
+logged "$place/alone.txt" "$tilth" "${words[@]}" --model_dir="$place/levels-1"
+logged "$place/levels.txt" over "$tilth" "${words[@]}" --model_dir="$place/levels-2"
 ! grep 'adds at one level' "$place/levels.txt" || exit 1
 cmp "$place/levels-1/ckpt-40.safetensors" "$place/levels-2/ckpt-40.safetensors"
 echo "   in two levels: the bytes of one process"

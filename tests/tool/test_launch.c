@@ -37,6 +37,38 @@ static void mistakes_are_told(void **state)
     has("of 2 already, by tilth launch");
 }
 
+/* One process is a rank as well, and numbers of somebody else's mean nothing to it. */
+static void ranks_have_their_own_numbers(void **state)
+{
+    (void)state;
+    assert_int_equal(shell("tilth launch --check -n 1"), 0);
+    has("1 processes, by tilth launch");
+    assert_int_equal(shell("tilth launch -n 1 launch -n 2 devices"), 2);
+    has("this is rank 0 of 1 already, by tilth launch");
+    assert_int_equal(shell("tilth launch -n 1 train --experiment=vision/local --mode=train "
+                           "--model_dir=x tilth.processes=2"),
+                     2);
+    has("tilth.processes is 2, and there is 1: by tilth launch");
+    assert_int_equal(shell("export TILTH_LOCAL_SIZE=1 TILTH_FILES=1,2 TILTH_CONTROL=9\n"
+                           "tilth launch --check -n 2"),
+                     0);
+    has("2 processes, by tilth launch");
+    assert_int_equal(shell("TILTH_RANK=0 TILTH_SIZE=2 TILTH_FILES=0,1,2 TILTH_CONTROL=-1,1 "
+                           "tilth launch --check"),
+                     2);
+    has("TILTH_FILES: expected 3 open descriptors");
+}
+
+/* It is made to be pasted. */
+static void hosts_are_quoted(void **state)
+{
+    (void)state;
+    assert_int_equal(shell("export MASTER_ADDR='a;id' RANK=0 WORLD_SIZE=2 MASTER_PORT=1\n"
+                           "tilth launch --check"),
+                     2);
+    has("let mpirun start them: mpirun -H 'a;id:1,OTHER_HOST:1' --bind-to none ");
+}
+
 static void check_shows_and_measures(void **state)
 {
     (void)state;
@@ -81,6 +113,11 @@ static void what_was_lost_is_started_again(void **state)
     has("starting 2 again (1 of 2)");
     has("2 processes, by tilth launch");
     has("all of them right");
+    // but not with fewer than that
+    assert_int_equal(
+        shell(KILLED("--restarts=2 --min=2 --check -n 2 --seconds=60", "2", "2", "KILL")), 4);
+    has("1 of 2 are left, and --min is 2");
+    assert_null(strstr(said, "starting"));
 }
 
 int main(void)
@@ -88,6 +125,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(commands_run_on_all, shell_open, shell_close),
         cmocka_unit_test_setup_teardown(mistakes_are_told, shell_open, shell_close),
+        cmocka_unit_test_setup_teardown(ranks_have_their_own_numbers, shell_open, shell_close),
+        cmocka_unit_test_setup_teardown(hosts_are_quoted, shell_open, shell_close),
         cmocka_unit_test_setup_teardown(check_shows_and_measures, shell_open, shell_close),
         cmocka_unit_test_setup_teardown(a_lost_rank_ends_all, shell_open, shell_close),
         cmocka_unit_test_setup_teardown(what_was_lost_is_started_again, shell_open, shell_close),

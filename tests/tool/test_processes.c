@@ -156,7 +156,9 @@ static void an_evaluation_is_shared(void **state)
     ends(0, "tilth " TRAINS "--model_dir=one && tilth launch -n 2 eval --model_dir=one",
          "accuracy");
     ends(2, "tilth launch -n 2 eval --model_dir=one --page", "--page: mistakes are looked for by");
-    ends(2, "tilth launch -n 2 eval --model_dir=one task.validation_data.global_batch_size=33", "");
+    ends(2, "tilth launch -n 2 eval --model_dir=one task.validation_data.global_batch_size=33",
+         "2 processes cannot share batches of 33 examples "
+         "(task.validation_data.global_batch_size) evenly: start 1");
 #undef TRAINS
 }
 
@@ -175,6 +177,12 @@ static void a_step_is_explained_by_all(void **state)
     ends(0, "tilth launch -n 2 " EXPLAINS "| grep -c 'sums over'", "1");
     ends(0, "tilth " EXPLAINS "tilth.lanes=2 | grep -c 'sums over' || true", "0");
 #undef EXPLAINS
+    // a small model has nothing that travels in parts, and waits for its sums all the same
+    ends(0,
+         "tilth launch -n 2 explain --experiment=vision/local --steps=2 tilth.jit=false | "
+         "grep 'sums over'",
+         "MB, all of them small; exposed ");
+    assert_null(strstr(said, "exposed 0.000 ms"));
 }
 
 static void what_is_for_one_is_refused(void **state)

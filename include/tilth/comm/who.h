@@ -29,7 +29,7 @@ typedef enum tl_who_source {
     TL_WHO_WORKER_HOSTS
 } tl_who_source;
 
-enum { TL_WHO_KEY = 160, TL_WHO_HOSTS = 1024 };
+enum { TL_WHO_KEY = 160, TL_WHO_HOSTS = 16384 };
 
 typedef struct tl_who {
     tl_who_source from;
@@ -40,7 +40,8 @@ typedef struct tl_who {
     int32_t local_rank, local_size; /* of those on this machine */
     /* what only this run has, for its processes to find each other; "" when it has nothing */
     char key[TL_WHO_KEY];
-    /* "host:ranks,..." as mpirun -H takes them, when they are not all on this machine; else "" */
+    /* "host:ranks,..." as mpirun -H takes them, when they are not all on this machine; else "".
+     * Those that have no room are counted at its end */
     char hosts[TL_WHO_HOSTS];
 } tl_who;
 

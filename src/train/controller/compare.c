@@ -61,7 +61,8 @@ static tl_status tell(const tl_controller *c, const tl_state *state, int32_t ran
         TL_FAIL(TL_EDATA,
                 "'%s' is another on rank %" PRId32 " than on rank 0 at step %" PRId64
                 ", where both have computed the same: the memory or the processor of one of them "
-                "is not to be trusted. Nothing was saved; the run goes on from the last checkpoint",
+                "is not to be trusted. Nothing was saved; the same command goes on from the last "
+                "checkpoint",
                 tl_str_text(&n.text), rank, c->trainer->global_step);
     tl_str_deinit(&n.text);
     return st;

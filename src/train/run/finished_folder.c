@@ -129,13 +129,23 @@ static tl_status leave_machine(tl_config *c)
     return TL_OK;
 }
 
-/* Each process has a lane at least. */
+/* Each process has a lane at least, and each lane as much of a batch as the others. */
 static tl_status raise_lanes(tl_config *c, const tl_world *world)
 {
     const tl_experiment_config *e = tl_config_value(c);
+    const tl_task_config *task = e->task.value;
+    const tl_data_config *data = task ? task->validation_data : NULL;
     const int32_t size = world ? tl_world_comm(world)->size : 1;
+    const int64_t batch = data && data->global_batch_size > 0 ? data->global_batch_size : size;
     char word[64];
     if (e->tilth.lanes >= size) return TL_OK;
+    int32_t fewer = size;
+    while (batch % fewer) fewer--;
+    if (fewer < size)
+        return TL_FAIL(TL_EINVAL,
+                       "%" PRId32 " processes cannot share batches of %" PRId64
+                       " examples (task.validation_data.global_batch_size) evenly: start %" PRId32,
+                       size, batch, fewer);
     snprintf(word, sizeof word, "tilth.lanes=%" PRId32, size);
     return tl_config_word(c, word, tl_world_who(world)->source);
 }

@@ -427,7 +427,6 @@ tl_status tli_exchange_end(tli_lanes *l)
         drop_others(l, s);
         tli_storage_touch(s->live->storage);
     }
-    x->steps++;
     x->there = x->begun = x->done = 0;
     return TL_OK;
 }
@@ -449,12 +448,28 @@ static const char *name_of(const tli_lanes *l, const tli_bucket *b)
     return b->number < 0 ? "no gradients" : tl_optimizer_param_path(l->optimizer, b->number);
 }
 
+/* Where nothing travels in parts. */
+static void report_small(const tli_lanes *l, double step, tl_str *out)
+{
+    double bytes = 0;
+    for (int64_t i = 0; i < l->sums.count; i++)
+        bytes += (double)tl_tensor_bytes(l->sums.items[i].live) * 1e-6;
+    tl_str_addf(out,
+                "\nsums over %" PRId32 " processes: %.3f MB, all of them small; exposed %.3f ms of "
+                "a step\n",
+                l->peers->size, bytes, (double)l->exchange.small_ns / step);
+}
+
 void tli_exchange_report(const tli_lanes *l, tl_str *out)
 {
     const tli_exchange *x = &l->exchange;
     if (!l->peers || !x->steps) return;
     const double step = 1e6 * (double)x->steps;
     double bytes = 0, waited = 0, early = 0;
+    if (!x->buckets.count) {
+        report_small(l, step, out);
+        return;
+    }
     for (int64_t i = 0; i < x->buckets.count; i++) {
         const tli_bucket *b = &x->buckets.items[i];
         bytes += bytes_of(l, b) * 1e-6;

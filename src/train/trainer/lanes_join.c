@@ -88,6 +88,7 @@ tl_status tli_lanes_join(tli_lanes *l)
     for (int dtype = 0; dtype < TL_DTYPE_COUNT; dtype++)
         TL_TRY(join_small(l, (tl_dtype)dtype)); // one call for each type that there is
     l->exchange.small_ns += tl_clock_ns() - begin_ns;
+    l->exchange.steps++;
     if (!l->joined && l->told) tl_engine_trim(tl_tensor_engine(l->told)); // sums have moved
     l->joined = true;
     return TL_OK;
