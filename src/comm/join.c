@@ -16,12 +16,12 @@
 #include <tilth/comm/shm.h>
 
 #include "base/inner/sha256.h"
+#include "comm/hall.h"
 
 /* Ranks of one machine that no launcher of ours has started. They meet at a socket in a folder that
  * only their user can enter; its name follows from what they have in common. */
 
-#define SECOND INT64_C(1000000000)
-enum { HELLO_BYTES = 64, PATH_BYTES = 108, VISITORS = 64 };
+enum { HELLO_BYTES = 64, PATH_BYTES = 108 };
 
 /* --- the place -------------------------------------------------------------------------------- */
 
@@ -60,18 +60,6 @@ static bool is_own_user(int fd)
     struct ucred peer;
     socklen_t size = sizeof peer;
     return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
-}
-
-static bool wait_for(int fd, short events, int64_t end)
-{
-    struct pollfd p = {.fd = fd, .events = events};
-    for (;;) {
-        int64_t left = (end - tl_clock_ns()) / 1000000;
-        int got = poll(&p, 1, left > 0 ? (int)(left < 1000 ? left : 1000) : 0);
-        if (got > 0) return true;
-        if (got < 0 && errno != EINTR) return false;
-        if (left <= 0) return false;
-    }
 }
 
 /* --- descriptors over a socket ---------------------------------------------------------------- */
@@ -139,95 +127,45 @@ static tl_status listen_at(int *out, const struct sockaddr_un *at)
     return TL_OK;
 }
 
-/* Somebody who has come, and has not said yet who it is. */
-typedef struct visitor {
-    int fd; /* -1: nobody */
-    int64_t until;
-    uint8_t bytes[HELLO_BYTES];
-    size_t got;
-} visitor;
-
-typedef struct hall {
+/* Whom the chief waits for, and what it gives them. */
+typedef struct gathering {
     const tl_who *who;
     const int *files;
     int *fds;
-    visitor visitors[VISITORS];
-} hall;
+} gathering;
 
-static void send_away(visitor *v)
+static bool ask(void *self, tli_stranger *s)
 {
-    if (v->fd >= 0) close(v->fd);
-    v->fd = -1;
-}
-
-/* When there are too many, the one who has stood there longest goes. */
-static void let_in(hall *h, int fd)
-{
-    visitor *v = &h->visitors[0];
-    for (int i = 1; i < VISITORS && v->fd >= 0; i++)
-        if (h->visitors[i].fd < 0 || h->visitors[i].until < v->until) v = &h->visitors[i];
-    send_away(v);
-    *v = (visitor){.fd = fd, .until = tl_clock_ns() + 5 * SECOND};
-    if (!is_own_user(fd)) send_away(v);
+    (void)self;
+    return is_own_user(s->fd);
 }
 
 /* Who does not know how is sent away. */
-static void judge(hall *h, visitor *v)
+static bool admit(void *self, const tli_stranger *s)
 {
+    const gathering *g = self;
+    const int32_t size = g->who->size;
     tli_control_message m;
     size_t used = 0;
-    const int32_t size = h->who->size;
-    bool right = tli_control_read(&m, &used, v->bytes, sizeof v->bytes) == TL_OK && used
-                 && m.type == TLI_CONTROL_HELLO && m.version == TLI_CONTROL_VERSION
-                 && m.size == size && m.rank > 0 && m.rank < size && h->fds[m.rank] < 0
-                 && give_files(v->fd, h->files, 1 + size);
-    if (!right) {
+    if (tli_control_read(&m, &used, s->said, s->got) != TL_OK) {
         tl_error_clear();
-        send_away(v);
-        return;
+        return false;
     }
-    h->fds[m.rank] = v->fd;
-    v->fd = -1;
+    if (!used || m.type != TLI_CONTROL_HELLO || m.version != TLI_CONTROL_VERSION || m.size != size
+        || m.rank <= 0 || m.rank >= size || g->fds[m.rank] >= 0
+        || !give_files(s->fd, g->files, 1 + size))
+        return false;
+    g->fds[m.rank] = s->fd;
+    return true;
 }
 
-static void listen_to(hall *h, visitor *v)
-{
-    ssize_t got = recv(v->fd, v->bytes + v->got, sizeof v->bytes - v->got, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) {
-        send_away(v);
-        return;
-    }
-    v->got += (size_t)got;
-    if (v->got == sizeof v->bytes) judge(h, v);
-}
-
-/* Who is silent holds up nobody. */
-static void look_around(hall *h, int listener, int64_t end)
-{
-    struct pollfd polled[1 + VISITORS] = {{.fd = listener, .events = POLLIN}};
-    int64_t now = tl_clock_ns(), next = end;
-    for (int i = 0; i < VISITORS; i++) {
-        visitor *v = &h->visitors[i];
-        if (v->fd >= 0 && v->until <= now) send_away(v);
-        polled[1 + i] = (struct pollfd){.fd = v->fd, .events = POLLIN};
-        if (v->fd >= 0 && v->until < next) next = v->until;
-    }
-    const int64_t wait = next > now ? (next - now) / 1000000 + 1 : 0;
-    if (poll(polled, 1 + VISITORS, (int)(wait > 1000 ? 1000 : wait)) <= 0) return;
-    for (int i = 0; i < VISITORS; i++)
-        if (h->visitors[i].fd >= 0 && polled[1 + i].revents) listen_to(h, &h->visitors[i]);
-    int fd = polled[0].revents ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
-    if (fd >= 0) let_in(h, fd);
-}
-
-static int32_t lacking(char *missing, size_t room, const hall *h)
+static int32_t lacking(char *missing, size_t room, const gathering *g)
 {
     size_t at = 0;
     int32_t lacks = 0;
     *missing = '\0';
-    for (int32_t r = 1; r < h->who->size; r++) {
-        if (h->fds[r] >= 0) continue;
+    for (int32_t r = 1; r < g->who->size; r++) {
+        if (g->fds[r] >= 0) continue;
         lacks++;
         if (at < room - 8) at += (size_t)snprintf(missing + at, room - at, " %" PRId32, r);
     }
@@ -239,11 +177,13 @@ static tl_status gather_ranks(int listener, int *fds, const int *files, const tl
 {
     char missing[128];
     int32_t lacks;
-    hall h = {.who = who, .files = files, .fds = fds};
-    for (int i = 0; i < VISITORS; i++) h.visitors[i].fd = -1;
-    while ((lacks = lacking(missing, sizeof missing, &h)) > 0 && tl_clock_ns() < end)
-        look_around(&h, listener, end);
-    for (int i = 0; i < VISITORS; i++) send_away(&h.visitors[i]);
+    gathering g = {who, files, fds};
+    tli_hall h;
+    tli_hall_open(&h,
+                  &(tli_hall_args){.bytes = HELLO_BYTES, .ask = ask, .admit = admit, .self = &g});
+    while ((lacks = lacking(missing, sizeof missing, &g)) > 0 && tl_clock_ns() < end)
+        tli_hall_look(&h, listener, end);
+    tli_hall_close(&h);
     if (!lacks) return TL_OK;
     return TL_FAIL(TL_EPEER,
                    "%" PRId32 " of %" PRId32
@@ -283,8 +223,8 @@ static bool knock(int fd, int *files, const tl_who *who, const struct sockaddr_u
     memset(m.text, '-', HELLO_BYTES - 24); // all are of one length
     return connect(fd, (const struct sockaddr *)at, sizeof *at) == 0 && is_own_user(fd)
            && tli_control_write(bytes, &m) == HELLO_BYTES
-           && send(fd, bytes, HELLO_BYTES, MSG_NOSIGNAL) == HELLO_BYTES && wait_for(fd, POLLIN, end)
-           && take_files(fd, files, 1 + who->size);
+           && send(fd, bytes, HELLO_BYTES, MSG_NOSIGNAL) == HELLO_BYTES
+           && tli_wait_for(fd, POLLIN, end) && take_files(fd, files, 1 + who->size);
 }
 
 static tl_status come(int *files, int *fds, const tl_who *who, const struct sockaddr_un *at,

@@ -25,10 +25,11 @@
 #include <tilth/base/alloc.h>
 #include <tilth/base/clock.h>
 #include <tilth/base/log.h>
+#include <tilth/base/str.h>
 
 #include "base/inner/sha256.h"
+#include "comm/hall.h"
 
-#define SECOND INT64_C(1000000000)
 #define NAME_ADDRESS "TILTH_ADDRESS names an address of the chief's machine that all ranks reach"
 enum { NONCE = 32, PROOF = TLI_SHA256_BYTES, PENDING = 64 };
 static const char greeting[8] = {'t', 'i', 'l', 't', 'h', '-', '1', '\n'};
@@ -40,6 +41,7 @@ typedef struct claim {
     uint8_t nonce[NONCE], proof[PROOF];
 } claim;
 _Static_assert(sizeof(claim) == 80, "a claim has no gaps");
+_Static_assert(sizeof(claim) <= TLI_HALL_SAID && NONCE <= TLI_HALL_ASKED, "a hall has room");
 
 /* --- proofs ----------------------------------------------------------------------------------- */
 
@@ -127,8 +129,8 @@ tl_status tli_meet_listen(int *listener, tli_meeting *out, const char *address)
     set_port(&at, 0);
     int fd = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&at, size) < 0 || listen(fd, PENDING) < 0) {
-        tl_status st =
-            TL_FAIL(TL_EIO, "the chief cannot listen on '%.80s': %s", address, strerror(errno));
+        tl_status st = TL_FAIL(TL_EIO, "the chief cannot listen on '%.80s': %s; " NAME_ADDRESS,
+                               address, strerror(errno));
         if (fd >= 0) close(fd);
         return st;
     }
@@ -140,109 +142,55 @@ tl_status tli_meet_listen(int *listener, tli_meeting *out, const char *address)
 
 /* --- the chief -------------------------------------------------------------------------------- */
 
-/* Somebody who has come, and has not proven anything yet. */
-typedef struct visitor {
-    int fd; /* -1: nobody */
-    int64_t until;
-    uint8_t nonce[NONCE], bytes[sizeof(claim)];
-    size_t got;
-} visitor;
-
-typedef struct hall {
+/* Whom the chief waits for. */
+typedef struct gathering {
     const tli_meeting *m;
-    visitor visitors[PENDING];
     int *fds;
     int32_t size, lacks;
-} hall;
+} gathering;
 
-static void send_away(visitor *v)
+static bool ask(void *self, tli_stranger *s)
 {
-    if (v->fd >= 0) close(v->fd);
-    v->fd = -1;
+    (void)self;
+    if (make_up(s->asked, NONCE) == TL_OK)
+        return send(s->fd, s->asked, NONCE, MSG_NOSIGNAL | MSG_DONTWAIT) == NONCE;
+    tl_error_clear();
+    return false;
 }
 
-/* When there are too many, the one who has stood there longest goes. */
-static void let_in(hall *h, int fd, int64_t now)
+static bool admit(void *self, const tli_stranger *s)
 {
-    visitor *v = &h->visitors[0];
-    for (int i = 1; i < PENDING && v->fd >= 0; i++)
-        if (h->visitors[i].fd < 0 || h->visitors[i].until < v->until) v = &h->visitors[i];
-    send_away(v);
-    *v = (visitor){.fd = fd, .until = now + 5 * SECOND};
-    if (make_up(v->nonce, sizeof v->nonce) != TL_OK
-        || send(fd, v->nonce, NONCE, MSG_NOSIGNAL | MSG_DONTWAIT) != NONCE) {
-        tl_error_clear();
-        send_away(v);
-    }
-}
-
-static void judge(hall *h, visitor *v)
-{
+    gathering *g = self;
     claim c;
     uint8_t proof[PROOF];
-    memcpy(&c, v->bytes, sizeof c);
-    prove(proof, h->m, "rank", v->nonce, &c);
-    bool right = memcmp(c.greeting, greeting, sizeof greeting) == 0 && c.size == h->size
-                 && c.rank > 0 && c.rank < h->size && same_proof(proof, c.proof)
-                 && h->fds[c.rank] < 0;
-    prove(proof, h->m, "chief", v->nonce, &c);
-    if (!right || send(v->fd, proof, PROOF, MSG_NOSIGNAL | MSG_DONTWAIT) != PROOF) {
-        send_away(v);
-        return;
-    }
-    h->fds[c.rank] = v->fd;
-    h->lacks--;
-    v->fd = -1;
-}
-
-static void listen_to(hall *h, visitor *v)
-{
-    ssize_t got = recv(v->fd, v->bytes + v->got, sizeof v->bytes - v->got, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (got <= 0) {
-        send_away(v);
-        return;
-    }
-    v->got += (size_t)got;
-    // who cannot greet is not waited for
-    const size_t said = v->got < sizeof greeting ? v->got : sizeof greeting;
-    if (memcmp(v->bytes, greeting, said) != 0) send_away(v);
-    else if (v->got == sizeof v->bytes) judge(h, v);
-}
-
-static void look_around(hall *h, int listener, int64_t end)
-{
-    struct pollfd polled[1 + PENDING] = {{.fd = listener, .events = POLLIN}};
-    int64_t now = tl_clock_ns(), next = end;
-    for (int i = 0; i < PENDING; i++) {
-        visitor *v = &h->visitors[i];
-        if (v->fd >= 0 && v->until <= now) send_away(v);
-        polled[1 + i] = (struct pollfd){.fd = v->fd, .events = POLLIN};
-        if (v->fd >= 0 && v->until < next) next = v->until;
-    }
-    int64_t wait = (next - now) / 1000000 + 1;
-    if (poll(polled, 1 + PENDING, (int)(wait > 1000 ? 1000 : wait)) <= 0) return;
-    for (int i = 0; i < PENDING; i++)
-        if (h->visitors[i].fd >= 0 && polled[1 + i].revents) listen_to(h, &h->visitors[i]);
-    if (!polled[0].revents) return;
-    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd >= 0) let_in(h, fd, tl_clock_ns());
+    memcpy(&c, s->said, sizeof c);
+    prove(proof, g->m, "rank", s->asked, &c);
+    if (c.size != g->size || c.rank <= 0 || c.rank >= g->size || !same_proof(proof, c.proof)
+        || g->fds[c.rank] >= 0)
+        return false;
+    prove(proof, g->m, "chief", s->asked, &c);
+    if (send(s->fd, proof, PROOF, MSG_NOSIGNAL | MSG_DONTWAIT) != PROOF) return false;
+    g->fds[c.rank] = s->fd;
+    g->lacks--;
+    return true;
 }
 
 tl_status tli_meet_accept(int *fds, int listener, const tli_meeting *m, int32_t size,
                           int64_t timeout_ns)
 {
     const int64_t end = tl_clock_ns() + timeout_ns;
-    hall *h = tl_alloc_zero(sizeof *h);
-    if (!h) return TL_FAIL_NOMEM(sizeof *h);
-    *h = (hall){.m = m, .fds = fds, .size = size, .lacks = size - 1};
-    for (int i = 0; i < PENDING; i++) h->visitors[i].fd = -1;
+    gathering g = {.m = m, .fds = fds, .size = size, .lacks = size - 1};
+    tli_hall h;
+    tli_hall_open(&h, &(tli_hall_args){.bytes = sizeof(claim),
+                                       .greeting = greeting,
+                                       .greeting_bytes = sizeof greeting,
+                                       .ask = ask,
+                                       .admit = admit,
+                                       .self = &g});
     for (int32_t r = 0; r < size; r++) fds[r] = -1;
-    while (h->lacks && tl_clock_ns() < end) look_around(h, listener, end);
-    for (int i = 0; i < PENDING; i++) send_away(&h->visitors[i]);
-    const int32_t lacks = h->lacks;
-    tl_free(h);
-    if (!lacks) return TL_OK;
+    while (g.lacks && tl_clock_ns() < end) tli_hall_look(&h, listener, end);
+    tli_hall_close(&h);
+    if (!g.lacks) return TL_OK;
     int32_t first = 1;
     while (fds[first] >= 0) first++;
     for (int32_t r = 0; r < size; r++)
@@ -250,26 +198,15 @@ tl_status tli_meet_accept(int *fds, int listener, const tli_meeting *m, int32_t 
     return TL_FAIL(TL_EPEER,
                    "%" PRId32 " of %" PRId32 " ranks, rank %" PRId32
                    " among them, have not reached the chief at %s, port %" PRId32,
-                   lacks, size, first, m->address, m->port);
+                   g.lacks, size, first, m->address, m->port);
 }
 
 /* --- the others ------------------------------------------------------------------------------- */
 
-static bool wait_for(int fd, short events, int64_t end)
-{
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = events};
-        int64_t left = (end - tl_clock_ns()) / 1000000;
-        int got = poll(&p, 1, left > 0 ? (int)(left < 1000 ? left : 1000) : 0);
-        if (got > 0) return true;
-        if ((got < 0 && errno != EINTR) || left <= 0) return false;
-    }
-}
-
 static bool receive(int fd, void *out, size_t bytes, int64_t end)
 {
     for (size_t at = 0; at < bytes;) {
-        if (!wait_for(fd, POLLIN, end)) return false;
+        if (!tli_wait_for(fd, POLLIN, end)) return false;
         ssize_t got = recv(fd, (char *)out + at, bytes - at, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
         if (got > 0) at += (size_t)got;
@@ -282,7 +219,7 @@ static bool reach(int fd, const struct sockaddr_storage *at, socklen_t size, int
     int why = 0;
     socklen_t length = sizeof why;
     if (connect(fd, (const struct sockaddr *)at, size) == 0) return true;
-    return errno == EINPROGRESS && wait_for(fd, POLLOUT, end)
+    return errno == EINPROGRESS && tli_wait_for(fd, POLLOUT, end)
            && getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &length) == 0 && !why;
 }
 
@@ -363,7 +300,8 @@ static tl_status guess_address(char out[TLI_MEET_ADDRESS])
                        == 0;
     if (all) freeifaddrs(all);
     return found ? TL_OK
-                 : TL_FAIL(TL_EIO, "this machine has no address that other machines could reach");
+                 : TL_FAIL(TL_EIO, "this machine has no address that other machines could "
+                                   "reach; " NAME_ADDRESS);
 }
 
 static tl_status open_hall(int *listener, tli_meeting *out, bool local)
@@ -422,14 +360,22 @@ static tli_meeting without_token(const tli_meeting *m)
     return heard;
 }
 
-/* How it went for a rank. */
+/* Whether a rank is ready, or has met the chief. */
 typedef struct verdict {
-    char met, why[255];
+    char good, why[255];
 } verdict;
 
-/* Whether all have met: a rank that has not must not be waited for. *rank: the first other one that
- * has not and says why, *first; 0: there is none. */
-static tl_status agree(bool *all, int32_t *rank, verdict *first, tl_comm *comm, const verdict *own)
+/* What the thread's message says goes with it. */
+static verdict judge(tl_status st)
+{
+    verdict v = {.good = st == TL_OK};
+    if (st != TL_OK) snprintf(v.why, sizeof v.why, "%.254s", tl_error_message());
+    tl_error_clear();
+    return v;
+}
+
+/* Whether it is good for all: a rank for which it is not must not be waited for. The chief warns. */
+static tl_status agree(bool *all, tl_comm *comm, const verdict *own)
 {
     verdict mine = *own, *each = tl_alloc_zero((size_t)comm->size * sizeof *each);
     tl_part *parts = tl_alloc_zero((size_t)comm->size * sizeof *parts);
@@ -438,62 +384,65 @@ static tl_status agree(bool *all, int32_t *rank, verdict *first, tl_comm *comm, 
     for (int32_t r = 0; st == TL_OK && r < comm->size; r++)
         parts[r] = (tl_part){&each[r], sizeof each[r]};
     if (st == TL_OK) st = tl_comm_all_gather(comm->world, &(tl_part){&mine, sizeof mine}, parts);
+    // What the chief says, and the first of the others.
+    int32_t said = 0;
     *all = st == TL_OK;
-    *rank = 0;
     for (int32_t r = comm->size - 1; st == TL_OK && r >= 0; r--) {
-        *all = *all && each[r].met;
-        if (!r || each[r].met || !each[r].why[0]) continue;
-        *rank = r;
-        *first = each[r];
+        *all = *all && each[r].good;
+        if (r && !each[r].good) said = r;
+    }
+    if (st == TL_OK && !*all && comm->rank == 0) {
+        tl_str why = TL_STR_INIT;
+        if (!own->good) tl_str_addf(&why, "%s", own->why);
+        if (said)
+            tl_str_addf(&why, "%srank %" PRId32 ": %.254s", own->good ? "" : "; ", said,
+                        each[said].why);
+        TL_LOG_WARNING("ranks that hang will not be noticed: %s", tl_str_text(&why));
+        tl_str_deinit(&why);
     }
     tl_free(parts);
     tl_free(each);
     return st;
 }
 
-/* The chief could not listen, or the others tell what kept them. */
-static void warn(const tli_meeting *m, const char *why, int32_t rank, const verdict *first)
+/* The chief listens, and all know where; *own: whether this rank can begin. */
+static tl_status invite(int *listener, tli_meeting *m, verdict *own, tl_comm *comm, bool local)
 {
-    char told[320] = "";
-    if (!m->port) snprintf(told, sizeof told, "; " NAME_ADDRESS);
-    else if (rank) snprintf(told, sizeof told, "; rank %" PRId32 ": %.254s", rank, first->why);
-    TL_LOG_WARNING("ranks that hang will not be noticed: %s%s", why, told);
+    const bool chief = comm->rank == 0;
+    *m = (tli_meeting){.port = 0};
+    *own = (verdict){.good = true};
+    if (chief) {
+        bool given = false;
+        tl_status st = open_hall(listener, m, local);
+        if (st == TL_OK) st = tli_meet_token(m->token, &given);
+        m->given = given;
+        *own = judge(st);
+    }
+    tli_meeting heard = without_token(m);
+    TL_TRY(tl_comm_broadcast(comm->world, &heard, sizeof heard, 0));
+    if (chief) return TL_OK;
+    *m = heard;
+    m->address[sizeof m->address - 1] = '\0';
+    *own = judge(m->port ? take_token(m) : TL_OK);
+    return TL_OK;
 }
 
 tl_status tli_control_meet(int *fds, bool *met, tl_comm *comm, bool local, int64_t timeout_ns)
 {
-    tli_meeting m = {.port = 0};
-    verdict own = {0}, first = {0};
+    tli_meeting m;
+    verdict own;
     int listener = -1;
-    int32_t rank = 0;
-    tl_error why;
     const bool chief = comm->rank == 0;
     *met = false;
-    bool given = false;
-    tl_status st = chief ? open_hall(&listener, &m, local) : TL_OK;
-    if (chief && st == TL_OK) st = tli_meet_token(m.token, &given);
-    m.given = given;
-    if (st != TL_OK) m.port = 0; // nobody is to come
-    tl_error_save(&why);
-    tli_meeting heard = without_token(&m);
-    tl_status sent = tl_comm_broadcast(comm->world, &heard, sizeof heard, 0);
-    if (!chief) m = heard;
-    if (sent == TL_OK && m.port) {
-        m.address[sizeof m.address - 1] = '\0';
-        st = chief ? TL_OK : take_token(&m);
-        if (st == TL_OK)
-            st = chief ? tli_meet_accept(fds, listener, &m, comm->size, timeout_ns)
-                       : tli_meet_connect(fds, &m, comm->rank, comm->size, timeout_ns);
-        tl_error_save(&why);
+    tl_status st = invite(&listener, &m, &own, comm, local);
+    if (st == TL_OK) st = agree(met, comm, &own);
+    if (st == TL_OK && *met) {
+        own = judge(chief ? tli_meet_accept(fds, listener, &m, comm->size, timeout_ns)
+                          : tli_meet_connect(fds, &m, comm->rank, comm->size, timeout_ns));
+        st = agree(met, comm, &own);
+        for (int32_t i = 0; own.good && !*met && i < (chief ? comm->size : 1); i++)
+            if (fds[i] >= 0) close(fds[i]);
     }
     if (listener >= 0) close(listener);
-    own.met = sent == TL_OK && m.port && st == TL_OK;
-    if (st != TL_OK) snprintf(own.why, sizeof own.why, "%.254s", why.text);
-    if (sent == TL_OK) sent = agree(met, &rank, &first, comm, &own);
-    for (int32_t i = 0; own.met && !(sent == TL_OK && *met) && i < (chief ? comm->size : 1); i++)
-        if (fds[i] >= 0) close(fds[i]);
-    if (sent == TL_OK && !*met && chief)
-        warn(&m, st == TL_OK ? "a rank could not reach the chief" : why.text, rank, &first);
-    if (sent == TL_OK) tl_error_clear();
-    return sent;
+    return st;
 }

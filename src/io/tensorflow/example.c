@@ -264,10 +264,15 @@ static inline uint64_t bits_of(uint64_t word, int from, int to)
     return word >> from & ((UINT64_C(1) << (to - from)) - 1);
 }
 
+// Eight more numbers of one byte each.
+static inline bool are_small(const char *at, const char *end)
+{
+    return end - at >= 8 && !(load_8(at) & HIGH_BITS);
+}
+
 // The bytes were seen to be whole varints, as many as there is room for up to `last`. Those of up
 // to four bytes are put together without asking how many they are, three at a time where they fit
 // in: then the next load waits for the third end alone. `lost` has bits that were left out.
-#define EACH_BYTE(i) _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++)
 #define COPY_VARINTS(name, type)                                                                   \
     static type *name(type *out, const type *last, const char *at, size_t size, int64_t *lost)     \
     {                                                                                              \
@@ -278,12 +283,12 @@ static inline uint64_t bits_of(uint64_t word, int from, int to)
             const int a = third ? __builtin_ctzll(ends) + 1 : 64;                                  \
             const int b = third ? __builtin_ctzll(second) + 1 : 0;                                 \
             const int c = third ? __builtin_ctzll(third) + 1 : 0;                                  \
-            if (ends == HIGH_BITS && last - out >= 8) { /* flags, small classes, padding */        \
-                uint8_t bytes[8];                       /* no part of what is written */           \
+            if (ends == HIGH_BITS && last - out >= 16 && are_small(at + 8, end)) {                 \
+                uint8_t bytes[16]; /* no part of what is written */                                \
                 memcpy(bytes, at, sizeof bytes);                                                   \
-                EACH_BYTE(i) out[i] = bytes[i];                                                    \
-                out += 8;                                                                          \
-                at += 8;                                                                           \
+                for (int i = 0; i < 16; i++) out[i] = bytes[i];                                    \
+                out += 16;                                                                         \
+                at += 16;                                                                          \
             } else if (a <= 32 && b - a <= 32 && c - b <= 32 && last - out >= 3) {                 \
                 out[0] = join_bytes(bits_of(word, 0, a));                                          \
                 out[1] = join_bytes(bits_of(word, a, b));                                          \
