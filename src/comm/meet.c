@@ -41,7 +41,8 @@ typedef struct claim {
     uint8_t nonce[NONCE], proof[PROOF];
 } claim;
 _Static_assert(sizeof(claim) == 80, "a claim has no gaps");
-_Static_assert(sizeof(claim) <= TLI_HALL_SAID && NONCE <= TLI_HALL_ASKED, "a hall has room");
+_Static_assert(sizeof(claim) <= TLI_HALL_SAID && (int)NONCE <= (int)TLI_HALL_ASKED,
+               "a hall has room");
 
 /* --- proofs ----------------------------------------------------------------------------------- */
 
