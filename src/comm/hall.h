@@ -1,5 +1,5 @@
-/* Private to comm: where strangers who have come to a socket stand until each has said who it is, in
- * as many bytes as all. Who is silent, slow or says something else holds up nobody.
+/* Private to comm: where strangers who have come to a socket stand until each has said who it is,
+ * in as many bytes as all. Who is silent, slow or says something else holds up nobody.
  *
  *     tli_hall h;
  *     tli_hall_open(&h, &(tli_hall_args){.bytes = sizeof(claim), .admit = admit, .self = self});

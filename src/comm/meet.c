@@ -375,7 +375,8 @@ static verdict judge(tl_status st)
     return v;
 }
 
-/* Whether it is good for all: a rank for which it is not must not be waited for. The chief warns. */
+/* Whether it is good for all: a rank for which it is not must not be waited for. The chief
+ * warns. */
 static tl_status agree(bool *all, tl_comm *comm, const verdict *own)
 {
     verdict mine = *own, *each = tl_alloc_zero((size_t)comm->size * sizeof *each);
