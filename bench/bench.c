@@ -151,19 +151,22 @@ typedef struct part {
     double *seconds; /* of a call, one a round */
 } part;
 
-static void sample(const bench_case *c, part *p, int round)
+/* A peer that does not answer is left out of the row. */
+static tl_status sample(const bench_case *c, part *p, int round)
 {
     if (p->program) {
-        if (bench_peer_ask(p->program, c->name, &p->seconds[round]) == TL_OK) return;
+        tl_status st = bench_peer_ask(p->program, c->name, &p->seconds[round]);
+        if (st == TL_OK || p->program == c->own_program) return st;
         printf("%s: %s\n", c->name, tl_error_message());
-        p->program = NULL; // the row is shown without it
+        p->program = NULL;
     }
-    if (!p->fn) return;
+    if (!p->fn) return TL_OK;
     if (c->rest_s > 0) {
         tl_sleep_ns((int64_t)(c->rest_s * 1e9));
         (void)seconds_of(p->fn, p->wait, c->payload, p->calls / 16 + 1); // wakes the own threads
     }
     p->seconds[round] = seconds_of(p->fn, p->wait, c->payload, p->calls) / (double)p->calls;
+    return TL_OK;
 }
 
 static double median(double *values, int count, double *spread)
@@ -295,10 +298,16 @@ tl_status bench_run(bench *b, const bench_case *c)
     }
     int64_t begin_ns = 0;
     int done = 0;
-    for (; done < rounds && !(done >= LEAST && is_late(c, begin_ns)); done++) {
+    tl_status st = TL_OK;
+    for (; st == TL_OK && done < rounds && !(done >= LEAST && is_late(c, begin_ns)); done++) {
         if (done == 1) begin_ns = tl_clock_ns(); // in the first, programs make ready what they need
         if (c->anew) c->anew(c->payload);
-        for (int i = 0; i < PARTS; i++) sample(c, &parts[done % 2 ? PARTS - 1 - i : i], done);
+        for (int i = 0; i < PARTS && st == TL_OK; i++)
+            st = sample(c, &parts[done % 2 ? PARTS - 1 - i : i], done);
+    }
+    if (st != TL_OK) {
+        tl_free(seconds);
+        return tl_error_note(st, "%s", c->name);
     }
 
     bench_row row = {.rate = u->rate, .limit = c->limit};

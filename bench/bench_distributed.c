@@ -179,7 +179,9 @@ static tl_status start(running *r)
 /* A program that did not start does not answer, which is told. */
 static void start_again(void *payload)
 {
-    if (start(payload) != TL_OK) tl_error_clear();
+    if (start(payload) == TL_OK) return;
+    printf("%s\n", tl_error_message());
+    tl_error_clear();
 }
 
 static tl_status step_rows(bench *b, const char *self, const pair *p)

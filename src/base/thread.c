@@ -29,14 +29,14 @@ static void stop_all(void)
 }
 
 /* What was asked for last is called first: libraries that are open by now are closed behind it. */
-static void ask(void)
+void tli_thread_leave_first(void)
 {
     (void)!atexit(stop_all);
 }
 
 void tli_thread_leave(tli_leaving *l, void (*stop)(void *self), void *self)
 {
-    pthread_once(&asked, ask);
+    pthread_once(&asked, tli_thread_leave_first);
     *l = (tli_leaving){stop, self, getpid(), NULL};
     pthread_mutex_lock(&lock);
     l->next = leaving;

@@ -43,36 +43,55 @@ static tl_status number(int32_t *out, const tl_who_environment *e, const char *n
     return TL_OK;
 }
 
-/* An address of this machine, as far as that can be said without asking others. */
+/* Of the machine itself, or of one of its interfaces. */
+static bool is_own(int family, const void *at, const struct ifaddrs *interfaces)
+{
+    if (family == AF_INET && *(const uint8_t *)at == 127) return true;
+    if (family == AF_INET6 && IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)at)) return true;
+    for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
+        if (!i->ifa_addr || i->ifa_addr->sa_family != family) continue;
+        const struct sockaddr_in *four = (void *)i->ifa_addr;
+        const struct sockaddr_in6 *six = (void *)i->ifa_addr;
+        const bool same = family == AF_INET
+                              ? memcmp(&four->sin_addr, at, sizeof four->sin_addr) == 0
+                              : memcmp(&six->sin6_addr, at, sizeof six->sin6_addr) == 0;
+        if (same) return true;
+    }
+    return false;
+}
+
 static bool is_own_address(const char *host, size_t length)
 {
-    char text[INET6_ADDRSTRLEN], found[INET6_ADDRSTRLEN];
-    struct ifaddrs *all;
-    bool own = false;
-    if (length >= sizeof text || getifaddrs(&all) < 0) return false;
+    char text[INET6_ADDRSTRLEN];
+    uint8_t at[sizeof(struct in6_addr)];
+    struct ifaddrs *interfaces;
+    const bool in_brackets = length > 2 && host[0] == '[' && host[length - 1] == ']';
+    if (in_brackets) host++, length -= 2;
+    if (length >= sizeof text) return false;
     memcpy(text, host, length);
     text[length] = '\0';
-    for (const struct ifaddrs *a = all; a && !own; a = a->ifa_next) {
-        const int family = a->ifa_addr ? a->ifa_addr->sa_family : AF_UNSPEC;
-        const void *at = family == AF_INET ? (void *)&((struct sockaddr_in *)a->ifa_addr)->sin_addr
-                         : family == AF_INET6
-                             ? (void *)&((struct sockaddr_in6 *)a->ifa_addr)->sin6_addr
-                             : NULL;
-        own = at && inet_ntop(family, at, found, sizeof found) && strcmp(found, text) == 0;
-    }
-    freeifaddrs(all);
+    const int family = inet_pton(AF_INET, text, at) == 1    ? AF_INET
+                       : inet_pton(AF_INET6, text, at) == 1 ? AF_INET6
+                                                            : AF_UNSPEC;
+    if (family == AF_UNSPEC || getifaddrs(&interfaces) < 0) return false;
+    const bool own = is_own(family, at, interfaces);
+    freeifaddrs(interfaces);
     return own;
 }
 
-/* By its name, with or without a domain, or an address. */
+/* By its name, with or without a domain, or an address, as far as that can be said without asking
+ * others. */
 static bool is_here(const char *host, size_t length)
 {
-    static const char *const names_of_ours[] = {"localhost", "127.0.0.1", "[::1]", "::1"};
+    static const char *const names_of_all[] = {"localhost", "ip6-localhost"};
     char own[256] = "";
     gethostname(own, sizeof own - 1);
-    for (int64_t i = 0; i < TL_COUNT(names_of_ours); i++)
-        if (strlen(names_of_ours[i]) == length && strncmp(names_of_ours[i], host, length) == 0)
+    for (int64_t i = 0; i < TL_COUNT(names_of_all); i++) {
+        const size_t name = strlen(names_of_all[i]);
+        if (length >= name && strncasecmp(names_of_all[i], host, name) == 0
+            && (length == name || host[name] == '.'))
             return true;
+    }
     const size_t name = strcspn(own, "."), same = strlen(own) < length ? strlen(own) : length;
     if (same >= name && name && strncasecmp(own, host, same) == 0
         && (length == strlen(own) || (length > same ? host[same] : own[same]) == '.'))

@@ -17,11 +17,7 @@ static bool takes_strides(const tl_graph *g, const tl_node *product)
 {
     const tl_node linear = {
         .op = tl_op_class_of(TL_OP_linear), .in = product->in, .inputs = product->inputs};
-    tl_kernel kernel;
-    if (tl_engine_kernel(g->ctx->engine, &linear, &kernel) == TL_OK)
-        return kernel.flags & TL_KERNEL_STRIDED;
-    tl_error_clear();
-    return false;
+    return tli_kernel_flags(g, &linear) & TL_KERNEL_STRIDED;
 }
 
 static bool is_plain_product(const tl_graph *g, const tl_tensor *t)
@@ -116,11 +112,7 @@ static tl_norm_attr with(const tl_node *norm, tl_activation activation)
 /* Whether its kernel would rather add to its result itself. */
 static bool adds(const tl_graph *g, const tl_node *norm)
 {
-    tl_kernel kernel;
-    if (tl_engine_kernel(g->ctx->engine, norm, &kernel) == TL_OK)
-        return kernel.flags & TL_KERNEL_JOINED;
-    tl_error_clear();
-    return false;
+    return tli_kernel_flags(g, norm) & TL_KERNEL_JOINED;
 }
 
 /* batch_normalize(x) + t, where t is there before: the end of a block with a way around it. */

@@ -231,3 +231,11 @@ bool tli_is_number(const tl_graph *g, const tl_tensor *t, double *number)
     *number = ((const tl_full_attr *)t->node->attr)->value;
     return true;
 }
+
+unsigned tli_kernel_flags(const tl_graph *g, const tl_node *call)
+{
+    tl_kernel kernel;
+    if (tl_engine_kernel(g->ctx->engine, call, &kernel) == TL_OK) return kernel.flags;
+    tl_error_clear();
+    return 0;
+}

@@ -88,6 +88,8 @@ int64_t tli_number_nodes(tl_graph *g);
 /* Whether all elements of `t` are this number; only for results of `full` that nobody writes, and
  * views of them. */
 bool tli_is_number(const tl_graph *g, const tl_tensor *t, double *number);
+/* TL_KERNEL_ flags of the kernel that a call would have; none, where the backend has no kernel. */
+unsigned tli_kernel_flags(const tl_graph *g, const tl_node *call);
 
 /* --- changing --------------------------------------------------------------------------------- */
 

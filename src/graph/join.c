@@ -13,12 +13,10 @@
 #include "core/inner/tensor.h"
 #include "graph/graph.h"
 
-static tl_status has_forms(bool *out, const tl_graph *g, const tl_node *call)
+/* Whether the backend's kernel takes what a rule would make of the call. */
+static bool has_forms(const tl_graph *g, const tl_node *call)
 {
-    tl_kernel kernel;
-    TL_TRY(tl_engine_kernel(g->ctx->engine, call, &kernel));
-    *out = kernel.flags & TL_KERNEL_JOINED;
-    return TL_OK;
+    return tli_kernel_flags(g, call) & TL_KERNEL_JOINED;
 }
 
 /* Whether nobody else sees the result of a call, which something like it is added to. */
@@ -73,7 +71,7 @@ static tl_status join_attention(bool *done, tl_graph *g, tl_node *n)
     tl_tensor *made[OUTPUTS];
     *done = false;
     if (!call) return TL_OK;
-    TL_TRY(has_forms(done, g, call));
+    *done = has_forms(g, call);
     if (!*done) return TL_OK;
     tl_attend_attr attr = *(const tl_attend_attr *)call->attr;
     attr.joined = true;
@@ -103,7 +101,7 @@ static tl_status join_norm(bool *done, tl_graph *g, tl_node *n)
             || call->inputs != 4 + ((const tl_norm_attr *)call->attr)->scaled
             || !is_added_to(g, slope, other) || !tli_may_move(g, call, n))
             continue;
-        TL_TRY(has_forms(done, g, call));
+        *done = has_forms(g, call);
         if (!*done) continue;
         for (int k = 0; k < call->inputs; k++) in[k] = call->in[k];
         in[call->inputs] = other;
@@ -154,7 +152,7 @@ static tl_status join_norm_sum(bool *done, tl_graph *g, tl_node *n)
         return TL_OK;
     tl_norm_attr attr = *(const tl_norm_attr *)call->attr;
     if (attr.summed || attr.axes != 1) return TL_OK;
-    TL_TRY(has_forms(done, g, call));
+    *done = has_forms(g, call);
     if (!*done) return TL_OK;
     attr.summed = true;
     if (!tl_apply_all(g->ctx, call->op->op, &attr, call->inputs, call->in, made))
@@ -208,7 +206,7 @@ static tl_status join_widening(bool *done, tl_graph *g, tl_node *n)
     tl_tensor *product = before_widening(g, n);
     tl_node *call = product ? product->node : NULL, *last = g->ctx->last;
     if (!call || !can_be_wide(call) || product != n->in[0] || is_fused(g, n)) return TL_OK;
-    TL_TRY(has_forms(done, g, call));
+    *done = has_forms(g, call);
     if (!*done) return TL_OK;
     tl_tensor *made = widened(g, call);
     if (!made) return tl_ctx_status(g->ctx);
@@ -245,7 +243,7 @@ static tl_status join_product(bool *done, tl_graph *g, tl_node *n)
         if (!call || !takes_more(call) || product != call->out[0] || !is_added_to(g, product, other)
             || !tli_may_move(g, call, n))
             continue;
-        TL_TRY(has_forms(done, g, call));
+        *done = has_forms(g, call);
         if (!*done) continue;
         tl_matmul_attr with = {.added = true};
         const void *attr = call->attr;
@@ -279,7 +277,7 @@ static tl_status join_relu(bool *done, tl_graph *g, tl_node *n)
     tl_tensor *in[] = {call->in[0], call->in[1], y};
     const tl_node with = {
         .op = call->op, .attr = call->attr, .in = in, .inputs = 3, .out = call->out, .outputs = 1};
-    TL_TRY(has_forms(done, g, &with));
+    *done = has_forms(g, &with);
     if (!*done) return TL_OK;
     if (!(made = tl_apply(g->ctx, TL_OP_matmul, call->attr, 3, in))) return tl_ctx_status(g->ctx);
     made->node->path = call->path;
@@ -300,7 +298,7 @@ static tl_status join_gelu(bool *done, tl_graph *g, tl_node *n)
         || product->dtype == TL_F32 || product->dtype == TL_F64 || !is_added_to(g, product, other)
         || !tli_may_move(g, call, n))
         return TL_OK;
-    TL_TRY(has_forms(done, g, call));
+    *done = has_forms(g, call);
     if (!*done) return TL_OK;
     tl_matmul_attr attr = *(const tl_matmul_attr *)call->attr;
     attr.gelu_grad = true;
@@ -349,7 +347,7 @@ static tl_status join_places(bool *done, tl_graph *g, tl_node *n)
                           .inputs = 1,
                           .out = pool->out,
                           .outputs = 1};
-    TL_TRY(has_forms(done, g, &find));
+    *done = has_forms(g, &find);
     if (!*done) return TL_OK;
     tl_tensor *places = tl_apply(g->ctx, TL_OP_max_pool2d_places, pool->attr, 1, pool->in);
     if (!places) return tl_ctx_status(g->ctx);
@@ -401,7 +399,7 @@ static tl_status join_loss(bool *done, tl_graph *g, tl_node *n)
         || !tli_is_number(g, n->in[0], &number) || tli_is_changed_between(g, n->in[2], loss, n)
         || tli_is_changed_between(g, n->in[1], loss, n))
         return TL_OK;
-    TL_TRY(has_forms(done, g, loss));
+    *done = has_forms(g, loss);
     if (!*done) return TL_OK;
     tl_tensor *made[OUTPUTS], *slope = known(g, n->in[0], number);
     tl_tensor *in[] = {loss->in[0], loss->in[1], slope};
@@ -548,7 +546,7 @@ static tl_status pad_classes(bool *done, tl_graph *g, tl_node *n)
         || scores->shape.dims[scores->shape.rank - 1] != classes || !is_seen_once(g, z, scores)
         || !is_plain_matrix(product->in[1], classes) || !collect(g, n->out[2], classes, &all))
         return TL_OK;
-    TL_TRY(has_forms(done, g, n));
+    *done = has_forms(g, n);
     if (!*done) return TL_OK;
     tl_tensor *was = product->in[1], *table = padded(g, was), *in[] = {product->in[0], table};
     tl_tensor *y = table ? tl_apply(g->ctx, TL_OP_matmul, how, 2, in) : NULL;
@@ -583,7 +581,7 @@ static tl_status join_scale(bool *done, tl_graph *g, tl_node *n)
         || tli_is_output(g, n->in[1]) || !call->in[0]->contiguous
         || tli_is_changed_between(g, call->in[0], call, n))
         return TL_OK;
-    TL_TRY(has_forms(done, g, n));
+    *done = has_forms(g, n);
     if (!*done) return TL_OK;
     tl_tensor *in[] = {n->in[0], call->in[0], n->inputs > 2 ? n->in[2] : NULL}, *none[1] = {NULL};
     if (!tl_apply_all(g->ctx, TL_OP_assign, &(tl_assign_attr){.add = true, .scale = a->scale},

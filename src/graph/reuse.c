@@ -89,12 +89,9 @@ static tl_status write_over(tl_graph *g, tl_node *n, int64_t *changes)
 
 bool tli_writes_over(const tl_graph *g, const tl_node *n)
 {
-    tl_kernel kernel;
     if (n->op == &tli_op_nest) return true;
     if (g->ctx->engine->backend->keeps_apart) return false;
-    if (tl_engine_kernel(g->ctx->engine, n, &kernel) == TL_OK) return kernel.flags & TL_KERNEL_OVER;
-    tl_error_clear();
-    return false;
+    return tli_kernel_flags(g, n) & TL_KERNEL_OVER;
 }
 
 tl_status tli_pass_reuse(tl_graph *g, int64_t *changes)

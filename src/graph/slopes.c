@@ -15,17 +15,13 @@ static tl_node *sloped_product(const tl_graph *g, const tl_node *n)
     if (n->op->op != TL_OP_gelu_grad || !((const tl_gelu_attr *)n->attr)->approximate) return NULL;
     const tl_tensor *sum = n->in[1];
     tl_node *product = sum->node;
-    tl_kernel kernel;
     if (!product || product->op->op != TL_OP_linear || sum != product->out[1]
         || (sum->dtype != TL_BF16 && sum->dtype != TL_F16) || tli_use_count(g, sum) != 1
         || tli_is_output(g, sum))
         return NULL;
     const tl_linear_attr *a = product->attr;
     if (a->activation != TL_ACT_GELU_TANH || !a->keep_sum) return NULL;
-    if (tl_engine_kernel(g->ctx->engine, product, &kernel) == TL_OK)
-        return kernel.flags & TL_KERNEL_SLOPES ? product : NULL;
-    tl_error_clear();
-    return NULL;
+    return tli_kernel_flags(g, product) & TL_KERNEL_SLOPES ? product : NULL;
 }
 
 tl_status tli_pass_slopes(tl_graph *g, int64_t *changes)

@@ -110,6 +110,13 @@ static void stop(tli_control *control)
     raise(SIGSTOP);
 }
 
+static void stop_at_work(tli_control *control)
+{
+    tli_control_tell(control, TL_WORLD_COMPUTES, 812, "encoder/layer_2: matmul");
+    tl_sleep_ns(60 * MS);
+    raise(SIGSTOP);
+}
+
 static void hang(tli_control *control)
 {
     tli_control_tell(control, TL_WORLD_COMPUTES, 812, "encoder/layer_2: matmul");
@@ -174,7 +181,7 @@ static void run_fate(fate f, int *statuses)
     assert_int_equal(ranks_start(pids, RANKS, files, live, &f), 0);
     tl_comm_files_close(files, RANKS);
     for (int r = 1; r < RANKS; r++) close(f.pairs[r][0]), close(f.pairs[r][1]);
-    if (f.deed == stop) { // the others end; this one does when it goes on
+    if (f.deed == stop || f.deed == stop_at_work) { // the others end; this one does when it goes on
         int status;
         assert_int_equal(waitpid(pids[2], &status, WUNTRACED), pids[2]);
         assert_true(WIFSTOPPED(status));
@@ -211,13 +218,14 @@ static void fates_of_one_are_those_of_all(void **state)
                     .told = "rank 2 (host ",
                     .told_too = " s, last while writing ckpt-7 of step 7"},
              s);
-    run_fate(
-        (fate){.deed = stop, // others hang before it counts as lost
-               .how = TL_EPEER,
-               .hangs = 400 * MS,
-               .told = ") has not been heard of for ",
-               .told_too = " s, last while writing ckpt-7 of step 7; ranks 0-1 wait in barrier 1"},
-        s);
+    run_fate((fate){.deed = stop_at_work, // it hangs before it counts as lost
+                    .how = TL_EPEER,
+                    .hangs = 1500 * MS,
+                    .told = ") has not been heard of for ",
+                    .told_too =
+                        " s, last while computing encoder/layer_2: matmul of step 812; ranks 0-1 "
+                        "wait in barrier 1"},
+             s);
     run_fate((fate){.deed = hang,
                     .how = TL_EPEER,
                     .hangs = 1500 * MS,

@@ -55,17 +55,25 @@ static void launchers_are_understood(void **state)
     // By hand, with no word of how many are here: another machine's address is one.
     assert_ok(find(&w, LIST("RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=node1", "MASTER_PORT=29500")));
     assert_string_equal(w.hosts, "node1:1,OTHER_HOST:1");
-    static const char *const own[] = {"127.0.0.1", "localhost", NULL};
-    char host[300] = "MASTER_ADDR=";
-    gethostname(host + strlen(host), sizeof host - strlen(host) - 16);
-    for (int i = 0; i < 4; i++) {
+    static const char *const own[] = {
+        "127.0.0.1", "127.0.1.1",         "localhost", "LocalHost.localdomain",
+        "::1",       "[0:0:0:0:0:0:0:1]", NULL,        NULL, // its name, with a domain too
+    };
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    for (int i = 0; i < TL_COUNT(own); i++) {
         char by[320];
-        snprintf(by, sizeof by, "%s%s", own[i < 2 ? i : 2] ? "MASTER_ADDR=" : host,
-                 own[i < 2 ? i : 2] ? own[i]
-                 : i == 3           ? ".some.where"
-                                    : "");
+        snprintf(by, sizeof by, "MASTER_ADDR=%s%s", own[i] ? own[i] : host,
+                 i == TL_COUNT(own) - 1 ? ".some.where" : "");
         assert_ok(find(&w, LIST("RANK=1", "WORLD_SIZE=2", by, "MASTER_PORT=29500")));
         assert_true(!*w.hosts && w.local_size == 2);
+    }
+    static const char *const others[] = {"localhosts", "126.0.0.1", "[::1", "::2"};
+    for (int i = 0; i < TL_COUNT(others); i++) {
+        char by[320];
+        snprintf(by, sizeof by, "MASTER_ADDR=%s", others[i]);
+        assert_ok(find(&w, LIST("RANK=1", "WORLD_SIZE=2", by, "MASTER_PORT=29500")));
+        assert_int_equal(w.local_size, 1);
     }
     // An salloc shell has numbers of Slurm's as well, and is no step.
     assert_ok(find(&w, LIST("SLURM_PROCID=0", "SLURM_NTASKS=8", "SLURM_JOB_ID=3")));
@@ -103,6 +111,11 @@ static void many_hosts_are_counted(void **state)
         named++;
     assert_int_equal(sscanf(rest, ",AND_%d_MORE_HOSTS", &more), 1);
     assert_int_equal(named + more, HOSTS);
+    tl_world *world;
+    setenv("TF_CONFIG", text + strlen("TF_CONFIG="), 1);
+    assert_fails(tl_world_open(&world, NULL), TL_EUNSUPPORTED, rest);
+    assert_non_null(strstr(tl_error_message(), "_MORE_HOSTS --bind-to none /"));
+    unsetenv("TF_CONFIG");
 }
 
 static void mistakes_are_told(void **state)

@@ -29,7 +29,7 @@ typedef enum tl_who_source {
     TL_WHO_WORKER_HOSTS
 } tl_who_source;
 
-enum { TL_WHO_KEY = 160, TL_WHO_HOSTS = 16384 };
+enum { TL_WHO_KEY = 160, TL_WHO_HOSTS = 2048 };
 
 typedef struct tl_who {
     tl_who_source from;

@@ -25,7 +25,10 @@ void tli_thread_mask(sigset_t *out);
  *     tli_thread_leave(&l, stop, self);
  *     ... pthread_create ...
  *     tli_thread_stay(&l); // stopped by us; also where it was not asked for
- */
+ *
+ * exit() closes first what was opened last: whoever opens a library after the first
+ * tli_thread_leave says so when it is open, once, by tli_thread_leave_first. Then `stop` may be
+ * called again. */
 typedef struct tli_leaving tli_leaving;
 struct tli_leaving {
     void (*stop)(void *self);
@@ -35,5 +38,6 @@ struct tli_leaving {
 };
 void tli_thread_leave(tli_leaving *l, void (*stop)(void *self), void *self);
 void tli_thread_stay(tli_leaving *l);
+void tli_thread_leave_first(void);
 
 #endif

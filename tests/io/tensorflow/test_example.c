@@ -168,15 +168,18 @@ static void integers_of_all_lengths_are_read(void **state)
     (void)state;
     enum { MOST = 5000 };
     int64_t *in = malloc(MOST * sizeof *in), *out = malloc(MOST * sizeof *out);
+    int32_t *narrow = malloc(MOST * sizeof *narrow);
     uint64_t draw = 1;
     for (int64_t round = 0; round < 300; round++) {
         int64_t count = round % 30 == 29 ? MOST : round;
+        bool all_fit = true, fits;
         for (int64_t i = 0; i < count; i++) {
             draw = draw * UINT64_C(6364136223846793005) + 1442695040888963407;
             int shift = round % 3 == 0   ? 57
                         : round % 3 == 1 ? 43
                                          : (int)(draw >> 58); // one byte, three, any
             in[i] = (int64_t)(draw >> shift);
+            all_fit = all_fit && in[i] == (int32_t)in[i];
         }
         tl_str text = TL_STR_INIT;
         tl_example_writer w = tl_example_begin(&text);
@@ -188,9 +191,13 @@ static void integers_of_all_lengths_are_read(void **state)
         assert_int_equal(f.count, count);
         assert_ok(tl_feature_ints(&f, "x", out, count));
         assert_memory_equal(in, out, (size_t)count * sizeof *in);
+        assert_ok(tl_feature_int32s(&f, "x", narrow, count, &fits));
+        assert_int_equal(fits, all_fit);
+        for (int64_t i = 0; i < count; i++) assert_int_equal(narrow[i], (int32_t)in[i]);
         free(copy);
         tl_str_deinit(&text);
     }
+    free(narrow);
     free(in);
     free(out);
 }
