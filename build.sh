@@ -396,7 +396,8 @@ needs()
 # Where the tests were built, the program and the library are there already.
 word_interop()
 {
-    local folder=build without=
+    local folder=build without= hugging_face=venv-hf
+    [[ $(uname -m) == aarch64 ]] || hugging_face='venv-hf|with_torch' # tests/interop/requirements.txt
     [[ ${1:-} != --without-original ]] || { without=1; shift; }
     if [[ -f build/test/.configured ]]; then
         folder=build/test
@@ -406,7 +407,7 @@ word_interop()
     fi
     build_venv
     [[ $without ]] || ! needs 'venv-tf|model_garden' "$@" || build_original
-    [[ $without ]] || ! needs venv-hf "$@" || build_hugging_face
+    [[ $without ]] || ! needs "$hugging_face" "$@" || build_hugging_face
     TILTH=$PWD/$folder/tilth .venv/bin/python tests/interop/run.py "$@"
 }
 

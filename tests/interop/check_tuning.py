@@ -12,6 +12,10 @@ import subprocess
 import sys
 import tempfile
 
+from driver import with_torch
+
+with_torch(__file__)
+
 import numpy as np
 import torch
 import yaml

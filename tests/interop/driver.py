@@ -1,5 +1,6 @@
 """Small C programs beside the checks, which do with the library what a check asks of it."""
 
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -31,3 +32,9 @@ def under_python_of(folder, what, script):
         sys.exit(0)
     os.environ.update(CUDA_VISIBLE_DEVICES='', HF_HUB_OFFLINE='1', TRANSFORMERS_VERBOSITY='error')
     os.execv(python, [str(python), script, *sys.argv[1:]])
+
+
+def with_torch(script):
+    """PyTorch is small, and where every check is, on aarch64 alone (requirements.txt)."""
+    if not importlib.util.find_spec('torch'):
+        under_python_of('.venv-hf', 'PyTorch', script)
