@@ -11,6 +11,8 @@
 
 #include <tilth/sys/cuda/cuda.h>
 
+#include "base/inner/thread.h"
+
 /* --- libraries -------------------------------------------------------------------------------- */
 
 enum { PATH_ROOM = 1024, VERSION_ROOM = 32, REASON_ROOM = 512 };
@@ -303,10 +305,12 @@ typedef struct outcome {
 static outcome driver = {.once = PTHREAD_ONCE_INIT}, compiler = {.once = PTHREAD_ONCE_INIT},
                products = {.once = PTHREAD_ONCE_INIT}, dnn = {.once = PTHREAD_ONCE_INIT};
 
+/* A process that ends closes the library behind threads that may be in it. */
 static void keep(outcome *o, tl_status st)
 {
     o->status = st;
-    if (st != TL_OK) tl_error_save(&o->error);
+    if (st == TL_OK) tli_thread_leave_first();
+    else tl_error_save(&o->error);
 }
 
 static tl_status tell(const outcome *o, const tli_cuda_api **out)

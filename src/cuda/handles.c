@@ -2,31 +2,14 @@
  * them while weights are. */
 #include "cuda/device.h"
 
-/* A process that ends meanwhile closes them behind the thread that is in them. */
-static tl_status open_products(const tli_cuda_api **api)
-{
-    static pthread_once_t opened = PTHREAD_ONCE_INIT;
-    TL_TRY(tli_cuda_products(api));
-    pthread_once(&opened, tli_thread_leave_first);
-    return TL_OK;
-}
-
-static tl_status open_dnn(const tli_cuda_api **api)
-{
-    static pthread_once_t opened = PTHREAD_ONCE_INIT;
-    TL_TRY(tli_cuda_dnn(api));
-    pthread_once(&opened, tli_thread_leave_first);
-    return TL_OK;
-}
-
 /* What lacks or fails is told by whoever needs it, and tries again. */
 static void *make(void *self)
 {
     tli_cuda *d = self;
     const tli_cuda_api *api;
-    if (tli_cuda_enter(d) == TL_OK && open_products(&api) == TL_OK) {
+    if (tli_cuda_enter(d) == TL_OK && tli_cuda_products(&api) == TL_OK) {
         if (api->cublasLtCreate(&d->products) != CUBLAS_STATUS_SUCCESS) d->products = NULL;
-        if (open_dnn(&api) == TL_OK && api->cudnnCreate(&d->dnn) != CUDNN_STATUS_SUCCESS)
+        if (tli_cuda_dnn(&api) == TL_OK && api->cudnnCreate(&d->dnn) != CUDNN_STATUS_SUCCESS)
             d->dnn = NULL;
     }
     tl_error_clear();
