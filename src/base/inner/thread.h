@@ -26,8 +26,8 @@ void tli_thread_mask(sigset_t *out);
  *     ... pthread_create ...
  *     tli_thread_stay(&l); // stopped by us; also where it was not asked for
  *
- * exit() closes first what was opened last: whoever opens a library that such threads may be in says
- * so when it is open, once, by tli_thread_leave_first. `stop` may be called again. */
+ * exit() closes first what was opened last: whoever opens a library that such threads may be in
+ * says so when it is open, once, by tli_thread_leave_first. `stop` may be called again. */
 typedef struct tli_leaving tli_leaving;
 struct tli_leaving {
     void (*stop)(void *self);
