@@ -98,7 +98,7 @@ static void close_gpu(tl_device **device)
 static tl_status open_context(tli_cuda *d, int64_t number)
 {
     tl_gpu about;
-    int cache;
+    int cache, served;
     TL_TRY(tli_cuda_driver(&d->api));
     TL_TRY(tl_gpu_at(&about, number));
     if (about.major < OLDEST_MAJOR)
@@ -114,6 +114,10 @@ static tl_status open_context(tli_cuda *d, int64_t number)
     d->minor = about.minor;
     d->processors = about.processors;
     d->cache = cache;
+    // drivers before CUDA 12.4 do not know of it
+    d->served = d->api->cuDeviceGetAttribute(&served, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, d->device)
+                    != CUDA_SUCCESS
+                || served;
     TL_TRY(tli_cuda_codes_open(&d->codes, d->major, d->minor));
     d->choices.codes = d->codes;
     TLI_CUDA_TRY(d->api, cuDevicePrimaryCtxRetain, &d->context, d->device);

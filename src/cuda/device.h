@@ -26,6 +26,7 @@ typedef struct tli_cuda {
     int processors;
     int room;              /* bytes that a group of threads can share at most */
     int64_t cache;         /* bytes of the second level */
+    bool served;           /* by MPS: kernels of other processes run beside ours */
     tli_cuda_codes *codes; /* of kernels */
     tli_choices choices;   /* among plans of libraries and forms of kernels */
     struct {
@@ -141,6 +142,11 @@ tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const ch
  * of a block share beside what the text declares. */
 tl_status tli_cuda_launch(tl_queue *q, CUfunction kernel, int64_t blocks, int threads,
                           size_t shared, void **parameters);
+/* The same with blocks that wait for each other, no more than run at once. */
+tl_status tli_cuda_launch_meeting(tl_queue *q, CUfunction kernel, int64_t blocks, int threads,
+                                  size_t shared, void **parameters);
+/* All that the queue had to do is done, or the GPU lost. */
+void tli_cuda_meets_no_more(tl_queue *q);
 /* It may have so many bytes of a group's memory beside those that its text declares. */
 tl_status tli_cuda_give_shared(const tli_cuda *d, CUfunction kernel, size_t bytes);
 /* What a kernel has said of an index, as a failure; then it is forgotten (work.c). */

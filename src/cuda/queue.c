@@ -48,6 +48,7 @@ void tli_cuda_queue_free(tl_queue **queue)
         tli_cuda_queue_work_deinit(q);
         if (q->stream) (void)d->api->cuStreamDestroy_v2(q->stream);
     }
+    tli_cuda_meets_no_more(*queue);
     TL_VEC_FREE(&q->outgrown);
     pthread_mutex_destroy(&q->lock);
     tl_free(q);

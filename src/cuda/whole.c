@@ -495,7 +495,7 @@ tl_status tli_whole_print(const tli_whole *w, tl_str *out)
     print_arguments(w, out);
     tl_str_addf(out,
                 "extern \"C\" __global__ void __launch_bounds__(%d) whole(const __grid_constant__ "
-                "arguments p)\n{\n    u32 met = p.counter[1];\n",
+                "arguments p)\n{\n    TAKE_TURN\n    u32 met = p.counter[1];\n",
                 w->threads);
     for (int i = 0; i < levels; i++) {
         print_level(w, out, i);
@@ -538,19 +538,6 @@ tl_status tli_whole_make(tli_whole *w, tli_cuda *d, tl_queue *q)
 
 tl_status tli_whole_run(const tli_whole *w, tl_queue *q)
 {
-    CUlaunchAttribute together = {.id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE};
-    together.value.cooperative = 1;
-    const CUlaunchConfig how = {.gridDimX = (unsigned)w->device->processors,
-                                .gridDimY = 1,
-                                .gridDimZ = 1,
-                                .blockDimX = (unsigned)w->threads,
-                                .blockDimY = 1,
-                                .blockDimZ = 1,
-                                .sharedMemBytes = (unsigned)w->shared,
-                                .hStream = tli_cuda_queue_of(q)->stream,
-                                .attrs = &together,
-                                .numAttrs = 1};
     void *parameters[] = {(void *)(uintptr_t)w->args};
-    TLI_CUDA_TRY(w->device->api, cuLaunchKernelEx, &how, w->kernel, parameters, NULL);
-    return TL_OK;
+    return tli_cuda_launch_meeting(q, w->kernel, w->processors, w->threads, w->shared, parameters);
 }

@@ -1,6 +1,7 @@
 /* Kernels of texts: how they are printed, compiled, started, and what they share. */
 #include <inttypes.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -144,7 +145,7 @@ static tl_status find_kernel(tl_queue *queue, CUfunction *out, const tli_cuda_wo
 }
 
 static tl_status launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
-                        size_t shared, void **parameters, bool meets)
+                        size_t shared, void **parameters, bool promise)
 {
     const tli_cuda *d = tli_cuda_of(queue->device);
     if (blocks > INT32_MAX)
@@ -155,7 +156,7 @@ static tl_status launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int 
         attrs[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         attrs[count++].value.programmaticStreamSerializationAllowed = 1;
     }
-    if (meets) {
+    if (promise) { // that all blocks run at once
         attrs[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
         attrs[count++].value.cooperative = 1;
     }
@@ -177,6 +178,33 @@ tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, in
                           size_t shared, void **parameters)
 {
     return launch(queue, kernel, blocks, threads, shared, parameters, false);
+}
+
+/* Blocks that wait for each other must all be there. The driver can promise it, but then begins
+ * only when what stands before is over. One queue does without: its kernels come one behind the
+ * other, and all else that has processors ends by itself; unless other processes have some. One of
+ * all, as engines on a GPU share its context. */
+static _Atomic(tl_queue *) first_to_meet;
+
+static bool needs_promise(tl_queue *queue)
+{
+    const tli_cuda *d = tli_cuda_of(queue->device);
+    tl_queue *nobody = NULL;
+    if (d->major < FIRST_EARLY || d->served) return true;
+    return atomic_load(&first_to_meet) != queue
+           && !atomic_compare_exchange_strong(&first_to_meet, &nobody, queue);
+}
+
+void tli_cuda_meets_no_more(tl_queue *queue)
+{
+    tl_queue *it = queue;
+    atomic_compare_exchange_strong(&first_to_meet, &it, NULL);
+}
+
+tl_status tli_cuda_launch_meeting(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
+                                  size_t shared, void **parameters)
+{
+    return launch(queue, kernel, blocks, threads, shared, parameters, needs_promise(queue));
 }
 
 static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *args, size_t bytes)

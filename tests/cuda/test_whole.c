@@ -6,6 +6,7 @@
 #include "graph/trainer.h"
 #include "temporary.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -258,12 +259,60 @@ static void bits_are_those_of_the_list(void **state)
     tl_engine_free(&engine);
 }
 
+/* Steps on an engine of its own, far enough to be one kernel, beside one that lives. */
+static void train(tl_engine *engine)
+{
+    enum { STEPS = 20, ROWS = 8, WIDTH = 16 };
+    tl_ctx *c;
+    trainer t;
+    const tl_spec input = {"x", TL_BF16, TL_SHAPE(ROWS, WIDTH)};
+    assert_ok(tl_ctx_new(&c, engine));
+    const tl_mark mark = tl_ctx_begin(c);
+    trainer_start(&t, engine, c, &net_class, &input, TL_BF16);
+    tl_function *step = new_function(engine, &t);
+    tl_ctx_set_training(c, true);
+    for (int i = 0; i < STEPS; i++) {
+        const tl_mark inner = tl_ctx_begin(c);
+        tl_tensors in = {0}, out = {0};
+        tl_tensors_put(c, &in, "x", tl_random_normal(c, TL_BF16, TL_SHAPE(ROWS, WIDTH), 0, 1));
+        tl_tensors_put(c, &in, "y", tl_random_integers(c, TL_I64, TL_SHAPE(ROWS), 0, 10));
+        assert_ok(tl_function_call(step, c, &in, &out));
+        tl_ctx_end(c, inner);
+    }
+    assert_true(wholes_of(engine) > 0);
+    tl_function_free(&step);
+    tl_ctx_end(c, mark);
+    tl_model_free(&t.model);
+    tl_ctx_free(&c);
+}
+
+/* Blocks of one queue meet without a promise of the driver's, those of another one do not; and none
+ * where other processes have processors. In a process whose driver is none. */
+static void one_queue_meets_without_a_promise(void **state)
+{
+    enum { ENGINES = 3 };
+    const bool served = strcmp(getenv("FAKE_CUDA"), "served") == 0;
+    tl_engine *engines[ENGINES];
+    (void)state;
+    for (int i = 0; i < ENGINES; i++) {
+        if (i == 2) tl_engine_free(&engines[0]); // whoever comes then is the first
+        assert_ok(test_engine_new(&engines[i], NULL, 2));
+        void *driver = dlopen(FAKE_CUDA_FOLDER "/libcuda.so.1", RTLD_NOW);
+        const long long *promises = driver ? dlsym(driver, "fake_promises") : NULL;
+        assert_non_null(promises);
+        const long long before = *promises;
+        train(engines[i]);
+        assert_int_equal(*promises > before, served || i == 1);
+        dlclose(driver);
+    }
+    tl_engine_free(&engines[1]);
+    tl_engine_free(&engines[2]);
+}
+
 /* Where there is no GPU: by a driver that is none (fake/cuda), whose kernels do nothing, in another
  * process. That it becomes one kernel shows there too. */
-static void a_training_becomes_one(void **state)
+static void in_another_process(const char *tests, const char *fake)
 {
-    (void)state;
-    if (test_wants_gpu()) skip();
     char folder[TEMPORARY_PATH];
     int status = 1;
     assert_non_null(mkdtemp(temporary(folder, "tilth-whole")));
@@ -272,7 +321,8 @@ static void a_training_becomes_one(void **state)
         setenv("TILTH_DEVICE", "cuda", 1);
         setenv("TILTH_CUDA_PATH", FAKE_CUDA_FOLDER, 1);
         setenv("TILTH_CACHE_DIR", folder, 1);
-        execl("/proc/self/exe", "cuda_whole", "training", (char *)NULL);
+        setenv("FAKE_CUDA", fake, 1);
+        execl("/proc/self/exe", "cuda_whole", tests, (char *)NULL);
         _exit(127);
     }
     assert_true(child > 0 && waitpid(child, &status, 0) == child);
@@ -280,16 +330,35 @@ static void a_training_becomes_one(void **state)
     assert_int_equal(status, 0);
 }
 
+static void a_training_becomes_one(void **state)
+{
+    (void)state;
+    if (test_wants_gpu()) skip();
+    in_another_process("training", "");
+}
+
+static void promises_are_asked_for_where_they_are_needed(void **state)
+{
+    (void)state;
+    if (test_wants_gpu()) skip();
+    in_another_process("meeting", "memory=1000000000");
+    in_another_process("meeting", "served");
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest training[] = {cmocka_unit_test(bits_are_those_of_the_list)};
+    const struct CMUnitTest meeting[] = {cmocka_unit_test(one_queue_meets_without_a_promise)};
     if (argc > 1 && strcmp(argv[1], "training") == 0)
         return cmocka_run_group_tests(training, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "meeting") == 0)
+        return cmocka_run_group_tests(meeting, NULL, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_wait_for_what_they_need),
         cmocka_unit_test(few_columns_are_computed_where_they_are_needed),
         cmocka_unit_test(pieces_are_put_off_where_there_is_room),
         cmocka_unit_test(a_training_becomes_one),
+        cmocka_unit_test(promises_are_asked_for_where_they_are_needed),
         cmocka_unit_test(bits_are_those_of_the_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
