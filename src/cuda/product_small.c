@@ -9,7 +9,7 @@ enum {
     WARP_TILE = 16,
     MOST = 1 << 25,        /* multiply-adds */
     MOST_TERMS = 2048,     /* of a sum */
-    MOST_TILES = 160,      /* so many groups that run side by side are enough */
+    MOST_TILES = 120,      /* so many groups are enough: of more, half leave room for others */
     MOST_SHARED = 96 << 10 /* bytes */
 };
 
