@@ -161,10 +161,9 @@ static tl_status sample(const bench_case *c, part *p, int round)
         p->program = NULL;
     }
     if (!p->fn) return TL_OK;
-    if (c->rest_s > 0) {
-        tl_sleep_ns((int64_t)(c->rest_s * 1e9));
-        (void)seconds_of(p->fn, p->wait, c->payload, p->calls / 16 + 1); // wakes the own threads
-    }
+    if (c->rest_s > 0) tl_sleep_ns((int64_t)(c->rest_s * 1e9));
+    if (c->rest_s > 0 || c->warm) // wakes the own threads
+        (void)seconds_of(p->fn, p->wait, c->payload, p->calls / 16 + 1);
     p->seconds[round] = seconds_of(p->fn, p->wait, c->payload, p->calls) / (double)p->calls;
     return TL_OK;
 }

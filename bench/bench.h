@@ -75,6 +75,7 @@ typedef struct bench_case {
                      * of a process lies is settled once for it, and worth some percent */
     double
         rest_s; /* (optional) idle time before a sample, for threads of the others to go to sleep */
+    bool warm;  /* calls go before each sample of ours; where time has passed, always */
     double sample_s; /* (optional, 0.002) */
     int rounds;      /* (optional, 31) */
     double most_s;   /* (optional) of slow cases: so long behind the first of them no round begins,

@@ -161,7 +161,7 @@ static tl_status measure(bench *b, const char *name, bench_fn *run, bench_fn *wa
                                       .program = peer,
                                       .peer_name = "best of PyTorch, JAX",
                                       .sample_s = 0.3,
-                                      .rest_s = 0.1, // clocks of a GPU fall, and rise slowly
+                                      .warm = true, // clocks of a GPU fall, and rise slowly
                                       .rounds = 3});
 }
 
