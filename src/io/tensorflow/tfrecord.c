@@ -139,6 +139,15 @@ static tl_status fail_record(const tl_tfrecord_file *f, int64_t offset, int64_t 
                    bytes, offset, what);
 }
 
+/* Whoever walks from head to head waits for the memory of each, as no CPU foresees where the next
+ * one lies. Of short records what is soon needed is asked for: as many bytes as the record has. */
+static void ask_ahead(const char *record, uint64_t size, uint64_t left)
+{
+    enum { LINE = 64, AHEAD = 4096, SHORT = 4096 };
+    if (size > SHORT || left - size < AHEAD) return;
+    for (uint64_t at = AHEAD; at < AHEAD + size; at += LINE) __builtin_prefetch(record + at);
+}
+
 tl_status tl_tfrecord_head(const tl_tfrecord_file *f, int64_t offset, int64_t number,
                            tl_tfrecord *out, bool *more)
 {
@@ -158,6 +167,7 @@ tl_status tl_tfrecord_head(const tl_tfrecord_file *f, int64_t offset, int64_t nu
     uint64_t size = tli_get_u64(start);
     if (left - HEAD < TAIL || size > left - HEAD - TAIL)
         return fail_record(f, offset, number, "the file ends within the record: it was cut short");
+    ask_ahead(start, HEAD + size + TAIL, left);
     *out = (tl_tfrecord){.data = start + HEAD,
                          .size = (size_t)size,
                          .offset = offset,
