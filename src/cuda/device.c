@@ -114,7 +114,7 @@ static tl_status open_context(tli_cuda *d, int64_t number)
     d->minor = about.minor;
     d->processors = about.processors;
     d->cache = cache;
-    // drivers before CUDA 12.4 do not know of it
+    // where it cannot be known, it may be
     d->served = d->api->cuDeviceGetAttribute(&served, CU_DEVICE_ATTRIBUTE_MPS_ENABLED, d->device)
                     != CUDA_SUCCESS
                 || served;

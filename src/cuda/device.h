@@ -70,9 +70,15 @@ typedef struct tli_cuda_lane {
     size_t scratch_bytes;
     bool scratch_listed;
 } tli_cuda_lane;
-typedef struct tli_cuda_queue {
+typedef struct tli_cuda_queue tli_cuda_queue;
+struct tli_cuda_queue {
     tl_queue base;
     CUstream stream;
+    struct {
+        bool joined;
+        uint64_t alone; /* ticket of the last kernel that went without a promise; 0: none */
+        tli_cuda_queue *next;
+    } meets; /* what meetings.c knows, under its lock */
     /* For calls, one at a time (`calls` of the device): */
     CUdeviceptr workspace; /* of products; 0: not yet */
     CUdeviceptr scratch;   /* of everything else; 0: not yet */
@@ -101,11 +107,16 @@ typedef struct tli_cuda_queue {
     struct tli_cuda_lanes *lanes;
     tli_cuda_lane side; /* the lane that is not in use */
     CUstream early;     /* what needs nothing of the list; NULL: not yet */
-} tli_cuda_queue;
+};
 
 static inline tli_cuda *tli_cuda_of(tl_device *d)
 {
     return (tli_cuda *)d; // which it begins with
+}
+/* Its kernels can begin before what they wait for has ended. */
+static inline bool tli_cuda_is_early(const tli_cuda *d)
+{
+    return d->major >= 9;
 }
 static inline tli_cuda_queue *tli_cuda_queue_of(tl_queue *q)
 {
@@ -139,12 +150,16 @@ tl_status tli_cuda_enter(const tli_cuda *d);
 tl_status tli_cuda_load(tli_cuda *d, CUfunction *out, const char *text, const char *name);
 /* Puts a kernel whose text begins with GROUP_BEGIN (nest/kernel.h) into the queue: it waits for
  * what stands before it by itself, and is on its way meanwhile. `shared`: bytes that the threads
- * of a block share beside what the text declares. */
+ * of a block share beside what the text declares. `promise`: the driver sees to it that all blocks
+ * run at a time, as some wait for others. */
 tl_status tli_cuda_launch(tl_queue *q, CUfunction kernel, int64_t blocks, int threads,
-                          size_t shared, void **parameters);
-/* The same with blocks that wait for each other, no more than run at once. */
+                          size_t shared, void **parameters, bool promise);
+/* The same with the promise where it is needed (meetings.c), and a ticket. `proven`: it has run
+ * with one, so that as many blocks fit. */
 tl_status tli_cuda_launch_meeting(tl_queue *q, CUfunction kernel, int64_t blocks, int threads,
-                                  size_t shared, void **parameters);
+                                  size_t shared, void **parameters, bool proven);
+/* Promised kernels of the queue are going to meet. */
+void tli_cuda_may_meet(tl_queue *q);
 /* All that the queue had to do is done, or the GPU lost. */
 void tli_cuda_meets_no_more(tl_queue *q);
 /* It may have so many bytes of a group's memory beside those that its text declares. */

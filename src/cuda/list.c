@@ -63,6 +63,7 @@ struct tl_device_program {
     const tli_cuda *device;
     tl_queue *queue; /* that it was last put into */
     CUgraphExec graph;
+    bool meets;       /* some of its kernels may, with a promise */
     tli_whole *whole; /* the same as one kernel; NULL: it cannot be, or is not better */
     int runs;         /* until it becomes one */
 };
@@ -136,6 +137,7 @@ tl_status tli_cuda_list_build(tl_device_program **out, tl_queue *q, tl_status (*
     tli_cuda_queue_of(q)->whole = p->whole;
     if (st == TL_OK) st = make_list(p, put, self);
     tli_cuda_queue_of(q)->whole = NULL;
+    p->meets = tli_cuda_queue_of(q)->meets.joined;
     if (st == TL_OK && tli_whole_failed(p->whole)) st = TL_FAIL_NOMEM(sizeof *p);
     if (p->whole && !tli_whole_is_good(p->whole)) tli_whole_free(&p->whole);
     if (st != TL_OK) tli_cuda_list_free(out);
@@ -156,8 +158,9 @@ tl_status tli_cuda_list_run(tl_device_program *p, tl_queue *q)
     TL_TRY(tli_cuda_enter(p->device));
     p->queue = q;
     if (p->whole && p->runs < RUNS_OF_GRAPH && ++p->runs == RUNS_OF_GRAPH) make_whole(p);
-    if (p->whole && p->runs == RUNS_OF_GRAPH) TL_TRY(tli_whole_run(p->whole, q));
-    else TLI_CUDA_TRY(p->device->api, cuGraphLaunch, p->graph, tli_cuda_queue_of(q)->stream);
+    if (p->whole && p->runs == RUNS_OF_GRAPH) return tli_whole_run(p->whole, q);
+    if (p->meets) tli_cuda_may_meet(q);
+    TLI_CUDA_TRY(p->device->api, cuGraphLaunch, p->graph, tli_cuda_queue_of(q)->stream);
     (void)tli_cuda_issue(q);
     return TL_OK;
 }

@@ -195,7 +195,7 @@ static tl_status launch(const tl_run *with, CUfunction kernel, const tl_gpu_phas
         phase->threads == 32 ? tl_div_up(phase->groups, WARPS_IN_BLOCK) : phase->groups;
     const int threads = phase->threads == 32 ? 32 * WARPS_IN_BLOCK : phase->threads;
     if (blocks == 0) return TL_OK;
-    return tli_cuda_launch(with->queue, kernel, blocks, threads, 0, parameters);
+    return tli_cuda_launch(with->queue, kernel, blocks, threads, 0, parameters, false);
 }
 
 tl_status tli_cuda_nest_put(const tl_run *with, const tl_node *call, const tl_gpu_walk *w,

@@ -54,6 +54,7 @@ struct tli_whole {
     const tli_cuda *device;
     CUfunction kernel; /* the device's */
     CUdeviceptr counter;
+    bool ran;
 };
 
 tl_status tli_whole_new(tli_whole **out, int processors)
@@ -536,8 +537,11 @@ tl_status tli_whole_make(tli_whole *w, tli_cuda *d, tl_queue *q)
     return TL_OK;
 }
 
-tl_status tli_whole_run(const tli_whole *w, tl_queue *q)
+tl_status tli_whole_run(tli_whole *w, tl_queue *q)
 {
     void *parameters[] = {(void *)(uintptr_t)w->args};
-    return tli_cuda_launch_meeting(q, w->kernel, w->processors, w->threads, w->shared, parameters);
+    const bool proven = w->ran;
+    w->ran = true;
+    return tli_cuda_launch_meeting(q, w->kernel, w->processors, w->threads, w->shared, parameters,
+                                   proven);
 }

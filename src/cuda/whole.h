@@ -45,6 +45,7 @@ bool tli_whole_failed(const tli_whole *w);
 TL_NODISCARD tl_status tli_whole_print(const tli_whole *w, tl_str *out);
 /* Compiles it, and then puts it into the queue. */
 TL_NODISCARD tl_status tli_whole_make(tli_whole *w, tli_cuda *d, tl_queue *q);
-TL_NODISCARD tl_status tli_whole_run(const tli_whole *w, tl_queue *q);
+/* With a ticket. */
+TL_NODISCARD tl_status tli_whole_run(tli_whole *w, tl_queue *q);
 
 #endif

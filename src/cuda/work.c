@@ -1,7 +1,6 @@
 /* Kernels of texts: how they are printed, compiled, started, and what they share. */
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +20,6 @@ enum {
     LEAST_SCRATCH = 1 << 20,
     OWN_ROOM = 4 << 10,    /* that texts share themselves, at most */
     HOST_ROOM = 227 << 10, /* where tests run texts: as Hopper's */
-    FIRST_EARLY = 9        /* compute capability whose kernels can wait for others */
 };
 
 tli_cuda_host *tli_cuda_on_host;
@@ -144,19 +142,19 @@ static tl_status find_kernel(tl_queue *queue, CUfunction *out, const tli_cuda_wo
     return st;
 }
 
-static tl_status launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
-                        size_t shared, void **parameters, bool promise)
+tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
+                          size_t shared, void **parameters, bool promise)
 {
     const tli_cuda *d = tli_cuda_of(queue->device);
     if (blocks > INT32_MAX)
         return TL_FAIL(TL_ELIMIT, "a kernel of %" PRId64 " blocks is too large for a GPU", blocks);
     CUlaunchAttribute attrs[2];
     unsigned count = 0;
-    if (d->major >= FIRST_EARLY) {
+    if (tli_cuda_is_early(d)) {
         attrs[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
         attrs[count++].value.programmaticStreamSerializationAllowed = 1;
     }
-    if (promise) { // that all blocks run at once
+    if (promise) {
         attrs[count].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
         attrs[count++].value.cooperative = 1;
     }
@@ -172,39 +170,6 @@ static tl_status launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int 
                                 .numAttrs = count};
     TLI_CUDA_TRY(d->api, cuLaunchKernelEx, &how, kernel, parameters, NULL);
     return TL_OK;
-}
-
-tl_status tli_cuda_launch(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
-                          size_t shared, void **parameters)
-{
-    return launch(queue, kernel, blocks, threads, shared, parameters, false);
-}
-
-/* Blocks that wait for each other must all be there. The driver can promise it, but then begins
- * only when what stands before is over. One queue does without: its kernels come one behind the
- * other, and all else that has processors ends by itself; unless other processes have some. One of
- * all, as engines on a GPU share its context. */
-static _Atomic(tl_queue *) first_to_meet;
-
-static bool needs_promise(tl_queue *queue)
-{
-    const tli_cuda *d = tli_cuda_of(queue->device);
-    tl_queue *nobody = NULL;
-    if (d->major < FIRST_EARLY || d->served) return true;
-    return atomic_load(&first_to_meet) != queue
-           && !atomic_compare_exchange_strong(&first_to_meet, &nobody, queue);
-}
-
-void tli_cuda_meets_no_more(tl_queue *queue)
-{
-    tl_queue *it = queue;
-    atomic_compare_exchange_strong(&first_to_meet, &it, NULL);
-}
-
-tl_status tli_cuda_launch_meeting(tl_queue *queue, CUfunction kernel, int64_t blocks, int threads,
-                                  size_t shared, void **parameters)
-{
-    return launch(queue, kernel, blocks, threads, shared, parameters, needs_promise(queue));
 }
 
 static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *args, size_t bytes)
@@ -224,8 +189,9 @@ static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *ar
     TL_TRY(tli_cuda_enter(d));
     TL_TRY(find_kernel(run->queue, &kernel, w));
     if (tli_cuda_foresees(run->queue)) return TL_OK;
-    TL_TRY(launch(run->queue, kernel, blocks, warps ? 32 * WARPS_IN_BLOCK : w->threads,
-                  shared_of(w), parameters, w->meets));
+    if (w->meets) tli_cuda_may_meet(run->queue);
+    TL_TRY(tli_cuda_launch(run->queue, kernel, blocks, warps ? 32 * WARPS_IN_BLOCK : w->threads,
+                           shared_of(w), parameters, w->meets));
     if (tli_cuda_listed(run->queue)) tli_whole_work(tli_cuda_listed(run->queue), w, args, bytes);
     (void)tli_cuda_issue(run->queue);
     return TL_OK;

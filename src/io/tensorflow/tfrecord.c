@@ -139,16 +139,7 @@ static tl_status fail_record(const tl_tfrecord_file *f, int64_t offset, int64_t 
                    bytes, offset, what);
 }
 
-/* Whoever walks from head to head waits for the memory of each, as no CPU foresees where the next
- * one lies. Of short records what is soon needed is asked for: as many bytes as the record has. */
-static void ask_ahead(const char *record, uint64_t size, uint64_t left)
-{
-    enum { LINE = 64, AHEAD = 4096, SHORT = 4096 };
-    if (size > SHORT || left - size < AHEAD) return;
-    for (uint64_t at = AHEAD; at < AHEAD + size; at += LINE) __builtin_prefetch(record + at);
-}
-
-tl_status tl_tfrecord_head(const tl_tfrecord_file *f, int64_t offset, int64_t number,
+static tl_status read_head(const tl_tfrecord_file *f, int64_t offset, int64_t number,
                            tl_tfrecord *out, bool *more)
 {
     *more = false;
@@ -167,7 +158,6 @@ tl_status tl_tfrecord_head(const tl_tfrecord_file *f, int64_t offset, int64_t nu
     uint64_t size = tli_get_u64(start);
     if (left - HEAD < TAIL || size > left - HEAD - TAIL)
         return fail_record(f, offset, number, "the file ends within the record: it was cut short");
-    ask_ahead(start, HEAD + size + TAIL, left);
     *out = (tl_tfrecord){.data = start + HEAD,
                          .size = (size_t)size,
                          .offset = offset,
@@ -177,10 +167,28 @@ tl_status tl_tfrecord_head(const tl_tfrecord_file *f, int64_t offset, int64_t nu
     return TL_OK;
 }
 
+/* Whoever walks from head to head waits for the memory of each, as no CPU foresees where the next
+ * one lies. Of short records what is soon needed is asked for: as many bytes as the record has. Of
+ * longer ones that would be more memory than the heads are worth. */
+static void ask_ahead(const tl_tfrecord_file *f, const tl_tfrecord *r)
+{
+    enum { LINE = 64, AHEAD = 4096, SHORT = 2048 };
+    if (r->size > SHORT || f->size - r->next < AHEAD) return;
+    for (int64_t at = r->offset; at < r->next; at += LINE) __builtin_prefetch(f->data + at + AHEAD);
+}
+
+tl_status tl_tfrecord_head(const tl_tfrecord_file *f, int64_t offset, int64_t number,
+                           tl_tfrecord *out, bool *more)
+{
+    TL_TRY(read_head(f, offset, number, out, more));
+    if (*more) ask_ahead(f, out);
+    return TL_OK;
+}
+
 tl_status tl_tfrecord_at(const tl_tfrecord_file *f, int64_t offset, int64_t number,
                          tl_tfrecord *out, bool *more)
 {
-    TL_TRY(tl_tfrecord_head(f, offset, number, out, more));
+    TL_TRY(read_head(f, offset, number, out, more));
     if (!*more || crc_fits(out->data, out->size, out->data + out->size)) return TL_OK;
     *more = false;
     return fail_record(f, offset, number,

@@ -7,7 +7,7 @@
  *     hidden                          there is no GPU
  *     old                             the driver is for CUDA 12.2
  *     small                           the GPU has compute capability 7.5
- *     served                          by MPS, for several processes
+ *     served, tacit                   by MPS, for several processes; or it does not say whether
  *     memory=BYTES                    of the GPU; 1 GB
  *     lost=N                          the GPU is gone behind N kernels, copies and fills
  */
@@ -119,6 +119,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute what, CUdevice devi
 {
     const bool small = asked("small") >= 0;
     (void)device;
+    if (what == CU_DEVICE_ATTRIBUTE_MPS_ENABLED && asked("tacit") >= 0) return INVALID;
     *value = what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? small ? 7 : 9
              : what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? small ? 5 : 0
              : what == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE            ? 1 << 20
@@ -348,16 +349,18 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute what, int 
     return CUDA_SUCCESS;
 }
 
-/* Kernels whose blocks run all at once, as the driver promises. */
-EXPORT long long fake_promises;
+/* Kernels whose blocks run all at once, as the driver promises, and those that begin before others
+ * have ended, without the promise. */
+EXPORT long long fake_promised, fake_early;
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig *how, CUfunction kernel, void **parameters,
                           void **extra)
 {
     (void)kernel, (void)parameters, (void)extra;
+    bool promised = false;
     for (unsigned i = 0; i < how->numAttrs; i++)
-        if (how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
-            __atomic_fetch_add(&fake_promises, 1, __ATOMIC_RELAXED);
+        promised |= how->attrs[i].id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    __atomic_fetch_add(promised ? &fake_promised : &fake_early, 1, __ATOMIC_RELAXED);
     return work();
 }
 
