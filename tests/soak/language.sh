@@ -6,8 +6,8 @@
 # shellcheck source-path=SCRIPTDIR/../.. source=build.sh
 source "$(dirname "$0")/../../build.sh"
 
-packages=(anarchism debian-handbook debian-policy debian-reference-en developers-reference fortunes maint-guide manpages
-          mythes-en-us wordnet-base)
+packages=(anarchism debian-handbook debian-policy debian-reference-en developers-reference dict-gcide fortunes maint-guide
+          manpages mythes-en-us wordnet-base)
 digest=5d7c06e027fc8b99238edb0d53d970cf97066ef97654009890b83703849632f9
 texts=build/language
 
@@ -36,12 +36,12 @@ fetch()
     fetch_packages "$texts"
     fetch_ratings "$texts"
     apt-cache dumpavail | .venv-hf/bin/python tests/soak/language_data.py "$texts/tree" "$texts/hutto_ICWSM_2014" "$texts"
-    touch "$texts/fetched"
+    echo "${packages[*]}" >"$texts/fetched"
 }
 
 build_release
 build_hugging_face
-[[ -f $texts/fetched ]] || fetch
+[[ $(cat "$texts/fetched" 2>/dev/null) == "${packages[*]}" ]] || fetch
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cp "$texts"/*.txt "$texts"/*.csv "$folder"

@@ -22,7 +22,7 @@ import sys
 
 from tokenizers import BertWordPieceTokenizer
 
-WORDS = 5000
+WORDS = 12000
 TRAIN, TEST = 1000, 6000
 SECTIONS = ('games', 'gnu-r', 'golang', 'java', 'javascript', 'net', 'perl', 'python', 'science', 'utils')
 SPECIAL = ('[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]')
@@ -58,7 +58,7 @@ class Paragraphs(html.parser.HTMLParser):
 
 
 def read(path):
-    data = gzip.open(path).read() if path.suffix == '.gz' else path.read_bytes()
+    data = gzip.open(path).read() if path.suffix in ('.gz', '.dz') else path.read_bytes()
     return data.decode('utf-8', 'replace')
 
 
@@ -130,6 +130,25 @@ def thesaurus(path):
         yield document
 
 
+def dictionary(path):
+    """Meanings of words, and who has used them how; a document is a word. Without who has written it, and numbers."""
+    word, document = None, []
+    written = r'\[[^]]*(Webster|Wordnet|WordNet|PJC|Century|Supp\.)[^]]*\]'
+    for part in re.split(r'\n\s*\n', re.sub(written, '', read(path))):
+        text = ' '.join(part.split())
+        if not part.startswith(' ') and '\\' in text:  # Feeler \Feel"er\, n.
+            if document:
+                yield document
+            word, document = text.split(' \\')[0].lower(), []
+            text = re.sub(r'^.*?\\.*?\\,?', '', text)
+        text = re.sub(r'^[^.]{0,12}\d+\. |[{}"]|\[[^]]*\]|\([^)]*\)', '', text)
+        found = list(sentences([re.sub(r'--[A-Z][^-]*$', '', text).strip()]))
+        if found and word:
+            document += [f'{word}: {found[0]}', *found[1:]]
+    if document:
+        yield document
+
+
 def documents(tree):
     share = tree / 'usr/share'
     for folder in ('doc/debian-handbook/html/en-US', 'doc/debian-policy/policy.html',
@@ -147,6 +166,7 @@ def documents(tree):
             yield list(sentences([' '.join(saying.split())]))
     for part in ('adj', 'adv', 'verb'):
         yield from wordnet(share / 'wordnet' / f'data.{part}')
+    yield from dictionary(share / 'dictd/gcide.dict.dz')
     yield from thesaurus(share / 'mythes/th_en_US_v2.dat')
 
 
