@@ -30,6 +30,7 @@ LAYERS, HIDDEN, HEADS, INNER, LENGTH, GUESSES = 2, 128, 2, 512, 64, 10  # BERT-T
 SAME = {'steps': 20, 'rate': 3e-3, 'warmup': 5, 'batch': 64, 'dropout': 0}
 BESIDE = {'steps': 500, 'rate': 3e-3, 'warmup': 50, 'batch': 64, 'dropout': 0.1}
 PRETRAIN = {'steps': 14000, 'rate': 3e-3, 'warmup': 1400, 'batch': 64, 'dropout': 0, 'half': True}
+WORDS = 'encoder/word_embeddings/embeddings'
 TASKS = {  # passes: how often the sentences are read
     'films': {'classes': 2, 'length': 40, 'passes': 16, 'rate': 2e-3, 'batch': 32},
     'topics': {'classes': 10, 'length': 24, 'passes': 16, 'rate': 1e-3, 'batch': 32},
@@ -116,8 +117,10 @@ def encode(w, data, rate):
     """rate: of dropout; 0 where nothing is trained."""
     count, length = len(data['input_ids']), int(data['input_mask'].sum(1).max())  # the rest is padding
     ids, mask, types = (data[name][:, :length] for name in ('input_ids', 'input_mask', 'segment_ids'))
-    x = (F.embedding(ids, w['encoder/word_embeddings/embeddings'])
-         + w['encoder/position_embedding/embeddings'][:length]
+    words = encode.words = F.embedding(ids, w[WORDS])
+    if words.requires_grad:
+        words.retain_grad()
+    x = (words + w['encoder/position_embedding/embeddings'][:length]
          + F.embedding(types, w['encoder/type_embeddings/embeddings']))
     x = F.dropout(norm(w, 'encoder/embeddings_layer_norm', x), rate)
     hidden = (1 - mask[:, None, None, :].float()) * -1e9
@@ -141,7 +144,7 @@ def judge(w, head, x, rate):
 def guess(w, x, places):
     x = torch.gather(x, 1, places[..., None].expand(-1, -1, HIDDEN))
     x = norm(w, 'masked_lm/layer_norm', gelu(dense(w, 'masked_lm/dense', x)))
-    return x @ w['encoder/word_embeddings/embeddings'].T + w['masked_lm/bias']
+    return x @ w[WORDS].T + w['masked_lm/bias']
 
 
 def pretraining_losses(w, data, rate):
@@ -171,19 +174,24 @@ def schedule(step, rate, steps, warmup):
 
 
 class AdamW:
-    """Model Garden's: all gradients together are clipped to a norm of 1; epsilon is added before biases are corrected."""
+    """Model Garden's: all gradients together are clipped to a norm of 1; epsilon is added before biases are corrected.
+
+    Where words are only looked up (`lookups`), each has a gradient of its own in that norm, as often as it is there.
+    """
 
     def __init__(self, weights, decay=0.01, beta_1=0.9, beta_2=0.999, epsilon=1e-7):
-        self.all = list(weights.values())
+        self.names, self.all = list(weights), list(weights.values())
         self.decays = [0 if 'layer_norm' in name or 'bias' in name else decay for name in weights]
         self.m, self.v = ([torch.zeros_like(p) for p in self.all] for _ in range(2))
         self.beta_1, self.beta_2, self.epsilon, self.count = beta_1, beta_2, epsilon, 0
 
     @torch.no_grad()
-    def step(self, rate):
+    def step(self, rate, lookups=None):
         self.count += 1
         grads = [p.grad for p in self.all]
-        total = torch.stack([g.norm() for g in grads]).norm()
+        norms = [lookups.grad.norm() if lookups is not None and name == WORDS else g.norm()
+                 for name, g in zip(self.names, grads)]
+        total = torch.stack(norms).norm()
         torch._foreach_mul_(grads, 1 / max(1.0, float(total)))
         torch._foreach_mul_(self.m, self.beta_1)
         torch._foreach_add_(self.m, grads, alpha=1 - self.beta_1)
@@ -198,8 +206,8 @@ class AdamW:
             p.grad = None
 
 
-def train(weights, data, loss, how):
-    """Changes the weights; gives the mean of the losses."""
+def train(weights, data, loss, how, looked_up=False):
+    """Changes the weights; gives the mean of the losses. looked_up: nothing else is done with the table of words."""
     trained = {name: p for name, p in weights.items() if 'pooler_transform' not in name}
     for p in trained.values():
         p.requires_grad_(True)
@@ -207,7 +215,7 @@ def train(weights, data, loss, how):
     for step, batch in enumerate(batches(data, how['batch'], how['steps'])):
         value = loss(weights, batch)
         value.backward()
-        adam.step(schedule(step, how['rate'], how['steps'], how['warmup']))
+        adam.step(schedule(step, how['rate'], how['steps'], how['warmup']), encode.words if looked_up else None)
         total += value.item()
     return total / how['steps']
 
@@ -369,7 +377,7 @@ def compare_finetuning(tilth, task, seed, pretrained):
     weights = tilth.weights(first)
     torch.manual_seed(seed)
     train(weights, data, lambda w, batch: F.cross_entropy(sentence_scores(w, batch, 0.1), batch['label_ids'].flatten()),
-          how)
+          how, looked_up=True)
     theirs = evaluate(test, lambda part: right(weights, part))
     tilth.finish(process)
     return tilth.told(run, 'cls_accuracy'), theirs
