@@ -2,7 +2,7 @@
 # A small BERT on real text, against PyTorch with the same network, recipe, batches and first weights (language_peer.py):
 # pre-trained with documentation and dictionaries of Debian, then fine-tuned to judge film reviews and to sort packages
 # into sections. The means over five seeds differ by at most 0.5 points, and pre-training helps. The texts are fetched into
-# build/language, once. TILTH_SEEDS asks for another number of seeds. About 40 minutes on two cores.
+# build/language, once. TILTH_SEEDS asks for another number of seeds. About 50 minutes on two cores.
 # shellcheck source-path=SCRIPTDIR/../.. source=build.sh
 source "$(dirname "$0")/../../build.sh"
 
