@@ -540,8 +540,8 @@ tl_status tli_whole_make(tli_whole *w, tli_cuda *d, tl_queue *q)
 tl_status tli_whole_run(tli_whole *w, tl_queue *q)
 {
     void *parameters[] = {(void *)(uintptr_t)w->args};
-    const bool proven = w->ran;
+    TL_TRY(tli_cuda_launch_meeting(q, w->kernel, w->processors, w->threads, w->shared, parameters,
+                                   w->ran));
     w->ran = true;
-    return tli_cuda_launch_meeting(q, w->kernel, w->processors, w->threads, w->shared, parameters,
-                                   proven);
+    return TL_OK;
 }
