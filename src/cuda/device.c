@@ -227,7 +227,10 @@ static tl_status tell_choices(tl_device *device, tl_str *out)
 
 static tl_status take_choices(tl_device *device, const char *text)
 {
-    return tli_choices_import(&tli_cuda_of(device)->choices, text);
+    tli_cuda *d = tli_cuda_of(device);
+    const tl_status st = tli_choices_import(&d->choices, text);
+    tli_cuda_products_forget(d);
+    return st;
 }
 
 const tl_device_class tl_device_cuda = {

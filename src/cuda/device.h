@@ -63,12 +63,16 @@ typedef struct tli_cuda_moment {
     tl_queue *queue;
     uint64_t ticket;
 } tli_cuda_moment;
+/* Memory that calls of a lane use one after the other; it grows as they need it. */
+typedef struct tli_cuda_room {
+    CUdeviceptr at; /* 0: not yet */
+    size_t bytes;
+    bool listed; /* lists of work have its address */
+} tli_cuda_room;
 /* What calls of a lane use (lanes.h). */
 typedef struct tli_cuda_lane {
     CUstream stream;
-    CUdeviceptr workspace, scratch;
-    size_t scratch_bytes;
-    bool scratch_listed;
+    tli_cuda_room workspace, scratch;
 } tli_cuda_lane;
 typedef struct tli_cuda_queue tli_cuda_queue;
 struct tli_cuda_queue {
@@ -80,14 +84,12 @@ struct tli_cuda_queue {
         tli_cuda_queue *next;
     } meets; /* what meetings.c knows, under its lock */
     /* For calls, one at a time (`calls` of the device): */
-    CUdeviceptr workspace; /* of products; 0: not yet */
-    CUdeviceptr scratch;   /* of everything else; 0: not yet */
-    size_t scratch_bytes;
-    bool scratch_listed; /* lists of work have its address */
+    tli_cuda_room workspace; /* of products, which have operands in the other one */
+    tli_cuda_room scratch;   /* of everything else */
     struct {
         CUdeviceptr *items;
         int64_t count, capacity;
-    } outgrown;              /* scratch that lists of work have the address of */
+    } outgrown;              /* rooms that lists of work have the address of */
     CUdeviceptr meeting;     /* where groups of a kernel tell each other something, or 0 */
     CUdeviceptr step;        /* what draws depend on, or 0 */
     tl_draws draws;          /* what is there, or on its way */
@@ -170,6 +172,10 @@ tl_status tli_cuda_fault_told(tli_cuda_queue *q);
 void tli_cuda_work_deinit(tli_cuda *d);
 void tli_cuda_singles_deinit(tli_cuda *d);
 void tli_cuda_queue_work_deinit(tli_cuda_queue *q);
+/* The room of the run's queue has so many bytes, and goes into a list that is made. */
+tl_status tli_cuda_make_room(const tl_run *run, tli_cuda_room *room, size_t bytes);
+/* It has none, until it is made again. */
+tl_status tli_cuda_drop_room(tli_cuda_queue *q, tli_cuda_room *room);
 /* As tli_cuda_scratch (kernels.h), and nothing but the device. */
 tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes);
 /* Handles of libraries are made beside what follows, unless somebody has asked for them already. */
@@ -178,6 +184,8 @@ void tli_cuda_handles_begin(tli_cuda *d);
 void tli_cuda_handles_join(tli_cuda *d);
 /* Gives back what products.c keeps, and dnn_plans.c. */
 void tli_cuda_products_deinit(tli_cuda *d);
+/* Algorithms of products are looked up again, as choices have changed. */
+void tli_cuda_products_forget(tli_cuda *d);
 void tli_dnn_plans_deinit(tli_cuda *d);
 
 /* Methods of the class that are about queues (queue.c). */

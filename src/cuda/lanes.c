@@ -50,13 +50,10 @@ static const tli_cuda *device_of(const tli_cuda_queue *q)
 
 static void cross(tli_cuda_queue *q)
 {
-    const tli_cuda_lane main = {q->stream, q->workspace, q->scratch, q->scratch_bytes,
-                                q->scratch_listed};
+    const tli_cuda_lane main = {q->stream, q->workspace, q->scratch};
     q->stream = q->side.stream;
     q->workspace = q->side.workspace;
     q->scratch = q->side.scratch;
-    q->scratch_bytes = q->side.scratch_bytes;
-    q->scratch_listed = q->side.scratch_listed;
     q->side = main;
     q->lanes->aside = !q->lanes->aside;
 }
@@ -279,10 +276,10 @@ static bool is_written(const tli_reaches *all, const tli_reach *what)
 static tl_status find_place(tli_cuda *d, char **out, const void *from, size_t bytes, int64_t rows,
                             int64_t columns)
 {
-    char key[80];
+    char key[96];
     CUdeviceptr at;
     tl_status st = TL_OK;
-    snprintf(key, sizeof key, "%p %" PRId64 " %" PRId64, from, rows, columns);
+    snprintf(key, sizeof key, "%p %zu %" PRId64 " %" PRId64, from, bytes, rows, columns);
     pthread_mutex_lock(&d->lock);
     *out = tl_map_get(&d->turned, key);
     if (!*out && d->api->cuMemAlloc_v2(&at, bytes) == CUDA_SUCCESS) {
@@ -366,8 +363,8 @@ tl_status tli_cuda_lanes_end(tli_cuda_queue *q)
 void tli_cuda_lanes_free(tli_cuda_queue *q)
 {
     const tli_cuda *d = device_of(q);
-    if (q->side.workspace) (void)d->api->cuMemFree_v2(q->side.workspace);
-    if (q->side.scratch) (void)d->api->cuMemFree_v2(q->side.scratch);
+    if (q->side.workspace.at) (void)d->api->cuMemFree_v2(q->side.workspace.at);
+    if (q->side.scratch.at) (void)d->api->cuMemFree_v2(q->side.scratch.at);
     if (q->side.stream) (void)d->api->cuStreamDestroy_v2(q->side.stream);
     if (q->early) (void)d->api->cuStreamDestroy_v2(q->early);
 }

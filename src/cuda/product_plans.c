@@ -8,12 +8,13 @@
 #include <string.h>
 
 #include <tilth/base/alloc.h>
+#include <tilth/base/log.h>
 
 #include "cuda/device.h"
 #include "cuda/race.h"
 
 enum {
-    WORKSPACE = 64 << 20,
+    MOST_WORKSPACE = 64 << 20,
     MOST_ALIGNED = 256, /* bytes: more is of no use to cuBLASLt */
     ROUNDS = 3,         /* of those that are near each other */
     TIMES = 3,          /* that each is run in a round */
@@ -119,21 +120,34 @@ typedef struct candidates {
     int count;
 } candidates;
 
+/* What is promised of the addresses. */
+static tl_status set_alignments(const tli_cuda_api *api, cublasLtMatmulPreference_t preference,
+                                const tli_cuda_product *w)
+{
+    const uint32_t a = (uint32_t)w->aligned.a, b = (uint32_t)w->aligned.b,
+                   c = (uint32_t)w->aligned.c;
+    TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &b, sizeof b);
+    TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &a, sizeof a);
+    TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &c, sizeof c);
+    TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &c, sizeof c);
+    return TL_OK;
+}
+
 /* Sums of parts are only added up in float32, in one order: the same bits each time. */
 static tl_status ask(const tli_cuda_api *api, cublasLtHandle_t handle, const tli_cuda_plan *p,
                      cublasLtMatmulPreference_t preference, candidates *out)
 {
-    const uint64_t most = WORKSPACE;
+    const uint64_t most = MOST_WORKSPACE;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    const uint32_t aligned = (uint32_t)p->what.aligned;
     TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
         CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
     TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
         CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes, sizeof schemes);
-    TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &aligned, sizeof aligned);
-    TRY(api, cublasLtMatmulPreferenceSetAttribute, preference,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &aligned, sizeof aligned);
+    TL_TRY(set_alignments(api, preference, &p->what));
     const cublasStatus_t st =
         api->cublasLtMatmulAlgoGetHeuristic(handle, p->description, p->b, p->a, p->c, p->c,
                                             preference, TLI_RACE_MOST, out->items, &out->count);
@@ -182,21 +196,21 @@ static tl_status set_operands(const tli_cuda_api *api, const tli_cuda_plan *p,
     return TL_OK;
 }
 
-static tl_status launch(tli_cuda *d, tli_cuda_queue *q, const tli_cuda_plan *p,
-                        const tli_cuda_operands *o)
+static tl_status launch(const tl_run *run, const tli_cuda_plan *p, const tli_cuda_operands *o)
 {
     static const float one = 1, zero = 0;
     static const double one_d = 1, zero_d = 0;
     const bool is_double = p->what.dtype == TL_F64;
-    if (p->workspace && !q->workspace)
-        TLI_CUDA_TRY(d->api, cuMemAlloc_v2, &q->workspace, WORKSPACE);
+    const tli_cuda *d = tli_cuda_of(run->queue->device);
+    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    if (p->workspace) TL_TRY(tli_cuda_make_room(run, &q->workspace, p->workspace));
     TRY(d->api, cublasLtMatmul, d->products, p->description,
         is_double ? (const void *)&one_d : &one, o->b, p->b, o->a, p->a,
         p->what.added ? (const void *)&one
         : is_double   ? (const void *)&zero_d
                       : &zero,
         p->what.added ? o->added : o->c, p->c, o->c, p->c, &p->algorithm,
-        (void *)(uintptr_t)q->workspace, p->workspace, q->stream);
+        (void *)(uintptr_t)q->workspace.at, p->workspace, q->stream);
     return TL_OK;
 }
 
@@ -204,8 +218,7 @@ static tl_status launch(tli_cuda *d, tli_cuda_queue *q, const tli_cuda_plan *p,
 
 /* A product that its candidates compute in turn. */
 typedef struct contest {
-    tli_cuda *d;
-    tli_cuda_queue *q;
+    const tl_run *run;
     tli_cuda_plan *plan;
     const tli_cuda_operands *operands;
     const candidates *all;
@@ -221,24 +234,27 @@ static bool is_large(const tli_cuda_product *w)
 static tl_status time_one(void *self, int number, float *ms)
 {
     contest *c = self;
-    const tli_cuda_api *api = c->d->api;
+    const tli_cuda_api *api = tli_cuda_of(c->run->queue->device)->api;
+    const CUstream stream = tli_cuda_queue_of(c->run->queue)->stream;
     const int times = is_large(&c->plan->what) ? 1 : TIMES;
     take(c->plan, &c->all->items[number]);
-    if (!c->loaded[number]) TL_TRY(launch(c->d, c->q, c->plan, c->operands));
+    if (!c->loaded[number]) TL_TRY(launch(c->run, c->plan, c->operands));
     c->loaded[number] = true;
-    TLI_CUDA_TRY(api, cuEventRecord, c->from, c->q->stream);
-    for (int i = 0; i < times; i++) TL_TRY(launch(c->d, c->q, c->plan, c->operands));
-    TLI_CUDA_TRY(api, cuEventRecord, c->to, c->q->stream);
+    TLI_CUDA_TRY(api, cuEventRecord, c->from, stream);
+    for (int i = 0; i < times; i++) TL_TRY(launch(c->run, c->plan, c->operands));
+    TLI_CUDA_TRY(api, cuEventRecord, c->to, stream);
     TLI_CUDA_TRY(api, cuEventSynchronize, c->to);
     TLI_CUDA_TRY(api, cuEventElapsedTime, ms, c->from, c->to);
     return TL_OK;
 }
 
-/* The fastest of them, computing what is asked for. */
-static tl_status choose_fastest(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p,
-                                const tli_cuda_operands *o, const candidates *all)
+/* The fastest of them, computing what is asked for. The others may have wanted more room. */
+static tl_status choose_fastest(const tl_run *run, tli_cuda_plan *p, const tli_cuda_operands *o,
+                                const candidates *all)
 {
-    contest c = {.d = d, .q = q, .plan = p, .operands = o, .all = all};
+    const tli_cuda *d = tli_cuda_of(run->queue->device);
+    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    contest c = {.run = run, .plan = p, .operands = o, .all = all};
     tl_status st =
         tli_cuda_check(d->api->cuEventCreate(&c.from, CU_EVENT_DEFAULT), "cuEventCreate");
     if (st == TL_OK)
@@ -250,7 +266,7 @@ static tl_status choose_fastest(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p
     if (st == TL_OK) take(p, &all->items[tli_race_run(&race)]);
     if (c.from) (void)d->api->cuEventDestroy_v2(c.from);
     if (c.to) (void)d->api->cuEventDestroy_v2(c.to);
-    return st;
+    return st == TL_OK ? tli_cuda_drop_room(q, &q->workspace) : st;
 }
 
 static bool is_measured(const tli_cuda_queue *q, const tli_cuda_product *w)
@@ -275,7 +291,7 @@ static bool read_choice(const tli_cuda *d, tli_cuda_plan *p, const char *text)
     cublasLtMatmulHeuristicResult_t found;
     unsigned char *bytes = (unsigned char *)&p->algorithm;
     int at = 0;
-    if (sscanf(text, "%zx %n", &p->workspace, &at) != 1 || p->workspace > WORKSPACE
+    if (sscanf(text, "%zx %n", &p->workspace, &at) != 1 || p->workspace > MOST_WORKSPACE
         || strlen(text + at) != 2 * sizeof p->algorithm)
         return false;
     for (size_t i = 0; i < sizeof p->algorithm; i++) {
@@ -289,19 +305,24 @@ static bool read_choice(const tli_cuda *d, tli_cuda_plan *p, const char *text)
            && found.workspaceSize <= p->workspace;
 }
 
-static tl_status choose(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan *p, const char *key,
+static tl_status choose(const tl_run *run, tli_cuda_plan *p, const char *key,
                         const tli_cuda_operands *o)
 {
+    tli_cuda *d = tli_cuda_of(run->queue->device);
     candidates all;
     char choice[TLI_CHOICE];
     TL_TRY(tli_choice_find(&d->choices, key, choice));
     if (choice[0] && read_choice(d, p, choice)) return TL_OK;
+    if (choice[0])
+        TL_LOG_WARNING("cuBLASLt does not take the algorithm that was chosen for '%s'; another one "
+                       "is taken, and results will differ in their last bits",
+                       key);
     TL_TRY(find_candidates(d->api, d->products, p, &all));
     take(p, &all.items[0]);
-    if (!is_measured(q, &p->what)) return TL_OK;
+    if (!is_measured(tli_cuda_queue_of(run->queue), &p->what)) return TL_OK;
     if (all.count > 1) {
         TL_TRY(set_operands(d->api, p, o));
-        TL_TRY(choose_fastest(d, q, p, o, &all));
+        TL_TRY(choose_fastest(run, p, o, &all));
     }
     print_choice(choice, p);
     return tli_choice_note(&d->choices, key, choice);
@@ -319,18 +340,32 @@ static void free_plan(const tli_cuda_api *api, tli_cuda_plan *p)
     tl_free(p);
 }
 
-void tli_cuda_products_deinit(tli_cuda *d)
+static void free_plans(tli_cuda *d)
 {
     for (int64_t i = 0; i < tl_map_count(&d->plans); i++)
         free_plan(d->api, tl_map_at(&d->plans, i));
     tl_map_deinit(&d->plans);
+}
+
+void tli_cuda_products_forget(tli_cuda *d)
+{
+    pthread_mutex_lock(&d->lock);
+    free_plans(d);
+    d->plans = TL_MAP_INIT;
+    pthread_mutex_unlock(&d->lock);
+}
+
+void tli_cuda_products_deinit(tli_cuda *d)
+{
+    free_plans(d);
     if (d->products) (void)d->api->cublasLtDestroy(d->products);
     d->products = NULL;
 }
 
-static tl_status new_plan(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan **out, const char *key,
+static tl_status new_plan(const tl_run *run, tli_cuda_plan **out, const char *key,
                           const tli_cuda_product *what, const tli_cuda_operands *o)
 {
+    tli_cuda *d = tli_cuda_of(run->queue->device);
     const tli_cuda_api *api;
     *out = NULL;
     TL_TRY(tli_cuda_products(&api));
@@ -340,26 +375,28 @@ static tl_status new_plan(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan **out, c
     if (!p) return TL_FAIL_NOMEM(sizeof *p);
     p->what = *what;
     tl_status st = describe(api, p);
-    if (st == TL_OK) st = choose(d, q, p, key, o);
+    if (st == TL_OK) st = choose(run, p, key, o);
     if (st != TL_OK) free_plan(api, p);
     else *out = p;
     return st;
 }
 
-static tl_status find_plan(tli_cuda *d, tli_cuda_queue *q, tli_cuda_plan **out,
-                           const tli_cuda_product *w, const tli_cuda_operands *o)
+static tl_status find_plan(const tl_run *run, tli_cuda_plan **out, const tli_cuda_product *w,
+                           const tli_cuda_operands *o)
 {
-    char key[192];
+    tli_cuda *d = tli_cuda_of(run->queue->device);
+    char key[224];
     snprintf(key, sizeof key,
              "product %s %" PRId64 " %" PRId64 " %" PRId64 " %d%d%d%d%d%d %d %" PRId64 " %" PRId64
              " %" PRId64,
              tl_dtype_name(w->dtype), w->m, w->n, w->k, w->transpose_a, w->transpose_b, w->bias,
              w->wide, w->keep_sum, w->added, (int)w->activation, w->batch, w->a_step, w->b_step);
     if (w->gelu_grad) snprintf(key + strlen(key), sizeof key - strlen(key), " gelu_grad");
-    if (w->aligned < MOST_ALIGNED)
-        snprintf(key + strlen(key), sizeof key - strlen(key), " at %d", w->aligned);
+    if (w->aligned.a < MOST_ALIGNED || w->aligned.b < MOST_ALIGNED || w->aligned.c < MOST_ALIGNED)
+        snprintf(key + strlen(key), sizeof key - strlen(key), " at %d %d %d", w->aligned.a,
+                 w->aligned.b, w->aligned.c);
     if ((*out = tl_map_get(&d->plans, key))) return TL_OK;
-    TL_TRY(new_plan(d, q, out, key, w, o));
+    TL_TRY(new_plan(run, out, key, w, o));
     tl_status st = tl_map_set(&d->plans, key, *out);
     if (st != TL_OK) free_plan(d->api, *out);
     return st;
@@ -378,9 +415,10 @@ tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *give
 {
     tli_cuda_product with = *given;
     const tli_cuda_product *what = &with;
-    with.aligned = aligned(o->c, o->added);
+    with.aligned.a = aligned(o->a, NULL);
+    with.aligned.b = aligned(o->b, NULL);
+    with.aligned.c = aligned(o->c, o->added);
     tli_cuda *d = tli_cuda_of(run->queue->device);
-    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
     tli_cuda_plan *plan;
     TL_ASSERT(what->bias == (o->bias != NULL)
               && (what->keep_sum || what->gelu_grad) == (o->sum != NULL));
@@ -390,9 +428,9 @@ tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *give
     if (tli_cuda_foresees(run->queue)) return TL_OK;
     TL_TRY(tli_cuda_enter(d));
     pthread_mutex_lock(&d->lock); // a plan's operands are part of its description
-    tl_status st = find_plan(d, q, &plan, what, o);
+    tl_status st = find_plan(run, &plan, what, o);
     if (st == TL_OK) st = set_operands(d->api, plan, o);
-    if (st == TL_OK) st = launch(d, q, plan, o);
+    if (st == TL_OK) st = launch(run, plan, o);
     pthread_mutex_unlock(&d->lock);
     if (st == TL_OK) (void)tli_cuda_issue(run->queue);
     return st;

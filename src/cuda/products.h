@@ -20,7 +20,9 @@ typedef struct tli_cuda_product {
     bool added;               /* something like the result is added to it */
     bool masked;              /* small ones: 0 where something like the result is not positive */
     bool gelu_grad; /* the result is the gradient of gelu_tanh, which `sum` was given to */
-    int aligned; /* bytes that the result begins at a multiple of; tli_cuda_multiply_into knows */
+    struct {
+        int a, b, c;
+    } aligned; /* bytes that they begin at a multiple of; tli_cuda_multiply_into knows */
 } tli_cuda_product;
 
 /* Where they lie; what a product has not is NULL. */

@@ -40,8 +40,8 @@ void tli_cuda_queue_free(tl_queue **queue)
         if (q->stream) (void)d->api->cuStreamSynchronize(q->stream);
         for (int i = 0; i < TLI_CUDA_MARKS; i++)
             if (q->marks[i]) (void)d->api->cuEventDestroy_v2(q->marks[i]);
-        if (q->workspace) (void)d->api->cuMemFree_v2(q->workspace);
-        if (q->scratch) (void)d->api->cuMemFree_v2(q->scratch);
+        if (q->workspace.at) (void)d->api->cuMemFree_v2(q->workspace.at);
+        if (q->scratch.at) (void)d->api->cuMemFree_v2(q->scratch.at);
         for (int64_t i = 0; i < q->outgrown.count; i++)
             (void)d->api->cuMemFree_v2(q->outgrown.items[i]);
         tli_cuda_lanes_free(q);
@@ -104,51 +104,55 @@ bool tli_cuda_asks(tl_queue *q, const char *key)
     return true;
 }
 
-/* --- scratch ---------------------------------------------------------------------------------- */
+/* --- rooms ------------------------------------------------------------------------------------ */
 
-enum { SCRATCH_STEP = 2 << 20 };
+enum { ROOM_STEP = 2 << 20 };
 
 // What lists of work know stays; else the driver waits for work that uses it.
-static tl_status drop_scratch(tli_cuda_queue *q)
+tl_status tli_cuda_drop_room(tli_cuda_queue *q, tli_cuda_room *room)
 {
     const tli_cuda *d = device_of(&q->base);
-    if (!q->scratch) return TL_OK;
-    if (!q->scratch_listed) (void)d->api->cuMemFree_v2(q->scratch);
-    else if (!TL_VEC_PUSH(&q->outgrown, q->scratch)) return TL_ENOMEM;
-    q->scratch = 0;
-    q->scratch_bytes = 0;
-    q->scratch_listed = false;
+    if (!room->at) return TL_OK;
+    if (!room->listed) (void)d->api->cuMemFree_v2(room->at);
+    else if (!TL_VEC_PUSH(&q->outgrown, room->at)) return TL_ENOMEM;
+    *room = (tli_cuda_room){0};
+    return TL_OK;
+}
+
+tl_status tli_cuda_make_room(const tl_run *run, tli_cuda_room *room, size_t bytes)
+{
+    tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
+    const tli_cuda *d = device_of(run->queue);
+    if (bytes > room->bytes) {
+        const size_t whole = (size_t)tl_div_up((int64_t)bytes, ROOM_STEP) * ROOM_STEP;
+        CUdeviceptr at = 0;
+        TL_TRY(tli_cuda_drop_room(q, room));
+        CUresult result = d->api->cuMemAlloc_v2(&at, whole);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) { // perhaps tensors that are gone have it
+            tl_engine_trim(run->engine);
+            result = d->api->cuMemAlloc_v2(&at, whole);
+        }
+        if (result == CUDA_ERROR_OUT_OF_MEMORY)
+            return TL_FAIL(TL_ENOMEM,
+                           "the GPU has no room for %zu bytes that a kernel needs beside its "
+                           "tensors",
+                           whole);
+        TL_TRY(tli_cuda_check(result, "cuMemAlloc"));
+        *room = (tli_cuda_room){.at = at, .bytes = whole};
+    }
+    if (q->listing) room->listed = true;
     return TL_OK;
 }
 
 tl_status tli_cuda_queue_scratch(const tl_run *run, void **out, size_t bytes)
 {
     tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
-    const tli_cuda *d = device_of(run->queue);
     if (q->asked) {
         *out = tli_cuda_somewhere();
         return TL_OK;
     }
-    if (bytes > q->scratch_bytes) {
-        const size_t room = (size_t)tl_div_up((int64_t)bytes, SCRATCH_STEP) * SCRATCH_STEP;
-        TL_TRY(drop_scratch(q));
-        CUresult result = d->api->cuMemAlloc_v2(&q->scratch, room);
-        if (result == CUDA_ERROR_OUT_OF_MEMORY) { // perhaps tensors that are gone have it
-            tl_engine_trim(run->engine);
-            result = d->api->cuMemAlloc_v2(&q->scratch, room);
-        }
-        if (result != CUDA_SUCCESS) q->scratch = 0;
-        if (result == CUDA_ERROR_OUT_OF_MEMORY)
-            return TL_FAIL(TL_ENOMEM,
-                           "the GPU has no room for %zu bytes that a kernel needs beside its "
-                           "tensors",
-                           room);
-        TL_TRY(tli_cuda_check(result, "cuMemAlloc"));
-        q->scratch_bytes = room;
-    }
-    if (q->listing) q->scratch_listed = true;
-    const CUdeviceptr at = q->scratch;
-    memcpy(out, &at, sizeof *out);
+    TL_TRY(tli_cuda_make_room(run, &q->scratch, bytes));
+    memcpy(out, &q->scratch.at, sizeof *out);
     if (q->whole) tli_whole_writes(q->whole, *out, bytes);
     return TL_OK;
 }
