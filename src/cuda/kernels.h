@@ -78,7 +78,7 @@ void tli_cuda_draws_ahead(tli_cuda *d);
 void tli_cuda_fill_ahead(tli_cuda *d, size_t size);
 
 /* Bytes that groups can share at most beside what texts say. */
-int tli_cuda_room(const tl_run *run);
+int tli_cuda_group_room(const tl_run *run);
 
 /* Memory of the device for kernels of the call that asks: the next call may get the same. It stays
  * where it is, so lists may use it. */

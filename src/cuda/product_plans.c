@@ -351,7 +351,7 @@ void tli_cuda_products_forget(tli_cuda *d)
 {
     pthread_mutex_lock(&d->lock);
     free_plans(d);
-    d->plans = TL_MAP_INIT;
+    d->plans = (tl_map)TL_MAP_INIT;
     pthread_mutex_unlock(&d->lock);
 }
 

@@ -58,7 +58,8 @@ static bool define_shared_row(const tl_run *run, tli_cuda_work *w, size_t bytes,
                               int64_t width, int vector)
 {
     const int64_t row = pitch * (int64_t)bytes;
-    if (row < LEAST_SHARED || 2 * row > tli_cuda_room(run) || vector * bytes != 16) return false;
+    if (row < LEAST_SHARED || 2 * row > tli_cuda_group_room(run) || vector * bytes != 16)
+        return false;
     w->threads = SHARERS;
     w->shared = (size_t)row;
     tli_cuda_define(&w->defines, "WIDTH", width);

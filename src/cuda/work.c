@@ -197,7 +197,7 @@ static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *ar
     return TL_OK;
 }
 
-int tli_cuda_room(const tl_run *run)
+int tli_cuda_group_room(const tl_run *run)
 {
     return (tli_cuda_on_host ? HOST_ROOM : tli_cuda_of(run->queue->device)->room) - OWN_ROOM;
 }
