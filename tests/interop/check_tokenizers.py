@@ -1,6 +1,6 @@
 """`tilth tokenize` beside the four programs whose numbers it gives: characters, and lines of text.
 
-    check_tokenizers.py [LINES]          # 20000 unless it is said
+    check_tokenizers.py [LINES [RULE...]]          # 20000 and all rules unless they are said
 
 tests/soak/tokenizers.sh asks for a million, and for every character.
 
@@ -30,6 +30,7 @@ from tokenizers import Tokenizer
 
 TILTH = pathlib.Path(os.environ['TILTH']).resolve()
 LINES = int(sys.argv[1]) if len(sys.argv) > 1 else 20000
+RULES = sys.argv[2:] or peers.RULES
 FULL = LINES >= 1000000
 PACKAGES = ('debian-reference-en debian-reference-de debian-reference-fr debian-reference-it debian-reference-es '
             'debian-reference-pt debian-reference-ja debian-reference-zh-cn debian-reference-zh-tw manpages-ja manpages-zh '
@@ -121,7 +122,7 @@ def check_rules(driver, folder):
     every = list(characters())
     if not FULL:
         every = every[::29]  # all of them take long; tests/text/test_golden.c looks at them too
-    for rules in peers.RULES:
+    for rules in RULES:
         for lower in (True, False):
             name = f'{rules}, {"lower" if lower else "cased"}'
             compare(f'{name}, characters', every, peers.peer(rules, alphabet, lower)(every),
