@@ -1,8 +1,9 @@
 /* Training steps on a GPU in bfloat16 (weights float32), against the best of PyTorch's ways (eager,
  * compiled, CUDA graphs) and JAX on the same GPU in the same run (bench/peers/gpu.py). A case that
- * fails is told and left out. Behind each row: peak memory, where the time of a step goes beside
- * the budget for it, and how long it takes from the start of a process to the first step, with
- * caches of kernels and choices and without, beside a process of PyTorch's that compiles. */
+ * fails is told and left out. Behind each row: peak memory, clocks and power, where the time of a
+ * step goes beside the budget for it, and how long it takes from the start of a process to the
+ * first step and how much memory, with caches of kernels and choices and without, beside a process
+ * of PyTorch's that compiles. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #include "step_work.h"
 #include "training.h"
 
-enum { NAME = 64, CLASSES = 1001, SIDE = 224, IMAGES = 256, STEPS = 4 };
+enum { NAME = 64, LINE = 512, CLASSES = 1001, SIDE = 224, IMAGES = 256, STEPS = 4 };
 
 /* --- what is measured ------------------------------------------------------------------------- */
 
@@ -56,11 +57,13 @@ static const char *const kind_names[] = {"products", "attention", "convolutions"
 static const struct budget {
     const char *name;
     double ms[KINDS];
+    double one_kernel; /* in place of these */
 } budgets[] = {
-    {"gpt2-124M", {[PRODUCTS] = 74.4, [ATTENTION] = 19.1, [NESTS] = 9.3, [UPDATES] = 1.6}},
-    {"bert-base", {[PRODUCTS] = 27.2, [ATTENTION] = 9.8, [NESTS] = 4.0, [UPDATES] = 1.2}},
-    {"resnet50", {[CONVOLUTIONS] = 25.9, [NESTS] = 12.5, [UPDATES] = 0.3}},
-    {"resnet18", {[CONVOLUTIONS] = 0.6, [NESTS] = 0.3, [UPDATES] = 0.1}},
+    {"gpt2-124M", .ms = {[PRODUCTS] = 74.4, [ATTENTION] = 19.1, [NESTS] = 9.3, [UPDATES] = 1.6}},
+    {"bert-base", .ms = {[PRODUCTS] = 27.2, [ATTENTION] = 9.8, [NESTS] = 4.0, [UPDATES] = 1.2}},
+    {"resnet50", .ms = {[CONVOLUTIONS] = 25.9, [NESTS] = 12.5, [UPDATES] = 0.3}},
+    {"resnet18", .ms = {[CONVOLUTIONS] = 0.6, [NESTS] = 0.3, [UPDATES] = 0.1}},
+    {"mlp", .one_kernel = 0.015},
 };
 
 static kind kind_of(const char *op)
@@ -95,6 +98,10 @@ static void show_parts(const char *name, const char *report, double step_ms)
     double ms[KINDS] = {0}, rest = step_ms;
     for (int i = 0; i < (int)TL_COUNT(budgets); i++)
         if (strncmp(name, budgets[i].name, strlen(budgets[i].name)) == 0) b = &budgets[i];
+    if (b && b->one_kernel > 0) {
+        printf("  %-22s %8.4f ms, budget %.3f\n", "a step, in one kernel", step_ms, b->one_kernel);
+        return;
+    }
     add_up(ms, report);
     for (int i = 0; i < KINDS; i++) {
         rest -= ms[i];
@@ -121,6 +128,28 @@ static double run_for(double least_ms, bench_fn *run, void *payload, tl_engine *
     return (double)(tl_clock_ns() - begun) * 1e-6 / (double)(runs * STEPS);
 }
 
+/* How fast the GPU's clocks are and what it takes from the wall while it does this work. */
+static void show_clocks(bench_fn *run, void *payload, tl_engine *engine)
+{
+    static const char ask[] = "timeout 1.2 nvidia-smi -i 0 -lms 100 --format=csv,noheader,nounits "
+                              "--query-gpu=clocks.sm,clocks.mem,power.draw,temperature.gpu 2>&1";
+    char line[LINE];
+    double now[4], sums[4] = {0};
+    int lines = 0;
+    FILE *told = popen(ask, "r");
+    (void)run_for(1000, run, payload, engine);
+    while (told && fgets(line, sizeof line, told))
+        if (sscanf(line, "%lf, %lf, %lf, %lf", &now[0], &now[1], &now[2], &now[3]) == 4) {
+            for (int i = 0; i < 4; i++) sums[i] += now[i];
+            lines++;
+        }
+    if (told) (void)pclose(told);
+    if (!lines) puts("  clocks and power: nvidia-smi does not tell");
+    else
+        printf("  under way: %.0f MHz, memory %.0f MHz, %.0f W, %.0f degrees\n", sums[0] / lines,
+               sums[1] / lines, sums[2] / lines, sums[3] / lines);
+}
+
 static tl_status tell_memory(const tl_engine *engine, tl_device_memory *out)
 {
     tl_device *device = tl_engine_device(engine);
@@ -133,6 +162,7 @@ static void show(const char *name, tl_program *p, bench_fn *run, void *payload, 
     tl_str text = TL_STR_INIT;
     tl_engine_memory(engine, &memory);
     printf("  peak memory of tensors %.2f GB\n", (double)memory.peak * 1e-9);
+    show_clocks(run, payload, engine);
     if (!p) return;
     const double step_ms = run_for(100, run, payload, engine);
     tl_program_set_timing(p, true);
@@ -244,6 +274,10 @@ static tl_status first_of_training(tl_engine **engine, training *t)
     return TL_OK;
 }
 
+/* What such a process says of the memory that it takes, beside what every process does; the peer's
+ * says the same. */
+#define MEMORY "memory of the GPU: %lf GB"
+
 /* In a process of its own: one step, and what the process then has of the GPU's memory beside the
  * context, which is there since `free` bytes were. */
 static tl_status run_first_step(const char *name, int64_t free)
@@ -258,8 +292,7 @@ static tl_status run_first_step(const char *name, int64_t free)
     if (strcmp(name, resnet_name) == 0) st = first_of_training(&engine, &t);
     if (st == TL_OK) st = tl_engine_wait(engine);
     if (st == TL_OK) st = tell_memory(engine, &now);
-    if (st == TL_OK)
-        printf("  memory of the GPU that it takes: %.2f GB\n", (double)(free - now.free) * 1e-9);
+    if (st == TL_OK) printf(MEMORY "\n", (double)(free - now.free) * 1e-9);
     step_work_unmake(&w);
     training_deinit(&t);
     return st;
@@ -284,16 +317,27 @@ typedef struct sides {
     const char *program, *python; /* ours, and the peer's; NULL where there is none */
 } sides;
 
-static double seconds_of(const char *command)
+/* What a process takes. */
+typedef struct process_cost {
+    double seconds, gigabytes;
+} process_cost;
+
+static process_cost cost_of(const char *command)
 {
     const int64_t begun = tl_clock_ns();
+    process_cost cost = {0};
+    char line[LINE];
     fflush(stdout);
-    if (system(command) != 0) puts("  (it failed)");
-    return (double)(tl_clock_ns() - begun) * 1e-9;
+    FILE *told = popen(command, "r");
+    while (told && fgets(line, sizeof line, told))
+        if (sscanf(line, MEMORY, &cost.gigabytes) != 1) fputs(line, stdout);
+    if (!told || pclose(told) != 0) puts("  (it failed)");
+    cost.seconds = (double)(tl_clock_ns() - begun) * 1e-9;
+    return cost;
 }
 
-/* How long such a process takes, with an empty cache and with what it has left there; and one of
- * the peer's, which compiles as well. */
+/* What it takes to make a first step in a process, with an empty cache and with what it has left
+ * there; and in one of the peer's, which compiles as well. */
 static tl_status show_start(const sides *s, const char *name, const char *row)
 {
     char folder[BENCH_FOLDER], ours[BENCH_FOLDER + 512], theirs[2 * BENCH_FOLDER + 512];
@@ -306,10 +350,15 @@ static tl_status show_start(const sides *s, const char *name, const char *row)
              folder, folder, s->python ? s->python : "", row);
     for (int warm = 0; warm < 2; warm++) {
         const char *caches = warm ? "warm" : "cold";
-        const double took = seconds_of(ours);
-        printf("  from the start to the first step, caches %s: %.2f s", caches, took);
-        const double peer = s->python ? seconds_of(theirs) : 0;
-        if (s->python) printf(", PyTorch compiled %.2f s  x%.1f", peer, peer / took);
+        const process_cost took = cost_of(ours);
+        const process_cost peer = s->python ? cost_of(theirs) : (process_cost){0};
+        printf("  from the start to the first step, caches %s: %.2f s", caches, took.seconds);
+        if (s->python)
+            printf(", PyTorch compiled %.2f s  x%.1f", peer.seconds, peer.seconds / took.seconds);
+        printf("\n  memory of this process beside the context: %.2f GB", took.gigabytes);
+        if (s->python)
+            printf(", PyTorch compiled %.2f GB  x%.2f", peer.gigabytes,
+                   peer.gigabytes > 0 ? took.gigabytes / peer.gigabytes : 0);
         puts("");
     }
     bench_folder_remove(folder);
@@ -397,6 +446,24 @@ static tl_status run_step(bench *b, const char *name, const char *changes)
     return st;
 }
 
+static double rate_of(const bench *b, const char *name)
+{
+    for (int64_t i = 0; i < b->rows.count; i++)
+        if (strcmp(b->rows.items[i].name, name) == 0) return b->rows.items[i].ours;
+    return 0;
+}
+
+/* names: of the pipeline, the step, and both together. */
+static void show_slower(const bench *b, const char *const names[3])
+{
+    const double pipeline = rate_of(b, names[0]), step = rate_of(b, names[1]),
+                 both = rate_of(b, names[2]), slower = pipeline < step ? pipeline : step;
+    if (slower > 0 && both > 0)
+        printf("  both together make %.3f of what the %s alone makes, the slower one (0.95 "
+               "wanted)\n",
+               both / slower, pipeline < step ? "pipeline" : "step");
+}
+
 /* resnet_imagenet on JPEG records, in images: what the processors make ready, what the GPU takes,
  * and what comes of both, which should be the slower one. */
 static tl_status run_files(bench *b)
@@ -429,6 +496,7 @@ static tl_status run_files(bench *b)
     if (bench_wants(b, names[0])) TL_TRY_DONE(st, measure_files(b, names[0], run_pipeline, &f));
     tl_dataset_free(&f.data); // its threads would be in the way
     if (bench_wants(b, names[2])) st = measure_files(b, names[2], run_training, &f.t);
+    show_slower(b, names);
 done:
     tl_ctx_free(&f.c);
     tl_dataset_free(&f.data);

@@ -7,6 +7,7 @@ Every way of running a case is tried once; the fastest is the peer and is measur
 its first step took, and its peak of memory, goes to the standard error.
 """
 import gc
+import importlib.metadata as metadata
 import os
 import sys
 import time
@@ -145,11 +146,24 @@ def fastest(name):
 
 def first(name):
     case = CASES[name]
+    torch.cuda.init()
+    before, _ = torch.cuda.mem_get_info()
     make_step(case, True, False, SDPBackend.CUDNN_ATTENTION if case[0] == 'lm' else SDPBackend.MATH)()
     torch.cuda.synchronize()
+    after, _ = torch.cuda.mem_get_info()
+    print(f'memory of the GPU: {(before - after) / 1e9:.3f} GB')
+
+
+def versions():
+    found = f'PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}'
+    try:
+        return f'{found}, JAX {metadata.version("jax")}'
+    except metadata.PackageNotFoundError:
+        return f'{found}, no JAX'
 
 
 if len(sys.argv) > 1:
     first(sys.argv[1])
 else:
+    print(versions(), file=sys.stderr, flush=True)
     answer(fastest, lambda ready: STEPS * warmed(*ready[:2]))
