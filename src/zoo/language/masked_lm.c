@@ -11,6 +11,7 @@
 #include "zoo/language/data.h"
 #include "zoo/language/encoder.h"
 #include "zoo/language/foreign.h"
+#include "zoo/language/lacks.h"
 #include "zoo/language/names.h"
 
 typedef struct masked_lm_task {
@@ -286,7 +287,7 @@ const tl_desc tl_masked_lm_text_task_config_desc = {
 };
 
 /* Tasks are found by their configuration, and kinds of data have one each. */
-#define MASKED_LM_TASK(id, desc_, help_)                                                           \
+#define MASKED_LM_TASK(id, desc_, lacks_, help_)                                                   \
     const tl_task_class tl_##id##_task = {.cls = {.class_size = sizeof(tl_task_class),             \
                                                   .name = #id,                                     \
                                                   .base = &tl_base_task.cls,                       \
@@ -300,11 +301,12 @@ const tl_desc tl_masked_lm_text_task_config_desc = {
                                           .process_metrics = process_metrics,                      \
                                           .split_batch = split_batch,                              \
                                           .initialize = initialize,                                \
+                                          .lacks = lacks_,                                         \
                                           .export_weights = export_weights,                        \
                                           .original_names = original_names}
-MASKED_LM_TASK(masked_lm, tl_masked_lm_task_config_desc,
+MASKED_LM_TASK(masked_lm, tl_masked_lm_task_config_desc, tli_pretrain_lacks,
                "words that were hidden are guessed, and which sentences follow each other");
-MASKED_LM_TASK(masked_lm_dynamic, tl_masked_lm_dynamic_task_config_desc,
+MASKED_LM_TASK(masked_lm_dynamic, tl_masked_lm_dynamic_task_config_desc, tli_pretrain_dynamic_lacks,
                "masked_lm in batches of about one length");
-MASKED_LM_TASK(masked_lm_text, tl_masked_lm_text_task_config_desc,
+MASKED_LM_TASK(masked_lm_text, tl_masked_lm_text_task_config_desc, tli_pretrain_text_lacks,
                "masked_lm of texts, whose words are hidden as they are read");

@@ -16,6 +16,7 @@
 #include "zoo/language/data.h"
 #include "zoo/language/encoder.h"
 #include "zoo/language/foreign.h"
+#include "zoo/language/lacks.h"
 #include "zoo/language/names.h"
 #include "zoo/language/scores.h"
 #include "zoo/language/sentence.h"
@@ -581,8 +582,8 @@ const tl_desc tl_sentence_text_task_config_desc = {
                                           .export_files = tli_sentence_export_files,               \
                                           __VA_ARGS__}
 SENTENCE_TASK(sentence_prediction, tl_sentence_task_config_desc,
-              "a class, or a number, for one sentence or two", .lacks = NULL);
+              "a class, or a number, for one sentence or two", .lacks = tli_sentence_lacks);
 SENTENCE_TASK(sentence_prediction_text, tl_sentence_text_task_config_desc,
-              "sentence_prediction from texts", .lacks = NULL);
+              "sentence_prediction from texts", .lacks = tli_sentence_text_lacks);
 SENTENCE_TASK(text_classification, tl_text_task_config_desc, "a class for a text, or for a pair",
               .lacks = tli_texts_lacks);
