@@ -207,6 +207,14 @@ static tl_status take_files(making *m)
     return TL_OK;
 }
 
+static tl_status collect_classes(making *m, const part *train)
+{
+    TL_TRY(tl_text_classes_find(&m->classes, m->run->arena, train->from, &train->columns));
+    if (m->classes.count) return TL_OK;
+    return TL_FAIL(TL_EDATA, "--train_file: '%s' has no rows; texts with labels are expected%s",
+                   train->from, train->columns.header == TL_HEADER_NO ? "" : " below its header");
+}
+
 static tl_status find_classes(making *m)
 {
     const tli_finetuning_flags *f = m->given;
@@ -226,7 +234,7 @@ static tl_status find_classes(making *m)
     else if (!train->from)
         return TL_FAIL(TL_EINVAL, "without --train_file, --labels or --classes says which classes "
                                   "there are");
-    else TL_TRY(tl_text_classes_find(&m->classes, m->run->arena, train->from, &train->columns));
+    else TL_TRY(collect_classes(m, train));
     for (int64_t i = 0; i < m->classes.count; i++)
         for (int64_t k = 0; f->labels && k < i; k++)
             if (strcmp(m->classes.items[i], m->classes.items[k]) == 0)

@@ -340,6 +340,13 @@ static void finetuning_is_refused(void **state)
     failed(2, "--text_columns: one text, or a pair; found 3 columns");
     finetuning(VOCAB, train, to, "--text_columns=txt");
     failed(2, "has no column 'txt', did you mean 'text'?");
+    put("header.csv", "text,label\n");
+    finetuning(VOCAB, flag("train_file", "header.csv"), flag("train_data_output_path", "x"));
+    failed(1, "header.csv' has no rows; texts with labels are expected below its header");
+    put("latin.csv", "text,label\nStra\xdf"
+                     "e,1\n");
+    finetuning(VOCAB, flag("train_file", "latin.csv"), flag("train_data_output_path", "x"));
+    failed(1, "latin.csv:2: column 'text': the text is no UTF-8");
     finetuning(VOCAB, train, to, "--labels=good,bad,good");
     failed(2, "--labels: 'good' is there twice");
     finetuning(VOCAB, train, to, "--labels=a", "--classes=x");
