@@ -266,8 +266,8 @@ tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,
 
 /* --- params.yaml ------------------------------------------------------------------------------ */
 
-/* Who takes part is said anew with each start: a run that goes on with other processes, or with one,
- * must not wait for those that it had. */
+/* Who takes part is said anew with each start: a run that goes on with other processes, or with
+ * one, must not wait for those that it had. */
 static void forget_workers(tl_str *to, const char *text)
 {
     static const struct {

@@ -70,7 +70,8 @@ static void tables_are_refused(void **state)
     refuses("a.csv", "\x93NUMPY", "a.csv", .first = "0");
 }
 
-/* What is read must be UTF-8, texts as well as labels; columns that nobody reads may be anything. */
+/* What is read must be UTF-8, texts as well as labels; columns that nobody reads may be what they
+ * are. */
 static void other_encodings_are_refused(void **state)
 {
     (void)state;

@@ -325,7 +325,7 @@ static void mnli_is_read(void **state)
     has("label_ids: int64 2\n");
 }
 
-/* Flags of the original's scripts: those that are here alike, those that say what is here instead. */
+/* Flags of the original's scripts: some are here alike, the others say what is here instead. */
 static void flags_of_the_original(void **state)
 {
     (void)state;
