@@ -102,6 +102,10 @@ static void pretraining_of_texts(void **state)
                                        "nothing is fetched",
                                        NULL};
     prepare();
+    ends(2,
+         TRAIN "train --experiment=bert/text_wiki_pretraining task.train_data.input_path=wiki.txt "
+               "'task.train_data.tfds_name=\"\"' task.train_data.vocab_file_path=vocabs.txt",
+         "lacks 2 settings:"); // a name that is mistyped is for the one who opens it
     is_told(TRAIN "train_and_eval --experiment=bert/text_wiki_pretraining "
                   "task.train_data.seq_length=16 task.validation_data.seq_length=16",
             keys, "wiki.txt");
