@@ -427,9 +427,11 @@ static tl_status open_run(tl_predictor *p, tl_registry *registry, const char *fo
                                                 .threads = args->threads}));
     if (!tl_task_takes_queries(p->run.task))
         return TL_FAIL(TL_EUNSUPPORTED,
-                       "nothing can be predicted: this run is of the task '%s', whose class has no "
-                       "prepare_query",
-                       p->run.task->cls->cls.name);
+                       "this run is of the task '%s', which answers no questions (those with the "
+                       "method prepare_query do). It can be evaluated (`eval`) and exported "
+                       "(`export`), and another run can begin with it: "
+                       "task.init_checkpoint=%s",
+                       p->run.task->cls->cls.name, folder);
     tl_task_answer_form(p->run.task, &p->form);
     if (p->form.pixels > TL_MOST_PIXEL_CLASSES)
         return TL_FAIL(TL_EUNSUPPORTED, "pixels have %" PRId64 " classes; at most %d can be told",

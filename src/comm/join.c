@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,35 @@ static tl_status gather_ranks(int listener, int *fds, const int *files, const tl
                    lacks, who->size, missing);
 }
 
+/* --- interruptions ---------------------------------------------------------------------------- */
+
+/* Who is ended by a signal while others are awaited takes the socket away before that. */
+static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+static char left_behind[PATH_BYTES];
+
+static void take_away(int number)
+{
+    unlink(left_behind);
+    raise(number); // its usual effect is back (SA_RESETHAND), once this returns
+}
+
+/* Signals that somebody handles stay theirs. */
+static void begin_guard(bool guarded[], const char *path)
+{
+    struct sigaction now, ours = {.sa_handler = take_away, .sa_flags = SA_RESETHAND};
+    snprintf(left_behind, sizeof left_behind, "%s", path);
+    sigemptyset(&ours.sa_mask);
+    for (int64_t i = 0; i < TL_COUNT(ends); i++)
+        guarded[i] = sigaction(ends[i], NULL, &now) == 0 && now.sa_handler == SIG_DFL
+                     && sigaction(ends[i], &ours, NULL) == 0;
+}
+
+static void end_guard(const bool guarded[])
+{
+    for (int64_t i = 0; i < TL_COUNT(ends); i++)
+        if (guarded[i]) signal(ends[i], SIG_DFL);
+}
+
 static tl_status lead(int *files, int *fds, const tl_who *who, const struct sockaddr_un *at,
                       int64_t end)
 {
@@ -199,8 +229,11 @@ static tl_status lead(int *files, int *fds, const tl_who *who, const struct sock
     TL_TRY(tl_comm_files_new(files, who->size));
     tl_status st = listen_at(&listener, at);
     if (st == TL_OK) {
+        bool guarded[TL_COUNT(ends)];
+        begin_guard(guarded, at->sun_path);
         st = gather_ranks(listener, fds, files, who, end);
         unlink(at->sun_path);
+        end_guard(guarded);
     }
     if (listener >= 0) close(listener);
     if (st == TL_OK) return st;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,21 @@ static void add_command(tl_str *out)
     tl_free(words);
 }
 
+/* A name that nobody knows is more likely a mistake than another machine. */
+static void add_doubts(tl_str *out, const tl_who *who)
+{
+    struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};
+    const char *first = who->from == TL_WHO_TORCHRUN ? getenv("MASTER_ADDR") : NULL;
+    if (!first || !*first) return;
+    const int why = getaddrinfo(first, NULL, &hints, &found);
+    if (!why) freeaddrinfo(found);
+    else
+        tl_str_addf(out,
+                    "\n  (MASTER_ADDR is '%.80s', which cannot be looked up here: %s. If all "
+                    "processes are on this machine, set it to localhost)",
+                    first, gai_strerror(why));
+}
+
 static tl_status refuse_hosts(const tl_who *who)
 {
     const bool named = who->from == TL_WHO_WORKER_HOSTS;
@@ -111,6 +127,7 @@ static tl_status refuse_hosts(const tl_who *who)
     add_quoted(&command, who->hosts);
     tl_str_add(&command, " --bind-to none ");
     add_command(&command);
+    add_doubts(&command, who);
     tl_status st = TL_FAIL(TL_EUNSUPPORTED,
                            "%s %s %" PRId32
                            " processes on several machines, which need MPI; %s and let mpirun "

@@ -23,8 +23,9 @@ static tl_status settle_shape(tl_shape *out, const tl_feature_spec *want, int64_
         out->dims[0] = each > 0 ? count / each : 0;
     }
     if (tl_shape_count(out) == count) return TL_OK;
-    return TL_FAIL(TL_EINVAL, "feature '%s' has %" PRId64 " values; %s is expected",
-                   want->spec.name, count, tl_shape_text(text, &want->spec.shape));
+    return TL_FAIL(TL_EINVAL, "feature '%s' has %" PRId64 " values; %s is expected%s%s",
+                   want->spec.name, count, tl_shape_text(text, &want->spec.shape),
+                   want->shape_key ? ", as says " : "", want->shape_key ? want->shape_key : "");
 }
 
 static tl_status wrong_kind(const tl_feature *f, const tl_feature_spec *want)
@@ -33,11 +34,32 @@ static tl_status wrong_kind(const tl_feature *f, const tl_feature_spec *want)
                    tl_feature_kind_name(f->kind), tl_dtype_name(want->spec.dtype));
 }
 
+/* With what is there. */
+static tl_status refuse_missing(const tl_sample *s, const tl_feature_spec *want)
+{
+    enum { MOST = 20 };
+    tl_str list = TL_STR_INIT;
+    tl_example_reader r = tl_example_read(s->record, s->record_size);
+    int64_t count = 0;
+    for (tl_feature f;; count++) {
+        bool more = true;
+        TL_TRY(tl_example_next(&r, &f, &more)); // it was read before, and is good
+        if (!more) break;
+        if (count < MOST)
+            tl_str_addf(&list, "%s%.*s", count ? ", " : "",
+                        f.name.size < 80 ? (int)f.name.size : 80, f.name.data);
+    }
+    tl_status st =
+        TL_FAIL(TL_ENOTFOUND, "the example has no feature '%s'%s%s; it has %s%s", want->spec.name,
+                want->name_key ? ", which is named by " : "", want->name_key ? want->name_key : "",
+                count ? tl_str_text(&list) : "nothing", count > MOST ? " and more" : "");
+    tl_str_deinit(&list);
+    return st;
+}
+
 static tl_status fill_missing(tl_sample *s, const tl_feature_spec *want)
 {
-    if (!want->optional)
-        return TL_FAIL(TL_ENOTFOUND, "the example has no feature '%s', and it is not optional",
-                       want->spec.name);
+    if (!want->optional) return refuse_missing(s, want);
     tl_shape shape = want->spec.shape;
     if (shape.rank && shape.dims[0] < 0) shape.dims[0] = 0;
     void *to = tl_sample_add(s, name_of(want), want->spec.dtype, shape);

@@ -69,19 +69,31 @@ static tl_status find_columns(tl_text_rows *r)
     return TL_OK;
 }
 
+/* Latin-1 would be a guess, and what is guessed wrong is learned without a word. */
+static tl_status take_cell(const tl_text_rows *r, const tl_cell *cells, int column, tl_bytes *out)
+{
+    if (!r->columns[column]) return TL_OK;
+    const tl_cell *c = &cells[r->places[column]];
+    *out = (tl_bytes){c->text, c->length};
+    if (!c->was_not_utf8) return TL_OK;
+    return fail_at(r, column,
+                   "the text is no UTF-8; if it is Windows-1252 or Latin-1, `iconv -f WINDOWS-1252 "
+                   "-t UTF-8 FILE` writes it anew");
+}
+
 static tl_status next_in_table(tl_text_rows *r, tl_text_row *out, bool *more)
 {
     const tl_cell *cells;
+    tl_bytes label = {0};
     TL_TRY(tl_table_next(r->table, &cells, more));
     if (!*more) return TL_OK;
     r->line = out->line = tl_table_line(r->table);
-    const tl_cell *first = &cells[r->places[FIRST]], *second = &cells[r->places[SECOND]],
-                  *label = &cells[r->places[LABEL]];
-    out->first = (tl_bytes){first->text, first->length};
-    if (r->columns[SECOND]) out->second = (tl_bytes){second->text, second->length};
+    TL_TRY(take_cell(r, cells, FIRST, &out->first));
+    TL_TRY(take_cell(r, cells, SECOND, &out->second));
+    TL_TRY(take_cell(r, cells, LABEL, &label));
     if (!r->columns[LABEL]) return TL_OK;
-    if (!label->length) return fail_at(r, LABEL, "the label is missing");
-    tl_str_addn(&r->label, label->text, label->length);
+    if (!label.size) return fail_at(r, LABEL, "the label is missing");
+    tl_str_addn(&r->label, label.data, label.size);
     return TL_OK;
 }
 

@@ -215,5 +215,6 @@ const tli_command tli_command_data = {
     .flags = {{"Data", &data_flags_desc},
               {"Texts", &tli_text_flags_desc},
               {"Fine-tuning", &tli_finetuning_flags_desc}},
+    .absent = tli_absent_text_flags,
     .run = run_data,
 };

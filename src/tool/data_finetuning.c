@@ -10,7 +10,8 @@
 #include "base/inner/clean.h"
 #include "tool/data_text.h"
 
-static const char *const type_names[] = {"classification", "regression", NULL};
+static const char *const type_names[] = {"classification", "regression", "squad",
+                                         "retrieval",      "tagging",    NULL};
 static const char *const mnli_names[] = {"matched", "mismatched", NULL};
 static const char *const header_names[] = {
     [TL_HEADER_AUTO] = "auto",
@@ -21,7 +22,13 @@ static const char *const header_names[] = {
 
 static tl_status check_flags(const void *value)
 {
-    const char *d = ((const tli_finetuning_flags *)value)->delimiter;
+    const tli_finetuning_flags *f = value;
+    const char *d = f->delimiter;
+    if (f->fine_tuning_task_type >= TLI_FINETUNING_SQUAD)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "fine_tuning_task_type: %s is not here yet; classification and regression "
+                       "are",
+                       type_names[f->fine_tuning_task_type]);
     if (!*d || strcmp(d, "tab") == 0
         || (strlen(d) == 1 && !strchr("\"\r\n ", *d) && (unsigned char)*d < 0x80))
         return TL_OK;
@@ -73,6 +80,31 @@ const tl_desc tli_finetuning_flags_desc = {
     .size = sizeof(tli_finetuning_flags),
     .fields = finetuning_fields,
     .check = check_flags,
+};
+
+#define NO_ANSWERS                                                                                 \
+    "answers within texts (SQuAD) are not here yet; classification and regression are"
+#define NO_TAGS "labels of words (tagging) are not here yet; classification and regression are"
+#define NO_LANGUAGES                                                                               \
+    "data sets of several languages are read as tables: --train_file, --text_columns"
+const tli_absent_flag tli_absent_text_flags[] = {
+    {"sp_model_file", "SentencePiece is not here yet; --vocab_file names a WordPiece vocabulary"},
+    {"tfds_params", "nothing is fetched from TensorFlow Datasets: save its texts as CSV, TSV or "
+                    "JSONL, and name them by --train_file, --text_columns and --label_column"},
+    {"squad_data_file", NO_ANSWERS},
+    {"translated_squad_data_folder", NO_ANSWERS},
+    {"doc_stride", NO_ANSWERS},
+    {"max_query_length", NO_ANSWERS},
+    {"version_2_with_negative", NO_ANSWERS},
+    {"xlnet_format", NO_ANSWERS},
+    {"tagging_task_name", NO_TAGS},
+    {"tagging_only_use_en_train", NO_TAGS},
+    {"retrieval_task_name", "retrieval is not here yet; classification and regression are"},
+    {"xnli_language", NO_LANGUAGES},
+    {"pawsx_language", NO_LANGUAGES},
+    {"translated_input_data_dir", NO_LANGUAGES},
+    {"only_use_en_dev", NO_LANGUAGES},
+    {0},
 };
 
 /* --- GLUE ------------------------------------------------------------------------------------- */
@@ -207,6 +239,14 @@ static tl_status take_files(making *m)
     return TL_OK;
 }
 
+static tl_status collect_classes(making *m, const part *train)
+{
+    TL_TRY(tl_text_classes_find(&m->classes, m->run->arena, train->from, &train->columns));
+    if (m->classes.count) return TL_OK;
+    return TL_FAIL(TL_EDATA, "--train_file: '%s' has no rows; texts with labels are expected%s",
+                   train->from, train->columns.header == TL_HEADER_NO ? "" : " below its header");
+}
+
 static tl_status find_classes(making *m)
 {
     const tli_finetuning_flags *f = m->given;
@@ -226,7 +266,7 @@ static tl_status find_classes(making *m)
     else if (!train->from)
         return TL_FAIL(TL_EINVAL, "without --train_file, --labels or --classes says which classes "
                                   "there are");
-    else TL_TRY(tl_text_classes_find(&m->classes, m->run->arena, train->from, &train->columns));
+    else TL_TRY(collect_classes(m, train));
     for (int64_t i = 0; i < m->classes.count; i++)
         for (int64_t k = 0; f->labels && k < i; k++)
             if (strcmp(m->classes.items[i], m->classes.items[k]) == 0)

@@ -15,6 +15,15 @@ static const char *const rules_names[] = {
     NULL,
 };
 
+static const char *const tokenizations[] = {"WordPiece", "SentencePiece", NULL};
+
+static tl_status check_text_flags(const void *value)
+{
+    if (((const tli_text_flags *)value)->tokenization == TLI_BY_WORDPIECE) return TL_OK;
+    return TL_FAIL(TL_EUNSUPPORTED, "tokenization: SentencePiece is not here yet; WordPiece is, "
+                                    "with a --vocab_file");
+}
+
 static const tl_field text_fields[] = {
     TL_F(tli_text_flags, input_file, .flags = TL_FIELD_NULLABLE | TL_FIELD_PATH,
          .help = "pretraining: text files, or patterns of their names, separated by commas; a "
@@ -28,6 +37,8 @@ static const tl_field text_fields[] = {
          .help = "text is lowered; false for a cased model"),
     TL_F(tli_text_flags, rules, .names = rules_names, .i = TL_WORDPIECE_MODEL_GARDEN,
          .help = "whose rules cut text into pieces"),
+    TL_F(tli_text_flags, tokenization, .names = tokenizations,
+         .help = "what texts are cut into; SentencePiece is not here yet"),
     TL_F(tli_text_flags, gzip_compress, .help = "the files are compressed"),
     TL_F(tli_text_flags, use_v2_feature_names,
          .help = "pretraining: features are called input_word_ids and input_type_ids, not "
@@ -40,6 +51,7 @@ const tl_desc tli_text_flags_desc = {
     .size = sizeof(tli_text_flags),
     .base = &tl_pretraining_config_desc,
     .fields = text_fields,
+    .check = check_text_flags,
 };
 
 /* --- what both commands need ------------------------------------------------------------------ */

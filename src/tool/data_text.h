@@ -10,6 +10,7 @@
 
 #include "tool/data.h"
 
+typedef enum tli_pieces_by { TLI_BY_WORDPIECE, TLI_BY_SENTENCEPIECE } tli_pieces_by;
 typedef struct tli_text_flags {
     tl_pretraining_config base; /* max_seq_length is for both */
     const char *input_file, *output_file;
@@ -17,12 +18,16 @@ typedef struct tli_text_flags {
     bool do_lower_case;
     tl_wordpiece_rules rules;
     bool gzip_compress, use_v2_feature_names;
+    tli_pieces_by tokenization;
 } tli_text_flags;
 extern const tl_desc tli_text_flags_desc;
 
 typedef enum tli_finetuning_type {
     TLI_FINETUNING_CLASSES,
-    TLI_FINETUNING_NUMBERS
+    TLI_FINETUNING_NUMBERS,
+    TLI_FINETUNING_SQUAD, /* (refused, as those behind it) */
+    TLI_FINETUNING_RETRIEVAL,
+    TLI_FINETUNING_TAGGING
 } tli_finetuning_type;
 typedef enum tli_mnli_type { TLI_MNLI_MATCHED, TLI_MNLI_MISMATCHED } tli_mnli_type;
 
@@ -39,6 +44,8 @@ typedef struct tli_finetuning_flags {
     const char *meta_data_file_path;
 } tli_finetuning_flags;
 extern const tl_desc tli_finetuning_flags_desc;
+/* Of create_pretraining_data and create_finetuning_data. */
+extern const tli_absent_flag tli_absent_text_flags[];
 
 /* The structs of the flags of `data`, in their order. */
 enum { TLI_DATA_FLAGS, TLI_DATA_TEXT_FLAGS, TLI_DATA_FINETUNING_FLAGS };

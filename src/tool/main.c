@@ -300,6 +300,20 @@ static tl_status refuse_ranks(const tli_command *command)
     return TL_OK;
 }
 
+/* Of flags that are not known, one that the original has. Else the failure stays as it is. */
+static tl_status refuse_absent(const tli_command *command, int argc, char *const *argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        const char *name = argv[i] + strspn(argv[i], "-");
+        const size_t length = strcspn(name, "=");
+        if (name == argv[i]) continue;
+        for (const tli_absent_flag *f = command->absent; f && f->name; f++)
+            if (strlen(f->name) == length && strncmp(f->name, name, length) == 0)
+                return TL_FAIL(TL_EUNSUPPORTED, "--%s: %s", f->name, f->advice);
+    }
+    return TL_ENOTFOUND;
+}
+
 static int run_command(const tli_tool *tool, const tli_command *command, int argc,
                        char *const *argv)
 {
@@ -314,7 +328,9 @@ static int run_command(const tli_tool *tool, const tli_command *command, int arg
     TL_TRY_DONE(st, tl_arena_new(&run.arena));
     TL_TRY_DONE(st, tl_flags_new(&flags, tl_str_text(&name), command->usage));
     TL_TRY_DONE(st, define_flags(flags, tool, command, &run, &c));
-    TL_TRY_DONE(st, tl_flags_parse(&run.words, flags, argc, argv));
+    st = tl_flags_parse(&run.words, flags, argc, argv);
+    if (st == TL_ENOTFOUND) st = refuse_absent(command, argc, argv);
+    if (st != TL_OK) goto done;
     run.flags = flags;
     run.plugins = c.flags.plugin;
     if (!command->takes_overrides) TL_TRY_DONE(st, refuse_overrides(flags));

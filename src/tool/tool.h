@@ -43,6 +43,10 @@ typedef struct tli_run {
     int code;        /* the exit code when all went well */
 } tli_run;
 
+typedef struct tli_absent_flag {
+    const char *name, *advice;
+} tli_absent_flag;
+
 typedef struct tli_command {
     const char *name;
     const char *brief; /* one line */
@@ -56,6 +60,8 @@ typedef struct tli_command {
     } alias;              /* (optional) a short flag for another */
     bool takes_overrides; /* dotted flags */
     tl_status (*run)(tli_run *run);
+    /* (optional) Flags that the original has and this has not, up to one without a name. */
+    const struct tli_absent_flag *absent;
     /* (optional) What --helpfull adds. The flags may be incomplete. */
     tl_status (*more_help)(tli_run *run);
 } tli_command;

@@ -284,6 +284,9 @@ static void others_folders_are_not_entered(void **state)
     setenv("MASTER_ADDR", "node7", 1);
     assert_fails(tl_world_open(&world, NULL), TL_EUNSUPPORTED,
                  "mpirun -H node7:1,OTHER_HOST:1 --bind-to none /");
+    setenv("MASTER_ADDR", "lokal host", 1); // no name could be this
+    assert_fails(tl_world_open(&world, NULL), TL_EUNSUPPORTED,
+                 "(MASTER_ADDR is 'lokal host', which cannot be looked up here: ");
     unsetenv("RANK");
     unsetenv("WORLD_SIZE");
     unsetenv("LOCAL_WORLD_SIZE");

@@ -96,6 +96,18 @@ check_program()
     env -u LD_LIBRARY_PATH "$work/moved/bin/tilth" --help >/dev/null || fail "bin/tilth does not run"
 }
 
+# Every file of configs is there, and the program takes those that are for its own flags.
+check_configs()
+{
+    local configs=$work/moved/share/tilth
+    diff -r ../../configs "$configs" >"$work/log" || { cat "$work/log"; fail "share/tilth is not what configs is"; }
+    env -u LD_LIBRARY_PATH "$work/moved/bin/tilth" params --experiment=bert/pretraining \
+        "--config_file=$configs/nlp/bert/experiments/wiki_books_pretrain.yaml" \
+        "--gin_file=$configs/nlp/gin/talking_gated_encoder.gin" >"$work/log" 2>&1 \
+        || { cat "$work/log"; fail "the configurations in share/tilth cannot be read"; }
+    grep -q 'vocab_size: 30522' "$work/log" || fail "share/tilth has other configurations"
+}
+
 cmake --install "$build" --prefix "$prefix" >"$work/log" || { cat "$work/log"; exit 1; }
 lib=$(dirname "$(find "$prefix" -name libtilth.so)")
 version=$(pkg_config "$prefix" --modversion)
@@ -104,4 +116,5 @@ use_pkg_config
 use_cxx
 use_cmake
 check_program
+check_configs
 echo "   install: pkg-config and CMake, shared and static; C++20"

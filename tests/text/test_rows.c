@@ -70,6 +70,24 @@ static void tables_are_refused(void **state)
     refuses("a.csv", "\x93NUMPY", "a.csv", .first = "0");
 }
 
+/* What is read must be UTF-8, texts as well as labels; columns that nobody reads may be what they
+ * are. */
+static void other_encodings_are_refused(void **state)
+{
+    (void)state;
+    refuses("a.csv",
+            "text,label\nhello,1\nStra\xdf"
+            "e,2\n",
+            "a.csv:3: column 'text': the text is no UTF-8", .first = "text", .label = "label");
+    refuses("a.tsv", "a\tb\tl\nx\t\"na\xefve\"\tz\n",
+            "a.tsv:2: column 'b': the text is no UTF-8; if it is Windows-1252 or Latin-1, `iconv",
+            .first = "a", .second = "b", .label = "l");
+    refuses("a.csv", "text,label\nhello,gr\xfcn\n", "a.csv:2: column 'label': the text is no UTF-8",
+            .first = "text", .label = "label");
+    reads("a.csv", "text,note,label\nhello,gr\xfcn,1\nna\xc3\xafve,,2\n",
+          "2:hello||1\n3:na\xc3\xafve||2\n", .first = "text", .label = "label");
+}
+
 static void lines_of_json_are_read(void **state)
 {
     (void)state;
@@ -131,8 +149,11 @@ static void files_are_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_are_read),        cmocka_unit_test(tables_are_refused),
-        cmocka_unit_test(lines_of_json_are_read), cmocka_unit_test(lines_of_json_are_refused),
+        cmocka_unit_test(tables_are_read),
+        cmocka_unit_test(tables_are_refused),
+        cmocka_unit_test(other_encodings_are_refused),
+        cmocka_unit_test(lines_of_json_are_read),
+        cmocka_unit_test(lines_of_json_are_refused),
         cmocka_unit_test(files_are_read),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

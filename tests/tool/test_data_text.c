@@ -325,6 +325,27 @@ static void mnli_is_read(void **state)
     has("label_ids: int64 2\n");
 }
 
+/* Flags of the original's scripts: some are here alike, the others say what is here instead. */
+static void flags_of_the_original(void **state)
+{
+    (void)state;
+    put("train.csv", REVIEWS);
+    const char *train = flag("train_file", "train.csv");
+    finetuning(VOCAB, train, flag("train_data_output_path", "wordpiece"),
+               "--tokenization=WordPiece", "--fine_tuning_task_type=classification");
+    went_well();
+    pretraining(VOCAB, TOY, flag("output_file", "x"), "--tokenization=SentencePiece");
+    failed(2, "tokenization: SentencePiece is not here yet; WordPiece is, with a --vocab_file");
+    pretraining(VOCAB, TOY, flag("output_file", "x"), "--sp_model_file=m");
+    failed(2, "--sp_model_file: SentencePiece is not here yet");
+    finetuning(VOCAB, train, flag("train_data_output_path", "x"), "--tfds_params", "a=b");
+    failed(2, "--tfds_params: nothing is fetched from TensorFlow Datasets: save its texts as CSV");
+    finetuning(VOCAB, train, flag("train_data_output_path", "x"), "--doc_stride=64");
+    failed(2, "--doc_stride: answers within texts (SQuAD) are not here yet");
+    finetuning(VOCAB, train, flag("train_data_output_path", "x"), "--noonly_use_en_dev");
+    failed(2, "--noonly_use_en_dev: unknown flag");
+}
+
 static void finetuning_is_refused(void **state)
 {
     (void)state;
@@ -340,6 +361,15 @@ static void finetuning_is_refused(void **state)
     failed(2, "--text_columns: one text, or a pair; found 3 columns");
     finetuning(VOCAB, train, to, "--text_columns=txt");
     failed(2, "has no column 'txt', did you mean 'text'?");
+    put("header.csv", "text,label\n");
+    finetuning(VOCAB, flag("train_file", "header.csv"), flag("train_data_output_path", "x"));
+    failed(1, "header.csv' has no rows; texts with labels are expected below its header");
+    put("latin.csv", "text,label\nStra\xdf"
+                     "e,1\n");
+    finetuning(VOCAB, flag("train_file", "latin.csv"), flag("train_data_output_path", "x"));
+    failed(1, "latin.csv:2: column 'text': the text is no UTF-8");
+    finetuning(VOCAB, train, to, "--fine_tuning_task_type=squad");
+    failed(2, "fine_tuning_task_type: squad is not here yet; classification and regression are");
     finetuning(VOCAB, train, to, "--labels=good,bad,good");
     failed(2, "--labels: 'good' is there twice");
     finetuning(VOCAB, train, to, "--labels=a", "--classes=x");
@@ -377,7 +407,7 @@ int main(void)
         cmocka_unit_test(tables_are_turned),     cmocka_unit_test(classes_may_be_given),
         cmocka_unit_test(numbers_are_learned),   cmocka_unit_test(glue_folders_are_read),
         cmocka_unit_test(mnli_is_read),          cmocka_unit_test(broken_rows_are_left_out),
-        cmocka_unit_test(finetuning_is_refused),
+        cmocka_unit_test(finetuning_is_refused), cmocka_unit_test(flags_of_the_original),
     };
     return cmocka_run_group_tests(tests, make_folder, teardown);
 }

@@ -145,9 +145,7 @@ static void what_they_cannot_is_refused(void **state)
     (void)state;
     ends(2, "tilth launch -n 2 " NET "train.dist.tensor_parallel_size=2",
          "train.dist: tensor_parallel_size is 2: processes cannot share a layer yet");
-    ends(2,
-         "tilth launch -n 2 " NET "train.dist.pipeline_parallel_size=2 "
-         "train.dist.pipeline_num_layers=4",
+    ends(2, "tilth launch -n 2 " NET "train.dist.pipeline_parallel_size=2",
          "train.dist: pipeline_parallel_size is 2: processes cannot share a model");
     ends(2, "tilth launch -n 2 " NET "train.global_batch_size=9",
          "global_batch_size: 9 is not train_micro_batch_size times num_accumulation_steps times "

@@ -106,6 +106,28 @@ static void test_bert_gives_the_originals_numbers(void **state)
     }
 }
 
+/* A place that a sequence does not have is none, and not one of the sequence beside it. */
+static void test_hidden_places_are_those_of_the_sequence(void **state)
+{
+    (void)state;
+    static const int32_t wrong[][4] = {{0, 6, 1, 2}, {0, 1, -1, 2}, {-1, 1, 2, 3}, {0, 1, 2, 6}};
+    tl_model *m = pretrainer_of("encoder: {type: bert, bert: {" SIZES "}}\n");
+    tl_ctx *c;
+    assert_ok(tl_ctx_new(&c, the_engine));
+    for (int i = 0; i < TL_COUNT(wrong); i++) {
+        tl_mark begin = tl_ctx_begin(c);
+        tl_tensors in = {0}, out = {0};
+        put_inputs(c, &in);
+        tl_tensors_put(c, &in, "masked_lm_positions", tl_from(c, TL_I32, TL_SHAPE(2, 2), wrong[i]));
+        tl_call_all(c, m, &in, &out);
+        assert_fails(tl_ctx_status(c), TL_EINVAL, "masked_lm: gather: index 12");
+        tl_ctx_clear(c);
+        tl_ctx_end(c, begin);
+    }
+    tl_ctx_free(&c);
+    tl_model_free(&m);
+}
+
 /* --- an encoder of parts that gin names ------------------------------------------------------- */
 
 static const char *const talking[] = {"self_attention/pre_softmax_weight",
@@ -411,6 +433,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bert_gives_the_originals_numbers),
+        cmocka_unit_test(test_hidden_places_are_those_of_the_sequence),
         cmocka_unit_test(test_gin_builds_an_encoder_of_its_own),
         cmocka_unit_test(test_gin_takes_names_of_any_length),
         cmocka_unit_test(test_sequences_in_a_row_do_not_see_each_other),

@@ -151,6 +151,9 @@ typedef struct tl_feature_spec {
      * with -1; otherwise that is an error */
     bool optional;
     double missing;
+    /* (optional) settings that name it and that say how many values it has, for messages; they must
+     * outlive the pipeline */
+    const char *name_key, *shape_key;
 } tl_feature_spec;
 typedef struct tl_example_features {
     const tl_feature_spec *items;

@@ -80,6 +80,7 @@ typedef struct tl_cell {
     size_t length;
     double number;
     bool is_number;
+    bool was_not_utf8; /* its bytes were read as Latin-1 */
 } tl_cell;
 
 /* `args` may be NULL. *out is NULL after a failure. */

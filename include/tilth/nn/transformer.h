@@ -188,7 +188,8 @@ TL_API extern const tl_layer_class tl_layer_packed_sequence_embedding;
 /* --- heads ------------------------------------------------------------------------------------ */
 
 /* Scores of each word for the places that were hidden: "sequence_data" [batch, time, size],
- * "masked_positions" [batch, P] and "embedding_table" [words, width] give [batch, P, words]. Layers
+ * "masked_positions" [batch, P] and "embedding_table" [words, width] give [batch, P, words]. A
+ * position is one of its own sequence; others are TL_EINVAL. Layers
  * transform/dense, transform/LayerNorm, parameter output_bias/bias. */
 typedef enum tl_masked_lm_output {
     TL_MASKED_LM_LOGITS,

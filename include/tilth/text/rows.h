@@ -17,6 +17,8 @@
  * a table (io/table.h). Columns of a table are called by name or number, members of an object by
  * name. A label that is a number or a bool in JSON is taken as it is written: 1, 0.5, true.
  *
+ * Texts and labels are UTF-8: a cell of another encoding is an error, in columns that are read.
+ *
  * What is damaged, and a label or text that is missing, is TL_EDATA with file, line and column.
  *
  * Ownership: the caller's; a row belongs to the rows until the next one. Thread word: one thread at

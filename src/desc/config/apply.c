@@ -77,6 +77,26 @@ static bool in_range(tli_apply *a, const tl_field *f, const tl_value *v, double 
     return false;
 }
 
+/* A pattern that is nothing but a choice of words, ^(one|two)$, is told as one. */
+static void refuse_pattern(tli_apply *a, const tl_field *f, const tl_value *v)
+{
+    const char *from = f->pattern + 2;
+    const size_t length = strlen(f->pattern), words = length > 4 ? length - 4 : 0;
+    tl_str list = TL_STR_INIT;
+    if (!words || strncmp(f->pattern, "^(", 2) != 0 || strcmp(from + words, ")$") != 0
+        || strcspn(from, "()[]{}.*+?^\\") != words) {
+        WRONG(a, v, "'%s' does not match the pattern %s", v->text, f->pattern);
+        return;
+    }
+    for (const char *p = from, *last = strrchr(from, '|'); p < from + words; p++) {
+        if (*p == '|') tl_str_add(&list, p == last ? " or " : ", ");
+        else tl_str_addc(&list, *p);
+    }
+    if (tl_str_status(&list) != TL_OK) no_memory(a);
+    else WRONG(a, v, "expected %s, found '%s'", tl_str_text(&list), v->text);
+    tl_str_deinit(&list);
+}
+
 static bool matches(tli_apply *a, const tl_field *f, const tl_value *v)
 {
     if (!f->pattern) return true;
@@ -89,7 +109,7 @@ static bool matches(tli_apply *a, const tl_field *f, const tl_value *v)
     bool found = result == 0;
     regfree(&expression);
     if (result == REG_ESPACE) no_memory(a);
-    if (!found) WRONG(a, v, "'%s' does not match the pattern %s", v->text, f->pattern);
+    if (!found) refuse_pattern(a, f, v);
     return found;
 }
 

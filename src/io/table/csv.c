@@ -75,6 +75,7 @@ static tl_status make_utf8(tli_table *t, tl_cell *c)
     }
     c->text = out;
     c->length = (size_t)(p - out);
+    c->was_not_utf8 = true;
     t->base.not_utf8++;
     return TL_OK;
 }

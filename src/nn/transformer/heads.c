@@ -33,12 +33,17 @@ static tl_status masked_lm_parameters(tl_layer *l, tl_scope *s, const tl_tensors
     return tl_scope_status(s);
 }
 
-// Rows of x [batch, time, size] at positions [batch, count]: [batch * count, size].
+// Rows of x [batch, time, size] at positions [batch, count]: [batch * count, size]. A position that
+// its own sequence does not have would be one of the next sequence: it is made one of none, which
+// gather refuses.
 static tl_tensor *rows_at(tl_ctx *c, tl_tensor *x, tl_tensor *positions)
 {
     const int64_t batch = x->shape.dims[0], time = x->shape.dims[1], size = x->shape.dims[2];
     tl_tensor *begin = tl_arange(c, TL_I32, 0, (double)(batch * time), (double)time);
-    tl_tensor *flat = tl_add(c, tl_cast(c, positions, TL_I32), tl_expand_dims(c, begin, 1));
+    positions = tl_cast(c, positions, TL_I32);
+    tl_tensor *flat = tl_add(c, positions, tl_expand_dims(c, begin, 1));
+    tl_tensor *inside = tl_equal(c, positions, tl_clip(c, positions, 0, (double)time - 1));
+    flat = tl_where(c, inside, flat, tl_number(c, TL_I32, (double)(batch * time)));
     flat = tl_reshape(c, flat, TL_SHAPE(batch * positions->shape.dims[1]));
     return tl_gather(c, tl_reshape(c, x, TL_SHAPE(batch * time, size)), flat, 0);
 }

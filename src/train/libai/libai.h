@@ -11,7 +11,8 @@ TL_NODISCARD tl_status tli_libai_check_scheduler(const void *value);
 TL_NODISCARD tl_status tli_libai_check_optim(const void *value);
 TL_NODISCARD tl_status tli_libai_check_params(const void *value);
 
-/* tl_libai_resolve_dist; of several processes one tells what changes. */
+/* tl_libai_resolve_dist without a look at pipeline_num_layers, which nobody asks for while stages
+ * are refused; of several processes one tells what changes. */
 TL_NODISCARD tl_status tli_libai_resolve_dist(tl_libai_train_config *train, int64_t world,
                                               bool tell);
 

@@ -61,7 +61,8 @@ static void tell_sizes(const tl_libai_dist_config *d, const tl_layout *l, int64_
 
 tl_status tl_libai_resolve_dist(tl_libai_train_config *t, int64_t world)
 {
-    return tli_libai_resolve_dist(t, world, true);
+    TL_TRY(tli_libai_resolve_dist(t, world, true));
+    return check_layers(&t->dist);
 }
 
 tl_status tli_libai_resolve_dist(tl_libai_train_config *t, int64_t world, bool tell)
@@ -77,7 +78,7 @@ tl_status tli_libai_resolve_dist(tl_libai_train_config *t, int64_t world, bool t
     d->pipeline_parallel_size = l.pipeline;
     d->data_parallel_size = l.data;
     resolve_zero(&t->zero_optimization, world, tell);
-    return check_layers(d);
+    return TL_OK;
 }
 
 /* --- batches ---------------------------------------------------------------------------------- */

@@ -83,18 +83,34 @@ static tl_status lacks_of_schedule(tl_lacks *l, const tl_oneof *rate, const tl_r
     return TL_OK;
 }
 
+/* Those that say no number of steps warm up for a tenth of the training, or less. */
+static tl_status lacks_of_warmup(tl_lacks *l, const tl_oneof *warmup, int64_t steps)
+{
+    enum { TENTH = 10, MOST = 10000 };
+    if (!warmup->type || !warmup->value
+        || ((const tl_warmup_config *)warmup->value)->warmup_steps.set)
+        return TL_OK;
+    const char *key =
+        tl_arena_printf(l->arena, OPTIMIZATION "warmup.%s.warmup_steps", warmup->type);
+    int64_t value = steps / TENTH < MOST ? steps / TENTH : MOST;
+    if (!key) return TL_ENOMEM;
+    return tl_lacks_add(l, key, "how many steps the rate takes to rise; 0: none",
+                        tl_arena_printf(l->arena, "%" PRId64, value));
+}
+
 static tl_status lacks_of_trainer(tl_lacks *l, tl_config *config, const tl_registry *registry)
 {
     const tl_trainer_config *t =
         ((const tl_experiment_config *)tl_config_value(config))->trainer.value;
     const tl_optimization_config *o = &t->optimizer_config;
-    const char *steps =
-        tl_arena_printf(l->arena, "%" PRId64, t->train_steps > 0 ? t->train_steps : USUAL_STEPS);
+    const int64_t count = t->train_steps > 0 ? t->train_steps : USUAL_STEPS;
+    const char *steps = tl_arena_printf(l->arena, "%" PRId64, count);
     if (!t->train_steps && !tl_config_is_given(config, "trainer.train_steps"))
         TL_TRY(tl_lacks_add(l, "trainer.train_steps", "how many steps the training takes", steps));
     if (!o->optimizer.type)
         TL_TRY(tl_lacks_add(l, OPTIMIZATION "optimizer.type",
                             "how weights are changed: sgd, adam, ...", "adam"));
+    TL_TRY(lacks_of_warmup(l, &o->warmup, count));
     if (o->learning_rate.type) return lacks_of_schedule(l, &o->learning_rate, registry, steps);
     TL_TRY(tl_lacks_add(l, OPTIMIZATION "learning_rate.type",
                         "how the learning rate changes: constant, cosine, ...", "cosine"));

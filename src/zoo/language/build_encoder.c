@@ -178,7 +178,8 @@ static tl_layer *make_of_branch(tl_scope *s, const char *name, const tl_oneof *o
                       "build_encoder.bypass_config = True");
     else
         (void)TL_FAIL(TL_EUNSUPPORTED,
-                      "the encoder '%s' cannot be built yet; bert, bert_v2, albert and any can",
+                      "model.encoder.type: '%s' cannot be built yet; bert, bert_v2, albert and any "
+                      "can",
                       o->type);
     return tl_scope_fail(s, name);
 }
@@ -214,6 +215,18 @@ tl_layer *tl_build_encoder(tl_scope *s, const char *name, const tl_oneof *encode
         return make_scaffold(s, name, &o, cls->config, &c.encoder_cls);
     if (scaffold) return tl_scope_layer_ref(s, name, &c.encoder_cls, NULL);
     return make_of_branch(s, name, &o, (const tl_encoder_class *)cls, &c);
+}
+
+tl_status tli_encoder_words(int64_t *out, const tl_oneof *encoder, const tl_registry *registry)
+{
+    choice c;
+    *out = 0;
+    if (!encoder->type || !encoder->value) return TL_OK;
+    TL_TRY(ask_gin(&c));
+    if (c.encoder_cls.target || c.embedding_layer.target) return TL_OK;
+    const tl_class *cls = tl_registry_peek(registry, &tl_kind_encoder, encoder->type);
+    if (cls) *out = (int64_t)number_of(encoder, cls->config, "vocab_size");
+    return TL_OK;
 }
 
 /* --- the table of words ----------------------------------------------------------------------- */

@@ -4,17 +4,50 @@
 #include <string.h>
 #include <tilth/data/pipeline.h>
 
-enum { MOST_FEATURES = 8 };
+#include "zoo/language/encoder.h"
+
+enum { MOST_FEATURES = 8, MOST_LIMITS = 4 };
+
+/* Numbers of a feature count from 0 and end before a limit. */
+typedef struct limit {
+    const char *feature, *field;
+    int64_t below; // negative: the places of the sequence
+    const char *what;
+} limit;
 
 typedef struct plan {
+    const char *section;
+    tl_arena *arena;
     tl_feature_spec items[MOST_FEATURES];
     tl_example_features features;
+    limit limits[MOST_LIMITS];
+    int64_t limit_count;
+    int64_t
+        longest; // what is behind the last word is cut, and so many words are left at most; 0: not
 } plan;
 
-static void want(plan *p, const char *name, const char *as, tl_dtype dtype, tl_shape shape)
+/* The setting that says it, or NULL. */
+static const char *key_of(const plan *p, const char *name)
+{
+    return name ? tl_arena_printf(p->arena, "%s.%s", p->section, name) : NULL;
+}
+
+static void want(plan *p, const char *name, const char *as, tl_dtype dtype, tl_shape shape,
+                 const char *name_key, const char *shape_key)
 {
     TL_ASSERT(p->features.count < MOST_FEATURES);
-    p->items[p->features.count++] = (tl_feature_spec){.spec = {name, dtype, shape}, .as = as};
+    p->items[p->features.count++] = (tl_feature_spec){.spec = {name, dtype, shape},
+                                                      .as = as,
+                                                      .name_key = key_of(p, name_key),
+                                                      .shape_key = key_of(p, shape_key)};
+}
+
+static void limit_to(plan *p, const char *feature, const char *field, int64_t below,
+                     const char *what)
+{
+    if (!below || !what) return;
+    TL_ASSERT(p->limit_count < MOST_LIMITS);
+    p->limits[p->limit_count++] = (limit){feature, field ? field : feature, below, what};
 }
 
 static bool is_dummy(const tl_data_config *d)
@@ -55,7 +88,92 @@ static tl_status new_plan(plan **out, const tli_language_inputs *args)
 {
     plan *p = *out = tl_arena_alloc(args->arena, sizeof *p);
     if (!p) return TL_ENOMEM;
-    p->features = (tl_example_features){p->items, 0};
+    *p = (plan){.section = args->section, .arena = args->arena};
+    p->features.items = p->items;
+    return TL_OK;
+}
+
+/* --- what fits the model ---------------------------------------------------------------------- */
+
+tl_status tli_ask_words(tli_language_inputs *out, const tl_oneof *encoder,
+                        const tl_registry *registry)
+{
+    TL_TRY(tli_encoder_words(&out->words, encoder, registry));
+    if (!out->words) return TL_OK;
+    out->words_key = tl_arena_printf(out->arena, "task.model.encoder.%s.vocab_size", encoder->type);
+    return out->words_key ? TL_OK : TL_ENOMEM;
+}
+
+tl_status tli_check_pieces(const tl_tokenizer *t, const char *key, const tli_language_inputs *args)
+{
+    const long long pieces = tl_tokenizer_count(t);
+    if (!args->words || pieces <= args->words) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "%s is %lld, and the vocabulary of %s.%s has %lld pieces: set it to %lld",
+                   args->words_key, (long long)args->words, args->section, key, pieces, pieces);
+}
+
+tl_status tli_check_label_type(const char *type, const tli_language_inputs *args)
+{
+    if (args->classes < 2 || strcmp(type, "float") != 0) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "%s.label_type: float is of numbers, and %s is %lld: set label_type=int for "
+                   "classes, or %s=1 for a number",
+                   args->section, args->classes_key, (long long)args->classes, args->classes_key);
+}
+
+static tl_status check_limit(const tl_sample *s, const limit *l)
+{
+    const tl_sample_field *f = tl_sample_peek(s, l->field), *words;
+    int64_t below = l->below, at = 0;
+    if (!f || f->dtype != TL_I32) return TL_OK;
+    if (below < 0) {
+        TL_TRY(tl_sample_get(s, "input_word_ids", &words));
+        below = words->shape.dims[0];
+    }
+    const int32_t *values = f->data;
+    const int64_t count = tl_shape_count(&f->shape);
+    while (at < count && (int64_t)(uint32_t)values[at] < below) at++;
+    if (at == count) return TL_OK;
+    return TL_FAIL(TL_EINVAL, "feature '%s' has %d at [%lld]; 0 to %lld are expected: %s",
+                   l->feature, (int)values[at], (long long)at, (long long)below - 1, l->what);
+}
+
+/* --- reading ---------------------------------------------------------------------------------- */
+
+/* Cuts what is behind the last word. */
+static tl_status trim(const plan *p, tl_sample *s)
+{
+    static const char *const cut[] = {"input_word_ids", "input_mask", "input_type_ids",
+                                      "position_ids"};
+    const tl_sample_field *words;
+    TL_TRY(tl_sample_get(s, "input_word_ids", &words));
+    const int32_t *ids = words->data;
+    const int64_t stored = words->shape.dims[0];
+    int64_t length = stored;
+    while (length > 0 && ids[length - 1] == 0) length--;
+    if (length > p->longest)
+        return TL_FAIL(TL_EINVAL,
+                       "the example has %lld words, and %s.seq_bucket_lengths ends with %lld: add "
+                       "a length, or make records of shorter sequences",
+                       (long long)length, p->section, (long long)p->longest);
+    for (int64_t i = 0; i < TL_COUNT(cut); i++) {
+        const tl_sample_field *f = tl_sample_peek(s, cut[i]);
+        if (!f) continue;
+        if (f->shape.dims[0] != stored)
+            return TL_FAIL(TL_EINVAL, "'%s' has %lld values, and there are %lld words", cut[i],
+                           (long long)f->shape.dims[0], (long long)stored);
+        TL_TRY(tl_sample_show(s, cut[i], TL_I32, TL_SHAPE(length), f->data));
+    }
+    return TL_OK;
+}
+
+static tl_status decode(void *self, tl_sample *s)
+{
+    plan *p = self;
+    TL_TRY(tl_example_decode(&p->features, s));
+    if (p->longest) TL_TRY(trim(p, s));
+    for (int64_t i = 0; i < p->limit_count; i++) TL_TRY(check_limit(s, &p->limits[i]));
     return TL_OK;
 }
 
@@ -76,25 +194,61 @@ tl_status tli_read_records(tl_dataset **out, tl_pipeline_args *a, const tl_data_
 static tl_status read_records(tl_dataset **out, plan *p, tl_pipeline_args *a,
                               const tl_data_config *d, const tli_language_inputs *args)
 {
-    a->decode = (tl_sample_map){tl_example_decode, &p->features};
+    a->decode = (tl_sample_map){decode, p};
     return tli_read_records(out, a, d, args);
 }
 
 /* --- hidden words ----------------------------------------------------------------------------- */
 
-static void want_words(plan *p, bool v2, tl_shape length)
+static void want_words(plan *p, bool v2, tl_shape length, const char *name_key,
+                       const char *shape_key)
 {
-    want(p, v2 ? "input_word_ids" : "input_ids", "input_word_ids", TL_I32, length);
-    want(p, "input_mask", NULL, TL_I32, length);
-    want(p, v2 ? "input_type_ids" : "segment_ids", "input_type_ids", TL_I32, length);
+    want(p, v2 ? "input_word_ids" : "input_ids", "input_word_ids", TL_I32, length, name_key,
+         shape_key);
+    want(p, "input_mask", NULL, TL_I32, length, NULL, shape_key);
+    want(p, v2 ? "input_type_ids" : "segment_ids", "input_type_ids", TL_I32, length, name_key,
+         shape_key);
 }
 
-static void want_guesses(plan *p, tl_shape count)
+static void want_guesses(plan *p, tl_shape count, const char *shape_key)
 {
-    want(p, "masked_lm_positions", NULL, TL_I32, count);
-    want(p, "masked_lm_ids", NULL, TL_I32, count);
-    want(p, "masked_lm_weights", NULL, TL_F32, count);
+    want(p, "masked_lm_positions", NULL, TL_I32, count, NULL, shape_key);
+    want(p, "masked_lm_ids", NULL, TL_I32, count, NULL, shape_key);
+    want(p, "masked_lm_weights", NULL, TL_F32, count, NULL, shape_key);
 }
+
+static tl_status limit_words(plan *p, const char *feature, const char *field,
+                             const tli_language_inputs *args)
+{
+    if (!args->words) return TL_OK;
+    const char *what = tl_arena_printf(
+        p->arena, "set %s to the size of the vocabulary that the records were made with",
+        args->words_key);
+    limit_to(p, feature, field, args->words, what);
+    return what ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status limit_classes(plan *p, const char *feature, const char *field,
+                               const tli_language_inputs *args)
+{
+    if (args->classes < 2) return TL_OK;
+    const char *what = tl_arena_printf(
+        p->arena, "set %s to the number of classes, which count from 0", args->classes_key);
+    limit_to(p, feature, field, args->classes, what);
+    return what ? TL_OK : TL_ENOMEM;
+}
+
+static tl_status limit_guesses(plan *p, bool v2, bool next, const tli_language_inputs *args)
+{
+    TL_TRY(limit_words(p, v2 ? "input_word_ids" : "input_ids", "input_word_ids", args));
+    TL_TRY(limit_words(p, "masked_lm_ids", NULL, args));
+    limit_to(p, "masked_lm_positions", NULL, -1,
+             "they are places of the sequence; make the records anew");
+    return next ? limit_classes(p, "next_sentence_labels", NULL, args) : TL_OK;
+}
+
+#define V2_KEY "use_v2_feature_names"
+#define NEXT_KEY "use_next_sentence_label"
 
 tl_status tli_pretrain_inputs(tl_dataset **out, const tl_pretrain_data_config *data,
                               const tli_language_inputs *args)
@@ -102,38 +256,19 @@ tl_status tli_pretrain_inputs(tl_dataset **out, const tl_pretrain_data_config *d
     plan *p;
     *out = NULL;
     TL_TRY(new_plan(&p, args));
-    want_words(p, data->use_v2_feature_names, TL_SHAPE(data->seq_length));
-    want_guesses(p, TL_SHAPE(data->max_predictions_per_seq));
-    if (data->use_next_sentence_label) want(p, "next_sentence_labels", NULL, TL_I32, TL_SHAPE(1));
-    if (data->use_position_id) want(p, "position_ids", NULL, TL_I32, TL_SHAPE(data->seq_length));
+    want_words(p, data->use_v2_feature_names, TL_SHAPE(data->seq_length), V2_KEY, "seq_length");
+    want_guesses(p, TL_SHAPE(data->max_predictions_per_seq), "max_predictions_per_seq");
+    if (data->use_next_sentence_label)
+        want(p, "next_sentence_labels", NULL, TL_I32, TL_SHAPE(1), NEXT_KEY, NULL);
+    if (data->use_position_id)
+        want(p, "position_ids", NULL, TL_I32, TL_SHAPE(data->seq_length), "use_position_id",
+             "seq_length");
     if (is_dummy(&data->base)) return dummy_inputs(out, p, args);
+    TL_TRY(limit_guesses(p, data->use_v2_feature_names, data->use_next_sentence_label, args));
     return read_records(out, p, &(tl_pipeline_args){0}, &data->base, args);
 }
 
 /* --- hidden words, by length ------------------------------------------------------------------ */
-
-/* Cuts what is behind the last word. */
-static tl_status trim(void *self, tl_sample *s)
-{
-    static const char *const cut[] = {"input_word_ids", "input_mask", "input_type_ids",
-                                      "position_ids"};
-    const tl_sample_field *words;
-    (void)self;
-    TL_TRY(tl_sample_get(s, "input_word_ids", &words));
-    const int32_t *ids = words->data;
-    const int64_t stored = words->shape.dims[0];
-    int64_t length = stored;
-    while (length > 0 && ids[length - 1] == 0) length--;
-    for (int64_t i = 0; i < TL_COUNT(cut); i++) {
-        const tl_sample_field *f = tl_sample_peek(s, cut[i]);
-        if (!f) continue;
-        if (f->shape.dims[0] != stored)
-            return TL_FAIL(TL_EINVAL, "'%s' has %lld values, and there are %lld words", cut[i],
-                           (long long)f->shape.dims[0], (long long)stored);
-        TL_TRY(tl_sample_show(s, cut[i], TL_I32, TL_SHAPE(length), f->data));
-    }
-    return TL_OK;
-}
 
 static tl_status set_buckets(tl_pipeline_args *a, const tl_pretrain_dynamic_data_config *data,
                              const tli_language_inputs *args)
@@ -167,17 +302,20 @@ tl_status tli_pretrain_dynamic_inputs(tl_dataset **out, const tl_pretrain_dynami
     plan *p;
     *out = NULL;
     TL_TRY(new_plan(&p, args));
-    want_words(p, data->use_v2_feature_names, TL_SHAPE(-1));
-    want_guesses(p, TL_SHAPE(-1));
-    if (data->use_next_sentence_label) want(p, "next_sentence_labels", NULL, TL_I32, TL_SHAPE(1));
-    if (data->use_position_id) want(p, "position_ids", NULL, TL_I32, TL_SHAPE(-1));
+    want_words(p, data->use_v2_feature_names, TL_SHAPE(-1), V2_KEY, NULL);
+    want_guesses(p, TL_SHAPE(-1), NULL);
+    if (data->use_next_sentence_label)
+        want(p, "next_sentence_labels", NULL, TL_I32, TL_SHAPE(1), NEXT_KEY, NULL);
+    if (data->use_position_id)
+        want(p, "position_ids", NULL, TL_I32, TL_SHAPE(-1), "use_position_id", NULL);
     if (is_dummy(&data->base)) return dummy_inputs(out, p, args);
     if (!data->seq_bucket_lengths.count)
         return TL_FAIL(TL_EINVAL, "%s.seq_bucket_lengths is empty: give the lengths of batches",
                        args->section);
-    const tl_sample_map map = {trim, NULL};
-    tl_pipeline_args a = {.maps = &map, .map_count = 1};
+    tl_pipeline_args a = {0};
     TL_TRY(set_buckets(&a, data, args));
+    p->longest = data->seq_bucket_lengths.items[data->seq_bucket_lengths.count - 1];
+    TL_TRY(limit_guesses(p, data->use_v2_feature_names, data->use_next_sentence_label, args));
     return read_records(out, p, &a, &data->base, args);
 }
 
@@ -188,12 +326,16 @@ tl_status tli_sentence_inputs(tl_dataset **out, const tl_sentence_data_config *d
 {
     plan *p;
     *out = NULL;
+    TL_TRY(tli_check_label_type(data->label_type, args));
     TL_TRY(new_plan(&p, args));
     const tl_dtype label = strcmp(data->label_type, "float") == 0 ? TL_F32 : TL_I32;
-    want_words(p, false, TL_SHAPE(data->seq_length));
-    want(p, data->label_field, "label_ids", label, TL_SCALAR);
-    if (data->include_example_id) want(p, "example_id", NULL, TL_I64, TL_SCALAR);
+    want_words(p, false, TL_SHAPE(data->seq_length), NULL, "seq_length");
+    want(p, data->label_field, "label_ids", label, TL_SCALAR, "label_field", NULL);
+    if (data->include_example_id)
+        want(p, "example_id", NULL, TL_I64, TL_SCALAR, "include_example_id", NULL);
     if (is_dummy(&data->base)) return dummy_inputs(out, p, args);
+    TL_TRY(limit_words(p, "input_ids", "input_word_ids", args));
+    TL_TRY(limit_classes(p, data->label_field, "label_ids", args));
     return read_records(out, p, &(tl_pipeline_args){0}, &data->base, args);
 }
 

@@ -12,7 +12,19 @@ typedef struct tli_language_inputs {
     const char *section; /* "task.train_data" */
     bool trains;
     tl_arena *arena; /* lives as long as the dataset */
+    /* What the model has room for, and the keys that say so; 0: it is not known. The arena's. */
+    int64_t words, classes;
+    const char *words_key, *classes_key;
 } tli_language_inputs;
+
+/* Asks the encoder that the configuration chooses how many words it has. */
+TL_NODISCARD tl_status tli_ask_words(tli_language_inputs *out, const tl_oneof *encoder,
+                                     const tl_registry *registry);
+/* Whether the model has room for the pieces of a vocabulary, which `key` names. */
+TL_NODISCARD tl_status tli_check_pieces(const tl_tokenizer *t, const char *key,
+                                        const tli_language_inputs *args);
+/* Whether labels are what the model gives: classes are whole numbers. */
+TL_NODISCARD tl_status tli_check_label_type(const char *type, const tli_language_inputs *args);
 
 TL_NODISCARD tl_status tli_pretrain_inputs(tl_dataset **out, const tl_pretrain_data_config *data,
                                            const tli_language_inputs *args);

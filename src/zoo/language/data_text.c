@@ -9,7 +9,8 @@ enum { MOST_TEXTS = 8 };
 typedef struct plan {
     const tl_sentence_text_data_config *data;
     const tl_tokenizer *tokenizer;
-    int64_t texts;
+    int64_t texts, classes;
+    const char *classes_key;
     tl_feature_spec items[MOST_TEXTS + 2];
     tl_example_features features;
 } plan;
@@ -74,6 +75,18 @@ tl_status tli_sentence_pack_texts(const tl_tokenizer *t, int64_t length, const t
     return st;
 }
 
+static tl_status check_class(const plan *p, const tl_sample *s)
+{
+    const tl_sample_field *f = tl_sample_peek(s, "label_ids");
+    if (p->classes < 2 || !f || f->dtype != TL_I32) return TL_OK;
+    const int32_t label = *(const int32_t *)f->data;
+    if (label >= 0 && label < p->classes) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "feature '%s' is %d; 0 to %lld are expected: set %s to the number of classes, "
+                   "which count from 0",
+                   p->data->label_field, (int)label, (long long)p->classes - 1, p->classes_key);
+}
+
 static tl_status cut_and_pack(void *self, tl_sample *s)
 {
     static const char *const kept[] = {"input_word_ids", "input_mask", "input_type_ids",
@@ -82,6 +95,7 @@ static tl_status cut_and_pack(void *self, tl_sample *s)
     const int64_t length = p->data->seq_length;
     tl_bytes texts[MOST_TEXTS];
     int32_t *inputs[3];
+    TL_TRY(check_class(p, s));
     for (int64_t i = 0; i < p->texts; i++) {
         const tl_sample_field *text;
         TL_TRY(tl_sample_get(s, p->items[i].spec.name, &text));
@@ -119,13 +133,20 @@ tl_status tli_sentence_text_inputs(tl_dataset **out, const tl_sentence_text_data
     int32_t id; // they are looked for once here, so that a vocabulary without them is told early
     TL_TRY(tl_tokenizer_need(tokenizer, "[CLS]", &id));
     TL_TRY(tl_tokenizer_need(tokenizer, "[SEP]", &id));
+    TL_TRY(tli_check_pieces(tokenizer, "vocab_file", args));
+    TL_TRY(tli_check_label_type(data->label_type, args));
+    const char *fields_key = tl_arena_printf(args->arena, "%s.text_fields", args->section);
+    const char *label_key = tl_arena_printf(args->arena, "%s.label_field", args->section);
+    if (!fields_key || !label_key) return TL_ENOMEM;
     int64_t count = 0;
     for (; count < p->texts; count++)
-        p->items[count] =
-            (tl_feature_spec){.spec = {data->text_fields.items[count], TL_U8, TL_SHAPE(-1)}};
+        p->items[count] = (tl_feature_spec){
+            .spec = {data->text_fields.items[count], TL_U8, TL_SHAPE(-1)}, .name_key = fields_key};
     const tl_dtype label = strcmp(data->label_type, "float") == 0 ? TL_F32 : TL_I32;
-    p->items[count++] =
-        (tl_feature_spec){.spec = {data->label_field, label, TL_SCALAR}, .as = "label_ids"};
+    p->items[count++] = (tl_feature_spec){
+        .spec = {data->label_field, label, TL_SCALAR}, .as = "label_ids", .name_key = label_key};
+    p->classes = args->classes;
+    p->classes_key = args->classes_key;
     if (data->include_example_id)
         p->items[count++] = (tl_feature_spec){.spec = {"example_id", TL_I64, TL_SCALAR}};
     p->features = (tl_example_features){p->items, count};

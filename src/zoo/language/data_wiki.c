@@ -395,6 +395,7 @@ static tl_status new_corpus(corpus **out, const tl_pretrain_text_data_config *da
     c->data = data;
     c->section = args->section;
     TL_TRY_NOTE(open_vocabulary(c), "%s.vocab_file_path", args->section);
+    TL_TRY(tli_check_pieces(c->tokenizer, "vocab_file_path", args));
     if (!TL_VEC_PUSH(&c->sentences, none) || !TL_VEC_PUSH(&c->documents, none)) return TL_ENOMEM;
     *out = c;
     return TL_OK;

@@ -30,6 +30,11 @@ tl_layer *tli_make_albert(tl_scope *s, const char *name, const void *config,
 TL_NODISCARD tl_status tli_bert_names(const void *config, tl_original_names *into);
 TL_NODISCARD tl_status tli_albert_names(const void *config, tl_original_names *into);
 
+/* How many words the encoder that is chosen looks up, as its section says; 0 where that is not
+ * known, for gin may choose another table. */
+TL_NODISCARD tl_status tli_encoder_words(int64_t *out, const tl_oneof *encoder,
+                                         const tl_registry *registry);
+
 /* Truncated normal numbers of this deviation; in the arena. */
 tl_oneof tli_truncated_normal(tl_arena *arena, double stddev);
 

@@ -56,6 +56,27 @@ TLI_EXPERIMENT(sentence_prediction_text, "bert/sentence_prediction_text", NULL,
                "  validation_data: {drop_remainder: false}\n"
                "trainer:\n" ADAMW("3.0e-05"));
 
+/* --- those that are not here yet -------------------------------------------------------------- */
+
+#define ABSENT(id, name_, what, lacks_)                                                            \
+    static const tl_experiment_class id = {.cls = {.class_size = sizeof(tl_experiment_class),      \
+                                                   .name = name_,                                  \
+                                                   .help = what " (not here yet)"},                \
+                                           .task = &tl_task_config_desc,                           \
+                                           .lacks = lacks_}
+ABSENT(squad, "bert/squad", "where in a text the answer to a question stands",
+       "answers within texts need a head for where they begin and end; pairs of texts have "
+       "classes: 'bert/sentence_prediction'");
+ABSENT(tagging, "bert/tagging", "a class for each word",
+       "classes of words need a head that judges each of them; whole texts have classes: "
+       "'bert/sentence_prediction'");
+ABSENT(electra, "electra/pretraining", "words that were replaced are found out",
+       "it trains two networks at once, one of which replaces words and one finds them out; hidden "
+       "words are guessed by 'bert/pretraining'");
+ABSENT(wmt, "wmt_transformer/large", "translations from English to German",
+       "translations need a decoder, and beam search; encoders are trained by "
+       "'bert/pretraining'");
+
 /* --- small ones ------------------------------------------------------------------------------- */
 
 #define A_HUNDRED_STEPS                                                                            \
@@ -141,6 +162,10 @@ static const tl_entry entries[] = {
     {&tl_kind_experiment, &text_wiki_pretraining.cls},
     {&tl_kind_experiment, &sentence_prediction.cls},
     {&tl_kind_experiment, &sentence_prediction_text.cls},
+    {&tl_kind_experiment, &squad.cls},
+    {&tl_kind_experiment, &tagging.cls},
+    {&tl_kind_experiment, &electra.cls},
+    {&tl_kind_experiment, &wmt.cls},
     {&tl_kind_experiment, &local.cls},
     {&tl_kind_experiment, &sentence_local.cls},
 };

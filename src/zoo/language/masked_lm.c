@@ -11,6 +11,7 @@
 #include "zoo/language/data.h"
 #include "zoo/language/encoder.h"
 #include "zoo/language/foreign.h"
+#include "zoo/language/lacks.h"
 #include "zoo/language/names.h"
 
 typedef struct masked_lm_task {
@@ -50,16 +51,20 @@ static void sizes_of(const tl_task *t, int64_t *length, int64_t *predictions)
     }
 }
 
-static bool has_next_sentence(const tl_task *t)
+static bool has_labels(const tl_task *t, const tl_data_config *data)
 {
-    const tl_data_config *data = t->config->train_data;
-    if (!data) data = t->config->validation_data;
-    if (!data) return false;
     if (reads_texts(t))
         return ((const tl_pretrain_text_data_config *)data)->use_next_sentence_label;
     return is_dynamic(t) && data == t->config->train_data
                ? ((const tl_pretrain_dynamic_data_config *)data)->use_next_sentence_label
                : ((const tl_pretrain_data_config *)data)->use_next_sentence_label;
+}
+
+static bool has_next_sentence(const tl_task *t)
+{
+    const tl_data_config *data = t->config->train_data;
+    if (!data) data = t->config->validation_data;
+    return data && has_labels(t, data);
 }
 
 /* --- model and data --------------------------------------------------------------------------- */
@@ -85,15 +90,46 @@ static tl_status build_model(tl_task *t, tl_model **out)
     return st;
 }
 
+static const tl_cls_head_config *find_head(const tl_pretrainer_config *k, int64_t *place)
+{
+    const tl_cls_head_config *heads = k->cls_heads.items;
+    for (*place = 0; *place < k->cls_heads.count; ++*place)
+        if (heads[*place].name && strcmp(heads[*place].name, NEXT) == 0) return &heads[*place];
+    return NULL;
+}
+
+/* Labels of next sentences are for the head of that name. */
+static tl_status ask_next_sentence(tli_language_inputs *args, const tl_task *t,
+                                   const tl_data_config *data)
+{
+    const tl_pretrainer_config *k = t->config->model.value;
+    int64_t place;
+    if (!k || !has_labels(t, data)) return TL_OK;
+    const tl_cls_head_config *head = find_head(k, &place);
+    if (!head)
+        return TL_FAIL(TL_EINVAL,
+                       "task.model.cls_heads: no head is called '" NEXT "', and "
+                       "%s.use_next_sentence_label is true: add {name: " NEXT ", inner_dim: 768, "
+                       "num_classes: 2}, or set use_next_sentence_label=false for training and "
+                       "validation",
+                       args->section);
+    args->classes = head->num_classes;
+    args->classes_key =
+        tl_arena_printf(args->arena, "task.model.cls_heads[%lld].num_classes", (long long)place);
+    return args->classes_key ? TL_OK : TL_ENOMEM;
+}
+
 static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_input_context *input,
                               tl_dataset **out)
 {
     const bool trains = data == t->config->train_data;
-    const tli_language_inputs args = {.input = input,
-                                      .section =
-                                          trains ? "task.train_data" : "task.validation_data",
-                                      .trains = trains,
-                                      .arena = t->arena};
+    tli_language_inputs args = {.input = input,
+                                .section = trains ? "task.train_data" : "task.validation_data",
+                                .trains = trains,
+                                .arena = t->arena};
+    const tl_pretrainer_config *k = t->config->model.value;
+    if (k) TL_TRY(tli_ask_words(&args, &k->encoder, t->registry));
+    TL_TRY(ask_next_sentence(&args, t, data));
     if (reads_texts(t))
         return tli_pretrain_text_inputs(out, (const tl_pretrain_text_data_config *)data, &args);
     if (trains && is_dynamic(t))
@@ -286,7 +322,7 @@ const tl_desc tl_masked_lm_text_task_config_desc = {
 };
 
 /* Tasks are found by their configuration, and kinds of data have one each. */
-#define MASKED_LM_TASK(id, desc_, help_)                                                           \
+#define MASKED_LM_TASK(id, desc_, lacks_, help_)                                                   \
     const tl_task_class tl_##id##_task = {.cls = {.class_size = sizeof(tl_task_class),             \
                                                   .name = #id,                                     \
                                                   .base = &tl_base_task.cls,                       \
@@ -300,11 +336,12 @@ const tl_desc tl_masked_lm_text_task_config_desc = {
                                           .process_metrics = process_metrics,                      \
                                           .split_batch = split_batch,                              \
                                           .initialize = initialize,                                \
+                                          .lacks = lacks_,                                         \
                                           .export_weights = export_weights,                        \
                                           .original_names = original_names}
-MASKED_LM_TASK(masked_lm, tl_masked_lm_task_config_desc,
+MASKED_LM_TASK(masked_lm, tl_masked_lm_task_config_desc, tli_pretrain_lacks,
                "words that were hidden are guessed, and which sentences follow each other");
-MASKED_LM_TASK(masked_lm_dynamic, tl_masked_lm_dynamic_task_config_desc,
+MASKED_LM_TASK(masked_lm_dynamic, tl_masked_lm_dynamic_task_config_desc, tli_pretrain_dynamic_lacks,
                "masked_lm in batches of about one length");
-MASKED_LM_TASK(masked_lm_text, tl_masked_lm_text_task_config_desc,
+MASKED_LM_TASK(masked_lm_text, tl_masked_lm_text_task_config_desc, tli_pretrain_text_lacks,
                "masked_lm of texts, whose words are hidden as they are read");

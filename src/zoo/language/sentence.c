@@ -16,6 +16,7 @@
 #include "zoo/language/data.h"
 #include "zoo/language/encoder.h"
 #include "zoo/language/foreign.h"
+#include "zoo/language/lacks.h"
 #include "zoo/language/names.h"
 #include "zoo/language/scores.h"
 #include "zoo/language/sentence.h"
@@ -157,11 +158,13 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                               tl_dataset **out)
 {
     const bool trains = data == t->config->train_data;
-    const tli_language_inputs args = {.input = input,
-                                      .section =
-                                          trains ? "task.train_data" : "task.validation_data",
-                                      .trains = trains,
-                                      .arena = t->arena};
+    tli_language_inputs args = {.input = input,
+                                .section = trains ? "task.train_data" : "task.validation_data",
+                                .trains = trains,
+                                .arena = t->arena,
+                                .classes = model_of(t) ? model_of(t)->num_classes : 0,
+                                .classes_key = "task.model.num_classes"};
+    if (model_of(t)) TL_TRY(tli_ask_words(&args, &model_of(t)->encoder, t->registry));
     if (tli_sentence_reads_own(t)) {
         TL_TRY(tli_sentence_need_pieces(t));
         return tli_texts_inputs(out, own_config(t), (const tl_text_data_config *)data,
@@ -423,6 +426,10 @@ static tl_status initialize(tl_task *t, tl_model *m)
                        "task.init_cls_pooler: with task.model.use_encoder_pooler the head has no "
                        "dense layer that could begin as that of next_sentence: clear one of them");
     if (*k->hub_module_url) return initialize_from_hub(t, m, k->hub_module_url);
+    if (k->init_cls_pooler && (!from || !*from))
+        return TL_FAIL(TL_EINVAL,
+                       "task.init_cls_pooler: the head begins with a part of task.init_checkpoint, "
+                       "which is empty: name a run of pre-training there, or clear this");
     if (!from || !*from) return TL_OK;
     if (!tli_foreign_is(from))
         return tl_task_initialize_parts(t, m, from, parts, k->init_cls_pooler ? 2 : 1);
@@ -581,8 +588,8 @@ const tl_desc tl_sentence_text_task_config_desc = {
                                           .export_files = tli_sentence_export_files,               \
                                           __VA_ARGS__}
 SENTENCE_TASK(sentence_prediction, tl_sentence_task_config_desc,
-              "a class, or a number, for one sentence or two", .lacks = NULL);
+              "a class, or a number, for one sentence or two", .lacks = tli_sentence_lacks);
 SENTENCE_TASK(sentence_prediction_text, tl_sentence_text_task_config_desc,
-              "sentence_prediction from texts", .lacks = NULL);
+              "sentence_prediction from texts", .lacks = tli_sentence_text_lacks);
 SENTENCE_TASK(text_classification, tl_text_task_config_desc, "a class for a text, or for a pair",
               .lacks = tli_texts_lacks);
