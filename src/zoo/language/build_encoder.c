@@ -67,12 +67,13 @@ bool tli_encoder_is_scaffold(const tli_encoder_choice *c)
 
 /* --- EncoderScaffold from the fields of a branch ---------------------------------------------- */
 
-/* A number of the chosen branch by its name; 0 when it has none of that name. */
+/* A number, or a switch, of the chosen branch by its name; 0 when it has none of that name. */
 static double number_of(const tl_oneof *o, const tl_desc *desc, const char *name)
 {
     const tl_field *f = tl_desc_field(desc, name);
     if (!f || f->arity != TL_ONE) return 0;
     const void *member = tl_field_at(f, o->value);
+    if (f->type == TL_TYPE_BOOL) return *(const bool *)member;
     if (f->type == TL_TYPE_INT) return (double)*(const int64_t *)member;
     return f->type == TL_TYPE_DOUBLE ? *(const double *)member : 0;
 }
