@@ -350,10 +350,34 @@ static void test_parts_compute_what_the_original_computes(void **state)
     for (int64_t i = 0; i < TL_COUNT(cases); i++) check_case(i);
 }
 
+static void test_build_encoder_says_what_it_takes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *gin, *yaml, *says;
+    } all[] = {
+        {"", "encoder: {type: any}", "the encoder 'any' is what gin makes"},
+        {"build_encoder.bypass_config = True\n", BERT, "there is no encoder_cls to make"},
+        {"build_encoder.encoder_cls = @TransformerScaffold\n", BERT,
+         "build_encoder.encoder_cls is @transformer_scaffold"},
+        {GIN, "encoder: {type: any}", "'any' has no 'vocab_size'; choose type bert"},
+        {GIN "build_encoder.bypass_config = True\n", "encoder: {type: any}", "pooled_output_dim"},
+        {GIN "build_encoder.bypass_config = True\nEncoderScaffold.pooled_output_dim = 4\n",
+         "encoder: {type: any}", "embedding_cfg is null"},
+    };
+    for (int64_t i = 0; i < TL_COUNT(all); i++) {
+        tl_model *m;
+        if (build_by_gin(&m, all[i].gin, all[i].yaml) == TL_OK) fail_msg("%s is taken", all[i].gin);
+        if (!strstr(tl_error_message(), all[i].says)) fail_msg("%s", tl_error_message());
+        assert_null(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_compute_what_the_original_computes),
+        cmocka_unit_test(test_build_encoder_says_what_it_takes),
         cmocka_unit_test(test_parameters_that_lack_are_refused),
         cmocka_unit_test(test_defaults_are_taken_and_literals_are_refused),
     };
