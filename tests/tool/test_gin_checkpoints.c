@@ -108,6 +108,26 @@ static void test_names_follow_what_gin_makes(void **state)
     for (int64_t i = 0; i < TL_COUNT(cases); i++) check_case(i);
 }
 
+/* Model Garden's own folders have no bindings but those that somebody puts there. */
+static void test_folders_of_model_garden(void **state)
+{
+    (void)state;
+    char *params;
+    train("run", GATED "GatedFeedforward.use_gate = False\n", NULL);
+    ended(0, "");
+    ckpt("convert", "run/ckpt-1", "theirs/ckpt-1");
+    ended(0, "");
+    assert_ok(tl_file_read(&params, NULL, "run/params.yaml", 1 << 20));
+    put_text("theirs/params.yaml", params);
+    tl_free(params);
+    ckpt("convert", "--experiment=bert/local", "theirs/ckpt-1", "ours.safetensors");
+    ended(2, "'theirs/ckpt-1' is a checkpoint of another model");
+    put_text("theirs/bindings.gin", GATED "GatedFeedforward.use_gate = False\n");
+    ckpt("convert", "--experiment=bert/local", "theirs/ckpt-1", "ours.safetensors");
+    ended(0, "");
+    assert_true(same_weights("theirs", "run/ckpt-1.safetensors", "ours.safetensors") > 40);
+}
+
 /* Who has put in a class that Model Garden's names are not known of keeps Tilth's. */
 static void test_names_that_are_not_known(void **state)
 {
@@ -129,6 +149,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TOOL_TEST(test_names_follow_what_gin_makes),
+        TOOL_TEST(test_folders_of_model_garden),
         TOOL_TEST(test_names_that_are_not_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
