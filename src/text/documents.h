@@ -8,6 +8,8 @@
 
 #include <tilth/text/pretraining.h>
 
+#include "text/python_random.h"
+
 typedef struct tli_offsets {
     int64_t *items;
     int64_t count, capacity;
@@ -25,6 +27,15 @@ struct tl_documents {
     bool open;             /* the next sentence goes on the last document */
 };
 
+/* Pieces of the documents. */
+typedef struct tli_piece_range {
+    int64_t at, count;
+} tli_piece_range;
+/* Pieces are taken off the longer one, its beginning or its end, until both fit. */
+void tli_truncate_pair(tli_piece_range *a, tli_piece_range *b, int64_t most, tl_bits bits);
+/* What random() would give after all examples were made: the original's, if as many numbers were
+ * drawn as there. */
+double tli_pretraining_next_random(const tl_pretraining *p);
 /* The pool of the documents that examples are made of. */
 tl_pool *tli_pretraining_pool(const tl_pretraining *p);
 /* Copies pieces out. */

@@ -38,6 +38,7 @@ struct tl_pretraining {
         int64_t count, capacity;
     } bytes;             /* of all examples: put_example tells what they say */
     tli_offsets offsets; /* of each example in them */
+    double next_random;
 };
 
 /* --- a few bytes for each --------------------------------------------------------------------- */
@@ -79,10 +80,7 @@ static tl_status make_bytes(tl_pretraining *p, int64_t more)
     return TL_OK;
 }
 
-/* Pieces of the documents. */
-typedef struct range {
-    int64_t at, count;
-} range;
+typedef tli_piece_range range;
 
 typedef struct making {
     tl_pretraining *p;
@@ -128,8 +126,7 @@ static tl_status put_example(making *m, range a, range b, bool is_random)
 
 /* --- making them ------------------------------------------------------------------------------ */
 
-/* Pieces are taken off the longer one, its beginning or its end, until both fit. */
-static void truncate_pair(range *a, range *b, int64_t most, tl_bits bits)
+void tli_truncate_pair(range *a, range *b, int64_t most, tl_bits bits)
 {
     while (a->count + b->count > most) {
         range *longer = a->count > b->count ? a : b;
@@ -153,7 +150,7 @@ static int64_t lay_out(const tl_pretraining *p, range a, range b, int32_t *ids)
 
 static tl_status make_example(making *m, range a, range b, bool is_random)
 {
-    truncate_pair(&a, &b, m->p->config.max_seq_length - 3, m->bits);
+    tli_truncate_pair(&a, &b, m->p->config.max_seq_length - 3, m->bits);
     int64_t count = lay_out(m->p, a, b, m->ids);
     TL_TRY(tl_mask(m->masker, &m->masked, m->ids, count, m->bits));
     return put_example(m, a, b, is_random);
@@ -224,12 +221,18 @@ static tl_status make(tl_pretraining *p)
     if (!m.order || !m.ids) TL_TRY_DONE(st, TL_FAIL_NOMEM((size_t)m.count * sizeof *m.order));
     TL_TRY_DONE(st, tl_masker_new(&m.masker, p->documents->tokenizer, &p->config.base));
     st = make_all(&m);
+    p->next_random = tli_bits_real(m.bits);
 done:
     tl_masker_free(&m.masker);
     tl_masked_deinit(&m.masked);
     tl_free(m.order);
     tl_free(m.ids);
     return st;
+}
+
+double tli_pretraining_next_random(const tl_pretraining *p)
+{
+    return p->next_random;
 }
 
 /* --- examples --------------------------------------------------------------------------------- */

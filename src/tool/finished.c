@@ -4,6 +4,7 @@
 
 #include <tilth/base/file.h>
 #include <tilth/base/log.h>
+#include <tilth/desc/gin.h>
 #include <tilth/train/run/launch.h>
 
 static const tl_field fields[] = {
@@ -68,7 +69,11 @@ tl_status tli_finished_names(tl_original_names *out, bool *known, tli_run *run, 
     TL_TRY(tli_finished_folder(&args.folder, run->arena, folder, experiment));
     if (!args.folder) return TL_OK;
     TL_TRY_DONE(st, tl_finished_read(&f, &args));
-    TL_TRY_DONE(st, tl_experiment_open(&f.strategy, &f.task, run->registry, f.params, NULL, 0));
+    // What gin makes of the model has other names.
+    tl_gin *outer = tl_gin_set_current(f.gin);
+    st = tl_experiment_open(&f.strategy, &f.task, run->registry, f.params, NULL, 0);
+    tl_gin_set_current(outer);
+    if (st != TL_OK) goto done;
     st = tl_task_original_names(f.task, out);
     *known = st == TL_OK;
     if (st == TL_EUNSUPPORTED) {

@@ -187,8 +187,9 @@ static const struct {
      {2, 4}},
     {"conv1d",
      "Conv1D",
-     "Conv1D.filters = 4\nConv1D.kernel = 3\nConv1D.padding = 'same'\n",
-     "filters: 4, kernel: 3, padding: same",
+     "Conv1D.filters = 4\nConv1D.kernel = 3\nConv1D.padding = 'same'\n"
+     "Conv1D.kernel_initializer = 'he_normal'\n", // by its name, as in Keras
+     "filters: 4, kernel: 3, padding: same, kernel_initializer: {type: he_normal}",
      TL_F32,
      {2, 8, 3}},
     {"conv2d",
@@ -434,7 +435,8 @@ static const struct {
     {"Dense.kernel_initializer = @pair()", TL_EINVAL,
      "expected one of the initializers, found the configurable 'tests.pair'"},
     {"Dense.kernel_initializer = @HeNormal", TL_EINVAL, "expected a choice such as @name()"},
-    {"Dense.kernel_initializer = 'he_normal'", TL_EINVAL, "expected a choice such as @name()"},
+    {"Dense.kernel_initializer = 3", TL_EINVAL, "expected a choice such as @name()"},
+    {"Dense.kernel_initializer = 'he_norml'", TL_ENOTFOUND, "did you mean 'he_normal'?"},
     {"Dense.kernel_initializer = @HeNorml()", TL_ENOTFOUND, "did you mean 'HeNormal'?"},
     {"Dense.kernel_initializer = {'type': 'he_norml'}", TL_ENOTFOUND, "did you mean 'he_normal'?"},
     {"Dense.units = @Dense()", TL_EINVAL, "Dense.units: expected an integer, found "},

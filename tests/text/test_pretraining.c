@@ -7,6 +7,8 @@
 #include <tilth/base/map.h>
 #include <tilth/text/pretraining.h>
 
+#include "text/documents.h"
+
 /* --- the original's --------------------------------------------------------------------------- */
 
 typedef struct golden {
@@ -15,7 +17,8 @@ typedef struct golden {
     tl_pretraining_config config;
     bool cased, v2_names;
     int64_t outputs;
-    int64_t examples; // as the original counted them
+    int64_t examples;   // as the original counted them
+    double next_random; // what its generator gave next
 } golden;
 
 #define TOY .vocab = GOLDEN "toy_vocab.txt", .texts = {GOLDEN "toy.txt"}
@@ -23,11 +26,16 @@ typedef struct golden {
     .vocab = GOLDEN "odd_vocab.txt", .texts = {GOLDEN "odd_first.txt", GOLDEN "odd_second.txt"}
 
 static const golden goldens[] = {
-    {"toy", TOY, {{.max_predictions_per_seq = 3}, 16, .dupe_factor = 2}, .examples = 6},
+    {"toy",
+     TOY,
+     {{.max_predictions_per_seq = 3}, 16, .dupe_factor = 2},
+     .examples = 6,
+     .next_random = 0.6576843149666971},
     {"toy_words",
      TOY,
      {{.max_predictions_per_seq = 3, .do_whole_word_mask = true}, 16, .dupe_factor = 2},
-     .examples = 8},
+     .examples = 8,
+     .next_random = 0.2651294875559076},
     {"toy_ngrams",
      TOY,
      {{TL_SET(0.4), 7, .do_whole_word_mask = true, .max_ngram_size = 3}, 24, .dupe_factor = 5}},
@@ -97,6 +105,7 @@ static void write_golden(const golden *g, int threads)
     add_texts(d, g);
     assert_ok(tl_pretraining_new(&p, d, &g->config));
     if (g->examples) assert_int_equal(tl_pretraining_count(p), g->examples);
+    if (g->next_random) assert_true(tli_pretraining_next_random(p) == g->next_random);
     for (int64_t i = 0; i < outputs; i++) paths[i] = in_folder(names[i][0] ? names[i] : "0");
     assert_ok(tl_pretraining_write(
         p, paths, outputs, &(tl_pretraining_files){.gzip = threads == 1, .v2_names = g->v2_names}));
@@ -119,6 +128,20 @@ static void examples_are_the_originals(void **state)
         write_golden(&goldens[i], 1);
         write_golden(&goldens[i], 3);
     }
+}
+
+/* "abcdefgh" and "123" in six places: what Python's Random(3) leaves of them. */
+static void pairs_are_cut_as_in_the_original(void **state)
+{
+    (void)state;
+    tli_python_random generator;
+    tli_piece_range a = {0, 8}, b = {0, 3};
+    tli_python_random_seed(&generator, 3);
+    tli_truncate_pair(&a, &b, 6, (tl_bits){tli_python_random_bits, &generator});
+    char text[16];
+    snprintf(text, sizeof text, "%.*s,%.*s", (int)a.count, &"abcdefgh"[a.at], (int)b.count,
+             &"123"[b.at]);
+    assert_string_equal(text, "cde,123");
 }
 
 /* --- many parts ------------------------------------------------------------------------------- */
@@ -264,6 +287,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(examples_are_the_originals),
+        cmocka_unit_test(pairs_are_cut_as_in_the_original),
         cmocka_unit_test(parts_do_not_show),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(memory_may_lack),

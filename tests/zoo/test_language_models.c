@@ -2,6 +2,7 @@
 #include "zoo/language_lab.h"
 
 #include <tilth/ops/create.h>
+#include <tilth/ops/elementwise.h>
 
 static tl_engine *the_engine;
 
@@ -318,6 +319,153 @@ static void test_blocks_norm_first_or_last(void **state)
                 scaffold_first);
 }
 
+/* --- parts of blocks -------------------------------------------------------------------------- */
+
+static tl_model *model_of(const tl_layer_class *cls, const void *config, tl_shape shape)
+{
+    const tl_spec x = {"x", TL_F32, shape};
+    tl_model *m;
+    assert_ok(tl_model_new(&m, &(tl_model_args){.engine = the_engine,
+                                                .cls = cls,
+                                                .config = config,
+                                                .inputs = &x,
+                                                .input_count = 1,
+                                                .registry = lab_registry}));
+    return m;
+}
+
+static void put_all(tl_model *m, const char *path, double value)
+{
+    const tl_param *p = tl_model_find(m, path);
+    if (!p) fail_msg("there is no parameter '%s'", path);
+    tl_lease l;
+    assert_ok(tl_lease_discard(&l, p->tensor));
+    for (int64_t i = 0; i < tl_tensor_count(p->tensor); i++) ((float *)l.data)[i] = (float)value;
+    assert_ok(tl_lease_end(&l));
+}
+
+static void test_activations_are_the_originals_by_their_names(void **state)
+{
+    (void)state;
+    static const float x[] = {-2.7F, 1, 3};
+    static const double one[] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    static const struct {
+        const char *name;
+        double want[3];
+    } all[] = {{"gelu", {-.0088876, .8411920, 2.9963626}},
+               {"gelu_erf", {-.0093608, .8413447, 2.9959503}}};
+    for (int64_t i = 0; i < TL_COUNT(all); i++) {
+        const tl_gated_feedforward_config config = {.inner_dim = 3,
+                                                    .inner_activation = all[i].name,
+                                                    .use_gate = TL_SET(false),
+                                                    .apply_output_layer_norm = TL_SET(false)};
+        tl_model *m = model_of(&tl_layer_gated_feedforward, &config, TL_SHAPE(1, 1, 3));
+        tl_ctx *c;
+        double have[3];
+        assert_ok(tl_tensor_set_doubles(tl_model_find(m, "intermediate_0/kernel")->tensor, one, 9));
+        assert_ok(tl_tensor_set_doubles(tl_model_find(m, "output_0/kernel")->tensor, one, 9));
+        assert_ok(tl_ctx_new(&c, the_engine));
+        tl_mark begin = tl_ctx_begin(c);
+        tl_tensor *y = tl_call(c, m, tl_from(c, TL_F32, TL_SHAPE(1, 1, 3), x));
+        assert_ok(tl_ctx_status(c));
+        assert_ok(tl_tensor_get_doubles(y, have, 3));
+        for (int k = 0; k < 3; k++)
+            if (!(fabs(have[k] - all[i].want[k]) < 2e-7 * fmax(1, fabs(have[k]))))
+                fail_msg("%s(%g) is %.7f", all[i].name, (double)x[k], have[k]);
+        tl_ctx_end(c, begin);
+        tl_ctx_free(&c);
+        tl_model_free(&m);
+    }
+}
+
+enum { DROPPED_OF = 16 * 64 * 8 };
+
+/* What a layer makes in training of numbers that are all `x`. */
+static void train_on(tl_model *m, double x, double *have)
+{
+    tl_ctx *c;
+    assert_ok(tl_ctx_new(&c, the_engine));
+    tl_ctx_set_training(c, true);
+    tl_mark begin = tl_ctx_begin(c);
+    tl_tensor *numbers = tl_shift(c, tl_zeros(c, TL_F32, TL_SHAPE(16, 64, 8)), x);
+    tl_tensors in = {0}, out = {0};
+    tl_tensors_put(c, &in, "x", numbers);
+    tl_call_all(c, m, &in, &out);
+    assert_ok(tl_ctx_status(c));
+    assert_ok(tl_tensor_get_doubles(out.items[0].tensor, have, DROPPED_OF));
+    tl_ctx_end(c, begin);
+    tl_ctx_free(&c);
+}
+
+static double share_of(const double *have, double value)
+{
+    int64_t count = 0;
+    for (int i = 0; i < DROPPED_OF; i++) count += fabs(have[i] - value) < 1e-5;
+    return (double)count / DROPPED_OF;
+}
+
+/* Zeros go in, the attention and the feed-forward layers give 1 each: sums tell what was dropped of
+ * which. The block drops what its attention gives at the rate of the attention's weights (0.5),
+ * the scaffold at that of everything else (0.25). */
+static void test_dropout_has_the_originals_rates(void **state)
+{
+    (void)state;
+    static double have[DROPPED_OF];
+    static const tl_transformer_encoder_block_config of_block = {.num_attention_heads = 2,
+                                                                 .inner_dim = 6,
+                                                                 .norm_first = true,
+                                                                 .output_dropout = TL_SET(0.25),
+                                                                 .attention_dropout = TL_SET(0.5)};
+    static const tl_transformer_scaffold_config of_scaffold = {.num_attention_heads = 2,
+                                                               .inner_dim = 6,
+                                                               .norm_first = true,
+                                                               .dropout_rate = TL_SET(0.25),
+                                                               .attention_dropout_rate =
+                                                                   TL_SET(0.5)};
+    static const struct {
+        const tl_layer_class *cls;
+        const void *config;
+        double values[4], shares[4];
+    } all[] = {{&tl_layer_transformer_encoder_block,
+                &of_block,
+                {0, 4. / 3, 2, 10. / 3},
+                {.125, .375, .125, .375}},
+               {&tl_layer_transformer_scaffold,
+                &of_scaffold,
+                {0, 4. / 3, 8. / 3, 2},
+                {.0625, .375, .5625, 0}}};
+    for (int64_t i = 0; i < TL_COUNT(all); i++) {
+        tl_model *m = model_of(all[i].cls, all[i].config, TL_SHAPE(16, 64, 8));
+        put_all(m, "self_attention/attention_output/bias", 1);
+        put_all(m, "output/kernel", 0);
+        put_all(m, "output/bias", 1);
+        train_on(m, 0, have);
+        for (int k = 0; k < 4; k++)
+            if (!(fabs(share_of(have, all[i].values[k]) - all[i].shares[k]) < 0.025))
+                fail_msg("%s: %g of all are %g, not %g", all[i].cls->cls.name,
+                         share_of(have, all[i].values[k]), all[i].values[k], all[i].shares[k]);
+        tl_model_free(&m);
+    }
+}
+
+/* Behind the residual and the norm what is dropped is 0; before them it is not. */
+static void test_gated_layers_drop_where_they_are_told(void **state)
+{
+    (void)state;
+    static double have[DROPPED_OF];
+    static const tl_dropout_position where[] = {TL_DROP_BEFORE_RESIDUAL, TL_DROP_AFTER_RESIDUAL};
+    for (int64_t i = 0; i < TL_COUNT(where); i++) {
+        const tl_gated_feedforward_config config = {
+            .inner_dim = 6, .dropout = TL_SET(0.5), .dropout_position = where[i], .num_blocks = 2};
+        tl_model *m = model_of(&tl_layer_gated_feedforward, &config, TL_SHAPE(16, 64, 8));
+        put_all(m, "output_layer_norm_1/beta", 10); // far from 0
+        train_on(m, 1, have);
+        const double zeros = share_of(have, 0);
+        if (!(fabs(zeros - (i ? 0.5 : 0)) < 0.025)) fail_msg("%g of all are 0", zeros);
+        tl_model_free(&m);
+    }
+}
+
 static void test_encoders_that_lack_are_refused_by_name(void **state)
 {
     (void)state;
@@ -438,6 +586,9 @@ int main(void)
         cmocka_unit_test(test_gin_takes_names_of_any_length),
         cmocka_unit_test(test_sequences_in_a_row_do_not_see_each_other),
         cmocka_unit_test(test_blocks_norm_first_or_last),
+        cmocka_unit_test(test_activations_are_the_originals_by_their_names),
+        cmocka_unit_test(test_dropout_has_the_originals_rates),
+        cmocka_unit_test(test_gated_layers_drop_where_they_are_told),
         cmocka_unit_test(test_encoders_that_lack_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, open_lab, close_lab);

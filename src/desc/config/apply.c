@@ -473,10 +473,14 @@ static void apply_oneof(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_v
         (void)apply_ref(a, f, o, v);
         return;
     }
+    if (v->kind == TL_VALUE_SCALAR && v->quoted && a->reference) {
+        apply_type(a, f, o, v); // in gin as in Keras: kernel_initializer = 'glorot_uniform'
+        return;
+    }
     if (v->kind != TL_VALUE_MAP) {
         wrong_type(a, v,
-                   a->reference ? "a choice such as @name(), or a map with 'type' and that "
-                                  "type's own fields"
+                   a->reference ? "a choice such as @name(), its name in quotes, or a map with "
+                                  "'type' and that type's own fields"
                                 : "a map with 'type' and that type's own fields");
         return;
     }

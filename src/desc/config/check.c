@@ -10,7 +10,7 @@
 typedef struct checker {
     tli_diags *diags;
     const tli_sources *sources;
-    bool features;
+    bool notices;
     tl_str path;
 } checker;
 
@@ -69,34 +69,59 @@ static void add_check_failure(checker *c, tl_status st, const tl_desc *desc)
     tl_str_cut(&c->path, before);
 }
 
-/* A row that is not there yet, or that nothing reads, and that somebody changed. What an experiment
- * says for the sake of the original's params.yaml is no news to its user. */
-static void tell_changed(checker *c, const tl_desc *desc, const tl_field *f)
+static void add_failed(tli_diags *diags, tl_status st, tl_place place, const char *path)
 {
-    tl_place place = tli_source_of(c->sources, tl_str_text(&c->path));
+    tli_diag(diags, st, place, path, "%s", tl_error_message());
+    if (st == TL_ENOMEM) diags->code = st;
+}
+
+/* A row whose feature is not there yet, and that somebody changed. */
+static void refuse_changed(tli_diags *diags, const tl_desc *desc, const tl_field *f, tl_place place,
+                           const char *path)
+{
     tl_str text = TL_STR_INIT;
-    if (f->flags & TL_FIELD_LATER) {
-        tl_status st = tl_field_default_text(&text, desc, f);
-        if (st != TL_OK) add_failure(c, st, place, tl_error_message());
-        else
-            tli_diag(c->diags, TL_EUNSUPPORTED, place, tl_str_text(&c->path),
-                     "not available yet; leave it at its default%s%s (%s)", text.length ? ", " : "",
-                     tl_str_text(&text), f->help);
-    } else if (!tli_source_is_experiment(place)) {
-        if (place.source) tl_place_write(&text, place);
-        TL_LOG_WARNING("%s%s%s: this has no effect (%s)", tl_str_text(&text),
-                       text.length ? ": " : "", tl_str_text(&c->path), f->help);
-        if (text.failed) add_failure(c, tl_str_status(&text), (tl_place){0}, "out of memory");
-    }
+    tl_status st = tl_field_default_text(&text, desc, f);
+    if (st != TL_OK) add_failed(diags, st, place, path);
+    else
+        tli_diag(diags, TL_EUNSUPPORTED, place, path,
+                 "not available yet; leave it at its default%s%s (%s)", text.length ? ", " : "",
+                 tl_str_text(&text), f->help);
     tl_str_deinit(&text);
 }
 
-/* Compares all rows of that sort with their defaults. */
+void tli_check_feature(tli_diags *diags, const tl_desc *desc, const tl_field *f, const void *value,
+                       tl_place place, const char *path)
+{
+    tl_arena *scratch = NULL;
+    void *fresh;
+    if (!(f->flags & TL_FIELD_LATER)) return;
+    tl_status st = tl_arena_new(&scratch);
+    if (st == TL_OK) st = tl_desc_new(&fresh, scratch, desc);
+    if (st != TL_OK) add_failed(diags, st, place, path);
+    else if (!tli_field_equal(f, value, fresh)) refuse_changed(diags, desc, f, place, path);
+    tl_arena_free(&scratch);
+}
+
+/* A row that nothing reads, and that somebody changed. What an experiment says for the sake of the
+ * original's params.yaml is no news to its user. */
+static void tell_unread(checker *c, const tl_field *f)
+{
+    tl_place place = tli_source_of(c->sources, tl_str_text(&c->path));
+    tl_str text = TL_STR_INIT;
+    if (!c->notices || tli_source_is_experiment(place)) return;
+    if (place.source) tl_place_write(&text, place);
+    TL_LOG_WARNING("%s%s%s: this has no effect (%s)", tl_str_text(&text), text.length ? ": " : "",
+                   tl_str_text(&c->path), f->help);
+    if (text.failed) add_failure(c, tl_str_status(&text), (tl_place){0}, "out of memory");
+    tl_str_deinit(&text);
+}
+
+/* Compares all rows of those sorts with their defaults. */
 static void check_features(checker *c, const tl_desc *desc, const void *value)
 {
+    const int sorts = TL_FIELD_LATER | (c->notices ? TL_FIELD_UNREAD : 0);
     bool any = false;
-    for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);)
-        any |= (r.field->flags & (TL_FIELD_LATER | TL_FIELD_UNREAD)) != 0;
+    for (tli_rows r = tli_rows_of(desc); tli_rows_next(&r);) any |= (r.field->flags & sorts) != 0;
     if (!any) return;
     tl_arena *scratch = NULL;
     void *fresh;
@@ -105,10 +130,12 @@ static void check_features(checker *c, const tl_desc *desc, const void *value)
     if (st != TL_OK) add_failure(c, st, (tl_place){0}, tl_error_message());
     size_t length = c->path.length;
     for (tli_rows r = tli_rows_of(desc); st == TL_OK && tli_rows_next(&r);) {
-        if (!(r.field->flags & (TL_FIELD_LATER | TL_FIELD_UNREAD))) continue;
-        if (tli_field_equal(r.field, value, fresh)) continue;
+        if (!(r.field->flags & sorts) || tli_field_equal(r.field, value, fresh)) continue;
         tli_path_name(&c->path, r.field->name);
-        tell_changed(c, desc, r.field);
+        const char *path = tl_str_text(&c->path);
+        if (r.field->flags & TL_FIELD_LATER)
+            refuse_changed(c->diags, desc, r.field, tli_source_of(c->sources, path), path);
+        else tell_unread(c, r.field);
         tl_str_cut(&c->path, length);
     }
     tl_arena_free(&scratch);
@@ -118,7 +145,7 @@ static void check_features(checker *c, const tl_desc *desc, const void *value)
 static void tell_unchosen(checker *c, const tl_oneof *o)
 {
     size_t length = c->path.length;
-    for (const tl_oneof_part *p = o->parts; c->features && p; p = p->next) {
+    for (const tl_oneof_part *p = o->parts; c->notices && p; p = p->next) {
         if (o->type && strcmp(o->type, p->name) == 0) continue;
         tli_path_name(&c->path, p->name);
         const tli_source *said = tli_source_inside(c->sources, tl_str_text(&c->path));
@@ -203,14 +230,14 @@ static void check_struct(checker *c, const tl_desc *desc, const void *value)
         check_field(c, r.field, value);
         tl_str_cut(&c->path, length);
     }
-    if (c->features) check_features(c, desc, value);
+    check_features(c, desc, value);
     run_checks(c, desc, value);
 }
 
 void tli_check(tli_diags *diags, const tl_desc *desc, const void *value, const tli_sources *sources,
-               bool features)
+               bool notices)
 {
-    checker c = {.diags = diags, .sources = sources, .features = features};
+    checker c = {.diags = diags, .sources = sources, .notices = notices};
     check_struct(&c, desc, value);
     if (c.path.failed) diags->code = TL_ENOMEM, diags->count++;
     tl_str_deinit(&c.path);

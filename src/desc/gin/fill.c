@@ -1,6 +1,7 @@
 /* What is bound, put into configurations that were not made by a call. */
 #include <string.h>
 
+#include "desc/config/check.h"
 #include "desc/config/impl.h"
 #include "desc/gin/impl.h"
 
@@ -102,7 +103,10 @@ static tl_status fill(tl_gin *gin, const tl_class *cls, void *config, const void
         if (gives(f, given)) continue;
         tl_str_cut(&a.path, 0);
         tl_str_addf(&a.path, "%s.%s", tli_gin_minimal(gin, cls), f->name);
-        st = put(&a, gin, cls, f, config, o.bound[o.order[i]]);
+        tli_gin_binding *b = o.bound[o.order[i]];
+        st = put(&a, gin, cls, f, config, b);
+        if (st == TL_OK)
+            tli_check_feature(&diags, cls->config, f, config, b->place, tl_str_text(&a.path));
     }
     if (st == TL_OK) st = tl_str_status(&a.path);
     if (st == TL_OK) st = tli_diags_status(&diags);

@@ -1,5 +1,4 @@
 /* The encoder that a configuration chooses, and what gin's build_encoder makes of the choice. */
-#include <stdlib.h>
 #include <string.h>
 #include <tilth/base/alloc.h>
 
@@ -8,10 +7,7 @@
 
 /* --- the configurable ------------------------------------------------------------------------- */
 
-typedef struct choice {
-    tl_ref embedding_layer, encoder_cls;
-    bool bypass_config;
-} choice;
+typedef tli_encoder_choice choice;
 static const tl_field fields[] = {
     TL_F(choice, embedding_layer, .kind = &tl_kind_layer,
          .help = "looks words up; a table when null"),
@@ -50,10 +46,8 @@ const tl_configurable_class tli_build_encoder = {
     .free = free_choice,
 };
 
-/* What is bound where we are; nothing when there is no gin. */
-static tl_status ask_gin(choice *out)
+tl_status tli_encoder_ask(tli_encoder_choice *out, tl_gin *gin)
 {
-    tl_gin *gin = tl_gin_current();
     tl_gin_call *begun;
     void *made = NULL;
     *out = (choice){.embedding_layer.scope = "", .encoder_cls.scope = ""};
@@ -66,48 +60,20 @@ static tl_status ask_gin(choice *out)
     return TL_OK;
 }
 
-/* What a name is bound to at the outermost scope, as text: "GatedFeedforward" of
- * @layers.GatedFeedforward; "" when it is not. */
-static tl_status bound_to(const char **out, tl_gin *gin, const char *key)
+bool tli_encoder_is_scaffold(const tli_encoder_choice *c)
 {
-    const tl_value *v = NULL;
-    *out = "";
-    tl_status st = tl_gin_query(&v, gin, key);
-    if (st == TL_ENOTFOUND) {
-        tl_error_clear();
-        return TL_OK;
-    }
-    TL_TRY(st);
-    if (v->kind != TL_VALUE_SCALAR && v->kind != TL_VALUE_REFERENCE) return TL_OK;
-    const char *dot = strrchr(v->text, '.');
-    *out = dot && v->kind == TL_VALUE_REFERENCE ? dot + 1 : v->text;
-    return TL_OK;
-}
-
-tl_status tli_scaffold_ask(tli_scaffold_choice *out, tl_gin *gin)
-{
-    const char *encoder, *attention, *feedforward, *blocks;
-    *out = (tli_scaffold_choice){.gated_blocks = 1};
-    if (!gin) return TL_OK;
-    TL_TRY(bound_to(&encoder, gin, "build_encoder.encoder_cls"));
-    TL_TRY(bound_to(&attention, gin, "TransformerScaffold.attention_cls"));
-    TL_TRY(bound_to(&feedforward, gin, "TransformerScaffold.feedforward_cls"));
-    TL_TRY(bound_to(&blocks, gin, "GatedFeedforward.num_blocks"));
-    out->scaffold = strcmp(encoder, "EncoderScaffold") == 0;
-    out->talking = strcmp(attention, "TalkingHeadsAttention") == 0;
-    out->gated = strcmp(feedforward, "GatedFeedforward") == 0;
-    if (*blocks) out->gated_blocks = strtoll(blocks, NULL, 10);
-    return TL_OK;
+    return c->encoder_cls.target == &tl_layer_encoder_scaffold.cls;
 }
 
 /* --- EncoderScaffold from the fields of a branch ---------------------------------------------- */
 
-/* A number of the chosen branch by its name; 0 when it has none of that name. */
+/* A number, or a switch, of the chosen branch by its name; 0 when it has none of that name. */
 static double number_of(const tl_oneof *o, const tl_desc *desc, const char *name)
 {
     const tl_field *f = tl_desc_field(desc, name);
     if (!f || f->arity != TL_ONE) return 0;
     const void *member = tl_field_at(f, o->value);
+    if (f->type == TL_TYPE_BOOL) return *(const bool *)member;
     if (f->type == TL_TYPE_INT) return (double)*(const int64_t *)member;
     return f->type == TL_TYPE_DOUBLE ? *(const double *)member : 0;
 }
@@ -194,11 +160,11 @@ tl_layer *tl_build_encoder(tl_scope *s, const char *name, const tl_oneof *encode
         (void)TL_FAIL(TL_EINVAL, "the model has no encoder: set model.encoder.type");
         return tl_scope_fail(s, name);
     }
-    if (ask_gin(&c) != TL_OK
+    if (tli_encoder_ask(&c, tl_gin_current()) != TL_OK
         || tl_registry_find(&cls, tl_scope_registry(s), &tl_kind_encoder, o.type) != TL_OK
         || (!o.value && tl_desc_new(&o.value, tl_scope_arena(s), cls->config) != TL_OK))
         return tl_scope_fail(s, name);
-    const bool scaffold = c.encoder_cls.target == &tl_layer_encoder_scaffold.cls;
+    const bool scaffold = tli_encoder_is_scaffold(&c);
     if (c.bypass_config && c.encoder_cls.target)
         return tl_scope_layer_ref(s, name, &c.encoder_cls, NULL);
     if (c.bypass_config || (c.encoder_cls.target && !scaffold)) {

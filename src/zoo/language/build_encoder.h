@@ -6,12 +6,13 @@
 
 extern const tl_configurable_class tli_build_encoder;
 
-/* What gin, which may be NULL, binds of EncoderScaffold's parts where a model is made. */
-typedef struct tli_scaffold_choice {
-    bool scaffold;       /* build_encoder makes an EncoderScaffold */
-    bool talking, gated; /* by TalkingHeadsAttention and GatedFeedforward */
-    int64_t gated_blocks;
-} tli_scaffold_choice;
-TL_NODISCARD tl_status tli_scaffold_ask(tli_scaffold_choice *out, tl_gin *gin);
+/* What build_encoder is given by gin, which may be NULL: nothing then. */
+typedef struct tli_encoder_choice {
+    tl_ref embedding_layer, encoder_cls;
+    bool bypass_config;
+} tli_encoder_choice;
+TL_NODISCARD tl_status tli_encoder_ask(tli_encoder_choice *out, tl_gin *gin);
+/* Whether the choice is an EncoderScaffold, whatever the configuration's encoder is. */
+bool tli_encoder_is_scaffold(const tli_encoder_choice *c);
 
 #endif

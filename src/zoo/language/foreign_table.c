@@ -16,12 +16,15 @@ static tl_status refuse(const char *section, const char *what)
 tl_status tli_foreign_encoder(tli_foreign_model *out, const tl_task *t, const tl_oneof *encoder)
 {
     const tl_class *cls;
-    tli_scaffold_choice choice;
+    tli_encoder_choice choice;
     void *config = encoder->value;
     *out = (tli_foreign_model){0};
     if (!encoder->type) return TL_FAIL(TL_EINVAL, "task.model has no encoder");
-    TL_TRY(tli_scaffold_ask(&choice, t->gin));
-    if (choice.scaffold) return refuse("task.model.encoder", "gin makes an EncoderScaffold of it");
+    TL_TRY(tli_encoder_ask(&choice, t->gin));
+    if (choice.encoder_cls.target)
+        return refuse("task.model.encoder", tli_encoder_is_scaffold(&choice)
+                                                ? "gin makes an EncoderScaffold of it"
+                                                : "gin makes it");
     if (strcmp(encoder->type, "bert") != 0 && strcmp(encoder->type, "bert_v2") != 0)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "task.model.encoder.type is '%s'; weights of Hugging Face's BERT go with "

@@ -7,27 +7,10 @@
 #include "zoo/language/build_encoder.h"
 #include "zoo/language/encoder.h"
 
-typedef struct pair {
-    const char *ours, *theirs;
-} pair;
+static const tli_name_pair tables[] = TLI_TABLE_NAMES;
 
-static const pair tables[] = {{"word_embeddings", "_embedding_layer"},
-                              {"position_embedding", "_position_embedding_layer"},
-                              {"type_embeddings", "_type_embedding_layer"},
-                              {"embeddings_layer_norm", "_embedding_norm_layer"}};
-static const pair attention[] = {
-    {"self_attention/query", "_attention_layer/_query_dense"},
-    {"self_attention/key", "_attention_layer/_key_dense"},
-    {"self_attention/value", "_attention_layer/_value_dense"},
-    {"self_attention/attention_output", "_attention_layer/_output_dense"},
-    {"self_attention_layer_norm", "_attention_layer_norm"}};
-static const pair dense[] = {{"intermediate", "_intermediate_dense"},
-                             {"output", "_output_dense"},
-                             {"output_layer_norm", "_output_layer_norm"}};
-
-/* Both sides behind a prefix. */
-static tl_status add_pairs(tl_original_names *into, const char *ours, const char *theirs,
-                           const pair *pairs, int64_t count)
+tl_status tli_add_names(tl_original_names *into, const char *ours, const char *theirs,
+                        const tli_name_pair *pairs, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         char *a = tl_arena_printf(into->arena, "%s/%s", ours, pairs[i].ours);
@@ -38,18 +21,37 @@ static tl_status add_pairs(tl_original_names *into, const char *ours, const char
     return TL_OK;
 }
 
+tl_status tli_add_attention_names(tl_original_names *into, const char *ours, const char *theirs)
+{
+    static const tli_name_pair attention[] = {
+        {"self_attention/query", "_attention_layer/_query_dense"},
+        {"self_attention/key", "_attention_layer/_key_dense"},
+        {"self_attention/value", "_attention_layer/_value_dense"},
+        {"self_attention/attention_output", "_attention_layer/_output_dense"},
+        {"self_attention_layer_norm", "_attention_layer_norm"}};
+    return tli_add_names(into, ours, theirs, attention, TL_COUNT(attention));
+}
+
+tl_status tli_add_dense_names(tl_original_names *into, const char *ours, const char *theirs)
+{
+    static const tli_name_pair dense[] = {{"intermediate", "_intermediate_dense"},
+                                          {"output", "_output_dense"},
+                                          {"output_layer_norm", "_output_layer_norm"}};
+    return tli_add_names(into, ours, theirs, dense, TL_COUNT(dense));
+}
+
 /* --- encoders --------------------------------------------------------------------------------- */
 
 static tl_status add_block(tl_original_names *into, const char *ours, const char *theirs)
 {
-    TL_TRY(add_pairs(into, ours, theirs, attention, TL_COUNT(attention)));
-    return add_pairs(into, ours, theirs, dense, TL_COUNT(dense));
+    TL_TRY(tli_add_attention_names(into, ours, theirs));
+    return tli_add_dense_names(into, ours, theirs);
 }
 
 tl_status tli_bert_names(const void *config, tl_original_names *into)
 {
     const tl_bert_config *k = config;
-    TL_TRY(add_pairs(into, "encoder", "encoder", tables, TL_COUNT(tables)));
+    TL_TRY(tli_add_names(into, "encoder", "encoder", tables, TL_COUNT(tables)));
     if (k->embedding_size.set && k->embedding_size.value != k->hidden_size)
         TL_TRY(tl_original_names_add(into, "encoder/embedding_projection",
                                      "encoder/_embedding_projection"));
@@ -84,44 +86,6 @@ tl_status tli_albert_names(const void *config, tl_original_names *into)
     return tl_original_names_add(into, "encoder/pooler_transform", theirs);
 }
 
-static tl_status add_gated(tl_original_names *into, const char *ours, const char *theirs,
-                           int64_t blocks)
-{
-    static const pair parts[] = {{"intermediate", "_intermediate_dense"},
-                                 {"gate", "_gate_dense"},
-                                 {"output", "_output_dense"},
-                                 {"output_layer_norm", "_output_layer_norm"}};
-    for (int64_t b = 0; b < blocks; b++)
-        for (int64_t i = 0; i < TL_COUNT(parts); i++) {
-            char *a = tl_arena_printf(into->arena, "%s/feedforward/%s_%lld", ours, parts[i].ours,
-                                      (long long)b);
-            char *o = tl_arena_printf(into->arena, "%s/_feedforward_block/%s/%lld", theirs,
-                                      parts[i].theirs, (long long)b);
-            if (!a || !o) return TL_ENOMEM;
-            TL_TRY(tl_original_names_add(into, a, o));
-        }
-    return TL_OK;
-}
-
-/* EncoderScaffold's, with blocks of TransformerScaffold's parts. */
-static tl_status scaffold_names(const tli_scaffold_choice *c, int64_t layers,
-                                tl_original_names *into)
-{
-    TL_TRY(add_pairs(into, "encoder", "encoder", tables, TL_COUNT(tables)));
-    for (int64_t i = 0; i < layers; i++) {
-        char ours[64], theirs[64];
-        snprintf(ours, sizeof ours, "encoder/layer_%lld", (long long)i);
-        snprintf(theirs, sizeof theirs, "encoder/_hidden_layers/%lld", (long long)i);
-        TL_TRY(add_pairs(into, ours, theirs, attention, TL_COUNT(attention)));
-        if (c->talking)
-            TL_TRY(add_pairs(into, ours, theirs,
-                             &(const pair){"self_attention", "_attention_layer"}, 1));
-        if (c->gated) TL_TRY(add_gated(into, ours, theirs, c->gated_blocks));
-        else TL_TRY(add_pairs(into, ours, theirs, dense, TL_COUNT(dense)));
-    }
-    return tl_original_names_add(into, "encoder/cls_transform", "encoder/_pooler_layer");
-}
-
 static int64_t layers_of(const tl_desc *desc, const void *config)
 {
     const tl_field *f = tl_desc_field(desc, "num_layers");
@@ -131,13 +95,21 @@ static int64_t layers_of(const tl_desc *desc, const void *config)
 tl_status tli_encoder_names(const tl_task *t, const tl_oneof *encoder, tl_original_names *into)
 {
     const tl_class *cls;
-    tli_scaffold_choice choice;
+    tli_encoder_choice choice;
     void *config = encoder->value;
     if (!encoder->type) return TL_FAIL(TL_EINVAL, "task.model has no encoder");
     TL_TRY(tl_registry_find(&cls, t->registry, &tl_kind_encoder, encoder->type));
     if (!config) TL_TRY(tl_desc_new(&config, t->arena, cls->config));
-    TL_TRY(tli_scaffold_ask(&choice, t->gin));
-    if (choice.scaffold) return scaffold_names(&choice, layers_of(cls->config, config), into);
+    TL_TRY(tli_encoder_ask(&choice, t->gin));
+    if (tli_encoder_is_scaffold(&choice)) {
+        const bool whole = choice.bypass_config || choice.encoder_cls.object;
+        const int64_t layers = whole ? 0 : layers_of(cls->config, config);
+        return tli_scaffold_names(into, t->gin, &choice.encoder_cls, layers);
+    }
+    if (choice.encoder_cls.target)
+        return TL_FAIL(TL_EUNSUPPORTED,
+                       "the names of '%s' in checkpoints of Model Garden are not known",
+                       choice.encoder_cls.target->name);
     const tl_encoder_class *with = TL_CLASS_METHOD(tl_encoder_class, cls, original_names);
     if (with) return with->original_names(config, into);
     return TL_FAIL(TL_EUNSUPPORTED,
@@ -149,18 +121,18 @@ tl_status tli_encoder_names(const tl_task *t, const tl_oneof *encoder, tl_origin
 
 tl_status tli_pretrainer_head_names(const tl_pretrainer_config *k, tl_original_names *into)
 {
-    static const pair words[] = {{"dense", "dense"}, {"layer_norm", "layer_norm"}};
+    static const tli_name_pair words[] = {{"dense", "dense"}, {"layer_norm", "layer_norm"}};
     const tl_cls_head_config *heads = k->cls_heads.items;
-    TL_TRY(add_pairs(into, "masked_lm", "masked_lm", words, TL_COUNT(words)));
+    TL_TRY(tli_add_names(into, "masked_lm", "masked_lm", words, TL_COUNT(words)));
     TL_TRY(tl_original_names_add(into, "masked_lm", "masked_lm"));
     TL_TRY(tl_original_names_same(into, "model/encoder_network", "encoder"));
     TL_TRY(tl_original_names_same(into, "model/masked_lm", "masked_lm"));
     for (int64_t i = 0; i < k->cls_heads.count; i++) {
-        static const pair parts[] = {{"logits", "out_proj"}, {"pooler_dense", "dense"}};
+        static const tli_name_pair parts[] = {{"logits", "out_proj"}, {"pooler_dense", "dense"}};
         const char *name = heads[i].name && *heads[i].name ? heads[i].name : "cls";
         char theirs[64];
         snprintf(theirs, sizeof theirs, "model/classification_heads/%lld", (long long)i);
-        TL_TRY(add_pairs(into, name, theirs, parts, heads[i].inner_dim > 0 ? 2 : 1));
+        TL_TRY(tli_add_names(into, name, theirs, parts, heads[i].inner_dim > 0 ? 2 : 1));
         if (heads[i].inner_dim <= 0) continue;
         char *item = tl_arena_printf(into->arena, "%s.pooler_dense", name);
         char *object = tl_arena_printf(into->arena, "%s/dense", theirs);

@@ -3,6 +3,7 @@
 #ifndef TLI_ZOO_LANGUAGE_NAMES_H
 #define TLI_ZOO_LANGUAGE_NAMES_H
 
+#include <tilth/desc/gin.h>
 #include <tilth/zoo/language.h>
 
 /* The names below "encoder" of the encoder that is chosen. */
@@ -10,6 +11,10 @@ TL_NODISCARD tl_status tli_encoder_names(const tl_task *t, const tl_oneof *encod
                                          tl_original_names *into);
 TL_NODISCARD tl_status tli_pretrainer_names(const tl_task *t, const tl_pretrainer_config *k,
                                             tl_original_names *into);
+/* Those of an EncoderScaffold that gin makes of the reference. `layers`: how many it has, where the
+ * configuration says; 0: as gin says. */
+TL_NODISCARD tl_status tli_scaffold_names(tl_original_names *into, tl_gin *gin,
+                                          const tl_ref *encoder, int64_t layers);
 /* What stands on the encoder alone. */
 TL_NODISCARD tl_status tli_pretrainer_head_names(const tl_pretrainer_config *k,
                                                  tl_original_names *into);
@@ -20,5 +25,29 @@ TL_NODISCARD tl_status tli_sentence_names(const tl_task *t, const tl_sentence_mo
 /* Freezes the layer of the encoder that pools, where it has one: for models that do not look at
  * pooled_output. */
 TL_NODISCARD tl_status tli_freeze_pooler(tl_model *m);
+
+/* --- parts of tables -------------------------------------------------------------------------- */
+
+typedef struct tli_name_pair {
+    const char *ours, *theirs;
+} tli_name_pair;
+/* Both sides behind a prefix. */
+TL_NODISCARD tl_status tli_add_names(tl_original_names *into, const char *ours, const char *theirs,
+                                     const tli_name_pair *pairs, int64_t count);
+/* Of a block: the attention with its norm; and what follows it where it is two dense layers. */
+TL_NODISCARD tl_status tli_add_attention_names(tl_original_names *into, const char *ours,
+                                               const char *theirs);
+TL_NODISCARD tl_status tli_add_dense_names(tl_original_names *into, const char *ours,
+                                           const char *theirs);
+/* Of an encoder: words, places and types. */
+#define TLI_TABLE_NAMES                                                                            \
+    {                                                                                              \
+        {"word_embeddings", "_embedding_layer"},                                                   \
+            {"position_embedding", "_position_embedding_layer"},                                   \
+            {"type_embeddings", "_type_embedding_layer"},                                          \
+        {                                                                                          \
+            "embeddings_layer_norm", "_embedding_norm_layer"                                       \
+        }                                                                                          \
+    }
 
 #endif

@@ -155,10 +155,11 @@ static void forward(tl_layer *l, tl_ctx *c, const tl_tensors *in, tl_tensors *ou
         tl_call_all(c, e->hidden[i], &into, &from);
         if (tl_ctx_failed(c)) return;
         x = from.items[0].tensor;
+        // In place of what the last layer gives, as in Model Garden.
+        if (e->final_norm && i == k->num_hidden_instances - 1) x = tl_call(c, e->final_norm, x);
         char *name = tl_arena_printf(tl_ctx_arena(c), "encoder_outputs/%lld", (long long)i);
-        if (name && k->return_all_layer_outputs) tl_tensors_put(c, &all, name, x);
+        if (name && x && k->return_all_layer_outputs) tl_tensors_put(c, &all, name, x);
     }
-    if (e->final_norm) x = tl_call(c, e->final_norm, x);
     if (tl_ctx_failed(c) || !x) return;
     tl_tensors_put(c, out, "sequence_output", x);
     tl_tensors_put(c, out, "pooled_output", tl_call(c, e->pooler, tl_take(c, x, 1, 0)));
