@@ -266,35 +266,15 @@ tl_status tl_experiment_parse(tl_config **out, const tl_registry *registry,
 
 /* --- params.yaml ------------------------------------------------------------------------------ */
 
-/* Who takes part is said anew with each start: a run that goes on with other processes, or with
- * one, must not wait for those that it had. */
-static void forget_workers(tl_str *to, const char *text)
-{
-    static const struct {
-        const char *begin, *instead;
-    } keys[] = {{"  worker_hosts:", "  worker_hosts: null"}, {"  task_index:", "  task_index: -1"}};
-    for (const char *line = text, *stop; *line; line = *stop ? stop + 1 : stop) {
-        stop = strchrnul(line, '\n');
-        const char *kept = NULL;
-        for (int64_t i = 0; i < TL_COUNT(keys); i++)
-            if (strncmp(line, keys[i].begin, strlen(keys[i].begin)) == 0) kept = keys[i].instead;
-        if (kept) tl_str_add(to, kept);
-        else tl_str_addn(to, line, (size_t)(stop - line));
-        if (*stop) tl_str_addc(to, '\n');
-    }
-}
-
 tl_status tl_serialize_config(const tl_config *config, const char *model_dir)
 {
     if (!is_given(model_dir))
         return TL_FAIL(TL_EINVAL, "there is no folder to write params.yaml into");
-    tl_str whole = TL_STR_INIT, text = TL_STR_INIT;
+    tl_str text = TL_STR_INIT;
     tl_arena *scratch;
     TL_TRY(tl_arena_new(&scratch));
-    tl_status st = tl_config_write(&whole, config, false);
+    tl_status st = tl_config_write(&text, config, false);
     if (st != TL_OK) goto done;
-    TL_TRY_DONE(st, tl_str_status(&whole));
-    forget_workers(&text, tl_str_text(&whole));
     TL_TRY_DONE(st, tl_str_status(&text));
     TL_TRY_DONE(st, tl_mkdirs(model_dir));
     const char *path = tl_path_join(scratch, model_dir, "params.yaml");
@@ -304,7 +284,6 @@ tl_status tl_serialize_config(const tl_config *config, const char *model_dir)
     }
     st = tl_file_write_atomic(path, tl_str_text(&text), text.length);
 done:
-    tl_str_deinit(&whole);
     tl_str_deinit(&text);
     tl_arena_free(&scratch);
     return st;

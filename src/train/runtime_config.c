@@ -55,11 +55,13 @@ static const tl_field runtime_fields[] = {
                .flags = TL_FIELD_UNREAD | TL_FIELD_NULLABLE),
     UNREAD_ROW(per_gpu_thread_count, "threads that feed each GPU", .flags = TL_FIELD_UNREAD),
     UNREAD_ROW(dataset_num_private_threads, "threads of the input alone", .flags = TL_FIELD_UNREAD),
-    TL_F(tl_runtime_config, worker_hosts, .flags = TL_FIELD_NULLABLE,
+    TL_F(tl_runtime_config, worker_hosts,
+         .flags = TL_FIELD_NULLABLE | TL_FIELD_UNSAVED | TL_FIELD_BLANK,
          .help =
              "host:port of all processes of the training, with commas, where TF_CONFIG does not "
              "name them; null: whoever starts them says"),
     TL_F(tl_runtime_config, task_index, .i = -1, TL_AT_LEAST(-1),
+         .flags = TL_FIELD_UNSAVED | TL_FIELD_BLANK,
          .help = "which of worker_hosts this process is, from 0"),
     TL_F(tl_runtime_config, num_packs, .i = 1, TL_AT_LEAST(1),
          .help = "messages in which processes exchange a block of gradients, at least (see "

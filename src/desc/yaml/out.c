@@ -374,8 +374,18 @@ static bool is_omitted(writer *w, const tl_desc *desc, const tl_field *f, const 
                        const void *base)
 {
     bool omit = false;
+    if (f->flags & TL_FIELD_UNSAVED) return !(f->flags & TL_FIELD_BLANK);
     if (f->flags & TL_FIELD_QUIET) w->status = tl_field_is_default(&omit, desc, f, value);
     return omit && (!base || tli_field_equal(f, value, base));
+}
+
+/* The struct that has the row's value. */
+static const void *holder_of(writer *w, const tl_desc *desc, const tl_field *f, const void *value)
+{
+    void *fresh;
+    if (!(f->flags & TL_FIELD_BLANK)) return value;
+    w->status = tl_desc_new(&fresh, w->scratch, desc);
+    return w->status == TL_OK ? fresh : value;
 }
 
 static void put_struct(writer *w, const tl_desc *desc, const void *value, const void *base)
@@ -389,11 +399,10 @@ static void put_struct(writer *w, const tl_desc *desc, const void *value, const 
     begin_map(w);
     size_t length = w->path.length;
     for (int64_t i = 0; i < count && w->status == TL_OK; i++) {
-        bool unsaved = fields[i]->flags & TL_FIELD_UNSAVED;
-        if (unsaved || is_omitted(w, desc, fields[i], value, base) || w->status != TL_OK) continue;
+        if (is_omitted(w, desc, fields[i], value, base) || w->status != TL_OK) continue;
         tli_path_name(&w->path, fields[i]->name);
         const tl_type type = fields[i]->type;
-        const void *member = tl_field_at(fields[i], value);
+        const void *member = tl_field_at(fields[i], holder_of(w, desc, fields[i], value));
         bool is_struct =
             fields[i]->arity != TL_LIST
             && (type == TL_TYPE_STRUCT || type == TL_TYPE_OBJECT || type == TL_TYPE_ONEOF);

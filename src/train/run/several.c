@@ -82,13 +82,6 @@ tl_status tl_experiment_lanes(tl_config *config, const char *model_dir)
 
 /* --- taking part ------------------------------------------------------------------------------ */
 
-/* What each process has of its own. */
-static void forget_index(tl_str *text)
-{
-    char *line = strstr(text->data, "\n  task_index:");
-    for (line = line ? line + 1 : NULL; line && *line && *line != '\n'; line++) *line = '.';
-}
-
 /* Mistakes that would look like damage later: a process that was started with something else. */
 static tl_status compare_configs(tl_world *world, const tl_config *config)
 {
@@ -98,7 +91,6 @@ static tl_status compare_configs(tl_world *world, const tl_config *config)
     tl_part parts[TL_COMM_RANKS];
     tl_status st = tl_config_write(&text, config, false);
     if (st == TL_OK) st = tl_str_status(&text);
-    if (st == TL_OK) forget_index(&text);
     for (int32_t r = 0; r < c->size; r++) parts[r] = (tl_part){&all[r], sizeof all[r]};
     if (st == TL_OK) {
         all[c->rank] = tl_crc32c(0, tl_str_text(&text), text.length);
