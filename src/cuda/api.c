@@ -12,6 +12,7 @@
 #include <tilth/sys/cuda/cuda.h>
 
 #include "base/inner/thread.h"
+#include "cuda/seen.h"
 
 /* --- libraries -------------------------------------------------------------------------------- */
 
@@ -124,8 +125,9 @@ static bool open_library(library *l)
     if (l->damage[0]) return false;
     for (int i = 0; i < TL_COUNT(l->files) && l->files[i]; i++)
         if (open_at(l, l->files[i])) return true;
-    return l != &libraries[DRIVER]
-           && (open_toolkit(l, secure_getenv("CUDA_HOME")) || open_toolkit(l, "/usr/local/cuda"));
+    if (l == &libraries[DRIVER])
+        return open_in(l, TLI_CUDA_WSL_FOLDER, strlen(TLI_CUDA_WSL_FOLDER));
+    return open_toolkit(l, secure_getenv("CUDA_HOME")) || open_toolkit(l, "/usr/local/cuda");
 }
 
 /* --- functions -------------------------------------------------------------------------------- */
@@ -157,11 +159,11 @@ static const char *fill(const library *l)
 static void add_places(tl_str *out, const library *l)
 {
     const char *list = secure_getenv("TILTH_CUDA_PATH"), *home = secure_getenv("CUDA_HOME");
+    struct stat info;
     if (list && *list) tl_str_add(out, "in TILTH_CUDA_PATH (");
     for (const char *at = list; at && *at;) {
         const int length = (int)strcspn(at, ":");
         char folder[PATH_ROOM];
-        struct stat info;
         snprintf(folder, sizeof folder, "%.*s", length, at);
         const bool there = stat(folder, &info) == 0 && S_ISDIR(info.st_mode);
         tl_str_addf(out, "%s%s", folder, there ? "" : ": no folder");
@@ -169,7 +171,10 @@ static void add_places(tl_str *out, const library *l)
         tl_str_add(out, *at ? ", " : "), ");
     }
     tl_str_add(out, "by the loader");
-    if (l == &libraries[DRIVER]) return;
+    if (l == &libraries[DRIVER]) {
+        if (stat(TLI_CUDA_WSL_FOLDER, &info) == 0) tl_str_add(out, " or in " TLI_CUDA_WSL_FOLDER);
+        return;
+    }
     if (home && *home) tl_str_addf(out, ", in CUDA_HOME (%s/lib64)", home);
     tl_str_add(out, " or in /usr/local/cuda/lib64");
 }

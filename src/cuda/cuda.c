@@ -84,6 +84,7 @@ static const tl_backend_class plain = {
     .supported = supported,
     .around = put_together,
     .nests = &tli_cuda_nests,
+    .limits = tli_cuda_limits,
 };
 static const tl_backend_class multiplying = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
@@ -94,7 +95,6 @@ static const tl_backend_class multiplying = {
     .supported = supported,
     .around = put_together,
     .nests = &tli_cuda_nests,
-    .limits = tli_cuda_limits,
 };
 static const tl_backend_class whole = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},

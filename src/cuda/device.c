@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
@@ -52,11 +51,6 @@ tl_status tl_gpu_at(tl_gpu *out, int64_t number)
     TL_TRY(attribute(api, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &out->processors));
     TL_TRY(attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &out->major));
     return attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &out->minor);
-}
-
-bool tl_gpu_seen(void)
-{
-    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
 }
 
 static int64_t count_gpus(void)
