@@ -188,8 +188,9 @@ static tl_status tell_missing(const library *l)
     add_places(&places, l);
     tl_status st = tl_str_status(&places);
     if (st == TL_OK)
-        st = TL_FAIL(TL_EUNSUPPORTED, "%s is not here: %s was not found %s; %s", l->what,
-                     l->files[0], tl_str_text(&places), l->advice);
+        st = TL_FAIL(TL_EUNSUPPORTED, "%s is not here: %s%s%s was not found %s; %s", l->what,
+                     l->files[0], l->files[1] ? " or " : "", l->files[1] ? l->files[1] : "",
+                     tl_str_text(&places), l->advice);
     tl_str_deinit(&places);
     return st;
 }
@@ -239,6 +240,12 @@ tl_status tli_cuda_check(CUresult result, const char *call)
                        : "");
 }
 
+static tl_status tell_no_gpu(void)
+{
+    return TL_FAIL(TL_EUNSUPPORTED, "the driver is here but no GPU: nvidia-smi lists those that it "
+                                    "sees, and CUDA_VISIBLE_DEVICES may hide them");
+}
+
 static tl_status start_driver(library *l)
 {
     int version = 0, count = 0;
@@ -246,9 +253,7 @@ static tl_status start_driver(library *l)
     if (began == CUDA_ERROR_STUB_LIBRARY)
         return TL_FAIL(TL_EUNSUPPORTED, "%s is a stub for linking and no driver; %s", l->file,
                        l->advice);
-    if (began == CUDA_ERROR_NO_DEVICE)
-        return TL_FAIL(TL_EUNSUPPORTED, "the driver is here but no GPU: nvidia-smi lists those "
-                                        "that it sees, and CUDA_VISIBLE_DEVICES may hide them");
+    if (began == CUDA_ERROR_NO_DEVICE) return tell_no_gpu();
     if (began == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "%s and the kernel's module are of two versions: restart the machine after "
@@ -256,7 +261,9 @@ static tl_status start_driver(library *l)
                        l->file);
     if (began != CUDA_SUCCESS) {
         tl_status st = tli_cuda_check(began, "cuInit");
-        return tl_error_note(st, "the driver does not start");
+        return tl_error_note(st,
+                             "the driver does not start (nvidia-smi may say why, and restarting "
+                             "the machine help)");
     }
     TLI_CUDA_TRY(&api, cuDriverGetVersion, &version);
     snprintf(l->version, sizeof l->version, "%d.%d", version / 1000, version % 1000 / 10);
@@ -265,8 +272,7 @@ static tl_status start_driver(library *l)
                        "the driver is for CUDA %s and must be for %d.%d or newer; %s", l->version,
                        OLDEST_DRIVER / 1000, OLDEST_DRIVER % 1000 / 10, l->advice);
     TLI_CUDA_TRY(&api, cuDeviceGetCount, &count);
-    if (!count) return TL_FAIL(TL_EUNSUPPORTED, "the driver is here but no GPU");
-    return TL_OK;
+    return count ? TL_OK : tell_no_gpu();
 }
 
 static tl_status start_compiler(library *l)

@@ -1,6 +1,6 @@
 /* Products that compute nothing, as libcublasLt.so.13: every product has three algorithms, of which
  * none is quicker than another. FAKE_PRODUCTS=first:N in the environment lets N be the first one
- * that is proposed, which is the one that is taken. */
+ * that is proposed, which is the one that is taken; with room:BYTES each needs that workspace. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,11 +82,18 @@ cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
 
 /* --- algorithms ------------------------------------------------------------------------------- */
 
+/* What FAKE_PRODUCTS says behind a word; 0: nothing. */
+static long asked(const char *word)
+{
+    const char *said = getenv("FAKE_PRODUCTS");
+    return said && strncmp(said, word, strlen(word)) == 0 ? atol(said + strlen(word)) : 0;
+}
+
 /* Their first word is their number, from 1. */
 static cublasLtMatmulHeuristicResult_t algorithm(int number)
 {
     return (cublasLtMatmulHeuristicResult_t){.algo.data[0] = (uint64_t)number,
-                                             .workspaceSize = 1024};
+                                             .workspaceSize = (size_t)asked("room:")};
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t with, cublasLtMatmulDesc_t what,
@@ -95,8 +102,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t with, cublasLtMat
                                               cublasLtMatmulPreference_t preference, int wanted,
                                               cublasLtMatmulHeuristicResult_t *results, int *found)
 {
-    const char *asked = getenv("FAKE_PRODUCTS");
-    const int first = asked && strncmp(asked, "first:", 6) == 0 ? atoi(asked + 6) - 1 : 0;
+    const int first = asked("first:") ? (int)asked("first:") - 1 : 0;
     (void)with, (void)what, (void)a, (void)b, (void)c, (void)d, (void)preference;
     *found = wanted < ALGORITHMS ? wanted : ALGORITHMS;
     for (int i = 0; i < *found; i++) results[i] = algorithm((first + i) % ALGORITHMS + 1);
