@@ -50,6 +50,7 @@ tl_status tl_gpu_at(tl_gpu *out, int64_t number)
     out->memory = (int64_t)bytes;
     TL_TRY(attribute(api, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &out->processors));
     TL_TRY(attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &out->major));
+    out->old = out->major < OLDEST_MAJOR;
     return attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &out->minor);
 }
 
@@ -95,7 +96,7 @@ static tl_status open_context(tli_cuda *d, int64_t number)
     int cache, served;
     TL_TRY(tli_cuda_driver(&d->api));
     TL_TRY(tl_gpu_at(&about, number));
-    if (about.major < OLDEST_MAJOR)
+    if (about.old)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "%s has compute capability %d.%d, and %d.0 is needed: GPUs since 2020",
                        about.name, about.major, about.minor, OLDEST_MAJOR);

@@ -3,6 +3,7 @@
  * sanitizer */
 #include "tool/shell_lab.h"
 
+#include <jansson.h>
 #include <stdio.h>
 
 /* Folders that TILTH_CUDA_PATH can name: `gpu` with all libraries, `slow` whose products are
@@ -28,6 +29,92 @@ static void has_not(const char *part)
 
 #define TRAIN "tilth train --mode=train --experiment=vision/local --model_dir=run tilth.seed=3 "
 #define FEW "trainer.train_steps=4 trainer.checkpoint_interval=4 trainer.recovery_max_trials=-1 "
+
+/* --- devices ---------------------------------------------------------------------------------- */
+
+static void devices_as_text(void **state)
+{
+    (void)state;
+    ends(0, "tilth devices", "cpu        ");
+    has(" threads, instructions: ");
+    has("\ncuda:0     Fake GPU, compute capability 9.0, 4 processors, 150 GB\n"
+        "\nLibraries for GPUs:\n"
+        "  driver    13.0 (gpu/libcuda.so.1)\n"
+        "  nvrtc     13.999 (gpu/libnvrtc.so.13)\n"
+        "  cublaslt  13.99.99 (gpu/libcublasLt.so.13)\n"
+        "  cudnn     9.99.99 (gpu/libcudnn.so.9)\n");
+    ends(0, "FAKE_CUDA=small tilth devices",
+         "\ncuda:0     Fake GPU, compute capability 7.5 (too old), 4 processors, 1 GB\n");
+    ends(0, "FAKE_CUDA=none TILTH_CUDA_PATH=bare tilth devices",
+         "\n  driver    the driver is here but no GPU: nvidia-smi lists");
+    has("\n  nvrtc     NVIDIA's compiler for kernels (NVRTC) cannot be loaded: "
+        "bare/libnvrtc.so.13");
+    has("\n  cudnn     cuDNN needs another library: ");
+    has_not("cuda:0");
+    ends(2, "tilth devices cuda", "no arguments are expected, found 'cuda'");
+}
+
+static json_t *read_devices(const char *line)
+{
+    json_error_t error;
+    ends(0, line, "");
+    json_t *all = json_loads(said, 0, &error);
+    if (!all) fail_msg("%d: %s", error.line, error.text);
+    return all;
+}
+
+/* A member of an element of a list; "": it is not there. */
+static const char *text_of(const json_t *all, const char *list, size_t at, const char *member)
+{
+    const char *text =
+        json_string_value(json_object_get(json_array_get(json_object_get(all, list), at), member));
+    return text ? text : "";
+}
+
+static void devices_as_json(void **state)
+{
+    static const char *const names[] = {"driver", "nvrtc", "cublaslt", "cudnn"};
+    (void)state;
+    json_t *all = read_devices("tilth devices --json");
+    const json_t *devices = json_object_get(all, "devices");
+    assert_int_equal(json_array_size(devices), 2);
+    assert_string_equal(text_of(all, "devices", 0, "name"), "cpu");
+    assert_null(json_object_get(json_array_get(devices, 0), "memory"));
+    assert_string_equal(text_of(all, "devices", 1, "name"), "cuda:0");
+    assert_string_equal(text_of(all, "devices", 1, "model"),
+                        "Fake GPU, compute capability 9.0, 4 processors");
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(devices, 1), "memory")),
+                     150000000000);
+    for (size_t i = 0; i < 4; i++) {
+        assert_string_equal(text_of(all, "libraries", i, "name"), names[i]);
+        assert_string_not_equal(text_of(all, "libraries", i, "version"), "");
+        assert_non_null(strstr(text_of(all, "libraries", i, "file"), "gpu/lib"));
+        assert_string_equal(text_of(all, "libraries", i, "why"), "");
+    }
+    json_decref(all);
+    all = read_devices("FAKE_CUDA=old TILTH_CUDA_PATH=bare tilth devices --json");
+    assert_int_equal(json_array_size(json_object_get(all, "devices")), 1);
+    assert_non_null(strstr(text_of(all, "libraries", 0, "why"), "must be for 12.4 or newer"));
+    assert_string_equal(text_of(all, "libraries", 0, "version"), "");
+    assert_non_null(strstr(text_of(all, "libraries", 1, "why"), "bare/libnvrtc.so.13"));
+    json_decref(all);
+}
+
+/* A machine that never had a GPU. */
+static void devices_without_a_driver(void **state)
+{
+    (void)state;
+    ends(0,
+         "echo 'no library' >slow/libcuda.so.1.new && mv slow/libcuda.so.1.new slow/libcuda.so.1",
+         "");
+    ends(0, "TILTH_CUDA_PATH=slow tilth devices", "cpu        ");
+    has("\n  driver    NVIDIA's driver cannot be loaded: slow/libcuda.so.1");
+    has_not("cuda:");
+    json_t *all = read_devices("TILTH_CUDA_PATH=slow tilth devices --json");
+    assert_int_equal(json_array_size(json_object_get(all, "devices")), 1);
+    assert_non_null(strstr(text_of(all, "libraries", 0, "why"), "install the driver of the GPU"));
+    json_decref(all);
+}
 
 /* --- runs of a GPU on other machines ---------------------------------------------------------- */
 
@@ -152,6 +239,9 @@ static void it_explains_without_products(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        IN_A_FOLDER(devices_as_text),
+        IN_A_FOLDER(devices_as_json),
+        IN_A_FOLDER(devices_without_a_driver),
         IN_A_FOLDER(a_run_of_a_gpu_is_evaluated_anywhere),
         IN_A_FOLDER(who_names_a_device_gets_it),
         IN_A_FOLDER(a_training_says_why_there_is_no_gpu),

@@ -27,6 +27,7 @@ typedef struct tl_gpu {
     int major, minor; /* compute capability */
     int processors;
     int64_t memory; /* bytes */
+    bool old;       /* too old to be computed on */
 } tl_gpu;
 /* How many GPUs can be used here. TL_EUNSUPPORTED, with what lacks: none. */
 TL_API TL_NODISCARD tl_status tl_gpu_count(int64_t *out);
