@@ -22,6 +22,9 @@ static int setup(void **state)
                  "echo 'no library' | tee slow/libcublasLt.so.13 >bare/libnvrtc.so.13");
 }
 
+/* A program of examples/, which are built beside the tests. */
+#define EXAMPLE EXAMPLES "/example_"
+
 static void has_not(const char *part)
 {
     if (strstr(said, part)) fail_msg("this is too much:\n%s\nin:\n%s", part, said);
@@ -223,6 +226,20 @@ static void a_product_without_room_says_what_needs_less(void **state)
 
 #define EXPLAIN "tilth explain --experiment=vision/local tilth.device=cuda --steps=2"
 
+static void it_explains(void **state)
+{
+    (void)state;
+    ends(0, EXPLAIN " --trace=trace.json --graph=graph.dot", " GFLOP/s in float32, ");
+    has("  least us limit%  kernel\n");
+    has("  convolve2d_filter_grad   float32[3, 3, 8, 16]  backbone/conv_2\n");
+    has("  update_adam ");
+    has("memory of a process for tensors, in MB");
+    has_not("(on the host)");
+    ends(0, "grep -c '\"cat\": \"head\"' trace.json && grep -c linear graph.dot", "");
+    ends(0, EXPLAIN " runtime.mixed_precision_dtype=bfloat16", "bfloat16[32, 32]");
+    ends(2, "FAKE_CUDA=none " EXPLAIN, "the driver is here but no GPU");
+}
+
 static void it_explains_without_products(void **state)
 {
     (void)state;
@@ -232,6 +249,148 @@ static void it_explains_without_products(void **state)
     has("backbone/conv_1 (on the host)\n");
     has_not(" inf");
     has_not(" nan");
+}
+
+/* --- a step is a graph ------------------------------------------------------------------------ */
+
+/* What was launched, as the driver counts it. */
+typedef struct launched {
+    long long graphs, kernels, captured;
+} launched;
+
+static launched count(const char *command, int steps)
+{
+    char line[1024];
+    launched l;
+    snprintf(line, sizeof line, "export FAKE_CUDA_COUNTS=counts.txt STEPS=%d; rm -rf run; %s",
+             steps, command);
+    ends(0, line, "");
+    FILE *from = fopen("counts.txt", "r");
+    assert_non_null(from);
+    assert_int_equal(
+        fscanf(from, "graphs %lld kernels %lld captured %lld", &l.graphs, &l.kernels, &l.captured),
+        3);
+    fclose(from);
+    return l;
+}
+
+/* Beside its graph a step has one small kernel, which tells random ops their step. The first steps
+ * run call by call, and both trainings have the same boundaries. */
+#define BY_STEPS                                                                                   \
+    "--model_dir=run tilth.device=cuda trainer.steps_per_loop=$STEPS "                             \
+    "trainer.train_steps=$STEPS trainer.checkpoint_interval=$STEPS "                               \
+    "trainer.summary_interval=$STEPS "                                                             \
+    "trainer.recovery_max_trials=-1 "
+static void a_step_is_one_launch(void **state)
+{
+    static const char *const trainings[] = {
+        "tilth train --mode=train --experiment=vision/local " BY_STEPS,
+        "tilth train --mode=train --experiment=vision/local " BY_STEPS
+        "runtime.mixed_precision_dtype=bfloat16 task.model.backbone.type=resnet "
+        "task.model.backbone.resnet.model_id=10 task.train_data.global_batch_size=8",
+        "tilth train --mode=train --experiment=bert/local " BY_STEPS
+        "runtime.mixed_precision_dtype=bfloat16",
+        EXAMPLE "first_task train --mode=train --experiment=curve " BY_STEPS,
+    };
+    (void)state;
+    for (int i = 0; i < (int)TL_COUNT(trainings); i++) {
+        const launched few = count(trainings[i], 10), more = count(trainings[i], 30);
+        assert_true(few.graphs > 0 && few.captured > 0);
+        assert_int_equal(more.captured, few.captured); // nothing is captured anew
+        assert_int_equal(more.graphs - few.graphs, 20);
+        assert_int_equal(more.kernels - few.kernels, 20);
+    }
+}
+
+/* What the CPU computes cannot be in a graph. */
+static void with_a_staged_call_there_is_no_graph(void **state)
+{
+    (void)state;
+    const launched l = count("export TILTH_CUDA_PATH=slow; "
+                             "tilth train --mode=train --experiment=vision/local " BY_STEPS,
+                             10);
+    assert_int_equal(l.graphs, 0);
+    assert_true(l.kernels > 100);
+}
+
+/* --- LiBai's trainer, and a program of somebody's --------------------------------------------- */
+
+static void train_net_trains_on_it(void **state)
+{
+    static const char text[] =
+        "model: {_target_: image_classification, num_classes: 4, input_size: [16, 16, 1],\n"
+        "        backbone: {type: cnn, cnn: {filters: [4], units: [64]}}}\n"
+        "dataloader:\n"
+        "  train: &data {file_type: synthetic, synthetic_examples: 64, aug_crop: false,\n"
+        "                mean: [128], stddev: [64]}\n"
+        "  test:\n"
+        "  - *data\n"
+        "train:\n"
+        "  {train_micro_batch_size: 8, test_micro_batch_size: 8, output_dir: run, log_period: 10,\n"
+        "   checkpointer: {period: 1000}, evaluation: {eval_period: 1000,\n"
+        "   evaluator: {_target_: ClsEvaluator, topk: [1, 2]}}}\n";
+    static const char command[] =
+        "tilth train_net --config-file=net.yaml tilth.device=cuda train.train_iter=$STEPS "
+        "train.log_period=$STEPS";
+    (void)state;
+    assert_ok(tl_file_write_atomic("net.yaml", text, strlen(text)));
+    // the trainer keeps the loss of each step
+    const launched few = count(command, 20), more = count(command, 60);
+    assert_int_equal(access("run/model_final.safetensors", F_OK), 0);
+    assert_int_equal(more.graphs - few.graphs, 40);
+    assert_int_equal(more.kernels - few.kernels, 80); // another one copies the norm of gradients
+    ends(0, "tilth train_net --config-file=net.yaml --resume tilth.device=cuda train.train_iter=80",
+         "");
+    assert_int_equal(access("run/model_final.safetensors", F_OK), 0);
+    ends(0, "tilth train_net --config-file=net.yaml --resume train.train_iter=90", ""); // the CPU
+    ends(2,
+         "FAKE_CUDA=none tilth train_net --config-file=net.yaml tilth.device=cuda "
+         "train.output_dir=other",
+         "tilth.device: backend 'cuda': the driver is here but no GPU");
+}
+
+/* TILTH_DEVICE reaches programs that know nothing of GPUs. */
+static void an_example_trains_and_evaluates(void **state)
+{
+    (void)state;
+    ends(0,
+         "TILTH_DEVICE=cuda " EXAMPLE "first_task train --mode=train_and_eval --experiment=curve "
+         "--model_dir=run trainer.train_steps=40 trainer.checkpoint_interval=20 "
+         "trainer.validation_interval=20 trainer.recovery_max_trials=-1",
+         "run/ckpt-40");
+    assert_int_equal(access("run/ckpt-40.safetensors", F_OK), 0);
+    ends(0,
+         "TILTH_DEVICE=cuda " EXAMPLE "custom_steps train --mode=train --model_dir=steps "
+         "--experiment=example/custom_steps trainer.train_steps=20 "
+         "trainer.checkpoint_interval=20 trainer.recovery_max_trials=-1",
+         "steps/ckpt-20");
+}
+
+/* --- choices ---------------------------------------------------------------------------------- */
+
+/* Batches are large, so that products are measured, and the fakes choose the first that is
+ * proposed. Which these were, by the checkpoint: */
+#define CHOSEN(file)                                                                               \
+    "grep -ao 'product float32[^\\\\]*\\\\t0 0[0-9]' " file " | grep -o '..$' | sort -u | xargs"
+#define LARGE TRAIN FEW "tilth.device=cuda task.train_data.global_batch_size=4096 "
+
+static void choices_come_from_the_checkpoint(void **state)
+{
+    (void)state;
+    ends(0, "FAKE_PRODUCTS=first:2 " LARGE, "");
+    ends(0, CHOSEN("run/ckpt-4.safetensors"), "02\n");
+    // a machine that has not measured yet
+    ends(0,
+         "mkdir -m 700 empty; export TILTH_CACHE_DIR=empty FAKE_PRODUCTS=first:3; " LARGE
+         "trainer.train_steps=8",
+         "restored model from run/ckpt-4");
+    ends(0, CHOSEN("run/ckpt-8.safetensors"), "02\n");
+    // which a new run there would do
+    ends(0, "rm -rf empty/* run; export TILTH_CACHE_DIR=empty FAKE_PRODUCTS=first:3; " LARGE, "");
+    ends(0, CHOSEN("run/ckpt-4.safetensors"), "03\n");
+    // and on the first one it takes what was found out before
+    ends(0, "rm -rf run; FAKE_PRODUCTS=first:1 " LARGE, "");
+    ends(0, CHOSEN("run/ckpt-4.safetensors"), "02\n");
 }
 
 #define IN_A_FOLDER(f) cmocka_unit_test_setup_teardown(f, setup, shell_close)
@@ -248,7 +407,13 @@ int main(void)
         IN_A_FOLDER(one_gpu_is_not_two),
         IN_A_FOLDER(a_lost_gpu_is_told_by_its_call),
         IN_A_FOLDER(a_product_without_room_says_what_needs_less),
+        IN_A_FOLDER(it_explains),
         IN_A_FOLDER(it_explains_without_products),
+        IN_A_FOLDER(a_step_is_one_launch),
+        IN_A_FOLDER(with_a_staged_call_there_is_no_graph),
+        IN_A_FOLDER(train_net_trains_on_it),
+        IN_A_FOLDER(an_example_trains_and_evaluates),
+        IN_A_FOLDER(choices_come_from_the_checkpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
