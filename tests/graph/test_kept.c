@@ -6,7 +6,9 @@
 #include <tilth/graph/function.h>
 #include <tilth/ops/create.h>
 #include <tilth/ops/elementwise.h>
+#include <tilth/ops/matmul.h>
 #include <tilth/ops/reduce.h>
+#include <tilth/ops/view.h>
 
 enum { RUNS = 40, ELEMENTS = 3000 };
 
@@ -16,6 +18,8 @@ static tl_status body(void *self, tl_ctx *c, const tl_tensors *in, tl_tensors *o
     const bool *large = self;
     tl_tensor *x = tl_tensors_get(c, in, "x"), *y = tl_affine(c, tl_square(c, x), 2, 1);
     tl_tensors_put(c, out, "sum", tl_sum(c, y, TL_ALL, false));
+    tl_tensor *row = tl_reshape(c, x, TL_SHAPE(1, ELEMENTS)); // one call alone is no list
+    tl_tensors_put(c, out, "square", tl_matmul(c, row, tl_reshape(c, x, TL_SHAPE(ELEMENTS, 1))));
     if (*large) tl_tensors_put(c, out, "all", y);
     return tl_ctx_status(c);
 }
@@ -60,6 +64,8 @@ static void keep(bool large)
         double got;
         assert_ok(tl_tensor_item(tl_tensors_get(c, &out[i], "sum"), &got));
         assert_near(got, ELEMENTS * wanted, 1e-6 * got);
+        assert_ok(tl_tensor_item(tl_tensors_get(c, &out[i], "square"), &got));
+        assert_near(got, (double)ELEMENTS * i * i, 1e-5 * got);
         if (large) assert_near((double)last_of(tl_tensors_get(c, &out[i], "all")), wanted, 1e-3);
     }
     tl_function_free(&f);
