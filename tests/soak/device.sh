@@ -25,5 +25,5 @@ echo "device: kernels of a GPU, on the host"
 TILTH_DEVICE=shim ctest --test-dir build/test -j "$(nproc)" --output-on-failure \
     -R '^ops_(activation|create|elementwise|index|loss|norm|pool|random|reduce|resize|softmax|sort|unary|update|view)$'
 echo "device: what a GPU must show, by libraries that compute nothing"
-DRY=1 tests/gpu/run.sh build/test
+env -u TILTH_DEVICE DRY=1 tests/gpu/run.sh build/test
 echo "device: all green, in $SECONDS s"
