@@ -12,6 +12,7 @@
 #include <tilth/sys/cuda/cuda.h>
 
 #include "base/inner/thread.h"
+#include "cuda/seen.h"
 
 /* --- libraries -------------------------------------------------------------------------------- */
 
@@ -124,8 +125,9 @@ static bool open_library(library *l)
     if (l->damage[0]) return false;
     for (int i = 0; i < TL_COUNT(l->files) && l->files[i]; i++)
         if (open_at(l, l->files[i])) return true;
-    return l != &libraries[DRIVER]
-           && (open_toolkit(l, secure_getenv("CUDA_HOME")) || open_toolkit(l, "/usr/local/cuda"));
+    if (l == &libraries[DRIVER])
+        return open_in(l, TLI_CUDA_WSL_FOLDER, strlen(TLI_CUDA_WSL_FOLDER));
+    return open_toolkit(l, secure_getenv("CUDA_HOME")) || open_toolkit(l, "/usr/local/cuda");
 }
 
 /* --- functions -------------------------------------------------------------------------------- */
@@ -157,11 +159,11 @@ static const char *fill(const library *l)
 static void add_places(tl_str *out, const library *l)
 {
     const char *list = secure_getenv("TILTH_CUDA_PATH"), *home = secure_getenv("CUDA_HOME");
+    struct stat info;
     if (list && *list) tl_str_add(out, "in TILTH_CUDA_PATH (");
     for (const char *at = list; at && *at;) {
         const int length = (int)strcspn(at, ":");
         char folder[PATH_ROOM];
-        struct stat info;
         snprintf(folder, sizeof folder, "%.*s", length, at);
         const bool there = stat(folder, &info) == 0 && S_ISDIR(info.st_mode);
         tl_str_addf(out, "%s%s", folder, there ? "" : ": no folder");
@@ -169,7 +171,10 @@ static void add_places(tl_str *out, const library *l)
         tl_str_add(out, *at ? ", " : "), ");
     }
     tl_str_add(out, "by the loader");
-    if (l == &libraries[DRIVER]) return;
+    if (l == &libraries[DRIVER]) {
+        if (stat(TLI_CUDA_WSL_FOLDER, &info) == 0) tl_str_add(out, " or in " TLI_CUDA_WSL_FOLDER);
+        return;
+    }
     if (home && *home) tl_str_addf(out, ", in CUDA_HOME (%s/lib64)", home);
     tl_str_add(out, " or in /usr/local/cuda/lib64");
 }
@@ -183,8 +188,9 @@ static tl_status tell_missing(const library *l)
     add_places(&places, l);
     tl_status st = tl_str_status(&places);
     if (st == TL_OK)
-        st = TL_FAIL(TL_EUNSUPPORTED, "%s is not here: %s was not found %s; %s", l->what,
-                     l->files[0], tl_str_text(&places), l->advice);
+        st = TL_FAIL(TL_EUNSUPPORTED, "%s is not here: %s%s%s was not found %s; %s", l->what,
+                     l->files[0], l->files[1] ? " or " : "", l->files[1] ? l->files[1] : "",
+                     tl_str_text(&places), l->advice);
     tl_str_deinit(&places);
     return st;
 }
@@ -234,6 +240,12 @@ tl_status tli_cuda_check(CUresult result, const char *call)
                        : "");
 }
 
+static tl_status tell_no_gpu(void)
+{
+    return TL_FAIL(TL_EUNSUPPORTED, "the driver is here but no GPU: nvidia-smi lists those that it "
+                                    "sees, and CUDA_VISIBLE_DEVICES may hide them");
+}
+
 static tl_status start_driver(library *l)
 {
     int version = 0, count = 0;
@@ -241,9 +253,7 @@ static tl_status start_driver(library *l)
     if (began == CUDA_ERROR_STUB_LIBRARY)
         return TL_FAIL(TL_EUNSUPPORTED, "%s is a stub for linking and no driver; %s", l->file,
                        l->advice);
-    if (began == CUDA_ERROR_NO_DEVICE)
-        return TL_FAIL(TL_EUNSUPPORTED, "the driver is here but no GPU: nvidia-smi lists those "
-                                        "that it sees, and CUDA_VISIBLE_DEVICES may hide them");
+    if (began == CUDA_ERROR_NO_DEVICE) return tell_no_gpu();
     if (began == CUDA_ERROR_SYSTEM_DRIVER_MISMATCH)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "%s and the kernel's module are of two versions: restart the machine after "
@@ -251,7 +261,9 @@ static tl_status start_driver(library *l)
                        l->file);
     if (began != CUDA_SUCCESS) {
         tl_status st = tli_cuda_check(began, "cuInit");
-        return tl_error_note(st, "the driver does not start");
+        return tl_error_note(st,
+                             "the driver does not start (nvidia-smi may say why, and restarting "
+                             "the machine help)");
     }
     TLI_CUDA_TRY(&api, cuDriverGetVersion, &version);
     snprintf(l->version, sizeof l->version, "%d.%d", version / 1000, version % 1000 / 10);
@@ -260,8 +272,7 @@ static tl_status start_driver(library *l)
                        "the driver is for CUDA %s and must be for %d.%d or newer; %s", l->version,
                        OLDEST_DRIVER / 1000, OLDEST_DRIVER % 1000 / 10, l->advice);
     TLI_CUDA_TRY(&api, cuDeviceGetCount, &count);
-    if (!count) return TL_FAIL(TL_EUNSUPPORTED, "the driver is here but no GPU");
-    return TL_OK;
+    return count ? TL_OK : tell_no_gpu();
 }
 
 static tl_status start_compiler(library *l)

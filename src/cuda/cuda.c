@@ -84,6 +84,7 @@ static const tl_backend_class plain = {
     .supported = supported,
     .around = put_together,
     .nests = &tli_cuda_nests,
+    .limits = tli_cuda_limits,
 };
 static const tl_backend_class multiplying = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
@@ -94,7 +95,6 @@ static const tl_backend_class multiplying = {
     .supported = supported,
     .around = put_together,
     .nests = &tli_cuda_nests,
-    .limits = tli_cuda_limits,
 };
 static const tl_backend_class whole = {
     .cls = {.class_size = sizeof(tl_backend_class), .name = "cuda"},
@@ -118,6 +118,10 @@ static tl_status choose_by_libraries(const tl_backend_class **out)
 {
     const tli_cuda_api *api;
     *out = &whole;
+    if (tli_cuda_compiler(&api) != TL_OK) { // it will be refused: nothing is slow
+        tl_error_clear();
+        return TL_OK;
+    }
     if (tli_cuda_dnn(&api) == TL_OK) return TL_OK;
     *out = tli_cuda_products(&api) == TL_OK ? &multiplying : &plain;
     if (*out == &multiplying) (void)!tli_cuda_dnn(&api); // what lacks, again

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <tilth/base/alloc.h>
 #include <tilth/base/vec.h>
@@ -51,12 +50,8 @@ tl_status tl_gpu_at(tl_gpu *out, int64_t number)
     out->memory = (int64_t)bytes;
     TL_TRY(attribute(api, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &out->processors));
     TL_TRY(attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, &out->major));
+    out->old = out->major < OLDEST_MAJOR;
     return attribute(api, device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, &out->minor);
-}
-
-bool tl_gpu_seen(void)
-{
-    return access("/dev/nvidiactl", F_OK) == 0 || access("/dev/dxg", F_OK) == 0;
 }
 
 static int64_t count_gpus(void)
@@ -101,7 +96,7 @@ static tl_status open_context(tli_cuda *d, int64_t number)
     int cache, served;
     TL_TRY(tli_cuda_driver(&d->api));
     TL_TRY(tl_gpu_at(&about, number));
-    if (about.major < OLDEST_MAJOR)
+    if (about.old)
         return TL_FAIL(TL_EUNSUPPORTED,
                        "%s has compute capability %d.%d, and %d.0 is needed: GPUs since 2020",
                        about.name, about.major, about.minor, OLDEST_MAJOR);

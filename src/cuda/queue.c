@@ -1,4 +1,5 @@
 /* Queues of a GPU: streams whose work has tickets. */
+#include <inttypes.h>
 #include <string.h>
 
 #include <tilth/base/alloc.h>
@@ -119,6 +120,17 @@ tl_status tli_cuda_drop_room(tli_cuda_queue *q, tli_cuda_room *room)
     return TL_OK;
 }
 
+static tl_status tell_no_room(const tl_run *run, size_t bytes)
+{
+    tl_device *device = run->queue->device;
+    tl_device_memory there;
+    TL_TRY(device->cls->memory(device, &there));
+    return TL_FAIL(TL_ENOMEM,
+                   "out of memory: a kernel needs %zu bytes beside its tensors, and '%s' has "
+                   "%" PRId64 " of %" PRId64 " bytes free",
+                   bytes, device->name, there.free, there.total);
+}
+
 tl_status tli_cuda_make_room(const tl_run *run, tli_cuda_room *room, size_t bytes)
 {
     tli_cuda_queue *q = tli_cuda_queue_of(run->queue);
@@ -132,11 +144,7 @@ tl_status tli_cuda_make_room(const tl_run *run, tli_cuda_room *room, size_t byte
             tl_engine_trim(run->engine);
             result = d->api->cuMemAlloc_v2(&at, whole);
         }
-        if (result == CUDA_ERROR_OUT_OF_MEMORY)
-            return TL_FAIL(TL_ENOMEM,
-                           "the GPU has no room for %zu bytes that a kernel needs beside its "
-                           "tensors",
-                           whole);
+        if (result == CUDA_ERROR_OUT_OF_MEMORY) return tell_no_room(run, whole);
         TL_TRY(tli_cuda_check(result, "cuMemAlloc"));
         *room = (tli_cuda_room){.at = at, .bytes = whole};
     }

@@ -1,10 +1,12 @@
 /* Runs of a program as one piece of work, where the device keeps lists of work: its calls are put
  * together once, with the addresses that they have, and then run as a whole. Inputs and outputs lie
  * at the same few places again and again, since memory comes from a pool; a run with others is put
- * into the queue call by call. */
+ * into the queue call by call. Where the caller keeps small results, as losses for a mean of many
+ * steps, the program leaves them in memory of its own, from where they are copied. */
 #include <tilth/base/alloc.h>
 
 #include "core/inner/engine.h"
+#include "core/inner/tensor.h"
 #include "graph/program.h"
 
 /* Draws are values of a run, which not all devices can tell a list; kernels of the host run at
@@ -32,11 +34,17 @@ static const void *place_of(const tli_binding *b)
     return b->root->storage ? tli_data(b->root) : NULL;
 }
 
+static bool has_inputs(const tl_program *p, const tli_list *l)
+{
+    for (int64_t i = 0; i < p->graph->input_count; i++)
+        if (l->places[i] != place_of(&p->inputs[i])) return false;
+    return true;
+}
+
 static bool is_at(const tl_program *p, const tli_list *l)
 {
     const int64_t inputs = p->graph->input_count;
-    for (int64_t i = 0; i < inputs; i++)
-        if (l->places[i] != place_of(&p->inputs[i])) return false;
+    if (!has_inputs(p, l)) return false;
     for (int64_t i = 0; i < p->graph->output_count; i++)
         if (l->places[inputs + i] != place_of(&p->outputs[i])) return false;
     return true;
@@ -68,6 +76,63 @@ static tl_status note_places(tl_program *p)
     for (int64_t i = 0; i < outputs; i++) l->places[inputs + i] = place_of(&p->outputs[i]);
     return TL_OK;
 }
+
+/* --- results that the caller keeps ------------------------------------------------------------ */
+
+enum { PATIENCE = 8, LARGEST_OWN = 4096 /* bytes: more takes longer to copy than a list saves */ };
+
+static tl_tensor *make_own(const tl_graph *g, const tl_tensor *like)
+{
+    tl_tensor *t = tl_ctx_header(g->ctx);
+    if (!t) return NULL;
+    t->dtype = like->dtype;
+    t->shape = like->shape;
+    tli_tensor_row_major(t);
+    return tl_ctx_storage(g->ctx, t) ? t : NULL;
+}
+
+static tl_status take_own(tl_program *p)
+{
+    const tl_graph *g = p->graph;
+    tl_tensor **own = tl_arena_array(g->ctx->arena, g->output_count, sizeof *own);
+    if (!own) return TL_ENOMEM;
+    for (int64_t i = 0; i < g->output_count; i++) {
+        if (tl_tensor_bytes(g->outputs[i].tensor) > LARGEST_OWN) continue;
+        if (!(own[i] = make_own(g, g->outputs[i].tensor))) return tl_ctx_status(g->ctx);
+    }
+    p->lists.own = own;
+    return TL_OK;
+}
+
+/* Whether results of this run are kept, as those of many before it; runs that stop at collectives
+ * hand out their results elsewhere. */
+static tl_status note_kept(tl_program *p)
+{
+    if (p->lists.own || p->collectives) return TL_OK;
+    for (int i = 0; i < TLI_MOST_LISTS; i++) {
+        const tli_list *l = &p->lists.items[i];
+        if (l->places && has_inputs(p, l)) return ++p->lists.kept == PATIENCE ? take_own(p) : TL_OK;
+    }
+    return TL_OK;
+}
+
+tl_storage *tli_lists_place(const tl_program *p, int64_t i, const tl_tensor *t)
+{
+    return p->lists.own && p->lists.own[i] ? p->lists.own[i]->storage : t->storage;
+}
+
+tl_status tli_lists_hand_out(const tl_program *p, tl_ctx *c, const tl_tensors *out)
+{
+    const tl_graph *g = p->graph;
+    for (int64_t i = 0; p->lists.own && i < g->output_count; i++) {
+        // the run in which it became own has left it where the caller has it
+        if (!p->lists.own[i] || p->outputs[i].root->storage != p->lists.own[i]->storage) continue;
+        TL_TRY(tl_tensor_copy(tl_tensors_get(c, out, g->outputs[i].name), p->lists.own[i]));
+    }
+    return TL_OK;
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
 
 static tl_status run_list(tl_program *p, const tl_run *run, tli_list *l)
 {
@@ -129,6 +194,7 @@ tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void 
     if (!is_wanted(p, run)) return put(self);
     tli_list *l = find_list(p);
     if (!l) {
+        TL_TRY(note_kept(p));
         TL_TRY(note_places(p));
         return put(self);
     }

@@ -351,7 +351,7 @@ static tl_status lend_outputs(tl_program *p, tl_ctx *c, tl_tensors *out)
         tli_tensor_row_major(t);
         if (!tl_ctx_storage(c, t)) return tl_ctx_status(c);
         tl_tensors_put(c, out, name, t);
-        tli_program_lend(&p->outputs[i], t->storage, 0);
+        tli_program_lend(&p->outputs[i], tli_lists_place(p, i, t), 0);
     }
     return tl_ctx_status(c);
 }
@@ -516,7 +516,10 @@ static tl_status run_program(tl_program *p, tl_ctx *c, const tl_tensors *in, tl_
     }
     TL_TRY(lend_inputs(p, in));
     TL_TRY(lend_outputs(p, c, out));
-    if (!lane.program) return run_bound(p, &run);
+    if (!lane.program) {
+        TL_TRY(run_bound(p, &run));
+        return tli_lists_hand_out(p, c, out);
+    }
     tli_lane_note(&lane);
     run.resume = tli_lane_resume;
     run.resumed = &lane;

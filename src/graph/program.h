@@ -75,6 +75,8 @@ struct tl_program {
     struct {
         tli_list items[TLI_MOST_LISTS];
         int64_t next;
+        int64_t kept;    /* runs whose results alone were elsewhere than those of a list */
+        tl_tensor **own; /* by output: where lists leave it; NULL: where the caller has it */
         bool asked, refused;
     } lists;
     bool foreseen; /* by the device, before the first run */
@@ -100,6 +102,10 @@ struct tl_program {
  * the queue one by one. */
 TL_NODISCARD tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void *self),
                                      void *self);
+/* Where a run leaves output `i`, of which the caller has `t`; then, behind the run, whatever lies
+ * elsewhere is copied to the caller's. */
+tl_storage *tli_lists_place(const tl_program *p, int64_t i, const tl_tensor *t);
+TL_NODISCARD tl_status tli_lists_hand_out(const tl_program *p, tl_ctx *c, const tl_tensors *out);
 /* Before a run: the device sees what the first one will need. */
 void tli_lists_foresee(tl_program *p, const tl_run *run);
 /* What was put together is forgotten. */

@@ -89,9 +89,9 @@ static double least_us(bool *cached, const tli_step *s, const tl_limits *most)
 {
     const tl_node *n = s->node;
     bool half = n->inputs && (n->in[0]->dtype == TL_BF16 || n->in[0]->dtype == TL_F16);
-    double compute = tl_node_flops(n) / (half ? most->half_flops : most->flops),
-           bytes = bytes_of(s);
-    double move = bytes > most->cache ? (bytes - most->cache) / most->bytes : 0;
+    const double rate = half ? most->half_flops : most->flops, bytes = bytes_of(s);
+    const double compute = rate > 0 ? tl_node_flops(n) / rate : 0;
+    const double move = bytes > most->cache ? (bytes - most->cache) / most->bytes : 0;
     *cached = bytes <= most->cache && bytes / most->bytes > compute;
     TL_ASSERT(compute >= 0 && move >= 0);
     return (compute > move ? compute : move) * 1e-3;

@@ -45,8 +45,8 @@ static tl_status tell_gpu(told *out, int64_t number)
     TL_TRY(tl_gpu_at(&gpu, number));
     *out = (told){.memory = gpu.memory};
     snprintf(out->name, sizeof out->name, "cuda:%" PRId64, number);
-    snprintf(out->model, sizeof out->model, "%.64s, compute capability %d.%d, %d processors",
-             gpu.name, gpu.major, gpu.minor, gpu.processors);
+    snprintf(out->model, sizeof out->model, "%.64s, compute capability %d.%d%s, %d processors",
+             gpu.name, gpu.major, gpu.minor, gpu.old ? " (too old)" : "", gpu.processors);
     return TL_OK;
 }
 

@@ -98,9 +98,12 @@ static tl_status choose_device(const char **out, const tl_strategy_args *args)
         return TL_FAIL(TL_EINVAL,
                        "num_gpus is %" PRId64 ", but %s is '%.80s': change one of the two",
                        args->num_gpus, named ? "tilth.device" : "TILTH_DEVICE", *out);
-    if (!*out && tl_gpu_seen())
-        TL_LOG_ONCE(TL_LEVEL_INFO, "this machine has a GPU, which is not used; runtime.num_gpus=1 "
-                                   "computes on it, TILTH_DEVICE=cpu asks for silence");
+    // one of several processes tells for all
+    const bool tells = !args->world || tl_world_comm(args->world)->rank == 0;
+    if (!*out && tells && tl_gpu_seen())
+        TL_LOG_ONCE(TL_LEVEL_INFO,
+                    "this machine has a GPU, which is not used; TILTH_DEVICE=cuda or "
+                    "tilth.device=cuda computes on it, cpu asks for silence");
     return TL_OK;
 }
 

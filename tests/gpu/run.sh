@@ -4,18 +4,30 @@
 #   ops       rows of ops in every type against the reference, goldens, second derivatives; each family in parts, side by side
 #   tests     all else that computes: programs, golden models, optimizers, trainers, tasks
 #   graphs    random programs against eager execution on the reference (TILTH_GRAPHS, 5000)
-#   repeat    50 steps twice, and with a kill between: the same bytes
-#   travel    CPU -> GPU -> CPU: each goes on from the other's checkpoint
+#   repeat    50 steps twice, and with a kill between, behind which choices come from the checkpoint: the same bytes
+#   travel    CPU -> GPU -> CPU: each goes on from the other's checkpoint, and comes to what the CPU alone comes to
+#   commands  explain, train_net, and programs of examples/
 #   learn     experiments reach on the GPU what they reach on the CPU
 # PARTS chooses among them; ROWS, a regular expression, among the programs of `ops`.
+#
+# DRY=1 tries the script itself, `repeat`, `travel` and `commands` of it, where no GPU is: by the libraries that are none, in
+# BUILD/tests/fake_cuda*. As these compute nothing, no number is looked at then; what the other parts show, they cannot.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 build=$(realpath "${1:-build/test}")
 tilth=$build/tilth
-parts=${PARTS:-ops tests graphs repeat travel learn}
+all='ops tests graphs repeat travel commands learn'
+parts=${PARTS:-$all}
+any=() # words for a training whose losses mean nothing
+if [[ -n ${DRY:-} ]]; then
+    parts=${PARTS:-repeat travel commands}
+    any=(trainer.recovery_max_trials=-1)
+    export TILTH_CUDA_PATH=$build/tests/fake_cuda:$build/tests/fake_cuda_more FAKE_CUDA=memory=150000000000
+fi
 work=$(mktemp -d "${TMPDIR:-/tmp}/tilth-gpu-XXXXXX")
 failed=
+skipped=
 trap 'rm -rf "$work"' EXIT
 export TILTH_CACHE_DIR=${TILTH_CACHE_DIR:-$work/compiled} # one for all: what one has compiled the others find
 mkdir -p -m 700 "$TILTH_CACHE_DIR"
@@ -111,7 +123,7 @@ train()
     local device=$1 folder=$2 steps=$3
     shift 3
     TILTH_DEVICE=$device "$tilth" train --experiment="${experiment:-vision/local}" --mode=train \
-        --model_dir="$work/$folder" "trainer.train_steps=$steps" trainer.checkpoint_interval=10 tilth.seed=3 "$@" \
+        --model_dir="$work/$folder" "trainer.train_steps=$steps" trainer.checkpoint_interval=10 tilth.seed=3 "${any[@]}" "$@" \
         >"$work/$folder.txt" 2>&1 && return
     tail -5 "$work/$folder.txt"
     return 1
@@ -125,19 +137,47 @@ same()
     done
 }
 
-repeat_one()
+has_saved()
 {
-    rm -rf "$work"/{once,twice,killed}
-    train cuda once 50 "$@" && train cuda twice 50 "$@" && same once twice 50 || return 1
-    train cuda killed 50 "$@" &
+    compgen -G "$work/$1/ckpt-$2*" >/dev/null
+}
+
+# kill_once FOLDER WORD... : fails where the training was over before it could be killed.
+kill_once()
+{
+    local folder=$1 last=$((SECONDS + 120))
+    shift
+    rm -rf "${work:?}/$folder"
+    train cuda "$folder" 50 "$@" &
     local training=$!
-    for _ in $(seq 400); do
-        ! compgen -G "$work/killed/ckpt-20*" >/dev/null || break
-        sleep 0.01
-    done
+    while ! has_saved "$folder" 20 && kill -0 "$training" 2>/dev/null && ((SECONDS < last)); do :; done # sleeping takes longer
     pkill -KILL -P "$training" || true
     wait "$training" 2>/dev/null || true
-    train cuda killed 50 "$@" && same once killed 50
+    has_saved "$folder" 20 && ! has_saved "$folder" 50
+}
+
+# kill_training FOLDER WORD... : between its steps 20 and 50.
+kill_training()
+{
+    local try
+    for try in {1..20}; do
+        kill_once "$@" >/dev/null 2>&1 && return
+    done
+    echo "   $1: $try times none was killed between its steps 20 and 50"
+    return 1
+}
+
+# What goes on finds an empty cache: so what was chosen among plans comes from the checkpoint.
+repeat_one()
+{
+    rm -rf "$work"/{once,twice,killed,empty}
+    train cuda once 50 "$@" && train cuda twice 50 "$@" && same once twice 50 || return 1
+    kill_training killed "$@" || return 1
+    mkdir -m 700 "$work/empty"
+    TILTH_CACHE_DIR=$work/empty train cuda killed 50 "$@" || return 1
+    grep -q "restored model from $work/killed/ckpt-" "$work/killed.txt" || { echo "   it began anew"; return 1; }
+    [[ -n $(find "$work/empty" -type f | head -1) ]] || { echo "   it did not use the empty cache"; return 1; }
+    same once killed 50
 }
 
 part_repeat()
@@ -150,13 +190,76 @@ part_repeat()
     done
 }
 
+# restored FOLDER STEP : the last training there went on from it.
+restored()
+{
+    grep -q "restored model from $work/$1/ckpt-$2" "$work/$1.txt" && return
+    echo "   $1 did not go on from step $2"
+    return 1
+}
+
+# metric NAME DEVICE FOLDER : of an evaluation there.
+metric()
+{
+    TILTH_DEVICE=$2 "$tilth" eval --model_dir="$work/$3" 2>/dev/null | awk -v name="$1" '$1 == name {print $2}'
+}
+
+# within LESS NUMBER NUMBER : they differ by no more.
+within()
+{
+    awk -v most="$1" -v a="${2:-nan}" -v b="${3:-nan}" \
+        'BEGIN {exit !(a + 0 == a && b + 0 == b && a - b <= most && b - a <= most)}'
+}
+
+# 20 of 60 steps on the GPU leave a training where the CPU alone has it, but for rounding.
 part_travel()
 {
-    local experiment=vision/local
-    train cpu home 60 && train cpu away 20 && train cuda away 40 && train cpu away 60 || return 1
+    local experiment=vision/local home away there
+    train cpu home 60 && train cpu away 20 && train cuda away 40 && restored away 20 || return 1
+    train cpu away 60 && restored away 40 || return 1
     "$tilth" ckpt diff "$work"/home/ckpt-60.safetensors "$work"/away/ckpt-60.safetensors 2>&1 | tail -4
-    TILTH_DEVICE=cpu "$tilth" eval --model_dir="$work/away" 2>/dev/null | tail -3
-    TILTH_DEVICE=cuda "$tilth" eval --model_dir="$work/away" 2>/dev/null | tail -3
+    home=$(metric validation_loss cpu home)
+    away=$(metric validation_loss cpu away)
+    there=$(metric validation_loss cuda away)
+    echo "   validation_loss: $home at home, $away away, $there as the GPU evaluates that"
+    [[ -z ${DRY:-} ]] || return 0
+    within 0.01 "$home" "$away" && within 0.0001 "$away" "$there"
+}
+
+# ends_well WANTED COMMAND... : it ends with 0 and says something that fits the regular expression.
+ends_well()
+{
+    local wanted=$1 code=0
+    shift
+    "$@" >"$work/said.txt" 2>&1 || code=$?
+    [[ $code == 0 ]] && grep -qE -- "$wanted" "$work/said.txt" && return
+    printf '   %s: ends with %s, or does not say: %s\n' "${*##*/}" "$code" "$wanted"
+    tail -3 "$work/said.txt"
+    return 1
+}
+
+part_commands()
+{
+    local name bad=0 here=$PWD example=$build/examples/example
+    mkdir "$work/commands"
+    cd "$work/commands" || return 1
+    export TILTH_DEVICE=cuda
+    for name in vision/local bert/local; do
+        ends_well ' GFLOP/s in float32, .* GB/s from memory' "$tilth" explain --experiment="$name" --trace=trace.json || bad=1
+        ! grep -q '(on the host)' "$work/said.txt" || { echo "   $name: the CPU computes a part of it"; bad=1; }
+    done
+    ends_well 'copypaste: ' "$tilth" train_net --config-file="$here/tests/gpu/net.yaml" train.output_dir=net || bad=1
+    ends_well 'copypaste: ' "$tilth" train_net --config-file="$here/tests/gpu/net.yaml" train.output_dir=net --resume \
+        train.train_iter=400 || bad=1
+    local low='validation_loss +0\.00' good="'best_accuracy': 0\.9" well="step:   1000 .*'accuracy': (0\.9|1\.0)"
+    [[ -z ${DRY:-} ]] || low=validation_loss good='' well='step:   1000 '
+    ends_well "$low" "${example}_first_task" train --experiment=curve --mode=train_and_eval --model_dir=first "${any[@]}" || bad=1
+    ends_well "$well" "${example}_custom_steps" train --experiment=example/custom_steps --mode=train_and_eval \
+        --model_dir=steps "${any[@]}" || bad=1
+    ends_well "$good" "${example}_custom_trainer" custom || bad=1
+    unset TILTH_DEVICE
+    cd "$here" || return 1
+    return $bad
 }
 
 # learn_on DEVICE EXPERIMENT WORD... : trains and evaluates; what came of it is in a file.
@@ -198,12 +301,15 @@ part_learn()
     if [[ -d /usr/share/datasets/fashion-mnist ]]; then
         learn accuracy 0.9 0.01 fashion_mnist/cnn || bad=1
     else
-        echo "   fashion_mnist/cnn: its files are not here; Debian's package dataset-fashion-mnist has them"
+        echo "   fashion_mnist/cnn: skipped: its files are not here; Debian's package dataset-fashion-mnist has them"
+        skipped+=" fashion_mnist/cnn"
     fi
     return $bad
 }
 
 "$tilth" devices
-for name in ops tests graphs repeat travel learn; do part "$name"; done
+for name in $all; do part "$name"; done
+for name in $all; do wanted "$name" || skipped+=" $name"; done
+[[ -z $skipped ]] || printf 'skipped:%s\n' "$skipped"
 [[ -z $failed ]] || { printf 'FAILED:%s, in %d s\n' "$failed" "$SECONDS"; exit 1; }
-printf 'gpu: all good, in %d s\n' "$SECONDS"
+printf 'gpu: all good%s%s, in %d s\n' "${skipped:+ that was not skipped}" "${DRY:+ (but nothing was computed)}" "$SECONDS"

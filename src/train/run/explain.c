@@ -99,6 +99,18 @@ static void add_memory(tl_str *out, const tl_trainer *t)
     for (int64_t level = 1; level <= 3; level++) add_plan(out, t, lanes, level, false);
 }
 
+static void add_limits(tl_str *out, const tl_limits *most)
+{
+    tl_str_add(out, "this machine at most: ");
+    if (most->flops > 0)
+        tl_str_addf(out, "%.0f GFLOP/s in float32, %.0f in bfloat16, ", most->flops,
+                    most->half_flops);
+    else tl_str_add(out, "(nobody can say how many GFLOP/s: it has no products of its own) ");
+    tl_str_addf(out,
+                "%.0f GB/s from memory; what fits its cache (%.0f MB) need not come from there\n\n",
+                most->bytes, most->cache * 1e-6);
+}
+
 static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args, passes *seen)
 {
     tl_function *f = t->parts->train;
@@ -117,10 +129,7 @@ static tl_status explain(tl_str *out, tl_trainer *t, const tl_explain_args *args
                 " after the passes:\n%s\n",
                 stats.capture_s * 1e3, stats.compile_s * 1e3, seen->before, seen->after,
                 tl_str_text(&seen->lines));
-    tl_str_addf(out,
-                "this machine at most: %.0f GFLOP/s in float32, %.0f in bfloat16, %.0f GB/s from "
-                "memory; what fits its cache (%.0f MB) need not come from there\n\n",
-                most.flops, most.half_flops, most.bytes, most.cache * 1e-6);
+    add_limits(out, &most);
     tl_program_report(p, &most, out);
     tli_exchange_report(&t->parts->lanes, out);
     add_memory(out, t);

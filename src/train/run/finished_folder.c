@@ -117,16 +117,42 @@ static void forget_command(tl_config *c, const char *file)
     e->tilth.notify = NULL;
 }
 
-/* Another machine may have no GPU, and whoever names a device wants that. */
 static tl_status leave_machine(tl_config *c)
 {
     tl_experiment_config *e = tl_config_edit(c);
-    const bool gpu = e->runtime.num_gpus > 0;
-    int64_t count = 0;
+    const int64_t gpus = e->runtime.num_gpus;
     TL_TRY(tl_desc_defaults(tl_config_arena(c), &tl_runtime_config_desc, &e->runtime));
-    if (gpu && !getenv("TILTH_DEVICE") && tl_gpu_count(&count) != TL_OK) tl_error_clear();
-    e->runtime.num_gpus = count > 0;
+    e->runtime.num_gpus = gpus;
     return TL_OK;
+}
+
+/* Opening shows all that may lack; what it has found out stays for who opens the GPU next. */
+static tl_status try_gpu(const tl_registry *registry)
+{
+    tl_engine *engine;
+    TL_TRY(tl_engine_open(&engine, registry, tl_backend_cuda.cls.name, 1));
+    tl_engine_free(&engine);
+    return TL_OK;
+}
+
+/* The run was trained on GPUs, and nobody has asked for one here: this machine may have none, and
+ * whoever names a device wants that. */
+static void leave_gpus(tl_config *c, const tl_finished_args *args)
+{
+    tl_experiment_config *e = tl_config_edit(c);
+    const char *environment = getenv("TILTH_DEVICE");
+    e->runtime.num_gpus = 0;
+    if ((environment && *environment) || (e->tilth.device && *e->tilth.device)) return;
+    if (try_gpu(args->registry) == TL_OK) {
+        e->runtime.num_gpus = 1;
+        return;
+    }
+    e->tilth.device = "cpu"; // not the default: a GPU that is there is no news
+    if (!args->world || tl_world_comm(args->world)->rank == 0)
+        TL_LOG_WARNING("the run was trained on a GPU, and none can be used here, so the CPU "
+                       "computes: %s",
+                       tl_error_message());
+    tl_error_clear();
 }
 
 /* Each process has a lane at least, and each lane as much of a batch as the others. */
@@ -153,8 +179,10 @@ static tl_status raise_lanes(tl_config *c, const tl_world *world)
 /* What the caller asks for, on top of what the run was. */
 static tl_status change(tl_config *c, const tl_finished_args *args, const char *file)
 {
+    static const char gpus[] = "runtime.num_gpus";
     tl_experiment_config *e = tl_config_edit(c);
     forget_command(c, file);
+    const char *said = tl_config_source(c, gpus);
     if (args->any_machine) TL_TRY(leave_machine(c));
     if (args->threads > 0) e->tilth.threads = args->threads;
     for (int64_t i = 0; i < args->config_file.count; i++)
@@ -162,6 +190,8 @@ static tl_status change(tl_config *c, const tl_finished_args *args, const char *
     if (args->params_override && *args->params_override)
         TL_TRY(tl_config_override(c, args->params_override, "--params_override"));
     TL_TRY(tl_config_words(c, args->words, args->word_count));
+    if (e->runtime.num_gpus > 0 && strcmp(tl_config_source(c, gpus), said) == 0)
+        leave_gpus(c, args);
     return raise_lanes(c, args->world);
 }
 

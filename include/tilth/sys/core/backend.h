@@ -64,7 +64,7 @@ typedef struct tl_kernels {
 
 /* What a device can do at most. What a program reaches is told as a share of it. */
 typedef struct tl_limits {
-    double flops, half_flops; /* in a nanosecond: of float32, of bfloat16 */
+    double flops, half_flops; /* in a nanosecond: of float32, of bfloat16; 0 when unknown */
     double bytes;             /* of memory read and written, in a nanosecond */
     /* bytes that need not come from there: those of the largest cache; 0 when unknown */
     double cache;

@@ -27,13 +27,14 @@ typedef struct tl_gpu {
     int major, minor; /* compute capability */
     int processors;
     int64_t memory; /* bytes */
+    bool old;       /* too old to be computed on */
 } tl_gpu;
 /* How many GPUs can be used here. TL_EUNSUPPORTED, with what lacks: none. */
 TL_API TL_NODISCARD tl_status tl_gpu_count(int64_t *out);
 TL_API TL_NODISCARD tl_status tl_gpu_at(tl_gpu *out, int64_t number);
 
-/* Whether the system shows a GPU of NVIDIA's. Asks no library, so it costs nothing; whether the GPU
- * can be used tl_gpu_count says. */
+/* Whether the system shows a GPU of NVIDIA's, which CUDA_VISIBLE_DEVICES does not hide. Asks no
+ * library, so it costs nothing; whether the GPU can be used tl_gpu_count says. */
 TL_API bool tl_gpu_seen(void);
 
 /* A library of NVIDIA's that is used here, whether or not it was found. */
