@@ -154,7 +154,8 @@ static void find_loader(void)
 void *dlopen(const char *path, int flags)
 {
     if (!real_open) find_loader();
-    const bool of_machine = path && (*path != '/' || strncmp(path, "/usr/", 5) == 0);
+    const bool of_machine = path && strncmp(path, FAKE_CUDA_FOLDER, strlen(FAKE_CUDA_FOLDER)) != 0
+                            && (!folder[0] || strncmp(path, folder, strlen(folder)) != 0);
     if (!missing || !of_machine || !strstr(path, missing)) return real_open(path, flags);
     snprintf(told_by_loader, sizeof told_by_loader,
              "%s: cannot open shared object file: No such file or directory", path);
