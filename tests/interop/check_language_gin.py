@@ -37,6 +37,8 @@ EncoderScaffold.hidden_cfg = {{'num_attention_heads': 4, 'intermediate_size': 48
 EncoderScaffold.num_hidden_instances = 2
 EncoderScaffold.dict_outputs = True
 """
+# Whose names in checkpoints are other parts of the same tables.
+ANSWERS_ALONE = {'blocks of the usual class', 'talking heads, dense layers'}
 
 
 def check_all(driver, folder):
@@ -45,11 +47,12 @@ def check_all(driver, folder):
     for title, text in NAMED.items():
         path.write_text(text)
         check_answers(driver, folder, title, all_layers, path, more=layers)
-        check_steps(driver, folder, title, 'bert/pretraining', all_layers, pretraining_batch, bindings=path, count=2)
+        if title not in ANSWERS_ALONE:
+            check_steps(driver, folder, title, 'bert/pretraining', all_layers, pretraining_batch, bindings=path, count=1)
     path.write_text(WHOLE)
     check_answers(driver, folder, 'made by gin alone', {'type': 'any'}, path)
     check_steps(driver, folder, 'made by gin alone', 'bert/pretraining', {'type': 'any'}, pretraining_batch,
-                bindings=path, count=2)
+                bindings=path, count=1)
 
 
 if __name__ == '__main__':
