@@ -237,6 +237,7 @@ static void check_row(oc_plan *p, int64_t number, const oc_places *places, const
     if (test_takes(number, 5)) oc_check_derivatives(p, &places->at[0][0]);
     oc_check_backends(p, places);
     if (p->complaints) return; // the rest would say the same again
+    oc_check_second(p, number, oc_best(places), &places->at[0][0]);
     oc_check_capture(p, oc_best(places));
     oc_check_function(p, number, oc_best(places));
     oc_check_threads(p, places);

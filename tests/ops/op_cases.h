@@ -13,6 +13,7 @@
  *
  * What a row is checked for:
  *  - gradients and second derivatives in float64 on the reference backend, against differences;
+ *    and the second ones of the best backend, or of a device, against those;
  *  - the same bits when it is captured and replayed, and with any number of threads;
  *  - every backend of this machine and every float type against the reference in float64;
  *  - the checking backend's complaints; memory given back; failing allocations (some rows);

@@ -1,4 +1,5 @@
-/* Gradients and second derivatives against differences, in float64 on the reference backend. */
+/* Gradients and second derivatives against differences, in float64 on the reference backend; and
+ * the second derivatives of the best backend against those of the reference. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -252,13 +253,15 @@ static void check_second(oc_plan *p, const oc_place *place, probe *q)
                 .in_loss = OC_ALL_OUTPUTS};
     oc_results got;
     char what[48];
-    tl_status st = second_gradient(&r, q->memory, &got);
+    tl_status st = second_gradient(&r, &p->memory, &got);
     oc_end(&r);
     if (p->k->flags & CASE_NO_SECOND) {
         expect_refusal(p, st);
         return;
     }
     if (!oc_expect_ok(p, st, "second derivative")) return;
+    p->second = got;
+    p->has_second = true;
     for (int i = 0; i < r.by_count; i++) {
         snprintf(what, sizeof what, "differentiable gradient of input %d", r.by_input[i]);
         oc_compare(p, "second derivative", what, &got.out[i], &p->want.gradient[r.by_input[i]],
@@ -297,4 +300,78 @@ void oc_check_derivatives(oc_plan *p, const oc_place *place)
     q.what = "second derivative";
     check_second(p, place, &q);
     oc_give_back(&memory);
+}
+
+/* --- elsewhere -------------------------------------------------------------------------------- */
+
+static tl_status second_at(const oc_plan *p, const oc_place *place, tl_dtype dtype,
+                           oc_memory *memory, oc_results *out)
+{
+    oc_run r = {.plan = p,
+                .place = place,
+                .dtype = dtype,
+                .differentiable = true,
+                .in_loss = OC_ALL_OUTPUTS};
+    tl_status st = second_gradient(&r, memory, out);
+    oc_end(&r);
+    return st;
+}
+
+// What was rounded the most says how precise the rest can be. Second derivatives are those of what
+// was rounded already: halves are off by several times as much then, and a wrong formula by more.
+enum { ROUNDED_AGAIN = 2, HALVES_AGAIN = 8 };
+static oc_limits second_limits(const oc_plan *p, tl_dtype dtype)
+{
+    oc_limits widest = oc_gradient_limits(p, dtype);
+    for (int i = 0; i < p->inputs + p->outputs; i++) {
+        const bool is_in = i < p->inputs;
+        if (is_in ? !oc_differentiates(p, i) || p->in[i].dtype == TL_DTYPE_COUNT
+                  : !p->weights[i - p->inputs])
+            continue;
+        const tl_dtype own = is_in ? p->in[i].dtype : p->want.out[i - p->inputs].dtype;
+        const oc_limits limits = oc_gradient_limits(p, own);
+        if (limits.relative > widest.relative) widest = limits;
+    }
+    const bool is_half = widest.relative > oc_gradient_limits(p, TL_F32).relative;
+    widest.relative *= is_half ? HALVES_AGAIN : ROUNDED_AGAIN;
+    return widest;
+}
+
+static void compare_second(oc_plan *p, const oc_place *place, tl_dtype dtype,
+                           const oc_place *reference)
+{
+    oc_memory memory = {0};
+    oc_results got = {0}, own = {0};
+    const oc_results *want = &p->second;
+    const oc_limits limits = second_limits(p, dtype);
+    char where[OC_WHERE], what[48];
+    oc_where(where, place, dtype, "second derivative");
+    tl_status st = second_at(p, place, dtype, &memory, &got);
+    if (st == TL_OK && p->k->flags & CASE_RANDOM) { // what is drawn depends on the type
+        st = second_at(p, reference, dtype, &memory, &own);
+        want = &own;
+    }
+    if (oc_expect_ok(p, st, where))
+        for (int i = 0, k = 0; i < p->inputs; i++) {
+            if (!oc_differentiates(p, i)) continue;
+            snprintf(what, sizeof what, "differentiable gradient of input %d", i);
+            oc_compare(p, where, what, &got.out[k], &want->out[k], limits);
+            k++;
+            snprintf(what, sizeof what, "of input %d", i);
+            oc_compare(p, where, what, &got.gradient[i], &want->gradient[i], limits);
+        }
+    oc_give_back(&memory);
+}
+
+void oc_check_second(oc_plan *p, int64_t number, const oc_place *place, const oc_place *reference)
+{
+    static const tl_dtype others[] = {TL_BF16, TL_F64, TL_F16};
+    const tl_dtype other = others[number % TL_COUNT(others)];
+    if (!p->has_second) return;
+    if (!oc_is_generic(p)) {
+        compare_second(p, place, p->base, reference);
+        return;
+    }
+    compare_second(p, place, TL_F32, reference);
+    if (oc_has_type(p, other)) compare_second(p, place, other, reference);
 }

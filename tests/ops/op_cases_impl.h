@@ -81,6 +81,8 @@ typedef struct oc_plan {
     tl_dtype base;   /* the type of the reference: TL_F64, or TL_F32 when the row has no F64 */
     oc_results want; /* the reference's */
     double *weights[OP_CASE_MAX]; /* of each float output; NULL for others */
+    oc_results second;            /* by input; `out` has the differentiable gradients */
+    bool has_second;              /* it was computed, on the reference */
     int complaints;               /* reported so far */
 } oc_plan;
 
@@ -172,6 +174,9 @@ const char *oc_where(char out[OC_WHERE], const oc_place *place, tl_dtype dtype, 
 /* --- the checks ------------------------------------------------------------------------------- */
 
 void oc_check_derivatives(oc_plan *p, const oc_place *reference);
+/* The second ones that it has found, against those of a place: in float32, and in one more type,
+ * which follows from the row's number. */
+void oc_check_second(oc_plan *p, int64_t number, const oc_place *place, const oc_place *reference);
 void oc_check_backends(oc_plan *p, const oc_places *places);
 void oc_check_capture(oc_plan *p, const oc_place *place);
 void oc_check_threads(oc_plan *p, const oc_places *places);
