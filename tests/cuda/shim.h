@@ -20,6 +20,7 @@
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/sys/nest/gpu.h>
 
+#include "cubin.h"
 #include "cuda/compile.h"
 #include "cuda/kernels.h"
 #include "temporary.h"
@@ -42,6 +43,17 @@ static inline bool shim_args(char out[64], const char *text, const char *name)
     return at && sscanf(at + strlen(head), "%63[a-z_]", out) == 1;
 }
 
+/* As test_compile.c says of others. */
+static inline void shim_check_code(const tli_cuda_work *w, const char *code, size_t bytes)
+{
+    cubin_facts facts;
+    if (cubin_read(&facts, code, bytes) && facts.kernels && !facts.local && !facts.float_atomics)
+        return;
+    fprintf(stderr, "%s: %d functions with memory of their own, %d atomics of floats\n%s\n",
+            w->name, facts.local, facts.float_atomics, tl_str_text(&w->defines));
+    abort();
+}
+
 static inline shim_fn *shim_compile(const tli_cuda_work *w, const char *key)
 {
     char path[TEMPORARY_PATH], args[64], command[3 * TEMPORARY_PATH];
@@ -62,6 +74,7 @@ static inline shim_fn *shim_compile(const tli_cuda_work *w, const char *key)
                         tl_str_text(&w->defines));
                 abort();
             }
+            shim_check_code(w, code, bytes);
             tl_free(code);
         } else tl_error_clear();
         tl_str_deinit(&pruned);

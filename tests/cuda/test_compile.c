@@ -1,5 +1,9 @@
-/* The text of kernels is CUDA C: NVRTC takes every case, for a GPU that need not be there. */
+/* The text of kernels is CUDA C: NVRTC takes every case, for a GPU that need not be there. None
+ * keeps in memory what registers have no room for, nor adds floats in an order that nobody knows.
+ */
 #include "nest/nest_cases.h"
+
+#include "cubin.h"
 
 #include "cuda/api.h"
 #include "cuda/attend.h"
@@ -16,6 +20,27 @@ static tl_status compile(char **code, size_t *bytes, const tl_str *text, tl_str 
     if (st == TL_OK) st = tli_cuda_compile(code, bytes, tl_str_text(&pruned), 9, 0, log);
     tl_str_deinit(&pruned);
     return st;
+}
+
+/* `local`: functions that may have memory of their own. */
+static void check_code(const char *code, size_t bytes, int local)
+{
+    cubin_facts facts;
+    assert_true(cubin_read(&facts, code, bytes) && facts.kernels > 0);
+    if (facts.local > local || facts.float_atomics)
+        fail_msg("%s: %d functions with memory of their own, %d atomics of floats", facts.first,
+                 facts.local, facts.float_atomics);
+}
+
+/* A kernel that must compile, and be good. */
+static void check_kernel(const tl_str *text)
+{
+    char *code;
+    size_t bytes;
+    assert_ok(tl_str_status(text));
+    assert_ok(compile(&code, &bytes, text, NULL));
+    check_code(code, bytes, 0);
+    tl_free(code);
 }
 
 static void compiled(cases *c)
@@ -38,7 +63,7 @@ static void compiled(cases *c)
         tl_gpu_print(&text, c->all[i]->gpu, name, false);
     }
     assert_ok(compile(&code, &bytes, &text, &log));
-    assert_true(bytes > 0);
+    check_code(code, bytes, c->count); // two results of a call, as of large angles, are there
     for (const char *at = tl_str_text(&log); (at = strstr(at, " bytes spill stores")); at++)
         if (at[-1] != '0' || at[-2] != ' ') fail_msg("%s", tl_str_text(&log));
     tl_free(code);
@@ -132,13 +157,9 @@ static void test_written(void **state)
     if (tli_cuda_compiler(&api) != TL_OK) skip();
     for (int t = 0, i = 0; t < TL_COUNT(texts); i++) {
         tl_str text = TL_STR_INIT;
-        char *code;
-        size_t bytes;
         tl_gpu_print_head(&text);
-        if (texts[t](&text, i, TL_BF16)) {
-            assert_ok(compile(&code, &bytes, &text, NULL));
-            tl_free(code);
-        } else { // the next ones
+        if (texts[t](&text, i, TL_BF16)) check_kernel(&text);
+        else { // the next ones
             t++;
             i = -1;
         }
@@ -156,25 +177,92 @@ static void test_pools(void **state)
     for (int t = 0; t < TL_COUNT(types); t++)
         for (int i = 0;; i++) {
             tl_str text = TL_STR_INIT;
-            char *code;
-            size_t bytes;
             tl_gpu_print_head(&text);
             const bool there = tli_cuda_pool_text(&text, i, types[t], t == 1);
-            if (there) {
-                assert_ok(compile(&code, &bytes, &text, NULL));
-                tl_free(code);
-            }
+            if (there) check_kernel(&text);
             tl_str_deinit(&text);
             if (!there) break;
         }
 }
 
+/* --- what must be found ----------------------------------------------------------------------- */
+
+/* What the code of such a kernel says. */
+static cubin_facts facts_of(const char *text)
+{
+    cubin_facts facts;
+    char *code;
+    size_t bytes;
+    assert_ok(tli_cuda_compile(&code, &bytes, text, 9, 0, NULL));
+    assert_true(cubin_read(&facts, code, bytes));
+    assert_int_equal(facts.kernels, 1);
+    tl_free(code);
+    return facts;
+}
+
+static void test_atomics_are_found(void **state)
+{
+    static const char *const types[] = {"float", "double", "unsigned", "unsigned long long"};
+    static const char *const places[] = {"atomicAdd(p + threadIdx.x, v);",
+                                         "p[64] = atomicAdd(p + threadIdx.x, v);",
+                                         "__shared__ T s[8]; s[threadIdx.x & 7] = 0;"
+                                         "__syncthreads(); atomicAdd(s + (threadIdx.x & 3), v);"
+                                         "__syncthreads(); p[threadIdx.x] = s[threadIdx.x & 7];"};
+    const tli_cuda_api *api;
+    char text[512];
+    (void)state;
+    if (tli_cuda_compiler(&api) != TL_OK) skip();
+    for (int type = 0; type < TL_COUNT(types); type++)
+        for (int place = 0; place < TL_COUNT(places); place++) {
+            const bool is_float = type < 2;
+            if (type == 3 && place == 2) continue; // by exchanges as well
+            snprintf(text, sizeof text,
+                     "typedef %s T;\nextern \"C\" __global__ void kernel(T *p, T v)\n{\n%s\n}\n",
+                     types[type], places[place]);
+            const cubin_facts facts = facts_of(text);
+            if ((facts.float_atomics > 0) != is_float) fail_msg("%d:\n%s", is_float, text);
+        }
+    // those of two halves, and as sweeps of meeting kernels might write them
+    assert_true(facts_of("extern \"C\" __global__ void kernel(void *p, unsigned v)\n{\n"
+                         "asm volatile(\"red.global.add.noftz.bf16x2 [%0], %1;\" ::\"l\"(p), "
+                         "\"r\"(v) : \"memory\");\n}\n")
+                    .float_atomics
+                > 0);
+}
+
+static void test_spills_are_found(void **state)
+{
+    enum { VALUES = 80 }; // more than registers
+    const tli_cuda_api *api;
+    (void)state;
+    if (tli_cuda_compiler(&api) != TL_OK) skip();
+    for (int bound = 0; bound < 2; bound++) {
+        tl_str text = TL_STR_INIT;
+        tl_str_addf(
+            &text,
+            "extern \"C\" __global__ void %s kernel(float *p)\n{\n    float x[%d];\n"
+            "    for (int i = 0; i < %d; i++) x[i] = p[i * 1024 + threadIdx.x];\n"
+            "    __syncthreads();\n"
+            "    for (int i = 0; i < %d; i++) p[i * 1024 + threadIdx.x] = x[%d - i] * x[i];\n"
+            "}\n",
+            bound ? "__launch_bounds__(1024, 2)" : "__launch_bounds__(128)", VALUES, VALUES, VALUES,
+            VALUES - 1);
+        assert_int_equal(facts_of(tl_str_text(&text)).local, bound);
+        tl_str_deinit(&text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pools),   cmocka_unit_test(test_written),
-        cmocka_unit_test(test_columns), cmocka_unit_test(test_rows),
-        cmocka_unit_test(test_ops),     cmocka_unit_test(test_loads_ahead),
+        cmocka_unit_test(test_pools),
+        cmocka_unit_test(test_written),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_ops),
+        cmocka_unit_test(test_loads_ahead),
+        cmocka_unit_test(test_atomics_are_found),
+        cmocka_unit_test(test_spills_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,9 +56,18 @@ FN stream stream_of(const tli_step_args *step, u64 key)
     return fold(s, step->replica);
 }
 
+/* Of words with numbers that are known late one is chosen: as places of an array they would make
+ * all of them lie in memory. */
+FN u64 pair_of(words w, u64 at)
+{
+    const u32 low = at & 1 ? w.at[2] : w.at[0], high = at & 1 ? w.at[3] : w.at[1];
+    return (u64)high << 32 | low;
+}
+
 FN u32 word_of(stream s, u64 at)
 {
-    return block_of(s, at / 4).at[at % 4];
+    const u64 pair = pair_of(block_of(s, at / 4), at / 2);
+    return (u32)(at & 1 ? pair >> 32 : pair);
 }
 
 KERNEL(32) set_step(const tli_step_args a GROUP_PARAM)
@@ -150,9 +159,8 @@ FN float normal_of(u32 a, u32 b, int second)
 
 FN float normal_at(stream s, u64 at)
 {
-    const words w = block_of(s, at / 4);
-    const int first = (int)(at & 2);
-    return normal_of(w.at[first], w.at[first + 1], (int)(at & 1));
+    const u64 pair = pair_of(block_of(s, at / 4), at / 2);
+    return normal_of((u32)pair, (u32)(pair >> 32), (int)(at & 1));
 }
 
 /* The upper half of a product. */
@@ -187,12 +195,10 @@ KERNEL(256) draw(const tli_draw_args a GROUP_PARAM)
 #elif RANDOM == 3 /* bernoulli */
             ((Y_T *)a.y)[i] = (Y_T)((u64)word_of(s, (u64)i) < a.ones ? Y_OF_D(1.0) : Y_OF_D(0.0));
 #else /* integers */
-            words w = block_of(s, (u64)i / 2);
-            u64 word = (u64)w.at[2 * (i & 1) + 1] << 32 | w.at[2 * (i & 1)];
+            u64 word = pair_of(block_of(s, (u64)i / 2), (u64)i);
             u64 low = word * a.range;
             for (u64 again = 0; low < a.uneven; again++) {
-                w = block_of(fold(s, again), (u64)i / 2);
-                word = (u64)w.at[2 * (i & 1) + 1] << 32 | w.at[2 * (i & 1)];
+                word = pair_of(block_of(fold(s, again), (u64)i / 2), (u64)i);
                 low = word * a.range;
             }
             ((Y_T *)a.y)[i] = (Y_T)(i64)((u64)a.low + high_of(word, a.range));
