@@ -8,7 +8,8 @@
  *     old                             the driver is for CUDA 12.2
  *     small                           the GPU has compute capability 7.5
  *     served, tacit                   by MPS, for several processes; or it does not say whether
- *     memory=BYTES                    of the GPU; 1 GB
+ *     memory=BYTES                    of the GPU; 1 GB. What nobody writes takes none of the host's
+ *     processors=N                    4
  *     lost=N                          the GPU is gone behind N kernels, copies and fills
  *
  * FAKE_CUDA_COUNTS names a file that tells, when the process has ended, what was put into streams,
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "cuda/api.h"
 
@@ -143,13 +145,17 @@ CUresult cuDeviceGetName(char *name, int length, CUdevice device)
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute what, CUdevice device)
 {
     const bool small = asked("small") >= 0;
+    const long long processors = asked("processors");
     (void)device;
     if (what == CU_DEVICE_ATTRIBUTE_MPS_ENABLED && asked("tacit") >= 0) return INVALID;
-    *value = what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? small ? 7 : 9
-             : what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? small ? 5 : 0
-             : what == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE            ? 1 << 20
-             : what == CU_DEVICE_ATTRIBUTE_MPS_ENABLED              ? asked("served") >= 0
-                                                                    : 4;
+    *value = what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR                 ? small ? 7 : 9
+             : what == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR               ? small ? 5 : 0
+             : what == CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE                          ? 1 << 20
+             : what == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT && processors > 0 ? (int)processors
+             : what == CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN && processors > 0
+                 ? 227 << 10
+             : what == CU_DEVICE_ATTRIBUTE_MPS_ENABLED ? asked("served") >= 0
+                                                       : 4;
     return CUDA_SUCCESS;
 }
 
@@ -189,12 +195,22 @@ CUresult cuMemGetInfo_v2(size_t *free, size_t *total)
 static CUresult allocate(void **out, size_t bytes)
 {
     const size_t room = (bytes + AHEAD - 1) / AHEAD * AHEAD + AHEAD;
-    char *at = aligned_alloc(AHEAD, room);
-    if (!at) return CUDA_ERROR_OUT_OF_MEMORY;
-    memset(at, 0, room);
+    char *at = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
+    if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
     memcpy(at, &bytes, sizeof bytes);
     *out = at + AHEAD;
     return CUDA_SUCCESS;
+}
+
+/* Gives the size of what was there. */
+static size_t release(void *address)
+{
+    size_t bytes;
+    char *at = (char *)address - AHEAD;
+    memcpy(&bytes, at, sizeof bytes);
+    munmap(at, (bytes + AHEAD - 1) / AHEAD * AHEAD + AHEAD);
+    return bytes;
 }
 
 CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
@@ -212,13 +228,10 @@ CUresult cuMemAlloc_v2(CUdeviceptr *address, size_t bytes)
 
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
-    size_t bytes;
-    char *at = (char *)(uintptr_t)address - AHEAD;
-    memcpy(&bytes, at, sizeof bytes);
+    const size_t bytes = release((void *)(uintptr_t)address);
     pthread_mutex_lock(&lock);
     used -= (long long)bytes;
     pthread_mutex_unlock(&lock);
-    free(at);
     return CUDA_SUCCESS;
 }
 
@@ -230,7 +243,7 @@ CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned flags)
 
 CUresult cuMemFreeHost(void *address)
 {
-    free((char *)address - AHEAD);
+    (void)release(address);
     return CUDA_SUCCESS;
 }
 
