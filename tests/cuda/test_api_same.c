@@ -1,5 +1,10 @@
-/* Declarations of NVIDIA's interfaces in our own words are those of its headers, where they are. */
+/* Declarations of NVIDIA's interfaces in our own words are those of its headers, where they are;
+ * and its libraries, of which the driver may be the toolkit's stub, export every function that is
+ * called. */
 #include "test.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
 
 #if __has_include(<cuda.h>) && __has_include(<nvrtc.h>) && __has_include(<cublasLt.h>)             \
     && __has_include(<cudnn_graph.h>)
@@ -86,8 +91,69 @@ static void test_compared(void **state)
     if (!compared) skip(); // the compiler has compared
 }
 
+/* --- what libraries export -------------------------------------------------------------------- */
+
+/* As functions.def names it, and its files in the folder of a toolkit; the newest comes first. */
+static const struct exporter {
+    const char *library, *files[4];
+} exporters[] = {
+    {"driver", {"stubs/libcuda.so", "libcuda.so.1"}},
+    {"nvrtc", {"libnvrtc.so.13", "libnvrtc.so.12"}},
+    {"cublaslt", {"libcublasLt.so.13", "libcublasLt.so.12"}},
+    {"cudnn", {"libcudnn.so.9"}},
+};
+
+static const struct {
+    const char *library, *name;
+} functions[] = {
+#define TLI_CUDA_FUNCTION(library, result, name, ...) {#library, #name},
+#include "cuda/functions.def"
+#undef TLI_CUDA_FUNCTION
+};
+
+/* From the toolkit, or wherever the loader finds it; NULL: it is not here. It stays open: some
+ * lose memory when they are closed. */
+static void *open_exporter(const struct exporter *e)
+{
+    const char *home = getenv("CUDA_HOME");
+    const char *roots[] = {home ? home : "/usr/local/cuda", "/usr/local/cuda", NULL};
+    char path[1024];
+    for (int i = 0; i < (int)TL_COUNT(e->files) && e->files[i]; i++)
+        for (int r = 0; r < (int)TL_COUNT(roots); r++) {
+            if (roots[r]) snprintf(path, sizeof path, "%s/lib64/%s", roots[r], e->files[i]);
+            else snprintf(path, sizeof path, "%s", e->files[i]);
+            void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+            if (handle) return handle;
+        }
+    return NULL;
+}
+
+static void test_exported(void **state)
+{
+    int known = 0, opened = 0, lacking = 0;
+    (void)state;
+    for (int k = 0; k < (int)TL_COUNT(exporters); k++) {
+        const struct exporter *e = &exporters[k];
+        void *handle = open_exporter(e);
+        opened += handle != NULL;
+        if (!handle) print_message("%s is not here, and was not looked at\n", e->files[0]);
+        if (handle) assert_null(dlsym(handle, "cuNobodyHasThis"));
+        for (int i = 0; i < (int)TL_COUNT(functions); i++) {
+            if (strcmp(functions[i].library, e->library) != 0) continue;
+            known++;
+            if (!handle || dlsym(handle, functions[i].name)) continue;
+            print_message("%s has no %s\n", e->files[0], functions[i].name);
+            lacking++;
+        }
+    }
+    assert_int_equal(known, TL_COUNT(functions)); // each belongs to one of them
+    assert_int_equal(lacking, 0);
+    if (!opened) skip();
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compared)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compared),
+                                       cmocka_unit_test(test_exported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
