@@ -94,7 +94,6 @@ TLI_INLINE void rmsprop_step(const block *b, const tl_rmsprop_attr *a, i64 i, i6
     const vf rate = vf_set1((float)b->rate), momentum = vf_set1((float)a->momentum);
     const vf rho = vf_set1((float)a->rho), rest = vf_set1((float)(1 - a->rho));
     const vf epsilon = vf_set1((float)a->epsilon), g = load_grad(b, i, n);
-    float *buffer = b->slot[1 + a->centered];
     vf s = vf_fma(rho, get(b->slot[0], i, n), vf_mul(vf_mul(rest, g), g)), w = get(b->w, i, n);
     put(b->slot[0], i, s, n);
     if (a->centered) {
@@ -106,8 +105,10 @@ TLI_INLINE void rmsprop_step(const block *b, const tl_rmsprop_attr *a, i64 i, i6
     const vf under = inside ? vf_sqrt(vf_add(s, epsilon)) : vf_add(vf_sqrt(s), epsilon);
     vf by = vf_div(inside ? vf_mul(rate, g) : g, under);
     if (a->momentum != 0) {
-        by = vf_fma(momentum, get(buffer, i, n), by);
-        put(buffer, i, by, n);
+        // no slot is named by a number that is known late: a GPU would keep all in memory
+        by = vf_fma(momentum, a->centered ? get(b->slot[2], i, n) : get(b->slot[1], i, n), by);
+        if (a->centered) put(b->slot[2], i, by, n);
+        else put(b->slot[1], i, by, n);
     }
     w = vf_fnma(inside ? vf_set1(1) : rate, by, w);
     put_weight(b, i, w, n);
