@@ -43,8 +43,8 @@ enum { OP_CASE_MAX = 8 }; /* inputs, outputs */
  *            Floats without one are of the type that is being checked
  *   `const`  a float without a gradient
  *   layout   `T` transposed (all axes reversed in memory), `S` every second element of the last
- *            axis, `B` stride 0 along axis 0. Such views start inside their storage; gaps hold
- *            NaN */
+ *            axis, `B` stride 0 along axis 0, `O` row-major. Such views start inside their storage,
+ *            at an odd element; gaps hold NaN */
 typedef struct op_case op_case;
 struct op_case {
     const char *name; /* unique in its file */

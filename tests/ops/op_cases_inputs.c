@@ -106,7 +106,8 @@ static bool parse_word(oc_input *in, const char *word)
         return true;
     }
     if (strcmp(word, "const") == 0) return in->is_const = true;
-    if (strcmp(word, "T") == 0 || strcmp(word, "S") == 0 || strcmp(word, "B") == 0) {
+    if (strcmp(word, "T") == 0 || strcmp(word, "S") == 0 || strcmp(word, "B") == 0
+        || strcmp(word, "O") == 0) {
         in->layout = word[0];
         return true;
     }

@@ -132,6 +132,13 @@ static const op_case cases[] = {
     {"heads", {"2x3x2x4", "2x5x2x4"}, heads,
      .torch = "a.permute(0, 2, 1, 3) @ b.permute(0, 2, 3, 1)"},
     {"large view", {"33x35:T", "35x34:S"}, plain},
+    {"a from an odd element on", {"5x7:O", "7x3"}, plain},
+    {"b from an odd element on", {"8x16", "16x24:O"}, plain},
+    {"both from an odd element on", {"16x24:O", "24x8:O"}, plain},
+    {"from an odd element on, both transposed", {"24x16:O", "8x24:O"}, product, .p = {1, 1}},
+    {"batch from an odd element on", {"3x8x16:O", "3x16x8:O"}, plain},
+    {"from an odd element on, larger than a tile", {"64x40:O", "40x48:O"}, plain},
+    {"from an odd element on, deep", {"8x2056:O", "2056x8:O"}, plain},
 
     /* --- one side without a gradient, types, values --- */
     {"constant a", {"3x4:const", "4x5"}, plain, .torch = AB},
@@ -184,6 +191,9 @@ static const op_case cases[] = {
      .torch = "F.gelu(a @ b + c)"},
     {"linear, no units", {"2x3", "3x0", "0"}, linear, .p = {TL_ACT_SILU},
      .torch = "F.silu(a @ b + c)"},
+    {"linear from an odd element on", {"8x16:O", "16x24:O", "24:O"}, linear, .p = {TL_ACT_RELU}},
+    {"linear gelu_tanh from an odd element on", {"8x16:O", "16x24:O", "24:O"}, linear,
+     .p = {TL_ACT_GELU_TANH}},
     {"linear of a view", {"5x3:T", "3x4", "4"}, linear, .p = {TL_ACT_GELU},
      .torch = "F.gelu(a @ b + c)"},
     {"linear with weights in another order", {"5x3", "3x4:T", "4"}, linear, .p = {TL_ACT_SILU},
