@@ -120,16 +120,21 @@ static void set_strides(int64_t to[4], int64_t positions, int64_t heads, int64_t
     to[3] = 1;
 }
 
-static void plan_attention(const tli_cuda_api *api, const tli_attend *a)
+static tl_status draw_and_plan(tli_dnn_plan **plan, const tli_cuda_api *api, const tli_attend *a)
 {
     tli_dnn_graph g;
     tli_dnn_target target;
-    tli_dnn_plan *plan;
     tli_dnn_begin(&g, api);
     assert_ok(tli_dnn_describe(&g, &target, gpu));
     tli_attend_draw(&g, a);
     const tli_dnn_taste taste = {.refused = TLI_DNN_REFUSED, .most = INT64_MAX};
-    if (tli_dnn_plan_new(&plan, &g, &target, &taste) != TL_OK
+    return tli_dnn_plan_new(plan, &g, &target, &taste);
+}
+
+static void plan_attention(const tli_cuda_api *api, const tli_attend *a)
+{
+    tli_dnn_plan *plan;
+    if (draw_and_plan(&plan, api, a) != TL_OK
         && !strstr(tl_error_message(), "CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER"))
         fail_msg("%s, causal %d, gradient %d, %d heads of keys: %s", tl_dtype_name(a->dtype),
                  a->causal, a->gradient, (int)a->key_heads, tl_error_message());
@@ -162,6 +167,103 @@ static void test_attention(void **state)
         set_strides(a.gy, a.queries, a.heads, a.width, 1);
         plan_attention(api, &a);
     }
+}
+
+/* The same without compiling: plans that are about to be made are counted. */
+static const tli_cuda_api *asked;
+static cudnnBackendDescriptor_t last_plan;
+static int plans;
+
+static cudnnStatus_t create_and_note(cudnnBackendDescriptorType_t type,
+                                     cudnnBackendDescriptor_t *out)
+{
+    const cudnnStatus_t status = asked->cudnnBackendCreateDescriptor(type, out);
+    if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) last_plan = *out;
+    return status;
+}
+
+static cudnnStatus_t finish_no_plan(cudnnBackendDescriptor_t what)
+{
+    enum { NOT_SUPPORTED = 3000 };
+    if (what != last_plan) return asked->cudnnBackendFinalize(what);
+    plans++;
+    return NOT_SUPPORTED;
+}
+
+/* How many plans, of those that repeat their bits, cuDNN proposes for attention of these sizes.
+ * Queries, keys and values lie in one tensor where `packed`. */
+static int count_plans(const tli_cuda_api *api, tli_attend a, bool packed)
+{
+    tli_cuda_api quick = *api;
+    tli_dnn_plan *plan;
+    const int64_t step = packed ? 3 : 1;
+    quick.cudnnBackendCreateDescriptor = create_and_note;
+    quick.cudnnBackendFinalize = finish_no_plan;
+    asked = api;
+    last_plan = NULL;
+    plans = 0;
+    a.joined = packed && a.gradient;
+    set_strides(a.q, a.queries, a.heads, a.width, step);
+    set_strides(a.k, a.keys, a.key_heads, a.width, step);
+    set_strides(a.v, a.keys, a.key_heads, a.value_width, step);
+    set_strides(a.y, a.queries, a.heads, a.value_width, 1);
+    set_strides(a.gy, a.queries, a.heads, a.value_width, 1);
+    assert_int_not_equal(draw_and_plan(&plan, &quick, &a), TL_OK); // as none is made
+    return plans;
+}
+
+/* All that goes to cuDNN has a plan: both ways, both types, causal and not. */
+static void test_attention_forms(void **state)
+{
+    static const struct form {
+        const char *name;
+        bool packed, causal_too;
+        int64_t queries, keys, heads, key_heads, width, value_width;
+    } forms[] = {
+        {"gpt2", true, true, 1024, 1024, 12, 12, 64, 64},
+        {"bert", true, true, 512, 512, 12, 12, 64, 64},
+        {"apart", false, true, 512, 512, 12, 12, 64, 64},
+        {"a short line", false, true, 16, 16, 2, 2, 8, 8},
+        {"of odd length", true, true, 197, 197, 3, 3, 64, 64},
+        {"one query", false, false, 1, 333, 4, 4, 64, 64},
+        {"across", false, false, 77, 512, 8, 8, 64, 64},
+        {"in groups", false, true, 512, 512, 12, 3, 64, 64},
+        {"one for all", false, true, 256, 256, 8, 1, 128, 128},
+        {"narrow", false, true, 128, 128, 4, 4, 32, 32},
+        {"of two widths", false, true, 256, 256, 4, 4, 64, 32},
+        {"wide", false, true, 512, 512, 16, 16, 128, 128},
+    };
+    const tli_cuda_api *api = dnn();
+    (void)state;
+    if (!open_stub()) skip();
+    for (int i = 0; i < TL_COUNT(forms); i++)
+        for (int kind = 0; kind < 8; kind++) {
+            const struct form *f = &forms[i];
+            const tli_attend a = {.dtype = kind & 1 ? TL_F16 : TL_BF16,
+                                  .gradient = kind & 2,
+                                  .causal = kind & 4,
+                                  .batch = 8,
+                                  .queries = f->queries,
+                                  .keys = f->keys,
+                                  .heads = f->heads,
+                                  .key_heads = f->key_heads,
+                                  .width = f->width,
+                                  .value_width = f->value_width};
+            if (a.causal && !f->causal_too) continue;
+            if (count_plans(api, a, f->packed) == 0)
+                fail_msg("%s, %s, causal %d, gradient %d: %s", f->name, tl_dtype_name(a.dtype),
+                         a.causal, a.gradient, tl_error_message());
+        }
+    // a width of no multiple of 8 is not for it, which such calls know
+    const tli_attend narrow = {.dtype = TL_BF16,
+                               .batch = 8,
+                               .queries = 128,
+                               .keys = 128,
+                               .heads = 4,
+                               .key_heads = 4,
+                               .width = 12,
+                               .value_width = 12};
+    assert_true(count_plans(api, narrow, false) == 0);
 }
 
 /* What cannot be is refused with cuDNN's words, and nothing stays behind. */
@@ -240,6 +342,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_convolutions), cmocka_unit_test(test_choice),
-        cmocka_unit_test(test_attention), cmocka_unit_test(test_refused)};
+        cmocka_unit_test(test_attention), cmocka_unit_test(test_attention_forms),
+        cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
