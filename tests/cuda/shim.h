@@ -4,7 +4,8 @@
  *     TILTH_DEVICE=shim build/test/tests/ops_norm
  *
  * lets the op cases compare them with the reference; with TILTH_SHIM_NVRTC=1 NVRTC has to take each
- * of them as well. cuda_kernels runs a few of them always. */
+ * of them as well. cuda_kernels runs a few of them always. Compiled programs have the nests that a
+ * GPU would have, which graph_random_graphs tries. */
 #ifndef TILTH_TESTS_SHIM_H
 #define TILTH_TESTS_SHIM_H
 
@@ -43,6 +44,26 @@ static inline bool shim_args(char out[64], const char *text, const char *name)
     return at && sscanf(at + strlen(head), "%63[a-z_]", out) == 1;
 }
 
+/* The text as a library; NULL: it does not compile. */
+static inline void *shim_library_of(const char *text)
+{
+    char path[TEMPORARY_PATH], library[2 * TEMPORARY_PATH], command[4 * TEMPORARY_PATH];
+    void *handle = NULL;
+    const int file = mkstemp(temporary(path, "tilth-shim"));
+    if (file < 0 || write(file, text, strlen(text)) < 0) abort();
+    close(file);
+    snprintf(library, sizeof library, "%s.so", path);
+    snprintf(command, sizeof command,
+             "gcc -std=gnu17 -O1 -x c -w -ffp-contract=off -fPIC -shared -o %s %s -lm", library,
+             path);
+    if (system(command) == 0) handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    unlink(library);
+    unlink(path);
+    return handle;
+}
+
+#include "shim_nests.h"
+
 /* As test_compile.c says of others. */
 static inline void shim_check_code(const tli_cuda_work *w, const char *code, size_t bytes)
 {
@@ -56,7 +77,7 @@ static inline void shim_check_code(const tli_cuda_work *w, const char *code, siz
 
 static inline shim_fn *shim_compile(const tli_cuda_work *w, const char *key)
 {
-    char path[TEMPORARY_PATH], args[64], command[3 * TEMPORARY_PATH];
+    char args[64];
     tl_str text = TL_STR_INIT;
     shim_fn *fn = NULL;
     tl_alloc_fail_at(0, 0); // what follows is the test's own
@@ -85,23 +106,14 @@ static inline shim_fn *shim_compile(const tli_cuda_work *w, const char *key)
                 "    for (met_ = 0; met_ < %d; met_++)\n"
                 "        for (i64 g = groups - 1; g >= 0; g--) %s(*(const %s *)args, g);\n}\n",
                 w->meets ? 2 : 1, w->name, args);
-    const int file = mkstemp(temporary(path, "tilth-shim"));
-    if (file < 0 || write(file, tl_str_text(&text), strlen(tl_str_text(&text))) < 0) abort();
-    close(file);
-    snprintf(command, sizeof command,
-             "gcc -std=gnu17 -O1 -x c -w -ffp-contract=off -fPIC -shared -o %s.so %s -lm", path,
-             path);
-    if (system(command) == 0) {
-        snprintf(command, sizeof command, "%s.so", path);
-        void *handle = dlopen(command, RTLD_NOW | RTLD_LOCAL);
-        void *symbol = handle ? dlsym(handle, "shim_call") : NULL;
+    void *handle = shim_library_of(tl_str_text(&text));
+    if (handle) {
+        void *symbol = dlsym(handle, "shim_call");
         memcpy(&fn, &symbol, sizeof fn);
         if (tl_map_set(&shim.functions, key, symbol) != TL_OK
             || tl_map_set(&shim.handles, key, handle) != TL_OK)
             abort();
-        unlink(command);
     }
-    unlink(path);
     shim.compiled++;
     tl_str_deinit(&text);
     return fn;
@@ -157,6 +169,7 @@ static inline const tl_backend_class *shim_backend(void)
     if (tli_cuda_on_host) return &shim_class;
     if (tl_cpu_backend(&shim_class.fallback) != TL_OK) abort();
     tli_cuda_on_host = &shim_host;
+    shim_class.nests = shim_nests();
     shim.for_gpu |= getenv("TILTH_SHIM_NVRTC") != NULL;
     atexit(shim_free);
     return &shim_class;

@@ -1,8 +1,10 @@
 /* Random programs of 5 to 60 ops, with gradients: captured, optimised and replayed, against the
  * same ops run one by one on the reference backend. TILTH_GRAPHS is how many are interpreted,
  * TILTH_COMPILED_GRAPHS how many of them are compiled as well (the soak asks for more), and
- * TILTH_GRAPH_SEED where they begin; a failure names its seed. runs: fake device */
+ * TILTH_GRAPH_SEED where they begin; a failure names its seed. With TILTH_DEVICE=shim they are made
+ * of the kernels of a GPU (cuda/shim.h). runs: fake device */
 #include "test.h"
+#include "cuda/shim.h"
 #include "engine.h"
 
 #include <stdlib.h>
@@ -549,7 +551,7 @@ static void random_graphs_are_as_eager(void **state)
     side reference = {0}, best = {0};
     assert_ok(tl_engine_new(&reference.engine,
                             &(tl_engine_args){.backend = reference_backend(), .threads = 1}));
-    assert_ok(test_engine_new(&best.engine, NULL, 2));
+    assert_ok(test_engine_new(&best.engine, shim_wanted() ? shim_backend() : NULL, 2));
     assert_ok(tl_ctx_new(&reference.c, reference.engine));
     assert_ok(tl_ctx_new(&best.c, best.engine));
     for (int64_t i = 0; i < TL_COUNT(wrong_once); i++)
@@ -562,6 +564,7 @@ static void random_graphs_are_as_eager(void **state)
     tl_ctx_free(&best.c);
     tl_engine_free(&reference.engine);
     tl_engine_free(&best.engine);
+    assert_true(!shim_wanted() || !compiled || shim_nests_compiled > 0);
 }
 
 int main(void)
