@@ -24,6 +24,7 @@ TILTH_DEVICE_SYNC=1 ctest --test-dir build/test -j "$(nproc)" -R "$layers" -E "$
 echo "device: kernels of a GPU, on the host"
 TILTH_DEVICE=shim ctest --test-dir build/test -j "$(nproc)" --output-on-failure \
     -R '^ops_(activation|create|elementwise|index|loss|norm|pool|random|reduce|resize|softmax|sort|unary|update|view)$'
+TILTH_DEVICE=shim build/test/tests/ops_compiled
 TILTH_DEVICE=shim TILTH_GRAPHS=300 TILTH_COMPILED_GRAPHS=300 build/test/tests/graph_random_graphs
 echo "device: what a GPU must show, by libraries that compute nothing"
 env -u TILTH_DEVICE DRY=1 tests/gpu/run.sh build/test
