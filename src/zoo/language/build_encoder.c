@@ -188,7 +188,7 @@ tl_status tli_encoder_words(int64_t *out, const tl_oneof *encoder, const tl_regi
     choice c;
     *out = 0;
     if (!encoder->type || !encoder->value) return TL_OK;
-    TL_TRY(ask_gin(&c));
+    TL_TRY(tli_encoder_ask(&c, tl_gin_current()));
     if (c.encoder_cls.target || c.embedding_layer.target) return TL_OK;
     const tl_class *cls = tl_registry_peek(registry, &tl_kind_encoder, encoder->type);
     if (cls) *out = (int64_t)number_of(encoder, cls->config, "vocab_size");
