@@ -25,7 +25,7 @@
  * code. */
 #define HIT(arguments, which, number)                                                              \
     "rm -rf b; " PROGRAM " " arguments "--model_dir=b & p=$!\n"                                    \
-    "while ! ls b/ckpt-*.safetensors; do sleep 0.01; done >/dev/null 2>&1\n"                       \
+    "while kill -0 $p && ! ls b/ckpt-*.safetensors; do sleep 0.01; done >/dev/null 2>&1\n"         \
     "set -- $(cat /proc/$p/task/$p/children)\nkill -" number " \"$" which "\"; wait $p"
 
 static void the_bytes_are_those_of_one_process(void **state)

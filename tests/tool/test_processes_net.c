@@ -133,9 +133,10 @@ static void a_signal_ends_all_at_one_step(void **state)
 {
     (void)state;
     ends(3,
-         PROGRAM " launch -n 2 " NET "train.output_dir=b train.train_iter=1000000 & p=$!\n"
-                 "while ! ls b/ckpt-*.safetensors; do sleep 0.01; done >/dev/null 2>&1\n"
-                 "set -- $(cat /proc/$p/task/$p/children)\nkill -TERM \"$2\"; wait $p",
+         PROGRAM
+         " launch -n 2 " NET "train.output_dir=b train.train_iter=1000000 & p=$!\n"
+         "while kill -0 $p && ! ls b/ckpt-*.safetensors; do sleep 0.01; done >/dev/null 2>&1\n"
+         "set -- $(cat /proc/$p/task/$p/children)\nkill -TERM \"$2\"; wait $p",
          "SIGTERM");
     has("which is saved: the same command goes on");
 }

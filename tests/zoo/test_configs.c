@@ -184,6 +184,12 @@ static void change(const char *experiment, const tl_value *whole, const tl_value
 
 enum { DEEPEST = 8 };
 
+/* Who takes part is no part of a run: YAML that is written has the key, and nobody's number. */
+static bool is_of_who_starts_it(const char *key)
+{
+    return strcmp(key, "task_index") == 0;
+}
+
 /* Changes each number and each truth, one at a time; gives how many there are. */
 static int64_t change_each(const char *experiment, const tl_value *whole, const tl_value *part,
                            tl_value_pair *path, int depth)
@@ -194,7 +200,8 @@ static int64_t change_each(const char *experiment, const tl_value *whole, const 
         const tl_value *v = part->pairs[i].value;
         path[depth] = part->pairs[i];
         if (v->kind == TL_VALUE_MAP) done += change_each(experiment, whole, v, path, depth + 1);
-        const tl_value *to = v->kind == TL_VALUE_SCALAR ? changed(v) : NULL;
+        const bool asked = v->kind == TL_VALUE_SCALAR && !is_of_who_starts_it(part->pairs[i].key);
+        const tl_value *to = asked ? changed(v) : NULL;
         if (to) change(experiment, whole, path, depth, to);
         done += to != NULL;
     }
@@ -207,7 +214,7 @@ static void test_every_field_is_read(void **state)
     const tl_value *theirs;
     tl_value_pair path[DEEPEST];
     assert_ok(tl_yaml_read(&theirs, lab_arena, TEST_DATA "/data/configs/resnet_imagenet.yaml"));
-    assert_int_equal(change_each("resnet_imagenet", theirs, theirs, path, 0), 100);
+    assert_int_equal(change_each("resnet_imagenet", theirs, theirs, path, 0), 99);
 }
 
 /* What a file says is taken from the file: here the experiment says something else. */
