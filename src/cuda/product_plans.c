@@ -410,6 +410,15 @@ static int aligned(const void *a, const void *b)
     return bytes;
 }
 
+/* Nothing can be said of a bias and a sum that is kept, which are read and written as the result is:
+ * where they lie too oddly for vectors, it is said of the result. */
+static int result_aligned(const tli_cuda_operands *o)
+{
+    enum { VECTOR = 16 };
+    const int result = aligned(o->c, o->added), beside = aligned(o->bias, o->sum);
+    return beside < VECTOR && beside < result ? beside : result;
+}
+
 tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *given,
                                  const tli_cuda_operands *o)
 {
@@ -417,7 +426,7 @@ tl_status tli_cuda_multiply_into(const tl_run *run, const tli_cuda_product *give
     const tli_cuda_product *what = &with;
     with.aligned.a = aligned(o->a, NULL);
     with.aligned.b = aligned(o->b, NULL);
-    with.aligned.c = aligned(o->c, o->added);
+    with.aligned.c = result_aligned(o);
     tli_cuda *d = tli_cuda_of(run->queue->device);
     tli_cuda_plan *plan;
     TL_ASSERT(what->bias == (o->bias != NULL)

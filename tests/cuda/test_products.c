@@ -162,6 +162,28 @@ static void it_is_told_what_is_so(void **state)
     close_places(&p, &c);
 }
 
+/* Nothing can be told of where a bias lies, so an odd one makes the result odd. */
+static void a_bias_counts_with_the_result(void **state)
+{
+    tl_ctx *c;
+    places p = open_places(&c);
+    (void)state;
+    const tl_run with = {.engine = p.engine, .queue = p.engine->queue};
+    const tli_cuda_product what = {
+        .dtype = TL_F32, .m = M, .n = N, .k = K, .batch = 1, .bias = true};
+    const struct {
+        int bias;
+        uint32_t told;
+    } cases[] = {{0, 256}, {8, 8}, {4, 4}, {16, 256}, {48, 256}};
+    for (int i = 0; i < (int)TL_COUNT(cases); i++) {
+        const tli_cuda_operands o = {.a = p.a, .b = p.b, .c = p.c, .bias = p.added + cases[i].bias};
+        assert_ok(tli_cuda_multiply_into(&with, &what, &o));
+        if (i < 3) expect_asked(i + 1, 256, 256, cases[i].told);
+        else assert_int_equal(run.algorithm, 1); // vectors of 16 bytes can read it
+    }
+    close_places(&p, &c);
+}
+
 static void a_plan_serves_those_that_lie_as_it_was_told(void **state)
 {
     tl_ctx *c;
@@ -224,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_told_what_is_so),
+        cmocka_unit_test(a_bias_counts_with_the_result),
         cmocka_unit_test(a_plan_serves_those_that_lie_as_it_was_told),
         cmocka_unit_test(views_are_told_of),
     };
