@@ -104,7 +104,7 @@ static tl_status take_own(tl_program *p)
     return TL_OK;
 }
 
-/* Whether results of this run are kept, as those of many before it; runs that stop at collectives
+/* Whether results of this run are kept, as those of all before it; runs that stop at collectives
  * hand out their results elsewhere. */
 static tl_status note_kept(tl_program *p)
 {
@@ -198,6 +198,7 @@ tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void 
         TL_TRY(note_places(p));
         return put(self);
     }
+    p->lists.kept = 0;
     if (l->made) return run_list(p, run, l);
     tl_status st = run->queue->device->cls->program_build(&l->made, run->queue, put, self);
     if (st == TL_OK) return run_list(p, run, l);
