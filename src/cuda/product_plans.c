@@ -410,8 +410,8 @@ static int aligned(const void *a, const void *b)
     return bytes;
 }
 
-/* Nothing can be said of a bias and a sum that is kept, which are read and written as the result is:
- * where they lie too oddly for vectors, it is said of the result. */
+/* Nothing can be said of a bias and a sum that is kept, which are read and written as the result
+ * is: where they lie too oddly for vectors, it is said of the result. */
 static int result_aligned(const tli_cuda_operands *o)
 {
     enum { VECTOR = 16 };
