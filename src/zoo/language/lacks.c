@@ -118,8 +118,7 @@ static tl_status lacks_of_wiki(const looking *l)
         TL_TRY(add(l, "tfds_name",
                    "'': nothing is fetched from TensorFlow Datasets, input_path names texts",
                    "\"\""));
-    // as Model Garden's experiment has it
-    if (*d->vocab_file_path && strcmp(d->vocab_file_path, "TODO for users") != 0) return TL_OK;
+    if (*d->vocab_file_path && strcmp(d->vocab_file_path, TLI_NO_VOCABULARY) != 0) return TL_OK;
     return add(l, "vocab_file_path", "the vocabulary, a vocab.txt", "vocab.txt");
 }
 

@@ -2,6 +2,7 @@
 #include "zoo/inner/zoo.h"
 #include "zoo/language/build_encoder.h"
 #include "zoo/language/encoder.h"
+#include "zoo/language/lacks.h"
 #include "zoo/language/texts.h"
 
 #define ADAMW(rate)                                                                                \
@@ -34,7 +35,8 @@ TLI_EXPERIMENT(pretraining_dynamic, "bert/pretraining_dynamic", NULL,
                "runtime: {enable_xla: true}\n" PRETRAINING(""));
 
 #define WIKI                                                                                       \
-    "{tfds_name: wikipedia/20201201.en, tfds_split: train, vocab_file_path: TODO for users}\n"
+    "{tfds_name: wikipedia/20201201.en, tfds_split: train, vocab_file_path: " TLI_NO_VOCABULARY    \
+    "}\n"
 TLI_EXPERIMENT(
     text_wiki_pretraining, "bert/text_wiki_pretraining", NULL, tl_masked_lm_text_task_config_desc,
     "bert/pretraining of texts, whose words are hidden as they are read: set input_path, "

@@ -7,8 +7,6 @@
 #include "zoo/language/build_encoder.h"
 #include "zoo/language/encoder.h"
 
-static const tli_name_pair tables[] = TLI_TABLE_NAMES;
-
 tl_status tli_add_names(tl_original_names *into, const char *ours, const char *theirs,
                         const tli_name_pair *pairs, int64_t count)
 {
@@ -19,6 +17,15 @@ tl_status tli_add_names(tl_original_names *into, const char *ours, const char *t
         TL_TRY(tl_original_names_add(into, a, b));
     }
     return TL_OK;
+}
+
+tl_status tli_add_table_names(tl_original_names *into)
+{
+    static const tli_name_pair tables[] = {{"word_embeddings", "_embedding_layer"},
+                                           {"position_embedding", "_position_embedding_layer"},
+                                           {"type_embeddings", "_type_embedding_layer"},
+                                           {"embeddings_layer_norm", "_embedding_norm_layer"}};
+    return tli_add_names(into, "encoder", "encoder", tables, TL_COUNT(tables));
 }
 
 tl_status tli_add_attention_names(tl_original_names *into, const char *ours, const char *theirs)
@@ -51,7 +58,7 @@ static tl_status add_block(tl_original_names *into, const char *ours, const char
 tl_status tli_bert_names(const void *config, tl_original_names *into)
 {
     const tl_bert_config *k = config;
-    TL_TRY(tli_add_names(into, "encoder", "encoder", tables, TL_COUNT(tables)));
+    TL_TRY(tli_add_table_names(into));
     if (k->embedding_size.set && k->embedding_size.value != k->hidden_size)
         TL_TRY(tl_original_names_add(into, "encoder/embedding_projection",
                                      "encoder/_embedding_projection"));

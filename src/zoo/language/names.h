@@ -40,14 +40,6 @@ TL_NODISCARD tl_status tli_add_attention_names(tl_original_names *into, const ch
 TL_NODISCARD tl_status tli_add_dense_names(tl_original_names *into, const char *ours,
                                            const char *theirs);
 /* Of an encoder: words, places and types. */
-#define TLI_TABLE_NAMES                                                                            \
-    {                                                                                              \
-        {"word_embeddings", "_embedding_layer"},                                                   \
-            {"position_embedding", "_position_embedding_layer"},                                   \
-            {"type_embeddings", "_type_embedding_layer"},                                          \
-        {                                                                                          \
-            "embeddings_layer_norm", "_embedding_norm_layer"                                       \
-        }                                                                                          \
-    }
+TL_NODISCARD tl_status tli_add_table_names(tl_original_names *into);
 
 #endif

@@ -132,9 +132,8 @@ static tl_status add_hiddens(looking *l, const tl_ref *ref, int64_t layers)
 
 static tl_status add_encoder(looking *l, const tl_encoder_scaffold_config *k, int64_t layers)
 {
-    static const tli_name_pair tables[] = TLI_TABLE_NAMES;
     if (k->embedding_cls.target) return unknown(k->embedding_cls.target);
-    TL_TRY(tli_add_names(l->into, "encoder", "encoder", tables, TL_COUNT(tables)));
+    TL_TRY(tli_add_table_names(l->into));
     TL_TRY(add_hiddens(l, &k->hidden_cls, layers ? layers : k->num_hidden_instances));
     if (k->layer_norm_before_pooling)
         TL_TRY(tl_original_names_add(l->into, "encoder/final_layer_norm",
