@@ -235,22 +235,11 @@ static const char resnet_name[] = "resnet50";
 
 static tl_status make_resnet(training *t)
 {
-    return training_make(
-        t, &(training_args){
-               .experiment = "image_classification",
-               .changes = "task:\n"
-                          "  model:\n"
-                          "    num_classes: 1001\n"
-                          "    input_size: [224, 224, 3]\n"
-                          "    backbone: {type: resnet, resnet: {model_id: 50}}\n"
-                          "    norm_activation: {use_sync_bn: false}\n"
-                          "trainer:\n"
-                          "  optimizer_config:\n"
-                          "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
-                          "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n",
-               .batch_size = IMAGES,
-               .half = true,
-               .make = make_images});
+    return training_make(t, &(training_args){.experiment = "image_classification",
+                                             .changes = training_resnet50,
+                                             .batch_size = IMAGES,
+                                             .half = true,
+                                             .make = make_images});
 }
 
 /* --- from the start --------------------------------------------------------------------------- */

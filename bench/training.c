@@ -8,6 +8,18 @@
 #include <tilth/base/clock.h>
 #include <tilth/sys/graph/program.h>
 
+const char training_resnet50[] =
+    "task:\n"
+    "  model:\n"
+    "    num_classes: 1001\n"
+    "    input_size: [224, 224, 3]\n"
+    "    backbone: {type: resnet, resnet: {model_id: 50}}\n"
+    "    norm_activation: {use_sync_bn: false}\n"
+    "trainer:\n"
+    "  optimizer_config:\n"
+    "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
+    "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n";
+
 static tl_status configure(training *t, const training_args *args)
 {
     char runtime[128];

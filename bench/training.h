@@ -31,6 +31,9 @@ typedef struct training_args {
     /* what lies on the device; or NULL: the experiment's own data */
     tl_status (*make)(tl_dataset **out, tl_engine *engine);
 } training_args;
+/* What makes image_classification a ResNet-50 of pictures of 224 by 224, trained by SGD. */
+extern const char training_resnet50[];
+
 /* To be undone by training_deinit in any case. */
 TL_NODISCARD tl_status training_make(training *t, const training_args *args);
 

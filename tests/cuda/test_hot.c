@@ -116,23 +116,11 @@ static void resnet(void **state)
     training t = {.steps = 1};
     (void)state;
     need_compiler();
-    assert_ok(training_make(
-        &t,
-        &(training_args){
-            .experiment = "image_classification",
-            .changes = "task:\n"
-                       "  model:\n"
-                       "    num_classes: 1001\n"
-                       "    input_size: [224, 224, 3]\n"
-                       "    backbone: {type: resnet, resnet: {model_id: 50}}\n"
-                       "    norm_activation: {use_sync_bn: false}\n"
-                       "trainer:\n"
-                       "  optimizer_config:\n"
-                       "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
-                       "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n",
-            .batch_size = IMAGES,
-            .half = true,
-            .make = make_images}));
+    assert_ok(training_make(&t, &(training_args){.experiment = "image_classification",
+                                                 .changes = training_resnet50,
+                                                 .batch_size = IMAGES,
+                                                 .half = true,
+                                                 .make = make_images}));
     training_run(&t);
     training_deinit(&t);
     assert_true(check_entries() >= before + LEAST);
