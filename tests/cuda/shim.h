@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include <tilth/sys/cpu/cpu.h>
 #include <tilth/sys/nest/gpu.h>
 
+#include "base/inner/sha256.h"
 #include "cubin.h"
 #include "cuda/compile.h"
 #include "cuda/kernels.h"
@@ -44,20 +46,35 @@ static inline bool shim_args(char out[64], const char *text, const char *name)
     return at && sscanf(at + strlen(head), "%63[a-z_]", out) == 1;
 }
 
+#define SHIM_COMPILER "gcc -std=gnu17 -O1 -x c -w -ffp-contract=off -fPIC -shared"
+
+/* Where the library of a text is kept, with what is compiled for the CPU: other tests, and these in
+ * other builds, have the same kernels. False: nowhere. */
+static inline bool shim_kept(char out[PATH_MAX], const char *text)
+{
+    const char *folder = getenv("TILTH_CACHE_DIR");
+    char name[TLI_SHA256_TEXT];
+    tl_str all = TL_STR_INIT;
+    tl_str_addf(&all, "%s\n%s", SHIM_COMPILER, text);
+    tli_sha256_text(name, tl_str_text(&all), strlen(tl_str_text(&all)));
+    tl_str_deinit(&all);
+    return folder && snprintf(out, PATH_MAX, "%s/shim-%s.so", folder, name) < PATH_MAX;
+}
+
 /* The text as a library; NULL: it does not compile. */
 static inline void *shim_library_of(const char *text)
 {
-    char path[TEMPORARY_PATH], library[2 * TEMPORARY_PATH], command[4 * TEMPORARY_PATH];
-    void *handle = NULL;
+    char path[TEMPORARY_PATH], kept[PATH_MAX], library[PATH_MAX + 32], command[PATH_MAX + 256];
+    const bool keep = shim_kept(kept, text);
+    void *handle = keep && access(kept, R_OK) == 0 ? dlopen(kept, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (handle) return handle;
     const int file = mkstemp(temporary(path, "tilth-shim"));
     if (file < 0 || write(file, text, strlen(text)) < 0) abort();
     close(file);
-    snprintf(library, sizeof library, "%s.so", path);
-    snprintf(command, sizeof command,
-             "gcc -std=gnu17 -O1 -x c -w -ffp-contract=off -fPIC -shared -o %s %s -lm", library,
-             path);
+    snprintf(library, sizeof library, "%s.%ld", keep ? kept : path, (long)getpid());
+    snprintf(command, sizeof command, SHIM_COMPILER " -o '%s' '%s' -lm", library, path);
     if (system(command) == 0) handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
-    unlink(library);
+    if (!handle || !keep || rename(library, kept) != 0) unlink(library);
     unlink(path);
     return handle;
 }

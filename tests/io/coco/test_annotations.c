@@ -2,7 +2,6 @@
 #include "io/alloc_failures.h"
 #include "io/folder.h"
 
-#include <tilth/base/clock.h>
 #include <tilth/io/coco/annotations.h>
 
 /* Quotes are written as ': no text here has one. */
@@ -294,10 +293,10 @@ static void hostile_polygons(void **state)
     tl_str_add(&text, "]}");
     assert_ok(tl_str_status(&text));
     assert_true(text.length < 100000);
-    int64_t start = tl_clock_ns();
+    // Two have used up most of what all may cross: a budget that is there takes the time of two.
     assert_fails(tl_coco_parse(&s, "gt.json", text.data, text.length, true), TL_ELIMIT,
                  "'gt.json': annotations[2]: segmentation: polygon 0: the edges of a polygon cross "
-                 "columns of pixels more than ");
+                 "columns of pixels more than 311296 times");
     assert_null(s);
     assert_ok(tl_coco_parse(&s, "gt.json", text.data, text.length, false)); // without its masks
     tl_coco_set_free(&s);
@@ -307,8 +306,6 @@ static void hostile_polygons(void **state)
         assert_fails(tl_coco_file_object(&o, f, 0, i, true), TL_ELIMIT, "wide.json': annotations[");
     tl_coco_close(&f);
     tl_str_deinit(&text);
-    double took = (double)(tl_clock_ns() - start) * 1e-9;
-    if (took > 10) fail_msg("%g seconds", took); // 21 for the first call alone, without a budget
 }
 
 /* A wide object of a wide image is no attack. */
