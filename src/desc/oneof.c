@@ -32,6 +32,37 @@ const char **tli_oneof_names(tl_arena *arena, const tl_field *f, const tl_regist
     return names;
 }
 
+/* The character before `*end`, in lower case, joints left out; 0 at the start. */
+static char step_back(const char *start, const char **end)
+{
+    while (*end > start && ((*end)[-1] == '_' || (*end)[-1] == '-')) --*end;
+    if (*end == start) return '\0';
+    char c = *--*end;
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+bool tli_ends_loosely(const char *whole, const char *end)
+{
+    const char *p = whole + strlen(whole), *q = end + strlen(end);
+    for (;;) {
+        char a = step_back(whole, &p), b = step_back(end, &q);
+        if (!b) return !a || a == '.';
+        if (a != b) return false;
+    }
+}
+
+const char *tli_oneof_called(tl_arena *arena, const tl_field *f, const tl_registry *registry,
+                             const char *name)
+{
+    const tl_desc *desc;
+    int64_t count = 0;
+    if (tli_oneof_branch(&desc, f, name, registry)) return name;
+    const char **names = tli_oneof_names(arena, f, registry, &count);
+    for (int64_t i = 0; names && i < count; i++)
+        if (tli_ends_loosely(names[i], name)) return names[i];
+    return name;
+}
+
 tl_status tli_oneof_part(tl_oneof_part **out, tl_oneof *o, const char *name, const tl_desc *desc,
                          tl_arena *arena)
 {

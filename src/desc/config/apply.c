@@ -426,20 +426,22 @@ static void apply_object(tli_apply *a, const tl_field *f, tl_object *o, const tl
 
 /* --- one-ofs ---------------------------------------------------------------------------------- */
 
+static void select_type(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_value *v,
+                        const char *type)
+{
+    tl_status st = tl_oneof_select(NULL, o, f, type, a->arena, a->registry);
+    if (st == TL_ENOMEM) no_memory(a);
+    else if (st != TL_OK)
+        tli_diag(a->diags, st, v->place, tl_str_text(&a->path), "%s", tl_error_message());
+    else tli_remember(a, v->place);
+}
+
 static void apply_type(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_value *v)
 {
     size_t length = a->path.length;
     tli_path_name(&a->path, "type");
-    if (v->kind != TL_VALUE_SCALAR) {
-        wrong_type(a, v, "the name of a type, or null");
-    } else {
-        const char *type = tl_value_is_null(v) ? NULL : v->text;
-        tl_status st = tl_oneof_select(NULL, o, f, type, a->arena, a->registry);
-        if (st == TL_ENOMEM) no_memory(a);
-        else if (st != TL_OK)
-            tli_diag(a->diags, st, v->place, tl_str_text(&a->path), "%s", tl_error_message());
-        else tli_remember(a, v->place);
-    }
+    if (v->kind != TL_VALUE_SCALAR) wrong_type(a, v, "the name of a type, or null");
+    else select_type(a, f, o, v, tl_value_is_null(v) ? NULL : v->text);
     tl_str_cut(&a->path, length);
 }
 
@@ -474,7 +476,8 @@ static void apply_oneof(tli_apply *a, const tl_field *f, tl_oneof *o, const tl_v
         return;
     }
     if (v->kind == TL_VALUE_SCALAR && v->quoted && a->reference) {
-        apply_type(a, f, o, v); // in gin as in Keras: kernel_initializer = 'glorot_uniform'
+        // in gin as in Keras: kernel_initializer = 'glorot_uniform', or 'GlorotUniform'
+        select_type(a, f, o, v, tli_oneof_called(a->arena, f, a->registry, v->text));
         return;
     }
     if (v->kind != TL_VALUE_MAP) {

@@ -132,6 +132,12 @@ bool tli_oneof_branch(const tl_desc **out, const tl_field *field, const char *na
  * out of memory. */
 const char **tli_oneof_names(tl_arena *arena, const tl_field *field, const tl_registry *registry,
                              int64_t *count);
+/* Whether a name ends in another one, as a whole or behind a dot, however the two are written:
+ * he_normal, HeNormal; Conv2d, Conv2D. */
+bool tli_ends_loosely(const char *whole, const char *end);
+/* The branch that a name means, however it is written; the name itself when it means none. */
+const char *tli_oneof_called(tl_arena *arena, const tl_field *field, const tl_registry *registry,
+                             const char *name);
 /* The part of that name, made with its defaults when it was not touched before. */
 tl_status tli_oneof_part(tl_oneof_part **out, tl_oneof *oneof, const char *name,
                          const tl_desc *desc, tl_arena *arena);

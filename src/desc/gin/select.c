@@ -267,31 +267,10 @@ const char *tli_gin_selector(const tl_gin *gin, const tl_class *cls)
 
 /* --- finding them ---------------------------------------------------------------------------- */
 
-/* The character before `*end`, in lower case, joints left out; 0 at the start. */
-static char step_back(const char *start, const char **end)
-{
-    while (*end > start && ((*end)[-1] == '_' || (*end)[-1] == '-')) --*end;
-    if (*end == start) return '\0';
-    char c = *--*end;
-    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
-/* Choices go by the name that YAML has for them as well, and however a name is capitalised:
- * he_normal, HeNormal; Conv2d, Conv2D. */
-static bool ends_loosely(const char *whole, const char *end)
-{
-    const char *p = whole + strlen(whole), *q = end + strlen(end);
-    for (;;) {
-        char a = step_back(whole, &p), b = step_back(end, &q);
-        if (!b) return !a || a == '.';
-        if (a != b) return false;
-    }
-}
-
 static bool has_name(const tli_gin_name *name, const char *selector, bool loosely)
 {
     if (!loosely) return tli_gin_ends_with(name->selector, selector);
-    return name->choice && ends_loosely(name->selector, selector);
+    return name->choice && tli_ends_loosely(name->selector, selector);
 }
 
 static tl_status ambiguous(const tl_gin *gin, const char *selector, bool loosely)
