@@ -10,8 +10,7 @@
 #include "base/inner/clean.h"
 #include "tool/data_text.h"
 
-static const char *const type_names[] = {"classification", "regression", "squad",
-                                         "retrieval",      "tagging",    NULL};
+static const char *const type_names[] = {"classification", "regression", NULL};
 static const char *const mnli_names[] = {"matched", "mismatched", NULL};
 static const char *const header_names[] = {
     [TL_HEADER_AUTO] = "auto",
@@ -24,11 +23,6 @@ static tl_status check_flags(const void *value)
 {
     const tli_finetuning_flags *f = value;
     const char *d = f->delimiter;
-    if (f->fine_tuning_task_type >= TLI_FINETUNING_SQUAD)
-        return TL_FAIL(TL_EUNSUPPORTED,
-                       "fine_tuning_task_type: %s is not here yet; classification and regression "
-                       "are",
-                       type_names[f->fine_tuning_task_type]);
     if (!*d || strcmp(d, "tab") == 0
         || (strlen(d) == 1 && !strchr("\"\r\n ", *d) && (unsigned char)*d < 0x80))
         return TL_OK;

@@ -24,10 +24,7 @@ extern const tl_desc tli_text_flags_desc;
 
 typedef enum tli_finetuning_type {
     TLI_FINETUNING_CLASSES,
-    TLI_FINETUNING_NUMBERS,
-    TLI_FINETUNING_SQUAD, /* (refused, as those behind it) */
-    TLI_FINETUNING_RETRIEVAL,
-    TLI_FINETUNING_TAGGING
+    TLI_FINETUNING_NUMBERS
 } tli_finetuning_type;
 typedef enum tli_mnli_type { TLI_MNLI_MATCHED, TLI_MNLI_MISMATCHED } tli_mnli_type;
 

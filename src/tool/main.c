@@ -213,6 +213,8 @@ static tl_status define_flags(tl_flags *flags, const tli_tool *tool, const tli_c
     }
     if (command->alias.alias)
         TL_TRY(tl_flags_alias(flags, command->alias.alias, command->alias.name));
+    for (const tli_absent_flag *f = command->absent; f && f->name; f++)
+        TL_TRY(tl_flags_absent(flags, f->name, f->advice));
     if (tool->options->flags)
         TL_TRY(tl_flags_define(flags, tool->program, tool->options->flags,
                                tool->options->flags_value));
@@ -300,20 +302,6 @@ static tl_status refuse_ranks(const tli_command *command)
     return TL_OK;
 }
 
-/* Of flags that are not known, one that the original has. Else the failure stays as it is. */
-static tl_status refuse_absent(const tli_command *command, int argc, char *const *argv)
-{
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        const char *name = argv[i] + strspn(argv[i], "-");
-        const size_t length = strcspn(name, "=");
-        if (name == argv[i]) continue;
-        for (const tli_absent_flag *f = command->absent; f && f->name; f++)
-            if (strlen(f->name) == length && strncmp(f->name, name, length) == 0)
-                return TL_FAIL(TL_EUNSUPPORTED, "--%s: %s", f->name, f->advice);
-    }
-    return TL_ENOTFOUND;
-}
-
 static int run_command(const tli_tool *tool, const tli_command *command, int argc,
                        char *const *argv)
 {
@@ -328,9 +316,7 @@ static int run_command(const tli_tool *tool, const tli_command *command, int arg
     TL_TRY_DONE(st, tl_arena_new(&run.arena));
     TL_TRY_DONE(st, tl_flags_new(&flags, tl_str_text(&name), command->usage));
     TL_TRY_DONE(st, define_flags(flags, tool, command, &run, &c));
-    st = tl_flags_parse(&run.words, flags, argc, argv);
-    if (st == TL_ENOTFOUND) st = refuse_absent(command, argc, argv);
-    if (st != TL_OK) goto done;
+    TL_TRY_DONE(st, tl_flags_parse(&run.words, flags, argc, argv));
     run.flags = flags;
     run.plugins = c.flags.plugin;
     if (!command->takes_overrides) TL_TRY_DONE(st, refuse_overrides(flags));

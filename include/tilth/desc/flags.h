@@ -56,6 +56,11 @@ TL_API TL_NODISCARD tl_status tl_flags_define(tl_flags *flags, const char *title
 /* A second name of a flag: tl_flags_alias(f, "v", "verbosity") for `-v 1`. */
 TL_API TL_NODISCARD tl_status tl_flags_alias(tl_flags *flags, const char *alias, const char *name);
 
+/* A flag that is not there, and that users of something else may give: it is refused, as --NAME and
+ * --noNAME, with what to do instead. */
+TL_API TL_NODISCARD tl_status tl_flags_absent(tl_flags *flags, const char *name,
+                                              const char *advice);
+
 /* Reads the arguments, of which the first is the program's name, once. `positional` gets those that
  * are no flags. Everything wrong is reported together: unknown flags, each with the nearest known
  * one, values that do not fit, and required flags that were not given. When help is asked for,

@@ -36,6 +36,7 @@ void tl_flags_free(tl_flags **flags)
     }
     tl_map_deinit(&f->flags);
     tl_map_deinit(&f->aliases);
+    tl_map_deinit(&f->absent);
     TL_VEC_FREE(&f->groups);
     TL_VEC_FREE(&f->words);
     tl_arena_free(&f->arena);
@@ -171,6 +172,12 @@ tl_status tl_flags_alias(tl_flags *f, const char *alias, const char *name)
     TL_TRY(check_row(&row));
     flag->alias = tl_arena_strdup(f->arena, alias);
     return flag->alias ? tl_map_set(&f->aliases, alias, flag) : TL_ENOMEM;
+}
+
+tl_status tl_flags_absent(tl_flags *f, const char *name, const char *advice)
+{
+    char *copy = tl_arena_strdup(f->arena, advice);
+    return copy ? tl_map_set(&f->absent, name, copy) : TL_ENOMEM;
 }
 
 /* --- help ------------------------------------------------------------------------------------- */

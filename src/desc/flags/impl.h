@@ -38,6 +38,7 @@ struct tl_flags {
     const char *program, *usage;
     tl_map flags;   /* name -> tli_flag *, owned by the arena */
     tl_map aliases; /* the same flags by their second names */
+    tl_map absent;  /* name -> what to do instead */
     struct {
         tli_flag_group *items;
         int64_t count, capacity;

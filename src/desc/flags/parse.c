@@ -406,6 +406,12 @@ static const char *nearest_flag(const parser *p, const char *name)
     return nearest;
 }
 
+static const char *advice_of(const tl_flags *f, const char *name)
+{
+    const char *advice = tl_map_get(&f->absent, name);
+    return advice || strncmp(name, "no", 2) != 0 ? advice : tl_map_get(&f->absent, name + 2);
+}
+
 static tl_status report_unknown(parser *p)
 {
     if (p->unknown.count) TL_TRY(collect_known(p));
@@ -416,6 +422,11 @@ static tl_status report_unknown(parser *p)
         if (u->name[name]) {
             tli_diag(&p->diags, TL_EINVAL, u->place, "",
                      "a flag and its value on one line are written --flag=value");
+            continue;
+        }
+        const char *advice = advice_of(p->flags, u->name);
+        if (advice) {
+            tli_diag(&p->diags, TL_EUNSUPPORTED, u->place, "", "%s", advice);
             continue;
         }
         const char *nearest = nearest_flag(p, u->name);
