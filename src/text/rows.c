@@ -15,6 +15,7 @@ struct tl_text_rows {
     char *name;
     char *columns[COLUMNS]; /* as they are called; NULL: there is none */
     int64_t line;
+    bool found;   /* the last row, whatever stands in it */
     tl_str label; /* of the last row */
     tl_table *table;
     int64_t places[COLUMNS]; /* of the columns in the table */
@@ -78,7 +79,7 @@ static tl_status take_cell(const tl_text_rows *r, const tl_cell *cells, int colu
     if (!c->was_not_utf8) return TL_OK;
     return fail_at(r, column,
                    "the text is no UTF-8; if it is Windows-1252 or Latin-1, `iconv -f WINDOWS-1252 "
-                   "-t UTF-8 FILE` writes it anew");
+                   "-t UTF-8 FILE >NEW` writes it anew");
 }
 
 static tl_status next_in_table(tl_text_rows *r, tl_text_row *out, bool *more)
@@ -87,6 +88,7 @@ static tl_status next_in_table(tl_text_rows *r, tl_text_row *out, bool *more)
     tl_bytes label = {0};
     TL_TRY(tl_table_next(r->table, &cells, more));
     if (!*more) return TL_OK;
+    r->found = true;
     r->line = out->line = tl_table_line(r->table);
     TL_TRY(take_cell(r, cells, FIRST, &out->first));
     TL_TRY(take_cell(r, cells, SECOND, &out->second));
@@ -178,7 +180,7 @@ static tl_status next_object(tl_text_rows *r, tl_text_row *out, bool *more)
     json_error_t error;
     json_decref(r->object);
     r->object = NULL;
-    *more = next_line(r, &text, &size);
+    r->found = *more = next_line(r, &text, &size);
     if (!*more) return TL_OK;
     r->object = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &error);
     if (!r->object)
@@ -196,10 +198,11 @@ static tl_status next_object(tl_text_rows *r, tl_text_row *out, bool *more)
 static tl_status next_in_json(tl_text_rows *r, tl_text_row *out, bool *more)
 {
     tl_status st = next_object(r, out, more);
-    if (st != TL_OK || !*more) { // zeros are no rows
-        if (r->file.data) TL_TRY(tl_file_mapping_check(&r->file, r->name));
-    }
-    return st;
+    if ((st == TL_OK && *more) || !r->file.data) return st;
+    tl_status mapped = tl_file_mapping_check(&r->file, r->name); // zeros are no rows
+    if (mapped == TL_OK) return st;
+    r->found = false;
+    return mapped;
 }
 
 /* --- rows ------------------------------------------------------------------------------------- */
@@ -285,6 +288,11 @@ void tl_text_rows_free(tl_text_rows **rows)
     tl_free(r);
 }
 
+bool tl_text_rows_go_on(const tl_text_rows *r)
+{
+    return r->found;
+}
+
 int64_t tl_text_rows_skipped(const tl_text_rows *r)
 {
     return r->table ? r->table->skipped : 0;
@@ -293,6 +301,7 @@ int64_t tl_text_rows_skipped(const tl_text_rows *r)
 tl_status tl_text_rows_next(tl_text_rows *r, tl_text_row *out, bool *more)
 {
     *out = (tl_text_row){0};
+    r->found = false;
     tl_str_cut(&r->label, 0);
     TL_TRY(r->table ? next_in_table(r, out, more) : next_in_json(r, out, more));
     if (!*more || !r->columns[LABEL]) return TL_OK;

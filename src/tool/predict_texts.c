@@ -98,6 +98,10 @@ static tl_status ask_rows(tli_asking *a, const char *path, const form *f)
     for (bool more = true; st == TL_OK && !is_enough(a, taken); taken++) {
         tl_text_row row;
         st = tl_text_rows_next(rows, &row, &more);
+        if (st == TL_EDATA && tl_text_rows_go_on(rows)) {
+            st = tli_ask_failed(a, st);
+            continue;
+        }
         if (st != TL_OK || !more) break;
         if (f->second && !row.second.data) row.second.data = "";
         st = ask_text(a, path, row.line, row.first, row.second);

@@ -80,12 +80,42 @@ static void other_encodings_are_refused(void **state)
             "e,2\n",
             "a.csv:3: column 'text': the text is no UTF-8", .first = "text", .label = "label");
     refuses("a.tsv", "a\tb\tl\nx\t\"na\xefve\"\tz\n",
-            "a.tsv:2: column 'b': the text is no UTF-8; if it is Windows-1252 or Latin-1, `iconv",
+            "a.tsv:2: column 'b': the text is no UTF-8; if it is Windows-1252 or Latin-1, `iconv "
+            "-f WINDOWS-1252 -t UTF-8 FILE >NEW` writes it anew",
             .first = "a", .second = "b", .label = "l");
     refuses("a.csv", "text,label\nhello,gr\xfcn\n", "a.csv:2: column 'label': the text is no UTF-8",
             .first = "text", .label = "label");
     reads("a.csv", "text,note,label\nhello,gr\xfcn,1\nna\xc3\xafve,,2\n",
           "2:hello||1\n3:na\xc3\xafve||2\n", .first = "text", .label = "label");
+}
+
+/* What is wrong with a row says nothing of the next one. */
+static void goes_on(const char *name, const char *text, bool expected)
+{
+    tl_text_rows *rows;
+    tl_text_row row;
+    bool more = true;
+    assert_ok(tl_text_rows_from_memory(&rows, name, text, strlen(text),
+                                       &(tl_text_rows_args){.first = "text"}));
+    assert_int_equal(tl_text_rows_next(rows, &row, &more), TL_EDATA);
+    assert_int_equal(tl_text_rows_go_on(rows), expected);
+    if (expected) {
+        assert_ok(tl_text_rows_next(rows, &row, &more));
+        assert_true(more && row.first.size == 2 && memcmp(row.first.data, "ok", 2) == 0);
+    }
+    tl_text_rows_free(&rows);
+}
+
+static void a_bad_row_is_passed(void **state)
+{
+    (void)state;
+    goes_on("a.csv",
+            "text,n\nStra\xdf"
+            "e,1\nok,2\n",
+            true);
+    goes_on("a.jsonl", "{\"text\": \"x\",}\n{\"text\": \"ok\"}\n", true);
+    goes_on("a.jsonl", "{\"text\": 1}\n{\"text\": \"ok\"}\n", true);
+    goes_on("a.csv", "text,n\na\nok,2\n", false); // where rows end is not known
 }
 
 static void lines_of_json_are_read(void **state)
@@ -152,6 +182,7 @@ int main(void)
         cmocka_unit_test(tables_are_read),
         cmocka_unit_test(tables_are_refused),
         cmocka_unit_test(other_encodings_are_refused),
+        cmocka_unit_test(a_bad_row_is_passed),
         cmocka_unit_test(lines_of_json_are_read),
         cmocka_unit_test(lines_of_json_are_refused),
         cmocka_unit_test(files_are_read),

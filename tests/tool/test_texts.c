@@ -136,6 +136,12 @@ static void test_what_cannot_be_asked_is_named(void **state)
     run("predict", "--model_dir=run", "b.jsonl");
     ended(1, "b.jsonl:2: column 'review': a text is expected");
     has("b.jsonl:1: yes");
+    put_text("c.csv", "review,n\nbad Stra\xdf"
+                      "e,1\nThis is fine.,2\n");
+    run("predict", "--model_dir=run", "c.csv");
+    ended(1, "c.csv:2: column 'review': the text is no UTF-8");
+    ended(1, "1 could not be read (see above); 1 could");
+    has("c.csv:3: yes");
     run("predict", "--model_dir=run", "--text_columns=n,text", "a.csv");
     ended(1, "a.csv:2: there are two texts, and the run judges one at a time");
     assert_ok(tl_file_remove("run/vocab.txt"));

@@ -62,6 +62,8 @@ TL_API TL_NODISCARD tl_status tl_text_rows_from_memory(tl_text_rows **out, const
 TL_API void tl_text_rows_free(tl_text_rows **rows);
 /* *more is true when called; false says that there is no row left. */
 TL_API TL_NODISCARD tl_status tl_text_rows_next(tl_text_rows *rows, tl_text_row *out, bool *more);
+/* After a failure: whether it is of a row alone, so that the next one can be read. */
+TL_API bool tl_text_rows_go_on(const tl_text_rows *rows);
 /* Rows so far that were passed over. */
 TL_API int64_t tl_text_rows_skipped(const tl_text_rows *rows);
 /* TL_EDATA that names the file, the line of the row that was read last and the column of labels. */
