@@ -34,25 +34,34 @@ static tl_status wrong_kind(const tl_feature *f, const tl_feature_spec *want)
                    tl_feature_kind_name(f->kind), tl_dtype_name(want->spec.dtype));
 }
 
+static bool is_called(const tl_feature *f, const char *name)
+{
+    return f->name.size == strlen(name) && memcmp(f->name.data, name, f->name.size) == 0;
+}
+
 /* With what is there. */
 static tl_status refuse_missing(const tl_sample *s, const tl_feature_spec *want)
 {
     enum { MOST = 20 };
     tl_str list = TL_STR_INIT;
     tl_example_reader r = tl_example_read(s->record, s->record_size);
+    tl_status st;
+    tl_feature f;
+    bool more = true, has_it = false;
     int64_t count = 0;
-    for (tl_feature f;; count++) {
-        bool more = true;
-        TL_TRY(tl_example_next(&r, &f, &more)); // it was read before, and is good
-        if (!more) break;
+    for (; (st = tl_example_next(&r, &f, &more)) == TL_OK && more; count++) {
+        has_it |= is_called(&f, want->spec.name);
         if (count < MOST)
             tl_str_addf(&list, "%s%.*s", count ? ", " : "",
                         f.name.size < 80 ? (int)f.name.size : 80, f.name.data);
     }
-    tl_status st =
-        TL_FAIL(TL_ENOTFOUND, "the example has no feature '%s'%s%s; it has %s%s", want->spec.name,
-                want->name_key ? ", which is named by " : "", want->name_key ? want->name_key : "",
-                count ? tl_str_text(&list) : "nothing", count > MOST ? " and more" : "");
+    if (st == TL_OK && has_it)
+        st = TL_FAIL(TL_EINVAL, "feature '%s' has no values", want->spec.name);
+    else if (st == TL_OK)
+        st = TL_FAIL(TL_ENOTFOUND, "the example has no feature '%s'%s%s; it has %s%s",
+                     want->spec.name, want->name_key ? ", which is named by " : "",
+                     want->name_key ? want->name_key : "", count ? tl_str_text(&list) : "nothing",
+                     count > MOST ? " and more" : "");
     tl_str_deinit(&list);
     return st;
 }

@@ -385,6 +385,25 @@ static void features_become_fields(void **state)
     tl_sample_free(&s);
 }
 
+// A feature is there, and has no list.
+static void features_without_values_are_told_from_others(void **state)
+{
+    (void)state;
+    static const char record[] = "\x0a\x09\x0a\x07\x0a\x03"
+                                 "one\x12\x00";
+    const tl_feature_spec want[] = {{.spec = {"one", TL_I32, TL_SCALAR}},
+                                    {.spec = {"two", TL_I32, TL_SCALAR}}};
+    tl_sample *s;
+    assert_ok(tl_sample_new(&s));
+    s->record = record;
+    s->record_size = sizeof record - 1;
+    assert_fails(tl_example_decode(&(tl_example_features){want, 1}, s), TL_EINVAL,
+                 "feature 'one' has no values");
+    assert_fails(tl_example_decode(&(tl_example_features){want + 1, 1}, s), TL_ENOTFOUND,
+                 "the example has no feature 'two'; it has one");
+    tl_sample_free(&s);
+}
+
 // What int32 holds comes whole, at its ends too; what it does not hold is refused by its value.
 static void integers_become_shorter_where_they_fit(void **state)
 {
@@ -691,6 +710,7 @@ int main(void)
         LAB_TEST(samples_use_their_memory_again),
         LAB_TEST(failing_functions_name_the_record),
         LAB_TEST(features_become_fields),
+        LAB_TEST(features_without_values_are_told_from_others),
         LAB_TEST(integers_become_shorter_where_they_fit),
         LAB_TEST(idx_files_go_together),
         LAB_TEST(folders_are_classes),
