@@ -129,6 +129,25 @@ static void test_hidden_places_are_those_of_the_sequence(void **state)
     tl_model_free(&m);
 }
 
+static void test_words_that_are_given_are_as_wide_as_the_tables(void **state)
+{
+    (void)state;
+    static const float vectors[2 * 6 * 3];
+    tl_model *m = pretrainer_of("encoder: {type: bert, bert: {" SIZES "}}\n");
+    tl_ctx *c;
+    assert_ok(tl_ctx_new(&c, the_engine));
+    tl_mark begin = tl_ctx_begin(c);
+    tl_tensors in = {0}, out = {0};
+    put_inputs(c, &in);
+    tl_tensors_put(c, &in, "input_word_embeddings", tl_from(c, TL_F32, TL_SHAPE(2, 6, 3), vectors));
+    tl_call_all(c, m, &in, &out);
+    assert_fails(tl_ctx_status(c), TL_EINVAL,
+                 "'input_word_embeddings' has vectors of 3, and 4 are expected");
+    tl_ctx_end(c, begin);
+    tl_ctx_free(&c);
+    tl_model_free(&m);
+}
+
 /* --- an encoder of parts that gin names ------------------------------------------------------- */
 
 static const char *const talking[] = {"self_attention/pre_softmax_weight",
@@ -582,6 +601,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bert_gives_the_originals_numbers),
         cmocka_unit_test(test_hidden_places_are_those_of_the_sequence),
+        cmocka_unit_test(test_words_that_are_given_are_as_wide_as_the_tables),
         cmocka_unit_test(test_gin_builds_an_encoder_of_its_own),
         cmocka_unit_test(test_gin_takes_names_of_any_length),
         cmocka_unit_test(test_sequences_in_a_row_do_not_see_each_other),

@@ -84,17 +84,25 @@ static tl_status build(tl_layer *l, tl_scope *s, const void *config)
 
 /* --- computing -------------------------------------------------------------------------------- */
 
-/* A layer of gin's looks words up as wide as it likes; the other tables are as the section says. */
-static bool is_as_wide(const sizes *z, tl_ctx *c, const tl_tensor *words)
+/* Vectors of words that are given, and those of a layer of gin's, are as wide as they like; the
+ * other tables are as the section says. */
+static bool is_as_wide(const sizes *z, tl_ctx *c, const tl_tensor *words, bool given)
 {
     const tl_bert_config *k = &z->bert;
     const int64_t width = k->embedding_size.set ? k->embedding_size.value : k->hidden_size;
     if (!words || words->shape.rank != 3 || words->shape.dims[2] == width) return true;
-    (void)TL_FAIL(TL_EINVAL,
-                  "build_encoder.embedding_layer gives vectors of %lld, and %lld are expected: set "
-                  "its embedding_width=%lld, or embedding_size=%lld of the encoder",
-                  (long long)words->shape.dims[2], (long long)width, (long long)width,
-                  (long long)words->shape.dims[2]);
+    if (given)
+        (void)TL_FAIL(TL_EINVAL,
+                      "'input_word_embeddings' has vectors of %lld, and %lld are expected: give "
+                      "such, or set embedding_size=%lld of the encoder",
+                      (long long)words->shape.dims[2], (long long)width,
+                      (long long)words->shape.dims[2]);
+    else
+        (void)TL_FAIL(TL_EINVAL,
+                      "build_encoder.embedding_layer gives vectors of %lld, and %lld are expected: "
+                      "set its embedding_width=%lld, or embedding_size=%lld of the encoder",
+                      (long long)words->shape.dims[2], (long long)width, (long long)width,
+                      (long long)words->shape.dims[2]);
     tl_ctx_fail(c);
     return false;
 }
@@ -102,9 +110,9 @@ static bool is_as_wide(const sizes *z, tl_ctx *c, const tl_tensor *words)
 static tl_tensor *embed(encoder *e, tl_ctx *c, const tl_tensors *in)
 {
     const sizes *z = e->base.config;
-    tl_tensor *x = tl_tensors_peek(in, "input_word_embeddings");
+    tl_tensor *given = tl_tensors_peek(in, "input_word_embeddings"), *x = given;
     if (!x) x = tl_call(c, e->words, tl_tensors_get(c, in, "input_word_ids"));
-    if (z->parts.embedding_layer.target && !is_as_wide(z, c, x)) return NULL;
+    if (!is_as_wide(z, c, x, given != NULL)) return NULL;
     tl_tensor *types = tl_call(c, e->types, tl_tensors_get(c, in, "input_type_ids"));
     x = tl_add(c, tl_add(c, x, tl_call(c, e->positions, x)), types);
     x = tl_dropout(c, tl_call(c, e->norm, x), z->bert.dropout_rate);
