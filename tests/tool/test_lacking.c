@@ -86,10 +86,17 @@ static void pretraining_by_length(void **state)
 {
     (void)state;
     static const char *const keys[] = {"task.train_data.input_path ", NULL};
+    static const char *const names[] = {
+        "task.train_data.use_v2_feature_names         false: the records have input_ids", NULL};
     prepare();
     is_told(TRAIN "train --experiment=bert/pretraining_dynamic "
                   "task.train_data.seq_bucket_lengths=[16]",
             keys, "wiki.tfrecord");
+    is_told(TRAIN
+            "train --experiment=bert/pretraining_dynamic "
+            "task.train_data.seq_bucket_lengths=[16] task.train_data.use_v2_feature_names=true "
+            "task.train_data.input_path=wiki.tfrecord",
+            names, "");
 }
 
 static void pretraining_of_texts(void **state)

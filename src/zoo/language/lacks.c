@@ -85,26 +85,43 @@ static tl_status lacks_length(const looking *l, const char *key, int64_t here, i
 static const char records_of_pieces[] = "where the records lie, which `tilth data pretraining` "
                                         "makes of texts";
 
-static tl_status lacks_of_pretrain(const looking *l)
+/* Values of a record with hidden words. */
+typedef struct hidden {
+    int64_t words, guesses;
+} hidden;
+
+static tl_status look_at_hidden(hidden *out, const looking *l, bool v2)
 {
-    const tl_pretrain_data_config *d = (const tl_pretrain_data_config *)l->data;
     static const char *const names[] = {"input_ids", "input_word_ids", "masked_lm_positions"};
     int64_t counts[TL_COUNT(names)];
     const char *file;
+    *out = (hidden){0};
     TL_TRY(lacks_path(l, records_of_pieces, "FILE.tfrecord"));
     if (!first_file(l, &file)) return TL_OK;
     count_values(file, names, TL_COUNT(names), counts);
-    if (counts[0] && !counts[1] && d->use_v2_feature_names)
-        TL_TRY(add(l, "use_v2_feature_names", "false: the records have input_ids", "false"));
-    if (counts[1] && !counts[0] && !d->use_v2_feature_names)
-        TL_TRY(add(l, "use_v2_feature_names", "the records have input_word_ids", "true"));
-    TL_TRY(lacks_length(l, "seq_length", d->seq_length, counts[0] ? counts[0] : counts[1]));
-    return lacks_length(l, "max_predictions_per_seq", d->max_predictions_per_seq, counts[2]);
+    *out = (hidden){counts[0] ? counts[0] : counts[1], counts[2]};
+    if (counts[0] && !counts[1] && v2)
+        return add(l, "use_v2_feature_names", "false: the records have input_ids", "false");
+    if (counts[1] && !counts[0] && !v2)
+        return add(l, "use_v2_feature_names", "the records have input_word_ids", "true");
+    return TL_OK;
 }
 
+static tl_status lacks_of_pretrain(const looking *l)
+{
+    const tl_pretrain_data_config *d = (const tl_pretrain_data_config *)l->data;
+    hidden there;
+    TL_TRY(look_at_hidden(&there, l, d->use_v2_feature_names));
+    TL_TRY(lacks_length(l, "seq_length", d->seq_length, there.words));
+    return lacks_length(l, "max_predictions_per_seq", d->max_predictions_per_seq, there.guesses);
+}
+
+/* Here records may be of any length. */
 static tl_status lacks_of_dynamic(const looking *l)
 {
-    return lacks_path(l, records_of_pieces, "FILE.tfrecord");
+    hidden there;
+    return look_at_hidden(&there, l,
+                          ((const tl_pretrain_dynamic_data_config *)l->data)->use_v2_feature_names);
 }
 
 static tl_status lacks_of_wiki(const looking *l)
