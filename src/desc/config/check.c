@@ -108,7 +108,7 @@ static void tell_unread(checker *c, const tl_field *f)
 {
     tl_place place = tli_source_of(c->sources, tl_str_text(&c->path));
     tl_str text = TL_STR_INIT;
-    if (!c->notices || tli_source_is_experiment(place)) return;
+    if (tli_source_is_experiment(place)) return;
     if (place.source) tl_place_write(&text, place);
     TL_LOG_WARNING("%s%s%s: this has no effect (%s)", tl_str_text(&text), text.length ? ": " : "",
                    tl_str_text(&c->path), f->help);
