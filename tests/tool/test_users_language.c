@@ -162,7 +162,8 @@ static void settings_fit_each_other(void **state)
     (void)state;
     WRITE(0);
     refused("task.model.cls_heads: no head is called 'next_sentence', and "
-            "task.train_data.use_next_sentence_label is true: add {name: next_sentence, ",
+            "task.train_data.use_next_sentence_label is true: add {name: next_sentence, "
+            "inner_dim: SIZE, num_classes: 2}, SIZE as the encoder's hidden_size",
             GUESSING, "task.model.cls_heads=[]");
     works(GUESSING, "task.model.cls_heads=[]", "task.train_data.use_next_sentence_label=false");
     refused("task.train_data.label_type: float is of numbers, and task.model.num_classes is 2: set "

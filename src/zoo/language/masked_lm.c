@@ -109,9 +109,9 @@ static tl_status ask_next_sentence(tli_language_inputs *args, const tl_task *t,
     if (!head)
         return TL_FAIL(TL_EINVAL,
                        "task.model.cls_heads: no head is called '" NEXT "', and "
-                       "%s.use_next_sentence_label is true: add {name: " NEXT ", inner_dim: 768, "
-                       "num_classes: 2}, or set use_next_sentence_label=false for training and "
-                       "validation",
+                       "%s.use_next_sentence_label is true: add {name: " NEXT ", inner_dim: SIZE, "
+                       "num_classes: 2}, SIZE as the encoder's hidden_size, or set "
+                       "use_next_sentence_label=false for training and validation",
                        args->section);
     args->classes = head->num_classes;
     args->classes_key =
