@@ -521,7 +521,9 @@ static void test_the_encoder_alone(void **state)
     (void)state;
     lab_run r, without;
     write_folder("there", &(how){.classes = 3}, CONFIG);
-    assert_ok(begin(&without, "bert/sentence_prediction", SENTENCES("", "  init_checkpoint: ''")));
+    assert_ok(begin(&without, "bert/sentence_prediction",
+                    SENTENCES("", "  init_checkpoint: ''\n  init_cls_pooler: true")));
+    has(tl_str_text(&heard), "task.init_cls_pooler has no effect");
     for (int with = 0; with < 2; with++) {
         double a[12], b[12];
         assert_ok(begin(&r, "bert/sentence_prediction",

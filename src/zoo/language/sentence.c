@@ -3,6 +3,7 @@
 #include <string.h>
 #include <tilth/base/alloc.h>
 #include <tilth/base/file.h>
+#include <tilth/base/log.h>
 #include <tilth/base/vec.h>
 #include <tilth/nn/metrics.h>
 #include <tilth/ops/attention.h>
@@ -423,14 +424,13 @@ static tl_status initialize(tl_task *t, tl_model *m)
                                   "clear one of them");
     if (k->init_cls_pooler && model_of(t)->use_encoder_pooler)
         return TL_FAIL(TL_EINVAL,
-                       "task.init_cls_pooler: with task.model.use_encoder_pooler the head has no "
-                       "dense layer that could begin as that of next_sentence: clear one of them");
     if (*k->hub_module_url) return initialize_from_hub(t, m, k->hub_module_url);
     if (k->init_cls_pooler && (!from || !*from))
-        return TL_FAIL(TL_EINVAL,
-                       "task.init_cls_pooler: the head begins with a part of task.init_checkpoint, "
-                       "which is empty: name a run of pre-training there, or clear this");
+        TL_LOG_WARNING("task.init_cls_pooler has no effect: the head would begin with a part of "
+                       "task.init_checkpoint, which is empty; name a run of pre-training there");
     if (!from || !*from) return TL_OK;
+                       "task.init_cls_pooler: with task.model.use_encoder_pooler the head has no "
+                       "dense layer that could begin as that of next_sentence: clear one of them");
     if (!tli_foreign_is(from))
         return tl_task_initialize_parts(t, m, from, parts, k->init_cls_pooler ? 2 : 1);
     TL_TRY_NOTE(tli_foreign_sentences(&what, t), "task.init_checkpoint: '%s'", from);
