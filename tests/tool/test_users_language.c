@@ -12,6 +12,7 @@ enum { LENGTH = 8, GUESSES = 2, COUNT = 8 };
 /* What is wrong with the last record. */
 typedef struct faults {
     int64_t word, guess, position, next, label;
+    bool filler; // there is nothing in it
 } faults;
 
 static void add_record(tl_tfrecord_writer *to, const faults *f)
@@ -21,6 +22,11 @@ static void add_record(tl_tfrecord_writer *to, const faults *f)
     int64_t types[LENGTH] = {0}, positions[GUESSES] = {1, f->position};
     int64_t guesses[GUESSES] = {f->guess ? f->guess : 5};
     float weights[GUESSES] = {1};
+    if (f->filler) {
+        memset(words, 0, sizeof words);
+        memset(positions, 0, sizeof positions);
+        memset(weights, 0, sizeof weights);
+    }
     tl_example_writer w = tl_example_begin(&record);
     tl_example_add_ints(&w, "input_ids", words, LENGTH);
     tl_example_add_ints(&w, "input_mask", mask, LENGTH);
@@ -94,7 +100,9 @@ static void numbers_of_records_fit(void **state)
                   "task.model.encoder.bert.vocab_size to the size of the vocabulary");
     refused("feature 'input_ids' has 9 at [2]; 0 to 8 are expected", JUDGING);
     WRITE(.word = -1);
-    refused("feature 'input_ids' has -1 at [2]", GUESSING);
+    refused("feature 'input_ids' has -1 at [2]; 0 to 8 are expected: make the records anew, with "
+            "numbers from 0",
+            GUESSING);
     WRITE(.guess = 10);
     refused("feature 'masked_lm_ids' has 10 at [0]; 0 to 8 are expected", GUESSING);
     WRITE(.position = LENGTH);
@@ -123,6 +131,8 @@ static void places_end_with_the_words(void **state)
     WRITE(.position = 4);
     refused("feature 'masked_lm_positions' has 4 at [1]; 0 to 3 are expected",
             SMALL("bert/pretraining_dynamic"), "task.train_data.seq_bucket_lengths=[4]");
+    WRITE(.filler = true);
+    works(SMALL("bert/pretraining_dynamic"), "task.train_data.seq_bucket_lengths=[4]");
     WRITE(.position = 3);
     works(SMALL("bert/pretraining_dynamic"), "task.train_data.seq_bucket_lengths=[4]");
     refused("the example has 4 words, and task.train_data.seq_bucket_lengths ends with 3: add a "
@@ -140,16 +150,27 @@ static void texts_fit_the_model(void **state)
     put_text("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n");
     WRITE(0);
     works(OF_TEXTS);
-    refused("task.model.encoder.bert.vocab_size is 6, and the vocabulary of "
-            "task.train_data.vocab_file has 7 pieces: set it to 7",
+    refused("of 'records': the piece 'b' has the number 6 in 'vocab.txt', and "
+            "task.model.encoder.bert.vocab_size is 6: set it to 7, or name the vocabulary that "
+            "task.init_checkpoint was made with",
             OF_TEXTS, "task.model.encoder.bert.vocab_size=6");
+    put_text("surplus.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\n\n");
+    works(OF_TEXTS, "task.train_data.vocab_file=surplus.txt",
+          "task.model.encoder.bert.vocab_size=7"); // no text has what is too much
+    put_text("asked.txt", "a\nb c\n");
+    run("predict", "--model_dir=run", "asked.txt");
+    ended(1, "asked.txt:2: the piece 'c' has the number 7");
+    put_text("headless.txt", "[PAD]\n[UNK]\n[SEP]\na\nb\n");
+    refused("task.train_data.vocab_file: 'headless.txt' has no piece '[CLS]'", OF_TEXTS,
+            "task.train_data.vocab_file=headless.txt");
     refused("the example has no feature 'texts', which is named by task.train_data.text_fields; it "
             "has input_ids, input_mask",
             OF_TEXTS, "task.train_data.text_fields=[texts]");
     refused("task.train_data.label_type: float is of numbers, and task.model.num_classes is 2",
             OF_TEXTS, "task.train_data.label_type=float");
     WRITE(.label = 2);
-    refused("feature 'label_ids' is 2; 0 to 1 are expected: set task.model.num_classes", OF_TEXTS);
+    refused("feature 'label_ids' has 2 at [0]; 0 to 1 are expected: set task.model.num_classes",
+            OF_TEXTS);
     put_text("wiki.txt", "a b\nb a\n\na a\nb b\n");
     refused("task.train_data.vocab_file_path has 7 pieces: set it to 7",
             SIZED("bert/text_wiki_pretraining"), "task.train_data.input_path=wiki.txt",

@@ -88,36 +88,38 @@ static tl_status need(const tl_oneof *o, const tl_desc *desc, const char *name, 
                    o->type, name);
 }
 
+/* What the section says; gin may choose the rest. */
+static tl_status scaffold_of(tl_encoder_scaffold_config *out, const tl_oneof *o,
+                             const tl_desc *desc, tl_arena *arena)
+{
+    tl_scaffold_embedding *embedding = tl_arena_alloc(arena, sizeof *embedding);
+    tl_scaffold_hidden *hidden = tl_arena_alloc(arena, sizeof *hidden);
+    if (!embedding || !hidden) return TL_ENOMEM;
+    *out = (tl_encoder_scaffold_config){.embedding_cfg = embedding, .hidden_cfg = hidden};
+    TL_TRY(need(o, desc, "vocab_size", &embedding->vocab_size));
+    TL_TRY(need(o, desc, "type_vocab_size", &embedding->type_vocab_size));
+    TL_TRY(need(o, desc, "hidden_size", &embedding->hidden_size));
+    TL_TRY(need(o, desc, "max_position_embeddings", &embedding->max_seq_length));
+    TL_TRY(need(o, desc, "num_attention_heads", &hidden->num_attention_heads));
+    TL_TRY(need(o, desc, "intermediate_size", &hidden->intermediate_size));
+    TL_TRY(need(o, desc, "num_layers", &out->num_hidden_instances));
+    const tl_field *f = tl_desc_field(desc, "hidden_activation");
+    hidden->intermediate_activation = f ? *(const char **)tl_field_at(f, o->value) : "gelu";
+    embedding->dropout_rate = hidden->dropout_rate = number_of(o, desc, "dropout_rate");
+    hidden->attention_dropout_rate = number_of(o, desc, "attention_dropout_rate");
+    tl_oneof first = tli_truncated_normal(arena, number_of(o, desc, "initializer_range"));
+    if (!first.type) return TL_ENOMEM;
+    embedding->initializer = hidden->kernel_initializer = out->pooler_layer_initializer = first;
+    out->pooled_output_dim = embedding->hidden_size;
+    out->return_all_layer_outputs = number_of(o, desc, "return_all_encoder_outputs") != 0;
+    return TL_OK;
+}
+
 static tl_layer *make_scaffold(tl_scope *s, const char *name, const tl_oneof *o,
                                const tl_desc *desc, const tl_ref *cls)
 {
-    tl_arena *arena = tl_scope_arena(s);
-    tl_scaffold_embedding embedding = {.dropout_rate = number_of(o, desc, "dropout_rate")};
-    tl_scaffold_hidden hidden = {.dropout_rate = embedding.dropout_rate,
-                                 .attention_dropout_rate =
-                                     number_of(o, desc, "attention_dropout_rate")};
-    int64_t layers;
-    if (need(o, desc, "vocab_size", &embedding.vocab_size) != TL_OK
-        || need(o, desc, "type_vocab_size", &embedding.type_vocab_size) != TL_OK
-        || need(o, desc, "hidden_size", &embedding.hidden_size) != TL_OK
-        || need(o, desc, "max_position_embeddings", &embedding.max_seq_length) != TL_OK
-        || need(o, desc, "num_attention_heads", &hidden.num_attention_heads) != TL_OK
-        || need(o, desc, "intermediate_size", &hidden.intermediate_size) != TL_OK
-        || need(o, desc, "num_layers", &layers) != TL_OK)
-        return tl_scope_fail(s, name);
-    const tl_field *f = tl_desc_field(desc, "hidden_activation");
-    hidden.intermediate_activation = f ? *(const char **)tl_field_at(f, o->value) : "gelu";
-    tl_oneof first = tli_truncated_normal(arena, number_of(o, desc, "initializer_range"));
-    if (!first.type) return tl_scope_fail(s, name);
-    embedding.initializer = hidden.kernel_initializer = first;
-    const tl_encoder_scaffold_config given = {
-        .pooled_output_dim = embedding.hidden_size,
-        .pooler_layer_initializer = first,
-        .embedding_cfg = &embedding,
-        .num_hidden_instances = layers,
-        .hidden_cfg = &hidden,
-        .return_all_layer_outputs = number_of(o, desc, "return_all_encoder_outputs") != 0,
-    };
+    tl_encoder_scaffold_config given;
+    if (scaffold_of(&given, o, desc, tl_scope_arena(s)) != TL_OK) return tl_scope_fail(s, name);
     static const char *const names[] = {
         "pooled_output_dim", "pooler_layer_initializer", "embedding_cfg", "num_hidden_instances",
         "hidden_cfg",        "return_all_layer_outputs", "dict_outputs",  NULL};
@@ -129,6 +131,22 @@ static tl_layer *make_scaffold(tl_scope *s, const char *name, const tl_oneof *o,
                       : tl_scope_fail(s, name);
     if (scoped) tl_gin_scope_end(gin);
     return l;
+}
+
+/* Whether gin gives the scaffold that make_scaffold makes another embedding than the section's. */
+static tl_status has_own_embedding(bool *out, const tl_oneof *o, const tl_desc *desc,
+                                   const tl_ref *cls, tl_arena *arena)
+{
+    tl_encoder_scaffold_config given;
+    void *made;
+    tl_gin *gin = tl_gin_current();
+    TL_TRY(scaffold_of(&given, o, desc, arena));
+    TL_TRY(tl_desc_new(&made, arena, tl_layer_encoder_scaffold.cls.config));
+    if (*cls->scope) TL_TRY(tl_gin_scope_begin(gin, cls->scope));
+    tl_status st = tl_gin_fill(gin, "encoder", &tl_layer_encoder_scaffold.cls, made, &given, arena);
+    if (*cls->scope) tl_gin_scope_end(gin);
+    *out = ((const tl_encoder_scaffold_config *)made)->embedding_cls.target != NULL;
+    return st;
 }
 
 /* --- building --------------------------------------------------------------------------------- */
@@ -183,15 +201,20 @@ tl_layer *tl_build_encoder(tl_scope *s, const char *name, const tl_oneof *encode
     return make_of_branch(s, name, &o, (const tl_encoder_class *)cls, &c);
 }
 
-tl_status tli_encoder_words(int64_t *out, const tl_oneof *encoder, const tl_registry *registry)
+tl_status tli_encoder_words(int64_t *out, const tl_oneof *encoder, const tl_registry *registry,
+                            tl_arena *arena)
 {
     choice c;
     *out = 0;
     if (!encoder->type || !encoder->value) return TL_OK;
-    TL_TRY(tli_encoder_ask(&c, tl_gin_current()));
-    if (c.encoder_cls.target || c.embedding_layer.target) return TL_OK;
     const tl_class *cls = tl_registry_peek(registry, &tl_kind_encoder, encoder->type);
-    if (cls) *out = (int64_t)number_of(encoder, cls->config, "vocab_size");
+    if (!cls) return TL_OK;
+    TL_TRY(tli_encoder_ask(&c, tl_gin_current()));
+    bool own = c.bypass_config || c.encoder_cls.object != NULL;
+    if (!own && tli_encoder_is_scaffold(&c))
+        TL_TRY(has_own_embedding(&own, encoder, cls->config, &c.encoder_cls, arena));
+    else own |= c.encoder_cls.target || c.embedding_layer.target;
+    if (!own) *out = (int64_t)number_of(encoder, cls->config, "vocab_size");
     return TL_OK;
 }
 

@@ -8,22 +8,15 @@
 
 enum { MOST_FEATURES = 8, MOST_LIMITS = 4 };
 
-/* Numbers of a feature count from 0 and end before a limit. */
-typedef struct limit {
-    const char *feature, *field;
-    int64_t below; // negative: the places of the sequence
-    const char *what;
-} limit;
-
 typedef struct plan {
     const char *section;
     tl_arena *arena;
     tl_feature_spec items[MOST_FEATURES];
     tl_example_features features;
-    limit limits[MOST_LIMITS];
+    tli_limit limits[MOST_LIMITS];
     int64_t limit_count;
-    int64_t
-        longest; // what is behind the last word is cut, and so many words are left at most; 0: not
+    // What is behind the last word is cut, and so many words are left at most; 0: nothing is cut.
+    int64_t longest;
 } plan;
 
 /* The setting that says it, or NULL. */
@@ -42,12 +35,10 @@ static void want(plan *p, const char *name, const char *as, tl_dtype dtype, tl_s
                                                       .shape_key = key_of(p, shape_key)};
 }
 
-static void limit_to(plan *p, const char *feature, const char *field, int64_t below,
-                     const char *what)
+static void limit_to(plan *p, tli_limit limit)
 {
-    if (!below || !what) return;
     TL_ASSERT(p->limit_count < MOST_LIMITS);
-    p->limits[p->limit_count++] = (limit){feature, field ? field : feature, below, what};
+    p->limits[p->limit_count++] = limit;
 }
 
 static bool is_dummy(const tl_data_config *d)
@@ -95,22 +86,37 @@ static tl_status new_plan(plan **out, const tli_language_inputs *args)
 
 /* --- what fits the model ---------------------------------------------------------------------- */
 
-tl_status tli_ask_words(tli_language_inputs *out, const tl_oneof *encoder,
-                        const tl_registry *registry)
+tl_status tli_ask_words(tli_words *out, const tl_oneof *encoder, const tl_registry *registry,
+                        tl_arena *arena)
 {
-    TL_TRY(tli_encoder_words(&out->words, encoder, registry));
-    if (!out->words) return TL_OK;
-    out->words_key = tl_arena_printf(out->arena, "task.model.encoder.%s.vocab_size", encoder->type);
-    return out->words_key ? TL_OK : TL_ENOMEM;
+    *out = (tli_words){0};
+    TL_TRY(tli_encoder_words(&out->count, encoder, registry, arena));
+    if (!out->count) return TL_OK;
+    out->key = tl_arena_printf(arena, "task.model.encoder.%s.vocab_size", encoder->type);
+    return out->key ? TL_OK : TL_ENOMEM;
 }
+
+#define OR_ANOTHER "set it to %lld, or name the vocabulary that task.init_checkpoint was made with"
 
 tl_status tli_check_pieces(const tl_tokenizer *t, const char *key, const tli_language_inputs *args)
 {
-    const long long pieces = tl_tokenizer_count(t);
-    if (!args->words || pieces <= args->words) return TL_OK;
+    const long long pieces = tl_tokenizer_count(t), words = args->words.count;
+    if (!words || pieces <= words) return TL_OK;
     return TL_FAIL(TL_EINVAL,
-                   "%s is %lld, and the vocabulary of %s.%s has %lld pieces: set it to %lld",
-                   args->words_key, (long long)args->words, args->section, key, pieces, pieces);
+                   "%s is %lld, and the vocabulary of %s.%s has %lld pieces: " OR_ANOTHER,
+                   args->words.key, words, args->section, key, pieces, pieces);
+}
+
+tl_status tli_check_words(const tl_tokenizer *t, const int32_t *ids, int64_t count,
+                          const tli_words *room)
+{
+    int64_t at = 0;
+    while (at < count && (!room->count || ids[at] < room->count)) at++;
+    if (at == count) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "the piece '%.80s' has the number %d in '%s', and %s is %lld: " OR_ANOTHER,
+                   tl_tokenizer_piece(t, ids[at]), (int)ids[at], tl_tokenizer_file(t), room->key,
+                   (long long)room->count, (long long)tl_tokenizer_count(t));
 }
 
 tl_status tli_check_label_type(const char *type, const tli_language_inputs *args)
@@ -122,21 +128,34 @@ tl_status tli_check_label_type(const char *type, const tli_language_inputs *args
                    args->section, args->classes_key, (long long)args->classes, args->classes_key);
 }
 
-static tl_status check_limit(const tl_sample *s, const limit *l)
+tl_status tli_class_limit(tli_limit *out, const char *feature, const char *field,
+                          const tli_language_inputs *args)
+{
+    *out = (tli_limit){feature, field, 0, NULL};
+    if (args->classes < 2) return TL_OK;
+    out->below = args->classes;
+    out->what = tl_arena_printf(args->arena, "set %s to the number of classes, which count from 0",
+                                args->classes_key);
+    return out->what ? TL_OK : TL_ENOMEM;
+}
+
+tl_status tli_check_limit(const tl_sample *s, const tli_limit *l)
 {
     const tl_sample_field *f = tl_sample_peek(s, l->field), *words;
     int64_t below = l->below, at = 0;
-    if (!f || f->dtype != TL_I32) return TL_OK;
+    if (!below || !f || f->dtype != TL_I32) return TL_OK;
     if (below < 0) {
         TL_TRY(tl_sample_get(s, "input_word_ids", &words));
-        below = words->shape.dims[0];
+        // Examples that only fill up have no words, and the first place all the same.
+        below = words->shape.dims[0] ? words->shape.dims[0] : 1;
     }
     const int32_t *values = f->data;
     const int64_t count = tl_shape_count(&f->shape);
     while (at < count && (int64_t)(uint32_t)values[at] < below) at++;
     if (at == count) return TL_OK;
     return TL_FAIL(TL_EINVAL, "feature '%s' has %d at [%lld]; 0 to %lld are expected: %s",
-                   l->feature, (int)values[at], (long long)at, (long long)below - 1, l->what);
+                   l->feature, (int)values[at], (long long)at, (long long)below - 1,
+                   values[at] < 0 ? "make the records anew, with numbers from 0" : l->what);
 }
 
 /* --- reading ---------------------------------------------------------------------------------- */
@@ -173,7 +192,7 @@ static tl_status decode(void *self, tl_sample *s)
     plan *p = self;
     TL_TRY(tl_example_decode(&p->features, s));
     if (p->longest) TL_TRY(trim(p, s));
-    for (int64_t i = 0; i < p->limit_count; i++) TL_TRY(check_limit(s, &p->limits[i]));
+    for (int64_t i = 0; i < p->limit_count; i++) TL_TRY(tli_check_limit(s, &p->limits[i]));
     return TL_OK;
 }
 
@@ -220,31 +239,31 @@ static void want_guesses(plan *p, tl_shape count, const char *shape_key)
 static tl_status limit_words(plan *p, const char *feature, const char *field,
                              const tli_language_inputs *args)
 {
-    if (!args->words) return TL_OK;
-    const char *what = tl_arena_printf(
-        p->arena, "set %s to the size of the vocabulary that the records were made with",
-        args->words_key);
-    limit_to(p, feature, field, args->words, what);
+    if (!args->words.count) return TL_OK;
+    const char *what = tl_arena_printf(p->arena,
+                                       "set %s to the size of the vocabulary that the records were "
+                                       "made with",
+                                       args->words.key);
+    limit_to(p, (tli_limit){feature, field, args->words.count, what});
     return what ? TL_OK : TL_ENOMEM;
 }
 
 static tl_status limit_classes(plan *p, const char *feature, const char *field,
                                const tli_language_inputs *args)
 {
-    if (args->classes < 2) return TL_OK;
-    const char *what = tl_arena_printf(
-        p->arena, "set %s to the number of classes, which count from 0", args->classes_key);
-    limit_to(p, feature, field, args->classes, what);
-    return what ? TL_OK : TL_ENOMEM;
+    tli_limit limit;
+    TL_TRY(tli_class_limit(&limit, feature, field, args));
+    limit_to(p, limit);
+    return TL_OK;
 }
 
 static tl_status limit_guesses(plan *p, bool v2, bool next, const tli_language_inputs *args)
 {
     TL_TRY(limit_words(p, v2 ? "input_word_ids" : "input_ids", "input_word_ids", args));
-    TL_TRY(limit_words(p, "masked_lm_ids", NULL, args));
-    limit_to(p, "masked_lm_positions", NULL, -1,
-             "they are places of the sequence; make the records anew");
-    return next ? limit_classes(p, "next_sentence_labels", NULL, args) : TL_OK;
+    TL_TRY(limit_words(p, "masked_lm_ids", "masked_lm_ids", args));
+    limit_to(p, (tli_limit){"masked_lm_positions", "masked_lm_positions", -1,
+                            "they are places of the sequence; make the records anew"});
+    return next ? limit_classes(p, "next_sentence_labels", "next_sentence_labels", args) : TL_OK;
 }
 
 #define V2_KEY "use_v2_feature_names"

@@ -9,8 +9,9 @@ enum { MOST_TEXTS = 8 };
 typedef struct plan {
     const tl_sentence_text_data_config *data;
     const tl_tokenizer *tokenizer;
-    int64_t texts, classes;
-    const char *classes_key;
+    int64_t texts;
+    tli_words words;
+    tli_limit labels;
     tl_feature_spec items[MOST_TEXTS + 2];
     tl_example_features features;
 } plan;
@@ -75,27 +76,16 @@ tl_status tli_sentence_pack_texts(const tl_tokenizer *t, int64_t length, const t
     return st;
 }
 
-static tl_status check_class(const plan *p, const tl_sample *s)
-{
-    const tl_sample_field *f = tl_sample_peek(s, "label_ids");
-    if (p->classes < 2 || !f || f->dtype != TL_I32) return TL_OK;
-    const int32_t label = *(const int32_t *)f->data;
-    if (label >= 0 && label < p->classes) return TL_OK;
-    return TL_FAIL(TL_EINVAL,
-                   "feature '%s' is %d; 0 to %lld are expected: set %s to the number of classes, "
-                   "which count from 0",
-                   p->data->label_field, (int)label, (long long)p->classes - 1, p->classes_key);
-}
-
 static tl_status cut_and_pack(void *self, tl_sample *s)
 {
     static const char *const kept[] = {"input_word_ids", "input_mask", "input_type_ids",
                                        "label_ids", "example_id"};
-    const plan *p = self;
+    plan *p = self;
     const int64_t length = p->data->seq_length;
     tl_bytes texts[MOST_TEXTS];
     int32_t *inputs[3];
-    TL_TRY(check_class(p, s));
+    TL_TRY(tl_example_decode(&p->features, s));
+    TL_TRY(tli_check_limit(s, &p->labels));
     for (int64_t i = 0; i < p->texts; i++) {
         const tl_sample_field *text;
         TL_TRY(tl_sample_get(s, p->items[i].spec.name, &text));
@@ -104,6 +94,7 @@ static tl_status cut_and_pack(void *self, tl_sample *s)
     for (int i = 0; i < 3; i++)
         if (!(inputs[i] = tl_sample_add(s, kept[i], TL_I32, TL_SHAPE(length)))) return TL_ENOMEM;
     TL_TRY(tli_sentence_pack_texts(p->tokenizer, length, texts, p->texts, inputs));
+    TL_TRY(tli_check_words(p->tokenizer, inputs[0], length, &p->words));
     tl_sample_keep(s, kept, TL_COUNT(kept));
     return TL_OK;
 }
@@ -129,11 +120,13 @@ tl_status tli_sentence_text_inputs(tl_dataset **out, const tl_sentence_text_data
     *out = NULL;
     plan *p = tl_arena_alloc(args->arena, sizeof *p);
     if (!p) return TL_ENOMEM;
-    *p = (plan){.data = data, .tokenizer = tokenizer, .texts = data->text_fields.count};
+    *p = (plan){.data = data,
+                .tokenizer = tokenizer,
+                .texts = data->text_fields.count,
+                .words = args->words};
     int32_t id; // they are looked for once here, so that a vocabulary without them is told early
-    TL_TRY(tl_tokenizer_need(tokenizer, "[CLS]", &id));
-    TL_TRY(tl_tokenizer_need(tokenizer, "[SEP]", &id));
-    TL_TRY(tli_check_pieces(tokenizer, "vocab_file", args));
+    TL_TRY_NOTE(tl_tokenizer_need(tokenizer, "[CLS]", &id), "%s.vocab_file", args->section);
+    TL_TRY_NOTE(tl_tokenizer_need(tokenizer, "[SEP]", &id), "%s.vocab_file", args->section);
     TL_TRY(tli_check_label_type(data->label_type, args));
     const char *fields_key = tl_arena_printf(args->arena, "%s.text_fields", args->section);
     const char *label_key = tl_arena_printf(args->arena, "%s.label_field", args->section);
@@ -145,14 +138,11 @@ tl_status tli_sentence_text_inputs(tl_dataset **out, const tl_sentence_text_data
     const tl_dtype label = strcmp(data->label_type, "float") == 0 ? TL_F32 : TL_I32;
     p->items[count++] = (tl_feature_spec){
         .spec = {data->label_field, label, TL_SCALAR}, .as = "label_ids", .name_key = label_key};
-    p->classes = args->classes;
-    p->classes_key = args->classes_key;
+    TL_TRY(tli_class_limit(&p->labels, data->label_field, "label_ids", args));
     if (data->include_example_id)
         p->items[count++] = (tl_feature_spec){.spec = {"example_id", TL_I64, TL_SCALAR}};
     p->features = (tl_example_features){p->items, count};
-    const tl_sample_map map = {cut_and_pack, p};
-    tl_pipeline_args a = {
-        .decode = {tl_example_decode, &p->features}, .maps = &map, .map_count = 1};
+    tl_pipeline_args a = {.decode = {cut_and_pack, p}};
     return tli_read_records(out, &a, &data->base, args);
 }
 

@@ -31,9 +31,9 @@ TL_NODISCARD tl_status tli_bert_names(const void *config, tl_original_names *int
 TL_NODISCARD tl_status tli_albert_names(const void *config, tl_original_names *into);
 
 /* How many words the encoder that is chosen looks up, as its section says; 0 where that is not
- * known, for gin may choose another table. */
+ * known, for gin may choose another table. The arena keeps what is asked for it. */
 TL_NODISCARD tl_status tli_encoder_words(int64_t *out, const tl_oneof *encoder,
-                                         const tl_registry *registry);
+                                         const tl_registry *registry, tl_arena *arena);
 
 /* Truncated normal numbers of this deviation; in the arena. */
 tl_oneof tli_truncated_normal(tl_arena *arena, double stddev);

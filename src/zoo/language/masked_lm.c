@@ -128,7 +128,7 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                                 .trains = trains,
                                 .arena = t->arena};
     const tl_pretrainer_config *k = t->config->model.value;
-    if (k) TL_TRY(tli_ask_words(&args, &k->encoder, t->registry));
+    if (k) TL_TRY(tli_ask_words(&args.words, &k->encoder, t->registry, t->arena));
     TL_TRY(ask_next_sentence(&args, t, data));
     if (reads_texts(t))
         return tli_pretrain_text_inputs(out, (const tl_pretrain_text_data_config *)data, &args);

@@ -165,7 +165,8 @@ static tl_status build_inputs(tl_task *t, const tl_data_config *data, const tl_i
                                 .arena = t->arena,
                                 .classes = model_of(t) ? model_of(t)->num_classes : 0,
                                 .classes_key = "task.model.num_classes"};
-    if (model_of(t)) TL_TRY(tli_ask_words(&args, &model_of(t)->encoder, t->registry));
+    if (model_of(t))
+        TL_TRY(tli_ask_words(&args.words, &model_of(t)->encoder, t->registry, t->arena));
     if (tli_sentence_reads_own(t)) {
         TL_TRY(tli_sentence_need_pieces(t));
         return tli_texts_inputs(out, own_config(t), (const tl_text_data_config *)data,
@@ -190,6 +191,7 @@ static tl_status build_model(tl_task *t, tl_model **out)
     const tl_sentence_model_config *k = model_of(t);
     *out = NULL;
     if (!k) return TL_FAIL(TL_EINVAL, "task.model is null: there is no model to build");
+    TL_TRY(tli_ask_words(&((sentence_task *)t)->words, &k->encoder, t->registry, t->arena));
     TL_TRY(
         tl_sentence_model_new(out, &(tl_sentence_model_args){.engine = t->engine,
                                                              .config = k,
@@ -422,13 +424,13 @@ static tl_status initialize(tl_task *t, tl_model *m)
     if (*k->hub_module_url && from && *from)
         return TL_FAIL(TL_EINVAL, "task.hub_module_url: it and init_checkpoint exclude each other: "
                                   "clear one of them");
-    if (k->init_cls_pooler && model_of(t)->use_encoder_pooler)
-        return TL_FAIL(TL_EINVAL,
     if (*k->hub_module_url) return initialize_from_hub(t, m, k->hub_module_url);
     if (k->init_cls_pooler && (!from || !*from))
         TL_LOG_WARNING("task.init_cls_pooler has no effect: the head would begin with a part of "
                        "task.init_checkpoint, which is empty; name a run of pre-training there");
     if (!from || !*from) return TL_OK;
+    if (k->init_cls_pooler && model_of(t)->use_encoder_pooler)
+        return TL_FAIL(TL_EINVAL,
                        "task.init_cls_pooler: with task.model.use_encoder_pooler the head has no "
                        "dense layer that could begin as that of next_sentence: clear one of them");
     if (!tli_foreign_is(from))

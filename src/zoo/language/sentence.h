@@ -10,6 +10,7 @@ typedef struct tli_sentence_task {
     tl_tokenizer *tokenizers[2]; /* of validation and training, where records hold texts */
     tli_pieces pieces;           /* of the run; none yet, or none at all */
     tl_strings classes;          /* names, as the run has noted them */
+    tli_words words;             /* that the model was built for */
 } tli_sentence_task;
 
 /* Which data it has: records of texts, own texts; else records of pieces. */

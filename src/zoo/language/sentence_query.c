@@ -189,15 +189,19 @@ static tl_status pack_alike(const tl_task *t, const tl_tokenizer *tokenizer, tl_
 
 tl_status tli_sentence_prepare_query(const tl_task *t, const tl_query *q, void *const *inputs)
 {
-    const tl_tokenizer *tokenizer = ((const tli_sentence_task *)t)->pieces.tokenizer;
+    const tli_sentence_task *s = (const tli_sentence_task *)t;
+    const tl_tokenizer *tokenizer = s->pieces.tokenizer;
     const tl_bytes first = {q->data, q->size}, second = {q->second, q->second_size};
     int32_t *const places[3] = {inputs[0], inputs[1], inputs[2]};
     if (!tokenizer) return no_pieces(t);
     if (q->shape.rank) return TL_FAIL(TL_EINVAL, "an array is no text");
     TL_TRY(check_texts(t, q->second != NULL));
-    if (!tli_sentence_reads_texts(t)) return pack_alike(t, tokenizer, first, second, places);
-    return tli_sentence_pack_texts(tokenizer, tli_sentence_length(t),
-                                   (const tl_bytes[]){first, second}, q->second ? 2 : 1, places);
+    const int64_t length = tli_sentence_length(t);
+    if (tli_sentence_reads_texts(t))
+        TL_TRY(tli_sentence_pack_texts(tokenizer, length, (const tl_bytes[]){first, second},
+                                       q->second ? 2 : 1, places));
+    else TL_TRY(pack_alike(t, tokenizer, first, second, places));
+    return tli_check_words(tokenizer, places[0], length, &s->words);
 }
 
 tl_tensor *tli_sentence_build_answers(const tl_task *t, tl_ctx *c, const tl_tensors *outputs)
