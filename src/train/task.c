@@ -481,7 +481,10 @@ tl_status tl_task_build_model(tl_task *t, tl_model **out)
 tl_status tl_task_build_inputs(tl_task *t, const tl_data_config *data,
                                const tl_input_context *input, tl_dataset **out)
 {
-    return CALL(t, build_inputs)(t, data, input, out);
+    tl_gin *outer = tl_gin_set_current(t->gin);
+    tl_status st = CALL(t, build_inputs)(t, data, input, out);
+    tl_gin_set_current(outer);
+    return st;
 }
 
 tl_tensor *tl_task_build_losses(tl_task *t, tl_ctx *c, const tl_tensors *labels,

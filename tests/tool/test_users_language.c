@@ -227,7 +227,30 @@ static void words_are_looked_up_as_wide_as_the_rest(void **state)
     refused("build_encoder.embedding_layer gives vectors of 6, and 8 are expected: set its "
             "embedding_width=8, or embedding_size=6 of the encoder",
             LOOKING_UP);
-    works(LOOKING_UP, "task.model.encoder.bert.embedding_size=6");
+    works(LOOKING_UP, "task.model.encoder.bert.embedding_size=6",
+          "task.validation_data.global_batch_size=8", "task.validation_data.input_path=records",
+          "task.validation_data.seq_length=8", "task.validation_data.max_predictions_per_seq=2");
+    run("eval", "--model_dir=run");
+    ended(0, "");
+}
+
+/* The section says how many words there are as long as its table is the one. */
+static void words_of_scaffolds_are_counted(void **state)
+{
+    (void)state;
+#define SCAFFOLD                                                                                   \
+    GUESSING, "--gin_params=build_encoder.encoder_cls = @EncoderScaffold",                         \
+        "--gin_params=EncoderScaffold.hidden_cls = @TransformerScaffold"
+    WRITE(.word = 9);
+    refused("feature 'input_ids' has 9 at [2]; 0 to 8 are expected: set "
+            "task.model.encoder.bert.vocab_size",
+            SCAFFOLD);
+    works(SCAFFOLD, "--gin_params=EncoderScaffold.embedding_cls = @PackedSequenceEmbedding()",
+          "--gin_params=PackedSequenceEmbedding.vocab_size = 20",
+          "--gin_params=PackedSequenceEmbedding.type_vocab_size = 2",
+          "--gin_params=PackedSequenceEmbedding.embedding_width = 8",
+          "--gin_params=PackedSequenceEmbedding.hidden_size = 8",
+          "--gin_params=PackedSequenceEmbedding.max_seq_length = 8");
 }
 
 static void what_answers_no_questions_says_so(void **state)
@@ -250,6 +273,7 @@ int main(void)
         TOOL_TEST(settings_fit_each_other),
         TOOL_TEST(lengths_are_those_of_the_records),
         TOOL_TEST(words_are_looked_up_as_wide_as_the_rest),
+        TOOL_TEST(words_of_scaffolds_are_counted),
         TOOL_TEST(what_answers_no_questions_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
