@@ -11,9 +11,11 @@
 #include "cuda/seen.h"
 #include "engine.h"
 
+/* On a machine that shows no GPU: what says that one is not used is said once in a process. */
 static int forget_device(void **state)
 {
     (void)state;
+    tli_gpu_seen_in = "/missing";
     return unsetenv("TILTH_DEVICE");
 }
 
@@ -116,15 +118,15 @@ static int enter_machine(void **state)
 {
     (void)state;
     unsetenv("CUDA_VISIBLE_DEVICES");
+    if (forget_device(state) != 0 || !mkdtemp(temporary(machine, "tilth-machine"))) return -1;
     tli_gpu_seen_in = machine;
-    return forget_device(state) == 0 && mkdtemp(temporary(machine, "tilth-machine")) ? 0 : -1;
+    return 0;
 }
 
 static int leave_machine(void **state)
 {
     (void)state;
     unsetenv("CUDA_VISIBLE_DEVICES");
-    tli_gpu_seen_in = "";
     return remove_tree(machine);
 }
 
