@@ -161,7 +161,7 @@ tl_status tli_cuda_launch(tl_queue *q, CUfunction kernel, int64_t blocks, int th
 tl_status tli_cuda_launch_meeting(tl_queue *q, CUfunction kernel, int64_t blocks, int threads,
                                   size_t shared, void **parameters, bool proven);
 /* Promised kernels of the queue are going to meet. */
-void tli_cuda_may_meet(tl_queue *q);
+tl_status tli_cuda_may_meet(tl_queue *q);
 /* All that the queue had to do is done, or the GPU lost. */
 void tli_cuda_meets_no_more(tl_queue *q);
 /* It may have so many bytes of a group's memory beside those that its text declares. */

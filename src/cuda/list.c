@@ -159,7 +159,7 @@ tl_status tli_cuda_list_run(tl_device_program *p, tl_queue *q)
     p->queue = q;
     if (p->whole && p->runs < RUNS_OF_GRAPH && ++p->runs == RUNS_OF_GRAPH) make_whole(p);
     if (p->whole && p->runs == RUNS_OF_GRAPH) return tli_whole_run(p->whole, q);
-    if (p->meets) tli_cuda_may_meet(q);
+    if (p->meets) TL_TRY(tli_cuda_may_meet(q));
     TLI_CUDA_TRY(p->device->api, cuGraphLaunch, p->graph, tli_cuda_queue_of(q)->stream);
     (void)tli_cuda_issue(q);
     return TL_OK;

@@ -12,9 +12,9 @@ static struct {
 } meeting = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // Whoever calls it holds the lock.
-static void join(tli_cuda_queue *q)
+static tl_status join(tli_cuda_queue *q)
 {
-    if (q->meets.joined) return;
+    if (q->meets.joined) return TL_OK;
     for (tli_cuda_queue *other = meeting.first; other; other = other->meets.next) {
         if (tli_cuda_wait(&other->base, other->meets.alone) == TL_OK) continue;
         tl_error_clear(); // its own to tell; it is over
@@ -22,13 +22,15 @@ static void join(tli_cuda_queue *q)
     q->meets.joined = true;
     q->meets.next = meeting.first;
     meeting.first = q;
+    return tli_cuda_enter(tli_cuda_of(q->base.device)); // the others may be of another GPU
 }
 
-void tli_cuda_may_meet(tl_queue *queue)
+tl_status tli_cuda_may_meet(tl_queue *queue)
 {
     pthread_mutex_lock(&meeting.lock);
-    join(tli_cuda_queue_of(queue));
+    const tl_status st = join(tli_cuda_queue_of(queue));
     pthread_mutex_unlock(&meeting.lock);
+    return st;
 }
 
 void tli_cuda_meets_no_more(tl_queue *queue)
@@ -46,11 +48,11 @@ tl_status tli_cuda_launch_meeting(tl_queue *queue, CUfunction kernel, int64_t bl
     const tli_cuda *d = tli_cuda_of(queue->device);
     tli_cuda_queue *q = tli_cuda_queue_of(queue);
     pthread_mutex_lock(&meeting.lock);
-    join(q);
+    tl_status st = join(q);
     const bool alone =
         proven && tli_cuda_is_early(d) && !d->served && meeting.first == q && !q->meets.next;
-    const tl_status st =
-        tli_cuda_launch(queue, kernel, blocks, threads, shared, parameters, !alone);
+    if (st == TL_OK)
+        st = tli_cuda_launch(queue, kernel, blocks, threads, shared, parameters, !alone);
     const uint64_t ticket = tli_cuda_issue(queue);
     if (alone) q->meets.alone = ticket;
     pthread_mutex_unlock(&meeting.lock);

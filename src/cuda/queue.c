@@ -37,8 +37,10 @@ void tli_cuda_queue_free(tl_queue **queue)
     tli_cuda_queue *q = tli_cuda_queue_of(*queue);
     if (!q) return;
     const tli_cuda *d = device_of(*queue);
-    if (d->api->cuCtxSetCurrent(d->context) == CUDA_SUCCESS) {
-        if (q->stream) (void)d->api->cuStreamSynchronize(q->stream);
+    const bool there = d->api->cuCtxSetCurrent(d->context) == CUDA_SUCCESS;
+    if (there && q->stream) (void)d->api->cuStreamSynchronize(q->stream);
+    tli_cuda_meets_no_more(*queue); // others wait for its marks as long as it may meet them
+    if (there) {
         for (int i = 0; i < TLI_CUDA_MARKS; i++)
             if (q->marks[i]) (void)d->api->cuEventDestroy_v2(q->marks[i]);
         if (q->workspace.at) (void)d->api->cuMemFree_v2(q->workspace.at);
@@ -49,7 +51,6 @@ void tli_cuda_queue_free(tl_queue **queue)
         tli_cuda_queue_work_deinit(q);
         if (q->stream) (void)d->api->cuStreamDestroy_v2(q->stream);
     }
-    tli_cuda_meets_no_more(*queue);
     TL_VEC_FREE(&q->outgrown);
     pthread_mutex_destroy(&q->lock);
     tl_free(q);

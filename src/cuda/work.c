@@ -189,7 +189,7 @@ static tl_status start(const tl_run *run, const tli_cuda_work *w, const void *ar
     TL_TRY(tli_cuda_enter(d));
     TL_TRY(find_kernel(run->queue, &kernel, w));
     if (tli_cuda_foresees(run->queue)) return TL_OK;
-    if (w->meets) tli_cuda_may_meet(run->queue);
+    if (w->meets) TL_TRY(tli_cuda_may_meet(run->queue));
     TL_TRY(tli_cuda_launch(run->queue, kernel, blocks, warps ? 32 * WARPS_IN_BLOCK : w->threads,
                            shared_of(w), parameters, w->meets));
     if (tli_cuda_listed(run->queue)) tli_whole_work(tli_cuda_listed(run->queue), w, args, bytes);
