@@ -248,7 +248,8 @@ static tl_status time_one(void *self, int number, float *ms)
     return TL_OK;
 }
 
-/* The fastest of them, computing what is asked for. The others may have wanted more room. */
+/* The fastest of them, computing what is asked for. The others may have wanted more room, which
+ * stays where lists know it. */
 static tl_status choose_fastest(const tl_run *run, tli_cuda_plan *p, const tli_cuda_operands *o,
                                 const candidates *all)
 {
@@ -266,7 +267,7 @@ static tl_status choose_fastest(const tl_run *run, tli_cuda_plan *p, const tli_c
     if (st == TL_OK) take(p, &all->items[tli_race_run(&race)]);
     if (c.from) (void)d->api->cuEventDestroy_v2(c.from);
     if (c.to) (void)d->api->cuEventDestroy_v2(c.to);
-    return st == TL_OK ? tli_cuda_drop_room(q, &q->workspace) : st;
+    return st == TL_OK && !q->workspace.listed ? tli_cuda_drop_room(q, &q->workspace) : st;
 }
 
 static bool is_measured(const tli_cuda_queue *q, const tli_cuda_product *w)

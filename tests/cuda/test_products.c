@@ -20,6 +20,7 @@ static char cache[TEMPORARY_PATH];
 static struct {
     uint32_t told[4], asked[4];
     int times;
+    size_t room; /* that algorithms want */
 } heard;
 
 /* The last product. */
@@ -42,7 +43,7 @@ static cublasStatus_t hear(cublasLtMatmulPreference_t preference,
     return CUBLAS_STATUS_SUCCESS;
 }
 
-/* One algorithm, whose number is how often somebody has asked. */
+/* Two algorithms; the number of the first is how often somebody has asked. */
 static cublasStatus_t propose(cublasLtHandle_t with, cublasLtMatmulDesc_t what,
                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
@@ -50,11 +51,14 @@ static cublasStatus_t propose(cublasLtHandle_t with, cublasLtMatmulDesc_t what,
                               cublasLtMatmulHeuristicResult_t *results, int *found)
 {
     (void)with, (void)what, (void)a, (void)b, (void)c, (void)d, (void)preference;
-    assert_true(wanted >= 1);
+    assert_true(wanted >= 2);
     memcpy(heard.asked, heard.told, sizeof heard.asked);
     memset(heard.told, 0, sizeof heard.told);
-    *results = (cublasLtMatmulHeuristicResult_t){.algo.data[0] = (uint64_t)++heard.times};
-    *found = 1;
+    heard.times++;
+    for (int i = 0; i < 2; i++)
+        results[i] = (cublasLtMatmulHeuristicResult_t){
+            .algo.data[0] = (uint64_t)(heard.times + 1000 * i), .workspaceSize = heard.room};
+    *found = 2;
     return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -226,6 +230,49 @@ static void views_are_told_of(void **state)
     close_places(&p, &c);
 }
 
+/* --- room ------------------------------------------------------------------------------------- */
+
+/* c = a b, so large that its algorithms are measured; nobody reads its elements here. */
+static tl_status multiply_large(const places *p, int64_t n)
+{
+    enum { LARGE = 512 };
+    const tl_run with = {.engine = p->engine, .queue = p->engine->queue};
+    const tli_cuda_product what = {.dtype = TL_F32, .m = LARGE, .n = n, .k = LARGE, .batch = 1};
+    return tli_cuda_multiply_into(&with, &what,
+                                  &(tli_cuda_operands){.a = p->a, .b = p->b, .c = p->c});
+}
+
+static tl_status multiply_64(void *p)
+{
+    return multiply_large(p, 64);
+}
+
+/* Measuring makes room for those that are not chosen, which is given back but where a list has its
+ * address: then it is what everybody uses. */
+static void measuring_leaves_lists_their_room(void **state)
+{
+    tl_ctx *c;
+    places p = open_places(&c);
+    const tl_queue *queue = p.engine->queue;
+    const tli_cuda_queue *q = tli_cuda_queue_of(p.engine->queue);
+    tl_device_program *list;
+    (void)state;
+    heard.room = 5 << 20;
+    assert_ok(multiply_64(&p));
+    assert_ok(queue->device->cls->program_build(&list, p.engine->queue, multiply_64, &p));
+    assert_true(q->workspace.listed);
+    const CUdeviceptr at = q->workspace.at;
+    assert_ok(multiply_large(&p, 128));
+    assert_true(q->workspace.at == at);
+    assert_int_equal(q->outgrown.count, 0);
+    heard.room = 9 << 20; // of which the list knows nothing
+    assert_ok(multiply_large(&p, 256));
+    assert_true(q->workspace.at != at && !q->workspace.listed);
+    assert_int_equal(q->outgrown.count, 1);
+    queue->device->cls->program_free(&list);
+    close_places(&p, &c);
+}
+
 static int open_libraries(void **state)
 {
     (void)state;
@@ -249,6 +296,7 @@ int main(void)
         cmocka_unit_test(a_bias_counts_with_the_result),
         cmocka_unit_test(a_plan_serves_those_that_lie_as_it_was_told),
         cmocka_unit_test(views_are_told_of),
+        cmocka_unit_test(measuring_leaves_lists_their_room),
     };
     return cmocka_run_group_tests(tests, open_libraries, close_libraries);
 }
