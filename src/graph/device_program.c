@@ -34,26 +34,24 @@ static const void *place_of(const tli_binding *b)
     return b->root->storage ? tli_data(b->root) : NULL;
 }
 
-static bool has_inputs(const tl_program *p, const tli_list *l)
+/* Of inputs, and of outputs with more than so many bytes. */
+static bool is_at(const tl_program *p, const tli_list *l, size_t bytes)
 {
-    for (int64_t i = 0; i < p->graph->input_count; i++)
+    const tl_graph *g = p->graph;
+    for (int64_t i = 0; i < g->input_count; i++)
         if (l->places[i] != place_of(&p->inputs[i])) return false;
+    for (int64_t i = 0; i < g->output_count; i++)
+        if (tl_tensor_bytes(g->outputs[i].tensor) > bytes
+            && l->places[g->input_count + i] != place_of(&p->outputs[i]))
+            return false;
     return true;
 }
 
-static bool is_at(const tl_program *p, const tli_list *l)
-{
-    const int64_t inputs = p->graph->input_count;
-    if (!has_inputs(p, l)) return false;
-    for (int64_t i = 0; i < p->graph->output_count; i++)
-        if (l->places[inputs + i] != place_of(&p->outputs[i])) return false;
-    return true;
-}
-
-static tli_list *find_list(tl_program *p)
+static tli_list *find_list(tl_program *p, size_t bytes)
 {
     for (int i = 0; i < TLI_MOST_LISTS; i++)
-        if (p->lists.items[i].places && is_at(p, &p->lists.items[i])) return &p->lists.items[i];
+        if (p->lists.items[i].places && is_at(p, &p->lists.items[i], bytes))
+            return &p->lists.items[i];
     return NULL;
 }
 
@@ -104,16 +102,13 @@ static tl_status take_own(tl_program *p)
     return TL_OK;
 }
 
-/* Whether results of this run are kept, as those of all before it; runs that stop at collectives
- * hand out their results elsewhere. */
+/* Whether small results of this run alone are kept, as those of all before it; runs that stop at
+ * collectives hand out their results elsewhere. */
 static tl_status note_kept(tl_program *p)
 {
     if (p->lists.own || p->collectives) return TL_OK;
-    for (int i = 0; i < TLI_MOST_LISTS; i++) {
-        const tli_list *l = &p->lists.items[i];
-        if (l->places && has_inputs(p, l)) return ++p->lists.kept == PATIENCE ? take_own(p) : TL_OK;
-    }
-    return TL_OK;
+    p->lists.kept = find_list(p, LARGEST_OWN) ? p->lists.kept + 1 : 0;
+    return p->lists.kept == PATIENCE ? take_own(p) : TL_OK;
 }
 
 tl_storage *tli_lists_place(const tl_program *p, int64_t i, const tl_tensor *t)
@@ -192,7 +187,7 @@ void tli_lists_foresee(tl_program *p, const tl_run *run)
 tl_status tli_lists_run(tl_program *p, const tl_run *run, tl_status (*put)(void *self), void *self)
 {
     if (!is_wanted(p, run)) return put(self);
-    tli_list *l = find_list(p);
+    tli_list *l = find_list(p, 0);
     if (!l) {
         TL_TRY(note_kept(p));
         TL_TRY(note_places(p));

@@ -75,7 +75,7 @@ struct tl_program {
     struct {
         tli_list items[TLI_MOST_LISTS];
         int64_t next;
-        int64_t kept;    /* runs in a row whose results alone were elsewhere than those of lists */
+        int64_t kept;    /* runs in a row of which small results alone were elsewhere than lists' */
         tl_tensor **own; /* by output: where lists leave it; NULL: where the caller has it */
         bool asked, refused;
     } lists;

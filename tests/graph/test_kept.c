@@ -2,6 +2,7 @@
  * each holds what its own run computed. runs: fake device */
 #include "test.h"
 #include "engine.h"
+#include "fake/fake_device.h"
 
 #include <tilth/graph/function.h>
 #include <tilth/ops/create.h>
@@ -85,11 +86,97 @@ static void a_large_result_stays_what_it_was(void **state)
     keep(true);
 }
 
+/* --- when small results become the program's own ---------------------------------------------- */
+
+/* On the fake device, whatever the environment says; results of all runs are kept. */
+typedef struct keeper {
+    tl_engine *engine;
+    tl_ctx *c;
+    tl_function *f;
+    tl_tensor *x;
+    bool large;
+} keeper;
+
+static int open_keeper(void **state)
+{
+    static keeper k;
+    assert_ok(tl_engine_new(&k.engine, &(tl_engine_args){.backend = &fake_backend, .threads = 1}));
+    assert_ok(tl_ctx_new(&k.c, k.engine));
+    assert_ok(tl_function_new(
+        &k.f,
+        &(tl_function_args){.engine = k.engine, .name = "kept", .body = body, .self = &k.large}));
+    k.x = tl_full(k.c, TL_F32, TL_SHAPE(ELEMENTS), 1);
+    *state = &k;
+    return 0;
+}
+
+static int close_keeper(void **state)
+{
+    keeper *k = *state;
+    tl_function_free(&k->f);
+    tl_ctx_free(&k->c);
+    tl_engine_free(&k->engine);
+    return 0;
+}
+
+/* Pieces of work of a run. */
+static int64_t run(keeper *k, tl_tensor *x)
+{
+    tl_tensors in = {0}, out = {0};
+    assert_ok(tl_engine_wait(k->engine));
+    const int64_t before = fake_ran();
+    tl_tensors_put(k->c, &in, "x", x);
+    assert_ok(tl_function_call(k->f, k->c, &in, &out));
+    assert_ok(tl_engine_wait(k->engine));
+    return fake_ran() - before;
+}
+
+/* They are copied then, which a list makes good. */
+static void small_results_alone_become_the_programs_own(void **state)
+{
+    keeper *k = *state;
+    int64_t last = 0;
+    k->large = false;
+    for (int i = 0; i < RUNS; i++) last = run(k, k->x);
+    assert_int_equal(last, 1 + 2); // the list, and copies
+}
+
+/* A list that knows where a large result lies is never met again. */
+static void beside_a_large_result_they_stay_the_callers(void **state)
+{
+    keeper *k = *state;
+    k->large = true;
+    (void)run(k, k->x); // constants are made
+    const int64_t calls = run(k, k->x);
+    for (int i = 0; i < RUNS; i++) assert_int_equal(run(k, k->x), calls);
+}
+
+/* Runs whose inputs come from elsewhere are no such runs, and between them few others count. */
+static void runs_count_that_come_one_behind_the_other(void **state)
+{
+    enum { FEW = 6 };
+    keeper *k = *state;
+    k->large = false;
+    (void)run(k, k->x);
+    const int64_t calls = run(k, k->x);
+    for (int round = 0; round < 4; round++) {
+        tl_tensor *other = tl_full(k->c, TL_F32, TL_SHAPE(ELEMENTS), 2);
+        for (int i = 0; i < FEW; i++) assert_int_equal(run(k, k->x), calls);
+        assert_int_equal(run(k, other), calls);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_result_stays_what_it_was),
         cmocka_unit_test(a_large_result_stays_what_it_was),
+        cmocka_unit_test_setup_teardown(small_results_alone_become_the_programs_own, open_keeper,
+                                        close_keeper),
+        cmocka_unit_test_setup_teardown(beside_a_large_result_they_stay_the_callers, open_keeper,
+                                        close_keeper),
+        cmocka_unit_test_setup_teardown(runs_count_that_come_one_behind_the_other, open_keeper,
+                                        close_keeper),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
