@@ -11,7 +11,7 @@ cases=0
 good_tree()
 {
     rm -rf "${tree:?}"/*
-    mkdir -p "$tree"/include/tilth/{base,core,sys/base} "$tree"/src/{base/inner,core/inner,nn,data,io/file} "$tree"/{tool,docs,tests/checks}
+    mkdir -p "$tree"/include/tilth/{base,core,sys/base} "$tree"/src/{base/inner,core/inner,nn,data,io/file} "$tree"/{tool,docs,tests/{base,checks}}
     put include/tilth/tilth.h '#include <tilth/base/a.h>' '#include <tilth/core/b.h>'
     put include/tilth/base/a.h '#ifndef A_H' '#define A_H' '#include <stddef.h>' \
         'typedef struct a {' '    size_t size;' '} a;' '#endif'
@@ -227,6 +227,12 @@ format_cases()
     takes format
     put src/base/x.c "/* $(printf 'ä%.0s' {1..95}) */"
     refuses format 'src/base/x.c:1: wider than 100 columns'
+    put tests/base/test_x.c '/* What it is for.' ' *' ' * needs: no sanitizer; runs: fake device */'
+    takes format
+    put tests/base/test_x.c '/* What it is for. needs: no' ' * sanitizer */'
+    refuses format 'tests/base/test_x.c:1: what the test needs must stand on one line'
+    put tests/base/test_x.c '/* What it is for. runs:' ' * fake device */'
+    refuses format 'tests/base/test_x.c:1: what the test needs must stand on one line'
     put src/base/x.c 'int f(int a,int b);'
     "$checks/format.sh" --mend "$tree" >/dev/null
     takes format

@@ -1,6 +1,7 @@
 /* Commands on a GPU, by a driver, a compiler and libraries that are none (fake/cuda): what they say
- * and ask of the driver. What kernels compute is not looked at, as they do nothing here. needs: no
- * sanitizer */
+ * and ask of the driver. What kernels compute is not looked at, as they do nothing here.
+ *
+ * needs: no sanitizer */
 #include "tool/shell_lab.h"
 
 #include <jansson.h>

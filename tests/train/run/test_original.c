@@ -1,6 +1,7 @@
 /* Checkpoints of Model Garden: what is written is read again under our names, another model is told
- * from the right one, a model begins with the weights of one, and a run goes on from one. runs:
- * fake device */
+ * from the right one, a model begins with the weights of one, and a run goes on from one.
+ *
+ * runs: fake device */
 #include "train/toy.h"
 
 #include <tilth/io/tensorflow/tensorbundle.h>
