@@ -68,7 +68,7 @@ struct tl_device_program {
     int runs;         /* until it becomes one */
 };
 
-/* Compiling it takes a second, which few runs do not make good. */
+/* Compiling it takes seconds, which few runs do not make good. */
 enum { RUNS_OF_GRAPH = 16 };
 
 /* What `put` puts into the queue becomes a graph. NULL where it failed. */

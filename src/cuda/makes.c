@@ -1,5 +1,5 @@
-/* Elements that are moved or made: boxes of them, padding, scans, choices along an axis
- * (text/make.cu). */
+/* Elements that are moved or made: boxes of them, padding, assignments, scans, choices along an
+ * axis (text/make.cu). */
 #include <string.h>
 
 #include <tilth/base/integer.h>
@@ -156,6 +156,51 @@ static tl_status pad(const tl_run *run, const tl_node *n)
     for (int i = 0; i < x->shape.rank; i++) at += attr->before.items[i] * y->strides[i];
     return tli_cuda_move_box(run, &x->shape, size, tli_data(x), x->strides,
                              (char *)tli_data(y) + at * (int64_t)size, y->strides);
+}
+
+/* --- assignments ------------------------------------------------------------------------------ */
+
+/* Sums of each type as nests have them: of what is there and what is added. */
+static const char *sum_of(tl_dtype dtype)
+{
+    switch (dtype) {
+    case TL_BF16: return "bf16_bits_of_f(from_bf16(there) + from_bf16(more))";
+    case TL_F16: return "f16_bits_of_f(from_f16(there) + from_f16(more))";
+    case TL_I64: return "(i64)((u64)there + (u64)more)";
+    case TL_I32: return "(i32)((u32)there + (u32)more)";
+    case TL_BOOL: return "(u8)(there | more)";
+    default: return "there + more";
+    }
+}
+
+/* What is added is rounded behind its factor, as the op that multiplies does it. */
+static const char *scaled(tl_dtype dtype)
+{
+    switch (dtype) {
+    case TL_F32: return "x * (float)a.by";
+    case TL_BF16: return "bf16_bits_of_f(from_bf16(x) * (float)a.by)";
+    case TL_F16: return "f16_bits_of_f(from_f16(x) * (float)a.by)";
+    default: return "x * a.by";
+    }
+}
+
+static tl_status assign(const tl_run *run, const tl_node *n)
+{
+    const tl_assign_attr *attr = n->attr;
+    const tl_tensor *y = n->in[0], *x = n->in[1];
+    tli_add_args a = {.count = tl_tensor_count(y),
+                      .x = tli_data(x),
+                      .y = tli_data(y),
+                      .begins = n->inputs > 2 ? tli_data(n->in[2]) : NULL,
+                      .by = attr->scale};
+    if (!a.count) return TL_OK;
+    if (!attr->add) return run->queue->device->cls->copy(run->queue, a.y, a.x, tl_tensor_bytes(y));
+    tli_cuda_work w = work_of("add_to", "ADD", 1);
+    tli_cuda_define_type(&w.defines, "Y", y->dtype);
+    tl_str_addf(&w.defines, "#define MORE %s\n#define SUM %s\n",
+                attr->scale != 0 ? scaled(y->dtype) : "x", sum_of(y->dtype));
+    a.groups = tl_div_up(a.count, BLOCK);
+    return tli_cuda_put(run, &w, &a, sizeof a);
 }
 
 /* --- numbers ---------------------------------------------------------------------------------- */
@@ -407,6 +452,7 @@ static const tl_kernel rows[] = {
     {TL_OP_concat, TL_DTYPE_COUNT, concat, TL_KERNEL_STRIDED},
     {TL_OP_unslice, TL_DTYPE_COUNT, unslice, TL_KERNEL_STRIDED},
     {TL_OP_pad, TL_DTYPE_COUNT, pad, TL_KERNEL_STRIDED},
+    {TL_OP_assign, TL_DTYPE_COUNT, assign, 0},
     {TL_OP_arange, TL_DTYPE_COUNT, arange, 0},
     {TL_OP_one_hot, TL_DTYPE_COUNT, one_hot, 0},
     {TL_OP_argmax, TL_DTYPE_COUNT, argmax, 0},

@@ -374,7 +374,7 @@ tl_status tli_cuda_set_draws(tl_queue *queue, const tl_draws *draws)
     void *parameters[] = {&s};
     const tli_cuda_work w = {.text = {tli_text_of_draw}, .name = "set_step", .threads = 32};
     TL_TRY(find_kernel(queue, &kernel, &w));
-    TLI_CUDA_TRY(d->api, cuLaunchKernel, kernel, 1, 1, 1, 32, 1, 1, 0, q->stream, parameters, NULL);
+    TL_TRY(tli_cuda_launch(queue, kernel, 1, 32, 0, parameters, false));
     (void)tli_cuda_issue(queue);
     q->draws = *draws;
     return TL_OK;

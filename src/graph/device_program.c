@@ -9,23 +9,32 @@
 #include "core/inner/tensor.h"
 #include "graph/program.h"
 
+static bool draws(const tl_program *p)
+{
+    for (int64_t i = 0; i < p->step_count; i++)
+        if (p->steps[i].node->op->flags & TL_OP_RANDOM) return true;
+    return false;
+}
+
 /* Draws are values of a run, which not all devices can tell a list; kernels of the host run at
  * once, and panels are packed anew when weights have moved. */
 static bool can_be_listed(const tl_program *p, const tl_device_class *device)
 {
     for (int64_t i = 0; i < p->step_count; i++) {
         const tli_step *s = &p->steps[i];
-        if (((s->node->op->flags & TL_OP_RANDOM) && !device->set_draws) || s->packed) return false;
-        if (s->kernel.fn && (s->kernel.flags & TL_KERNEL_STAGED)) return false;
+        if (s->packed || (s->kernel.fn && (s->kernel.flags & TL_KERNEL_STAGED))) return false;
     }
-    return p->step_count > 1;
+    return p->step_count > 1 && (device->set_draws || !p->lists.draws);
 }
 
 static bool is_wanted(tl_program *p, const tl_run *run)
 {
     if (!run->queue->device->cls->program_build || run->engine->waits) return false;
-    if (!p->lists.asked) p->lists.refused = !can_be_listed(p, run->queue->device->cls);
-    p->lists.asked = true;
+    if (!p->lists.asked) {
+        p->lists.asked = true;
+        p->lists.draws = draws(p);
+        p->lists.refused = !can_be_listed(p, run->queue->device->cls);
+    }
     return !p->lists.refused;
 }
 
@@ -132,7 +141,7 @@ tl_status tli_lists_hand_out(const tl_program *p, tl_ctx *c, const tl_tensors *o
 static tl_status run_list(tl_program *p, const tl_run *run, tli_list *l)
 {
     const tl_device_class *device = run->queue->device->cls;
-    if (device->set_draws) TL_TRY(device->set_draws(run->queue, &run->draws));
+    if (p->lists.draws) TL_TRY(device->set_draws(run->queue, &run->draws));
     TL_TRY(device->program_run(l->made, run->queue));
     for (int64_t i = 0; i < p->step_count; i++) TL_TRY(tli_call_queued(run, p->steps[i].node));
     return TL_OK;

@@ -78,6 +78,7 @@ struct tl_program {
         int64_t kept;    /* runs in a row of which small results alone were elsewhere than lists' */
         tl_tensor **own; /* by output: where lists leave it; NULL: where the caller has it */
         bool asked, refused;
+        bool draws; /* by random ops: lists are told for which step */
     } lists;
     bool foreseen; /* by the device, before the first run */
     bool timing;

@@ -210,6 +210,15 @@ typedef struct tli_make_args {
     void *y;
 } tli_make_args;
 
+/* x is added to y, or to 0 where a sum begins. */
+typedef struct tli_add_args {
+    long long groups, count;
+    const void *x;
+    void *y;
+    const unsigned char *begins; /* NULL: it does not */
+    double by;
+} tli_add_args;
+
 /* [before, axis, behind]. */
 typedef struct tli_axis_args {
     long long groups, axis, behind, count, keep; /* sorting: elements in all, and of a line */

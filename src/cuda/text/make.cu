@@ -1,4 +1,5 @@
-/* Elements that are moved or made: boxes of them, padding, constants, scans, choices along an axis.
+/* Elements that are moved or made: boxes of them, padding, constants, sums in place, scans, choices
+ * along an axis.
  *
  * Thread word: free-threaded. */
 
@@ -51,6 +52,18 @@ KERNEL(256) fill(const tli_make_args a GROUP_PARAM)
 {
     ELEMENTS
         ((U_T *)a.y)[i] = (U_T)a.bits;
+    ELEMENTS_END
+}
+#endif
+
+#if defined(ADD)
+KERNEL(256) add_to(const tli_add_args a GROUP_PARAM)
+{
+    ELEMENTS
+        Y_T *const y = (Y_T *)a.y + i;
+        const Y_T x = ((const Y_T *)a.x)[i];
+        const Y_T there = a.begins && *a.begins ? (Y_T)0 : *y, more = MORE;
+        *y = SUM;
     ELEMENTS_END
 }
 #endif
