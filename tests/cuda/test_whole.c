@@ -261,6 +261,50 @@ static void bits_are_those_of_the_list(void **state)
     tl_engine_free(&engine);
 }
 
+/* Steps with nothing between them, of which each begins while the last one ends. */
+static void bits_stay_where_steps_overlap(void **state)
+{
+    enum { STEPS = 200, SHORT = 8, ROWS = 40, WIDTH = 52 };
+    const tl_spec input = {"x", TL_BF16, TL_SHAPE(ROWS, WIDTH)};
+    const tli_cuda_api *api;
+    tl_engine *engine;
+    tl_ctx *c;
+    trainer t[2];
+    tl_tensors in = {0};
+    int wholes = 0;
+    (void)state;
+    if (!test_wants_gpu() || tli_cuda_products(&api) != TL_OK) skip();
+    assert_ok(test_engine_new(&engine, NULL, 2));
+    assert_ok(tl_ctx_new(&c, engine));
+    const tl_mark mark = tl_ctx_begin(c);
+    tl_ctx_set_draws(c, (tl_draws){.seed = 3}); // they stay, so that nobody is told of others
+    tl_tensors_put(c, &in, "x", tl_random_normal(c, TL_BF16, TL_SHAPE(ROWS, WIDTH), 0, 1));
+    tl_tensors_put(c, &in, "y", tl_random_integers(c, TL_I64, TL_SHAPE(ROWS), 0, 10));
+    for (int i = 0; i < 2; i++) {
+        tl_function *f = NULL;
+        trainer_start(&t[i], engine, c, &net_class, &input, TL_BF16);
+        tl_ctx_set_training(c, true);
+        for (int step = 0; step < STEPS; step++) {
+            tl_tensors out = {0};
+            if (step % (i ? SHORT : STEPS) == 0) {
+                tl_function_free(&f);
+                f = new_function(engine, &t[i]);
+            }
+            const tl_mark inner = tl_ctx_begin(c);
+            assert_ok(tl_function_call(f, c, &in, &out));
+            tl_ctx_end(c, inner);
+        }
+        tl_function_free(&f);
+        if (i == 0) wholes = wholes_of(engine);
+        assert_true(wholes > 0 && wholes_of(engine) == wholes);
+    }
+    assert_same_bits(tl_model_block(t[0].model, 0)->values, tl_model_block(t[1].model, 0)->values);
+    tl_ctx_end(c, mark);
+    for (int i = 0; i < 2; i++) tl_model_free(&t[i].model);
+    tl_ctx_free(&c);
+    tl_engine_free(&engine);
+}
+
 /* Launches while steps are one kernel: that many of them with the driver's promise. */
 typedef struct launches {
     long long promised, early;
@@ -367,7 +411,8 @@ static void promises_are_asked_for_where_they_are_needed(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest training[] = {cmocka_unit_test(bits_are_those_of_the_list)};
+    const struct CMUnitTest training[] = {cmocka_unit_test(bits_are_those_of_the_list),
+                                          cmocka_unit_test(bits_stay_where_steps_overlap)};
     const struct CMUnitTest meeting[] = {cmocka_unit_test(one_queue_meets_without_a_promise)};
     if (argc > 1 && strcmp(argv[1], "training") == 0)
         return cmocka_run_group_tests(training, NULL, NULL);
@@ -380,6 +425,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_training_becomes_one),
         cmocka_unit_test(promises_are_asked_for_where_they_are_needed),
         cmocka_unit_test(bits_are_those_of_the_list),
+        cmocka_unit_test(bits_stay_where_steps_overlap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
