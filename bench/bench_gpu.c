@@ -19,7 +19,7 @@
 #include "step_work.h"
 #include "training.h"
 
-enum { NAME = 64, LINE = 512, CLASSES = 1001, SIDE = 224, IMAGES = 256, STEPS = 4 };
+enum { NAME = 64, LINE = 512, STEPS = 4 };
 
 /* --- what is measured ------------------------------------------------------------------------- */
 
@@ -195,54 +195,9 @@ static tl_status measure(bench *b, const char *name, bench_fn *run, bench_fn *wa
                                       .rounds = 3});
 }
 
-/* --- an experiment ---------------------------------------------------------------------------- */
-
-static tl_status draw_images(tl_tensor *images, tl_tensor *labels)
-{
-    tl_lease image = {0}, label = {0};
-    tl_rng rng;
-    tl_rng_init(&rng, 1);
-    tl_status st = tl_lease_discard(&image, images);
-    if (st == TL_OK) st = tl_lease_discard(&label, labels);
-    for (int64_t i = 0; st == TL_OK && i < tl_tensor_count(images); i++)
-        ((float *)image.data)[i] = (float)tl_rng_u32(&rng) * 0x1p-30f - 2;
-    for (int i = 0; st == TL_OK && i < IMAGES; i++)
-        ((int32_t *)label.data)[i] = (int32_t)tl_rng_below(&rng, CLASSES);
-    if (st == TL_OK) st = tl_lease_end(&image);
-    if (st == TL_OK) st = tl_lease_end(&label);
-    tl_lease_drop(&image);
-    tl_lease_drop(&label);
-    return st;
-}
-
-/* One batch on the device, over and over: peers have it there too. */
-static tl_status make_images(tl_dataset **out, tl_engine *engine)
-{
-    tl_tensor *images = NULL, *labels = NULL;
-    *out = NULL;
-    tl_status st = tl_tensor_new(&images, engine, TL_F32, TL_SHAPE(IMAGES, SIDE, SIDE, 3));
-    if (st == TL_OK) st = tl_tensor_new(&labels, engine, TL_I32, TL_SHAPE(IMAGES));
-    if (st == TL_OK) st = draw_images(images, labels);
-    tl_named fields[] = {{"image", images}, {"label", labels}};
-    const tl_tensors batch = {.items = fields, .count = TL_COUNT(fields)};
-    if (st == TL_OK) st = tl_dataset_from_batches(out, &batch, 1, true);
-    tl_tensor_free(&images);
-    tl_tensor_free(&labels);
-    return st;
-}
+/* --- from the start --------------------------------------------------------------------------- */
 
 static const char resnet_name[] = "resnet50";
-
-static tl_status make_resnet(training *t)
-{
-    return training_make(t, &(training_args){.experiment = "image_classification",
-                                             .changes = training_resnet50,
-                                             .batch_size = IMAGES,
-                                             .half = true,
-                                             .make = make_images});
-}
-
-/* --- from the start --------------------------------------------------------------------------- */
 
 /* One step of a model. */
 static tl_status first_of_model(const step_model *m, tl_engine **engine, step_work *w)
@@ -257,7 +212,7 @@ static tl_status first_of_model(const step_model *m, tl_engine **engine, step_wo
 static tl_status first_of_training(tl_engine **engine, training *t)
 {
     *t = (training){.steps = 1};
-    TL_TRY(make_resnet(t));
+    TL_TRY(training_make_resnet50(t));
     *engine = tl_strategy_engine(t->strategy);
     training_run(t);
     return TL_OK;
@@ -374,7 +329,7 @@ static tl_status run_resnet(const sides *s)
     static const char name[] = "resnet50 B256 bf16";
     training t = {.steps = STEPS};
     if (!bench_wants(s->b, name)) return TL_OK;
-    tl_status st = make_resnet(&t);
+    tl_status st = training_make_resnet50(&t);
     if (st == TL_OK) st = measure(s->b, name, run_training, NULL, &t, STEPS, s->peer);
     if (st == TL_OK)
         show(name, tl_function_program(tl_trainer_train_function(t.trainer)), run_training, &t,
@@ -413,7 +368,7 @@ static tl_status measure_files(bench *b, const char *name, bench_fn *run, void *
     run(payload);
     return bench_run(b, &(bench_case){.name = name,
                                       .unit = "/s",
-                                      .amount = STEPS * IMAGES,
+                                      .amount = STEPS * TRAINING_IMAGES,
                                       .ours = run,
                                       .payload = payload,
                                       .sample_s = 0.5,
@@ -427,9 +382,9 @@ static tl_status run_step(bench *b, const char *name, const char *changes)
     if (!bench_wants(b, name)) return TL_OK;
     tl_status st = training_make(&t, &(training_args){.experiment = "resnet_imagenet",
                                                       .changes = changes,
-                                                      .batch_size = IMAGES,
+                                                      .batch_size = TRAINING_IMAGES,
                                                       .half = true,
-                                                      .make = make_images});
+                                                      .make = training_make_images});
     if (st == TL_OK) st = measure_files(b, name, run_training, &t);
     training_deinit(&t);
     return st;
@@ -469,7 +424,7 @@ static tl_status run_files(bench *b)
     if (!wanted) return TL_OK;
     TL_TRY(bench_folder_make(folder));
     tl_status st;
-    TL_TRY_DONE(st, photos_write(folder, PHOTOS, CLASSES - 1));
+    TL_TRY_DONE(st, photos_write(folder, PHOTOS, TRAINING_CLASSES - 1));
     snprintf(changes, sizeof changes,
              "task:\n"
              "  model: {norm_activation: {use_sync_bn: false}}\n"
@@ -478,7 +433,7 @@ static tl_status run_files(bench *b)
     TL_TRY_DONE(st, run_step(b, names[1], changes));
     TL_TRY_DONE(st, training_make(&f.t, &(training_args){.experiment = "resnet_imagenet",
                                                          .changes = changes,
-                                                         .batch_size = IMAGES,
+                                                         .batch_size = TRAINING_IMAGES,
                                                          .half = true}));
     TL_TRY_DONE(st, tl_task_build_inputs(f.t.task, f.t.task->config->train_data, &input, &f.data));
     TL_TRY_DONE(st, tl_ctx_new(&f.c, tl_strategy_engine(f.t.strategy)));

@@ -8,18 +8,6 @@
 #include <tilth/base/clock.h>
 #include <tilth/sys/graph/program.h>
 
-const char training_resnet50[] =
-    "task:\n"
-    "  model:\n"
-    "    num_classes: 1001\n"
-    "    input_size: [224, 224, 3]\n"
-    "    backbone: {type: resnet, resnet: {model_id: 50}}\n"
-    "    norm_activation: {use_sync_bn: false}\n"
-    "trainer:\n"
-    "  optimizer_config:\n"
-    "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
-    "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n";
-
 static tl_status configure(training *t, const training_args *args)
 {
     char runtime[128];
@@ -59,6 +47,61 @@ tl_status training_make(training *t, const training_args *args)
                                                           .train = true,
                                                           .train_dataset = data,
                                                           .seed = 1});
+}
+
+/* --- ResNet-50 -------------------------------------------------------------------------------- */
+
+static tl_status draw_images(tl_tensor *images, tl_tensor *labels)
+{
+    tl_lease image = {0}, label = {0};
+    tl_rng rng;
+    tl_rng_init(&rng, 1);
+    tl_status st = tl_lease_discard(&image, images);
+    if (st == TL_OK) st = tl_lease_discard(&label, labels);
+    for (int64_t i = 0; st == TL_OK && i < tl_tensor_count(images); i++)
+        ((float *)image.data)[i] = (float)tl_rng_u32(&rng) * 0x1p-30f - 2;
+    for (int i = 0; st == TL_OK && i < TRAINING_IMAGES; i++)
+        ((int32_t *)label.data)[i] = (int32_t)tl_rng_below(&rng, TRAINING_CLASSES);
+    if (st == TL_OK) st = tl_lease_end(&image);
+    if (st == TL_OK) st = tl_lease_end(&label);
+    tl_lease_drop(&image);
+    tl_lease_drop(&label);
+    return st;
+}
+
+tl_status training_make_images(tl_dataset **out, tl_engine *engine)
+{
+    tl_tensor *images = NULL, *labels = NULL;
+    *out = NULL;
+    tl_status st = tl_tensor_new(&images, engine, TL_F32, TL_SHAPE(TRAINING_IMAGES, 224, 224, 3));
+    if (st == TL_OK) st = tl_tensor_new(&labels, engine, TL_I32, TL_SHAPE(TRAINING_IMAGES));
+    if (st == TL_OK) st = draw_images(images, labels);
+    tl_named fields[] = {{"image", images}, {"label", labels}};
+    const tl_tensors batch = {.items = fields, .count = TL_COUNT(fields)};
+    if (st == TL_OK) st = tl_dataset_from_batches(out, &batch, 1, true);
+    tl_tensor_free(&images);
+    tl_tensor_free(&labels);
+    return st;
+}
+
+tl_status training_make_resnet50(training *t)
+{
+    static const char changes[] =
+        "task:\n"
+        "  model:\n"
+        "    num_classes: 1001\n"
+        "    input_size: [224, 224, 3]\n"
+        "    backbone: {type: resnet, resnet: {model_id: 50}}\n"
+        "    norm_activation: {use_sync_bn: false}\n"
+        "trainer:\n"
+        "  optimizer_config:\n"
+        "    optimizer: {type: sgd, sgd: {momentum: 0.9}}\n"
+        "    learning_rate: {type: constant, constant: {learning_rate: 0.001}}\n";
+    return training_make(t, &(training_args){.experiment = "image_classification",
+                                             .changes = changes,
+                                             .batch_size = TRAINING_IMAGES,
+                                             .half = true,
+                                             .make = training_make_images});
 }
 
 void training_run(void *payload)

@@ -31,11 +31,14 @@ typedef struct training_args {
     /* what lies on the device; or NULL: the experiment's own data */
     tl_status (*make)(tl_dataset **out, tl_engine *engine);
 } training_args;
-/* What makes image_classification a ResNet-50 of pictures of 224 by 224, trained by SGD. */
-extern const char training_resnet50[];
+/* A `make` of pictures of 224 by 224: one batch on the device, over and over, as peers have it. */
+enum { TRAINING_IMAGES = 256, TRAINING_CLASSES = 1001 };
+TL_NODISCARD tl_status training_make_images(tl_dataset **out, tl_engine *engine);
 
 /* To be undone by training_deinit in any case. */
 TL_NODISCARD tl_status training_make(training *t, const training_args *args);
+/* A ResNet-50 of those pictures in half precision, by SGD. */
+TL_NODISCARD tl_status training_make_resnet50(training *t);
 
 /* Of a `training`. Times of one that fails would mean nothing: it ends the process. */
 void training_run(void *payload);

@@ -92,23 +92,6 @@ static void bert(void **state)
 
 /* --- an experiment ---------------------------------------------------------------------------- */
 
-enum { IMAGES = 256, SIDE = 224 };
-
-/* One batch, over and over, of whatever is in memory. */
-static tl_status make_images(tl_dataset **out, tl_engine *engine)
-{
-    tl_tensor *images = NULL, *labels = NULL;
-    *out = NULL;
-    tl_status st = tl_tensor_new(&images, engine, TL_F32, TL_SHAPE(IMAGES, SIDE, SIDE, 3));
-    if (st == TL_OK) st = tl_tensor_new(&labels, engine, TL_I32, TL_SHAPE(IMAGES));
-    tl_named fields[] = {{"image", images}, {"label", labels}};
-    const tl_tensors batch = {.items = fields, .count = TL_COUNT(fields)};
-    if (st == TL_OK) st = tl_dataset_from_batches(out, &batch, 1, true);
-    tl_tensor_free(&images);
-    tl_tensor_free(&labels);
-    return st;
-}
-
 static void resnet(void **state)
 {
     enum { LEAST = 50 }; // its norms are many
@@ -116,11 +99,7 @@ static void resnet(void **state)
     training t = {.steps = 1};
     (void)state;
     need_compiler();
-    assert_ok(training_make(&t, &(training_args){.experiment = "image_classification",
-                                                 .changes = training_resnet50,
-                                                 .batch_size = IMAGES,
-                                                 .half = true,
-                                                 .make = make_images}));
+    assert_ok(training_make_resnet50(&t));
     training_run(&t);
     training_deinit(&t);
     assert_true(check_entries() >= before + LEAST);
