@@ -9,7 +9,7 @@ enum {
     WARP_TILE = 16,
     MOST = 1 << 25,        /* multiply-adds */
     MOST_TERMS = 2048,     /* of a sum */
-    MOST_TILES = 104,      /* no more than the smallest of these GPUs (A100: 108) runs at once */
+    MOST_TILES = 104,      /* groups: an A100 has 108 processors; with fewer they take turns */
     MOST_SHARED = 96 << 10 /* bytes */
 };
 
