@@ -58,7 +58,7 @@ static tl_status add_config(tl_notes *files, const tl_finished *f)
     tl_str text = TL_STR_INIT;
     tl_status st = f->kind == TL_FOLDER_LIBAI
                        ? tl_yaml_write(&text, &tl_experiment_config_desc, f->params)
-                       : tl_config_write(&text, f->config, false);
+                       : tl_config_write_saved(&text, f->config);
     if (st == TL_OK) st = tl_str_status(&text);
     if (st == TL_OK) st = tl_notes_put(files, "configuration", CONFIG_FILE, tl_str_text(&text));
     tl_str_deinit(&text);

@@ -273,7 +273,7 @@ tl_status tl_serialize_config(const tl_config *config, const char *model_dir)
     tl_str text = TL_STR_INIT;
     tl_arena *scratch;
     TL_TRY(tl_arena_new(&scratch));
-    tl_status st = tl_config_write(&text, config, false);
+    tl_status st = tl_config_write_saved(&text, config);
     if (st != TL_OK) goto done;
     TL_TRY_DONE(st, tl_str_status(&text));
     TL_TRY_DONE(st, tl_mkdirs(model_dir));

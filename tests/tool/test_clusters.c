@@ -26,6 +26,11 @@ static void all_ways_lead_to_the_same_bytes(void **state)
     // who took part is not what the run is: one process can begin from its configuration
     ends(0, "grep -c -e 'task_index: -1' -e 'worker_hosts: null' a/params.yaml", "2");
     ends(0,
+         "tilth params --experiment=vision/local --explain runtime.task_index=1 "
+         "runtime.worker_hosts=localhost:1,localhost:2",
+         "\n  task_index: 1  ");
+    has("\n  worker_hosts: localhost:1,localhost:2  ");
+    ends(0,
          BOTH("TF_CONFIG='{\"cluster\": {\"worker\": [\"localhost:47003\", "
               "\"localhost:47004\"]}, \"task\": {\"type\": \"worker\", \"index\": '$i'}}' " WORDS
               "--model_dir=b tilth.bucket_mb=0.0625 tilth.peer_timeout_s=60"),

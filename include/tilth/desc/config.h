@@ -87,6 +87,8 @@ TL_API bool tl_config_is_given(tl_config *c, const char *path);
 /* What tl_yaml_write writes, and what must be written beside it to be read again
  * (tl_config_mark_base). With `explain`, each line says where its value came from. */
 TL_API TL_NODISCARD tl_status tl_config_write(tl_str *out, const tl_config *c, bool explain);
+/* The same for whoever goes on from it: rows with TL_FIELD_BLANK have their default. */
+TL_API TL_NODISCARD tl_status tl_config_write_saved(tl_str *out, const tl_config *c);
 
 /* Chooses a branch of a one-of by name, from its closed list or from the registry, and gives the
  * branch's struct to fill. The registry may be NULL for closed lists. */

@@ -124,7 +124,8 @@ enum {
     TL_FIELD_INSIDE = 256,
     TL_FIELD_FILLED = 512, /* an optional that is never null (TL_FILLED) */
     TL_FIELD_BARE = 1024,  /* a number that may, as a flag, stand without a value: --port is 0 */
-    /* beside TL_FIELD_UNSAVED: YAML has the key, as the original's has, with the default */
+    /* beside TL_FIELD_UNSAVED: YAML has the key, as the original's has; what is saved
+     * (tl_config_write_saved) has it with the default */
     TL_FIELD_BLANK = 2048
 };
 

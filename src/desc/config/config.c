@@ -306,3 +306,8 @@ tl_status tl_config_write(tl_str *out, const tl_config *c, bool explained)
     tl_str_deinit(&keys);
     return st;
 }
+
+tl_status tl_config_write_saved(tl_str *out, const tl_config *c)
+{
+    return tli_yaml_write_saved(out, c->desc, c->value, c->base);
+}

@@ -20,6 +20,7 @@ typedef struct writer {
     tl_arena *scratch;
     tl_status status; /* the first failure; later events do nothing */
     bool sorted;      /* free-form maps too are written in the order of their keys */
+    bool saved;       /* blank rows have their default */
     tl_str *keys;     /* for tli_yaml_write_keys, or NULL */
     tl_str path;      /* of what is being written */
     int lists;        /* that it lies in: there nothing has a line of its own */
@@ -383,7 +384,7 @@ static bool is_omitted(writer *w, const tl_desc *desc, const tl_field *f, const 
 static const void *holder_of(writer *w, const tl_desc *desc, const tl_field *f, const void *value)
 {
     void *fresh;
-    if (!(f->flags & TL_FIELD_BLANK)) return value;
+    if (!w->saved || !(f->flags & TL_FIELD_BLANK)) return value;
     w->status = tl_desc_new(&fresh, w->scratch, desc);
     return w->status == TL_OK ? fresh : value;
 }
@@ -451,6 +452,15 @@ tl_status tli_yaml_write_keys(tl_str *out, tl_str *keys, const tl_desc *desc, co
                               const void *base)
 {
     writer w = {.keys = keys, .sorted = true};
+    TL_TRY(write_begin(&w, out, WIDTH));
+    put_struct(&w, desc, value, base);
+    return write_end(&w);
+}
+
+tl_status tli_yaml_write_saved(tl_str *out, const tl_desc *desc, const void *value,
+                               const void *base)
+{
+    writer w = {.saved = true, .sorted = true};
     TL_TRY(write_begin(&w, out, WIDTH));
     put_struct(&w, desc, value, base);
     return write_end(&w);

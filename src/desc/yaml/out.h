@@ -12,6 +12,10 @@ enum { TLI_KEY_LEAF = '=', TLI_KEY_STRUCT = '.' };
 tl_status tli_yaml_write_keys(tl_str *out, tl_str *keys, const tl_desc *desc, const void *value,
                               const void *base);
 
+/* Writes a document without what is of this start alone: tl_config_write_saved. */
+tl_status tli_yaml_write_saved(tl_str *out, const tl_desc *desc, const void *value,
+                               const void *base);
+
 /* A member as YAML on one line, as it would stand behind its key. */
 tl_status tli_field_text(tl_str *out, const tl_field *field, const void *value);
 

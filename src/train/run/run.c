@@ -288,7 +288,7 @@ static tl_status write_experiment(tl_runner *r)
 static tl_status try_to_serialize(const tl_config *config)
 {
     tl_str text = TL_STR_INIT;
-    tl_status st = tl_config_write(&text, config, false);
+    tl_status st = tl_config_write_saved(&text, config);
     if (st == TL_OK) st = tl_str_status(&text);
     tl_str_deinit(&text);
     return st;

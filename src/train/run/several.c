@@ -89,7 +89,7 @@ static tl_status compare_configs(tl_world *world, const tl_config *config)
     tl_str text = TL_STR_INIT;
     uint64_t all[TL_COMM_RANKS];
     tl_part parts[TL_COMM_RANKS];
-    tl_status st = tl_config_write(&text, config, false);
+    tl_status st = tl_config_write_saved(&text, config);
     if (st == TL_OK) st = tl_str_status(&text);
     for (int32_t r = 0; r < c->size; r++) parts[r] = (tl_part){&all[r], sizeof all[r]};
     if (st == TL_OK) {

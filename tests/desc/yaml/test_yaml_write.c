@@ -144,6 +144,34 @@ static void test_quiet_fields(void **state)
     }
 }
 
+typedef struct start {
+    int64_t rank, rate, told;
+} start;
+
+/* What is of one start is shown while it is in force, and never kept. */
+static void test_blank_fields(void **state)
+{
+    (void)state;
+    static const tl_field fields[] = {
+        TL_F(start, rank, .i = -1, .flags = TL_FIELD_UNSAVED | TL_FIELD_BLANK, .help = "h"),
+        TL_F(start, rate, .help = "h"),
+        TL_F(start, told, .flags = TL_FIELD_UNSAVED, .help = "h"),
+        TL_F_END,
+    };
+    static const tl_desc desc = {.name = "start", .size = sizeof(start), .fields = fields};
+    tl_config *c;
+    tl_str shown = TL_STR_INIT, saved = TL_STR_INIT;
+    assert_ok(tl_config_new(&c, NULL, &desc));
+    assert_ok(tl_config_yaml(c, "{rank: 2, rate: 3, told: 4}", "t"));
+    assert_ok(tl_config_write(&shown, c, false));
+    assert_ok(tl_config_write_saved(&saved, c));
+    assert_string_equal(tl_str_text(&shown), "rank: 2\nrate: 3\n");
+    assert_string_equal(tl_str_text(&saved), "rank: -1\nrate: 3\n");
+    tl_str_deinit(&shown);
+    tl_str_deinit(&saved);
+    tl_config_free(&c);
+}
+
 typedef struct choice {
     tl_oneof optimizer;
 } choice;
@@ -383,6 +411,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_layout_of_structs, begin, end),
         cmocka_unit_test_setup_teardown(test_values, begin, end),
         cmocka_unit_test_setup_teardown(test_quiet_fields, begin, end),
+        cmocka_unit_test_setup_teardown(test_blank_fields, begin, end),
         cmocka_unit_test_setup_teardown(test_oneofs, begin, end),
         cmocka_unit_test_setup_teardown(test_free_maps_are_sorted, begin, end),
         cmocka_unit_test_setup_teardown(test_strings_like_other_things, begin, end),
