@@ -108,24 +108,56 @@ static void test_names_follow_what_gin_makes(void **state)
     for (int64_t i = 0; i < TL_COUNT(cases); i++) check_case(i);
 }
 
-/* Model Garden's own folders have no bindings but those that somebody puts there. */
+#define UNGATED GATED "GatedFeedforward.use_gate = False\n"
+
+/* As Model Garden leaves it: with no bindings. */
+static void make_their_folder(const char *folder)
+{
+    char *params, path[64];
+    snprintf(path, sizeof path, "%s/ckpt-1", folder);
+    ckpt("convert", "run/ckpt-1", path);
+    ended(0, "");
+    assert_ok(tl_file_read(&params, NULL, "run/params.yaml", 1 << 20));
+    snprintf(path, sizeof path, "%s/params.yaml", folder);
+    put_text(path, params);
+    tl_free(params);
+}
+
+static void go_on_in(const char *folder, const char *gin_file)
+{
+    char dir[64];
+    snprintf(dir, sizeof dir, "--model_dir=%s", folder);
+    run("train", "--experiment=bert/local", "--mode=train", dir, "tilth.jit=false", "tilth.seed=1",
+        "trainer.train_steps=2", gin_file);
+}
+
 static void test_folders_of_model_garden(void **state)
 {
     (void)state;
-    char *params;
-    train("run", GATED "GatedFeedforward.use_gate = False\n", NULL);
+    train("run", UNGATED, NULL);
     ended(0, "");
-    ckpt("convert", "run/ckpt-1", "theirs/ckpt-1");
-    ended(0, "");
-    assert_ok(tl_file_read(&params, NULL, "run/params.yaml", 1 << 20));
-    put_text("theirs/params.yaml", params);
-    tl_free(params);
+    make_their_folder("theirs");
     ckpt("convert", "--experiment=bert/local", "theirs/ckpt-1", "ours.safetensors");
     ended(2, "'theirs/ckpt-1' is a checkpoint of another model");
-    put_text("theirs/bindings.gin", GATED "GatedFeedforward.use_gate = False\n");
+    put_text("theirs/bindings.gin", "# mine\n" UNGATED);
     ckpt("convert", "--experiment=bert/local", "theirs/ckpt-1", "ours.safetensors");
     ended(0, "");
     assert_true(same_weights("theirs", "run/ckpt-1.safetensors", "ours.safetensors") > 40);
+    // The run goes on, told the same in other words, or nothing.
+    put_text("other.gin", GATED "GatedFeedforward.num_blocks = 2\n");
+    go_on_in("theirs", "--gin_file=other.gin");
+    ended(2, "theirs/bindings.gin: the run in this folder was begun with another text");
+    put_text("same.gin", "GatedFeedforward.use_gate = False\n" GATED);
+    go_on_in("theirs", "--gin_file=same.gin");
+    ended(0, "");
+    go_on_in("theirs", NULL);
+    ended(0, "");
+    // Without bindings there, those that are told are the run's.
+    make_their_folder("bare");
+    go_on_in("bare", "--gin_file=same.gin");
+    ended(0, "");
+    assert_true(same_weights("bare", "theirs/ckpt-2.safetensors", "bare/ckpt-2.safetensors") > 40);
+    assert_true(tl_file_exists("bare/bindings.gin"));
 }
 
 /* Who has put in a class that Model Garden's names are not known of keeps Tilth's. */

@@ -112,6 +112,8 @@ enum {
 /* `registry` must outlive gin; `import` may add modules to it. */
 TL_API TL_NODISCARD tl_status tl_gin_new(tl_gin **out, tl_registry *registry);
 TL_API void tl_gin_free(tl_gin **gin);
+/* The one that it was made with. */
+TL_API tl_registry *tl_gin_registry(const tl_gin *gin);
 
 /* A folder in which files that are not found from the working directory are looked for. */
 TL_API TL_NODISCARD tl_status tl_gin_add_path(tl_gin *gin, const char *folder);

@@ -70,6 +70,11 @@ void tl_gin_free(tl_gin **gin)
     *gin = NULL;
 }
 
+tl_registry *tl_gin_registry(const tl_gin *gin)
+{
+    return gin->registry;
+}
+
 void tl_gin_skip_unknown(tl_gin *gin, bool skip)
 {
     gin->skip_all = skip;

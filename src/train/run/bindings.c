@@ -37,33 +37,56 @@ tl_status tl_run_bindings(tl_gin **out, tl_registry *registry, const char *model
     return st;
 }
 
-/* A run that goes on and was begun without bindings has no file that could differ. */
-static tl_status check_begun_with(const tl_runner *r)
+/* The bindings of the folder as we print them: the file may be one that a user wrote. */
+static tl_status print_stored(tl_str *out, tl_gin *gin, const char *folder)
 {
-    tl_arena *arena;
-    const char *stored = NULL, *latest = NULL, *folder = r->args->model_dir;
-    if (!folder || !*folder) return TL_OK;
-    TL_TRY(tl_arena_new(&arena));
-    tl_status st = tl_notes_check(&r->notes, folder);
-    if (st == TL_OK) st = tl_notes_read(&stored, arena, folder, NOTE_FILE);
-    if (st == TL_OK && !stored) st = tl_checkpoint_latest_of_any(&latest, arena, folder);
-    if (st == TL_OK && latest)
-        st = TL_FAIL(TL_EINVAL,
-                     "the run in '%s' was begun without gin's bindings, and cannot be resumed with "
-                     "bindings; leave out --gin_file and --gin_params, or name another folder",
-                     folder);
-    tl_arena_free(&arena);
+    tl_gin *begun;
+    const tl_strings none = {0};
+    TL_TRY(tl_run_bindings(&begun, tl_gin_registry(gin), folder, none, none));
+    tl_status st = tl_gin_config_str(out, begun);
+    tl_gin_free(&begun);
     return st;
 }
 
+/* A run that goes on and was begun without bindings has no file that could differ. One that we have
+ * not begun keeps none. */
+static tl_status check_begun_without(const char *folder, tl_arena *arena)
+{
+    const char *latest;
+    TL_TRY(tl_checkpoint_latest(&latest, arena, folder));
+    if (!latest) return TL_OK;
+    return TL_FAIL(TL_EINVAL,
+                   "the run in '%s' was begun without gin's bindings, and cannot be resumed with "
+                   "bindings; leave out --gin_file and --gin_params, or name another folder",
+                   folder);
+}
+
+/* The text that the run was begun with, when that binds the same. */
+static tl_status find_stored(const char **out, tl_runner *r, const char *bound)
+{
+    const char *stored, *folder = r->args->model_dir;
+    tl_str begun = TL_STR_INIT;
+    *out = NULL;
+    if (!folder || !*folder) return TL_OK;
+    TL_TRY(tl_notes_read(&stored, r->arena, folder, NOTE_FILE));
+    if (!stored) return check_begun_without(folder, r->arena);
+    tl_status st = print_stored(&begun, r->args->gin, folder);
+    if (st == TL_OK && strcmp(tl_str_text(&begun), bound) == 0) *out = stored;
+    tl_str_deinit(&begun);
+    return st;
+}
+
+/* Another text than the run's is for tl_notes_check to tell. */
 tl_status tli_gin_note(tl_runner *r)
 {
     tl_gin *gin = r->args->gin;
-    tl_str text = TL_STR_INIT;
+    const char *stored;
+    tl_str bound = TL_STR_INIT;
     if (!gin || tl_gin_is_empty(gin)) return TL_OK;
-    tl_status st = tl_gin_config_str(&text, gin);
-    if (st == TL_OK) st = tl_notes_put(&r->notes, NOTE, NOTE_FILE, tl_str_text(&text));
-    if (st == TL_OK) st = check_begun_with(r);
-    tl_str_deinit(&text);
+    tl_status st = tl_gin_config_str(&bound, gin);
+    if (st == TL_OK) st = find_stored(&stored, r, tl_str_text(&bound));
+    if (st == TL_OK)
+        st = tl_notes_put(&r->notes, NOTE, NOTE_FILE, stored ? stored : tl_str_text(&bound));
+    tl_str_deinit(&bound);
     return st;
 }
