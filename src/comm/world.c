@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,19 +97,15 @@ static void add_command(tl_str *out)
     tl_free(words);
 }
 
-/* A name that nobody knows is more likely a mistake than another machine. */
+/* Where MASTER_ADDR alone says that the others are elsewhere, a mistake is as likely. */
 static void add_doubts(tl_str *out, const tl_who *who)
 {
-    struct addrinfo *found = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_UNSPEC};
-    const char *first = who->from == TL_WHO_TORCHRUN ? getenv("MASTER_ADDR") : NULL;
-    if (!first || !*first) return;
-    const int why = getaddrinfo(first, NULL, &hints, &found);
-    if (!why) freeaddrinfo(found);
-    else
-        tl_str_addf(out,
-                    "\n  (MASTER_ADDR is '%.80s', which cannot be looked up here: %s. If all "
-                    "processes are on this machine, set it to localhost)",
-                    first, gai_strerror(why));
+    const char *first = getenv("MASTER_ADDR"), *here = getenv("LOCAL_WORLD_SIZE");
+    if (who->from != TL_WHO_TORCHRUN || !first || !*first || (here && *here)) return;
+    tl_str_addf(out,
+                "\n  (MASTER_ADDR is '%.80s', which is no name or address of this machine. If all "
+                "processes are on it, set it to localhost)",
+                first);
 }
 
 static tl_status refuse_hosts(const tl_who *who)
