@@ -111,8 +111,10 @@ static tl_status listen_at(int *out, const struct sockaddr_un *at)
     *out = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*out < 0) return TL_FAIL(TL_EIO, "a socket: %s", strerror(errno));
     if (bind(*out, (const struct sockaddr *)at, sizeof *at) < 0 && errno == EADDRINUSE) {
-        int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        bool used = probe >= 0 && connect(probe, (const struct sockaddr *)at, sizeof *at) == 0;
+        int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        bool used = probe >= 0
+                    && (connect(probe, (const struct sockaddr *)at, sizeof *at) == 0
+                        || errno == EAGAIN); // so many wait there
         if (probe >= 0) close(probe);
         if (used)
             return TL_FAIL(TL_EEXISTS,
@@ -204,6 +206,16 @@ static void take_away(int number)
     raise(number); // its usual effect is back (SA_RESETHAND), once this returns
 }
 
+/* Until pthread_sigmask brings back what was before: the socket's file and its guard begin and end
+ * together. The threads that we start take no signals. */
+static void hold_signals(sigset_t *before)
+{
+    sigset_t held;
+    sigemptyset(&held);
+    for (int64_t i = 0; i < TL_COUNT(ends); i++) sigaddset(&held, ends[i]);
+    pthread_sigmask(SIG_BLOCK, &held, before);
+}
+
 /* Signals that somebody handles stay theirs. */
 static void begin_guard(bool guarded[], const char *path)
 {
@@ -221,19 +233,36 @@ static void end_guard(const bool guarded[])
         if (guarded[i]) signal(ends[i], SIG_DFL);
 }
 
+static tl_status open_place(int *listener, bool guarded[], const struct sockaddr_un *at)
+{
+    sigset_t before;
+    hold_signals(&before);
+    tl_status st = listen_at(listener, at);
+    if (st == TL_OK) begin_guard(guarded, at->sun_path);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return st;
+}
+
+static void close_place(const bool guarded[], const struct sockaddr_un *at)
+{
+    sigset_t before;
+    hold_signals(&before);
+    unlink(at->sun_path);
+    end_guard(guarded);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 static tl_status lead(int *files, int *fds, const tl_who *who, const struct sockaddr_un *at,
                       int64_t end)
 {
     int listener = -1;
+    bool guarded[TL_COUNT(ends)];
     for (int32_t r = 0; r < who->size; r++) fds[r] = -1;
     TL_TRY(tl_comm_files_new(files, who->size));
-    tl_status st = listen_at(&listener, at);
+    tl_status st = open_place(&listener, guarded, at);
     if (st == TL_OK) {
-        bool guarded[TL_COUNT(ends)];
-        begin_guard(guarded, at->sun_path);
         st = gather_ranks(listener, fds, files, who, end);
-        unlink(at->sun_path);
-        end_guard(guarded);
+        close_place(guarded, at);
     }
     if (listener >= 0) close(listener);
     if (st == TL_OK) return st;

@@ -1,10 +1,14 @@
 /* Who a process is, by what launchers say; and processes that find each other without one. */
 #include "test.h"
 
+#include <fcntl.h>
 #include <glob.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include <tilth/comm/world.h>
 
@@ -299,6 +303,61 @@ static void others_folders_are_not_entered(void **state)
     unsetenv("TILTH_SIZE");
 }
 
+/* The two calls between which the place where processes meet is there, with a signal behind one of
+ * them. */
+static enum { NOWHERE, BEHIND_LISTEN, BEHIND_UNLINK } interrupted;
+
+int listen(int fd, int most)
+{
+    const int result = (int)syscall(SYS_listen, fd, most);
+    if (interrupted == BEHIND_LISTEN) kill(getpid(), SIGTERM);
+    return result;
+}
+
+int unlink(const char *path)
+{
+    const int result = (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+    if (interrupted != BEHIND_UNLINK) return result;
+    interrupted = NOWHERE;
+    close(open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600)); // another run begins
+    kill(getpid(), SIGTERM);
+    return result;
+}
+
+/* How many places there are when a chief that waits in vain has been ended by the signal. */
+static size_t places_left_by_one_interrupted(int where)
+{
+    char pattern[128];
+    int status;
+    glob_t found = {0};
+    pid_t chief = fork();
+    assert_true(chief >= 0);
+    if (chief == 0) {
+        tl_world *world;
+        set_number("RANK", 0);
+        set_number("WORLD_SIZE", 2);
+        set_number("MASTER_PORT", 29500);
+        interrupted = where;
+        _exit(tl_world_open(&world, &(tl_world_args){.join_timeout_s = 0.05}) == TL_OK);
+    }
+    assert_int_equal(waitpid(chief, &status, 0), chief);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    snprintf(pattern, sizeof pattern, "%s/tilth-%ld/join-*", getenv("XDG_RUNTIME_DIR"),
+             (long)geteuid());
+    const bool none = glob(pattern, 0, NULL, &found) == GLOB_NOMATCH;
+    const size_t left = none ? 0 : found.gl_pathc;
+    for (size_t i = 0; i < left; i++) unlink(found.gl_pathv[i]);
+    globfree(&found);
+    return left;
+}
+
+static void the_interrupted_take_their_own_place_away(void **state)
+{
+    (void)state;
+    assert_int_equal(places_left_by_one_interrupted(BEHIND_LISTEN), 0);
+    assert_int_equal(places_left_by_one_interrupted(BEHIND_UNLINK), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -307,6 +366,8 @@ int main(void)
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test_setup_teardown(processes_find_each_other, meet_here, leave_here),
         cmocka_unit_test_setup_teardown(others_folders_are_not_entered, meet_here, leave_here),
+        cmocka_unit_test_setup_teardown(the_interrupted_take_their_own_place_away, meet_here,
+                                        leave_here),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

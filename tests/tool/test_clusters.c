@@ -61,7 +61,7 @@ static void an_interrupted_meeting_leaves_nothing(void **state)
          "mkdir -m 700 places; export XDG_RUNTIME_DIR=$PWD/places\n"
          "RANK=0 WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=47011 '" TILTH_PROGRAM
          "' train --experiment=vision/local --mode=train --model_dir=x & waits=$!\n"
-         "for i in $(seq 200); do ls places/*/join-* 2>&1 >/dev/null && break; sleep 0.05; done\n"
+         "for i in $(seq 1200); do ls places/*/join-* 2>&1 >/dev/null && break; sleep 0.05; done\n"
          "ls places/*\nkill -TERM $waits; wait $waits; echo ended with $?\n"
          "test -z \"$(ls places/*/)\"",
          "ended with 143");
