@@ -107,6 +107,12 @@ static void test_bert_gives_the_originals_numbers(void **state)
     }
 }
 
+static tl_status ran(tl_ctx *c)
+{
+    TL_TRY(tl_ctx_status(c));
+    return tl_engine_wait(the_engine); // a device tells when it has run
+}
+
 /* A place that a sequence does not have is none, and not one of the sequence beside it. */
 static void test_hidden_places_are_those_of_the_sequence(void **state)
 {
@@ -121,7 +127,7 @@ static void test_hidden_places_are_those_of_the_sequence(void **state)
         put_inputs(c, &in);
         tl_tensors_put(c, &in, "masked_lm_positions", tl_from(c, TL_I32, TL_SHAPE(2, 2), wrong[i]));
         tl_call_all(c, m, &in, &out);
-        assert_fails(tl_ctx_status(c), TL_EINVAL, "masked_lm: gather: index 12");
+        assert_fails(ran(c), TL_EINVAL, "masked_lm: gather: index 12");
         tl_ctx_clear(c);
         tl_ctx_end(c, begin);
     }
