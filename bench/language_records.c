@@ -77,8 +77,8 @@ static tl_status make(work *w, const char *path)
     snprintf(changes, sizeof changes,
              "runtime.distribution_strategy=one_device,task.validation_data.input_path=%s,"
              "task.validation_data.seq_length=%d,task.validation_data.max_predictions_per_seq=%d,"
-             "task.validation_data.global_batch_size=%d",
-             path, TOKENS, GUESSES, BATCH);
+             "task.validation_data.global_batch_size=%d,task.model.encoder.bert.vocab_size=%d",
+             path, TOKENS, GUESSES, BATCH, WORDS);
     tl_parse_options options = {
         .experiment = "bert/local", .strict_override = true, .params_override = changes};
     TL_TRY(tl_registry_new_builtin(&w->registry));
