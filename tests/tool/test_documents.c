@@ -178,6 +178,9 @@ static const need needs[] = {
     {.said = "tilth train --experiment=bert/pretraining --config_file=small.yaml --mode=train "
              "--model_dir=runs/wiki",
      .more = "--dry_run tilth.jit=false"},
+    {.said = "tilth train --experiment=bert/sentence_prediction --config_file=reviews.yaml "
+             "--mode=train_and_eval --model_dir=runs/stars",
+     .more = "--dry_run tilth.jit=false"},
     // docs/trainers.md
     {.said = "tilth train --experiment=vision/local --mode=train --model_dir=runs/pretraining",
      .more = "trainer.train_steps=2" SHORT},
@@ -338,6 +341,13 @@ static int settle(void **state)
     put("a.yaml", "trainer:\n  steps_per_loop: 50\n");
     put("base.yaml", "trainer: {validation_steps: 3}\n");
     put("run.flags", "--experiment=mock\n");
+    put("reviews.yaml",
+        "task: {model: {num_classes: 2, encoder: {bert: {vocab_size: 99, hidden_size: 8, "
+        "num_layers: 1, num_attention_heads: 1, intermediate_size: 8}}}, train_data: {input_path: "
+        "records/reviews.tfrecord, seq_length: 128, global_batch_size: 2}, validation_data: "
+        "{input_path: records/reviews.tfrecord, seq_length: 128, global_batch_size: 2}}\n"
+        "trainer: {train_steps: 9, optimizer_config: {learning_rate: {polynomial: {decay_steps: "
+        "9}}, warmup: {polynomial: {warmup_steps: 2}}}}\n");
     put("small.yaml",
         "task: {model: {encoder: {bert: {vocab_size: 99, hidden_size: 8, num_layers: 1, "
         "num_attention_heads: 1, intermediate_size: 8}}, cls_heads: [{inner_dim: 8}]}, train_data: "

@@ -7,9 +7,10 @@
  *     TL_TRY(tl_mixed_precision_policy(&dtype, "mixed_bfloat16"));  // for the arguments of a task
  *     tl_strategy_free(&s);
  *
- * `off`, `one_device` and `mirrored` compute on a GPU in each process, where num_gpus or the device
- * says so, else on the processors of this machine. How many processes there are is for who starts
- * them to say. The other strategies are known by name and refused.
+ * A strategy computes on a GPU in each process, where num_gpus or the device says so, else on the
+ * processors of its machine. How many processes there are is for who starts them to say: `off` and
+ * `one_device` are one, `mirrored` those of one machine, `multi_worker_mirrored` of several.
+ * `parameter_server` and `tpu` are known by name and refused.
  *
  * A run is made of lanes (core/lanes.h), which are its replicas: each takes its share of every
  * batch, draws its own random numbers, and has its own batch statistics. What a run computes
