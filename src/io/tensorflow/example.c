@@ -103,51 +103,21 @@ static int64_t count_varints_one_by_one(const char *data, size_t size)
     return bad || run ? -1 : count;
 }
 
-// Sixteen bytes, and the same in fours.
-typedef int8_t bytes16 __attribute__((vector_size(16)));
-typedef int32_t fours __attribute__((vector_size(16)));
-
-// The sum of bytes that are below 128.
-static int64_t sum_of(bytes16 bytes)
-{
-    const uint64_t even = UINT64_C(0x00ff00ff00ff00ff);
-    uint64_t half[2], sums = 0;
-    memcpy(half, &bytes, sizeof half);
-    for (int i = 0; i < 2; i++) sums += (half[i] & even) + (half[i] >> 8 & even);
-    return (int64_t)(sums * UINT64_C(0x0001000100010001) >> 48);
-}
-
-// The same, sixteen bytes at a time, then eight: each without its high bit ends a varint. One that
-// is too long has four bytes at a multiple of four that all go on; then it is found out the slow
-// way.
+// The same, eight bytes at a time: each without its high bit ends a varint. One that is too long
+// has four bytes of a half word that all go on; then it is found out the slow way.
 static int64_t count_varints(const char *data, size_t size)
 {
-    enum { MOST = 127 }; // what a byte counts to
-    const bytes16 none = {0};
-    fours all = {0};
-    int64_t on = 0;
+    int64_t count = 0;
     size_t i = 0;
-    while (i + 16 <= size) {
-        bytes16 sum = {0};
-        for (int k = 0; k < MOST && i + 16 <= size; k++, i += 16) {
-            bytes16 bytes;
-            memcpy(&bytes, data + i, sizeof bytes);
-            const bytes16 goes_on = bytes < none; // -1 where it does
-            sum -= goes_on;
-            all |= (fours)goes_on == -1;
-        }
-        on += sum_of(sum);
-    }
     bool doubtful = size && (uint8_t)data[size - 1] & 0x80;
-    for (int k = 0; k < 4; k++) doubtful |= all[k] != 0;
     for (; i + 8 <= size; i += 8) {
-        const uint64_t high = load_8(data + i) & HIGH_BITS;
-        on += (int64_t)((high >> 7) * UINT64_C(0x0101010101010101) >> 56);
-        doubtful |= (uint32_t)high == (uint32_t)HIGH_BITS || high >> 32 == HIGH_BITS >> 32;
+        uint64_t on = load_8(data + i) & HIGH_BITS;
+        count += 8 - (int64_t)((on >> 7) * UINT64_C(0x0101010101010101) >> 56); // how many are on
+        doubtful |= (uint32_t)on == (uint32_t)HIGH_BITS || on >> 32 == HIGH_BITS >> 32;
     }
     if (doubtful) return count_varints_one_by_one(data, size);
-    for (; i < size; i++) on += (uint8_t)data[i] >> 7;
-    return (int64_t)size - on;
+    for (; i < size; i++) count += !((uint8_t)data[i] & 0x80);
+    return count;
 }
 
 // How many values a piece holds; -1 when it cannot be one of this kind.

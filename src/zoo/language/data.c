@@ -151,11 +151,8 @@ tl_status tli_check_limit(const tl_sample *s, const tli_limit *l)
     }
     const int32_t *values = f->data;
     const int64_t count = tl_shape_count(&f->shape);
-    uint32_t most = 0; // of all: a loop that stopped early would not be one of vectors
-    for (int64_t i = 0; i < count; i++)
-        most = most > (uint32_t)values[i] ? most : (uint32_t)values[i];
-    if ((int64_t)most < below) return TL_OK;
-    while ((int64_t)(uint32_t)values[at] < below) at++;
+    while (at < count && (int64_t)(uint32_t)values[at] < below) at++;
+    if (at == count) return TL_OK;
     return TL_FAIL(TL_EINVAL, "feature '%s' has %d at [%lld]; 0 to %lld are expected: %s",
                    l->feature, (int)values[at], (long long)at, (long long)below - 1,
                    values[at] < 0 ? "make the records anew, with numbers from 0" : l->what);
