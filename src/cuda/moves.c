@@ -50,7 +50,7 @@ static tl_status pack(const tl_run *run, const tl_node *call)
         char *place = to + (size_t)begin * size;
         // else it was computed there
         if (tli_data(call->in[i]) != place) TL_TRY(tli_cuda_gather(run, call->in[i], place));
-        at = begin + tl_tensor_count(call->in[i]);
+        at = begin + (int64_t)(tl_tensor_bytes(call->in[i]) / size);
     }
     return TL_OK;
 }

@@ -140,7 +140,7 @@ static tl_status make_pack(piece *out, tl_program *p, tli_step *step, int first,
     tl_tensor *whole = part_of(arena, n->out[0], from, to);
     if (!attr || !offsets || !whole) return TL_ENOMEM;
     for (int i = first; i < end; i++) offsets[i - first] = all->offsets.items[i] - from;
-    *attr = (tl_pack_attr){{offsets, end - first}, to - from};
+    *attr = (tl_pack_attr){.offsets = {offsets, end - first}, .count = to - from};
     out->packs = step;
     out->pack = copy_call(arena, n, n->in + first, end - first, &whole);
     if (!out->pack) return TL_ENOMEM;

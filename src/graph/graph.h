@@ -135,6 +135,7 @@ tl_status tli_pass_simplify(tl_graph *g, int64_t *changes);
 tl_status tli_pass_common(tl_graph *g, int64_t *changes);
 tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes);
 tl_status tli_pass_join(tl_graph *g, int64_t *changes);
+tl_status tli_pass_gradient_runs(tl_graph *g, int64_t *changes);
 tl_status tli_pass_weight_copies(tl_graph *g, int64_t *changes);
 tl_status tli_pass_recompute(tl_graph *g, int64_t *changes);
 tl_status tli_pass_slopes(tl_graph *g, int64_t *changes);

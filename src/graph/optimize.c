@@ -10,6 +10,8 @@ const tl_pass tl_graph_passes[] = {
     {"dead again", "leaves out what the rewriting made superfluous", tli_pass_dead},
     {"join", "takes forms of ops that save sweeps over memory, where kernels have them",
      tli_pass_join},
+    {"gradient runs", "packs gradients of half precision without widening them",
+     tli_pass_gradient_runs},
     {"weight copies", "keeps casts of weights from run to run, and lets updates renew them",
      tli_pass_weight_copies},
     {"recompute", "computes results again instead of keeping them", tli_pass_recompute},

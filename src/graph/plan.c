@@ -67,9 +67,9 @@ static void pack_in_place(tli_plan *p, const tl_graph *g, const tl_node *n)
         if (part->last >= end || overwritten_at(g, n, t) != INT64_MAX) continue;
         whole->holds = true;
         part->inside = whole - p->rooms.items;
-        part->at = a->offsets.items[i] * (int64_t)tl_dtype_size(t->dtype);
+        part->at = a->offsets.items[i] * (int64_t)tl_dtype_size(n->out[0]->dtype);
         TL_ASSERT(part->at >= 0 && part->at + part->bytes <= whole->bytes
-                  && t->dtype == n->out[0]->dtype);
+                  && (a->bytes || t->dtype == n->out[0]->dtype));
         if (part->first < whole->first) whole->first = part->first;
         if (part->last > whole->last) whole->last = part->last;
     }
@@ -197,5 +197,5 @@ bool tli_plan_is_packed(const tli_plan *p, const tl_node *pack, int i)
     const tli_room *whole = room_of(p, pack->out[0]), *part = room_of(p, tli_root(pack->in[i]));
     const tl_pack_attr *a = pack->attr;
     return whole && part && part->inside == whole - p->rooms.items
-           && part->at == a->offsets.items[i] * (int64_t)tl_dtype_size(pack->in[i]->dtype);
+           && part->at == a->offsets.items[i] * (int64_t)tl_dtype_size(pack->out[0]->dtype);
 }

@@ -17,8 +17,10 @@ static bool is_in_place(const tl_node *pack, int i)
 {
     const tl_pack_attr *a = pack->attr;
     const tl_tensor *part = pack->in[i], *whole = pack->out[0];
+    const int64_t size = (int64_t)tl_dtype_size(whole->dtype);
     return part->storage && part->storage == whole->storage
-           && part->offset == whole->offset + a->offsets.items[i];
+           && part->offset * (int64_t)tl_dtype_size(part->dtype)
+                  == (whole->offset + a->offsets.items[i]) * size;
 }
 
 /* What a call reads and writes; of a pack the parts that are not in their place already. */

@@ -8,6 +8,8 @@
 static const tl_field pack_fields[] = {
     TL_F(tl_pack_attr, offsets, .help = "where each input begins"),
     TL_F(tl_pack_attr, count, .help = "elements of the result"),
+    TL_F(tl_pack_attr, bytes, .flags = TL_FIELD_QUIET,
+         .help = "these are bytes, and tensors are of any types"),
     TL_F_END,
 };
 static const tl_desc pack_desc = {
@@ -27,17 +29,18 @@ static tl_status pack_infer(const tl_node *call)
     for (int i = 0; i < call->inputs; i++) {
         const tl_tensor *t = call->in[i];
         char spec[TL_TENSOR_TEXT];
-        if (t->dtype != call->in[0]->dtype)
+        const int64_t size = a->bytes ? (int64_t)tl_tensor_bytes(t) : tl_tensor_count(t);
+        if (t->dtype != call->in[0]->dtype && !a->bytes)
             return TL_FAIL(TL_EINVAL, "tensor %d is %s and must be of the type of the first, %s", i,
                            tl_tensor_spec(spec, t), tl_dtype_name(call->in[0]->dtype));
-        if (a->offsets.items[i] < at || tl_tensor_count(t) > a->count - a->offsets.items[i])
+        if (a->offsets.items[i] < at || size > a->count - a->offsets.items[i])
             return TL_FAIL(TL_EINVAL,
                            "tensor %d, %s, does not fit at %" PRId64 ": it must begin at %" PRId64
                            " or later and end within %" PRId64,
                            i, tl_tensor_spec(spec, t), a->offsets.items[i], at, a->count);
-        at = a->offsets.items[i] + tl_tensor_count(t);
+        at = a->offsets.items[i] + size;
     }
-    call->out[0]->dtype = call->in[0]->dtype;
+    call->out[0]->dtype = a->bytes ? TL_U8 : call->in[0]->dtype;
     call->out[0]->shape = TL_SHAPE(a->count);
     return TL_OK;
 }

@@ -6,6 +6,7 @@
 
 #include <tilth/base/integer.h>
 
+#include "core/inner/gradient_run.h"
 #include "ops/ops.h"
 #include "ops/wide.h"
 
@@ -34,6 +35,8 @@ static const char *const form_names[] = {"keras", "pytorch", NULL};
 static const tl_field update_fields[] = {
     TL_F(tl_update_attr, copy, .flags = TL_FIELD_QUIET,
          .help = "the last input is a copy of the parameters in half precision"),
+    TL_F(tl_update_attr, runs, .flags = TL_FIELD_QUIET,
+         .help = "first element, first byte and type of each run of the gradient"),
     TL_F_END,
 };
 DESC(update, .base = NULL)
@@ -133,6 +136,14 @@ DESC(lion, .base = &update_desc)
 static const tl_field ema_fields[] = {ROW(ema, momentum, "share of the old average"), TL_F_END};
 DESC(ema, .base = NULL)
 
+static const tl_field finite_fields[] = {
+    TL_F(tl_finite_attr, runs, .flags = TL_FIELD_QUIET,
+         .help = "first element, first byte and type of each run of the block"),
+    TL_F(tl_finite_attr, count, .flags = TL_FIELD_QUIET, .help = "elements of these runs"),
+    TL_F_END,
+};
+DESC(finite, .base = NULL)
+
 static const tl_field assign_fields[] = {
     ROW(assign, add, "add to what is there"),
     ROW(assign, scale, "multiplies what is added; 0: nothing does"),
@@ -185,18 +196,49 @@ static const char *or_float64(const tl_tensor *param)
     return param->dtype == TL_F64 ? ", or float64" : "";
 }
 
+/* Runs of a block of `count` elements that lies in `bytes`: they cover it in order, and none lies
+ * over another, or beyond the bytes. */
+static tl_status check_runs(tl_ints runs, int64_t count, const tl_tensor *bytes)
+{
+    char spec[TL_TENSOR_TEXT];
+    if (bytes->dtype != TL_U8 || bytes->shape.rank != 1)
+        return TL_FAIL(TL_EINVAL, "a block in runs is %s and must be uint8 of one axis",
+                       tl_tensor_spec(spec, bytes));
+    if (runs.count % TLI_RUN_NUMBERS || runs.items[0] != 0)
+        return TL_FAIL(TL_EINVAL, "runs are three numbers each, and the first begins at element 0");
+    int64_t free = 0; // bytes from here on
+    for (int64_t i = 0; i < runs.count / TLI_RUN_NUMBERS; i++) {
+        const tli_gradient_run r = tli_gradient_run_of(runs, NULL, count, i);
+        const int64_t at = runs.items[i * TLI_RUN_NUMBERS + 1];
+        const bool type = r.type == TL_F32 || r.type == TL_BF16 || r.type == TL_F16;
+        if (!type || r.begin >= r.end || r.end > count || at < free
+            || at % (int64_t)tl_dtype_size(r.type)
+            || (r.end - r.begin) * (int64_t)tl_dtype_size(r.type) > bytes->shape.dims[0] - at)
+            return TL_FAIL(TL_EINVAL,
+                           "run %" PRId64 " of a block, elements %" PRId64 " to %" PRId64
+                           " of %" PRId64 " from byte %" PRId64
+                           " on, must hold float32, bfloat16 or float16 and lie behind the one "
+                           "before, within %s",
+                           i, r.begin, r.end, count, at, tl_tensor_spec(spec, bytes));
+        free = at + (r.end - r.begin) * (int64_t)tl_dtype_size(r.type);
+    }
+    return TL_OK;
+}
+
 // Parameters, gradients, hyper-parameters, then slots, whose number the attributes say, and the
 // copy, where they say that there is one.
 static tl_status check_block(const tl_node *call, int slots)
 {
     const tl_tensor *param = call->in[PARAM], *hyper = call->in[HYPER];
-    bool copy = ((const tl_update_attr *)call->attr)->copy;
+    const tl_update_attr *attr = call->attr;
+    bool copy = attr->copy;
     if (call->inputs != SLOTS + slots + copy)
         return TL_FAIL(TL_EINVAL, "%d slots are given; with these attributes it has %d%s",
                        call->inputs - SLOTS, slots + copy,
                        copy ? ", a copy of the parameters among them" : "");
     TL_TRY(check_param(param, "the block of parameters"));
-    TL_TRY(check_like(call->in[GRAD], param, "the gradient", true));
+    if (attr->runs.count) TL_TRY(check_runs(attr->runs, tl_tensor_count(param), call->in[GRAD]));
+    else TL_TRY(check_like(call->in[GRAD], param, "the gradient", true));
     if (copy) TL_TRY(check_copy(call->in[SLOTS + slots], param));
     for (int i = SLOTS; i < SLOTS + slots; i++) {
         char what[32];
@@ -329,8 +371,13 @@ static tl_status assign_infer(const tl_node *call)
 
 static tl_status finite_and_norm_infer(const tl_node *call)
 {
-    for (int i = 0; i < call->inputs; i++) TL_TRY(tli_want_float(call->in[i], "a block"));
-    call->out[0]->dtype = tli_wide(call->in[0]->dtype);
+    const tl_finite_attr *a = call->attr;
+    if (a->runs.count && call->inputs > 1)
+        return TL_FAIL(TL_EINVAL, "%d blocks are given; one in runs must be alone", call->inputs);
+    if (a->runs.count) TL_TRY(check_runs(a->runs, a->count, call->in[0]));
+    for (int i = 0; i < call->inputs && !a->runs.count; i++)
+        TL_TRY(tli_want_float(call->in[i], "a block"));
+    call->out[0]->dtype = a->runs.count ? TL_F32 : tli_wide(call->in[0]->dtype);
     call->out[1]->dtype = TL_BOOL;
     return TL_OK;
 }
@@ -400,6 +447,7 @@ const tl_op_class tl_op_finite_and_norm = {
     .op = TL_OP_finite_and_norm,
     .name = "finite_and_norm",
     .help = "Euclidean norm of blocks, and whether all is finite",
+    .attr = &finite_desc,
     .inputs_min = 1,
     .inputs_max = -1,
     .outputs = 2,
@@ -549,7 +597,8 @@ bool tl_finite_and_norm(tl_ctx *c, tl_tensor *const *blocks, int count, tl_tenso
                         tl_tensor **finite)
 {
     tl_tensor *out[2];
-    bool done = tl_apply_all(c, TL_OP_finite_and_norm, NULL, count, blocks, out);
+    bool done =
+        tl_apply_all(c, TL_OP_finite_and_norm, &(tl_finite_attr){.count = 0}, count, blocks, out);
     *norm = out[0];
     *finite = out[1];
     return done;

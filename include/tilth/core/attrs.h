@@ -112,6 +112,9 @@ typedef struct tl_transpose_attr {
 typedef struct tl_pack_attr {
     tl_ints offsets; /* where each input begins */
     int64_t count;   /* elements of the result */
+    /* both are bytes, the result is uint8, and tensors may be of any types. Compiled programs set
+     * it */
+    bool bytes;
 } tl_pack_attr;
 
 /* Of collectives. */
@@ -210,7 +213,17 @@ typedef struct tl_update_attr {
     /* the last input, behind the slots, is a copy of the parameters in half precision, which is
      * written as well. Compiled programs set it */
     bool copy;
+    /* empty, or the gradient is bytes (uint8), in which runs of elements lie in types of their own:
+     * three numbers for each run, its first element, its first byte and its tl_dtype. Compiled
+     * programs set it where a kernel says TL_KERNEL_JOINED */
+    tl_ints runs;
 } tl_update_attr;
+
+/* finite_and_norm: the same for its only block, which has `count` elements. */
+typedef struct tl_finite_attr {
+    tl_ints runs;
+    int64_t count;
+} tl_finite_attr;
 
 /* Members that several updates share. The tensors of a block: tensor i begins at element offsets[i]
  * and ends where the next one begins; no offsets: the block is one tensor. `decayed` and `adapted`

@@ -11,13 +11,14 @@ static tl_status pack_kernel(const tl_run *run, const tl_node *n)
     int64_t at = 0;
     (void)run;
     for (int i = 0; i < n->inputs; i++) {
-        int64_t begin = a->offsets.items[i];
-        TL_ASSERT(begin >= at && begin + tl_tensor_count(n->in[i]) <= a->count); // in order, apart
+        const int64_t begin = a->offsets.items[i],
+                      end = begin + (int64_t)(tl_tensor_bytes(n->in[i]) / size);
+        TL_ASSERT(begin >= at && end <= a->count); // in order, apart
         memset(to + (size_t)at * size, 0, (size_t)(begin - at) * size);
         char *place = to + (size_t)begin * size;
         // else it was computed there
         if (tli_data(n->in[i]) != place) tli_tensor_gather(n->in[i], place);
-        at = begin + tl_tensor_count(n->in[i]);
+        at = end;
     }
     memset(to + (size_t)at * size, 0, (size_t)(a->count - at) * size);
     return TL_OK;

@@ -223,12 +223,17 @@ static tl_status assign_kernel(const tl_run *run, const tl_node *n)
 
 static tl_status finite_and_norm_kernel(const tl_run *run, const tl_node *n)
 {
+    const tl_finite_attr *a = n->attr;
     bool finite = true;
     double sum = 0;
     (void)run;
     for (int k = 0; k < n->inputs; k++) {
-        for (int64_t i = 0, count = tl_tensor_count(n->in[k]); i < count; i++) {
-            double v = tli_ref_get(n->in[k], i);
+        const block b = {.grad = n->in[k],
+                         .runs = a->runs,
+                         .scale = 1,
+                         .count = a->runs.count ? a->count : tl_tensor_count(n->in[k])};
+        for (int64_t i = 0; i < b.count; i++) {
+            double v = gradient(&b, i);
             finite &= isfinite(v) != 0;
             sum += v * v;
         }
@@ -251,9 +256,17 @@ static tl_status square_sums_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0)
+#define ROW(name, flags) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, flags)
 static const tl_kernel table[] = {
-    ROW(update_sgd),  ROW(update_adam), ROW(update_rmsprop), ROW(update_adagrad),  ROW(update_lamb),
-    ROW(update_lars), ROW(update_ema),  ROW(assign),         ROW(finite_and_norm), ROW(square_sums),
+    ROW(update_sgd, TL_KERNEL_JOINED),
+    ROW(update_adam, TL_KERNEL_JOINED),
+    ROW(update_rmsprop, TL_KERNEL_JOINED),
+    ROW(update_adagrad, TL_KERNEL_JOINED),
+    ROW(update_lamb, TL_KERNEL_JOINED),
+    ROW(update_lars, TL_KERNEL_JOINED),
+    ROW(finite_and_norm, TL_KERNEL_JOINED),
+    ROW(update_ema, 0),
+    ROW(assign, 0),
+    ROW(square_sums, 0),
 };
 const tl_kernels tli_ref_update = {table, TL_COUNT(table)};

@@ -5,6 +5,8 @@
 
 #include <tilth/core/attrs.h>
 
+#include "core/inner/element.h"
+#include "core/inner/gradient_run.h"
 #include "cpu/ref/number.h"
 
 enum { PARAM, GRAD, HYPER, SLOTS };        /* inputs */
@@ -14,6 +16,7 @@ enum { RATE, STEP, SCALE, APPLY, HYPERS }; /* elements of the third */
 typedef struct block {
     const tl_tensor *w, *grad, *copy; /* the copy of w is in another type, or NULL */
     tl_tensor *const *slots;
+    tl_ints runs; /* of the gradient, or empty */
     double rate, step, scale;
     int64_t count;
 } block;
@@ -22,22 +25,27 @@ typedef struct block {
 static inline bool block_of(block *b, const tl_node *n)
 {
     const tl_tensor *h = n->in[HYPER];
-    TL_ASSERT(tl_tensor_count(h) >= HYPERS
-              && tl_tensor_count(n->in[GRAD]) == tl_tensor_count(n->in[PARAM]));
+    const tl_update_attr *attr = n->attr;
+    TL_ASSERT(
+        tl_tensor_count(h) >= HYPERS
+        && (attr->runs.count || tl_tensor_count(n->in[GRAD]) == tl_tensor_count(n->in[PARAM])));
     *b = (block){.w = n->in[PARAM],
                  .grad = n->in[GRAD],
                  .slots = n->in + SLOTS,
+                 .runs = attr->runs,
                  .rate = tli_ref_get(h, RATE),
                  .step = tli_ref_get(h, STEP),
                  .scale = tli_ref_get(h, SCALE),
                  .count = tl_tensor_count(n->in[PARAM])};
-    if (((const tl_update_attr *)n->attr)->copy) b->copy = n->in[n->inputs - 1];
+    if (attr->copy) b->copy = n->in[n->inputs - 1];
     return tli_ref_get(h, APPLY) != 0;
 }
 
 static inline double gradient(const block *b, int64_t i)
 {
-    return tli_ref_get(b->grad, i) * b->scale;
+    if (!b->runs.count) return tli_ref_get(b->grad, i) * b->scale;
+    const tli_gradient_run r = tli_gradient_run_at(b->runs, tli_data(b->grad), b->count, i);
+    return tli_element_get(r.type, r.data, i - r.begin) * b->scale;
 }
 
 static inline double get(const block *b, int slot, int64_t i)

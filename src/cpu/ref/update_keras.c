@@ -96,7 +96,7 @@ static tl_status update_nadam_kernel(const tl_run *run, const tl_node *n)
     return TL_OK;
 }
 
-#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, 0)
+#define ROW(name) TL_INIT(TL_OP_##name, TL_DTYPE_COUNT, name##_kernel, TL_KERNEL_JOINED)
 static const tl_kernel table[] = {
     ROW(update_adadelta), ROW(update_adamax), ROW(update_nadam), ROW(update_ftrl), ROW(update_lion),
 };

@@ -104,7 +104,8 @@ static tl_status pack_part(int64_t begin, int64_t end, void *payload)
     }
     int64_t at = begin;
     for (int i = first > 0 ? first - 1 : 0; i < n->inputs && at < end; i++) {
-        const int64_t start = a->offsets.items[i], stop = start + tl_tensor_count(n->in[i]);
+        const int64_t start = a->offsets.items[i],
+                      stop = start + (int64_t)(tl_tensor_bytes(n->in[i]) / size);
         const int64_t gap = start < end ? start : end, last = stop < end ? stop : end;
         if (gap > at) {
             memset(to + (size_t)at * size, 0, (size_t)(gap - at) * size);

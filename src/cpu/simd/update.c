@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include <tilth/base/integer.h>
+
 #include "cpu/scratch.h"
 
 /* --- the rules (cpu/ref/update.c says them in full) ------------------------------------------- */
@@ -381,6 +383,8 @@ typedef struct norm {
     tl_dtype type;
     const void *x;
     double *sums; /* of each piece */
+    tl_ints runs; /* or empty */
+    int64_t count;
 } norm;
 
 /* Float32 is enough for a short run, unless it overflowed or lost small numbers. */
@@ -407,12 +411,47 @@ TLI_INLINE double sum_squares_of_run(tl_dtype t, const void *x, int64_t begin, i
     return squares_sum(exact);
 }
 
+enum { SHORT = 1024 }; /* elements of a short run, as in reduce.c */
+
 TLI_INLINE double sum_squares(tl_dtype t, const void *x, int64_t begin, int64_t end)
 {
-    enum { RUN = 1024 }; // as in reduce.c
     double sum = 0;
-    for (int64_t i = begin; i < end; i += RUN)
-        sum += sum_squares_of_run(t, x, i, end - i < RUN ? end : i + RUN);
+    for (int64_t i = begin; i < end; i += SHORT)
+        sum += sum_squares_of_run(t, x, i, end - i < SHORT ? end : i + SHORT);
+    return sum;
+}
+
+/* Elements that do not lie in one run of the gradient, as float32. */
+static void gather_runs(const norm *p, float *to, int64_t begin, int64_t end)
+{
+    while (begin < end) {
+        const tli_gradient_run r = tli_gradient_run_at(p->runs, p->x, p->count, begin);
+        const int64_t stop = r.end < end ? r.end : end;
+        const void *from = r.data + (begin - r.begin) * (int64_t)tl_dtype_size(r.type);
+        any_widen(to, r.type, from, stop - begin);
+        to += stop - begin;
+        begin = stop;
+    }
+}
+
+/* The sums of a block whose types differ are those of the same numbers in float32: short runs begin
+ * where they always do. */
+static double sum_mixed_squares(const norm *p, int64_t begin, int64_t end)
+{
+    double sum = 0;
+    for (int64_t i = begin, next; i < end; i = next) {
+        const tli_gradient_run r = tli_gradient_run_at(p->runs, p->x, p->count, i);
+        const int64_t whole = (tl_min_i64(r.end, end) - i) / SHORT * SHORT;
+        next = i + whole;
+        if (whole) {
+            TLI_FLOAT_SWITCH(r.type, sum += sum_squares(T, run_data(&r), i, next));
+        } else {
+            float room[SHORT];
+            next = tl_min_i64(i + SHORT, end);
+            gather_runs(p, room, i, next);
+            sum += sum_squares_of_run(TL_F32, room, 0, next - i);
+        }
+    }
     return sum;
 }
 
@@ -420,6 +459,10 @@ static tl_status norm_piece(int64_t begin, int64_t end, void *payload)
 {
     const norm *p = payload;
     TL_ASSERT(begin % GRAIN == 0 && end - begin <= GRAIN); // a sum of its own
+    if (p->runs.count) {
+        p->sums[begin / GRAIN] = sum_mixed_squares(p, begin, end);
+        return TL_OK;
+    }
     TLI_FLOAT_SWITCH(p->type, p->sums[begin / GRAIN] = sum_squares(T, p->x, begin, end));
     return TL_OK;
 }
@@ -427,14 +470,16 @@ static tl_status norm_piece(int64_t begin, int64_t end, void *payload)
 /* The squares of floats do not overflow a double: the sum is finite when all of them are. */
 static tl_status finite_and_norm_kernel(const tl_run *run, const tl_node *n)
 {
+    const tl_finite_attr *a = n->attr;
     double sum = 0;
     for (int k = 0; k < n->inputs; k++)
         if (n->in[k]->dtype == TL_F64) return tli_run_reference(run, n);
     for (int k = 0; k < n->inputs; k++) {
-        const int64_t count = tl_tensor_count(n->in[k]), pieces = (count + GRAIN - 1) / GRAIN;
+        const int64_t count = a->runs.count ? a->count : tl_tensor_count(n->in[k]),
+                      pieces = (count + GRAIN - 1) / GRAIN;
         void *room;
         TL_TRY(tli_scratch(&room, TLI_SCRATCH_KERNEL, (size_t)(pieces + 1) * sizeof(double)));
-        norm p = {n->in[k]->dtype, tli_data(n->in[k]), room};
+        norm p = {n->in[k]->dtype, tli_data(n->in[k]), room, a->runs, count};
         TL_TRY(tl_parallel_for(run->threads, count, GRAIN, norm_piece, &p));
         for (int64_t i = 0; i < pieces; i++) sum += p.sums[i];
     }
@@ -448,23 +493,24 @@ static tl_status square_sums_kernel(const tl_run *run, const tl_node *n)
 {
     _Static_assert((int)GRAIN == (int)TL_SQUARES, "a task makes one sum");
     if (n->in[0]->dtype == TL_F64) return tli_run_reference(run, n);
-    norm p = {n->in[0]->dtype, tli_data(n->in[0]), tli_data(n->out[0])};
+    norm p = {.type = n->in[0]->dtype, .x = tli_data(n->in[0]), .sums = tli_data(n->out[0])};
     return tl_parallel_for(run->threads, tl_tensor_count(n->in[0]), GRAIN, norm_piece, &p);
 }
 
 static const tl_kernel rows[] = {
-    {TL_OP_update_sgd, TL_F32, update_sgd_kernel, 0},
-    {TL_OP_update_adam, TL_F32, update_adam_kernel, 0},
-    {TL_OP_update_rmsprop, TL_F32, update_rmsprop_kernel, 0},
-    {TL_OP_update_adagrad, TL_F32, update_adagrad_kernel, 0},
+    {TL_OP_update_sgd, TL_F32, update_sgd_kernel, TL_KERNEL_JOINED},
+    {TL_OP_update_adam, TL_F32, update_adam_kernel, TL_KERNEL_JOINED},
+    {TL_OP_update_rmsprop, TL_F32, update_rmsprop_kernel, TL_KERNEL_JOINED},
+    {TL_OP_update_adagrad, TL_F32, update_adagrad_kernel, TL_KERNEL_JOINED},
     {TL_OP_update_lamb, TL_F32, update_lamb_kernel, 0},
     {TL_OP_update_lars, TL_F32, update_lars_kernel, 0},
     {TL_OP_update_ema, TL_F32, update_ema_kernel, 0},
     {TL_OP_assign, TL_F32, assign_kernel, TL_KERNEL_JOINED},
     {TL_OP_assign, TL_F64, assign_doubles_kernel, 0},
-    {TL_OP_finite_and_norm, TL_F32, finite_and_norm_kernel, 0},
+    {TL_OP_finite_and_norm, TL_F32, finite_and_norm_kernel, TL_KERNEL_JOINED},
     {TL_OP_finite_and_norm, TL_BF16, finite_and_norm_kernel, 0},
     {TL_OP_finite_and_norm, TL_F16, finite_and_norm_kernel, 0},
+    {TL_OP_finite_and_norm, TL_U8, finite_and_norm_kernel, 0},
     {TL_OP_square_sums, TL_F32, square_sums_kernel, 0},
     {TL_OP_square_sums, TL_BF16, square_sums_kernel, 0},
     {TL_OP_square_sums, TL_F16, square_sums_kernel, 0},

@@ -14,6 +14,7 @@
 #ifndef TLI_CPU_SIMD_UPDATE_H
 #define TLI_CPU_SIMD_UPDATE_H
 
+#include "core/inner/gradient_run.h"
 #include "cpu/simd/any_float.h"
 #include "cpu/simd/kernels.h"
 #include "cpu/simd/math.h"
@@ -39,6 +40,8 @@ struct block {
     void *copy; /* of w in another type, or NULL */
     const void *grad;
     tl_dtype grad_type, copy_type;
+    tl_ints runs; /* of the gradient, whose types then are theirs; or empty */
+    int64_t count;
     const void *attr;
     sweep_fn *sweep;
     double rate, step;
@@ -69,6 +72,13 @@ TLI_INLINE void put_weight(const block *b, int64_t i, vf w, int64_t n)
     if (b->copy) any_store(b->copy_type, b->copy, i, w, n);
 }
 
+// Where element 0 of the block would lie if all were of this run; only elements of it are read.
+static inline const void *run_data(const tli_gradient_run *r)
+{
+    return (const void *)((uintptr_t)r->data
+                          - (uintptr_t)(r->begin * (int64_t)tl_dtype_size(r->type)));
+}
+
 // The tensor of the block that holds element `at`.
 static inline int64_t part_at(const block *b, int64_t at)
 {
@@ -83,18 +93,33 @@ static inline int64_t part_at(const block *b, int64_t at)
     return low;
 }
 
-static inline tl_status sweep_piece(int64_t begin, int64_t end, void *payload)
+// All of whose gradients are of one type.
+static inline void sweep_alike(const block *b, int64_t begin, int64_t end)
 {
-    const block *b = payload;
     if (!b->decayed.count || !b->offsets.count) {
         b->sweep(b, begin, end, b->decay);
-        return TL_OK;
+        return;
     }
     for (int64_t k = part_at(b, begin); begin < end; k++) {
         const int64_t next = k + 1 < b->offsets.count ? b->offsets.items[k + 1] : end;
         const int64_t stop = next < end ? next : end;
         TL_ASSERT(begin < stop && k < b->decayed.count);
         b->sweep(b, begin, stop, b->decayed.items[k] ? b->decay : 0);
+        begin = stop;
+    }
+}
+
+static inline tl_status sweep_piece(int64_t begin, int64_t end, void *payload)
+{
+    const block *b = payload;
+    if (!b->runs.count) sweep_alike(b, begin, end);
+    while (b->runs.count && begin < end) {
+        const tli_gradient_run r = tli_gradient_run_at(b->runs, b->grad, b->count, begin);
+        const int64_t stop = r.end < end ? r.end : end;
+        block own = *b;
+        own.grad = run_data(&r);
+        own.grad_type = r.type;
+        sweep_alike(&own, begin, stop);
         begin = stop;
     }
     return TL_OK;
@@ -106,12 +131,16 @@ static inline void fill_block(const tl_node *n, block *b)
     b->w = tli_data(n->in[PARAM]);
     b->grad = tli_data(n->in[GRAD]);
     b->grad_type = n->in[GRAD]->dtype;
-    const int slots = n->inputs - SLOTS - ((const tl_update_attr *)n->attr)->copy;
+    const tl_update_attr *attr = n->attr;
+    const int slots = n->inputs - SLOTS - attr->copy;
+    b->runs = attr->runs;
+    b->count = tl_tensor_count(n->in[PARAM]);
     TL_ASSERT(slots >= 0 && slots <= 3 && n->in[PARAM]->dtype == TL_F32
               && tl_tensor_count(n->in[HYPER]) >= HYPERS);
     for (int i = 0; i < slots; i++) b->slot[i] = tli_data(n->in[SLOTS + i]);
     for (int i = GRAD; i < n->inputs; i++) // all are as long as the weights
-        TL_ASSERT(i == HYPER || tl_tensor_count(n->in[i]) == tl_tensor_count(n->in[PARAM]));
+        TL_ASSERT(i == HYPER || (i == GRAD && attr->runs.count)
+                  || tl_tensor_count(n->in[i]) == b->count);
     if (SLOTS + slots < n->inputs) {
         b->copy = tli_data(n->in[SLOTS + slots]);
         b->copy_type = n->in[SLOTS + slots]->dtype;

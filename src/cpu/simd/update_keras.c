@@ -69,10 +69,10 @@ static tl_status update_ftrl_kernel(const tl_run *run, const tl_node *n)
 }
 
 static const tl_kernel rows[] = {
-    {TL_OP_update_adadelta, TL_F32, update_adadelta_kernel, 0},
-    {TL_OP_update_adamax, TL_F32, update_adamax_kernel, 0},
-    {TL_OP_update_nadam, TL_F32, update_nadam_kernel, 0},
-    {TL_OP_update_ftrl, TL_F32, update_ftrl_kernel, 0},
-    {TL_OP_update_lion, TL_F32, update_lion_kernel, 0},
+    {TL_OP_update_adadelta, TL_F32, update_adadelta_kernel, TL_KERNEL_JOINED},
+    {TL_OP_update_adamax, TL_F32, update_adamax_kernel, TL_KERNEL_JOINED},
+    {TL_OP_update_nadam, TL_F32, update_nadam_kernel, TL_KERNEL_JOINED},
+    {TL_OP_update_ftrl, TL_F32, update_ftrl_kernel, TL_KERNEL_JOINED},
+    {TL_OP_update_lion, TL_F32, update_lion_kernel, TL_KERNEL_JOINED},
 };
 TLI_SIMD_KERNELS(update_keras, rows);
