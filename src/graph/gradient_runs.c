@@ -1,7 +1,7 @@
-/* Packs the gradients of a block as they come, where the updates that read them can (TL_KERNEL_JOINED):
- * in mixed precision most are of half precision, and some, of norms or of tables that are used twice,
- * are float32. Widening the former to the type of the latter would take a sweep over all of them, and
- * twice the bytes in those behind it. The numbers stay the same.
+/* Packs the gradients of a block as they come, where what reads them can (TL_KERNEL_JOINED): in
+ * mixed precision most are of half precision, and some, of norms or of tables that are used twice,
+ * are float32. Widening the former to the type of the latter would take a sweep over all of them,
+ * and twice the bytes in those behind it. The numbers stay the same.
  *
  * Where all are of one type, simplify.c has packed them so. */
 #include <tilth/base/integer.h>

@@ -5,8 +5,8 @@
 #include <tilth/core/attrs.h>
 #include <tilth/sys/graph/program.h>
 
-/* Runs of all lengths: of many tasks and of a few elements, with zeros between two tensors, and with
- * boundaries where no vector, short run or task of a kernel ends. */
+/* Runs of all lengths: of many tasks and of a few elements, with zeros between two tensors, and
+ * with boundaries where no vector, short run or task of a kernel ends. */
 static const struct {
     tl_dtype type;
     int64_t count, behind; /* zeros behind it */

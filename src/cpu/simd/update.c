@@ -104,15 +104,31 @@ struct part {
 
 static tl_status measure_piece(int64_t begin, int64_t end, void *payload)
 {
-    const part *p = payload;
-    p->measure(p, p->begin + begin, p->begin + end, p->sums + begin / GRAIN * 2);
+    const part *whole = payload;
+    double *sums = whole->sums + begin / GRAIN * 2;
+    sums[0] = sums[1] = 0;
+    for (int64_t at = whole->begin + begin, last = whole->begin + end, stop; at < last; at = stop) {
+        double own_sums[2];
+        stop = last;
+        part p = *whole;
+        const block own = block_from(whole->b, at, &stop);
+        p.b = &own;
+        p.measure(&p, at, stop, own_sums);
+        for (int i = 0; i < 2; i++) sums[i] += own_sums[i];
+    }
     return TL_OK;
 }
 
 static tl_status move_piece(int64_t begin, int64_t end, void *payload)
 {
-    const part *p = payload;
-    p->move(p, p->begin + begin, p->begin + end);
+    const part *whole = payload;
+    for (int64_t at = whole->begin + begin, last = whole->begin + end, stop; at < last; at = stop) {
+        stop = last;
+        part p = *whole;
+        const block own = block_from(whole->b, at, &stop);
+        p.b = &own;
+        p.move(&p, at, stop);
+    }
     return TL_OK;
 }
 
@@ -502,8 +518,8 @@ static const tl_kernel rows[] = {
     {TL_OP_update_adam, TL_F32, update_adam_kernel, TL_KERNEL_JOINED},
     {TL_OP_update_rmsprop, TL_F32, update_rmsprop_kernel, TL_KERNEL_JOINED},
     {TL_OP_update_adagrad, TL_F32, update_adagrad_kernel, TL_KERNEL_JOINED},
-    {TL_OP_update_lamb, TL_F32, update_lamb_kernel, 0},
-    {TL_OP_update_lars, TL_F32, update_lars_kernel, 0},
+    {TL_OP_update_lamb, TL_F32, update_lamb_kernel, TL_KERNEL_JOINED},
+    {TL_OP_update_lars, TL_F32, update_lars_kernel, TL_KERNEL_JOINED},
     {TL_OP_update_ema, TL_F32, update_ema_kernel, 0},
     {TL_OP_assign, TL_F32, assign_kernel, TL_KERNEL_JOINED},
     {TL_OP_assign, TL_F64, assign_doubles_kernel, 0},

@@ -109,18 +109,25 @@ static inline void sweep_alike(const block *b, int64_t begin, int64_t end)
     }
 }
 
+/* The block as it is from element `begin` on, up to `*end`: with gradients of one type, element i
+ * of which lies at i. */
+static inline block block_from(const block *b, int64_t begin, int64_t *end)
+{
+    block own = *b;
+    if (!b->runs.count) return own;
+    const tli_gradient_run r = tli_gradient_run_at(b->runs, b->grad, b->count, begin);
+    if (r.end < *end) *end = r.end;
+    own.grad = run_data(&r);
+    own.grad_type = r.type;
+    return own;
+}
+
 static inline tl_status sweep_piece(int64_t begin, int64_t end, void *payload)
 {
-    const block *b = payload;
-    if (!b->runs.count) sweep_alike(b, begin, end);
-    while (b->runs.count && begin < end) {
-        const tli_gradient_run r = tli_gradient_run_at(b->runs, b->grad, b->count, begin);
-        const int64_t stop = r.end < end ? r.end : end;
-        block own = *b;
-        own.grad = run_data(&r);
-        own.grad_type = r.type;
+    for (int64_t stop; begin < end; begin = stop) {
+        stop = end;
+        const block own = block_from(payload, begin, &stop);
         sweep_alike(&own, begin, stop);
-        begin = stop;
     }
     return TL_OK;
 }
