@@ -110,10 +110,12 @@ BODY(step)
 
 static tl_program *program(fixture *f, block *b, bool runs)
 {
-    static const char *const without[] = {"gradient runs", NULL};
+    // GPUs would have to compile nests.
+    static const char *const with[] = {"fuse", NULL}, *const without[] = {"gradient runs", "fuse",
+                                                                          NULL};
     tl_program *p;
     tl_graph *g = captured(f, step, b);
-    assert_ok(tl_graph_optimize(g, runs ? NULL : &(tl_optimize){.skip = without}));
+    assert_ok(tl_graph_optimize(g, &(tl_optimize){.skip = runs ? with : without}));
     assert_ok(tl_program_new(&p, &g, &(tl_program_args){.name = "step"}));
     return p;
 }
@@ -210,7 +212,7 @@ static void casts_go_and_runs_are_told(void **state)
     make_block(&b, f, by_adam);
     tl_graph *g = captured(f, step, &b);
     assert_int_equal(count_ops(g, "cast"), 5); // casts to the same type are none
-    const bool taken = !test_wants_gpu(); // whose products are float32 already
+    const bool taken = !test_wants_gpu();      // whose products are float32 already
     assert_int_equal(run_pass(g, "gradient runs"), taken);
     if (!taken) {
         tl_graph_free(&g);
