@@ -26,26 +26,34 @@ static tli_pb pb_of(tl_bytes bytes)
     return (tli_pb){bytes.data, bytes.data + bytes.size, false};
 }
 
-/* As tli_pb_next, and at once for what examples are full of: texts and messages of a field below 16
- * that are shorter than 16 KiB. */
-static inline bool next_field(tli_pb *in, tli_pb_field *out)
+/* What examples are full of: a text or a message of a field below 16 that is shorter than 16 KiB.
+ * Its number; 0, and nothing has moved, for all else. */
+static inline int usual_field(tl_bytes *in, tl_bytes *out)
 {
-    const uint8_t *at = (const uint8_t *)in->at;
-    size_t left = (size_t)(in->end - in->at), head = 2;
-    if (left < 3 || in->damaged || at[0] < 8 || (at[0] & 0x87) != TLI_PB_BYTES)
-        return tli_pb_next(in, out);
+    const uint8_t *at = (const uint8_t *)in->data;
+    size_t head = 2;
+    if (in->size < 3 || at[0] < 8 || (at[0] & 0x87) != TLI_PB_BYTES) return 0;
     size_t size = at[1];
     if (size >= 0x80) {
-        if (at[2] >= 0x80) return tli_pb_next(in, out);
+        if (at[2] >= 0x80) return 0;
         size = (size & 0x7f) | (size_t)at[2] << 7;
         head = 3;
     }
-    if (size > left - head) return tli_pb_next(in, out);
-    out->number = at[0] >> 3;
-    out->wire = TLI_PB_BYTES;
-    out->data = in->at + head;
-    out->size = size;
-    in->at += head + size;
+    if (size > in->size - head) return 0;
+    *out = (tl_bytes){in->data + head, size};
+    *in = (tl_bytes){in->data + head + size, in->size - head - size};
+    return at[0] >> 3;
+}
+
+/* As tli_pb_next, and at once for the usual ones. */
+static inline bool next_field(tli_pb *in, tli_pb_field *out)
+{
+    tl_bytes left = {in->at, (size_t)(in->end - in->at)}, found;
+    int number = in->damaged ? 0 : usual_field(&left, &found);
+    if (!number) return tli_pb_next(in, out);
+    *out = (tli_pb_field){
+        .number = number, .wire = TLI_PB_BYTES, .data = found.data, .size = found.size};
+    in->at = left.data;
     return true;
 }
 
@@ -74,6 +82,15 @@ static bool next_piece(pieces *p, tli_pb_field *out)
         if (list.number == p->kind && list.wire == TLI_PB_BYTES)
             p->values = (tli_pb){list.data, list.data + list.size, false};
     }
+}
+
+// Which list a feature is, and its only piece, as nearly all of numbers have no more; 0 for others.
+static inline int only_piece(tl_bytes feature, tl_bytes *out)
+{
+    tl_bytes list;
+    int kind = usual_field(&feature, &list);
+    if (!kind || feature.size || usual_field(&list, out) != VALUES || list.size) return 0;
+    return kind;
 }
 
 // Eight bytes, the first one lowest.
@@ -107,32 +124,39 @@ static int64_t count_varints_one_by_one(const char *data, size_t size)
 // has four bytes of a half word that all go on; then it is found out the slow way.
 static int64_t count_varints(const char *data, size_t size)
 {
-    int64_t count = 0;
+    const uint64_t each = UINT64_C(0x0101010101010101);
+    uint64_t going = 0, halves = 0;
     size_t i = 0;
-    bool doubtful = size && (uint8_t)data[size - 1] & 0x80;
     for (; i + 8 <= size; i += 8) {
-        uint64_t on = load_8(data + i) & HIGH_BITS;
-        count += 8 - (int64_t)((on >> 7) * UINT64_C(0x0101010101010101) >> 56); // how many are on
-        doubtful |= (uint32_t)on == (uint32_t)HIGH_BITS || on >> 32 == HIGH_BITS >> 32;
+        const uint64_t on = load_8(data + i) >> 7 & each;
+        going += on * each >> 56;           // the sum of all bytes in the highest one
+        halves |= on * (each & UINT32_MAX); // the sum of each half in its highest one
     }
-    if (doubtful) return count_varints_one_by_one(data, size);
+    const bool doubtful = halves & UINT64_C(0x0400000004000000); // a sum of four
+    if (doubtful || (size && (uint8_t)data[size - 1] & 0x80))
+        return count_varints_one_by_one(data, size);
+    int64_t count = (int64_t)(i - going);
     for (; i < size; i++) count += !((uint8_t)data[i] & 0x80);
     return count;
 }
 
-// How many values a piece holds; -1 when it cannot be one of this kind.
+// How many values a piece of bytes holds; -1 when it cannot be one of this kind.
+static int64_t count_bytes(int kind, tl_bytes piece)
+{
+    switch (kind) {
+    case TL_FEATURE_BYTES: return 1;
+    case TL_FEATURE_FLOATS: return piece.size % 4 == 0 ? (int64_t)(piece.size / 4) : -1;
+    default: return count_varints(piece.data, piece.size);
+    }
+}
+
+// The same of any piece.
 static int64_t count_piece(int kind, const tli_pb_field *piece)
 {
-    bool many = piece->wire == TLI_PB_BYTES;
-    switch (kind) {
-    case TL_FEATURE_BYTES: return many ? 1 : -1;
-    case TL_FEATURE_FLOATS:
-        if (many) return piece->size % 4 == 0 ? (int64_t)(piece->size / 4) : -1;
-        return piece->wire == TLI_PB_FIXED32 ? 1 : -1;
-    default:
-        if (many) return count_varints(piece->data, piece->size);
-        return piece->wire == TLI_PB_VARINT ? 1 : -1;
-    }
+    if (piece->wire == TLI_PB_BYTES) return count_bytes(kind, (tl_bytes){piece->data, piece->size});
+    bool fits = (kind == TL_FEATURE_FLOATS && piece->wire == TLI_PB_FIXED32)
+                || (kind == TL_FEATURE_INTS && piece->wire == TLI_PB_VARINT);
+    return fits ? 1 : -1;
 }
 
 // False when the lists are damaged.
@@ -151,7 +175,7 @@ static bool count_values(tl_feature *f)
 
 // A feature is one of three lists: the last one that is there counts, and what came before it of
 // the same kind.
-static bool parse_feature(tl_feature *f, tl_bytes bytes)
+static bool parse_lists(tl_feature *f, tl_bytes bytes)
 {
     tli_pb in = pb_of(bytes);
     tli_pb_field list;
@@ -172,6 +196,17 @@ static bool parse_feature(tl_feature *f, tl_bytes bytes)
     if (f->kind == TL_FEATURE_NONE) return true;
     f->values.size = (size_t)(in.end - f->values.data);
     return count_values(f);
+}
+
+static bool parse_feature(tl_feature *f, tl_bytes bytes)
+{
+    tl_bytes piece;
+    int kind = only_piece(bytes, &piece);
+    if (kind < TL_FEATURE_BYTES || kind > TL_FEATURE_INTS) return parse_lists(f, bytes);
+    f->kind = (tl_feature_kind)kind;
+    f->count = count_bytes(kind, piece);
+    f->values = bytes;
+    return f->count >= 0;
 }
 
 static tl_status check(const tl_feature *f, const char *name, tl_feature_kind kind, int64_t count)
@@ -251,58 +286,62 @@ static const char *copy_varint(int64_t *out, const char *at, const char *end)
     return at;
 }
 
-// Of a varint of up to four bytes.
-static inline int32_t join_bytes(uint64_t word)
+// Whether two varints that end at these bits have up to four bytes each.
+static inline bool are_short(uint64_t first, uint64_t second)
 {
-    return (int32_t)((word & 0x7f) | (word >> 1 & 0x3f80) | (word >> 2 & 0x1fc000)
-                     | (word >> 3 & 0xfe00000));
+    return second && __builtin_ctzll(first) < 32
+           && __builtin_ctzll(second) - __builtin_ctzll(first) <= 32;
 }
 
-// The bits of a word from one place on, up to 32 of them.
-static inline uint64_t bits_of(uint64_t word, int from, int to)
+// The two of them, in a half word each. `end ^ (end - 1)` has all bits up to that of an end.
+static inline uint64_t join_two(uint64_t word, uint64_t first, uint64_t second)
 {
-    return word >> from & ((UINT64_C(1) << (to - from)) - 1);
+    const uint64_t one = first ^ (first - 1), both = second ^ (second - 1);
+    const int up = 31 - __builtin_ctzll(first);
+    uint64_t two = ((word & one) | (word & (both ^ one)) << up) & ~HIGH_BITS;
+    two -= (two & UINT64_C(0x7f007f007f007f00)) >> 1; // seven bits beside seven, and then fourteen
+    return (two & UINT64_C(0x00003fff00003fff)) | (two >> 2 & UINT64_C(0x0fffc0000fffc000));
 }
 
-// Eight more numbers of one byte each.
+// The bytes from `at` on, up to eight, and none behind `end`: in their place are such that go on.
+static inline uint64_t load_left(const char *at, const char *end, size_t size)
+{
+    const int64_t left = end - at;
+    if (left >= 8) return load_8(at);
+    if (size < 8) return ~UINT64_C(0);
+    return load_8(end - 8) >> (64 - 8 * left) | ~UINT64_C(0) << 8 * left;
+}
+
+// Sixteen numbers of one byte each.
 static inline bool are_small(const char *at, const char *end)
 {
-    return end - at >= 8 && !(load_8(at) & HIGH_BITS);
+    return end - at >= 16 && !((load_8(at) | load_8(at + 8)) & HIGH_BITS);
 }
 
-// The bytes were seen to be whole varints, as many as there is room for up to `last`. Those of up
-// to four bytes are put together without asking how many they are, three at a time where they fit
-// in: then the next load waits for the third end alone. `lost` has bits that were left out.
+// The bytes were seen to be whole varints, as many as there is room for up to `last`. Short ones
+// are put together two at a time, without asking how many bytes each has, which no CPU foresees.
+// `lost` has bits that were left out.
 #define COPY_VARINTS(name, type)                                                                   \
     static type *name(type *out, const type *last, const char *at, size_t size, int64_t *lost)     \
     {                                                                                              \
         const char *end = at + size;                                                               \
         while (at < end && out < last) {                                                           \
-            uint64_t word = end - at >= 8 ? load_8(at) : ~UINT64_C(0), ends = ~word & HIGH_BITS;   \
-            const uint64_t second = ends & (ends - 1), third = second & (second - 1);              \
-            const int a = third ? __builtin_ctzll(ends) + 1 : 64;                                  \
-            const int b = third ? __builtin_ctzll(second) + 1 : 0;                                 \
-            const int c = third ? __builtin_ctzll(third) + 1 : 0;                                  \
-            if (ends == HIGH_BITS && last - out >= 16 && are_small(at + 8, end)) {                 \
+            if (last - out >= 16 && are_small(at, end)) {                                          \
                 uint8_t bytes[16]; /* no part of what is written */                                \
                 memcpy(bytes, at, sizeof bytes);                                                   \
                 for (int i = 0; i < 16; i++) out[i] = bytes[i];                                    \
                 out += 16;                                                                         \
                 at += 16;                                                                          \
-            } else if (a <= 32 && b - a <= 32 && c - b <= 32 && last - out >= 3) {                 \
-                out[0] = join_bytes(bits_of(word, 0, a));                                          \
-                out[1] = join_bytes(bits_of(word, a, b));                                          \
-                out[2] = join_bytes(bits_of(word, b, c));                                          \
-                out += 3;                                                                          \
-                at += c / 8;                                                                       \
-            } else if ((uint32_t)ends) {                                                           \
-                for (int i = 0; i < 2 && (uint32_t)ends && out < last; i++) { /* mostly fit in */  \
-                    int bits = __builtin_ctzll(ends) + 1;                                          \
-                    *out++ = join_bytes(word & ((UINT64_C(1) << bits) - 1));                       \
-                    at += bits / 8;                                                                \
-                    word >>= bits;                                                                 \
-                    ends >>= bits;                                                                 \
-                }                                                                                  \
+                continue;                                                                          \
+            }                                                                                      \
+            const uint64_t word = load_left(at, end, size);                                        \
+            const uint64_t ends = ~word & HIGH_BITS, second = ends & (ends - 1);                   \
+            if (are_short(ends, second) && last - out >= 2) {                                      \
+                const uint64_t two = join_two(word, ends, second);                                 \
+                out[0] = (type)(two & UINT32_MAX);                                                 \
+                out[1] = (type)(two >> 32);                                                        \
+                out += 2;                                                                          \
+                at += __builtin_ctzll(second) / 8 + 1;                                             \
             } else {                                                                               \
                 int64_t value;                                                                     \
                 at = copy_varint(&value, at, end);                                                 \
@@ -406,9 +445,22 @@ static tl_status parse_entry(const tl_example_reader *r, tl_bytes entry, tl_byte
     return in.damaged ? fail_at(r, in.at, "no field") : TL_OK;
 }
 
+// Nearly all are a name and a value.
+static inline bool usual_entry(tl_bytes *in, tl_bytes *name, tl_bytes *value)
+{
+    tl_bytes left = *in, entry;
+    if (usual_field(&left, &entry) != ENTRY || usual_field(&entry, name) != ENTRY_NAME
+        || usual_field(&entry, value) != ENTRY_VALUE || entry.size)
+        return false;
+    *in = left;
+    return true;
+}
+
 static tl_status next_entry(tl_example_reader *r, tl_bytes *name, tl_bytes *value, bool *more)
 {
     tl_bytes entry;
+    *more = usual_entry(&r->inner, name, value);
+    if (*more) return TL_OK;
     for (;;) {
         TL_TRY(next_message(r, &r->inner, ENTRY, &entry, more));
         if (*more) return parse_entry(r, entry, name, value);
