@@ -58,8 +58,8 @@ uint32_t tl_crc32c_unmask(uint32_t masked)
  * for the one before it in its own stream only. Their sums are put together by a shift over the
  * length of a stretch, looked up four bits at a time. The longest is for the CPU's prefetchers,
  * which need a while to find three places at once. */
-enum { STRETCHES = 4, SHORTEST = 256 };
-static const size_t stretch_bytes[STRETCHES] = {32768, 4096, 1024, SHORTEST};
+enum { STRETCHES = 5, SHORTEST = 128 };
+static const size_t stretch_bytes[STRETCHES] = {32768, 4096, 1024, 256, SHORTEST};
 
 static uint32_t after[8][256];             /* byte b, followed by i zero bytes */
 static uint32_t shifted[STRETCHES][8][16]; /* four bits at place i, followed by a stretch */

@@ -76,7 +76,7 @@ static void test_all_lengths_and_alignments(void **state)
 static void test_large(void **state)
 {
     (void)state;
-    static const size_t around[] = {768,   1536,  3072,  4096,  12288,
+    static const size_t around[] = {384,   768,   1536,  3072,  4096,  12288,
                                     13056, 15360, 24576, 98304, 113664};
     tli_crc32c_impl impls[TLI_CRC32C_IMPLS];
     int count = tli_crc32c_impls(impls);
