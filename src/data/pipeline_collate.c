@@ -18,6 +18,7 @@ typedef struct column {
 
 typedef struct collation {
     const tli_slots *members;
+    bool padded; /* all samples were looked at before rows are written; else each is with its row */
     column columns[TL_SAMPLE_FIELDS];
     int64_t count;
 } collation;
@@ -56,9 +57,9 @@ static tl_status join(column *c, const tl_sample *s, const tl_sample_field *f,
     return TL_OK;
 }
 
-static tl_status join_sample(collation *all, const tl_sample *s, const tl_sample *first,
-                             bool padded)
+static tl_status join_sample(collation *all, const tl_sample *s)
 {
+    const tl_sample *first = &all->members->items[0]->s;
     for (int64_t i = 0; i < all->count; i++) {
         column *c = &all->columns[i];
         const tl_sample_field *f = field_of(s, i, c->name);
@@ -67,7 +68,7 @@ static tl_status join_sample(collation *all, const tl_sample *s, const tl_sample
                            "record %" PRId64 " of '%s' has no field '%s', as record %" PRId64
                            " of '%s' has; all of a batch must have the same",
                            s->at.number, s->at.file, c->name, first->at.number, first->at.file);
-        TL_TRY(join(c, s, f, first, padded));
+        TL_TRY(join(c, s, f, first, all->padded));
     }
     if (s->count == all->count) return TL_OK;
     return TL_FAIL(TL_EINVAL,
@@ -101,8 +102,8 @@ static tl_status make_columns(const tli_pipeline *p, collation *all)
             return TL_FAIL(TL_ENOTFOUND,
                            "pads: there is no field '%s' in record %" PRId64 " of '%s'",
                            p->args.pads[i].name, first->at.number, first->at.file);
-    for (int64_t i = 1; i < all->members->count; i++)
-        TL_TRY(join_sample(all, &all->members->items[i]->s, first, p->args.padded));
+    for (int64_t i = 1; all->padded && i < all->members->count; i++)
+        TL_TRY(join_sample(all, &all->members->items[i]->s));
     return TL_OK;
 }
 
@@ -160,9 +161,10 @@ static void copy_padded(char *to, const char *from, const column *c, const tl_sh
 
 static tl_status write_rows(int64_t begin, int64_t end, void *payload)
 {
-    const collation *all = payload;
+    collation *all = payload;
     for (int64_t m = begin; m < end; m++) {
         const tl_sample *s = &all->members->items[m]->s;
+        if (!all->padded) TL_TRY(join_sample(all, s));
         for (int64_t i = 0; i < all->count; i++) {
             const column *c = &all->columns[i];
             const tl_sample_field *f = field_of(s, i, c->name);
@@ -199,7 +201,7 @@ static int64_t grain_of(const collation *all)
 
 tl_status tli_collate(tli_pipeline *p, const tli_slots *members, int64_t pad_to, tli_ready *out)
 {
-    collation all = {.members = members};
+    collation all = {.members = members, .padded = p->args.padded};
     tl_status st = make_columns(p, &all);
     for (int64_t i = 0; st == TL_OK && i < all.count; i++) {
         column *c = &all.columns[i];
