@@ -17,7 +17,7 @@ enum { ROW_NANOSECONDS = 500000, ROW_BYTES = 4 << 20, ROW_MOST = 4096 };
 void tli_work_point(const tli_pipeline *p, tli_slot *slot, const tli_place *at)
 {
     const tli_part *part = &p->streams[at->stream].parts[at->part];
-    tli_slot_reset(slot);
+    slot->ready = false; // tli_work_prepare empties it, beside others
     slot->stream = (int)at->stream;
     slot->draws = &p->map_draws;
     slot->s.at = (tl_sample_place){.file = tli_source_part_name(part->source, part->part),
@@ -122,6 +122,7 @@ static tl_status leave_out(const tli_pipeline *p, tli_slot *slot)
 
 tl_status tli_work_prepare(const tli_pipeline *p, tli_slot *slot)
 {
+    tli_slot_reset(slot);
     TL_TRY(load(p, slot));
     TL_TRY(run_maps(p, slot));
     if (slot->left_out) return leave_out(p, slot);
