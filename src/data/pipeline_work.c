@@ -8,9 +8,9 @@
 
 #include "data/pipeline_impl.h"
 
-/* A row grows until it is worth handing out to several threads, unless that takes too much
- * memory. */
-enum { ROW_NANOSECONDS = 500000, ROW_BYTES = 4 << 20, ROW_MOST = 4096 };
+/* A row grows until it is worth handing out to several threads, unless that takes too much memory:
+ * what each of them prepares should still be in its cache when a batch is made of it. */
+enum { ROW_NANOSECONDS = 500000, ROW_BYTES = 4 << 20, THREAD_BYTES = 256 << 10, ROW_MOST = 4096 };
 
 /* --- one sample ------------------------------------------------------------------------------- */
 
@@ -214,6 +214,12 @@ static tl_status plan_row(tli_pipeline *p)
     return TL_OK;
 }
 
+static size_t row_bytes(const tli_pipeline *p)
+{
+    size_t bytes = THREAD_BYTES * (size_t)tl_pool_threads(p->pool);
+    return bytes < ROW_BYTES ? bytes : ROW_BYTES;
+}
+
 // Only how many are prepared at a time depends on how long it took; what they are does not.
 static void choose_block(tli_pipeline *p, int64_t began)
 {
@@ -221,7 +227,7 @@ static void choose_block(tli_pipeline *p, int64_t began)
     if (p->args.prefetch < 0 || w->row.count < w->block || 2 * w->block > ROW_MOST) return;
     const tli_slot *slot = w->row.items[0];
     size_t bytes = tli_slot_bytes(slot) + slot->s.record_size;
-    if (tl_clock_ns() - began < ROW_NANOSECONDS && bytes < ROW_BYTES / 2 / (size_t)w->block)
+    if (tl_clock_ns() - began < ROW_NANOSECONDS && bytes < row_bytes(p) / 2 / (size_t)w->block)
         w->block *= 2;
 }
 
