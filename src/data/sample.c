@@ -133,10 +133,10 @@ size_t tli_field_bytes(const tl_sample_field *f)
 // -1: not there. Names are mostly the same text, at the same place.
 static int64_t find(const tl_sample *s, const char *name)
 {
-    for (int64_t i = 0; i < s->count; i++)
-        if (s->fields[i].name == name) return i;
-    for (int64_t i = 0; i < s->count; i++)
-        if (s->fields[i].name[0] == name[0] && strcmp(s->fields[i].name, name) == 0) return i;
+    for (int64_t i = 0; i < s->count; i++) {
+        const char *other = s->fields[i].name;
+        if (other == name || (other[0] == name[0] && strcmp(other, name) == 0)) return i;
+    }
     return -1;
 }
 
