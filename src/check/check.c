@@ -383,6 +383,9 @@ static bool inputs_finite(const tl_node *call)
 {
     bool floats = false;
     for (int i = 0; i < call->inputs; i++) {
+        const bool bytes = call->in[i]->dtype == TL_U8 && call->op->flags & TL_OP_UPDATE;
+        if (bytes)
+            return false; // floats of several types (tl_update_attr), which are not looked at
         if (!tl_dtype_is_float(call->in[i]->dtype)) continue;
         if (tli_find(call->in[i], TLI_FIND_NOT_FINITE, 0) >= 0) return false;
         floats = true;

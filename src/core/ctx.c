@@ -287,20 +287,24 @@ tl_tensor *tl_ctx_tensor(tl_ctx *c, tl_side side, tl_dtype dtype, tl_shape shape
     return storage_at(c, side, t) ? t : NULL;
 }
 
+static bool copy_list(tl_arena *arena, const tl_field *f, char *attr)
+{
+    TL_ASSERT(f->type == TL_TYPE_INT || f->type == TL_TYPE_DOUBLE);
+    tl_ints *list = (tl_ints *)(attr + f->offset); // tl_doubles has the same shape
+    TL_ASSERT(list->count >= 0 && (list->items || !list->count));
+    if (!list->items) return true;
+    list->items = tl_arena_copy(arena, list->items, (size_t)list->count * sizeof *list->items);
+    return list->items != NULL;
+}
+
 // Attributes are flat but for lists of numbers, which get copies of their own.
 void *tli_attr_copy(tl_arena *arena, const tl_desc *desc, const void *attr)
 {
     char *copy = tl_arena_copy(arena, attr, desc->size);
     if (!copy) return NULL;
-    for (const tl_field *f = desc->fields; f->name; f++) {
-        if (f->arity != TL_LIST) continue;
-        TL_ASSERT(f->type == TL_TYPE_INT || f->type == TL_TYPE_DOUBLE);
-        tl_ints *list = (tl_ints *)(copy + f->offset); // tl_doubles has the same shape
-        TL_ASSERT(list->count >= 0 && (list->items || !list->count));
-        if (!list->items) continue;
-        list->items = tl_arena_copy(arena, list->items, (size_t)list->count * sizeof *list->items);
-        if (!list->items) return NULL;
-    }
+    for (const tl_desc *d = desc; d; d = d->base)
+        for (const tl_field *f = d->fields; f->name; f++)
+            if (f->arity == TL_LIST && !copy_list(arena, f, copy)) return NULL;
     return copy;
 }
 

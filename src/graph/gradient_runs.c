@@ -3,7 +3,8 @@
  * are float32. Widening the former to the type of the latter would take a sweep over all of them,
  * and twice the bytes in those behind it. The numbers stay the same.
  *
- * Where all are of one type, simplify.c has packed them so. */
+ * Where all are of one type, simplify.c has packed them so. A norm of several blocks keeps theirs as
+ * they were. */
 #include <tilth/base/integer.h>
 #include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>
@@ -38,16 +39,6 @@ static bool all_take_runs(const tl_graph *g, const tl_tensor *t)
     return true;
 }
 
-/* What the tensor was widened from and still is; itself: it was not. */
-static tl_tensor *narrowest(const tl_graph *g, tl_tensor *t, const tl_node *pack)
-{
-    const tl_node *cast = t->node;
-    if (!cast || cast->op->op != TL_OP_cast) return t;
-    tl_tensor *source = cast->in[0];
-    if (source->dtype != TL_BF16 && source->dtype != TL_F16) return t;
-    return tli_is_changed_between(g, source, cast, pack) ? t : source;
-}
-
 static tl_status begin_layout(layout *l, const tl_graph *g, const tl_node *pack)
 {
     l->sources = tl_arena_array(g->scratch, pack->inputs, sizeof(tl_tensor *));
@@ -63,7 +54,9 @@ static tl_status lay_out(layout *l, const tl_graph *g, const tl_node *pack)
     tl_dtype type = TL_DTYPE_COUNT;
     TL_TRY(begin_layout(l, g, pack));
     for (int i = 0; i < pack->inputs; i++) {
-        tl_tensor *source = l->sources[i] = narrowest(g, pack->in[i], pack);
+        tl_tensor *source = tli_widened_from(g, pack->in[i], pack);
+        if (!source) source = pack->in[i];
+        l->sources[i] = source;
         const int64_t first = i ? a->offsets.items[i] : 0,
                       end = i + 1 < pack->inputs ? a->offsets.items[i + 1] : a->count;
         const int64_t size = (int64_t)tl_dtype_size(source->dtype);
@@ -115,11 +108,6 @@ static tl_status use_runs(tl_graph *g, tl_node *pack, layout *l)
         TL_TRY(tli_set_input(g, user, use->input, made));
     }
     tli_remove(g, pack);
-    for (int i = 0; i < pack->inputs; i++) { // casts that nobody uses any more
-        const tl_tensor *wide = pack->in[i];
-        if (l->sources[i] != wide && !tli_use_count(g, wide) && !tli_is_output(g, wide))
-            tli_remove(g, wide->node);
-    }
     return TL_OK;
 }
 
@@ -134,5 +122,6 @@ tl_status tli_pass_gradient_runs(tl_graph *g, int64_t *changes)
         TL_TRY(use_runs(g, n, &l));
         ++*changes;
     }
-    return TL_OK;
+    int64_t dead = 0; // casts
+    return *changes ? tli_pass_dead(g, &dead) : TL_OK;
 }

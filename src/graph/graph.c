@@ -232,6 +232,17 @@ bool tli_is_number(const tl_graph *g, const tl_tensor *t, double *number)
     return true;
 }
 
+tl_tensor *tli_widened_from(const tl_graph *g, const tl_tensor *t, const tl_node *user)
+{
+    const tl_node *cast = t->node;
+    if (!cast || cast->op->op != TL_OP_cast || t->dtype != TL_F32) return NULL;
+    tl_tensor *source = cast->in[0];
+    if (source->dtype != TL_BF16 && source->dtype != TL_F16) return NULL;
+    const bool changed =
+        tli_is_changed_between(g, source, cast, user) || tli_is_changed_between(g, t, cast, user);
+    return changed ? NULL : source;
+}
+
 unsigned tli_kernel_flags(const tl_graph *g, const tl_node *call)
 {
     tl_kernel kernel;

@@ -51,14 +51,6 @@ static bool all_take_any_float(const tl_graph *g, const tl_tensor *t)
     return true;
 }
 
-// What a float32 tensor was widened from; NULL when it was not.
-static tl_tensor *narrow_source(const tl_tensor *t)
-{
-    const tl_node *n = t->node;
-    if (!n || n->op->op != TL_OP_cast) return NULL;
-    return n->in[0]->dtype == TL_BF16 || n->in[0]->dtype == TL_F16 ? n->in[0] : NULL;
-}
-
 // Gradients that were widened only to be packed are packed as they are: the same numbers, and half
 // the bytes.
 static tl_tensor *pack_narrow(tl_graph *g, tl_node *n)
@@ -69,7 +61,7 @@ static tl_tensor *pack_narrow(tl_graph *g, tl_node *n)
     tl_tensor **sources = tl_arena_array(tl_ctx_arena(g->ctx), n->inputs, sizeof *sources);
     if (!sources) return tl_ctx_fail(g->ctx);
     for (int i = 0; i < n->inputs; i++) {
-        sources[i] = narrow_source(n->in[i]);
+        sources[i] = tli_widened_from(g, n->in[i], n);
         if (!sources[i] || sources[i]->dtype != sources[0]->dtype) return NULL;
     }
     return tl_pack(g->ctx, n->inputs, sources, a->offsets.items, a->count);
@@ -77,18 +69,11 @@ static tl_tensor *pack_narrow(tl_graph *g, tl_node *n)
 
 /* --- logits of half the size ------------------------------------------------------------------ */
 
-// What was widened, where nothing has changed it before `n`.
-static tl_tensor *still_narrow(const tl_graph *g, const tl_tensor *t, const tl_node *n)
-{
-    tl_tensor *source = narrow_source(t);
-    return source && !tli_is_changed_between(g, source, t->node, n) ? source : NULL;
-}
-
 // Widening keeps their order.
 static tl_tensor *narrow_argmax(tl_graph *g, tl_node *n)
 {
     if (n->op->op != TL_OP_argmax && n->op->op != TL_OP_argmin) return NULL;
-    tl_tensor *x = n->in[0]->dtype == TL_F32 ? still_narrow(g, n->in[0], n) : NULL;
+    tl_tensor *x = n->in[0]->dtype == TL_F32 ? tli_widened_from(g, n->in[0], n) : NULL;
     return x ? tl_apply(g->ctx, n->op->op, n->attr, 1, &x) : NULL;
 }
 
@@ -99,7 +84,7 @@ static tl_tensor *narrow_loss_grad(tl_graph *g, tl_node *n)
     if (!call || call->op->op != TL_OP_sparse_cross_entropy_grad || call->in[2]->dtype != TL_F32
         || tli_use_count(g, n->in[0]) != 1)
         return NULL;
-    tl_tensor *z = still_narrow(g, call->in[2], n);
+    tl_tensor *z = tli_widened_from(g, call->in[2], n);
     if (!z || z->dtype != n->out[0]->dtype || tli_is_changed_between(g, call->in[0], call, n)
         || tli_is_changed_between(g, call->in[1], call, n)
         || tli_is_changed_between(g, call->in[3], call, n))

@@ -116,6 +116,10 @@ static tl_program *program(fixture *f, block *b, bool runs)
     tl_program *p;
     tl_graph *g = captured(f, step, b);
     assert_ok(tl_graph_optimize(g, &(tl_optimize){.skip = runs ? with : without}));
+    for (const tl_node *n = tl_graph_first(g); n; n = n->after)
+        if (strncmp(n->op->name, "update_", 7) == 0)
+            assert_int_equal(((const tl_update_attr *)n->attr)->runs.count > 0,
+                             runs && !test_wants_gpu());
     assert_ok(tl_program_new(&p, &g, &(tl_program_args){.name = "step"}));
     return p;
 }
@@ -279,6 +283,18 @@ BODY(sources_change)
     by_adam(c, b, tl_pack(c, PARTS, wide, b->offsets, COUNT));
 }
 
+BODY(casts_change)
+{
+    const block *b = self;
+    UNUSED_BODY_ARGS;
+    tl_tensor *wide[PARTS];
+    for (size_t i = 0; i < PARTS; i++) {
+        wide[i] = tl_cast(c, tl_add(c, b->part[i], b->part[i]), TL_F32);
+        tl_assign_add(c, wide[i], tl_full(c, TL_F32, TL_SHAPE(parts[i].count), 9));
+    }
+    by_adam(c, b, tl_pack(c, PARTS, wide, b->offsets, COUNT));
+}
+
 BODY(all_are_wide)
 {
     const block *b = self;
@@ -291,7 +307,7 @@ BODY(all_are_wide)
 static void blocks_stay_that_others_read_or_that_would_be_wrong(void **state)
 {
     static tl_graph_fn *const bodies[] = {hands_out_the_gradient, uses_it_otherwise, norm_of_two,
-                                          sources_change, all_are_wide};
+                                          sources_change,         casts_change,      all_are_wide};
     fixture *f = *state;
     for (size_t i = 0; i < TL_COUNT(bodies); i++) {
         block b;
@@ -301,6 +317,45 @@ static void blocks_stay_that_others_read_or_that_would_be_wrong(void **state)
         tl_graph_free(&g);
         free_block(&b);
     }
+}
+
+BODY(one_gradient_thrice)
+{
+    const block *b = self;
+    UNUSED_BODY_ARGS;
+    static const int64_t offsets[] = {0, 100, 800, 900};
+    tl_tensor *same = tl_cast(c, b->part[6], TL_F32);
+    tl_tensor *const wide[] = {same, b->part[1], same, same};
+    tl_tensor *gradient = tl_pack(c, 4, wide, offsets, COUNT);
+    by_adam(c, b, gradient);
+    by_lion(c, b, gradient);
+}
+
+static void one_gradient_of_several_parts_and_updates(void **state)
+{
+    fixture *f = *state;
+    block with, without;
+    make_block(&with, f, by_adam);
+    make_block(&without, f, by_adam);
+    for (int runs = 0; runs < 2; runs++) {
+        static const char *const all[] = {"gradient runs", "fuse", NULL};
+        tl_program *p;
+        tl_tensors in = {0}, out = {0};
+        tl_graph *g = captured(f, one_gradient_thrice, runs ? &with : &without);
+        assert_ok(tl_graph_optimize(g, &(tl_optimize){.skip = all + runs, .verify = true}));
+        assert_int_equal(count_ops(g, "cast"), runs && !test_wants_gpu() ? 0 : 1);
+        assert_ok(tl_program_new(&p, &g, &(tl_program_args){.name = "step"}));
+        tl_mark mark = tl_ctx_begin(f->c);
+        tl_tensors_put(f->c, &in, "x", tl_full(f->c, TL_F32, TL_SHAPE(4, 6), 0.75));
+        tl_tensors_put(f->c, &in, "y", tl_full(f->c, TL_F32, TL_SHAPE(4, 6), 0.75));
+        assert_ok(tl_program_run(p, f->c, &in, &out));
+        tl_ctx_end(f->c, mark);
+        tl_program_free(&p);
+    }
+    assert_alike(with.weights, without.weights);
+    for (int i = 0; i < SLOTS; i++) assert_alike(with.slot[i], without.slot[i]);
+    free_block(&with);
+    free_block(&without);
 }
 
 /* --- bad runs --------------------------------------------------------------------------------- */
@@ -353,6 +408,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(casts_go_and_runs_are_told, setup, teardown),
         cmocka_unit_test_setup_teardown(blocks_stay_that_others_read_or_that_would_be_wrong, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(one_gradient_of_several_parts_and_updates, setup, teardown),
         cmocka_unit_test_setup_teardown(bad_runs_are_told, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

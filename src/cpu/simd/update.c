@@ -403,8 +403,8 @@ typedef struct norm {
     int64_t count;
 } norm;
 
-/* Float32 is enough for a short run, unless it overflowed or lost small numbers. */
-TLI_INLINE double sum_squares_of_run(tl_dtype t, const void *x, int64_t begin, int64_t end)
+/* Float32 is enough for a short stretch, unless it overflowed or lost small numbers. */
+TLI_INLINE double sum_squares_of_stretch(tl_dtype t, const void *x, int64_t begin, int64_t end)
 {
     vf s[8];
     int64_t i = begin;
@@ -427,13 +427,13 @@ TLI_INLINE double sum_squares_of_run(tl_dtype t, const void *x, int64_t begin, i
     return squares_sum(exact);
 }
 
-enum { SHORT = 1024 }; /* elements of a short run, as in reduce.c */
+enum { STRETCH = 1024 }; /* elements of such a stretch, as in reduce.c */
 
 TLI_INLINE double sum_squares(tl_dtype t, const void *x, int64_t begin, int64_t end)
 {
     double sum = 0;
-    for (int64_t i = begin; i < end; i += SHORT)
-        sum += sum_squares_of_run(t, x, i, end - i < SHORT ? end : i + SHORT);
+    for (int64_t i = begin; i < end; i += STRETCH)
+        sum += sum_squares_of_stretch(t, x, i, end - i < STRETCH ? end : i + STRETCH);
     return sum;
 }
 
@@ -450,22 +450,20 @@ static void gather_runs(const norm *p, float *to, int64_t begin, int64_t end)
     }
 }
 
-/* The sums of a block whose types differ are those of the same numbers in float32: short runs begin
- * where they always do. */
+/* The sums of a block whose types differ are those of the same numbers in float32: in the same
+ * stretches, added in the same order. */
 static double sum_mixed_squares(const norm *p, int64_t begin, int64_t end)
 {
     double sum = 0;
     for (int64_t i = begin, next; i < end; i = next) {
         const tli_gradient_run r = tli_gradient_run_at(p->runs, p->x, p->count, i);
-        const int64_t whole = (tl_min_i64(r.end, end) - i) / SHORT * SHORT;
-        next = i + whole;
-        if (whole) {
-            TLI_FLOAT_SWITCH(r.type, sum += sum_squares(T, run_data(&r), i, next));
+        next = tl_min_i64(i + STRETCH, end);
+        if (next <= r.end) {
+            TLI_FLOAT_SWITCH(r.type, sum += sum_squares_of_stretch(T, run_data(&r), i, next));
         } else {
-            float room[SHORT];
-            next = tl_min_i64(i + SHORT, end);
+            float room[STRETCH];
             gather_runs(p, room, i, next);
-            sum += sum_squares_of_run(TL_F32, room, 0, next - i);
+            sum += sum_squares_of_stretch(TL_F32, room, 0, next - i);
         }
     }
     return sum;

@@ -45,7 +45,9 @@ enum {
     TL_KERNEL_STRIDED = 1, /* takes inputs with any strides; others get row-major copies */
     TL_KERNEL_STAGED =
         2, /* set by the engine: it is the host's, and the engine is of another device */
-    TL_KERNEL_JOINED = 4, /* it knows what graph/join.c and epilogue.c ask of its op */
+    /* it knows what graph/join.c, epilogue.c and gradient_runs.c ask of its op; the last one asks
+     * finite_and_norm for a row of uint8 as well */
+    TL_KERNEL_JOINED = 4,
     TL_KERNEL_SLOPES = 8, /* the same of graph/slopes.c */
     /* graph/reuse.c: its last output may lie over the input of its type and shape */
     TL_KERNEL_OVER = 16
