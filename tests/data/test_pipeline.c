@@ -468,6 +468,34 @@ static void samples_unlike_the_others_are_refused(void **state)
     tl_dataset_free(&d);
 }
 
+/* Leaves `x` out of record 2, and adds `more` to records from 3 on. */
+static tl_status unlike(void *self, tl_sample *s)
+{
+    const int64_t left_out = *(const int64_t *)self;
+    int64_t id;
+    TL_TRY(tl_sample_int(s, "id", &id));
+    if (id != left_out && !tl_sample_add(s, "x", TL_I32, TL_SHAPE(2))) return TL_ENOMEM;
+    if (id < 3) return TL_OK;
+    return tl_sample_add(s, "more", TL_I32, TL_SHAPE(1)) ? TL_OK : TL_ENOMEM;
+}
+
+// Of many that differ, whoever finds it: rows are compared by several threads.
+static void the_first_sample_that_differs_is_told(void **state)
+{
+    (void)state;
+    static int64_t left_out[] = {2, -1};
+    static const char *const told[] = {"record 2 of 'function' has no field 'x', as record 0",
+                                       "record 3 of 'function'"};
+    for (int i = 0; i < 2; i++) {
+        tl_tensors out = {0};
+        bool more;
+        tl_dataset *d = PIPELINE(numbers(300), .maps = (tl_sample_map[]){{unlike, &left_out[i]}},
+                                 .map_count = 1, .batch_size = 300, .threads = 7);
+        assert_fails(tl_dataset_next(d, c, &out, &more), TL_EINVAL, told[i]);
+        tl_dataset_free(&d);
+    }
+}
+
 static void buckets_gather_samples_of_like_length(void **state)
 {
     (void)state;
@@ -741,6 +769,7 @@ int main(void)
         LAB_TEST(a_cache_keeps_what_was_decoded_and_not_what_was_drawn),
         LAB_TEST(short_samples_are_filled_up),
         LAB_TEST(samples_unlike_the_others_are_refused),
+        LAB_TEST(the_first_sample_that_differs_is_told),
         LAB_TEST(buckets_gather_samples_of_like_length),
         LAB_TEST(batches_can_be_changed),
         LAB_TEST(every_batch_has_draws_of_its_own),
