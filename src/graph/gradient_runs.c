@@ -3,8 +3,8 @@
  * are float32. Widening the former to the type of the latter would take a sweep over all of them,
  * and twice the bytes in those behind it. The numbers stay the same.
  *
- * Where all are of one type, simplify.c has packed them so. A norm of several blocks keeps theirs as
- * they were. */
+ * Where all are of one type, simplify.c has packed them so. A norm of several blocks keeps theirs
+ * as they were. */
 #include <tilth/base/integer.h>
 #include <tilth/core/attrs.h>
 #include <tilth/sys/ops/apply.h>

@@ -135,8 +135,8 @@ tl_status tli_pass_simplify(tl_graph *g, int64_t *changes);
 tl_status tli_pass_common(tl_graph *g, int64_t *changes);
 tl_status tli_pass_epilogue(tl_graph *g, int64_t *changes);
 tl_status tli_pass_join(tl_graph *g, int64_t *changes);
-/* What a float32 tensor was widened from, where neither has changed since, up to `user`; NULL: it was
- * not, or they have. */
+/* What a float32 tensor was widened from, where neither has changed since, up to `user`; NULL: it
+ * was not, or they have. */
 tl_tensor *tli_widened_from(const tl_graph *g, const tl_tensor *t, const tl_node *user);
 tl_status tli_pass_gradient_runs(tl_graph *g, int64_t *changes);
 tl_status tli_pass_weight_copies(tl_graph *g, int64_t *changes);

@@ -112,7 +112,7 @@ enum {
      * sign */
     TL_OP_CHOOSES = 256,
     TL_OP_UPDATE = 512, /* a rule of an optimizer: input 0 are the weights, 1 their gradient, of
-                         * any float type, or bytes in runs; may write a copy of the weights as well */
+                         * any float type, or bytes in runs; may write a copy of the weights too */
     TL_OP_COMM = 1024   /* a collective: all lanes call it, in the same order, and wait for each
                          * other. It is not computed again, and passes no other one */
 };
