@@ -140,6 +140,7 @@ tl_status tli_pass_join(tl_graph *g, int64_t *changes);
 tl_tensor *tli_widened_from(const tl_graph *g, const tl_tensor *t, const tl_node *user);
 tl_status tli_pass_gradient_runs(tl_graph *g, int64_t *changes);
 tl_status tli_pass_weight_copies(tl_graph *g, int64_t *changes);
+tl_status tli_pass_draws(tl_graph *g, int64_t *changes);
 tl_status tli_pass_recompute(tl_graph *g, int64_t *changes);
 tl_status tli_pass_slopes(tl_graph *g, int64_t *changes);
 tl_status tli_pass_straighten(tl_graph *g, int64_t *changes);

@@ -14,6 +14,7 @@ const tl_pass tl_graph_passes[] = {
      tli_pass_gradient_runs},
     {"weight copies", "keeps casts of weights from run to run, and lets updates renew them",
      tli_pass_weight_copies},
+    {"draws", "draws once what dropout and its gradient drop", tli_pass_draws},
     {"recompute", "computes results again instead of keeping them", tli_pass_recompute},
     {"slopes", "computes slopes of activations where these are computed", tli_pass_slopes},
     {"fuse", "puts chains of small ops into loop nests", tli_pass_fuse},

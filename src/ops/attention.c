@@ -15,6 +15,7 @@ static const tl_field attend_fields[] = {
     TL_F(tl_attend_attr, masked, .help = "there is a mask"),
     TL_F(tl_attend_attr, biased, .help = "there is a bias"),
     TL_F(tl_attend_attr, bias_grad, .help = "its gradient is wanted"),
+    TL_F(tl_attend_attr, dropped, .help = "an input says which weights are dropped"),
     TL_F(tl_attend_attr, joined, .help = "gradients of q, k and v are one result"),
     TL_F_END,
 };
@@ -91,7 +92,16 @@ static tl_status check_bias(const tl_tensor *bias, const tl_tensor *q, const tl_
                    tl_shape_text(text, &scores));
 }
 
-// Everything that a call may get wrong; mask and bias begin at input `extra`.
+static tl_status check_dropped(const tl_tensor *dropped, const tl_tensor *q, const tl_tensor *k)
+{
+    tl_shape scores = score_shape(q, k);
+    if (dropped->dtype == TL_BOOL && tl_shape_equal(&dropped->shape, &scores)) return TL_OK;
+    char spec[TL_TENSOR_TEXT], text[TL_SHAPE_TEXT];
+    return TL_FAIL(TL_EINVAL, "what is dropped is %s and must be bool%s",
+                   tl_tensor_spec(spec, dropped), tl_shape_text(text, &scores));
+}
+
+// Everything that a call may get wrong; mask, bias and what is dropped begin at input `extra`.
 static tl_status check_call(const tl_node *call, int first, int extra)
 {
     const tl_attend_attr *a = call->attr;
@@ -100,13 +110,13 @@ static tl_status check_call(const tl_node *call, int first, int extra)
         return TL_FAIL(TL_EINVAL, "the rate of dropout is %g and must be from 0 to 1", a->rate);
     if (!isfinite(a->scale))
         return TL_FAIL(TL_EINVAL, "the scale is %g and must be finite", a->scale);
-    if (call->inputs != extra + a->masked + a->biased || (a->bias_grad && !a->biased))
-        return TL_FAIL(TL_EINVAL, "%d inputs; the attributes name %d", call->inputs,
-                       extra + a->masked + a->biased);
+    const int named = extra + a->masked + a->biased + a->dropped;
+    if (call->inputs != named || (a->bias_grad && !a->biased))
+        return TL_FAIL(TL_EINVAL, "%d inputs; the attributes name %d", call->inputs, named);
     TL_TRY(check_heads(q, k, v));
     if (a->masked) TL_TRY(check_mask(call->in[extra], k));
     if (a->biased) TL_TRY(check_bias(call->in[extra + a->masked], q, k));
-    return TL_OK;
+    return a->dropped ? check_dropped(call->in[named - 1], q, k) : TL_OK;
 }
 
 static tl_status attend_infer(const tl_node *call)
@@ -133,8 +143,8 @@ static tl_status join_results(const tl_node *call)
     return TL_OK;
 }
 
-// Inputs gy, q, k, v, y, logsumexp, mask, bias; outputs like q, k, v and, if it is wanted, the
-// bias.
+// Inputs gy, q, k, v, y, logsumexp, mask, bias, what is dropped; outputs like q, k, v and, if it is
+// wanted, the bias.
 static tl_status attend_grad_infer(const tl_node *call)
 {
     const tl_attend_attr *a = call->attr;
@@ -154,7 +164,7 @@ static void attend_gradient(tl_ctx *c, const tl_node *n, tl_tensor *const *gy, t
                             const bool *wanted)
 {
     tl_attend_attr a = *(const tl_attend_attr *)n->attr;
-    tl_tensor *in[8] = {gy[0], n->in[0], n->in[1], n->in[2], n->out[0], n->out[1]}, *out[4];
+    tl_tensor *in[9] = {gy[0], n->in[0], n->in[1], n->in[2], n->out[0], n->out[1]}, *out[4];
     a.bias_grad = a.biased && wanted[3 + a.masked];
     if (gy[1]) {
         (void)TL_FAIL(TL_EUNSUPPORTED, "no gradient flows through the logarithms of its sums");
@@ -191,7 +201,7 @@ const tl_op_class tl_op_attend = {
     .help = "attention of queries to keys and their values",
     .attr = &attend_desc,
     .inputs_min = 3,
-    .inputs_max = 5,
+    .inputs_max = 6,
     .outputs = 2,
     .flags = TL_OP_FIRST_ORDER | TL_OP_RANDOM,
     .infer = attend_infer,
@@ -205,7 +215,7 @@ const tl_op_class tl_op_attend_grad = {
     .help = "gradient of attend",
     .attr = &attend_desc,
     .inputs_min = 6,
-    .inputs_max = 8,
+    .inputs_max = 9,
     .outputs = 4,
     .flags = TL_OP_FIRST_ORDER | TL_OP_RANDOM,
     .infer = attend_grad_infer,

@@ -193,6 +193,9 @@ typedef struct tl_attend_attr {
     bool causal;
     bool masked, biased; /* whether there are inputs mask and bias */
     bool bias_grad;      /* the gradient's: whether it gives that of the bias */
+    /* the last input, bool [B, H, T, S], is true where a weight is dropped, and nothing is drawn.
+     * Compiled programs set it where a kernel says TL_KERNEL_DRAWS */
+    bool dropped;
     /* the gradient's: those of q, k and v, which are alike, are one result [B, T, 3, H, D].
      * Compiled programs set it where a kernel says TL_KERNEL_JOINED */
     bool joined;

@@ -8,7 +8,7 @@
 /* One call: its inputs, and the row of scores of one query. */
 typedef struct attention {
     const tl_attend_attr *a;
-    const tl_tensor *q, *k, *v, *mask, *bias;
+    const tl_tensor *q, *k, *v, *mask, *bias, *dropped;
     int64_t batches, queries, keys, heads, width, value_width;
     int64_t serves; /* heads of q for each head of k */
     tl_shape scores;
@@ -25,6 +25,7 @@ static tl_status attention_init(attention *t, const tl_run *run, const tl_node *
     *t = (attention){.a = a, .q = n->in[first], .k = n->in[first + 1], .v = n->in[first + 2]};
     if (a->masked) t->mask = n->in[extra];
     if (a->biased) t->bias = n->in[extra + a->masked];
+    if (a->dropped) t->dropped = n->in[extra + a->masked + a->biased];
     t->batches = t->q->shape.dims[0];
     t->queries = t->q->shape.dims[1];
     t->keys = t->k->shape.dims[1];
@@ -104,9 +105,15 @@ static double weigh(attention *t, int64_t b, int64_t h, int64_t query)
 // Turns the draws of one query into the factors that dropout multiplies its weights by.
 static void draw(attention *t, int64_t row)
 {
-    if (t->a->rate > 0) tl_rng_fill_uniform_f32(&t->stream, row * t->keys, t->draws, t->keys);
+    if (t->a->rate > 0 && !t->dropped)
+        tl_rng_fill_uniform_f32(&t->stream, row * t->keys, t->draws, t->keys);
     for (int64_t s = 0; s < t->keys; s++) {
-        bool kept = t->a->rate == 0 || t->draws[s] >= t->a->rate;
+        bool kept = t->a->rate == 0;
+        if (t->dropped)
+            kept |=
+                tli_ref_get(t->dropped, tli_ref_offset(t->dropped, &t->scores, row * t->keys + s))
+                == 0;
+        else kept |= t->draws[s] >= t->a->rate;
         t->draws[s] = kept ? 1.0f : 0.0f;
     }
 }

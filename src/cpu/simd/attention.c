@@ -47,6 +47,11 @@ void attention_init(attention *t, const tl_run *run, const tl_node *n, int first
         .value_width = v->shape.dims[3],
     };
     if (a->biased) t->bias = bias_operand(n->in[extra + a->masked]);
+    if (a->dropped) {
+        const tl_tensor *dropped = n->in[extra + a->masked + a->biased];
+        TL_ASSERT(dropped->contiguous); // graph/draws.c has drawn it
+        t->dropped = tli_data(dropped);
+    }
     t->serves = t->heads / t->groups;
     TL_ASSERT(k->shape.dims[0] == t->batches && v->shape.dims[1] == t->keys
               && v->shape.dims[2] == t->groups);
@@ -141,6 +146,16 @@ static int64_t first_draw(const tile *x, int64_t i)
     return ((x->batch * t->heads + x->head) * t->queries + x->first_query + i) * t->keys;
 }
 
+static void draw(float *restrict to, const attention *t, int64_t first, int64_t count)
+{
+    if (!t->dropped) {
+        tl_rng_fill_uniform_f32(&t->stream, first, to, count);
+        return;
+    }
+    const uint8_t *restrict from = t->dropped + first;
+    for (int64_t i = 0; i < count; i++) to[i] = from[i] ? 0.0f : 1.0f;
+}
+
 void attention_draw(tile *x, int64_t end)
 {
     const attention *t = x->t;
@@ -148,7 +163,7 @@ void attention_draw(tile *x, int64_t end)
     x->drawn_row = 0;
     if (!x->drawn || t->keys > TILE_KEYS || 4 * end < 3 * t->keys) return;
     x->drawn_row = t->keys;
-    tl_rng_fill_uniform_f32(&t->stream, first_draw(x, 0), x->drawn, x->queries * t->keys);
+    draw(x->drawn, t, first_draw(x, 0), x->queries * t->keys);
 }
 
 static void bring_bias(tile *x)
@@ -171,8 +186,7 @@ void attention_tile(tile *x)
     TL_ASSERT(x->queries > 0 && x->first_query + x->queries <= t->queries && x->queries <= x->row);
     if (x->bias) bring_bias(x);
     for (int64_t i = 0; i < x->queries && x->drawn && !x->drawn_row; i++)
-        tl_rng_fill_uniform_f32(&t->stream, first_draw(x, i) + x->first_key,
-                                x->drawn + i * TILE_KEYS, x->keys);
+        draw(x->drawn + i * TILE_KEYS, t, first_draw(x, i) + x->first_key, x->keys);
     if (x->draws)
         t->gemm->pack_b(x->draws, drawn_at(x, 0), TL_F32, drawn_at(x, 1) - drawn_at(x, 0), 1,
                         x->queries, x->keys);
@@ -450,9 +464,9 @@ static tl_status attend_kernel(const tl_run *run, const tl_node *n)
 }
 
 #define ROWS(dtype)                                                                                \
-    {TL_OP_attend, dtype, attend_kernel, TL_KERNEL_STRIDED},                                       \
+    {TL_OP_attend, dtype, attend_kernel, TL_KERNEL_STRIDED | TL_KERNEL_DRAWS},                     \
     {                                                                                              \
-        TL_OP_attend_grad, dtype, attend_grad_kernel, TL_KERNEL_STRIDED                            \
+        TL_OP_attend_grad, dtype, attend_grad_kernel, TL_KERNEL_STRIDED | TL_KERNEL_DRAWS          \
     }
 static const tl_kernel rows[] = {ROWS(TL_F32), ROWS(TL_BF16), ROWS(TL_F16)};
 TLI_SIMD_KERNELS(attention, rows);

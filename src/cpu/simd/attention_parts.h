@@ -53,6 +53,7 @@ typedef struct attention {
     operand q, k, v;
     operand bias; /* batch, head, place: of queries, item: of keys; 0 where it is stretched */
     const tl_tensor *mask;
+    const uint8_t *dropped; /* [batch, head, query, key], in a row; NULL: it is drawn */
     int64_t batches, queries, keys, heads, groups, serves;
     int64_t width, value_width;     /* D, E */
     int64_t width_room, value_room; /* the same in whole vectors and panels */
@@ -124,7 +125,7 @@ static inline tl_status attention_memory(void **out, const attention *t, size_t 
 #define attend_grad_kernel TLI_ISA_NAME(tli_attend_grad)
 
 operand attention_operand(const tl_tensor *t);
-/* Inputs `first` .. are q, k and v; mask and bias begin at input `extra`. */
+/* Inputs `first` .. are q, k and v; mask, bias and what is dropped begin at input `extra`. */
 void attention_init(attention *t, const tl_run *run, const tl_node *n, int first, int extra);
 tl_status attend_grad_kernel(const tl_run *run, const tl_node *n);
 
@@ -185,7 +186,8 @@ static inline const float *drawn_at(const tile *x, int64_t i)
 }
 
 /* Before the tiles of some queries that see keys up to `end`: their draws at once, where they fit
- * and most of them are used. One row of a tile after the other would take half as long again. */
+ * and most of them are used. One row of a tile after the other would take half as long again. What
+ * was drawn before stands for draws of 0 and of 1. */
 void attention_draw(tile *x, int64_t end);
 
 /* Brings bias and draws, where there are any. */

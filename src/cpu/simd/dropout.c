@@ -99,8 +99,8 @@ static tl_status dropout_kernel(const tl_run *run, const tl_node *n)
 }
 
 static const tl_kernel rows[] = {
-    {TL_OP_dropout, TL_F32, dropout_kernel, 0},
-    {TL_OP_dropout, TL_BF16, dropout_kernel, 0},
-    {TL_OP_dropout, TL_F16, dropout_kernel, 0},
+    {TL_OP_dropout, TL_F32, dropout_kernel, TL_KERNEL_DRAWS},
+    {TL_OP_dropout, TL_BF16, dropout_kernel, TL_KERNEL_DRAWS},
+    {TL_OP_dropout, TL_F16, dropout_kernel, TL_KERNEL_DRAWS},
 };
 TLI_SIMD_KERNELS(dropout, rows);

@@ -119,7 +119,11 @@ static tl_status truncated_normal_kernel(const tl_run *run, const tl_node *n)
 
 // clang-format off
 #define TRUTH(type, one)                                                                           \
-    for (int64_t i = 0; i < n; i++) ((type *)j->to)[start + i] = words[i] < j->ones ? (one) : 0;
+    {                                                                                              \
+        type *restrict to = (type *)(void *)j->to + start;                                         \
+        const type value = (one);                                                                  \
+        for (int64_t i = 0; i < n; i++) to[i] = words[i] <= last ? value : 0;                      \
+    }
 // clang-format on
 
 static tl_status bernoulli_part(int64_t begin, int64_t end, void *payload)
@@ -132,6 +136,8 @@ static tl_status bernoulli_part(int64_t begin, int64_t end, void *payload)
         uint64_t u64;
     } one = {.u64 = 0};
     tli_element_set(j->dtype, &one, 0, 1);
+    // Compared as words, of which twice as many fit into a vector as of 64 bits.
+    const uint32_t last = (uint32_t)(j->ones - 1);
     for (int64_t start = begin; start < end; start += PIECE) {
         const int64_t n = end - start < PIECE ? end - start : PIECE;
         tl_rng_fill_u32(&j->stream, start, words, n);
@@ -150,6 +156,10 @@ static tl_status bernoulli_kernel(const tl_run *run, const tl_node *n)
     job j = job_of(run, n);
     j.ones = (uint64_t)rint(j.a->a * 0x1p32);
     TL_ASSERT(j.ones <= UINT64_C(1) << 32);
+    if (j.ones == 0) {
+        memset(j.to, 0, (size_t)tl_tensor_count(n->out[0]) * tl_dtype_size(j.dtype));
+        return TL_OK;
+    }
     return tl_parallel_for(run->threads, tl_tensor_count(n->out[0]), GRAIN, bernoulli_part, &j);
 }
 

@@ -50,7 +50,8 @@ enum {
     TL_KERNEL_JOINED = 4,
     TL_KERNEL_SLOPES = 8, /* the same of graph/slopes.c */
     /* graph/reuse.c: its last output may lie over the input of its type and shape */
-    TL_KERNEL_OVER = 16
+    TL_KERNEL_OVER = 16,
+    TL_KERNEL_DRAWS = 32 /* drawing takes it longer than reading what was drawn: graph/draws.c */
 };
 
 typedef struct tl_kernel {
