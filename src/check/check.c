@@ -9,6 +9,7 @@
 
 #include "check/scan.h"
 #include "core/inner/engine.h"
+#include "core/inner/gradient_run.h"
 #include "core/inner/number.h"
 
 enum { NAME_TEXT = 64, SIDE_TEXT = TL_TENSOR_TEXT + 24, FEW = 16 };
@@ -379,13 +380,31 @@ static tl_status check_sums(const tl_check *check, const tl_node *real, const tl
 
 /* --- NaN and infinity ------------------------------------------------------------------------- */
 
+/* A gradient whose elements lie in types of their own. */
+static bool runs_finite(tl_ints runs, const tl_tensor *bytes, int64_t count)
+{
+    for (int64_t i = 0; i < runs.count / TLI_RUN_NUMBERS; i++) {
+        const tli_gradient_run r = tli_gradient_run_of(runs, NULL, count, i);
+        const int64_t size = (int64_t)tl_dtype_size(r.type),
+                      at = bytes->offset + runs.items[i * TLI_RUN_NUMBERS + 1];
+        tl_tensor run = *bytes;
+        TL_ASSERT(at % size == 0);
+        run.dtype = r.type;
+        run.shape = TL_SHAPE(r.end - r.begin);
+        run.offset = at / size;
+        if (tli_find(&run, TLI_FIND_NOT_FINITE, 0) >= 0) return false;
+    }
+    return true;
+}
+
 static bool inputs_finite(const tl_node *call)
 {
     bool floats = false;
     for (int i = 0; i < call->inputs; i++) {
-        const bool bytes = call->in[i]->dtype == TL_U8 && call->op->flags & TL_OP_UPDATE;
-        if (bytes)
-            return false; // floats of several types (tl_update_attr), which are not looked at
+        if (call->in[i]->dtype == TL_U8 && call->op->flags & TL_OP_UPDATE
+            && !runs_finite(((const tl_update_attr *)call->attr)->runs, call->in[i],
+                            tl_tensor_count(call->in[0])))
+            return false;
         if (!tl_dtype_is_float(call->in[i]->dtype)) continue;
         if (tli_find(call->in[i], TLI_FIND_NOT_FINITE, 0) >= 0) return false;
         floats = true;

@@ -530,6 +530,38 @@ static void inputs_that_are_written_are_watched_too(void **state)
     assert_non_null(strstr(tl_check_first(f->check), "update: input 0"));
 }
 
+/* Of an update whose gradient has two floats of half precision and, from byte 64 on, two floats. */
+static tl_status update_by_runs(fixture *f, float half, float whole)
+{
+    tl_tensor *in[] = {counting(f->c, TL_F32, TL_SHAPE(4)), blank(f, TL_U8, TL_SHAPE(72))};
+    const int64_t numbers[] = {0, 0, TL_BF16, 2, 64, TL_F32};
+    const tl_update_attr attr = {.runs = {numbers, TL_COUNT(numbers)}};
+    tl_op_class op = {
+        .op = TL_OP_exp, .name = "update", .by = 0, .writes = 1, .flags = TL_OP_UPDATE};
+    const tl_node call = {.op = &op, .attr = &attr, .in = in, .inputs = 2};
+    const tl_draws draws = {0};
+    uint8_t bytes[72] = {0};
+    tl_lease lease = {0};
+    tli_element_set(TL_BF16, bytes, 1, half);
+    tli_element_set(TL_F32, bytes, 17, whole);
+    TL_TRY(tl_lease_discard(&lease, in[1]));
+    memcpy(lease.data, bytes, sizeof bytes);
+    TL_TRY(tl_lease_end(&lease));
+    the_kernel = strange_at_the_end;
+    return tl_engine_run(f->engine, &draws, &call);
+}
+
+static void gradients_of_several_types_are_looked_into(void **state)
+{
+    fixture *f = *state;
+    strange = NAN;
+    assert_fails(update_by_runs(f, 1, 2), TL_EINVAL, "input 0, float32[4], is ");
+    assert_int_equal(tl_check_count(f->check), 1);
+    assert_ok(update_by_runs(f, INFINITY, 2)); // who gives NaN may get it
+    assert_ok(update_by_runs(f, 1, NAN));
+    assert_int_equal(tl_check_count(f->check), 1);
+}
+
 static tl_log_record last_record;
 static int64_t records;
 
@@ -808,6 +840,7 @@ int main(void)
         T(the_first_strange_number_is_named),
         T(strange_inputs_excuse_strange_outputs),
         T(inputs_that_are_written_are_watched_too),
+        T(gradients_of_several_types_are_looked_into),
         cmocka_unit_test(it_can_only_warn),
         T(a_failing_kernel_keeps_its_words),
         cmocka_unit_test(everything_can_be_switched_off),
