@@ -4,8 +4,9 @@
  * elementwise, and goes into nests with what stands beside it. The bits stay: the same words are
  * compared with the same number.
  *
- * Attention over so many keys that its truth values would take more than a part of what is kept
- * anyway draws twice. Recomputation draws again, too, in place of keeping truth values. */
+ * Small tensors draw twice, and so does attention that is causal, which draws for what it sees
+ * alone, or over so many keys that its truth values would take more than a part of what it keeps.
+ * Recomputation draws again in place of keeping truth values. */
 #include <math.h>
 
 #include <tilth/base/integer.h>
@@ -41,8 +42,8 @@ static int64_t bytes_of(const tl_tensor *t)
     return tl_tensor_count(t) * (int64_t)tl_dtype_size(t->dtype);
 }
 
-/* Whether attention keeps more than its truth values would take; `first`: the input that is q. */
-static bool keeps_more(const tl_node *n, int first, const tl_shape *scores)
+/* Whether truth values are little beside what attention keeps; `first`: the input that is q. */
+static bool are_little(const tl_node *n, int first, const tl_shape *scores)
 {
     const tl_tensor *q = n->in[first], *k = n->in[first + 1], *v = n->in[first + 2];
     const int64_t y = bytes_of(v) / tl_max_i64(v->shape.dims[1] * v->shape.dims[2], 1)
@@ -67,12 +68,15 @@ static bool describe(drop *d, const tl_graph *g, tl_node *n)
         const int first = n->op->op == TL_OP_attend_grad;
         const tl_shape *q = &n->in[first]->shape, *k = &n->in[first + 1]->shape;
         *d = (drop){n, a->key, a->rate, TL_SHAPE(q->dims[0], q->dims[2], q->dims[1], k->dims[1])};
-        if (a->dropped || !keeps_more(n, first, &d->shape)) return false;
+        // What is drawn again anyway is drawn where it is used.
+        if (a->dropped || a->causal || g->recompute == TL_RECOMPUTE_SELECTIVE
+            || !are_little(n, first, &d->shape))
+            return false;
     } else {
         return false;
     }
     return d->rate > 0 && d->rate < 1 && tl_shape_count(&d->shape) >= LEAST
-           && tli_kernel_flags(g, n) & TL_KERNEL_DRAWS;
+           && (tli_kernel_flags(g, n) & (TL_KERNEL_DRAWS | TL_KERNEL_STAGED)) == TL_KERNEL_DRAWS;
 }
 
 static bool are_alike(const drop *x, const drop *y)
@@ -81,18 +85,18 @@ static bool are_alike(const drop *x, const drop *y)
            && tl_shape_equal(&x->shape, &y->shape);
 }
 
-/* True where an element is dropped. */
-static tl_tensor *draw(tl_graph *g, const drop *d)
+/* Gives truth values, true where an element is dropped. */
+static tl_status draw(tl_tensor **out, tl_graph *g, const drop *d)
 {
     tl_node *last = g->ctx->last;
     const tl_random_attr attr = {.key = d->key,
                                  .a = ldexp(ceil(ldexp(d->rate, WORD_BITS)), -WORD_BITS),
                                  .shape = {d->shape.dims, d->shape.rank},
                                  .dtype = TL_BOOL};
-    tl_tensor *dropped = tl_apply(g->ctx, TL_OP_random_bernoulli, &attr, 0, NULL);
-    if (!dropped) return NULL;
-    dropped->node->path = d->call->path;
-    return tli_move_new(g, last, d->call) == TL_OK ? dropped : NULL;
+    *out = tl_apply(g->ctx, TL_OP_random_bernoulli, &attr, 0, NULL);
+    if (!*out) return tl_ctx_status(g->ctx);
+    (*out)->node->path = d->call->path;
+    return tli_move_new(g, last, d->call);
 }
 
 /* 0 where it is dropped, else a larger x. -0.0 is added to keep zeros of either sign. */
@@ -103,7 +107,7 @@ static tl_status choose(tl_graph *g, const drop *d, tl_tensor *dropped)
     tl_tensor *zero = tl_zeros(g->ctx, n->out[0]->dtype, TL_SCALAR);
     tl_tensor *instead = tl_where(g->ctx, dropped, zero, larger);
     if (!instead) return tl_ctx_status(g->ctx);
-    larger->node->path = instead->node->path = n->path;
+    larger->node->path = zero->node->path = instead->node->path = n->path;
     TL_TRY(tli_move_new(g, last, n));
     TL_TRY(tli_replace(g, n->out[0], instead));
     tli_remove(g, n);
@@ -132,7 +136,7 @@ static tl_status draw_once(tl_graph *g, const drops *all, int64_t *changes)
         for (int64_t k = i + 1; d->call && k < all->count; k++) {
             drop *again = &all->items[k];
             if (!again->call || !are_alike(d, again)) continue;
-            if (!dropped && !(dropped = draw(g, d))) return tl_ctx_status(g->ctx);
+            if (!dropped) TL_TRY(draw(&dropped, g, d));
             TL_TRY(tell(g, again, dropped));
             again->call = NULL;
         }

@@ -65,8 +65,9 @@ static tl_status use_instead(tl_graph *g, const tl_node *first, const tl_tensor 
 static bool is_cheap(const tl_node *n)
 {
     const tl_op op = n->op->op;
-    const bool drops = op == TL_OP_dropout || op == TL_OP_random_bernoulli || op == TL_OP_full;
-    return n->outputs == 1 && n->inputs <= MOST_INPUTS && (tli_is_elementwise(n) || drops);
+    const bool from_nothing = op == TL_OP_random_bernoulli || op == TL_OP_full;
+    return n->outputs == 1 && n->inputs <= MOST_INPUTS
+           && (tli_is_elementwise(n) || op == TL_OP_dropout || from_nothing);
 }
 
 // Only where the op that follows gives the very bits again, as gradients of maxima ask for equal

@@ -95,9 +95,11 @@ static tl_status check_bias(const tl_tensor *bias, const tl_tensor *q, const tl_
 static tl_status check_dropped(const tl_tensor *dropped, const tl_tensor *q, const tl_tensor *k)
 {
     tl_shape scores = score_shape(q, k);
-    if (dropped->dtype == TL_BOOL && tl_shape_equal(&dropped->shape, &scores)) return TL_OK;
+    if (dropped->dtype == TL_BOOL && tl_shape_equal(&dropped->shape, &scores)
+        && dropped->contiguous)
+        return TL_OK;
     char spec[TL_TENSOR_TEXT], text[TL_SHAPE_TEXT];
-    return TL_FAIL(TL_EINVAL, "what is dropped is %s and must be bool%s",
+    return TL_FAIL(TL_EINVAL, "what is dropped is %s and must be bool%s without gaps",
                    tl_tensor_spec(spec, dropped), tl_shape_text(text, &scores));
 }
 

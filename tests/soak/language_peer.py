@@ -347,7 +347,7 @@ class Tilth:
         """As in the training that has left this folder."""
         graph = run / 'graph.txt'
         self.call('explain', f'--model_dir={run}', f'--graph={graph}', '--steps=1')
-        keys = dict.fromkeys(map(int, re.findall(r'= (?:random_bernoulli|attend) .*key: (-?\d+)', graph.read_text())))
+        keys = dict.fromkeys(map(int, re.findall(r'= (?:dropout|random_bernoulli|attend) .*key: (-?\d+)', graph.read_text())))
         if rate and len(keys) != 3 * LAYERS + 2:
             sys.exit(f'language: {len(keys)} places with dropout, each with a key of its own, are in {graph}')
         return Dropout(keys, rate, seed)

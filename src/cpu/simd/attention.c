@@ -47,11 +47,7 @@ void attention_init(attention *t, const tl_run *run, const tl_node *n, int first
         .value_width = v->shape.dims[3],
     };
     if (a->biased) t->bias = bias_operand(n->in[extra + a->masked]);
-    if (a->dropped) {
-        const tl_tensor *dropped = n->in[extra + a->masked + a->biased];
-        TL_ASSERT(dropped->contiguous); // graph/draws.c has drawn it
-        t->dropped = tli_data(dropped);
-    }
+    if (a->dropped) t->dropped = tli_data(n->in[extra + a->masked + a->biased]);
     t->serves = t->heads / t->groups;
     TL_ASSERT(k->shape.dims[0] == t->batches && v->shape.dims[1] == t->keys
               && v->shape.dims[2] == t->groups);
